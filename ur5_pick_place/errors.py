@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The exception family: every refusal names the thing, its value, the bounds and what to do.
+
+An expected absence (a missing IK branch) is a value, not an exception; see DESIGN of `kinematics`.
+
+"""
+
+
+class Ur5PickPlaceError(Exception):
+    """Base of everything this package raises on purpose."""
+
+
+class InvalidInput(Ur5PickPlaceError, ValueError):
+    """A caller gave something malformed: not finite, out of range, misshapen, unknown."""
+
+
+class KinematicsError(Ur5PickPlaceError):
+    """The arm's geometry forbids it."""
+
+
+class NoSolution(KinematicsError):
+    """No joint solution for a pose on the branch, or on any branch."""
+
+
+class JointLimitViolation(KinematicsError):
+    """Every solution lies outside the joint limits."""
+
+
+class PlanningError(Ur5PickPlaceError):
+    """No admissible motion was found; nothing has moved."""
+
+
+class IncompletePath(PlanningError):
+    """
+    A Cartesian path cannot be followed to its end.
+
+    Attributes
+    ----------
+    fraction : float
+        Share of the path, 0 to 1, that can be followed.
+
+    """
+
+    def __init__(self, message: str, fraction: float) -> None:
+        super().__init__(message)
+        self.fraction = fraction
+
+
+class GateRefusal(PlanningError):
+    """
+    The gate found a reason not to send a motion.
+
+    Attributes
+    ----------
+    check : str
+        Which check refused, one of `planning.gate.CHECKS`.
+
+    """
+
+    def __init__(self, message: str, check: str) -> None:
+        super().__init__(message)
+        self.check = check
+
+
+class ExecutionError(Ur5PickPlaceError):
+    """A motion, pin or grasp did not do what was asked."""

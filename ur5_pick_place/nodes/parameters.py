@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: Apache-2.0
+"""ROS parameters from a `Settings` class: declared with description, unit and range, then fixed."""
+
+import difflib
+from dataclasses import fields
+from typing import Any, TypeVar
+
+from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor
+from rclpy.exceptions import ParameterException
+from rclpy.node import Node
+
+from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.settings import Settings
+
+S = TypeVar('S', bound=Settings)
+
+_INFINITE = 1e300
+_ROS_OWN = ('use_sim_time', 'start_type_description_service', 'qos_overrides')
+
+
+def declare_settings(node: Node, *kinds: type[S]) -> tuple[S, ...]:
+    """
+    Declare every field of the given settings classes and return the objects, checked.
+
+    The values are read once: a running node never changes its limits under a motion, so every
+    parameter is read-only.
+
+    Raises
+    ------
+    InvalidInput
+        A value of the wrong type or out of range, or a parameter in the node's file that no
+        settings class knows (a misspelt key would otherwise be ignored in silence).
+
+    """
+    declared = [f for kind in kinds for f in fields(kind)]
+    _refuse_unknown(node, [f.name for f in declared])
+    try:
+        for f in declared:
+            node.declare_parameter(f.name, _ros_value(f.default), _descriptor(f))
+        return tuple(
+            kind(**{f.name: node.get_parameter(f.name).value for f in fields(kind)})
+            for kind in kinds
+        )
+    except ParameterException as error:
+        raise InvalidInput(f'{node.get_name()}: {error}') from error
+
+
+def _refuse_unknown(node: Node, known: list[str]) -> None:
+    # rclpy drops overrides of undeclared parameters without a word, and offers no public way to
+    # list them.
+    for name in node._parameter_overrides:
+        if name not in known and not name.startswith(_ROS_OWN):
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f'; did you mean {near[0]}?' if near else f'; known: {", ".join(known)}'
+            raise InvalidInput(f'{node.get_name()}: unknown parameter {name!r}{hint}')
+
+
+def _ros_value(default: Any) -> Any:
+    return list(default) if isinstance(default, tuple) else default
+
+
+def _descriptor(f: Any) -> ParameterDescriptor:
+    meta = f.metadata
+    text = meta['description'] + (f' [{meta["unit"]}]' if meta['unit'] else '')
+    if meta['choices']:
+        text += f' (one of: {", ".join(meta["choices"])})'
+    descriptor = ParameterDescriptor(description=text, read_only=True)
+    low, high = meta['low'], meta['high']
+    if isinstance(f.default, (int, float)) and not isinstance(f.default, bool):
+        # A whole number in YAML for a float is a common slip; Settings converts and checks it.
+        descriptor.dynamic_typing = isinstance(f.default, float)
+        if isinstance(f.default, float) and (low is not None or high is not None):
+            descriptor.floating_point_range = [
+                FloatingPointRange(
+                    from_value=-_INFINITE if low is None else float(low),
+                    to_value=_INFINITE if high is None else float(high),
+                )
+            ]
+        elif low is not None and high is not None:
+            descriptor.integer_range = [IntegerRange(from_value=int(low), to_value=int(high))]
+    return descriptor

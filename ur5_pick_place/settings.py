@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Frozen settings that know their units and bounds.
+
+A settings class is a frozen dataclass whose fields carry description, unit and range; the same
+metadata checks a value when the object is built and describes the ROS parameter of that name.
+
+"""
+
+import math
+from dataclasses import dataclass, field, fields
+from typing import Any, Self
+
+from ur5_pick_place.errors import InvalidInput
+
+
+def setting(
+    default: Any,
+    description: str,
+    *,
+    unit: str = '',
+    low: float | None = None,
+    high: float | None = None,
+    choices: tuple[str, ...] = (),
+    length: int | None = None,
+) -> Any:
+    """
+    Declare a field of a `Settings` class.
+
+    Parameters
+    ----------
+    default
+        bool, int, float, str, or a tuple of float or str; its type is the type demanded.
+    description : str
+        One line for people.
+    unit : str
+        SI symbol, 'deg', 'percent' …; empty for none.
+    low, high : float, optional
+        Inclusive bounds of a number, or of every entry of a tuple of numbers.
+    choices : tuple of str
+        The only strings allowed, when given.
+    length : int, optional
+        Exact number of entries of a tuple.
+
+    """
+    meta = {
+        'description': description,
+        'unit': unit,
+        'low': low,
+        'high': high,
+        'choices': choices,
+        'length': length,
+    }
+    return field(default=default, metadata=meta)
+
+
+@dataclass(frozen=True)
+class Settings:
+    """Base of all settings; refuses a value outside its field's type or bounds."""
+
+    def __post_init__(self) -> None:
+        for f in fields(self):
+            checked = check_setting(f.name, getattr(self, f.name), f.default, f.metadata)
+            object.__setattr__(self, f.name, checked)
+
+    @classmethod
+    def from_dict(cls, values: dict[str, Any]) -> Self:
+        """Build from a mapping; an unknown key is refused with the keys that exist."""
+        known = [f.name for f in fields(cls)]
+        for key in values:
+            if key not in known:
+                raise InvalidInput(f'unknown setting {key!r}; known are: {", ".join(known)}')
+        return cls(**values)
+
+
+def check_setting(name: str, value: Any, default: Any, meta: Any) -> Any:
+    """Return `value` as its field's type, or raise `InvalidInput` naming value and bounds."""
+    if isinstance(default, tuple):
+        return _check_tuple(name, value, default, meta)
+    if isinstance(default, bool):
+        if not isinstance(value, bool):
+            raise InvalidInput(f'{name} = {value!r}: must be true or false')
+    elif isinstance(default, str):
+        if not isinstance(value, str):
+            raise InvalidInput(f'{name} = {value!r}: must be text')
+        if meta['choices'] and value not in meta['choices']:
+            raise InvalidInput(f'{name} = {value!r}: must be one of {", ".join(meta["choices"])}')
+    else:
+        return _check_number(name, value, type(default), meta)
+    return value
+
+
+def _check_number(name: str, value: Any, kind: type, meta: Any) -> float | int:
+    unit = f' {meta["unit"]}' if meta['unit'] else ''
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not is_number or not math.isfinite(value) or (kind is int and value != int(value)):
+        wanted = 'a whole number' if kind is int else 'a finite number'
+        raise InvalidInput(f'{name} = {value!r}: must be {wanted}{unit and f" in{unit}"}')
+    low, high = meta['low'], meta['high']
+    if (low is not None and value < low) or (high is not None and value > high):
+        bounds = f'{"-inf" if low is None else low} to {"inf" if high is None else high}'
+        raise InvalidInput(f'{name} = {value}{unit}: must lie in {bounds}{unit}')
+    return kind(value)
+
+
+def _check_tuple(name: str, value: Any, default: tuple, meta: Any) -> tuple:
+    if isinstance(value, str) or not hasattr(value, '__len__'):
+        raise InvalidInput(f'{name} = {value!r}: must be a list')
+    length = meta['length']
+    if length is not None and len(value) != length:
+        raise InvalidInput(f'{name} = {list(value)!r}: must have {length} entries')
+    if default and isinstance(default[0], str):
+        return tuple(check_setting(f'{name}[{i}]', v, '', meta) for i, v in enumerate(value))
+    return tuple(_check_number(f'{name}[{i}]', v, float, meta) for i, v in enumerate(value))
