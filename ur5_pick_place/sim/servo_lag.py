@@ -1,0 +1,87 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The reference that the joint servos follow: sparse position setpoints made smooth, and late."""
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.linalg import expm
+
+
+class LaggedReference:
+    """
+    Turns one position setpoint a cycle into a smooth reference inside the cycle.
+
+    Between two setpoints runs the cubic that starts with the last velocity and ends with the
+    velocity of the parabola through the last three setpoints. A critically damped second-order
+    low-pass, x'' = w^2 (u - x) - 2 w x', follows it: on a ramp it trails by 2 / w, so
+    w = 2 / lag. Cubic and low-pass are one linear system, stepped exactly.
+
+    Parameters
+    ----------
+    lag : float
+        How far [s] the reference trails a setpoint of constant velocity; 0 for none.
+    cycle : float
+        Time between setpoints [s].
+    steps : int
+        References wanted per cycle, evenly spaced, the first at the cycle's beginning.
+
+    """
+
+    def __init__(self, lag: float, cycle: float, steps: int) -> None:
+        self._cycle = cycle
+        self._steps = steps
+        self._response = _step_response(lag, np.linspace(0.0, cycle, steps + 1))
+        self.start_at(np.zeros(6))
+
+    def start_at(self, q: ArrayLike) -> None:
+        """Forget the past: the arm rests at `q`, shape (6,) [rad]."""
+        q = np.array(q, dtype=float)
+        self._setpoints = np.stack([q, q])  # the last, and the one before
+        self._input_velocity = np.zeros_like(q)
+        self._output = np.stack([q, np.zeros_like(q)])  # position, velocity
+
+    def advance(
+        self, setpoint: NDArray[np.float64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        """
+        Take the setpoint, shape (6,) [rad], that holds at the end of the coming cycle.
+
+        Returns
+        -------
+        q, qd, qdd : ndarray, shape (steps, 6)
+            The reference inside the cycle, in rad, rad/s and rad/s^2.
+
+        """
+        h = self._cycle
+        u, u_before = self._setpoints
+        v = self._input_velocity
+        v_end = (3.0 * setpoint - 4.0 * u + u_before) / (2.0 * h)
+        mean = (setpoint - u) / h
+        acceleration = (6.0 * mean - 4.0 * v - 2.0 * v_end) / h
+        jerk = 6.0 * (v + v_end - 2.0 * mean) / h**2
+        state = np.stack([*self._output, u, v, acceleration, jerk])
+        reference = (self._response @ state).reshape(3, self._steps + 1, 6)
+        self._setpoints = np.stack([setpoint, u])
+        self._input_velocity = v_end
+        self._output = reference[:2, -1]
+        q, qd, qdd = reference[:, :-1]
+        return q, qd, qdd
+
+
+def _step_response(lag: float, times: NDArray[np.float64]) -> NDArray[np.float64]:
+    """
+    Return the map from [x, x', u, u', u'', u'''] to x, x', x'' at `times`, shape (3 n, 6).
+
+    The state of a linear system moves by the exponential of its matrix.
+
+    """
+    system = np.zeros((6, 6))
+    system[2, 3] = system[3, 4] = system[4, 5] = 1.0
+    if lag > 0.0:
+        w = 2.0 / lag
+        system[0, 1] = 1.0
+        system[1, :3] = -(w**2), -2.0 * w, w**2
+        output = np.stack([np.eye(6)[0], np.eye(6)[1], system[1]])
+    else:
+        output = np.eye(6)[2:5]
+    at_times = np.stack([output @ expm(system * t) for t in times])  # (n, 3, 6)
+    return at_times.transpose(1, 0, 2).reshape(-1, 6)

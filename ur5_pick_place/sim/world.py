@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The physical cell in motion: a UR5, its gripper and a cube, in MuJoCo, with a clock of its own.
+
+Everything is in the frame `base_link`, whose z = 0 is the table's top. No ROS.
+
+"""
+
+import math
+from dataclasses import dataclass
+
+import mujoco
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.settings import Settings, setting
+from ur5_pick_place.sim.cell import (
+    ARM,
+    FINGER_TRAVEL,
+    FINGERS,
+    HOME,
+    OPEN_GAP,
+    PART_SIZE,
+    PART_V,
+    TABLE_X,
+    TABLE_Y,
+    CellPose,
+    apply_pose,
+    load_cell,
+    upright,
+)
+from ur5_pick_place.sim.servo_lag import LaggedReference
+
+CYCLE = 0.008
+"""One cycle of the driver [s]: a CB3 controller talks at 125 Hz."""
+
+_FINGER_SPEED = 0.060  # [m/s]
+_FREEDRIVE_DAMPING = 2.0  # [N m s/rad], about what a hand feels on the real arm
+
+# The part-present signal: fingers told to close stand still against something.
+_STANDSTILL = 0.001  # [m/s] a finger
+_NOTHING_GAP = 0.004  # [m]; closed on nothing the pads are 2 mm apart
+_BLOCKED_LEAD = 0.001  # [m] by which the command has run ahead of each finger
+
+_GRIP = 6  # the gripper's place among the actuators, after the arm's
+
+
+@dataclass(frozen=True)
+class CellSettings(Settings):
+    """What a user may choose about the simulated cell."""
+
+    servo_lag: float = setting(
+        0.03, 'how far the arm trails its setpoint; real ones do', unit='s', low=0.0, high=0.2
+    )
+    part_x: float = setting(
+        0.45, 'where the cube lies in base_link', unit='m', low=TABLE_X[0], high=TABLE_X[1]
+    )
+    part_y: float = setting(
+        -0.20, 'where the cube lies in base_link', unit='m', low=TABLE_Y[0], high=TABLE_Y[1]
+    )
+    part_yaw: float = setting(
+        0.0, 'how the cube is turned about z', unit='deg', low=-180.0, high=180.0
+    )
+
+
+class World:
+    """
+    The cell, one driver cycle at a time.
+
+    The joint servos are position controllers with inverse-dynamics feed-forward for the arm and
+    its empty gripper, limited to the joints' torques.
+
+    Parameters
+    ----------
+    settings : CellSettings
+        Where the cube lies and how late the servos are.
+    q : array_like, shape (6,)
+        Joint positions to start from, at rest [rad].
+
+    """
+
+    def __init__(self, settings: CellSettings = CellSettings(), q: ArrayLike = HOME) -> None:
+        q = _check_joints(q)
+        self._model = load_cell()
+        self._data = mujoco.MjData(self._model)
+        self._planned = mujoco.MjData(self._model)  # the state that inverse dynamics looks at
+        self._steps = round(CYCLE / self._model.opt.timestep)
+        self._cycles = 0
+        self._reference = LaggedReference(settings.servo_lag, CYCLE, self._steps)
+        self._driven = False
+        self._closed = False
+        self._kp = self._model.actuator_gainprm[ARM, 0].copy()
+        self._kv = -self._model.actuator_biasprm[ARM, 2]
+        self._feedforward = np.tile(self._inverse_dynamics(q, 0.0, 0.0), (self._steps, 1))
+        self._torque = self._feedforward.copy()
+        yaw = math.radians(settings.part_yaw)
+        part = upright(settings.part_x, settings.part_y, PART_SIZE / 2, yaw)
+        apply_pose(self._model, self._data, CellPose(q, np.zeros(2), part))
+
+    @property
+    def time(self) -> float:
+        """Simulated time [s]."""
+        return self._cycles * CYCLE
+
+    def step(self, q_command: ArrayLike | None) -> None:
+        """
+        Advance the world by one driver cycle, 8 ms.
+
+        Parameters
+        ----------
+        q_command : array_like, shape (6,), or None
+            Joint setpoint [rad] for the end of the cycle, as `servoj` takes it. At the start and
+            after freedrive the arm takes its measured position for the setpoint before. None is
+            freedrive: gravity is compensated, motion lightly damped.
+
+        Raises
+        ------
+        InvalidInput
+            A setpoint that is not six finite numbers; nothing has moved.
+
+        """
+        if q_command is None:
+            self._step_freedrive()
+        else:
+            self._step_driven(_check_joints(q_command))
+        self._driven = q_command is not None
+        self._cycles += 1
+        mujoco.mj_kinematics(self._model, self._data)  # a step leaves the bodies' poses 1 ms old
+
+    def _step_driven(self, q_command: NDArray[np.float64]) -> None:
+        if not self._driven:
+            self._reference.start_at(self.q)
+        q, qd, qdd = self._reference.advance(q_command)
+        # A servo pulls with kp (ctrl - q) - kv qd; so it pulls kp (q_ref - q) + kv (qd_ref - qd).
+        ctrl = q + self._kv / self._kp * qd
+        for i in range(self._steps):
+            feedforward = self._inverse_dynamics(q[i], qd[i], qdd[i])
+            self._data.ctrl[ARM] = ctrl[i] + feedforward / self._kp
+            self._step_physics(i, feedforward)
+
+    def _step_freedrive(self) -> None:
+        for i in range(self._steps):
+            q, qd = self._data.qpos[ARM], self._data.qvel[ARM]
+            gravity = self._inverse_dynamics(q, 0.0, 0.0)
+            wanted = gravity - _FREEDRIVE_DAMPING * qd
+            self._data.ctrl[ARM] = q + (self._kv * qd + wanted) / self._kp
+            self._step_physics(i, gravity)
+
+    def _step_physics(self, i: int, feedforward: NDArray[np.float64]) -> None:
+        goal = 2 * FINGER_TRAVEL if self._closed else 0.0
+        most = 2 * _FINGER_SPEED * self._model.opt.timestep
+        grip = self._data.ctrl[_GRIP]
+        self._data.ctrl[_GRIP] = grip + min(max(goal - grip, -most), most)
+        mujoco.mj_step(self._model, self._data)
+        self._torque[i] = self._data.actuator_force[ARM]
+        self._feedforward[i] = feedforward
+
+    def _inverse_dynamics(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike) -> NDArray[np.float64]:
+        """Torque [N m] for a motion of arm and empty gripper, rotor inertia included."""
+        model, planned = self._model, self._planned
+        planned.qpos[ARM], planned.qvel[ARM], planned.qacc[ARM] = q, qd, qdd
+        torque = np.empty(model.nv)
+        mujoco.mj_kinematics(model, planned)
+        mujoco.mj_comPos(model, planned)
+        mujoco.mj_comVel(model, planned)
+        mujoco.mj_rne(model, planned, 1, torque)
+        return torque[ARM] + model.dof_armature[ARM] * planned.qacc[ARM]
+
+    @property
+    def q(self) -> NDArray[np.float64]:
+        """Joint positions, shape (6,) [rad]."""
+        return self._data.qpos[ARM].copy()
+
+    @property
+    def qd(self) -> NDArray[np.float64]:
+        """Joint velocities, shape (6,) [rad/s]."""
+        return self._data.qvel[ARM].copy()
+
+    @property
+    def effort(self) -> NDArray[np.float64]:
+        """Torque of the joint motors at the end of the last cycle, shape (6,) [N m]."""
+        return self._torque[-1].copy()
+
+    @property
+    def external_torque(self) -> float:
+        """
+        Largest joint torque of the last cycle that the wanted motion does not explain [N m].
+
+        Some 1 N m in normal motion with the cube; tens when the arm runs into something.
+
+        """
+        return float(np.abs(self._torque - self._feedforward).max())
+
+    @property
+    def T_world_tcp(self) -> NDArray[np.float64]:
+        """Pose of the point between the finger pads, shape (4, 4)."""
+        return _pose_of(self._data.site('tcp'))
+
+    def set_gripper(self, closed: bool) -> None:
+        """Tell the gripper to close or open; it moves at 60 mm/s a finger."""
+        self._closed = closed
+
+    @property
+    def finger_gap(self) -> float:
+        """Distance between the finger pads [m]."""
+        return OPEN_GAP - float(self._data.qpos[FINGERS].sum())
+
+    @property
+    def part_present(self) -> bool:
+        """What the gripper's switch says: told to close, it stands still against something."""
+        lead = self._data.ctrl[_GRIP] - self._data.qpos[FINGERS].sum()
+        speed = np.abs(self._data.qvel[FINGERS]).max()
+        stopped = lead > 2 * _BLOCKED_LEAD and speed < _STANDSTILL
+        return bool(self._closed and stopped and self.finger_gap > _NOTHING_GAP)
+
+    @property
+    def T_world_part(self) -> NDArray[np.float64]:
+        """Pose of the cube's centre, shape (4, 4)."""
+        return _pose_of(self._data.body('part'))
+
+    @property
+    def pose(self) -> CellPose:
+        """Where everything that moves is now."""
+        return CellPose(self.q, self._data.qpos[FINGERS].copy(), self.T_world_part)
+
+    def place_part(self, x: float, y: float, yaw: float, z: float | None = None) -> None:
+        """
+        Put the cube down, upright and at rest.
+
+        Parameters
+        ----------
+        x, y : float
+            Where its centre is [m].
+        yaw : float
+            How it is turned about z [rad].
+        z : float, optional
+            Height of its centre [m]; on the table if not given.
+
+        """
+        height = PART_SIZE / 2 if z is None else z
+        if not np.isfinite([x, y, yaw, height]).all():
+            raise InvalidInput(f'part at ({x}, {y}, {height}) m, yaw {yaw} rad: must be finite')
+        moved = CellPose(self.q, self.pose.fingers, upright(x, y, height, yaw))
+        apply_pose(self._model, self._data, moved)
+        self._data.qvel[PART_V] = 0.0
+
+
+def _pose_of(thing: object) -> NDArray[np.float64]:
+    """Return the pose, shape (4, 4), of a body or site of MuJoCo's data."""
+    T = np.eye(4)
+    T[:3, :3], T[:3, 3] = thing.xmat.reshape(3, 3), thing.xpos
+    return T
+
+
+def _check_joints(q: ArrayLike) -> NDArray[np.float64]:
+    q = np.asarray(q, dtype=float)
+    if q.shape != (6,) or not np.isfinite(q).all():
+        raise InvalidInput(f'joint positions {q.tolist()}: must be six finite numbers [rad]')
+    return q
