@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Kinematics of the UR family: every analytic answer, named, and never a surprise.
+
+Radians, metres, float64; twists linear first; quaternions x, y, z, w; `T_a_b` maps b to a. `base`
+is the controller's base frame, `tool` is DH frame 6, tool0. Needs NumPy only.
+
+"""
+
+from ur5_pick_place.kinematics.branches import BRANCHES, branch_index, classify
+from ur5_pick_place.kinematics.forward import check_joints, forward, jacobian, link_frames
+from ur5_pick_place.kinematics.inverse import inverse
+from ur5_pick_place.kinematics.model import HOME, JOINT_NAMES, UR_TYPES, Model, load_model
+
+__all__ = [
+    'BRANCHES',
+    'HOME',
+    'JOINT_NAMES',
+    'UR_TYPES',
+    'Model',
+    'branch_index',
+    'check_joints',
+    'classify',
+    'forward',
+    'inverse',
+    'jacobian',
+    'link_frames',
+    'load_model',
+]

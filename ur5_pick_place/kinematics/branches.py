@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The eight ways in which a UR reaches a pose, and which of them given joints belong to.
+
+With p the origin of frame 5 in `base`, psi = atan2(p_y, p_x) and phi = wrap(theta_1 - psi - pi/2):
+
+    shoulder  left  where phi >= 0                       else right
+    elbow     up    where theta_3 sign(phi) >= 0         else down
+    wrist     down  where sin(theta_5) >= 0              else up
+
+Why a branch can only change across a singularity. The shoulder plane z1 . p = d4 reads
+r cos(phi) = d4 with r = |(p_x, p_y)|, so |phi| < pi/2 and phi changes sign through 0 only, where
+r = d4: frame 5 on the cylinder, the shoulder singularity. In frame 1, p has x1 = -r sin(phi)
+= a2 c2 + a3 c23 + d5 s234: a smooth function of the joints whose sign is that of -phi, which is
+how it is computed here. theta_3 changes sign through 0 (arm stretched) or pi (arm folded), the two
+elbow singularities; sin(theta_5) changes sign at the wrist singularity. Each label is thus constant
+on any joint path that keeps clear of all three, however close it may pass.
+
+"""
+
+import itertools
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.kinematics.forward import check_joints
+from ur5_pick_place.kinematics.model import Model
+
+BRANCHES = tuple(
+    '-'.join(names)
+    for names in itertools.product(('left', 'right'), ('up', 'down'), ('down', 'up'))
+)
+
+# Two roots merge into one where tan^2(phi) or sin^2(theta_3) is below DOUBLE_ROOT: rounding of the
+# pose by 1e-15 m moves either by about 1e-14, and merging moves the tool by less than 2e-14 m.
+DOUBLE_ROOT = 1e-13
+
+# Below this |sin(theta_5)| theta_6 is free: any choice turns the tool by less than this [rad].
+WRIST_SINGULAR = 1e-12
+
+
+def classify(m: Model, q: ArrayLike) -> NDArray[np.intp]:
+    """
+    Give the branch of joints as index into `BRANCHES`.
+
+    Where two branches meet (a double root), it is the `left`, `up` or `down` one, as in `inverse`.
+    A calibrated arm is judged by its ideal geometry.
+
+    Parameters
+    ----------
+    m : Model
+    q : array_like, shape (..., 6)
+        Joint angles [rad].
+
+    Returns
+    -------
+    ndarray of int, shape (...,)
+
+    """
+    theta = check_joints(q) + m.offset
+    root = np.sqrt(DOUBLE_ROOT)
+    x1 = shoulder_offset(m, theta)
+    left = x1 <= root * abs(m.d[3])
+    s3 = np.sin(theta[..., 2])
+    up = (np.where(left, s3, -s3) >= 0.0) | (np.abs(s3) <= root)
+    down = np.sin(theta[..., 4]) >= -WRIST_SINGULAR
+    return np.asarray(4 * ~left + 2 * ~up + ~down, dtype=np.intp)
+
+
+def shoulder_offset(m: Model, theta: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Give x of frame 5's origin in frame 1, -r sin(phi) [m], from DH angles (..., 6)."""
+    t2 = theta[..., 1]
+    t23 = t2 + theta[..., 2]
+    t234 = t23 + theta[..., 3]
+    offset: NDArray[np.float64] = (
+        m.a[1] * np.cos(t2) + m.a[2] * np.cos(t23) + m.d[4] * np.sin(t234)
+    )
+    return offset
+
+
+def branch_index(name: str) -> int:
+    """Give the row of a branch by name; an unknown name is refused with the eight that exist."""
+    if name not in BRANCHES:
+        raise InvalidInput(f'branch {name!r}: must be one of {", ".join(BRANCHES)}')
+    return BRANCHES.index(name)

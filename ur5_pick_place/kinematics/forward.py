@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Forward kinematics and Jacobians of an ideal or calibrated arm, for any stack of joints."""
+
+from typing import Literal
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.kinematics.model import JOINT_NAMES, Model
+
+Array = NDArray[np.float64]
+
+
+def check_joints(q: ArrayLike, name: str = 'q') -> Array:
+    """Return joints as float64 (..., 6), or raise `InvalidInput` naming the entry that is off."""
+    try:
+        joints = np.asarray(q, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f'{name}: not an array of numbers: {error}') from error
+    if joints.shape[-1:] != (6,):
+        raise InvalidInput(f'{name} has shape {joints.shape}: must be (..., 6)')
+    finite = np.isfinite(joints)
+    if not finite.all():
+        at = tuple(int(i) for i in np.argwhere(~finite)[0])
+        raise InvalidInput(
+            f'{name}[{", ".join(map(str, at))}] = {joints[at]} ({JOINT_NAMES[at[-1]]}): '
+            'must be finite'
+        )
+    return joints
+
+
+def forward(m: Model, q: ArrayLike) -> Array:
+    """
+    Give the pose of the tool (DH frame 6, tool0) in `base`.
+
+    Parameters
+    ----------
+    m : Model
+    q : array_like, shape (..., 6)
+        Joint angles [rad].
+
+    Returns
+    -------
+    ndarray, shape (..., 4, 4)
+        T_base_tool, metres.
+
+    """
+    steps = _steps(m, check_joints(q))
+    T = steps[..., 0, :, :]
+    for i in range(1, 6):
+        T = T @ steps[..., i, :, :]
+    return T
+
+
+def link_frames(m: Model, q: ArrayLike) -> Array:
+    """
+    Give the pose in `base` of every DH frame, 0 (`base` itself) to 6 (the tool).
+
+    Parameters
+    ----------
+    m : Model
+    q : array_like, shape (..., 6)
+        Joint angles [rad].
+
+    Returns
+    -------
+    ndarray, shape (..., 7, 4, 4)
+        T_base_i in row i, metres.
+
+    """
+    steps = _steps(m, check_joints(q))
+    frames = np.empty((*steps.shape[:-3], 7, 4, 4))
+    frames[..., 0, :, :] = np.eye(4)
+    for i in range(6):
+        np.matmul(frames[..., i, :, :], steps[..., i, :, :], out=frames[..., i + 1, :, :])
+    return frames
+
+
+def jacobian(m: Model, q: ArrayLike, frame: Literal['tool', 'base'] = 'tool') -> Array:
+    """
+    Give the Jacobian from joint speeds to the twist of the tool, linear part first.
+
+    Joint i turns about the z axis of its mount, so its column is (z x (p_tool - p_mount), z).
+
+    Parameters
+    ----------
+    m : Model
+    q : array_like, shape (..., 6)
+        Joint angles [rad].
+    frame : {'tool', 'base'}
+        Axes of the twist: 'tool' gives the body Jacobian, 'base' the velocity of the tool's origin
+        and the angular velocity in the axes of `base`.
+
+    Returns
+    -------
+    ndarray, shape (..., 6, 6)
+        Metres and radians per radian.
+
+    """
+    if frame not in ('tool', 'base'):
+        raise InvalidInput(f"Jacobian frame {frame!r}: must be 'tool' or 'base'")
+    frames = link_frames(m, q)
+    axes = frames[..., :6, :, :] if m.mounts is None else frames[..., :6, :, :] @ m.mounts
+    z = axes[..., :3, 2]  # (..., 6, 3)
+    arm = frames[..., 6, None, :3, 3] - axes[..., :3, 3]
+    columns = np.concatenate([np.cross(z, arm), z], axis=-1)
+    if frame == 'tool':
+        R_base_tool = frames[..., 6, :3, :3]
+        columns = np.concatenate(
+            [columns[..., :3] @ R_base_tool, columns[..., 3:] @ R_base_tool], axis=-1
+        )
+    return np.swapaxes(columns, -1, -2)
+
+
+def _steps(m: Model, q: Array) -> Array:
+    """Give the motion from frame i-1 to frame i for each joint, (..., 6, 4, 4)."""
+    theta = q + m.offset
+    c, s = np.cos(theta), np.sin(theta)
+    ca, sa = _exact_twists(m.alpha)
+    step = np.zeros((*theta.shape, 4, 4))
+    step[..., 0, 0], step[..., 1, 0] = c, s
+    step[..., 0, 1], step[..., 1, 1], step[..., 2, 1] = -s * ca, c * ca, sa
+    step[..., 0, 2], step[..., 1, 2], step[..., 2, 2] = s * sa, -c * sa, ca
+    step[..., 0, 3], step[..., 1, 3] = m.a * c, m.a * s
+    step[..., 3, 3] = 1.0
+    if m.mounts is None:
+        step[..., 2, 3] = m.d
+        return step
+    return np.asarray(m.mounts @ step)
+
+
+def _exact_twists(alpha: Array) -> tuple[Array, Array]:
+    """Cosine and sine of twists that are multiples of 90 degrees, without rounding."""
+    return np.round(np.cos(alpha)), np.round(np.sin(alpha))

@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Rigid motions: poses, twists, quaternions, roll-pitch-yaw, rotation vectors.
+
+`T_a_b` is the pose of b in a and maps p_b to p_a, so T_a_b @ T_b_c = T_a_c. Twists are linear
+first. Quaternions are x, y, z, w as in ROS. Roll, pitch, yaw are about the fixed axes, as in URDF:
+R = Rz(yaw) Ry(pitch) Rx(roll). Everything works on stacks: shape (..., 4, 4), (..., 6) and so on.
+
+References
+----------
+Lynch and Park, Modern Robotics (2017), sections 3.2 and 3.3, for exp, log and the adjoint.
+
+"""
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ur5_pick_place.errors import InvalidInput
+
+Array = NDArray[np.float64]
+
+RIGID_TOLERANCE = 1e-6  # how far R^T R may be from the identity, entry by entry
+_SMALL_ANGLE = 1e-4  # rad; below it the series replace quotients of the form 0/0
+
+
+def check_transform(T: ArrayLike, name: str = 'transform') -> Array:
+    """
+    Return `T` as float64 (..., 4, 4), or say which entry keeps it from being a rigid motion.
+
+    Raises
+    ------
+    InvalidInput
+        Wrong shape, a non-finite entry, a last row other than 0 0 0 1, or a rotation part that is
+        not orthonormal and right-handed within `RIGID_TOLERANCE`.
+
+    """
+    try:
+        poses = np.asarray(T, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f'{name}: not an array of numbers: {error}') from error
+    if poses.shape[-2:] != (4, 4):
+        raise InvalidInput(f'{name} has shape {poses.shape}: must be (..., 4, 4)')
+    if poses.size and not is_rigid(np.moveaxis(poses.reshape(-1, 16), 0, 1)).all():
+        _explain_not_rigid(poses, name)
+    return poses
+
+
+def is_rigid(t: Array) -> NDArray[np.bool_]:
+    """Tell, for the 16 entries of n poses, shape (16, n), row by row, which are rigid motions."""
+    nx, ox, ax, _, ny, oy, ay, _, nz, oz, az, _, h0, h1, h2, h3 = t
+    worst = np.abs(nx * nx + ny * ny + nz * nz - 1.0)
+    for defect in (
+        ox * ox + oy * oy + oz * oz - 1.0,
+        nx * ox + ny * oy + nz * oz,
+        ny * oz - nz * oy - ax,  # a = n x o: orthogonal, unit and right-handed at once
+        nz * ox - nx * oz - ay,
+        nx * oy - ny * ox - az,
+        h0,
+        h1,
+        h2,
+        h3 - 1.0,
+        0.0 * (t[3] + t[7] + t[11]),  # NaN unless the position is finite
+    ):
+        np.maximum(worst, np.abs(defect), out=worst)  # hands NaN on
+    return worst <= RIGID_TOLERANCE  # false for NaN
+
+
+def _explain_not_rigid(poses: Array, name: str) -> None:
+    flat = poses.reshape(-1, 4, 4)
+    bad = int(np.argmin(is_rigid(flat.reshape(-1, 16).T)))
+    T = flat[bad]
+    if len(flat) > 1:
+        name = f'{name}[{", ".join(str(i) for i in np.unravel_index(bad, poses.shape[:-2]))}]'
+    for i, j in np.ndindex(4, 4):
+        if not np.isfinite(T[i, j]):
+            raise InvalidInput(f'{name}: entry [{i}, {j}] = {T[i, j]}: must be finite')
+    for j, wanted in enumerate((0.0, 0.0, 0.0, 1.0)):
+        if abs(T[3, j] - wanted) > RIGID_TOLERANCE:
+            raise InvalidInput(f'{name}: entry [3, {j}] = {T[3, j]}: must be {wanted:g}')
+    gram = T[:3, :3].T @ T[:3, :3]
+    i, j = np.unravel_index(np.argmax(np.abs(gram - np.eye(3))), (3, 3))
+    if abs(gram[i, j] - (i == j)) > RIGID_TOLERANCE:
+        raise InvalidInput(
+            f'{name}: not a rotation: entry [{i}, {j}] of R^T R is {gram[i, j]}, must be '
+            f'{int(i == j)} within {RIGID_TOLERANCE:g}; normalise the orientation first'
+        )
+    raise InvalidInput(
+        f'{name}: not a rotation: det R = {np.linalg.det(T[:3, :3]):.9f}, must be 1 within '
+        f'{RIGID_TOLERANCE:g}; a column points the wrong way (left-handed axes)'
+    )
+
+
+def make_transform(rotation: ArrayLike, position: ArrayLike) -> Array:
+    """Join rotations (..., 3, 3) and positions (..., 3) [m] to poses (..., 4, 4)."""
+    R = np.asarray(rotation, dtype=np.float64)
+    p = np.asarray(position, dtype=np.float64)
+    T = np.zeros((*np.broadcast_shapes(R.shape[:-2], p.shape[:-1]), 4, 4))
+    T[..., :3, :3] = R
+    T[..., :3, 3] = p
+    T[..., 3, 3] = 1.0
+    return T
+
+
+def inverse_transform(T: ArrayLike) -> Array:
+    """Turn T_a_b into T_b_a, for poses (..., 4, 4)."""
+    T_a_b = np.asarray(T, dtype=np.float64)
+    R_b_a = np.swapaxes(T_a_b[..., :3, :3], -1, -2)
+    return make_transform(R_b_a, -(R_b_a @ T_a_b[..., :3, 3:])[..., 0])
+
+
+def adjoint(T: ArrayLike) -> Array:
+    """
+    Give the (..., 6, 6) matrix that carries a twist seen from b to the same twist seen from a.
+
+    With T = T_a_b and the linear part first it is [[R, [p] R], [0, R]].
+
+    """
+    T_a_b = np.asarray(T, dtype=np.float64)
+    R = T_a_b[..., :3, :3]
+    A = np.zeros((*T_a_b.shape[:-2], 6, 6))
+    A[..., :3, :3] = R
+    A[..., 3:, 3:] = R
+    A[..., :3, 3:] = skew(T_a_b[..., :3, 3]) @ R
+    return A
+
+
+def skew(w: ArrayLike) -> Array:
+    """Give the matrix of the cross product w x, for w (..., 3)."""
+    v = np.asarray(w, dtype=np.float64)
+    W = np.zeros((*v.shape[:-1], 3, 3))
+    W[..., 0, 1], W[..., 0, 2], W[..., 1, 2] = -v[..., 2], v[..., 1], -v[..., 0]
+    W[..., 1, 0], W[..., 2, 0], W[..., 2, 1] = v[..., 2], -v[..., 1], v[..., 0]
+    return W
+
+
+def exp_so3(rotvec: ArrayLike) -> Array:
+    """Turn rotation vectors (..., 3) [rad] into rotations (..., 3, 3)."""
+    w = np.asarray(rotvec, dtype=np.float64)
+    W = skew(w)
+    A, B, _ = _exp_factors(w)
+    return np.eye(3) + A * W + B * (W @ W)
+
+
+def exp_se3(twist: ArrayLike) -> Array:
+    """Turn twists (..., 6), linear first [m, rad], into the poses (..., 4, 4) they lead to."""
+    xi = np.asarray(twist, dtype=np.float64)
+    v, w = xi[..., :3], xi[..., 3:]
+    W = skew(w)
+    A, B, C = _exp_factors(w)
+    WW = W @ W
+    V = np.eye(3) + B * W + C * WW
+    return make_transform(np.eye(3) + A * W + B * WW, (V @ v[..., None])[..., 0])
+
+
+def _exp_factors(w: Array) -> tuple[Array, Array, Array]:
+    """Give sin t / t, (1 - cos t) / t^2, (t - sin t) / t^3 of t = |w|, shaped (..., 1, 1)."""
+    t = np.linalg.norm(w, axis=-1)[..., None, None]
+    small = t < _SMALL_ANGLE
+    s = np.where(small, 1.0, t)
+    A = np.sinc(t / np.pi)
+    B = 0.5 * np.sinc(t / (2.0 * np.pi)) ** 2
+    C = np.where(small, 1.0 / 6.0 - t * t / 120.0, (s - np.sin(s)) / s**3)
+    return A, B, C
+
+
+def log_so3(R: ArrayLike) -> Array:
+    """
+    Turn rotations (..., 3, 3) into rotation vectors (..., 3) [rad] of length up to pi.
+
+    The way over the quaternion is exact near 0 and near pi alike; at pi either axis is right.
+
+    """
+    quat = quat_from_matrix(R)
+    xyz, w = quat[..., :3], quat[..., 3:]
+    n = np.linalg.norm(xyz, axis=-1, keepdims=True)
+    tiny = n < 1e-150  # where the quotient would lose its digits; its limit there is 2
+    return xyz * np.where(tiny, 2.0, 2.0 * np.arctan2(n, w) / np.where(tiny, 1.0, n))
+
+
+def log_se3(T: ArrayLike) -> Array:
+    """Turn poses (..., 4, 4) into the twists (..., 6), linear first [m, rad], that reach them."""
+    pose = np.asarray(T, dtype=np.float64)
+    w = log_so3(pose[..., :3, :3])
+    t = np.linalg.norm(w, axis=-1)[..., None, None]
+    small = t < _SMALL_ANGLE
+    h = np.where(small, 1.0, t / 2.0)
+    D = np.where(small, 1.0 / 12.0 + t * t / 720.0, (1.0 - h / np.tan(h)) / (4.0 * h * h))
+    W = skew(w)
+    V_inv = np.eye(3) - 0.5 * W + D * (W @ W)
+    v = (V_inv @ pose[..., :3, 3:])[..., 0]
+    return np.concatenate([v, w], axis=-1)
+
+
+def quat_from_matrix(R: ArrayLike) -> Array:
+    """
+    Turn rotations (..., 3, 3) into unit quaternions (..., 4) x, y, z, w with w >= 0.
+
+    Row k below is 4 q_k q; the row of the largest |q_k| loses no digits.
+
+    """
+    r = np.asarray(R, dtype=np.float64)
+    xx, yy, zz = r[..., 0, 0], r[..., 1, 1], r[..., 2, 2]
+    xy, xz, yz = r[..., 0, 1], r[..., 0, 2], r[..., 1, 2]
+    yx, zx, zy = r[..., 1, 0], r[..., 2, 0], r[..., 2, 1]
+    rows = np.stack(
+        [
+            np.stack([1 + xx - yy - zz, xy + yx, xz + zx, zy - yz], axis=-1),
+            np.stack([xy + yx, 1 - xx + yy - zz, yz + zy, xz - zx], axis=-1),
+            np.stack([xz + zx, yz + zy, 1 - xx - yy + zz, yx - xy], axis=-1),
+            np.stack([zy - yz, xz - zx, yx - xy, 1 + xx + yy + zz], axis=-1),
+        ],
+        axis=-2,
+    )
+    best = np.argmax(np.diagonal(rows, axis1=-2, axis2=-1), axis=-1)
+    quat = np.take_along_axis(rows, best[..., None, None], axis=-2)[..., 0, :]
+    quat = quat / np.linalg.norm(quat, axis=-1, keepdims=True)
+    return np.where(quat[..., 3:] < 0.0, -quat, quat)
+
+
+def matrix_from_quat(quat_xyzw: ArrayLike) -> Array:
+    """Turn quaternions (..., 4) x, y, z, w of any length but zero into rotations (..., 3, 3)."""
+    q = np.asarray(quat_xyzw, dtype=np.float64)
+    norm = np.linalg.norm(q, axis=-1, keepdims=True)
+    if not (norm > 0.0).all() or not np.isfinite(norm).all():
+        raise InvalidInput(f'quaternion {q.tolist()}: must be finite and other than zero')
+    xyz, w = q[..., :3] / norm, (q[..., 3:] / norm)[..., None]
+    W = skew(xyz)
+    return np.eye(3) + 2.0 * w * W + 2.0 * (W @ W)
+
+
+def matrix_from_rpy(rpy: ArrayLike) -> Array:
+    """Turn roll, pitch, yaw (..., 3) [rad] into rotations (..., 3, 3)."""
+    angles = np.asarray(rpy, dtype=np.float64)
+    (sr, sp, sy), (cr, cp, cy) = (np.moveaxis(f(angles), -1, 0) for f in (np.sin, np.cos))
+    rows = (
+        (cy * cp, cy * sp * sr - sy * cr, cy * sp * cr + sy * sr),
+        (sy * cp, sy * sp * sr + cy * cr, sy * sp * cr - cy * sr),
+        (-sp, cp * sr, cp * cr),
+    )
+    return np.stack([np.stack(row, axis=-1) for row in rows], axis=-2)
+
+
+def rpy_from_matrix(R: ArrayLike) -> Array:
+    """
+    Turn rotations (..., 3, 3) into roll, pitch, yaw (..., 3) [rad], pitch within ±pi/2.
+
+    Where pitch is ±pi/2, roll and yaw turn about one axis; roll is then 0. Yaw comes from what is
+    left once pitch and roll are undone, so that the three always give R back.
+
+    """
+    r = np.asarray(R, dtype=np.float64)
+    cp = np.hypot(r[..., 2, 1], r[..., 2, 2])
+    pitch = np.arctan2(-r[..., 2, 0], cp)
+    roll = np.where(cp < 1e-12, 0.0, np.arctan2(r[..., 2, 1], r[..., 2, 2]))
+    sr, cr = np.sin(roll), np.cos(roll)
+    yaw = np.arctan2(
+        sr * r[..., 0, 2] - cr * r[..., 0, 1], cr * r[..., 1, 1] - sr * r[..., 1, 2]
+    )
+    return np.stack([roll, pitch, yaw], axis=-1)
