@@ -1,0 +1,230 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The driver's joint trajectory controller: how it follows, judges and reports.
+
+Behaviour is that of UR's scaled trajectory controller 4.8 over joint_trajectory_controller 5.17
+with the UR configuration, oddities included: a goal without goal time is waited for without end,
+and cancelling holds the measured position without braking.
+
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.sim.goals import (
+    GOAL_TOLERANCE_VIOLATED,
+    INVALID_GOAL,
+    PATH_TOLERANCE_VIOLATED,
+    SUCCESSFUL,
+    Goal,
+    JointTolerance,
+    Outcome,
+    Tolerances,
+    check_command,
+)
+from ur5_pick_place.sim.spline import Knot, Sample, Spline, TrajectoryCommand, Waypoint
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Tracking:
+    """One cycle as the controller saw it; joint arrays are (6,) in controller order."""
+
+    time: float  # [s]
+    reference: Sample
+    reference_time: float  # scaled trajectory time [s]
+    q: Array  # measured
+    qd: Array
+    elapsed: float  # unscaled time since the trajectory's start [s]
+    error: Array  # reference - measured [rad]
+    output: Array  # command [rad]
+    scaling: float
+
+
+class TrajectoryController:
+    """
+    Joint trajectory controller with a position command interface.
+
+    Parameters
+    ----------
+    joint_names : sequence of str
+        The joints in controller order.
+    period : float
+        Update period [s].
+
+    """
+
+    def __init__(self, joint_names: Sequence[str], period: float = 0.008) -> None:
+        self.joint_names = tuple(joint_names)
+        self.active = False
+        self.goal: Goal | None = None
+        self.tracking: Tracking | None = None
+        self._period = period
+        self._defaults = Tolerances.default(len(self.joint_names))
+        self._next: TrajectoryCommand | None = None
+        self._spline: Spline | None = None
+        self._holding = True
+        self._start = self._time = 0.0
+        self._output = np.zeros(len(self.joint_names))
+        self._q = self._output
+
+    def activate(self, q: Array) -> None:
+        """Start by holding the measured joints (6,) [rad]."""
+        self.active = True
+        self._q = self._output = np.array(q, dtype=float)
+        self._hold(self._q)
+
+    def deactivate(self) -> None:
+        """Stop; a running goal is aborted."""
+        self.active = False
+        reason = 'Current goal cancelled during deactivate transition.'
+        self._finish('aborted', INVALID_GOAL, reason)
+        self.tracking = self._spline = None
+
+    def start_goal(
+        self,
+        command: TrajectoryCommand,
+        now: float,
+        path: Sequence[JointTolerance] = (),
+        goal: Sequence[JointTolerance] = (),
+        goal_time: float = 0.0,
+    ) -> Goal:
+        """Follow a trajectory as an action goal, in place of a running one."""
+        if not self.active:
+            raise InvalidInput('controller is not running')
+        check_command(command, self.joint_names, now)
+        self._finish('aborted', INVALID_GOAL, 'Current goal preempted by new incoming action.')
+        self.goal = Goal(
+            self._defaults.overridden(self.joint_names, path, goal, goal_time)
+        )
+        self._next, self._holding = command, False
+        return self.goal
+
+    def follow(self, command: TrajectoryCommand, now: float) -> None:
+        """Follow a trajectory from the topic; a running goal is then judged against it."""
+        if not self.active:
+            raise InvalidInput('controller is not running')
+        check_command(command, self.joint_names, now)
+        self._next, self._holding = command, False
+
+    def cancel(self, goal: Goal) -> None:
+        """End a goal where the arm is; nothing happens when it has ended already."""
+        if goal is self.goal:
+            self._finish('canceled', SUCCESSFUL, '')
+            self._hold(self._q)
+
+    def update(self, now: float, q: Array, qd: Array, scaling: float) -> Array:
+        """
+        Run one cycle.
+
+        Parameters
+        ----------
+        now : float
+            Time of the measurement [s].
+        q, qd : ndarray, shape (6,)
+            Measured joints [rad, rad/s].
+        scaling : float
+            Speed scaling, 0 to 1; trajectory time advances by the period times this.
+
+        Returns
+        -------
+        ndarray, shape (6,)
+            Joint command for the end of this cycle [rad].
+
+        """
+        self._q = q
+        first = self._next is not None
+        if first:
+            self._enter(now, Knot(q, qd))
+        else:
+            # ROS keeps whole nanoseconds; floats added up would drift past the waypoints.
+            self._time = round(self._time + self._period * scaling, 9)
+        assert self._spline is not None
+        reference = self._spline.sample(self._time)
+        ahead = self._spline.sample(self._time + self._period)
+        error = reference.q - q
+        self._judge(error, ahead, first)
+        # The waypoint reported is that of the command, one period ahead of the reference.
+        reference = replace(reference, index=ahead.index)
+        self.tracking = Tracking(
+            now, reference, self._time, q, qd, now - self._start, error, self._output, scaling
+        )
+        return self._output
+
+    def query(self, time: float) -> Sample | None:
+        """State of the running trajectory at a ROS time [s], None outside of it."""
+        if self._spline is None:
+            return None
+        elapsed = time - self._start
+        if elapsed < self._spline.entry_time or elapsed >= self._spline.end_time:
+            return None
+        return self._spline.sample(elapsed)
+
+    def _enter(self, now: float, measured: Knot) -> None:
+        """Turn the waiting command into a spline that begins at the measured state."""
+        command, self._next = self._next, None
+        assert command is not None
+        self._start = command.stamp or now
+        self._time = round(now - self._start, 9)
+        column = [self.joint_names.index(name) for name in command.joint_names]
+
+        def arranged(values: Sequence[float], absent: Array) -> Array | None:
+            if not len(values):
+                return None
+            row = absent.copy()
+            row[column] = values
+            return row
+
+        zero = np.zeros_like(measured.q)
+        knots = []
+        for point in command.points:
+            q = arranged(point.positions, measured.q)
+            assert q is not None
+            knots.append(
+                Knot(q, arranged(point.velocities, zero), arranged(point.accelerations, zero))
+            )
+        self._spline = Spline([p.time for p in command.points], knots, self._time, measured)
+
+    def _judge(self, error: Array, ahead: Sample, first: bool) -> None:
+        """Check tolerances, take over the next command or hold, and end the goal if it is time."""
+        assert self._spline is not None
+        tolerances = self._defaults if self.goal is None else self.goal.tolerances
+        past_end = ahead.index == len(self._spline.times)
+        overtime = self._time - self._spline.end_time
+        off_path = off_goal = False
+        if not self._holding:
+            # The first sample is always checked: it may be the last point.
+            off_path = (first or not past_end) and bool(np.any(abs(error) > tolerances.path))
+            off_goal = past_end and bool(np.any(abs(error) > tolerances.goal))
+        too_late = off_goal and 0.0 < tolerances.goal_time < overtime
+        if off_path:
+            self._finish(
+                'aborted', PATH_TOLERANCE_VIOLATED, 'Aborted due to path tolerance violation'
+            )
+        elif too_late:
+            self._finish(
+                'aborted',
+                GOAL_TOLERANCE_VIOLATED,
+                f'Aborted due to goal_time_tolerance exceeding by {overtime:.6f} seconds',
+            )
+        if off_path or too_late:
+            self._hold(self._q)
+            return
+        self._output = ahead.q
+        if past_end and not off_goal and self.goal is not None:
+            self._finish('succeeded', SUCCESSFUL, 'Goal successfully reached!')
+            self._hold(ahead.q)
+
+    def _finish(self, status: str, code: int, message: str) -> None:
+        if self.goal is not None:
+            self.goal.outcome = Outcome(status, code, message)
+            self.goal = None
+
+    def _hold(self, q: Array) -> None:
+        self._next = TrajectoryCommand(self.joint_names, (Waypoint(0.0, tuple(q)),))
+        self._holding = True
