@@ -12,9 +12,9 @@ Why a branch can only change across a singularity. The shoulder plane z1 . p = d
 r cos(phi) = d4 with r = |(p_x, p_y)|, so |phi| < pi/2 and phi changes sign through 0 only, where
 r = d4: frame 5 on the cylinder, the shoulder singularity. In frame 1, p has x1 = -r sin(phi)
 = a2 c2 + a3 c23 + d5 s234: a smooth function of the joints whose sign is that of -phi, which is
-how it is computed here. theta_3 changes sign through 0 (arm stretched) or pi (arm folded), the two
-elbow singularities; sin(theta_5) changes sign at the wrist singularity. Each label is thus constant
-on any joint path that keeps clear of all three, however close it may pass.
+how it is computed here. theta_3 changes sign through 0 (arm stretched) or pi (arm folded), the
+two elbow singularities; sin(theta_5) changes sign at the wrist singularity. Each label is thus
+constant on any joint path that keeps clear of all three, however close it may pass.
 
 """
 
@@ -38,6 +38,7 @@ DOUBLE_ROOT = 1e-13
 
 # Below this |sin(theta_5)| theta_6 is free: any choice turns the tool by less than this [rad].
 WRIST_SINGULAR = 1e-12
+NEAR_WRIST = 1e-5  # below this, theta_6 may be turned a little at the same price
 
 
 def classify(m: Model, q: ArrayLike) -> NDArray[np.intp]:

@@ -1,18 +1,43 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Inverse kinematics: every joint solution of a pose, each in the row of its branch."""
+"""
+Inverse kinematics in closed form: every joint solution of a pose, in the row of its branch.
+
+One pose at a time, the way it is done on paper; `inverse_batch` does the same for many at once.
+With n, o, a the axes of the tool and p its origin, all in `base`:
+
+    theta_1    Frame 5, at p - d6 a, lies d4 beside the plane in which the arm bends. Where it is
+               nearer to axis 1 than that there is no such plane: the unreachable cylinder.
+    theta_5,   from axis 1 as the tool sees it, (s5 c6, -s5 s6, c5): sine and cosine both, so that
+    theta_6    no digit is lost near 0 and pi. Where s5 = 0, theta_6 is free.
+    theta_234  The sum of theta_2, theta_3 and theta_4: how z of frame 4 stands in the arm's plane.
+    theta_3,   from the triangle of upper arm, forearm, and the way from frame 1 to frame 3.
+    theta_2    theta_4 is what remains of the sum.
+
+No sine or cosine is taken of an angle just found; angles come out of atan2 at the very end.
+
+References
+----------
+The UR5 IK note; its equations 5 (theta_1), 6 (theta_5) and 15 (theta_3) carry the three signs.
+
+"""
+
+from math import atan2, copysign, cos, hypot, isfinite, nan, pi, remainder, sin, sqrt
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.kinematics.inverse_batch import inverse_batch
+from ur5_pick_place.kinematics.branches import DOUBLE_ROOT, NEAR_WRIST, WRIST_SINGULAR
+from ur5_pick_place.kinematics.inverse_batch import inverse_batch, wrap_to_pi
 from ur5_pick_place.kinematics.model import Model
-from ur5_pick_place.kinematics.transforms import check_transform
+from ur5_pick_place.kinematics.transforms import RIGID_TOLERANCE, as_poses, check_rigid
+
+Array = NDArray[np.float64]
+
+_TAU = 2.0 * pi
 
 
-def inverse(
-    m: Model, T: ArrayLike, q6: ArrayLike = 0.0
-) -> tuple[NDArray[np.float64], NDArray[np.bool_]]:
+def inverse(m: Model, T: ArrayLike, q6: ArrayLike = 0.0) -> tuple[Array, NDArray[np.bool_]]:
     """
     Give all joint solutions of poses of the tool.
 
@@ -39,7 +64,10 @@ def inverse(
         A pose that is misshapen, not finite or not rigid, or a wish that is not finite.
 
     """
-    poses = check_transform(T, 'T')
+    poses = as_poses(T, 'T')
+    if poses.ndim == 2 and isinstance(q6, (float, int)):
+        return _inverse_one(m, poses, q6)
+    check_rigid(poses, 'T')
     stack = poses.shape[:-2]
     wish = np.asarray(q6, dtype=np.float64)
     if not np.isfinite(wish).all():
@@ -50,3 +78,157 @@ def inverse(
         raise InvalidInput(f'q6 has shape {wish.shape}: must fit the poses, {stack}') from error
     q, ok = inverse_batch(m, poses.reshape(-1, 4, 4), wishes)
     return q.reshape(*stack, 8, 6), ok.reshape(*stack, 8)
+
+
+def _inverse_one(m: Model, T: Array, q6: float) -> tuple[Array, NDArray[np.bool_]]:
+    """Solve one pose, (4, 4): checks included, ten times faster than a batch of one."""
+    t = T.ravel().tolist()
+    if not _is_rigid(t):
+        check_rigid(T, 'T')
+    if not isfinite(q6):
+        raise InvalidInput(f'q6 = {q6!r}: must be finite')
+    a2, a3, *_ = m.lengths
+    outer, inner, ab = (abs(a2) + abs(a3)) ** 2, (abs(a2) - abs(a3)) ** 2, 2.0 * a2 * a3
+    touch = DOUBLE_ROOT * ab * ab
+    rows, found = [nan] * 48, bytearray(8)
+    for k, sigma, t1, t5, t6, t234, u, v in arm_planes(m, t, q6):
+        dd = u * u + v * v
+        area = (outer - dd) * (dd - inner)  # (2 a2 a3 s3)^2; negative: the sides don't meet
+        if area < -touch:
+            continue
+        double = area <= touch
+        c3, s3 = (dd - a2 * a2 - a3 * a3) / ab, 0.0 if double else sqrt(area) / abs(ab)
+        angle, along, across = atan2(s3, c3), a2 + a3 * c3, a3 * s3
+        for row, bend in ((k, sigma), (k + 2, -sigma)):
+            t2 = atan2(along * v - bend * across * u, along * u + bend * across * v)
+            t3 = bend * angle
+            t4 = wrap(t234 - t2 - t3)
+            rows[6 * row : 6 * row + 6] = t1, wrap(t2), wrap(t3), t4, t5, t6
+            found[row] = True
+            if double:
+                break
+    q = np.fromiter(rows, dtype=np.float64, count=48).reshape(8, 6)
+    if any(m.offsets):
+        q = wrap_to_pi(q - m.offset)
+    return q, np.frombuffer(found, dtype=np.bool_)
+
+
+def arm_planes(m: Model, t: list[float], q6: float) -> list[tuple[float, ...]]:
+    """
+    Give what the choices of shoulder and wrist leave to the elbow: a triangle in a plane.
+
+    Parameters
+    ----------
+    m : Model
+    t : list of float
+        The 16 entries of a rigid T_base_tool, row by row [m].
+    q6 : float
+        Wish for the last joint at a wrist singularity [rad].
+
+    Returns
+    -------
+    list of tuple
+        Up to four of: row of the branch with elbow up, sign of phi, theta_1, theta_5, theta_6,
+        theta_234, and u, v, the way from frame 1 to frame 3 in the plane [m].
+
+    """
+    _, _, d1, d4, d5, d6 = m.lengths
+    _, _, ax, px, _, _, ay, py, _, _, az, pz = t[:12]
+    x, y, z = px - d6 * ax, py - d6 * ay, pz - d6 * az - d1
+    ss = x * x + y * y - d4 * d4
+    if ss < -DOUBLE_ROOT * d4 * d4:
+        return []
+    double = ss <= DOUBLE_ROOT * d4 * d4
+    s = 0.0 if double else sqrt(ss)  # r sin(phi), with r cos(phi) = d4
+    planes = []
+    for k, sigma in ((0, 1.0), (4, -1.0)):
+        rr, x1 = d4 * d4 + s * s, -sigma * s  # frame 5 seen from frame 1 is (x1, z)
+        c1, s1 = (x * x1 - y * d4) / rr, (x * d4 + y * x1) / rr
+        t1 = wrap(atan2(s1, c1))
+        for flip, t5, t6, s234, c234 in _wrists(m, t, (c1, s1, x1, z), q6 + m.offsets[5]):
+            u, v = x1 - d5 * s234, z + d5 * c234
+            planes.append((k + flip, sigma, t1, t5, t6, atan2(s234, c234), u, v))
+        if double:
+            break
+    return planes
+
+
+def _wrists(
+    m: Model, t: list[float], shoulder: tuple[float, float, float, float], wish: float
+) -> list[tuple[float, ...]]:
+    """Give (0 for down or 1 for up, theta_5, theta_6, sin and cos of theta_234)."""
+    nx, ox, ax, _, ny, oy, ay, _, nz, oz = t[:10]
+    c1, s1, x1, z = shoulder
+    s5c6, s5s6, c5 = s1 * nx - c1 * ny, c1 * oy - s1 * ox, s1 * ax - c1 * ay
+    s5 = sqrt(s5c6 * s5c6 + s5s6 * s5s6)
+    free = s5 <= WRIST_SINGULAR
+    if free:
+        s5, t6, c6, s6 = 0.0, wrap(remainder(wish, _TAU)), cos(wish), sin(wish)
+    else:
+        c6, s6 = s5c6 / s5, s5s6 / s5
+        t6 = wrap(atan2(s6, c6))
+    s234 = -(s6 * (nx * c1 + ny * s1) + c6 * (ox * c1 + oy * s1))
+    c234 = s6 * nz + c6 * oz
+    t5 = atan2(s5, c5)
+    down, up = (0, t5, t6, s234, c234), (1, -t5, wrap(t6 + pi), -s234, -c234)
+    if s5 >= NEAR_WRIST:
+        return [down, up]
+    allowed = pi if free else WRIST_SINGULAR / s5
+    return [_turned(m, w, x1, z, allowed) for w in ((down,) if free else (down, up))]
+
+
+def _turned(
+    m: Model, wrist: tuple[float, ...], x1: float, z: float, allowed: float
+) -> tuple[float, ...]:
+    """
+    Near a wrist singularity, turn theta_6 no farther than needed for the elbow to reach.
+
+    Turning theta_6 and theta_234 against each other leaves the tool where it is and swings frame 3
+    on a circle of radius d5 about frame 5, which is `rho` from the shoulder. By the law of cosines
+    the elbow reaches where the sine of the swing lies between two bounds; the nearest swing that
+    does is that sine clipped, on the same side. Beside the singularity a turn tilts the tool a
+    little, so that no more than `allowed` is taken.
+
+    """
+    flip, t5, t6, s234, c234 = wrist
+    a2, a3, _, _, d5, _ = m.lengths
+    rho = max(hypot(x1, z), 1e-12)  # at zero every swing is the same to the elbow
+    sine, cosine = (x1 * s234 - z * c234) / rho, (x1 * c234 + z * s234) / rho
+    low, high = (
+        (rho * rho + d5 * d5 - reach * reach) / (2.0 * d5 * rho)
+        for reach in (abs(a2) + abs(a3), abs(a2) - abs(a3))
+    )
+    if low <= sine <= high:
+        return wrist
+    clipped = max(-1.0, min(1.0, max(low, min(high, sine))))
+    level = copysign(sqrt(1.0 - clipped * clipped), cosine)
+    turn = atan2(clipped * cosine - level * sine, level * cosine + clipped * sine)
+    if abs(turn) > allowed:
+        return wrist
+    s, c = sin(turn), cos(turn)
+    t6 = wrap(t6 - turn if abs(t5) < 1.0 else t6 + turn)
+    return flip, t5, t6, s234 * c + c234 * s, c234 * c - s234 * s
+
+
+def wrap(angle: float) -> float:
+    """Bring an angle within ±3 pi [rad] into (-pi, pi]."""
+    if angle > pi:
+        return angle - _TAU
+    return angle + _TAU if angle <= -pi else angle
+
+
+def _is_rigid(t: list[float]) -> bool:
+    """Tell whether 16 entries, row by row, are a rigid motion: `check_rigid` in plain numbers."""
+    nx, ox, ax, px, ny, oy, ay, py, nz, oz, az, pz, h0, h1, h2, h3 = t
+    e = RIGID_TOLERANCE
+    return (
+        -e < nx * nx + ny * ny + nz * nz - 1.0 < e
+        and -e < ox * ox + oy * oy + oz * oz - 1.0 < e
+        and -e < nx * ox + ny * oy + nz * oz < e
+        and -e < ny * oz - nz * oy - ax < e
+        and -e < nz * ox - nx * oz - ay < e
+        and -e < nx * oy - ny * ox - az < e
+        and h0 == h1 == h2 == 0.0
+        and h3 == 1.0
+        and isfinite(px + py + pz)
+    )

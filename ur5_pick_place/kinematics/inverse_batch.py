@@ -2,34 +2,31 @@
 """
 The closed form of `inverse` on many poses at once: the same equations, on rows of numbers.
 
-Every quantity is an array whose last axis runs over the poses of a chunk; before it come an axis of
-2 for the shoulder and, from theta_5 on, one of 2 for the wrist and, from theta_3 on, one of 2 for
-the elbow. Chunks keep the intermediate values in the processor's cache and the memory small.
+The last axis of every array runs over the poses of a chunk; before it come one of 2 for the
+shoulder, from theta_6 on one of 2 for the wrist, and for the elbow's two angles one of 2 between
+them. Chunks keep what is computed on the way in the processor's cache, and the memory small.
 
 """
 
-import math
+from math import nan, pi
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ur5_pick_place.kinematics.branches import DOUBLE_ROOT, WRIST_SINGULAR
+from ur5_pick_place.kinematics.branches import DOUBLE_ROOT, NEAR_WRIST, WRIST_SINGULAR
 from ur5_pick_place.kinematics.model import Model
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-CHUNK = 2048
-NEAR_WRIST = 1e-5  # below this |sin(theta_5)|, theta_6 can move noticeably within WRIST_SINGULAR
+CHUNK = 1024
 
-_LEFT_RIGHT = np.array([[1.0], [-1.0]])  # sign of phi
-_DOWN_UP = np.array([[1.0], [-1.0]])  # sign of sin(theta_5)
-_UP_DOWN = np.array([1.0, -1.0])[:, None, None]  # sign of theta_3 sign(phi)
+_SIGNS = np.array([[1.0], [-1.0]])  # of phi: left, right; of sin(theta_5): down, up
 
 
 def inverse_batch(m: Model, T: Array, q6: Array) -> tuple[Array, Mask]:
     """
-    Solve n checked poses.
+    Solve n rigid poses.
 
     Parameters
     ----------
@@ -46,122 +43,130 @@ def inverse_batch(m: Model, T: Array, q6: Array) -> tuple[Array, Mask]:
     ok : ndarray of bool, shape (n, 8)
 
     """
-    n = len(T)
-    q = np.empty((n, 8, 6))
-    ok = np.empty((n, 8), dtype=bool)
-    for start in range(0, n, CHUNK):
-        rows = slice(start, min(start + CHUNK, n))
-        entries = np.ascontiguousarray(T[rows].reshape(-1, 16).T)
-        theta, found = _solve(m, entries, q6[rows] + m.offset[5])
-        if m.offset.any():
-            theta = wrap(theta - m.offset[:, None, None, None, None])
-        theta[theta <= -math.pi] = math.pi
-        theta[:, ~found] = math.nan
-        width = theta.shape[-1]
-        q[rows] = theta.reshape(6, 8, width).transpose(2, 1, 0)
-        ok[rows] = found.reshape(8, width).T
+    q = np.empty((len(T), 8, 6))
+    ok = np.empty((len(T), 8), dtype=np.bool_)
+    for start in range(0, len(T), CHUNK):
+        rows = slice(start, start + CHUNK)
+        t = np.ascontiguousarray(T[rows].reshape(-1, 16).T)
+        theta, found = _solve(m, t, q6[rows] + m.offsets[5])
+        if any(m.offsets):
+            theta = wrap_to_pi(theta - m.offset[:, None, None, None, None])
+        theta[theta <= -pi] = pi
+        theta[:, ~found] = nan
+        q[rows] = theta.reshape(6, 8, -1).T
+        ok[rows] = found.reshape(8, -1).T
     return q, ok
 
 
-def wrap(angle: Array) -> Array:
+def wrap_to_pi(angle: Array) -> Array:
     """Bring angles [rad] into (-pi, pi]."""
-    return np.asarray(angle - 2.0 * math.pi * np.ceil((angle - math.pi) / (2.0 * math.pi)))
+    wrapped: Array = angle - 2.0 * pi * np.ceil((angle - pi) / (2.0 * pi))
+    return wrapped
 
 
 def _solve(m: Model, t: Array, wish: Array) -> tuple[Array, Mask]:
-    """Give theta (6, 2, 2, 2, n) by joint, shoulder, elbow, wrist, pose, and which rows hold."""
-    _, a2, a3, *_ = m.a
-    d1, _, _, d4, d5, d6 = m.d
-    nx, ox, ax, px, ny, oy, ay, py, nz, oz, az, pz = t[:12]
+    """Give theta (6, 2, 2, 2, n) by joint, shoulder, elbow, wrist, pose; and which rows hold."""
+    c1, s1, x1, z, has_shoulder = _shoulders(m, t)
+    t5, t6, s234, c234, free = _wrists(m, t, (c1, s1, x1, z), wish)
+    d5 = m.lengths[4]
+    u, v = x1[:, None] - d5 * s234, z + d5 * c234
     theta = np.empty((6, 2, 2, 2, t.shape[1]))
+    theta[0] = np.arctan2(s1, c1)[:, None, None]
+    theta[1], theta[2], meets, double = _elbows(m, u, v)
+    theta[3] = wrap_to_pi(np.arctan2(s234, c234)[:, None] - theta[1] - theta[2])
+    theta[4, :, :, 0], theta[4, :, :, 1] = t5[:, None], -t5[:, None]
+    theta[5] = t6[:, None]
+    meets &= has_shoulder[:, None]
+    meets[:, 1] &= ~free
+    return theta, np.stack([meets, meets & ~double], axis=1)
 
-    # Shoulder: frame 5 lies d4 beside the arm's plane, r cos(phi) = d4, r sin(phi) = ±s.
+
+def _shoulders(m: Model, t: Array) -> tuple[Array, Array, Array, Array, Mask]:
+    """Give cos and sin of theta_1 (2, n), frame 5 in frame 1 (x1, z), and which exist."""
+    _, _, d1, d4, d5, d6 = m.lengths
+    _, _, ax, px, _, _, ay, py, _, _, az, pz = t[:12]
     x, y, z = px - d6 * ax, py - d6 * ay, pz - d6 * az - d1
     ss = x * x + y * y - d4 * d4
-    tangent = np.abs(ss) <= DOUBLE_ROOT * d4 * d4
-    s = np.sqrt(np.where(tangent, 0.0, np.maximum(ss, 0.0)))
-    rr = d4 * d4 + s * s
-    s_phi = _LEFT_RIGHT * s  # r sin(phi), (2, n)
-    c1, s1 = -(y * d4 + x * s_phi) / rr, (x * d4 - y * s_phi) / rr
-    has_shoulder = np.stack([ss >= -DOUBLE_ROOT * d4 * d4, (ss > 0.0) & ~tangent])
+    double = np.abs(ss) <= DOUBLE_ROOT * d4 * d4
+    s = np.sqrt(np.where(double, 0.0, np.maximum(ss, 0.0)))
+    rr, x1 = d4 * d4 + s * s, -_SIGNS * s
+    c1, s1 = (x * x1 - y * d4) / rr, (x * d4 + y * x1) / rr
+    exists = ss >= -DOUBLE_ROOT * d4 * d4
+    return c1, s1, x1, z, np.stack([exists, exists & ~double])
 
-    # Wrist: axis 1 seen from the tool is (s5 c6, -s5 s6, c5).
+
+def _wrists(
+    m: Model, t: Array, shoulder: tuple[Array, Array, Array, Array], wish: Array
+) -> tuple[Array, Array, Array, Array, Mask]:
+    """Give theta_5 (2, n) with wrist down, theta_6, sin and cos of theta_234 (2, 2, n), `free`."""
+    nx, ox, ax, _, ny, oy, ay, _, nz, oz = t[:10]
+    c1, s1, x1, z = shoulder
     s5c6, s5s6, c5 = s1 * nx - c1 * ny, c1 * oy - s1 * ox, s1 * ax - c1 * ay
     s5 = np.sqrt(s5c6 * s5c6 + s5s6 * s5s6)
+    near = s5 < NEAR_WRIST
     free = s5 <= WRIST_SINGULAR
-    safe = np.where(free, 1.0, s5)
-    c6, s6 = np.where(free, np.cos(wish), s5c6 / safe), np.where(free, np.sin(wish), s5s6 / safe)
-    s5 = np.where(free, 0.0, s5)
-    t5, t6 = np.arctan2(s5, c5), np.where(free, wrap(wish), np.arctan2(s6, c6))
-
-    # The direction of the forearm's end, theta_2 + theta_3 + theta_4; the wrist turned over adds pi
-    # to it and to theta_6.
+    scale = np.where(free, 1.0, s5)
+    c6, s6, t6 = s5c6 / scale, s5s6 / scale, np.arctan2(s5s6, s5c6)
+    if free.any():
+        s5 = np.where(free, 0.0, s5)
+        c6, s6 = np.where(free, np.cos(wish), c6), np.where(free, np.sin(wish), s6)
+        t6 = np.where(free, wrap_to_pi(wish), t6)
     s234 = -(s6 * (nx * c1 + ny * s1) + c6 * (ox * c1 + oy * s1))
     c234 = s6 * nz + c6 * oz
-    s234, c234 = _DOWN_UP * s234[:, None], _DOWN_UP * c234[:, None]  # (2, 2, n)
-    t6 = np.stack([t6, np.where(t6 > 0.0, t6 - math.pi, t6 + math.pi)], axis=1)
-    x1 = -s_phi[:, None]  # frame 5 seen from frame 1 is (x1, z)
-    if (s5 < NEAR_WRIST).any():
-        _reach_for(m, (x1, z, s5[:, None], c5[:, None], free[:, None]), (t6, s234, c234))
-
-    # Elbow: a triangle with sides a2, a3 and the way (u, v) to the wrist.
-    u, v = x1 - d5 * s234, z + d5 * c234
-    dd = u * u + v * v
-    area = ((abs(a2) + abs(a3)) ** 2 - dd) * (dd - (abs(a2) - abs(a3)) ** 2)  # (2 a2 a3 s3)^2
-    straight = np.abs(area) <= DOUBLE_ROOT * (2.0 * a2 * a3) ** 2
-    k3 = np.sqrt(np.where(straight, 0.0, np.maximum(area, 0.0)))
-    c3 = (dd - a2 * a2 - a3 * a3) / (2.0 * a2 * a3)
-    s3 = k3 / abs(2.0 * a2 * a3)
-    bend = _LEFT_RIGHT[:, :, None, None] * _UP_DOWN  # sign of theta_3, (2, 2, 1, 1)
-    along, across = a2 + a3 * c3, bend * (a3 * s3)[:, None]
-    t3 = np.arctan2(s3, c3)
-
-    theta[0] = np.arctan2(s1, c1)[:, None, None]
-    np.arctan2(
-        along[:, None] * v[:, None] - across * u[:, None],
-        along[:, None] * u[:, None] + across * v[:, None],
-        out=theta[1],
-    )
-    theta[2] = bend * t3[:, None]
-    theta[3] = wrap(np.arctan2(s234, c234)[:, None] - theta[1] - theta[2])
-    theta[4] = (_DOWN_UP * t5[:, None])[:, None]
-    theta[5] = t6[:, None]
-
-    has_wrist = np.stack([np.ones_like(free), ~free], axis=1)
-    reach = has_shoulder[:, None] & has_wrist & (area >= -DOUBLE_ROOT * (2.0 * a2 * a3) ** 2)
-    return theta, np.stack([reach, reach & ~straight], axis=1)
+    t6 = np.stack([t6, np.where(t6 > 0.0, t6 - pi, t6 + pi)], axis=1)
+    s234, c234 = np.stack([s234, -s234], axis=1), np.stack([c234, -c234], axis=1)
+    if near.any():
+        for wrist in (0, 1):
+            wrists = t6[:, wrist], s234[:, wrist], c234[:, wrist]
+            _turn(m, near, wrists, (x1, np.broadcast_to(z, near.shape), s5, c5))
+    return np.arctan2(s5, c5), t6, s234, c234, free
 
 
-def _reach_for(
-    m: Model, given: tuple[Array, Array, Array, Array, Mask], chosen: tuple[Array, Array, Array]
+def _turn(
+    m: Model,
+    near: Mask,
+    wrists: tuple[Array, Array, Array],
+    given: tuple[Array, Array, Array, Array],
 ) -> None:
-    """
-    Near a wrist singularity, turn theta_6 no farther than needed for the elbow to reach.
+    """Turn theta_6 and theta_234 in place as far as the elbow needs; see `inverse._turned`."""
+    t6, s234, c234 = (w[near] for w in wrists)
+    x1, z, s5, c5 = (g[near] for g in given)
+    a2, a3, _, _, d5, _ = m.lengths
+    rho = np.maximum(np.hypot(x1, z), 1e-12)
+    sine, cosine = (x1 * s234 - z * c234) / rho, (x1 * c234 + z * s234) / rho
+    low, high = (
+        (rho * rho + d5 * d5 - reach * reach) / (2.0 * d5 * rho)
+        for reach in (abs(a2) + abs(a3), abs(a2) - abs(a3))
+    )
+    clipped = np.clip(np.clip(sine, low, high), -1.0, 1.0)
+    level = np.copysign(np.sqrt(1.0 - clipped * clipped), cosine)
+    turn = np.arctan2(clipped * cosine - level * sine, level * cosine + clipped * sine)
+    out_of_reach = (sine < low) | (sine > high)
+    paid = (s5 <= WRIST_SINGULAR) | (np.abs(turn) * s5 <= WRIST_SINGULAR)
+    turn = np.where(out_of_reach & paid, turn, 0.0)
+    s, c = np.sin(turn), np.cos(turn)
+    wrists[0][near] = wrap_to_pi(t6 - np.sign(c5) * turn)
+    wrists[1][near] = s234 * c + c234 * s
+    wrists[2][near] = c234 * c - s234 * s
 
-    Turning theta_6 and theta_2 + theta_3 + theta_4 against each other swings the wrist on a circle
-    of radius d5 about frame 5, at distance rho from the shoulder. With tau the angle of the swing,
-    the elbow reaches where sin(tau) lies between two bounds; the nearest such tau is `sin` clipped,
-    on the same side. `chosen` (theta_6, sin and cos of the sum) is corrected in place wherever the
-    tool turns by less than `WRIST_SINGULAR` through it.
+
+def _elbows(m: Model, u: Array, v: Array) -> tuple[Array, Array, Mask, Mask]:
+    """
+    Solve the triangles to frame 3 at (u, v), by shoulder, wrist and pose, (2, 2, n).
+
+    Gives theta_2 and theta_3 by shoulder, elbow, wrist, pose (2, 2, 2, n), and of the triangles
+    which close and which are flat: a double root.
 
     """
-    shape = chosen[0].shape
-    near = np.broadcast_to(given[2] < NEAR_WRIST, shape)
-    x1, z, s5, c5, free = (np.broadcast_to(g, shape)[near] for g in given)
-    t6, s234, c234 = (c[near] for c in chosen)
-    _, a2, a3, *_ = m.a
-    d5 = m.d[4]
-    rho = np.maximum(np.hypot(x1, z), 1e-12)  # at rho = 0 every swing is the same
-    sin_0, cos_0 = (x1 * s234 - z * c234) / rho, (x1 * c234 + z * s234) / rho
-    base, scale = rho * rho + d5 * d5, 2.0 * d5 * rho
-    low = (base - (abs(a2) + abs(a3)) ** 2) / scale
-    high = (base - (abs(a2) - abs(a3)) ** 2) / scale
-    sin = np.clip(np.clip(sin_0, low, high), -1.0, 1.0)
-    cos = np.copysign(np.sqrt(1.0 - sin * sin), cos_0)
-    turn = np.arctan2(sin * cos_0 - cos * sin_0, cos * cos_0 + sin * sin_0)
-    use = (turn != 0.0) & (free | (np.abs(turn) * s5 <= WRIST_SINGULAR))
-    t6 = np.where(use, wrap(t6 - turn * np.sign(c5)), t6)
-    s234 = np.where(use, (sin * x1 + cos * z) / rho, s234)
-    c234 = np.where(use, (cos * x1 - sin * z) / rho, c234)
-    for target, value in zip(chosen, (t6, s234, c234), strict=True):
-        target[near] = value
+    a2, a3, *_ = m.lengths
+    ab = 2.0 * a2 * a3
+    dd = u * u + v * v
+    area = ((abs(a2) + abs(a3)) ** 2 - dd) * (dd - (abs(a2) - abs(a3)) ** 2)
+    double = np.abs(area) <= DOUBLE_ROOT * ab * ab
+    c3 = (dd - a2 * a2 - a3 * a3) / ab
+    s3 = np.sqrt(np.where(double, 0.0, np.maximum(area, 0.0))) / abs(ab)
+    bend = _SIGNS[:, :, None, None] * _SIGNS[:, None]  # of theta_3: up bends as phi does
+    along, across = (a2 + a3 * c3)[:, None], bend * (a3 * s3)[:, None]
+    u, v = u[:, None], v[:, None]
+    t2 = np.arctan2(along * v - across * u, along * u + across * v)
+    return t2, bend * np.arctan2(s3, c3)[:, None], area >= -DOUBLE_ROOT * ab * ab, double

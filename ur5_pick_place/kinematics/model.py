@@ -17,6 +17,7 @@ config/<type>/default_kinematics.yaml.
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +128,18 @@ class Model:
                 frozen = np.array(value, dtype=np.float64)
                 frozen.setflags(write=False)
                 object.__setattr__(self, key, frozen)
+
+    @cached_property
+    def lengths(self) -> tuple[float, float, float, float, float, float]:
+        """The six lengths that make a UR, as plain numbers: a2, a3, d1, d4, d5, d6 [m]."""
+        _, a2, a3, *_ = self.a.tolist()
+        d1, _, _, d4, d5, d6 = self.d.tolist()
+        return a2, a3, d1, d4, d5, d6
+
+    @cached_property
+    def offsets(self) -> tuple[float, ...]:
+        """`offset` as plain numbers [rad]."""
+        return tuple(self.offset.tolist())
 
 
 def load_model(source: str | Path | Mapping[str, Any] | Model) -> Model:

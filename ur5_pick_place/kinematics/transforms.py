@@ -34,15 +34,26 @@ def check_transform(T: ArrayLike, name: str = 'transform') -> Array:
         not orthonormal and right-handed within `RIGID_TOLERANCE`.
 
     """
+    poses = as_poses(T, name)
+    check_rigid(poses, name)
+    return poses
+
+
+def as_poses(T: ArrayLike, name: str) -> Array:
+    """Return `T` as float64 of shape (..., 4, 4), its entries unseen; see `check_transform`."""
     try:
         poses = np.asarray(T, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InvalidInput(f'{name}: not an array of numbers: {error}') from error
     if poses.shape[-2:] != (4, 4):
         raise InvalidInput(f'{name} has shape {poses.shape}: must be (..., 4, 4)')
-    if poses.size and not is_rigid(np.moveaxis(poses.reshape(-1, 16), 0, 1)).all():
-        _explain_not_rigid(poses, name)
     return poses
+
+
+def check_rigid(poses: Array, name: str) -> None:
+    """Look at the entries of poses (..., 4, 4); see `check_transform`."""
+    if not is_rigid(poses.reshape(-1, 16).T).all():
+        _explain_not_rigid(poses, name)
 
 
 def is_rigid(t: Array) -> NDArray[np.bool_]:
