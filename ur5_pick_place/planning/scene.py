@@ -1,0 +1,261 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+What surrounds the arm: table, boxes, the tool and the part it carries; frame `base_link`.
+
+A scene never changes: every edit gives a new one, so that a plan can name the scene it was checked
+in (`Scene.fingerprint`).
+
+"""
+
+import hashlib
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.kinematics.transforms import check_transform
+
+Array = NDArray[np.float64]
+
+MAX_BOXES = 256  # beyond it a check no longer fits a control tick
+SIZE_RANGE = (1e-3, 10.0)  # edge of a box [m]
+POSITION_RANGE = (-10.0, 10.0)  # coordinate of a box [m]
+HEIGHT_RANGE = (-2.0, 2.0)  # [m]
+MARGIN_RANGE = (0.0, 0.1)  # [m]
+# What contacts are named after besides boxes; no box may take one of these names.
+RESERVED_NAMES = (
+    'base', 'shoulder', 'upper_arm', 'forearm', 'wrist_1', 'wrist_2', 'wrist_3', 'part', 'table',
+)
+_NAME = re.compile(r'[^\x00-\x1f\x7f]{1,64}')
+
+
+@dataclass(frozen=True, eq=False)
+class Box:
+    """
+    An obstacle that stands still.
+
+    Attributes
+    ----------
+    name : str
+    T_base_link_box : ndarray, shape (4, 4)
+        Pose of the box's centre.
+    size : ndarray, shape (3,)
+        Full edge lengths [m].
+
+    """
+
+    name: str
+    T_base_link_box: Array
+    size: Array
+
+    def __post_init__(self) -> None:
+        _check_name(self.name)
+        _settle(self, f'box {self.name!r}', 'T_base_link_box')
+
+
+@dataclass(frozen=True, eq=False)
+class ToolBox:
+    """
+    A piece of the tool.
+
+    Attributes
+    ----------
+    name : str
+    T_tool_box : ndarray, shape (4, 4)
+        Pose of the box's centre in tool0.
+    size : ndarray, shape (3,)
+        Full edge lengths [m]; a moving finger's box covers its whole travel.
+
+    """
+
+    name: str
+    T_tool_box: Array
+    size: Array
+
+    def __post_init__(self) -> None:
+        _check_name(self.name)
+        _settle(self, f'tool box {self.name!r}', 'T_tool_box')
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """
+    The box that the gripper takes.
+
+    Attributes
+    ----------
+    T_tcp_part : ndarray, shape (4, 4)
+        Pose of the part's centre in the TCP when gripped.
+    size : ndarray, shape (3,)
+        Full edge lengths [m].
+
+    """
+
+    T_tcp_part: Array
+    size: Array
+
+    def __post_init__(self) -> None:
+        _settle(self, 'part', 'T_tcp_part')
+
+
+@dataclass(frozen=True, eq=False)
+class Tool:
+    """
+    What is bolted to the flange.
+
+    Attributes
+    ----------
+    T_tool_tcp : ndarray, shape (4, 4)
+        Pose of the TCP in tool0.
+    shapes : tuple of ToolBox
+        What the tool fills.
+
+    """
+
+    T_tool_tcp: Array
+    shapes: tuple[ToolBox, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, 'T_tool_tcp', _pose('TCP', self.T_tool_tcp))
+        object.__setattr__(self, 'shapes', tuple(self.shapes))
+        _check_unique('tool box', [shape.name for shape in self.shapes])
+
+    @property
+    def p_tool_tcp(self) -> Array:
+        """The TCP in tool0, shape (3,) [m]."""
+        return self.T_tool_tcp[:3, 3]
+
+
+@dataclass(frozen=True, eq=False)
+class Scene:
+    """
+    Everything the arm can run into, itself apart.
+
+    Attributes
+    ----------
+    table_height : float
+        All below this z is table [m].
+    tool : Tool
+    boxes : tuple of Box
+        At most `MAX_BOXES`, no name twice.
+    part : Part or None
+        What the gripper takes, carried or not.
+    carried : bool
+        Whether the part is in the gripper.
+    margin : float
+        Distance below which two bodies count as touching [m].
+
+    """
+
+    table_height: float
+    tool: Tool
+    boxes: tuple[Box, ...] = ()
+    part: Part | None = None
+    carried: bool = False
+    margin: float = 0.005
+
+    def __post_init__(self) -> None:
+        check_number('table height', self.table_height, HEIGHT_RANGE)
+        check_number('margin', self.margin, MARGIN_RANGE)
+        object.__setattr__(self, 'boxes', tuple(self.boxes))
+        if len(self.boxes) > MAX_BOXES:
+            raise InvalidInput(
+                f'{len(self.boxes)} boxes: at most {MAX_BOXES}; join or remove some'
+            )
+        names = [shape.name for shape in self.tool.shapes] + [box.name for box in self.boxes]
+        _check_unique('box', names)
+        if self.carried and self.part is None:
+            raise InvalidInput('no part is known that could be carried: give the scene one first')
+
+    def with_box(self, box: Box) -> 'Scene':
+        """Return the scene with `box` added, or put in the place of the box of its name."""
+        kept = tuple(b for b in self.boxes if b.name != box.name)
+        return replace(self, boxes=(*kept, box))
+
+    def without_box(self, name: str) -> 'Scene':
+        """Return the scene without the box of this name; an unknown name is refused."""
+        kept = tuple(b for b in self.boxes if b.name != name)
+        if len(kept) == len(self.boxes):
+            known = ', '.join(repr(b.name) for b in self.boxes) or 'none'
+            raise InvalidInput(f'no box is called {name!r}; there are: {known}')
+        return replace(self, boxes=kept)
+
+    def with_part_carried(self, carried: bool) -> 'Scene':
+        """Return the scene with the part in the gripper, or out of it."""
+        return replace(self, carried=carried)
+
+    def fingerprint(self) -> str:
+        """
+        Digest of everything a plan relies on; equal scenes give equal digests, on any machine.
+
+        The order of the boxes does not count. Nor does `carried`, which a plan itself changes.
+        Lengths count to the nanometre.
+
+        """
+        digest = hashlib.sha256()
+
+        def add(label: str, *numbers: ArrayLike) -> None:
+            digest.update(label.encode() + b'\0')
+            for value in numbers:
+                # + 0.0 turns -0.0 into 0.0
+                digest.update((np.round(np.asarray(value, dtype='<f8'), 9) + 0.0).tobytes())
+
+        add('scene', self.table_height, self.margin, self.tool.T_tool_tcp)
+        for shape in sorted(self.tool.shapes, key=lambda s: s.name):
+            add('tool ' + shape.name, shape.T_tool_box, shape.size)
+        for box in sorted(self.boxes, key=lambda b: b.name):
+            add('box ' + box.name, box.T_base_link_box, box.size)
+        if self.part is not None:
+            add('part', self.part.T_tcp_part, self.part.size)
+        return digest.hexdigest()[:16]
+
+
+def _settle(box: Any, what: str, pose: str) -> None:
+    """Check pose and size of a box and keep read-only copies of them."""
+    object.__setattr__(box, pose, _pose(what, getattr(box, pose)))
+    size = np.array(box.size, dtype=np.float64)
+    if size.shape != (3,):
+        raise InvalidInput(f'{what}: size has shape {size.shape}: must be three edge lengths')
+    for i, edge in enumerate(size):
+        check_number(f'{what}: size[{i}]', float(edge), SIZE_RANGE)
+    size.setflags(write=False)
+    object.__setattr__(box, 'size', size)
+
+
+def _pose(what: str, T: ArrayLike) -> Array:
+    pose = np.array(check_transform(T, what))
+    if pose.shape != (4, 4):
+        raise InvalidInput(f'{what}: pose has shape {pose.shape}: must be (4, 4)')
+    for axis, value in zip('xyz', pose[:3, 3], strict=True):
+        check_number(f'{what}: {axis}', float(value), POSITION_RANGE)
+    pose.setflags(write=False)
+    return pose
+
+
+def check_number(
+    what: str, value: Any, bounds: tuple[float, float] = (-math.inf, math.inf)
+) -> float:
+    """Return `value` as a float, or raise `InvalidInput` naming it and its bounds [m]."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise InvalidInput(f'{what} = {value!r}: must be a finite number')
+    if not bounds[0] <= value <= bounds[1]:
+        raise InvalidInput(f'{what} = {value:g} m: must lie in {bounds[0]:g} to {bounds[1]:g} m')
+    return float(value)
+
+
+def _check_name(name: Any) -> None:
+    if not isinstance(name, str) or not _NAME.fullmatch(name):
+        raise InvalidInput(f'box name {name!r}: must be 1 to 64 printable characters')
+    if name in RESERVED_NAMES:
+        raise InvalidInput(f'box name {name!r} is taken; taken are: {", ".join(RESERVED_NAMES)}')
+
+
+def _check_unique(what: str, names: Sequence[str]) -> None:
+    for name in names:
+        if names.count(name) > 1:
+            raise InvalidInput(f'two pieces are called {name!r}: give each {what} its own name')
