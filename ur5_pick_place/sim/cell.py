@@ -5,11 +5,10 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
-import mujoco
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-HOME = (0.0, -math.pi / 2, math.pi / 2, -math.pi / 2, -math.pi / 2, 0.0)
+from ur5_pick_place.sim.engine import mujoco
 
 PART_SIZE = 0.045
 """Edge of the cube [m]."""

@@ -8,18 +8,18 @@ Everything is in the frame `base_link`, whose z = 0 is the table's top. No ROS.
 
 import math
 from dataclasses import dataclass
+from typing import Any
 
-import mujoco
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.kinematics import HOME
 from ur5_pick_place.settings import Settings, setting
 from ur5_pick_place.sim.cell import (
     ARM,
     FINGER_TRAVEL,
     FINGERS,
-    HOME,
     OPEN_GAP,
     PART_SIZE,
     PART_V,
@@ -30,6 +30,7 @@ from ur5_pick_place.sim.cell import (
     load_cell,
     upright,
 )
+from ur5_pick_place.sim.engine import mujoco
 from ur5_pick_place.sim.servo_lag import LaggedReference
 
 CYCLE = 0.008
@@ -246,7 +247,7 @@ class World:
         self._data.qvel[PART_V] = 0.0
 
 
-def _pose_of(thing: object) -> NDArray[np.float64]:
+def _pose_of(thing: Any) -> NDArray[np.float64]:
     """Return the pose, shape (4, 4), of a body or site of MuJoCo's data."""
     T = np.eye(4)
     T[:3, :3], T[:3, 3] = thing.xmat.reshape(3, 3), thing.xpos

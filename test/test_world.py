@@ -1,0 +1,321 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The simulated cell's physics.
+
+The arm is the UR5 of the parameter sheet, the servos track and trail as stated, and the gripper
+holds the cube by friction alone.
+
+"""
+
+import math
+
+import numpy as np
+import pytest
+from conftest import assert_transforms_close
+
+from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.kinematics import HOME, inverse, load_model
+from ur5_pick_place.sim.cell import PART_SIZE, upright
+from ur5_pick_place.sim.world import CYCLE, CellSettings, World
+
+# UR's parameter sheet, typed here a second time: the cell must agree with it, not with itself.
+A = (0.0, -0.425, -0.39225, 0.0, 0.0, 0.0)
+D = (0.089159, 0.0, 0.0, 0.10915, 0.09465, 0.0823)
+ALPHA = (math.pi / 2, 0.0, 0.0, math.pi / 2, -math.pi / 2, 0.0)
+LINK_MASS = (3.7, 8.393, 2.33, 1.1219, 1.1219, 0.1879)
+LINK_COM = (
+    (0.0, -0.02561, 0.00193),
+    (0.2125, 0.0, 0.11336),
+    (0.15, 0.0, 0.0265),
+    (0.0, -0.0018, 0.01634),
+    (0.0, 0.0018, 0.01634),
+    (0.0, 0.0, -0.001159),
+)
+GRIPPER_MASS, GRIPPER_COM = 0.76, (0.0, 0.0, (0.6 * 0.045 + 0.16 * 0.125) / 0.76)
+TORQUE_LIMIT = np.array([150.0, 150.0, 150.0, 28.0, 28.0, 28.0])
+
+TURN = np.diag([-1.0, -1.0, 1.0, 1.0])  # base_link <- base
+TCP = upright(0.0, 0.0, 0.145, 0.0)  # tool <- tcp
+TOOL_DOWN = np.diag([1.0, -1.0, -1.0, 1.0])
+GRASP_HEIGHT = PART_SIZE / 2
+
+
+def link_frames(q: np.ndarray) -> list[np.ndarray]:
+    """Return DH frames 1 to 6 in base_link, each of shape (4, 4)."""
+    T, frames = TURN, []
+    for theta, a, d, alpha in zip(q, A, D, ALPHA, strict=True):
+        ct, st, ca, sa = math.cos(theta), math.sin(theta), math.cos(alpha), math.sin(alpha)
+        T = T @ [
+            [ct, -st * ca, st * sa, a * ct],
+            [st, ct * ca, -ct * sa, a * st],
+            [0, sa, ca, d],
+            [0, 0, 0, 1],
+        ]
+        frames.append(T)
+    return frames
+
+
+def potential_energy(q: np.ndarray) -> float:
+    """Weigh arm and gripper [J]."""
+    frames = link_frames(q)
+    heights = [
+        m * (T @ [*com, 1.0])[2]
+        for m, com, T in zip(
+            (*LINK_MASS, GRIPPER_MASS),
+            (*LINK_COM, GRIPPER_COM),
+            (*frames, frames[-1]),
+            strict=True,
+        )
+    ]
+    return 9.81 * sum(heights)
+
+
+def quintic(n: int) -> np.ndarray:
+    """Sample rest-to-rest progress from 0 to 1, shape (n, 1)."""
+    x = np.arange(1, n + 1)[:, None] / n
+    return x**3 * (10 - 15 * x + 6 * x**2)
+
+
+class Hand:
+    """Commands a world as a person with a teach pendant would."""
+
+    def __init__(self, world: World) -> None:
+        self.world = world
+        self.q = world.q
+        self.model = load_model('ur5')
+        self.torques: list[float] = []
+
+    def joints(self, x: float, y: float, z: float, yaw: float) -> np.ndarray:
+        """Find the joints nearest to the present ones, tool down, TCP at x, y, z."""
+        T_base_tool = TURN @ upright(x, y, z, yaw) @ TOOL_DOWN @ np.linalg.inv(TCP)
+        q, ok = inverse(self.model, T_base_tool)
+        assert ok.any(), f'({x}, {y}, {z}) is out of reach'
+        near = self.q + (q[ok] - self.q + np.pi) % (2 * np.pi) - np.pi
+        return near[np.abs(near - self.q).max(axis=1).argmin()]
+
+    def go(self, x: float, y: float, z: float, yaw: float, duration: float = 0.8) -> None:
+        """Move the TCP there, joints along a quintic."""
+        goal = self.joints(x, y, z, yaw)
+        for q in self.q + quintic(round(duration / CYCLE)) * (goal - self.q):
+            self.world.step(q)
+            self.torques.append(self.world.external_torque)
+        self.q = goal
+
+    def wait(self, duration: float) -> None:
+        """Stay where the last command was."""
+        for _ in range(round(duration / CYCLE)):
+            self.world.step(self.q)
+            self.torques.append(self.world.external_torque)
+
+    def grip(self, closed: bool) -> None:
+        """Close or open, and wait until that is done."""
+        self.world.set_gripper(closed)
+        self.wait(0.8)
+
+
+def hand_over(world: World, x: float, y: float, yaw: float) -> Hand:
+    """Bring the open gripper around a spot of the table, at grasp height."""
+    hand = Hand(world)
+    hand.go(x, y, 0.15, yaw, duration=1.2)
+    hand.go(x, y, GRASP_HEIGHT, yaw)
+    hand.wait(0.2)
+    return hand
+
+
+def test_the_arm_is_where_the_dh_product_says(rng: np.random.Generator) -> None:
+    for q in rng.uniform(-np.pi, np.pi, (20, 6)):
+        expected = link_frames(q)[-1] @ TCP
+        assert_transforms_close(World(q=q).T_world_tcp, expected, 1e-12, 1e-7)
+
+
+def test_at_rest_the_motors_hold_the_weight_of_the_parameter_sheet(
+    rng: np.random.Generator,
+) -> None:
+    """Torque at rest is the gradient of the potential energy, here by central differences."""
+    above_the_table = HOME + [0.0, -0.4, -0.4, 0.0, 0.0, 0.0]
+    for q in above_the_table + rng.uniform(-0.4, 0.4, (3, 6)):
+        world = World(q=q)
+        for _ in range(25):
+            world.step(q)
+        h = 1e-5 * np.eye(6)
+        gradient = [(potential_energy(q + d) - potential_energy(q - d)) / 2e-5 for d in h]
+        np.testing.assert_allclose(world.effort, gradient, atol=2e-3)
+
+
+def test_the_arm_does_not_sag() -> None:
+    world = World()
+    for _ in range(125):
+        world.step(HOME)
+    np.testing.assert_allclose(world.q, HOME, atol=1e-6)
+
+
+def test_without_lag_the_servos_follow_a_fast_quintic_within_half_a_milliradian() -> None:
+    """Two seconds, all joints peak at pi/2 rad/s, as a whole-arm swing would."""
+    world = World(CellSettings(servo_lag=0.0))
+    swing = np.array([1.0, -0.3, 0.5, 1.0, 1.0, 1.0]) * np.pi / 1.875
+    for q in HOME + quintic(250) * swing:
+        world.step(q)
+        np.testing.assert_allclose(world.q, q, atol=5e-4)
+    assert world.time == pytest.approx(2.0)
+
+
+@pytest.mark.parametrize('lag', [0.0, 0.03, 0.1])
+def test_at_constant_speed_the_arm_is_late_by_the_servo_lag(lag: float) -> None:
+    world = World(CellSettings(servo_lag=lag))
+    speed = 0.3 * np.array([1.0, -1.0, -1.0, 1.0, 1.0, 1.0])  # up and away from the table
+    for k in range(1, 201):
+        command = HOME + speed * k * CYCLE
+        world.step(command)
+    np.testing.assert_allclose((command - world.q) / speed, lag, atol=3e-4)
+    np.testing.assert_allclose(world.qd, speed, atol=1e-3)
+
+
+def test_a_jump_in_the_command_saturates_the_motors_and_breaks_nothing() -> None:
+    world = World(CellSettings(servo_lag=0.0))
+    goal = HOME + np.array([1.0, 0.3, -0.5, 1.0, -1.0, 2.0])
+    for _ in range(250):
+        world.step(goal)
+        assert (np.abs(world.effort) <= TORQUE_LIMIT + 1e-9).all()
+        assert np.isfinite(world.q).all()
+    np.testing.assert_allclose(world.q, goal, atol=1e-3)
+
+
+@pytest.mark.parametrize('bad', [[0.0] * 5, [0.0] * 7, [0, 0, np.nan, 0, 0, 0], [np.inf] * 6])
+def test_a_malformed_setpoint_is_refused_and_moves_nothing(bad: list[float]) -> None:
+    world = World()
+    with pytest.raises(InvalidInput, match='six finite numbers'):
+        world.step(bad)
+    np.testing.assert_array_equal(world.q, HOME)
+    assert world.time == 0.0
+
+
+def test_in_freedrive_the_arm_floats_coasts_and_is_picked_up_where_it_is() -> None:
+    world = World()
+    for _ in range(125):
+        world.step(None)
+    np.testing.assert_allclose(world.q, HOME, atol=1e-3)
+
+    for k in range(1, 51):
+        world.step(HOME + [0.4 * k * CYCLE, 0, 0, 0, 0, 0])
+    let_go = world.q
+    for _ in range(125):
+        world.step(None)
+    assert world.q[0] > let_go[0] + 0.05
+    assert abs(world.qd[0]) < 0.2
+
+    here = world.q
+    world.step(here)
+    assert world.external_torque < 100.0
+    for _ in range(125):
+        world.step(here)
+    np.testing.assert_allclose(world.q, here, atol=1e-5)
+
+
+def test_a_gripped_cube_sits_between_the_pads_with_the_tool_pointing_down() -> None:
+    """The TCP is the middle of the part: placed exactly, it does not move when gripped."""
+    world = World()
+    world.place_part(0.45, -0.2, 0.3)
+    hand = hand_over(world, 0.45, -0.2, 0.3)
+    hand.grip(True)
+    assert_transforms_close(world.T_world_part, world.T_world_tcp @ TOOL_DOWN, 3e-4, 2e-3)
+    assert world.part_present
+    assert world.finger_gap == pytest.approx(PART_SIZE, abs=2e-4)
+
+
+@pytest.mark.parametrize('seed', range(10))
+def test_a_displaced_cube_is_gripped_carried_and_stays_where_it_is_put(seed: int) -> None:
+    """Up to 5 mm and 10 degrees off; judged against where the grip left it in the hand."""
+    rng = np.random.default_rng(seed)
+    yaw = rng.uniform(-0.8, 0.8)
+    world = World()
+    dx, dy = rng.uniform(-0.005, 0.005, 2)
+    world.place_part(0.45 + dx, -0.2 + dy, yaw + np.radians(rng.uniform(-10, 10)))
+    hand = hand_over(world, 0.45, -0.2, yaw)
+    assert not world.part_present
+    hand.grip(True)
+    assert world.part_present
+    T_tcp_part = np.linalg.inv(world.T_world_tcp) @ world.T_world_part
+
+    hand.go(0.45, -0.2, 0.15, yaw)
+    assert world.T_world_part[2, 3] == pytest.approx(0.15, abs=1e-3)
+    hand.go(0.5, 0.2, 0.15, yaw + 0.7, duration=1.2)
+    hand.go(0.5, 0.2, GRASP_HEIGHT, yaw + 0.7)
+    hand.wait(0.2)
+    assert world.part_present
+    assert max(hand.torques) < 2.0
+    wanted = world.T_world_tcp @ T_tcp_part
+
+    hand.grip(False)
+    assert not world.part_present
+    hand.go(0.5, 0.2, 0.15, yaw + 0.7)
+    assert_transforms_close(world.T_world_part, wanted, 5e-4, np.radians(0.3))
+
+
+def test_a_cube_held_for_half_a_minute_does_not_creep() -> None:
+    """MuJoCo's friction is soft; with a low impratio the part sinks by tenths of a millimetre."""
+    world = World()
+    hand = hand_over(world, 0.45, -0.2, 0.0)
+    hand.grip(True)
+    hand.go(0.45, -0.2, 0.15, 0.0)
+    before = np.linalg.inv(world.T_world_tcp) @ world.T_world_part
+    hand.wait(30.0)
+    after = np.linalg.inv(world.T_world_tcp) @ world.T_world_part
+    assert_transforms_close(after, before, 1e-4, 1e-3)
+
+
+def test_closing_on_nothing_never_signals_a_part() -> None:
+    world = World()
+    world.place_part(0.3, 0.4, 0.0)
+    world.set_gripper(True)
+    for _ in range(150):
+        world.step(HOME)
+        assert not world.part_present
+    assert 0.0 < world.finger_gap < 0.004
+
+
+def test_a_part_taken_out_of_the_hand_is_noticed() -> None:
+    world = World()
+    hand = hand_over(world, 0.45, -0.2, 0.0)
+    hand.grip(True)
+    assert world.part_present
+    world.place_part(0.3, 0.4, 0.0)
+    world.step(hand.q)
+    world.step(hand.q)
+    assert not world.part_present
+
+
+def test_a_finger_that_lands_on_the_cube_shows_as_external_torque() -> None:
+    """Above the 10 N m at which the cell's robot stops itself; 1 N m is normal."""
+    world = World()
+    hand = Hand(world)
+    hand.go(0.45, -0.245, 0.15, 0.0, duration=1.2)
+    assert max(hand.torques) < 2.0
+    hand.go(0.45, -0.245, GRASP_HEIGHT, 0.0)
+    assert max(hand.torques) > 10.0
+
+
+def test_the_table_stops_the_arm() -> None:
+    world = World()
+    hand = Hand(world)
+    hand.go(0.5, 0.2, 0.1, 0.0)
+    hand.go(0.5, 0.2, -0.05, 0.0)
+    assert max(hand.torques) > 10.0
+    assert world.T_world_tcp[2, 3] > 0.0
+
+
+def test_the_cube_lies_where_the_settings_say() -> None:
+    world = World(CellSettings(part_x=0.3, part_y=0.25, part_yaw=30.0))
+    for _ in range(25):
+        world.step(HOME)
+    expected = upright(0.3, 0.25, PART_SIZE / 2, math.radians(30.0))
+    assert_transforms_close(world.T_world_part, expected, 1e-4, 1e-3)
+
+
+def test_the_cube_cannot_be_put_at_infinity() -> None:
+    with pytest.raises(InvalidInput, match='must be finite'):
+        World().place_part(math.inf, 0.0, 0.0)
+
+
+def test_the_cube_cannot_start_off_the_table() -> None:
+    with pytest.raises(InvalidInput, match='part_x'):
+        CellSettings(part_x=2.0)
