@@ -11,19 +11,35 @@ from ur5_pick_place.kinematics.branches import BRANCHES, branch_index, classify
 from ur5_pick_place.kinematics.forward import check_joints, forward, jacobian, link_frames
 from ur5_pick_place.kinematics.inverse import inverse
 from ur5_pick_place.kinematics.model import HOME, JOINT_NAMES, UR_TYPES, Model, load_model
+from ur5_pick_place.kinematics.reasons import Missing, explain
+from ur5_pick_place.kinematics.singularity import Singularity, singularity
+from ur5_pick_place.kinematics.variants import (
+    Solution,
+    all_variants,
+    nearest_variant,
+    solutions_near,
+)
 
 __all__ = [
     'BRANCHES',
     'HOME',
     'JOINT_NAMES',
     'UR_TYPES',
+    'Missing',
     'Model',
+    'Singularity',
+    'Solution',
+    'all_variants',
     'branch_index',
     'check_joints',
     'classify',
+    'explain',
     'forward',
     'inverse',
     'jacobian',
     'link_frames',
     'load_model',
+    'nearest_variant',
+    'singularity',
+    'solutions_near',
 ]

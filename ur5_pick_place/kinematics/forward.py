@@ -47,7 +47,7 @@ def forward(m: Model, q: ArrayLike) -> Array:
 
     """
     steps = _steps(m, check_joints(q))
-    T = steps[..., 0, :, :]
+    T: Array = steps[..., 0, :, :]
     for i in range(1, 6):
         T = T @ steps[..., i, :, :]
     return T
@@ -117,7 +117,7 @@ def _steps(m: Model, q: Array) -> Array:
     """Give the motion from frame i-1 to frame i for each joint, (..., 6, 4, 4)."""
     theta = q + m.offset
     c, s = np.cos(theta), np.sin(theta)
-    ca, sa = _exact_twists(m.alpha)
+    ca, sa = np.round(np.cos(m.alpha)), np.round(np.sin(m.alpha))  # 0 and ±1, unrounded
     step = np.zeros((*theta.shape, 4, 4))
     step[..., 0, 0], step[..., 1, 0] = c, s
     step[..., 0, 1], step[..., 1, 1], step[..., 2, 1] = -s * ca, c * ca, sa
@@ -127,9 +127,5 @@ def _steps(m: Model, q: Array) -> Array:
     if m.mounts is None:
         step[..., 2, 3] = m.d
         return step
-    return np.asarray(m.mounts @ step)
-
-
-def _exact_twists(alpha: Array) -> tuple[Array, Array]:
-    """Cosine and sine of twists that are multiples of 90 degrees, without rounding."""
-    return np.round(np.cos(alpha)), np.round(np.sin(alpha))
+    placed: Array = m.mounts @ step
+    return placed

@@ -33,6 +33,8 @@ from ur5_pick_place.kinematics.model import Model
 from ur5_pick_place.kinematics.transforms import RIGID_TOLERANCE, as_poses, check_rigid
 
 Array = NDArray[np.float64]
+Plane = tuple[int, float, float, float, float, float, float, float]
+Wrist = tuple[int, float, float, float, float]
 
 _TAU = 2.0 * pi
 
@@ -113,7 +115,7 @@ def _inverse_one(m: Model, T: Array, q6: float) -> tuple[Array, NDArray[np.bool_
     return q, np.frombuffer(found, dtype=np.bool_)
 
 
-def arm_planes(m: Model, t: list[float], q6: float) -> list[tuple[float, ...]]:
+def arm_planes(m: Model, t: list[float], q6: float) -> list[Plane]:
     """
     Give what the choices of shoulder and wrist leave to the elbow: a triangle in a plane.
 
@@ -140,7 +142,7 @@ def arm_planes(m: Model, t: list[float], q6: float) -> list[tuple[float, ...]]:
         return []
     double = ss <= DOUBLE_ROOT * d4 * d4
     s = 0.0 if double else sqrt(ss)  # r sin(phi), with r cos(phi) = d4
-    planes = []
+    planes: list[Plane] = []
     for k, sigma in ((0, 1.0), (4, -1.0)):
         rr, x1 = d4 * d4 + s * s, -sigma * s  # frame 5 seen from frame 1 is (x1, z)
         c1, s1 = (x * x1 - y * d4) / rr, (x * d4 + y * x1) / rr
@@ -155,7 +157,7 @@ def arm_planes(m: Model, t: list[float], q6: float) -> list[tuple[float, ...]]:
 
 def _wrists(
     m: Model, t: list[float], shoulder: tuple[float, float, float, float], wish: float
-) -> list[tuple[float, ...]]:
+) -> list[Wrist]:
     """Give (0 for down or 1 for up, theta_5, theta_6, sin and cos of theta_234)."""
     nx, ox, ax, _, ny, oy, ay, _, nz, oz = t[:10]
     c1, s1, x1, z = shoulder
@@ -170,16 +172,15 @@ def _wrists(
     s234 = -(s6 * (nx * c1 + ny * s1) + c6 * (ox * c1 + oy * s1))
     c234 = s6 * nz + c6 * oz
     t5 = atan2(s5, c5)
-    down, up = (0, t5, t6, s234, c234), (1, -t5, wrap(t6 + pi), -s234, -c234)
+    down: Wrist = (0, t5, t6, s234, c234)
+    up: Wrist = (1, -t5, wrap(t6 + pi), -s234, -c234)
     if s5 >= NEAR_WRIST:
         return [down, up]
     allowed = pi if free else WRIST_SINGULAR / s5
     return [_turned(m, w, x1, z, allowed) for w in ((down,) if free else (down, up))]
 
 
-def _turned(
-    m: Model, wrist: tuple[float, ...], x1: float, z: float, allowed: float
-) -> tuple[float, ...]:
+def _turned(m: Model, wrist: Wrist, x1: float, z: float, allowed: float) -> Wrist:
     """
     Near a wrist singularity, turn theta_6 no farther than needed for the elbow to reach.
 

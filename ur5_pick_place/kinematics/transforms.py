@@ -73,7 +73,8 @@ def is_rigid(t: Array) -> NDArray[np.bool_]:
         0.0 * (t[3] + t[7] + t[11]),  # NaN unless the position is finite
     ):
         np.maximum(worst, np.abs(defect), out=worst)  # hands NaN on
-    return worst <= RIGID_TOLERANCE  # false for NaN
+    rigid: NDArray[np.bool_] = worst <= RIGID_TOLERANCE  # false for NaN
+    return rigid
 
 
 def _explain_not_rigid(poses: Array, name: str) -> None:
@@ -264,7 +265,5 @@ def rpy_from_matrix(R: ArrayLike) -> Array:
     pitch = np.arctan2(-r[..., 2, 0], cp)
     roll = np.where(cp < 1e-12, 0.0, np.arctan2(r[..., 2, 1], r[..., 2, 2]))
     sr, cr = np.sin(roll), np.cos(roll)
-    yaw = np.arctan2(
-        sr * r[..., 0, 2] - cr * r[..., 0, 1], cr * r[..., 1, 1] - sr * r[..., 1, 2]
-    )
+    yaw = np.arctan2(sr * r[..., 0, 2] - cr * r[..., 0, 1], cr * r[..., 1, 1] - sr * r[..., 1, 2])
     return np.stack([roll, pitch, yaw], axis=-1)

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Why a pose has no solution on a branch, and by how much it misses."""
+
+from math import hypot
+from typing import Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.kinematics.branches import BRANCHES
+from ur5_pick_place.kinematics.inverse import arm_planes, inverse
+from ur5_pick_place.kinematics.model import Model
+from ur5_pick_place.kinematics.transforms import check_transform
+
+Mask = NDArray[np.bool_]
+Cause = Literal['cylinder', 'far', 'near', 'double']
+
+_SHOULDER, _ELBOW, _WRIST = 4, 2, 1  # what the other shoulder, elbow, wrist adds to a row's number
+
+
+class Missing(NamedTuple):
+    """
+    Why one branch has no solution.
+
+    Attributes
+    ----------
+    branch : str
+        Its name.
+    cause : str
+        'cylinder': frame 5 is nearer to axis 1 than d4. 'far', 'near': the elbow cannot stretch or
+        fold as far as frame 3 asks for. 'double': another branch's row holds this very root.
+    amount : float
+        By how much [m]; 0 for 'double'.
+    text : str
+        The same in words.
+
+    """
+
+    branch: str
+    cause: Cause
+    amount: float
+    text: str
+
+
+def explain(m: Model, T: ArrayLike, q6: float = 0.0) -> tuple[Missing, ...]:
+    """
+    Give the reason for each branch on which a pose has no solution.
+
+    A calibrated arm is judged by its ideal geometry, so that `amount` is then good to about the
+    size of the calibration.
+
+    Parameters
+    ----------
+    m : Model
+    T : array_like, shape (4, 4)
+        T_base_tool [m].
+    q6 : float
+        The wish that was given to `inverse` [rad].
+
+    Returns
+    -------
+    tuple of Missing
+        In the order of `BRANCHES`; empty where all eight exist.
+
+    """
+    pose = check_transform(T, 'T')
+    if pose.shape != (4, 4):
+        raise InvalidInput(f'T has shape {pose.shape}: must be (4, 4), one pose at a time')
+    _, ok = inverse(m, pose, q6)
+    t = pose.ravel().tolist()
+    ways = {int(k): (u, v) for k, *_, u, v in arm_planes(m, t, q6)}
+    missing = np.flatnonzero(~ok).tolist()
+    if not ways:
+        return tuple(_cylinder(m, t, BRANCHES[k]) for k in missing)
+    return tuple(_reason(m, k, _holder(k, ok, set(ways)), ok, ways) for k in missing)
+
+
+def _holder(k: int, ok: Mask, planes: set[int]) -> int:
+    """
+    Give the row that holds the root of row `k` where two roots are one.
+
+    `right` is held by `left`; the elbow's name, which depends on the shoulder's, then turns over.
+    `up` of the wrist is held by `down`, `down` of the elbow by `up`.
+
+    """
+    if k & _SHOULDER and not any(row & _SHOULDER for row in planes):
+        k ^= _SHOULDER | _ELBOW
+    if k & _WRIST and k & ~_ELBOW not in planes:
+        k ^= _WRIST
+    if k & _ELBOW and ok[k ^ _ELBOW] and not ok[k]:
+        k ^= _ELBOW
+    return k
+
+
+def _reason(
+    m: Model, k: int, holder: int, ok: Mask, ways: dict[int, tuple[float, float]]
+) -> Missing:
+    branch = BRANCHES[k]
+    if holder != k and ok[holder]:
+        text = f'double root: the only solution is the one of {BRANCHES[holder]}'
+        return Missing(branch, 'double', 0.0, text)
+    a2, a3, *_ = m.lengths
+    way = hypot(*ways[holder & ~_ELBOW])
+    outer, inner = abs(a2) + abs(a3), abs(abs(a2) - abs(a3))
+    if way > outer:
+        text = f'too far: the stretched elbow misses by {way - outer:.6g} m'
+        return Missing(branch, 'far', way - outer, text)
+    text = f'too near: the elbow cannot fold; it misses by {inner - way:.6g} m'
+    return Missing(branch, 'near', inner - way, text)
+
+
+def _cylinder(m: Model, t: list[float], branch: str) -> Missing:
+    _, _, _, d4, _, d6 = m.lengths
+    inside = abs(d4) - hypot(t[3] - d6 * t[2], t[7] - d6 * t[6])
+    text = (
+        f'inside the shoulder cylinder: the wrist is {inside:.6g} m nearer to the axis of joint 1 '
+        f'than the {abs(d4):.6g} m it can be'
+    )
+    return Missing(branch, 'cylinder', inside, text)

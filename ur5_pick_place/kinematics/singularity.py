@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How far joints are from the three singularities, and how well the arm moves there."""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ur5_pick_place.kinematics.branches import shoulder_offset
+from ur5_pick_place.kinematics.forward import check_joints, jacobian
+from ur5_pick_place.kinematics.model import Model
+
+Array = NDArray[np.float64]
+
+
+class Singularity(NamedTuple):
+    """
+    Distances to the singularities; each field is shaped like the stack of joints.
+
+    The first three vanish linearly, one at each singularity, and the determinant of an ideal arm's
+    Jacobian is a2 a3 sin(theta_3) sin(theta_5) times the first, up to sign.
+
+    Attributes
+    ----------
+    shoulder : ndarray
+        From axis 1 to frame 5, along the arm's plane [m]; zero on the cylinder of radius d4.
+    elbow : ndarray
+        From theta_3 to the nearest of 0 (stretched) and pi (folded) [rad].
+    wrist : ndarray
+        From theta_5 to the nearest of 0 and pi [rad].
+    manipulability : ndarray
+        |det J|, Yoshikawa's measure [m^3].
+    condition : ndarray
+        Largest over smallest singular value of the body Jacobian, metres against radians.
+
+    """
+
+    shoulder: Array
+    elbow: Array
+    wrist: Array
+    manipulability: Array
+    condition: Array
+
+
+def singularity(m: Model, q: ArrayLike) -> Singularity:
+    """
+    Tell how far joints are from each singularity; a calibrated arm is judged as if ideal.
+
+    Parameters
+    ----------
+    m : Model
+    q : array_like, shape (..., 6)
+        Joint angles [rad].
+
+    """
+    joints = check_joints(q)
+    theta = joints + m.offset
+    values = np.linalg.svd(jacobian(m, joints), compute_uv=False)
+    with np.errstate(divide='ignore'):
+        condition = values[..., 0] / values[..., -1]
+    return Singularity(
+        shoulder=np.abs(shoulder_offset(m, theta)),
+        elbow=_to_multiple_of_pi(theta[..., 2]),
+        wrist=_to_multiple_of_pi(theta[..., 4]),
+        manipulability=np.prod(values, axis=-1),
+        condition=condition,
+    )
+
+
+def _to_multiple_of_pi(angle: Array) -> Array:
+    return np.abs(angle - np.pi * np.round(angle / np.pi))
