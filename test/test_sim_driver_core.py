@@ -1,0 +1,453 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The driver's behaviour without ROS: controllers, pins, modes and dashboard over an ideal arm."""
+
+import numpy as np
+import pytest
+
+from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.sim.controller_manager import (
+    FREEDRIVE,
+    IO_AND_STATUS,
+    POSITION,
+    SCALED,
+    STRICT,
+    UNSCALED,
+    VELOCITY,
+)
+from ur5_pick_place.sim.driver import CYCLE, Driver
+from ur5_pick_place.sim.robot import RobotMode, SafetyMode
+from ur5_pick_place.sim.spline import TrajectoryCommand, Waypoint
+from ur5_pick_place.sim.world import World
+
+BEST_EFFORT = 1
+HERE = np.array([0.0, -1.57, 1.57, -1.57, -1.57, 0.0])
+REST = (0.0,) * 6
+
+
+class IdealArm:
+    """Stands where it was told; sinks slowly in freedrive; grips at once if a part is there."""
+
+    def __init__(self):
+        self.cycles, self.q, self.qd, self.effort = 0, HERE.copy(), np.zeros(6), np.zeros(6)
+        self.part_between_fingers, self.closed, self.free = False, False, False
+
+    @property
+    def time(self):
+        return self.cycles * CYCLE
+
+    @property
+    def part_present(self):
+        return self.closed and self.part_between_fingers
+
+    def step(self, q_command):
+        self.free = q_command is None
+        target = self.q - 1e-3 if self.free else np.array(q_command)
+        self.qd, self.q = (target - self.q) / CYCLE, target
+        self.cycles += 1
+
+    def set_gripper(self, closed):
+        self.closed = closed
+
+
+@pytest.fixture
+def arm():
+    return IdealArm()
+
+
+@pytest.fixture
+def driver(arm):
+    driver = Driver(arm)
+    driver.cycle()
+    return driver
+
+
+def run(driver, seconds):
+    for _ in range(round(seconds / CYCLE)):
+        driver.cycle()
+
+
+def answer(driver, request, at_most=0.3):
+    """Run until a request is answered; returns the answer and how long it took [s]."""
+    start = driver.time
+    while request.reply is None:
+        assert driver.time - start < at_most, 'no answer'
+        driver.cycle()
+    return request.reply, driver.time - start
+
+
+def move(driver, q, duration=1.0, controller=SCALED):
+    command = TrajectoryCommand(driver.joint_names, [Waypoint(duration, tuple(q), REST, REST)])
+    return driver.trajectory[controller].start_goal(command, driver.time)
+
+
+def switch(driver, on=(), off=(), strictness=STRICT):
+    return driver.controllers.switch(on, off, strictness)
+
+
+# -- pins ---------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize('pin', [0, 7, 8, 15, 16, 17])
+def test_a_digital_output_changes_a_cycle_after_its_request_is_answered(driver, pin):
+    request = driver.io.set_io(1, pin, 1.0)
+    reply, taken = answer(driver, request)
+    assert reply and taken == pytest.approx(0.06, abs=0.012)
+    assert not driver.io.pins.digital_out[pin]
+    driver.cycle()
+    assert [i for i, on in enumerate(driver.io.pins.digital_out) if on] == [pin]
+    answer(driver, driver.io.set_io(1, pin, 0.0))
+    driver.cycle()
+    assert not any(driver.io.pins.digital_out)
+
+
+@pytest.mark.parametrize(
+    ('fun', 'pin', 'state'),
+    [
+        (1, -1, 1.0),
+        (1, 18, 1.0),
+        (2, 0, 1.0),
+        (3, -1, 0.5),
+        (3, 2, 0.5),
+        (3, 0, 1.1),
+        (3, 0, -0.1),
+        (4, 0, 5.0),
+        (4, 0, 12.5),
+        (0, 0, 1.0),
+        (5, 0, 1.0),
+        (1, 200, 1.0),
+        (3, 0, float('nan')),
+    ],
+)
+def test_a_request_out_of_range_is_refused_at_once(driver, fun, pin, state):
+    before = repr(driver.io.pins)
+    reply, taken = answer(driver, driver.io.set_io(fun, pin, state))
+    assert reply is False and taken <= CYCLE + 1e-9
+    run(driver, 0.2)
+    assert repr(driver.io.pins) == before and driver.robot.tool_voltage == 0
+
+
+@pytest.mark.parametrize('state', [0.5, -1.0, 255.0])
+def test_any_state_but_zero_is_on(driver, state):
+    answer(driver, driver.io.set_io(1, 3, state))
+    driver.cycle()
+    assert driver.io.pins.digital_out[3] is True
+
+
+def test_requests_are_served_one_after_the_other(driver):
+    requests = [driver.io.set_io(1, pin, 1.0) for pin in range(4)]
+    times = [answer(driver, r)[1] for r in requests]
+    assert all(t >= 0.05 for t in times)
+    driver.cycle()
+    assert driver.io.pins.digital_out[:4] == [True] * 4
+
+
+def test_analog_outputs_keep_fraction_and_domain(driver):
+    assert answer(driver, driver.io.set_io(3, 1, 0.25))[0]
+    assert answer(driver, driver.io.set_analog_output(0, 0, 0.75))[0]
+    driver.cycle()
+    assert driver.io.pins.analog_out == [0.75, 0.25]
+    assert driver.io.pins.analog_domain == [0, 1]
+    for bad in ((2, 0, 0.5), (0, 2, 0.5), (0, 1, 1.5)):
+        assert answer(driver, driver.io.set_analog_output(*bad))[0] is False
+
+
+def test_the_gripper_needs_tool_voltage_and_drops_its_output_without(driver, arm):
+    arm.part_between_fingers = True
+    answer(driver, driver.io.set_io(1, 16, 1.0))
+    run(driver, 0.05)
+    assert driver.io.pins.digital_out[16] and not arm.closed
+    answer(driver, driver.io.set_io(4, 0, 24.0))
+    run(driver, 0.05)
+    assert arm.closed and driver.io.pins.digital_in[16]
+    answer(driver, driver.io.set_io(4, 0, 0.0))
+    run(driver, 0.05)
+    assert not arm.closed
+    assert not driver.io.pins.digital_out[16] and not driver.io.pins.digital_in[16]
+
+
+def test_an_inactive_io_controller_refuses(driver):
+    assert switch(driver, off=[IO_AND_STATUS])[0]
+    assert answer(driver, driver.io.set_io(1, 0, 1.0))[0] is False
+    assert answer(driver, driver.io.set_speed_slider(0.5))[0] is False
+
+
+def test_a_payload_is_answered_when_the_robot_has_it(driver):
+    reply, taken = answer(driver, driver.io.set_payload(0.08, (0.0, 0.0, 0.145)))
+    assert reply and taken >= 0.1
+    assert driver.robot.payload == (0.08, (0.0, 0.0, 0.145))
+    for mass in (-1.0, float('nan')):
+        assert answer(driver, driver.io.set_payload(mass, (0.0, 0.0, 0.0)))[0] is False
+
+
+def test_a_cb3_has_no_sensor_to_zero(driver):
+    assert answer(driver, driver.io.zero_ftsensor())[0] is False
+
+
+# -- speed, program, modes ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize('fraction', [0.0, 0.009, 1.01, -1.0, float('nan')])
+def test_the_slider_goes_from_one_to_a_hundred_percent(driver, fraction):
+    assert answer(driver, driver.io.set_speed_slider(fraction))[0] is False
+    assert driver.robot.scaling == 1.0
+
+
+def test_half_speed_takes_twice_as_long(driver, arm):
+    answer(driver, driver.io.set_speed_slider(0.5))
+    run(driver, 0.05)
+    goal, start = move(driver, HERE + 0.5), driver.time
+    while goal.outcome is None:
+        driver.cycle()
+    assert goal.outcome.status == 'succeeded'
+    assert driver.time - start == pytest.approx(2.0, abs=0.05)
+
+
+def test_a_paused_program_freezes_the_goal_and_resumes_on_a_ramp(driver, arm):
+    goal = move(driver, HERE + 1.0)
+    run(driver, 0.4)
+    assert driver.dashboard.pause().success
+    run(driver, 0.1)
+    frozen = arm.q.copy()
+    run(driver, 3.0)
+    assert goal.outcome is None and driver.robot.program_running
+    assert arm.q == pytest.approx(frozen)
+    assert driver.robot.scaling == 0.0
+    assert driver.dashboard.play().success
+    run(driver, 0.4)
+    assert driver.robot.scaling == pytest.approx(0.5, abs=0.02)
+    run(driver, 2.0)
+    assert goal.outcome.status == 'succeeded' and driver.robot.scaling == 1.0
+
+
+def test_a_protective_stop_freezes_until_unlocked_and_played(driver, arm):
+    goal = move(driver, HERE + 1.0)
+    run(driver, 0.4)
+    driver.robot.protective_stop()
+    run(driver, 1.0)
+    frozen = arm.q.copy()
+    assert driver.robot.safety is SafetyMode.PROTECTIVE_STOP
+    assert not driver.dashboard.play().success
+    assert 'until 5s' in driver.dashboard.unlock_protective_stop().text
+    run(driver, 4.5)
+    assert driver.dashboard.unlock_protective_stop().success
+    run(driver, 1.0)
+    assert arm.q == pytest.approx(frozen) and goal.outcome is None
+    assert driver.dashboard.play().success
+    run(driver, 3.0)
+    assert goal.outcome.status == 'succeeded'
+
+
+def test_the_end_of_the_program_deactivates_motion_and_its_start_brings_it_back(driver, arm):
+    goal = move(driver, HERE + 1.0)
+    run(driver, 0.4)
+    answer(driver, driver.io.hand_back_control())
+    run(driver, 0.05)
+    assert (goal.outcome.status, goal.outcome.code) == ('aborted', -1)
+    assert driver.controllers.motion == '' and not driver.robot.program_running
+    stopped = arm.q.copy()
+    with pytest.raises(InvalidInput, match='not running'):
+        move(driver, HERE)
+    run(driver, 1.0)
+    assert arm.q == pytest.approx(stopped)
+    assert answer(driver, driver.io.resend_robot_program())[0]
+    run(driver, 0.05)
+    assert driver.controllers.motion == SCALED and driver.robot.program_running
+    run(driver, 1.0)
+    assert arm.q == pytest.approx(stopped)
+
+
+def test_power_off_drops_the_tool_and_the_way_back_is_on_brakes_program(driver):
+    answer(driver, driver.io.set_io(4, 0, 24.0))
+    answer(driver, driver.io.set_io(1, 16, 1.0))
+    run(driver, 0.05)
+    driver.dashboard.power_off()
+    run(driver, 0.05)
+    assert driver.robot.mode is RobotMode.POWER_OFF and driver.robot.tool_voltage == 0
+    assert not driver.io.pins.digital_out[16] and not driver.robot.program_running
+    assert not driver.dashboard.play().success
+    driver.dashboard.power_on()
+    run(driver, 1.1)
+    assert driver.robot.mode is RobotMode.IDLE
+    driver.dashboard.brake_release()
+    run(driver, 1.1)
+    assert driver.robot.mode is RobotMode.RUNNING and not driver.robot.program_running
+    assert driver.dashboard.play().success
+    run(driver, 0.05)
+    assert driver.controllers.motion == SCALED
+
+
+@pytest.mark.parametrize(
+    ('line', 'words'),
+    [
+        ('robotmode', 'Robotmode: RUNNING'),
+        ('safetymode', 'Safetymode: NORMAL'),
+        ('running', 'Program running: true'),
+        ('programState', 'PLAYING external_control.urp'),
+        ('pause', 'Pausing program'),
+        ('load other.urp', 'File not found: other.urp'),
+        ('popup hello', 'showing popup'),
+        ('dance', "could not understand: 'dance'"),
+    ],
+)
+def test_a_raw_request_is_answered_in_the_servers_words(driver, line, words):
+    assert driver.dashboard.raw_request(line) == words
+
+
+# -- controllers --------------------------------------------------------------------------------
+
+
+def test_exactly_one_motion_controller_is_active(driver):
+    assert driver.controllers.motion == SCALED
+    ok, message = switch(driver, on=[VELOCITY])
+    assert not ok and 'claimed' in message
+    assert switch(driver, on=[VELOCITY], off=[SCALED])[0]
+    assert driver.controllers.motion == VELOCITY
+    assert [c.name for c in driver.controllers.controllers.values() if c.moves and c.active] == [
+        VELOCITY
+    ]
+
+
+@pytest.mark.parametrize(
+    ('on', 'off'),
+    [([SCALED], []), ([], [UNSCALED]), (['nonsense'], []), ([], ['nonsense'])],
+)
+def test_strict_refuses_what_best_effort_leaves_out(driver, on, off):
+    ok, message = switch(driver, on, off)
+    assert not ok and message
+    assert switch(driver, on, off, BEST_EFFORT)[0]
+    assert driver.controllers.motion == SCALED
+
+
+def test_a_refused_switch_changes_nothing(driver):
+    goal = move(driver, HERE + 0.2)
+    run(driver, 0.1)
+    assert not switch(driver, on=[VELOCITY, UNSCALED], off=[SCALED])[0]
+    run(driver, 1.5)
+    assert goal.outcome.status == 'succeeded'
+
+
+def test_one_request_restarts_an_active_controller_and_aborts_its_goal(driver):
+    goal = move(driver, HERE + 0.2)
+    run(driver, 0.1)
+    assert switch(driver, on=[SCALED], off=[SCALED])[0]
+    assert (goal.outcome.status, goal.outcome.code) == ('aborted', -1)
+    assert driver.controllers.motion == SCALED
+
+
+def test_both_names_follow_trajectories_the_inactive_one_refuses(driver, arm):
+    with pytest.raises(InvalidInput, match='not running'):
+        move(driver, HERE + 0.1, controller=UNSCALED)
+    switch(driver, on=[UNSCALED], off=[SCALED])
+    goal = move(driver, HERE + 0.1, controller=UNSCALED)
+    run(driver, 1.5)
+    assert goal.outcome.status == 'succeeded' and arm.q == pytest.approx(HERE + 0.1)
+
+
+def test_a_velocity_holds_until_another_or_deactivation(driver, arm):
+    switch(driver, on=[VELOCITY], off=[SCALED])
+    driver.velocity.receive([0.1, 0, 0, 0, 0, -0.2])
+    run(driver, 2.0)
+    assert arm.q - HERE == pytest.approx([0.2, 0, 0, 0, 0, -0.4], abs=0.01)
+    for bad in ([0.5] * 5, [float('nan')] * 6, [float('inf')] * 6):
+        with pytest.raises(InvalidInput):
+            driver.velocity.receive(bad)
+    run(driver, 1.0)
+    assert arm.qd == pytest.approx([0.1, 0, 0, 0, 0, -0.2])
+    switch(driver, on=[SCALED], off=[VELOCITY])
+    run(driver, 0.5)
+    assert arm.qd == pytest.approx(np.zeros(6))
+    switch(driver, on=[VELOCITY], off=[SCALED])
+    run(driver, 0.5)
+    assert arm.qd == pytest.approx(np.zeros(6))
+
+
+def test_a_velocity_is_approached_at_40_rad_per_second_squared(driver, arm):
+    switch(driver, on=[VELOCITY], off=[SCALED])
+    driver.velocity.receive([2.0] + [0.0] * 5)
+    speeds = []
+    for _ in range(10):
+        driver.cycle()
+        speeds.append(arm.qd[0])
+    assert max(np.diff(speeds)) == pytest.approx(0.32)
+    assert speeds[-1] == pytest.approx(2.0)
+
+
+def test_a_protective_stop_ends_velocity_motion(driver, arm):
+    switch(driver, on=[VELOCITY], off=[SCALED])
+    driver.velocity.receive([0.5] * 6)
+    run(driver, 0.5)
+    driver.robot.protective_stop()
+    run(driver, 0.1)
+    assert arm.qd == pytest.approx(np.zeros(6))
+
+
+def test_a_position_beyond_20_rad_per_second_is_ignored(driver, arm):
+    switch(driver, on=[POSITION], off=[SCALED])
+    driver.position.receive(HERE + 0.15)
+    run(driver, 0.1)
+    assert arm.q == pytest.approx(HERE + 0.15)
+    driver.position.receive(HERE + 0.35)
+    run(driver, 0.1)
+    assert arm.q == pytest.approx(HERE + 0.15)
+    assert 'ignoring' in driver.robot.popup
+
+
+def test_a_trajectory_that_jumps_is_ignored_and_then_breaks_the_path_tolerance(driver, arm):
+    goal = move(driver, HERE + 1.0, duration=0.02)
+    run(driver, 0.1)
+    assert goal.outcome.code == -4
+    assert abs(arm.q - HERE).max() < 0.7
+
+
+def test_freedrive_lets_go_while_it_is_asked_for(driver, arm):
+    switch(driver, on=[FREEDRIVE], off=[SCALED])
+    run(driver, 0.1)
+    assert not arm.free
+    for _ in range(4):
+        driver.freedrive.enable(True, driver.time)
+        run(driver, 0.5)
+        assert arm.free
+    run(driver, 0.6)
+    assert not arm.free
+    held = arm.q.copy()
+    run(driver, 1.0)
+    assert arm.q == pytest.approx(held) and (held < HERE).all()
+    driver.freedrive.enable(True, driver.time)
+    driver.freedrive.enable(False, driver.time)
+    driver.cycle()
+    driver.cycle()
+    assert not arm.free
+
+
+def test_freedrive_must_be_active_first(driver, arm):
+    driver.freedrive.enable(True, driver.time)
+    run(driver, 0.1)
+    assert not arm.free
+
+
+def test_after_freedrive_the_trajectory_controller_holds_where_the_arm_was_left(driver, arm):
+    switch(driver, on=[FREEDRIVE], off=[SCALED])
+    driver.freedrive.enable(True, driver.time)
+    run(driver, 0.5)
+    switch(driver, on=[SCALED], off=[FREEDRIVE])
+    run(driver, 0.05)
+    left = arm.q.copy()
+    run(driver, 1.0)
+    assert arm.q == pytest.approx(left) and not arm.free
+
+
+# -- with real physics --------------------------------------------------------------------------
+
+
+def test_the_simulated_arm_reaches_its_goal_and_trails_by_the_servo_lag():
+    driver = Driver(World())
+    run(driver, 0.1)
+    target = driver.q + [0.8, 0.0, 0.0, 0.0, 0.0, 0.0]
+    goal = move(driver, target, duration=2.0)
+    run(driver, 1.0)
+    tracking = driver.trajectory[SCALED].tracking
+    # At mid-way of the quintic the joint runs at 15/8 of its mean speed.
+    assert tracking.error[0] == pytest.approx(15 / 8 * 0.8 / 2.0 * 0.03, rel=0.35)
+    run(driver, 2.0)
+    assert goal.outcome.status == 'succeeded'
+    assert driver.q == pytest.approx(target, abs=1e-3)

@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which controllers are active: listing, switching, and stopping with the robot's program."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+STRICT = 2
+
+SCALED = 'scaled_joint_trajectory_controller'
+UNSCALED = 'joint_trajectory_controller'
+VELOCITY = 'forward_velocity_controller'
+POSITION = 'forward_position_controller'
+FREEDRIVE = 'freedrive_mode_controller'
+JOINT_STATES = 'joint_state_broadcaster'
+SPEED_SCALING = 'speed_scaling_state_broadcaster'
+IO_AND_STATUS = 'io_and_status_controller'
+
+MOTION_CONTROLLERS = (SCALED, UNSCALED, VELOCITY, POSITION, FREEDRIVE)
+
+_TYPES = {
+    JOINT_STATES: 'joint_state_broadcaster/JointStateBroadcaster',
+    IO_AND_STATUS: 'ur_controllers/GPIOController',
+    SPEED_SCALING: 'ur_controllers/SpeedScalingStateBroadcaster',
+    SCALED: 'ur_controllers/ScaledJointTrajectoryController',
+    UNSCALED: 'joint_trajectory_controller/JointTrajectoryController',
+    VELOCITY: 'velocity_controllers/JointGroupVelocityController',
+    POSITION: 'position_controllers/JointGroupPositionController',
+    FREEDRIVE: 'ur_controllers/FreedriveModeController',
+}
+
+
+@dataclass
+class Controller:
+    """One loaded controller."""
+
+    name: str
+    type: str
+    active: bool
+
+    @property
+    def moves(self) -> bool:
+        """Whether it commands motion; only one such controller can be active."""
+        return self.name in MOTION_CONTROLLERS
+
+
+class ControllerManager:
+    """
+    All controllers of the cell.
+
+    Parameters
+    ----------
+    initial : str
+        The motion controller that is active from the start.
+    on_change : callable
+        Called with a controller's name and whether it has become active.
+
+    """
+
+    def __init__(self, initial: str, on_change: Callable[[str, bool], None]) -> None:
+        self._on_change = on_change
+        self._restored: list[str] = []
+        self.controllers = {
+            name: Controller(name, kind, active=False) for name, kind in _TYPES.items()
+        }
+        for name, controller in self.controllers.items():
+            if not controller.moves or name == initial:
+                self._set(name, True)
+
+    @property
+    def motion(self) -> str:
+        """Name of the active motion controller; empty if there is none."""
+        return next((c.name for c in self.controllers.values() if c.moves and c.active), '')
+
+    def switch(
+        self, activate: Sequence[str], deactivate: Sequence[str], strictness: int
+    ) -> tuple[bool, str]:
+        """
+        Deactivate and activate in one go.
+
+        With `STRICT` anything impossible refuses the whole request; otherwise it is left out.
+
+        Returns
+        -------
+        ok, message
+            The message names what was refused or left out.
+
+        """
+        problems = []
+        off = []
+        for name in deactivate:
+            problem = self._problem(name, active=False)
+            if problem:
+                problems.append(problem)
+            else:
+                off.append(name)
+        on = []
+        for name in activate:
+            problem = self._problem(name, active=True, released=off)
+            if not problem and self._conflicts(name, off, on):
+                problem = f'{name}: joints are claimed by another active controller'
+            if problem:
+                problems.append(problem)
+            else:
+                on.append(name)
+        message = '; '.join(problems)
+        if problems and strictness == STRICT:
+            return False, message
+        for name in off:
+            self._set(name, False)
+        for name in on:
+            self._set(name, True)
+        return True, message
+
+    def stop_motion(self) -> None:
+        """Deactivate what commands motion, as controller_stopper does when the program ends."""
+        self._restored = [name for name in MOTION_CONTROLLERS if self.controllers[name].active]
+        for name in self._restored:
+            self._set(name, False)
+
+    def restore_motion(self) -> None:
+        """Activate again what `stop_motion` deactivated, unless another has taken its place."""
+        for name in self._restored:
+            if not self.motion:
+                self._set(name, True)
+        self._restored = []
+
+    def _problem(self, name: str, active: bool, released: Sequence[str] = ()) -> str:
+        if name not in self.controllers:
+            return f'{name}: no such controller'
+        if active == (self.controllers[name].active and name not in released):
+            return f'{name}: already {"active" if active else "inactive"}'
+        return ''
+
+    def _conflicts(self, name: str, off: Sequence[str], on: Sequence[str]) -> bool:
+        if not self.controllers[name].moves:
+            return False
+        staying = [c.name for c in self.controllers.values() if c.active and c.name not in off]
+        return any(self.controllers[other].moves for other in (*staying, *on))
+
+    def _set(self, name: str, active: bool) -> None:
+        self.controllers[name].active = active
+        self._on_change(name, active)

@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The dashboard server of a CB3 robot: what each command does and the words it answers with."""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from ur5_pick_place.sim.robot import Robot
+
+PROGRAM = 'external_control.urp'
+VERSION = (3, 15, 8)
+
+_UNLOCK_ADVICE = (
+    'Cannot unlock protective stop until 5s after occurrence. Always inspect cause of protective '
+    'stop before unlocking'
+)
+
+
+class Answer(NamedTuple):
+    """Whether a command was carried out, and the server's words."""
+
+    success: bool
+    text: str
+
+
+class Dashboard:
+    """The commands of one robot, by the names of the driver's services."""
+
+    def __init__(self, robot: Robot) -> None:
+        self._robot = robot
+        self.user_role = 'NONE'
+        self.log: list[str] = []
+
+    def power_on(self) -> Answer:
+        """Switch the arm on."""
+        return _answer(self._robot.power_on(), 'Powering on', 'power on')
+
+    def power_off(self) -> Answer:
+        """Switch the arm off."""
+        return _answer(self._robot.power_off(), 'Powering off', 'power off')
+
+    def brake_release(self) -> Answer:
+        """Make the arm ready to move."""
+        return _answer(self._robot.release_brakes(), 'Brake releasing', 'brake release')
+
+    def play(self) -> Answer:
+        """Start or resume the loaded program."""
+        return _answer(self._robot.play(), 'Starting program', 'play')
+
+    def pause(self) -> Answer:
+        """Freeze the program."""
+        return _answer(self._robot.pause(), 'Pausing program', 'pause')
+
+    def stop(self) -> Answer:
+        """End the program."""
+        return _answer(self._robot.stop(), 'Stopped', 'stop')
+
+    def unlock_protective_stop(self) -> Answer:
+        """Lift a protective stop."""
+        done = self._robot.unlock()
+        return Answer(done, 'Protective stop releasing' if done else _UNLOCK_ADVICE)
+
+    def close_popup(self) -> Answer:
+        """Take the message off the pendant."""
+        self._robot.popup = ''
+        return Answer(True, 'closing popup')
+
+    def close_safety_popup(self) -> Answer:
+        """Take the safety message off the pendant."""
+        self._robot.popup = ''
+        return Answer(True, 'closing safety popup')
+
+    def restart_safety(self) -> Answer:
+        """Restart the safety system, which leaves the arm switched off."""
+        self._robot.power_off()
+        return Answer(True, 'Restarting safety')
+
+    def popup(self, message: str) -> Answer:
+        """Show a message on the pendant."""
+        self._robot.popup = message
+        return Answer(True, 'showing popup')
+
+    def add_to_log(self, message: str) -> Answer:
+        """Add a line to the robot's log."""
+        self.log = [*self.log[-99:], message]
+        return Answer(True, 'Added log message')
+
+    def robotmode(self) -> Answer:
+        """Tell the robot mode."""
+        return Answer(True, f'Robotmode: {self._robot.mode.name}')
+
+    def safetymode(self) -> Answer:
+        """Tell the safety mode."""
+        return Answer(True, f'Safetymode: {self._robot.safety.name}')
+
+    def running(self) -> Answer:
+        """Tell whether a program runs."""
+        return Answer(True, f'Program running: {str(self._robot.program_running).lower()}')
+
+    def program_state(self) -> Answer:
+        """Tell the program's state and name."""
+        return Answer(True, f'{self._robot.program.value} {PROGRAM}')
+
+    def get_loaded_program(self) -> Answer:
+        """Tell which program is loaded."""
+        return Answer(True, f'Loaded program: /programs/{PROGRAM}')
+
+    def load_program(self, name: str) -> Answer:
+        """Load a program; External Control is the only one there is."""
+        if name.rsplit('/', 1)[-1] == PROGRAM:
+            return Answer(True, f'Loading program: /programs/{PROGRAM}')
+        return Answer(False, f'File not found: {name}')
+
+    def polyscope_version(self) -> Answer:
+        """Tell the software version."""
+        return Answer(True, f'URSoftware {".".join(map(str, VERSION))}')
+
+    def get_robot_model(self) -> Answer:
+        """Tell the model."""
+        return Answer(True, 'UR5')
+
+    def raw_request(self, query: str) -> str:
+        """Answer a line as it would be typed into the server's socket."""
+        line = query.strip()
+        for word, command in self._with_argument().items():
+            if line.startswith(f'{word} '):
+                return command(line[len(word) + 1 :]).text
+        plain = self._plain().get(line.lower())
+        return plain().text if plain else f"could not understand: '{line}'"
+
+    def _plain(self) -> dict[str, Callable[[], Answer]]:
+        return {
+            'power on': self.power_on,
+            'power off': self.power_off,
+            'brake release': self.brake_release,
+            'play': self.play,
+            'pause': self.pause,
+            'stop': self.stop,
+            'unlock protective stop': self.unlock_protective_stop,
+            'close popup': self.close_popup,
+            'close safety popup': self.close_safety_popup,
+            'restart safety': self.restart_safety,
+            'robotmode': self.robotmode,
+            'safetymode': self.safetymode,
+            'running': self.running,
+            'programstate': self.program_state,
+            'get loaded program': self.get_loaded_program,
+            'polyscopeversion': self.polyscope_version,
+            'get robot model': self.get_robot_model,
+        }
+
+    def _with_argument(self) -> dict[str, Callable[[str], Answer]]:
+        return {'load': self.load_program, 'popup': self.popup, 'addToLog': self.add_to_log}
+
+
+def _answer(done: bool, text: str, command: str) -> Answer:
+    return Answer(done, text if done else f'Failed to execute: {command}')

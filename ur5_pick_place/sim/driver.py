@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The UR driver on the simulated cell, one 8 ms cycle at a time; no ROS.
+
+A cycle moves the world by what was commanded in the one before, reads the joints, serves the
+requests, and asks the active controller for the next command, as ros2_control does on the robot.
+
+"""
+
+import logging
+from collections.abc import Sequence
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ur5_pick_place.kinematics import JOINT_NAMES
+from ur5_pick_place.sim.controller_manager import (
+    FREEDRIVE,
+    IO_AND_STATUS,
+    MOTION_CONTROLLERS,
+    POSITION,
+    SCALED,
+    UNSCALED,
+    VELOCITY,
+    ControllerManager,
+)
+from ur5_pick_place.sim.dashboard import Dashboard
+from ur5_pick_place.sim.io_controller import IoController
+from ur5_pick_place.sim.robot import Robot
+from ur5_pick_place.sim.setpoints import ForwardController, FreedriveController, Setpoint
+from ur5_pick_place.sim.trajectory_controller import TrajectoryController
+
+CYCLE = 0.008
+"""Update period of a CB3 robot's driver [s]."""
+
+GRIPPER_PIN = 16  # tool output 0 closes
+PART_PRESENT_PIN = 16  # tool input 0
+
+_log = logging.getLogger(__name__)
+
+Array = NDArray[np.float64]
+
+
+class Arm(Protocol):
+    """What the driver needs of the world; `sim.world.World` is one."""
+
+    @property
+    def time(self) -> float: ...
+
+    @property
+    def q(self) -> Array: ...
+
+    @property
+    def qd(self) -> Array: ...
+
+    @property
+    def effort(self) -> Array: ...
+
+    @property
+    def part_present(self) -> bool: ...
+
+    def step(self, q_command: Array | None) -> None: ...
+
+    def set_gripper(self, closed: bool) -> None: ...
+
+
+class Driver:
+    """
+    Controllers, pins and modes over an arm.
+
+    Parameters
+    ----------
+    arm : Arm
+        The world; nobody else may step it.
+    controller : str
+        The motion controller that is active from the start.
+    tf_prefix : str
+        Prefix of the joint names.
+
+    Attributes
+    ----------
+    time : float
+        Time of the last measurement [s].
+    q, qd, effort : ndarray, shape (6,)
+        Last measurement in controller joint order [rad, rad/s, N m].
+    robot, dashboard, io, controllers
+        The parts that services talk to.
+    trajectory : dict of str to TrajectoryController
+        Both trajectory controllers by name.
+    velocity, position : ForwardController
+    freedrive : FreedriveController
+
+    """
+
+    def __init__(self, arm: Arm, controller: str = SCALED, tf_prefix: str = '') -> None:
+        self.joint_names: Sequence[str] = tuple(tf_prefix + name for name in JOINT_NAMES)
+        self._arm = arm
+        self._read()
+        self.robot = Robot()
+        self.dashboard = Dashboard(self.robot)
+        self.io = IoController(self.robot)
+        self.trajectory = {
+            name: TrajectoryController(self.joint_names, CYCLE) for name in (SCALED, UNSCALED)
+        }
+        self.velocity, self.position = ForwardController(), ForwardController()
+        self.freedrive = FreedriveController()
+        self._forwarders = {
+            VELOCITY: self.velocity,
+            POSITION: self.position,
+            FREEDRIVE: self.freedrive,
+        }
+        self._setpoint = Setpoint(self.q, CYCLE)
+        self._free = False
+        self._program_ran = self.robot.program_running
+        self.controllers = ControllerManager(controller, self._on_controller)
+
+    def cycle(self) -> None:
+        """Advance by 8 ms."""
+        self._arm.step(None if self._free else self._setpoint.q)
+        self._read()
+        self.robot.advance(self.time)
+        self.io.update(self.time)
+        self._wire_gripper()
+        self._follow_program()
+        self._command()
+
+    def _read(self) -> None:
+        arm = self._arm
+        self.time, self.q, self.qd, self.effort = arm.time, arm.q, arm.qd, arm.effort
+
+    def _wire_gripper(self) -> None:
+        """The gripper closes on its output and reports a part, as long as the tool has power."""
+        powered = self.robot.tool_voltage > 0
+        self._arm.set_gripper(powered and self.io.pins.digital_out[GRIPPER_PIN])
+        self.io.pins.digital_in[PART_PRESENT_PIN] = powered and self._arm.part_present
+
+    def _follow_program(self) -> None:
+        runs = self.robot.program_running
+        if runs != self._program_ran:
+            if runs:
+                self.controllers.restore_motion()
+            else:
+                self.controllers.stop_motion()
+        self._program_ran = runs
+
+    def _command(self) -> None:
+        """Ask the active motion controller for the setpoint of the next cycle."""
+        name, moves = self.controllers.motion, self.robot.moves
+        target = None
+        if name in self.trajectory:
+            target = self.trajectory[name].update(self.time, self.q, self.qd, self.robot.scaling)
+        elif name == POSITION:
+            target = self.position.command
+        free = moves and name == FREEDRIVE and self.freedrive.free(self.time)
+        if self._free and not free:
+            self._setpoint.hold(self.q)
+        self._free = free
+        if name == VELOCITY and moves and self.velocity.command is not None:
+            self._setpoint.speed(self.velocity.command)
+        elif target is not None and moves:
+            self._servo(target)
+        else:
+            self._setpoint.speed(np.zeros(6))
+
+    def _servo(self, target: Array) -> None:
+        refused_before = self._setpoint.refused
+        self._setpoint.servo(target)
+        if self._setpoint.refused and not refused_before:
+            self.robot.popup = 'Velocity too high: ignoring commands until they are in reach'
+            _log.error('%s: a setpoint asks for more than 20 rad/s', self.robot.popup)
+
+    def _on_controller(self, name: str, active: bool) -> None:
+        if name == IO_AND_STATUS:
+            self.io.active = active
+        if name not in MOTION_CONTROLLERS:
+            return
+        if active:
+            self._setpoint.hold(self.q)
+        if name not in self.trajectory:
+            self._forwarders[name].set_active(active)
+        elif active:
+            self.trajectory[name].activate(self.q)
+        else:
+            self.trajectory[name].deactivate()

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The driver's io_and_status_controller: pins, and services that answer before anything happened.
+
+One service is served at a time. A valid request is answered at the service's first look, 50 ms
+later, and "true" means no more than sent: pins change a cycle after the answer. On the robot they
+may be quicker, never surer. Only a payload is answered when the robot has it.
+
+"""
+
+import math
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from ur5_pick_place.sim.robot import Robot
+
+DIGITAL_PINS = 18
+TOOL_PINS = (16, 17)
+
+SET_DIGITAL_OUT = 1
+SET_ANALOG_OUT = 3
+SET_TOOL_VOLTAGE = 4
+
+_LOOK_PERIOD = 0.050  # [s]
+_ROUND_TRIP = 0.008  # [s] until the robot has a command
+_ROUNDING = 1e-9  # [s]
+
+
+@dataclass
+class Pins:
+    """All inputs and outputs; the last two digital ones of each are the tool's."""
+
+    digital_in: list[bool] = field(default_factory=lambda: [False] * DIGITAL_PINS)
+    digital_out: list[bool] = field(default_factory=lambda: [False] * DIGITAL_PINS)
+    analog_out: list[float] = field(default_factory=lambda: [0.0, 0.0])  # fraction of the range
+    analog_domain: list[int] = field(default_factory=lambda: [1, 1])  # 0 current, 1 voltage
+
+
+class Request:
+    """A service call in progress; `reply` is None until it is answered."""
+
+    def __init__(self, act: Callable[[], object] | None, confirmed: bool) -> None:
+        self.reply: bool | None = None
+        self._act = act  # None: refused without asking the robot
+        self._confirmed = confirmed  # answered only after the robot has acted
+        self._look = math.inf
+        self._sent = False
+
+    def serve(self, now: float, send: Callable[[Callable[[], object]], None]) -> None:
+        """Take one cycle's share of the work, at `now` [s]."""
+        if self._act is None:
+            self.reply = False
+        elif self._look == math.inf:
+            self._look = now + _LOOK_PERIOD
+        elif now >= self._look - _ROUNDING:
+            if not self._sent:
+                send(self._act)
+                self._look += _LOOK_PERIOD
+            if self._sent or not self._confirmed:
+                self.reply = True
+            self._sent = True
+
+
+class IoController:
+    """
+    Pins and status services of one robot.
+
+    Parameters
+    ----------
+    robot : Robot
+
+    """
+
+    def __init__(self, robot: Robot) -> None:
+        self.pins = Pins()
+        self.active = True
+        self._robot = robot
+        self._queue: deque[Request] = deque()
+        self._under_way: deque[tuple[float, Callable[[], object]]] = deque()
+        self._powered = robot.tool_voltage > 0
+
+    def update(self, now: float) -> None:
+        """Run one cycle, at `now` [s]."""
+        while self._under_way and self._under_way[0][0] <= now + _ROUNDING:
+            self._under_way.popleft()[1]()
+        powered = self._robot.tool_voltage > 0
+        if self._powered and not powered:
+            for pin in TOOL_PINS:
+                self.pins.digital_out[pin] = False
+        self._powered = powered
+        if self._queue:
+            head = self._queue[0]
+            head.serve(now, lambda act: self._under_way.append((now + _ROUND_TRIP, act)))
+            if head.reply is not None:
+                self._queue.popleft()
+
+    def set_io(self, fun: int, pin: int, state: float) -> Request:
+        """Set a digital or analog output or the tool voltage, as ur_msgs/SetIO."""
+        act: Callable[[], object] | None = None
+        if fun == SET_DIGITAL_OUT and 0 <= pin < DIGITAL_PINS:
+
+            def act() -> None:
+                self.pins.digital_out[pin] = bool(state)
+
+        elif fun == SET_ANALOG_OUT and pin in (0, 1) and 0.0 <= state <= 1.0:
+
+            def act() -> None:
+                self.pins.analog_out[pin] = state
+
+        elif fun == SET_TOOL_VOLTAGE and state in (0.0, 12.0, 24.0):
+
+            def act() -> None:
+                self._robot.tool_voltage = int(state)
+
+        return self._request(act)
+
+    def set_analog_output(self, pin: int, domain: int, state: float) -> Request:
+        """Set an analog output and whether it is a current (0) or a voltage (1)."""
+
+        def act() -> None:
+            self.pins.analog_out[pin], self.pins.analog_domain[pin] = state, domain
+
+        valid = pin in (0, 1) and domain in (0, 1) and 0.0 <= state <= 1.0
+        return self._request(act if valid else None)
+
+    def set_speed_slider(self, fraction: float) -> Request:
+        """Move the speed slider, 0.01 to 1."""
+
+        def act() -> None:
+            self._robot.slider = fraction
+
+        return self._request(act if 0.01 <= fraction <= 1.0 else None)
+
+    def set_payload(self, mass: float, centre_of_gravity: Sequence[float]) -> Request:
+        """Tell the robot what it carries: mass [kg], centre of gravity in tool0 [m]."""
+
+        def act() -> None:
+            x, y, z = centre_of_gravity
+            self._robot.payload = (mass, (x, y, z))
+
+        finite = all(math.isfinite(v) for v in (mass, *centre_of_gravity))
+        return self._request(act if finite and mass >= 0.0 else None, confirmed=True)
+
+    def resend_robot_program(self) -> Request:
+        """Start External Control again."""
+        return self._request(self._robot.play)
+
+    def hand_back_control(self) -> Request:
+        """End External Control."""
+        return self._request(self._robot.stop)
+
+    def zero_ftsensor(self) -> Request:
+        """Refuse: a CB3 has no such sensor."""
+        return self._request(None)
+
+    def _request(self, act: Callable[[], object] | None, confirmed: bool = False) -> Request:
+        request = Request(act if self.active else None, confirmed)
+        self._queue.append(request)
+        return request

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The modes of a CB3 robot controller: power, safety, program, and how fast it lets things go."""
+
+from enum import Enum, IntEnum
+
+STEP_LIMIT = 20.0
+"""Joint speed [rad/s] above which the robot's program ignores a setpoint."""
+
+_POWER_UP_TIME = 1.0  # [s] from POWER_ON to IDLE, and for the brakes
+_UNLOCK_WAIT = 5.0  # [s] after which a protective stop may be unlocked
+_RAMP = 0.01  # speed scaling regained per cycle after a pause
+
+
+class RobotMode(IntEnum):
+    """As in ur_dashboard_msgs."""
+
+    POWER_OFF = 3
+    POWER_ON = 4
+    IDLE = 5
+    RUNNING = 7
+
+
+class SafetyMode(IntEnum):
+    """As in ur_dashboard_msgs."""
+
+    NORMAL = 1
+    REDUCED = 2
+    PROTECTIVE_STOP = 3
+
+
+class Program(Enum):
+    """State of the External Control program."""
+
+    STOPPED = 'STOPPED'
+    PLAYING = 'PLAYING'
+    PAUSED = 'PAUSED'
+
+
+class Robot:
+    """
+    A robot that is switched on and runs External Control.
+
+    Attributes
+    ----------
+    slider : float
+        Speed slider, 0 to 1.
+    scaling : float
+        Speed scaling as the driver combines it: the slider, 0 while a pause or a safety stop
+        freezes the program, and in between on a ramp afterwards.
+    tool_voltage : int
+        0, 12 or 24 [V].
+    payload : tuple
+        Mass [kg] and centre of gravity (x, y, z) in tool0 [m].
+    popup : str
+        What the pendant shows; empty for nothing.
+
+    """
+
+    def __init__(self) -> None:
+        self.mode = RobotMode.RUNNING
+        self.safety = SafetyMode.NORMAL
+        self.program = Program.PLAYING
+        self.slider = 1.0
+        self.scaling = 1.0
+        self.tool_voltage = 0
+        self.payload = (0.0, (0.0, 0.0, 0.0))
+        self.popup = ''
+        self._now = 0.0
+        self._stopped_at = 0.0
+        self._coming: tuple[float, RobotMode] | None = None
+
+    @property
+    def program_running(self) -> bool:
+        """Whether External Control is connected; a paused program is."""
+        return self.program is not Program.STOPPED
+
+    @property
+    def safe(self) -> bool:
+        """Whether no safety function holds the arm."""
+        return self.safety in (SafetyMode.NORMAL, SafetyMode.REDUCED)
+
+    @property
+    def moves(self) -> bool:
+        """Whether setpoints are followed."""
+        return self.mode is RobotMode.RUNNING and self.safe and self.program is Program.PLAYING
+
+    def advance(self, now: float) -> None:
+        """Run one cycle, at `now` [s]."""
+        self._now = now
+        if self._coming is not None and now >= self._coming[0]:
+            self.mode, self._coming = self._coming[1], None
+        if self.program is Program.PAUSED:
+            self.scaling = 0.0
+        elif self.scaling < self.slider and self.program is Program.PLAYING:
+            self.scaling = min(self.scaling + _RAMP, self.slider)
+        else:
+            self.scaling = self.slider
+
+    def power_on(self) -> bool:
+        """Switch the arm on, brakes closed."""
+        if self.mode is RobotMode.POWER_OFF:
+            self.mode = RobotMode.POWER_ON
+            self._coming = (self._now + _POWER_UP_TIME, RobotMode.IDLE)
+        return True
+
+    def release_brakes(self) -> bool:
+        """Make the arm ready to move, switching it on if need be."""
+        if not self.safe:
+            return False
+        if self.mode is not RobotMode.RUNNING:
+            steps = 1 if self.mode is RobotMode.IDLE else 2
+            self._coming = (self._now + steps * _POWER_UP_TIME, RobotMode.RUNNING)
+        return True
+
+    def power_off(self) -> bool:
+        """Switch the arm and its tool off."""
+        self.mode, self._coming = RobotMode.POWER_OFF, None
+        self.program = Program.STOPPED
+        self.tool_voltage = 0
+        return True
+
+    def play(self) -> bool:
+        """Start or resume the program; refused while the arm cannot move."""
+        if self.mode is not RobotMode.RUNNING or not self.safe:
+            return False
+        self.program = Program.PLAYING
+        return True
+
+    def pause(self) -> bool:
+        """Freeze the program."""
+        if self.program is Program.PLAYING:
+            self.program = Program.PAUSED
+        return self.program is Program.PAUSED
+
+    def stop(self) -> bool:
+        """End the program."""
+        self.program = Program.STOPPED
+        return True
+
+    def protective_stop(self) -> None:
+        """Halt the arm because something is wrong; the program pauses."""
+        self.safety = SafetyMode.PROTECTIVE_STOP
+        self._stopped_at = self._now
+        self.pause()
+
+    def unlock(self) -> bool:
+        """Lift a protective stop; refused in its first five seconds."""
+        if self.safety is SafetyMode.PROTECTIVE_STOP:
+            if self._now - self._stopped_at < _UNLOCK_WAIT:
+                return False
+            self.safety = SafetyMode.NORMAL
+        return True

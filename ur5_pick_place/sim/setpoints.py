@@ -1,0 +1,110 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Between controllers and joints: forwarded commands, freedrive, and what the robot refuses."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.sim.robot import STEP_LIMIT
+
+Array = NDArray[np.float64]
+
+_SPEEDJ_ACCELERATION = 40.0  # [rad/s2]
+_FREEDRIVE_TIMEOUT = 1.0  # [s]
+
+
+class ForwardController:
+    """Hands on six numbers; the last ones hold until others come or it is deactivated."""
+
+    def __init__(self) -> None:
+        self.active = False
+        self.command: Array | None = None
+
+    def set_active(self, active: bool) -> None:
+        """Activate or deactivate; earlier commands are forgotten."""
+        self.active, self.command = active, None
+
+    def receive(self, values: Sequence[float]) -> None:
+        """
+        Take a command, in controller joint order.
+
+        Raises
+        ------
+        InvalidInput
+            Not active, not six values, or one that is not finite; the last command holds on.
+
+        """
+        command = np.array(values, dtype=float)
+        if not self.active:
+            raise InvalidInput('controller is not active')
+        if command.shape != (6,):
+            raise InvalidInput(f'{command.size} values: must be 6, in controller joint order')
+        if not np.isfinite(command).all():
+            raise InvalidInput(f'{command.tolist()}: must be finite')
+        self.command = command
+
+
+class FreedriveController:
+    """Lets go of the arm as long as someone keeps asking for it."""
+
+    def __init__(self) -> None:
+        self.active = False
+        self._until = -math.inf
+
+    def set_active(self, active: bool) -> None:
+        """Activate or deactivate; freedrive itself must be asked for."""
+        self.active, self._until = active, -math.inf
+
+    def enable(self, enabled: bool, now: float) -> None:
+        """Let go from `now` [s] on for a second, or hold."""
+        self._until = now + _FREEDRIVE_TIMEOUT if enabled and self.active else -math.inf
+
+    def free(self, now: float) -> bool:
+        """Whether the arm is let go."""
+        return now < self._until
+
+
+class Setpoint:
+    """
+    The joint position that the robot's program tracks.
+
+    Parameters
+    ----------
+    q : ndarray, shape (6,)
+        Where the arm is [rad].
+    period : float
+        Cycle time [s].
+
+    """
+
+    def __init__(self, q: Array, period: float) -> None:
+        self.q = q.copy()
+        self.refused = False
+        self._qd = np.zeros_like(q)
+        self._period = period
+
+    def hold(self, q: Array) -> None:
+        """Start anew at the measured joints (6,) [rad]."""
+        self.q, self._qd = q.copy(), np.zeros_like(q)
+
+    def servo(self, q: Array) -> None:
+        """
+        Go to a joint position (6,) [rad], as `servoj` does.
+
+        One that asks for more than 20 rad/s is ignored whole; a joint's NaN leaves that joint.
+
+        """
+        wanted = np.where(np.isfinite(q), q, self.q)
+        self.refused = bool(np.any(abs(wanted - self.q) > STEP_LIMIT * self._period))
+        self._qd = np.zeros_like(self._qd)
+        if not self.refused:
+            self.q = wanted
+
+    def speed(self, qd: Array) -> None:
+        """Approach a joint velocity (6,) [rad/s], as `speedj` does, and move with it."""
+        most = _SPEEDJ_ACCELERATION * self._period
+        self._qd = self._qd + np.clip(qd - self._qd, -most, most)
+        self.q = self.q + self._qd * self._period
