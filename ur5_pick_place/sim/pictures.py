@@ -1,0 +1,282 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pictures of a recorded run: the cell, the cycle as a film, the joints as curves."""
+
+import functools
+import logging
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from numpy.typing import NDArray
+from PIL import Image
+
+from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.kinematics import JOINT_NAMES
+from ur5_pick_place.sim.cell import CellPose, apply_pose, lay_marks, load_cell
+from ur5_pick_place.sim.engine import mujoco
+
+JointTrace = tuple[NDArray[np.float64], NDArray[np.float64]]
+
+_log = logging.getLogger(__name__)
+
+_FRAME_TIME = 0.08  # [s] of simulated time between two pictures of the film
+_MOST_FRAMES = 240  # a longer run is filmed at fewer pictures a second, so that the file stays small
+_LEAST_SPAN = 2.0  # [deg] of a joint's axis, so that a joint at rest looks at rest
+_TRACE_RGBA = np.array([0.15, 0.45, 0.85, 0.9], dtype=np.float32)
+_TRACE_RADIUS = 0.0015  # [m]
+
+
+@dataclass(frozen=True)
+class Recording:
+    """
+    What a run did, sampled over simulated time.
+
+    Attributes
+    ----------
+    t : ndarray, shape (n,)
+        Simulated time [s], increasing.
+    q : ndarray, shape (n, 6)
+        Joint positions [rad].
+    fingers : ndarray, shape (n, 2)
+        How far each finger had closed [m].
+    T_world_part : ndarray, shape (n, 4, 4)
+        Pose of the cube in `base_link`.
+    T_start, T_target : ndarray, shape (4, 4)
+        Where the cube, or the TCP when gripping it, was to start and to go.
+
+    Raises
+    ------
+    InvalidInput
+        Nothing recorded, wrong shapes, or a value that is not finite.
+
+    """
+
+    t: NDArray[np.float64]
+    q: NDArray[np.float64]
+    fingers: NDArray[np.float64]
+    T_world_part: NDArray[np.float64]
+    T_start: NDArray[np.float64]
+    T_target: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        n = np.size(self.t)
+        if n == 0:
+            raise InvalidInput('recording is empty: needs at least one sample')
+        shapes = {
+            't': (n,),
+            'q': (n, 6),
+            'fingers': (n, 2),
+            'T_world_part': (n, 4, 4),
+            'T_start': (4, 4),
+            'T_target': (4, 4),
+        }
+        for name, shape in shapes.items():
+            array = np.asarray(getattr(self, name), dtype=float)
+            if array.shape != shape:
+                raise InvalidInput(f'recording {name} has shape {array.shape}: must be {shape}')
+            if not np.isfinite(array).all():
+                raise InvalidInput(f'recording {name} holds a value that is not finite')
+            object.__setattr__(self, name, array)
+
+    def pose(self, i: int) -> CellPose:
+        """Return the cell at sample i."""
+        return CellPose(self.q[i], self.fingers[i], self.T_world_part[i])
+
+
+def draw_cell(recording: Recording, path: Path | str) -> bool:
+    """
+    Draw the cell when the part is highest, with the TCP's way through the run; False without GL.
+
+    Parameters
+    ----------
+    recording : Recording
+        What to show.
+    path : path-like
+        A PNG file, 960 x 720.
+
+    """
+    if not _can_draw():
+        return False
+    with _Stage.open(recording, 960, 720) as stage:
+        highest = int(recording.T_world_part[:, 2, 3].argmax())
+        picture = stage.shoot(highest, stage.tcp_path())
+    with _written_whole(path) as file:
+        picture.save(file, 'PNG')
+    return True
+
+
+def draw_cycle(recording: Recording, path: Path | str) -> bool:
+    """
+    Film the whole run in simulated time; False without GL.
+
+    Parameters
+    ----------
+    recording : Recording
+        What to show.
+    path : path-like
+        A GIF file, 320 x 240, some 12 pictures a second.
+
+    """
+    if not _can_draw():
+        return False
+    duration = recording.t[-1] - recording.t[0]
+    step = max(_FRAME_TIME, duration / _MOST_FRAMES)
+    times = recording.t[0] + np.arange(0.0, duration + step, step)
+    samples = np.minimum(np.searchsorted(recording.t, times), recording.t.size - 1)
+    with _Stage.open(recording, 480, 360, fast=True) as stage:
+        frames = [stage.shoot(int(i)).resize((320, 240)) for i in samples]
+    # The octree keeps rare colours, the marks' and the part's; a median cut would not.
+    palette = frames[len(frames) // 2].quantize(128, Image.Quantize.FASTOCTREE)
+    coloured = [f.quantize(palette=palette, dither=Image.Dither.NONE) for f in frames]
+    milliseconds = [round(100 * step) * 10] * (len(coloured) - 1) + [1500]
+    with _written_whole(path) as file:
+        coloured[0].save(
+            file, 'GIF', save_all=True, append_images=coloured[1:], duration=milliseconds, loop=0
+        )
+    return True
+
+
+@contextmanager
+def _written_whole(path: Path | str) -> Iterator[Path]:
+    """Give a file to write that takes its name only when it is complete."""
+    unfinished = Path(path).with_name(f'.{Path(path).name}.part')
+    try:
+        yield unfinished
+        os.replace(unfinished, path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+class _Stage:
+    """The cell in front of a camera."""
+
+    def __init__(self, recording: Recording, renderer: 'mujoco.Renderer') -> None:
+        self._recording = recording
+        self._renderer = renderer
+        self._model = renderer.model
+        self._data = mujoco.MjData(self._model)
+        lay_marks(self._model, self._data, recording.T_start, recording.T_target)
+
+    @classmethod
+    @contextmanager
+    def open(
+        cls, recording: Recording, width: int, height: int, fast: bool = False
+    ) -> Iterator['_Stage']:
+        model = load_cell()
+        if fast:
+            model.vis.quality.shadowsize = 1024
+            model.vis.quality.offsamples = 0
+        with mujoco.Renderer(model, height, width) as renderer:
+            yield cls(recording, renderer)
+
+    def tcp_path(self, spacing: float = 0.01) -> NDArray[np.float64]:
+        """Return where the TCP has been, thinned to steps of about `spacing` [m]; (k, 3)."""
+        points: list[NDArray[np.float64]] = []
+        for i in range(self._recording.t.size):
+            apply_pose(self._model, self._data, self._recording.pose(i))
+            here = self._data.site('tcp').xpos
+            if not points or np.linalg.norm(here - points[-1]) > spacing:
+                points.append(here.copy())
+        return np.array(points)
+
+    def shoot(self, i: int, trace: NDArray[np.float64] | None = None) -> Image.Image:
+        """Photograph sample i, with a line through the points of `trace`, shape (k, 3)."""
+        apply_pose(self._model, self._data, self._recording.pose(i))
+        mujoco.mj_forward(self._model, self._data)
+        self._renderer.update_scene(self._data, 'overview')
+        if trace is not None:
+            for a, b in zip(trace[:-1], trace[1:], strict=True):
+                _add_segment(self._renderer.scene, a, b)
+        return Image.fromarray(self._renderer.render())
+
+
+def _add_segment(
+    scene: 'mujoco.MjvScene', a: NDArray[np.float64], b: NDArray[np.float64]
+) -> None:
+    if scene.ngeom == scene.maxgeom:
+        return
+    geom = scene.geoms[scene.ngeom]
+    kind = mujoco.mjtGeom.mjGEOM_CAPSULE
+    mujoco.mjv_initGeom(geom, kind, np.zeros(3), np.zeros(3), np.eye(3).ravel(), _TRACE_RGBA)
+    mujoco.mjv_connector(geom, kind, _TRACE_RADIUS, a, b)
+    geom.category = mujoco.mjtCatBit.mjCAT_DECOR  # casts no shadow
+    scene.ngeom += 1
+
+
+@functools.cache
+def _can_draw() -> bool:
+    """Try OpenGL once; warn, once, if there is none."""
+    try:
+        with mujoco.Renderer(load_cell(), 16, 16):
+            return True
+    except Exception as error:  # each back end fails in its own way
+        _log.warning(
+            'no pictures of the cell, as OpenGL does not work here (%s: %s); '
+            'install libegl1, libegl-mesa0 and libgl1-mesa-dri and set MUJOCO_GL=egl',
+            type(error).__name__,
+            error,
+        )
+        return False
+
+
+def plot_joints(planned: JointTrace, measured: JointTrace, path: Path | str) -> None:
+    """Write the figure of `joints_figure` to a PNG file."""
+    with _written_whole(path) as file:
+        joints_figure(planned, measured).savefig(file, format='png', dpi=110)
+
+
+def joints_figure(planned: JointTrace, measured: JointTrace) -> Figure:
+    """
+    Plot planned against measured joints, and their difference.
+
+    Parameters
+    ----------
+    planned, measured : tuple of ndarray, shapes (n,) and (n, 6)
+        Simulated time [s], increasing, and joint positions [rad]. A row of NaN in `planned`
+        ends one motion; until the next one nothing is planned.
+
+    """
+    figure = Figure(figsize=(11, 10), layout='constrained')
+    grid = figure.add_gridspec(4, 2, height_ratios=(1, 1, 1, 1.2))
+    first: Axes | None = None
+    for j, name in enumerate(JOINT_NAMES):
+        axes = figure.add_subplot(grid[j // 2, j % 2], sharex=first)
+        first = first or axes
+        axes.plot(planned[0], np.degrees(planned[1][:, j]), 'C1', lw=3.5, alpha=0.6)
+        axes.plot(measured[0], np.degrees(measured[1][:, j]), 'C0', lw=1.2)
+        _frame(axes, _title(name), 'position [deg]')
+        low, high = axes.get_ylim()
+        if high - low < _LEAST_SPAN:
+            middle = (low + high) / 2
+            axes.set_ylim(middle - _LEAST_SPAN / 2, middle + _LEAST_SPAN / 2)
+    _plot_tracking_error(figure.add_subplot(grid[3, :], sharex=first), planned, measured)
+    figure.axes[0].legend(('planned', 'measured'), loc='best')
+    figure.suptitle('Joint positions, planned and measured')
+    return figure
+
+
+def _plot_tracking_error(axes: Axes, planned: JointTrace, measured: JointTrace) -> None:
+    for j, name in enumerate(JOINT_NAMES):
+        wanted = np.interp(measured[0], planned[0], planned[1][:, j], left=np.nan, right=np.nan)
+        error = np.degrees(measured[1][:, j] - wanted)
+        axes.plot(measured[0], error, lw=1, label=_title(name))
+    _frame(axes, 'measured minus planned, servo lag included', 'error [deg]')
+    axes.margins(y=0.25)  # leaves room for the legend
+    axes.legend(ncols=6, fontsize=8, loc='upper center')
+
+
+def _frame(axes: Axes, title: str, ylabel: str) -> None:
+    axes.set_title(title, fontsize=10)
+    axes.set_xlabel('simulated time [s]')
+    axes.set_ylabel(ylabel)
+    axes.ticklabel_format(useOffset=False)
+    axes.grid(alpha=0.3)
+
+
+def _title(joint_name: str) -> str:
+    return joint_name.removesuffix('_joint').replace('_', ' ')
