@@ -23,6 +23,7 @@ def setting(
     high: float | None = None,
     choices: tuple[str, ...] = (),
     length: int | None = None,
+    kind: type | None = None,
 ) -> Any:
     """
     Declare a field of a `Settings` class.
@@ -31,6 +32,7 @@ def setting(
     ----------
     default
         bool, int, float, str, or a tuple of float or str; its type is the type demanded.
+        None = must be given by the user before it is used; then `kind` says the type.
     description : str
         One line for people.
     unit : str
@@ -41,6 +43,8 @@ def setting(
         The only strings allowed, when given.
     length : int, optional
         Exact number of entries of a tuple.
+    kind : type, optional
+        float, str or tuple; needed with the default None.
 
     """
     meta = {
@@ -50,6 +54,7 @@ def setting(
         'high': high,
         'choices': choices,
         'length': length,
+        'kind': kind or type(default),
     }
     return field(default=default, metadata=meta)
 
@@ -75,18 +80,21 @@ class Settings:
 
 def check_setting(name: str, value: Any, default: Any, meta: Any) -> Any:
     """Return `value` as its field's type, or raise `InvalidInput` naming value and bounds."""
-    if isinstance(default, tuple):
-        return _check_tuple(name, value, default, meta)
-    if isinstance(default, bool):
+    kind = meta['kind']
+    if value is None and default is None:
+        return None
+    if kind is tuple:
+        return _check_tuple(name, value, default or (), meta)
+    if kind is bool:
         if not isinstance(value, bool):
             raise InvalidInput(f'{name} = {value!r}: must be true or false')
-    elif isinstance(default, str):
+    elif kind is str:
         if not isinstance(value, str):
             raise InvalidInput(f'{name} = {value!r}: must be text')
         if meta['choices'] and value not in meta['choices']:
             raise InvalidInput(f'{name} = {value!r}: must be one of {", ".join(meta["choices"])}')
     else:
-        return _check_number(name, value, type(default), meta)
+        return _check_number(name, value, kind, meta)
     return value
 
 
@@ -110,5 +118,6 @@ def _check_tuple(name: str, value: Any, default: tuple, meta: Any) -> tuple:
     if length is not None and len(value) != length:
         raise InvalidInput(f'{name} = {list(value)!r}: must have {length} entries')
     if default and isinstance(default[0], str):
-        return tuple(check_setting(f'{name}[{i}]', v, '', meta) for i, v in enumerate(value))
+        entry = {**meta, 'kind': str}
+        return tuple(check_setting(f'{name}[{i}]', v, '', entry) for i, v in enumerate(value))
     return tuple(_check_number(f'{name}[{i}]', v, float, meta) for i, v in enumerate(value))

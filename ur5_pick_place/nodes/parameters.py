@@ -2,8 +2,9 @@
 """ROS parameters from a `Settings` class: declared with description, unit and range, then fixed."""
 
 import difflib
+from collections.abc import Sequence
 from dataclasses import fields
-from typing import Any, TypeVar
+from typing import Any
 
 from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor
 from rclpy.exceptions import ParameterException
@@ -12,18 +13,26 @@ from rclpy.node import Node
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.settings import Settings
 
-S = TypeVar('S', bound=Settings)
-
 _INFINITE = 1e300
 _ROS_OWN = ('use_sim_time', 'start_type_description_service', 'qos_overrides')
 
 
-def declare_settings(node: Node, *kinds: type[S]) -> tuple[S, ...]:
+def declare_settings(
+    node: Node, *kinds: type[Settings], shared: Sequence[type[Settings]] = ()
+) -> tuple[Any, ...]:
     """
     Declare every field of the given settings classes and return the objects, checked.
 
     The values are read once: a running node never changes its limits under a motion, so every
     parameter is read-only.
+
+    Parameters
+    ----------
+    node : Node
+    *kinds : Settings classes
+        Declared, in this order.
+    shared : sequence of Settings classes
+        What a file that is shared with other nodes may speak of, declared here or not.
 
     Raises
     ------
@@ -33,7 +42,7 @@ def declare_settings(node: Node, *kinds: type[S]) -> tuple[S, ...]:
 
     """
     declared = [f for kind in kinds for f in fields(kind)]
-    _refuse_unknown(node, [f.name for f in declared])
+    _refuse_unknown(node, [f.name for kind in (*kinds, *shared) for f in fields(kind)])
     try:
         for f in declared:
             node.declare_parameter(f.name, _ros_value(f.default), _descriptor(f))
@@ -66,10 +75,11 @@ def _descriptor(f: Any) -> ParameterDescriptor:
         text += f' (one of: {", ".join(meta["choices"])})'
     descriptor = ParameterDescriptor(description=text, read_only=True)
     low, high = meta['low'], meta['high']
-    if isinstance(f.default, (int, float)) and not isinstance(f.default, bool):
-        # A whole number in YAML for a float is a common slip; Settings converts and checks it.
-        descriptor.dynamic_typing = isinstance(f.default, float)
-        if isinstance(f.default, float) and (low is not None or high is not None):
+    # A whole number in YAML for a float is a common slip, and a parameter that the user must
+    # give has no value yet: both need dynamic typing; Settings checks the type.
+    descriptor.dynamic_typing = meta['kind'] is float or f.default is None
+    if meta['kind'] in (int, float):
+        if meta['kind'] is float and (low is not None or high is not None):
             descriptor.floating_point_range = [
                 FloatingPointRange(
                     from_value=-_INFINITE if low is None else float(low),

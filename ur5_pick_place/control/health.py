@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether the robot may move at all: its modes, its program, and how fresh its word is."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ur5_pick_place.settings import Settings, setting
+
+# ur_dashboard_msgs/msg/SafetyMode and RobotMode
+SAFETY_NORMAL, SAFETY_REDUCED = 1, 2
+ROBOT_RUNNING = 7
+_SAFETY = {
+    3: ('protective stop', 'clear the cause, close the popup and unlock on the pendant'),
+    4: ('recovery mode', 'move the arm back inside its limits from the pendant'),
+    5: ('safeguard stop', 'close the safeguard and reset it'),
+    6: ('system emergency stop', 'release the emergency stop and switch the arm on'),
+    7: ('emergency stop', 'release the emergency stop and switch the arm on'),
+    8: ('safety violation', 'restart the safety system'),
+    9: ('safety fault', 'restart the robot'),
+    10: ('joint identification', 'wait for the robot'),
+    11: ('undefined safety mode', 'look at the pendant'),
+    12: ('automatic-mode safeguard stop', 'close the safeguard and reset it'),
+    13: ('three-position enabling stop', 'press the enabling switch to its middle'),
+}
+_ROBOT = {
+    -1: 'no controller', 0: 'disconnected', 1: 'waiting for safety confirmation', 2: 'booting',
+    3: 'powered off', 4: 'powered on, brakes not released', 5: 'idle, brakes not released',
+    6: 'backdrive', 8: 'updating firmware',
+}
+
+
+@dataclass(frozen=True)
+class HealthSettings(Settings):
+    """When the robot counts as silent or out of order."""
+
+    joint_state_timeout: float = setting(
+        0.1, 'joint_states older than this stop the arm; the driver sends every 8 ms',
+        unit='s', low=0.02, high=2.0,
+    )
+    check_modes: bool = setting(
+        True, 'watch robot mode, safety mode and the program; only mock hardware has none'
+    )
+
+
+@dataclass
+class RobotStatus:
+    """
+    The latest that is known of the robot; None where nothing was heard yet.
+
+    Attributes
+    ----------
+    heard : float or None
+        Steady-clock time of the last good joint_states [s].
+    q, qd : ndarray, shape (6,), or None
+        Measured joints [rad], [rad/s].
+    bad_joints : str
+        What was wrong with the last joint_states; empty if nothing.
+    speed_scaling : float
+        0 to 1; 1 until the driver says otherwise.
+
+    """
+
+    heard: float | None = None
+    q: NDArray[np.float64] | None = None
+    qd: NDArray[np.float64] | None = None
+    bad_joints: str = ''
+    robot_mode: int | None = None
+    safety_mode: int | None = None
+    program_running: bool = False
+    speed_scaling: float = 1.0
+
+
+def find_fault(status: RobotStatus, now: float, settings: HealthSettings) -> str | None:
+    """
+    Return why the arm must not move, or None.
+
+    Parameters
+    ----------
+    status : RobotStatus
+    now : float
+        Steady-clock time [s].
+    settings : HealthSettings
+
+    """
+    if status.bad_joints:
+        return f'impossible joint_states: {status.bad_joints}; check the driver'
+    if status.q is None or status.heard is None:
+        return 'no joint_states yet; is the driver running?'
+    silence = now - status.heard
+    if silence > settings.joint_state_timeout:
+        return (
+            f'joint_states silent for {silence:.2f} s (limit {settings.joint_state_timeout} s); '
+            'check the driver and the link to the robot'
+        )
+    return _mode_fault(status) if settings.check_modes else None
+
+
+def _mode_fault(status: RobotStatus) -> str | None:
+    if status.safety_mode is None or status.robot_mode is None:
+        return 'robot mode and safety mode not heard yet; is io_and_status_controller active?'
+    if status.safety_mode not in (SAFETY_NORMAL, SAFETY_REDUCED):
+        name, cure = _SAFETY.get(status.safety_mode, (f'safety mode {status.safety_mode}', ''))
+        return f'{name}; {cure}' if cure else name
+    if status.robot_mode != ROBOT_RUNNING:
+        mode = _ROBOT.get(status.robot_mode, f'mode {status.robot_mode}')
+        return f'robot is {mode}; switch it on and release the brakes'
+    if not status.program_running:
+        return (
+            'External Control program not running; press Play on the pendant or call '
+            'io_and_status_controller/resend_robot_program'
+        )
+    return None

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Watch one motion against its plan, in scaled time, and say when it is done or lost."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ur5_pick_place.planning.trajectory import Trajectory
+from ur5_pick_place.settings import Settings, setting
+
+
+@dataclass(frozen=True)
+class TrackingSettings(Settings):
+    """How closely a motion must follow its plan."""
+
+    path_tolerance: float = setting(
+        0.1, 'largest distance of any joint from the plan; servo lag times speed stays below',
+        unit='rad', low=0.001, high=0.2,
+    )
+    goal_tolerance: float = setting(
+        0.002, 'largest distance of any joint from the goal at the end',
+        unit='rad', low=1e-4, high=0.1,
+    )
+    goal_time: float = setting(
+        2.0, 'how long after the planned end, in scaled time, the arm may take to settle',
+        unit='s', low=0.1, high=30.0,
+    )
+    stall_time: float = setting(
+        1.0, 'how long the arm may be behind its plan before it counts as stuck; the slider at '
+        '0 is a wait, not a stall', unit='s', low=0.2, high=1.8,
+    )
+
+
+class MotionMonitor:
+    """
+    Follows one motion by what the joints do, whatever the controller says of itself.
+
+    The plan's time advances with the robot's speed scaling, so that a slowed arm is never late.
+
+    Parameters
+    ----------
+    trajectory : Trajectory
+    settings : TrackingSettings
+    now : float
+        ROS time at the start [s].
+
+    """
+
+    def __init__(self, trajectory: Trajectory, settings: TrackingSettings, now: float) -> None:
+        self._trajectory = trajectory
+        self._settings = settings
+        self._now = now
+        self.plan_time = 0.0
+        """Scaled time since the start [s], not clipped to the duration."""
+
+    def tick(self, now: float, q: NDArray[np.float64], speed_scaling: float) -> str | None:
+        """
+        Advance to ROS time `now` [s] with joints `q` (6,) [rad]; return why it is lost, or None.
+
+        The arm may be anywhere on the stretch it should have covered in the last `stall_time`.
+
+        """
+        self.plan_time += max(0.0, now - self._now) * speed_scaling
+        self._now = now
+        window = self.plan_time - np.linspace(0.0, self._settings.stall_time, 24)
+        planned = self._trajectory.sample(window)[0]
+        away = np.abs(planned - q).max(axis=1)
+        if away.min() <= self._settings.path_tolerance / 2:
+            return None
+        joint = int(np.abs(planned[away.argmin()] - q).argmax())
+        return (
+            f'the arm does not follow: joint {joint + 1} is {away.min():.3f} rad from where the '
+            f'motion was within the last {self._settings.stall_time} s'
+        )
+
+    @property
+    def is_overdue(self) -> bool:
+        """Whether the end is past by more than the settling time, in scaled time."""
+        return self.plan_time > self._trajectory.duration + self._settings.goal_time + 1.0
+
+    def arrived(self, q: NDArray[np.float64], qd: NDArray[np.float64]) -> bool:
+        """Whether the measured joints are at the goal and at rest."""
+        away = np.abs(q - self._trajectory.q[-1]).max()
+        return bool(away <= self._settings.goal_tolerance and np.abs(qd).max() <= 0.02)

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The arm and its surroundings as every node must see them, from the same parameters."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from ament_index_python.packages import PackageNotFoundError, get_package_share_directory
+
+from ur5_pick_place.control.health import HealthSettings
+from ur5_pick_place.control.supervision import TrackingSettings
+from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.kinematics import JOINT_NAMES, UR_TYPES, Model, load_model
+from ur5_pick_place.planning.limits import MotionSettings
+from ur5_pick_place.planning.scene import Scene, Tool
+from ur5_pick_place.planning.scene_file import load_scene
+from ur5_pick_place.settings import Settings, setting
+from ur5_pick_place.task.gripper import GripperSettings
+
+
+@dataclass(frozen=True)
+class RobotSettings(Settings):
+    """Which robot, and what stands around it."""
+
+    ur_type: str = setting('ur5', 'robot type', choices=UR_TYPES)
+    kinematics_params_file: str = setting(
+        '', "calibration file of the driver; empty = the type's nominal kinematics"
+    )
+    tf_prefix: str = setting('', 'prefix of joints and frames, as given to the driver')
+    controller: str = setting(
+        'scaled_joint_trajectory_controller', 'joint trajectory controller that moves the arm'
+    )
+    scene_file: str = setting(
+        '', 'table height, TCP, tool, boxes; a path, or a file name within config/'
+    )
+    payload_mass: float | None = setting(
+        None, 'mass of the tool, without a part', unit='kg', low=0.0, high=16.0, kind=float
+    )
+    payload_centre: tuple[float, ...] = setting(
+        (0.0, 0.0, 0.0), 'centre of gravity of the tool in tool0', unit='m',
+        low=-1.0, high=1.0, length=3,
+    )
+    tool_voltage: int | None = setting(
+        None, 'supply of the tool: 0, 12 or 24; 24 V can destroy a 12 V gripper',
+        unit='V', low=0, high=24, kind=int,
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.tool_voltage not in (None, 0, 12, 24):
+            raise InvalidInput(f'tool_voltage = {self.tool_voltage} V: must be 0, 12 or 24 V')
+
+
+# What config/robot_<robot>.yaml may speak of; each node declares what it uses of it.
+SHARED = (RobotSettings, MotionSettings, HealthSettings, TrackingSettings, GripperSettings)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """
+    The arm in its scene.
+
+    Attributes
+    ----------
+    model : Model
+    joint_names : tuple of str
+        With the prefix, in controller order.
+    scene : Scene
+        Without a scene file: nothing but a floor far below and no tool.
+    missing : str
+        What the user still has to give before the arm may move; empty if nothing.
+
+    """
+
+    model: Model
+    joint_names: tuple[str, ...]
+    scene: Scene
+    missing: str
+
+
+def load_cell(settings: RobotSettings) -> Cell:
+    """
+    Load what the parameters name.
+
+    Raises
+    ------
+    InvalidInput
+        A file is missing or malformed.
+
+    """
+    missing = []
+    if not settings.scene_file:
+        missing.append('scene_file (table height and TCP)')
+    if settings.payload_mass is None:
+        missing.append('payload_mass')
+    if settings.tool_voltage is None:
+        missing.append('tool_voltage')
+    scene = (
+        load_scene(config_file(settings.scene_file))
+        if settings.scene_file
+        else Scene(table_height=-2.0, tool=Tool(np.eye(4)))
+    )
+    return Cell(
+        model=load_model(settings.kinematics_params_file or settings.ur_type),
+        joint_names=tuple(settings.tf_prefix + name for name in JOINT_NAMES),
+        scene=scene,
+        missing=f'not given: {", ".join(missing)}; set the parameters' if missing else '',
+    )
+
+
+def config_file(name: str) -> Path:
+    """Return a path as given, or a bare file name within the package's config folder."""
+    path = Path(name).expanduser()
+    return path if path.is_absolute() or path.exists() else share_directory() / 'config' / name
+
+
+def share_directory() -> Path:
+    """Return where config/ and launch/ are: the checkout, else the installed share folder."""
+    checkout = Path(__file__).resolve().parents[2]
+    if (checkout / 'config').is_dir():
+        return checkout
+    try:
+        return Path(get_package_share_directory('ur5_pick_place'))
+    except PackageNotFoundError:
+        return checkout

@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Messages to arrays and back, errors to codes: the only module that knows both."""
+
+from collections.abc import Sequence
+
+import numpy as np
+from builtin_interfaces.msg import Duration
+from geometry_msgs.msg import Point, Pose, Quaternion, Transform, Vector3
+from moveit_msgs.msg import MoveItErrorCodes
+from numpy.typing import NDArray
+from scipy.spatial.transform import Rotation
+from sensor_msgs.msg import JointState
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+
+from ur5_pick_place.errors import (
+    ExecutionError,
+    GateRefusal,
+    IncompletePath,
+    InvalidInput,
+    JointLimitViolation,
+    NoSolution,
+)
+from ur5_pick_place.planning.gate import joint_order
+from ur5_pick_place.planning.trajectory import Trajectory
+
+_QUATERNION_SLACK = 0.01  # how far a norm may be from 1 and still be taken for rounding
+_MAX_POINTS = 20000
+
+_CODES = (
+    (NoSolution, MoveItErrorCodes.NO_IK_SOLUTION),
+    (JointLimitViolation, MoveItErrorCodes.NO_IK_SOLUTION),
+    (IncompletePath, MoveItErrorCodes.PLANNING_FAILED),
+    (GateRefusal, MoveItErrorCodes.INVALID_MOTION_PLAN),
+    (ExecutionError, MoveItErrorCodes.CONTROL_FAILED),
+    (InvalidInput, MoveItErrorCodes.FAILURE),
+)
+
+
+def pose_to_matrix(pose: Pose) -> NDArray[np.float64]:
+    """
+    Return a pose as (4, 4).
+
+    Raises
+    ------
+    InvalidInput
+        A number is not finite, or the quaternion's norm is off 1 by more than 1 %.
+
+    """
+    p, q = pose.position, pose.orientation
+    return _matrix((p.x, p.y, p.z), (q.x, q.y, q.z, q.w))
+
+
+def transform_to_matrix(transform: Transform) -> NDArray[np.float64]:
+    """Return a transform as (4, 4); errors as `pose_to_matrix`."""
+    p, q = transform.translation, transform.rotation
+    return _matrix((p.x, p.y, p.z), (q.x, q.y, q.z, q.w))
+
+
+def _matrix(position: Sequence[float], quat_xyzw: Sequence[float]) -> NDArray[np.float64]:
+    if not np.isfinite(position).all():
+        raise InvalidInput(f'position {tuple(position)} is not finite')
+    norm = float(np.linalg.norm(quat_xyzw))
+    if not abs(norm - 1.0) <= _QUATERNION_SLACK:
+        raise InvalidInput(
+            f'orientation {tuple(quat_xyzw)} (x, y, z, w) has norm {norm:.4g}: must be a unit '
+            'quaternion; "no rotation" is (0, 0, 0, 1)'
+        )
+    T = np.eye(4)
+    T[:3, :3] = Rotation.from_quat(quat_xyzw).as_matrix()
+    T[:3, 3] = position
+    return T
+
+
+def matrix_to_pose(T: NDArray[np.float64]) -> Pose:
+    """Return (4, 4) as a pose."""
+    x, y, z = (float(v) for v in T[:3, 3])
+    return Pose(position=Point(x=x, y=y, z=z), orientation=_quaternion(T))
+
+
+def matrix_to_transform(T: NDArray[np.float64]) -> Transform:
+    """Return (4, 4) as a transform."""
+    x, y, z = (float(v) for v in T[:3, 3])
+    return Transform(translation=Vector3(x=x, y=y, z=z), rotation=_quaternion(T))
+
+
+def _quaternion(T: NDArray[np.float64]) -> Quaternion:
+    x, y, z, w = (float(v) for v in Rotation.from_matrix(T[:3, :3]).as_quat())
+    return Quaternion(x=x, y=y, z=z, w=w)
+
+
+def joints_from_state(state: JointState, names: Sequence[str]) -> NDArray[np.float64]:
+    """
+    Return the positions (6,) [rad] of the joints `names`, whatever the order of the message.
+
+    Raises
+    ------
+    InvalidInput
+        A joint is missing or not finite.
+
+    """
+    return _by_name(state.name, state.position, names, 'position')
+
+
+def velocities_from_state(state: JointState, names: Sequence[str]) -> NDArray[np.float64]:
+    """Return the velocities (6,) [rad/s] likewise."""
+    return _by_name(state.name, state.velocity, names, 'velocity')
+
+
+def _by_name(
+    given: Sequence[str], values: Sequence[float], names: Sequence[str], what: str
+) -> NDArray[np.float64]:
+    found = dict(zip(given, values, strict=False))
+    missing = [n for n in names if n not in found]
+    if missing:
+        raise InvalidInput(
+            f'joint state has no {what} of {", ".join(missing)}; it names {", ".join(given)}'
+        )
+    array = np.array([found[n] for n in names])
+    if not np.isfinite(array).all():
+        joint = int(np.isfinite(array).argmin())
+        raise InvalidInput(f'joint state: {what} of {names[joint]} is {array[joint]}')
+    return array
+
+
+def trajectory_from_msg(message: JointTrajectory, names: Sequence[str]) -> Trajectory:
+    """
+    Return a trajectory in the joint order `names`.
+
+    Raises
+    ------
+    GateRefusal
+        Joints missing, unknown or named twice.
+    InvalidInput
+        No points, too many, arrays of the wrong length, no velocities or accelerations, values
+        that are not finite, times that do not increase.
+
+    """
+    order = joint_order(message.joint_names, names)
+    points = message.points
+    if not 1 <= len(points) <= _MAX_POINTS:
+        raise InvalidInput(f'trajectory has {len(points)} points: must be 1 to {_MAX_POINTS}')
+    for i, point in enumerate(points):
+        for field in ('positions', 'velocities', 'accelerations'):
+            n = len(getattr(point, field))
+            if n != len(names):
+                raise InvalidInput(
+                    f'point {i} has {n} {field}: must be {len(names)}; without velocities and '
+                    'accelerations the controller would jump between points'
+                )
+    t = np.array([p.time_from_start.sec + p.time_from_start.nanosec * 1e-9 for p in points])
+    q, qd, qdd = (
+        np.array([getattr(p, field) for p in points], dtype=float)[:, order]
+        for field in ('positions', 'velocities', 'accelerations')
+    )
+    return Trajectory(t, q, qd, qdd)
+
+
+def trajectory_to_msg(
+    trajectory: Trajectory, names: Sequence[str], delay: float = 0.0
+) -> JointTrajectory:
+    """Return the message whose points come `delay` [s] later than the trajectory's."""
+    message = JointTrajectory(joint_names=list(names))
+    message.points = [
+        JointTrajectoryPoint(
+            positions=q.tolist(),
+            velocities=qd.tolist(),
+            accelerations=qdd.tolist(),
+            time_from_start=duration_to_msg(t + delay),
+        )
+        for t, q, qd, qdd in zip(
+            trajectory.t, trajectory.q, trajectory.qd, trajectory.qdd, strict=True
+        )
+    ]
+    return message
+
+
+def duration_to_msg(seconds: float) -> Duration:
+    """Return a duration rounded to nanoseconds."""
+    whole, rest = divmod(round(seconds * 1e9), 10**9)
+    return Duration(sec=int(whole), nanosec=int(rest))
+
+
+def joint_state_msg(q: NDArray[np.float64], names: Sequence[str]) -> JointState:
+    """Return joints (6,) [rad] as a message."""
+    return JointState(name=list(names), position=[float(v) for v in q])
+
+
+def success() -> MoveItErrorCodes:
+    """Return the code of success."""
+    return MoveItErrorCodes(val=MoveItErrorCodes.SUCCESS)
+
+
+def error_code(error: Exception, code: int | None = None) -> MoveItErrorCodes:
+    """Return an error as MoveIt's code with its message; `code` overrides the usual one."""
+    if code is None:
+        code = next(
+            (c for kind, c in _CODES if isinstance(error, kind)), MoveItErrorCodes.PLANNING_FAILED
+        )
+    return code_with_message(code, str(error))
+
+
+def code_with_message(code: int, message: str) -> MoveItErrorCodes:
+    """Return a code with a message a person can act on; Humble's message has no place for it."""
+    result = MoveItErrorCodes(val=code)
+    if hasattr(result, 'message'):
+        result.message = message
+        result.source = 'ur5_pick_place'
+    return result

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where a request's frame and link are, relative to the arm's own `base` and `tool0`."""
+
+import numpy as np
+import tf2_ros
+from numpy.typing import NDArray
+from rclpy.node import Node
+from rclpy.time import Time
+
+from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.nodes.conversions import transform_to_matrix
+
+# base_link (REP-103, x forward) is the controller's base turned by pi about z.
+T_BASE_BASE_LINK = np.diag([-1.0, -1.0, 1.0, 1.0])
+
+
+class Frames:
+    """
+    Resolve frames and links; `base`, `base_link`, `tool0` and `tcp` need no TF.
+
+    Parameters
+    ----------
+    node : Node
+        Listens to TF through this node.
+    tf_prefix : str
+        As given to the driver.
+    T_tool_tcp : ndarray, shape (4, 4)
+        The configured tool.
+
+    """
+
+    def __init__(self, node: Node, tf_prefix: str, T_tool_tcp: NDArray[np.float64]) -> None:
+        self._prefix = tf_prefix
+        self._T_tool_tcp = T_tool_tcp
+        self._buffer = tf2_ros.Buffer()
+        self._listener = tf2_ros.TransformListener(self._buffer, node)
+
+    def T_base_frame(self, frame_id: str) -> NDArray[np.float64]:
+        """
+        Return the pose (4, 4) of a frame in `base`; an empty name is `base_link`.
+
+        Raises
+        ------
+        InvalidInput
+            TF does not know the frame.
+
+        """
+        frame = frame_id.lstrip('/')
+        if frame in ('', 'base_link', f'{self._prefix}base_link'):
+            return T_BASE_BASE_LINK
+        if frame in ('base', f'{self._prefix}base'):
+            return np.eye(4)
+        try:
+            found = self._buffer.lookup_transform(f'{self._prefix}base_link', frame, Time())
+        except tf2_ros.TransformException as error:
+            raise InvalidInput(
+                f'frame {frame_id!r} is not known: {error}; use base_link or base, or publish it'
+            ) from error
+        return T_BASE_BASE_LINK @ transform_to_matrix(found.transform)
+
+    def T_tool_link(self, link_name: str) -> NDArray[np.float64]:
+        """
+        Return the pose (4, 4) of a tip link in `tool0`; an empty name is `tool0`.
+
+        Raises
+        ------
+        InvalidInput
+            The link is neither `tool0` (or `wrist_3_link`, the same) nor `tcp`.
+
+        """
+        link = link_name.lstrip('/')
+        if link in ('', *(f'{p}{n}' for p in ('', self._prefix) for n in ('tool0', 'wrist_3_link'))):
+            return np.eye(4)
+        if link in ('tcp', f'{self._prefix}tcp'):
+            return self._T_tool_tcp
+        raise InvalidInput(f'tip link {link_name!r} is not known: use tool0 or tcp')

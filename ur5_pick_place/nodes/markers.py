@@ -1,0 +1,55 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What RViz shows of a plan."""
+
+from collections.abc import Mapping
+
+import numpy as np
+from geometry_msgs.msg import Point
+from std_msgs.msg import ColorRGBA
+from visualization_msgs.msg import Marker, MarkerArray
+
+from ur5_pick_place.kinematics import forward
+from ur5_pick_place.nodes.frames import T_BASE_BASE_LINK
+from ur5_pick_place.nodes.conversions import matrix_to_pose
+from ur5_pick_place.planning.planner import MotionPlanner
+from ur5_pick_place.planning.trajectory import Trajectory
+from ur5_pick_place.task.plan import CyclePlan
+from ur5_pick_place.task.poses import TaughtPose
+
+_SAMPLES = 120
+_Z_TO_X = np.array([[0.0, 0.0, -1.0, 0.0], [0.0, 1.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0]])
+
+
+def tool_path(planner: MotionPlanner, trajectory: Trajectory) -> MarkerArray:
+    """Return the path of the TCP as one line in `base_link`."""
+    q = trajectory.sample(np.linspace(0.0, trajectory.duration, _SAMPLES))[0]
+    T_base_tcp = forward(planner.model, q) @ planner.scene.tool.T_tool_tcp
+    points = (np.linalg.inv(T_BASE_BASE_LINK) @ T_base_tcp)[:, :3, 3]
+    line = Marker(ns='planned_path', id=0, type=Marker.LINE_STRIP, action=Marker.ADD)
+    line.header.frame_id = 'base_link'
+    line.pose.orientation.w = 1.0
+    line.scale.x = 0.004
+    line.color = ColorRGBA(r=0.1, g=0.6, b=1.0, a=1.0)
+    line.points = [Point(x=float(x), y=float(y), z=float(z)) for x, y, z in points]
+    return MarkerArray(markers=[line])
+
+
+def cycle(
+    planner: MotionPlanner, plan: CyclePlan, poses: Mapping[str, TaughtPose]
+) -> MarkerArray:
+    """Return the paths of all motions of a cycle and an arrow at start and target."""
+    array = MarkerArray()
+    for i, planned in enumerate(s for s in plan.stages if s.motion):
+        line = tool_path(planner, planned.motion.trajectory).markers[0]
+        line.ns, line.id = 'cycle', i
+        array.markers.append(line)
+    for i, name in enumerate(('start', 'target')):
+        arrow = Marker(ns='places', id=i, type=Marker.ARROW, action=Marker.ADD)
+        arrow.header.frame_id = 'base_link'
+        # An arrow points along x; turn it to the tool's approach, z.
+        T = np.linalg.inv(T_BASE_BASE_LINK) @ poses[name].T_base_tcp @ _Z_TO_X
+        arrow.pose = matrix_to_pose(T)
+        arrow.scale.x, arrow.scale.y, arrow.scale.z = 0.08, 0.01, 0.01
+        arrow.color = ColorRGBA(r=float(i == 1), g=float(i == 0), b=0.2, a=1.0)
+        array.markers.append(arrow)
+    return array

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a MoveIt planning request means for this arm."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from moveit_msgs.msg import Constraints, MotionPlanRequest, RobotState
+from moveit_msgs.srv import GetCartesianPath
+from numpy.typing import NDArray
+
+from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.kinematics import BRANCHES, classify, forward
+from ur5_pick_place.nodes.conversions import joints_from_state, pose_to_matrix
+from ur5_pick_place.nodes.frames import Frames
+from ur5_pick_place.planning.planner import MotionPlanner, Pace, PlannedMotion
+
+PTP, LIN = 'PTP', 'LIN'
+PLANNER_IDS = (PTP, LIN)
+_PROMISED = ('CIRC', 'RESOLVED_RATE', 'JACOBIAN_TRANSPOSE')
+_MAX_WAYPOINTS = 1000
+_MAX_STEP = 0.01  # [m]; coarser steps than this could miss a singularity
+
+
+class PlanRequests:
+    """
+    Turns requests into calls of a `MotionPlanner`.
+
+    Parameters
+    ----------
+    planner : MotionPlanner
+    frames : Frames
+    joint_names : sequence of str
+        With the prefix, in controller order.
+    groups : sequence of str
+        Planning groups that mean this arm; empty always does.
+    present_joints : callable
+        Returns the measured joints (6,) [rad] or None.
+    warn : callable
+        Takes a line for the log.
+
+    """
+
+    def __init__(
+        self,
+        planner: MotionPlanner,
+        frames: Frames,
+        joint_names: Sequence[str],
+        groups: Sequence[str],
+        present_joints: Callable[[], NDArray[np.float64] | None],
+        warn: Callable[[str], object],
+    ) -> None:
+        self._planner, self._frames, self._names = planner, frames, list(joint_names)
+        self._groups, self._present, self._warn = list(groups), present_joints, warn
+
+    def motion_plan(self, request: MotionPlanRequest) -> PlannedMotion:
+        """Plan what GetMotionPlan asks; raises this package's errors."""
+        self._check_group(request.group_name)
+        if not request.goal_constraints:
+            raise InvalidInput('goal_constraints is empty: give joint, or position + orientation')
+        q_start = self.start_joints(request.start_state)
+        pace = Pace(
+            request.max_velocity_scaling_factor,
+            request.max_acceleration_scaling_factor,
+            request.max_cartesian_speed,
+        )
+        goal = request.goal_constraints[0]
+        if self._planner_id(request.planner_id) == LIN:
+            return self._lin(q_start, goal, pace)
+        if goal.joint_constraints:
+            return self._planner.ptp(q_start, self._joint_goal(goal, q_start), pace)
+        return self._planner.ptp_to_pose(q_start, self._pose_goal(goal), pace, goal.name)
+
+    def cartesian_path(self, request: GetCartesianPath.Request) -> PlannedMotion:
+        """Plan what GetCartesianPath asks, the whole of it; raises this package's errors."""
+        self._check_group(request.group_name)
+        if not 1 <= len(request.waypoints) <= _MAX_WAYPOINTS:
+            raise InvalidInput(
+                f'{len(request.waypoints)} waypoints: must be 1 to {_MAX_WAYPOINTS}'
+            )
+        if not 0.0 <= request.max_step < np.inf:
+            raise InvalidInput(f'max_step = {request.max_step} m: must be 0 (default) or positive')
+        T_base_frame = self._frames.T_base_frame(request.header.frame_id)
+        T_link_tool = np.linalg.inv(self._frames.T_tool_link(request.link_name))
+        goals = [T_base_frame @ pose_to_matrix(p) @ T_link_tool for p in request.waypoints]
+        pace = Pace(
+            getattr(request, 'max_velocity_scaling_factor', 0.0),
+            getattr(request, 'max_acceleration_scaling_factor', 0.0),
+            getattr(request, 'max_cartesian_speed', 0.0),
+        )
+        step = min(request.max_step or 0.002, _MAX_STEP)
+        return self._planner.lin(self.start_joints(request.start_state), goals, pace, step)
+
+    def start_joints(self, state: RobotState) -> NDArray[np.float64]:
+        """Return the joints (6,) [rad] of a request's start state, the arm's own if it has none."""
+        if state.joint_state.name:
+            return joints_from_state(state.joint_state, self._names)
+        present = self._present()
+        if present is None:
+            raise InvalidInput('no start state given and no joint_states heard yet')
+        return present
+
+    def _check_group(self, group: str) -> None:
+        if group and group not in self._groups:
+            raise InvalidInput(f'group {group!r} is unknown: use {", ".join(self._groups)} or none')
+
+    def _planner_id(self, planner_id: str) -> str:
+        wanted = planner_id.upper()
+        if wanted in _PROMISED:
+            raise InvalidInput(f'planner_id {planner_id!r} is not offered yet: use PTP or LIN')
+        if wanted in PLANNER_IDS:
+            return wanted
+        self._warn(f'planner_id {planner_id!r} is not one of {", ".join(PLANNER_IDS)}: using PTP')
+        return PTP
+
+    def _lin(self, q_start: NDArray[np.float64], goal: Constraints, pace: Pace) -> PlannedMotion:
+        branch = BRANCHES[int(classify(self._planner.model, q_start))]
+        if goal.name and goal.name != branch:
+            raise InvalidInput(
+                f'a straight line stays on its branch: the start is on {branch}, the goal asks '
+                f'for {goal.name}; change branch with PTP first'
+            )
+        if goal.joint_constraints:
+            q_goal = self._joint_goal(goal, q_start)
+            T_goal = forward(self._planner.model, q_goal)
+        else:
+            T_goal = self._pose_goal(goal)
+        return self._planner.lin(q_start, [T_goal], pace)
+
+    def _joint_goal(
+        self, goal: Constraints, q_start: NDArray[np.float64]
+    ) -> NDArray[np.float64]:
+        q_goal = q_start.copy()
+        for constraint in goal.joint_constraints:
+            if constraint.joint_name not in self._names:
+                raise InvalidInput(
+                    f'joint {constraint.joint_name!r} is unknown: {", ".join(self._names)}'
+                )
+            if not np.isfinite(constraint.position):
+                raise InvalidInput(f'goal of {constraint.joint_name} is {constraint.position}')
+            q_goal[self._names.index(constraint.joint_name)] = constraint.position
+        return q_goal
+
+    def _pose_goal(self, goal: Constraints) -> NDArray[np.float64]:
+        """Return T_base_tool (4, 4) of a position and an orientation constraint."""
+        if not goal.position_constraints or not goal.orientation_constraints:
+            raise InvalidInput(
+                'a pose goal needs a position constraint and an orientation constraint'
+            )
+        position, orientation = goal.position_constraints[0], goal.orientation_constraints[0]
+        poses = position.constraint_region.primitive_poses
+        if not poses:
+            raise InvalidInput('position constraint has no primitive_poses: give its centre there')
+        centre = self._frames.T_base_frame(position.header.frame_id) @ pose_to_matrix(poses[0])
+        turned = poses[0]
+        turned.orientation = orientation.orientation
+        T = self._frames.T_base_frame(orientation.header.frame_id) @ pose_to_matrix(turned)
+        T[:3, 3] = centre[:3, 3]
+        return T @ np.linalg.inv(self._frames.T_tool_link(position.link_name))

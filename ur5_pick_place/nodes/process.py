@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The life of a node's process: one of its kind, a clean end, and a clear word when refused."""
+
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+
+import rclpy
+from rclpy.executors import ExternalShutdownException, MultiThreadedExecutor
+from rclpy.node import Node
+
+from ur5_pick_place.errors import Ur5PickPlaceError
+
+_DISCOVERY = 0.6  # [s] within which the servers of other nodes are seen
+_LEASE = 5.0  # [s] for which a killed node's servers may still be seen
+
+
+def run_node(create: Callable[[], Node], threads: int) -> None:
+    """
+    Create a node, spin it, and end cleanly on SIGINT, SIGTERM or an error of the user's.
+
+    A node that refuses its parameters exits with 2 and one line on stderr.
+
+    """
+    rclpy.init()
+    # rclpy turns SIGTERM into a shutdown too, so that `launch` and `kill` end a node alike.
+    node = None
+    code = 0
+    try:
+        node = create()
+        executor = MultiThreadedExecutor(num_threads=threads)
+        executor.add_node(node)
+        executor.spin()
+    except (KeyboardInterrupt, ExternalShutdownException):
+        pass
+    except Ur5PickPlaceError as error:
+        print(f'refused to start: {error}', file=sys.stderr)
+        code = 2
+    finally:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C must not cut the clean-up
+        if node is not None:
+            node.destroy_node()
+        rclpy.try_shutdown()
+    sys.exit(code)
+
+
+def refuse_if_served(node: Node, names: Sequence[str]) -> None:
+    """
+    Refuse to start beside another server of one of our names.
+
+    Two servers of one service both answer, so that a running move_group, say, would plan and
+    move in our place. Call before creating the servers.
+
+    Raises
+    ------
+    Ur5PickPlaceError
+        Names the service and its node.
+
+    """
+    wanted = {node.resolve_service_name(name) for name in names}
+    time.sleep(_DISCOVERY)
+    deadline = time.monotonic() + _LEASE
+    while found := _servers(node, wanted):
+        if time.monotonic() > deadline:
+            name, owner = found
+            raise Ur5PickPlaceError(
+                f'{owner} already offers {name}: stop it, or start this node in another namespace'
+            )
+        time.sleep(0.2)
+
+
+def _servers(node: Node, wanted: set[str]) -> tuple[str, str] | None:
+    for name, namespace in node.get_node_names_and_namespaces():
+        try:
+            services = node.get_service_names_and_types_by_node(name, namespace)
+        except rclpy.node.NodeNameNonExistentError:
+            continue  # it ended while we looked
+        for service, _types in services:
+            if service in wanted:
+                return service, f'{namespace.rstrip("/")}/{name}'
+    return None

@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pins, tool supply and payload through the driver's `io_and_status_controller`."""
+
+from collections.abc import Callable
+from typing import Any
+
+from geometry_msgs.msg import Vector3
+from rclpy.callback_groups import CallbackGroup
+from rclpy.node import Node
+from rclpy.qos import qos_profile_sensor_data
+from ur_msgs.msg import IOStates, ToolDataMsg
+from ur_msgs.srv import SetIO, SetPayload
+
+from ur5_pick_place.task import job
+
+_IO = 'io_and_status_controller'
+Reply = Callable[[str], None]
+
+
+class RobotIo:
+    """
+    Hears the pins and sends what a job commands of them.
+
+    Parameters
+    ----------
+    node : Node
+    group : CallbackGroup
+
+    """
+
+    def __init__(self, node: Node, group: CallbackGroup) -> None:
+        self._states: IOStates | None = None
+        self._tool: ToolDataMsg | None = None
+        node.create_subscription(
+            IOStates, f'{_IO}/io_states', self._hear_states, qos_profile_sensor_data,
+            callback_group=group,
+        )
+        node.create_subscription(
+            ToolDataMsg, f'{_IO}/tool_data', self._hear_tool, qos_profile_sensor_data,
+            callback_group=group,
+        )
+        self._set_io = node.create_client(SetIO, f'{_IO}/set_io', callback_group=group)
+        self._set_payload = node.create_client(
+            SetPayload, f'{_IO}/set_payload', callback_group=group
+        )
+
+    @property
+    def inputs(self) -> dict[int, bool]:
+        """Digital inputs by pin, as last shown."""
+        return {d.pin: d.state for d in self._states.digital_in_states} if self._states else {}
+
+    @property
+    def outputs(self) -> dict[int, bool]:
+        """Digital outputs by pin, as last shown."""
+        return {d.pin: d.state for d in self._states.digital_out_states} if self._states else {}
+
+    @property
+    def tool_voltage(self) -> int | None:
+        """Supply of the tool [V], as last shown."""
+        return self._tool.tool_output_voltage if self._tool else None
+
+    def send(
+        self, command: job.SetOutput | job.SetToolVoltage | job.SetPayload, on_reply: Reply
+    ) -> None:
+        """Send a command; `on_reply` gets '' or why it failed."""
+        if isinstance(command, job.SetPayload):
+            x, y, z = command.centre
+            request = SetPayload.Request(
+                mass=command.mass, center_of_gravity=Vector3(x=x, y=y, z=z)
+            )
+            self._call(self._set_payload, request, f'set_payload {command.mass:.3f} kg', on_reply)
+        elif isinstance(command, job.SetToolVoltage):
+            request = SetIO.Request(
+                fun=SetIO.Request.FUN_SET_TOOL_VOLTAGE, state=float(command.voltage)
+            )
+            self._call(self._set_io, request, f'tool voltage {command.voltage} V', on_reply)
+        else:
+            request = SetIO.Request(
+                fun=SetIO.Request.FUN_SET_DIGITAL_OUT, pin=command.pin, state=float(command.state)
+            )
+            self._call(self._set_io, request, f'output {command.pin}', on_reply)
+
+    def _call(self, client: Any, request: Any, what: str, on_reply: Reply) -> None:
+        if not client.service_is_ready():
+            on_reply(f'{what}: service {client.srv_name} is not there; is the driver running?')
+            return
+        refused = f'{what}: the driver refused it; see its log and the pin numbers'
+        client.call_async(request).add_done_callback(
+            lambda future: on_reply('' if future.result().success else refused)
+        )
+
+    def _hear_states(self, message: IOStates) -> None:
+        self._states = message
+
+    def _hear_tool(self, message: ToolDataMsg) -> None:
+        self._tool = message

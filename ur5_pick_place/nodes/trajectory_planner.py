@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The planner node: plans motions, and is the only node that commands one.
+
+Services and actions carry MoveIt's names and types, so that a MoveIt client works against it.
+
+"""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from moveit_msgs.action import ExecuteTrajectory
+from moveit_msgs.msg import MoveItErrorCodes
+from moveit_msgs.srv import GetCartesianPath, GetMotionPlan
+from rclpy.action import ActionServer, CancelResponse
+from rclpy.callback_groups import MutuallyExclusiveCallbackGroup, ReentrantCallbackGroup
+from rclpy.node import Node
+from std_msgs.msg import String
+from std_srvs.srv import Trigger
+from visualization_msgs.msg import MarkerArray
+
+from ur5_pick_place.control.health import HealthSettings
+from ur5_pick_place.control.supervision import TrackingSettings
+from ur5_pick_place.errors import IncompletePath, InvalidInput, Ur5PickPlaceError
+from ur5_pick_place.nodes import markers
+from ur5_pick_place.nodes.cell import SHARED, RobotSettings, load_cell
+from ur5_pick_place.nodes.conversions import (
+    code_with_message,
+    error_code,
+    joint_state_msg,
+    success,
+    trajectory_from_msg,
+    trajectory_to_msg,
+)
+from ur5_pick_place.nodes.frames import Frames
+from ur5_pick_place.nodes.motion_executor import MotionExecutor
+from ur5_pick_place.nodes.parameters import declare_settings
+from ur5_pick_place.nodes.plan_requests import PlanRequests
+from ur5_pick_place.nodes.process import refuse_if_served, run_node
+from ur5_pick_place.planning.limits import MotionSettings
+from ur5_pick_place.planning.planner import MotionPlanner, PlannedMotion
+from ur5_pick_place.settings import Settings, setting
+
+# One for planning requests, one for joints and the watch, one for goals that wait.
+_THREADS = 3
+_SERVED = ('plan_kinematic_path', 'compute_cartesian_path', 'execute_trajectory/_action/send_goal')
+
+
+@dataclass(frozen=True)
+class PlannerSettings(Settings):
+    """What only the planner needs."""
+
+    groups: tuple[str, ...] = setting(
+        ('ur_manipulator', 'arm'), 'planning groups that mean this arm'
+    )
+
+
+class TrajectoryPlanner(Node):
+    """Plans, checks and executes; see the module's docstring."""
+
+    def __init__(self) -> None:
+        super().__init__('trajectory_planner')
+        robot, motion, health, tracking, own = declare_settings(
+            self, RobotSettings, MotionSettings, HealthSettings, TrackingSettings, PlannerSettings,
+            shared=SHARED,
+        )
+        cell = load_cell(robot)
+        self._names = cell.joint_names
+        self._planner = MotionPlanner(cell.model, motion, cell.scene)
+        self._frames = Frames(self, robot.tf_prefix, cell.scene.tool.T_tool_tcp)
+        refuse_if_served(self, _SERVED)
+        self._executor = MotionExecutor(
+            self, robot.controller, self._planner, self._names, health, tracking,
+            cell.missing, MutuallyExclusiveCallbackGroup(),
+        )
+        self._requests = PlanRequests(
+            self._planner, self._frames, self._names, own.groups,
+            lambda: self._executor.link.status.q, self.get_logger().warning,
+        )
+        self._path = self.create_publisher(MarkerArray, 'planned_path', 1)
+        self._offer()
+
+    def _offer(self) -> None:
+        planning = MutuallyExclusiveCallbackGroup()
+        control = ReentrantCallbackGroup()
+        self.create_service(
+            GetMotionPlan, 'plan_kinematic_path', self._plan, callback_group=planning
+        )
+        self.create_service(
+            GetCartesianPath, 'compute_cartesian_path', self._cartesian, callback_group=planning
+        )
+        self._action = ActionServer(
+            self, ExecuteTrajectory, 'execute_trajectory', self._execute,
+            cancel_callback=self._on_cancel, callback_group=control,
+        )
+        self.create_subscription(
+            String, 'trajectory_execution_event', self._on_event, 10, callback_group=control
+        )
+        self.create_service(Trigger, '~/stop', self._on_stop, callback_group=control)
+        self.create_service(Trigger, '~/rearm', self._on_rearm, callback_group=control)
+
+    # -- planning ------------------------------------------------------------------------------
+
+    def _plan(
+        self, request: GetMotionPlan.Request, reply: GetMotionPlan.Response
+    ) -> GetMotionPlan.Response:
+        begin = time.perf_counter()
+        response = reply.motion_plan_response
+        response.group_name = request.motion_plan_request.group_name
+        planned, response.error_code = self._attempt(
+            lambda: self._requests.motion_plan(request.motion_plan_request)
+        )
+        response.planning_time = time.perf_counter() - begin
+        if planned:
+            response.trajectory_start.joint_state = self._first_joints(planned)
+            response.trajectory.joint_trajectory = self._message(planned)
+        return reply
+
+    def _cartesian(
+        self, request: GetCartesianPath.Request, response: GetCartesianPath.Response
+    ) -> GetCartesianPath.Response:
+        try:
+            planned = self._requests.cartesian_path(request)
+        except Ur5PickPlaceError as error:
+            response.error_code = error_code(error)
+            response.fraction = error.fraction if isinstance(error, IncompletePath) else 0.0
+            self.get_logger().info(f'refused: {error}')
+            return response
+        self._show(planned)
+        response.error_code, response.fraction = success(), 1.0
+        response.start_state.joint_state = self._first_joints(planned)
+        response.solution.joint_trajectory = self._message(planned)
+        return response
+
+    def _attempt(
+        self, plan: Callable[[], PlannedMotion]
+    ) -> tuple[PlannedMotion | None, MoveItErrorCodes]:
+        try:
+            planned = plan()
+        except Ur5PickPlaceError as error:
+            self.get_logger().info(f'refused: {error}')
+            return None, error_code(error)
+        self._show(planned)
+        return planned, success()
+
+    def _first_joints(self, planned: PlannedMotion):
+        return joint_state_msg(planned.trajectory.q[0], self._names)
+
+    def _message(self, planned: PlannedMotion):
+        return trajectory_to_msg(planned.trajectory, self._names)
+
+    def _show(self, planned: PlannedMotion) -> None:
+        if self._path.get_subscription_count():
+            self._path.publish(markers.tool_path(self._planner, planned.trajectory))
+
+    # -- moving --------------------------------------------------------------------------------
+
+    async def _execute(self, goal: Any) -> ExecuteTrajectory.Result:
+        result = ExecuteTrajectory.Result()
+        try:
+            _check_controller_names(goal.request)
+            trajectory = trajectory_from_msg(
+                goal.request.trajectory.joint_trajectory, self._names
+            )
+            arrival = self._executor.start(trajectory)
+        except Ur5PickPlaceError as error:
+            self.get_logger().error(f'not executed: {error}')
+            result.error_code = error_code(error)
+            goal.abort()
+            return result
+        reason = await arrival
+        if not reason:
+            result.error_code = success()
+            goal.succeed()
+        elif goal.is_cancel_requested:
+            result.error_code = code_with_message(MoveItErrorCodes.PREEMPTED, reason)
+            goal.canceled()
+        else:
+            result.error_code = code_with_message(MoveItErrorCodes.CONTROL_FAILED, reason)
+            goal.abort()
+        return result
+
+    def _on_cancel(self, _goal: Any) -> CancelResponse:
+        self._executor.stop('canceled by the client', latch=False)
+        return CancelResponse.ACCEPT
+
+    def _on_event(self, message: String) -> None:
+        if message.data == 'stop':
+            self._executor.stop('stop on trajectory_execution_event', latch=False)
+        else:
+            self.get_logger().warning(f'trajectory_execution_event {message.data!r}: only "stop"')
+
+    def _on_stop(self, _request: Trigger.Request, reply: Trigger.Response) -> Trigger.Response:
+        self._executor.stop('stop requested', latch=True)
+        reply.success, reply.message = True, 'stopping; call ~/rearm before the next motion'
+        return reply
+
+    def _on_rearm(self, _request: Trigger.Request, reply: Trigger.Response) -> Trigger.Response:
+        obstacle = self._executor.rearm()
+        reply.success, reply.message = not obstacle, obstacle or 'ready'
+        return reply
+
+
+def _check_controller_names(request: ExecuteTrajectory.Goal) -> None:
+    names = list(getattr(request, 'controller_names', []))
+    if names:
+        raise InvalidInput(
+            f'controller_names = {names}: closed loops are not offered yet; leave it empty to '
+            'run the trajectory'
+        )
+
+
+def main() -> None:
+    """Run the node until it is told to stop."""
+    run_node(TrajectoryPlanner, _THREADS)

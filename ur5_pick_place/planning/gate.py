@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The gate: one look at every motion before it is sent, whatever made it.
+
+The robot's driver checks none of this: it accepts NaN, duplicated joints, any speed and any
+distance from where the arm is.
+
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ur5_pick_place.errors import GateRefusal
+from ur5_pick_place.kinematics import JOINT_NAMES, Model
+from ur5_pick_place.planning.collision import CollisionModel
+from ur5_pick_place.planning.limits import Limits, tcp_and_elbow_speed
+from ur5_pick_place.planning.trajectory import Trajectory
+
+CHECKS = ('names', 'finite', 'rest', 'start', 'position', 'velocity', 'acceleration', 'jerk',
+          'speed', 'collision')
+
+# What rounding of times to nanoseconds and quintic interpolation may add to an exact optimum.
+_SLACK = 1.001
+_JERK_SLACK = 1.05
+_REST_VELOCITY = 1e-6  # [rad/s]; the driver refuses a last point faster than 1.2e-7
+_DENSE_STEP = 2e-3  # [s]
+_SWEEP_STEP = 0.02  # [rad] of joint motion between two collision samples
+
+
+@dataclass(frozen=True)
+class GateReport:
+    """
+    What the gate measured on an admitted motion; all figures are peaks or smallest margins.
+
+    Attributes
+    ----------
+    duration : float
+        [s]
+    joint_velocity, joint_acceleration, joint_jerk : float
+        Share of the limit that is used, 0 to 1.
+    tcp_speed, elbow_speed : float
+        Peak [m/s].
+    joint_margin : float
+        Smallest distance to a joint's range [rad].
+
+    """
+
+    duration: float
+    joint_velocity: float
+    joint_acceleration: float
+    joint_jerk: float
+    tcp_speed: float
+    elbow_speed: float
+    joint_margin: float
+
+
+def joint_order(names: Sequence[str], wanted: Sequence[str]) -> list[int]:
+    """
+    Return where each wanted joint stands in `names`.
+
+    Raises
+    ------
+    GateRefusal
+        A joint is missing, named twice or unknown.
+
+    """
+    names = list(names)
+    twice = sorted({n for n in names if names.count(n) > 1})
+    unknown = [n for n in names if n not in wanted]
+    missing = [n for n in wanted if n not in names]
+    for what, which in (('named twice', twice), ('unknown', unknown), ('missing', missing)):
+        if which:
+            raise GateRefusal(
+                f'joints {what}: {", ".join(which)}; a motion names each of '
+                f'{", ".join(wanted)} once, in any order', 'names'
+            )
+    return [names.index(n) for n in wanted]
+
+
+def check_motion(
+    trajectory: Trajectory,
+    q_now: ArrayLike,
+    model: Model,
+    limits: Limits,
+    collision: CollisionModel,
+    p_tool_tcp: NDArray[np.float64],
+    start_tolerance: float,
+) -> GateReport:
+    """
+    Admit a motion or say what is wrong with it.
+
+    Parameters
+    ----------
+    trajectory : Trajectory
+        What would be sent, checked as the controller will interpolate it.
+    q_now : array_like, shape (6,)
+        Where the arm is [rad].
+    model, limits, collision
+        The arm, its bounds and its surroundings.
+    p_tool_tcp : ndarray, shape (3,)
+        The TCP in tool0 [m].
+    start_tolerance : float
+        Largest distance of the first point from the arm, any joint [rad].
+
+    Raises
+    ------
+    GateRefusal
+        Names check, sample, time, joint or bodies, value and bound.
+
+    """
+    check_start(trajectory, q_now, model, start_tolerance)
+    _check_rest(trajectory, model)
+    t = trajectory.dense_times(_DENSE_STEP)
+    q, qd, qdd, qddd = trajectory.sample(t)
+    margin = _check_position(t, q, model, limits)
+    used = [
+        _check_rate(t, rate, bound, slack, name, unit, model)
+        for rate, bound, slack, name, unit in (
+            (qd, limits.qd, _SLACK, 'velocity', 'rad/s'),
+            (qdd, limits.qdd, _SLACK, 'acceleration', 'rad/s^2'),
+            (qddd, limits.qddd, _JERK_SLACK, 'jerk', 'rad/s^3'),
+        )
+    ]
+    tcp, elbow = _check_speed(t, q, qd, model, limits, p_tool_tcp)
+    _check_collision(t, q, collision)
+    return GateReport(trajectory.duration, *used, tcp, elbow, margin)
+
+
+def check_start(
+    trajectory: Trajectory, q_now: ArrayLike, model: Model, start_tolerance: float
+) -> None:
+    """Refuse a motion that does not begin where the arm is."""
+    away = np.abs(trajectory.q[0] - np.asarray(q_now))
+    joint = int(away.argmax())
+    if not away[joint] <= start_tolerance:
+        raise GateRefusal(
+            f'motion starts {away[joint]:.4f} rad from the arm at {JOINT_NAMES[joint]} '
+            f'(allowed {start_tolerance} rad): plan again from the present joints', 'start'
+        )
+
+
+def _check_rest(trajectory: Trajectory, model: Model) -> None:
+    for where, i in (('starts', 0), ('ends', -1)):
+        speed = np.abs(trajectory.qd[i])
+        joint = int(speed.argmax())
+        if speed[joint] > _REST_VELOCITY:
+            raise GateRefusal(
+                f'motion {where} with {JOINT_NAMES[joint]} at {speed[joint]:.4g} rad/s: '
+                'it must start and end at rest', 'rest'
+            )
+
+
+def _check_position(
+    t: NDArray[np.float64], q: NDArray[np.float64], model: Model, limits: Limits
+) -> float:
+    margin = np.minimum(q - limits.q_min, limits.q_max - q)
+    i, joint = np.unravel_index(margin.argmin(), margin.shape)
+    if margin[i, joint] < 0.0:
+        raise GateRefusal(
+            f'{JOINT_NAMES[joint]} = {math.degrees(q[i, joint]):.2f} deg at {t[i]:.3f} s '
+            f'leaves its range {math.degrees(limits.q_min[joint]):.0f} to '
+            f'{math.degrees(limits.q_max[joint]):.0f} deg', 'position'
+        )
+    return float(margin[i, joint])
+
+
+def _check_rate(
+    t: NDArray[np.float64],
+    rate: NDArray[np.float64],
+    bound: NDArray[np.float64],
+    slack: float,
+    name: str,
+    unit: str,
+    model: Model,
+) -> float:
+    used = np.abs(rate) / bound
+    i, joint = np.unravel_index(used.argmax(), used.shape)
+    if used[i, joint] > slack:
+        raise GateRefusal(
+            f'{name} of {JOINT_NAMES[joint]} is {abs(rate[i, joint]):.3f} {unit} at '
+            f'{t[i]:.3f} s, limit {bound[joint]:.3f} {unit}: slow the motion down', name
+        )
+    return float(used[i, joint])
+
+
+def _check_speed(
+    t: NDArray[np.float64],
+    q: NDArray[np.float64],
+    qd: NDArray[np.float64],
+    model: Model,
+    limits: Limits,
+    p_tool_tcp: NDArray[np.float64],
+) -> tuple[float, float]:
+    speed = tcp_and_elbow_speed(model, q, qd, p_tool_tcp)
+    i, which = np.unravel_index(speed.argmax(), speed.shape)
+    if speed[i, which] > limits.speed * _SLACK:
+        raise GateRefusal(
+            f'{("TCP", "elbow")[which]} moves at {speed[i, which]:.3f} m/s at {t[i]:.3f} s, '
+            f'limit {limits.speed:.3f} m/s (max_speed): slow the motion down', 'speed'
+        )
+    return float(speed[:, 0].max()), float(speed[:, 1].max())
+
+
+def _check_collision(
+    t: NDArray[np.float64], q: NDArray[np.float64], collision: CollisionModel
+) -> None:
+    kept = _spread(q)
+    contact = collision.check_path(q[kept])
+    if contact is not None:
+        at = float(np.interp(contact.sample, np.arange(len(kept)), t[kept]))
+        raise GateRefusal(f'at {at:.3f} s {contact}', 'collision')
+
+
+def _spread(q: NDArray[np.float64]) -> NDArray[np.intp]:
+    """Indices of samples about `_SWEEP_STEP` apart; the sweep between them is the checker's."""
+    way = np.concatenate([[0.0], np.cumsum(np.abs(np.diff(q, axis=0)).max(axis=1))])
+    marks = np.arange(0.0, way[-1], _SWEEP_STEP)
+    return np.unique(np.append(np.searchsorted(way, marks), len(q) - 1))

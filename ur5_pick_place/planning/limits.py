@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a motion may not exceed, and how fast the tool and the elbow move."""
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ur5_pick_place.kinematics import Model, link_frames
+from ur5_pick_place.settings import Settings, setting
+
+ELBOW = 2  # DH frame whose origin is the elbow's centre
+
+
+@dataclass(frozen=True)
+class MotionSettings(Settings):
+    """Limits of motion; the robot's own safety limits are set on its pendant, not here."""
+
+    max_velocity: float = setting(
+        math.pi, 'joint velocity; 180 deg/s in the UR5 manual', unit='rad/s', low=0.01, high=6.3
+    )
+    max_acceleration: float = setting(
+        5.0, 'joint acceleration; UR publishes none', unit='rad/s^2', low=0.05, high=40.0
+    )
+    max_jerk: float = setting(
+        50.0, 'joint jerk; UR publishes none', unit='rad/s^3', low=0.5, high=1000.0
+    )
+    max_speed: float = setting(
+        0.25, 'speed of TCP and elbow; the usual collaborative bound', unit='m/s', low=0.005, high=1.5
+    )
+    reduced_speed: float = setting(
+        0.1, 'the same while the safety mode is reduced', unit='m/s', low=0.005, high=1.5
+    )
+    velocity_scaling: float = setting(
+        0.1, 'velocity scaling of a request that leaves it at 0', low=0.01, high=1.0
+    )
+    acceleration_scaling: float = setting(
+        0.1, 'acceleration scaling of a request that leaves it at 0', low=0.01, high=1.0
+    )
+    start_tolerance: float = setting(
+        0.01, 'how far the first point may be from the arm, any joint', unit='rad', low=1e-4, high=0.1
+    )
+
+
+@dataclass(frozen=True)
+class Limits:
+    """
+    Bounds of one motion.
+
+    Attributes
+    ----------
+    q_min, q_max : ndarray, shape (6,)
+        Joint range [rad].
+    qd, qdd, qddd : ndarray, shape (6,)
+        Largest joint velocity [rad/s], acceleration [rad/s^2] and jerk [rad/s^3].
+    speed : float
+        Largest speed of TCP and elbow [m/s].
+
+    """
+
+    q_min: NDArray[np.float64]
+    q_max: NDArray[np.float64]
+    qd: NDArray[np.float64]
+    qdd: NDArray[np.float64]
+    qddd: NDArray[np.float64]
+    speed: float
+
+    def scaled(self, velocity: float, acceleration: float) -> 'Limits':
+        """Return the bounds for a slower motion; jerk follows the acceleration."""
+        return replace(
+            self,
+            qd=self.qd * velocity,
+            qdd=self.qdd * acceleration,
+            qddd=self.qddd * acceleration,
+            speed=self.speed * velocity,
+        )
+
+
+def motion_limits(model: Model, settings: MotionSettings) -> Limits:
+    """Return the stricter of the robot's limits and the settings'."""
+    return Limits(
+        q_min=np.asarray(model.q_min, dtype=float),
+        q_max=np.asarray(model.q_max, dtype=float),
+        qd=np.minimum(model.qd_max, settings.max_velocity),
+        qdd=np.full(6, settings.max_acceleration),
+        qddd=np.full(6, settings.max_jerk),
+        speed=settings.max_speed,
+    )
+
+
+def tcp_and_elbow_speed(
+    model: Model, q: NDArray[np.float64], qd: NDArray[np.float64], p_tool_tcp: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """
+    Return the speed of the TCP and of the elbow's centre.
+
+    Parameters
+    ----------
+    q, qd : ndarray, shape (n, 6)
+        Joint positions [rad] and velocities [rad/s].
+    p_tool_tcp : ndarray, shape (3,)
+        The TCP in `tool0` [m].
+
+    Returns
+    -------
+    ndarray, shape (n, 2)
+        TCP and elbow speed [m/s].
+
+    """
+    frames = link_frames(model, q)  # (n, 7, 4, 4)
+    tcp = frames[:, 6, :3, :3] @ p_tool_tcp + frames[:, 6, :3, 3]
+    elbow = frames[:, ELBOW, :3, 3]
+    return np.stack([_point_speed(frames, qd, tcp, 6), _point_speed(frames, qd, elbow, 2)], -1)
+
+
+def _point_speed(
+    frames: NDArray[np.float64], qd: NDArray[np.float64], point: NDArray[np.float64], joints: int
+) -> NDArray[np.float64]:
+    """Speed (n,) [m/s] of `point` (n, 3), carried by the first `joints` joints."""
+    axis = frames[:, :joints, :3, 2]
+    arm = point[:, None] - frames[:, :joints, :3, 3]
+    velocity = (qd[:, :joints, None] * np.cross(axis, arm)).sum(axis=1)
+    return np.linalg.norm(velocity, axis=-1)

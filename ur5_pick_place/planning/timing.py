@@ -1,0 +1,154 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+From a path to a trajectory within velocity, acceleration, jerk and speed limits.
+
+Knots lie where the jerk switches, because a quintic laid across such a place overshoots it.
+
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+from ruckig import InputParameter, Result, Ruckig, Synchronization
+from ruckig import Trajectory as RuckigTrajectory
+
+from ur5_pick_place.errors import PlanningError
+from ur5_pick_place.planning.limits import Limits
+from ur5_pick_place.planning.paths import JointPath
+from ur5_pick_place.planning.trajectory import Trajectory, at_rest
+
+KNOT_SPACING = 0.02  # [s]; a quintic of this length stays within 0.01 mm of a Cartesian line
+_MIN_KNOT_GAP = 1e-3  # [s]
+_REST = 1e-9  # [rad]; shorter motions are none
+_ROUNDS = 8
+
+SpeedOf = Callable[[NDArray[np.float64], NDArray[np.float64]], NDArray[np.float64]]
+
+
+def time_ptp(
+    q_start: NDArray[np.float64], q_goal: NDArray[np.float64], limits: Limits, speed_of: SpeedOf
+) -> Trajectory:
+    """
+    Return the jerk-limited point-to-point motion, rest to rest, all joints arriving together.
+
+    Parameters
+    ----------
+    q_start, q_goal : ndarray, shape (6,)
+        Joint positions [rad].
+    limits : Limits
+        Bounds; the joint part is met with equality by the slowest joint (the double-S optimum).
+    speed_of : callable
+        (q (n, 6), qd (n, 6)) -> speeds (n, k) [m/s] to keep under `limits.speed`.
+
+    """
+    if np.abs(q_goal - q_start).max() < _REST:
+        return at_rest(q_start)
+    qd_max = limits.qd.copy()
+    for _ in range(_ROUNDS):
+        trajectory = _ruckig_ptp(q_start, q_goal, qd_max, limits)
+        _, q, qd, _, _ = _dense(trajectory)
+        excess = speed_of(q, qd).max() / limits.speed
+        if excess <= 1.0:
+            return trajectory
+        # The joints may peak below their limit on a short move, so scale what they reach.
+        qd_max = np.minimum(qd_max, np.abs(qd).max(axis=0).clip(1e-6)) / (excess * 1.001)
+    return stretch(trajectory, excess * 1.001)
+
+
+def _ruckig_ptp(
+    q_start: NDArray[np.float64],
+    q_goal: NDArray[np.float64],
+    qd_max: NDArray[np.float64],
+    limits: Limits,
+) -> Trajectory:
+    request = InputParameter(6)
+    request.current_position, request.target_position = list(q_start), list(q_goal)
+    request.max_velocity = list(qd_max)
+    request.max_acceleration, request.max_jerk = list(limits.qdd), list(limits.qddd)
+    request.synchronization = Synchronization.Phase
+    result = RuckigTrajectory(6)
+    code = Ruckig(6).calculate(request, result)
+    if code not in (Result.Working, Result.Finished):
+        raise PlanningError(f'no jerk-limited motion from {q_start} to {q_goal} rad: {code}')
+    switches = np.concatenate([np.cumsum(p.t) for p in result.profiles[0]])
+    t = _knots(result.duration, switches)
+    samples = np.array([result.at_time(x) for x in t])  # (n, 3, 6)
+    samples[0, 1:] = samples[-1, 1:] = 0.0
+    return Trajectory(t, samples[:, 0], samples[:, 1], samples[:, 2])
+
+
+def time_path(path: JointPath, limits: Limits, speed_of: SpeedOf) -> Trajectory:
+    """
+    Return a motion along `path`, rest to rest, within `limits` everywhere.
+
+    The path parameter follows one double-S profile; the whole is then scaled in time by what
+    its worst place needs.
+
+    """
+    if path.is_point:
+        return at_rest(path.sample(np.zeros(1))[0][0])
+    x = np.linspace(0.0, 1.0, 401)
+    slope = np.abs(path.sample(x)[1]).max(axis=0).clip(1e-9)  # (6,) largest |dq/dx|
+    bounds = [float((bound / slope).min()) for bound in (limits.qd, limits.qdd, limits.qddd)]
+    for _ in range(_ROUNDS):
+        trajectory = _follow(path, *bounds)
+        excess = _excess(trajectory, limits, speed_of)
+        if excess <= 1.0:
+            return trajectory
+        k = excess * 1.0005
+        bounds = [bounds[0] / k, bounds[1] / k**2, bounds[2] / k**3]
+    return stretch(trajectory, excess * 1.001)
+
+
+def _follow(path: JointPath, v: float, a: float, j: float) -> Trajectory:
+    """Let the path parameter go from 0 to 1 by a double-S with limits `v`, `a`, `j` per second."""
+    request = InputParameter(1)
+    request.current_position, request.target_position = [0.0], [1.0]
+    request.max_velocity, request.max_acceleration, request.max_jerk = [v], [a], [j]
+    profile = RuckigTrajectory(1)
+    code = Ruckig(1).calculate(request, profile)
+    if code not in (Result.Working, Result.Finished):
+        raise PlanningError(f'no double-S profile for limits {v}, {a}, {j}: {code}')
+    t = _knots(profile.duration, np.cumsum(profile.profiles[0][0].t))
+    x, xd, xdd = np.array([profile.at_time(s) for s in t])[:, :, 0].T[:, :, None]
+    q, dq, ddq, _ = path.sample(np.clip(x[:, 0], 0.0, 1.0))
+    qd, qdd = dq * xd, ddq * xd**2 + dq * xdd
+    qd[[0, -1]] = qdd[[0, -1]] = 0.0
+    return Trajectory(t, q, qd, qdd)
+
+
+def _excess(trajectory: Trajectory, limits: Limits, speed_of: SpeedOf) -> float:
+    """Return by which factor the motion must slow down; at most 1 if it keeps its limits."""
+    _, q, qd, qdd, qddd = _dense(trajectory)
+    return max(
+        (np.abs(qd) / limits.qd).max(),
+        np.sqrt((np.abs(qdd) / limits.qdd).max()),
+        np.cbrt((np.abs(qddd) / limits.qddd).max()),
+        speed_of(q, qd).max() / limits.speed,
+    )
+
+
+def stretch(trajectory: Trajectory, factor: float) -> Trajectory:
+    """Return the same path, `factor` times slower."""
+    return Trajectory(
+        trajectory.t * factor,
+        trajectory.q,
+        trajectory.qd / factor,
+        trajectory.qdd / factor**2,
+    )
+
+
+def _dense(trajectory: Trajectory) -> tuple[NDArray[np.float64], ...]:
+    t = trajectory.dense_times(2e-3)
+    return (t, *trajectory.sample(t))
+
+
+def _knots(duration: float, switches: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return a regular grid whose points give way to jerk switches close to them."""
+    inside = (switches > _MIN_KNOT_GAP) & (switches < duration - _MIN_KNOT_GAP)
+    fixed = np.sort(np.concatenate([[0.0], switches[inside], [duration]]))
+    fixed = fixed[np.concatenate([[True], np.diff(fixed) > 1e-6])]
+    grid = np.linspace(0.0, duration, max(2, round(duration / KNOT_SPACING) + 1))
+    gap = np.abs(grid[:, None] - fixed[None, :]).min(axis=1)
+    return np.sort(np.concatenate([fixed, grid[gap > _MIN_KNOT_GAP]]))

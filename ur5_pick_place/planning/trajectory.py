@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A timed joint trajectory, read between its points exactly as the robot's controller reads it."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ur5_pick_place.errors import InvalidInput
+
+
+@dataclass(frozen=True)
+class Trajectory:
+    """
+    Joint positions, velocities and accelerations at increasing times.
+
+    Between two points the joint trajectory controller interpolates with the quintic that meets
+    both ends' position, velocity and acceleration; so does `sample`.
+
+    Attributes
+    ----------
+    t : ndarray, shape (n,)
+        Time from start [s], strictly increasing, first 0.
+    q, qd, qdd : ndarray, shape (n, 6)
+        Position [rad], velocity [rad/s] and acceleration [rad/s^2] in controller joint order.
+
+    Raises
+    ------
+    InvalidInput
+        Fewer than one point, wrong shapes, a value that is not finite, or times that do not
+        increase from 0.
+
+    """
+
+    t: NDArray[np.float64]
+    q: NDArray[np.float64]
+    qd: NDArray[np.float64]
+    qdd: NDArray[np.float64]
+
+    def __post_init__(self) -> None:
+        for name in ('t', 'q', 'qd', 'qdd'):
+            array = np.array(getattr(self, name), dtype=float)
+            array.setflags(write=False)
+            object.__setattr__(self, name, array)
+        n = self.t.size
+        if n < 1 or self.t.shape != (n,):
+            raise InvalidInput(f'trajectory times have shape {self.t.shape}: must be (n,), n >= 1')
+        for name in ('q', 'qd', 'qdd'):
+            shape = getattr(self, name).shape
+            if shape != (n, 6):
+                raise InvalidInput(f'trajectory {name} has shape {shape}: must be ({n}, 6)')
+        self._check_values()
+
+    def _check_values(self) -> None:
+        for name in ('t', 'q', 'qd', 'qdd'):
+            array = getattr(self, name)
+            if not np.isfinite(array).all():
+                where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
+                raise InvalidInput(f'trajectory {name}{list(where)} = {array[where]}: not finite')
+        if self.t[0] != 0.0:
+            raise InvalidInput(f'trajectory starts at time {self.t[0]} s: must start at 0')
+        late = np.flatnonzero(np.diff(self.t) <= 0.0)
+        if late.size:
+            i = int(late[0])
+            raise InvalidInput(
+                f'trajectory times must increase: point {i} at {self.t[i]} s, '
+                f'point {i + 1} at {self.t[i + 1]} s'
+            )
+
+    @property
+    def duration(self) -> float:
+        """Time of the last point [s]."""
+        return float(self.t[-1])
+
+    def sample(
+        self, t: ArrayLike
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        """
+        Read position, velocity, acceleration and jerk at times `t`, shape (...,) [s].
+
+        Times outside the trajectory are moved to its ends. Each result has shape (..., 6), in
+        rad, rad/s, rad/s^2 and rad/s^3.
+
+        """
+        t = np.clip(np.asarray(t, dtype=float), 0.0, self.duration)
+        if self.t.size == 1:
+            still = np.zeros((*t.shape, 6))
+            return still + self.q[0], still, still.copy(), still.copy()
+        i = np.clip(np.searchsorted(self.t, t, side='right') - 1, 0, self.t.size - 2)
+        u = (t - self.t[i])[..., None]
+        c = self._coefficients()[:, i]
+        q = c[0] + u * (c[1] + u * (c[2] + u * (c[3] + u * (c[4] + u * c[5]))))
+        qd = c[1] + u * (2 * c[2] + u * (3 * c[3] + u * (4 * c[4] + u * 5 * c[5])))
+        qdd = 2 * c[2] + u * (6 * c[3] + u * (12 * c[4] + u * 20 * c[5]))
+        return q, qd, qdd, 6 * c[3] + u * (24 * c[4] + u * 60 * c[5])
+
+    def _coefficients(self) -> NDArray[np.float64]:
+        """Quintic per segment and joint, lowest power first: shape (6, n - 1, 6)."""
+        cached = self.__dict__.get('_quintic')
+        if cached is not None:
+            return cached
+        h = np.diff(self.t)[:, None]
+        p0, v0, a0 = self.q[:-1], self.qd[:-1], self.qdd[:-1]
+        v1, a1 = self.qd[1:], self.qdd[1:]
+        # What is left at the segment's end after the motion the first point already implies.
+        dp = self.q[1:] - p0 - h * (v0 + 0.5 * h * a0)
+        dv = v1 - v0 - h * a0
+        da = a1 - a0
+        c3 = (10 * dp - 4 * h * dv + 0.5 * h**2 * da) / h**3
+        c4 = (-15 * dp + 7 * h * dv - h**2 * da) / h**4
+        c5 = (6 * dp - 3 * h * dv + 0.5 * h**2 * da) / h**5
+        quintic = np.stack([p0, v0, 0.5 * a0, c3, c4, c5])
+        object.__setattr__(self, '_quintic', quintic)
+        return quintic
+
+    def dense_times(self, step: float) -> NDArray[np.float64]:
+        """
+        Times [s] that hold every point and split each segment into parts of at most `step`.
+
+        A segment has at least eight parts, so that the peaks of a quintic between two close
+        points are seen too.
+
+        """
+        h = np.diff(self.t)
+        parts = np.maximum(8, np.ceil(h / step)).astype(int)
+        first = np.repeat(np.concatenate([[0], np.cumsum(parts)[:-1]]), parts)
+        k = np.arange(parts.sum()) - first
+        inner = np.repeat(self.t[:-1], parts) + k * np.repeat(h / parts, parts)
+        return np.append(inner, self.duration)
+
+
+def at_rest(q: ArrayLike) -> Trajectory:
+    """Return the one-point trajectory that stays at `q`, shape (6,) [rad]."""
+    zero = np.zeros((1, 6))
+    return Trajectory(np.zeros(1), np.reshape(np.asarray(q, dtype=float), (1, 6)), zero, zero)

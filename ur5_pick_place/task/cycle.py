@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The stages of a cycle as data, read from a file that a user can change."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ur5_pick_place.errors import InvalidInput
+
+MOVES = ('ptp', 'lin', 'lin_or_ptp')
+ACTIONS = ('open', 'close', 'expect_part', 'expect_no_part', 'payload_part', 'payload_tool')
+PLACES = ('home', 'start', 'target', 'above_start', 'above_target')
+PACES = ('travel', 'approach')
+_MAX_STAGES = 100
+
+
+@dataclass(frozen=True)
+class Stage:
+    """
+    One thing to do.
+
+    Attributes
+    ----------
+    name : str
+        For people.
+    do : str
+        One of `MOVES` or `ACTIONS`.
+    to : str
+        One of `PLACES`, for a move.
+    pace : str
+        One of `PACES`, for a move.
+
+    """
+
+    name: str
+    do: str
+    to: str = ''
+    pace: str = 'travel'
+
+    def __post_init__(self) -> None:
+        _check_choice(self.name, 'do', self.do, (*MOVES, *ACTIONS))
+        _check_choice(self.name, 'pace', self.pace, PACES)
+        if self.is_move:
+            _check_choice(self.name, 'to', self.to, PLACES)
+        elif self.to:
+            raise InvalidInput(f'stage {self.name!r}: {self.do} takes no "to: {self.to}"')
+
+    @property
+    def is_move(self) -> bool:
+        """Whether the arm moves."""
+        return self.do in MOVES
+
+
+def load_cycle(path: Path) -> tuple[Stage, ...]:
+    """
+    Read the stages of a cycle.
+
+    Raises
+    ------
+    InvalidInput
+        The file is missing or malformed; names the stage, the key and what may stand there.
+
+    """
+    try:
+        content = yaml.safe_load(path.read_text(encoding='utf-8'))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise InvalidInput(f'cycle file {path}: {error}') from error
+    stages = content.get('stages') if isinstance(content, Mapping) else None
+    if not isinstance(stages, list) or not 1 <= len(stages) <= _MAX_STAGES:
+        raise InvalidInput(f'cycle file {path}: needs "stages:", a list of 1 to {_MAX_STAGES}')
+    return tuple(_stage(entry, i) for i, entry in enumerate(stages))
+
+
+def _stage(entry: Any, i: int) -> Stage:
+    known = Stage.__dataclass_fields__
+    if not isinstance(entry, Mapping) or not {'name', 'do'} <= entry.keys() <= known.keys():
+        raise InvalidInput(f'stage {i + 1}: {entry!r} must have name, do and, for a move, to, pace')
+    for key, value in entry.items():
+        if not isinstance(value, str):
+            raise InvalidInput(f'stage {i + 1}: {key} = {value!r} must be text')
+    return Stage(**entry)
+
+
+def _check_choice(stage: str, key: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise InvalidInput(f'stage {stage!r}: {key} = {value!r}, must be one of {choices}')
