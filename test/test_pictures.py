@@ -9,6 +9,7 @@ Where OpenGL does not work, the tests that need it are skipped, visibly.
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -51,7 +52,9 @@ def shares(picture: Image.Image) -> dict[str, float]:
     return {name: float(mask.mean()) for name, mask in colours.items()}
 
 
-def drawn(draw: object, recording: Recording, path: Path) -> Image.Image:
+def drawn(
+    draw: Callable[[Recording, Path], bool], recording: Recording, path: Path
+) -> Image.Image:
     """Draw, or skip the test where OpenGL does not work."""
     if not draw(recording, path):
         pytest.skip('OpenGL does not work here')
@@ -128,6 +131,7 @@ print('drawn' if cell else 'not drawn', w.time)
         capture_output=True,
         text=True,
         timeout=120,
+        check=False,
     )
     assert run.returncode == 0, run.stderr
     if environment['MUJOCO_GL'] == 'osmesa' and run.stdout.startswith('drawn'):

@@ -78,8 +78,20 @@ def test_it_starts_where_it_is_told_to_and_forgets_the_past(rng: np.random.Gener
     reference = LaggedReference(0.03, CYCLE, STEPS)
     run(reference, rng.standard_normal((5, 6)))
     here = rng.standard_normal(6)
-    reference.start_at(here)
+    reference.start_at(here, np.zeros(6))
     q, qd, qdd = run(reference, np.tile(here, (5, 1)))
     np.testing.assert_allclose(q, np.tile(here, (5 * STEPS, 1)), atol=1e-12)
     np.testing.assert_allclose(qd, 0.0, atol=1e-10)
     np.testing.assert_allclose(qdd, 0.0, atol=1e-8)
+
+
+@pytest.mark.parametrize('lag', [0.0, 0.03])
+def test_it_takes_over_a_moving_arm_without_a_jolt(lag: float) -> None:
+    """The first reference is the arm's own position and velocity."""
+    reference = LaggedReference(lag, CYCLE, STEPS)
+    here, speed = np.linspace(-1.0, 1.0, 6), np.linspace(0.1, 0.6, 6)
+    reference.start_at(here, speed)
+    q, qd, _ = run(reference, np.tile(here, (100, 1)))
+    np.testing.assert_allclose(q[0], here, atol=1e-12)
+    np.testing.assert_allclose(qd[0], speed, atol=1e-12)
+    np.testing.assert_allclose(q[-1], here, atol=1e-9)

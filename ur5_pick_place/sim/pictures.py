@@ -2,6 +2,7 @@
 """Pictures of a recorded run: the cell, the cycle as a film, the joints as curves."""
 
 import functools
+import itertools
 import logging
 import os
 from collections.abc import Iterator
@@ -25,7 +26,7 @@ JointTrace = tuple[NDArray[np.float64], NDArray[np.float64]]
 _log = logging.getLogger(__name__)
 
 _FRAME_TIME = 0.08  # [s] of simulated time between two pictures of the film
-_MOST_FRAMES = 240  # a longer run is filmed at fewer pictures a second, so that the file stays small
+_MOST_FRAMES = 240  # a longer run gets fewer pictures a second: the file stays small
 _LEAST_SPAN = 2.0  # [deg] of a joint's axis, so that a joint at rest looks at rest
 _TRACE_RGBA = np.array([0.15, 0.45, 0.85, 0.9], dtype=np.float32)
 _TRACE_RADIUS = 0.0015  # [m]
@@ -190,14 +191,12 @@ class _Stage:
         mujoco.mj_forward(self._model, self._data)
         self._renderer.update_scene(self._data, 'overview')
         if trace is not None:
-            for a, b in zip(trace[:-1], trace[1:], strict=True):
+            for a, b in itertools.pairwise(trace):
                 _add_segment(self._renderer.scene, a, b)
         return Image.fromarray(self._renderer.render())
 
 
-def _add_segment(
-    scene: 'mujoco.MjvScene', a: NDArray[np.float64], b: NDArray[np.float64]
-) -> None:
+def _add_segment(scene: 'mujoco.MjvScene', a: NDArray[np.float64], b: NDArray[np.float64]) -> None:
     if scene.ngeom == scene.maxgeom:
         return
     geom = scene.geoms[scene.ngeom]
@@ -214,7 +213,7 @@ def _can_draw() -> bool:
     try:
         with mujoco.Renderer(load_cell(), 16, 16):
             return True
-    except Exception as error:  # each back end fails in its own way
+    except Exception as error:  # noqa: BLE001, each back end fails in its own way
         _log.warning(
             'no pictures of the cell, as OpenGL does not work here (%s: %s); '
             'install libegl1, libegl-mesa0 and libgl1-mesa-dri and set MUJOCO_GL=egl',

@@ -30,14 +30,13 @@ class LaggedReference:
         self._cycle = cycle
         self._steps = steps
         self._response = _step_response(lag, np.linspace(0.0, cycle, steps + 1))
-        self.start_at(np.zeros(6))
+        self.start_at(np.zeros(6), np.zeros(6))
 
-    def start_at(self, q: ArrayLike) -> None:
-        """Forget the past: the arm rests at `q`, shape (6,) [rad]."""
-        q = np.array(q, dtype=float)
-        self._setpoints = np.stack([q, q])  # the last, and the one before
-        self._input_velocity = np.zeros_like(q)
-        self._output = np.stack([q, np.zeros_like(q)])  # position, velocity
+    def start_at(self, q: ArrayLike, qd: ArrayLike) -> None:
+        """Forget the past: the arm passes `q` [rad] with velocity `qd` [rad/s], shapes (6,)."""
+        self._setpoints = np.array([q, q], dtype=float)  # the last, and the one before
+        self._input_velocity = np.array(qd, dtype=float)
+        self._output = np.array([q, qd], dtype=float)
 
     def advance(
         self, setpoint: NDArray[np.float64]

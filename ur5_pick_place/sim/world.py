@@ -131,7 +131,7 @@ class World:
 
     def _step_driven(self, q_command: NDArray[np.float64]) -> None:
         if not self._driven:
-            self._reference.start_at(self.q)
+            self._reference.start_at(self.q, self.qd)
         q, qd, qdd = self._reference.advance(q_command)
         # A servo pulls with kp (ctrl - q) - kv qd; so it pulls kp (q_ref - q) + kv (qd_ref - qd).
         ctrl = q + self._kv / self._kp * qd
@@ -157,7 +157,9 @@ class World:
         self._torque[i] = self._data.actuator_force[ARM]
         self._feedforward[i] = feedforward
 
-    def _inverse_dynamics(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike) -> NDArray[np.float64]:
+    def _inverse_dynamics(
+        self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike
+    ) -> NDArray[np.float64]:
         """Torque [N m] for a motion of arm and empty gripper, rotor inertia included."""
         model, planned = self._model, self._planned
         planned.qpos[ARM], planned.qvel[ARM], planned.qacc[ARM] = q, qd, qdd
@@ -166,22 +168,22 @@ class World:
         mujoco.mj_comPos(model, planned)
         mujoco.mj_comVel(model, planned)
         mujoco.mj_rne(model, planned, 1, torque)
-        return torque[ARM] + model.dof_armature[ARM] * planned.qacc[ARM]
+        return np.asarray(torque[ARM] + model.dof_armature[ARM] * planned.qacc[ARM])
 
     @property
     def q(self) -> NDArray[np.float64]:
         """Joint positions, shape (6,) [rad]."""
-        return self._data.qpos[ARM].copy()
+        return np.array(self._data.qpos[ARM])
 
     @property
     def qd(self) -> NDArray[np.float64]:
         """Joint velocities, shape (6,) [rad/s]."""
-        return self._data.qvel[ARM].copy()
+        return np.array(self._data.qvel[ARM])
 
     @property
     def effort(self) -> NDArray[np.float64]:
         """Torque of the joint motors at the end of the last cycle, shape (6,) [N m]."""
-        return self._torque[-1].copy()
+        return np.array(self._torque[-1])
 
     @property
     def external_torque(self) -> float:
