@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Read a scene from a YAML file such as `config/scene.yaml`; frame `base_link`."""
+"""Read a scene from a YAML file such as `config/scene_sim.yaml`; frame `base_link`."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path

@@ -1,0 +1,318 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Distances between all pairs of bodies, for many configurations at once.
+
+Every distance starts as a lower bound from bounding spheres, computed in bulk (the table's is
+exact from the start); those few that a caller needs exactly are then measured one by one by coal.
+
+"""
+
+from dataclasses import dataclass
+
+import coal
+import numpy as np
+from numpy.typing import NDArray
+
+from ur5_pick_place.kinematics import Model, link_frames
+from ur5_pick_place.planning.arm_shapes import LINKS, arm_cylinders
+from ur5_pick_place.planning.scene import Scene
+
+Array = NDArray[np.float64]
+Mask = NDArray[np.bool_]
+
+_HAND = 6  # frame of wrist_3, the tool and the part
+_WRIST_2 = 5
+# Neighbours meet at their joint by design. The upper arm swings beside the base, whose axis its
+# nearest point passes at the base's radius or more; wrist_1 and wrist_3 are held apart by wrist_2,
+# at sqrt(d5^2 + d6^2) whatever the joints.
+_NEVER = {(0, 2), (4, 6)}
+
+
+@dataclass(frozen=True)
+class _Body:
+    """A convex solid fixed to a link: a box, or a cylinder along its own z."""
+
+    name: str
+    link: int
+    T_link_body: Array
+    half: Array  # half extents [m], shape (3,)
+    is_cylinder: bool
+
+    def geometry(self) -> coal.CollisionGeometry:
+        if self.is_cylinder:
+            return coal.Cylinder(self.half[0], 2 * self.half[2])
+        return coal.Box(*(2 * self.half))
+
+    @property
+    def radius(self) -> float:
+        """Of the sphere around its centre that holds it [m]."""
+        across = self.half[0] if self.is_cylinder else np.hypot(self.half[0], self.half[1])
+        return float(np.hypot(across, self.half[2]))
+
+
+@dataclass
+class Measured:
+    """
+    What is known about n configurations.
+
+    Attributes
+    ----------
+    q : ndarray, shape (n, 6)
+        [rad]
+    T_base_link_body : ndarray, shape (n, B, 4, 4)
+    distance : ndarray, shape (n, P)
+        Signed distance of each pair [m] where `exact`, a lower bound elsewhere.
+    exact : ndarray of bool, shape (n, P)
+
+    """
+
+    q: Array
+    T_base_link_body: Array
+    distance: Array
+    exact: Mask
+
+    def rows(self, index: slice | NDArray[np.intp]) -> 'Measured':
+        """Return the configurations at `index`."""
+        return Measured(*(getattr(self, name)[index] for name in vars(self)))
+
+    def joined(self, other: 'Measured') -> 'Measured':
+        """Return these configurations followed by the other ones."""
+        return Measured(
+            *(np.concatenate([getattr(self, name), getattr(other, name)]) for name in vars(self))
+        )
+
+
+class Clearances:
+    """
+    Pairs of bodies of one arm in one scene, and their distances.
+
+    Attributes
+    ----------
+    pairs : tuple of (str, str)
+        Names of the two bodies of each pair; a link's several cylinders share its name.
+    is_own : ndarray of bool, shape (P,)
+        Pairs of the arm's own bodies, tool and part included.
+
+    """
+
+    def __init__(self, model: Model, scene: Scene) -> None:
+        self._model = model
+        self._bodies = _bodies(model, scene)
+        self._boxes = scene.boxes
+        self._table_height = scene.table_height
+        moving = [i for i, body in enumerate(self._bodies) if body.link > 0]
+        # The shoulder only turns about the upright axis: its height above the table is constant.
+        self._over_table = [i for i in moving if self._bodies[i].link > 1]
+        own = _own_pairs(self._bodies)
+        boxed = [(i, k) for i in moving for k in range(len(scene.boxes))]
+        self._own = np.array(own, dtype=np.intp).reshape(-1, 2)
+        self._moving = np.array(moving, dtype=np.intp)
+        names = [body.name for body in self._bodies]
+        self.pairs = (
+            *((names[a], names[b]) for a, b in own),
+            *((names[i], scene.boxes[k].name) for i, k in boxed),
+            *((names[i], 'table') for i in self._over_table),
+        )
+        self.is_own = np.arange(len(self.pairs)) < len(own)
+        self._stack_geometry()
+        self._reach = self._reaches(own, boxed)
+        self._solids = self._pair_solids(own, boxed, scene)
+
+    def measure(self, q: Array) -> Measured:
+        """Bound all distances from below at configurations q (n, 6)."""
+        T = self._poses(q)
+        own = self._own_bounds(T)
+        boxed = self._box_bounds(T)
+        table = self._table_distances(T)
+        exact = np.zeros((len(q), len(self.pairs)), dtype=bool)
+        exact[:, len(self.pairs) - table.shape[1] :] = True
+        return Measured(q, T, np.concatenate([own, boxed, table], axis=1), exact)
+
+    def refine(self, measured: Measured, where: Mask, enough: Array | None = None) -> None:
+        """
+        Replace bounds by exact distances where marked.
+
+        With `enough` (P,) a configuration is left as soon as one distance lies below its entry.
+
+        """
+        todo = where & ~measured.exact
+        for i in np.flatnonzero(todo.any(axis=1)):
+            for pair in np.flatnonzero(todo[i]):
+                distance = self.exact(measured, int(i), int(pair))
+                if enough is not None and not distance >= enough[pair]:
+                    break
+
+    def exact(self, measured: Measured, row: int, pair: int) -> float:
+        """Return, and note in `measured`, one signed distance [m]."""
+        if not measured.exact[row, pair]:
+            result = self._query(measured, row, pair)
+            measured.distance[row, pair] = result.min_distance
+            measured.exact[row, pair] = True
+        return float(measured.distance[row, pair])
+
+    def nearest(self, measured: Measured, row: int, pair: int) -> Array:
+        """Return the point midway between the nearest points of a pair, shape (3,) [m]."""
+        result = self._query(measured, row, pair)
+        points = np.array([result.getNearestPoint1(), result.getNearestPoint2()])
+        return np.asarray(points.mean(axis=0))
+
+    def largest_change(self, turned: Array) -> Array:
+        """
+        Bound how much each distance can change while the joints turn.
+
+        Parameters
+        ----------
+        turned : ndarray, shape (n, 6)
+            How far each joint turns [rad], not negative.
+
+        Returns
+        -------
+        ndarray, shape (n, P)
+            [m]
+
+        """
+        return turned @ self._reach.T
+
+    def _query(self, measured: Measured, row: int, pair: int) -> coal.DistanceResult:
+        a, query, T_other = self._solids[pair]
+        T = measured.T_base_link_body[row]
+        other = _placed(T[T_other]) if isinstance(T_other, int) else T_other
+        result = coal.DistanceResult()
+        query(_placed(T[a]), other, _REQUEST, result)
+        return result
+
+    def _poses(self, q: Array) -> Array:
+        frames = link_frames(self._model, q)
+        frames[:, :, :2] *= -1.0  # base_link is `base` turned by pi about z
+        return np.asarray(frames[:, self._link] @ self._T_link_body)
+
+    def _own_bounds(self, T: Array) -> Array:
+        a, b = self._own.T
+        centre = T[..., :3, 3]
+        apart = centre[:, a] - centre[:, b]
+        return np.sqrt(np.einsum('npi,npi->np', apart, apart)) - (self._radius[a] + self._radius[b])
+
+    def _box_bounds(self, T: Array) -> Array:
+        """Distance of the bounding spheres from the boxes, shape (n, moving * boxes)."""
+        n, moving = len(T), self._moving
+        if not self._boxes:
+            return np.empty((n, 0))
+        away = T[..., :3, 3][:, moving, None] - self._p_box  # (n, moving, boxes, 3)
+        local = np.einsum('nmki,kij->nmkj', away, self._R_box)
+        outside = np.maximum(np.abs(local) - self._half_box, 0.0)
+        apart = np.sqrt(np.einsum('nmkj,nmkj->nmk', outside, outside))
+        return (apart - self._radius[moving, None]).reshape(n, -1)
+
+    def _table_distances(self, T: Array) -> Array:
+        """Height of each body's lowest point over the table, shape (n, bodies over the table)."""
+        over = self._over_table
+        up = np.abs(T[:, over, 2, :3])  # how far each of the body's axes points up
+        half = self._half[over]
+        beside = np.where(
+            self._is_cylinder[over],
+            np.hypot(up[..., 0], up[..., 1]) * half[:, 0],
+            up[..., 0] * half[:, 0] + up[..., 1] * half[:, 1],
+        )
+        lowest = T[:, over, 2, 3] - beside - up[..., 2] * half[:, 2]
+        return np.asarray(lowest - self._table_height)
+
+    def _stack_geometry(self) -> None:
+        self._link = np.array([body.link for body in self._bodies])
+        self._T_link_body = np.array([body.T_link_body for body in self._bodies])
+        self._half = np.array([body.half for body in self._bodies])
+        self._is_cylinder = np.array([body.is_cylinder for body in self._bodies])
+        self._radius = np.array([body.radius for body in self._bodies])
+        self._p_box = np.array([box.T_base_link_box[:3, 3] for box in self._boxes])
+        self._R_box = np.array([box.T_base_link_box[:3, :3] for box in self._boxes])
+        self._half_box = np.array([box.size / 2 for box in self._boxes])
+
+    def _reaches(self, own: list[tuple[int, int]], boxed: list[tuple[int, int]]) -> Array:
+        """How far a pair's distance changes at most per radian of each joint [m], shape (P, 6)."""
+        reach = np.array([_reach(self._model, body) for body in self._bodies])
+        rows = [reach[b] * (np.arange(6) >= self._bodies[a].link) for a, b in own]
+        rows += [reach[i] for i, _ in boxed]
+        mounts = self._model.mounts
+        tilt = 0.0 if mounts is None else float(np.hypot(*mounts[0, :2, 2]))
+        rows += [reach[i] * [tilt, 1, 1, 1, 1, 1] for i in self._over_table]
+        return np.array(rows)
+
+    def _pair_solids(
+        self, own: list[tuple[int, int]], boxed: list[tuple[int, int]], scene: Scene
+    ) -> list[tuple[int, coal.ComputeDistance, int | coal.Transform3s]]:
+        """Per pair: first body, coal's query, and the second body or where it stands."""
+        solids = [body.geometry() for body in self._bodies]
+        boxes = [coal.Box(*map(float, box.size)) for box in scene.boxes]
+        stands = [_placed(box.T_base_link_box) for box in scene.boxes]
+        table = coal.Halfspace(np.array([0.0, 0.0, 1.0]), scene.table_height)
+        self._kept = (*solids, *boxes, table)  # coal's queries do not keep their shapes alive
+        return [
+            *((a, coal.ComputeDistance(solids[a], solids[b]), b) for a, b in own),
+            *((i, coal.ComputeDistance(solids[i], boxes[k]), stands[k]) for i, k in boxed),
+            *(
+                (i, coal.ComputeDistance(solids[i], table), coal.Transform3s.Identity())
+                for i in self._over_table
+            ),
+        ]
+
+
+_REQUEST = coal.DistanceRequest()
+_REQUEST.enable_signed_distance = True
+
+
+def _placed(T: Array) -> coal.Transform3s:
+    return coal.Transform3s(T[:3, :3], T[:3, 3])
+
+
+def _bodies(model: Model, scene: Scene) -> list[_Body]:
+    bodies = [
+        _Body(
+            LINKS[c.link], c.link, c.T_link_cylinder,
+            np.array([c.radius, c.radius, c.length / 2]), True,
+        )
+        for c in arm_cylinders(model)
+    ]
+    for shape in scene.tool.shapes:
+        bodies.append(_Body(shape.name, _HAND, shape.T_tool_box, shape.size / 2, False))
+    if scene.part is not None and scene.carried:
+        T_tool_part = scene.tool.T_tool_tcp @ scene.part.T_tcp_part
+        bodies.append(_Body('part', _HAND, T_tool_part, scene.part.size / 2, False))
+    return bodies
+
+
+def _own_pairs(bodies: list[_Body]) -> list[tuple[int, int]]:
+    """Pairs of the arm's own bodies that can meet, the one nearer to the base first."""
+    return [
+        (a, b)
+        for a, first in enumerate(bodies)
+        for b, second in enumerate(bodies)
+        if second.link > first.link and _can_meet(first, second)
+    ]
+
+
+def _can_meet(first: _Body, second: _Body) -> bool:
+    if second.name not in LINKS:  # tool and part: bolted on, they may be of any shape
+        return first.link <= _WRIST_2
+    return second.link - first.link > 1 and (first.link, second.link) not in _NEVER
+
+
+def _reach(model: Model, body: _Body) -> Array:
+    """
+    Bound the distance of a body's points from each joint's axis, at any joint positions.
+
+    It is at most the way along the chain: from the axis to the body's frame, link by link, and on
+    to the body's farthest point. The first link counts without its offset along the axis.
+
+    Returns
+    -------
+    ndarray, shape (6,)
+        [m]; zero for joints beyond the body.
+
+    """
+    origins = link_frames(model, np.zeros(6))[:, :3, 3]
+    steps = np.linalg.norm(np.diff(origins, axis=0), axis=1)
+    first = np.abs(model.a) if model.mounts is None else steps
+    own = float(np.linalg.norm(body.T_link_body[:3, 3])) + body.radius
+    reach = np.zeros(6)
+    for joint in range(body.link):
+        reach[joint] = first[joint] + steps[joint + 1 : body.link].sum() + own
+    return reach

@@ -1,0 +1,272 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Whether the arm, its tool or its part touches itself, the table or a box; also between samples.
+
+Between two samples joint j turns by at most |dq_j|, and no point of a body is farther from that
+joint's axis than the body's reach. So a distance changes by at most L = sum_j |dq_j| reach_j over
+the step, and from its values d0 and d1 at the ends it is nowhere below (d0 + d1 - L) / 2. Steps
+for which that is not enough are halved until it is, or until a contact is found.
+
+"""
+
+import copy
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.kinematics import Model, check_joints
+from ur5_pick_place.planning.clearance import Clearances, Measured
+from ur5_pick_place.planning.scene import RESERVED_NAMES, Scene
+
+Array = NDArray[np.float64]
+
+# An allowed pair may touch: a part laid down is pressed on by what teaching and sag are off.
+TOUCH_DEPTH = 0.003  # [m]
+# The arm's own bodies pass each other by less than a wide margin wants: forearm and wrist_2 by
+# 6 mm (ur3) to 10 mm (ur5) in the usual poses. Their places are known; this much will do [m].
+OWN_MARGIN = 0.005
+# Between samples a clearance is proved to within this of the margin [m].
+RESOLUTION = 0.001
+_CHUNK = 128  # configurations measured at once; bounds memory with many boxes
+
+
+@dataclass(frozen=True)
+class Contact:
+    """
+    Two bodies too close to each other.
+
+    Attributes
+    ----------
+    body_a, body_b : str
+        Links of the arm, pieces of the tool, 'part', 'table' or boxes, by name.
+    distance : float
+        Between their surfaces; negative: how deep they are in each other [m].
+    margin : float
+        The distance that was to be kept [m].
+    position : tuple of float
+        Midway between the nearest points, in `base_link` [m].
+
+    """
+
+    body_a: str
+    body_b: str
+    distance: float
+    margin: float
+    position: tuple[float, float, float]
+
+    def __str__(self) -> str:
+        where = ', '.join(f'{x:.3f}' for x in self.position)
+        depth = 1e3 * abs(self.distance)
+        relation = f'{depth:.1f} mm inside' if self.distance < 0.0 else f'{depth:.1f} mm from'
+        return (
+            f'{self.body_a} is {relation} {self.body_b} near ({where}) m; '
+            f'to be kept: {1e3 * self.margin:.1f} mm'
+        )
+
+
+@dataclass(frozen=True)
+class PathContact:
+    """
+    The first contact along a path.
+
+    Attributes
+    ----------
+    sample : float
+        Where: 3.25 is a quarter of the way from sample 3 to sample 4.
+    contact : Contact
+
+    """
+
+    sample: float
+    contact: Contact
+
+    def __str__(self) -> str:
+        return str(self.contact)
+
+
+class CollisionModel:
+    """One arm in one scene; safe to share between threads."""
+
+    def __init__(self, model: Model, scene: Scene) -> None:
+        self.scene = scene
+        self._clearances = Clearances(model, scene)
+        self._allowed = np.zeros(len(self._clearances.pairs), dtype=bool)
+        own = min(scene.margin, OWN_MARGIN)
+        self._margins = np.where(self._clearances.is_own, own, scene.margin)
+
+    def allowing(self, pairs: Iterable[tuple[str, str]]) -> 'CollisionModel':
+        """
+        Return a model in which these pairs of bodies may touch, `TOUCH_DEPTH` deep at most.
+
+        Parameters
+        ----------
+        pairs : iterable of (str, str)
+            For instance ('part', 'table') while the part is lifted or laid down.
+
+        """
+        other = copy.copy(self)
+        wanted = {frozenset(self._check_names(pair)) for pair in pairs}
+        other._allowed = self._allowed | np.array(
+            [frozenset(pair) in wanted for pair in self._clearances.pairs], dtype=bool
+        )
+        other._margins = np.where(other._allowed, -TOUCH_DEPTH, self._margins)
+        return other
+
+    def check(self, q: ArrayLike) -> Contact | None:
+        """
+        Return the worst contact at one configuration, if any.
+
+        Parameters
+        ----------
+        q : array_like, shape (6,)
+            Joint positions [rad].
+
+        """
+        measured = self._clearances.measure(_one(q))
+        return self._contact(measured, 0) if self._touching(measured)[0] else None
+
+    def collides(self, q: ArrayLike) -> NDArray[np.bool_]:
+        """
+        Tell which configurations have a contact.
+
+        Parameters
+        ----------
+        q : array_like, shape (..., 6)
+            Joint positions [rad].
+
+        Returns
+        -------
+        ndarray of bool, shape (...)
+
+        """
+        joints = check_joints(q)
+        flat = joints.reshape(-1, 6)
+        hit = np.zeros(len(flat), dtype=bool)
+        for i in range(0, len(flat), _CHUNK):
+            measured = self._clearances.measure(flat[i : i + _CHUNK])
+            sure = ((measured.distance < self._margins) & measured.exact).any(axis=1)
+            rest = ~(sure[:, None] | (measured.distance >= self._margins))
+            self._clearances.refine(measured, rest, self._margins)
+            hit[i : i + _CHUNK] = sure | ~(measured.distance >= self._margins).all(axis=1)
+        return hit.reshape(joints.shape[:-1])
+
+    def distance(self, q: ArrayLike) -> tuple[float, tuple[str, str]]:
+        """
+        Return the smallest clearance [m], negative in a contact, and the two bodies.
+
+        Pairs that are allowed to touch do not count.
+
+        Parameters
+        ----------
+        q : array_like, shape (6,)
+            Joint positions [rad].
+
+        """
+        measured = self._clearances.measure(_one(q))
+        bound = np.where(self._allowed, np.inf, measured.distance[0])
+        best, closest = np.inf, int(bound.argmin())
+        for pair in np.argsort(bound):
+            if bound[pair] >= best:
+                break
+            exact = self._clearances.exact(measured, 0, int(pair))
+            if exact < best:
+                best, closest = exact, int(pair)
+        return float(best), self._clearances.pairs[closest]
+
+    def check_path(self, q: ArrayLike) -> PathContact | None:
+        """
+        Return the first contact along a path, between its samples too.
+
+        Parameters
+        ----------
+        q : array_like, shape (n, 6)
+            Joint positions [rad], taken as straight in joint space from one to the next.
+
+        """
+        joints = check_joints(q)
+        if joints.ndim != 2 or not len(joints):
+            raise InvalidInput(f'path has shape {joints.shape}: must be (n, 6), n at least 1')
+        for i in range(0, max(1, len(joints) - 1), _CHUNK - 1):
+            found = self._sweep(joints[i : i + _CHUNK])
+            if found is not None:
+                return PathContact(i + found.sample, found.contact)
+        return None
+
+    def _sweep(self, q: Array) -> PathContact | None:
+        """First contact along samples that fit one measurement."""
+        at = np.arange(len(q), dtype=float)
+        measured = self._clearances.measure(q)
+        found = None
+        while True:
+            touching = self._touching(measured)
+            if touching.any():
+                first = int(touching.argmax())
+                found = PathContact(float(at[first]), self._contact(measured, first))
+                at, measured = at[: first + 1], measured.rows(slice(0, first + 1))
+            open_steps = self._open_steps(measured)
+            if not open_steps.any():
+                return found
+            at, measured = self._halve(at, measured, open_steps)
+
+    def _open_steps(self, measured: Measured) -> NDArray[np.bool_]:
+        """Steps (n - 1,) on which a contact cannot be excluded yet."""
+        turned = np.abs(np.diff(measured.q, axis=0))
+        change = self._clearances.largest_change(turned)  # (n - 1, P)
+        needed = self._margins - RESOLUTION
+
+        def unproved() -> NDArray[np.bool_]:
+            least = (measured.distance[:-1] + measured.distance[1:] - change) / 2
+            return ~(least >= needed)
+
+        rough = unproved()
+        ends = np.zeros(measured.distance.shape, dtype=bool)
+        ends[:-1] |= rough
+        ends[1:] |= rough
+        self._clearances.refine(measured, ends)
+        return np.asarray((unproved() & (change > 2 * RESOLUTION)).any(axis=1))
+
+    def _halve(
+        self, at: Array, measured: Measured, steps: NDArray[np.bool_]
+    ) -> tuple[Array, Measured]:
+        """Insert a sample in the middle of each marked step."""
+        before = np.flatnonzero(steps)
+        middle = self._clearances.measure((measured.q[before] + measured.q[before + 1]) / 2)
+        order = np.argsort(np.concatenate([np.arange(len(at)), before + 0.5]))
+        at = np.concatenate([at, (at[before] + at[before + 1]) / 2])[order]
+        return at, measured.joined(middle).rows(order)
+
+    def _touching(self, measured: Measured) -> NDArray[np.bool_]:
+        """Configurations (n,) with a contact."""
+        self._clearances.refine(measured, ~(measured.distance >= self._margins))
+        return np.asarray(~(measured.distance >= self._margins).all(axis=1))
+
+    def _contact(self, measured: Measured, row: int) -> Contact:
+        """Return the worst contact of a configuration that has one."""
+        spare = measured.distance[row] - self._margins
+        pair = int(np.where(np.isnan(spare), -np.inf, spare).argmin())
+        x, y, z = self._clearances.nearest(measured, row, pair)
+        return Contact(
+            *self._clearances.pairs[pair],
+            float(measured.distance[row, pair]),
+            float(self._margins[pair]),
+            (float(x), float(y), float(z)),
+        )
+
+    def _check_names(self, pair: tuple[str, str]) -> tuple[str, str]:
+        scene = self.scene
+        pieces = [*scene.tool.shapes, *scene.boxes]
+        known = (*RESERVED_NAMES, *(piece.name for piece in pieces))
+        for name in pair:
+            if name not in known:
+                raise InvalidInput(f'no body is called {name!r}; there are: {", ".join(known)}')
+        return pair
+
+
+def _one(q: ArrayLike) -> Array:
+    joints = check_joints(q)
+    if joints.shape != (6,):
+        raise InvalidInput(f'q has shape {joints.shape}: must be (6,)')
+    return joints[None]
