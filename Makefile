@@ -1,0 +1,29 @@
+# SPDX-License-Identifier: Apache-2.0
+# For a machine without ROS; with ROS 2 use colcon and ros2 launch.
+PYTHON ?= python3
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test clean
+
+help:
+	@echo 'make demo    the arm picks up the cube and puts it down, in simulation'
+	@echo '             METHOD=ik  START="x y yaw"  TARGET="x y yaw"  RTF=…  SEED=…'
+	@echo '             (cube on the table in base_link: metres and degrees)'
+	@echo 'make test    all tests'
+	@echo 'make setup   only what demo and test need first (PYTHON=python3.12 to choose one)'
+	@echo 'make clean   forget what was built; out/ stays'
+
+setup:
+	@$(PYTHON) underlay/make_venv.py
+
+export METHOD START TARGET RTF SEED
+demo: setup
+	@.venv/bin/demo $(if $(METHOD),--method "$$METHOD") $(if $(START),--start "$$START") \
+	  $(if $(TARGET),--target "$$TARGET") $(if $(RTF),--rtf "$$RTF") $(if $(SEED),--seed "$$SEED")
+
+test: setup
+	.venv/bin/ruff check
+	.venv/bin/python -m pytest
+
+clean:
+	rm -rf .venv build install log *.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,39 @@
+# SPDX-License-Identifier: Apache-2.0
+from glob import glob
+
+from setuptools import find_packages, setup
+
+NAME = 'ur5_pick_place'
+
+setup(
+    name=NAME,
+    version='0.1.0',
+    description='Pick and place with a UR5: analytic kinematics, checked motion, the same nodes '
+    'on the robot and in simulation.',
+    license='Apache-2.0',
+    maintainer='ur5_pick_place maintainers',
+    maintainer_email='maintainers@ur5-pick-place.invalid',
+    python_requires='>=3.10',
+    packages=find_packages(include=[NAME, f'{NAME}.*']),
+    package_data={f'{NAME}.sim': ['*.xml']},
+    install_requires=['setuptools'],
+    zip_safe=False,
+    data_files=[
+        ('share/ament_index/resource_index/packages', [f'resource/{NAME}']),
+        (f'share/{NAME}', ['package.xml']),
+        (f'share/{NAME}/launch', glob('launch/*.launch.py')),
+        (f'share/{NAME}/config', glob('config/*.yaml') + glob('config/*.rviz')),
+    ],
+    entry_points={
+        'console_scripts': [
+            f'ik_service = {NAME}.nodes.ik_service:main',
+            f'trajectory_planner = {NAME}.nodes.trajectory_planner:main',
+            f'pick_place = {NAME}.nodes.pick_place:main',
+            f'sim_driver = {NAME}.nodes.sim_driver:main',
+            f'demo = {NAME}.nodes.demo:main',
+            f'move_to = {NAME}.nodes.move_to:main',
+            f'ik = {NAME}.commands.ik:main',
+            f'fk = {NAME}.commands.fk:main',
+        ],
+    },
+)
