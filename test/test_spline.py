@@ -14,9 +14,7 @@ def spline_through(rng, derivatives, entry_time=0.0):
     """Make a random spline, and for every joint the rows of what each end of a segment knows."""
     rows = rng.uniform(-2, 2, (4, 3, 6))  # entry and three waypoints; q, qd, qdd; joints
     rows[0, 2] = 0.0  # the acceleration at entry is not measured
-    knots = [
-        Knot(*(row[k] if k <= derivatives else None for k in range(3))) for row in rows[1:]
-    ]
+    knots = [Knot(*(row[k] if k <= derivatives else None for k in range(3))) for row in rows[1:]]
     return Spline(TIMES, knots, entry_time, Knot(rows[0, 0], rows[0, 1])), rows
 
 

@@ -360,9 +360,7 @@ def test_a_new_goal_preempts_the_old_one():
     old = cell.send(rest(1.0))
     cell.run(0.2)
     new = cell.send(rest(1.0, HERE))
-    assert old.outcome == Outcome(
-        'aborted', -1, 'Current goal preempted by new incoming action.'
-    )
+    assert old.outcome == Outcome('aborted', -1, 'Current goal preempted by new incoming action.')
     cell.run_to_end(new)
     assert new.outcome == REACHED and cell.q == pytest.approx(HERE)
 

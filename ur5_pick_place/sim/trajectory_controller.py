@@ -65,7 +65,7 @@ class TrajectoryController:
         self.goal: Goal | None = None
         self.tracking: Tracking | None = None
         self._period = period
-        self._defaults = Tolerances.default(len(self.joint_names))
+        self.defaults = Tolerances.default(len(self.joint_names))
         self._next: TrajectoryCommand | None = None
         self._spline: Spline | None = None
         self._holding = True
@@ -99,9 +99,7 @@ class TrajectoryController:
             raise InvalidInput('controller is not running')
         check_command(command, self.joint_names, now)
         self._finish('aborted', INVALID_GOAL, 'Current goal preempted by new incoming action.')
-        self.goal = Goal(
-            self._defaults.overridden(self.joint_names, path, goal, goal_time)
-        )
+        self.goal = Goal(self.defaults.overridden(self.joint_names, path, goal, goal_time))
         self._next, self._holding = command, False
         return self.goal
 
@@ -193,7 +191,7 @@ class TrajectoryController:
     def _judge(self, error: Array, ahead: Sample, first: bool) -> None:
         """Check tolerances, take over the next command or hold, and end the goal if it is time."""
         assert self._spline is not None
-        tolerances = self._defaults if self.goal is None else self.goal.tolerances
+        tolerances = self.defaults if self.goal is None else self.goal.tolerances
         past_end = ahead.index == len(self._spline.times)
         overtime = self._time - self._spline.end_time
         off_path = off_goal = False

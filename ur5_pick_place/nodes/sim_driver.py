@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The simulated cell as a node: to a client it is the UR driver (Kilted 4.8) with a CB3 UR5.
+
+The world and its driver run in one thread at 125 Hz of simulated time, `real_time_factor` times
+as fast as the clock on the wall if the machine keeps up; falling behind slows simulated time and
+changes nothing else. Clients with `use_sim_time` stay sound up to a factor of about 3 on two
+cores, open and closed loop alike; beyond it they lose cycles.
+
+For simulations only, under `sim_driver/`: `part_pose` (where the cube really is), `finger_states`
+(travel of the two fingers), `place_part` (puts the cube there), `protective_stop`.
+
+It deviates from the driver so:
+
+- `joint_states.effort` holds torques [N m]; the robot reports motor currents.
+- Positions are not limited: no protective stop at a joint's end or on contact.
+- A pin changes one cycle after `set_io` has answered; on the robot often before.
+- `set_io` does not let analog pin 2 through to the tool supply.
+- `speed_scaling_input` is not subscribed to: the driver overwrites it every cycle.
+- `/tf` comes from this node (20.8 Hz; the driver's robot_state_publisher 20 Hz) and there is no
+  `robot_description`. There are no tcp_pose and force_torque broadcasters, and no passthrough,
+  force mode, URScript or controller loading interfaces.
+- The robot has one program, External Control: `play` and `resend_robot_program` both start it.
+- A pause freezes the arm within its servo lag; the robot takes a moment longer.
+- Feedback, results and time-outs run on simulated time; the driver's 20 Hz timer on the wall's.
+
+"""
+
+import logging
+import threading
+import time
+import traceback
+from dataclasses import dataclass
+
+import rclpy
+from rclpy.callback_groups import MutuallyExclusiveCallbackGroup, ReentrantCallbackGroup
+from rclpy.node import Node
+
+from ur5_pick_place.nodes.parameters import declare_settings
+from ur5_pick_place.nodes.process import refuse_if_served, run_node
+from ur5_pick_place.nodes.sim_actions import TrajectoryServer
+from ur5_pick_place.nodes.sim_dashboard import DashboardServices
+from ur5_pick_place.nodes.sim_publishers import Publishers
+from ur5_pick_place.nodes.sim_services import Services
+from ur5_pick_place.settings import Settings, setting
+from ur5_pick_place.sim.controller_manager import MOTION_CONTROLLERS, SCALED
+from ur5_pick_place.sim.driver import CYCLE, Driver
+from ur5_pick_place.sim.world import CellSettings, World
+
+_THREADS = 2  # one may finish a goal while the other serves requests
+_MONITOR_PERIOD = 0.05  # [s], the driver's action_monitor_rate
+_CATCH_UP = 0.02  # [s] on the wall that may be made good in a burst
+
+
+@dataclass(frozen=True)
+class SimDriverSettings(Settings):
+    """How the simulated driver presents itself."""
+
+    real_time_factor: float = setting(
+        1.0, 'simulated seconds per second; clients stay sound up to 3', low=0.05, high=5.0
+    )
+    controller: str = setting(
+        SCALED, 'motion controller that is active from the start', choices=MOTION_CONTROLLERS
+    )
+    tf_prefix: str = setting('', 'prefix of joint names and frames, as given to the driver')
+    publish_tf: bool = setting(True, 'publish the frames of the arm')
+
+
+class SimDriver(Node):
+    """The node; simulated time starts when it is created."""
+
+    def __init__(self) -> None:
+        super().__init__('sim_driver')
+        cell, settings = declare_settings(self, CellSettings, SimDriverSettings)
+        refuse_if_served(self, ['controller_manager/switch_controller'])
+        world = World(cell)
+        self._driver = Driver(world, settings.controller, settings.tf_prefix)
+        self._lock = threading.Lock()
+        group = ReentrantCallbackGroup()
+        self._publishers = Publishers(
+            self, self._driver, world, settings.tf_prefix, settings.publish_tf
+        )
+        self._services = Services(self, self._driver, world, self._lock, group)
+        DashboardServices(self, self._driver, self._lock, group)
+        self._servers = [
+            TrajectoryServer(self, self._driver, name, self._lock, group)
+            for name in self._driver.trajectory
+        ]
+        # The simulation wakes the executor with this; a Future must be completed from there.
+        self._wake = self.create_guard_condition(self._monitor, MutuallyExclusiveCallbackGroup())
+        self._stop = threading.Event()
+        self.context.on_shutdown(self._stop.set)
+        self._thread = threading.Thread(
+            target=self._simulate, args=(CYCLE / settings.real_time_factor,), daemon=True
+        )
+        self._thread.start()
+
+    def destroy_node(self) -> None:
+        """Stop the simulation, then the node."""
+        self._stop.set()
+        self._thread.join()
+        for server in self._servers:
+            server.destroy()
+        super().destroy_node()
+
+    def _monitor(self) -> None:
+        self._services.monitor()
+        for server in self._servers:
+            server.monitor()
+
+    def _simulate(self, period: float) -> None:
+        """Run a cycle every `period` [s] on the wall, until told to stop."""
+        try:
+            due = time.monotonic()
+            monitored = 0.0
+            while not self._stop.is_set():
+                time.sleep(max(0.0, due - time.monotonic()))
+                with self._lock:
+                    self._driver.cycle()
+                self._publishers.publish()
+                if self._driver.time >= monitored:
+                    monitored += _MONITOR_PERIOD
+                    self._wake.trigger()
+                due = max(due + period, time.monotonic() - _CATCH_UP)
+        except Exception:
+            if not self._stop.is_set():  # publishing fails while the context shuts down
+                self.get_logger().fatal(f'the simulation has failed\n{traceback.format_exc()}')
+                rclpy.try_shutdown()
+
+
+def main() -> None:
+    """Run the node until it is told to stop."""
+    logging.basicConfig(level=logging.WARNING, format='[%(levelname)s] [%(name)s]: %(message)s')
+    run_node(SimDriver, _THREADS)
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,251 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the simulated driver publishes: every cycle, on change, and for simulations only."""
+
+from builtin_interfaces.msg import Time
+from control_msgs.msg import JointTrajectoryControllerState
+from geometry_msgs.msg import PoseStamped, Quaternion, Transform, TransformStamped, Vector3
+from rclpy.node import Node
+from rclpy.publisher import Publisher
+from rclpy.qos import DurabilityPolicy, QoSPresetProfiles, QoSProfile
+from rosgraph_msgs.msg import Clock
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Bool, Float64, Header
+from tf2_ros import StaticTransformBroadcaster, TransformBroadcaster
+from trajectory_msgs.msg import JointTrajectoryPoint
+from ur_dashboard_msgs.msg import RobotMode, SafetyMode
+from ur_msgs.msg import Analog, Digital, IOStates, ToolDataMsg
+
+from ur5_pick_place.kinematics import load_model
+from ur5_pick_place.nodes.conversions import duration_to_msg, matrix_to_pose
+from ur5_pick_place.sim.arm_frames import Frame, fixed_frames, link_frames
+from ur5_pick_place.sim.controller_manager import (
+    IO_AND_STATUS,
+    JOINT_STATES,
+    SPEED_SCALING,
+)
+from ur5_pick_place.sim.driver import CYCLE, Driver
+from ur5_pick_place.sim.trajectory_controller import Tracking
+from ur5_pick_place.sim.world import World
+
+SYSTEM_DEFAULT = QoSPresetProfiles.SYSTEM_DEFAULT.value
+LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+
+_TF_PERIOD = 0.048  # [s], the whole cycles nearest to robot_state_publisher's 20 Hz
+_TRUTH_PERIOD = 0.040  # [s]
+
+
+class Publishers:
+    """
+    All topics of the cell.
+
+    Parameters
+    ----------
+    node : Node
+    driver : Driver
+    world : World
+        Source of the truth about the part.
+    tf_prefix : str
+    publish_tf : bool
+
+    """
+
+    def __init__(
+        self, node: Node, driver: Driver, world: World, tf_prefix: str, publish_tf: bool
+    ) -> None:
+        self._driver, self._world, self._prefix = driver, world, tf_prefix
+        self._cycles = 0
+        self._alphabetical = sorted(range(6), key=lambda i: driver.joint_names[i])
+        self._names = [driver.joint_names[i] for i in self._alphabetical]
+        self._joint_states = node.create_publisher(JointState, 'joint_states', SYSTEM_DEFAULT)
+        # Absolute, so that the remapping that moves the clients' /clock moves this one too.
+        self._clock = node.create_publisher(Clock, '/clock', 10)
+        self._speed_scaling = node.create_publisher(
+            Float64, f'{SPEED_SCALING}/speed_scaling', SYSTEM_DEFAULT
+        )
+        self._controller_states = {
+            name: node.create_publisher(
+                JointTrajectoryControllerState, f'{name}/controller_state', SYSTEM_DEFAULT
+            )
+            for name in driver.trajectory
+        }
+        self._io = _IoPublishers(node, driver)
+        self._model = load_model('ur5')
+        self._tf = TransformBroadcaster(node) if publish_tf else None
+        if publish_tf:
+            self._static_tf = StaticTransformBroadcaster(node)
+            now = time_to_msg(driver.time)
+            self._static_tf.sendTransform(
+                [_transform(frame, now) for frame in fixed_frames(tf_prefix)]
+            )
+        self._part = node.create_publisher(PoseStamped, 'sim_driver/part_pose', 10)
+        self._fingers = node.create_publisher(JointState, 'sim_driver/finger_states', 10)
+
+    def publish(self) -> None:
+        """Publish the cycle just run; the joints before the clock that says when they were."""
+        driver = self._driver
+        active = driver.controllers.controllers
+        now = time_to_msg(driver.time)
+        if active[JOINT_STATES].active:
+            self._joint_states.publish(self._joint_state(now))
+        self._clock.publish(Clock(clock=now))
+        if active[IO_AND_STATUS].active:
+            self._io.publish()
+        if active[SPEED_SCALING].active:
+            # Percent, whatever the driver's documentation says.
+            self._speed_scaling.publish(Float64(data=driver.robot.scaling * 100.0))
+        for name, publisher in self._controller_states.items():
+            tracking = driver.trajectory[name].tracking
+            if tracking is not None:
+                publisher.publish(self._controller_state(now, tracking))
+        if self._tf is not None and self._due(_TF_PERIOD):
+            frames = link_frames(self._model, driver.q, self._prefix)
+            self._tf.sendTransform([_transform(frame, now) for frame in frames])
+        if self._due(_TRUTH_PERIOD):
+            self._publish_truth(now)
+        self._cycles += 1
+
+    def _due(self, period: float) -> bool:
+        return self._cycles % round(period / CYCLE) == 0
+
+    def _joint_state(self, now: Time) -> JointState:
+        driver, order = self._driver, self._alphabetical
+        return JointState(
+            header=Header(stamp=now, frame_id=f'{self._prefix}base_link'),
+            name=self._names,
+            position=driver.q[order],
+            velocity=driver.qd[order],
+            effort=driver.effort[order],
+        )
+
+    def _controller_state(self, now: Time, tracking: Tracking) -> JointTrajectoryControllerState:
+        return JointTrajectoryControllerState(
+            header=Header(stamp=now),
+            joint_names=self._driver.joint_names,
+            reference=desired_point(tracking),
+            feedback=actual_point(tracking),
+            error=error_point(tracking),
+            output=JointTrajectoryPoint(positions=tracking.output),
+            speed_scaling_factor=tracking.scaling,
+        )
+
+    def _publish_truth(self, now: Time) -> None:
+        header = Header(stamp=now, frame_id=f'{self._prefix}base_link')
+        self._part.publish(
+            PoseStamped(header=header, pose=matrix_to_pose(self._world.T_world_part))
+        )
+        self._fingers.publish(
+            JointState(
+                header=header,
+                name=['left_finger', 'right_finger'],
+                position=self._world.pose.fingers,
+            )
+        )
+
+
+class _IoPublishers:
+    """Topics of the io_and_status_controller; modes are latched and sent on change only."""
+
+    def __init__(self, node: Node, driver: Driver) -> None:
+        self._driver = driver
+        self._io_states = node.create_publisher(
+            IOStates, f'{IO_AND_STATUS}/io_states', SYSTEM_DEFAULT
+        )
+        self._tool_data = node.create_publisher(
+            ToolDataMsg, f'{IO_AND_STATUS}/tool_data', SYSTEM_DEFAULT
+        )
+        self._modes = [
+            _OnChange(node, RobotMode, 'robot_mode', lambda: int(driver.robot.mode)),
+            _OnChange(node, SafetyMode, 'safety_mode', lambda: int(driver.robot.safety)),
+            _OnChange(
+                node, Bool, 'robot_program_running', lambda: driver.robot.program_running, False
+            ),
+        ]
+        pins = driver.io.pins
+        self._pins = IOStates(
+            digital_in_states=[Digital(pin=i) for i in range(len(pins.digital_in))],
+            digital_out_states=[Digital(pin=i) for i in range(len(pins.digital_out))],
+            analog_in_states=[Analog(pin=i, domain=Analog.VOLTAGE) for i in range(2)],
+            analog_out_states=[Analog(pin=i) for i in range(len(pins.analog_out))],
+        )
+
+    def publish(self) -> None:
+        """Publish pins and tool, and the modes that have changed."""
+        pins, voltage = self._driver.io.pins, self._driver.robot.tool_voltage
+        message = self._pins
+        for i, state in enumerate(pins.digital_in):
+            message.digital_in_states[i].state = state
+        for i, state in enumerate(pins.digital_out):
+            message.digital_out_states[i].state = state
+        for i, state in enumerate(pins.analog_out):
+            message.analog_out_states[i].state = state
+            message.analog_out_states[i].domain = pins.analog_domain[i]
+        self._io_states.publish(message)
+        mode = ToolDataMsg.TOOL_RUNNING_MODE if voltage else ToolDataMsg.TOOL_IDLE_MODE
+        self._tool_data.publish(ToolDataMsg(tool_output_voltage=voltage, tool_mode=mode))
+        for publisher in self._modes:
+            publisher.publish()
+
+
+class _OnChange:
+    """A latched topic that speaks when its value changes; `before` is what it starts from."""
+
+    def __init__(
+        self, node: Node, kind: type, topic: str, read: object, before: object = None
+    ) -> None:
+        self._publisher: Publisher = node.create_publisher(
+            kind, f'{IO_AND_STATUS}/{topic}', LATCHED
+        )
+        self._kind, self._read, self._before = kind, read, before
+
+    def publish(self) -> None:
+        value = self._read()
+        if value != self._before:
+            self._before = value
+            message = self._kind()
+            setattr(message, 'data' if self._kind is Bool else 'mode', value)
+            self._publisher.publish(message)
+
+
+def time_to_msg(seconds: float) -> Time:
+    """Return a time rounded to microseconds, so that a cycle's stamp is always the same."""
+    micros = round(seconds * 1e6)
+    return Time(sec=micros // 10**6, nanosec=micros % 10**6 * 1000)
+
+
+def desired_point(tracking: Tracking) -> JointTrajectoryPoint:
+    """Where the trajectory is; its time is scaled time."""
+    return JointTrajectoryPoint(
+        positions=tracking.reference.q,
+        velocities=tracking.reference.qd,
+        accelerations=tracking.reference.qdd,
+        time_from_start=duration_to_msg(tracking.reference_time),
+    )
+
+
+def actual_point(tracking: Tracking) -> JointTrajectoryPoint:
+    """Where the arm is; its time is not scaled."""
+    return JointTrajectoryPoint(
+        positions=tracking.q,
+        velocities=tracking.qd,
+        time_from_start=duration_to_msg(tracking.elapsed),
+    )
+
+
+def error_point(tracking: Tracking) -> JointTrajectoryPoint:
+    """What is missing; velocities are not compared on a position interface and stay zero."""
+    return JointTrajectoryPoint(
+        positions=tracking.error,
+        velocities=[0.0] * 6,
+        time_from_start=duration_to_msg(tracking.reference_time),
+    )
+
+
+def _transform(frame: Frame, now: Time) -> TransformStamped:
+    (x, y, z), (qx, qy, qz, qw) = frame.position, frame.quat_xyzw
+    return TransformStamped(
+        header=Header(stamp=now, frame_id=frame.parent),
+        child_frame_id=frame.child,
+        transform=Transform(
+            translation=Vector3(x=x, y=y, z=z), rotation=Quaternion(x=qx, y=qy, z=qz, w=qw)
+        ),
+    )
