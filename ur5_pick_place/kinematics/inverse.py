@@ -214,7 +214,7 @@ def _turned(m: Model, wrist: Wrist, x1: float, z: float, allowed: float) -> Wris
 def wrap(angle: float) -> float:
     """Bring an angle within ±3 pi [rad] into (-pi, pi]."""
     if angle > pi:
-        return angle - _TAU
+        return min(angle - _TAU, pi)  # just above by rounding only
     return angle + _TAU if angle <= -pi else angle
 
 

@@ -61,7 +61,7 @@ def inverse_batch(m: Model, T: Array, q6: Array) -> tuple[Array, Mask]:
 def wrap_to_pi(angle: Array) -> Array:
     """Bring angles [rad] into (-pi, pi]."""
     wrapped: Array = angle - 2.0 * pi * np.ceil((angle - pi) / (2.0 * pi))
-    return wrapped
+    return np.minimum(wrapped, pi, out=wrapped)  # just above by rounding only
 
 
 def _solve(m: Model, t: Array, wish: Array) -> tuple[Array, Mask]:

@@ -203,7 +203,9 @@ def _from_table(table: Mapping[str, Any]) -> Model:
     for key in ('a', 'd'):
         if key not in table:
             raise InvalidInput(f'DH table: {key!r} is missing; give six lengths in metres')
-    columns: dict[str, Any] = {key: _six(f'DH table: {key}', table.get(key, getattr(ur5, key))) for key in keys}
+    columns: dict[str, Any] = {
+        key: _six(f'DH table: {key}', table.get(key, getattr(ur5, key))) for key in keys
+    }
     _check_ur_geometry(columns)
     return Model(name='dh', **columns)
 

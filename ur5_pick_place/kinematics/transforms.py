@@ -52,8 +52,10 @@ def as_poses(T: ArrayLike, name: str) -> Array:
 
 def check_rigid(poses: Array, name: str) -> None:
     """Look at the entries of poses (..., 4, 4); see `check_transform`."""
-    if not is_rigid(poses.reshape(-1, 16).T).all():
-        _explain_not_rigid(poses, name)
+    with np.errstate(invalid='ignore', over='ignore'):
+        rigid = is_rigid(poses.reshape(-1, 16).T)
+    if not rigid.all():
+        _explain_not_rigid(poses, int(np.argmin(rigid)), name)
 
 
 def is_rigid(t: Array) -> NDArray[np.bool_]:
@@ -62,26 +64,25 @@ def is_rigid(t: Array) -> NDArray[np.bool_]:
     worst = np.abs(nx * nx + ny * ny + nz * nz - 1.0)
     for defect in (
         ox * ox + oy * oy + oz * oz - 1.0,
+        ax * ax + ay * ay + az * az - 1.0,
         nx * ox + ny * oy + nz * oz,
-        ny * oz - nz * oy - ax,  # a = n x o: orthogonal, unit and right-handed at once
-        nz * ox - nx * oz - ay,
-        nx * oy - ny * ox - az,
+        nx * ax + ny * ay + nz * az,
+        ox * ax + oy * ay + oz * az,
         h0,
         h1,
         h2,
         h3 - 1.0,
-        0.0 * (t[3] + t[7] + t[11]),  # NaN unless the position is finite
     ):
         np.maximum(worst, np.abs(defect), out=worst)  # hands NaN on
-    rigid: NDArray[np.bool_] = worst <= RIGID_TOLERANCE  # false for NaN
-    return rigid
+    volume = (ny * oz - nz * oy) * ax + (nz * ox - nx * oz) * ay + (nx * oy - ny * ox) * az
+    placed = np.isfinite(t[3:12:4]).all(axis=0)
+    rigid: NDArray[np.bool_] = (worst <= RIGID_TOLERANCE) & (volume > 0.0) & placed
+    return rigid  # false for NaN
 
 
-def _explain_not_rigid(poses: Array, name: str) -> None:
-    flat = poses.reshape(-1, 4, 4)
-    bad = int(np.argmin(is_rigid(flat.reshape(-1, 16).T)))
-    T = flat[bad]
-    if len(flat) > 1:
+def _explain_not_rigid(poses: Array, bad: int, name: str) -> None:
+    T = poses.reshape(-1, 4, 4)[bad]
+    if poses.ndim > 2:
         name = f'{name}[{", ".join(str(i) for i in np.unravel_index(bad, poses.shape[:-2]))}]'
     for i, j in np.ndindex(4, 4):
         if not np.isfinite(T[i, j]):
@@ -89,16 +90,16 @@ def _explain_not_rigid(poses: Array, name: str) -> None:
     for j, wanted in enumerate((0.0, 0.0, 0.0, 1.0)):
         if abs(T[3, j] - wanted) > RIGID_TOLERANCE:
             raise InvalidInput(f'{name}: entry [3, {j}] = {T[3, j]}: must be {wanted:g}')
+    if np.linalg.det(T[:3, :3]) < 0.0:
+        raise InvalidInput(
+            f'{name}: not a rotation: det R = {np.linalg.det(T[:3, :3]):.6g}, must be 1; its axes '
+            'are left-handed, so that one of them points the wrong way'
+        )
     gram = T[:3, :3].T @ T[:3, :3]
     i, j = np.unravel_index(np.argmax(np.abs(gram - np.eye(3))), (3, 3))
-    if abs(gram[i, j] - (i == j)) > RIGID_TOLERANCE:
-        raise InvalidInput(
-            f'{name}: not a rotation: entry [{i}, {j}] of R^T R is {gram[i, j]}, must be '
-            f'{int(i == j)} within {RIGID_TOLERANCE:g}; normalise the orientation first'
-        )
     raise InvalidInput(
-        f'{name}: not a rotation: det R = {np.linalg.det(T[:3, :3]):.9f}, must be 1 within '
-        f'{RIGID_TOLERANCE:g}; a column points the wrong way (left-handed axes)'
+        f'{name}: not a rotation: entry [{i}, {j}] of R^T R is {gram[i, j]}, must be '
+        f'{int(i == j)} within {RIGID_TOLERANCE:g}; normalise the orientation first'
     )
 
 
@@ -226,7 +227,8 @@ def quat_from_matrix(R: ArrayLike) -> Array:
     best = np.argmax(np.diagonal(rows, axis1=-2, axis2=-1), axis=-1)
     quat = np.take_along_axis(rows, best[..., None, None], axis=-2)[..., 0, :]
     quat = quat / np.linalg.norm(quat, axis=-1, keepdims=True)
-    return np.where(quat[..., 3:] < 0.0, -quat, quat)
+    turned: Array = np.where(quat[..., 3:] < 0.0, -quat, quat)
+    return turned
 
 
 def matrix_from_quat(quat_xyzw: ArrayLike) -> Array:
@@ -237,7 +239,8 @@ def matrix_from_quat(quat_xyzw: ArrayLike) -> Array:
         raise InvalidInput(f'quaternion {q.tolist()}: must be finite and other than zero')
     xyz, w = q[..., :3] / norm, (q[..., 3:] / norm)[..., None]
     W = skew(xyz)
-    return np.eye(3) + 2.0 * w * W + 2.0 * (W @ W)
+    R: Array = np.eye(3) + 2.0 * w * W + 2.0 * (W @ W)
+    return R
 
 
 def matrix_from_rpy(rpy: ArrayLike) -> Array:

@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Branches, whole turns, reasons and singularities: what is chosen among solutions, and why."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.kinematics import (
+    BRANCHES,
+    HOME,
+    all_variants,
+    branch_index,
+    classify,
+    explain,
+    forward,
+    inverse,
+    jacobian,
+    load_model,
+    nearest_variant,
+    singularity,
+    solutions_near,
+)
+
+UR5 = load_model('ur5')
+
+
+def phi_of(q: np.ndarray) -> np.ndarray:
+    """The contract's own formula: psi from frame 5 in base, phi = wrap(theta1 - psi - pi/2)."""
+    T = forward(UR5, q)
+    p = T[..., :3, 3] - UR5.d[5] * T[..., :3, 2]
+    return np.angle(np.exp(1j * (q[..., 0] - np.arctan2(p[..., 1], p[..., 0]) - np.pi / 2)))
+
+
+def test_branches_are_named_in_the_order_of_the_contract() -> None:
+    names = itertools.product(('left', 'right'), ('up', 'down'), ('down', 'up'))
+    assert BRANCHES == tuple('-'.join(n) for n in names)
+    assert BRANCHES[branch_index('right-up-down')] == 'right-up-down'
+    with pytest.raises(InvalidInput, match="branch 'up': must be one of left-up-down, "):
+        branch_index('up')
+
+
+def test_classify_follows_the_contract(rng: np.random.Generator) -> None:
+    q = rng.uniform(-np.pi, np.pi, (20_000, 6))
+    phi = phi_of(q)
+    right = ~(phi >= 0)
+    down = ~(q[:, 2] * np.sign(phi) >= 0)
+    wrist_up = ~(np.sin(q[:, 4]) >= 0)
+    assert np.array_equal(classify(UR5, q), 4 * right + 2 * down + wrist_up)
+
+
+def test_classify_does_not_see_whole_turns(rng: np.random.Generator) -> None:
+    q = rng.uniform(-np.pi, np.pi, (1_000, 6))
+    turned = q + 2 * np.pi * rng.integers(-1, 2, q.shape)
+    assert np.array_equal(classify(UR5, turned), classify(UR5, q))
+
+
+def test_the_branch_changes_only_where_a_singularity_is_crossed(
+    rng: np.random.Generator,
+) -> None:
+    """Along random joint lines each label's change shows as a sign change of its factor of det J."""
+    start, end = rng.uniform(-np.pi, np.pi, (2, 50, 1, 6))
+    q = start + (end - start) * np.linspace(0, 1, 400)[:, None]
+    branch = classify(UR5, q)
+    J = np.linalg.det(jacobian(UR5, q))
+    shoulder, elbow, wrist = branch >> 2, (branch >> 1) & 1, branch & 1
+    # det J = a2 a3 s3 s5 x1 up to sign, x1 < 0 on the left; s3 has the sign of elbow times shoulder
+    sign = (1 - 2 * shoulder) * (1 - 2 * wrist) * (1 - 2 * (elbow ^ shoulder))
+    assert len(np.unique(sign * np.sign(J))) == 1
+    assert len(np.unique(branch)) == 8
+
+
+def test_home_has_the_tool_down_elbow_up() -> None:
+    assert BRANCHES[classify(UR5, HOME)] == 'left-up-up'
+    assert np.abs(forward(UR5, HOME)[:3, 2] - [0, 0, -1]).max() < 1e-15
+
+
+def test_the_nearest_variant_is_nearest_of_all_that_fit(rng: np.random.Generator) -> None:
+    for _ in range(50):
+        q = rng.uniform(-np.pi, np.pi, 6)
+        seed = rng.uniform(-2 * np.pi, 2 * np.pi, 6)
+        fitting = all_variants(UR5, q)
+        assert ((fitting >= UR5.q_min) & (fitting <= UR5.q_max)).all()
+        assert len(np.unique(fitting.round(9), axis=0)) == len(fitting) == 2**5
+        nearest = nearest_variant(UR5, q, seed)
+        assert np.isclose(np.abs(fitting - seed).max(axis=1).min(), np.abs(nearest - seed).max())
+        assert np.abs(np.angle(np.exp(1j * (nearest - q)))).max() < 1e-12
+
+
+def test_variants_keep_narrower_limits() -> None:
+    limits = (np.full(6, -0.5), np.full(6, 3.0))
+    q = np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6])
+    seed = np.array([6.0, 0, 0, 0, 0, 0])
+    assert np.allclose(nearest_variant(UR5, q, seed, limits), q)
+    assert np.allclose(all_variants(UR5, q, limits), [q])
+    outside = q - [0, 1, 0, 0, 0, 0]
+    assert np.isnan(nearest_variant(UR5, outside, seed, limits)).all()
+    assert all_variants(UR5, outside, limits).shape == (0, 6)
+
+
+def test_limits_themselves_are_within() -> None:
+    q = np.array([0, 0, np.pi, 0, 0, 0])
+    seed = np.array([0, 0, -3, 0, 0, 2 * np.pi])
+    expected = [0, 0, -np.pi, 0, 0, 2 * np.pi]
+    assert np.array_equal(nearest_variant(UR5, q, seed), expected)
+
+
+def test_missing_rows_stay_missing_among_variants() -> None:
+    q = np.vstack([np.zeros(6), np.full(6, np.nan)])
+    assert np.isnan(nearest_variant(UR5, q, HOME)).all(axis=1).tolist() == [False, True]
+    with pytest.raises(InvalidInput, match=r'seed\[0\] = nan \(shoulder_pan_joint\)'):
+        nearest_variant(UR5, q, np.full(6, np.nan))
+    with pytest.raises(InvalidInput, match='one solution at a time'):
+        all_variants(UR5, np.zeros((2, 6)))
+
+
+def test_solutions_come_nearest_first(rng: np.random.Generator) -> None:
+    seed = rng.uniform(-np.pi, np.pi, 6)
+    T = forward(UR5, seed + 0.01)
+    found = solutions_near(UR5, T, seed)
+    assert found[0].distance < 0.011
+    assert found[0].branch == BRANCHES[classify(UR5, found[0].q)]
+    assert len(found) == inverse(UR5, T)[1].sum()
+    distances = [s.distance for s in found]
+    assert distances == sorted(distances)
+    assert all(np.isclose(s.distance, np.abs(s.q - seed).max()) for s in found)
+
+
+def test_every_missing_branch_has_a_reason_with_its_measure(rng: np.random.Generator) -> None:
+    """Links longer by the amount named bring the branch back; a nanometre less does not."""
+    joints = rng.uniform(-np.pi, np.pi, (300, 6))
+    causes = set()
+    for T in forward(UR5, joints):
+        _, ok = inverse(UR5, T)
+        missing = explain(UR5, T)
+        assert [m.branch for m in missing] == [BRANCHES[k] for k in np.flatnonzero(~ok)]
+        for m in missing:
+            assert f'{m.amount:.6g} m' in m.text
+            causes.add(m.cause)
+            for slack, reached in ((1e-9, True), (-1e-9, False)):
+                longer = m.amount + slack  # of a2 + a3 if too far, of their difference if too near
+                change = [0, -longer] if m.cause == 'far' else [longer / 2, -longer / 2]
+                table = load_model({'a': UR5.a + [0, *change, 0, 0, 0], 'd': UR5.d})
+                assert inverse(table, T)[1][BRANCHES.index(m.branch)] == reached
+    assert causes == {'far', 'near'}
+
+
+def test_inside_the_cylinder_all_eight_are_missing_by_the_same() -> None:
+    T = forward(UR5, HOME)
+    T[:2, 3] = 0.03, 0.04
+    missing = explain(UR5, T)
+    assert [m.branch for m in missing] == list(BRANCHES)
+    assert {m.cause for m in missing} == {'cylinder'}
+    assert np.allclose([m.amount for m in missing], UR5.d[3] - 0.05)
+    assert 'inside the shoulder cylinder' in missing[0].text
+
+
+def test_twins_of_double_roots_name_the_row_that_holds_them() -> None:
+    for row, joints in (
+        ('left-up-down', [0, -90, 0, -90, 0, 0]),
+        ('left-up-up', [10, -45, 0, 20, -30, 40]),
+    ):
+        missing = explain(UR5, forward(UR5, np.deg2rad(joints)))
+        twins = [m for m in missing if m.cause == 'double']
+        assert twins and all(m.amount == 0.0 and m.text.endswith(row) for m in twins)
+
+
+def test_the_twin_across_the_shoulder_has_the_other_elbow_name() -> None:
+    q = np.deg2rad([0, -120, 60, 0, 40, 0])
+    arm = UR5.a[1] * np.cos(q[1]) + UR5.a[2] * np.cos(q[1] + q[2])
+    q[3] = np.arcsin(-arm / UR5.d[4]) - q[1] - q[2]  # frame 5 above axis 1
+    missing = {m.branch: m.text for m in explain(UR5, forward(UR5, q))}
+    assert missing['right-down-down'].endswith('the one of left-up-down')
+
+
+def test_explain_takes_one_rigid_pose() -> None:
+    assert explain(UR5, forward(UR5, np.ones(6))) == ()
+    with pytest.raises(InvalidInput, match=r'\(4, 4\), one pose at a time'):
+        explain(UR5, np.tile(np.eye(4), (2, 1, 1)))
+    with pytest.raises(InvalidInput, match='must be finite'):
+        explain(UR5, np.full((4, 4), np.nan))
+
+
+def test_the_distances_to_singularities_multiply_to_the_determinant(
+    rng: np.random.Generator,
+) -> None:
+    q = rng.uniform(-np.pi, np.pi, (2, 500, 6))
+    s = singularity(UR5, q)
+    a2, a3, *_ = UR5.lengths
+    product = abs(a2 * a3) * np.sin(s.elbow) * np.sin(s.wrist) * s.shoulder
+    assert np.abs(np.abs(np.linalg.det(jacobian(UR5, q))) - product).max() < 1e-15
+    assert np.abs(s.manipulability - product).max() < 1e-15
+    assert np.abs(s.condition / np.linalg.cond(jacobian(UR5, q)) - 1).max() < 1e-9
+    assert s.shoulder.shape == (2, 500)
+
+
+def test_each_distance_vanishes_at_its_singularity() -> None:
+    upright = singularity(UR5, np.deg2rad([0, -90, 0, -90, 0, 0]))
+    assert upright.shoulder < 1e-15 and upright.elbow == 0.0 and upright.wrist == 0.0
+    folded = singularity(UR5, np.deg2rad([0, 0, -180, 0, 175, 0]))
+    assert folded.elbow < 1e-15 and np.isclose(folded.wrist, np.deg2rad(5))
+    assert folded.condition > 1e12

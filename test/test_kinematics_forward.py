@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Forward kinematics and Jacobians agree with derivations that share nothing with them.
+
+Poses: with a product of exponentials whose screw axes are read off the drawing of the arm at zero,
+and with the poses of the robot's own URDF. Jacobians: with differences of poses.
+
+"""
+
+import numpy as np
+import pytest
+from conftest import assert_transforms_close
+
+from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.kinematics import (
+    UR_TYPES,
+    Model,
+    forward,
+    jacobian,
+    link_frames,
+    load_model,
+)
+from ur5_pick_place.kinematics.transforms import (
+    exp_se3,
+    inverse_transform,
+    log_se3,
+    make_transform,
+    matrix_from_quat,
+)
+
+UR5 = load_model('ur5')
+
+# base_link -> tool0 of the UR5's URDF: joints [rad], position [m], quaternion x, y, z, w.
+URDF_POSES = [
+    ((0, 0, 0, 0, 0, 0), (0.81725, 0.19145, -0.005491), (0, 0.707107, 0.707107, 0)),
+    (
+        (0, -np.pi / 2, 0, -np.pi / 2, 0, 0),
+        (0, 0.19145, 1.001059),
+        (-0.707107, 0, 0, 0.707107),
+    ),
+    (
+        (0, -np.pi / 2, np.pi / 2, -np.pi / 2, -np.pi / 2, 0),
+        (0.4869, 0.10915, 0.431859),
+        (-0.707107, 0.707107, 0, 0),
+    ),
+    (
+        (0.5, -1.2, 1.4, -1.8, -1.57, 0.3),
+        (0.505296, 0.400495, 0.327846),
+        (0.774088, -0.632909, 0.00512, -0.01368),
+    ),
+]
+
+
+def forward_by_screws(m: Model, q: np.ndarray) -> np.ndarray:
+    """Give the pose as exp(xi_1 q_1) ... exp(xi_6 q_6) M, with the arm lying along -x at zero."""
+    a2, a3, d1, d4, d5, d6 = m.lengths
+    elbow, wrist = (a2, 0, d1), (a2 + a3, 0, d1)
+    screws = [  # axis and a point on it
+        ((0, 0, 1), (0, 0, 0)),
+        ((0, -1, 0), (0, 0, d1)),
+        ((0, -1, 0), elbow),
+        ((0, -1, 0), wrist),
+        ((0, 0, -1), (a2 + a3, -d4, d1)),
+        ((0, -1, 0), (a2 + a3, -d4, d1 - d5)),
+    ]
+    T = np.eye(4)
+    for (axis, point), angle in zip(screws, q + m.offset, strict=True):
+        T = T @ exp_se3(np.concatenate([-np.cross(axis, point), axis]) * angle)
+    zero = make_transform([[1, 0, 0], [0, 0, -1], [0, 1, 0]], [a2 + a3, -d4 - d6, d1 - d5])
+    return np.asarray(T @ zero)
+
+
+@pytest.mark.parametrize('name', [*UR_TYPES, 'ur3_lab'])
+def test_forward_equals_the_product_of_exponentials(name: str, rng: np.random.Generator) -> None:
+    m = load_model(name)
+    for q in rng.uniform(-2 * np.pi, 2 * np.pi, (50, 6)):
+        assert np.abs(forward(m, q) - forward_by_screws(m, q)).max() < 1e-14
+
+
+@pytest.mark.parametrize(('q', 'position', 'quat_xyzw'), URDF_POSES)
+def test_forward_equals_the_urdf(q: tuple, position: tuple, quat_xyzw: tuple) -> None:
+    """`base_link` is `base` turned by pi about z."""
+    T_base_link_tool = np.diag([-1.0, -1.0, 1.0, 1.0]) @ forward(UR5, q)
+    expected = make_transform(matrix_from_quat(quat_xyzw), position)
+    assert_transforms_close(T_base_link_tool, expected, position=1e-6, angle=2e-6)
+
+
+def test_link_frames_run_from_base_to_tool(rng: np.random.Generator) -> None:
+    q = rng.uniform(-np.pi, np.pi, (3, 4, 6))
+    frames = link_frames(UR5, q)
+    assert frames.shape == (3, 4, 7, 4, 4)
+    assert np.array_equal(frames[..., 0, :, :], np.broadcast_to(np.eye(4), (3, 4, 4, 4)))
+    assert np.abs(frames[..., 6, :, :] - forward(UR5, q)).max() < 1e-14
+    lengths = np.linalg.norm(np.diff(frames[..., :3, 3], axis=-2), axis=-1)
+    assert np.abs(lengths - np.hypot(UR5.a, UR5.d)).max() < 1e-14
+
+
+@pytest.mark.parametrize('name', ['ur5', 'ur3_lab'])
+def test_the_body_jacobian_equals_differences_of_poses(
+    name: str, rng: np.random.Generator
+) -> None:
+    m, h = load_model(name), 1e-5
+    q = rng.uniform(-np.pi, np.pi, (100, 1, 6))
+    ahead, behind = forward(m, q + h * np.eye(6)), forward(m, q - h * np.eye(6))
+    differences = log_se3(inverse_transform(behind) @ ahead) / (2 * h)
+    assert np.abs(np.swapaxes(differences, -1, -2) - jacobian(m, q[:, 0])).max() < 1e-9
+
+
+def test_the_base_jacobian_is_the_body_jacobian_in_axes_of_the_base(
+    rng: np.random.Generator,
+) -> None:
+    q = rng.uniform(-np.pi, np.pi, (20, 6))
+    R = forward(UR5, q)[:, :3, :3]
+    turned = np.zeros((20, 6, 6))
+    turned[:, :3, :3] = turned[:, 3:, 3:] = R
+    assert np.abs(turned @ jacobian(UR5, q) - jacobian(UR5, q, frame='base')).max() < 1e-14
+    h = 1e-6
+    moved = forward(UR5, q[:, None] + h * np.eye(6)) - forward(UR5, q[:, None] - h * np.eye(6))
+    velocity = np.swapaxes(moved[..., :3, 3], -1, -2) / (2 * h)
+    assert np.abs(velocity - jacobian(UR5, q, frame='base')[:, :3]).max() < 1e-9
+
+
+def test_bad_joints_are_refused_by_name() -> None:
+    with pytest.raises(ValueError, match=r'q has shape \(5,\): must be \(..., 6\)'):
+        forward(UR5, np.zeros(5))
+    with pytest.raises(InvalidInput, match=r'q\[1, 2\] = nan \(elbow_joint\): must be finite'):
+        jacobian(UR5, [[0] * 6, [0, 0, np.nan, 0, 0, 0]])
+    with pytest.raises(InvalidInput, match='q: not an array of numbers'):
+        link_frames(UR5, ['a', 'b', 'c', 'd', 'e', 'f'])
+    with pytest.raises(InvalidInput, match="Jacobian frame 'world': must be 'tool' or 'base'"):
+        jacobian(UR5, np.zeros(6), frame='world')  # type: ignore[arg-type]

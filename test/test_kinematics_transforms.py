@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Rigid motions: exp and log undo each other, near 0 and pi too, and formats convert exactly."""
+
+import numpy as np
+import pytest
+from scipy.linalg import expm
+from scipy.spatial.transform import Rotation
+
+from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.kinematics.transforms import (
+    adjoint,
+    check_transform,
+    exp_se3,
+    exp_so3,
+    inverse_transform,
+    log_se3,
+    log_so3,
+    make_transform,
+    matrix_from_quat,
+    matrix_from_rpy,
+    quat_from_matrix,
+    rpy_from_matrix,
+)
+
+ANGLES = [0.0, 1e-200, 1e-12, 1e-8, 1e-5, 0.99e-4, 1.01e-4, 1e-3, 0.1, 1.0, 3.0]
+ANGLES += [np.pi - 1e-3, np.pi - 1e-6, np.pi - 1e-9, np.pi]
+
+
+def random_twists(rng: np.random.Generator, angle: float, n: int = 50) -> np.ndarray:
+    axis = rng.normal(size=(n, 3))
+    axis /= np.linalg.norm(axis, axis=1, keepdims=True)
+    return np.hstack([rng.uniform(-1, 1, (n, 3)), angle * axis])
+
+
+def twist_matrix(xi: np.ndarray) -> np.ndarray:
+    v1, v2, v3, w1, w2, w3 = xi
+    return np.array([[0, -w3, w2, v1], [w3, 0, -w1, v2], [-w2, w1, 0, v3], [0, 0, 0, 0]])
+
+
+@pytest.mark.parametrize('angle', ANGLES)
+def test_exp_equals_the_matrix_exponential(angle: float, rng: np.random.Generator) -> None:
+    twists = random_twists(rng, angle)
+    expected = np.array([expm(twist_matrix(xi)) for xi in twists])
+    assert np.abs(exp_se3(twists) - expected).max() < 1e-14
+    assert np.abs(exp_so3(twists[:, 3:]) - expected[:, :3, :3]).max() < 1e-14
+
+
+@pytest.mark.parametrize('angle', ANGLES)
+def test_log_undoes_exp(angle: float, rng: np.random.Generator) -> None:
+    """At pi the twist may come back about the opposite axis: then poses are compared alone."""
+    twists = random_twists(rng, angle)
+    back = log_se3(exp_se3(twists))
+    if angle < np.pi - 1e-8:
+        assert np.abs(back - twists).max() < 1e-13
+    assert np.abs(exp_se3(back) - exp_se3(twists)).max() < 1e-14
+    assert np.linalg.norm(back[:, 3:], axis=1).max() <= np.pi + 1e-15
+
+
+def test_tiny_rotations_keep_their_digits() -> None:
+    w = np.array([3e-9, -4e-9, 1e-10])
+    assert np.abs(log_so3(exp_so3(w)) / w - 1).max() < 1e-14
+
+
+def test_adjoint_carries_twists(rng: np.random.Generator) -> None:
+    """Moving by xi seen from b and then to a is moving by Ad xi seen from a."""
+    T_a_b = exp_se3(random_twists(rng, 2.0))
+    xi = random_twists(rng, 0.7)
+    seen_from_a = (adjoint(T_a_b) @ xi[..., None])[..., 0]
+    assert np.abs(T_a_b @ exp_se3(xi) - exp_se3(seen_from_a) @ T_a_b).max() < 1e-14
+
+
+def test_inverse_transform_is_the_inverse(rng: np.random.Generator) -> None:
+    T = exp_se3(random_twists(rng, 2.5))
+    assert np.abs(inverse_transform(T) @ T - np.eye(4)).max() < 1e-14
+
+
+@pytest.mark.parametrize('angle', ANGLES)
+def test_quaternions_convert_as_scipy_does(angle: float, rng: np.random.Generator) -> None:
+    R = exp_so3(random_twists(rng, angle)[:, 3:])
+    quat = quat_from_matrix(R)
+    assert (quat[:, 3] >= 0.0).all()
+    assert np.abs(np.linalg.norm(quat, axis=1) - 1).max() < 1e-14
+    assert np.abs(matrix_from_quat(quat) - R).max() < 1e-14
+    assert np.abs(Rotation.from_quat(quat).as_matrix() - R).max() < 1e-14
+    assert np.abs(matrix_from_quat(-3.0 * quat) - R).max() < 1e-14
+
+
+def test_roll_pitch_yaw_turn_about_fixed_axes(rng: np.random.Generator) -> None:
+    rpy = rng.uniform([-np.pi, -np.pi / 2, -np.pi], [np.pi, np.pi / 2, np.pi], (1000, 3))
+    R = matrix_from_rpy(rpy)
+    assert np.abs(R - Rotation.from_euler('xyz', rpy).as_matrix()).max() < 1e-14
+    assert np.abs(matrix_from_rpy(rpy_from_matrix(R)) - R).max() < 1e-14
+    steady = np.abs(np.abs(rpy[:, 1]) - np.pi / 2) > 0.01
+    assert np.abs(rpy_from_matrix(R) - rpy)[steady].max() < 1e-12
+
+
+@pytest.mark.parametrize('pitch', [np.pi / 2, -np.pi / 2, np.pi / 2 - 1e-9, np.pi / 2 - 1e-14])
+def test_at_gimbal_lock_the_three_angles_still_give_the_rotation(
+    pitch: float, rng: np.random.Generator
+) -> None:
+    rpy = rng.uniform(-3, 3, (100, 3))
+    rpy[:, 1] = pitch
+    R = matrix_from_rpy(rpy)
+    assert np.abs(matrix_from_rpy(rpy_from_matrix(R)) - R).max() < 1e-11
+
+
+def test_shapes_are_kept() -> None:
+    stack = np.zeros((2, 3, 6))
+    T = exp_se3(stack)
+    assert T.shape == adjoint(T).shape[:2] + (4, 4) == (2, 3, 4, 4)
+    assert log_se3(T).shape == (2, 3, 6)
+    assert quat_from_matrix(T[..., :3, :3]).shape == (2, 3, 4)
+    assert rpy_from_matrix(T[..., :3, :3]).shape == (2, 3, 3)
+    assert make_transform(np.eye(3), np.zeros((5, 3))).shape == (5, 4, 4)
+
+
+def test_a_good_transform_is_returned_as_float64() -> None:
+    T = check_transform(np.eye(4, dtype=int).tolist())
+    assert T.dtype == np.float64 and np.array_equal(T, np.eye(4))
+
+
+def test_the_tolerance_of_a_transform_is_a_millionth() -> None:
+    T = np.eye(4)
+    T[0, 0] = 1.0 + 0.4e-6
+    check_transform(T)
+    T[0, 0] = 1.0 + 0.6e-6
+    with pytest.raises(InvalidInput, match=r'pose: not a rotation: entry \[0, 0\]'):
+        check_transform(T, 'pose')
+
+
+@pytest.mark.parametrize('quat', [[0, 0, 0, 0], [0, 0, np.nan, 1], [np.inf, 0, 0, 0]])
+def test_a_quaternion_without_a_direction_is_refused(quat: list[float]) -> None:
+    with pytest.raises(ValueError, match='must be finite and other than zero'):
+        matrix_from_quat(quat)

@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The UR3 laboratory exercise: where its world and its gripper are, for the model 'ur3_lab'.
+
+The exercise commands the gripper's point in the world frame, in metres, and a yaw; the tool always
+points down. Both directions below go through the same two constants. The exercise's own forward
+kinematics takes 0.060 m where its inverse takes 0.0535 m, so that the two disagree by 4.6 mm in x
+and in y; with one constant for both that cannot happen.
+
+"""
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ur5_pick_place.kinematics.transforms import (
+    exp_so3,
+    inverse_transform,
+    make_transform,
+)
+
+Array = NDArray[np.float64]
+
+LAB_BRANCH = 'left-up-up'  # elbow up, theta_5 = -pi/2
+
+# The world frame is offset on the table, and the exercise aims 8 mm lower than its z says.
+T_BASE_WORLD = make_transform(np.eye(3), [0.15, -0.15, -0.008])
+
+# The gripper's point: 59 mm beyond the flange and 53.5 mm to the side, along the yaw direction.
+T_TOOL_GRIP = make_transform(np.diag([-1.0, 1.0, -1.0]), [-0.0535, 0.0, 0.059])
+
+
+def lab_tool_pose(position: ArrayLike, yaw: float) -> Array:
+    """
+    Give T_base_tool (4, 4) for the gripper's point in the world [m] and its yaw [rad].
+
+    Hand the result to `inverse` with the model 'ur3_lab'; the exercise's own joints are those in
+    the row of `LAB_BRANCH`.
+
+    """
+    T_world_grip = make_transform(exp_so3([0.0, 0.0, yaw]), position)
+    T_base_tool: Array = T_BASE_WORLD @ T_world_grip @ inverse_transform(T_TOOL_GRIP)
+    return T_base_tool
+
+
+def lab_grip_pose(T_base_tool: ArrayLike) -> Array:
+    """Give T_world_grip (..., 4, 4) for poses of the tool: what a command reached."""
+    T_base_grip = np.asarray(T_base_tool, dtype=np.float64) @ T_TOOL_GRIP
+    T_world_grip: Array = inverse_transform(T_BASE_WORLD) @ T_base_grip
+    return T_world_grip
