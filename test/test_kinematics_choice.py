@@ -59,13 +59,13 @@ def test_classify_does_not_see_whole_turns(rng: np.random.Generator) -> None:
 def test_the_branch_changes_only_where_a_singularity_is_crossed(
     rng: np.random.Generator,
 ) -> None:
-    """Along random joint lines each label's change shows as a sign change of its factor of det J."""
+    """Along random joint lines a label changes just where its factor of det J changes sign."""
     start, end = rng.uniform(-np.pi, np.pi, (2, 50, 1, 6))
     q = start + (end - start) * np.linspace(0, 1, 400)[:, None]
     branch = classify(UR5, q)
     J = np.linalg.det(jacobian(UR5, q))
     shoulder, elbow, wrist = branch >> 2, (branch >> 1) & 1, branch & 1
-    # det J = a2 a3 s3 s5 x1 up to sign, x1 < 0 on the left; s3 has the sign of elbow times shoulder
+    # det J = ±a2 a3 s3 s5 x1; x1 < 0 on the left, s3 has the sign of elbow times shoulder
     sign = (1 - 2 * shoulder) * (1 - 2 * wrist) * (1 - 2 * (elbow ^ shoulder))
     assert len(np.unique(sign * np.sign(J))) == 1
     assert len(np.unique(branch)) == 8

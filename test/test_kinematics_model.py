@@ -86,7 +86,7 @@ def test_the_shop_window_holds_what_it_lists() -> None:
 
 
 def test_kinematics_needs_numpy_alone() -> None:
-    """Importing and using it loads no installed distribution but NumPy, and neither ROS nor YAML."""
+    """It is imported and used with everything else out of reach: ROS, SciPy, even YAML."""
     script = (
         'import sys, importlib.abc\n'
         'allowed = {"numpy", "ur5_pick_place", *sys.stdlib_module_names}\n'
