@@ -190,7 +190,8 @@ class Clearances:
         a, b = self._own.T
         centre = T[..., :3, 3]
         apart = centre[:, a] - centre[:, b]
-        return np.sqrt(np.einsum('npi,npi->np', apart, apart)) - (self._radius[a] + self._radius[b])
+        centres = np.sqrt(np.einsum('npi,npi->np', apart, apart))
+        return np.asarray(centres - self._radius[a] - self._radius[b])
 
     def _box_bounds(self, T: Array) -> Array:
         """Distance of the bounding spheres from the boxes, shape (n, moving * boxes)."""
@@ -201,7 +202,7 @@ class Clearances:
         local = np.einsum('nmki,kij->nmkj', away, self._R_box)
         outside = np.maximum(np.abs(local) - self._half_box, 0.0)
         apart = np.sqrt(np.einsum('nmkj,nmkj->nmk', outside, outside))
-        return (apart - self._radius[moving, None]).reshape(n, -1)
+        return np.asarray(apart - self._radius[moving, None]).reshape(n, -1)
 
     def _table_distances(self, T: Array) -> Array:
         """Height of each body's lowest point over the table, shape (n, bodies over the table)."""

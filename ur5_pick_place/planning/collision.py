@@ -147,7 +147,8 @@ class CollisionModel:
         hit = np.zeros(len(flat), dtype=bool)
         for i in range(0, len(flat), _CHUNK):
             measured = self._clearances.measure(flat[i : i + _CHUNK])
-            sure = ((measured.distance < self._margins) & measured.exact).any(axis=1)
+            surely = (measured.distance < self._margins) & measured.exact
+            sure = np.array(surely.any(axis=1))
             rest = ~(sure[:, None] | (measured.distance >= self._margins))
             self._clearances.refine(measured, rest, self._margins)
             hit[i : i + _CHUNK] = sure | ~(measured.distance >= self._margins).all(axis=1)
@@ -226,7 +227,7 @@ class CollisionModel:
         ends[:-1] |= rough
         ends[1:] |= rough
         self._clearances.refine(measured, ends)
-        return np.asarray((unproved() & (change > 2 * RESOLUTION)).any(axis=1))
+        return np.asarray((unproved() & (change > RESOLUTION)).any(axis=1))
 
     def _halve(
         self, at: Array, measured: Measured, steps: NDArray[np.bool_]
@@ -241,7 +242,7 @@ class CollisionModel:
     def _touching(self, measured: Measured) -> NDArray[np.bool_]:
         """Configurations (n,) with a contact."""
         self._clearances.refine(measured, ~(measured.distance >= self._margins))
-        return np.asarray(~(measured.distance >= self._margins).all(axis=1))
+        return np.array(~(measured.distance >= self._margins).all(axis=1))
 
     def _contact(self, measured: Measured, row: int) -> Contact:
         """Return the worst contact of a configuration that has one."""
@@ -256,9 +257,8 @@ class CollisionModel:
         )
 
     def _check_names(self, pair: tuple[str, str]) -> tuple[str, str]:
-        scene = self.scene
-        pieces = [*scene.tool.shapes, *scene.boxes]
-        known = (*RESERVED_NAMES, *(piece.name for piece in pieces))
+        tool = [shape.name for shape in self.scene.tool.shapes]
+        known = (*RESERVED_NAMES, *tool, *(box.name for box in self.scene.boxes))
         for name in pair:
             if name not in known:
                 raise InvalidInput(f'no body is called {name!r}; there are: {", ".join(known)}')

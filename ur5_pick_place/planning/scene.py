@@ -26,7 +26,7 @@ MAX_BOXES = 256  # beyond it a check no longer fits a control tick
 SIZE_RANGE = (1e-3, 10.0)  # edge of a box [m]
 POSITION_RANGE = (-10.0, 10.0)  # coordinate of a box [m]
 HEIGHT_RANGE = (-2.0, 2.0)  # [m]
-MARGIN_RANGE = (0.0, 0.1)  # [m]
+MARGIN_RANGE = (0.0, 0.02)  # [m]; the shoulder joint itself is but 29 mm above the UR5's table
 # What contacts are named after besides boxes; no box may take one of these names.
 RESERVED_NAMES = (
     'base', 'shoulder', 'upper_arm', 'forearm', 'wrist_1', 'wrist_2', 'wrist_3', 'part', 'table',

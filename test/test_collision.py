@@ -1,0 +1,450 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Collision checking against independent geometry.
+
+Distances are judged by dense points on one body and the closed-form distance to the other, poses
+by a product of DH matrices, swept checks by dense sampling, contacts by where the fingers are.
+
+"""
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.kinematics import HOME, UR_TYPES, inverse, load_model
+from ur5_pick_place.planning.arm_shapes import LINKS, arm_cylinders
+from ur5_pick_place.planning.clearance import Clearances
+from ur5_pick_place.planning.collision import RESOLUTION, TOUCH_DEPTH, CollisionModel
+from ur5_pick_place.planning.scene import Box
+from ur5_pick_place.planning.scene_file import load_scene
+
+SCENE = load_scene(Path(__file__).parents[1] / 'config' / 'scene_sim.yaml')
+UR5 = load_model('ur5')
+UPRIGHT = np.deg2rad([0.0, -90.0, 0.0, -90.0, 0.0, 0.0])
+FINGERTIP = 0.158 - 0.145  # how far the fingers reach below the TCP [m]
+HALF_CUBE = 0.0225
+
+
+def dh_frames(q):
+    """Frames 0 to 6 of a UR5 in base_link, written out from its DH table."""
+    a = (0.0, -0.425, -0.39225, 0.0, 0.0, 0.0)
+    d = (0.089159, 0.0, 0.0, 0.10915, 0.09465, 0.0823)
+    twist = (1, 0, 0, 1, -1, 0)  # quarter turns
+    T = np.diag([-1.0, -1.0, 1.0, 1.0])
+    frames = [T]
+    for i in range(6):
+        c, s = np.cos(q[i]), np.sin(q[i])
+        turn = np.array([[c, -s, 0, 0], [s, c, 0, 0], [0, 0, 1, d[i]], [0, 0, 0, 1]])
+        tilt = np.eye(4)
+        tilt[0, 3] = a[i]
+        if twist[i]:
+            tilt[1:3, 1:3] = [[0, -twist[i]], [twist[i], 0]]
+        T = T @ turn @ tilt
+        frames.append(T)
+    return frames
+
+
+def tool_down(x, y, z, yaw=0.0):
+    """Pose of tool0 in `base` that puts the TCP, pointing down, to a spot in base_link."""
+    c, s = np.cos(yaw), np.sin(yaw)
+    T = np.eye(4)
+    T[:3, :3] = [[c, s, 0], [s, -c, 0], [0, 0, -1]]
+    T[:3, 3] = -x, -y, z + 0.145
+    return T
+
+
+def elbow_up_at(x, y, z, yaw=0.0):
+    """Joints on branch left-up-down."""
+    q, ok = inverse(UR5, tool_down(x, y, z, yaw))
+    assert ok[0]
+    return q[0]
+
+
+def box_at(name, position, size):
+    T = np.eye(4)
+    T[:3, 3] = position
+    return Box(name, T, size)
+
+
+class Solid:
+    """A box, or a cylinder along z, for points: distance from it and points on its surface."""
+
+    def __init__(self, name, T, half, is_cylinder):
+        self.name, self.T, self.half, self.is_cylinder = name, T, np.asarray(half), is_cylinder
+
+    def distance(self, points):
+        local = np.abs((points - self.T[:3, 3]) @ self.T[:3, :3])
+        if self.is_cylinder:
+            radial = np.hypot(local[:, 0], local[:, 1])
+            local = np.stack([radial, 0 * radial, local[:, 2]], axis=1)
+            beyond = local - [self.half[0], 0.0, self.half[2]]
+        else:
+            beyond = local - self.half
+        return np.linalg.norm(np.maximum(beyond, 0.0), axis=1)
+
+    def surface(self, n):
+        u = np.linspace(-1.0, 1.0, n)
+        if self.is_cylinder:
+            angle = np.linspace(0.0, 2 * np.pi, 3 * n)
+            a, z = np.meshgrid(angle, u)
+            wall = np.stack([np.cos(a), np.sin(a), z], -1).reshape(-1, 3)
+            a, r = np.meshgrid(angle, (u + 1) / 2)
+            disc = np.stack([r * np.cos(a), r * np.sin(a), np.ones_like(a)], -1).reshape(-1, 3)
+            points = np.vstack([wall, disc, disc * [1, 1, -1]])
+        else:
+            v, w = (g.ravel() for g in np.meshgrid(u, u))
+            faces = [np.insert(np.stack([v, w], 1), i, side, 1) for i in range(3) for side in (-1, 1)]
+            points = np.vstack(faces)
+        return (points * self.half) @ self.T[:3, :3].T + self.T[:3, 3]
+
+
+def solids(q, scene):
+    """Every body of a UR5 in the scene, with the frame it is fixed to (-1: a box of the scene)."""
+    frames = dh_frames(q)
+    found = [
+        (c.link, Solid(LINKS[c.link], frames[c.link] @ c.T_link_cylinder,
+                       (c.radius, c.radius, c.length / 2), True))
+        for c in arm_cylinders(UR5)
+    ]
+    for shape in scene.tool.shapes:
+        found.append((6, Solid(shape.name, frames[6] @ shape.T_tool_box, shape.size / 2, False)))
+    if scene.carried:
+        T = frames[6] @ scene.tool.T_tool_tcp @ scene.part.T_tcp_part
+        found.append((6, Solid('part', T, scene.part.size / 2, False)))
+    for box in scene.boxes:
+        found.append((-1, Solid(box.name, box.T_base_link_box, box.size / 2, False)))
+    return found
+
+
+def can_meet(a, b):
+    """Which bodies may be too close, from the arm's build: see `clearance`."""
+    (link_a, _), (link_b, solid_b) = a, b
+    if link_a == -1:
+        return link_b > 0
+    if link_a >= link_b:
+        return False
+    if solid_b.name not in LINKS:
+        return link_a < 6
+    return link_b - link_a > 1 and (link_a, link_b) not in {(0, 2), (4, 6)}
+
+
+def dense_distances(q, scene, n=31):
+    """Smallest distance of each two named bodies that may meet, from dense surface points."""
+    everything = solids(q, scene)
+    points = {id(solid): solid.surface(n) for _, solid in everything}
+    found = {}
+    for a in everything:
+        for b in everything:
+            if can_meet(a, b):
+                near = min(b[1].distance(points[id(a[1])]).min(),
+                           a[1].distance(points[id(b[1])]).min())
+                name = frozenset((a[1].name, b[1].name))
+                found[name] = min(near, found.get(name, np.inf))
+    return found
+
+
+def crowded():
+    scene = SCENE.with_box(box_at('post', (0.5, 0.5, 0.3), (0.06, 0.06, 0.6)))
+    scene = scene.with_box(box_at('shelf', (-0.3, 0.6, 0.7), (0.5, 0.3, 0.02)))
+    return scene.with_part_carried(True)
+
+
+def random_free(rng, collision, count):
+    q = rng.uniform(-np.pi, np.pi, (40 * count, 6))
+    free = q[~collision.collides(q)]
+    assert len(free) >= count
+    return free[:count]
+
+
+def test_distances_are_those_of_dense_surface_points(rng):
+    scene = crowded()
+    clearances = Clearances(UR5, scene)
+    collision = CollisionModel(UR5, scene)
+    for q in random_free(rng, collision, 6):
+        measured = clearances.measure(q[None])
+        clearances.refine(measured, np.ones_like(measured.exact))
+        ours = {}
+        for pair, distance in zip(clearances.pairs, measured.distance[0], strict=True):
+            name = frozenset(pair)
+            ours[name] = min(distance, ours.get(name, np.inf))
+        dense = dense_distances(q, scene)
+        assert {name for name in ours if 'table' not in name} == set(dense)
+        for name, distance in dense.items():
+            # The largest faces are sampled every 20 mm, so that a nearest point on a rim can be
+            # missed by 10 mm, which is 8 mm in distance at most; coal stops at 1e-6.
+            assert distance - 0.008 <= ours[name] <= distance + 5e-6, name
+        smallest, pair = collision.distance(q)
+        assert smallest == pytest.approx(min(ours.values()), abs=1e-12)
+        assert ours[frozenset(pair)] == pytest.approx(smallest, abs=1e-12)
+
+
+def test_the_table_is_measured_to_the_lowest_point_of_each_body(rng):
+    clearances = Clearances(UR5, crowded())
+    q = rng.uniform(-np.pi, np.pi, (10, 6))
+    measured = clearances.measure(q)
+    for row, joints in enumerate(q):
+        ours, dense = {}, {}
+        for pair, distance in zip(clearances.pairs, measured.distance[row], strict=True):
+            if pair[1] == 'table':
+                ours[pair[0]] = min(distance, ours.get(pair[0], np.inf))
+        for link, solid in solids(joints, crowded()):
+            if link > 1:
+                low = solid.surface(101)[:, 2].min()
+                dense[solid.name] = min(low, dense.get(solid.name, np.inf))
+        assert ours == pytest.approx(dense, abs=1e-4)
+
+
+def test_a_bound_is_never_above_the_exact_distance(rng):
+    clearances = Clearances(UR5, crowded())
+    measured = clearances.measure(rng.uniform(-np.pi, np.pi, (100, 6)))
+    bound = measured.distance.copy()
+    clearances.refine(measured, np.ones_like(measured.exact))
+    assert (bound <= measured.distance + 1e-6).all()
+    table = np.array([pair[1] == 'table' for pair in clearances.pairs])
+    assert (bound[:, ~table] < measured.distance[:, ~table] - 0.01).any()
+
+
+def test_the_tables_closed_form_is_coals_distance_to_a_half_space(rng):
+    clearances = Clearances(UR5, crowded())
+    measured = clearances.measure(rng.uniform(-np.pi, np.pi, (50, 6)))
+    closed_form = measured.distance.copy()
+    table = np.array([pair[1] == 'table' for pair in clearances.pairs])
+    measured.exact[:] = False
+    clearances.refine(measured, np.broadcast_to(table, measured.exact.shape))
+    np.testing.assert_allclose(
+        measured.distance[:, table], closed_form[:, table], atol=1e-9
+    )
+
+
+def test_no_distance_changes_by_more_than_the_reach_allows(rng):
+    """What the check between samples rests on."""
+    clearances = Clearances(UR5, crowded())
+    q = rng.uniform(-np.pi, np.pi, (60, 6))
+    step = rng.uniform(-0.2, 0.2, q.shape)
+    step[: len(q) // 2] *= np.eye(6)[rng.integers(6, size=len(q) // 2)]  # one joint alone
+    before, after = clearances.measure(q), clearances.measure(q + step)
+    everything = np.ones_like(before.exact)
+    clearances.refine(before, everything)
+    clearances.refine(after, everything)
+    change = np.abs(after.distance - before.distance)
+    # Only distances apart: how deep two bodies are in each other is not what the sweep needs.
+    apart = (before.distance > 0.0) & (after.distance > 0.0)
+    bound = clearances.largest_change(np.abs(step))
+    assert (change[apart] <= bound[apart] + 1e-6).all()
+    assert (change[apart] > 0.3 * bound[apart]).any(), 'a bound this loose would cost halvings'
+
+
+@pytest.mark.parametrize('ur_type', UR_TYPES)
+@pytest.mark.parametrize('q', [HOME, UPRIGHT], ids=['home', 'upright'])
+def test_usual_poses_are_free(ur_type, q):
+    collision = CollisionModel(load_model(ur_type), SCENE)
+    assert collision.check(q) is None
+    assert collision.distance(q)[0] > SCENE.margin
+
+
+def test_cubes_on_the_table_can_be_gripped_all_around_the_arm(rng):
+    """The TCP at the centre of a 45 mm cube leaves the fingers 10 mm above the table."""
+    collision = CollisionModel(UR5, SCENE)
+    for radius in (0.3, 0.4, 0.5, 0.6, 0.7):
+        for angle in rng.uniform(-np.pi, np.pi, 6):
+            x, y = radius * np.cos(angle), radius * np.sin(angle)
+            q, ok = inverse(UR5, tool_down(x, y, HALF_CUBE, rng.uniform(-np.pi, np.pi)))
+            assert not collision.collides(q[ok]).all(), f'no branch grips at {radius} m, {angle}'
+
+
+def test_half_to_four_fifths_of_random_configurations_collide(rng):
+    collision = CollisionModel(UR5, replace(SCENE, tool=replace(SCENE.tool, shapes=())))
+    share = collision.collides(rng.uniform(-np.pi, np.pi, (2000, 6))).mean()
+    assert 0.6 < share < 0.78  # 65 to 69 % with the manufacturer's meshes and no margin
+
+
+@pytest.mark.parametrize(
+    ('deg', 'bodies'),
+    [
+        ((0, -90, 178, -90, -90, 0), {'shoulder', 'base', 'upper_arm'}),  # elbow folded shut
+        ((0, -90, -178, -90, -90, 0), {'shoulder', 'base', 'upper_arm'}),
+        ((0, -90, 160, 0, -90, 0), {'upper_arm'}),  # hand in the upper arm
+    ],
+)
+def test_known_self_collisions_are_found(deg, bodies):
+    contact = CollisionModel(UR5, SCENE).check(np.deg2rad(deg))
+    assert contact is not None
+    assert contact.body_b != 'table'
+    assert contact.body_a in bodies
+    assert contact.distance < contact.margin
+
+
+@pytest.mark.parametrize('spare', [-0.0005, 0.0005])
+def test_the_fingers_may_come_as_near_to_the_table_as_the_margin(spare):
+    collision = CollisionModel(UR5, SCENE)
+    q = elbow_up_at(0.45, -0.2, FINGERTIP + SCENE.margin + spare)
+    contact = collision.check(q)
+    assert (contact is None) == (spare > 0)
+    if contact is None:
+        distance, pair = collision.distance(q)
+        assert pair == ('fingers', 'table')
+        assert distance == pytest.approx(SCENE.margin + spare, abs=1e-9)
+    else:
+        assert (contact.body_a, contact.body_b) == ('fingers', 'table')
+        assert contact.distance == pytest.approx(SCENE.margin + spare, abs=1e-9)
+        assert contact.position[:2] == pytest.approx((0.45, -0.2), abs=0.07)
+        assert str(contact).startswith('fingers is 4.5 mm from table near (')
+        assert str(contact).endswith('to be kept: 5.0 mm')
+
+
+def test_a_carried_part_is_part_of_the_arm():
+    low = elbow_up_at(0.45, -0.2, HALF_CUBE + 0.002)
+    assert CollisionModel(UR5, SCENE).check(low) is None
+    contact = CollisionModel(UR5, SCENE.with_part_carried(True)).check(low)
+    assert (contact.body_a, contact.body_b) == ('part', 'table')
+    assert contact.distance == pytest.approx(0.002, abs=1e-9)
+
+
+def test_an_allowed_pair_may_touch_but_not_be_pushed_through():
+    strict = CollisionModel(UR5, SCENE.with_part_carried(True))
+    lifting = strict.allowing([('table', 'part')])
+    assert lifting.check(elbow_up_at(0.45, -0.2, HALF_CUBE)) is None
+    assert strict.check(elbow_up_at(0.45, -0.2, HALF_CUBE)) is not None, 'the original is as before'
+    contact = lifting.check(elbow_up_at(0.45, -0.2, HALF_CUBE - TOUCH_DEPTH - 0.001))
+    assert (contact.body_a, contact.body_b) == ('part', 'table')
+    assert str(contact).startswith('part is 4.0 mm inside table')
+    assert lifting.distance(elbow_up_at(0.45, -0.2, HALF_CUBE))[1] != ('part', 'table')
+
+
+def test_a_pair_that_does_not_exist_cannot_be_allowed():
+    with pytest.raises(InvalidInput, match="no body is called 'tabel'; there are: base, shoulder"):
+        CollisionModel(UR5, SCENE).allowing([('part', 'tabel')])
+
+
+def test_a_wide_margin_keeps_the_scene_away_but_not_the_arm_from_itself():
+    wide = CollisionModel(UR5, replace(SCENE, margin=0.02))
+    assert wide.check(HOME) is None
+    assert wide.check(elbow_up_at(0.45, -0.2, 0.03)).body_b == 'table'
+
+
+def test_a_box_in_the_way_is_a_contact_until_it_is_removed():
+    q = elbow_up_at(0.45, -0.2, 0.2)
+    scene = SCENE.with_box(box_at('crate', (0.45, -0.2, 0.1), (0.1, 0.1, 0.2)))
+    contact = CollisionModel(UR5, scene).check(q)
+    assert contact.body_b == 'crate'
+    assert contact.distance < 0.0
+    assert contact.position == pytest.approx((0.45, -0.2, 0.19), abs=0.06)
+    assert CollisionModel(UR5, scene.without_box('crate')).check(q) is None
+
+
+def test_many_configurations_at_once_give_what_one_at_a_time_gives(rng):
+    collision = CollisionModel(UR5, crowded())
+    q = rng.uniform(-np.pi, np.pi, (15, 20, 6))
+    at_once = collision.collides(q)
+    assert at_once.shape == (15, 20)
+    assert 0 < at_once.sum() < at_once.size
+    for i, j in np.ndindex(at_once.shape):
+        assert (collision.check(q[i, j]) is not None) == at_once[i, j]
+
+
+def test_a_thin_plate_between_two_samples_is_found():
+    """Neither sample touches it; the hand passes it in between."""
+    plate = box_at('plate', (0.45, 0.0, 0.15), (0.1, 0.001, 0.3))
+    collision = CollisionModel(UR5, SCENE.with_box(plate))
+    ends = np.array([elbow_up_at(0.45, -0.2, 0.15), elbow_up_at(0.45, 0.2, 0.15)])
+    assert not collision.collides(ends).any()
+    found = collision.check_path(ends)
+    assert found.contact.body_b == 'plate'
+    assert 0.0 < found.sample < 0.5, 'the hand is there before its centre is'
+    assert str(found) == str(found.contact)
+    assert CollisionModel(UR5, SCENE).check_path(ends) is None
+
+
+def test_before_the_contact_that_a_sweep_finds_nothing_is_nearer_than_it_proves(rng):
+    """Judged by dense sampling, along paths with steps of a tenth of a radian and more."""
+    scene = crowded()
+    collision = CollisionModel(UR5, scene)
+    proved = CollisionModel(UR5, replace(scene, margin=scene.margin - RESOLUTION))
+    knots = np.arange(4.0)
+    found_any = []
+    for start in random_free(rng, collision, 50):
+        path = start + np.cumsum(np.vstack([np.zeros(6), rng.normal(0.0, 0.12, (3, 6))]), axis=0)
+        found = collision.check_path(path)
+        end = 3.0 if found is None else found.sample
+        dense = np.linspace(0.0, end, 600, endpoint=found is None)
+        q = np.stack([np.interp(dense, knots, path[:, j]) for j in range(6)], axis=1)
+        assert not proved.collides(q).any()
+        found_any.append(found is not None)
+        if found is not None:
+            there = np.array([np.interp(found.sample, knots, path[:, j]) for j in range(6)])
+            contact = collision.check(there)
+            assert {contact.body_a, contact.body_b} == {found.contact.body_a, found.contact.body_b}
+            assert contact.distance == pytest.approx(found.contact.distance, abs=1e-9)
+    assert 10 < sum(found_any) < 45
+
+
+def test_a_contact_late_on_a_long_path_is_counted_from_its_start():
+    """Longer than what is measured at once."""
+    q = np.linspace(HOME, HOME + np.deg2rad([0, 60, 0, 0, 0, 0]), 1000)
+    collision = CollisionModel(UR5, SCENE)
+    first = int(collision.collides(q).argmax())
+    assert first > 300
+    found = collision.check_path(q)
+    assert first - 1 < found.sample <= first
+    assert collision.check_path(q[:first]) is None
+
+
+def test_a_path_may_be_a_single_configuration():
+    collision = CollisionModel(UR5, SCENE)
+    assert collision.check_path([HOME]) is None
+    found = collision.check_path([elbow_up_at(0.45, -0.2, 0.0)])
+    assert found.sample == 0.0
+    assert found.contact.body_b == 'table'
+
+
+@pytest.mark.parametrize(
+    ('call', 'message'),
+    [
+        (lambda c: c.check(np.full(6, np.nan)), r'must be finite'),
+        (lambda c: c.check(np.zeros((2, 6))), r'q has shape \(2, 6\): must be \(6,\)'),
+        (lambda c: c.distance(np.zeros(5)), r'shape \(5,\)'),
+        (lambda c: c.collides(np.zeros((2, 5))), r'shape \(2, 5\)'),
+        (lambda c: c.check_path(np.zeros((0, 6))), r'path has shape \(0, 6\): must be \(n, 6\)'),
+        (lambda c: c.check_path(np.zeros(6)), r'path has shape \(6,\): must be \(n, 6\)'),
+    ],
+)
+def test_malformed_joints_are_refused(call, message):
+    with pytest.raises(InvalidInput, match=message):
+        call(CollisionModel(UR5, SCENE))
+
+
+def test_threads_share_a_model(rng):
+    collision = CollisionModel(UR5, crowded())
+    q = rng.uniform(-np.pi, np.pi, (200, 6))
+    alone = [collision.distance(x)[0] for x in q]
+    with ThreadPoolExecutor(4) as pool:
+        together = list(pool.map(lambda x: collision.distance(x)[0], q))
+    assert together == alone
+
+
+def test_an_arm_of_unknown_type_is_dimensioned_by_its_reach():
+    double = load_model({'a': 2 * UR5.a, 'd': 2 * UR5.d})
+    for ours, theirs in zip(arm_cylinders(UR5), arm_cylinders(double), strict=True):
+        assert theirs.radius == pytest.approx(2 * ours.radius)
+        assert theirs.length == pytest.approx(2 * ours.length)
+        np.testing.assert_allclose(
+            theirs.T_link_cylinder[:3, 3], 2 * ours.T_link_cylinder[:3, 3], atol=1e-12
+        )
+
+
+@pytest.mark.parametrize('ur_type', UR_TYPES)
+def test_a_links_housings_lie_where_its_neighbours_meet_them(ur_type):
+    """Each joint's axis runs through a housing of both links that it joins."""
+    model = load_model(ur_type)
+    cylinders = arm_cylinders(model)
+    for link in range(1, 6):
+        origin = np.zeros(3)
+        assert any(
+            np.linalg.norm(np.cross(c.T_link_cylinder[:3, 2], origin - c.T_link_cylinder[:3, 3]))
+            < 1e-9
+            for c in cylinders if c.link == link
+        )
