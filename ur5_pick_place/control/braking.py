@@ -7,42 +7,53 @@ from ur5_pick_place.planning.limits import Limits
 from ur5_pick_place.planning.trajectory import Trajectory, at_rest
 
 _KNOTS = 24
-_SHORTEST, _LONGEST = 0.1, 3.0  # [s]
-_SLACK = 1.01
+_SPACING = 0.02  # [s] between points that repeat the trajectory
+_DELAYS = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.8)  # [s]
+_LENGTHS = tuple(np.geomspace(0.1, 2.0, 14))  # [s]
+_SLACK = 1.005
+_JERK_SLACK = 1.05
 
 
 def brake(trajectory: Trajectory, t: float, limits: Limits) -> Trajectory:
     """
-    Return the shortest motion that leaves `trajectory` at time `t` [s] and stops on its path.
+    Return a motion that leaves `trajectory` at time `t` [s] and stops early on its path.
 
-    The pace sigma falls from 1 to 0 as a smooth step of length h, so that the plan's time
-    advances by h / 2; h is the shortest that keeps the limits. The first point moves.
+    The pace sigma falls from 1 to 0 as a smooth step, so that a step of length h advances the
+    plan's time by h / 2. Where the plan itself already brakes with all it has, slowing down
+    further would break its limits: then the step begins later, or the plan is followed to its
+    end. The earliest rest that keeps the limits is taken. The first point moves.
 
     """
     if t >= trajectory.duration:
         return at_rest(trajectory.q[-1])
-    best, least = None, np.inf
-    for h in np.geomspace(_SHORTEST, _LONGEST, 24):
-        candidate = _slow_down(trajectory, t, float(h))
-        _, _, qdd, qddd = candidate.sample(candidate.dense_times(2e-3))
-        excess = max(np.abs(qdd / limits.qdd).max(), np.abs(qddd / limits.qddd).max())
-        if excess <= _SLACK:
-            return candidate
-        if excess < least:
-            best, least = candidate, excess
-    assert best is not None
-    return best
+    remaining = trajectory.duration - t
+    choices = sorted((d + h, d, h) for d in _DELAYS for h in _LENGTHS if d + h < remaining)
+    for _, delay, length in choices:
+        stopping = _slow_down(trajectory, t, delay, length)
+        _, qd, qdd, qddd = stopping.sample(stopping.dense_times(4e-3))
+        used = max(np.abs(qd / limits.qd).max(), np.abs(qdd / limits.qdd).max())
+        if used <= _SLACK and np.abs(qddd / limits.qddd).max() <= _JERK_SLACK:
+            return stopping
+    return _rest_of(trajectory, t)
 
 
-def _slow_down(trajectory: Trajectory, t: float, h: float) -> Trajectory:
+def _slow_down(trajectory: Trajectory, t: float, delay: float, length: float) -> Trajectory:
     u = np.linspace(0.0, 1.0, _KNOTS)
-    # sigma = 1 - (10 u^3 - 15 u^4 + 6 u^5), and its integral and derivative by time
-    pace = (1 - (10 * u**3 - 15 * u**4 + 6 * u**5))[:, None]
-    pace_rate = (-30 * u**2 * (1 - u) ** 2 / h)[:, None]
-    tau = t + h * (u - 2.5 * u**4 + 3 * u**5 - u**6)
-    q, qd, qdd, _ = trajectory.sample(tau)
-    moving = (tau < trajectory.duration)[:, None]
-    qd, qdd = np.where(moving, qd, 0.0), np.where(moving, qdd, 0.0)
+    # sigma = 1 - (10 u^3 - 15 u^4 + 6 u^5), its rate, and the plan's time as its integral
+    pace = 1 - (10 * u**3 - 15 * u**4 + 6 * u**5)
+    pace_rate = -30 * u**2 * (1 - u) ** 2 / length
+    tau = t + delay + length * (u - 2.5 * u**4 + 3 * u**5 - u**6)
+    before = np.arange(0.0, delay - _SPACING / 2, _SPACING)
+    pace = np.concatenate([np.ones_like(before), pace])[:, None]
+    pace_rate = np.concatenate([np.zeros_like(before), pace_rate])[:, None]
+    q, qd, qdd, _ = trajectory.sample(np.concatenate([t + before, tau]))
     velocity, acceleration = qd * pace, qdd * pace**2 + qd * pace_rate
     velocity[-1] = acceleration[-1] = 0.0
-    return Trajectory(u * h, q, velocity, acceleration)
+    return Trajectory(np.concatenate([before, delay + u * length]), q, velocity, acceleration)
+
+
+def _rest_of(trajectory: Trajectory, t: float) -> Trajectory:
+    times = np.concatenate([[t], trajectory.t[trajectory.t > t + 1e-3]])
+    q, qd, qdd, _ = trajectory.sample(times)
+    qd[-1] = qdd[-1] = 0.0
+    return Trajectory(times - t, q, qd, qdd)

@@ -75,6 +75,7 @@ def _ruckig_ptp(
     t = _knots(result.duration, switches)
     samples = np.array([result.at_time(x) for x in t])  # (n, 3, 6)
     samples[0, 1:] = samples[-1, 1:] = 0.0
+    samples[-1, 0] = q_goal  # ruckig arrives within rounding
     return Trajectory(t, samples[:, 0], samples[:, 1], samples[:, 2])
 
 

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Health, supervision in scaled time, and braking on the path."""
+
+import re
+
+import numpy as np
+import pytest
+
+from ur5_pick_place.control.braking import brake
+from ur5_pick_place.control.health import HealthSettings, RobotStatus, find_fault
+from ur5_pick_place.control.supervision import MotionMonitor, TrackingSettings
+from ur5_pick_place.kinematics import HOME, load_model
+from ur5_pick_place.planning.limits import MotionSettings, motion_limits
+from ur5_pick_place.planning.timing import time_ptp
+
+LIMITS = motion_limits(load_model('ur5'), MotionSettings(max_acceleration=10.0, max_jerk=100.0))
+TRAJECTORY = time_ptp(
+    HOME, HOME + [1.0, 0.3, -0.3, 0.5, 0.0, 2.0], LIMITS, lambda q, qd: np.zeros(1)
+)
+GOOD = {'heard': 10.0, 'q': HOME, 'qd': np.zeros(6), 'robot_mode': 7, 'safety_mode': 1,
+        'program_running': True}
+CYCLE = 0.008  # [s]
+
+
+@pytest.mark.parametrize('mode', [1, 2])
+def test_a_robot_that_runs_normally_or_reduced_may_move(mode):
+    status = RobotStatus(**{**GOOD, 'safety_mode': mode})
+    assert find_fault(status, 10.05, HealthSettings()) is None
+
+
+@pytest.mark.parametrize(
+    ('change', 'reason'),
+    [
+        ({'q': None}, 'no joint_states yet'),
+        ({'bad_joints': 'elbow_joint = nan'}, 'impossible joint_states: elbow_joint = nan'),
+        ({'heard': 9.8}, r'joint_states silent for 0\.25 s'),
+        ({'safety_mode': None}, 'not heard yet'),
+        ({'safety_mode': 3}, 'protective stop; .*unlock'),
+        ({'safety_mode': 5}, 'safeguard stop'),
+        ({'safety_mode': 6}, 'emergency stop'),
+        ({'safety_mode': 7}, 'emergency stop'),
+        ({'safety_mode': 99}, 'safety mode 99'),
+        ({'robot_mode': 5}, 'idle, brakes not released'),
+        ({'program_running': False}, 'External Control program not running.*press Play'),
+    ],
+)
+def test_each_fault_is_named_with_its_cure(change, reason):
+    fault = find_fault(RobotStatus(**{**GOOD, **change}), 10.05, HealthSettings())
+    assert fault is not None
+    assert re.search(reason, fault)
+
+
+def test_mock_hardware_is_judged_by_its_joints_alone():
+    status = RobotStatus(heard=10.0, q=HOME, qd=np.zeros(6))
+    assert find_fault(status, 10.05, HealthSettings(check_modes=False)) is None
+
+
+def follow(position_at, scaling_at=lambda t: 1.0, ticks=2000):
+    """Run a monitor over made-up joints; return (monitor, fault, time of the fault)."""
+    monitor = MotionMonitor(TRAJECTORY, TrackingSettings(), 0.0)
+    for k in range(1, ticks):
+        t = k * CYCLE
+        fault = monitor.tick(t, position_at(t), scaling_at(t))
+        if fault:
+            return monitor, fault, t
+    return monitor, None, ticks * CYCLE
+
+
+def test_an_arm_that_follows_with_servo_lag_is_never_lost():
+    monitor, fault, _ = follow(lambda t: TRAJECTORY.sample(t - 0.05)[0])
+    assert fault is None
+    assert monitor.arrived(TRAJECTORY.q[-1], np.zeros(6))
+
+
+@pytest.mark.parametrize('scaling', [0.01, 0.1, 0.5])
+def test_a_slowed_arm_is_not_late(scaling):
+    monitor, fault, _ = follow(lambda t: TRAJECTORY.sample(t * scaling)[0], lambda t: scaling)
+    assert fault is None
+    assert monitor.is_overdue == (2000 * CYCLE * scaling > TRAJECTORY.duration + 3.0)
+
+
+def test_a_slider_at_zero_is_a_wait():
+    _, fault, _ = follow(
+        lambda t: TRAJECTORY.sample(min(t, 0.4))[0], lambda t: 1.0 if t <= 0.4 else 0.0
+    )
+    assert fault is None
+
+
+def test_an_arm_that_should_move_and_does_not_is_noticed_within_two_seconds():
+    _, fault, t = follow(lambda t: HOME)
+    assert fault is not None and 'the arm does not follow' in fault
+    assert t < 2.0
+
+
+def test_an_arm_blocked_on_the_way_is_noticed_within_two_seconds():
+    _, fault, t = follow(lambda t: TRAJECTORY.sample(min(t, 0.5))[0])
+    assert fault is not None
+    assert t < 2.5
+
+
+def test_an_arm_that_leaves_the_path_is_noticed_at_once():
+    _, fault, t = follow(lambda t: TRAJECTORY.sample(t)[0] + (0.2 if t > 0.5 else 0.0))
+    assert fault is not None
+    assert 0.5 < t < 0.55
+
+
+@pytest.mark.parametrize('share', [0.05, 0.2, 0.5, 0.8, 0.95])
+def test_braking_stays_on_the_path_and_ends_at_rest(share):
+    t = share * TRAJECTORY.duration
+    stop = brake(TRAJECTORY, t, LIMITS)
+    q, qd, _, _ = TRAJECTORY.sample(t)
+    np.testing.assert_allclose(stop.q[0], q, atol=1e-12)
+    np.testing.assert_allclose(stop.qd[0], qd, atol=1e-9)
+    assert not stop.qd[-1].any() and not stop.qdd[-1].any()
+    path = TRAJECTORY.sample(np.linspace(0.0, TRAJECTORY.duration, 4000))[0]
+    samples = stop.sample(np.linspace(0.0, stop.duration, 100))[0]
+    away = np.abs(samples[:, None] - path[None]).max(axis=2).min(axis=1)
+    assert away.max() < 2e-3
+    assert stop.duration <= TRAJECTORY.duration - t + 1e-9
+
+
+@pytest.mark.parametrize('share', [0.1, 0.3, 0.5, 0.9])
+def test_braking_keeps_the_limits(share):
+    stop = brake(TRAJECTORY, share * TRAJECTORY.duration, LIMITS)
+    _, qd, qdd, qddd = stop.sample(stop.dense_times(1e-3))
+    assert np.abs(qd / LIMITS.qd).max() <= 1.01
+    assert np.abs(qdd / LIMITS.qdd).max() <= 1.01
+    assert np.abs(qddd / LIMITS.qddd).max() <= 1.06
+
+
+def test_braking_early_in_a_long_motion_stops_long_before_its_end():
+    motion = time_ptp(HOME, HOME + [4.0, 0, 0, 0, 0, 0], LIMITS, lambda q, qd: np.zeros(1))
+    stop = brake(motion, 0.5, LIMITS)
+    assert stop.duration < 0.9 < motion.duration - 0.5

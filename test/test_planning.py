@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Planned motions keep their path, their branch and every limit, or are refused with the reason.
+
+Motions are judged on samples of the trajectory as the controller interpolates it, with speeds by
+finite differences of forward kinematics.
+
+"""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ur5_pick_place.errors import GateRefusal, IncompletePath, InvalidInput, NoSolution
+from ur5_pick_place.kinematics import BRANCHES, HOME, classify, forward, link_frames, load_model
+from ur5_pick_place.planning.limits import MotionSettings
+from ur5_pick_place.planning.paths import follow_poses, line_poses
+from ur5_pick_place.planning.planner import MotionPlanner, Pace
+from ur5_pick_place.planning.scene_file import load_scene
+from ur5_pick_place.planning.timing import stretch, time_ptp
+from ur5_pick_place.planning.trajectory import Trajectory
+
+CONFIG = Path(__file__).parents[1] / 'config'
+MODEL = load_model('ur5')
+FAST = MotionSettings(
+    max_acceleration=10.0, max_jerk=100.0, max_speed=1.5, velocity_scaling=1.0,
+    acceleration_scaling=1.0,
+)
+PICK = np.array([0, -np.pi / 2, np.pi / 2, -np.pi / 2, -np.pi / 2, 0])
+
+
+def make_planner(settings=FAST):
+    return MotionPlanner(MODEL, settings, load_scene(CONFIG / 'scene_sim.yaml'))
+
+
+@pytest.fixture(scope='module')
+def planner():
+    return make_planner()
+
+
+def tool_down(x, y, z, yaw):
+    """T_base_tool with the TCP of the cell at x, y, z [m] in base_link, tool pointing down."""
+    c, s = np.cos(yaw), np.sin(yaw)
+    T = np.array([[c, s, 0, x], [s, -c, 0, y], [0, 0, -1, z + 0.145], [0, 0, 0, 1.0]])
+    return np.diag([-1.0, -1.0, 1.0, 1.0]) @ T
+
+
+def excess(trajectory, planner):
+    """Worst use of velocity, acceleration, jerk and speed limits; 1 is the limit."""
+    t = np.arange(0.0, trajectory.duration, 1e-3)
+    _, qd, qdd, qddd = trajectory.sample(t)
+    limits = planner.limits
+    step = 1e-6
+    ahead, behind = (trajectory.sample(t[1:-1] + s)[0] for s in (step, -step))
+    T_tool_tcp = planner.scene.tool.T_tool_tcp
+    tcp = [(forward(MODEL, q) @ T_tool_tcp)[:, :3, 3] for q in (ahead, behind)]
+    elbow = [link_frames(MODEL, q)[:, 2, :3, 3] for q in (ahead, behind)]
+    speeds = [np.linalg.norm(a - b, axis=1).max() / (2 * step) for a, b in (tcp, elbow)]
+    return [
+        np.abs(qd / limits.qd).max(), np.abs(qdd / limits.qdd).max(),
+        np.abs(qddd / limits.qddd).max(), max(speeds) / limits.speed,
+    ]
+
+
+def double_s_time(distance, v, a, j):
+    """Rest to rest, by the textbook cases of Biagiotti & Melchiorri, section 3.4."""
+    t_j, t_a = (a / j, v / a + a / j) if v * j >= a**2 else (np.sqrt(v / j), 2 * np.sqrt(v / j))
+    t_v = distance / v - t_a
+    if t_v >= 0:
+        return 2 * t_a + t_v
+    if distance >= 2 * a**3 / j**2:
+        return t_j + np.sqrt(t_j**2 + 4 * distance / a)
+    return 4 * np.cbrt(distance / (2 * j))
+
+
+@pytest.mark.parametrize(
+    'goal',
+    [
+        [np.pi / 2, -1.2, 1.8, -2.17, -np.pi / 2, 0.5],
+        PICK + [0.1, -0.05, 0.08, -0.03, 0.02, 0.2],
+        PICK + [0, 0, 0, 0, 0, 3.0],
+    ],
+)
+def test_ptp_takes_the_double_s_time_of_its_slowest_joint(planner, goal):
+    goal = np.array(goal)
+    trajectory = time_ptp(PICK, goal, planner.limits, lambda q, qd: np.zeros(1))
+    bound = max(double_s_time(d, np.pi, 10.0, 100.0) for d in np.abs(goal - PICK) if d > 0)
+    assert trajectory.duration == pytest.approx(bound, abs=1e-6)
+    assert max(excess(trajectory, planner)[:3]) <= 1.001
+
+
+def test_ptp_slows_down_for_the_tcp_and_elbow_speed_limit():
+    planner = make_planner(MotionSettings(velocity_scaling=1.0, acceleration_scaling=1.0))
+    trajectory = planner.ptp(PICK, PICK + [2.0, 0, 0, 0, 0, 0]).trajectory
+    used = excess(trajectory, planner)
+    assert 0.98 < used[3] <= 1.001
+    assert max(used[:3]) <= 1.001
+
+
+def test_random_lines_are_straight_keep_their_branch_and_every_limit(planner, rng):
+    planned = 0
+    for _ in range(40):
+        start = tool_down(*rng.uniform([0.25, -0.5, 0.05], [0.65, 0.5, 0.3]), rng.uniform(-3, 3))
+        goal = tool_down(*rng.uniform([0.25, -0.5, 0.05], [0.65, 0.5, 0.3]), rng.uniform(-3, 3))
+        try:
+            q = planner.ptp_to_pose(HOME, start, branch='left-up-up').trajectory.q[-1]
+            trajectory = planner.lin(q, [goal]).trajectory
+        except (GateRefusal, IncompletePath, NoSolution):
+            continue
+        planned += 1
+        samples = trajectory.sample(np.linspace(0, trajectory.duration, 300))[0]
+        p = forward(MODEL, samples)[:, :3, 3]
+        way = (goal - start)[:3, 3]
+        away = np.cross(p - start[:3, 3], way / np.linalg.norm(way))
+        assert np.linalg.norm(away, axis=1).max() < 5e-5
+        np.testing.assert_allclose(forward(MODEL, trajectory.q[-1]), goal, atol=1e-9)
+        assert set(classify(MODEL, samples)) == {BRANCHES.index('left-up-up')}
+        used = excess(trajectory, planner)
+        assert max(used[0], used[1], used[3]) <= 1.001
+        assert used[2] <= 1.05
+    assert planned >= 25
+
+
+def test_a_line_turns_about_one_constant_axis(rng):
+    start, goal = tool_down(0.4, 0.1, 0.2, 0.3), tool_down(0.5, -0.1, 0.1, 2.0)
+    poses = line_poses(start, goal)
+    turns = np.linalg.inv(start)[:3, :3] @ poses[:, :3, :3]
+    angles = np.arctan2(turns[:, 1, 0], turns[:, 0, 0])
+    np.testing.assert_allclose(turns[:, 2, 2], 1.0, atol=1e-12)
+    np.testing.assert_allclose(np.diff(angles), angles[1] - angles[0], atol=1e-9)
+    np.testing.assert_allclose(poses[-1], goal, atol=1e-12)
+
+
+def test_a_line_out_of_reach_is_refused_with_fraction_pose_and_amount(planner):
+    q = planner.ptp_to_pose(HOME, tool_down(0.6, 0, 0.1, 0)).trajectory.q[-1]
+    with pytest.raises(IncompletePath, match=r'at pose \d+ of \d+.*left-up-up ends') as refusal:
+        planner.lin(q, [tool_down(1.2, 0, 0.1, 0)])
+    assert 0.2 < refusal.value.fraction < 0.6
+
+
+def test_a_line_through_the_shoulder_cylinder_is_refused(planner):
+    q = planner.ptp_to_pose(HOME, tool_down(0.35, 0.02, 0.3, 0)).trajectory.q[-1]
+    with pytest.raises(IncompletePath, match='cylinder|singularity'):
+        planner.lin(q, [tool_down(-0.35, 0.02, 0.3, 0)])
+
+
+def test_a_line_across_the_wrist_singularity_is_refused():
+    q = np.array([0.2, -1.5, 1.7, -1.2, -0.07, 0.3])
+    T = forward(MODEL, q)
+    beyond = forward(MODEL, q + [0, 0, 0, 0, 0.37, 0])
+    with pytest.raises(IncompletePath, match='wrist_3_joint would turn .* singularity of branch'):
+        follow_poses(MODEL, line_poses(T, beyond), q)
+
+
+def test_a_motion_into_the_table_is_refused_with_the_bodies(planner):
+    q = planner.ptp_to_pose(HOME, tool_down(0.5, 0, 0.05, 0)).trajectory.q[-1]
+    with pytest.raises(GateRefusal, match='table') as refusal:
+        planner.lin(q, [tool_down(0.5, 0, -0.05, 0)])
+    assert refusal.value.check == 'collision'
+
+
+def test_an_unreachable_pose_has_no_solution(planner):
+    with pytest.raises(NoSolution, match=r'\(-1\.500, 0\.000, 0\.245\) m in base'):
+        planner.ptp_to_pose(HOME, tool_down(1.5, 0, 0.1, 0))
+
+
+def test_a_branch_is_kept_on_request_and_an_unknown_one_refused(planner):
+    goal = tool_down(0.45, 0.1, 0.4, 0)
+    motion = planner.ptp_to_pose(HOME, goal, branch='left-down-up').trajectory
+    assert BRANCHES[int(classify(MODEL, motion.q[-1]))] == 'left-down-up'
+    with pytest.raises(InvalidInput, match="'upside-down' is unknown; one of left-up-down"):
+        planner.ptp_to_pose(HOME, goal, branch='upside-down')
+
+
+@pytest.mark.parametrize('pace', [(-0.1, 0), (0, 1.5), (float('nan'), 0), (0, 0, -1)])
+def test_a_scaling_out_of_range_is_refused(pace):
+    with pytest.raises(InvalidInput, match='must'):
+        Pace(*pace)
+
+
+def test_scalings_slow_a_motion_down(planner):
+    goal = PICK + [1.0, 0, 0, 0, 0, 0]
+    full = planner.ptp(PICK, goal).trajectory
+    slow = planner.ptp(PICK, goal, Pace(0.1, 0.1)).trajectory
+    assert slow.duration > 5 * full.duration
+    assert np.abs(slow.qd).max() <= 0.1 * np.pi + 1e-9
+
+
+class TestGate:
+    """A good motion passes; each spoilt one is refused by the check that is there for it."""
+
+    @pytest.fixture
+    def motion(self, planner):
+        return planner.ptp(HOME, HOME + [0.5, 0.1, -0.1, 0, 0, 1.0]).trajectory
+
+    def refused(self, planner, trajectory, q_now=HOME):
+        with pytest.raises(GateRefusal) as refusal:
+            planner.check(trajectory, q_now)
+        return refusal.value.check, str(refusal.value)
+
+    def test_a_planned_motion_passes_and_reports_its_margins(self, planner, motion):
+        report = planner.check(motion, HOME)
+        assert 0.5 < max(report.joint_velocity, report.joint_acceleration) <= 1.001
+        assert 0.0 < report.tcp_speed <= planner.limits.speed
+        assert report.joint_margin > 1.0
+
+    def test_the_arm_being_elsewhere(self, planner, motion):
+        check, text = self.refused(planner, motion, HOME + [0, 0, 0, 0, 0.02, 0])
+        assert check == 'start'
+        assert 'wrist_2_joint' in text and '0.0200' in text
+
+    def test_too_fast(self, planner, motion):
+        check, text = self.refused(planner, stretch(motion, 0.5))
+        assert check in ('velocity', 'acceleration')
+        assert 'limit' in text
+
+    def test_jerky(self, planner, motion):
+        t = np.array([0.0, motion.duration])
+        two = Trajectory(t, motion.q[[0, -1]], np.zeros((2, 6)), np.zeros((2, 6)))
+        check, text = self.refused(planner, two)
+        assert check in ('acceleration', 'jerk')
+        assert 'slow the motion down' in text
+
+    def test_still_moving_at_its_end(self, planner, motion):
+        cut = slice(0, len(motion.t) // 2)
+        half = Trajectory(motion.t[cut], motion.q[cut], motion.qd[cut], motion.qdd[cut])
+        assert self.refused(planner, half)[0] == 'rest'
+
+    def test_beyond_the_elbow_range(self, planner):
+        q = np.tile(HOME, (3, 1))
+        q[1:, 2] += np.deg2rad([60.0, 100.0])
+        slow = Trajectory(np.array([0.0, 10.0, 20.0]), q, np.zeros((3, 6)), np.zeros((3, 6)))
+        check, text = self.refused(planner, slow)
+        assert check == 'position'
+        assert 'elbow_joint' in text and '-180 to 180 deg' in text
+
+    def test_over_the_tcp_speed(self, motion):
+        calm = make_planner(MotionSettings(max_acceleration=10.0, max_jerk=100.0, max_speed=0.05))
+        check, text = self.refused(calm, motion)
+        assert check == 'speed'
+        assert 'limit 0.050 m/s' in text
+
+    def test_reduced_mode_has_a_lower_speed(self, planner, motion):
+        with pytest.raises(GateRefusal, match=r'limit 0\.100 m/s'):
+            planner.check(motion, HOME, is_reduced=True)

@@ -1,0 +1,337 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The task's steps, driven by made-up observations: what is commanded, and what ends it.
+
+`Robot` answers as a robot would; each spoilt answer must end the job with its own reason.
+
+"""
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from ur5_pick_place.errors import InvalidInput, PlanningError
+from ur5_pick_place.kinematics import HOME, forward, load_model
+from ur5_pick_place.planning.limits import MotionSettings
+from ur5_pick_place.planning.planner import MotionPlanner
+from ur5_pick_place.planning.scene_file import load_scene
+from ur5_pick_place.task.cycle import Stage, load_cycle
+from ur5_pick_place.task.gripper import Gripper, GripperSettings
+from ur5_pick_place.task.job import Job, Move, Observation, SetOutput, SetPayload, SetToolVoltage
+from ur5_pick_place.task.plan import CyclePlanner, TaskSettings
+from ur5_pick_place.task.poses import (
+    Provenance,
+    TaughtPose,
+    load_poses,
+    numbers_from_matrix,
+    save_poses,
+)
+from ur5_pick_place.task.run import CycleRun
+
+CONFIG = Path(__file__).parents[1] / 'config'
+MODEL = load_model('ur5')
+SCENE = load_scene(CONFIG / 'scene_sim.yaml')
+ORIGIN = Provenance('ur5', '', numbers_from_matrix(SCENE.tool.T_tool_tcp), 0.0)
+TICK = 0.032  # [s]
+ORIGIN_LINE = '- 0.145'  # the tool's z in the file
+
+
+def taught(x, y, yaw=0.0, z=0.0225):
+    c, s = np.cos(yaw), np.sin(yaw)
+    T = np.array([[c, s, 0, x], [s, -c, 0, y], [0, 0, -1, z], [0, 0, 0, 1.0]])
+    T = np.diag([-1.0, -1.0, 1.0, 1.0]) @ T
+    return TaughtPose(numbers_from_matrix(T), ORIGIN, '2020-01-01T00:00:00+00:00')
+
+
+def home():
+    T = forward(MODEL, HOME) @ SCENE.tool.T_tool_tcp
+    return TaughtPose(numbers_from_matrix(T), ORIGIN, 't', tuple(HOME.tolist()), 'left-up-up')
+
+
+POSES = {'home': home(), 'start': taught(0.45, -0.2), 'target': taught(0.35, 0.25, 1.0)}
+
+
+@pytest.fixture(scope='module')
+def cycle_planner():
+    motion = MotionSettings(
+        max_acceleration=10.0, max_jerk=100.0, max_speed=1.0, velocity_scaling=1.0,
+        acceleration_scaling=1.0,
+    )
+    planner = MotionPlanner(MODEL, motion, SCENE)
+    return CyclePlanner(planner, TaskSettings(), load_cycle(CONFIG / 'cycle.yaml'), ORIGIN)
+
+
+@dataclass
+class Robot:
+    """A robot that does at once what it is told, unless told to misbehave."""
+
+    t: float = 0.0
+    q: np.ndarray = field(default_factory=lambda: HOME.copy())
+    voltage: int = 24
+    is_part_there: bool = True
+    is_output_stuck: bool = False
+    is_driver_refusing: bool = False
+    outputs: dict = field(default_factory=lambda: {16: False, 17: False})
+    commands: list = field(default_factory=list)
+    reply: str | None = None
+
+    def seen(self):
+        part = self.outputs[16] and self.is_part_there
+        return Observation(
+            self.t, self.q, {16: part, 17: False}, dict(self.outputs), self.voltage, '', self.reply
+        )
+
+    def obey(self, command):
+        self.reply = None
+        if command is None:
+            return
+        self.commands.append(command)
+        self.reply = 'refused by the driver' if self.is_driver_refusing else ''
+        if isinstance(command, Move):
+            self.q = command.trajectory.q[-1]
+        elif isinstance(command, SetOutput) and not self.is_output_stuck:
+            self.outputs[command.pin] = command.state
+        elif isinstance(command, SetToolVoltage):
+            self.voltage = command.voltage
+
+    def do(self, job, until=lambda robot: False, ticks=2000):
+        for _ in range(ticks):
+            if job.is_done or until(self):
+                return
+            self.obey(job.tick(self.seen()))
+            self.t += TICK
+        raise AssertionError(f'{job.name} did not end within {ticks} ticks')
+
+
+def make_run(cycle_planner, settings=GripperSettings(), events=None):
+    record = [] if events is None else events
+    return CycleRun(
+        cycle_planner, Gripper(settings, 24), TaskSettings(), (0.5, (0.0, 0.0, 0.05)),
+        lambda event, **data: record.append((event, data)),
+    )
+
+
+def test_a_cycle_moves_grips_carries_and_releases_in_order(cycle_planner):
+    plan, robot, events = cycle_planner.plan(POSES, HOME), Robot(), []
+    job = Job('run', make_run(cycle_planner, events=events).cycle(plan))
+    robot.do(job)
+    assert job.error == ''
+    kinds = [
+        (type(c).__name__, getattr(c, 'state', None)) for c in robot.commands
+    ]
+    move = ('Move', None)
+    assert kinds == [
+        ('SetOutput', False), move, move, ('SetOutput', True), ('SetPayload', None), move, move,
+        move, ('SetOutput', False), ('SetPayload', None), move, move,
+    ]
+    np.testing.assert_allclose(robot.q, HOME)
+    assert [d['stage'] for e, d in events if e == 'stage'] == [s.name for s in cycle_planner.cycle]
+
+
+def test_the_grip_pose_reached_is_the_taught_one(cycle_planner):
+    plan, robot = cycle_planner.plan(POSES, HOME), Robot()
+    robot.do(Job('run', make_run(cycle_planner).cycle(plan)), until=lambda r: r.outputs[16])
+    T = forward(MODEL, robot.q) @ SCENE.tool.T_tool_tcp
+    np.testing.assert_allclose(T, POSES['start'].T_base_tcp, atol=1e-9)
+
+
+def test_the_payload_is_the_tool_and_then_tool_and_part(cycle_planner):
+    plan, robot = cycle_planner.plan(POSES, HOME), Robot()
+    robot.do(Job('run', make_run(cycle_planner).cycle(plan)))
+    loaded, empty = (c for c in robot.commands if isinstance(c, SetPayload))
+    assert loaded.mass == pytest.approx(0.58)
+    assert loaded.centre[2] == pytest.approx((0.5 * 0.05 + 0.08 * 0.145) / 0.58)
+    assert (empty.mass, empty.centre) == (0.5, (0.0, 0.0, 0.05))
+
+
+@pytest.mark.parametrize(
+    ('fault', 'reason'),
+    [
+        ({'is_part_there': False}, 'closed on nothing'),
+        ({'is_output_stuck': True}, 'output 16 was set on but io_states has not shown it'),
+        ({'voltage': 0}, 'tool voltage is 0 V, not 24 V: call ~/init_gripper'),
+        ({'is_driver_refusing': True}, 'refused by the driver'),
+    ],
+)
+def test_each_gripper_fault_ends_the_cycle_with_its_own_reason(cycle_planner, fault, reason):
+    plan, robot = cycle_planner.plan(POSES, HOME), Robot(**fault)
+    job = Job('run', make_run(cycle_planner).cycle(plan))
+    robot.do(job)
+    assert reason in job.error
+    after = len(robot.commands)
+    assert job.tick(robot.seen()) is None and len(robot.commands) == after
+
+
+def test_a_part_lost_on_the_way_ends_the_cycle_and_is_named(cycle_planner):
+    plan, robot = cycle_planner.plan(POSES, HOME), Robot()
+    job = Job('run', make_run(cycle_planner).cycle(plan))
+    robot.do(job, until=lambda r: sum(isinstance(c, Move) for c in r.commands) == 4)
+    robot.is_part_there = False
+    robot.reply = None
+    robot.do(job)
+    assert "the part was lost at stage 'transfer'" in job.error
+
+
+def test_a_cycle_does_not_start_with_a_part_in_the_hand(cycle_planner):
+    plan, robot = cycle_planner.plan(POSES, HOME), Robot(outputs={16: True, 17: False})
+    job = Job('run', make_run(cycle_planner).cycle(plan))
+    robot.do(job)
+    assert 'still holds a part' in job.error
+    assert robot.commands == []
+
+
+def test_without_a_part_input_the_event_says_unverified(cycle_planner):
+    events = []
+    run = make_run(cycle_planner, GripperSettings(grip_feedback='none'), events)
+    job = Job('run', run.cycle(cycle_planner.plan(POSES, HOME)))
+    Robot(is_part_there=False).do(job)
+    assert job.error == ''
+    assert ('grasp_unverified', {}) in events
+
+
+def test_a_stopped_planner_ends_any_job_at_once(cycle_planner):
+    robot = Robot()
+    job = Job('run', make_run(cycle_planner).cycle(cycle_planner.plan(POSES, HOME)))
+    robot.do(job, until=lambda r: r.outputs[16])
+    assert job.tick(replace(robot.seen(), stopped='protective stop')) is None
+    assert job.error == 'protective stop'
+    assert robot.outputs[16], 'the gripper keeps its part'
+
+
+def test_a_paused_motion_goes_on_from_where_the_arm_came_to_rest(cycle_planner):
+    robot, run = Robot(), make_run(cycle_planner)
+    job = Job('run', run.cycle(cycle_planner.plan(POSES, HOME)))
+    robot.do(job, until=lambda r: any(isinstance(c, Move) for c in r.commands))
+    first = robot.commands[-1].trajectory
+    run.is_paused = True
+    robot.q = first.sample(first.duration / 2)[0]
+    robot.reply = 'canceled by the client'
+    for _ in range(20):
+        assert job.tick(robot.seen()) is None
+    run.is_paused = False
+    robot.do(job, until=lambda r: r.commands[-1].trajectory is not first)
+    again = robot.commands[-1].trajectory
+    np.testing.assert_allclose(again.q[0], first.sample(first.duration / 2)[0], atol=1e-9)
+    np.testing.assert_allclose(again.q[-1], first.q[-1], atol=1e-9)
+    robot.do(job)
+    assert job.error == ''
+
+
+def test_two_outputs_are_never_on_together():
+    settings = GripperSettings(close_pin=16, open_pin=17)
+    robot = Robot(outputs={16: False, 17: True})
+    for steps in (Gripper(settings, 24).close(), Gripper(settings, 24).open()):
+        job = Job('gripper', steps)
+        robot.do(job, until=lambda r: r.outputs[16] and r.outputs[17])
+        assert job.is_done
+        assert job.error == ''
+    assert robot.outputs == {16: False, 17: True}
+
+
+def test_the_tool_supply_is_set_and_seen():
+    robot = Robot(voltage=0)
+    job = Job('init', Gripper(GripperSettings(), 24).initialise())
+    robot.do(job)
+    assert (job.error, robot.voltage) == ('', 24)
+
+
+@pytest.mark.parametrize(
+    ('change', 'error', 'message'),
+    [
+        ({'home': None}, InvalidInput, 'not taught: home; call ~/teach_home first'),
+        ({'target': POSES['start']}, InvalidInput, 'start and target are the same place'),
+        ({'start': taught(1.5, 0.0)}, PlanningError, 'start cannot be reached at all'),
+        ({'start': taught(0.45, -0.2, z=0.0)}, PlanningError, "stage 'start'.*table"),
+        (
+            {'start': replace(POSES['start'], provenance=replace(ORIGIN, robot='ur10'))},
+            InvalidInput, 'start was taught with .*ur10.*: teach it again',
+        ),
+    ],
+)
+def test_a_cycle_that_cannot_be_is_refused_with_place_and_reason(
+    cycle_planner, change, error, message
+):
+    poses = {k: v for k, v in {**POSES, **change}.items() if v is not None}
+    with pytest.raises(error, match=message):
+        cycle_planner.plan(poses, HOME)
+
+
+def test_a_changed_pose_changes_the_fingerprint(cycle_planner):
+    moved = {**POSES, 'target': taught(0.35, 0.251, 1.0)}
+    assert cycle_planner.fingerprint(POSES) == cycle_planner.fingerprint(dict(POSES))
+    assert cycle_planner.fingerprint(POSES) != cycle_planner.fingerprint(moved)
+
+
+def test_the_way_home_lifts_first_where_the_direct_way_is_barred(cycle_planner):
+    q = cycle_planner.plan(POSES, HOME).stages[3].motion.trajectory.q[-1]
+    motions = cycle_planner.way_home(POSES, q)
+    np.testing.assert_allclose(motions[-1].trajectory.q[-1], HOME)
+    np.testing.assert_allclose(motions[0].trajectory.q[0], q, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ('text', 'message'),
+    [
+        ('stages: []', 'a list of 1 to 100'),
+        ('[1, 2', 'cycle file'),
+        ('stages: [{name: a}]', 'stage 1: .* must have name, do'),
+        ('stages: [{name: a, do: jump}]', "'jump', must be one of"),
+        ('stages: [{name: a, do: lin, to: mars}]', "'mars', must be one of"),
+        ('stages: [{name: a, do: lin, to: 3}]', 'to = 3 must be text'),
+        ('stages: [{name: a, do: open, to: home}]', 'takes no "to: home"'),
+        ('stages: [{name: a, do: open, hwo: home}]', 'must have name, do'),
+    ],
+)
+def test_a_malformed_cycle_file_is_refused_with_stage_and_key(tmp_path, text, message):
+    path = tmp_path / 'cycle.yaml'
+    path.write_text(text)
+    with pytest.raises(InvalidInput, match=message):
+        load_cycle(path)
+
+
+def test_a_cycle_may_hold_other_stages(tmp_path):
+    path = tmp_path / 'cycle.yaml'
+    path.write_text('stages: [{name: go, do: ptp, to: home}, {name: shut, do: close}]')
+    assert load_cycle(path) == (Stage('go', 'ptp', 'home'), Stage('shut', 'close'))
+
+
+class TestPosesFile:
+    """Written whole or not at all; read with suspicion."""
+
+    def test_what_was_saved_is_loaded(self, tmp_path):
+        path = tmp_path / 'deep' / 'poses.yaml'
+        save_poses(path, POSES)
+        assert load_poses(path) == POSES
+        assert [p.name for p in path.parent.iterdir()] == ['poses.yaml']
+
+    def test_no_file_holds_no_poses(self, tmp_path):
+        assert load_poses(tmp_path / 'none.yaml') == {}
+
+    @pytest.mark.parametrize('keep', [0.1, 0.5, 0.9])
+    def test_a_truncated_file_is_refused(self, tmp_path, keep):
+        path = tmp_path / 'poses.yaml'
+        save_poses(path, POSES)
+        text = path.read_text()
+        path.write_text(text[: int(keep * len(text))])
+        with pytest.raises(InvalidInput, match='delete it and teach again'):
+            load_poses(path)
+
+    @pytest.mark.parametrize(
+        ('old', 'new', 'message'),
+        [
+            ('format: 1', 'format: 9', 'format 9 is unknown'),
+            ('  home:', '  hut:', "pose 'hut' is unknown"),
+            ('robot: ur5', 'rowboat: ur5', "'robot'"),
+            (ORIGIN_LINE, '- .nan', 'finite'),
+        ],
+    )
+    def test_an_edited_file_is_refused_with_what_is_wrong(self, tmp_path, old, new, message):
+        path = tmp_path / 'poses.yaml'
+        save_poses(path, POSES)
+        text = path.read_text()
+        assert old in text
+        path.write_text(text.replace(old, new, 1))
+        with pytest.raises(InvalidInput, match=message):
+            load_poses(path)

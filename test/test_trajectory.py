@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trajectories are read as the controller reads them, and malformed ones are refused."""
+
+import numpy as np
+import pytest
+from scipy.interpolate import BPoly
+
+from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.planning.trajectory import Trajectory, at_rest
+
+
+def random_trajectory(rng, n=6):
+    t = np.concatenate([[0.0], np.cumsum(rng.uniform(0.05, 0.4, n - 1))])
+    return Trajectory(t, *rng.normal(size=(3, n, 6)))
+
+
+def test_between_points_lies_the_quintic_that_meets_both_ends(rng):
+    trajectory = random_trajectory(rng)
+    ends = np.stack([trajectory.q, trajectory.qd, trajectory.qdd], axis=1)  # (n, 3, 6)
+    oracle = BPoly.from_derivatives(trajectory.t, ends)
+    t = rng.uniform(0.0, trajectory.duration, 200)
+    for order, values in enumerate(trajectory.sample(t)):
+        expected = oracle(t, nu=order)
+        np.testing.assert_allclose(values, expected, atol=1e-9 * np.abs(expected).max())
+
+
+def test_every_point_is_met_exactly(rng):
+    trajectory = random_trajectory(rng)
+    q, qd, qdd, _ = trajectory.sample(trajectory.t)
+    for actual, given in ((q, trajectory.q), (qd, trajectory.qd), (qdd, trajectory.qdd)):
+        np.testing.assert_allclose(actual, given, atol=1e-8)
+
+
+def test_outside_its_time_a_trajectory_stays_at_its_ends(rng):
+    trajectory = random_trajectory(rng)
+    q = trajectory.sample(np.array([-1.0, trajectory.duration + 1.0]))[0]
+    np.testing.assert_allclose(q, trajectory.q[[0, -1]], atol=1e-12)
+
+
+def test_dense_times_hold_every_point_and_keep_the_step(rng):
+    trajectory = random_trajectory(rng)
+    t = trajectory.dense_times(0.01)
+    assert np.diff(t).max() <= 0.01 + 1e-12
+    assert np.abs(t[:, None] - trajectory.t).min(axis=0).max() < 1e-12
+
+
+def test_a_single_point_is_a_trajectory_at_rest():
+    q, qd, _, _ = at_rest(np.arange(6.0)).sample([0.0, 3.0])
+    np.testing.assert_array_equal(q, [np.arange(6.0)] * 2)
+    assert not qd.any()
+
+
+@pytest.mark.parametrize(
+    ('change', 'message'),
+    [
+        ({'t': [0.0, 0.0]}, 'point 0 at 0.0 s, point 1 at 0.0 s'),
+        ({'t': [0.1, 0.2]}, 'must start at 0'),
+        ({'q': np.zeros((2, 5))}, r'shape \(2, 5\)'),
+        ({'qd': np.full((2, 6), np.inf)}, r'qd\[0, 0\] = inf'),
+        ({'q': np.full((2, 6), np.nan)}, r'q\[0, 0\] = nan'),
+        ({'t': []}, 'must be'),
+    ],
+)
+def test_malformed_trajectories_are_refused(change, message):
+    good = {'t': [0.0, 1.0], 'q': np.zeros((2, 6)), 'qd': np.zeros((2, 6)),
+            'qdd': np.zeros((2, 6))}
+    with pytest.raises(InvalidInput, match=message):
+        Trajectory(**{**good, **change})
