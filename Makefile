@@ -21,7 +21,7 @@ demo: setup
 	  $(if $(TARGET),--target "$$TARGET") $(if $(RTF),--rtf "$$RTF") $(if $(SEED),--seed "$$SEED")
 
 test: setup
-	.venv/bin/ruff check
+	.venv/bin/ruff check --config .ci/ruff.toml
 	.venv/bin/python -m pytest
 
 clean:

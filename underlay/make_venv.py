@@ -20,6 +20,7 @@ import sys
 import sysconfig
 import time
 from contextlib import contextmanager
+from importlib import metadata
 from pathlib import Path
 
 REPO = Path(__file__).resolve().parent.parent
@@ -154,8 +155,10 @@ def check_machine():
     version = '.'.join(platform.python_version_tuple()[:2])
     if version not in PYTHONS:
         there = [f'python{v}' for v in PYTHONS if shutil.which(f'python{v}')]
-        hint = f'make setup PYTHON={there[0]}' if there else 'install one, then make setup PYTHON=…'
-        raise SetupError(f'Python {version} ({sys.executable}): {", ".join(PYTHONS)} work: {hint}')
+        hint = f'make setup PYTHON={there[0] if there else "…"}'
+        raise SetupError(
+            f'{sys.executable} is Python {version}; {", ".join(PYTHONS)} work: {hint}'
+        )
     if sys.platform != 'linux' or platform.machine() != 'x86_64':
         raise SetupError(
             f'{sys.platform} on {platform.machine()}: the ROS 2 wheels exist for Linux on x86_64 '
@@ -235,14 +238,17 @@ def build_interfaces():
 
 
 def install_this_package():
-    site = Path(sysconfig.get_path('purelib', vars={'base': str(VENV)}))
+    defaults = {
+        'AMENT_PREFIX_PATH': VENV,
+        'FASTDDS_DEFAULT_PROFILES_FILE': UNDERLAY / 'fastdds.xml',
+        'ROS_AUTOMATIC_DISCOVERY_RANGE': 'LOCALHOST',
+    }
     # Read in alphabetical order, so before the wheels' own bootstrap starts the process anew.
-    (site / f'_{PACKAGE}.pth').write_text(
-        f'{UNDERLAY / "tf2_ros"}\n'
-        'import os; [os.environ.setdefault(*item) for item in ('
-        f'("FASTDDS_DEFAULT_PROFILES_FILE", {str(UNDERLAY / "fastdds.xml")!r}), '
-        '("ROS_AUTOMATIC_DISCOVERY_RANGE", "LOCALHOST"))]\n'
+    start_file = Path(site_packages(), f'_{PACKAGE}.pth')
+    settings = '; '.join(
+        f'os.environ.setdefault({name!r}, {str(value)!r})' for name, value in defaults.items()
     )
+    start_file.write_text(f'{UNDERLAY / "tf2_ros"}\nimport os; {settings}\n')
     options = ('--no-deps', '--no-build-isolation', '--no-index')
     run('pip_editable', VENV / 'bin/python', '-m', 'pip', 'install', *options, '-e', REPO)
     link_into_ament_prefix()
@@ -260,10 +266,13 @@ def link_into_ament_prefix():
     marker.symlink_to(REPO / 'resource' / PACKAGE)
     for name in ('package.xml', 'config', 'launch'):
         (share / name).symlink_to(REPO / name)
-    listing = "import importlib.metadata as m; print(*(e.name for e in m.distribution('%s')" % PACKAGE
-    command = [VENV / 'bin/python', '-c', f'{listing}.entry_points))']
-    for name in subprocess.check_output(command, text=True, cwd='/').split():
-        (programs / name).symlink_to(VENV / 'bin' / name)
+    for distribution in metadata.distributions(name=PACKAGE, path=[site_packages()]):
+        for entry in distribution.entry_points:
+            (programs / entry.name).symlink_to(VENV / 'bin' / entry.name)
+
+
+def site_packages():
+    return sysconfig.get_path('purelib', vars={'base': str(VENV)})
 
 
 if __name__ == '__main__':
