@@ -30,7 +30,9 @@ TOUCH_DEPTH = 0.003  # [m]
 OWN_MARGIN = 0.005
 # Between samples a clearance is proved to within this of the margin [m].
 RESOLUTION = 0.001
-_CHUNK = 128  # configurations measured at once; bounds memory with many boxes
+# Configurations measured at once: many, for speed, but few where many boxes take much memory.
+_CHUNK = 128
+_CHUNK_PAIRS = 50_000
 
 
 @dataclass(frozen=True)
@@ -94,6 +96,7 @@ class CollisionModel:
         self.scene = scene
         self._clearances = Clearances(model, scene)
         self._allowed = np.zeros(len(self._clearances.pairs), dtype=bool)
+        self._chunk = max(8, min(_CHUNK, _CHUNK_PAIRS // len(self._clearances.pairs)))
         own = min(scene.margin, OWN_MARGIN)
         self._margins = np.where(self._clearances.is_own, own, scene.margin)
 
@@ -145,13 +148,13 @@ class CollisionModel:
         joints = check_joints(q)
         flat = joints.reshape(-1, 6)
         hit = np.zeros(len(flat), dtype=bool)
-        for i in range(0, len(flat), _CHUNK):
-            measured = self._clearances.measure(flat[i : i + _CHUNK])
+        for i in range(0, len(flat), self._chunk):
+            measured = self._clearances.measure(flat[i : i + self._chunk])
             surely = (measured.distance < self._margins) & measured.exact
             sure = np.array(surely.any(axis=1))
             rest = ~(sure[:, None] | (measured.distance >= self._margins))
             self._clearances.refine(measured, rest, self._margins)
-            hit[i : i + _CHUNK] = sure | ~(measured.distance >= self._margins).all(axis=1)
+            hit[i : i + self._chunk] = sure | ~(measured.distance >= self._margins).all(axis=1)
         return hit.reshape(joints.shape[:-1])
 
     def distance(self, q: ArrayLike) -> tuple[float, tuple[str, str]]:
@@ -190,8 +193,9 @@ class CollisionModel:
         joints = check_joints(q)
         if joints.ndim != 2 or not len(joints):
             raise InvalidInput(f'path has shape {joints.shape}: must be (n, 6), n at least 1')
-        for i in range(0, max(1, len(joints) - 1), _CHUNK - 1):
-            found = self._sweep(joints[i : i + _CHUNK])
+        step = self._chunk - 1  # neighbours share a sample, so that no step between them is missed
+        for i in range(0, max(1, len(joints) - 1), step):
+            found = self._sweep(joints[i : i + step + 1])
             if found is not None:
                 return PathContact(i + found.sample, found.contact)
         return None
