@@ -28,6 +28,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics.branches import DOUBLE_ROOT, NEAR_WRIST, WRIST_SINGULAR
+from ur5_pick_place.kinematics.calibration import inverse_calibrated
 from ur5_pick_place.kinematics.inverse_batch import inverse_batch, wrap_to_pi
 from ur5_pick_place.kinematics.model import Model
 from ur5_pick_place.kinematics.transforms import RIGID_TOLERANCE, as_poses, check_rigid
@@ -67,7 +68,7 @@ def inverse(m: Model, T: ArrayLike, q6: ArrayLike = 0.0) -> tuple[Array, NDArray
 
     """
     poses = as_poses(T, 'T')
-    if poses.ndim == 2 and isinstance(q6, (float, int)):
+    if poses.ndim == 2 and isinstance(q6, (float, int)) and m.mounts is None:
         return _inverse_one(m, poses, q6)
     check_rigid(poses, 'T')
     stack = poses.shape[:-2]
@@ -78,7 +79,8 @@ def inverse(m: Model, T: ArrayLike, q6: ArrayLike = 0.0) -> tuple[Array, NDArray
         wishes = np.broadcast_to(wish, stack).reshape(-1)
     except ValueError as error:
         raise InvalidInput(f'q6 has shape {wish.shape}: must fit the poses, {stack}') from error
-    q, ok = inverse_batch(m, poses.reshape(-1, 4, 4), wishes)
+    solve = inverse_batch if m.mounts is None else inverse_calibrated
+    q, ok = solve(m, poses.reshape(-1, 4, 4), wishes)
     return q.reshape(*stack, 8, 6), ok.reshape(*stack, 8)
 
 

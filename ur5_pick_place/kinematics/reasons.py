@@ -103,11 +103,13 @@ def _reason(
     a2, a3, *_ = m.lengths
     way = hypot(*ways[holder & ~_ELBOW])
     outer, inner = abs(a2) + abs(a3), abs(abs(a2) - abs(a3))
-    if way > outer:
-        text = f'too far: the stretched elbow misses by {way - outer:.6g} m'
-        return Missing(branch, 'far', way - outer, text)
-    text = f'too near: the elbow cannot fold; it misses by {inner - way:.6g} m'
-    return Missing(branch, 'near', inner - way, text)
+    if way - outer > inner - way:
+        amount = max(0.0, way - outer)  # a calibrated arm may miss what the ideal one reaches
+        text = f'too far: the stretched elbow misses by {amount:.6g} m'
+        return Missing(branch, 'far', amount, text)
+    amount = max(0.0, inner - way)
+    text = f'too near: the elbow cannot fold; it misses by {amount:.6g} m'
+    return Missing(branch, 'near', amount, text)
 
 
 def _cylinder(m: Model, t: list[float], branch: str) -> Missing:
