@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.kinematics import HOME, UR_TYPES, inverse, load_model
+from ur5_pick_place.kinematics import HOME, UR_TYPES, inverse, link_frames, load_model
+from ur5_pick_place.kinematics.transforms import exp_se3
 from ur5_pick_place.planning.arm_shapes import LINKS, arm_cylinders
 from ur5_pick_place.planning.clearance import Clearances
 from ur5_pick_place.planning.collision import RESOLUTION, TOUCH_DEPTH, CollisionModel
@@ -184,7 +185,7 @@ def test_distances_are_those_of_dense_surface_points(rng):
 
 def test_the_table_is_measured_to_the_lowest_point_of_each_body(rng):
     clearances = Clearances(UR5, crowded())
-    q = rng.uniform(-np.pi, np.pi, (10, 6))
+    q = rng.uniform(-np.pi, np.pi, (5, 6))
     measured = clearances.measure(q)
     for row, joints in enumerate(q):
         ours, dense = {}, {}
@@ -193,9 +194,9 @@ def test_the_table_is_measured_to_the_lowest_point_of_each_body(rng):
                 ours[pair[0]] = min(distance, ours.get(pair[0], np.inf))
         for link, solid in solids(joints, crowded()):
             if link > 1:
-                low = solid.surface(101)[:, 2].min()
+                low = solid.surface(61)[:, 2].min()
                 dense[solid.name] = min(low, dense.get(solid.name, np.inf))
-        assert ours == pytest.approx(dense, abs=1e-4)
+        assert ours == pytest.approx(dense, abs=2e-4)
 
 
 def test_a_bound_is_never_above_the_exact_distance(rng):
@@ -220,9 +221,18 @@ def test_the_tables_closed_form_is_coals_distance_to_a_half_space(rng):
     )
 
 
-def test_no_distance_changes_by_more_than_the_reach_allows(rng):
+def calibrated(rng):
+    """Give a UR5 whose joints sit a few millimetres and hundredths of a radian off."""
+    mounts = np.tile(np.eye(4), (6, 1, 1))
+    mounts[:, 2, 3] = UR5.d
+    off = exp_se3(rng.uniform(-1.0, 1.0, (6, 6)) * np.repeat([0.005, 0.02], 3))
+    return replace(UR5, mounts=mounts @ off)
+
+
+@pytest.mark.parametrize('ideal', [True, False])
+def test_no_distance_changes_by_more_than_the_reach_allows(ideal, rng):
     """What the check between samples rests on."""
-    clearances = Clearances(UR5, crowded())
+    clearances = Clearances(UR5 if ideal else calibrated(rng), crowded())
     q = rng.uniform(-np.pi, np.pi, (60, 6))
     step = rng.uniform(-0.2, 0.2, q.shape)
     step[: len(q) // 2] *= np.eye(6)[rng.integers(6, size=len(q) // 2)]  # one joint alone
@@ -366,11 +376,11 @@ def test_before_the_contact_that_a_sweep_finds_nothing_is_nearer_than_it_proves(
     proved = CollisionModel(UR5, replace(scene, margin=scene.margin - RESOLUTION))
     knots = np.arange(4.0)
     found_any = []
-    for start in random_free(rng, collision, 50):
+    for start in random_free(rng, collision, 30):
         path = start + np.cumsum(np.vstack([np.zeros(6), rng.normal(0.0, 0.12, (3, 6))]), axis=0)
         found = collision.check_path(path)
         end = 3.0 if found is None else found.sample
-        dense = np.linspace(0.0, end, 600, endpoint=found is None)
+        dense = np.linspace(0.0, end, 400, endpoint=found is None)
         q = np.stack([np.interp(dense, knots, path[:, j]) for j in range(6)], axis=1)
         assert not proved.collides(q).any()
         found_any.append(found is not None)
@@ -379,7 +389,7 @@ def test_before_the_contact_that_a_sweep_finds_nothing_is_nearer_than_it_proves(
             contact = collision.check(there)
             assert {contact.body_a, contact.body_b} == {found.contact.body_a, found.contact.body_b}
             assert contact.distance == pytest.approx(found.contact.distance, abs=1e-9)
-    assert 10 < sum(found_any) < 45
+    assert 5 < sum(found_any) < 28
 
 
 def test_a_contact_late_on_a_long_path_is_counted_from_its_start():
@@ -437,14 +447,19 @@ def test_an_arm_of_unknown_type_is_dimensioned_by_its_reach():
 
 
 @pytest.mark.parametrize('ur_type', UR_TYPES)
-def test_a_links_housings_lie_where_its_neighbours_meet_them(ur_type):
-    """Each joint's axis runs through a housing of both links that it joins."""
+def test_the_bodies_of_neighbouring_links_meet(ur_type, rng):
+    """Whatever the joints: there is no gap in the arm through which something could pass."""
     model = load_model(ur_type)
-    cylinders = arm_cylinders(model)
-    for link in range(1, 6):
-        origin = np.zeros(3)
-        assert any(
-            np.linalg.norm(np.cross(c.T_link_cylinder[:3, 2], origin - c.T_link_cylinder[:3, 3]))
-            < 1e-9
-            for c in cylinders if c.link == link
-        )
+    for q in rng.uniform(-np.pi, np.pi, (3, 6)):
+        frames = link_frames(model, q)
+        bodies = [
+            (c.link, Solid('', frames[c.link] @ c.T_link_cylinder,
+                           (c.radius, c.radius, c.length / 2), True))
+            for c in arm_cylinders(model)
+        ]
+        for link in range(6):
+            gap = min(
+                b.distance(a.surface(21)).min()
+                for on, a in bodies for to, b in bodies if (on, to) == (link, link + 1)
+            )
+            assert gap < 0.01, f'{LINKS[link]} and {LINKS[link + 1]} are {gap} m apart'

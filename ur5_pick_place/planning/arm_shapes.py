@@ -7,6 +7,10 @@ samples of Universal_Robots_ROS2_Description 2.4.5, meshes/<type>/collision), ro
 millimetres. Only the cable socket behind the base of ur3 and ur5 (35 mm) stands out; where
 something can reach it, a box in the scene stands for it.
 
+Cylinders are wider than meshes: of 700 random configurations they let none pass in which the
+meshes touch, and refused 7 % (ur5), 11 % (ur3) and 22 % (ur5e) in which the meshes stay 5 mm
+apart, most of them with the wrist folded back onto the forearm.
+
 """
 
 import math

@@ -14,41 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ur5_pick_place.kinematics import Model, link_frames
-from ur5_pick_place.planning.arm_shapes import LINKS, arm_cylinders
+from ur5_pick_place.planning.bodies import find_bodies, find_own_pairs, reach
 from ur5_pick_place.planning.scene import Scene
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
-
-_HAND = 6  # frame of wrist_3, the tool and the part
-_WRIST_2 = 5
-# Neighbours meet at their joint by design. The upper arm swings beside the base, whose axis its
-# nearest point passes at the base's radius or more; wrist_1 and wrist_3 are held apart by wrist_2,
-# at sqrt(d5^2 + d6^2) whatever the joints.
-_NEVER = {(0, 2), (4, 6)}
-
-
-@dataclass(frozen=True)
-class _Body:
-    """A convex solid fixed to a link: a box, or a cylinder along its own z."""
-
-    name: str
-    link: int
-    T_link_body: Array
-    half: Array  # half extents [m], shape (3,)
-    is_cylinder: bool
-
-    def geometry(self) -> coal.CollisionGeometry:
-        if self.is_cylinder:
-            return coal.Cylinder(self.half[0], 2 * self.half[2])
-        return coal.Box(*(2 * self.half))
-
-    @property
-    def radius(self) -> float:
-        """Of the sphere around its centre that holds it [m]."""
-        across = self.half[0] if self.is_cylinder else np.hypot(self.half[0], self.half[1])
-        return float(np.hypot(across, self.half[2]))
-
 
 @dataclass
 class Measured:
@@ -97,13 +67,13 @@ class Clearances:
 
     def __init__(self, model: Model, scene: Scene) -> None:
         self._model = model
-        self._bodies = _bodies(model, scene)
+        self._bodies = find_bodies(model, scene)
         self._boxes = scene.boxes
         self._table_height = scene.table_height
         moving = [i for i, body in enumerate(self._bodies) if body.link > 0]
         # The shoulder only turns about the upright axis: its height above the table is constant.
         self._over_table = [i for i in moving if self._bodies[i].link > 1]
-        own = _own_pairs(self._bodies)
+        own = find_own_pairs(self._bodies)
         boxed = [(i, k) for i in moving for k in range(len(scene.boxes))]
         self._own = np.array(own, dtype=np.intp).reshape(-1, 2)
         self._moving = np.array(moving, dtype=np.intp)
@@ -229,12 +199,12 @@ class Clearances:
 
     def _reaches(self, own: list[tuple[int, int]], boxed: list[tuple[int, int]]) -> Array:
         """How far a pair's distance changes at most per radian of each joint [m], shape (P, 6)."""
-        reach = np.array([_reach(self._model, body) for body in self._bodies])
-        rows = [reach[b] * (np.arange(6) >= self._bodies[a].link) for a, b in own]
-        rows += [reach[i] for i, _ in boxed]
+        reaches = [reach(self._model, body) for body in self._bodies]
+        rows = [reaches[b] * (np.arange(6) >= self._bodies[a].link) for a, b in own]
+        rows += [reaches[i] for i, _ in boxed]
         mounts = self._model.mounts
         tilt = 0.0 if mounts is None else float(np.hypot(*mounts[0, :2, 2]))
-        rows += [reach[i] * [tilt, 1, 1, 1, 1, 1] for i in self._over_table]
+        rows += [reaches[i] * [tilt, 1, 1, 1, 1, 1] for i in self._over_table]
         return np.array(rows)
 
     def _pair_solids(
@@ -262,58 +232,3 @@ _REQUEST.enable_signed_distance = True
 
 def _placed(T: Array) -> coal.Transform3s:
     return coal.Transform3s(T[:3, :3], T[:3, 3])
-
-
-def _bodies(model: Model, scene: Scene) -> list[_Body]:
-    bodies = [
-        _Body(
-            LINKS[c.link], c.link, c.T_link_cylinder,
-            np.array([c.radius, c.radius, c.length / 2]), True,
-        )
-        for c in arm_cylinders(model)
-    ]
-    for shape in scene.tool.shapes:
-        bodies.append(_Body(shape.name, _HAND, shape.T_tool_box, shape.size / 2, False))
-    if scene.part is not None and scene.carried:
-        T_tool_part = scene.tool.T_tool_tcp @ scene.part.T_tcp_part
-        bodies.append(_Body('part', _HAND, T_tool_part, scene.part.size / 2, False))
-    return bodies
-
-
-def _own_pairs(bodies: list[_Body]) -> list[tuple[int, int]]:
-    """Pairs of the arm's own bodies that can meet, the one nearer to the base first."""
-    return [
-        (a, b)
-        for a, first in enumerate(bodies)
-        for b, second in enumerate(bodies)
-        if second.link > first.link and _can_meet(first, second)
-    ]
-
-
-def _can_meet(first: _Body, second: _Body) -> bool:
-    if second.name not in LINKS:  # tool and part: bolted on, they may be of any shape
-        return first.link <= _WRIST_2
-    return second.link - first.link > 1 and (first.link, second.link) not in _NEVER
-
-
-def _reach(model: Model, body: _Body) -> Array:
-    """
-    Bound the distance of a body's points from each joint's axis, at any joint positions.
-
-    It is at most the way along the chain: from the axis to the body's frame, link by link, and on
-    to the body's farthest point. The first link counts without its offset along the axis.
-
-    Returns
-    -------
-    ndarray, shape (6,)
-        [m]; zero for joints beyond the body.
-
-    """
-    origins = link_frames(model, np.zeros(6))[:, :3, 3]
-    steps = np.linalg.norm(np.diff(origins, axis=0), axis=1)
-    first = np.abs(model.a) if model.mounts is None else steps
-    own = float(np.linalg.norm(body.T_link_body[:3, 3])) + body.radius
-    reach = np.zeros(6)
-    for joint in range(body.link):
-        reach[joint] = first[joint] + steps[joint + 1 : body.link].sum() + own
-    return reach

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The bodies of arm, tool and part: what they are, which can meet, how far a joint moves them."""
+
+from dataclasses import dataclass
+
+import coal
+import numpy as np
+from numpy.typing import NDArray
+
+from ur5_pick_place.kinematics import Model
+from ur5_pick_place.planning.arm_shapes import LINKS, arm_cylinders
+from ur5_pick_place.planning.scene import Scene
+
+Array = NDArray[np.float64]
+
+_HAND = 6  # frame of wrist_3, the tool and the part
+_WRIST_2 = 5
+# Neighbours meet at their joint by design. The upper arm swings beside the base, whose axis its
+# nearest point passes at the base's radius or more; wrist_1 and wrist_3 are held apart by wrist_2,
+# at sqrt(d5^2 + d6^2) whatever the joints.
+_NEVER = {(0, 2), (4, 6)}
+
+
+@dataclass(frozen=True)
+class Body:
+    """A convex solid fixed to a link: a box, or a cylinder along its own z."""
+
+    name: str
+    link: int
+    T_link_body: Array
+    half: Array  # half extents [m], shape (3,)
+    is_cylinder: bool
+
+    def geometry(self) -> coal.CollisionGeometry:
+        """Return the solid as coal knows it."""
+        if self.is_cylinder:
+            return coal.Cylinder(self.half[0], 2 * self.half[2])
+        return coal.Box(*(2 * self.half))
+
+    @property
+    def radius(self) -> float:
+        """Of the sphere around its centre that holds it [m]."""
+        across = self.half[0] if self.is_cylinder else np.hypot(self.half[0], self.half[1])
+        return float(np.hypot(across, self.half[2]))
+
+
+def find_bodies(model: Model, scene: Scene) -> list[Body]:
+    """Return all bodies that move with the arm, and its base."""
+    bodies = [
+        Body(
+            LINKS[c.link], c.link, c.T_link_cylinder,
+            np.array([c.radius, c.radius, c.length / 2]), True,
+        )
+        for c in arm_cylinders(model)
+    ]
+    for shape in scene.tool.shapes:
+        bodies.append(Body(shape.name, _HAND, shape.T_tool_box, shape.size / 2, False))
+    if scene.part is not None and scene.carried:
+        T_tool_part = scene.tool.T_tool_tcp @ scene.part.T_tcp_part
+        bodies.append(Body('part', _HAND, T_tool_part, scene.part.size / 2, False))
+    return bodies
+
+
+def find_own_pairs(bodies: list[Body]) -> list[tuple[int, int]]:
+    """Pairs of the arm's own bodies that can meet, the one nearer to the base first."""
+    return [
+        (a, b)
+        for a, first in enumerate(bodies)
+        for b, second in enumerate(bodies)
+        if second.link > first.link and _can_meet(first, second)
+    ]
+
+
+def _can_meet(first: Body, second: Body) -> bool:
+    if second.name not in LINKS:  # tool and part: bolted on, they may be of any shape
+        return first.link <= _WRIST_2
+    return second.link - first.link > 1 and (first.link, second.link) not in _NEVER
+
+
+def reach(model: Model, body: Body) -> Array:
+    """
+    Bound the distance of a body's points from each joint's axis, at any joint positions.
+
+    It is at most the way along the chain: from the axis to the body's frame, link by link, and on
+    to the body's farthest point. The first link counts without its offset along the axis.
+
+    Returns
+    -------
+    ndarray, shape (6,)
+        [m]; zero for joints beyond the body.
+
+    """
+    to_axis = np.abs(model.a)
+    along = model.d if model.mounts is None else np.linalg.norm(model.mounts[:, :3, 3], axis=1)
+    steps = to_axis + np.abs(along)
+    own = float(np.linalg.norm(body.T_link_body[:3, 3])) + body.radius
+    found = np.zeros(6)
+    for joint in range(body.link):
+        found[joint] = to_axis[joint] + steps[joint + 1 : body.link].sum() + own
+    return found
