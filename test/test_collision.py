@@ -403,6 +403,16 @@ def test_a_contact_late_on_a_long_path_is_counted_from_its_start():
     assert collision.check_path(q[:first]) is None
 
 
+@pytest.mark.parametrize('waits', [1, 127, 128, 129])
+def test_no_step_of_a_long_path_is_skipped(waits):
+    """Wherever it lies in the portions in which a path is measured."""
+    plate = box_at('plate', (0.45, 0.0, 0.15), (0.1, 0.001, 0.3))
+    collision = CollisionModel(UR5, SCENE.with_box(plate))
+    before, after = elbow_up_at(0.45, -0.2, 0.15), elbow_up_at(0.45, 0.2, 0.15)
+    found = collision.check_path([before] * waits + [after] * 140)
+    assert waits - 1 < found.sample < waits
+
+
 def test_a_path_may_be_a_single_configuration():
     collision = CollisionModel(UR5, SCENE)
     assert collision.check_path([HOME]) is None
