@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What `ik` and `fk` have in common on the command line: the arm, its scene, frames and units."""
+
+import argparse
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.kinematics import UR_TYPES, Model, load_model
+from ur5_pick_place.kinematics.transforms import inverse_transform
+
+if TYPE_CHECKING:
+    from ur5_pick_place.planning.collision import CollisionModel
+
+Array = NDArray[np.float64]
+
+T_BASE_LINK_BASE = np.diag([-1.0, -1.0, 1.0, 1.0])  # half a turn about z; its own inverse
+
+
+@dataclass(frozen=True)
+class Arm:
+    """
+    The arm as the command line describes it.
+
+    Attributes
+    ----------
+    model : Model
+    T_frame_base : ndarray, shape (4, 4)
+        `base` in the frame that poses are given in.
+    T_tool_tip : ndarray, shape (4, 4)
+        The point that poses are of, in tool0.
+    angle : float
+        Radians in one unit of angle: 1, or one degree.
+    collisions : CollisionModel or None
+        None where coal is not installed.
+
+    """
+
+    model: Model
+    T_frame_base: Array
+    T_tool_tip: Array
+    angle: float
+    collisions: 'CollisionModel | None'
+
+    @property
+    def angle_unit(self) -> str:
+        """'rad' or 'deg'."""
+        return 'rad' if self.angle == 1.0 else 'deg'
+
+    def tool_pose(self, T_frame_tip: Array) -> Array:
+        """Turn a pose of the command line into T_base_tool."""
+        return np.asarray(
+            inverse_transform(self.T_frame_base) @ T_frame_tip @ inverse_transform(self.T_tool_tip)
+        )
+
+    def tip_pose(self, T_base_tool: Array) -> Array:
+        """Turn T_base_tool into a pose of the command line."""
+        return np.asarray(self.T_frame_base @ T_base_tool @ self.T_tool_tip)
+
+    def contact(self, q: ArrayLike) -> str | None:
+        """Say in words what touches, '' for nothing; None where it cannot be checked."""
+        if self.collisions is None:
+            return None
+        contact = self.collisions.check(q)
+        return '' if contact is None else str(contact)
+
+
+def finite(text: str) -> float:
+    """Read a number of the command line; NaN and infinity are none."""
+    number = float(text)
+    if not math.isfinite(number):
+        raise argparse.ArgumentTypeError(f'{text}: must be a finite number')
+    return number
+
+
+def add_arm_arguments(parser: argparse.ArgumentParser) -> None:
+    """Add the options that `read_arm` reads."""
+    parser.add_argument(
+        '--robot',
+        default='ur5',
+        metavar='TYPE|FILE',
+        help=f'one of {", ".join(UR_TYPES)}, ur3_lab, or a calibration file (default: ur5)',
+    )
+    parser.add_argument(
+        '--frame',
+        choices=('base_link', 'base'),
+        default='base_link',
+        help="frame of the pose; 'base' is the pendant's, half a turn about z from base_link",
+    )
+    parser.add_argument(
+        '--tip',
+        choices=('tool0', 'tcp'),
+        default='tool0',
+        help='point that the pose is of; the TCP is that of --scene',
+    )
+    parser.add_argument(
+        '--scene',
+        type=Path,
+        metavar='FILE',
+        help='table, tool and boxes, as config/scene_sim.yaml; without it the arm stands alone',
+    )
+    parser.add_argument('--radians', action='store_true', help='angles in radians, not degrees')
+    parser.add_argument('--json', action='store_true', help='print JSON instead of a table')
+
+
+def read_arm(arguments: argparse.Namespace) -> Arm:
+    """
+    Load what the options name.
+
+    Raises
+    ------
+    InvalidInput
+        An unknown robot, a damaged file, or a TCP without a scene that has one.
+
+    """
+    model = load_model(arguments.robot)
+    T_tool_tip, collisions = _surroundings(model, arguments.scene)
+    if arguments.tip == 'tcp' and arguments.scene is None:
+        raise InvalidInput('--tip tcp: the TCP is defined in a scene file; give it with --scene')
+    return Arm(
+        model=model,
+        T_frame_base=T_BASE_LINK_BASE if arguments.frame == 'base_link' else np.eye(4),
+        T_tool_tip=T_tool_tip if arguments.tip == 'tcp' else np.eye(4),
+        angle=1.0 if arguments.radians else float(np.pi / 180.0),
+        collisions=collisions,
+    )
+
+
+def verdict(contact: str | None) -> str:
+    """Say what `Arm.contact` found."""
+    if contact is None:
+        return 'not checked: coal is not installed'
+    return contact or 'free'
+
+
+def _surroundings(model: Model, path: Path | None) -> 'tuple[Array, CollisionModel | None]':
+    """Give the TCP in tool0 and what checks collisions; only the latter needs coal."""
+    try:
+        from ur5_pick_place.planning.collision import CollisionModel
+        from ur5_pick_place.planning.scene import Scene, Tool
+    except ImportError as error:
+        if path is not None:
+            raise InvalidInput(f'--scene {path}: a package is missing: {error}') from error
+        return np.eye(4), None
+    if path is None:
+        return np.eye(4), CollisionModel(model, Scene(table_height=-2.0, tool=Tool(np.eye(4))))
+    from ur5_pick_place.planning.scene_file import load_scene
+
+    scene = load_scene(path)
+    return scene.tool.T_tool_tcp, CollisionModel(model, scene)

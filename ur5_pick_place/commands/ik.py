@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`ik`: the table of all joint solutions for a pose, without a ROS graph."""
+
+import argparse
+import json
+import sys
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ur5_pick_place.commands.arguments import (
+    Arm,
+    add_arm_arguments,
+    finite,
+    read_arm,
+    verdict,
+)
+from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.kinematics import (
+    HOME,
+    Missing,
+    Solution,
+    explain,
+    singularity,
+    solutions_near,
+)
+from ur5_pick_place.kinematics.calibration import calibration_offset
+from ur5_pick_place.kinematics.transforms import (
+    exp_so3,
+    make_transform,
+    matrix_from_quat,
+    matrix_from_rpy,
+)
+
+_DISTANCES = ('shoulder_singularity_m', 'elbow_singularity', 'wrist_singularity')
+_EPILOG = (
+    'Lengths are metres, angles degrees unless --radians. Exit code: 0 if there is a solution, 1 '
+    'if there is none, 2 if the input is wrong.'
+)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command and give its exit code."""
+    arguments = _parser().parse_args(argv)
+    try:
+        arm = read_arm(arguments)
+        pose = arm.tool_pose(_pose(arguments, arm.angle))
+        seed = HOME if arguments.seed is None else arm.angle * np.array(arguments.seed)
+        solutions = solutions_near(arm.model, pose, seed)
+        missing = explain(arm.model, pose, float(seed[5]))
+    except InvalidInput as error:
+        print(f'ik: {error}', file=sys.stderr)
+        return 2
+    rows = [_row(arm, solution) for solution in solutions]
+    if arguments.json:
+        print(json.dumps(_as_json(arm, rows, missing), indent=2))
+    else:
+        print('\n'.join(_as_table(arm, rows, missing)))
+    return 0 if rows else 1
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog='ik', description=__doc__, epilog=_EPILOG)
+    parser.add_argument(
+        '--xyz', nargs=3, type=finite, required=True, metavar=('X', 'Y', 'Z'), help='position [m]'
+    )
+    turn = parser.add_mutually_exclusive_group(required=True)
+    turn.add_argument(
+        '--rpy', nargs=3, type=finite, metavar=('R', 'P', 'Y'), help='about fixed x, y, z axes'
+    )
+    turn.add_argument('--quat', nargs=4, type=finite, metavar=('X', 'Y', 'Z', 'W'))
+    turn.add_argument(
+        '--rotvec', nargs=3, type=finite, metavar=('RX', 'RY', 'RZ'), help='as on the pendant'
+    )
+    parser.add_argument(
+        '--seed',
+        nargs=6,
+        type=finite,
+        metavar='Q',
+        help='joints to be near to; at a wrist singularity the last is kept (default: home)',
+    )
+    add_arm_arguments(parser)
+    return parser
+
+
+def _pose(arguments: argparse.Namespace, angle: float) -> NDArray[np.float64]:
+    if arguments.quat is not None:
+        rotation = matrix_from_quat(arguments.quat)
+    elif arguments.rpy is not None:
+        rotation = matrix_from_rpy(angle * np.array(arguments.rpy))
+    else:
+        rotation = exp_so3(angle * np.array(arguments.rotvec))
+    return make_transform(rotation, arguments.xyz)
+
+
+def _row(arm: Arm, solution: Solution) -> dict[str, Any]:
+    """Give one solution in the units of the command line."""
+    near = singularity(arm.model, solution.q)
+    margin = np.minimum(solution.q - arm.model.q_min, arm.model.q_max - solution.q).min()
+    row = {
+        'branch': solution.branch,
+        'joints': (solution.q / arm.angle).tolist(),
+        'distance_to_seed': solution.distance / arm.angle,
+        'limit_margin': float(margin) / arm.angle,
+        'shoulder_singularity_m': float(near.shoulder),
+        'elbow_singularity': float(near.elbow) / arm.angle,
+        'wrist_singularity': float(near.wrist) / arm.angle,
+        'collision': arm.contact(solution.q),
+    }
+    if arm.model.mounts is not None:
+        row['calibration_offset_m'] = float(calibration_offset(arm.model, solution.q)[0])
+    return row
+
+
+def _as_json(arm: Arm, rows: list[dict[str, Any]], missing: tuple[Missing, ...]) -> dict[str, Any]:
+    return {
+        'robot': arm.model.name,
+        'calibration': arm.model.calibration,
+        'angle_unit': arm.angle_unit,
+        'solutions': rows,
+        'missing': [m._asdict() for m in missing],
+    }
+
+
+def _as_table(arm: Arm, rows: list[dict[str, Any]], missing: tuple[Missing, ...]) -> list[str]:
+    unit, digits = arm.angle_unit, 4 if arm.angle == 1.0 else 2
+    heads = [f'q{i} [{unit}]' for i in range(1, 7)]
+    heads += [f'to seed [{unit}]', f'limits [{unit}]']
+    heads += ['shoulder [m]', f'elbow [{unit}]', f'wrist [{unit}]']
+    widths = [max(10, len(head)) for head in heads]
+    lines = [
+        f'{"branch":16}'
+        + ' '.join(f'{head:>{width}}' for head, width in zip(heads, widths, strict=True))
+        + '  collision'
+    ]
+    for row in rows:
+        numbers = [*row['joints'], row['distance_to_seed'], row['limit_margin']]
+        numbers += [row[name] for name in _DISTANCES]
+        lines.append(
+            f'{row["branch"]:16}'
+            + ' '.join(f'{x:{width}.{digits}f}' for x, width in zip(numbers, widths, strict=True))
+            + f'  {verdict(row["collision"])}'
+        )
+    lines += [f'{m.branch:16}{m.text}' for m in missing]
+    lines += _remarks(rows)
+    return lines
+
+
+def _remarks(rows: list[dict[str, Any]]) -> list[str]:
+    offsets = [row['calibration_offset_m'] for row in rows if 'calibration_offset_m' in row]
+    if not offsets:
+        return []
+    return ['', f'Calibration moves the tool by up to {1e3 * max(offsets):.2f} mm here.']
+
+
+if __name__ == '__main__':
+    sys.exit(main())
