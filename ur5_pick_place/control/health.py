@@ -53,6 +53,8 @@ class RobotStatus:
     ----------
     heard : float or None
         Steady-clock time of the last good joint_states [s].
+    stamp : float
+        ROS time at which the joints were measured [s].
     q, qd : ndarray, shape (6,), or None
         Measured joints [rad], [rad/s].
     bad_joints : str
@@ -63,6 +65,7 @@ class RobotStatus:
     """
 
     heard: float | None = None
+    stamp: float = 0.0
     q: NDArray[np.float64] | None = None
     qd: NDArray[np.float64] | None = None
     bad_joints: str = ''

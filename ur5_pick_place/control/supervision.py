@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 from ur5_pick_place.planning.trajectory import Trajectory
 from ur5_pick_place.settings import Settings, setting
 
+_WINDOW_SAMPLES = 100  # 10 ms apart over a second: at pi rad/s a joint turns 0.03 rad between two
+
 
 @dataclass(frozen=True)
 class TrackingSettings(Settings):
@@ -43,7 +45,7 @@ class MotionMonitor:
     trajectory : Trajectory
     settings : TrackingSettings
     now : float
-        ROS time at the start [s].
+        Stamp of the joints when the motion was sent [s].
 
     """
 
@@ -56,17 +58,17 @@ class MotionMonitor:
 
     def tick(self, now: float, q: NDArray[np.float64], speed_scaling: float) -> str | None:
         """
-        Advance to ROS time `now` [s] with joints `q` (6,) [rad]; return why it is lost, or None.
+        Advance to joints `q` (6,) [rad] stamped `now` [s]; return why it is lost, or None.
 
         The arm may be anywhere on the stretch it should have covered in the last `stall_time`.
 
         """
         self.plan_time += max(0.0, now - self._now) * speed_scaling
         self._now = now
-        window = self.plan_time - np.linspace(0.0, self._settings.stall_time, 24)
+        window = self.plan_time - np.linspace(0.0, self._settings.stall_time, _WINDOW_SAMPLES)
         planned = self._trajectory.sample(window)[0]
         away = np.abs(planned - q).max(axis=1)
-        if away.min() <= self._settings.path_tolerance / 2:
+        if away.min() <= self._settings.path_tolerance:
             return None
         joint = int(np.abs(planned[away.argmin()] - q).argmax())
         return (

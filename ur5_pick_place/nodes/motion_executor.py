@@ -208,8 +208,7 @@ class MotionExecutor:
         motion = self._motion
         if motion is None or status.q is None or status.qd is None:
             return
-        now = self._node.get_clock().now().nanoseconds * 1e-9
-        lost = motion.monitor.tick(now, status.q, status.speed_scaling)
+        lost = motion.monitor.tick(status.stamp, status.q, status.speed_scaling)
         if motion.has_arrived and motion.monitor.arrived(status.q, status.qd):
             self._finish(motion.stop_reason)
         elif lost and motion.is_accepted:
@@ -254,8 +253,8 @@ class MotionExecutor:
     # -- what goes to the controller -----------------------------------------------------------
 
     def _send(self, trajectory: Trajectory, outcome: Future, delay: float) -> _Motion:
-        now = self._node.get_clock().now().nanoseconds * 1e-9
-        monitor = MotionMonitor(trajectory, self._tracking, now)
+        # Stamps, not this node's clock: on a busy machine /clock arrives later than the joints.
+        monitor = MotionMonitor(trajectory, self._tracking, self.link.status.stamp)
         motion = _Motion(trajectory, monitor, outcome, time.monotonic())
         goal = FollowJointTrajectory.Goal()
         goal.trajectory = trajectory_to_msg(trajectory, self._names, delay)
