@@ -177,7 +177,7 @@ def missing_system_packages():
     needed = [name for name in ('gcc', 'g++') if not shutil.which(name)]
     if not all(importlib.util.find_spec(name) for name in ('venv', 'ensurepip')):
         needed.append(f'{python}-venv')
-    if not Path(sysconfig.get_path('include'), 'Python.h').exists():
+    if not Path(sysconfig.get_config_var('INCLUDEPY'), 'Python.h').exists():
         needed.append(f'{python}-dev')
     if loads('libOSMesa.so.8') or (loads('libEGL.so.1') and loads('libEGL_mesa.so.0')):
         return needed, []
@@ -272,7 +272,7 @@ def link_into_ament_prefix():
 
 
 def site_packages():
-    return sysconfig.get_path('purelib', vars={'base': str(VENV)})
+    return sysconfig.get_path('purelib', 'venv', {'base': str(VENV)})
 
 
 if __name__ == '__main__':

@@ -1,0 +1,172 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The cell: our nodes beside the simulated robot, or beside the UR driver.
+
+ros2 launch ur5_pick_place pick_place.launch.py robot:=sim rviz:=true
+
+"""
+
+from pathlib import Path
+
+from ament_index_python.packages import get_package_share_directory
+from launch import LaunchContext, LaunchDescription, LaunchDescriptionEntity
+from launch.actions import (
+    DeclareLaunchArgument,
+    GroupAction,
+    IncludeLaunchDescription,
+    OpaqueFunction,
+)
+from launch.launch_description_sources import PythonLaunchDescriptionSource
+from launch.substitutions import (
+    Command,
+    FindExecutable,
+    LaunchConfiguration,
+    PathJoinSubstitution,
+)
+from launch_ros.actions import Node
+from launch_ros.parameter_descriptions import ParameterValue
+from launch_ros.substitutions import FindPackageShare
+
+from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.nodes.distro import distro
+from ur5_pick_place.nodes.node_list import REMAPPINGS, ROBOTS, NodeSpec, node_list
+
+PACKAGE = 'ur5_pick_place'
+BOOLEAN = ['true', 'false']
+
+# name: (default, description, choices)
+ARGUMENTS = {
+    'robot': (
+        'sim',
+        'sim: our simulated cell; mock: the UR driver on mock hardware; ursim: on URSim; '
+        'real: on the robot',
+        list(ROBOTS),
+    ),
+    'ur_type': ('ur5', 'robot type, as for the UR driver', None),
+    'robot_ip': ('', 'address of the robot; empty: that of URSim, none for sim and mock', None),
+    'rviz': ('false', 'show the cell', BOOLEAN),
+    'namespace': ('', 'namespace of everything; with robot:=sim only', None),
+    'tf_prefix': ('', 'prefix of joint names and frames', None),
+    'controller': ('', 'trajectory controller; empty: the default of the UR driver', None),
+    'kinematics_params_file': (
+        '',
+        'calibration of the robot (absolute path), for driver and our nodes alike; '
+        'empty: nominal',
+        None,
+    ),
+    'headless_mode': ('false', 'the driver sends its program itself, without the URCap', BOOLEAN),
+    'params_file': ('', 'parameters of our nodes that win over config/ (absolute path)', None),
+}
+
+
+def generate_launch_description() -> LaunchDescription:
+    """Declare the arguments; what they mean together is decided at launch."""
+    declared = [
+        DeclareLaunchArgument(name, default_value=default, description=text, choices=choices)
+        for name, (default, text, choices) in ARGUMENTS.items()
+    ]
+    return LaunchDescription([*declared, OpaqueFunction(function=start)])
+
+
+def start(context: LaunchContext) -> list[LaunchDescriptionEntity]:
+    """Return the actions for the arguments given."""
+    given = {name: LaunchConfiguration(name).perform(context) for name in ARGUMENTS}
+    share = Path(get_package_share_directory(PACKAGE))
+    with_rviz = given['rviz'] == 'true'
+    names = ('namespace', 'ur_type', 'tf_prefix', 'controller', 'kinematics_params_file')
+    nodes = node_list(
+        given['robot'],
+        share / 'config',
+        **{name: given[name] for name in names},
+        params_file=given['params_file'],
+        sim_parameters={'publish_tf': not with_rviz},
+    )
+    actions: list[LaunchDescriptionEntity] = [our_node(spec) for spec in nodes]
+    if given['robot'] != 'sim':
+        actions.append(driver(given))
+    elif with_rviz:
+        actions.append(robot_state_publisher(given))
+    if with_rviz:
+        actions.append(rviz(given, share))
+    return actions
+
+
+def our_node(spec: NodeSpec) -> Node:
+    # launch reads a bare string as YAML, in which '' is nothing.
+    parameters = {
+        name: ParameterValue(value, value_type=type(value))
+        for name, value in spec.parameters.items()
+    }
+    return Node(
+        package=PACKAGE,
+        executable=spec.executable,
+        namespace=spec.namespace,
+        parameters=[*map(str, spec.parameter_files), parameters],
+        remappings=list(spec.remappings),
+        output='screen',
+    )
+
+
+def driver(given: dict[str, str]) -> GroupAction:
+    """
+    Include the UR driver's launch file.
+
+    It inherits none of our launch configurations: an empty `kinematics_params_file` of ours would
+    otherwise take the place of its default.
+
+    """
+    robot, robot_ip = given['robot'], given['robot_ip']
+    if given['namespace']:
+        raise InvalidInput(
+            f'namespace = {given["namespace"]!r}: the UR driver expects /controller_manager; '
+            'tell two robots apart by tf_prefix and ROS_DOMAIN_ID'
+        )
+    if robot == 'real' and not robot_ip:
+        raise InvalidInput('robot_ip is not given: robot:=real needs the address of the robot')
+    arguments = {
+        'ur_type': given['ur_type'],
+        'robot_ip': robot_ip or {'ursim': '192.168.56.101'}.get(robot, '0.0.0.0'),
+        'tf_prefix': given['tf_prefix'],
+        'headless_mode': given['headless_mode'],
+        'initial_joint_controller': given['controller'] or distro().controller,
+        'launch_rviz': 'false',
+        distro().mock_argument: 'true' if robot == 'mock' else 'false',
+    }
+    if given['kinematics_params_file']:
+        arguments['kinematics_params_file'] = given['kinematics_params_file']
+    file = PathJoinSubstitution(
+        [FindPackageShare('ur_robot_driver'), 'launch', 'ur_control.launch.py']
+    )
+    include = IncludeLaunchDescription(
+        PythonLaunchDescriptionSource(file), launch_arguments=arguments.items()
+    )
+    return GroupAction([include], scoped=True, forwarding=False)
+
+
+def robot_state_publisher(given: dict[str, str]) -> Node:
+    """Publish the simulated arm's frames and its description, which RViz draws."""
+    xacro = PathJoinSubstitution([FindPackageShare('ur_description'), 'urdf', 'ur.urdf.xacro'])
+    words = [
+        FindExecutable(name='xacro'), ' ', xacro, ' name:=ur ur_type:=', given['ur_type'],
+        ' tf_prefix:="', given['tf_prefix'], '"',
+    ]
+    description = ParameterValue(Command(words), value_type=str)
+    return Node(
+        package='robot_state_publisher',
+        executable='robot_state_publisher',
+        namespace=given['namespace'],
+        parameters=[{'robot_description': description, 'use_sim_time': True}],
+        remappings=list(REMAPPINGS),
+    )
+
+
+def rviz(given: dict[str, str], share: Path) -> Node:
+    return Node(
+        package='rviz2',
+        executable='rviz2',
+        namespace=given['namespace'],
+        arguments=['-d', str(share / 'config' / 'view.rviz')],
+        parameters=[{'use_sim_time': given['robot'] == 'sim'}],
+        remappings=list(REMAPPINGS),
+        output='log',
+    )
