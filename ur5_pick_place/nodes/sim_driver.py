@@ -32,7 +32,6 @@ import time
 import traceback
 from dataclasses import dataclass
 
-import rclpy
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup, ReentrantCallbackGroup
 from rclpy.node import Node
 
@@ -66,66 +65,90 @@ class SimDriverSettings(Settings):
     publish_tf: bool = setting(True, 'publish the frames of the arm')
 
 
-class SimDriver(Node):
-    """The node; simulated time starts when it is created."""
+class Simulation:
+    """
+    World and driver in a thread of their own, behind the node's topics and services.
 
-    def __init__(self) -> None:
-        super().__init__('sim_driver')
-        cell, settings = declare_settings(self, CellSettings, SimDriverSettings)
-        refuse_if_served(self, ['controller_manager/switch_controller'])
+    Parameters
+    ----------
+    node : Node
+    cell : CellSettings
+    settings : SimDriverSettings
+
+    """
+
+    def __init__(self, node: Node, cell: CellSettings, settings: SimDriverSettings) -> None:
         world = World(cell)
-        self._driver = Driver(world, settings.controller, settings.tf_prefix)
+        prefix = settings.tf_prefix
+        self._node = node
+        self._driver = Driver(world, settings.controller, prefix)
         self._lock = threading.Lock()
         group = ReentrantCallbackGroup()
-        self._publishers = Publishers(
-            self, self._driver, world, settings.tf_prefix, settings.publish_tf
-        )
-        self._services = Services(self, self._driver, world, self._lock, group)
-        DashboardServices(self, self._driver, self._lock, group)
+        self._publishers = Publishers(node, self._driver, world, prefix, settings.publish_tf)
+        self._services = Services(node, self._driver, world, self._lock, group)
+        DashboardServices(node, self._driver, self._lock, group)
         self._servers = [
-            TrajectoryServer(self, self._driver, name, self._lock, group)
+            TrajectoryServer(node, self._driver, name, self._lock, group)
             for name in self._driver.trajectory
         ]
-        # The simulation wakes the executor with this; a Future must be completed from there.
-        self._wake = self.create_guard_condition(self._monitor, MutuallyExclusiveCallbackGroup())
+        # The simulation wakes the executor with this: a Future must be completed from there.
+        self._wake = node.create_guard_condition(self._monitor, MutuallyExclusiveCallbackGroup())
         self._stop = threading.Event()
-        self.context.on_shutdown(self._stop.set)
-        self._thread = threading.Thread(
-            target=self._simulate, args=(CYCLE / settings.real_time_factor,), daemon=True
-        )
+        node.context.on_shutdown(self._stop.set)
+        self._period = CYCLE / settings.real_time_factor
+        self._thread = threading.Thread(target=self._run, daemon=True)
         self._thread.start()
 
-    def destroy_node(self) -> None:
-        """Stop the simulation, then the node."""
+    def end(self) -> None:
+        """Stop simulating and serving goals."""
         self._stop.set()
         self._thread.join()
         for server in self._servers:
             server.destroy()
-        super().destroy_node()
 
     def _monitor(self) -> None:
         self._services.monitor()
         for server in self._servers:
             server.monitor()
 
-    def _simulate(self, period: float) -> None:
-        """Run a cycle every `period` [s] on the wall, until told to stop."""
+    def _run(self) -> None:
         try:
-            due = time.monotonic()
-            monitored = 0.0
-            while not self._stop.is_set():
-                time.sleep(max(0.0, due - time.monotonic()))
-                with self._lock:
-                    self._driver.cycle()
-                self._publishers.publish()
-                if self._driver.time >= monitored:
-                    monitored += _MONITOR_PERIOD
-                    self._wake.trigger()
-                due = max(due + period, time.monotonic() - _CATCH_UP)
+            self._cycle_until_stopped()
         except Exception:
-            if not self._stop.is_set():  # publishing fails while the context shuts down
-                self.get_logger().fatal(f'the simulation has failed\n{traceback.format_exc()}')
-                rclpy.try_shutdown()
+            if self._node.context.ok():  # else publishing failed because of the shutdown
+                text = traceback.format_exc()
+                self._node.get_logger().fatal(f'the simulation has failed\n{text}')
+                self._node.context.try_shutdown()
+
+    def _cycle_until_stopped(self) -> None:
+        due = time.monotonic()
+        monitor_due = 0.0
+        while not self._stop.is_set():
+            time.sleep(max(0.0, due - time.monotonic()))
+            with self._lock:
+                self._driver.cycle()
+            self._publishers.publish()
+            if self._driver.time >= monitor_due:
+                monitor_due += _MONITOR_PERIOD
+                self._wake.trigger()
+            due = max(due + self._period, time.monotonic() - _CATCH_UP)
+
+
+class SimDriver(Node):
+    """The node; simulated time starts when it is created."""
+
+    def __init__(self) -> None:
+        super().__init__('sim_driver')
+        self._simulation: Simulation | None = None
+        cell, settings = declare_settings(self, CellSettings, SimDriverSettings)
+        refuse_if_served(self, ['controller_manager/switch_controller'])
+        self._simulation = Simulation(self, cell, settings)
+
+    def destroy_node(self) -> None:
+        """Stop the simulation, then the node."""
+        if self._simulation is not None:
+            self._simulation.end()
+        super().destroy_node()
 
 
 def main() -> None:

@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A client of the UR driver for tests: ordinary rclpy, time judged by the stamps of the joints."""
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import numpy as np
+import rclpy
+from action_msgs.msg import GoalStatus
+from control_msgs.action import FollowJointTrajectory
+from control_msgs.msg import JointTolerance
+from controller_manager_msgs.srv import SwitchController
+from rclpy.action import ActionClient
+from rclpy.duration import Duration
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.qos import DurabilityPolicy, QoSProfile, qos_profile_sensor_data
+from sensor_msgs.msg import JointState
+from std_srvs.srv import Trigger
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+from ur_msgs.msg import IOStates
+from ur_msgs.srv import SetIO
+
+from ur5_pick_place.kinematics import JOINT_NAMES
+
+ROOT = Path(__file__).parents[1]
+SCALED = 'scaled_joint_trajectory_controller'
+IO = 'io_and_status_controller'
+LATCHED = QoSProfile(depth=10, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+STATUS = {
+    GoalStatus.STATUS_SUCCEEDED: 'succeeded',
+    GoalStatus.STATUS_ABORTED: 'aborted',
+    GoalStatus.STATUS_CANCELED: 'canceled',
+}
+
+
+class DriverProcess:
+    """The simulated driver in a process of its own; what it says on stderr is kept in a file."""
+
+    def __init__(self, *ros_args: str) -> None:
+        self._errors = tempfile.TemporaryFile('w+')
+        self._process = subprocess.Popen(
+            [sys.executable, '-m', 'ur5_pick_place.nodes.sim_driver', '--ros-args', *ros_args],
+            cwd=ROOT,
+            env=dict(os.environ),
+            stderr=self._errors,
+        )
+
+    def stop(self, how: int = signal.SIGINT) -> tuple[int, float, str]:
+        """End it as a user would; returns exit code, time it took [s], and what it said."""
+        start = time.monotonic()
+        self._process.send_signal(how)
+        code, errors = self.wait(10.0)
+        return code, time.monotonic() - start, errors
+
+    def wait(self, seconds: float) -> tuple[int, str]:
+        """Wait for it to end by itself; returns exit code and what it said."""
+        try:
+            code = self._process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+            raise
+        self._errors.seek(0)
+        with self._errors:
+            return code, self._errors.read()
+
+
+class DriverClient:
+    """Talks to a driver; every wait is bounded on the wall and most are in simulated time."""
+
+    def __init__(self, namespace: str = '') -> None:
+        rclpy.init()
+        self.node = rclpy.create_node('client', namespace=namespace)
+        self._executor = SingleThreadedExecutor()
+        self._executor.add_node(self.node)
+        self._clients: dict = {}
+        self._actions: dict = {}
+        self.joints: list[JointState] = []
+        self.io: list[tuple[float, IOStates]] = []
+        self.hear(JointState, 'joint_states', self.joints.append)
+        self.hear(IOStates, f'{IO}/io_states', lambda m: self.io.append((self.time, m)))
+
+    def wait_for_driver(self) -> None:
+        self.until(lambda: self.joints and self.io, 'the driver', wall=20.0)
+
+    def close(self) -> None:
+        self.node.destroy_node()
+        rclpy.try_shutdown()
+
+    def hear(self, kind, topic, callback, qos=qos_profile_sensor_data):
+        return self.node.create_subscription(kind, topic, callback, qos)
+
+    def collect(self, kind, topic, qos=LATCHED) -> list:
+        """Every message of a topic from now on."""
+        heard: list = []
+        self.hear(kind, topic, heard.append, qos)
+        return heard
+
+    @property
+    def time(self) -> float:
+        """Simulated time [s]."""
+        if not self.joints:
+            return 0.0
+        stamp = self.joints[-1].header.stamp
+        return stamp.sec + stamp.nanosec * 1e-9
+
+    @property
+    def q(self) -> np.ndarray:
+        """Measured joints in controller order, (6,) [rad]."""
+        return self.by_name('position')
+
+    @property
+    def qd(self) -> np.ndarray:
+        """Measured speeds likewise [rad/s]."""
+        return self.by_name('velocity')
+
+    def by_name(self, field: str) -> np.ndarray:
+        message = self.joints[-1]
+        values = dict(zip(message.name, getattr(message, field), strict=True))
+        return np.array([values[name] for name in JOINT_NAMES])
+
+    def output(self, pin: int) -> bool:
+        return self.io[-1][1].digital_out_states[pin].state
+
+    def until(self, condition, what: str, wall: float = 10.0) -> None:
+        """Spin until something is true."""
+        deadline = time.monotonic() + wall
+        while not condition():
+            assert time.monotonic() < deadline, f'waited {wall} s in vain for {what}'
+            self._executor.spin_once(timeout_sec=0.1)
+
+    def run(self, seconds: float) -> None:
+        """Spin for some simulated time."""
+        end = self.time + seconds
+        self.until(lambda: self.time >= end, f'{seconds} s of simulated time', seconds + 20.0)
+
+    def wait(self, future, what: str, wall: float = 15.0):
+        self.until(future.done, what, wall)
+        return future.result()
+
+    def call(self, kind, name: str, request=None, **fields):
+        """Call a service and return its response."""
+        if name not in self._clients:
+            self._clients[name] = self.node.create_client(kind, name)
+            self.until(self._clients[name].service_is_ready, f'service {name}')
+        request = request or kind.Request(**fields)
+        return self.wait(self._clients[name].call_async(request), f'an answer of {name}')
+
+    def dashboard(self, name: str) -> Trigger.Response:
+        return self.call(Trigger, f'dashboard_client/{name}')
+
+    def set_io(self, fun: int, pin: int, state: float) -> bool:
+        return self.call(SetIO, f'{IO}/set_io', fun=fun, pin=pin, state=float(state)).success
+
+    def switch(self, on=(), off=(), strictness=SwitchController.Request.STRICT):
+        return self.call(
+            SwitchController,
+            'controller_manager/switch_controller',
+            activate_controllers=list(on),
+            deactivate_controllers=list(off),
+            strictness=strictness,
+            activate_asap=True,
+        )
+
+    def send(self, goal: FollowJointTrajectory.Goal, controller: str = SCALED, feedback=None):
+        """Send a goal and return its handle."""
+        name = f'{controller}/follow_joint_trajectory'
+        if name not in self._actions:
+            self._actions[name] = ActionClient(self.node, FollowJointTrajectory, name)
+            self.until(self._actions[name].server_is_ready, f'action {name}')
+        future = self._actions[name].send_goal_async(goal, feedback_callback=feedback)
+        return self.wait(future, 'the answer to a goal')
+
+    def result(self, handle, wall: float = 30.0) -> tuple[str, int, str]:
+        """Status, code and words with which a goal ends."""
+        wrapped = self.wait(handle.get_result_async(), 'the result of a goal', wall)
+        return STATUS[wrapped.status], wrapped.result.error_code, wrapped.result.error_string
+
+    def move(self, q, duration: float = 1.0) -> None:
+        """Go somewhere and be there."""
+        handle = self.send(goal(rest(q, duration)))
+        assert self.result(handle)[0] == 'succeeded'
+        self.run(0.3)
+        assert abs(self.q - q).max() < 1e-3
+
+
+def point(q, seconds: float, **derivatives) -> JointTrajectoryPoint:
+    return JointTrajectoryPoint(
+        positions=[float(v) for v in q],
+        time_from_start=Duration(seconds=seconds).to_msg(),
+        **{name: [float(v) for v in values] for name, values in derivatives.items()},
+    )
+
+
+def rest(q, seconds: float) -> JointTrajectoryPoint:
+    return point(q, seconds, velocities=[0.0] * 6, accelerations=[0.0] * 6)
+
+
+def trajectory(*points, names=JOINT_NAMES, stamp: float = 0.0) -> JointTrajectory:
+    message = JointTrajectory(joint_names=list(names), points=list(points))
+    message.header.stamp.sec = int(stamp)
+    message.header.stamp.nanosec = int(stamp % 1 * 1e9)
+    return message
+
+
+def goal(
+    *points, path: float = 0.0, goal: float = 0.0, goal_time: float = 0.0, **header
+) -> FollowJointTrajectory.Goal:
+    def wish(value):
+        return [JointTolerance(name=name, position=value) for name in JOINT_NAMES]
+
+    return FollowJointTrajectory.Goal(
+        trajectory=trajectory(*points, **header),
+        path_tolerance=wish(path),
+        goal_tolerance=wish(goal),
+        goal_time_tolerance=Duration(seconds=goal_time).to_msg(),
+    )

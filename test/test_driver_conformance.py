@@ -1,0 +1,727 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+To a client the simulated cell is the UR driver: its interface, through real rclpy and DDS.
+
+One driver process serves the module, three times as fast as real time; every test leaves it with
+the scaled controller active, the program running, the arm at home and full speed.
+
+"""
+
+import math
+import signal
+
+import numpy as np
+import pytest
+
+pytest.importorskip('rclpy', reason='needs ROS 2: make setup')
+
+from control_msgs.msg import JointTrajectoryControllerState  # noqa: E402
+from control_msgs.srv import QueryTrajectoryState  # noqa: E402
+from controller_manager_msgs.srv import ListControllers, SwitchController  # noqa: E402
+from driver_client import (  # noqa: E402
+    IO,
+    JOINT_NAMES,
+    LATCHED,
+    SCALED,
+    DriverClient,
+    DriverProcess,
+    goal,
+    point,
+    rest,
+    trajectory,
+)
+from geometry_msgs.msg import PoseStamped  # noqa: E402
+from rclpy.qos import DurabilityPolicy, ReliabilityPolicy  # noqa: E402
+from rosgraph_msgs.msg import Clock  # noqa: E402
+from sensor_msgs.msg import JointState  # noqa: E402
+from std_msgs.msg import Bool, Float64, Float64MultiArray  # noqa: E402
+from std_srvs.srv import Trigger  # noqa: E402
+from tf2_msgs.msg import TFMessage  # noqa: E402
+from trajectory_msgs.msg import JointTrajectory  # noqa: E402
+from ur_dashboard_msgs import srv as dashboard_srv  # noqa: E402
+from ur_dashboard_msgs.msg import RobotMode, SafetyMode  # noqa: E402
+from ur_msgs.msg import Analog, IOStates, ToolDataMsg  # noqa: E402
+from ur_msgs.srv import SetAnalogOutput, SetPayload, SetSpeedSliderFraction  # noqa: E402
+
+from ur5_pick_place.kinematics import HOME, forward, load_model  # noqa: E402
+
+UNSCALED = 'joint_trajectory_controller'
+VELOCITY = 'forward_velocity_controller'
+FREEDRIVE = 'freedrive_mode_controller'
+THERE = HOME + 0.3 * np.array([1, -1, 1, 0, 0, 1])
+REACHED = ('succeeded', 0, 'Goal successfully reached!')
+OFF_PATH = ('aborted', -4, 'Aborted due to path tolerance violation')
+
+
+@pytest.fixture(scope='module')
+def driver(ros_domain):
+    process = DriverProcess('-p', 'real_time_factor:=3.0')
+    client = DriverClient()
+    try:
+        client.wait_for_driver()
+        yield client
+    finally:
+        client.close()
+        code, taken, errors = process.stop()
+    assert code == 0 and taken < 2.0, errors
+
+
+@pytest.fixture
+def cell(driver):
+    """The driver's client, with the arm at home before the test."""
+    if abs(driver.q - HOME).max() > 1e-3:
+        driver.move(HOME)
+    return driver
+
+
+def set_speed(cell, fraction):
+    name = f'{IO}/set_speed_slider'
+    return cell.call(SetSpeedSliderFraction, name, speed_slider_fraction=fraction).success
+
+
+# -- topics -------------------------------------------------------------------------------------
+
+
+def test_joint_states_are_alphabetical_at_125_hz(cell):
+    start = len(cell.joints)
+    cell.run(1.0)
+    messages = cell.joints[start:]
+    assert all(m.name == sorted(JOINT_NAMES) for m in messages)
+    assert all(m.header.frame_id == 'base_link' for m in messages)
+    stamps = np.array([m.header.stamp.sec + m.header.stamp.nanosec * 1e-9 for m in messages])
+    assert np.median(np.diff(stamps)) == pytest.approx(0.008, abs=1e-9)
+    assert len(messages) >= 120
+    assert cell.q == pytest.approx(HOME, abs=1e-3)
+
+
+def test_the_clock_shows_the_time_of_the_joints(cell):
+    clocks = cell.collect(Clock, '/clock', 10)
+    cell.run(0.5)
+    stamps = {(m.header.stamp.sec, m.header.stamp.nanosec) for m in cell.joints[-200:]}
+    heard = {(c.clock.sec, c.clock.nanosec) for c in clocks}
+    assert len(heard) > 40 and len(heard - stamps) <= 2
+
+
+@pytest.mark.parametrize(
+    'topic',
+    [
+        'joint_states',
+        f'{IO}/io_states',
+        f'{IO}/tool_data',
+        f'{IO}/robot_mode',
+        f'{IO}/safety_mode',
+        f'{IO}/robot_program_running',
+        f'{SCALED}/controller_state',
+        'speed_scaling_state_broadcaster/speed_scaling',
+    ],
+)
+def test_publishers_are_reliable_and_latched_as_the_drivers_are(cell, topic):
+    (info,) = cell.node.get_publishers_info_by_topic(f'/{topic}')
+    assert info.qos_profile.reliability == ReliabilityPolicy.RELIABLE
+    assert info.qos_profile.durability == DurabilityPolicy.TRANSIENT_LOCAL
+
+
+@pytest.mark.parametrize('topic', [f'{SCALED}/joint_trajectory', f'{VELOCITY}/commands'])
+def test_command_subscriptions_are_best_effort_as_the_drivers_are(cell, topic):
+    (info,) = cell.node.get_subscriptions_info_by_topic(f'/{topic}')
+    assert info.qos_profile.reliability == ReliabilityPolicy.BEST_EFFORT
+    assert info.qos_profile.durability == DurabilityPolicy.VOLATILE
+
+
+def test_a_late_joiner_hears_the_modes_once(cell):
+    robot = cell.collect(RobotMode, f'{IO}/robot_mode')
+    safety = cell.collect(SafetyMode, f'{IO}/safety_mode')
+    program = cell.collect(Bool, f'{IO}/robot_program_running')
+    cell.until(lambda: robot and safety and program, 'the modes')
+    cell.run(0.5)
+    assert [m.mode for m in robot] == [RobotMode.RUNNING]
+    assert [m.mode for m in safety] == [SafetyMode.NORMAL]
+    assert [m.data for m in program] == [True]
+
+
+def test_io_states_show_18_inputs_and_18_outputs(cell):
+    message = cell.io[-1][1]
+    for digital in (message.digital_in_states, message.digital_out_states):
+        assert [d.pin for d in digital] == list(range(18))
+    assert [len(message.analog_in_states), len(message.analog_out_states)] == [2, 2]
+    assert not message.flag_states
+    start, count = cell.time, len(cell.io)
+    cell.run(1.0)
+    assert len(cell.io) - count == pytest.approx((cell.time - start) * 125, rel=0.05)
+
+
+def test_controller_state_and_query_tell_the_reference(cell):
+    states = cell.collect(JointTrajectoryControllerState, f'{SCALED}/controller_state', 10)
+    inactive = cell.collect(JointTrajectoryControllerState, f'{UNSCALED}/controller_state', 10)
+    handle = cell.send(goal(rest(THERE, 1.0)))
+    start = cell.time
+    cell.run(0.5)
+    query = QueryTrajectoryState.Request()
+    query.time.sec, query.time.nanosec = divmod(round((start + 0.75) * 1e9), 10**9)
+    answer = cell.call(QueryTrajectoryState, f'{SCALED}/query_state', query)
+    assert answer.success and list(answer.name) == list(JOINT_NAMES)
+    assert 0.5 < (answer.position[0] - HOME[0]) / (THERE[0] - HOME[0]) < 1.0
+    assert cell.result(handle) == REACHED
+    assert not cell.call(QueryTrajectoryState, f'{SCALED}/query_state', query).success
+    assert not cell.call(QueryTrajectoryState, f'{UNSCALED}/query_state', query).success
+    state = states[len(states) // 2]
+    assert list(state.joint_names) == list(JOINT_NAMES) and state.speed_scaling_factor == 1.0
+    error = np.array(state.reference.positions) - np.array(state.feedback.positions)
+    assert state.error.positions == pytest.approx(error)
+    assert not inactive
+
+
+# -- goals that are refused ---------------------------------------------------------------------
+
+
+def too_late(cell):
+    return goal(rest(THERE, 1.0), stamp=cell.time - 5.0)
+
+
+@pytest.mark.parametrize(
+    'bad',
+    [
+        goal(rest(THERE, 1.0), names=JOINT_NAMES[:5]),
+        goal(rest(THERE, 1.0), names=()),
+        goal(rest(THERE, 1.0), names=(*JOINT_NAMES, 'finger')),
+        goal(rest(THERE, 1.0), names=(*JOINT_NAMES[:5], 'finger')),
+        goal(),
+        goal(point(THERE, 1.0, velocities=[1e-3] * 6)),
+        too_late,
+        goal(rest(HOME, 1.0), rest(THERE, 1.0)),
+        goal(rest(HOME, 1.0), rest(THERE, 0.5)),
+        goal(point(THERE[:5], 1.0)),
+        goal(point((), 1.0, velocities=[0.0] * 6)),
+        goal(point(THERE, 1.0, velocities=[0.0] * 5)),
+        goal(point(THERE, 1.0, velocities=[0.0] * 6, accelerations=[0.0] * 7)),
+        goal(point(THERE, 1.0, effort=[1.0] * 6)),
+    ],
+    ids=[
+        'five joints',
+        'no joints',
+        'seven joints',
+        'unknown joint',
+        'no points',
+        'end velocity',
+        'wholly past',
+        'equal times',
+        'falling times',
+        'five positions',
+        'velocities only',
+        'five velocities',
+        'seven accelerations',
+        'efforts',
+    ],
+)
+def test_a_malformed_goal_is_rejected_and_nothing_moves(cell, bad):
+    assert not cell.send(bad(cell) if callable(bad) else bad).accepted
+    cell.run(0.1)
+    assert cell.q == pytest.approx(HOME, abs=1e-3)
+
+
+def test_an_inactive_controller_has_a_server_that_rejects(cell):
+    assert not cell.send(goal(rest(THERE, 1.0)), UNSCALED).accepted
+
+
+def test_a_rejected_goal_leaves_the_running_one_alone(cell):
+    running = cell.send(goal(rest(THERE, 1.0)))
+    cell.run(0.3)
+    assert not cell.send(goal(rest(THERE, 1.0), names=JOINT_NAMES[:5])).accepted
+    assert cell.result(running) == REACHED
+
+
+# -- how goals end ------------------------------------------------------------------------------
+
+
+def test_a_goal_is_reached_in_its_time_and_feeds_back_at_20_hz(cell):
+    heard = []
+    handle = cell.send(
+        goal(rest(HOME + (THERE - HOME) / 2, 0.5), rest(THERE, 1.0), goal=0.001, goal_time=1.0),
+        feedback=lambda m: heard.append(m.feedback),
+    )
+    start = cell.time
+    assert cell.result(handle) == REACHED
+    assert cell.time - start == pytest.approx(1.1, abs=0.15)
+    assert cell.q == pytest.approx(THERE, abs=1.1e-3)
+    assert 17 <= len(heard) <= 24
+    assert all(list(m.joint_names) == list(JOINT_NAMES) for m in heard)
+    index = [m.index for m in heard]
+    assert index == sorted(index) and {0, 1} <= set(index)
+    middle = heard[len(heard) // 2]
+    error = np.array(middle.desired.positions) - np.array(middle.actual.positions)
+    assert middle.error.positions == pytest.approx(error)
+
+
+def test_joints_may_come_in_any_order(cell):
+    order = [5, 3, 1, 0, 2, 4]
+    names = [JOINT_NAMES[i] for i in order]
+    assert cell.result(cell.send(goal(rest(THERE[order], 1.0), names=names))) == REACHED
+    cell.run(0.3)
+    assert cell.q == pytest.approx(THERE, abs=1e-3)
+
+
+def test_not_a_number_succeeds_without_moving_the_joint(cell):
+    target = THERE.copy()
+    target[0] = math.nan
+    assert cell.result(cell.send(goal(rest(target, 1.0)))) == REACHED
+    cell.run(0.3)
+    assert cell.q == pytest.approx([HOME[0], *THERE[1:]], abs=1e-3)
+
+
+def test_a_micrometre_path_tolerance_aborts_and_the_arm_holds(cell):
+    assert cell.result(cell.send(goal(rest(THERE, 1.0), path=1e-6))) == OFF_PATH
+    cell.run(0.3)
+    held = cell.q
+    cell.run(0.5)
+    assert cell.q == pytest.approx(held, abs=1e-4)
+
+
+def test_a_goal_beyond_20_rad_per_second_is_not_followed_and_breaks_the_path(cell):
+    far = HOME + np.array([3.0, 0, 0, 0, 0, 0])
+    assert cell.result(cell.send(goal(point(far, 0.1)))) == OFF_PATH
+    assert cell.q == pytest.approx(HOME, abs=1e-3)
+
+
+def test_a_goal_time_that_passes_aborts(cell):
+    near = HOME + np.array([0.18, 0, 0, 0, 0, 0])  # within the path tolerance, but too fast
+    status, code, words = cell.result(cell.send(goal(point(near, 0.0), goal_time=0.3)))
+    assert (status, code) == ('aborted', -5)
+    assert words.startswith('Aborted due to goal_time_tolerance exceeding by 0.3')
+
+
+def test_without_a_goal_time_the_goal_stays_executing(cell):
+    near = HOME + np.array([0.18, 0, 0, 0, 0, 0])
+    handle = cell.send(goal(point(near, 0.0)))
+    result = handle.get_result_async()
+    cell.run(5.0)
+    assert not result.done()
+    cell.wait(handle.cancel_goal_async(), 'cancel')
+    assert cell.result(handle) == ('canceled', 0, '')
+
+
+def test_a_cancelled_goal_ends_with_code_zero_and_the_arm_stands(cell):
+    handle = cell.send(goal(rest(THERE, 1.5)))
+    cell.run(0.7)
+    before = cell.time
+    assert cell.wait(handle.cancel_goal_async(), 'cancel').return_code == 0
+    assert cell.result(handle) == ('canceled', 0, '')
+    assert cell.time - before < 0.3
+    cell.run(0.3)
+    assert abs(cell.qd).max() < 1e-3
+    assert 0.1 < (cell.q[0] - HOME[0]) / (THERE[0] - HOME[0]) < 0.9
+    assert cell.wait(handle.cancel_goal_async(), 'cancel').return_code == 3
+
+
+def test_a_new_goal_preempts_with_an_abort(cell):
+    old = cell.send(goal(rest(THERE, 2.0)))
+    cell.run(0.3)
+    new = cell.send(goal(rest(HOME, 1.0)))
+    assert cell.result(old) == (
+        'aborted',
+        -1,
+        'Current goal preempted by new incoming action.',
+    )
+    assert cell.result(new) == REACHED
+
+
+def test_a_deactivated_controller_aborts_its_goal(cell):
+    handle = cell.send(goal(rest(THERE, 2.0)))
+    cell.run(0.3)
+    assert cell.switch(on=[UNSCALED], off=[SCALED]).ok
+    try:
+        assert cell.result(handle) == (
+            'aborted',
+            -1,
+            'Current goal cancelled during deactivate transition.',
+        )
+        assert cell.result(cell.send(goal(rest(HOME, 1.0)), UNSCALED)) == REACHED
+        assert not cell.send(goal(rest(HOME, 1.0))).accepted
+    finally:
+        assert cell.switch(on=[SCALED], off=[UNSCALED]).ok
+
+
+def test_a_trajectory_on_the_topic_moves_and_a_goal_is_judged_against_it(cell):
+    publisher = cell.node.create_publisher(JointTrajectory, f'{SCALED}/joint_trajectory', 10)
+    cell.until(lambda: publisher.get_subscription_count(), 'the topic')
+    handle = cell.send(goal(rest(THERE, 6.0)))
+    elsewhere = HOME + np.array([-0.2, 0, 0, 0, 0, 0])
+    start = cell.time
+    while cell.q[0] > HOME[0] - 0.01:  # the subscription is best-effort: messages may be lost
+        assert cell.time - start < 4.0, 'the topic does not move the arm'
+        publisher.publish(trajectory(rest(elsewhere, 0.8)))
+        cell.run(0.3)
+    publisher.publish(trajectory())  # ignored, as is the next
+    cell.run(0.1)
+    publisher.publish(trajectory(rest(HOME, 1.0), names=JOINT_NAMES[:5]))
+    assert cell.result(handle) == REACHED
+    assert cell.time - start < 5.5
+    cell.run(0.3)
+    assert cell.q == pytest.approx(elsewhere, abs=1e-3)
+
+
+# -- pins, supply, payload ----------------------------------------------------------------------
+
+
+@pytest.mark.parametrize('pin', [0, 7, 15, 17])
+def test_an_output_is_confirmed_by_io_states_not_by_the_answer(cell, pin):
+    for state in (True, False):
+        assert cell.set_io(1, pin, state)
+        cell.until(lambda s=state: cell.output(pin) is s, f'pin {pin}')
+
+
+def test_a_pin_changes_after_the_answer(cell):
+    before = cell.time
+    assert cell.set_io(1, 3, 1.0)
+    cell.until(lambda: cell.output(3), 'pin 3')
+    changed = next(t for t, m in cell.io if t >= before and m.digital_out_states[3].state)
+    assert 0.05 <= changed - before <= 0.2
+    assert cell.set_io(1, 3, 0.0)
+
+
+@pytest.mark.parametrize(
+    ('fun', 'pin', 'state'),
+    [(1, -1, 1), (1, 18, 1), (2, 0, 1), (3, 0, 1.5), (3, 3, 0.5), (4, 0, 5), (9, 0, 1)],
+)
+def test_what_set_io_cannot_do_is_refused(cell, fun, pin, state):
+    assert not cell.set_io(fun, pin, state)
+
+
+def test_tool_voltage_shows_in_tool_data_and_its_loss_drops_the_tool_outputs(cell):
+    tool = cell.collect(ToolDataMsg, f'{IO}/tool_data', 10)
+    assert cell.set_io(4, 0, 24)
+    cell.until(lambda: tool and tool[-1].tool_output_voltage == 24, '24 V')
+    assert cell.set_io(1, 16, 1)
+    cell.until(lambda: cell.output(16), 'tool output 0')
+    assert cell.set_io(4, 0, 0)
+    cell.until(lambda: tool[-1].tool_output_voltage == 0, '0 V')
+    cell.until(lambda: not cell.output(16), 'tool output 0 to drop')
+
+
+def test_the_gripper_closes_on_tool_output_0_and_reports_no_part_where_there_is_none(cell):
+    fingers = cell.collect(JointState, 'sim_driver/finger_states', 10)
+    assert cell.set_io(4, 0, 24) and cell.set_io(1, 16, 1)
+    cell.until(lambda: fingers and min(fingers[-1].position) > 0.03, 'the fingers to close')
+    assert not cell.io[-1][1].digital_in_states[16].state
+    assert cell.set_io(1, 16, 0)
+    cell.until(lambda: max(fingers[-1].position) < 0.001, 'the fingers to open')
+    assert cell.set_io(4, 0, 0)
+
+
+def test_analog_outputs_show_domain_and_fraction(cell):
+    name = f'{IO}/set_analog_output'
+    good = Analog(pin=1, domain=Analog.CURRENT, state=0.25)
+    assert cell.call(SetAnalogOutput, name, data=good).success
+    assert not cell.call(SetAnalogOutput, name, data=Analog(pin=2, state=0.25)).success
+    cell.until(
+        lambda: cell.io[-1][1].analog_out_states[1].state == 0.25, 'analog output 1'
+    )
+    assert cell.io[-1][1].analog_out_states[1].domain == Analog.CURRENT
+    assert cell.set_io(3, 1, 0.0)
+
+
+def test_a_payload_is_taken_and_a_sensor_that_is_not_there_refused(cell):
+    request = SetPayload.Request(mass=0.08)
+    request.center_of_gravity.z = 0.145
+    assert cell.call(SetPayload, f'{IO}/set_payload', request).success
+    assert not cell.call(SetPayload, f'{IO}/set_payload', mass=-1.0).success
+    answer = cell.call(Trigger, f'{IO}/zero_ftsensor')
+    assert not answer.success and answer.message == ''
+
+
+# -- speed and program --------------------------------------------------------------------------
+
+
+def test_the_slider_scales_time_and_is_shown_in_percent(cell):
+    scaling = cell.collect(Float64, 'speed_scaling_state_broadcaster/speed_scaling', 10)
+    assert not set_speed(cell, 0.0) and not set_speed(cell, 1.1)
+    assert set_speed(cell, 0.5)
+    cell.until(lambda: scaling and scaling[-1].data == 50.0, '50 percent')
+    handle = cell.send(goal(rest(THERE, 1.0)))
+    start = cell.time
+    assert cell.result(handle) == REACHED
+    assert cell.time - start == pytest.approx(2.05, abs=0.15)
+    assert set_speed(cell, 1.0)
+    cell.until(lambda: scaling[-1].data == 100.0, '100 percent')
+
+
+def test_a_pause_freezes_the_goal_and_play_finishes_it(cell):
+    program = cell.collect(Bool, f'{IO}/robot_program_running')
+    handle = cell.send(goal(rest(THERE, 1.0)))
+    result = handle.get_result_async()
+    cell.run(0.4)
+    assert cell.dashboard('pause').success
+    cell.run(0.3)
+    frozen = cell.q
+    cell.run(2.0)
+    assert not result.done() and cell.q == pytest.approx(frozen, abs=1e-4)
+    assert cell.dashboard('play').success
+    assert cell.result(handle) == REACHED
+    assert [m.data for m in program] == [True]
+
+
+def test_a_protective_stop_freezes_until_unlocked_and_played(cell):
+    safety = cell.collect(SafetyMode, f'{IO}/safety_mode')
+    handle = cell.send(goal(rest(THERE, 1.0)))
+    result = handle.get_result_async()
+    cell.run(0.3)
+    assert cell.call(Trigger, 'sim_driver/protective_stop').success
+    cell.until(lambda: safety[-1].mode == SafetyMode.PROTECTIVE_STOP, 'the stop')
+    assert not cell.dashboard('play').success
+    assert not cell.dashboard('unlock_protective_stop').success
+    cell.run(5.1)
+    assert cell.dashboard('unlock_protective_stop').success
+    cell.until(lambda: safety[-1].mode == SafetyMode.NORMAL, 'the unlocking')
+    assert not result.done()
+    assert cell.dashboard('play').success
+    assert cell.result(handle) == REACHED
+
+
+@pytest.mark.parametrize(
+    'end', [f'{IO}/hand_back_control', 'dashboard_client/stop'], ids=['handed back', 'stopped']
+)
+def test_the_programs_end_aborts_and_its_return_reactivates(cell, end):
+    program = cell.collect(Bool, f'{IO}/robot_program_running')
+    handle = cell.send(goal(rest(THERE, 2.0)))
+    cell.run(0.3)
+    assert cell.call(Trigger, end).success
+    assert cell.result(handle)[:2] == ('aborted', -1)
+    cell.until(lambda: [m.data for m in program] == [True, False], 'the end of the program')
+    assert not cell.send(goal(rest(HOME, 1.0))).accepted
+    assert cell.call(Trigger, f'{IO}/resend_robot_program').success
+    cell.until(lambda: program[-1].data, 'the program')
+    assert cell.result(cell.send(goal(rest(HOME, 1.0)))) == REACHED
+
+
+def test_power_is_restored_step_by_step(cell):
+    modes = cell.collect(RobotMode, f'{IO}/robot_mode')
+    assert cell.dashboard('power_off').success
+    cell.until(lambda: modes and modes[-1].mode == RobotMode.POWER_OFF, 'power off')
+    assert cell.dashboard('power_on').success
+    cell.until(lambda: modes[-1].mode == RobotMode.IDLE, 'idle')
+    assert cell.dashboard('brake_release').success
+    cell.until(lambda: modes[-1].mode == RobotMode.RUNNING, 'running')
+    assert cell.dashboard('play').success
+    cell.run(0.1)
+    assert cell.result(cell.send(goal(rest(THERE, 1.0)))) == REACHED
+
+
+def test_the_dashboard_tells_what_a_cb3_tells(cell):
+    def ask(kind, name, **fields):
+        return cell.call(kind, f'dashboard_client/{name}', **fields)
+
+    assert ask(dashboard_srv.GetRobotMode, 'get_robot_mode').robot_mode.mode == 7
+    assert ask(dashboard_srv.GetSafetyMode, 'get_safety_mode').safety_mode.mode == 1
+    assert ask(dashboard_srv.GetProgramState, 'program_state').state.state == 'PLAYING'
+    assert ask(dashboard_srv.IsProgramRunning, 'program_running').program_running
+    assert ask(dashboard_srv.GetPolyScopeVersion, 'get_polyscope_version').version.major == 3
+    assert ask(dashboard_srv.GetRobotModel, 'get_robot_model').robot_model == 'UR5'
+    assert ask(dashboard_srv.RawRequest, 'raw_request', query='running').answer.endswith('true')
+    assert not ask(dashboard_srv.IsInRemoteControl, 'is_in_remote_control').success
+    assert not ask(dashboard_srv.Load, 'load_program', filename='other.urp').success
+    assert ask(dashboard_srv.Load, 'load_program', filename='external_control.urp').success
+    assert ask(dashboard_srv.Popup, 'popup', message='hello').success
+
+
+# -- controllers --------------------------------------------------------------------------------
+
+
+def states(cell):
+    found = cell.call(ListControllers, 'controller_manager/list_controllers').controller
+    return {c.name: c.state for c in found}
+
+
+def test_controllers_are_listed_with_one_motion_controller_active(cell):
+    found = states(cell)
+    active = {name for name, state in found.items() if state == 'active'}
+    assert active == {
+        'joint_state_broadcaster',
+        IO,
+        'speed_scaling_state_broadcaster',
+        SCALED,
+    }
+    assert {UNSCALED, VELOCITY, FREEDRIVE} <= set(found)
+
+
+def test_a_second_motion_controller_is_refused(cell):
+    answer = cell.switch(on=[VELOCITY])
+    assert not answer.ok and VELOCITY in answer.message
+    assert not cell.switch(on=['nonsense']).ok
+    assert not cell.switch(on=[SCALED]).ok
+    assert cell.switch(on=[SCALED], strictness=SwitchController.Request.BEST_EFFORT).ok
+    assert states(cell)[SCALED] == 'active' and states(cell)[VELOCITY] == 'inactive'
+
+
+def test_a_velocity_is_held_until_the_controller_is_switched_off(cell):
+    publisher = cell.node.create_publisher(Float64MultiArray, f'{VELOCITY}/commands', 10)
+    cell.until(lambda: publisher.get_subscription_count(), 'the topic')
+    publisher.publish(Float64MultiArray(data=[0.5] * 6))  # lost: not active yet
+    assert cell.switch(on=[VELOCITY], off=[SCALED]).ok
+    cell.run(0.3)
+    assert abs(cell.qd).max() < 1e-3
+    publisher.publish(Float64MultiArray(data=[0.2, 0.0, 0.0, 0.0, 0.0, -0.2]))
+    cell.run(0.5)
+    publisher.publish(Float64MultiArray(data=[math.nan] * 6))
+    publisher.publish(Float64MultiArray(data=[1.0]))
+    cell.run(0.3)
+    assert cell.qd == pytest.approx([0.2, 0, 0, 0, 0, -0.2], abs=0.01)
+    assert cell.switch(on=[SCALED], off=[VELOCITY]).ok
+    cell.run(0.3)
+    assert abs(cell.qd).max() < 1e-3
+
+
+def test_freedrive_lasts_while_it_is_asked_for(cell):
+    publisher = cell.node.create_publisher(Bool, f'{FREEDRIVE}/enable_freedrive_mode', 10)
+    cell.until(lambda: publisher.get_subscription_count(), 'the topic')
+    assert cell.switch(on=[FREEDRIVE], off=[SCALED]).ok
+    publisher.publish(Bool(data=True))
+    cell.run(0.5)
+    assert cell.q == pytest.approx(HOME, abs=0.01)  # gravity is compensated
+    assert not cell.send(goal(rest(THERE, 1.0))).accepted
+    publisher.publish(Bool(data=False))
+    assert cell.switch(on=[SCALED], off=[FREEDRIVE]).ok
+    assert cell.result(cell.send(goal(rest(HOME, 1.0)))) == REACHED
+
+
+# -- frames and truth ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ('q', 'position', 'quat_xyzw'),
+    [
+        (
+            (0, -np.pi / 2, 0, -np.pi / 2, 0, 0),
+            (0, 0.19145, 1.001059),
+            (-0.707107, 0, 0, 0.707107),
+        ),
+        (
+            (0, -np.pi / 2, np.pi / 2, -np.pi / 2, -np.pi / 2, 0),
+            (0.4869, 0.10915, 0.431859),
+            (-0.707107, 0.707107, 0, 0),
+        ),
+        (
+            (0.5, -1.2, 1.4, -1.8, -1.57, 0.3),
+            (0.505296, 0.400495, 0.327846),
+            (0.774088, -0.632909, 0.00512, -0.01368),
+        ),
+    ],
+)
+def test_tf_puts_tool0_where_the_robot_description_does(cell, q, position, quat_xyzw):
+    """The fourth check vector, all zero, lies in the table; test_arm_frames has it."""
+    tf2_ros = pytest.importorskip('tf2_ros')
+    from rclpy.time import Time
+
+    buffer = tf2_ros.Buffer()
+    listener = tf2_ros.TransformListener(buffer, cell.node)
+    cell.move(np.array(q, dtype=float), duration=1.5)
+    cell.run(0.2)
+    found = buffer.lookup_transform('base_link', 'tool0', Time()).transform
+    listener.unregister()
+    p, r = found.translation, found.rotation
+    assert (p.x, p.y, p.z) == pytest.approx(position, abs=2e-3)
+    assert abs(np.dot((r.x, r.y, r.z, r.w), quat_xyzw)) == pytest.approx(1.0, abs=1e-5)
+
+
+def test_tf_is_the_drivers_tree(cell):
+    moving = cell.collect(TFMessage, '/tf', 100)
+    static = cell.collect(TFMessage, '/tf_static')
+    cell.run(0.5)
+    edges = {
+        (t.header.frame_id, t.child_frame_id)
+        for message in (moving[-1], static[-1])
+        for t in message.transforms
+    }
+    assert {
+        ('world', 'base_link'),
+        ('base_link', 'base_link_inertia'),
+        ('base_link', 'base'),
+        ('base_link_inertia', 'shoulder_link'),
+        ('wrist_2_link', 'wrist_3_link'),
+        ('wrist_3_link', 'flange'),
+        ('wrist_3_link', 'ft_frame'),
+        ('flange', 'tool0'),
+    } <= edges
+    assert len(edges) == 12
+
+
+def test_the_part_is_where_it_is_put(cell):
+    poses = cell.collect(PoseStamped, 'sim_driver/part_pose', 10)
+    publisher = cell.node.create_publisher(PoseStamped, 'sim_driver/place_part', 10)
+    cell.until(lambda: publisher.get_subscription_count() and poses, 'the topics')
+    spot = PoseStamped()
+    spot.pose.position.x, spot.pose.position.y, spot.pose.position.z = 0.4, 0.25, 0.0225
+    spot.pose.orientation.z = math.sin(0.3)
+    spot.pose.orientation.w = math.cos(0.3)
+    publisher.publish(spot)
+    cell.run(0.5)
+    pose = poses[-1].pose
+    assert poses[-1].header.frame_id == 'base_link'
+    assert (pose.position.x, pose.position.y) == pytest.approx((0.4, 0.25), abs=1e-3)
+    assert 2 * math.atan2(pose.orientation.z, pose.orientation.w) == pytest.approx(0.6, abs=0.01)
+
+
+def test_a_part_is_gripped_and_reported_on_the_tool_input(cell):
+    """Put the cube between the fingers in the air and close: the switch on input 16 tells."""
+    publisher = cell.node.create_publisher(PoseStamped, 'sim_driver/place_part', 10)
+    cell.until(lambda: publisher.get_subscription_count(), 'the topic')
+    T = np.diag([-1.0, -1.0, 1.0, 1.0]) @ forward(load_model('ur5'), cell.q)
+    tcp = T[:3, 3] + 0.145 * T[:3, 2]
+    spot = PoseStamped()
+    spot.pose.position.x, spot.pose.position.y, spot.pose.position.z = (float(v) for v in tcp)
+    assert cell.set_io(4, 0, 24) and cell.set_io(1, 16, 1)
+    cell.until(lambda: cell.output(16), 'the command to close')
+    start = cell.time
+    while not cell.io[-1][1].digital_in_states[16].state:
+        assert cell.time - start < 2.0, 'the part is not reported'
+        if cell.time - start < 0.3:  # hold it there until the fingers are closed
+            publisher.publish(spot)
+        cell.run(0.016)
+    assert cell.set_io(1, 16, 0)
+    cell.until(lambda: not cell.io[-1][1].digital_in_states[16].state, 'the part to be let go')
+    assert cell.set_io(4, 0, 0)
+
+
+# -- the process --------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize('how', [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_a_second_cell_in_its_namespace_cleanly(cell, how):
+    process = DriverProcess(
+        '-r', '__ns:=/cell2', '-r', '/clock:=clock', '-r', '/tf:=tf', '-r', '/tf_static:=tf_static'
+    )
+    heard = cell.collect(JointState, '/cell2/joint_states')
+    try:
+        cell.until(lambda: heard, 'the second cell')
+        names = {
+            name
+            for name, _ in cell.node.get_topic_names_and_types()
+            + cell.node.get_service_names_and_types()
+        }
+        assert {'/cell2/clock', '/cell2/tf', f'/cell2/{IO}/set_io'} <= names
+        clocks = cell.node.get_publishers_info_by_topic('/clock')
+        assert [info.node_namespace for info in clocks] == ['/']
+    finally:
+        code, taken, errors = process.stop(how)
+    assert code == 0 and taken < 2.0, errors
+    assert 'Traceback' not in errors
+
+
+@pytest.mark.parametrize(
+    ('parameter', 'words'),
+    [
+        ('real_time_factor:=50.0', 'real_time_factor'),
+        ('controller:=nonsense', 'controller'),
+        ('real_time_facto:=1.0', 'did you mean real_time_factor'),
+        ('part_x:=9.0', 'part_x'),
+    ],
+)
+def test_a_bad_parameter_is_refused_with_its_name(ros_domain, parameter, words):
+    process = DriverProcess('-p', parameter)
+    code, errors = process.wait(15.0)
+    assert code == 2
+    assert words in errors and 'Traceback' not in errors
+
+
+def test_a_second_driver_of_the_same_names_refuses_to_start(cell):
+    process = DriverProcess()
+    code, errors = process.wait(15.0)
+    assert code == 2 and 'already offers' in errors
