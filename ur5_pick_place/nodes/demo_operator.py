@@ -40,6 +40,7 @@ from ur5_pick_place.nodes.robot_link import LATCHED
 _LOOK = 0.05  # [s] on the wall between looks at everything but messages
 _REPEAT = 0.5  # [s] on the wall after which a request without effect is made again
 _START_TIME = 30.0  # [s] on the wall for the nodes to be there
+_MEETING_TIME = 5.0  # [s] on the wall for them to hear of each other
 _REPLY_TIME = 30.0  # [s] on the wall for a service; the longest plans take some three
 _SILENCE = 3.0  # [s] on the wall without a word of the arm
 _CYCLE_TIME = 300.0  # [s] simulated
@@ -80,6 +81,7 @@ class Operator:
         self._model, self._T_tool_tcp = model, T_tool_tcp
         self._watch, self._show = watch, show
         self._looked = self._heard = time.monotonic()
+        self._now = 0.0  # simulated [s]
         self._planner_state = ''
         self._context = Context()
         # Ctrl-C belongs to the demo, which ends its nodes in order.
@@ -140,8 +142,8 @@ class Operator:
             self._wait(client.service_is_ready, f'service pick_place/{name}', _START_TIME)
         self._wait(lambda: self.record.is_complete, 'word of arm, cube and fingers', _START_TIME)
         self._wait(lambda: self._planner_state == 'ready', 'the planner to be ready', _START_TIME)
-        self._until(lambda: self._call('teach_home'), self._expect('taught', place='home'))
-        self._do('init_gripper')
+        self._persist(self._teach_home)
+        self._persist(lambda: self._do('init_gripper'))
 
     def run_cycle(self, task: Task, method: str = 'ik') -> RunResult:
         """
@@ -164,6 +166,9 @@ class Operator:
         except Ur5PickPlaceError as error:
             return dataclasses.replace(self._measured(result), reason=str(error))
         return dataclasses.replace(result, success=True)
+
+    def _teach_home(self) -> None:
+        self._until(lambda: self._call('teach_home'), self._expect('taught', place='home'))
 
     def _teach(self, task: Task) -> None:
         self._put_cube(task.start)
@@ -230,6 +235,18 @@ class Operator:
 
         return has_come
 
+    def _persist(self, action: Callable[[], None]) -> None:
+        """Do what is refused as long as the nodes have not all heard of each other."""
+        deadline = time.monotonic() + _MEETING_TIME
+        while True:
+            try:
+                return action()
+            except ExecutionError:
+                if time.monotonic() > deadline:
+                    raise
+            again = time.monotonic() + _LOOK
+            self._wait(lambda again=again: time.monotonic() > again, 'the nodes to meet')
+
     def _until(self, ask: Callable[[], None], has_effect: Callable[[], bool]) -> None:
         """Ask for something that may be asked for twice until its effect is seen."""
         deadline = time.monotonic() + _START_TIME
@@ -258,11 +275,6 @@ class Operator:
 
     # -- what it hears -------------------------------------------------------------------------
 
-    @property
-    def _now(self) -> float:
-        """Simulated time [s]."""
-        return self.record.joints[-1][0] if self.record.joints else 0.0
-
     def _hear_planner(self, message: String) -> None:
         self._planner_state = message.data
 
@@ -279,9 +291,7 @@ class Operator:
 
     def _hear_controller(self, message: JointTrajectoryControllerState) -> None:
         self._heard = time.monotonic()
-        t = _seconds(message.header.stamp)
-        if t <= self._now:
-            return
+        self._now = t = _seconds(message.header.stamp)
         order = [message.joint_names.index(name) for name in JOINT_NAMES]
         q, q_planned = message.feedback.positions, message.reference.positions
         self.record.joints.append((t, [q[i] for i in order], [q_planned[i] for i in order]))
