@@ -35,7 +35,7 @@ def phi_of(q: np.ndarray) -> np.ndarray:
 
 def test_branches_are_named_in_the_order_of_the_contract() -> None:
     names = itertools.product(('left', 'right'), ('up', 'down'), ('down', 'up'))
-    assert BRANCHES == tuple('-'.join(n) for n in names)
+    assert tuple('-'.join(n) for n in names) == BRANCHES
     assert BRANCHES[branch_index('right-up-down')] == 'right-up-down'
     with pytest.raises(InvalidInput, match="branch 'up': must be one of left-up-down, "):
         branch_index('up')

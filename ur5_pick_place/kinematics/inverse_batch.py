@@ -83,7 +83,7 @@ def _solve(m: Model, t: Array, wish: Array) -> tuple[Array, Mask]:
 
 def _shoulders(m: Model, t: Array) -> tuple[Array, Array, Array, Array, Mask]:
     """Give cos and sin of theta_1 (2, n), frame 5 in frame 1 (x1, z), and which exist."""
-    _, _, d1, d4, d5, d6 = m.lengths
+    _, _, d1, d4, _, d6 = m.lengths
     _, _, ax, px, _, _, ay, py, _, _, az, pz = t[:12]
     x, y, z = px - d6 * ax, py - d6 * ay, pz - d6 * az - d1
     ss = x * x + y * y - d4 * d4

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The IK node: every analytic solution of a pose, and the pose of joints, as services.
+
+Services carry MoveIt's names and types. `compute_ik_all` answers with every branch at once: each
+joint is named `<branch>/<joint>`, best branch first, and the message says why the others are out.
+
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from moveit_msgs.msg import MoveItErrorCodes
+from moveit_msgs.srv import GetPositionFK, GetPositionIK
+from numpy.typing import NDArray
+from rclpy.node import Node
+from rclpy.qos import qos_profile_sensor_data
+from sensor_msgs.msg import JointState
+from visualization_msgs.msg import MarkerArray
+
+from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.kinematics import Solution
+from ur5_pick_place.nodes.cell import SHARED, Cell, RobotSettings, load_cell
+from ur5_pick_place.nodes.conversions import (
+    code_with_message,
+    joint_state_msg,
+    joints_from_state,
+    success,
+)
+from ur5_pick_place.nodes.frames import Frames
+from ur5_pick_place.nodes.ghosts import ghosts
+from ur5_pick_place.nodes.ik_requests import Answer, IkRequests, Refusal
+from ur5_pick_place.nodes.parameters import declare_settings
+from ur5_pick_place.nodes.process import refuse_if_served, run_node
+from ur5_pick_place.settings import Settings, setting
+
+# One for requests, which take well under a millisecond, one for joints and TF.
+_THREADS = 2
+_SERVED = ('compute_ik', 'compute_ik_all', 'compute_fk')
+
+
+@dataclass(frozen=True)
+class IkSettings(Settings):
+    """What only the IK node needs."""
+
+    groups: tuple[str, ...] = setting(
+        ('ur_manipulator', 'arm'), 'planning groups that mean this arm'
+    )
+
+
+class IkService(Node):
+    """Answers IK and FK; see the module's docstring."""
+
+    def __init__(self) -> None:
+        super().__init__('ik_service')
+        robot, own = declare_settings(self, RobotSettings, IkSettings, shared=SHARED)
+        cell = load_cell(robot)
+        self._model, self._names = cell.model, cell.joint_names
+        self._present: NDArray[np.float64] | None = None
+        self._requests = IkRequests(
+            cell.model,
+            Frames(self, robot.tf_prefix, cell.scene.tool.T_tool_tcp),
+            cell.joint_names,
+            own.groups,
+            lambda: self._present,
+            self._collisions(cell),
+        )
+        self.create_subscription(
+            JointState, 'joint_states', self._hear_joints, qos_profile_sensor_data
+        )
+        self._markers = self.create_publisher(MarkerArray, 'ik_markers', 1)
+        self._shown: list[Solution] = []
+        self._show = self.create_guard_condition(self._draw)
+        refuse_if_served(self, _SERVED)
+        self.create_service(GetPositionIK, 'compute_ik', self._ik)
+        self.create_service(GetPositionIK, 'compute_ik_all', self._ik_all)
+        self.create_service(GetPositionFK, 'compute_fk', self._fk)
+
+    def _collisions(self, cell: Cell):
+        """Give the collision model, or None and say so where coal is missing."""
+        try:
+            from ur5_pick_place.planning.collision import CollisionModel
+        except ImportError as error:
+            self.get_logger().warning(f'avoid_collisions is switched off: {error}')
+            return None
+        return CollisionModel(cell.model, cell.scene)
+
+    def _hear_joints(self, message: JointState) -> None:
+        try:
+            self._present = joints_from_state(message, self._names)
+        except InvalidInput as error:
+            self._present = None
+            self.get_logger().warning(f'joint_states: {error}', throttle_duration_sec=10.0)
+
+    def _ik(
+        self, request: GetPositionIK.Request, response: GetPositionIK.Response
+    ) -> GetPositionIK.Response:
+        return self._answer(request, response, self._fill_best)
+
+    def _ik_all(
+        self, request: GetPositionIK.Request, response: GetPositionIK.Response
+    ) -> GetPositionIK.Response:
+        return self._answer(request, response, self._fill_all)
+
+    def _answer(
+        self,
+        request: GetPositionIK.Request,
+        response: GetPositionIK.Response,
+        fill: Callable[[GetPositionIK.Response, Answer], None],
+    ) -> GetPositionIK.Response:
+        try:
+            answer = self._requests.solve(request.ik_request)
+        except Refusal as refusal:
+            response.error_code = code_with_message(refusal.code, str(refusal))
+            return response
+        if answer.solutions:
+            fill(response, answer)
+            self._shown = answer.solutions
+            self._show.trigger()  # drawn after the reply
+        else:
+            response.error_code = code_with_message(answer.code, _reasons(answer))
+        return response
+
+    def _fill_best(self, response: GetPositionIK.Response, answer: Answer) -> None:
+        best = answer.solutions[0]
+        response.solution.joint_state = joint_state_msg(best.q, self._names)
+        response.error_code = code_with_message(MoveItErrorCodes.SUCCESS, best.branch)
+
+    def _fill_all(self, response: GetPositionIK.Response, answer: Answer) -> None:
+        names = [f'{s.branch}/{name}' for s in answer.solutions for name in self._names]
+        joints = np.concatenate([s.q for s in answer.solutions])
+        response.solution.joint_state = joint_state_msg(joints, names)
+        response.error_code = code_with_message(MoveItErrorCodes.SUCCESS, _reasons(answer))
+
+    def _fk(
+        self, request: GetPositionFK.Request, response: GetPositionFK.Response
+    ) -> GetPositionFK.Response:
+        try:
+            response.pose_stamped = self._requests.poses(request)
+        except Refusal as refusal:
+            response.error_code = code_with_message(refusal.code, str(refusal))
+            return response
+        now = self.get_clock().now().to_msg()
+        for pose in response.pose_stamped:
+            pose.header.stamp = now
+        response.fk_link_names = list(request.fk_link_names) or ['tool0']
+        response.error_code = success()
+        return response
+
+    def _draw(self) -> None:
+        if self._markers.get_subscription_count():
+            self._markers.publish(ghosts(self._model, self._shown))
+
+
+def _reasons(answer: Answer) -> str:
+    return '; '.join(f'{branch}: {reason}' for branch, reason in answer.missing.items())
+
+
+def main() -> None:
+    """Run the node until it is told to stop."""
+    run_node(IkService, _THREADS)
