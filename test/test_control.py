@@ -17,8 +17,14 @@ LIMITS = motion_limits(load_model('ur5'), MotionSettings(max_acceleration=10.0, 
 TRAJECTORY = time_ptp(
     HOME, HOME + [1.0, 0.3, -0.3, 0.5, 0.0, 2.0], LIMITS, lambda q, qd: np.zeros(1)
 )
-GOOD = {'heard': 10.0, 'q': HOME, 'qd': np.zeros(6), 'robot_mode': 7, 'safety_mode': 1,
-        'program_running': True}
+GOOD = {
+    'heard': 10.0,
+    'q': HOME,
+    'qd': np.zeros(6),
+    'robot_mode': 7,
+    'safety_mode': 1,
+    'program_running': True,
+}
 CYCLE = 0.008  # [s]
 
 

@@ -24,7 +24,10 @@ from ur5_pick_place.planning.trajectory import Trajectory
 CONFIG = Path(__file__).parents[1] / 'config'
 MODEL = load_model('ur5')
 FAST = MotionSettings(
-    max_acceleration=10.0, max_jerk=100.0, max_speed=1.5, velocity_scaling=1.0,
+    max_acceleration=10.0,
+    max_jerk=100.0,
+    max_speed=1.5,
+    velocity_scaling=1.0,
     acceleration_scaling=1.0,
 )
 PICK = np.array([0, -np.pi / 2, np.pi / 2, -np.pi / 2, -np.pi / 2, 0])
@@ -58,8 +61,10 @@ def excess(trajectory, planner):
     elbow = [link_frames(MODEL, q)[:, 2, :3, 3] for q in (ahead, behind)]
     speeds = [np.linalg.norm(a - b, axis=1).max() / (2 * step) for a, b in (tcp, elbow)]
     return [
-        np.abs(qd / limits.qd).max(), np.abs(qdd / limits.qdd).max(),
-        np.abs(qddd / limits.qddd).max(), max(speeds) / limits.speed,
+        np.abs(qd / limits.qd).max(),
+        np.abs(qdd / limits.qdd).max(),
+        np.abs(qddd / limits.qddd).max(),
+        max(speeds) / limits.speed,
     ]
 
 

@@ -56,7 +56,10 @@ POSES = {'home': home(), 'start': taught(0.45, -0.2), 'target': taught(0.35, 0.2
 @pytest.fixture(scope='module')
 def cycle_planner():
     motion = MotionSettings(
-        max_acceleration=10.0, max_jerk=100.0, max_speed=1.0, velocity_scaling=1.0,
+        max_acceleration=10.0,
+        max_jerk=100.0,
+        max_speed=1.0,
+        velocity_scaling=1.0,
         acceleration_scaling=1.0,
     )
     planner = MotionPlanner(MODEL, motion, SCENE)
@@ -108,7 +111,10 @@ class Robot:
 def make_run(cycle_planner, settings=GripperSettings(), events=None):
     record = [] if events is None else events
     return CycleRun(
-        cycle_planner, Gripper(settings, 24), TaskSettings(), (0.5, (0.0, 0.0, 0.05)),
+        cycle_planner,
+        Gripper(settings, 24),
+        TaskSettings(),
+        (0.5, (0.0, 0.0, 0.05)),
         lambda event, **data: record.append((event, data)),
     )
 
@@ -118,13 +124,21 @@ def test_a_cycle_moves_grips_carries_and_releases_in_order(cycle_planner):
     job = Job('run', make_run(cycle_planner, events=events).cycle(plan))
     robot.do(job)
     assert job.error == ''
-    kinds = [
-        (type(c).__name__, getattr(c, 'state', None)) for c in robot.commands
-    ]
+    kinds = [(type(c).__name__, getattr(c, 'state', None)) for c in robot.commands]
     move = ('Move', None)
     assert kinds == [
-        ('SetOutput', False), move, move, ('SetOutput', True), ('SetPayload', None), move, move,
-        move, ('SetOutput', False), ('SetPayload', None), move, move,
+        ('SetOutput', False),
+        move,
+        move,
+        ('SetOutput', True),
+        ('SetPayload', None),
+        move,
+        move,
+        move,
+        ('SetOutput', False),
+        ('SetPayload', None),
+        move,
+        move,
     ]
     np.testing.assert_allclose(robot.q, HOME)
     assert [d['stage'] for e, d in events if e == 'stage'] == [s.name for s in cycle_planner.cycle]
@@ -246,7 +260,8 @@ def test_the_tool_supply_is_set_and_seen():
         ({'start': taught(0.45, -0.2, z=0.0)}, PlanningError, "stage 'start'.*table"),
         (
             {'start': replace(POSES['start'], provenance=replace(ORIGIN, robot='ur10'))},
-            InvalidInput, 'start was taught with .*ur10.*: teach it again',
+            InvalidInput,
+            'start was taught with .*ur10.*: teach it again',
         ),
     ],
 )

@@ -62,7 +62,11 @@ def test_a_single_point_is_a_trajectory_at_rest():
     ],
 )
 def test_malformed_trajectories_are_refused(change, message):
-    good = {'t': [0.0, 1.0], 'q': np.zeros((2, 6)), 'qd': np.zeros((2, 6)),
-            'qdd': np.zeros((2, 6))}
+    good = {
+        't': [0.0, 1.0],
+        'q': np.zeros((2, 6)),
+        'qd': np.zeros((2, 6)),
+        'qdd': np.zeros((2, 6)),
+    }
     with pytest.raises(InvalidInput, match=message):
         Trajectory(**{**good, **change})

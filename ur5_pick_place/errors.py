@@ -2,7 +2,7 @@
 """
 The exception family: every refusal names the thing, its value, the bounds and what to do.
 
-An expected absence (a missing IK branch) is a value, not an exception; see DESIGN of `kinematics`.
+An expected absence, such as a missing IK branch, is a value and no exception.
 
 """
 
@@ -13,6 +13,22 @@ class Ur5PickPlaceError(Exception):
 
 class InvalidInput(Ur5PickPlaceError, ValueError):
     """A caller gave something malformed: not finite, out of range, misshapen, unknown."""
+
+
+class UnknownFrame(InvalidInput):
+    """A frame that neither we nor TF know."""
+
+
+class UnknownLink(InvalidInput):
+    """A tip link that is not ours."""
+
+
+class UnknownGroup(InvalidInput):
+    """A planning group that does not mean this arm."""
+
+
+class InvalidRobotState(InvalidInput):
+    """A seed or start state with joints missing, unknown or not finite."""
 
 
 class KinematicsError(Ur5PickPlaceError):

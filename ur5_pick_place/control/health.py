@@ -25,9 +25,15 @@ _SAFETY = {
     13: ('three-position enabling stop', 'press the enabling switch to its middle'),
 }
 _ROBOT = {
-    -1: 'no controller', 0: 'disconnected', 1: 'waiting for safety confirmation', 2: 'booting',
-    3: 'powered off', 4: 'powered on, brakes not released', 5: 'idle, brakes not released',
-    6: 'backdrive', 8: 'updating firmware',
+    -1: 'no controller',
+    0: 'disconnected',
+    1: 'waiting for safety confirmation',
+    2: 'booting',
+    3: 'powered off',
+    4: 'powered on, brakes not released',
+    5: 'idle, brakes not released',
+    6: 'backdrive',
+    8: 'updating firmware',
 }
 
 
@@ -36,8 +42,11 @@ class HealthSettings(Settings):
     """When the robot counts as silent or out of order."""
 
     joint_state_timeout: float = setting(
-        0.1, 'joint_states older than this stop the arm; the driver sends every 8 ms',
-        unit='s', low=0.02, high=2.0,
+        0.1,
+        'joint_states older than this stop the arm; the driver sends every 8 ms',
+        unit='s',
+        low=0.02,
+        high=2.0,
     )
     check_modes: bool = setting(
         True, 'watch robot mode, safety mode and the program; only mock hardware has none'

@@ -17,20 +17,33 @@ class TrackingSettings(Settings):
     """How closely a motion must follow its plan."""
 
     path_tolerance: float = setting(
-        0.1, 'largest distance of any joint from the plan; servo lag times speed stays below',
-        unit='rad', low=0.001, high=0.2,
+        0.1,
+        'largest distance of any joint from the plan; servo lag times speed stays below',
+        unit='rad',
+        low=0.001,
+        high=0.2,
     )
     goal_tolerance: float = setting(
-        0.002, 'largest distance of any joint from the goal at the end',
-        unit='rad', low=1e-4, high=0.1,
+        0.002,
+        'largest distance of any joint from the goal at the end',
+        unit='rad',
+        low=1e-4,
+        high=0.1,
     )
     goal_time: float = setting(
-        2.0, 'how long after the planned end, in scaled time, the arm may take to settle',
-        unit='s', low=0.1, high=30.0,
+        2.0,
+        'how long after the planned end, in scaled time, the arm may take to settle',
+        unit='s',
+        low=0.1,
+        high=30.0,
     )
     stall_time: float = setting(
-        1.0, 'how long the arm may be behind its plan before it counts as stuck; the slider at '
-        '0 is a wait, not a stall', unit='s', low=0.2, high=1.8,
+        1.0,
+        'how long the arm may be behind its plan before it counts as stuck; the slider at '
+        '0 is a wait, not a stall',
+        unit='s',
+        low=0.2,
+        high=1.8,
     )
 
 

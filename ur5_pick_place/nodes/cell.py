@@ -37,18 +37,35 @@ class RobotSettings(Settings):
         None, 'mass of the tool, without a part', unit='kg', low=0.0, high=16.0, kind=float
     )
     payload_centre: tuple[float, ...] = setting(
-        (0.0, 0.0, 0.0), 'centre of gravity of the tool in tool0', unit='m',
-        low=-1.0, high=1.0, length=3,
+        (0.0, 0.0, 0.0),
+        'centre of gravity of the tool in tool0',
+        unit='m',
+        low=-1.0,
+        high=1.0,
+        length=3,
     )
     tool_voltage: int | None = setting(
-        None, 'supply of the tool: 0, 12 or 24; 24 V can destroy a 12 V gripper',
-        unit='V', low=0, high=24, kind=int,
+        None,
+        'supply of the tool: 0, 12 or 24; 24 V can destroy a 12 V gripper',
+        unit='V',
+        low=0,
+        high=24,
+        kind=int,
     )
 
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.tool_voltage not in (None, 0, 12, 24):
             raise InvalidInput(f'tool_voltage = {self.tool_voltage} V: must be 0, 12 or 24 V')
+
+
+@dataclass(frozen=True)
+class GroupSettings(Settings):
+    """How MoveIt clients call this arm."""
+
+    groups: tuple[str, ...] = setting(
+        ('ur_manipulator', 'arm'), 'planning groups that mean this arm; empty always does'
+    )
 
 
 # What config/robot_<robot>.yaml may speak of; each node declares what it uses of it.

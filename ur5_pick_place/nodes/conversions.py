@@ -8,7 +8,6 @@ from builtin_interfaces.msg import Duration
 from geometry_msgs.msg import Point, Pose, Quaternion, Transform, Vector3
 from moveit_msgs.msg import MoveItErrorCodes
 from numpy.typing import NDArray
-from scipy.spatial.transform import Rotation
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
@@ -17,22 +16,34 @@ from ur5_pick_place.errors import (
     GateRefusal,
     IncompletePath,
     InvalidInput,
+    InvalidRobotState,
     JointLimitViolation,
     NoSolution,
+    UnknownFrame,
+    UnknownGroup,
+    UnknownLink,
 )
-from ur5_pick_place.planning.gate import joint_order
-from ur5_pick_place.planning.trajectory import Trajectory
+from ur5_pick_place.kinematics.transforms import (
+    make_transform,
+    matrix_from_quat,
+    quat_from_matrix,
+)
+from ur5_pick_place.planning.trajectory import Trajectory, joint_order
 
 _QUATERNION_SLACK = 0.01  # how far a norm may be from 1 and still be taken for rounding
 _MAX_POINTS = 20000
 
 _CODES = (
+    (UnknownFrame, MoveItErrorCodes.FRAME_TRANSFORM_FAILURE),
+    (UnknownLink, MoveItErrorCodes.INVALID_LINK_NAME),
+    (UnknownGroup, MoveItErrorCodes.INVALID_GROUP_NAME),
+    (InvalidRobotState, MoveItErrorCodes.INVALID_ROBOT_STATE),
     (NoSolution, MoveItErrorCodes.NO_IK_SOLUTION),
     (JointLimitViolation, MoveItErrorCodes.NO_IK_SOLUTION),
     (IncompletePath, MoveItErrorCodes.PLANNING_FAILED),
     (GateRefusal, MoveItErrorCodes.INVALID_MOTION_PLAN),
     (ExecutionError, MoveItErrorCodes.CONTROL_FAILED),
-    (InvalidInput, MoveItErrorCodes.FAILURE),
+    (InvalidInput, MoveItErrorCodes.INVALID_GOAL_CONSTRAINTS),
 )
 
 
@@ -65,10 +76,7 @@ def _matrix(position: Sequence[float], quat_xyzw: Sequence[float]) -> NDArray[np
             f'orientation {tuple(quat_xyzw)} (x, y, z, w) has norm {norm:.4g}: must be a unit '
             'quaternion; "no rotation" is (0, 0, 0, 1)'
         )
-    T = np.eye(4)
-    T[:3, :3] = Rotation.from_quat(quat_xyzw).as_matrix()
-    T[:3, 3] = position
-    return T
+    return make_transform(matrix_from_quat(quat_xyzw), position)
 
 
 def matrix_to_pose(T: NDArray[np.float64]) -> Pose:
@@ -84,7 +92,7 @@ def matrix_to_transform(T: NDArray[np.float64]) -> Transform:
 
 
 def _quaternion(T: NDArray[np.float64]) -> Quaternion:
-    x, y, z, w = (float(v) for v in Rotation.from_matrix(T[:3, :3]).as_quat())
+    x, y, z, w = (float(v) for v in quat_from_matrix(T[:3, :3]))
     return Quaternion(x=x, y=y, z=z, w=w)
 
 

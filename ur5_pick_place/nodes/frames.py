@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from rclpy.node import Node
 from rclpy.time import Time
 
-from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.errors import UnknownFrame, UnknownLink
 from ur5_pick_place.nodes.conversions import transform_to_matrix
 
 # base_link (REP-103, x forward) is the controller's base turned by pi about z.
@@ -41,7 +41,7 @@ class Frames:
 
         Raises
         ------
-        InvalidInput
+        UnknownFrame
             TF does not know the frame.
 
         """
@@ -53,7 +53,7 @@ class Frames:
         try:
             found = self._buffer.lookup_transform(f'{self._prefix}base_link', frame, Time())
         except tf2_ros.TransformException as error:
-            raise InvalidInput(
+            raise UnknownFrame(
                 f'frame {frame_id!r} is not known: {error}; use base_link or base, or publish it'
             ) from error
         return T_BASE_BASE_LINK @ transform_to_matrix(found.transform)
@@ -64,13 +64,16 @@ class Frames:
 
         Raises
         ------
-        InvalidInput
+        UnknownLink
             The link is neither `tool0` (or `wrist_3_link`, the same) nor `tcp`.
 
         """
         link = link_name.lstrip('/')
-        if link in ('', *(f'{p}{n}' for p in ('', self._prefix) for n in ('tool0', 'wrist_3_link'))):
+        if link in (
+            '',
+            *(f'{p}{n}' for p in ('', self._prefix) for n in ('tool0', 'wrist_3_link')),
+        ):
             return np.eye(4)
         if link in ('tcp', f'{self._prefix}tcp'):
             return self._T_tool_tcp
-        raise InvalidInput(f'tip link {link_name!r} is not known: use tool0 or tcp')
+        raise UnknownLink(f'tip link {link_name!r} is not known: use tool0 or tcp')

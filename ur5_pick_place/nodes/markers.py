@@ -9,15 +9,17 @@ from std_msgs.msg import ColorRGBA
 from visualization_msgs.msg import Marker, MarkerArray
 
 from ur5_pick_place.kinematics import forward
-from ur5_pick_place.nodes.frames import T_BASE_BASE_LINK
 from ur5_pick_place.nodes.conversions import matrix_to_pose
+from ur5_pick_place.nodes.frames import T_BASE_BASE_LINK
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.trajectory import Trajectory
 from ur5_pick_place.task.plan import CyclePlan
 from ur5_pick_place.task.poses import TaughtPose
 
 _SAMPLES = 120
-_Z_TO_X = np.array([[0.0, 0.0, -1.0, 0.0], [0.0, 1.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0]])
+_Z_TO_X = np.array(
+    [[0.0, 0.0, -1.0, 0.0], [0.0, 1.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0]]
+)
 
 
 def tool_path(planner: MotionPlanner, trajectory: Trajectory) -> MarkerArray:
@@ -34,9 +36,7 @@ def tool_path(planner: MotionPlanner, trajectory: Trajectory) -> MarkerArray:
     return MarkerArray(markers=[line])
 
 
-def cycle(
-    planner: MotionPlanner, plan: CyclePlan, poses: Mapping[str, TaughtPose]
-) -> MarkerArray:
+def cycle(planner: MotionPlanner, plan: CyclePlan, poses: Mapping[str, TaughtPose]) -> MarkerArray:
     """Return the paths of all motions of a cycle and an arrow at start and target."""
     array = MarkerArray()
     for i, planned in enumerate(s for s in plan.stages if s.motion):

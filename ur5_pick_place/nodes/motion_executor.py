@@ -302,5 +302,3 @@ class MotionExecutor:
     def _cancel(self) -> None:
         """Cancel every goal of the controller, also one whose acceptance is still on its way."""
         self._cancel_all.call_async(CancelGoal.Request())
-
-

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ROS parameters from a `Settings` class: declared with description, unit and range, then fixed."""
+"""ROS parameters from `Settings` classes: declared with description, unit, range; then fixed."""
 
 import difflib
 from collections.abc import Sequence

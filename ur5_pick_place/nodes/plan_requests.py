@@ -8,7 +8,7 @@ from moveit_msgs.msg import Constraints, MotionPlanRequest, RobotState
 from moveit_msgs.srv import GetCartesianPath
 from numpy.typing import NDArray
 
-from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.errors import InvalidInput, InvalidRobotState, UnknownGroup
 from ur5_pick_place.kinematics import BRANCHES, classify, forward
 from ur5_pick_place.nodes.conversions import joints_from_state, pose_to_matrix
 from ur5_pick_place.nodes.frames import Frames
@@ -91,9 +91,12 @@ class PlanRequests:
         return self._planner.lin(self.start_joints(request.start_state), goals, pace, step)
 
     def start_joints(self, state: RobotState) -> NDArray[np.float64]:
-        """Return the joints (6,) [rad] of a request's start state, the arm's own if it has none."""
+        """Return the joints (6,) [rad] of a start state; the arm's own if it is empty."""
         if state.joint_state.name:
-            return joints_from_state(state.joint_state, self._names)
+            try:
+                return joints_from_state(state.joint_state, self._names)
+            except InvalidInput as error:
+                raise InvalidRobotState(f'start state: {error}') from error
         present = self._present()
         if present is None:
             raise InvalidInput('no start state given and no joint_states heard yet')
@@ -101,7 +104,9 @@ class PlanRequests:
 
     def _check_group(self, group: str) -> None:
         if group and group not in self._groups:
-            raise InvalidInput(f'group {group!r} is unknown: use {", ".join(self._groups)} or none')
+            raise UnknownGroup(
+                f'group {group!r} is unknown: use {", ".join(self._groups)} or none'
+            )
 
     def _planner_id(self, planner_id: str) -> str:
         wanted = planner_id.upper()
@@ -126,9 +131,7 @@ class PlanRequests:
             T_goal = self._pose_goal(goal)
         return self._planner.lin(q_start, [T_goal], pace)
 
-    def _joint_goal(
-        self, goal: Constraints, q_start: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def _joint_goal(self, goal: Constraints, q_start: NDArray[np.float64]) -> NDArray[np.float64]:
         q_goal = q_start.copy()
         for constraint in goal.joint_constraints:
             if constraint.joint_name not in self._names:

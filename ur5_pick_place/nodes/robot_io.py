@@ -8,6 +8,7 @@ from geometry_msgs.msg import Vector3
 from rclpy.callback_groups import CallbackGroup
 from rclpy.node import Node
 from rclpy.qos import qos_profile_sensor_data
+from rclpy.serialization import deserialize_message
 from ur_msgs.msg import IOStates, ToolDataMsg
 from ur_msgs.srv import SetIO, SetPayload
 
@@ -29,14 +30,22 @@ class RobotIo:
     """
 
     def __init__(self, node: Node, group: CallbackGroup) -> None:
-        self._states: IOStates | None = None
+        self._states: bytes | None = None
         self._tool: ToolDataMsg | None = None
+        # Raw: 36 pins 125 times a second are only unpacked when a job looks at them.
         node.create_subscription(
-            IOStates, f'{_IO}/io_states', self._hear_states, qos_profile_sensor_data,
+            IOStates,
+            f'{_IO}/io_states',
+            self._hear_states,
+            qos_profile_sensor_data,
             callback_group=group,
+            raw=True,
         )
         node.create_subscription(
-            ToolDataMsg, f'{_IO}/tool_data', self._hear_tool, qos_profile_sensor_data,
+            ToolDataMsg,
+            f'{_IO}/tool_data',
+            self._hear_tool,
+            qos_profile_sensor_data,
             callback_group=group,
         )
         self._set_io = node.create_client(SetIO, f'{_IO}/set_io', callback_group=group)
@@ -44,15 +53,15 @@ class RobotIo:
             SetPayload, f'{_IO}/set_payload', callback_group=group
         )
 
-    @property
-    def inputs(self) -> dict[int, bool]:
-        """Digital inputs by pin, as last shown."""
-        return {d.pin: d.state for d in self._states.digital_in_states} if self._states else {}
-
-    @property
-    def outputs(self) -> dict[int, bool]:
-        """Digital outputs by pin, as last shown."""
-        return {d.pin: d.state for d in self._states.digital_out_states} if self._states else {}
+    def pins(self) -> tuple[dict[int, bool], dict[int, bool]]:
+        """Return the digital inputs and outputs by pin, as last shown; empty before that."""
+        if self._states is None:
+            return {}, {}
+        states = deserialize_message(self._states, IOStates)
+        return (
+            {d.pin: d.state for d in states.digital_in_states},
+            {d.pin: d.state for d in states.digital_out_states},
+        )
 
     @property
     def tool_voltage(self) -> int | None:
@@ -89,7 +98,7 @@ class RobotIo:
             lambda future: on_reply('' if future.result().success else refused)
         )
 
-    def _hear_states(self, message: IOStates) -> None:
+    def _hear_states(self, message: bytes) -> None:
         self._states = message
 
     def _hear_tool(self, message: ToolDataMsg) -> None:

@@ -8,7 +8,6 @@ Services and actions carry MoveIt's names and types, so that a MoveIt client wor
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from moveit_msgs.action import ExecuteTrajectory
@@ -25,7 +24,7 @@ from ur5_pick_place.control.health import HealthSettings
 from ur5_pick_place.control.supervision import TrackingSettings
 from ur5_pick_place.errors import IncompletePath, InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.nodes import markers
-from ur5_pick_place.nodes.cell import SHARED, RobotSettings, load_cell
+from ur5_pick_place.nodes.cell import SHARED, GroupSettings, RobotSettings, load_cell
 from ur5_pick_place.nodes.conversions import (
     code_with_message,
     error_code,
@@ -41,20 +40,10 @@ from ur5_pick_place.nodes.plan_requests import PlanRequests
 from ur5_pick_place.nodes.process import refuse_if_served, run_node
 from ur5_pick_place.planning.limits import MotionSettings
 from ur5_pick_place.planning.planner import MotionPlanner, PlannedMotion
-from ur5_pick_place.settings import Settings, setting
 
 # One for planning requests, one for joints and the watch, one for goals that wait.
 _THREADS = 3
 _SERVED = ('plan_kinematic_path', 'compute_cartesian_path', 'execute_trajectory/_action/send_goal')
-
-
-@dataclass(frozen=True)
-class PlannerSettings(Settings):
-    """What only the planner needs."""
-
-    groups: tuple[str, ...] = setting(
-        ('ur_manipulator', 'arm'), 'planning groups that mean this arm'
-    )
 
 
 class TrajectoryPlanner(Node):
@@ -63,7 +52,12 @@ class TrajectoryPlanner(Node):
     def __init__(self) -> None:
         super().__init__('trajectory_planner')
         robot, motion, health, tracking, own = declare_settings(
-            self, RobotSettings, MotionSettings, HealthSettings, TrackingSettings, PlannerSettings,
+            self,
+            RobotSettings,
+            MotionSettings,
+            HealthSettings,
+            TrackingSettings,
+            GroupSettings,
             shared=SHARED,
         )
         cell = load_cell(robot)
@@ -72,12 +66,22 @@ class TrajectoryPlanner(Node):
         self._frames = Frames(self, robot.tf_prefix, cell.scene.tool.T_tool_tcp)
         refuse_if_served(self, _SERVED)
         self._executor = MotionExecutor(
-            self, robot.controller, self._planner, self._names, health, tracking,
-            cell.missing, MutuallyExclusiveCallbackGroup(),
+            self,
+            robot.controller,
+            self._planner,
+            self._names,
+            health,
+            tracking,
+            cell.missing,
+            MutuallyExclusiveCallbackGroup(),
         )
         self._requests = PlanRequests(
-            self._planner, self._frames, self._names, own.groups,
-            lambda: self._executor.link.status.q, self.get_logger().warning,
+            self._planner,
+            self._frames,
+            self._names,
+            own.groups,
+            lambda: self._executor.link.status.q,
+            self.get_logger().warning,
         )
         self._path = self.create_publisher(MarkerArray, 'planned_path', 1)
         self._offer()
@@ -92,8 +96,12 @@ class TrajectoryPlanner(Node):
             GetCartesianPath, 'compute_cartesian_path', self._cartesian, callback_group=planning
         )
         self._action = ActionServer(
-            self, ExecuteTrajectory, 'execute_trajectory', self._execute,
-            cancel_callback=self._on_cancel, callback_group=control,
+            self,
+            ExecuteTrajectory,
+            'execute_trajectory',
+            self._execute,
+            cancel_callback=self._on_cancel,
+            callback_group=control,
         )
         self.create_subscription(
             String, 'trajectory_execution_event', self._on_event, 10, callback_group=control
@@ -161,9 +169,7 @@ class TrajectoryPlanner(Node):
         result = ExecuteTrajectory.Result()
         try:
             _check_controller_names(goal.request)
-            trajectory = trajectory_from_msg(
-                goal.request.trajectory.joint_trajectory, self._names
-            )
+            trajectory = trajectory_from_msg(goal.request.trajectory.joint_trajectory, self._names)
             arrival = self._executor.start(trajectory)
         except Ur5PickPlaceError as error:
             self.get_logger().error(f'not executed: {error}')

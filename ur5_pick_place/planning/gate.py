@@ -8,7 +8,6 @@ distance from where the arm is.
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,15 +19,25 @@ from ur5_pick_place.planning.collision import CollisionModel
 from ur5_pick_place.planning.limits import Limits, tcp_and_elbow_speed
 from ur5_pick_place.planning.trajectory import Trajectory
 
-CHECKS = ('names', 'finite', 'rest', 'start', 'position', 'velocity', 'acceleration', 'jerk',
-          'speed', 'collision')
+CHECKS = (
+    'names',
+    'finite',
+    'rest',
+    'start',
+    'position',
+    'velocity',
+    'acceleration',
+    'jerk',
+    'speed',
+    'collision',
+)
 
 # What rounding of times to nanoseconds and quintic interpolation may add to an exact optimum.
 _SLACK = 1.001
 _JERK_SLACK = 1.05
 _REST_VELOCITY = 1e-6  # [rad/s]; the driver refuses a last point faster than 1.2e-7
 _DENSE_STEP = 2e-3  # [s]
-_SWEEP_STEP = 0.02  # [rad] of joint motion between two collision samples
+_SWEEP_STEP = 0.01  # [rad] of joint motion between two collision samples
 
 
 @dataclass(frozen=True)
@@ -56,29 +65,6 @@ class GateReport:
     tcp_speed: float
     elbow_speed: float
     joint_margin: float
-
-
-def joint_order(names: Sequence[str], wanted: Sequence[str]) -> list[int]:
-    """
-    Return where each wanted joint stands in `names`.
-
-    Raises
-    ------
-    GateRefusal
-        A joint is missing, named twice or unknown.
-
-    """
-    names = list(names)
-    twice = sorted({n for n in names if names.count(n) > 1})
-    unknown = [n for n in names if n not in wanted]
-    missing = [n for n in wanted if n not in names]
-    for what, which in (('named twice', twice), ('unknown', unknown), ('missing', missing)):
-        if which:
-            raise GateRefusal(
-                f'joints {what}: {", ".join(which)}; a motion names each of '
-                f'{", ".join(wanted)} once, in any order', 'names'
-            )
-    return [names.index(n) for n in wanted]
 
 
 def check_motion(
@@ -139,7 +125,8 @@ def check_start(
     if not away[joint] <= start_tolerance:
         raise GateRefusal(
             f'motion starts {away[joint]:.4f} rad from the arm at {JOINT_NAMES[joint]} '
-            f'(allowed {start_tolerance} rad): plan again from the present joints', 'start'
+            f'(allowed {start_tolerance} rad): plan again from the present joints',
+            'start',
         )
 
 
@@ -150,7 +137,8 @@ def _check_rest(trajectory: Trajectory, model: Model) -> None:
         if speed[joint] > _REST_VELOCITY:
             raise GateRefusal(
                 f'motion {where} with {JOINT_NAMES[joint]} at {speed[joint]:.4g} rad/s: '
-                'it must start and end at rest', 'rest'
+                'it must start and end at rest',
+                'rest',
             )
 
 
@@ -163,7 +151,8 @@ def _check_position(
         raise GateRefusal(
             f'{JOINT_NAMES[joint]} = {math.degrees(q[i, joint]):.2f} deg at {t[i]:.3f} s '
             f'leaves its range {math.degrees(limits.q_min[joint]):.0f} to '
-            f'{math.degrees(limits.q_max[joint]):.0f} deg', 'position'
+            f'{math.degrees(limits.q_max[joint]):.0f} deg',
+            'position',
         )
     return float(margin[i, joint])
 
@@ -182,7 +171,8 @@ def _check_rate(
     if used[i, joint] > slack:
         raise GateRefusal(
             f'{name} of {JOINT_NAMES[joint]} is {abs(rate[i, joint]):.3f} {unit} at '
-            f'{t[i]:.3f} s, limit {bound[joint]:.3f} {unit}: slow the motion down', name
+            f'{t[i]:.3f} s, limit {bound[joint]:.3f} {unit}: slow the motion down',
+            name,
         )
     return float(used[i, joint])
 
@@ -200,7 +190,8 @@ def _check_speed(
     if speed[i, which] > limits.speed * _SLACK:
         raise GateRefusal(
             f'{("TCP", "elbow")[which]} moves at {speed[i, which]:.3f} m/s at {t[i]:.3f} s, '
-            f'limit {limits.speed:.3f} m/s (max_speed): slow the motion down', 'speed'
+            f'limit {limits.speed:.3f} m/s (max_speed): slow the motion down',
+            'speed',
         )
     return float(speed[:, 0].max()), float(speed[:, 1].max())
 

@@ -27,7 +27,11 @@ class MotionSettings(Settings):
         50.0, 'joint jerk; UR publishes none', unit='rad/s^3', low=0.5, high=1000.0
     )
     max_speed: float = setting(
-        0.25, 'speed of TCP and elbow; the usual collaborative bound', unit='m/s', low=0.005, high=1.5
+        0.25,
+        'speed of TCP and elbow; the usual collaborative bound',
+        unit='m/s',
+        low=0.005,
+        high=1.5,
     )
     reduced_speed: float = setting(
         0.1, 'the same while the safety mode is reduced', unit='m/s', low=0.005, high=1.5
@@ -39,7 +43,11 @@ class MotionSettings(Settings):
         0.1, 'acceleration scaling of a request that leaves it at 0', low=0.01, high=1.0
     )
     start_tolerance: float = setting(
-        0.01, 'how far the first point may be from the arm, any joint', unit='rad', low=1e-4, high=0.1
+        0.01,
+        'how far the first point may be from the arm, any joint',
+        unit='rad',
+        low=1e-4,
+        high=0.1,
     )
 
 

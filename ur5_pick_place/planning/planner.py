@@ -183,8 +183,13 @@ class MotionPlanner:
         if is_reduced:
             limits = replace(limits, speed=min(limits.speed, self.settings.reduced_speed))
         return gate.check_motion(
-            trajectory, q_now, self.model, limits, self.collision,
-            self.scene.tool.p_tool_tcp, self.settings.start_tolerance,
+            trajectory,
+            q_now,
+            self.model,
+            limits,
+            self.collision,
+            self.scene.tool.p_tool_tcp,
+            self.settings.start_tolerance,
         )
 
     def _admit(self, trajectory: Trajectory, q_start: NDArray[np.float64]) -> PlannedMotion:
@@ -197,9 +202,7 @@ class MotionPlanner:
         )
         return replace(limits, speed=min(limits.speed, pace.speed)) if pace.speed else limits
 
-    def _speed_of(
-        self, q: NDArray[np.float64], qd: NDArray[np.float64]
-    ) -> NDArray[np.float64]:
+    def _speed_of(self, q: NDArray[np.float64], qd: NDArray[np.float64]) -> NDArray[np.float64]:
         return tcp_and_elbow_speed(self.model, q, qd, self.scene.tool.p_tool_tcp)
 
     def _check_goal_range(self, q_goal: NDArray[np.float64]) -> None:
@@ -208,8 +211,9 @@ class MotionPlanner:
             joint = int(outside.argmax())
             low, high = np.degrees([self.limits.q_min[joint], self.limits.q_max[joint]])
             raise GateRefusal(
-                f'goal of {self.JOINT_NAMES[joint]} is {np.degrees(q_goal[joint]):.1f} deg: '
-                f'must lie in {low:.0f} to {high:.0f} deg', 'position'
+                f'goal of {JOINT_NAMES[joint]} is {np.degrees(q_goal[joint]):.1f} deg: '
+                f'must lie in {low:.0f} to {high:.0f} deg',
+                'position',
             )
 
 

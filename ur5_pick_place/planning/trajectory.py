@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """A timed joint trajectory, read between its points exactly as the robot's controller reads it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.errors import GateRefusal, InvalidInput
 
 
 @dataclass(frozen=True)
@@ -133,3 +134,27 @@ def at_rest(q: ArrayLike) -> Trajectory:
     """Return the one-point trajectory that stays at `q`, shape (6,) [rad]."""
     zero = np.zeros((1, 6))
     return Trajectory(np.zeros(1), np.reshape(np.asarray(q, dtype=float), (1, 6)), zero, zero)
+
+
+def joint_order(names: Sequence[str], wanted: Sequence[str]) -> list[int]:
+    """
+    Return where each wanted joint stands in `names`.
+
+    Raises
+    ------
+    GateRefusal
+        A joint is missing, named twice or unknown.
+
+    """
+    names = list(names)
+    twice = sorted({n for n in names if names.count(n) > 1})
+    unknown = [n for n in names if n not in wanted]
+    missing = [n for n in wanted if n not in names]
+    for what, which in (('named twice', twice), ('unknown', unknown), ('missing', missing)):
+        if which:
+            raise GateRefusal(
+                f'joints {what}: {", ".join(which)}; a motion names each of '
+                f'{", ".join(wanted)} once, in any order',
+                'names',
+            )
+    return [names.index(n) for n in wanted]

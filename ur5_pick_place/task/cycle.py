@@ -77,7 +77,9 @@ def load_cycle(path: Path) -> tuple[Stage, ...]:
 def _stage(entry: Any, i: int) -> Stage:
     known = Stage.__dataclass_fields__
     if not isinstance(entry, Mapping) or not {'name', 'do'} <= entry.keys() <= known.keys():
-        raise InvalidInput(f'stage {i + 1}: {entry!r} must have name, do and, for a move, to, pace')
+        raise InvalidInput(
+            f'stage {i + 1}: {entry!r} must have name, do and, for a move, to, pace'
+        )
     for key, value in entry.items():
         if not isinstance(value, str):
             raise InvalidInput(f'stage {i + 1}: {key} = {value!r} must be text')

@@ -20,18 +20,20 @@ class GripperSettings(Settings):
         16, 'digital output that closes the gripper; 16, 17 are the tool outputs', low=0, high=17
     )
     open_pin: int = setting(
-        -1, 'second output that opens it; -1 = none, the first one switched off opens',
-        low=-1, high=17,
+        -1,
+        'second output that opens it; -1 = none, the first one switched off opens',
+        low=-1,
+        high=17,
     )
     closes_when_on: bool = setting(True, 'whether the closing output is on when closed')
-    close_time: float = setting(0.8, 'how long the fingers need to close', unit='s', low=0, high=10)
+    close_time: float = setting(
+        0.8, 'how long the fingers need to close', unit='s', low=0, high=10
+    )
     open_time: float = setting(0.8, 'how long the fingers need to open', unit='s', low=0, high=10)
     pin_timeout: float = setting(
         1.0, 'how long io_states may take to show a pin; usually 0.02 s', unit='s', low=0.1, high=5
     )
-    grip_feedback: str = setting(
-        TOOL_INPUT, 'how a grasp is proved', choices=(TOOL_INPUT, 'none')
-    )
+    grip_feedback: str = setting(TOOL_INPUT, 'how a grasp is proved', choices=(TOOL_INPUT, 'none'))
     part_pin: int = setting(
         16, 'digital input that tells of a part; 16, 17 are the tool inputs', low=0, high=17
     )

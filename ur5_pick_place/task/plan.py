@@ -31,8 +31,12 @@ class TaskSettings(Settings):
     )
     part_mass: float = setting(0.08, 'mass of the part', unit='kg', low=0.0, high=16.0)
     part_centre: tuple[float, ...] = setting(
-        (0.0, 0.0, 0.0), 'centre of gravity of the part in the TCP frame', unit='m',
-        low=-1.0, high=1.0, length=3,
+        (0.0, 0.0, 0.0),
+        'centre of gravity of the part in the TCP frame',
+        unit='m',
+        low=-1.0,
+        high=1.0,
+        length=3,
     )
 
 
@@ -100,8 +104,12 @@ class CyclePlanner:
     def fingerprint(self, poses: Mapping[str, TaughtPose]) -> str:
         """Return a hash of poses, scene, tool, payload, calibration, settings and stages."""
         parts = (
-            sorted(poses.items()), self.planner.scene.fingerprint(), self.provenance,
-            self._settings, self.planner.settings, self.cycle,
+            sorted(poses.items()),
+            self.planner.scene.fingerprint(),
+            self.provenance,
+            self._settings,
+            self.planner.settings,
+            self.cycle,
         )
         return hashlib.sha256(repr(parts).encode()).hexdigest()
 

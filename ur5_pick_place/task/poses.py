@@ -155,8 +155,11 @@ def _taught(name: Any, entry: Mapping[str, Any]) -> TaughtPose:
         raise InvalidInput(f'pose {name}: {pose[3:]} is not a unit quaternion')
     joints = entry['joints']
     return TaughtPose(
-        pose, provenance, str(entry['time']),
-        _numbers(name, 'joints', joints, 6) if joints else (), str(entry['branch']),
+        pose,
+        provenance,
+        str(entry['time']),
+        _numbers(name, 'joints', joints, 6) if joints else (),
+        str(entry['branch']),
     )
 
 
