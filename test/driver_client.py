@@ -42,7 +42,7 @@ class DriverProcess:
     """The simulated driver in a process of its own; what it says on stderr is kept in a file."""
 
     def __init__(self, *ros_args: str) -> None:
-        self._errors = tempfile.TemporaryFile('w+')
+        self._errors = tempfile.TemporaryFile('w+')  # noqa: SIM115, closed in `wait`
         self._process = subprocess.Popen(
             [sys.executable, '-m', 'ur5_pick_place.nodes.sim_driver', '--ros-args', *ros_args],
             cwd=ROOT,

@@ -15,13 +15,12 @@ import pytest
 
 pytest.importorskip('rclpy', reason='needs ROS 2: make setup')
 
-from control_msgs.msg import JointTrajectoryControllerState  # noqa: E402
-from control_msgs.srv import QueryTrajectoryState  # noqa: E402
-from controller_manager_msgs.srv import ListControllers, SwitchController  # noqa: E402
-from driver_client import (  # noqa: E402
+from control_msgs.msg import JointTrajectoryControllerState
+from control_msgs.srv import QueryTrajectoryState
+from controller_manager_msgs.srv import ListControllers, SwitchController
+from driver_client import (
     IO,
     JOINT_NAMES,
-    LATCHED,
     SCALED,
     DriverClient,
     DriverProcess,
@@ -30,20 +29,20 @@ from driver_client import (  # noqa: E402
     rest,
     trajectory,
 )
-from geometry_msgs.msg import PoseStamped  # noqa: E402
-from rclpy.qos import DurabilityPolicy, ReliabilityPolicy  # noqa: E402
-from rosgraph_msgs.msg import Clock  # noqa: E402
-from sensor_msgs.msg import JointState  # noqa: E402
-from std_msgs.msg import Bool, Float64, Float64MultiArray  # noqa: E402
-from std_srvs.srv import Trigger  # noqa: E402
-from tf2_msgs.msg import TFMessage  # noqa: E402
-from trajectory_msgs.msg import JointTrajectory  # noqa: E402
-from ur_dashboard_msgs import srv as dashboard_srv  # noqa: E402
-from ur_dashboard_msgs.msg import RobotMode, SafetyMode  # noqa: E402
-from ur_msgs.msg import Analog, IOStates, ToolDataMsg  # noqa: E402
-from ur_msgs.srv import SetAnalogOutput, SetPayload, SetSpeedSliderFraction  # noqa: E402
+from geometry_msgs.msg import PoseStamped
+from rclpy.qos import DurabilityPolicy, ReliabilityPolicy
+from rosgraph_msgs.msg import Clock
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Bool, Float64, Float64MultiArray
+from std_srvs.srv import Trigger
+from tf2_msgs.msg import TFMessage
+from trajectory_msgs.msg import JointTrajectory
+from ur_dashboard_msgs import srv as dashboard_srv
+from ur_dashboard_msgs.msg import RobotMode, SafetyMode
+from ur_msgs.msg import Analog, ToolDataMsg
+from ur_msgs.srv import SetAnalogOutput, SetPayload, SetSpeedSliderFraction
 
-from ur5_pick_place.kinematics import HOME, forward, load_model  # noqa: E402
+from ur5_pick_place.kinematics import HOME, forward, load_model
 
 UNSCALED = 'joint_trajectory_controller'
 VELOCITY = 'forward_velocity_controller'
@@ -412,9 +411,7 @@ def test_analog_outputs_show_domain_and_fraction(cell):
     good = Analog(pin=1, domain=Analog.CURRENT, state=0.25)
     assert cell.call(SetAnalogOutput, name, data=good).success
     assert not cell.call(SetAnalogOutput, name, data=Analog(pin=2, state=0.25)).success
-    cell.until(
-        lambda: cell.io[-1][1].analog_out_states[1].state == 0.25, 'analog output 1'
-    )
+    cell.until(lambda: cell.io[-1][1].analog_out_states[1].state == 0.25, 'analog output 1')
     assert cell.io[-1][1].analog_out_states[1].domain == Analog.CURRENT
     assert cell.set_io(3, 1, 0.0)
 

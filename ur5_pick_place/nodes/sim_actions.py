@@ -3,6 +3,7 @@
 
 from threading import Lock
 
+from builtin_interfaces.msg import Duration, Time
 from control_msgs.action import FollowJointTrajectory
 from control_msgs.msg import JointTolerance as JointToleranceMsg
 from control_msgs.srv import QueryTrajectoryState
@@ -76,9 +77,11 @@ class TrajectoryServer:
             outcome = goal.outcome
             if outcome is None:
                 self._feed_back(handle)
-            elif outcome.status != 'canceled' or handle.is_cancel_requested:
-                if not future.done():
-                    future.set_result(outcome)
+            # A goal is cancelled before rclpy notes so; its result must wait for the note.
+            elif not future.done() and (
+                outcome.status != 'canceled' or handle.is_cancel_requested
+            ):
+                future.set_result(outcome)
 
     def destroy(self) -> None:
         """End the action server."""
@@ -114,7 +117,7 @@ class TrajectoryServer:
         handle.execute()
 
     async def _execute(self, handle: ServerGoalHandle) -> FollowJointTrajectory.Result:
-        outcome = await self._running[_key(handle)][2]
+        outcome: Outcome = await self._running[_key(handle)][2]  # type: ignore[assignment]
         del self._running[_key(handle)]
         end = {'succeeded': handle.succeed, 'aborted': handle.abort, 'canceled': handle.canceled}
         end[outcome.status]()
@@ -180,7 +183,7 @@ def tolerances_from_msg(messages: list[JointToleranceMsg]) -> list[JointToleranc
     return [JointTolerance(m.name, m.position, m.velocity, m.acceleration) for m in messages]
 
 
-def _seconds(time: object) -> float:
+def _seconds(time: Time | Duration) -> float:
     return time.sec + time.nanosec * 1e-9
 
 

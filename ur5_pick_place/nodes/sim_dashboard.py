@@ -43,7 +43,7 @@ class DashboardServices:
             node.create_service(kind, f'dashboard_client/{name}', answer, callback_group=group)
 
         for name, act in _commands(self._dashboard).items():
-            serve(Trigger, name, lambda _, response, act=act: _fill_trigger(response, act()))
+            serve(Trigger, name, _plain(act))
         for kind, name, fill in self._typed():
             serve(kind, name, fill)
 
@@ -153,9 +153,12 @@ def _asking(ask: Callable[[Any], Answer]) -> Callable[[Any, Any], None]:
     return lambda request, response: _fill(response, ask(request))
 
 
+def _plain(act: Callable[[], Answer]) -> Callable[[Any, Trigger.Response], None]:
+    def fill(_: Any, response: Trigger.Response) -> None:
+        response.success, response.message = act()
+
+    return fill
+
+
 def _fill(response: Any, answer: Answer) -> None:
     response.success, response.answer = answer
-
-
-def _fill_trigger(response: Trigger.Response, answer: Answer) -> None:
-    response.success, response.message = answer

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the simulated driver publishes: every cycle, on change, and for simulations only."""
 
+from collections.abc import Callable
+
 from builtin_interfaces.msg import Time
 from control_msgs.msg import JointTrajectoryControllerState
 from geometry_msgs.msg import PoseStamped, Quaternion, Transform, TransformStamped, Vector3
@@ -98,7 +100,7 @@ class Publishers:
             if tracking is not None:
                 publisher.publish(self._controller_state(now, tracking))
         if self._tf is not None and self._due(_TF_PERIOD):
-            frames = link_frames(self._model, driver.q, self._prefix)
+            frames = link_frames(self._model, driver.q.tolist(), self._prefix)
             self._tf.sendTransform([_transform(frame, now) for frame in frames])
         if self._due(_TRUTH_PERIOD):
             self._publish_truth(now)
@@ -157,7 +159,11 @@ class _IoPublishers:
             _OnChange(node, RobotMode, 'robot_mode', lambda: int(driver.robot.mode)),
             _OnChange(node, SafetyMode, 'safety_mode', lambda: int(driver.robot.safety)),
             _OnChange(
-                node, Bool, 'robot_program_running', lambda: driver.robot.program_running, False
+                node,
+                Bool,
+                'robot_program_running',
+                lambda: driver.robot.program_running,
+                before=False,
             ),
         ]
         pins = driver.io.pins
@@ -176,8 +182,8 @@ class _IoPublishers:
             message.digital_in_states[i].state = state
         for i, state in enumerate(pins.digital_out):
             message.digital_out_states[i].state = state
-        for i, state in enumerate(pins.analog_out):
-            message.analog_out_states[i].state = state
+        for i, fraction in enumerate(pins.analog_out):
+            message.analog_out_states[i].state = fraction
             message.analog_out_states[i].domain = pins.analog_domain[i]
         self._io_states.publish(message)
         mode = ToolDataMsg.TOOL_RUNNING_MODE if voltage else ToolDataMsg.TOOL_IDLE_MODE
@@ -190,7 +196,7 @@ class _OnChange:
     """A latched topic that speaks when its value changes; `before` is what it starts from."""
 
     def __init__(
-        self, node: Node, kind: type, topic: str, read: object, before: object = None
+        self, node: Node, kind: type, topic: str, read: Callable[[], int], before: int = -1
     ) -> None:
         self._publisher: Publisher = node.create_publisher(
             kind, f'{IO_AND_STATUS}/{topic}', LATCHED
@@ -198,6 +204,7 @@ class _OnChange:
         self._kind, self._read, self._before = kind, read, before
 
     def publish(self) -> None:
+        """Publish the value if it is new."""
         value = self._read()
         if value != self._before:
             self._before = value
@@ -232,7 +239,7 @@ def actual_point(tracking: Tracking) -> JointTrajectoryPoint:
 
 
 def error_point(tracking: Tracking) -> JointTrajectoryPoint:
-    """What is missing; velocities are not compared on a position interface and stay zero."""
+    """Reference minus measurement; velocities are not compared and stay zero."""
     return JointTrajectoryPoint(
         positions=tracking.error,
         velocities=[0.0] * 6,

@@ -100,7 +100,7 @@ class Services:
         async def serve(request: Any, response: Any) -> Any:
             with self._lock:
                 pending = act(request)
-            future = Future()
+            future: Future = Future()
             self._waiting.append((pending, future))
             response.success = await future
             return response

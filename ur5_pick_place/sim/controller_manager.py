@@ -85,31 +85,24 @@ class ControllerManager:
             The message names what was refused or left out.
 
         """
-        problems = []
-        off = []
+        off: list[str] = []
+        problems: list[str] = []
         for name in deactivate:
             problem = self._problem(name, active=False)
-            if problem:
-                problems.append(problem)
-            else:
-                off.append(name)
-        on = []
+            (problems if problem else off).append(problem or name)
+        on: list[str] = []
         for name in activate:
             problem = self._problem(name, active=True, released=off)
             if not problem and self._conflicts(name, off, on):
                 problem = f'{name}: joints are claimed by another active controller'
-            if problem:
-                problems.append(problem)
-            else:
-                on.append(name)
-        message = '; '.join(problems)
+            (problems if problem else on).append(problem or name)
         if problems and strictness == STRICT:
-            return False, message
+            return False, '; '.join(problems)
         for name in off:
             self._set(name, False)
         for name in on:
             self._set(name, True)
-        return True, message
+        return True, '; '.join(problems)
 
     def stop_motion(self) -> None:
         """Deactivate what commands motion, as controller_stopper does when the program ends."""

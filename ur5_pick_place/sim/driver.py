@@ -105,7 +105,7 @@ class Driver:
         }
         self.velocity, self.position = ForwardController(), ForwardController()
         self.freedrive = FreedriveController()
-        self._forwarders = {
+        self._forwarders: dict[str, ForwardController | FreedriveController] = {
             VELOCITY: self.velocity,
             POSITION: self.position,
             FREEDRIVE: self.freedrive,
@@ -130,7 +130,7 @@ class Driver:
         self.time, self.q, self.qd, self.effort = arm.time, arm.q, arm.qd, arm.effort
 
     def _wire_gripper(self) -> None:
-        """The gripper closes on its output and reports a part, as long as the tool has power."""
+        """Let the gripper close on its output and report a part, as long as the tool has power."""
         powered = self.robot.tool_voltage > 0
         self._arm.set_gripper(powered and self.io.pins.digital_out[GRIPPER_PIN])
         self.io.pins.digital_in[PART_PRESENT_PIN] = powered and self._arm.part_present
