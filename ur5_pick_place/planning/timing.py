@@ -146,10 +146,16 @@ def _dense(trajectory: Trajectory) -> tuple[NDArray[np.float64], ...]:
 
 
 def _knots(duration: float, switches: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return a regular grid whose points give way to jerk switches close to them."""
+    """
+    Return a regular grid whose points give way to jerk switches close to them.
+
+    In whole nanoseconds, as messages carry them: between two points 1 ms apart, half a nanosecond
+    would otherwise be worth 100 rad/s^3.
+
+    """
     inside = (switches > _MIN_KNOT_GAP) & (switches < duration - _MIN_KNOT_GAP)
     fixed = np.sort(np.concatenate([[0.0], switches[inside], [duration]]))
     fixed = fixed[np.concatenate([[True], np.diff(fixed) > 1e-6])]
     grid = np.linspace(0.0, duration, max(2, round(duration / KNOT_SPACING) + 1))
     gap = np.abs(grid[:, None] - fixed[None, :]).min(axis=1)
-    return np.sort(np.concatenate([fixed, grid[gap > _MIN_KNOT_GAP]]))
+    return np.sort(np.concatenate([fixed, grid[gap > _MIN_KNOT_GAP]])).round(9)
