@@ -102,12 +102,10 @@ def _inverse_one(m: Model, T: Array, q6: float) -> tuple[Array, NDArray[np.bool_
             continue
         double = area <= touch
         c3, s3 = (dd - a2 * a2 - a3 * a3) / ab, 0.0 if double else sqrt(area) / abs(ab)
-        angle, along, across = atan2(s3, c3), a2 + a3 * c3, a3 * s3
+        angle, way, lean = atan2(s3, c3), atan2(v, u), atan2(a3 * s3, a2 + a3 * c3)
         for row, bend in ((k, sigma), (k + 2, -sigma)):
-            t2 = atan2(along * v - bend * across * u, along * u + bend * across * v)
-            t3 = bend * angle
-            t4 = wrap(t234 - t2 - t3)
-            rows[6 * row : 6 * row + 6] = t1, wrap(t2), wrap(t3), t4, t5, t6
+            t2, t3 = wrap(way - bend * lean), wrap(bend * angle)
+            rows[6 * row : 6 * row + 6] = t1, t2, t3, wrap(t234 - t2 - t3), t5, t6
             found[row] = True
             if double:
                 break

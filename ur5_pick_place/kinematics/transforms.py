@@ -53,7 +53,7 @@ def as_poses(T: ArrayLike, name: str) -> Array:
 def check_rigid(poses: Array, name: str) -> None:
     """Look at the entries of poses (..., 4, 4); see `check_transform`."""
     with np.errstate(invalid='ignore', over='ignore'):
-        rigid = is_rigid(poses.reshape(-1, 16).T)
+        rigid = is_rigid(np.ascontiguousarray(poses.reshape(-1, 16).T))
     if not rigid.all():
         _explain_not_rigid(poses, int(np.argmin(rigid)), name)
 
