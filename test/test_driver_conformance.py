@@ -719,6 +719,6 @@ def test_a_bad_parameter_is_refused_with_its_name(ros_domain, parameter, words):
 
 
 def test_a_second_driver_of_the_same_names_refuses_to_start(cell):
-    process = DriverProcess()
+    process = DriverProcess('-r', '__node:=second_driver')
     code, errors = process.wait(15.0)
     assert code == 2 and 'already offers' in errors

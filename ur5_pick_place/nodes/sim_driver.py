@@ -20,7 +20,11 @@ It deviates from the driver so:
 - `/tf` comes from this node (20.8 Hz; the driver's robot_state_publisher 20 Hz) and there is no
   `robot_description`. There are no tcp_pose and force_torque broadcasters, and no passthrough,
   force mode, URScript or controller loading interfaces.
-- The robot has one program, External Control: `play` and `resend_robot_program` both start it.
+- The robot has one program, External Control, and it runs from the start, as with
+  `headless_mode`; `play` and `resend_robot_program` both start it again.
+- Of the dashboard there are the services that a CB3 carries out, `is_in_remote_control` and
+  `clear_operational_mode`; the other services that a CB3 refuses are absent.
+- `forward_velocity_controller` is not slowed by the speed slider.
 - A pause freezes the arm within its servo lag; the robot takes a moment longer.
 - Feedback, results and time-outs run on simulated time; the driver's 20 Hz timer on the wall's.
 
