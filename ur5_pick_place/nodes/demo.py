@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The demo: the whole system on the simulated cell, in one command.
+
+It starts every node as a process of its own in a DDS domain of its own, teaches, plans and runs
+one pick-and-place cycle, and leaves what happened in `out/`.
+
+"""
+
+import contextlib
+import dataclasses
+import logging
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import FrameType
+from typing import NoReturn
+
+from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
+from ur5_pick_place.kinematics import load_model
+from ur5_pick_place.nodes.cell import share_directory
+from ur5_pick_place.nodes.demo_options import DemoOptions, read_options
+from ur5_pick_place.nodes.demo_processes import NodeProcesses, own_domain
+from ur5_pick_place.nodes.demo_progress import Progress
+from ur5_pick_place.nodes.demo_record import RunResult
+from ur5_pick_place.nodes.demo_report import (
+    FILES,
+    LATEST,
+    draw_pictures,
+    publish,
+    table,
+    write_events,
+    write_result,
+)
+from ur5_pick_place.nodes.node_list import NodeSpec, node_list
+from ur5_pick_place.planning.scene_file import load_scene
+
+
+class Ended(BaseException):
+    """A signal has told the demo to end."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(signal.Signals(number).name)
+        self.number = number
+
+
+def main() -> None:
+    """Run the demo and exit with 0 if the cube is in its place."""
+    sys.stdout.reconfigure(line_buffering=True)  # for those who watch through a pipe
+    logging.basicConfig(level=logging.WARNING, format='warning: %(message)s')
+    try:
+        with _signals_raised():
+            sys.exit(_run(sys.argv[1:]))
+    except Ended as end:
+        print(f'\ndemo: ended by {end}; no process and no file is left', file=sys.stderr)
+        sys.exit(128 + end.number)
+
+
+def _run(arguments: Sequence[str]) -> int:
+    config = share_directory() / 'config'
+    try:
+        options = read_options(arguments, config)
+    except InvalidInput as error:
+        print(f'demo: {error}', file=sys.stderr)
+        return 2
+    print(f'The cube goes from {options.task.start} to {options.task.target}.')
+    with tempfile.TemporaryDirectory(prefix='ur5_pick_place-') as folder:
+        work = Path(folder)
+        try:
+            result = _perform(options, config, work)
+        except Ur5PickPlaceError as error:
+            print(f'demo: {error}', file=sys.stderr)
+            return 1
+        made = publish(work, options.out)
+    print(f'\n{table([result])}\n')
+    files = ', '.join(name for name in FILES if (made / name).exists())
+    print(f'{options.out / LATEST} -> {made.name}: {files}')
+    if result.success:
+        return 0
+    print(f'demo: failed: {result.reason}', file=sys.stderr)
+    return 1
+
+
+def _perform(options: DemoOptions, config: Path, work: Path) -> RunResult:
+    """Do the task and leave everything that is to be kept in the folder `work`."""
+    task, model = options.task, load_model('ur5')
+    T_tool_tcp = load_scene(config / 'scene_sim.yaml').tool.T_tool_tcp
+    progress = Progress(model, T_tool_tcp, sys.stdout)
+    begin = time.monotonic()
+    with own_domain() as domain, NodeProcesses(_nodes(options, config, work), domain, work) as nodes:
+        # Here, so that rclpy loads while the nodes do.
+        from ur5_pick_place.nodes.demo_operator import Operator
+
+        with Operator(domain, model, T_tool_tcp, nodes.check, progress.show) as operator:
+            try:
+                operator.prepare()
+                print(
+                    f'{len(nodes.pids)} nodes on ROS_DOMAIN_ID {domain} are ready after '
+                    f'{time.monotonic() - begin:.1f} s.'
+                )
+                result = operator.run_cycle(task, options.method)
+            except Ur5PickPlaceError as error:
+                result = RunResult(options.method, success=False, reason=str(error), task=task)
+        progress.end_stage()
+    (work / 'nodes.log').write_text(nodes.log(), encoding='utf-8')
+    write_events(work, operator.events)
+    write_result(work, [result], {'real_time_factor': options.rtf, 'seed': options.seed})
+    if operator.record.is_complete:
+        print('Drawing the pictures.')
+        draw_pictures(work, operator.record, task)
+    return result
+
+
+def _nodes(options: DemoOptions, config: Path, work: Path) -> list[NodeSpec]:
+    """Return the nodes of the cell, with places taught here and nowhere else."""
+    own = {'pick_place': {'poses_file': str(work / 'poses.yaml'), 'method': options.method}}
+    return [
+        dataclasses.replace(
+            spec, parameters={**spec.parameters, **own.get(spec.executable, {})}
+        )
+        for spec in node_list('sim', config, sim_parameters={'real_time_factor': options.rtf})
+    ]
+
+
+@contextlib.contextmanager
+def _signals_raised() -> Iterator[None]:
+    """Turn the first signal to end into `Ended`, and ignore those that follow."""
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+    def end(number: int, _frame: FrameType | None) -> NoReturn:
+        for other in numbers:
+            signal.signal(other, signal.SIG_IGN)  # nothing may cut the clean-up short
+        raise Ended(number)
+
+    for number in numbers:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup sets SIGHUP
+            signal.signal(number, end)
+    yield
+
+
+if __name__ == '__main__':
+    main()
