@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shared by all tests: seeded randomness, pose comparison, and an isolated DDS domain."""
 
-import itertools
 import os
+from collections.abc import Iterator
 
 import numpy as np
 import pytest
-
-_DOMAINS = itertools.count(1 + (os.getpid() * 7) % 90)
 
 
 @pytest.fixture
@@ -17,17 +15,14 @@ def rng(request: pytest.FixtureRequest) -> np.random.Generator:
 
 
 @pytest.fixture(scope='module')
-def ros_domain() -> int:
-    """
-    Give the module a DDS domain of its own and keep discovery on this machine.
+def ros_domain() -> Iterator[int]:
+    """Give the module a DDS domain that nobody uses, and keep discovery on this machine."""
+    from ur5_pick_place.nodes.demo_processes import own_domain
 
-    Domains above 101 collide with the ephemeral ports of Linux, so the numbers wrap below that.
-
-    """
-    domain = next(_DOMAINS) % 100 + 1
-    os.environ['ROS_DOMAIN_ID'] = str(domain)
-    os.environ['ROS_AUTOMATIC_DISCOVERY_RANGE'] = 'LOCALHOST'
-    return domain
+    with own_domain() as domain:
+        os.environ['ROS_DOMAIN_ID'] = str(domain)
+        os.environ['ROS_AUTOMATIC_DISCOVERY_RANGE'] = 'LOCALHOST'
+        yield domain
 
 
 def assert_transforms_close(

@@ -8,7 +8,8 @@ from ur5_pick_place.planning.trajectory import Trajectory, at_rest
 
 _KNOTS = 24
 _SPACING = 0.02  # [s] between points that repeat the trajectory
-_DELAYS = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.8)  # [s]
+_LEAD = 0.1  # [s] in which the controller takes over, wherever it is by then
+_DELAYS = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.8)  # [s] beyond that
 _LENGTHS = tuple(np.geomspace(0.1, 2.0, 14))  # [s]
 _SLACK = 1.005
 _JERK_SLACK = 1.05
@@ -21,13 +22,21 @@ def brake(trajectory: Trajectory, t: float, limits: Limits) -> Trajectory:
     The pace sigma falls from 1 to 0 as a smooth step, so that a step of length h advances the
     plan's time by h / 2. Where the plan itself already brakes with all it has, slowing down
     further would break its limits: then the step begins later, or the plan is followed to its
-    end. The earliest rest that keeps the limits is taken. The first point moves.
+    end. The earliest rest that keeps the limits is taken.
+
+    The first point moves, and for a while the motion repeats the plan: sent with the stamp at
+    which the plan was at `t`, the controller joins it without a jolt however late it gets it.
 
     """
     if t >= trajectory.duration:
         return at_rest(trajectory.q[-1])
     remaining = trajectory.duration - t
-    choices = sorted((d + h, d, h) for d in _DELAYS for h in _LENGTHS if d + h < remaining)
+    choices = sorted(
+        (_LEAD + d + h, _LEAD + d, h)
+        for d in _DELAYS
+        for h in _LENGTHS
+        if _LEAD + d + h < remaining
+    )
     for _, delay, length in choices:
         stopping = _slow_down(trajectory, t, delay, length)
         _, qd, qdd, qddd = stopping.sample(stopping.dense_times(4e-3))

@@ -4,7 +4,7 @@
 from collections.abc import Sequence
 
 import numpy as np
-from builtin_interfaces.msg import Duration
+from builtin_interfaces.msg import Duration, Time
 from geometry_msgs.msg import Point, Pose, Quaternion, Transform, Vector3
 from moveit_msgs.msg import MoveItErrorCodes
 from numpy.typing import NDArray
@@ -155,7 +155,7 @@ def trajectory_from_msg(message: JointTrajectory, names: Sequence[str]) -> Traje
                     f'point {i} has {n} {field}: must be {len(names)}; without velocities and '
                     'accelerations the controller would jump between points'
                 )
-    t = np.array([p.time_from_start.sec + p.time_from_start.nanosec * 1e-9 for p in points])
+    t = np.array([to_seconds(p.time_from_start) for p in points])
     q, qd, qdd = (
         np.array([getattr(p, field) for p in points], dtype=float)[:, order]
         for field in ('positions', 'velocities', 'accelerations')
@@ -163,17 +163,15 @@ def trajectory_from_msg(message: JointTrajectory, names: Sequence[str]) -> Traje
     return Trajectory(t, q, qd, qdd)
 
 
-def trajectory_to_msg(
-    trajectory: Trajectory, names: Sequence[str], delay: float = 0.0
-) -> JointTrajectory:
-    """Return the message whose points come `delay` [s] later than the trajectory's."""
+def trajectory_to_msg(trajectory: Trajectory, names: Sequence[str]) -> JointTrajectory:
+    """Return the message, to be started on arrival."""
     message = JointTrajectory(joint_names=list(names))
     message.points = [
         JointTrajectoryPoint(
             positions=q.tolist(),
             velocities=qd.tolist(),
             accelerations=qdd.tolist(),
-            time_from_start=duration_to_msg(t + delay),
+            time_from_start=duration_to_msg(t),
         )
         for t, q, qd, qdd in zip(
             trajectory.t, trajectory.q, trajectory.qd, trajectory.qdd, strict=True
@@ -186,6 +184,17 @@ def duration_to_msg(seconds: float) -> Duration:
     """Return a duration rounded to nanoseconds."""
     whole, rest = divmod(round(seconds * 1e9), 10**9)
     return Duration(sec=int(whole), nanosec=int(rest))
+
+
+def time_to_msg(seconds: float) -> Time:
+    """Return a time rounded to nanoseconds."""
+    whole, rest = divmod(round(seconds * 1e9), 10**9)
+    return Time(sec=int(whole), nanosec=int(rest))
+
+
+def to_seconds(message: Time | Duration) -> float:
+    """Return a time or duration in seconds."""
+    return message.sec + message.nanosec * 1e-9
 
 
 def joint_state_msg(q: NDArray[np.float64], names: Sequence[str]) -> JointState:

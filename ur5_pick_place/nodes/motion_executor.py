@@ -23,7 +23,12 @@ from ur5_pick_place.control.braking import brake
 from ur5_pick_place.control.health import SAFETY_REDUCED, HealthSettings, find_fault
 from ur5_pick_place.control.supervision import MotionMonitor, TrackingSettings
 from ur5_pick_place.errors import ExecutionError
-from ur5_pick_place.nodes.conversions import duration_to_msg, trajectory_to_msg
+from ur5_pick_place.nodes.conversions import (
+    duration_to_msg,
+    time_to_msg,
+    to_seconds,
+    trajectory_to_msg,
+)
 from ur5_pick_place.nodes.robot_link import LATCHED, RobotLink
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.trajectory import Trajectory
@@ -32,7 +37,6 @@ T = TypeVar('T')
 
 _WATCH_PERIOD = 0.02  # [s], steady clock
 _REPLY_TIMEOUT = 2.0  # [s], steady clock: the controller's answer to a goal
-_CONTROLLER_CYCLE = 0.008  # [s]
 
 _STATUS = {
     GoalStatus.STATUS_ABORTED: 'aborted',
@@ -60,6 +64,11 @@ class _Motion:
     is_accepted: bool = False
     has_arrived: bool = False  # by the controller's word; the joints have the last
     stop_reason: str = ''  # set while braking
+    progress: tuple[float, float] = (0.0, 0.0)  # stamp [s] and where the controller was then [s]
+
+    def time_at(self, stamp: float, speed_scaling: float) -> float:
+        """Return where the controller is in the trajectory at `stamp`, by its own word [s]."""
+        return self.progress[1] + (stamp - self.progress[0]) * speed_scaling
 
 
 class MotionExecutor:
@@ -124,6 +133,11 @@ class MotionExecutor:
             return f'stopped: {self._missing or self.fault() or "starting"}'
         return 'moving' if self._motion else 'ready'
 
+    def health(self) -> tuple[bool, str]:
+        """Return whether the arm could move now, and the motion state."""
+        state = self.motion_state
+        return not state.startswith('stopped'), state
+
     def fault(self) -> str | None:
         """Why the robot must not move at this moment, or None."""
         return find_fault(self.link.status, time.monotonic(), self._health)
@@ -149,7 +163,7 @@ class MotionExecutor:
         self._planner.check(trajectory, status.q, status.safety_mode == SAFETY_REDUCED)
         with self._lock:
             self._check_ready()
-            self._motion = self._send(trajectory, Future(), delay=0.0)
+            self._motion = self._send(trajectory, Future())
             self._publish()
             return self._motion.outcome
 
@@ -173,10 +187,11 @@ class MotionExecutor:
             self._latch = reason
         motion = self._motion
         if motion and not motion.stop_reason:
-            t = motion.monitor.plan_time + _CONTROLLER_CYCLE
+            status = self.link.status
+            t = motion.time_at(status.stamp, status.speed_scaling)
             if motion.is_accepted and t < motion.trajectory.duration:
-                stopping = brake(motion.trajectory, t, self._planner.limits)
-                self._motion = self._send(stopping, motion.outcome, delay=_CONTROLLER_CYCLE)
+                stopping = brake(motion.trajectory, max(t, 0.0), self._planner.limits)
+                self._motion = self._send(stopping, motion.outcome, status.stamp)
                 self._motion.stop_reason = reason
             else:
                 motion.stop_reason = reason
@@ -252,16 +267,21 @@ class MotionExecutor:
 
     # -- what goes to the controller -----------------------------------------------------------
 
-    def _send(self, trajectory: Trajectory, outcome: Future, delay: float) -> _Motion:
+    def _send(self, trajectory: Trajectory, outcome: Future, begin: float = 0.0) -> _Motion:
+        """Send a goal that begins at the stamp `begin` [s], or on arrival."""
         # Stamps, not this node's clock: on a busy machine /clock arrives later than the joints.
         monitor = MotionMonitor(trajectory, self._tracking, self.link.status.stamp)
         motion = _Motion(trajectory, monitor, outcome, time.monotonic())
+        motion.progress = (self.link.status.stamp, 0.0)
         goal = FollowJointTrajectory.Goal()
-        goal.trajectory = trajectory_to_msg(trajectory, self._names, delay)
+        goal.trajectory = trajectory_to_msg(trajectory, self._names)
+        goal.trajectory.header.stamp = time_to_msg(begin)
         goal.path_tolerance = self._tolerances(self._tracking.path_tolerance)
         goal.goal_tolerance = self._tolerances(self._tracking.goal_tolerance)
         goal.goal_time_tolerance = duration_to_msg(self._tracking.goal_time)
-        reply = self._client.send_goal_async(goal)
+        reply = self._client.send_goal_async(
+            goal, lambda message: self._on_feedback(motion, message.feedback)
+        )
         reply.add_done_callback(lambda future: self._on_reply(motion, future.result()))
         return motion
 
@@ -283,6 +303,12 @@ class MotionExecutor:
         motion.is_accepted = True
         handle.get_result_async().add_done_callback(
             lambda future: self._on_result(motion, future.result())
+        )
+
+    def _on_feedback(self, motion: _Motion, feedback: FollowJointTrajectory.Feedback) -> None:
+        motion.progress = (
+            to_seconds(feedback.header.stamp),
+            to_seconds(feedback.desired.time_from_start),
         )
 
     @_locked

@@ -15,7 +15,7 @@ from ur_dashboard_msgs.msg import RobotMode, SafetyMode
 
 from ur5_pick_place.control.health import RobotStatus
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.nodes.conversions import joints_from_state, velocities_from_state
+from ur5_pick_place.nodes.conversions import joints_from_state, to_seconds, velocities_from_state
 
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 # No joint of a UR5 can be farther out or faster; such a message is a fault, not a position.
@@ -73,7 +73,7 @@ class RobotLink:
         try:
             q = joints_from_state(message, self._names)
             qd = velocities_from_state(message, self._names)
-            stamp = message.header.stamp.sec + message.header.stamp.nanosec * 1e-9
+            stamp = to_seconds(message.header.stamp)
             before, self._last = self._last, (stamp, q)
             _check_possible(q, stamp, before, self._names)
         except InvalidInput as error:

@@ -33,6 +33,7 @@ from ur5_pick_place.nodes.conversions import (
     trajectory_from_msg,
     trajectory_to_msg,
 )
+from ur5_pick_place.nodes.diagnostics import Diagnostics
 from ur5_pick_place.nodes.frames import Frames
 from ur5_pick_place.nodes.motion_executor import MotionExecutor
 from ur5_pick_place.nodes.parameters import declare_settings
@@ -83,6 +84,7 @@ class TrajectoryPlanner(Node):
             lambda: self._executor.link.status.q,
             self.get_logger().warning,
         )
+        Diagnostics(self, self._executor.health)
         self._path = self.create_publisher(MarkerArray, 'planned_path', 1)
         self._offer()
 

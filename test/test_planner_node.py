@@ -1,0 +1,438 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The planner node against the simulated driver, through real rclpy clients.
+
+Every request gets the code that it deserves, nothing moves that was not checked, and a stop holds
+until it is rearmed.
+
+"""
+
+import math
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+rclpy = pytest.importorskip('rclpy')
+
+from action_msgs.msg import GoalStatus  # noqa: E402
+from driver_client import LATCHED, DriverClient  # noqa: E402
+from geometry_msgs.msg import Pose  # noqa: E402
+from moveit_msgs.action import ExecuteTrajectory  # noqa: E402
+from moveit_msgs.msg import (  # noqa: E402
+    Constraints,
+    JointConstraint,
+    MoveItErrorCodes,
+    OrientationConstraint,
+    PositionConstraint,
+)
+from moveit_msgs.srv import GetCartesianPath, GetMotionPlan  # noqa: E402
+from rclpy.action import ActionClient  # noqa: E402
+from std_msgs.msg import String  # noqa: E402
+from std_srvs.srv import Trigger  # noqa: E402
+
+from ur5_pick_place.kinematics import HOME, JOINT_NAMES, forward, load_model  # noqa: E402
+from ur5_pick_place.nodes.conversions import matrix_to_pose  # noqa: E402
+from ur5_pick_place.nodes.demo_processes import NodeProcesses  # noqa: E402
+from ur5_pick_place.nodes.node_list import node_list  # noqa: E402
+
+CONFIG = Path(__file__).parents[1] / 'config'
+CODE = MoveItErrorCodes
+T_BASE_LINK_BASE = np.diag([-1.0, -1.0, 1.0, 1.0])
+MODEL = load_model('ur5')
+REAL_TIME_FACTOR = 2.0
+
+
+class PlannerClient(DriverClient):
+    """Asks the planner, and watches the arm meanwhile."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.states: list[str] = []
+        self.hear(
+            String,
+            'trajectory_planner/motion_state',
+            lambda m: self.states.append(m.data),
+            LATCHED,
+        )
+        self.execute = ActionClient(self.node, ExecuteTrajectory, 'execute_trajectory')
+
+    def plan(self, constraints, planner_id='PTP', scaling=1.0, **fields):
+        request = GetMotionPlan.Request()
+        wish = request.motion_plan_request
+        wish.planner_id, wish.group_name = planner_id, 'ur_manipulator'
+        wish.goal_constraints = [constraints]
+        wish.max_velocity_scaling_factor = wish.max_acceleration_scaling_factor = scaling
+        for name, value in fields.items():
+            setattr(wish, name, value)
+        return self.call(GetMotionPlan, 'plan_kinematic_path', request).motion_plan_response
+
+    def line(self, poses, frame='base_link', **fields):
+        request = GetCartesianPath.Request(waypoints=poses, max_step=0.002, **fields)
+        request.header.frame_id = frame
+        return self.call(GetCartesianPath, 'compute_cartesian_path', request)
+
+    def start(self, trajectory):
+        self.until(self.execute.server_is_ready, 'execute_trajectory')
+        goal = ExecuteTrajectory.Goal(trajectory=trajectory)
+        return self.wait(self.execute.send_goal_async(goal), 'the answer to a motion')
+
+    def end(self, handle):
+        reply = self.wait(handle.get_result_async(), 'the end of a motion', 60.0)
+        return reply.status, reply.result.error_code
+
+    def go(self, q):
+        planned = self.plan(joints(q))
+        assert planned.error_code.val == CODE.SUCCESS, planned.error_code.message
+        status, code = self.end(self.start(planned.trajectory))
+        assert (status, code.val) == (GoalStatus.STATUS_SUCCEEDED, CODE.SUCCESS), code.message
+
+    def trigger(self, name):
+        return self.call(Trigger, f'trajectory_planner/{name}')
+
+    def state(self, text, wall=10.0):
+        self.until(lambda: self.states[-1].startswith(text), f'state {text!r}', wall)
+
+
+def joints(q):
+    return Constraints(
+        joint_constraints=[
+            JointConstraint(joint_name=name, position=float(v))
+            for name, v in zip(JOINT_NAMES, q, strict=True)
+        ]
+    )
+
+
+def pose_goal(T, link='tool0', frame='base_link'):
+    """A goal as pymoveit2 sends it: a sphere of 1 mm and an orientation."""
+    pose = matrix_to_pose(T)
+    position = PositionConstraint(link_name=link)
+    position.header.frame_id = frame
+    centre = Pose(position=pose.position)
+    centre.orientation.w = 1.0
+    position.constraint_region.primitive_poses = [centre]
+    orientation = OrientationConstraint(link_name=link, orientation=pose.orientation)
+    orientation.header.frame_id = frame
+    return Constraints(position_constraints=[position], orientation_constraints=[orientation])
+
+
+def tool_down(x, y, z):
+    """tool0 in base_link, pointing down."""
+    T = np.diag([1.0, -1.0, -1.0, 1.0])
+    T[:3, 3] = x, y, z
+    return T
+
+
+@pytest.fixture(scope='module')
+def client(ros_domain, tmp_path_factory):
+    specs = [
+        spec
+        for spec in node_list('sim', CONFIG, sim_parameters={'real_time_factor': REAL_TIME_FACTOR})
+        if spec.executable in ('sim_driver', 'trajectory_planner')
+    ]
+    with NodeProcesses(specs, ros_domain, tmp_path_factory.mktemp('log')) as processes:
+        client = PlannerClient()
+        client.processes = processes
+        client.wait_for_driver()
+        client.until(lambda: client.states, 'the planner')
+        client.state('ready')
+        yield client
+        client.close()
+
+
+@pytest.fixture(autouse=True)
+def at_home(client):
+    """Every test finds the arm at home and the planner ready, and leaves no motion behind."""
+    if client.states[-1] != 'ready':
+        client.trigger('rearm')
+        client.state('ready')
+    if np.abs(client.q - HOME).max() > 1e-3:
+        client.go(HOME)
+    yield
+    client.processes.check()
+
+
+def moved_by(client, action, seconds=0.5):
+    """Largest joint motion [rad] that followed an action."""
+    before = client.q.copy()
+    action()
+    client.run(seconds)
+    return np.abs(client.q - before).max()
+
+
+def test_a_joint_goal_is_planned_executed_and_reached(client):
+    goal = HOME + [0.4, -0.2, 0.2, 0.1, 0.1, -0.5]
+    client.go(goal)
+    assert np.abs(client.q - goal).max() <= 0.002
+    assert {'moving', 'ready'} <= set(client.states)
+
+
+@pytest.mark.parametrize('frame', ['base_link', 'base', ''])
+def test_a_pose_goal_is_reached_in_any_known_frame(client, frame):
+    T = tool_down(0.5, 0.15, 0.35)
+    given = T_BASE_LINK_BASE @ T if frame == 'base' else T
+    planned = client.plan(pose_goal(given, frame=frame))
+    assert planned.error_code.val == CODE.SUCCESS, planned.error_code.message
+    end = planned.trajectory.joint_trajectory.points[-1].positions
+    np.testing.assert_allclose(T_BASE_LINK_BASE @ forward(MODEL, end), T, atol=1e-9)
+
+
+def test_a_goal_for_the_tcp_accounts_for_the_tool(client):
+    planned = client.plan(pose_goal(tool_down(0.5, 0.15, 0.2), link='tcp'))
+    end = planned.trajectory.joint_trajectory.points[-1].positions
+    expected = tool_down(0.5, 0.15, 0.345)
+    np.testing.assert_allclose(T_BASE_LINK_BASE @ forward(MODEL, end), expected, atol=1e-9)
+
+
+def test_lin_and_the_cartesian_service_go_along_the_line(client):
+    T = T_BASE_LINK_BASE @ forward(MODEL, client.q)
+    T[:3, 3] += [0.05, 0.2, -0.05]
+    lin = client.plan(pose_goal(T), planner_id='LIN').trajectory
+    path = client.line([matrix_to_pose(T)])
+    assert (path.error_code.val, path.fraction) == (CODE.SUCCESS, 1.0)
+    for trajectory in (lin, path.solution):
+        q = np.array([p.positions for p in trajectory.joint_trajectory.points])
+        p = (T_BASE_LINK_BASE @ forward(MODEL, q))[:, :3, 3]
+        way = p[-1] - p[0]
+        away = np.cross(p - p[0], way / np.linalg.norm(way))
+        assert np.linalg.norm(away, axis=1).max() < 5e-5
+        np.testing.assert_allclose(p[-1], T[:3, 3], atol=1e-9)
+    assert client.end(client.start(path.solution))[1].val == CODE.SUCCESS
+
+
+def test_a_branch_by_name_is_kept(client):
+    goal = pose_goal(tool_down(0.45, 0.1, 0.55))
+    goal.name = 'left-up-down'
+    planned = client.plan(goal)
+    assert planned.error_code.val == CODE.SUCCESS, planned.error_code.message
+    assert np.sin(planned.trajectory.joint_trajectory.points[-1].positions[4]) > 0
+
+
+def test_a_path_that_cannot_be_followed_is_refused_whole(client):
+    T = T_BASE_LINK_BASE @ forward(MODEL, client.q)
+    T[0, 3] += 1.0
+    path = client.line([matrix_to_pose(T)])
+    assert path.error_code.val == CODE.PLANNING_FAILED
+    assert 0.1 < path.fraction < 0.7
+    assert not path.solution.joint_trajectory.points
+    assert re.search(r'at pose \d+ of \d+.*too far.*by', path.error_code.message)
+
+
+def with_nan(constraints):
+    constraints.joint_constraints[2].position = math.nan
+    return constraints
+
+
+def misnamed(constraints):
+    constraints.joint_constraints[2].joint_name = 'knee_joint'
+    return constraints
+
+
+def zero_quaternion():
+    goal = pose_goal(tool_down(0.5, 0.1, 0.4))
+    goal.orientation_constraints[0].orientation.x = 0.0
+    return goal
+
+
+@pytest.mark.parametrize(
+    ('goal', 'fields', 'code', 'message'),
+    [
+        (with_nan(joints(HOME)), {}, 'INVALID_GOAL_CONSTRAINTS', 'elbow_joint is nan'),
+        (misnamed(joints(HOME)), {}, 'INVALID_GOAL_CONSTRAINTS', 'knee_joint'),
+        (joints(HOME + [0, 0, 3, 0, 0, 0]), {}, 'INVALID_MOTION_PLAN', '-180 to 180 deg'),
+        (zero_quaternion(), {}, 'INVALID_GOAL_CONSTRAINTS', 'norm 0'),
+        (pose_goal(tool_down(1.5, 0, 0.3)), {}, 'NO_IK_SOLUTION', 'no joint solution'),
+        (pose_goal(tool_down(0.5, 0, 0.1)), {}, 'INVALID_MOTION_PLAN', 'table'),
+        (pose_goal(np.eye(4), frame='moon'), {}, 'FRAME_TRANSFORM_FAILURE', "'moon'"),
+        (pose_goal(np.eye(4), link='nose'), {}, 'INVALID_LINK_NAME', "'nose'"),
+        (Constraints(), {}, 'INVALID_GOAL_CONSTRAINTS', 'position constraint'),
+        (joints(HOME), {'group_name': 'leg'}, 'INVALID_GROUP_NAME', "'leg'"),
+        (joints(HOME), {'scaling': 1.5}, 'INVALID_GOAL_CONSTRAINTS', '1.5: must lie in 0 to 1'),
+        (joints(HOME), {'planner_id': 'CIRC'}, 'INVALID_GOAL_CONSTRAINTS', 'not offered yet'),
+        (joints(HOME), {'goal_constraints': []}, 'INVALID_GOAL_CONSTRAINTS', 'is empty'),
+    ],
+)
+def test_a_bad_request_gets_its_code_and_a_reason_and_nothing_moves(
+    client, goal, fields, code, message
+):
+    def ask():
+        reply = client.plan(goal, **fields)
+        assert reply.error_code.val == getattr(CODE, code), reply.error_code.message
+        assert message in reply.error_code.message
+        assert not reply.trajectory.joint_trajectory.points
+
+    assert moved_by(client, ask, 0.1) < 1e-6
+
+
+def test_an_unknown_planner_means_ptp(client):
+    planned = client.plan(joints(HOME + 0.1), planner_id='RRTConnectkConfigDefault')
+    assert planned.error_code.val == CODE.SUCCESS
+
+
+def spoil(name, trajectory):
+    points = trajectory.joint_trajectory.points
+    if name == 'nan':
+        points[3].positions[1] = math.nan
+    elif name == 'twice':
+        trajectory.joint_trajectory.joint_names[0] = JOINT_NAMES[1]
+    elif name == 'fast':
+        for point in points:
+            nanoseconds = point.time_from_start.sec * 10**9 + point.time_from_start.nanosec
+            point.time_from_start.sec, point.time_from_start.nanosec = divmod(
+                nanoseconds // 3, 10**9
+            )
+    elif name == 'elsewhere':
+        for point in points:
+            point.positions[0] += 0.05
+    elif name == 'positions only':
+        for point in points:
+            point.velocities = point.accelerations = []
+    elif name == 'empty':
+        trajectory.joint_trajectory.points = []
+
+
+@pytest.mark.parametrize(
+    ('what', 'message'),
+    [
+        ('nan', r'q\[3, 1\] = nan'),
+        ('twice', 'named twice: shoulder_lift_joint'),
+        ('fast', 'limit'),
+        ('elsewhere', 'rad from the arm at shoulder_pan_joint'),
+        ('positions only', 'has 0 velocities'),
+        ('empty', '0 points'),
+    ],
+)
+def test_a_spoilt_trajectory_is_not_executed(client, what, message):
+    trajectory = client.plan(joints(HOME + [0.5, 0, 0, 0, 0, 0])).trajectory
+    spoil(what, trajectory)
+
+    def ask():
+        status, code = client.end(client.start(trajectory))
+        assert status == GoalStatus.STATUS_ABORTED
+        assert re.search(message, code.message)
+
+    assert moved_by(client, ask) < 1e-6
+    assert client.states[-1] == 'ready'
+
+
+def test_a_cancel_brakes_on_the_path_and_leaves_the_planner_ready(client):
+    trajectory = client.plan(joints(HOME + [2.0, 0, 0, 0, 0, 0]), scaling=0.4).trajectory
+    handle = client.start(trajectory)
+    client.until(lambda: client.qd[0] > 0.3, 'the arm to move')
+    client.wait(handle.cancel_goal_async(), 'the answer to a cancel')
+    status, code = client.end(handle)
+    assert (status, code.val) == (GoalStatus.STATUS_CANCELED, CODE.PREEMPTED)
+    client.run(0.3)
+    assert 0.05 < client.q[0] < 1.9
+    np.testing.assert_allclose(client.q[1:], HOME[1:], atol=1e-3)
+    assert np.abs(client.qd).max() < 1e-3
+    client.state('ready')
+
+
+def test_braking_keeps_the_acceleration_within_the_limit(client):
+    handle = client.start(client.plan(joints(HOME + [2.0, 0, 0, 0, 0, 0]), scaling=0.4).trajectory)
+    client.until(lambda: client.qd[0] > 0.3, 'the arm to move')
+    first = len(client.joints)
+    handle.cancel_goal_async()
+    client.end(handle)
+    pan = np.array([m.velocity[m.name.index(JOINT_NAMES[0])] for m in client.joints[first:]])
+    t = np.array(
+        [m.header.stamp.sec + m.header.stamp.nanosec * 1e-9 for m in client.joints[first:]]
+    )
+    deceleration = -np.diff(pan) / np.diff(t)
+    assert deceleration.max() < 12.0  # limit 10; an unbraked cancel gives several times that
+
+
+def test_the_event_stop_ends_a_motion_as_a_cancel_does(client):
+    handle = client.start(client.plan(joints(HOME + [2.0, 0, 0, 0, 0, 0]), scaling=0.4).trajectory)
+    client.until(lambda: client.qd[0] > 0.3, 'the arm to move')
+    stop = client.node.create_publisher(String, 'trajectory_execution_event', 10)
+    client.until(lambda: stop.get_subscription_count() > 0, 'the planner to listen')
+    stop.publish(String(data='stop'))
+    _, code = client.end(handle)
+    assert 'trajectory_execution_event' in code.message
+    client.state('ready')
+
+
+def test_a_requested_stop_is_latched_until_rearmed(client):
+    handle = client.start(client.plan(joints(HOME + [2.0, 0, 0, 0, 0, 0]), scaling=0.4).trajectory)
+    client.until(lambda: client.qd[0] > 0.3, 'the arm to move')
+    assert client.trigger('stop').success
+    _, code = client.end(handle)
+    assert code.val == CODE.CONTROL_FAILED and 'stop requested' in code.message
+    client.state('stopped: stop requested')
+    trajectory = client.plan(joints(HOME)).trajectory
+
+    def try_to_move():
+        _, code = client.end(client.start(trajectory))
+        assert 'stop requested' in code.message and 'rearm' in code.message
+
+    client.run(0.3)
+    assert moved_by(client, try_to_move) < 1e-4
+    assert client.trigger('rearm').success
+    client.go(HOME)
+
+
+def test_a_protective_stop_cancels_latches_and_resumes_nothing(client):
+    handle = client.start(client.plan(joints(HOME + [2.0, 0, 0, 0, 0, 0]), scaling=0.4).trajectory)
+    client.until(lambda: client.qd[0] > 0.3, 'the arm to move')
+    client.call(Trigger, 'sim_driver/protective_stop')
+    _, code = client.end(handle)
+    assert 'protective stop' in code.message
+    client.state('stopped: protective stop')
+    client.run(0.3)  # the arm ends its way within the servo lag
+    refusal = client.trigger('rearm')
+    assert not refusal.success and 'the cause persists: protective stop' in refusal.message
+
+    def recover():
+        client.run(5.5)  # the robot keeps it locked for 5 s
+        assert client.dashboard('close_safety_popup').success
+        assert client.dashboard('unlock_protective_stop').success
+        assert client.dashboard('play').success
+        client.run(1.0)
+
+    assert moved_by(client, recover) < 1e-3, 'nothing may continue when the cause goes away'
+    client.until(lambda: client.trigger('rearm').success, 'the planner to be rearmed')
+    client.go(HOME)
+
+
+def test_a_stopped_program_is_a_fault_with_its_cure(client):
+    handle = client.start(client.plan(joints(HOME + [2.0, 0, 0, 0, 0, 0]), scaling=0.4).trajectory)
+    client.until(lambda: client.qd[0] > 0.3, 'the arm to move')
+    client.dashboard('stop')
+    _, code = client.end(handle)
+    assert code.val == CODE.CONTROL_FAILED
+    client.state('stopped: ')
+    assert client.call(Trigger, 'io_and_status_controller/resend_robot_program').success
+    client.until(lambda: client.trigger('rearm').success, 'the planner to be rearmed')
+    client.go(HOME)
+
+
+def run_planner(*ros_args):
+    main = 'from ur5_pick_place.nodes.trajectory_planner import main; main()'
+    words = [sys.executable, '-c', main, '--ros-args', *ros_args]
+    return subprocess.run(words, capture_output=True, text=True, timeout=60)
+
+
+def test_a_second_planner_in_the_same_namespace_refuses_to_start(client):
+    other = run_planner('--params-file', str(CONFIG / 'robot_sim.yaml'))
+    assert other.returncode == 2
+    assert '/trajectory_planner already offers /plan_kinematic_path' in other.stderr
+
+
+@pytest.mark.parametrize(
+    ('override', 'message'),
+    [
+        ('max_sped:=0.2', "unknown parameter 'max_sped'; did you mean max_speed?"),
+        ('max_speed:=250.0', 'max_speed'),
+        ('ur_type:=ur6', "ur_type = 'ur6': must be one of ur3, ur5"),
+        ('scene_file:=/nowhere.yaml', '/nowhere.yaml'),
+    ],
+)
+def test_a_wrong_parameter_is_refused_at_the_start(ros_domain, override, message):
+    node = run_planner('-r', '__ns:=/lonely', '-p', override)
+    assert node.returncode == 2
+    assert message in node.stderr
