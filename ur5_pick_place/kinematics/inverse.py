@@ -22,6 +22,7 @@ The UR5 IK note; its equations 5 (theta_1), 6 (theta_5) and 15 (theta_3) carry t
 """
 
 from math import atan2, copysign, cos, hypot, isfinite, nan, pi, remainder, sin, sqrt
+from struct import Struct
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -38,6 +39,7 @@ Plane = tuple[int, float, float, float, float, float, float, float]
 Wrist = tuple[int, float, float, float, float]
 
 _TAU = 2.0 * pi
+_ROWS = Struct('48d')  # bytes into an array take half the time that 48 numbers do
 
 
 def inverse(m: Model, T: ArrayLike, q6: ArrayLike = 0.0) -> tuple[Array, NDArray[np.bool_]]:
@@ -91,28 +93,23 @@ def _inverse_one(m: Model, T: Array, q6: float) -> tuple[Array, NDArray[np.bool_
         check_rigid(T, 'T')
     if not isfinite(q6):
         raise InvalidInput(f'q6 = {q6!r}: must be finite')
-    a2, a3, *_ = m.lengths
-    outer, inner, ab = (abs(a2) + abs(a3)) ** 2, (abs(a2) - abs(a3)) ** 2, 2.0 * a2 * a3
-    touch = DOUBLE_ROOT * ab * ab
+    a2, a3, _, _, _, _ = m.lengths
     rows, found = [nan] * 48, bytearray(8)
     for k, sigma, t1, t5, t6, t234, u, v in arm_planes(m, t, q6):
-        dd = u * u + v * v
-        area = (outer - dd) * (dd - inner)  # (2 a2 a3 s3)^2; negative: the sides don't meet
-        if area < -touch:
+        c3 = (u * u + v * v - a2 * a2 - a3 * a3) / (2.0 * a2 * a3)
+        ss3 = (1.0 - c3) * (1.0 + c3)
+        if ss3 < -DOUBLE_ROOT:  # the three sides don't meet
             continue
-        double = area <= touch
-        c3, s3 = (dd - a2 * a2 - a3 * a3) / ab, 0.0 if double else sqrt(area) / abs(ab)
+        s3 = sqrt(ss3) if ss3 > DOUBLE_ROOT else 0.0
         angle, way, lean = atan2(s3, c3), atan2(v, u), atan2(a3 * s3, a2 + a3 * c3)
-        for row, bend in ((k, sigma), (k + 2, -sigma)):
-            t2, t3 = wrap(way - bend * lean), wrap(bend * angle)
+        for row, bend in ((k, sigma), (k + 2, -sigma)) if s3 else ((k, 1.0),):
+            t2, t3 = wrap(way - bend * lean), bend * angle
             rows[6 * row : 6 * row + 6] = t1, t2, t3, wrap(t234 - t2 - t3), t5, t6
             found[row] = True
-            if double:
-                break
-    q = np.fromiter(rows, dtype=np.float64, count=48).reshape(8, 6)
+    q: Array = np.ndarray((8, 6), np.float64, bytearray(_ROWS.pack(*rows)))
     if any(m.offsets):
         q = wrap_to_pi(q - m.offset)
-    return q, np.frombuffer(found, dtype=np.bool_)
+    return q, np.ndarray(8, np.bool_, found)
 
 
 def arm_planes(m: Model, t: list[float], q6: float) -> list[Plane]:
@@ -135,7 +132,7 @@ def arm_planes(m: Model, t: list[float], q6: float) -> list[Plane]:
 
     """
     _, _, d1, d4, d5, d6 = m.lengths
-    _, _, ax, px, _, _, ay, py, _, _, az, pz = t[:12]
+    _, _, ax, px, _, _, ay, py, _, _, az, pz, _, _, _, _ = t
     x, y, z = px - d6 * ax, py - d6 * ay, pz - d6 * az - d1
     ss = x * x + y * y - d4 * d4
     if ss < -DOUBLE_ROOT * d4 * d4:
@@ -143,11 +140,12 @@ def arm_planes(m: Model, t: list[float], q6: float) -> list[Plane]:
     double = ss <= DOUBLE_ROOT * d4 * d4
     s = 0.0 if double else sqrt(ss)  # r sin(phi), with r cos(phi) = d4
     planes: list[Plane] = []
+    wish = q6 + m.offsets[5]
     for k, sigma in ((0, 1.0), (4, -1.0)):
         rr, x1 = d4 * d4 + s * s, -sigma * s  # frame 5 seen from frame 1 is (x1, z)
         c1, s1 = (x * x1 - y * d4) / rr, (x * d4 + y * x1) / rr
         t1 = wrap(atan2(s1, c1))
-        for flip, t5, t6, s234, c234 in _wrists(m, t, (c1, s1, x1, z), q6 + m.offsets[5]):
+        for flip, t5, t6, s234, c234 in _wrists(m, t, c1, s1, (x1, z), wish):
             u, v = x1 - d5 * s234, z + d5 * c234
             planes.append((k + flip, sigma, t1, t5, t6, atan2(s234, c234), u, v))
         if double:
@@ -156,11 +154,10 @@ def arm_planes(m: Model, t: list[float], q6: float) -> list[Plane]:
 
 
 def _wrists(
-    m: Model, t: list[float], shoulder: tuple[float, float, float, float], wish: float
+    m: Model, t: list[float], c1: float, s1: float, x1_z: tuple[float, float], wish: float
 ) -> list[Wrist]:
     """Give (0 for down or 1 for up, theta_5, theta_6, sin and cos of theta_234)."""
-    nx, ox, ax, _, ny, oy, ay, _, nz, oz = t[:10]
-    c1, s1, x1, z = shoulder
+    nx, ox, ax, _, ny, oy, ay, _, nz, oz, _, _, _, _, _, _ = t
     s5c6, s5s6, c5 = s1 * nx - c1 * ny, c1 * oy - s1 * ox, s1 * ax - c1 * ay
     s5 = sqrt(s5c6 * s5c6 + s5s6 * s5s6)
     free = s5 <= WRIST_SINGULAR
@@ -177,10 +174,10 @@ def _wrists(
     if s5 >= NEAR_WRIST:
         return [down, up]
     allowed = pi if free else WRIST_SINGULAR / s5
-    return [_turned(m, w, x1, z, allowed) for w in ((down,) if free else (down, up))]
+    return [_turned(m, w, x1_z, allowed) for w in ((down,) if free else (down, up))]
 
 
-def _turned(m: Model, wrist: Wrist, x1: float, z: float, allowed: float) -> Wrist:
+def _turned(m: Model, wrist: Wrist, x1_z: tuple[float, float], allowed: float) -> Wrist:
     """
     Near a wrist singularity, turn theta_6 no farther than needed for the elbow to reach.
 
@@ -192,12 +189,12 @@ def _turned(m: Model, wrist: Wrist, x1: float, z: float, allowed: float) -> Wris
 
     """
     flip, t5, t6, s234, c234 = wrist
-    a2, a3, _, _, d5, _ = m.lengths
+    x1, z = x1_z
+    d5 = m.lengths[4]
     rho = max(hypot(x1, z), 1e-12)  # at zero every swing is the same to the elbow
     sine, cosine = (x1 * s234 - z * c234) / rho, (x1 * c234 + z * s234) / rho
-    low, high = (
-        (rho * rho + d5 * d5 - reach * reach) / (2.0 * d5 * rho)
-        for reach in (abs(a2) + abs(a3), abs(a2) - abs(a3))
+    high, low = (
+        (rho * rho + d5 * d5 - reach * reach) / (2.0 * d5 * rho) for reach in m.reach
     )
     if low <= sine <= high:
         return wrist
@@ -213,9 +210,9 @@ def _turned(m: Model, wrist: Wrist, x1: float, z: float, allowed: float) -> Wris
 
 def wrap(angle: float) -> float:
     """Bring an angle within ±3 pi [rad] into (-pi, pi]."""
-    if angle > pi:
-        return min(angle - _TAU, pi)  # just above by rounding only
-    return angle + _TAU if angle <= -pi else angle
+    if -pi < angle <= pi:
+        return angle
+    return angle + _TAU if angle < 0.0 else min(angle - _TAU, pi)  # above pi by rounding only
 
 
 def _is_rigid(t: list[float]) -> bool:

@@ -132,12 +132,11 @@ def _turn(
     """Turn theta_6 and theta_234 in place as far as the elbow needs; see `inverse._turned`."""
     t6, s234, c234 = (w[near] for w in wrists)
     x1, z, s5, c5 = (g[near] for g in given)
-    a2, a3, _, _, d5, _ = m.lengths
+    d5 = m.lengths[4]
     rho = np.maximum(np.hypot(x1, z), 1e-12)
     sine, cosine = (x1 * s234 - z * c234) / rho, (x1 * c234 + z * s234) / rho
-    low, high = (
-        (rho * rho + d5 * d5 - reach * reach) / (2.0 * d5 * rho)
-        for reach in (abs(a2) + abs(a3), abs(a2) - abs(a3))
+    high, low = (
+        (rho * rho + d5 * d5 - reach * reach) / (2.0 * d5 * rho) for reach in m.reach
     )
     clipped = np.clip(np.clip(sine, low, high), -1.0, 1.0)
     level = np.copysign(np.sqrt(1.0 - clipped * clipped), cosine)
@@ -160,14 +159,12 @@ def _elbows(m: Model, u: Array, v: Array) -> tuple[Array, Array, Mask, Mask]:
 
     """
     a2, a3, *_ = m.lengths
-    ab = 2.0 * a2 * a3
-    dd = u * u + v * v
-    area = ((abs(a2) + abs(a3)) ** 2 - dd) * (dd - (abs(a2) - abs(a3)) ** 2)
-    double = np.abs(area) <= DOUBLE_ROOT * ab * ab
-    c3 = (dd - a2 * a2 - a3 * a3) / ab
-    s3 = np.sqrt(np.where(double, 0.0, np.maximum(area, 0.0))) / abs(ab)
+    c3 = (u * u + v * v - a2 * a2 - a3 * a3) / (2.0 * a2 * a3)
+    ss3 = (1.0 - c3) * (1.0 + c3)
+    double = np.abs(ss3) <= DOUBLE_ROOT
+    s3 = np.sqrt(np.where(double, 0.0, np.maximum(ss3, 0.0)))
     bend = _SIGNS[:, :, None, None] * _SIGNS[:, None]  # of theta_3: up bends as phi does
     along, across = (a2 + a3 * c3)[:, None], bend * (a3 * s3)[:, None]
     u, v = u[:, None], v[:, None]
     t2 = np.arctan2(along * v - across * u, along * u + across * v)
-    return t2, bend * np.arctan2(s3, c3)[:, None], area >= -DOUBLE_ROOT * ab * ab, double
+    return t2, bend * np.arctan2(s3, c3)[:, None], ss3 >= -DOUBLE_ROOT, double

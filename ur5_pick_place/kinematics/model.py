@@ -137,6 +137,12 @@ class Model:
         return a2, a3, d1, d4, d5, d6
 
     @cached_property
+    def reach(self) -> tuple[float, float]:
+        """How near and how far frame 3 can be from frame 1: elbow folded and stretched [m]."""
+        a2, a3 = abs(self.lengths[0]), abs(self.lengths[1])
+        return abs(a2 - a3), a2 + a3
+
+    @cached_property
     def offsets(self) -> tuple[float, ...]:
         """`offset` as plain numbers [rad]."""
         return tuple(self.offset.tolist())

@@ -100,9 +100,8 @@ def _reason(
     if holder != k and ok[holder]:
         text = f'double root: the only solution is the one of {BRANCHES[holder]}'
         return Missing(branch, 'double', 0.0, text)
-    a2, a3, *_ = m.lengths
     way = hypot(*ways[holder & ~_ELBOW])
-    outer, inner = abs(a2) + abs(a3), abs(abs(a2) - abs(a3))
+    inner, outer = m.reach
     if way - outer > inner - way:
         amount = max(0.0, way - outer)  # a calibrated arm may miss what the ideal one reaches
         text = f'too far: the stretched elbow misses by {amount:.6g} m'
