@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The one list of nodes, and what the launch file makes of it for each robot."""
+
+import importlib.util
+import os
+from pathlib import Path
+
+import pytest
+import yaml
+
+from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.nodes.distro import distro
+from ur5_pick_place.nodes.node_list import ROBOTS, node_list
+
+REPO = Path(__file__).resolve().parents[1]
+CONFIG = REPO / 'config'
+LAUNCH_FILE = REPO / 'launch/pick_place.launch.py'
+
+OURS = ['ik_service', 'trajectory_planner', 'pick_place']
+
+
+# ---- the list
+
+
+@pytest.mark.parametrize('robot', ROBOTS)
+def test_only_the_simulated_robot_is_a_node_of_ours(robot):
+    names = [spec.executable for spec in node_list(robot, CONFIG)]
+    assert names == (['sim_driver', *OURS] if robot == 'sim' else OURS)
+
+
+@pytest.mark.parametrize('robot', ROBOTS)
+def test_every_parameter_file_exists_and_speaks_to_every_namespace(robot):
+    for spec in node_list(robot, CONFIG):
+        for file in spec.parameter_files:
+            assert set(yaml.safe_load(file.read_text())) == {'/**'}
+
+
+def test_simulated_time_is_for_the_simulated_cell_alone():
+    for robot in ROBOTS:
+        for spec in node_list(robot, CONFIG):
+            if spec.executable != 'sim_driver':
+                assert spec.parameters['use_sim_time'] == (robot == 'sim')
+
+
+def test_the_users_parameters_are_read_last():
+    for spec in node_list('real', CONFIG, params_file='/home/someone/cell.yaml'):
+        assert spec.parameter_files[-1] == Path('/home/someone/cell.yaml')
+
+
+def test_cell_and_clients_agree_on_controller_and_prefix():
+    specs = node_list('sim', CONFIG, controller='joint_trajectory_controller', tf_prefix='a_')
+    assert {spec.parameters['controller'] for spec in specs} == {'joint_trajectory_controller'}
+    assert {spec.parameters['tf_prefix'] for spec in specs} == {'a_'}
+
+
+def test_a_namespace_takes_the_absolute_names_along():
+    words = node_list('sim', CONFIG, namespace='/cell2/')[0].arguments()
+    assert '__ns:=/cell2' in words
+    for name in ('tf', 'tf_static', 'clock', 'diagnostics'):
+        assert f'/{name}:={name}' in words
+
+
+def test_strings_on_the_command_line_stay_strings():
+    words = node_list('sim', CONFIG, tf_prefix='', controller='on')[1].arguments()
+    assert 'tf_prefix:=""' in words
+    assert 'controller:="on"' in words
+    assert 'use_sim_time:=true' in words
+
+
+@pytest.mark.parametrize(
+    ('robot', 'options', 'message'),
+    [
+        ('gazebo', {}, "robot = 'gazebo': must be one of sim, mock, ursim, real"),
+        ('sim', {'ur_type': 'ur10'}, "ur_type = 'ur10': the simulated cell has a ur5"),
+        ('sim', {'kinematics_params_file': '/c.yaml'}, 'nominal kinematics'),
+    ],
+)
+def test_a_robot_that_does_not_exist_is_refused_by_name(robot, options, message):
+    with pytest.raises(InvalidInput, match=message):
+        node_list(robot, CONFIG, **options)
+
+
+@pytest.mark.parametrize(
+    ('name', 'controller', 'mock_argument'),
+    [
+        ('humble', 'scaled_joint_trajectory_controller', 'use_fake_hardware'),
+        ('jazzy', 'scaled_joint_trajectory_controller', 'use_mock_hardware'),
+        ('kilted', 'scaled_joint_trajectory_controller', 'use_mock_hardware'),
+        ('lyrical', 'joint_trajectory_controller', 'use_mock_hardware'),
+        ('rolling', 'joint_trajectory_controller', 'use_mock_hardware'),
+    ],
+)
+def test_each_distribution_has_its_driver(monkeypatch, name, controller, mock_argument):
+    monkeypatch.setenv('ROS_DISTRO', name)
+    assert (distro().controller, distro().mock_argument) == (controller, mock_argument)
+
+
+# ---- the launch file
+
+
+@pytest.fixture
+def launched(monkeypatch):
+    """Return a function: launch arguments -> the actions they lead to, in a launch context."""
+    # From the repository's root a plain `import launch` would find our folder of that name.
+    pytest.importorskip('launch_ros', reason='launch_ros is part of a ROS 2 installation')
+    from launch import LaunchContext
+
+    spec = importlib.util.spec_from_file_location('pick_place_launch', LAUNCH_FILE)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    monkeypatch.setattr(module, 'get_package_share_directory', lambda name: str(REPO))
+    monkeypatch.setenv('ROS_DISTRO', os.environ.get('ROS_DISTRO', 'kilted'))
+
+    def launch(**arguments):
+        context = LaunchContext()
+        context.launch_configurations.update(arguments)
+        for action in module.generate_launch_description().entities[:-1]:
+            action.visit(context)
+        return module.start(context), context
+
+    return launch
+
+
+def nodes_in(actions):
+    from launch_ros.actions import Node
+
+    return [action for action in actions if isinstance(action, Node)]
+
+
+def driver_arguments(actions, context):
+    """Return what the driver's launch file is given."""
+    from launch.actions import GroupAction, IncludeLaunchDescription
+    from launch.utilities import normalize_to_list_of_substitutions as normalised
+    from launch.utilities import perform_substitutions
+
+    (group,) = [action for action in actions if isinstance(action, GroupAction)]
+    (include,) = [
+        action for action in group.get_sub_entities()
+        if isinstance(action, IncludeLaunchDescription)
+    ]
+    return {
+        name: perform_substitutions(context, normalised(value))
+        for name, value in include.launch_arguments
+    }
+
+
+def test_the_cell_is_launched_without_any_driver(launched):
+    actions, _ = launched()
+    assert [node.node_executable for node in nodes_in(actions)] == ['sim_driver', *OURS]
+    assert len(actions) == 4
+
+
+def test_rviz_brings_the_robots_description_along(launched):
+    actions, _ = launched(rviz='true')
+    added = [node.node_executable for node in nodes_in(actions)][4:]
+    assert added == ['robot_state_publisher', 'rviz2']
+
+
+def test_mock_hardware_is_asked_for_by_the_distributions_name(launched, monkeypatch):
+    for name, argument in (('humble', 'use_fake_hardware'), ('jazzy', 'use_mock_hardware')):
+        monkeypatch.setenv('ROS_DISTRO', name)
+        given = driver_arguments(*launched(robot='mock'))
+        assert given[argument] == 'true'
+        assert given['robot_ip'] == '0.0.0.0'
+        assert given['launch_rviz'] == 'false'
+
+
+def test_the_driver_starts_the_controller_that_our_nodes_use(launched):
+    given = driver_arguments(*launched(robot='ursim', controller='joint_trajectory_controller'))
+    assert given['initial_joint_controller'] == 'joint_trajectory_controller'
+    assert given['robot_ip'] == '192.168.56.101'
+    assert given['use_mock_hardware'] == 'false'
+
+
+def test_a_calibration_reaches_the_driver_and_its_absence_leaves_the_drivers_default(launched):
+    real = {'robot': 'real', 'robot_ip': '10.0.0.2'}
+    assert 'kinematics_params_file' not in driver_arguments(*launched(**real))
+    given = driver_arguments(*launched(**real, kinematics_params_file='/c.yaml'))
+    assert given['kinematics_params_file'] == '/c.yaml'
+
+
+def test_our_empty_arguments_do_not_leak_into_the_driver(launched):
+    actions, context = launched(robot='mock')
+    for entity in actions[-1].get_sub_entities():
+        if type(entity).__name__ == 'IncludeLaunchDescription':
+            break
+        entity.visit(context)
+    assert 'kinematics_params_file' not in context.launch_configurations
+
+
+def test_a_real_robot_needs_an_address(launched):
+    with pytest.raises(InvalidInput, match='robot_ip is not given'):
+        launched(robot='real')
+
+
+def test_a_namespace_for_the_driver_is_refused(launched):
+    with pytest.raises(InvalidInput, match='expects /controller_manager'):
+        launched(robot='mock', namespace='left')
