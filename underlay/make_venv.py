@@ -179,7 +179,7 @@ def missing_system_packages():
         needed.append(f'{python}-venv')
     if not Path(sysconfig.get_config_var('INCLUDEPY'), 'Python.h').exists():
         needed.append(f'{python}-dev')
-    if loads('libOSMesa.so.8') or (loads('libEGL.so.1') and loads('libEGL_mesa.so.0')):
+    if loads('libEGL.so.1') and any(loads(f'libEGL_{maker}.so.0') for maker in ('mesa', 'nvidia')):
         return needed, []
     return needed, ['libegl1', 'libegl-mesa0', 'libgl1-mesa-dri', 'libopengl0']
 
