@@ -21,6 +21,7 @@ from ur5_pick_place.kinematics import (
     forward,
     inverse,
     load_model,
+    singularity,
 )
 from ur5_pick_place.kinematics.transforms import log_se3
 
@@ -125,18 +126,24 @@ def test_every_preset_is_solved(name: str, rng: np.random.Generator) -> None:
     assert np.nanmin(turned_apart(q, joints[:, None]), axis=1).max() < 1e-6
 
 
-@pytest.mark.parametrize('signs', [(1, 1, -1), (-1, 1, 1), (1, -1, 1), (1, 1, 1)])
+@pytest.mark.parametrize(
+    'signs', [(1, 1, -1, 1), (-1, 1, 1, 1), (1, -1, 1, -1), (1, 1, 1, -1)]
+)
 def test_tables_with_other_signs_are_solved_too(
-    signs: tuple[int, int, int], rng: np.random.Generator
+    signs: tuple[int, ...], rng: np.random.Generator
 ) -> None:
-    a2, a3, d4 = np.array([-0.425, -0.39225, 0.10915]) * signs
-    m = load_model({'a': [0, a2, a3, 0, 0, 0], 'd': [0.1, 0, 0, d4, 0.09, 0.08]})
+    a2, a3, d4, d5 = np.array([-0.425, -0.39225, 0.10915, 0.09]) * signs
+    m = load_model({'a': [0, a2, a3, 0, 0, 0], 'd': [0.1, 0, 0, d4, d5, 0.08]})
     joints = random_joints(rng, 2_000)
+    joints[1_000:, 4] = 0.0
+    joints = joints[singularity(m, joints).shoulder > 1e-3]  # there, theta_5 = 0 is lost in noise
     T = forward(m, joints)
-    q, ok = inverse(m, T)
+    q, ok = inverse(m, T, joints[:, 5])
     assert_rows_right(m, T, q, ok)
     row = np.take_along_axis(q, classify(m, joints)[:, None, None], axis=1)[:, 0]
     assert turned_apart(row, joints).max() < 1e-6
+    _, ok = inverse(m, T, 0.0)
+    assert ok.any(axis=1).all()
 
 
 @pytest.mark.parametrize('q5', [1e-12, 1e-11, 1e-9, 1e-6, 1e-4, 1e-3])

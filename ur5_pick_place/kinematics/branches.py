@@ -36,9 +36,9 @@ BRANCHES = tuple(
 # pose by 1e-15 m moves either by about 1e-14, and merging moves the tool by less than 2e-14 m.
 DOUBLE_ROOT = 1e-13
 
-# Below this |sin(theta_5)| theta_6 is free: any choice turns the tool by less than this [rad]. What
-# the tool may be turned by is also what theta_6 may be turned by where rounding of the pose, divided
-# by a small sin(theta_5), keeps a stretched elbow from reaching: below NEAR_WRIST that is tried.
+# Below this |sin(theta_5)| theta_6 is free: any choice turns the tool by less than this [rad].
+# Below NEAR_WRIST, theta_6 may be turned as far as turns the tool by no more than that: rounding
+# of the pose, divided by sin(theta_5), may have put a stretched elbow just out of reach.
 WRIST_SINGULAR = 1e-12
 NEAR_WRIST = 0.05
 

@@ -193,7 +193,7 @@ def _turned(m: Model, wrist: Wrist, x1_z: tuple[float, float], allowed: float) -
     d5 = m.lengths[4]
     rho = max(hypot(x1, z), 1e-12)  # at zero every swing is the same to the elbow
     sine, cosine = (x1 * s234 - z * c234) / rho, (x1 * c234 + z * s234) / rho
-    high, low = (
+    low, high = sorted(
         (rho * rho + d5 * d5 - reach * reach) / (2.0 * d5 * rho) for reach in m.reach
     )
     if low <= sine <= high:

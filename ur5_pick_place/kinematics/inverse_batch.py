@@ -135,8 +135,8 @@ def _turn(
     d5 = m.lengths[4]
     rho = np.maximum(np.hypot(x1, z), 1e-12)
     sine, cosine = (x1 * s234 - z * c234) / rho, (x1 * c234 + z * s234) / rho
-    high, low = (
-        (rho * rho + d5 * d5 - reach * reach) / (2.0 * d5 * rho) for reach in m.reach
+    low, high = np.sort(
+        [(rho * rho + d5 * d5 - reach * reach) / (2.0 * d5 * rho) for reach in m.reach], axis=0
     )
     clipped = np.clip(np.clip(sine, low, high), -1.0, 1.0)
     level = np.copysign(np.sqrt(1.0 - clipped * clipped), cosine)
