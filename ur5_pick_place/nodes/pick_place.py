@@ -194,6 +194,7 @@ class PickPlace(Node):
         return f'{len(plan.stages)} stages on {plan.branch}, {plan.motion_time:.1f} s of motion'
 
     def _start_run(self) -> str:
+        self._check_not_stopped()
         plan = self._plan
         if plan is None:
             raise ExecutionError('no plan: call ~/plan first')
@@ -207,6 +208,7 @@ class PickPlace(Node):
         return self._start('run', self._run.cycle(plan))
 
     def _go_home(self) -> str:
+        self._check_not_stopped()
         motions = self._cycle.way_home(self._teaching.poses, self._jobs.present_joints())
         return self._start('go_home', self._run.home(motions))
 
@@ -224,12 +226,15 @@ class PickPlace(Node):
         return f'resuming stage {self._run.stage!r}'
 
     def _start(self, name: str, steps: Generator) -> str:
-        if self._stopped:
-            raise ExecutionError(f'stopped: {self._stopped}; call ~/rearm first')
+        self._check_not_stopped()
         self._run.is_paused = False
         self._jobs.start(name, steps)
         self._emit('started', job=name)
         return f'{name} started'
+
+    def _check_not_stopped(self) -> None:
+        if self._stopped:
+            raise ExecutionError(f'stopped: {self._stopped}; call ~/rearm first')
 
     async def _stop(self, _request: Any, reply: Trigger.Response) -> Trigger.Response:
         self._stopped = self._stopped or 'stop requested'

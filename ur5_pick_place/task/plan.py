@@ -222,7 +222,8 @@ class CyclePlanner:
         )
 
     def _places(self) -> list[str]:
-        return sorted({s.to for s in self.cycle if s.is_move and s.to != 'home'})
+        places = {s.to for s in self.cycle if s.is_move and s.to != 'home'}
+        return sorted(places, key=lambda place: (place.startswith('above_'), place))
 
     def _no_way(self, poses: Mapping[str, TaughtPose], refusals: list[str]) -> str:
         if refusals:
@@ -231,7 +232,7 @@ class CyclePlanner:
         for place in self._places():
             T = self._T_base_tool(place, poses)
             if not inverse(self.planner.model, T)[1].any():
-                x, y, z = poses[place.removeprefix('above_')].T_base_tcp[:3, 3] * (-1, -1, 1)
+                x, y, z = poses[place.removeprefix('above_')].T_base_tcp[:3, 3] * (-1, -1, 1) + 0.0
                 return (
                     f'{place} cannot be reached at all: the taught TCP is at '
                     f'({x:.3f}, {y:.3f}, {z:.3f}) m in base_link; teach it nearer to the arm'

@@ -1,0 +1,264 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The task node with planner and simulated cell, in a namespace, through real rclpy clients.
+
+What the requests answer, how a cycle is paused, stopped and resumed, and that a second cell in
+another namespace is not touched.
+
+"""
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+rclpy = pytest.importorskip('rclpy')
+
+from control_msgs.action import GripperCommand  # noqa: E402
+from driver_client import IO, LATCHED, DriverClient  # noqa: E402
+from geometry_msgs.msg import PoseStamped  # noqa: E402
+from rclpy.action import ActionClient  # noqa: E402
+from sensor_msgs.msg import JointState  # noqa: E402
+from std_msgs.msg import String  # noqa: E402
+from std_srvs.srv import Trigger  # noqa: E402
+from ur_msgs.msg import IOStates, ToolDataMsg  # noqa: E402
+
+from ur5_pick_place.kinematics import HOME, JOINT_NAMES  # noqa: E402
+from ur5_pick_place.nodes.demo_processes import NodeProcesses  # noqa: E402
+from ur5_pick_place.nodes.node_list import node_list  # noqa: E402
+
+CONFIG = Path(__file__).parents[1] / 'config'
+START, TARGET = (0.45, -0.2, 0.0), (0.4, 0.2, 0.6)
+
+
+class TaskClient(DriverClient):
+    """Asks the task node, and hears what it says."""
+
+    def __init__(self, namespace):
+        super().__init__(namespace)
+        self.events, self.states, self.part, self.supply = [], [], [], []
+        self.hear(String, 'pick_place/event', self._hear_event, 100)
+        self.hear(String, 'pick_place/state', lambda m: self.states.append(m.data), LATCHED)
+        self.hear(PoseStamped, 'sim_driver/part_pose', self.part.append)
+        self.hear(ToolDataMsg, f'{IO}/tool_data', self.supply.append)
+        self.place = self.node.create_publisher(PoseStamped, 'sim_driver/place_part', 10)
+        self.poses = {
+            name: self.node.create_publisher(PoseStamped, f'pick_place/{name}_pose', 10)
+            for name in ('start', 'target')
+        }
+
+    def _hear_event(self, message):
+        self.events.append(json.loads(message.data))
+
+    def ask(self, name):
+        return self.call(Trigger, f'pick_place/{name}')
+
+    def do(self, name):
+        reply = self.ask(name)
+        assert reply.success, reply.message
+
+    def event(self, kind, wall=60.0, since=0, **data):
+        def found():
+            return [
+                e for e in self.events[since:] if e['event'] == kind and data.items() <= e.items()
+            ]
+
+        self.until(found, f'event {kind} {data}', wall)
+        return found()[-1]
+
+    def job(self, name):
+        since = len(self.events)
+        self.do(name)
+        self.event('done', since=since, job=name)
+
+    def teach(self, name, spot):
+        self.until(self.poses[name].get_subscription_count, f'{name}_pose to be heard')
+        since = len(self.events)
+        self.poses[name].publish(pose(*spot))
+        self.event('taught', since=since, place=name)
+
+    def put_part(self, spot):
+        self.until(self.place.get_subscription_count, 'place_part to be heard')
+        self.place.publish(pose(*spot))
+        self.run(0.3)
+
+    def part_at(self):
+        p = self.part[-1].pose.position
+        return np.array([p.x, p.y, p.z])
+
+
+def pose(x, y, yaw, frame='base_link'):
+    """Cube and TCP alike: 22.5 mm above the table, tool pointing down."""
+    message = PoseStamped()
+    message.header.frame_id = frame
+    message.pose.position.x, message.pose.position.y = x, y
+    message.pose.position.z = 0.0225
+    message.pose.orientation.x = math.cos(yaw / 2)
+    message.pose.orientation.y = math.sin(yaw / 2)
+    message.pose.orientation.w = 0.0
+    return message
+
+
+@pytest.fixture(scope='module')
+def cell(ros_domain, tmp_path_factory):
+    folder = tmp_path_factory.mktemp('cell')
+    own = folder / 'own.yaml'
+    own.write_text(f'/**/pick_place: {{ros__parameters: {{poses_file: {folder}/poses.yaml}}}}\n')
+    specs = [
+        spec
+        for spec in node_list(
+            'sim',
+            CONFIG,
+            namespace='cell2',
+            params_file=str(own),
+            sim_parameters={'real_time_factor': 2.0},
+        )
+        if spec.executable != 'ik_service'
+    ]
+    other = [
+        s for s in node_list('sim', CONFIG, namespace='cell3') if s.executable == 'sim_driver'
+    ]
+    with (
+        NodeProcesses(specs, ros_domain, folder) as processes,
+        NodeProcesses(other, ros_domain, tmp_path_factory.mktemp('other')),
+    ):
+        client = TaskClient('cell2')
+        client.processes = processes
+        client.wait_for_driver()
+        client.until(lambda: client.states and client.part and client.supply, 'the task node')
+        client.until(lambda: client.ask('init_gripper').success, 'the planner to be ready')
+        client.event('done', job='init_gripper')
+        client.folder = folder
+        yield client
+        client.close()
+
+
+@pytest.fixture
+def taught(cell):
+    """Arm at home, gripper open, cube at start, everything taught."""
+    if cell.states[-1].startswith('stopped'):
+        cell.do('rearm')
+    cell.until(lambda: not cell.states[-1].startswith(('running', 'busy')), 'the job to end')
+    if 'home' in {e.get('place') for e in cell.events} and np.abs(cell.q - HOME).max() > 1e-3:
+        cell.job('go_home')
+    cell.job('open_gripper')
+    cell.put_part(START)
+    cell.do('teach_home')
+    cell.teach('start', START)
+    cell.teach('target', TARGET)
+    yield cell
+    cell.processes.check()
+
+
+def test_the_tool_supply_is_switched_on(cell):
+    cell.until(lambda: cell.supply[-1].tool_output_voltage == 24, 'the tool supply')
+
+
+def test_a_cycle_places_the_cube_and_says_what_it_does(taught):
+    since = len(taught.events)
+    taught.do('plan')
+    taught.until(lambda: taught.states[-1] == 'planned', 'state planned')
+    taught.do('run')
+    taught.event('done', since=since, job='run')
+    taught.run(0.3)
+    assert np.linalg.norm(taught.part_at()[:2] - TARGET[:2]) < 2e-3
+    assert np.abs(taught.q - HOME).max() < 2e-3
+    stages = [e['stage'] for e in taught.events[since:] if e['event'] == 'stage']
+    assert stages[0] == 'check empty' and stages[-1] == 'home' and 'verify grip' in stages
+    assert any(s == 'running: transfer' for s in taught.states)
+
+
+def test_a_run_needs_a_plan_and_the_plan_the_same_poses(taught):
+    taught.teach('target', (0.4, 0.21, 0.6))
+    refusal = taught.ask('run')
+    assert not refusal.success and 'call ~/plan first' in refusal.message
+    assert taught.event('refused', request='run')
+
+
+def test_an_unreachable_place_is_refused_when_planned(taught):
+    taught.teach('start', (1.3, 0.0, 0.0))
+    refusal = taught.ask('plan')
+    assert not refusal.success
+    assert 'start cannot be reached at all' in refusal.message
+    assert '(1.300, 0.000, 0.022)' in refusal.message
+
+
+def test_a_pose_in_an_unknown_frame_is_refused_and_nothing_changes(taught):
+    before = (taught.folder / 'poses.yaml').read_text()
+    since = len(taught.events)
+    taught.poses['start'].publish(pose(*START, frame='moon'))
+    assert "'moon'" in taught.event('refused', since=since)['reason']
+    assert (taught.folder / 'poses.yaml').read_text() == before
+
+
+def test_a_pause_in_motion_holds_the_part_and_resume_finishes(taught):
+    since = len(taught.events)
+    taught.do('plan')
+    taught.do('run')
+    taught.event('stage', since=since, stage='transfer')
+    taught.run(0.3)
+    taught.do('pause')
+    taught.event('paused', since=since)
+    taught.run(0.5)
+    held = taught.q.copy()
+    taught.run(2.0)
+    assert np.abs(taught.q - held).max() < 1e-4
+    assert taught.output(16), 'the gripper stays closed'
+    taught.do('resume')
+    taught.event('done', since=since, job='run')
+    assert np.linalg.norm(taught.part_at()[:2] - TARGET[:2]) < 2e-3
+
+
+def test_a_stop_while_carrying_keeps_the_part_and_needs_rearming(taught):
+    since = len(taught.events)
+    taught.do('plan')
+    taught.do('run')
+    taught.event('stage', since=since, stage='transfer')
+    taught.run(0.3)
+    taught.do('stop')
+    taught.until(lambda: taught.states[-1] == 'stopped: stop requested', 'the stop')
+    taught.run(1.0)
+    assert taught.output(16), 'nothing is sent to the gripper'
+    assert taught.part_at()[2] > 0.05, 'the part is still in the hand'
+    for request in ('run', 'go_home', 'open_gripper'):
+        refusal = taught.ask(request)
+        assert not refusal.success and 'rearm' in refusal.message
+    taught.do('rearm')
+    taught.job('go_home')
+    assert taught.part_at()[2] > 0.2
+    refused = taught.ask('run')
+    assert not refused.success and 'plan' in refused.message
+
+
+def test_a_missing_cube_ends_the_cycle_at_the_grip_with_the_reason(taught):
+    taught.put_part((0.3, 0.3, 0.0))
+    since = len(taught.events)
+    taught.do('plan')
+    taught.do('run')
+    end = taught.event('stopped', since=since)
+    assert (end['stage'], end['job']) == ('verify grip', 'run')
+    assert 'closed on nothing' in end['reason']
+
+
+def test_the_standard_gripper_action_opens_and_closes(taught):
+    action = ActionClient(taught.node, GripperCommand, 'gripper_action_controller/gripper_command')
+    taught.until(action.server_is_ready, 'the gripper action')
+    for position, is_closed in ((0.0, True), (0.05, False)):
+        goal = GripperCommand.Goal()
+        goal.command.position = position
+        handle = taught.wait(action.send_goal_async(goal), 'the gripper to accept')
+        result = taught.wait(handle.get_result_async(), 'the gripper').result
+        assert result.reached_goal
+        assert taught.output(16) == is_closed
+
+
+def test_the_other_cell_was_not_touched(cell):
+    joints, io = [], []
+    cell.hear(JointState, '/cell3/joint_states', joints.append)
+    cell.hear(IOStates, f'/cell3/{IO}/io_states', io.append)
+    cell.until(lambda: joints and io, 'the other cell')
+    q = dict(zip(joints[-1].name, joints[-1].position, strict=True))
+    np.testing.assert_allclose([q[name] for name in JOINT_NAMES], HOME, atol=1e-4)
+    assert not io[-1].digital_out_states[16].state
