@@ -71,10 +71,10 @@ def _run(arguments: Sequence[str]) -> int:
         work = Path(folder)
         try:
             result = _perform(options, config, work)
-        except Ur5PickPlaceError as error:
+            made = publish(work, options.out)
+        except (Ur5PickPlaceError, OSError) as error:
             print(f'demo: {error}', file=sys.stderr)
             return 1
-        made = publish(work, options.out)
     print(f'\n{table([result])}\n')
     files = ', '.join(name for name in FILES if (made / name).exists())
     print(f'{options.out / LATEST} -> {made.name}: {files}')

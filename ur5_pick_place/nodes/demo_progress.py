@@ -11,7 +11,7 @@ from ur5_pick_place.kinematics import Model, forward
 from ur5_pick_place.nodes.demo_record import Record
 from ur5_pick_place.sim.cell import OPEN_GAP
 
-_HEADING = '      time  stage            top joint speed  TCP height  finger gap'
+_HEADING = '     until  stage            top joint speed  TCP height  finger gap'
 _REFRESH = 0.1  # [s] on the wall
 _SPAN = 5  # samples over which a joint's speed is taken
 
@@ -32,23 +32,25 @@ class Progress:
     def __init__(self, model: Model, T_tool_tcp: NDArray[np.float64], stream: TextIO) -> None:
         self._model, self._T_tool_tcp, self._stream = model, T_tool_tcp, stream
         self._is_live = stream.isatty()
-        self._stage = ''
+        self._stages = 0
         self._line = ''
         self._top_speed = 0.0
         self._shown = 0.0
 
     def show(self, record: Record) -> None:
         """Show where the cycle is; to be called often."""
-        stage = next((e['stage'] for e in reversed(record.events) if e['event'] == 'stage'), '')
-        if not stage or not record.is_complete:
+        stages = [event['stage'] for event in record.events if event['event'] == 'stage']
+        if not stages or not record.is_complete:
             return
-        if stage != self._stage:
-            self.end_stage()
-            if not self._stage:
-                print(_HEADING, file=self._stream, flush=True)
-            self._stage, self._top_speed = stage, 0.0
-        self._top_speed = max(self._top_speed, _joint_speed(record))
-        self._line = self._describe(record)
+        if not self._stages:
+            print(_HEADING, file=self._stream, flush=True)
+        for stage in stages[self._stages :] or stages[-1:]:
+            if len(stages) > self._stages:
+                self.end_stage()
+                self._stages += 1
+                self._top_speed = 0.0
+            self._top_speed = max(self._top_speed, _joint_speed(record))
+            self._line = self._describe(stage, record)
         if self._is_live and time.monotonic() > self._shown + _REFRESH:
             self._shown = time.monotonic()
             print(f'\r{self._line}', end='', file=self._stream, flush=True)
@@ -59,12 +61,12 @@ class Progress:
             print(f'{self._is_live * chr(13)}{self._line}', file=self._stream, flush=True)
             self._line = ''
 
-    def _describe(self, record: Record) -> str:
+    def _describe(self, stage: str, record: Record) -> str:
         t, q, _ = record.joints[-1]
         height = (forward(self._model, q) @ self._T_tool_tcp)[2, 3]
         gap = OPEN_GAP - sum(record.fingers[-1][1])
         return (
-            f'{t:8.2f} s  {self._stage:<15}  {self._top_speed:9.2f} rad/s  {height:8.3f} m'
+            f'{t:8.2f} s  {stage:<15}  {self._top_speed:9.2f} rad/s  {height:8.3f} m'
             f'  {1e3 * gap:7.1f} mm'
         )
 

@@ -31,7 +31,15 @@ def write_result(folder: Path, results: Sequence[RunResult], facts: Mapping[str,
 
 def _plain(result: RunResult) -> dict[str, Any]:
     values = asdict(result)
-    return {**values, **values.pop('task')}
+    task = values.pop('task')
+    return {**{name: _rounded(value) for name, value in values.items()}, **task}
+
+
+def _rounded(value: Any) -> Any:
+    """Leave out what is below a micrometre, a microradian or a microsecond."""
+    if isinstance(value, tuple):
+        return [_rounded(v) for v in value]
+    return round(value, 6) if isinstance(value, float) else value
 
 
 def write_events(folder: Path, events: Sequence[Mapping[str, Any]]) -> None:
