@@ -95,7 +95,7 @@ def node_list(
     if robot not in ROBOTS:
         raise InvalidInput(f'robot = {robot!r}: must be one of {", ".join(ROBOTS)}')
     controller = controller or distro().controller
-    shared = {
+    shared: dict[str, Parameter] = {
         'use_sim_time': robot == 'sim',
         'ur_type': ur_type,
         'tf_prefix': tf_prefix,
@@ -114,7 +114,11 @@ def node_list(
     ]
     if robot == 'sim':
         _check_simulated(ur_type, kinematics_params_file)
-        cell = {'tf_prefix': tf_prefix, 'controller': controller, **(sim_parameters or {})}
+        cell: dict[str, Parameter] = {
+            'tf_prefix': tf_prefix,
+            'controller': controller,
+            **(sim_parameters or {}),
+        }
         nodes.insert(0, NodeSpec('sim_driver', namespace, (config / 'sim_driver.yaml',), cell))
     return tuple(nodes)
 

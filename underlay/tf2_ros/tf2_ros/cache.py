@@ -19,12 +19,12 @@ class Sample(NamedTuple):
 
 
 class StaticCache:
-    """A transform that holds at every time."""
+    """A transform that holds at every time, so that none is its latest."""
+
+    latest = None
 
     def __init__(self, sample: Sample) -> None:
         self._sample = sample
-
-    latest = None
 
     def insert(self, sample: Sample) -> bool:
         self._sample = sample
