@@ -9,6 +9,7 @@ one pick-and-place cycle, and leaves what happened in `out/`.
 
 import contextlib
 import dataclasses
+import io
 import logging
 import signal
 import sys
@@ -49,7 +50,8 @@ class Ended(BaseException):
 
 def main() -> None:
     """Run the demo and exit with 0 if the cube is in its place."""
-    sys.stdout.reconfigure(line_buffering=True)  # for those who watch through a pipe
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)  # for those who watch through a pipe
     logging.basicConfig(level=logging.WARNING, format='warning: %(message)s')
     try:
         with _signals_raised():
@@ -90,7 +92,10 @@ def _perform(options: DemoOptions, config: Path, work: Path) -> RunResult:
     T_tool_tcp = load_scene(config / 'scene_sim.yaml').tool.T_tool_tcp
     progress = Progress(model, T_tool_tcp, sys.stdout)
     begin = time.monotonic()
-    with own_domain() as domain, NodeProcesses(_nodes(options, config, work), domain, work) as nodes:
+    with (
+        own_domain() as domain,
+        NodeProcesses(_nodes(options, config, work), domain, work) as nodes,
+    ):
         # Here, so that rclpy loads while the nodes do.
         from ur5_pick_place.nodes.demo_operator import Operator
 
@@ -118,9 +123,7 @@ def _nodes(options: DemoOptions, config: Path, work: Path) -> list[NodeSpec]:
     """Return the nodes of the cell, with places taught here and nowhere else."""
     own = {'pick_place': {'poses_file': str(work / 'poses.yaml'), 'method': options.method}}
     return [
-        dataclasses.replace(
-            spec, parameters={**spec.parameters, **own.get(spec.executable, {})}
-        )
+        dataclasses.replace(spec, parameters={**spec.parameters, **own.get(spec.executable, {})})
         for spec in node_list('sim', config, sim_parameters={'real_time_factor': options.rtf})
     ]
 

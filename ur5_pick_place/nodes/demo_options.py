@@ -100,12 +100,16 @@ def _parser() -> argparse.ArgumentParser:
             f'--{name}', type=_spot, metavar='"X Y YAW"', help=f'default "{text}", or by --seed'
         )
     parser.add_argument(
-        '--displace', type=_displacement, metavar='"DX DY DYAW"',
+        '--displace',
+        type=_displacement,
+        metavar='"DX DY DYAW"',
         help=f'move the cube after its place was taught: millimetres up to {_SHIFT:g} and '
         f'degrees up to {_TURN:g}',
     )
     parser.add_argument(
-        '--rtf', type=_rtf, default=1.0,
+        '--rtf',
+        type=_rtf,
+        default=1.0,
         help='simulated seconds per second (default 1; sound up to about 3)',
     )
     parser.add_argument('--seed', type=_seed, help='draw the places that are not given')

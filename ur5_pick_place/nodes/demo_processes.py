@@ -110,7 +110,7 @@ class NodeProcesses:
                 stderr=subprocess.STDOUT,
                 env=environment,
                 start_new_session=True,  # Ctrl-C is ours to pass on
-                preexec_fn=_die_with(os.getpid()),  # noqa: PLW1509, no thread runs yet
+                preexec_fn=_die_with(os.getpid()),  # safe, as no thread runs yet
             )
 
     def __enter__(self) -> Self:
@@ -164,9 +164,11 @@ class NodeProcesses:
 
     def _last_words(self, name: str) -> str:
         lines = self._log(name).read_text(encoding='utf-8', errors='replace').splitlines()
-        return ''.join(f'\n    {line}' for line in ['; its last words:', *lines[-_TAIL:]]) if (
-            lines
-        ) else '; it said nothing'
+        return (
+            ''.join(f'\n    {line}' for line in ['; its last words:', *lines[-_TAIL:]])
+            if (lines)
+            else '; it said nothing'
+        )
 
 
 def _find(executable: str) -> str:

@@ -125,9 +125,7 @@ class RunResult:
     max_tcp_speed_m_s: float | None = None
 
 
-def measure(
-    record: Record, task: Task, model: Model, T_tool_tcp: Array
-) -> Mapping[str, Any]:
+def measure(record: Record, task: Task, model: Model, T_tool_tcp: Array) -> Mapping[str, Any]:
     """
     Return the measured fields of a `RunResult`, as far as the record goes.
 
@@ -149,9 +147,7 @@ def measure(
     T_world_tcp = T_BASE_BASE_LINK @ forward(model, record.joints_at(_times(record))) @ T_tool_tcp
     found['max_tcp_speed_m_s'] = _top_speed(_times(record), T_world_tcp[:, :3, 3])
     T_end = record.part[-1][1]
-    found['placement_error_m'], found['placement_error_rad'] = distance(
-        task.target.T_part, T_end
-    )
+    found['placement_error_m'], found['placement_error_rad'] = distance(task.target.T_part, T_end)
     gripped = record.time_of('grasp_verified')
     if gripped is not None:
         q = record.joints_at(gripped)

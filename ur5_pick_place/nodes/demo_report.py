@@ -49,7 +49,7 @@ def write_events(folder: Path, events: Sequence[Mapping[str, Any]]) -> None:
 
 
 def draw_pictures(folder: Path, record: Record, task: Task) -> None:
-    """Draw cell, cycle and joints, as far as they were recorded; without OpenGL only the joints."""
+    """Draw what was recorded: cell, cycle and joints, or the joints alone without OpenGL."""
     if not record.is_complete:
         return
     # Heavy, and only needed now that nothing has to be in time any more.

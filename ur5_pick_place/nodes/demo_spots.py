@@ -106,7 +106,7 @@ class Reach:
         if apart < PART_SIZE:
             raise InvalidInput(
                 f'start {start} and target {target} are {1e3 * apart:.0f} mm apart: must be at '
-                f'least the cube\'s {1e3 * PART_SIZE:.0f} mm; move one of them'
+                f'least the {1e3 * PART_SIZE:.0f} mm of the cube; move one of them'
             )
         if not branches.any():
             raise InvalidInput(
@@ -141,8 +141,8 @@ class Reach:
             if not reached.any():
                 nearest = min(explain(self._model, T), key=lambda missing: missing.amount)
                 raise InvalidInput(
-                    f'{name}: the cube at {spot} is out of reach of the arm at (0, 0): '
-                    f'{nearest.text}; a good place is {_GOOD_RADIUS[0]} to {_GOOD_RADIUS[1]} m from it'
+                    f'{name}: the cube at {spot} is out of reach: {nearest.text}; a good place '
+                    f'is {_GOOD_RADIUS[0]} to {_GOOD_RADIUS[1]} m from the arm, which is at (0, 0)'
                 )
         return reached
 
