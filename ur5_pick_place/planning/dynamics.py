@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+What torque a motion takes: the arm with tool and payload as rigid bodies, through pinocchio.
+
+M(q) qdd + C(q, qd) qd + g(q) = torque, without friction and without the motors' rotors, which UR
+does not publish. The base stands upright: gravity is -9.81 m/s2 along z of `base`.
+
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pinocchio as pin
+from numpy.typing import ArrayLike, NDArray
+
+from ur5_pick_place.errors import GateRefusal, InvalidInput
+from ur5_pick_place.kinematics import JOINT_NAMES, Model, check_joints
+from ur5_pick_place.kinematics.transforms import exp_so3, make_transform
+from ur5_pick_place.planning.inertias import UR5_LINKS, Load
+
+Array = NDArray[np.float64]
+
+GRAVITY = 9.81
+"""[m/s2]"""
+
+_WITH_INERTIAS = ('ur5', 'dh')  # as its limits, a DH table's inertias are the UR5's
+
+
+class Dynamics:
+    """
+    The dynamics of one arm and what it carries; safe to share between threads.
+
+    Parameters
+    ----------
+    m : Model
+        A UR5, ideal or calibrated, or a DH table of the caller's.
+    loads : sequence of Load
+        Tool and payload, fixed to tool0.
+    source : str
+        Which published inertias, one of `UR5_LINKS`.
+
+    Raises
+    ------
+    InvalidInput
+        An arm whose inertias are not known here, or an unknown source.
+
+    """
+
+    def __init__(self, m: Model, loads: Sequence[Load] = (), source: str = 'sheet') -> None:
+        if m.name not in _WITH_INERTIAS:
+            raise InvalidInput(f'no inertias are known for {m.name!r}: only for the ur5')
+        if source not in UR5_LINKS:
+            raise InvalidInput(f'inertias {source!r}: must be one of {", ".join(UR5_LINKS)}')
+        self.torque_max = m.effort_max
+        self._arm = _build(m, source)
+        for load in loads:
+            body = pin.Inertia(load.mass, load.centre, load.inertia)
+            self._arm.appendBodyToJoint(6, body, _after_joint(m, 5))
+
+    def mass_matrix(self, q: ArrayLike) -> Array:
+        """Return M(q), shape (6, 6) [kg m2], for joints (6,) [rad]."""
+        return np.array(pin.crba(self._arm, self._arm.createData(), _six(q, 'q')))
+
+    def coriolis_matrix(self, q: ArrayLike, qd: ArrayLike) -> Array:
+        """Return C(q, qd), shape (6, 6), with dM/dt - 2 C skew; joints (6,) [rad, rad/s]."""
+        data = self._arm.createData()
+        C = pin.computeCoriolisMatrix(self._arm, data, _six(q, 'q'), _six(qd, 'qd'))
+        return np.array(C)
+
+    def coriolis(self, q: ArrayLike, qd: ArrayLike) -> Array:
+        """Return C(q, qd) qd: Coriolis and centrifugal torques, shape (..., 6) [N m]."""
+        return self.inverse(q, qd, 0.0) - self.gravity(q)
+
+    def gravity(self, q: ArrayLike) -> Array:
+        """Return g(q): the torques that hold the arm, shape (..., 6) [N m]."""
+        return self.inverse(q, 0.0, 0.0)
+
+    def inverse(self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike) -> Array:
+        """
+        Return the torques of a motion.
+
+        Parameters
+        ----------
+        q, qd, qdd : array_like, shape (..., 6) or what broadcasts to it
+            Joint positions [rad], velocities [rad/s] and accelerations [rad/s2].
+
+        Returns
+        -------
+        ndarray, shape (..., 6)
+            [N m]
+
+        """
+        states, shape = _states(q, qd, qdd)
+        data = self._arm.createData()
+        return np.array([pin.rnea(self._arm, data, *s) for s in states]).reshape(shape)
+
+    def forward(self, q: ArrayLike, qd: ArrayLike, torque: ArrayLike) -> Array:
+        """Return the accelerations [rad/s2] that torques [N m] cause; shapes as `inverse`."""
+        states, shape = _states(q, qd, torque)
+        data = self._arm.createData()
+        return np.array([pin.aba(self._arm, data, *s) for s in states]).reshape(shape)
+
+
+def check_torque(t: Array, q: Array, qd: Array, qdd: Array, dynamics: Dynamics) -> float:
+    """
+    Admit a motion whose torques the joints can give.
+
+    Parameters
+    ----------
+    t : ndarray, shape (n,)
+        [s]
+    q, qd, qdd : ndarray, shape (n, 6)
+        The motion as the controller interpolates it [rad, s].
+    dynamics : Dynamics
+        With the tool, and with the part where it is carried.
+
+    Returns
+    -------
+    float
+        Largest share of a joint's limit that is used, 0 to 1.
+
+    Raises
+    ------
+    GateRefusal
+        Names joint, time, torque and limit.
+
+    """
+    torque = np.abs(dynamics.inverse(q, qd, qdd))
+    used = torque / dynamics.torque_max
+    i, joint = np.unravel_index(used.argmax(), used.shape)
+    if used[i, joint] > 1.0:
+        raise GateRefusal(
+            f'{JOINT_NAMES[joint]} would need {torque[i, joint]:.1f} N m at {t[i]:.3f} s, limit '
+            f'{dynamics.torque_max[joint]:.0f} N m: slow the motion down, carry less, or keep '
+            'the load nearer to the base',
+            'torque',
+        )
+    return float(used[i, joint])
+
+
+def _build(m: Model, source: str) -> pin.Model:
+    """Chain six revolute joints with a link each."""
+    arm = pin.Model()
+    arm.gravity.linear = np.array([0.0, 0.0, -GRAVITY])
+    before = pin.SE3.Identity()
+    for i, link in enumerate(UR5_LINKS[source]):
+        place = before * _mount(m, i)
+        joint = arm.addJoint(i, pin.JointModelRZ(), place, JOINT_NAMES[i])
+        before = _after_joint(m, i)
+        body = pin.Inertia(link.mass, np.array(link.centre), link.inertia)
+        arm.appendBodyToJoint(joint, body, before)
+    return arm
+
+
+def _mount(m: Model, i: int) -> pin.SE3:
+    """Return joint i at q = 0 seen from DH frame i: its mount, turned by its offset."""
+    sits = make_transform(np.eye(3), [0.0, 0.0, m.d[i]]) if m.mounts is None else m.mounts[i]
+    return pin.SE3(sits) * pin.SE3(exp_so3([0.0, 0.0, m.offset[i]]), np.zeros(3))
+
+
+def _after_joint(m: Model, i: int) -> pin.SE3:
+    """Return DH frame i + 1 seen from joint i, which turns about z: Tx(a) Rx(alpha)."""
+    return pin.SE3(exp_so3([m.alpha[i], 0.0, 0.0]), np.array([m.a[i], 0.0, 0.0]))
+
+
+def _six(values: ArrayLike, name: str) -> Array:
+    array = check_joints(values, name)
+    if array.shape != (6,):
+        raise InvalidInput(f'{name} has shape {array.shape}: must be (6,)')
+    return array
+
+
+def _states(q: ArrayLike, qd: ArrayLike, other: ArrayLike) -> tuple[Array, tuple[int, ...]]:
+    """Return stacked states (n, 3, 6) and the shape (..., 6) that they came in."""
+    joints = np.broadcast_arrays(check_joints(q), qd, other)
+    states = np.stack(joints, axis=-2).astype(np.float64, copy=False)
+    if not np.isfinite(states).all():
+        raise InvalidInput('velocities, accelerations or torques are not all finite')
+    return states.reshape(-1, 3, 6), joints[0].shape
