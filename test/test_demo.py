@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The demo as a user meets it: what it leaves behind, and how it ends when something fails."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+DEMO = Path(sys.executable).with_name('demo')
+RTF = '2'
+
+
+class DemoProcess:
+    """A demo in a folder of its own; everything it starts carries a mark in its environment."""
+
+    def __init__(self, folder: Path) -> None:
+        self.out = folder / 'out'
+        self._mark = f'UR5_TEST_DEMO={os.getpid()}-{id(self)}'
+        name, _, value = self._mark.partition('=')
+        self._log = (folder / 'terminal.log').open('w+')
+        self.process = subprocess.Popen(
+            [DEMO, '--rtf', RTF, '--out', self.out],
+            stdout=self._log,
+            stderr=subprocess.STDOUT,
+            env={**os.environ, name: value},
+            cwd=folder,
+        )
+
+    def wait_for(self, text: str) -> None:
+        """Wait until the terminal shows a text."""
+        deadline = time.monotonic() + 60.0
+        while text not in self.said:
+            assert self.process.poll() is None, self.said
+            assert time.monotonic() < deadline, f'no {text!r} in: {self.said}'
+            time.sleep(0.02)
+
+    @property
+    def said(self) -> str:
+        self._log.seek(0)
+        return self._log.read()
+
+    def others(self) -> dict[int, str]:
+        """Return the processes beside the demo's own: command line by id."""
+        found = {}
+        for folder in Path('/proc').glob('[0-9]*'):
+            try:
+                if self._mark.encode() in (folder / 'environ').read_bytes():
+                    found[int(folder.name)] = (folder / 'cmdline').read_text().replace('\0', ' ')
+            except (FileNotFoundError, ProcessLookupError, PermissionError):
+                continue
+        found.pop(self.process.pid, None)
+        return {pid: command for pid, command in found.items() if command}
+
+    def clean_up(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        self._log.close()
+
+
+@pytest.fixture
+def demo(tmp_path: Path):
+    process = DemoProcess(tmp_path)
+    yield process
+    process.clean_up()
+
+
+def test_demo_places_the_cube_and_leaves_its_story(demo: DemoProcess) -> None:
+    assert demo.process.wait(100) == 0, demo.said
+    assert not demo.others()
+    latest = demo.out / 'latest'
+    (run,) = json.loads((latest / 'result.json').read_text())['runs']
+    assert run['success'] is True
+    assert run['method'] == 'ik'
+    assert run['reason'] == ''
+    assert 0.0 < run['placement_error_m'] < 0.002
+    assert run['placement_error_rad'] < np.radians(1.0)
+    assert 10.0 < run['cycle_time_s'] < 60.0
+    assert 0.2 < run['max_tcp_speed_m_s'] <= 1.001  # max_speed of the simulated cell
+    events = [json.loads(line) for line in (latest / 'events.jsonl').read_text().splitlines()]
+    stages = [event['stage'] for event in events if event['event'] == 'stage']
+    assert stages[0] == 'check empty'
+    assert stages[-1] == 'home'
+    for name, size in (('cell.png', (960, 720)), ('cycle.gif', (320, 240))):
+        with Image.open(latest / name) as picture:
+            assert picture.size == size
+            assert np.asarray(picture.convert('L')).std() > 10.0  # not blank
+    assert 'placed' in demo.said
+    assert 'cycle.gif' in demo.said
+
+
+def test_ctrl_c_ends_everything_within_two_seconds(demo: DemoProcess) -> None:
+    demo.wait_for('open gripper')
+    assert len(demo.others()) == 4
+    begin = time.monotonic()
+    demo.process.send_signal(signal.SIGINT)
+    code = demo.process.wait(10)
+    assert time.monotonic() - begin < 2.0
+    assert code == 128 + signal.SIGINT
+    assert not demo.others()
+    assert not demo.out.exists()
+    assert 'Traceback' not in demo.said
+
+
+def test_a_killed_demo_takes_its_nodes_along(demo: DemoProcess) -> None:
+    demo.wait_for('are ready')
+    demo.process.kill()
+    demo.process.wait()
+    deadline = time.monotonic() + 2.0
+    while demo.others() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not demo.others()
+    assert not demo.out.exists()
+
+
+def test_a_node_that_dies_on_the_way_is_named(demo: DemoProcess) -> None:
+    demo.wait_for('open gripper')
+    (planner,) = [pid for pid, line in demo.others().items() if 'trajectory_planner' in line]
+    os.kill(planner, signal.SIGKILL)
+    assert demo.process.wait(60) == 1
+    assert 'node trajectory_planner was killed by SIGKILL' in demo.said
+    (run,) = json.loads((demo.out / 'latest' / 'result.json').read_text())['runs']
+    assert run['success'] is False
+    assert 'trajectory_planner' in run['reason']
+    assert not demo.others()

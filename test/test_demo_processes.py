@@ -1,0 +1,145 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Processes of the demo: a domain of their own, an honest end, and none left behind."""
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+import textwrap
+import time
+from pathlib import Path
+
+import pytest
+
+from ur5_pick_place.errors import ExecutionError
+from ur5_pick_place.nodes import demo_processes
+from ur5_pick_place.nodes.demo_processes import NodeProcesses, own_domain
+from ur5_pick_place.nodes.node_list import NodeSpec
+
+SLEEPER = 'echo "domain $ROS_DOMAIN_ID"; exec sleep 60'
+STUBBORN = 'trap "" INT; echo ready; while true; do sleep 0.1; done'
+QUICK = 'echo first; echo "no table" >&2; exit 3'
+
+
+@pytest.fixture
+def specs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, NodeSpec]:
+    """Shell scripts for nodes, beside the command that is running."""
+    monkeypatch.setattr(sys, 'argv', [str(tmp_path / 'demo')])
+    for name, text in {'sleeper': SLEEPER, 'stubborn': STUBBORN, 'quick': QUICK}.items():
+        (tmp_path / name).write_text(f'#!/bin/sh\n{text}\n')
+        (tmp_path / name).chmod(0o755)
+    return {name: NodeSpec(name, '', (), {}, ()) for name in ('sleeper', 'stubborn', 'quick')}
+
+
+def until(condition, what: str, seconds: float = 10.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, f'waited in vain for {what}'
+        time.sleep(0.01)
+
+
+def is_running(pid: int) -> bool:
+    try:
+        return Path(f'/proc/{pid}/stat').read_text().rpartition(')')[2].split()[0] != 'Z'
+    except FileNotFoundError:
+        return False
+
+
+def test_nodes_are_in_the_domain_and_end_with_the_context(
+    specs: dict[str, NodeSpec], tmp_path: Path
+) -> None:
+    with NodeProcesses([specs['sleeper']], 17, tmp_path) as nodes:
+        (pid,) = nodes.pids.values()
+        until(lambda: nodes.log().endswith('domain 17\n'), 'the log')
+        nodes.check()
+        assert is_running(pid)
+    assert not is_running(pid)
+
+
+def test_a_dead_node_is_named_with_its_last_words(
+    specs: dict[str, NodeSpec], tmp_path: Path
+) -> None:
+    with NodeProcesses([specs['sleeper'], specs['quick']], 17, tmp_path) as nodes:
+        until(lambda: not is_running(nodes.pids['quick']), 'its end')
+        with pytest.raises(ExecutionError, match=r'(?s)quick ended with exit code 3.*no table'):
+            nodes.check()
+
+
+def test_a_killed_node_is_named_with_its_signal(
+    specs: dict[str, NodeSpec], tmp_path: Path
+) -> None:
+    with NodeProcesses([specs['sleeper']], 17, tmp_path) as nodes:
+        os.kill(nodes.pids['sleeper'], signal.SIGKILL)
+        until(lambda: not is_running(nodes.pids['sleeper']), 'its end')
+        with pytest.raises(ExecutionError, match='sleeper was killed by SIGKILL'):
+            nodes.check()
+
+
+def test_a_node_that_will_not_end_is_killed_within_two_seconds(
+    specs: dict[str, NodeSpec], tmp_path: Path
+) -> None:
+    with NodeProcesses([specs['stubborn']], 17, tmp_path) as nodes:
+        until(lambda: 'ready' in nodes.log(), 'the trap to be set')
+        begin = time.monotonic()
+    assert time.monotonic() - begin < 2.0
+    assert not is_running(nodes.pids['stubborn'])
+
+
+def test_a_missing_executable_ends_those_already_started(
+    specs: dict[str, NodeSpec], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = []
+    popen = subprocess.Popen
+    monkeypatch.setattr(
+        demo_processes.subprocess,
+        'Popen',
+        lambda *a, **k: started.append(popen(*a, **k)) or started[-1],
+    )
+    missing = NodeSpec('no_such_node', '', (), {}, ())
+    with pytest.raises(ExecutionError, match='no_such_node is neither beside'):
+        NodeProcesses([specs['sleeper'], missing], 17, tmp_path)
+    assert len(started) == 1
+    assert not is_running(started[0].pid)
+
+
+def test_nodes_die_with_a_demo_that_is_killed(specs: dict[str, NodeSpec], tmp_path: Path) -> None:
+    program = f"""
+        import sys, time
+        from pathlib import Path
+        from ur5_pick_place.nodes.demo_processes import NodeProcesses
+        from ur5_pick_place.nodes.node_list import NodeSpec
+        sys.argv[0] = {str(tmp_path / 'demo')!r}
+        specs = [NodeSpec('stubborn', '', (), {{}}, ())]
+        nodes = NodeProcesses(specs, 17, Path({str(tmp_path)!r}))
+        print(*nodes.pids.values(), flush=True)
+        time.sleep(60)
+    """
+    demo = subprocess.Popen(
+        [sys.executable, '-c', textwrap.dedent(program)], stdout=subprocess.PIPE, text=True
+    )
+    assert demo.stdout is not None
+    pid = int(demo.stdout.readline())
+    assert is_running(pid)
+    demo.kill()
+    demo.communicate()
+    until(lambda: not is_running(pid), 'the node to die', 2.0)
+
+
+def test_two_demos_at_once_get_two_domains() -> None:
+    with own_domain() as first, own_domain() as second:
+        assert first != second
+        assert 1 <= min(first, second) <= max(first, second) <= 101
+
+
+def test_a_domain_that_somebody_uses_is_left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also when only its second process is still there."""
+    monkeypatch.setattr(demo_processes, '_DOMAINS', range(100, 102))
+    with own_domain() as used:
+        pass
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as somebody:
+        somebody.bind(('', 7410 + 250 * used + 2))
+        with own_domain() as chosen:
+            assert chosen != used
+            with pytest.raises(ExecutionError, match='in use'), own_domain():
+                pass

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The demo's command line and the spots it accepts: everything is checked before it starts."""
+
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.spatial.transform import Rotation
+
+from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.nodes.demo_options import read_options
+from ur5_pick_place.nodes.demo_spots import Displacement, Reach, Spot
+
+CONFIG = Path(__file__).parents[1] / 'config'
+
+
+@pytest.fixture(scope='module')
+def reach() -> Reach:
+    return Reach(CONFIG)
+
+
+def test_tcp_grips_the_cube_at_its_centre_pointing_down() -> None:
+    spot = Spot(0.4, -0.1, 30.0)
+    wanted = Rotation.from_euler('z', 30, degrees=True) * Rotation.from_euler('x', math.pi)
+    np.testing.assert_allclose(spot.T_tcp[:3, :3], wanted.as_matrix(), atol=1e-12)
+    np.testing.assert_allclose(spot.T_tcp[:3, 3], [0.4, -0.1, 0.0225])
+
+
+def test_displacement_is_in_millimetres_and_degrees() -> None:
+    moved = Spot(0.4, -0.1, 30.0).moved(Displacement(5.0, -2.0, 10.0))
+    np.testing.assert_allclose([moved.x, moved.y, moved.yaw], [0.405, -0.102, 40.0])
+
+
+@pytest.mark.parametrize(
+    ('start', 'target', 'message'),
+    [
+        ('0.9 0 0', '0.4 0.2 0', 'start.*off the table.*x must lie in -0.327 to 0.828'),
+        ('0.825 0 45', '0.4 0.2 0', 'off the table'),  # lies there with 0 deg, not with 45
+        ('0.4 0.2 0', '0.4 -0.59 0', 'target.*off the table.*y'),
+        ('0.8 0.55 0', '0.4 0.2 0', 'start.*out of reach.*too far.*0.25 to 0.7 m'),
+        ('0 0 0', '0.4 0.2 0', 'start.*out of reach.*cylinder'),
+        ('0.4 0.2 0', '0.4 0.2 0', '0 mm apart.*45 mm'),
+        ('0.4 0.2 0', '0.43 0.23 90', '42 mm apart.*45 mm'),
+    ],
+)
+def test_refuses_a_way_that_cannot_be_done(start: str, target: str, message: str) -> None:
+    with pytest.raises(InvalidInput, match=message):
+        read_options(['--start', start, '--target', target], CONFIG)
+
+
+def test_a_yaw_that_only_turns_the_cube_off_the_edge_is_refused(reach: Reach) -> None:
+    assert reach.check_spot('start', Spot(0.825, 0.0, 0.0)).any()
+
+
+@pytest.mark.parametrize(
+    ('arguments', 'message'),
+    [
+        (['--method', 'magic'], 'unknown; offered: ik'),
+        (['--method', 'gradient'], 'not offered yet; offered: ik'),
+        (['--start', '0.4 0.2'], 'three finite numbers: x y yaw'),
+        (['--target', '0.4 nan 0'], 'three finite numbers'),
+        (['--displace', '30 0 0'], 'within 10 mm'),
+        (['--rtf', '0'], '0.05 to 5'),
+        (['--rtf', 'fast'], '0.05 to 5'),
+        (['--rtf', 'inf'], '0.05 to 5'),
+        (['--seed', '-1'], 'whole number'),
+        (['--seed', '1e3'], 'whole number'),
+    ],
+)
+def test_refuses_a_malformed_argument(
+    arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as end:
+        read_options(arguments, CONFIG)
+    assert end.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+def test_bad_input_starts_nothing_and_makes_no_folder(tmp_path: Path) -> None:
+    demo = Path(sys.executable).with_name('demo')
+    run = subprocess.run(
+        [demo, '--start', '2 0 0'], cwd=tmp_path, capture_output=True, text=True, env=os.environ
+    )
+    assert run.returncode == 2
+    assert run.stderr.startswith('demo: start: the cube at (2.000, 0.000) m')
+    assert run.stdout == ''
+    assert not list(tmp_path.iterdir())
+
+
+def test_an_output_folder_that_is_none_is_refused(tmp_path: Path) -> None:
+    (tmp_path / 'file').write_text('')
+    with pytest.raises(InvalidInput, match='file is not a folder'):
+        read_options(['--out', str(tmp_path / 'file')], CONFIG)
+    (tmp_path / 'latest').mkdir()
+    with pytest.raises(InvalidInput, match='is no link'):
+        read_options(['--out', str(tmp_path)], CONFIG)
+
+
+def test_same_seed_gives_same_spots_and_another_gives_others() -> None:
+    tasks = [read_options(['--seed', seed], CONFIG).task for seed in ('1', '1', '2')]
+    assert tasks[0] == tasks[1] != tasks[2]
+
+
+def test_seed_leaves_alone_what_is_given() -> None:
+    task = read_options(['--seed', '4', '--start', '0.5 0.1 20'], CONFIG).task
+    assert task.start == Spot(0.5, 0.1, 20.0)
+    assert task.target != read_options([], CONFIG).task.target
+
+
+def test_random_ways_differ_and_can_all_be_done(reach: Reach, rng: np.random.Generator) -> None:
+    ways = [reach.random_way(rng) for _ in range(50)]
+    for start, target in ways:
+        reach.check_way(start, target)
+    x = [spot.x for way in ways for spot in way]
+    assert min(x) < -0.1
+    assert max(x) > 0.5
