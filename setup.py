@@ -31,6 +31,7 @@ setup(
             f'pick_place = {NAME}.nodes.pick_place:main',
             f'sim_driver = {NAME}.nodes.sim_driver:main',
             f'demo = {NAME}.nodes.demo:main',
+            f'move_to = {NAME}.nodes.move_to:main',
             f'ik = {NAME}.commands.ik:main',
             f'fk = {NAME}.commands.fk:main',
         ],

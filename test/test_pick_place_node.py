@@ -61,9 +61,10 @@ class TaskClient(DriverClient):
 
     def event(self, kind, wall=60.0, since=0, **data):
         def found():
-            return [
-                e for e in self.events[since:] if e['event'] == kind and data.items() <= e.items()
-            ]
+            news = self.events[since:]
+            stops = [e for e in news if e['event'] == 'stopped' != kind]
+            assert not stops, f'stopped while waiting for {kind} {data}: {stops}'
+            return [e for e in news if e['event'] == kind and data.items() <= e.items()]
 
         self.until(found, f'event {kind} {data}', wall)
         return found()[-1]
@@ -138,9 +139,10 @@ def cell(ros_domain, tmp_path_factory):
 @pytest.fixture
 def taught(cell):
     """Arm at home, gripper open, cube at start, everything taught."""
-    if cell.states[-1].startswith('stopped'):
-        cell.do('rearm')
-    cell.until(lambda: not cell.states[-1].startswith(('running', 'busy')), 'the job to end')
+    if cell.states[-1].startswith(('running', 'paused', 'busy')):
+        cell.ask('stop')
+        cell.run(1.0)
+    cell.until(lambda: cell.ask('rearm').success, 'the cell to be rearmed')
     if 'home' in {e.get('place') for e in cell.events} and np.abs(cell.q - HOME).max() > 1e-3:
         cell.job('go_home')
     cell.job('open_gripper')

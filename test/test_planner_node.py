@@ -131,13 +131,14 @@ def client(ros_domain, tmp_path_factory):
     specs = [
         spec
         for spec in node_list('sim', CONFIG, sim_parameters={'real_time_factor': REAL_TIME_FACTOR})
-        if spec.executable in ('sim_driver', 'trajectory_planner')
+        if spec.executable != 'pick_place'
     ]
     with NodeProcesses(specs, ros_domain, tmp_path_factory.mktemp('log')) as processes:
         client = PlannerClient()
         client.processes = processes
         client.wait_for_driver()
-        client.until(lambda: client.states, 'the planner')
+        client.until(lambda: client.states, 'the planner', 20.0)
+        client.until(lambda: client.trigger('rearm').success, 'the planner to be ready', 20.0)
         client.state('ready')
         yield client
         client.close()
@@ -265,6 +266,38 @@ def test_a_bad_request_gets_its_code_and_a_reason_and_nothing_moves(
         assert not reply.trajectory.joint_trajectory.points
 
     assert moved_by(client, ask, 0.1) < 1e-5
+
+
+def run_move_to(*words):
+    main = 'from ur5_pick_place.nodes.move_to import main; main()'
+    command = [sys.executable, '-c', main, *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+
+def test_move_to_goes_there_and_reports_measured_minus_commanded(client):
+    run = run_move_to('0.45', '-0.1', '0.2', '-30', '--scaling', '0.5')
+    assert run.returncode == 0, run.stderr
+    T = T_BASE_LINK_BASE @ forward(MODEL, client.q)
+    np.testing.assert_allclose(T[:3, 3], [0.45, -0.1, 0.345], atol=2e-3)
+    assert re.search(r'TCP at \(0\.45000, -0\.10000, 0\.20000\) m, yaw -30\.000 deg', run.stdout)
+    miss = re.search(r'measured minus commanded: .*mm, ([\d.]+) mm and ([\d.]+) deg', run.stdout)
+    assert miss and float(miss[1]) < 2.0 and float(miss[2]) < 0.5
+
+
+@pytest.mark.parametrize(
+    ('words', 'code', 'message'),
+    [
+        (('1.5', '0', '0.2', '0'), 1, 'no joint solution'),
+        (('nan', '0', '0.2', '0'), 2, 'X = nan: must be a finite number'),
+        (('0.4', '0', '0.2', 'left'), 2, 'invalid float value'),
+    ],
+)
+def test_move_to_refuses_what_cannot_be_and_does_not_move(client, words, code, message):
+    def ask():
+        run = run_move_to(*words)
+        assert (run.returncode, message in run.stderr) == (code, True), run.stderr
+
+    assert moved_by(client, ask) < 1e-5
 
 
 def test_an_unknown_planner_means_ptp(client):

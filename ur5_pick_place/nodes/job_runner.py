@@ -17,7 +17,7 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 
 from ur5_pick_place.errors import ExecutionError, InvalidInput
-from ur5_pick_place.nodes.conversions import joints_from_state, trajectory_to_msg
+from ur5_pick_place.nodes.conversions import joints_from_state, to_seconds, trajectory_to_msg
 from ur5_pick_place.nodes.robot_io import RobotIo
 from ur5_pick_place.nodes.robot_link import LATCHED
 from ur5_pick_place.task.job import Job, Move, Observation
@@ -51,9 +51,10 @@ class JobRunner:
         on_change: Callable[[], None],
     ) -> None:
         self.q: NDArray[np.float64] | None = None
+        self.stamp = 0.0  # [s] ROS time of `q`: a job's clock, as /clock may come late
         self.planner_state = ''
         self.outcome = Future()
-        self._node, self._names = node, list(joint_names)
+        self._names = list(joint_names)
         self._on_end, self._on_change = on_end, on_change
         # Ticks, replies and requests come from different threads of the executor.
         self._lock = threading.RLock()
@@ -142,6 +143,7 @@ class JobRunner:
         self._heard += 1
         try:
             self.q = joints_from_state(message, self._names)
+            self.stamp = to_seconds(message.header.stamp)
         except InvalidInput:
             return  # the planner hears it too, and stops the arm
         if self._heard % _TICK_EVERY == 0:
@@ -166,7 +168,7 @@ class JobRunner:
         inputs, outputs = self._io.pins()
         is_stopped = self.planner_state.startswith(_STOPPED)
         return Observation(
-            t=self._node.get_clock().now().nanoseconds * 1e-9,
+            t=self.stamp,
             q=self.q,
             inputs=inputs,
             outputs=outputs,

@@ -304,8 +304,7 @@ class PickPlace(Node):
             self._state.publish(String(data=text))
 
     def _emit(self, event: str, **data: Any) -> None:
-        now = self.get_clock().now().nanoseconds * 1e-9
-        line = json.dumps({'time': round(now, 3), 'event': event, **data})
+        line = json.dumps({'time': round(self._jobs.stamp, 3), 'event': event, **data})
         self._event.publish(String(data=line))
         self.get_logger().info(line)
 

@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`move_to`: send the gripper to a point, pointing down, and report how near it came."""
+
+import argparse
+import math
+import sys
+from typing import Any
+
+import numpy as np
+import rclpy
+from geometry_msgs.msg import Pose
+from moveit_msgs.action import ExecuteTrajectory
+from moveit_msgs.msg import Constraints, OrientationConstraint, PositionConstraint
+from moveit_msgs.srv import GetMotionPlan, GetPositionFK
+from rclpy.action import ActionClient
+from rclpy.node import Node
+from rclpy.qos import qos_profile_sensor_data
+from rclpy.task import Future
+from rclpy.utilities import remove_ros_args
+from sensor_msgs.msg import JointState
+
+from ur5_pick_place.errors import ExecutionError, InvalidInput, Ur5PickPlaceError
+from ur5_pick_place.kinematics.transforms import log_so3
+from ur5_pick_place.nodes.conversions import joint_state_msg, matrix_to_pose, pose_to_matrix
+
+_SERVER_TIME = 5.0  # [s] on the wall for planner and IK service to be there
+_REPLY_TIME = 10.0  # [s] on the wall for an answer; the motion itself is the planner's to watch
+_SETTLING = 0.5  # [s] on the wall, from the end of the motion to the look at the joints
+
+
+class MoveTo(Node):
+    """Plans, moves and measures through the package's services; see the module's docstring."""
+
+    def __init__(self) -> None:
+        super().__init__('move_to')
+        self._joints: JointState | None = None
+        self.create_subscription(
+            JointState, 'joint_states', self._hear_joints, qos_profile_sensor_data
+        )
+        self._planner = self.create_client(GetMotionPlan, 'plan_kinematic_path')
+        self._fk = self.create_client(GetPositionFK, 'compute_fk')
+        self._mover = ActionClient(self, ExecuteTrajectory, 'execute_trajectory')
+
+    def plan(self, T: np.ndarray, scaling: float) -> Any:
+        """Return the planned trajectory to the TCP pose T (4, 4) in base_link."""
+        request = GetMotionPlan.Request()
+        wish = request.motion_plan_request
+        wish.planner_id = 'PTP'
+        wish.goal_constraints = [_pose_constraints(T)]
+        wish.max_velocity_scaling_factor = wish.max_acceleration_scaling_factor = scaling
+        reply = self._call(self._planner, request).motion_plan_response
+        _check(reply.error_code, 'not planned')
+        return reply.trajectory
+
+    def move(self, trajectory: Any) -> None:
+        """Execute a trajectory and wait for its end, however slow the robot is set."""
+        if not self._mover.wait_for_server(_SERVER_TIME):
+            raise ExecutionError('action execute_trajectory is not there: start the planner')
+        goal = ExecuteTrajectory.Goal(trajectory=trajectory)
+        handle = self._wait(self._mover.send_goal_async(goal), 'the planner to accept')
+        outcome = handle.get_result_async()
+        try:
+            rclpy.spin_until_future_complete(self, outcome)
+        except KeyboardInterrupt:
+            handle.cancel_goal_async()
+            self._wait(outcome, 'the arm to stop')
+            raise
+        _check(outcome.result().result.error_code, 'not moved')
+
+    def tcp(self, joints: JointState) -> np.ndarray:
+        """Return the TCP pose (4, 4) in base_link that joints give."""
+        request = GetPositionFK.Request(fk_link_names=['tcp'])
+        request.robot_state.joint_state = joints
+        reply = self._call(self._fk, request)
+        _check(reply.error_code, 'no forward kinematics')
+        return pose_to_matrix(reply.pose_stamped[0].pose)
+
+    def measure(self) -> JointState:
+        """Return the joints once the arm has settled."""
+        end = self.get_clock().now().nanoseconds + int(_SETTLING * 1e9)
+        while self.get_clock().now().nanoseconds < end:
+            rclpy.spin_once(self, timeout_sec=_SETTLING)
+        if self._joints is None:
+            raise ExecutionError('no joint_states: is the driver running?')
+        return self._joints
+
+    def _hear_joints(self, message: JointState) -> None:
+        self._joints = message
+
+    def _call(self, client: Any, request: Any) -> Any:
+        if not client.wait_for_service(_SERVER_TIME):
+            raise ExecutionError(f'service {client.srv_name} is not there: start the nodes')
+        return self._wait(client.call_async(request), client.srv_name)
+
+    def _wait(self, future: Future, what: str) -> Any:
+        rclpy.spin_until_future_complete(self, future, timeout_sec=_REPLY_TIME)
+        if not future.done():
+            raise ExecutionError(f'waited {_REPLY_TIME:.0f} s in vain for {what}')
+        return future.result()
+
+
+def _pose_constraints(T: np.ndarray) -> Constraints:
+    pose = matrix_to_pose(T)
+    position = PositionConstraint(link_name='tcp')
+    position.header.frame_id = 'base_link'
+    centre = Pose(position=pose.position)
+    position.constraint_region.primitive_poses = [centre]
+    orientation = OrientationConstraint(link_name='tcp', orientation=pose.orientation)
+    orientation.header.frame_id = 'base_link'
+    return Constraints(position_constraints=[position], orientation_constraints=[orientation])
+
+
+def _check(code: Any, what: str) -> None:
+    if code.val != code.SUCCESS:
+        raise ExecutionError(f'{what}: {getattr(code, "message", "") or f"code {code.val}"}')
+
+
+def tool_down(x: float, y: float, z: float, yaw: float) -> np.ndarray:
+    """Return a pose (4, 4) at x, y, z [m] that points down, turned by `yaw` [rad]."""
+    c, s = math.cos(yaw), math.sin(yaw)
+    return np.array([[c, s, 0.0, x], [s, -c, 0.0, y], [0.0, 0.0, -1.0, z], [0.0, 0.0, 0.0, 1.0]])
+
+
+def _arguments(argv: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        prog='move_to',
+        description='Move the TCP to a point in the world (base_link), pointing down; print '
+        'joints and forward kinematics, and at the end measured minus commanded.',
+    )
+    for name, unit in (('X', 'm'), ('Y', 'm'), ('Z', 'm'), ('YAW', 'deg')):
+        parser.add_argument(name.lower(), metavar=name, type=float, help=f'[{unit}]')
+    parser.add_argument(
+        '--scaling', type=float, default=0.0, help="share of the limits, 0 = the planner's default"
+    )
+    args = parser.parse_args(argv)
+    for name in ('x', 'y', 'z', 'yaw', 'scaling'):
+        if not math.isfinite(getattr(args, name)):
+            raise InvalidInput(f'{name.upper()} = {getattr(args, name)}: must be a finite number')
+    return args
+
+
+def _print_state(title: str, joints: JointState, T: np.ndarray) -> None:
+    print(title)
+    for name, position in sorted(zip(joints.name, joints.position, strict=True)):
+        print(f'  {name:<22}{position:10.5f} rad{math.degrees(position):10.3f} deg')
+    x, y, z = T[:3, 3]
+    print(f'  TCP at ({x:.5f}, {y:.5f}, {z:.5f}) m, yaw {_yaw(T):.3f} deg')
+
+
+def _yaw(T: np.ndarray) -> float:
+    return math.degrees(math.atan2(T[1, 0], T[0, 0]))
+
+
+def _run(node: MoveTo, args: argparse.Namespace) -> None:
+    T_goal = tool_down(args.x, args.y, args.z, math.radians(args.yaw))
+    trajectory = node.plan(T_goal, args.scaling)
+    message = trajectory.joint_trajectory
+    goal = joint_state_msg(np.array(message.points[-1].positions), message.joint_names)
+    _print_state('commanded', goal, node.tcp(goal))
+    node.move(trajectory)
+    measured = node.measure()
+    T = node.tcp(measured)
+    _print_state('measured', measured, T)
+    miss = (T - T_goal)[:3, 3] * 1000.0
+    turn = math.degrees(float(np.linalg.norm(log_so3(T_goal[:3, :3].T @ T[:3, :3]))))
+    print(f'measured minus commanded: ({miss[0]:.3f}, {miss[1]:.3f}, {miss[2]:.3f}) mm, ', end='')
+    print(f'{float(np.linalg.norm(miss)):.3f} mm and {turn:.4f} deg in all')
+
+
+def main() -> None:
+    """Run the command; exit code 1 if the arm did not get there, 2 for bad input."""
+    rclpy.init()
+    node = None
+    code = 0
+    try:
+        args = _arguments(remove_ros_args(sys.argv)[1:])
+        node = MoveTo()
+        _run(node, args)
+    except KeyboardInterrupt:
+        code = 130
+    except Ur5PickPlaceError as error:
+        print(f'move_to: {error}', file=sys.stderr)
+        code = 2 if isinstance(error, InvalidInput) else 1
+    finally:
+        if node is not None:
+            node.destroy_node()
+        rclpy.try_shutdown()
+    sys.exit(code)
