@@ -20,7 +20,7 @@ class UnknownFrame(InvalidInput):
 
 
 class UnknownLink(InvalidInput):
-    """A tip link that is not ours."""
+    """A tip link, or a list of tips, that this arm does not have."""
 
 
 class UnknownGroup(InvalidInput):
@@ -28,7 +28,7 @@ class UnknownGroup(InvalidInput):
 
 
 class InvalidRobotState(InvalidInput):
-    """A seed or start state with joints missing, unknown or not finite."""
+    """Joints of a message that are missing, named twice or not finite."""
 
 
 class KinematicsError(Ur5PickPlaceError):
@@ -40,7 +40,15 @@ class NoSolution(KinematicsError):
 
 
 class JointLimitViolation(KinematicsError):
-    """Every solution lies outside the joint limits."""
+    """Every solution lies outside the joint limits or the request's joint constraints."""
+
+
+class InCollision(KinematicsError):
+    """Every solution within the limits touches something."""
+
+
+class CollisionCheckUnavailable(Ur5PickPlaceError):
+    """A library that collision checks need is not installed."""
 
 
 class PlanningError(Ur5PickPlaceError):

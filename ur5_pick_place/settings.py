@@ -9,9 +9,11 @@ metadata checks a value when the object is built and describes the ROS parameter
 
 import math
 from dataclasses import dataclass, field, fields
-from typing import Any, Self
+from typing import Any, TypeVar
 
 from ur5_pick_place.errors import InvalidInput
+
+Kind = TypeVar('Kind', bound='Settings')
 
 
 def setting(
@@ -69,7 +71,7 @@ class Settings:
             object.__setattr__(self, f.name, checked)
 
     @classmethod
-    def from_dict(cls, values: dict[str, Any]) -> Self:
+    def from_dict(cls: type[Kind], values: dict[str, Any]) -> Kind:
         """Build from a mapping; an unknown key is refused with the keys that exist."""
         known = [f.name for f in fields(cls)]
         for key in values:

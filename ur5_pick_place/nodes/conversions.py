@@ -12,8 +12,10 @@ from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from ur5_pick_place.errors import (
+    CollisionCheckUnavailable,
     ExecutionError,
     GateRefusal,
+    InCollision,
     IncompletePath,
     InvalidInput,
     InvalidRobotState,
@@ -32,6 +34,7 @@ from ur5_pick_place.planning.trajectory import Trajectory, joint_order
 
 _QUATERNION_SLACK = 0.01  # how far a norm may be from 1 and still be taken for rounding
 _MAX_POINTS = 20000
+_MAX_NAMES = 256  # in a joint state; a cell's joints are a few dozen at most
 
 _CODES = (
     (UnknownFrame, MoveItErrorCodes.FRAME_TRANSFORM_FAILURE),
@@ -39,7 +42,9 @@ _CODES = (
     (UnknownGroup, MoveItErrorCodes.INVALID_GROUP_NAME),
     (InvalidRobotState, MoveItErrorCodes.INVALID_ROBOT_STATE),
     (NoSolution, MoveItErrorCodes.NO_IK_SOLUTION),
-    (JointLimitViolation, MoveItErrorCodes.NO_IK_SOLUTION),
+    (JointLimitViolation, MoveItErrorCodes.GOAL_CONSTRAINTS_VIOLATED),
+    (InCollision, MoveItErrorCodes.GOAL_IN_COLLISION),
+    (CollisionCheckUnavailable, MoveItErrorCodes.COLLISION_CHECKING_UNAVAILABLE),
     (IncompletePath, MoveItErrorCodes.PLANNING_FAILED),
     (GateRefusal, MoveItErrorCodes.INVALID_MOTION_PLAN),
     (ExecutionError, MoveItErrorCodes.CONTROL_FAILED),
@@ -102,8 +107,9 @@ def joints_from_state(state: JointState, names: Sequence[str]) -> NDArray[np.flo
 
     Raises
     ------
-    InvalidInput
-        A joint is missing or not finite.
+    InvalidRobotState
+        A joint is missing, named twice or not finite, or the lists are of different length or
+        huge.
 
     """
     return _by_name(state.name, state.position, names, 'position')
@@ -117,16 +123,23 @@ def velocities_from_state(state: JointState, names: Sequence[str]) -> NDArray[np
 def _by_name(
     given: Sequence[str], values: Sequence[float], names: Sequence[str], what: str
 ) -> NDArray[np.float64]:
-    found = dict(zip(given, values, strict=False))
+    if len(given) != len(values) or len(given) > _MAX_NAMES:
+        raise InvalidRobotState(
+            f'joint state has {len(given)} joint names and {len(values)} of {what}: must be as '
+            f'many, at most {_MAX_NAMES}'
+        )
+    found = dict(zip(given, values, strict=True))
+    if len(found) != len(given):
+        raise InvalidRobotState(f'joint state names a joint twice: {", ".join(given)}')
     missing = [n for n in names if n not in found]
     if missing:
-        raise InvalidInput(
+        raise InvalidRobotState(
             f'joint state has no {what} of {", ".join(missing)}; it names {", ".join(given)}'
         )
     array = np.array([found[n] for n in names])
     if not np.isfinite(array).all():
         joint = int(np.isfinite(array).argmin())
-        raise InvalidInput(f'joint state: {what} of {names[joint]} is {array[joint]}')
+        raise InvalidRobotState(f'joint state: {what} of {names[joint]} is {array[joint]}')
     return array
 
 
@@ -207,12 +220,11 @@ def success() -> MoveItErrorCodes:
     return MoveItErrorCodes(val=MoveItErrorCodes.SUCCESS)
 
 
-def error_code(error: Exception, code: int | None = None) -> MoveItErrorCodes:
-    """Return an error as MoveIt's code with its message; `code` overrides the usual one."""
-    if code is None:
-        code = next(
-            (c for kind, c in _CODES if isinstance(error, kind)), MoveItErrorCodes.PLANNING_FAILED
-        )
+def error_code(error: Exception) -> MoveItErrorCodes:
+    """Return an error as MoveIt's code with its message."""
+    code = next(
+        (c for kind, c in _CODES if isinstance(error, kind)), MoveItErrorCodes.PLANNING_FAILED
+    )
     return code_with_message(code, str(error))
 
 

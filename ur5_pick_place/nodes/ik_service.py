@@ -8,7 +8,6 @@ joint is named `<branch>/<joint>`, best branch first, and the message says why t
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 from moveit_msgs.msg import MoveItErrorCodes
@@ -19,34 +18,25 @@ from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import JointState
 from visualization_msgs.msg import MarkerArray
 
-from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.kinematics import Solution
-from ur5_pick_place.nodes.cell import SHARED, Cell, RobotSettings, load_cell
+from ur5_pick_place.nodes.cell import SHARED, Cell, GroupSettings, RobotSettings, load_cell
 from ur5_pick_place.nodes.conversions import (
     code_with_message,
+    error_code,
     joint_state_msg,
     joints_from_state,
     success,
 )
 from ur5_pick_place.nodes.frames import Frames
 from ur5_pick_place.nodes.ghosts import ghosts
-from ur5_pick_place.nodes.ik_requests import Answer, IkRequests, Refusal
+from ur5_pick_place.nodes.ik_requests import Answer, IkRequests
 from ur5_pick_place.nodes.parameters import declare_settings
 from ur5_pick_place.nodes.process import refuse_if_served, run_node
-from ur5_pick_place.settings import Settings, setting
 
 # One for requests, which take well under a millisecond, one for joints and TF.
 _THREADS = 2
 _SERVED = ('compute_ik', 'compute_ik_all', 'compute_fk')
-
-
-@dataclass(frozen=True)
-class IkSettings(Settings):
-    """What only the IK node needs."""
-
-    groups: tuple[str, ...] = setting(
-        ('ur_manipulator', 'arm'), 'planning groups that mean this arm'
-    )
 
 
 class IkService(Node):
@@ -54,7 +44,7 @@ class IkService(Node):
 
     def __init__(self) -> None:
         super().__init__('ik_service')
-        robot, own = declare_settings(self, RobotSettings, IkSettings, shared=SHARED)
+        robot, own = declare_settings(self, RobotSettings, GroupSettings, shared=SHARED)
         cell = load_cell(robot)
         self._model, self._names = cell.model, cell.joint_names
         self._present: NDArray[np.float64] | None = None
@@ -111,15 +101,12 @@ class IkService(Node):
     ) -> GetPositionIK.Response:
         try:
             answer = self._requests.solve(request.ik_request)
-        except Refusal as refusal:
-            response.error_code = code_with_message(refusal.code, str(refusal))
+        except Ur5PickPlaceError as error:
+            response.error_code = error_code(error)
             return response
-        if answer.solutions:
-            fill(response, answer)
-            self._shown = answer.solutions
-            self._show.trigger()  # drawn after the reply
-        else:
-            response.error_code = code_with_message(answer.code, _reasons(answer))
+        fill(response, answer)
+        self._shown = answer.solutions
+        self._show.trigger()  # drawn after the reply
         return response
 
     def _fill_best(self, response: GetPositionIK.Response, answer: Answer) -> None:
@@ -131,15 +118,15 @@ class IkService(Node):
         names = [f'{s.branch}/{name}' for s in answer.solutions for name in self._names]
         joints = np.concatenate([s.q for s in answer.solutions])
         response.solution.joint_state = joint_state_msg(joints, names)
-        response.error_code = code_with_message(MoveItErrorCodes.SUCCESS, _reasons(answer))
+        response.error_code = code_with_message(MoveItErrorCodes.SUCCESS, answer.reasons)
 
     def _fk(
         self, request: GetPositionFK.Request, response: GetPositionFK.Response
     ) -> GetPositionFK.Response:
         try:
             response.pose_stamped = self._requests.poses(request)
-        except Refusal as refusal:
-            response.error_code = code_with_message(refusal.code, str(refusal))
+        except Ur5PickPlaceError as error:
+            response.error_code = error_code(error)
             return response
         now = self.get_clock().now().to_msg()
         for pose in response.pose_stamped:
@@ -151,10 +138,6 @@ class IkService(Node):
     def _draw(self) -> None:
         if self._markers.get_subscription_count():
             self._markers.publish(ghosts(self._model, self._shown))
-
-
-def _reasons(answer: Answer) -> str:
-    return '; '.join(f'{branch}: {reason}' for branch, reason in answer.missing.items())
 
 
 def main() -> None:

@@ -92,14 +92,11 @@ class PlanRequests:
 
     def start_joints(self, state: RobotState) -> NDArray[np.float64]:
         """Return the joints (6,) [rad] of a start state; the arm's own if it is empty."""
-        if state.joint_state.name:
-            try:
-                return joints_from_state(state.joint_state, self._names)
-            except InvalidInput as error:
-                raise InvalidRobotState(f'start state: {error}') from error
+        if state.joint_state.name or state.joint_state.position:
+            return joints_from_state(state.joint_state, self._names)
         present = self._present()
         if present is None:
-            raise InvalidInput('no start state given and no joint_states heard yet')
+            raise InvalidRobotState('no start state given and no joint_states heard yet')
         return present
 
     def _check_group(self, group: str) -> None:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Taught poses in the node: from the arm, from a topic, from the file, and out to TF."""
 
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from pathlib import Path
 
 import numpy as np
@@ -87,7 +87,7 @@ class Teaching:
         taught = TaughtPose(
             pose=numbers_from_matrix(T),
             provenance=self._provenance,
-            time=datetime.now(UTC).isoformat(timespec='seconds'),
+            time=datetime.now(timezone.utc).isoformat(timespec='seconds'),
             joints=joints,
             branch=branch,
         )
