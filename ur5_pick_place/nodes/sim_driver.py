@@ -52,6 +52,7 @@ from ur5_pick_place.sim.world import CellSettings, World
 
 _THREADS = 2  # one may finish a goal while the other serves requests
 _MONITOR_PERIOD = 0.05  # [s], the driver's action_monitor_rate
+_END = 1.0  # [s] on the wall within which a cycle ends on any machine
 _CATCH_UP = 0.02  # [s] on the wall that may be made good in a burst
 
 
@@ -101,12 +102,16 @@ class Simulation:
         node.context.on_shutdown(self._stop.set)
         self._period = CYCLE / settings.real_time_factor
         self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def start(self) -> None:
+        """Let simulated time run."""
         self._thread.start()
 
     def end(self) -> None:
         """Stop simulating and serving goals."""
         self._stop.set()
-        self._thread.join()
+        if self._thread.is_alive():
+            self._thread.join(timeout=_END)
         for server in self._servers:
             server.destroy()
 
@@ -146,7 +151,9 @@ class SimDriver(Node):
         self._simulation: Simulation | None = None
         cell, settings = declare_settings(self, CellSettings, SimDriverSettings)
         refuse_if_served(self, ['controller_manager/switch_controller'])
+        # Started when the node knows it, so that a signal at any moment can end it.
         self._simulation = Simulation(self, cell, settings)
+        self._simulation.start()
 
     def destroy_node(self) -> None:
         """Stop the simulation, then the node."""
