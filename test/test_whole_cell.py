@@ -27,7 +27,7 @@ from ur5_pick_place.planning.scene_file import load_scene
 
 CONFIG = Path(__file__).parents[1] / 'config'
 SPOTS = int(os.environ.get('UR5_SPOTS', '4'))
-RTF = 3.0
+RTF = 2.0
 SEED = 20
 
 
@@ -41,8 +41,12 @@ class Cell:
 
     def run(self, task: Task) -> RunResult:
         """Do a task."""
-        operator = self._operator = self._operator or self._start()
-        result = operator.run_cycle(task)
+        try:
+            operator = self._operator = self._operator or self._start()
+            result = operator.run_cycle(task)
+        except BaseException:
+            self.stop()  # nodes that half started must not stay
+            raise
         if not result.success:
             self.stop()
         return result
