@@ -80,6 +80,7 @@ class DriverClient:
         self._executor.add_node(self.node)
         self._clients: dict = {}
         self._actions: dict = {}
+        self._collecting: list = []
         self.joints: list[JointState] = []
         self.io: list[tuple[float, IOStates]] = []
         self.hear(JointState, 'joint_states', self.joints.append)
@@ -96,10 +97,17 @@ class DriverClient:
         return self.node.create_subscription(kind, topic, callback, qos)
 
     def collect(self, kind, topic, qos=LATCHED) -> list:
-        """Every message of a topic from now on."""
+        """Every message of a topic from now on, until `forget`."""
         heard: list = []
-        self.hear(kind, topic, heard.append, qos)
+        self._collecting.append(self.hear(kind, topic, heard.append, qos))
         return heard
+
+    def forget(self) -> None:
+        """Stop collecting, and keep of the driver's own messages the last only."""
+        for subscription in self._collecting:
+            self.node.destroy_subscription(subscription)
+        self._collecting.clear()
+        del self.joints[:-1], self.io[:-1]
 
     @property
     def time(self) -> float:

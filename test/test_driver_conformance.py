@@ -72,7 +72,8 @@ def cell(driver):
     """The driver's client, with the arm at home before the test."""
     if abs(driver.q - HOME).max() > 1e-3:
         driver.move(HOME)
-    return driver
+    yield driver
+    driver.forget()
 
 
 def set_speed(cell, fraction):

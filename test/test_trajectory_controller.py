@@ -262,6 +262,17 @@ def test_the_index_counts_the_waypoints_approached():
     assert sorted(set(seen)) == [0, 1, 2, 3] and seen == sorted(seen)
 
 
+def test_a_goal_knows_its_own_cycles_only():
+    cell = Cell()
+    goal = cell.send(rest(0.2))
+    assert goal.tracking is None  # what is known yet is of the hold before
+    cell.run_to_end(goal)
+    last = goal.tracking
+    assert last.reference.q == pytest.approx(THERE, abs=1e-3)
+    cell.run(0.1)
+    assert goal.tracking is last
+
+
 # -- how goals end ------------------------------------------------------------------------------
 
 

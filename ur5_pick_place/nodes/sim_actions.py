@@ -76,7 +76,7 @@ class TrajectoryServer:
         for handle, goal, future in list(self._running.values()):
             outcome = goal.outcome
             if outcome is None:
-                self._feed_back(handle)
+                self._feed_back(handle, goal)
             # A goal is cancelled before rclpy notes so; its result must wait for the note.
             elif not future.done() and (
                 outcome.status != 'canceled' or handle.is_cancel_requested
@@ -129,9 +129,9 @@ class TrajectoryServer:
                 self._controller.cancel(self._running[_key(handle)][1])
         return CancelResponse.ACCEPT
 
-    def _feed_back(self, handle: ServerGoalHandle) -> None:
-        tracking = self._controller.tracking
-        if tracking is None:
+    def _feed_back(self, handle: ServerGoalHandle, goal: Goal) -> None:
+        tracking = goal.tracking
+        if tracking is None:  # accepted since the last cycle
             return
         feedback = FollowJointTrajectory.Feedback(
             header=Header(stamp=time_to_msg(tracking.time)),

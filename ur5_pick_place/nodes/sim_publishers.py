@@ -26,7 +26,7 @@ from ur5_pick_place.sim.controller_manager import (
     SPEED_SCALING,
 )
 from ur5_pick_place.sim.driver import CYCLE, Driver
-from ur5_pick_place.sim.trajectory_controller import Tracking
+from ur5_pick_place.sim.goals import Tracking
 from ur5_pick_place.sim.world import World
 
 SYSTEM_DEFAULT = QoSPresetProfiles.SYSTEM_DEFAULT.value

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.sim.spline import TrajectoryCommand, Waypoint
+from ur5_pick_place.sim.spline import Sample, TrajectoryCommand, Waypoint
 
 Array = NDArray[np.float64]
 
@@ -85,11 +85,27 @@ class Outcome:
     message: str
 
 
+@dataclass(frozen=True)
+class Tracking:
+    """One cycle as the controller saw it; joint arrays are (6,) in controller order."""
+
+    time: float  # [s]
+    reference: Sample
+    reference_time: float  # scaled trajectory time [s]
+    q: Array  # measured
+    qd: Array
+    elapsed: float  # unscaled time since the trajectory's start [s]
+    error: Array  # reference - measured [rad]
+    output: Array  # command [rad]
+    scaling: float
+
+
 class Goal:
-    """An accepted action goal; `outcome` is None while it runs."""
+    """An accepted action goal: `tracking` is its latest cycle, `outcome` None while it runs."""
 
     def __init__(self, tolerances: Tolerances) -> None:
         self.tolerances = tolerances
+        self.tracking: Tracking | None = None
         self.outcome: Outcome | None = None
 
 

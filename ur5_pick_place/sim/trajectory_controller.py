@@ -9,7 +9,7 @@ and cancelling holds the measured position without braking.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,26 +24,12 @@ from ur5_pick_place.sim.goals import (
     JointTolerance,
     Outcome,
     Tolerances,
+    Tracking,
     check_command,
 )
 from ur5_pick_place.sim.spline import Knot, Sample, Spline, TrajectoryCommand, Waypoint
 
 Array = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class Tracking:
-    """One cycle as the controller saw it; joint arrays are (6,) in controller order."""
-
-    time: float  # [s]
-    reference: Sample
-    reference_time: float  # scaled trajectory time [s]
-    q: Array  # measured
-    qd: Array
-    elapsed: float  # unscaled time since the trajectory's start [s]
-    error: Array  # reference - measured [rad]
-    output: Array  # command [rad]
-    scaling: float
 
 
 class TrajectoryController:
@@ -146,12 +132,15 @@ class TrajectoryController:
         reference = self._spline.sample(self._time)
         ahead = self._spline.sample(self._time + self._period)
         error = reference.q - q
+        goal = self.goal
         self._judge(error, ahead, first)
         # The waypoint reported is that of the command, one period ahead of the reference.
         reference = replace(reference, index=ahead.index)
         self.tracking = Tracking(
             now, reference, self._time, q, qd, now - self._start, error, self._output, scaling
         )
+        if goal is not None:
+            goal.tracking = self.tracking
         return self._output
 
     def query(self, time: float) -> Sample | None:
