@@ -14,8 +14,9 @@ import pytest
 
 from ur5_pick_place.errors import GateRefusal, IncompletePath, InvalidInput, NoSolution
 from ur5_pick_place.kinematics import BRANCHES, HOME, classify, forward, link_frames, load_model
+from ur5_pick_place.planning.curves import Line
 from ur5_pick_place.planning.limits import MotionSettings
-from ur5_pick_place.planning.paths import follow_poses, line_poses
+from ur5_pick_place.planning.paths import follow
 from ur5_pick_place.planning.planner import MotionPlanner, Pace
 from ur5_pick_place.planning.scene_file import load_scene
 from ur5_pick_place.planning.timing import stretch, time_ptp
@@ -127,16 +128,6 @@ def test_random_lines_are_straight_keep_their_branch_and_every_limit(planner, rn
     assert planned >= 25
 
 
-def test_a_line_turns_about_one_constant_axis(rng):
-    start, goal = tool_down(0.4, 0.1, 0.2, 0.3), tool_down(0.5, -0.1, 0.1, 2.0)
-    poses = line_poses(start, goal)
-    turns = np.linalg.inv(start)[:3, :3] @ poses[:, :3, :3]
-    angles = np.arctan2(turns[:, 1, 0], turns[:, 0, 0])
-    np.testing.assert_allclose(turns[:, 2, 2], 1.0, atol=1e-12)
-    np.testing.assert_allclose(np.diff(angles), angles[1] - angles[0], atol=1e-9)
-    np.testing.assert_allclose(poses[-1], goal, atol=1e-12)
-
-
 def test_a_line_out_of_reach_is_refused_with_fraction_pose_and_amount(planner):
     q = planner.ptp_to_pose(HOME, tool_down(0.6, 0, 0.1, 0)).trajectory.q[-1]
     with pytest.raises(IncompletePath, match=r'at pose \d+ of \d+.*left-up-up ends') as refusal:
@@ -155,7 +146,7 @@ def test_a_line_across_the_wrist_singularity_is_refused():
     T = forward(MODEL, q)
     beyond = forward(MODEL, q + [0, 0, 0, 0, 0.37, 0])
     with pytest.raises(IncompletePath, match='wrist_3_joint would turn .* singularity of branch'):
-        follow_poses(MODEL, line_poses(T, beyond), q)
+        follow(MODEL, Line(T, beyond), q)
 
 
 def test_a_motion_into_the_table_is_refused_with_the_bodies(planner):

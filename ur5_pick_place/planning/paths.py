@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the arm goes, without when: Cartesian lines, and joint paths that follow them."""
+"""Where the arm goes, without when: joint paths that follow a Cartesian curve on one branch."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -7,18 +7,23 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 from scipy.interpolate import BSpline, make_interp_spline
-from scipy.spatial.transform import Rotation
 
 from ur5_pick_place.errors import IncompletePath
 from ur5_pick_place.kinematics import BRANCHES, JOINT_NAMES, Model, classify, inverse
 from ur5_pick_place.kinematics.reasons import explain
+from ur5_pick_place.planning.curves import Curve
+
+Array = NDArray[np.float64]
 
 POSITION_STEP = 2e-3  # [m] between samples of a Cartesian path
 ANGLE_STEP = 0.02  # [rad] likewise
-_MIN_SAMPLES = 12
-_MAX_SAMPLES = 2000
-# A joint that turns this far [rad] between two samples has met a singularity or changed branch.
+JOINT_STEP = 0.03  # [rad] likewise, any joint
+_MIN_SAMPLES = 24
+_MAX_SAMPLES = 4000
+# A joint that turns this far [rad] between two samples, however close, has met a singularity.
 _MAX_JOINT_STEP = 0.35
+_HALVINGS = 12
+_NO_MOTION = 1e-9  # [rad]
 
 
 @dataclass(frozen=True)
@@ -33,7 +38,7 @@ class JointPath:
 
     """
 
-    q: NDArray[np.float64]
+    q: Array
 
     @cached_property
     def _spline(self) -> BSpline:
@@ -42,40 +47,82 @@ class JointPath:
     @property
     def is_point(self) -> bool:
         """Whether the path is too short to be a motion."""
-        return bool(np.ptp(self.q, axis=0).max() < 1e-9)
+        return bool(np.ptp(self.q, axis=0).max() < _NO_MOTION)
 
-    def sample(self, x: NDArray[np.float64]) -> tuple[NDArray[np.float64], ...]:
+    def sample(self, x: Array) -> tuple[Array, ...]:
         """Return q and its first three derivatives by x, each (n, 6), at `x` (n,)."""
         return tuple(self._spline(x, nu=order) for order in range(4))
 
 
-def line_poses(
-    T_start: NDArray[np.float64],
-    T_goal: NDArray[np.float64],
-    position_step: float = POSITION_STEP,
-) -> NDArray[np.float64]:
+def follow(
+    model: Model, curve: Curve, q_start: Array, position_step: float = POSITION_STEP
+) -> JointPath:
     """
-    Return poses (n, 4, 4) along a straight line with rotation about one constant axis.
+    Return the joint path along `curve` on the branch of `q_start`.
 
-    Position and rotation advance in proportion; steps are at most `position_step` [m] and
-    `ANGLE_STEP` [rad].
+    Its parameter advances half with the curve and half with the joints' own way, so that it stays
+    smooth where the joints hurry: near a singularity, or at a stretched elbow at either end.
+
+    Parameters
+    ----------
+    model : Model
+    curve : Curve
+        Poses T_base_tool, the first one reached by `q_start`.
+    q_start : ndarray, shape (6,)
+        Joints at the first pose [rad]; later joints continue from it without a turn.
+    position_step : float
+        Largest distance between two samples [m].
+
+    Raises
+    ------
+    IncompletePath
+        The branch ends, a joint limit is met or a singularity is crossed; the message names the
+        first bad pose and the cause.
 
     """
-    turn = Rotation.from_matrix(T_start[:3, :3].T @ T_goal[:3, :3]).as_rotvec()
-    way = T_goal[:3, 3] - T_start[:3, 3]
-    steps = max(np.linalg.norm(way) / position_step, np.linalg.norm(turn) / ANGLE_STEP)
-    n = int(np.clip(np.ceil(steps) + 1, _MIN_SAMPLES, _MAX_SAMPLES))
-    x = np.linspace(0.0, 1.0, n)
-    poses = np.tile(np.eye(4), (n, 1, 1))
-    poses[:, :3, :3] = T_start[:3, :3] @ Rotation.from_rotvec(x[:, None] * turn).as_matrix()
-    poses[:, :3, 3] = T_start[:3, 3] + x[:, None] * way
-    poses[-1] = T_goal
-    return poses
+    steps = max(curve.length / position_step, curve.turn / ANGLE_STEP)
+    s = np.linspace(0.0, 1.0, int(np.clip(np.ceil(steps) + 1, _MIN_SAMPLES, _MAX_SAMPLES)))
+    s, q = _refine(model, curve, s, q_start)
+    hurry = np.abs(np.diff(q, axis=0)).max(axis=1).sum() / JOINT_STEP
+    n = int(np.clip(2.0 * max(steps, hurry), _MIN_SAMPLES, _MAX_SAMPLES))
+    for _ in range(2):  # the second time from even samples, whose chords are smooth
+        s = _even(s, q, n)
+        q = follow_poses(model, curve(s), q_start, s)
+    return JointPath(q)
 
 
-def follow_poses(
-    model: Model, poses: NDArray[np.float64], q_start: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _even(s: Array, q: Array, n: int) -> Array:
+    """Return `n` places in [0, 1] a constant share of curve and joint motion apart."""
+    way = np.linalg.norm(np.diff(q, axis=0), axis=1)
+    if way.sum() < _NO_MOTION:
+        return np.linspace(0.0, 1.0, n)
+    gone = np.concatenate([[0.0], np.cumsum(0.5 * np.diff(s) + 0.5 * way / way.sum())])
+    even = make_interp_spline(gone / gone[-1], s, k=5)(np.linspace(0.0, 1.0, n))
+    even[[0, -1]] = 0.0, 1.0
+    return even if (np.diff(even) > 0.0).all() else np.linspace(0.0, 1.0, n)
+
+
+def _refine(model: Model, curve: Curve, s: Array, q_start: Array) -> tuple[Array, Array]:
+    """Halve the steps of `s` in which a joint turns far, and return `s` with its joints."""
+    for _ in range(_HALVINGS):
+        q = _on_branch(model, curve(s), q_start)
+        far = np.abs(np.diff(q, axis=0)).max(axis=1, initial=0.0) > JOINT_STEP
+        if not far.any():
+            break
+        i = np.flatnonzero(far)
+        s = np.insert(s, i + 1, 0.5 * (s[i] + s[i + 1]))
+    return s, follow_poses(model, curve(s), q_start, s)
+
+
+def _on_branch(model: Model, poses: Array, q_start: Array) -> Array:
+    """Return the joints (m, 6) up to the first pose that the branch does not reach."""
+    rows, reached = inverse(model, poses, q6=float(q_start[5]))
+    branch = int(classify(model, q_start))
+    good = len(poses) if reached[:, branch].all() else int(np.argmin(reached[:, branch]))
+    return np.unwrap(np.vstack([q_start, rows[:good, branch]]), axis=0)[1:]
+
+
+def follow_poses(model: Model, poses: Array, q_start: Array, s: Array | None = None) -> Array:
     """
     Return the joints (n, 6) [rad] that follow `poses` on the branch of `q_start`.
 
@@ -86,58 +133,56 @@ def follow_poses(
         T_base_tool, the first one reached by `q_start`.
     q_start : ndarray, shape (6,)
         Joints at the first pose [rad]; later joints continue from it without a turn.
+    s : ndarray, shape (n,), optional
+        Share of the path at each pose, 0 to 1; equal steps if not given.
 
     Raises
     ------
     IncompletePath
-        The branch ends, a joint limit is met or a singularity is crossed; the message names the
-        first bad pose and the cause.
+        As `follow`.
 
     """
-    branch = int(classify(model, q_start))
-    rows, reached = inverse(model, poses, q6=float(q_start[5]))
-    rows, reached = rows[:, branch], reached[:, branch]
-    good = len(poses) if reached.all() else int(np.argmin(reached))
-    q = np.unwrap(np.vstack([q_start, rows[:good]]), axis=0)[1:]
-    steps = np.abs(np.diff(np.vstack([q_start, q]), axis=0)).max(axis=1)
-    jump = np.flatnonzero(steps > _MAX_JOINT_STEP)
-    if jump.size:
-        i = int(jump[0])
-        joint = int(np.abs(q[i] - (q[i - 1] if i else q_start)).argmax())
+    share = np.linspace(0.0, 1.0, len(poses)) if s is None else s
+    name = BRANCHES[int(classify(model, q_start))]
+    q = _on_branch(model, poses, q_start)
+    before = np.vstack([q_start, q])
+    jumps = np.flatnonzero(np.abs(np.diff(before, axis=0)).max(axis=1) > _MAX_JOINT_STEP)
+    if jumps.size:
+        i = int(jumps[0])
+        joint = int(np.abs(before[i + 1] - before[i]).argmax())
+        turn = np.degrees(abs(before[i + 1, joint] - before[i, joint]))
         raise _incomplete(
             i,
-            len(poses),
+            share,
             poses,
-            f'{JOINT_NAMES[joint]} would turn {np.degrees(steps[i]):.0f} deg within one '
-            f'{POSITION_STEP * 1000:.0f} mm step: the path meets a singularity of branch '
-            f'{BRANCHES[branch]}; move the line away from it or choose another branch',
+            f'{JOINT_NAMES[joint]} would turn {turn:.0f} deg at once: the path meets a '
+            f'singularity of branch {name}; move the path away from it or choose another branch',
         )
-    if good < len(poses):
-        name = BRANCHES[branch]
-        reasons = {gap.branch: gap.text for gap in explain(model, poses[good], q_start[5])}
-        raise _incomplete(good, len(poses), poses, f'branch {name} ends: {reasons[name]}')
-    _check_range(model, q, poses)
+    if len(q) < len(poses):
+        reasons = {gap.branch: gap.text for gap in explain(model, poses[len(q)], q_start[5])}
+        raise _incomplete(len(q), share, poses, f'branch {name} ends: {reasons[name]}')
+    _check_range(model, q, share, poses)
     return q
 
 
-def _check_range(model: Model, q: NDArray[np.float64], poses: NDArray[np.float64]) -> None:
+def _check_range(model: Model, q: Array, share: Array, poses: Array) -> None:
     outside = (q < model.q_min) | (q > model.q_max)
     if outside.any():
         i, joint = (int(k) for k in np.argwhere(outside)[0])
         raise _incomplete(
             i,
-            len(poses),
+            share,
             poses,
             f'{JOINT_NAMES[joint]} = {np.degrees(q[i, joint]):.1f} deg leaves its range '
             f'{np.degrees(model.q_min[joint]):.0f} to {np.degrees(model.q_max[joint]):.0f} deg',
         )
 
 
-def _incomplete(i: int, n: int, poses: NDArray[np.float64], cause: str) -> IncompletePath:
+def _incomplete(i: int, share: Array, poses: Array, cause: str) -> IncompletePath:
     x, y, z = poses[i, :3, 3]
-    fraction = max(0, i - 1) / (n - 1)
+    fraction = float(share[max(0, i - 1)])
     return IncompletePath(
-        f'path can be followed to {100 * fraction:.0f} %: at pose {i} of {n}, tool at '
+        f'path can be followed to {100 * fraction:.0f} %: at pose {i} of {len(poses)}, tool at '
         f'({x:.3f}, {y:.3f}, {z:.3f}) m in base, {cause}',
         fraction,
     )

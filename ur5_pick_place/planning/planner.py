@@ -12,10 +12,12 @@ from ur5_pick_place.kinematics import BRANCHES, JOINT_NAMES, Model, forward, inv
 from ur5_pick_place.kinematics.variants import all_variants
 from ur5_pick_place.planning import gate
 from ur5_pick_place.planning.collision import CollisionModel
+from ur5_pick_place.planning.curves import Line
 from ur5_pick_place.planning.limits import MotionSettings, motion_limits, tcp_and_elbow_speed
-from ur5_pick_place.planning.paths import JointPath, follow_poses, line_poses
+from ur5_pick_place.planning.path_timing import time_path
+from ur5_pick_place.planning.paths import POSITION_STEP, follow
 from ur5_pick_place.planning.scene import Scene
-from ur5_pick_place.planning.timing import time_path, time_ptp
+from ur5_pick_place.planning.timing import time_ptp
 from ur5_pick_place.planning.trajectory import Trajectory
 
 _CANDIDATES = 16  # joint goals tried for one pose, nearest first
@@ -129,7 +131,7 @@ class MotionPlanner:
         q_start: NDArray[np.float64],
         T_waypoints: Sequence[NDArray[np.float64]],
         pace: Pace = Pace(),
-        position_step: float = 0.002,
+        position_step: float = POSITION_STEP,
     ) -> PlannedMotion:
         """
         Plan a straight tool motion from `q_start` through poses T_base_tool, on one branch.
@@ -147,9 +149,8 @@ class MotionPlanner:
         legs = []
         q, T = q_start, forward(self.model, q_start)
         for T_next in T_waypoints:
-            poses = line_poses(T, T_next, position_step)
-            joints = follow_poses(self.model, poses, q)
-            legs.append(time_path(JointPath(joints), self._paced(pace), self._speed_of))
+            path = follow(self.model, Line(T, T_next), q, position_step)
+            legs.append(time_path(path, self._paced(pace), self._speed_of))
             q, T = legs[-1].q[-1], T_next
         return self._admit(concatenate(legs), q_start)
 

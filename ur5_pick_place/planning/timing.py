@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-From a path to a trajectory within velocity, acceleration, jerk and speed limits.
+Point-to-point motions within velocity, acceleration, jerk and speed limits.
 
 Knots lie where the jerk switches, because a quintic laid across such a place overshoots it.
 
@@ -15,7 +15,6 @@ from ruckig import Trajectory as RuckigTrajectory
 
 from ur5_pick_place.errors import PlanningError
 from ur5_pick_place.planning.limits import Limits
-from ur5_pick_place.planning.paths import JointPath
 from ur5_pick_place.planning.trajectory import Trajectory, at_rest
 
 KNOT_SPACING = 0.02  # [s]; a quintic of this length stays within 0.01 mm of a Cartesian line
@@ -77,57 +76,6 @@ def _ruckig_ptp(
     samples[0, 1:] = samples[-1, 1:] = 0.0
     samples[-1, 0] = q_goal  # ruckig arrives within rounding
     return Trajectory(t, samples[:, 0], samples[:, 1], samples[:, 2])
-
-
-def time_path(path: JointPath, limits: Limits, speed_of: SpeedOf) -> Trajectory:
-    """
-    Return a motion along `path`, rest to rest, within `limits` everywhere.
-
-    The path parameter follows one double-S profile; the whole is then scaled in time by what
-    its worst place needs.
-
-    """
-    if path.is_point:
-        return at_rest(path.sample(np.zeros(1))[0][0])
-    x = np.linspace(0.0, 1.0, 401)
-    slope = np.abs(path.sample(x)[1]).max(axis=0).clip(1e-9)  # (6,) largest |dq/dx|
-    bounds = [float((bound / slope).min()) for bound in (limits.qd, limits.qdd, limits.qddd)]
-    for _ in range(_ROUNDS):
-        trajectory = _follow(path, *bounds)
-        excess = _excess(trajectory, limits, speed_of)
-        if excess <= 1.0:
-            return trajectory
-        k = excess * 1.0005
-        bounds = [bounds[0] / k, bounds[1] / k**2, bounds[2] / k**3]
-    return stretch(trajectory, excess * 1.001)
-
-
-def _follow(path: JointPath, v: float, a: float, j: float) -> Trajectory:
-    """Let the path parameter go from 0 to 1 by a double-S with limits `v`, `a`, `j` per second."""
-    request = InputParameter(1)
-    request.current_position, request.target_position = [0.0], [1.0]
-    request.max_velocity, request.max_acceleration, request.max_jerk = [v], [a], [j]
-    profile = RuckigTrajectory(1)
-    code = Ruckig(1).calculate(request, profile)
-    if code not in (Result.Working, Result.Finished):
-        raise PlanningError(f'no double-S profile for limits {v}, {a}, {j}: {code}')
-    t = _knots(profile.duration, np.cumsum(profile.profiles[0][0].t))
-    x, xd, xdd = np.array([profile.at_time(s) for s in t])[:, :, 0].T[:, :, None]
-    q, dq, ddq, _ = path.sample(np.clip(x[:, 0], 0.0, 1.0))
-    qd, qdd = dq * xd, ddq * xd**2 + dq * xdd
-    qd[[0, -1]] = qdd[[0, -1]] = 0.0
-    return Trajectory(t, q, qd, qdd)
-
-
-def _excess(trajectory: Trajectory, limits: Limits, speed_of: SpeedOf) -> float:
-    """Return by which factor the motion must slow down; at most 1 if it keeps its limits."""
-    _, q, qd, qdd, qddd = _dense(trajectory)
-    return max(
-        (np.abs(qd) / limits.qd).max(),
-        np.sqrt((np.abs(qdd) / limits.qdd).max()),
-        np.cbrt((np.abs(qddd) / limits.qddd).max()),
-        speed_of(q, qd).max() / limits.speed,
-    )
 
 
 def stretch(trajectory: Trajectory, factor: float) -> Trajectory:

@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Motions along a path are as fast as the limits allow and never faster.
+
+What is judged is the trajectory as the controller interpolates it, read every 0.1 ms by SciPy's
+Hermite polynomials rather than by our own sampling. How fast a line can be is known from direct
+collocation (A, B, C) or found here by linear programming on a grid.
+
+"""
+
+import numpy as np
+import pytest
+from scipy.interpolate import BPoly
+from scipy.optimize import linprog
+
+from ur5_pick_place.errors import IncompletePath
+from ur5_pick_place.kinematics import forward, load_model
+from ur5_pick_place.planning.curves import Line
+from ur5_pick_place.planning.limits import Limits, tcp_and_elbow_speed
+from ur5_pick_place.planning.path_optimum import fastest
+from ur5_pick_place.planning.path_timing import time_path
+from ur5_pick_place.planning.paths import JointPath, follow
+
+MODEL = load_model('ur5')
+PICK = np.array([0, -np.pi / 2, np.pi / 2, -np.pi / 2, -np.pi / 2, 0])
+P_TCP = np.array([0.0, 0.0, 0.145])
+
+
+def limits(velocity=np.pi, acceleration=10.0, jerk=100.0, speed=100.0):
+    bounds = (np.full(6, bound) for bound in (velocity, acceleration, jerk))
+    return Limits(MODEL.q_min, MODEL.q_max, *bounds, speed)
+
+
+def speed_of(q, qd):
+    return tcp_and_elbow_speed(MODEL, q, qd, P_TCP)
+
+
+def line(q, way=(0.0, 0.0, 0.0), turn=(0.0, 0.0, 0.0)):
+    """Joint path from `q` straight by `way` [m] in base, turning by `turn` [rad] in the tool."""
+    T = forward(MODEL, q)
+    goal = T.copy()
+    goal[:3, 3] += way
+    angle = np.linalg.norm(turn)
+    if angle > 0:
+        x, y, z = np.divide(turn, angle)
+        K = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
+        goal[:3, :3] = T[:3, :3] @ (np.eye(3) + np.sin(angle) * K + (1 - np.cos(angle)) * K @ K)
+    return follow(MODEL, Line(T, goal), q)
+
+
+def random_line(rng):
+    while True:
+        way = rng.normal(size=3)
+        way *= rng.uniform(0.02, 0.5) / np.linalg.norm(way)
+        try:
+            return line(
+                rng.uniform(-2.5, 2.5, 6), way, rng.normal(size=3) * rng.choice([0.0, 0.5])
+            )
+        except IncompletePath:
+            continue
+
+
+def peaks(trajectory, bounds):
+    """Use of velocity, acceleration, jerk and speed limits; 1 is the limit."""
+    points = np.stack([trajectory.q, trajectory.qd, trajectory.qdd], axis=1)
+    quintics = BPoly.from_derivatives(trajectory.t, points)
+    t = np.arange(0.0, trajectory.duration, max(1e-4, trajectory.duration / 30000))
+    q, qd, qdd, qddd = (quintics(t, nu=k) for k in range(4))
+    return (
+        np.abs(qd / bounds.qd).max(),
+        np.abs(qdd / bounds.qdd).max(),
+        np.abs(qddd / bounds.qddd).max(),
+        speed_of(q, qd).max() / bounds.speed,
+    )
+
+
+def assert_within(trajectory, bounds):
+    velocity, acceleration, jerk, speed = peaks(trajectory, bounds)
+    assert max(velocity, acceleration, speed) <= 1.001
+    assert jerk <= 1.05
+    for end in (0, -1):
+        assert np.abs(trajectory.qd[end]).max() < 1e-12
+        assert np.abs(trajectory.qdd[end]).max() < 1e-9
+
+
+def grid_optimum(path, bounds, n=150, rounds=12):
+    """
+    Fastest time along a path [s], by linear programs for b = (dx/dt)^2 on a grid of x.
+
+    The path is run as s = 10x^3 - 15x^4 + 6x^5, so that b is positive at rest too. Each program
+    linearises duration and jerk about the last b and may change it by a shrinking factor.
+
+    """
+    x = (np.arange(n) + 0.5) / n
+    h = 2e-3
+    q = [
+        path.sample(y**3 * (10 - 15 * y + 6 * y**2))[0] for y in (x + k * h for k in range(-2, 3))
+    ]
+    f1 = (q[0] - 8 * q[1] + 8 * q[3] - q[4]) / (12 * h)
+    f2 = (-q[0] + 16 * q[1] - 30 * q[2] + 16 * q[3] - q[4]) / (12 * h**2)
+    f3 = (-q[0] + 2 * q[1] - 2 * q[3] + q[4]) / (2 * h**3)
+    d1 = np.gradient(np.eye(n), 1 / n, axis=0)
+    d2 = d1 @ d1
+    d2[1:-1] = (np.eye(n)[2:] - 2 * np.eye(n)[1:-1] + np.eye(n)[:-2]) * n**2
+    use = np.abs(f1 / bounds.qd).max(axis=1)
+    use = np.maximum(use, speed_of(q[2], f1).max(axis=1) / bounds.speed)
+    # Rows (6n, n) that give acceleration, and jerk divided by sqrt(b), as shares of the limit.
+    acceleration, free_jerk = (
+        np.concatenate([sum(t[:, [j]] / bound[j] * d for t, d in terms) for j in range(6)])
+        for bound, terms in (
+            (bounds.qdd, ((f2, np.eye(n)), (f1 / 2, d1))),
+            (bounds.qddd, ((f3, np.eye(n)), (1.5 * f2, d1), (f1 / 2, d2))),
+        )
+    )
+    b = np.full(n, 0.3 / max(use.max() ** 2, np.abs(acceleration.sum(axis=1)).max()))
+    b = np.minimum(b, 0.3 / np.abs(free_jerk.sum(axis=1)).max() ** (2 / 3))
+    for k in range(rounds):
+        # jerk = free sqrt(b): free <= 1 / sqrt(b), linearised
+        root = np.tile(np.sqrt(b), 6)
+        slope = np.tile(np.diag(0.5 / b**1.5), (6, 1))
+        rows = np.concatenate([acceleration, -acceleration, free_jerk + slope, slope - free_jerk])
+        room = np.concatenate([np.ones(12 * n), 1.5 / root, 1.5 / root])
+        reach = 1 + 1.5 * 0.7**k
+        box = np.column_stack([b / reach, np.minimum(b * reach, 1 / use**2)])
+        b = linprog(-0.5 / b**1.5, rows, room, bounds=box, method='highs').x
+    return float((1 / np.sqrt(b)).mean())
+
+
+LINES = {
+    'A': (PICK, [0.3, 0.0, 0.0], 0.652),
+    'B': (PICK + [0, -0.35, -0.1, 0.45, 0, 0], [0.0, 0.0, -0.3], 0.707),
+    'C': (np.array([0.2, -1.5, 1.7, -1.2, -0.07, 0.3]), [-0.2121, 0.2121, 0.0], 0.938),
+}
+
+
+@pytest.mark.parametrize('name', LINES)
+def test_known_lines_take_their_optimum_to_a_percent(name):
+    """C starts 4 degrees from the wrist singularity."""
+    q, way, optimum = LINES[name]
+    trajectory = time_path(line(q, way), limits(), speed_of)
+    assert trajectory.duration == pytest.approx(optimum, rel=0.01)
+    assert_within(trajectory, limits())
+
+
+def test_random_lines_take_their_optimum_on_a_grid_to_two_percent(rng):
+    for _ in range(4):
+        path = random_line(rng)
+        bounds = limits(speed=rng.choice([0.5, 100.0]))
+        duration = time_path(path, bounds, speed_of).duration
+        assert duration == pytest.approx(grid_optimum(path, bounds), rel=0.02)
+
+
+def test_one_joint_alone_takes_the_double_s_time():
+    """1 rad at 3.1 rad/s, 10 rad/s^2, 100 rad/s^3 never cruises: t = 2 t_a, t_a from distance."""
+    q = PICK + np.linspace(0, 1, 50)[:, None] * np.array([1.0, 0, 0, 0, 0, 0])
+    ramp = 10.0 / 100.0  # [s] of jerk
+    expected = ramp + np.sqrt(ramp**2 + 4 * 1.0 / 10.0)
+    trajectory = time_path(JointPath(q), limits(), speed_of)
+    assert trajectory.duration == pytest.approx(expected, rel=4e-3)
+
+
+def test_random_lines_at_random_limits_exceed_none_of_them(rng):
+    for _ in range(25):
+        path = random_line(rng)
+        share = rng.uniform(0.05, 1.0, 4)
+        bounds = limits(np.pi * share[0], 10 * share[1], 100 * share[2], 1.0 * share[3])
+        assert fastest(path, bounds, speed_of).is_optimal
+        trajectory = time_path(path, bounds, speed_of)
+        assert_within(trajectory, bounds)
+        assert max(peaks(trajectory, bounds)) > 0.99
+
+
+@pytest.mark.parametrize(
+    ('q', 'way', 'turn'),
+    [
+        (PICK, (1e-3, 0, 0), (0, 0, 0)),
+        (PICK, (1e-5, 0, 0), (0, 0, 0)),
+        (PICK, (0, 0, 0), (np.radians(0.1), 0, 0)),
+        (PICK, (0, 0, 0), (0.6, 0.2, 0)),
+        (PICK, (0, 0, 0), (0, 0, 1.6)),
+        # The elbow stretched, where it starts like the root of the way.
+        (np.array([0, -1.2, 0, -np.pi / 2, -np.pi / 2, 0]), (0, 0, -0.2), (0, 0, 0)),
+        # 1 mrad beside the wrist singularity.
+        (np.array([0.2, -1.5, 1.7, -1.2, -1e-3, 0.3]), (0.2, 0, 0), (0, 0, 0)),
+    ],
+    ids=['1 mm', '10 um', '0.1 deg', 'tilt', 'wrist turn', 'stretched elbow', 'wrist'],
+)
+def test_extreme_lines_are_timed_within_the_limits(q, way, turn):
+    path = line(q, way, turn)
+    bounds = limits(speed=1.0)
+    trajectory = time_path(path, bounds, speed_of)
+    assert_within(trajectory, bounds)
+    assert max(peaks(trajectory, bounds)) > 0.99
+    np.testing.assert_allclose(trajectory.q[[0, -1]], path.q[[0, -1]], atol=1e-12)
+
+
+def test_a_slow_line_takes_its_way_over_its_speed():
+    """0.3 m at 5 mm/s; the bound holds for the elbow too, which is the faster one in the end."""
+    bounds = limits(speed=0.005)
+    path = line(PICK, (0.3, 0, 0))
+    x = np.linspace(0, 1, 1001)
+    q, slope, _, _ = path.sample(x)
+    bare = speed_of(q, slope).max(axis=1).mean() / bounds.speed
+    trajectory = time_path(path, bounds, speed_of)
+    assert bare < trajectory.duration < 1.004 * bare + 0.1
+    assert_within(trajectory, bounds)
+    assert trajectory.t.size < 400
+
+
+def test_a_path_that_stays_is_a_point_at_rest():
+    trajectory = time_path(JointPath(np.tile(PICK, (24, 1))), limits(), speed_of)
+    assert trajectory.t.size == 1
+    np.testing.assert_array_equal(trajectory.q[0], PICK)
+
+
+def test_times_are_whole_nanoseconds():
+    t = time_path(line(*LINES['A'][:2]), limits(), speed_of).t
+    np.testing.assert_array_equal(t, t.round(9))

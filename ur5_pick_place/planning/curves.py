@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Curves of the tool in space: straight lines, circular arcs, and chains with rounded corners."""
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial.transform import Rotation
+
+from ur5_pick_place.errors import InvalidInput
+
+Array = NDArray[np.float64]
+
+_SAME_POINT = 1e-6  # [m]
+_COLLINEAR = 1e-3  # [rad]; flatter arcs are lines
+_RADIUS_TOLERANCE = 1e-3  # [m] by which start and goal may differ in distance from the centre
+
+
+class Curve(Protocol):
+    """
+    A curve of poses.
+
+    Attributes
+    ----------
+    length : float
+        Way of the tool's origin [m].
+    turn : float
+        Way of its rotation [rad].
+
+    """
+
+    @property
+    def length(self) -> float: ...
+
+    @property
+    def turn(self) -> float: ...
+
+    def __call__(self, s: Array) -> Array:
+        """Return T_base_tool (n, 4, 4) at shares `s` (n,) of the curve, 0 to 1."""
+        ...
+
+
+class Line:
+    """
+    The straight line between two poses with rotation about one constant axis.
+
+    Parameters
+    ----------
+    T_start, T_goal : ndarray, shape (4, 4)
+
+    """
+
+    def __init__(self, T_start: Array, T_goal: Array) -> None:
+        self._T_start, self._T_goal = T_start, T_goal
+        self._way = T_goal[:3, 3] - T_start[:3, 3]
+        self._rotation = _rotation_between(T_start, T_goal)
+        self.length = float(np.linalg.norm(self._way))
+        self.turn = float(np.linalg.norm(self._rotation))
+
+    def __call__(self, s: Array) -> Array:
+        """Return T_base_tool (n, 4, 4) at shares `s` (n,) of the line, 0 to 1."""
+        positions = self._T_start[:3, 3] + s[:, None] * self._way
+        return _poses(self._T_start, self._T_goal, s, self._rotation, positions)
+
+
+class Arc:
+    """
+    A circular arc between two poses with rotation about one constant axis.
+
+    Parameters
+    ----------
+    T_start, T_goal : ndarray, shape (4, 4)
+    centre : ndarray, shape (3,)
+        [m]
+    normal : ndarray, shape (3,)
+        Unit axis about which the arc goes, counter-clockwise.
+    angle : float
+        Of the arc [rad], positive.
+
+    """
+
+    def __init__(
+        self, T_start: Array, T_goal: Array, centre: Array, normal: Array, angle: float
+    ) -> None:
+        self._T_start, self._T_goal = T_start, T_goal
+        self._centre, self._normal, self.angle = centre, normal, angle
+        self._radius = T_start[:3, 3] - centre
+        self._rotation = _rotation_between(T_start, T_goal)
+        self.length = float(np.linalg.norm(self._radius) * angle)
+        self.turn = float(np.linalg.norm(self._rotation))
+
+    def __call__(self, s: Array) -> Array:
+        """Return T_base_tool (n, 4, 4) at shares `s` (n,) of the arc, 0 to 1."""
+        about = Rotation.from_rotvec(s[:, None] * self.angle * self._normal)
+        positions = self._centre + about.apply(self._radius)
+        return _poses(self._T_start, self._T_goal, s, self._rotation, positions)
+
+
+def arc_through(T_start: Array, T_goal: Array, p_interim: Array) -> Arc:
+    """
+    Return the arc from start to goal pose through a point (3,) [m].
+
+    Raises
+    ------
+    InvalidInput
+        Two of the three points coincide, or they lie on one line.
+
+    """
+    p, q = T_start[:3, 3], T_goal[:3, 3]
+    to_interim, to_goal = p_interim - p, q - p
+    for name, way in (
+        ('start and interim point', to_interim),
+        ('start and goal', to_goal),
+        ('interim point and goal', to_goal - to_interim),
+    ):
+        if np.linalg.norm(way) < _SAME_POINT:
+            raise InvalidInput(f'{name} of the arc coincide at {_text(p_interim)} m')
+    normal = np.cross(to_interim, to_goal)
+    bend = np.linalg.norm(normal) / (np.linalg.norm(to_interim) * np.linalg.norm(to_goal))
+    if bend < _COLLINEAR:
+        raise InvalidInput(
+            f'start {_text(p)}, interim point {_text(p_interim)} and goal {_text(q)} m lie on one '
+            f'line to {bend:.1e} rad: no circle; use LIN, or move the interim point aside'
+        )
+    normal = normal / np.linalg.norm(normal)
+    centre = p + _circumcentre(to_interim, to_goal)
+    return Arc(T_start, T_goal, centre, normal, _angle(p - centre, q - centre, normal))
+
+
+def arc_about(T_start: Array, T_goal: Array, centre: Array) -> Arc:
+    """
+    Return the shorter arc from start to goal pose about a centre (3,) [m].
+
+    A centre that is off the plane halfway between start and goal by less than the tolerance is
+    moved onto it, so that the arc meets the goal.
+
+    Raises
+    ------
+    InvalidInput
+        Start and goal are unequally far from the centre, or on one line with it.
+
+    """
+    p, q = T_start[:3, 3], T_goal[:3, 3]
+    near, far = np.linalg.norm(p - centre), np.linalg.norm(q - centre)
+    if abs(near - far) > _RADIUS_TOLERANCE:
+        raise InvalidInput(
+            f'start is {near:.4f} m and goal {far:.4f} m from the centre {_text(centre)}: they '
+            f'must be equal to {_RADIUS_TOLERANCE} m'
+        )
+    chord = q - p
+    if np.linalg.norm(chord) < _SAME_POINT:
+        raise InvalidInput(f'start and goal of the arc coincide at {_text(p)} m')
+    direction = chord / np.linalg.norm(chord)
+    centre = centre + direction * (direction @ (0.5 * (p + q) - centre))
+    normal = np.cross(p - centre, q - centre)
+    if np.linalg.norm(normal) < _COLLINEAR * near * far:
+        raise InvalidInput(
+            f'start {_text(p)}, centre {_text(centre)} and goal {_text(q)} m lie on one line: the '
+            'plane of the arc is unknown; give an interim point instead'
+        )
+    normal = normal / np.linalg.norm(normal)
+    return Arc(T_start, T_goal, centre, normal, _angle(p - centre, q - centre, normal))
+
+
+def _circumcentre(a: Array, b: Array) -> Array:
+    """Return the centre of the circle through the origin, `a` and `b`."""
+    n = np.cross(a, b)
+    return np.cross((a @ a) * b - (b @ b) * a, n) / (2.0 * (n @ n))
+
+
+def _angle(a: Array, b: Array, normal: Array) -> float:
+    """Return the angle in (0, 2 pi) from `a` to `b` about `normal`."""
+    return float(np.arctan2(normal @ np.cross(a, b), a @ b) % (2.0 * np.pi))
+
+
+def _rotation_between(T_start: Array, T_goal: Array) -> Array:
+    return Rotation.from_matrix(T_start[:3, :3].T @ T_goal[:3, :3]).as_rotvec()
+
+
+def _poses(T_start: Array, T_goal: Array, s: Array, rotation: Array, positions: Array) -> Array:
+    """Join positions (n, 3) with the rotation from start, and put the goal where `s` is 1."""
+    poses = np.tile(np.eye(4), (len(s), 1, 1))
+    poses[:, :3, :3] = T_start[:3, :3] @ Rotation.from_rotvec(s[:, None] * rotation).as_matrix()
+    poses[:, :3, 3] = positions
+    poses[s == 1.0] = T_goal
+    return poses
+
+
+def _text(point: Array) -> str:
+    return '(' + ', '.join(f'{x:.4f}' for x in point) + ')'

@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The fastest motion along a path, as points that the controller's quintics carry faithfully."""
+
+import numpy as np
+
+from ur5_pick_place.planning.limits import Limits
+from ur5_pick_place.planning.path_optimum import Array, Progress, SpeedOf, derivatives, fastest
+from ur5_pick_place.planning.paths import JointPath
+from ur5_pick_place.planning.trajectory import Trajectory, at_rest
+
+# Every knot of the rate, where jerk bends, becomes a point; between two of them there are more
+# where these are farther apart than both of:
+_POINT_SPACING = 8e-3  # [s]
+_POINT_TURN = 4e-3  # [rad] of any joint
+_JERK_SLACK = 1.02  # what quintics may add; the gate admits 1.05
+
+
+def time_path(path: JointPath, limits: Limits, speed_of: SpeedOf) -> Trajectory:
+    """
+    Return the fastest motion along `path`, rest to rest, within `limits` everywhere.
+
+    Limits hold on the quintics between the points, and one of them is met: what the optimum along
+    the path leaves free, or what the quintics add to it, is made good by one factor on all times.
+
+    Parameters
+    ----------
+    path : JointPath
+    limits : Limits
+    speed_of : callable
+        (q (n, 6), qd (n, 6)) -> speeds (n, k) [m/s] to keep under `limits.speed`.
+
+    """
+    if path.is_point:
+        return at_rest(path.q[0])
+    progress = fastest(path, limits, speed_of)
+    draft = _points(path, progress, 1.0)
+    return _points(path, progress, _excess(draft, limits, speed_of) * (1.0 + 1e-6))
+
+
+def _points(path: JointPath, progress: Progress, factor: float) -> Trajectory:
+    """Return points of the motion made `factor` times longer, at whole nanoseconds."""
+    clock = progress.clock()
+    x = _places(path, progress)
+    t = (clock(x) * factor).round(9)
+    for _ in range(2):  # Newton, to where the motion is at the rounded time
+        x[1:-1] -= ((clock(x) - t / factor) * np.sqrt(progress.rate(x)))[1:-1]
+    q, f1, f2, _ = derivatives(path, x)
+    b, slope = (progress.rate(x, nu=k)[:, None] for k in (0, 1))
+    qd, qdd = f1 * np.sqrt(b) / factor, (f2 * b + 0.5 * f1 * slope) / factor**2
+    return Trajectory(t, q, qd, qdd)
+
+
+def _places(path: JointPath, progress: Progress) -> Array:
+    """Return the parameters x of the points."""
+    knots = np.unique(progress.rate.t)
+    time = np.diff(progress.clock()(knots))
+    turn = np.abs(np.diff(derivatives(path, knots)[0], axis=0)).max(axis=1)
+    parts = np.ceil(np.minimum(time / _POINT_SPACING, turn / _POINT_TURN)).clip(1).astype(int)
+    first = np.concatenate([[0], np.cumsum(parts)])
+    return np.interp(np.arange(first[-1] + 1), first, knots)
+
+
+def _excess(trajectory: Trajectory, limits: Limits, speed_of: SpeedOf) -> float:
+    """Return by which factor the motion must slow down; below 1 where there is room."""
+    ends = trajectory.t[1:] * (1.0 - 1e-9)  # jerk jumps from quintic to quintic
+    t = np.concatenate([trajectory.dense_times(np.inf), ends])
+    q, qd, qdd, qddd = trajectory.sample(t)
+    return float(
+        max(
+            (np.abs(qd) / limits.qd).max(),
+            np.sqrt((np.abs(qdd) / limits.qdd).max()),
+            np.cbrt((np.abs(qddd) / limits.qddd).max() / _JERK_SLACK),
+            speed_of(q, qd).max() / limits.speed,
+        )
+    )
