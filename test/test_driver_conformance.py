@@ -706,6 +706,7 @@ def test_a_signal_ends_a_second_cell_in_its_namespace_cleanly(cell, how):
     heard = cell.collect(JointState, '/cell2/joint_states')
     try:
         cell.until(lambda: heard, 'the second cell')
+        cell.run(0.5)
         names = {
             name
             for name, _ in cell.node.get_topic_names_and_types()
