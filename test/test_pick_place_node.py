@@ -17,12 +17,13 @@ import pytest
 rclpy = pytest.importorskip('rclpy')
 
 from control_msgs.action import GripperCommand  # noqa: E402
+from controller_manager_msgs.srv import ListControllers  # noqa: E402
 from driver_client import IO, LATCHED, DriverClient  # noqa: E402
 from geometry_msgs.msg import PoseStamped  # noqa: E402
 from rclpy.action import ActionClient  # noqa: E402
 from sensor_msgs.msg import JointState  # noqa: E402
 from std_msgs.msg import String  # noqa: E402
-from std_srvs.srv import Trigger  # noqa: E402
+from std_srvs.srv import SetBool, Trigger  # noqa: E402
 from ur_msgs.msg import IOStates, ToolDataMsg  # noqa: E402
 
 from ur5_pick_place.kinematics import HOME, JOINT_NAMES  # noqa: E402
@@ -242,6 +243,24 @@ def test_a_missing_cube_ends_the_cycle_at_the_grip_with_the_reason(taught):
     end = taught.event('stopped', since=since)
     assert (end['stage'], end['job']) == ('verify grip', 'run')
     assert 'closed on nothing' in end['reason']
+
+
+def test_freedrive_lets_go_of_the_arm_and_takes_hold_again(taught):
+    def switch(is_on):
+        return taught.call(SetBool, 'pick_place/freedrive', data=is_on)
+
+    def active():
+        reply = taught.call(ListControllers, 'controller_manager/list_controllers')
+        return {c.name for c in reply.controller if c.state == 'active'}
+
+    assert switch(True).success
+    assert 'freedrive_mode_controller' in active()
+    taught.until(lambda: taught.states[-1] == 'freedrive', 'the state')
+    refusal = taught.ask('go_home')
+    assert not refusal.success and 'freedrive' in refusal.message
+    assert switch(False).success
+    assert 'scaled_joint_trajectory_controller' in active()
+    taught.job('go_home')
 
 
 def test_the_standard_gripper_action_opens_and_closes(taught):

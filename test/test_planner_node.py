@@ -24,6 +24,7 @@ from driver_client import LATCHED, DriverClient  # noqa: E402
 from geometry_msgs.msg import Pose  # noqa: E402
 from moveit_msgs.action import ExecuteTrajectory  # noqa: E402
 from moveit_msgs.msg import (  # noqa: E402
+    CollisionObject,
     Constraints,
     JointConstraint,
     MoveItErrorCodes,
@@ -32,6 +33,7 @@ from moveit_msgs.msg import (  # noqa: E402
 )
 from moveit_msgs.srv import GetCartesianPath, GetMotionPlan  # noqa: E402
 from rclpy.action import ActionClient  # noqa: E402
+from shape_msgs.msg import SolidPrimitive  # noqa: E402
 from std_msgs.msg import String  # noqa: E402
 from std_srvs.srv import Trigger  # noqa: E402
 
@@ -273,6 +275,33 @@ def test_a_bad_request_gets_its_code_and_a_reason_and_nothing_moves(
         assert not reply.trajectory.joint_trajectory.points
 
     assert moved_by(client, ask, 0.1) < 1e-4
+
+
+def box(name, x, y, z, size=0.1, operation=CollisionObject.ADD):
+    message = CollisionObject(id=name, operation=operation)
+    message.header.frame_id = 'base_link'
+    message.pose.orientation.w = 1.0
+    message.primitives = [SolidPrimitive(type=SolidPrimitive.BOX, dimensions=[size] * 3)]
+    pose = Pose()
+    pose.position.x, pose.position.y, pose.position.z = x, y, z
+    message.primitive_poses = [pose]
+    return message
+
+
+def test_a_box_bars_the_way_until_it_is_taken_away(client):
+    goal = joints(HOME + [1.0, 0, 0, 0, 0, 0])
+    boxes = client.node.create_publisher(CollisionObject, 'collision_object', 10)
+    client.until(lambda: boxes.get_subscription_count() > 0, 'the planner to listen')
+
+    def code():
+        return client.plan(goal).error_code
+
+    boxes.publish(box('post', 0.35, 0.36, 0.3))
+    client.until(lambda: code().val == CODE.INVALID_MOTION_PLAN, 'the box to bar the way')
+    assert 'post' in code().message
+    boxes.publish(box('post', 0.35, 0.36, 0.3, size=-1.0))  # malformed: nothing changes
+    boxes.publish(box('post', 0, 0, 0, operation=CollisionObject.REMOVE))
+    client.until(lambda: code().val == CODE.SUCCESS, 'the way to be free')
 
 
 def run_move_to(*words):

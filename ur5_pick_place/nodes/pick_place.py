@@ -16,10 +16,10 @@ import numpy as np
 from control_msgs.action import GripperCommand
 from geometry_msgs.msg import PoseStamped
 from rclpy.action import ActionServer
-from rclpy.callback_groups import ReentrantCallbackGroup
+from rclpy.callback_groups import MutuallyExclusiveCallbackGroup, ReentrantCallbackGroup
 from rclpy.node import Node
 from std_msgs.msg import String
-from std_srvs.srv import Trigger
+from std_srvs.srv import SetBool, Trigger
 from visualization_msgs.msg import MarkerArray
 
 from ur5_pick_place.errors import ExecutionError, InvalidInput, Ur5PickPlaceError
@@ -27,10 +27,12 @@ from ur5_pick_place.nodes import markers
 from ur5_pick_place.nodes.cell import SHARED, RobotSettings, config_file, load_cell
 from ur5_pick_place.nodes.diagnostics import Diagnostics
 from ur5_pick_place.nodes.frames import Frames
+from ur5_pick_place.nodes.freedrive import Freedrive
 from ur5_pick_place.nodes.job_runner import PLANNER, JobRunner
 from ur5_pick_place.nodes.parameters import declare_settings
 from ur5_pick_place.nodes.process import refuse_if_served, run_node
 from ur5_pick_place.nodes.robot_link import LATCHED
+from ur5_pick_place.nodes.scene_link import SceneLink
 from ur5_pick_place.nodes.teaching import Teaching
 from ur5_pick_place.planning.limits import MotionSettings
 from ur5_pick_place.planning.planner import MotionPlanner
@@ -77,17 +79,15 @@ class PickPlace(Node):
         cell = load_cell(robot)
         tool, mass = cell.scene.tool, robot.payload_mass or 0.0
         self._settings, self._motion_settings, self._missing = own, motion, cell.missing
+        self._controller = robot.controller
         planner = MotionPlanner(cell.model, motion, cell.scene)
         provenance = Provenance(
             cell.model.name, cell.model.calibration, numbers_from_matrix(tool.T_tool_tcp), mass
         )
+        frames = Frames(self, robot.tf_prefix, tool.T_tool_tcp)
+        SceneLink(self, cell.scene, frames, planner.set_scene, MutuallyExclusiveCallbackGroup())
         self._teaching = Teaching(
-            self,
-            Path(own.poses_file).expanduser(),
-            planner,
-            provenance,
-            Frames(self, robot.tf_prefix, tool.T_tool_tcp),
-            robot.tf_prefix,
+            self, Path(own.poses_file).expanduser(), planner, provenance, frames, robot.tf_prefix
         )
         cycle = load_cycle(config_file(own.cycle_file))
         self._cycle = CyclePlanner(planner, task, cycle, provenance)
@@ -131,6 +131,8 @@ class PickPlace(Node):
         self._stop_planner = self.create_client(Trigger, f'{PLANNER}/stop', callback_group=group)
         self.create_service(Trigger, '~/stop', self._stop, callback_group=group)
         self.create_service(Trigger, '~/rearm', self._rearm, callback_group=group)
+        self.create_service(SetBool, '~/freedrive', self._switch_freedrive, callback_group=group)
+        self._freedrive = Freedrive(self, self._controller, group)
         for name in ('start', 'target'):
             self.create_subscription(
                 PoseStamped,
@@ -227,6 +229,8 @@ class PickPlace(Node):
 
     def _start(self, name: str, steps: Generator) -> str:
         self._check_not_stopped()
+        if self._freedrive.is_on:
+            raise ExecutionError('the arm is in freedrive: call ~/freedrive with false first')
         self._run.is_paused = False
         self._jobs.start(name, steps)
         self._emit('started', job=name)
@@ -256,6 +260,23 @@ class PickPlace(Node):
         if answer.success:
             self._stopped, self._plan = '', None
             self._emit('rearmed')
+        self._publish_state()
+        return reply
+
+    async def _switch_freedrive(
+        self, request: SetBool.Request, reply: SetBool.Response
+    ) -> SetBool.Response:
+        try:
+            if request.data:
+                # With a wrong payload the arm sinks or rises as soon as it is let go.
+                self._start('confirm_payload', self._run.confirm_payload())
+                if error := await self._jobs.outcome:
+                    raise ExecutionError(f'freedrive refused, payload not confirmed: {error}')
+            await self._freedrive.switch(request.data)
+            reply.success, reply.message = True, f'freedrive {"on" if request.data else "off"}'
+            self._emit('freedrive', is_on=request.data)
+        except Ur5PickPlaceError as error:
+            reply.success, reply.message = False, str(error)
         self._publish_state()
         return reply
 
@@ -292,6 +313,8 @@ class PickPlace(Node):
             return f'stopped: {self._stopped}'
         job = self._jobs.job_name
         if not job:
+            if self._freedrive.is_on:
+                return 'freedrive'
             return 'planned' if self._plan else 'idle'
         if job != 'run':
             return f'busy: {job}'

@@ -8,12 +8,13 @@ import time
 from collections.abc import Callable, Sequence
 
 import rclpy
-from rclpy.executors import ExternalShutdownException, MultiThreadedExecutor
+from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.node import Node, NodeNameNonExistentError
 
 from ur5_pick_place.errors import Ur5PickPlaceError
+from ur5_pick_place.nodes.executor import PromptExecutor
 
-_DISCOVERY = 0.6  # [s] within which the servers of other nodes are seen
+_DISCOVERY = 1.0  # [s] within which the servers of other nodes are seen
 _LEASE = 5.0  # [s] for which a killed node's servers may still be seen
 
 
@@ -30,7 +31,8 @@ def run_node(create: Callable[[], Node], threads: int) -> None:
     code = 0
     try:
         node = create()
-        executor = MultiThreadedExecutor(num_threads=threads)
+        # Handing each callback to a thread costs as much as a short one takes.
+        executor = PromptExecutor(threads) if threads > 1 else SingleThreadedExecutor()
         executor.add_node(node)
         executor.spin()
     except (KeyboardInterrupt, ExternalShutdownException):

@@ -39,6 +39,7 @@ from ur5_pick_place.nodes.motion_executor import MotionExecutor
 from ur5_pick_place.nodes.parameters import declare_settings
 from ur5_pick_place.nodes.plan_requests import PlanRequests
 from ur5_pick_place.nodes.process import refuse_if_served, run_node
+from ur5_pick_place.nodes.scene_link import SceneLink
 from ur5_pick_place.planning.limits import MotionSettings
 from ur5_pick_place.planning.planner import MotionPlanner, PlannedMotion
 
@@ -84,12 +85,13 @@ class TrajectoryPlanner(Node):
             lambda: self._executor.link.status.q,
             self.get_logger().warning,
         )
+        planning = MutuallyExclusiveCallbackGroup()
+        SceneLink(self, cell.scene, self._frames, self._planner.set_scene, planning)
         Diagnostics(self, self._executor.health)
         self._path = self.create_publisher(MarkerArray, 'planned_path', 1)
-        self._offer()
+        self._offer(planning)
 
-    def _offer(self) -> None:
-        planning = MutuallyExclusiveCallbackGroup()
+    def _offer(self, planning: MutuallyExclusiveCallbackGroup) -> None:
         control = ReentrantCallbackGroup()
         self.create_service(
             GetMotionPlan, 'plan_kinematic_path', self._plan, callback_group=planning

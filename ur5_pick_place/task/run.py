@@ -64,6 +64,10 @@ class CycleRun:
         for motion in motions:
             yield from perform(Move(motion.trajectory))
 
+    def confirm_payload(self) -> Generator:
+        """Tell the robot the weight of the empty tool, and be told that it knows."""
+        yield from perform(SetPayload(*self._payload(False)), _PAYLOAD_TIMEOUT)
+
     def _do(self, planned: PlannedStage) -> Generator:
         do = planned.stage.do
         if planned.motion:
