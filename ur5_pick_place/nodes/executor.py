@@ -1,0 +1,69 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An executor that hears every message at once while requests are served beside it."""
+
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+from rclpy.client import Client
+from rclpy.executors import (
+    ConditionReachedException,
+    ShutdownException,
+    SingleThreadedExecutor,
+    TimeoutException,
+)
+from rclpy.guard_condition import GuardCondition
+from rclpy.subscription import Subscription
+from rclpy.task import Task
+from rclpy.timer import Timer
+
+_PROMPT = (Subscription, Timer, Client, GuardCondition)
+
+
+class PromptExecutor(SingleThreadedExecutor):
+    """
+    Runs messages and timers in its own thread; services, actions and other tasks in a pool.
+
+    A request may take seconds (a plan), a message must not. rclpy's `MultiThreadedExecutor` hands
+    every message to its pool too: with 500 messages a second on two busy cores it took three to
+    eight times as much of the processor and lost a third to two thirds of them.
+
+    Parameters
+    ----------
+    threads : int
+        How many requests may be served at once.
+
+    """
+
+    def __init__(self, threads: int) -> None:
+        super().__init__()
+        self._pool = ThreadPoolExecutor(threads)
+        self._begun: dict[Task[Any], bool] = {}  # True once it waits for something
+        self._failure: Exception | None = None
+
+    def _spin_once_impl(
+        self, timeout_sec: Any = None, wait_condition: Callable[[], bool] = lambda: False
+    ) -> None:
+        if self._failure:
+            raise self._failure
+        try:
+            task, entity, _node = self.wait_for_ready_callbacks(timeout_sec, None, wait_condition)
+        except (ShutdownException, TimeoutException, ConditionReachedException):
+            return
+        if isinstance(entity, _PROMPT) or self._begun.get(task):
+            task()  # what a request does once it has waited is short
+            if task.done():
+                self._begun.pop(task, None)
+                task.result()  # raises what it raised
+        elif task not in self._begun:
+            self._begun[task] = False
+            self._pool.submit(self._begin, task)
+
+    def _begin(self, task: Task[Any]) -> None:
+        task()
+        if task.done():
+            self._begun.pop(task, None)
+            self._failure = self._failure or task.exception()
+        else:
+            self._begun[task] = True
+        self.wake()
