@@ -50,7 +50,7 @@ from ur5_pick_place.sim.controller_manager import MOTION_CONTROLLERS, SCALED
 from ur5_pick_place.sim.driver import CYCLE, Driver
 from ur5_pick_place.sim.world import CellSettings, World
 
-_THREADS = 2  # one may finish a goal while the other serves requests
+_THREADS = 1  # no callback waits: what takes time is awaited
 _MONITOR_PERIOD = 0.05  # [s], the driver's action_monitor_rate
 _END = 1.0  # [s] on the wall within which a cycle ends on any machine
 _CATCH_UP = 0.02  # [s] on the wall that may be made good in a burst
