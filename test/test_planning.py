@@ -7,6 +7,7 @@ finite differences of forward kinematics.
 
 """
 
+import itertools
 from pathlib import Path
 
 import numpy as np
@@ -14,9 +15,8 @@ import pytest
 
 from ur5_pick_place.errors import GateRefusal, IncompletePath, InvalidInput, NoSolution
 from ur5_pick_place.kinematics import BRANCHES, HOME, classify, forward, link_frames, load_model
-from ur5_pick_place.planning.curves import Line
 from ur5_pick_place.planning.limits import MotionSettings
-from ur5_pick_place.planning.paths import follow
+from ur5_pick_place.planning.moves import Move
 from ur5_pick_place.planning.planner import MotionPlanner, Pace
 from ur5_pick_place.planning.scene_file import load_scene
 from ur5_pick_place.planning.timing import stretch, time_ptp
@@ -141,12 +141,111 @@ def test_a_line_through_the_shoulder_cylinder_is_refused(planner):
         planner.lin(q, [tool_down(-0.35, 0.02, 0.3, 0)])
 
 
-def test_a_line_across_the_wrist_singularity_is_refused():
-    q = np.array([0.2, -1.5, 1.7, -1.2, -0.07, 0.3])
-    T = forward(MODEL, q)
-    beyond = forward(MODEL, q + [0, 0, 0, 0, 0.37, 0])
-    with pytest.raises(IncompletePath, match='wrist_3_joint would turn .* singularity of branch'):
-        follow(MODEL, Line(T, beyond), q)
+def test_random_arcs_are_round_keep_their_branch_and_every_limit(planner, rng):
+    """The centre is taken from the request, distances from forward kinematics."""
+    planned = 0
+    for _ in range(25):
+        centre = rng.uniform([0.35, -0.3, 0.2], [0.5, 0.3, 0.35])
+        radius, begin, angle = rng.uniform(0.03, 0.15), rng.uniform(-3, 3), rng.uniform(0.3, 2.8)
+        tilt = rng.uniform(-0.5, 0.5)  # of the circle's plane about x
+
+        axes = radius * np.array([[1, 0, 0], [0, np.cos(tilt), np.sin(tilt)]])
+        angles = begin + np.array([0, angle / 3, angle])
+        points = centre + np.column_stack([np.cos(angles), np.sin(angles)]) @ axes
+        start, goal = tool_down(*points[0], 0.2), tool_down(*points[2], 0.9)
+        kind = ('interim', 'center')[planned % 2]
+        p = points[1] if kind == 'interim' else centre
+        help_point = tool_down(*p, 0)[:3, 3]
+        try:
+            q = planner.ptp_to_pose(HOME, start, branch='left-up-up').trajectory.q[-1]
+            trajectory = planner.circ(q, goal, help_point, kind).trajectory
+        except (GateRefusal, IncompletePath, NoSolution):
+            continue
+        planned += 1
+        samples = trajectory.sample(np.linspace(0, trajectory.duration, 300))[0]
+        from_centre = forward(MODEL, samples)[:, :3, 3] - tool_down(*centre, 0)[:3, 3]
+        assert np.abs(np.linalg.norm(from_centre, axis=1) - radius).max() < 5e-5
+        normal = np.diag([-1, -1, 1]) @ [0, -np.sin(tilt), np.cos(tilt)]
+        assert np.abs(from_centre @ normal).max() < 5e-5
+        np.testing.assert_allclose(forward(MODEL, trajectory.q[-1]), goal, atol=1e-9)
+        assert set(classify(MODEL, samples)) == {BRANCHES.index('left-up-up')}
+        used = excess(trajectory, planner)
+        assert max(used[0], used[1], used[3]) <= 1.001
+        assert used[2] <= 1.05
+    assert planned >= 15
+
+
+class TestChain:
+    """Lift, transfer and descent: without a stop where they blend, and within every limit."""
+
+    @pytest.fixture
+    def q_start(self, planner):
+        T = tool_down(0.45, -0.2, 0.03, 0)
+        return planner.ptp_to_pose(HOME, T, branch='left-up-up').trajectory.q[-1]
+
+    def moves(self, blend):
+        return [
+            Move(tool_down(0.45, -0.2, 0.2, 0), blend=blend),
+            Move(tool_down(0.45, 0.2, 0.2, 1.0), blend=blend),
+            Move(tool_down(0.45, 0.2, 0.03, 1.0)),
+        ]
+
+    def test_blended_it_does_not_stop_and_is_sooner_there(self, planner, q_start):
+        stopping = planner.chain(q_start, self.moves(0.0)).trajectory
+        blended = planner.chain(q_start, self.moves(0.02)).trajectory
+        assert blended.duration < 0.92 * stopping.duration
+        t = np.linspace(0.1, blended.duration - 0.1, 500)
+        assert np.abs(blended.sample(t)[1]).max(axis=1).min() > 0.05
+        used = excess(blended, planner)
+        assert max(used[0], used[1], used[3]) <= 1.001
+        assert used[2] <= 1.05
+
+    def test_it_keeps_to_its_legs_outside_the_blends(self, planner, q_start):
+        blended = planner.chain(q_start, self.moves(0.02)).trajectory
+        q = blended.sample(np.linspace(0, blended.duration, 2000))[0]
+        p = forward(MODEL, q)[:, :3, 3]
+        corners = [T[:3, 3] for T in (forward(MODEL, q_start), *(m.T_goal for m in self.moves(0)))]
+        away = []
+        for a, b in itertools.pairwise(corners):
+            along = np.clip((p - a) @ (b - a) / ((b - a) @ (b - a)), 0, 1)
+            away.append(np.linalg.norm(p - a - along[:, None] * (b - a), axis=1))
+        to_corner = np.min([np.linalg.norm(p - c, axis=1) for c in corners[1:3]], axis=0)
+        assert np.min(away, axis=0)[to_corner > 0.02].max() < 5e-5
+        assert 1e-3 < np.min(away, axis=0).max() < 0.01
+
+    def test_an_arc_can_be_part_of_it(self, planner, q_start):
+        over = tool_down(0.45, 0.0, 0.32, 0)[:3, 3]
+        moves = self.moves(0.02)
+        moves[1] = Move(moves[1].T_goal, 0.02, over)
+        trajectory = planner.chain(q_start, moves).trajectory
+        p = forward(MODEL, trajectory.sample(np.linspace(0, trajectory.duration, 2000))[0])
+        assert np.linalg.norm(p[:, :3, 3] - over, axis=1).min() < 1e-3
+
+    def test_another_frame_can_be_the_one_that_goes_straight(self, planner, q_start):
+        """The tilting tool goes about the TCP, which goes straight."""
+        T_tool_tcp = planner.scene.tool.T_tool_tcp
+        T = forward(MODEL, q_start) @ T_tool_tcp
+        c, s = np.cos(0.4), np.sin(0.4)
+        goal = T @ np.array([[1, 0, 0, 0], [0, c, -s, 0], [0, s, c, 0], [0, 0, 0, 1.0]])
+        goal[2, 3] += 0.2
+        move = Move(goal @ np.linalg.inv(T_tool_tcp))
+        trajectory = planner.chain(q_start, [move], T_tool_link=T_tool_tcp).trajectory
+        q = trajectory.sample(np.linspace(0, trajectory.duration, 200))[0]
+        tcp = (forward(MODEL, q) @ T_tool_tcp)[:, :3, 3]
+        np.testing.assert_allclose(tcp[:, :2], T[:2, 3] + np.zeros((200, 2)), atol=5e-5)
+
+    def test_legs_too_short_for_their_blends_are_refused(self, planner, q_start):
+        with pytest.raises(InvalidInput, match=r'move 1 is 0\.1700 m long.*0\.1800 m of it'):
+            planner.chain(q_start, self.moves(0.18))
+
+    @pytest.mark.parametrize('blend', [-0.01, float('nan'), float('inf')])
+    def test_a_blend_radius_is_not_negative_and_finite(self, blend):
+        with pytest.raises(InvalidInput, match='blend radius = '):
+            self.moves(blend)
+
+    def test_no_moves_are_refused(self, planner, q_start):
+        with pytest.raises(InvalidInput, match='no moves'):
+            planner.chain(q_start, [])
 
 
 def test_a_motion_into_the_table_is_refused_with_the_bodies(planner):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Curves of the tool in space: straight lines, circular arcs, and chains with rounded corners."""
+"""Curves of the tool in space: straight lines and circular arcs."""
 
 from typing import Protocol
 
@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
 from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.kinematics.transforms import inverse_transform
 
 Array = NDArray[np.float64]
 
@@ -29,11 +30,8 @@ class Curve(Protocol):
 
     """
 
-    @property
-    def length(self) -> float: ...
-
-    @property
-    def turn(self) -> float: ...
+    length: float
+    turn: float
 
     def __call__(self, s: Array) -> Array:
         """Return T_base_tool (n, 4, 4) at shares `s` (n,) of the curve, 0 to 1."""
@@ -94,6 +92,28 @@ class Arc:
         about = Rotation.from_rotvec(s[:, None] * self.angle * self._normal)
         positions = self._centre + about.apply(self._radius)
         return _poses(self._T_start, self._T_goal, s, self._rotation, positions)
+
+
+class Carried:
+    """
+    The curve of the tool while another frame, fixed to it, follows a given one.
+
+    Parameters
+    ----------
+    curve : Curve
+        Of the other frame.
+    T_tool_link : ndarray, shape (4, 4)
+        The other frame in the tool.
+
+    """
+
+    def __init__(self, curve: Curve, T_tool_link: Array) -> None:
+        self._curve, self._T_link_tool = curve, inverse_transform(T_tool_link)
+        self.length, self.turn = curve.length, curve.turn
+
+    def __call__(self, s: Array) -> Array:
+        """Return T_base_tool (n, 4, 4) at shares `s` (n,) of the curve, 0 to 1."""
+        return self._curve(s) @ self._T_link_tool
 
 
 def arc_through(T_start: Array, T_goal: Array, p_interim: Array) -> Arc:

@@ -30,8 +30,9 @@ from ur5_pick_place.planning.paths import JointPath
 Array = NDArray[np.float64]
 SpeedOf = Callable[[Array, Array], Array]
 
-_INTERVALS = 48  # of the spline for each started 2 rad of joint motion; twice as many save 0.1 %
-_MAX_INTERVALS = 960
+_MIN_INTERVALS = 48  # of the spline; twice as many save another 0.1 %
+_MAX_INTERVALS = 768
+_INTERVALS_PER_BEND = 4.0  # where the path bends sharply: 20 to 30 for a rounded corner
 _ABSCISSAE, _WEIGHTS = np.polynomial.legendre.leggauss(4)
 _ABSCISSAE, _WEIGHTS = 0.5 * (_ABSCISSAE + 1.0), 0.5 * _WEIGHTS  # on [0, 1]
 _BARRIERS = (0.3, 0.06, 0.012, 1.5e-3)  # weights, as shares of the duration
@@ -77,11 +78,23 @@ def fastest(path: JointPath, limits: Limits, speed_of: SpeedOf) -> Progress:
         (q (n, 6), qd (n, 6)) -> speeds (n, k) [m/s] to keep under `limits.speed`.
 
     """
-    turn = np.abs(np.diff(path.q, axis=0)).max(axis=1).sum()
-    spline = _spline(min(_INTERVALS * (1 + int(turn / 2.0)), _MAX_INTERVALS))
+    spline = _spline(_intervals(path))
     bounds = _Bounds.along(path, spline.x, limits, speed_of)
     coefficients, is_optimal = _minimise(spline, bounds)
-    return Progress(BSpline(spline.knots, coefficients, 3), is_optimal)
+    rate = BSpline(spline.knots, coefficients, 3)
+    if rate(np.linspace(0.0, 1.0, 20 * spline.intervals)).min() <= 0.0:  # between two points
+        rate = BSpline(spline.knots, np.full(spline.size, bounds.even_rate()), 3)
+        is_optimal = False
+    return Progress(rate, is_optimal)
+
+
+def _intervals(path: JointPath) -> int:
+    """Return how many intervals resolve the sharpest bend, in steps that `_spline` remembers."""
+    _, slope, bend, _ = path.sample(np.linspace(0.0, 1.0, len(path.q)))
+    pace = np.linalg.norm(slope, axis=1)
+    sharpest = (np.linalg.norm(bend, axis=1) / pace.clip(1e-9 * pace.max())).max()
+    wanted = np.clip(_INTERVALS_PER_BEND * sharpest, _MIN_INTERVALS, _MAX_INTERVALS)
+    return _MIN_INTERVALS * int(np.ceil(wanted / _MIN_INTERVALS))
 
 
 def derivatives(path: JointPath, x: Array) -> tuple[Array, ...]:
@@ -94,7 +107,7 @@ def derivatives(path: JointPath, x: Array) -> tuple[Array, ...]:
     return q, d1 * l1, d2 * l1**2 + d1 * l2, d3 * l1**3 + 3.0 * d2 * l1 * l2 + d1 * l3
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=4)
 def _spline(intervals: int) -> '_Spline':
     return _Spline(intervals)
 

@@ -11,13 +11,15 @@ from ur5_pick_place.errors import GateRefusal, InvalidInput, NoSolution, Plannin
 from ur5_pick_place.kinematics import BRANCHES, JOINT_NAMES, Model, forward, inverse
 from ur5_pick_place.kinematics.variants import all_variants
 from ur5_pick_place.planning import gate
+from ur5_pick_place.planning.blends import join
 from ur5_pick_place.planning.collision import CollisionModel
-from ur5_pick_place.planning.curves import Line
+from ur5_pick_place.planning.curves import Carried
 from ur5_pick_place.planning.limits import MotionSettings, motion_limits, tcp_and_elbow_speed
+from ur5_pick_place.planning.moves import Move, curves_of
 from ur5_pick_place.planning.path_timing import time_path
 from ur5_pick_place.planning.paths import POSITION_STEP, follow
 from ur5_pick_place.planning.scene import Scene
-from ur5_pick_place.planning.timing import time_ptp
+from ur5_pick_place.planning.timing import concatenate, time_ptp
 from ur5_pick_place.planning.trajectory import Trajectory
 
 _CANDIDATES = 16  # joint goals tried for one pose, nearest first
@@ -136,23 +138,83 @@ class MotionPlanner:
         """
         Plan a straight tool motion from `q_start` through poses T_base_tool, on one branch.
 
-        The arm rests at every waypoint but the last only in passing (there it ends).
+        The arm rests at every waypoint. Raises what `chain` raises.
+
+        """
+        return self.chain(q_start, [Move(T) for T in T_waypoints], pace, position_step)
+
+    def circ(
+        self,
+        q_start: NDArray[np.float64],
+        T_goal: NDArray[np.float64],
+        help_point: NDArray[np.float64],
+        kind: str,
+        pace: Pace = Pace(),
+    ) -> PlannedMotion:
+        """
+        Plan a tool motion on a circular arc, on one branch.
+
+        Parameters
+        ----------
+        q_start : ndarray, shape (6,)
+            [rad]
+        T_goal : ndarray, shape (4, 4)
+            T_base_tool.
+        help_point : ndarray, shape (3,)
+            In base [m].
+        kind : {'interim', 'center'}
+            Whether the arc goes through the help point, or the shorter way about it.
 
         Raises
         ------
+        InvalidInput
+            The points define no circle.
+        IncompletePath, PlanningError
+            As `chain`.
+
+        """
+        return self.chain(q_start, [Move(T_goal, help_point=help_point, kind=kind)], pace)
+
+    def chain(
+        self,
+        q_start: NDArray[np.float64],
+        moves: Sequence[Move],
+        pace: Pace = Pace(),
+        position_step: float = POSITION_STEP,
+        T_tool_link: NDArray[np.float64] | None = None,
+    ) -> PlannedMotion:
+        """
+        Plan lines and arcs one after another, on one branch, without a stop where they blend.
+
+        Parameters
+        ----------
+        q_start : ndarray, shape (6,)
+            [rad]
+        moves : sequence of Move
+        pace : Pace
+        position_step : float
+            Largest distance between two samples of the path [m].
+        T_tool_link : ndarray, shape (4, 4), optional
+            The frame that goes straight or round, in the tool; the tool itself if not given.
+
+        Raises
+        ------
+        InvalidInput
+            A leg is shorter than the blends at its ends, or an arc has no circle.
         IncompletePath
-            The line cannot be followed to its end; names the first bad pose and the cause.
+            The path cannot be followed to its end; names the first bad pose and the cause.
         PlanningError
             The motion is refused by the gate.
 
         """
-        legs = []
-        q, T = q_start, forward(self.model, q_start)
-        for T_next in T_waypoints:
-            path = follow(self.model, Line(T, T_next), q, position_step)
-            legs.append(time_path(path, self._paced(pace), self._speed_of))
-            q, T = legs[-1].q[-1], T_next
-        return self._admit(concatenate(legs), q_start)
+        T_tool_link = np.eye(4) if T_tool_link is None else T_tool_link
+        legs = curves_of(moves, forward(self.model, q_start), T_tool_link)
+        parts, q = [], q_start
+        for curve in join(legs, [move.blend for move in moves[:-1]]):
+            path = follow(self.model, Carried(curve, T_tool_link), q, position_step)
+            parts.append(time_path(path, self._paced(pace), self._speed_of))
+            q = parts[-1].q[-1]
+        return self._admit(concatenate(parts), q_start)
 
     def joint_goals(
         self, T_base_tool: NDArray[np.float64], q_near: NDArray[np.float64], branch: str = ''
@@ -216,14 +278,3 @@ class MotionPlanner:
                 f'must lie in {low:.0f} to {high:.0f} deg',
                 'position',
             )
-
-
-def concatenate(legs: Sequence[Trajectory]) -> Trajectory:
-    """Join motions that each start at rest where the one before ends."""
-    legs = [leg for leg in legs if leg.t.size > 1] or list(legs[:1])
-    starts = np.cumsum([0.0, *(leg.duration for leg in legs[:-1])])
-    parts = [(leg.t + t0, leg.q, leg.qd, leg.qdd) for leg, t0 in zip(legs, starts, strict=True)]
-    keep = [slice(0 if i == 0 else 1, None) for i in range(len(legs))]
-    return Trajectory(
-        *(np.concatenate([p[k][s] for p, s in zip(parts, keep, strict=True)]) for k in range(4))
-    )

@@ -6,7 +6,7 @@ Knots lie where the jerk switches, because a quintic laid across such a place ov
 
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -85,6 +85,17 @@ def stretch(trajectory: Trajectory, factor: float) -> Trajectory:
         trajectory.q,
         trajectory.qd / factor,
         trajectory.qdd / factor**2,
+    )
+
+
+def concatenate(legs: Sequence[Trajectory]) -> Trajectory:
+    """Join motions that each start at rest where the one before ends."""
+    legs = [leg for leg in legs if leg.t.size > 1] or list(legs[:1])
+    starts = np.cumsum([0.0, *(leg.duration for leg in legs[:-1])])
+    parts = [(leg.t + t0, leg.q, leg.qd, leg.qdd) for leg, t0 in zip(legs, starts, strict=True)]
+    keep = [slice(0 if i == 0 else 1, None) for i in range(len(legs))]
+    return Trajectory(
+        *(np.concatenate([p[k][s] for p, s in zip(parts, keep, strict=True)]) for k in range(4))
     )
 
 

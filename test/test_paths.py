@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Curves are what they are called, and joint paths follow them on one branch or say why not.
+
+Shape is judged by distances and angles of the poses, smoothness by finite differences.
+
+"""
+
+import numpy as np
+import pytest
+
+from ur5_pick_place.errors import IncompletePath, InvalidInput
+from ur5_pick_place.kinematics import BRANCHES, classify, forward, inverse, load_model
+from ur5_pick_place.planning.blends import Rounded, join
+from ur5_pick_place.planning.curves import Carried, Line, arc_about, arc_through
+from ur5_pick_place.planning.paths import JOINT_STEP, follow
+
+MODEL = load_model('ur5')
+PICK = np.array([0, -np.pi / 2, np.pi / 2, -np.pi / 2, -np.pi / 2, 0])
+SHARE = np.linspace(0.0, 1.0, 201)
+
+
+def rotation(axis, angle):
+    x, y, z = np.divide(axis, np.linalg.norm(axis))
+    K = np.array([[0, -z, y], [z, 0, -x], [-y, x, 0]])
+    return np.eye(3) + np.sin(angle) * K + (1 - np.cos(angle)) * K @ K
+
+
+def pose(position, axis=(0, 0, 1), angle=0.0):
+    T = np.eye(4)
+    T[:3, :3], T[:3, 3] = rotation(axis, angle), position
+    return T
+
+
+def random_pose(rng):
+    return pose(rng.uniform(-1, 1, 3), rng.normal(size=3), rng.uniform(0, 3))
+
+
+def turned(poses):
+    """Rotation angle [rad] of each pose from the first."""
+    R = np.swapaxes(poses[:1, :3, :3], -1, -2) @ poses[:, :3, :3]
+    return np.arccos(np.clip((np.trace(R, axis1=1, axis2=2) - 1) / 2, -1, 1))
+
+
+def assert_constant_axis(poses):
+    """Two rotations about one axis commute."""
+    R = np.swapaxes(poses[:1, :3, :3], -1, -2) @ poses[:, :3, :3]
+    np.testing.assert_allclose(R @ R[-1], R[-1] @ R, atol=1e-9)
+    np.testing.assert_allclose(np.diff(turned(poses)), turned(poses)[-1] / 200, atol=1e-6)
+
+
+def test_a_line_is_straight_and_even_and_turns_about_one_axis(rng):
+    for _ in range(20):
+        T_start, T_goal = random_pose(rng), random_pose(rng)
+        poses = Line(T_start, T_goal)(SHARE)
+        expected = T_start[:3, 3] + SHARE[:, None] * (T_goal - T_start)[:3, 3]
+        np.testing.assert_allclose(poses[:, :3, 3], expected, atol=1e-12)
+        np.testing.assert_allclose(poses[[0, -1]], [T_start, T_goal], atol=1e-12)
+        assert_constant_axis(poses)
+
+
+def test_an_arc_through_a_point_is_round_flat_even_and_meets_all_three(rng):
+    for _ in range(20):
+        T_start, T_goal, interim = random_pose(rng), random_pose(rng), rng.uniform(-1, 1, 3)
+        arc = arc_through(T_start, T_goal, interim)
+        poses = arc(SHARE)
+        p = poses[:, :3, 3]
+        np.testing.assert_allclose(poses[[0, -1]], [T_start, T_goal], atol=1e-9)
+        steps = np.linalg.norm(np.diff(p, axis=0), axis=1)
+        np.testing.assert_allclose(steps, steps[0], rtol=1e-6)
+        assert np.abs(np.linalg.svd(p - p.mean(axis=0))[1][2]) < 1e-9
+        turns = np.cross(np.diff(p, axis=0)[:-1], np.diff(p, axis=0)[1:])
+        np.testing.assert_allclose(turns, turns[:1].repeat(len(turns), axis=0), atol=1e-9)
+        fine = arc(np.linspace(0, 1, 20001))[:, :3, 3]
+        assert np.linalg.norm(fine - interim, axis=1).min() < arc.length / 20000
+        assert arc.length == pytest.approx(np.linalg.norm(np.diff(fine, axis=0), axis=1).sum())
+        assert_constant_axis(poses)
+
+
+def test_an_arc_about_a_centre_is_the_shorter_one(rng):
+    for _ in range(20):
+        centre, angle = rng.uniform(-1, 1, 3), rng.uniform(0.1, 3.0)
+        normal = rng.normal(size=3)
+        radius = np.cross(normal, rng.normal(size=3))
+        T_start = pose(centre + radius)
+        T_goal = pose(centre + rotation(normal, angle) @ radius)
+        p = arc_about(T_start, T_goal, centre)(SHARE)[:, :3, 3]
+        expected = [centre + rotation(normal, angle * s) @ radius for s in SHARE]
+        np.testing.assert_allclose(p, expected, atol=1e-9)
+
+
+def test_a_slightly_misplaced_centre_still_leads_to_the_goal():
+    T_start, T_goal = pose([0.3, 0, 0.2]), pose([0, 0.3, 0.2])
+    poses = arc_about(T_start, T_goal, np.array([4e-4, 0, 0.2]))(SHARE)
+    np.testing.assert_allclose(poses[-1], T_goal, atol=1e-12)
+    np.testing.assert_allclose(poses[-2], T_goal, atol=3e-3)
+
+
+@pytest.mark.parametrize(
+    ('make', 'goal', 'point', 'message'),
+    [
+        (arc_through, [0.4, 0, 0], [0.2, 0, 0], r'interim point \(0\.2000.*lie on one line'),
+        (arc_through, [0.4, 0, 0], [0, 0, 0], 'start and interim point of the arc coincide'),
+        (arc_through, [0, 0, 0], [0.2, 0, 0], 'start and goal of the arc coincide'),
+        (arc_about, [0.4, 0, 0], [0.2, 0, 0], 'plane of the arc is unknown; give an interim'),
+        (arc_about, [0.4, 0, 0], [0.1, 0.1, 0], r'start is 0\.1414 m and goal 0\.3162 m from'),
+        (arc_about, [0, 0, 0], [0.1, 0.1, 0], 'start and goal of the arc coincide'),
+    ],
+)
+def test_points_without_a_circle_are_refused_with_numbers(make, goal, point, message):
+    with pytest.raises(InvalidInput, match=message):
+        make(pose([0, 0, 0]), pose(goal), np.array(point, dtype=float))
+
+
+def test_a_carried_curve_leads_the_other_frame(rng):
+    T_tool_link, line = random_pose(rng), Line(random_pose(rng), random_pose(rng))
+    tool = Carried(line, T_tool_link)
+    np.testing.assert_allclose(tool(SHARE) @ T_tool_link, line(SHARE), atol=1e-12)
+
+
+class TestRounded:
+    """Legs with rounded corners: on the legs outside the radius, smooth within."""
+
+    CORNERS = (
+        pose([0, 0, 0]),
+        pose([0, 0, 0.2], [0, 1, 0], 0.3),
+        pose([0.4, 0, 0.2], [1, 1, 0], 0.5),
+        pose([0.4, 0.1, 0.1], [1, 0, 1], 1.0),
+    )
+
+    @pytest.fixture
+    def legs(self):
+        a, b, c, d = self.CORNERS
+        return [Line(a, b), Line(b, c), arc_through(c, d, np.array([0.42, 0.07, 0.17]))]
+
+    def test_it_is_the_legs_outside_the_radii(self, legs):
+        whole = Rounded(legs, [0.05, 0.04])
+        assert whole.length == pytest.approx(sum(leg.length for leg in legs))
+        for way, leg, share in (
+            (0.10, legs[0], 0.5),
+            (0.15, legs[0], 0.75),
+            (0.25, legs[1], 0.05 / 0.4),
+            (0.56, legs[1], 0.36 / 0.4),
+            (0.64, legs[2], 0.04 / legs[2].length),
+        ):
+            here = whole(np.array([way / whole.length]))
+            np.testing.assert_allclose(here, leg(np.array([share])), atol=1e-12)
+        np.testing.assert_allclose(
+            whole(np.array([0.0, 1.0])), [self.CORNERS[0], self.CORNERS[-1]], atol=1e-12
+        )
+
+    def test_it_cuts_the_corner_within_the_radius(self, legs):
+        corner = self.CORNERS[1][:3, 3]
+        p = Rounded(legs, [0.05, 0.04])(np.linspace(0, 1, 5001))[:, :3, 3]
+        nearest = np.linalg.norm(p - corner, axis=1).min()
+        assert 0.1 * 0.05 < nearest < 0.5 * 0.05
+
+    def test_its_third_derivative_has_no_jump(self, legs):
+        """Half the spacing halves the steps of a third derivative that does not jump."""
+        whole = Rounded(legs, [0.05, 0.04])
+
+        def largest_jump(n):
+            poses = whole(np.linspace(0, 1, n))[:, :3].reshape(n, 12)
+            return np.abs(np.diff(poses, n=4, axis=0)).max() * n**3
+
+        assert largest_jump(4001) < 0.6 * largest_jump(2001)
+
+    def test_short_legs_are_refused_with_numbers(self, legs):
+        with pytest.raises(InvalidInput, match=r'move 1 is 0\.2000 m long.* 0\.2500 m of it'):
+            Rounded(legs, [0.25, 0.04])
+
+    def test_legs_are_joined_between_stops(self, legs):
+        first, second = join(legs, [0.05, 0.0])
+        assert first.length == pytest.approx(0.6)
+        assert second is legs[2]
+
+
+def test_a_joint_path_follows_its_line_on_one_branch_in_small_steps(rng):
+    followed = 0
+    while followed < 20:
+        q = rng.uniform(-2.5, 2.5, 6)
+        T = forward(MODEL, q)
+        goal = T @ pose(rng.normal(size=3) * 0.1, rng.normal(size=3), rng.uniform(0, 0.5))
+        line = Line(T, goal)
+        try:
+            path = follow(MODEL, line, q)
+        except IncompletePath:
+            continue
+        followed += 1
+        between = path.sample(np.linspace(0, 1, 1501))[0]
+        p = forward(MODEL, between)[:, :3, 3] - T[:3, 3]
+        way = (goal - T)[:3, 3]
+        along = p @ way / (way @ way)
+        assert np.linalg.norm(p - along[:, None] * way, axis=1).max() < 1e-6
+        assert np.diff(along).min() > -1e-9
+        assert set(classify(MODEL, path.q[1:-1])) == {int(classify(MODEL, q))}
+        assert np.abs(np.diff(path.q, axis=0)).max() < 2 * JOINT_STEP
+        np.testing.assert_allclose(path.q[0], q, atol=1e-9)
+        np.testing.assert_allclose(forward(MODEL, path.q[-1]), goal, atol=1e-9)
+
+
+def test_derivatives_of_a_joint_path_are_those_of_its_joints(rng):
+    path = follow(MODEL, Line(forward(MODEL, PICK), forward(MODEL, PICK + 0.1)), PICK)
+    x, h = rng.uniform(0.1, 0.9, 20), 1e-4
+    for order in range(3):
+        numeric = (path.sample(x + h)[order] - path.sample(x - h)[order]) / (2 * h)
+        np.testing.assert_allclose(path.sample(x)[order + 1], numeric, rtol=1e-4, atol=1e-4)
+
+
+def test_a_line_starting_at_a_stretched_elbow_gives_a_smooth_path():
+    """Along the line the elbow starts like the root of the way; along the path it must not."""
+    q = np.array([0, -1.2, 0, -np.pi / 2, -np.pi / 2, 0])
+    goal = forward(MODEL, q)
+    goal[2, 3] -= 0.2
+    path = follow(MODEL, Line(forward(MODEL, q), goal), q)
+    _, slope, curvature, _ = path.sample(np.linspace(0, 1, 500))
+    assert np.abs(slope).max() < 3 * np.abs(np.ptp(path.q, axis=0)).max()
+    assert np.abs(curvature).max() < 20
+
+
+def test_a_line_close_beside_the_wrist_singularity_is_followed():
+    """1.5 mrad beside it: the wrist turns half a revolution within millimetres."""
+    q = np.array([0.2, -1.5, 1.7, -1.2, -0.07, 0.3])
+    goal = forward(MODEL, q + [0, 0, 0, 0, 0.37, 0])
+    path = follow(MODEL, Line(forward(MODEL, q), goal), q)
+    assert np.abs(np.sin(path.q[:, 4])).min() < 2e-3
+    assert np.ptp(path.q[:, 5]) > 2.5
+    assert np.abs(np.diff(path.q, axis=0)).max() < 2 * JOINT_STEP
+
+
+def test_a_line_across_the_wrist_singularity_is_refused_where_it_is():
+    """With the tool axis level, level lines cross the singularity and do not pass beside it."""
+    T = forward(MODEL, [0.2, -1.5, 1.7, -1.2, 0.0, 0.3])
+    before, after = T.copy(), T.copy()
+    before[:3, 3] += [0.05, -0.05, 0]
+    after[:3, 3] -= [0.0333, -0.0333, 0]
+    rows, _ = inverse(MODEL, before, q6=0.3)
+    message = 'wrist_3_joint would turn 180 deg at once: .* singularity of branch left-up-up'
+    with pytest.raises(IncompletePath, match=message) as refusal:
+        follow(MODEL, Line(before, after), rows[BRANCHES.index('left-up-up')])
+    assert refusal.value.fraction == pytest.approx(0.6, abs=0.01)
