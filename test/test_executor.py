@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The nodes' executor: messages are heard while requests are served, and failures come out."""
+
+import threading
+import time
+from collections.abc import Iterator
+
+import pytest
+import rclpy
+from rclpy.callback_groups import ReentrantCallbackGroup
+from rclpy.client import Client
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.node import Node
+from rclpy.task import Future
+from std_srvs.srv import Trigger
+
+from ur5_pick_place.nodes.executor import PromptExecutor
+
+
+class Server(Node):
+    """Ticks every 10 ms and offers services that take their time."""
+
+    def __init__(self) -> None:
+        super().__init__('server')
+        self.ticks = 0
+        self.release = threading.Event()
+        self.promise: Future = Future()
+        group = ReentrantCallbackGroup()
+        for name in ('blocks', 'awaits', 'fails'):
+            self.create_service(Trigger, name, getattr(self, name), callback_group=group)
+        self.create_timer(0.01, self.tick)
+
+    def tick(self) -> None:
+        self.ticks += 1
+        if self.release.is_set() and not self.promise.done():
+            self.promise.set_result('kept')
+
+    def blocks(self, _request: Trigger.Request, reply: Trigger.Response) -> Trigger.Response:
+        reply.success = self.release.wait(20.0)
+        return reply
+
+    async def awaits(self, _request: Trigger.Request, reply: Trigger.Response):
+        reply.message = await self.promise
+        return reply
+
+    def fails(self, _request: Trigger.Request, _reply: Trigger.Response) -> Trigger.Response:
+        raise ValueError('this request is a bug')
+
+
+class Spun:
+    """A server that is spun in a thread, and a client that is spun on demand."""
+
+    def __init__(self) -> None:
+        self.server = Server()
+        self.failure: Exception | None = None
+        self.executor = PromptExecutor(2)
+        self.executor.add_node(self.server)
+        self.client = Node('client')
+        self._hearing = SingleThreadedExecutor()
+        self._hearing.add_node(self.client)
+        self.thread = threading.Thread(target=self._spin)
+        self.thread.start()
+
+    def _spin(self) -> None:
+        try:
+            self.executor.spin()
+        except Exception as error:  # for the tests to judge
+            self.failure = error
+
+    def call(self, name: str) -> Future:
+        client: Client = self.client.create_client(Trigger, name)
+        assert client.wait_for_service(10.0)
+        return client.call_async(Trigger.Request())
+
+    def wait(self, future: Future) -> Trigger.Response:
+        self._hearing.spin_until_future_complete(future, 20.0)
+        assert future.done()
+        return future.result()
+
+
+@pytest.fixture
+def spun(ros_domain: int) -> Iterator[Spun]:
+    rclpy.init()
+    running = Spun()
+    yield running
+    running.server.release.set()
+    rclpy.shutdown()
+    running.thread.join(10.0)
+    assert not running.thread.is_alive()
+
+
+def test_messages_are_heard_while_a_request_blocks(spun: Spun) -> None:
+    reply = spun.call('blocks')
+    before = spun.server.ticks
+    deadline = time.monotonic() + 20.0
+    while spun.server.ticks < before + 20:
+        assert time.monotonic() < deadline, 'the timer does not run'
+        time.sleep(0.01)
+    assert not reply.done()
+    spun.server.release.set()
+    assert spun.wait(reply).success
+
+
+def test_requests_are_served_beside_each_other(spun: Spun) -> None:
+    replies = [spun.call('blocks'), spun.call('awaits')]
+    spun.server.release.set()
+    assert spun.wait(replies[0]).success
+    assert spun.wait(replies[1]).message == 'kept'
+
+
+def test_what_a_request_raises_ends_the_executor(spun: Spun) -> None:
+    spun.call('fails')
+    spun.thread.join(10.0)
+    assert isinstance(spun.failure, ValueError)
