@@ -16,6 +16,7 @@ from control_msgs.action import FollowJointTrajectory
 from control_msgs.msg import JointTolerance
 from controller_manager_msgs.srv import SwitchController
 from rclpy.action import ActionClient
+from rclpy.context import Context
 from rclpy.duration import Duration
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.qos import DurabilityPolicy, QoSProfile, qos_profile_sensor_data
@@ -74,9 +75,10 @@ class DriverClient:
     """Talks to a driver; every wait is bounded on the wall and most are in simulated time."""
 
     def __init__(self, namespace: str = '') -> None:
-        rclpy.init()
-        self.node = rclpy.create_node('client', namespace=namespace)
-        self._executor = SingleThreadedExecutor()
+        self._context = Context()  # its own, so that one module's mishap stays its own
+        rclpy.init(context=self._context)
+        self.node = rclpy.create_node('client', namespace=namespace, context=self._context)
+        self._executor = SingleThreadedExecutor(context=self._context)
         self._executor.add_node(self.node)
         self._clients: dict = {}
         self._actions: dict = {}
@@ -91,7 +93,8 @@ class DriverClient:
 
     def close(self) -> None:
         self.node.destroy_node()
-        rclpy.try_shutdown()
+        self._executor.shutdown()
+        self._context.try_shutdown()
 
     def hear(self, kind, topic, callback, qos=qos_profile_sensor_data):
         return self.node.create_subscription(kind, topic, callback, qos)
@@ -142,6 +145,12 @@ class DriverClient:
             assert time.monotonic() < deadline, f'waited {wall} s in vain for {what}'
             self._executor.spin_once(timeout_sec=0.1)
 
+    def look(self) -> np.ndarray:
+        """Hear what lay unread; returns the joints as they are now, (6,) [rad]."""
+        deadline = time.monotonic() + 0.2
+        self.until(lambda: time.monotonic() > deadline, 'the present')
+        return self.q if self.joints else np.full(6, np.nan)
+
     def run(self, seconds: float) -> None:
         """Spin for some simulated time."""
         end = self.time + seconds
@@ -156,6 +165,7 @@ class DriverClient:
         if name not in self._clients:
             self._clients[name] = self.node.create_client(kind, name)
             self.until(self._clients[name].service_is_ready, f'service {name}')
+            self.look()  # the server may not have found our end for replies yet
         request = request or kind.Request(**fields)
         return self.wait(self._clients[name].call_async(request), f'an answer of {name}')
 

@@ -286,6 +286,11 @@ def test_the_way_home_lifts_first_where_the_direct_way_is_barred(cycle_planner):
     np.testing.assert_allclose(motions[0].trajectory.q[0], q, atol=1e-9)
 
 
+def test_the_way_home_from_home_is_no_motion(cycle_planner):
+    (motion,) = cycle_planner.way_home(POSES, HOME)
+    assert motion.trajectory.duration == 0.0
+
+
 @pytest.mark.parametrize(
     ('text', 'message'),
     [

@@ -45,7 +45,9 @@ def test_dense_times_hold_every_point_and_keep_the_step(rng):
 
 
 def test_a_single_point_is_a_trajectory_at_rest():
-    q, qd, _, _ = at_rest(np.arange(6.0)).sample([0.0, 3.0])
+    still = at_rest(np.arange(6.0))
+    q, qd, _, _ = still.sample([0.0, 3.0])
+    np.testing.assert_array_equal(still.dense_times(0.01), [0.0])
     np.testing.assert_array_equal(q, [np.arange(6.0)] * 2)
     assert not qd.any()
 

@@ -40,6 +40,9 @@ def run_node(create: Callable[[], Node], threads: int) -> None:
     except Ur5PickPlaceError as error:
         print(f'refused to start: {error}', file=sys.stderr)
         code = 2
+    except Exception:
+        if rclpy.ok():  # else a signal came while the node was being made
+            raise
     finally:
         signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C must not cut the clean-up
         if node is not None:

@@ -122,6 +122,8 @@ class Trajectory:
         points are seen too.
 
         """
+        if self.t.size == 1:
+            return self.t
         h = np.diff(self.t)
         parts = np.maximum(8, np.ceil(h / step)).astype(int)
         first = np.repeat(np.concatenate([[0], np.cumsum(parts)[:-1]]), parts)
