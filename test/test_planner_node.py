@@ -11,7 +11,6 @@ import math
 import re
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -93,12 +92,6 @@ class PlannerClient(DriverClient):
         status, code = self.end(self.start(planned.trajectory))
         assert (status, code.val) == (GoalStatus.STATUS_SUCCEEDED, CODE.SUCCESS), code.message
 
-    def look(self):
-        """The joints as they are now, whatever lay unread before."""
-        deadline = time.monotonic() + 0.3
-        self.until(lambda: time.monotonic() > deadline, 'the present')
-        return self.q
-
     def trigger(self, name):
         return self.call(Trigger, f'trajectory_planner/{name}')
 
@@ -126,6 +119,16 @@ def pose_goal(T, link='tool0', frame='base_link'):
     orientation = OrientationConstraint(link_name=link, orientation=pose.orientation)
     orientation.header.frame_id = frame
     return Constraints(position_constraints=[position], orientation_constraints=[orientation])
+
+
+def help_point(name, point, link='tool0', frame='base_link'):
+    """The help point of an arc, as Pilz wants it."""
+    position = PositionConstraint(link_name=link)
+    position.header.frame_id = frame
+    pose = Pose()
+    pose.position.x, pose.position.y, pose.position.z = point
+    position.constraint_region.primitive_poses = [pose]
+    return Constraints(name=name, position_constraints=[position])
 
 
 def tool_down(x, y, z):
@@ -213,6 +216,24 @@ def test_lin_and_the_cartesian_service_go_along_the_line(client):
     assert client.end(client.start(path.solution))[1].val == CODE.SUCCESS
 
 
+@pytest.mark.parametrize('name', ['interim', 'center'])
+def test_an_arc_goes_round_its_help_point(client, name):
+    """A quarter of a level circle of 0.1 m; the arm itself stands some 0.1 mm beside its start."""
+    T = T_BASE_LINK_BASE @ forward(MODEL, client.q)
+    centre = T[:3, 3] - [0.1, 0, 0]
+    goal = T.copy()
+    goal[:3, 3] = centre + [0, 0.1, 0]
+    point = centre if name == 'center' else centre + [0.06, 0.08, 0]
+    constraints = help_point(name, point)
+    planned = client.plan(pose_goal(goal), 'CIRC', path_constraints=constraints)
+    assert planned.error_code.val == CODE.SUCCESS, planned.error_code.message
+    q = [point.positions for point in planned.trajectory.joint_trajectory.points]
+    p = (T_BASE_LINK_BASE @ forward(MODEL, q))[:, :3, 3]
+    np.testing.assert_allclose(np.linalg.norm(p - centre, axis=1), 0.1, atol=3e-4)
+    np.testing.assert_allclose(p[-1], goal[:3, 3], atol=1e-9)
+    assert p[:, 1].min() > T[1, 3] - 3e-4
+
+
 def test_a_branch_by_name_is_kept(client):
     goal = pose_goal(tool_down(0.45, 0.1, 0.55))
     goal.name = 'left-up-down'
@@ -261,7 +282,24 @@ def zero_quaternion():
         (Constraints(), {}, 'INVALID_GOAL_CONSTRAINTS', 'position constraint'),
         (joints(HOME), {'group_name': 'leg'}, 'INVALID_GROUP_NAME', "'leg'"),
         (joints(HOME), {'scaling': 1.5}, 'INVALID_GOAL_CONSTRAINTS', '1.5: must lie in 0 to 1'),
-        (joints(HOME), {'planner_id': 'CIRC'}, 'INVALID_GOAL_CONSTRAINTS', 'not offered yet'),
+        (
+            joints(HOME),
+            {'planner_id': 'RESOLVED_RATE'},
+            'INVALID_GOAL_CONSTRAINTS',
+            'not offered yet: use PTP, LIN, CIRC',
+        ),
+        (
+            pose_goal(tool_down(0.5, 0.1, 0.4)),
+            {'planner_id': 'CIRC'},
+            'INVALID_GOAL_CONSTRAINTS',
+            'the name interim or center',
+        ),
+        (
+            pose_goal(tool_down(0.5, 0.1, 0.4)),
+            {'planner_id': 'CIRC', 'path_constraints': help_point('center', [0.0, 0.0, 0.0])},
+            'INVALID_GOAL_CONSTRAINTS',
+            'from the centre (0.0000, 0.0000, 0.0000)',
+        ),
         (joints(HOME), {'goal_constraints': []}, 'INVALID_GOAL_CONSTRAINTS', 'is empty'),
     ],
 )

@@ -4,19 +4,22 @@
 from collections.abc import Callable, Sequence
 
 import numpy as np
-from moveit_msgs.msg import Constraints, MotionPlanRequest, RobotState
+from geometry_msgs.msg import Pose
+from moveit_msgs.msg import Constraints, MotionPlanRequest, PositionConstraint, RobotState
 from moveit_msgs.srv import GetCartesianPath
 from numpy.typing import NDArray
 
 from ur5_pick_place.errors import InvalidInput, InvalidRobotState, UnknownGroup
 from ur5_pick_place.kinematics import BRANCHES, classify, forward
+from ur5_pick_place.kinematics.transforms import inverse_transform
 from ur5_pick_place.nodes.conversions import joints_from_state, pose_to_matrix
 from ur5_pick_place.nodes.frames import Frames
+from ur5_pick_place.planning.moves import ARC_KINDS, Move
 from ur5_pick_place.planning.planner import MotionPlanner, Pace, PlannedMotion
 
-PTP, LIN = 'PTP', 'LIN'
-PLANNER_IDS = (PTP, LIN)
-_PROMISED = ('CIRC', 'RESOLVED_RATE', 'JACOBIAN_TRANSPOSE')
+PTP, LIN, CIRC = 'PTP', 'LIN', 'CIRC'
+PLANNER_IDS = (PTP, LIN, CIRC)
+_PROMISED = ('RESOLVED_RATE', 'JACOBIAN_TRANSPOSE')
 _MAX_WAYPOINTS = 1000
 _MAX_STEP = 0.01  # [m]; coarser steps than this could miss a singularity
 
@@ -64,8 +67,10 @@ class PlanRequests:
             request.max_cartesian_speed,
         )
         goal = request.goal_constraints[0]
-        if self._planner_id(request.planner_id) == LIN:
-            return self._lin(q_start, goal, pace)
+        planner_id = self._planner_id(request.planner_id)
+        if planner_id != PTP:
+            arc = request.path_constraints if planner_id == CIRC else None
+            return self._cartesian(q_start, goal, arc, pace)
         if goal.joint_constraints:
             return self._planner.ptp(q_start, self._joint_goal(goal, q_start), pace)
         return self._planner.ptp_to_pose(q_start, self._pose_goal(goal), pace, goal.name)
@@ -80,15 +85,17 @@ class PlanRequests:
         if not 0.0 <= request.max_step < np.inf:
             raise InvalidInput(f'max_step = {request.max_step} m: must be 0 (default) or positive')
         T_base_frame = self._frames.T_base_frame(request.header.frame_id)
-        T_link_tool = np.linalg.inv(self._frames.T_tool_link(request.link_name))
-        goals = [T_base_frame @ pose_to_matrix(p) @ T_link_tool for p in request.waypoints]
+        T_tool_link = self._frames.T_tool_link(request.link_name)
+        T_link_tool = inverse_transform(T_tool_link)
+        moves = [Move(T_base_frame @ pose_to_matrix(p) @ T_link_tool) for p in request.waypoints]
         pace = Pace(
             getattr(request, 'max_velocity_scaling_factor', 0.0),
             getattr(request, 'max_acceleration_scaling_factor', 0.0),
             getattr(request, 'max_cartesian_speed', 0.0),
         )
         step = min(request.max_step or 0.002, _MAX_STEP)
-        return self._planner.lin(self.start_joints(request.start_state), goals, pace, step)
+        q_start = self.start_joints(request.start_state)
+        return self._planner.chain(q_start, moves, pace, step, T_tool_link)
 
     def start_joints(self, state: RobotState) -> NDArray[np.float64]:
         """Return the joints (6,) [rad] of a start state; the arm's own if it is empty."""
@@ -108,25 +115,50 @@ class PlanRequests:
     def _planner_id(self, planner_id: str) -> str:
         wanted = planner_id.upper()
         if wanted in _PROMISED:
-            raise InvalidInput(f'planner_id {planner_id!r} is not offered yet: use PTP or LIN')
+            raise InvalidInput(
+                f'planner_id {planner_id!r} is not offered yet: use {", ".join(PLANNER_IDS)}'
+            )
         if wanted in PLANNER_IDS:
             return wanted
         self._warn(f'planner_id {planner_id!r} is not one of {", ".join(PLANNER_IDS)}: using PTP')
         return PTP
 
-    def _lin(self, q_start: NDArray[np.float64], goal: Constraints, pace: Pace) -> PlannedMotion:
+    def _cartesian(
+        self,
+        q_start: NDArray[np.float64],
+        goal: Constraints,
+        arc: Constraints | None,
+        pace: Pace,
+    ) -> PlannedMotion:
+        """Plan a line, or an arc by a help point, of the link that the constraints name."""
         branch = BRANCHES[int(classify(self._planner.model, q_start))]
         if goal.name and goal.name != branch:
             raise InvalidInput(
-                f'a straight line stays on its branch: the start is on {branch}, the goal asks '
+                f'a line or arc stays on its branch: the start is on {branch}, the goal asks '
                 f'for {goal.name}; change branch with PTP first'
             )
         if goal.joint_constraints:
-            q_goal = self._joint_goal(goal, q_start)
-            T_goal = forward(self._planner.model, q_goal)
+            link = ''
+            T_goal = forward(self._planner.model, self._joint_goal(goal, q_start))
         else:
             T_goal = self._pose_goal(goal)
-        return self._planner.lin(q_start, [T_goal], pace)
+            link = goal.position_constraints[0].link_name
+        move = Move(T_goal)
+        if arc is not None:
+            move = Move(T_goal, help_point=self._help_point(arc), kind=arc.name)
+            link = arc.position_constraints[0].link_name
+        T_tool_link = self._frames.T_tool_link(link)
+        return self._planner.chain(q_start, [move], pace, T_tool_link=T_tool_link)
+
+    def _help_point(self, arc: Constraints) -> NDArray[np.float64]:
+        """Return the help point (3,) of an arc in base [m]."""
+        if arc.name not in ARC_KINDS or len(arc.position_constraints) != 1:
+            raise InvalidInput(
+                f'CIRC with {len(arc.position_constraints)} path position constraints named '
+                f'{arc.name!r}: give path_constraints the name {" or ".join(ARC_KINDS)} and one '
+                'position constraint with the point in its primitive_poses'
+            )
+        return self._centre(arc.position_constraints[0])
 
     def _joint_goal(self, goal: Constraints, q_start: NDArray[np.float64]) -> NDArray[np.float64]:
         q_goal = q_start.copy()
@@ -147,12 +179,15 @@ class PlanRequests:
                 'a pose goal needs a position constraint and an orientation constraint'
             )
         position, orientation = goal.position_constraints[0], goal.orientation_constraints[0]
+        turned = pose_to_matrix(Pose(orientation=orientation.orientation))
+        T = self._frames.T_base_frame(orientation.header.frame_id) @ turned
+        T[:3, 3] = self._centre(position)
+        return T @ inverse_transform(self._frames.T_tool_link(position.link_name))
+
+    def _centre(self, position: PositionConstraint) -> NDArray[np.float64]:
+        """Return the centre (3,) in base of a position constraint's first region [m]."""
         poses = position.constraint_region.primitive_poses
         if not poses:
             raise InvalidInput('position constraint has no primitive_poses: give its centre there')
-        centre = self._frames.T_base_frame(position.header.frame_id) @ pose_to_matrix(poses[0])
-        turned = poses[0]
-        turned.orientation = orientation.orientation
-        T = self._frames.T_base_frame(orientation.header.frame_id) @ pose_to_matrix(turned)
-        T[:3, 3] = centre[:3, 3]
-        return T @ np.linalg.inv(self._frames.T_tool_link(position.link_name))
+        centre = pose_to_matrix(Pose(position=poses[0].position))
+        return (self._frames.T_base_frame(position.header.frame_id) @ centre)[:3, 3]

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.planning.curves import Curve, Line, arc_about, arc_through
 
-_ARCS = {'interim': arc_through, 'center': arc_about}
+ARC_KINDS = {'interim': arc_through, 'center': arc_about}
 
 
 @dataclass(frozen=True)
@@ -39,14 +39,14 @@ class Move:
     def __post_init__(self) -> None:
         if not 0.0 <= self.blend < np.inf:
             raise InvalidInput(f'blend radius = {self.blend} m: must be 0 (stop) or positive')
-        if self.kind not in _ARCS:
-            raise InvalidInput(f'arc by {self.kind!r}: must be one of {", ".join(_ARCS)}')
+        if self.kind not in ARC_KINDS:
+            raise InvalidInput(f'arc by {self.kind!r}: must be one of {", ".join(ARC_KINDS)}')
 
     def curve(self, T_start: NDArray[np.float64], T_goal: NDArray[np.float64]) -> Curve:
         """Return the curve between two poses of the frame that the move is about."""
         if self.help_point is None:
             return Line(T_start, T_goal)
-        return _ARCS[self.kind](T_start, T_goal, self.help_point)
+        return ARC_KINDS[self.kind](T_start, T_goal, self.help_point)
 
 
 def curves_of(
