@@ -104,15 +104,12 @@ def solutions_near(
 
     """
     near = check_joints(seed, 'seed')
-    q, _ = inverse(m, T, float(near[5]))
-    variants = nearest_variant(m, q, near, limits)
-    distances = np.abs(variants - near).max(axis=-1)
-    order = np.argsort(distances, kind='stable')  # NaN last
-    return [
-        Solution(BRANCHES[k], variants[k], float(distances[k]))
-        for k in order
-        if np.isfinite(distances[k])
-    ]
+    q, ok = inverse(m, T, float(near[5]))
+    branches = [BRANCHES[k] for k in np.flatnonzero(ok)]
+    variants = nearest_variant(m, q[ok], near, limits)
+    distances = np.abs(variants - near).max(axis=-1).tolist()  # NaN where no variant fits
+    found = zip(branches, variants, distances, strict=True)
+    return sorted((Solution(*one) for one in found if one[2] >= 0.0), key=lambda s: s.distance)
 
 
 def _turns_within(m: Model, q: Array, limits: Limits | None) -> tuple[Array, Array]:

@@ -45,27 +45,25 @@ Array = NDArray[np.float64]
 
 _MAX_LINKS = 64
 _MAX_CONSTRAINTS = 64
+_OUTSIDE = 'outside the joint limits or constraints'
+_TOUCHES = 'in collision: '
 
 
 class Answer(NamedTuple):
     """
-    The solutions that a request allows, nearest first, and why each other branch is out.
+    The solutions that a request allows.
 
     Attributes
     ----------
     solutions : list of Solution
-    missing : dict of str to str
-        Reason by branch.
+        Nearest first; at least one.
+    reasons : callable
+        Says why each other branch is out; worked out when asked for.
 
     """
 
     solutions: list[Solution]
-    missing: dict[str, str]
-
-    @property
-    def reasons(self) -> str:
-        """What is missing, as one line."""
-        return '; '.join(f'{branch}: {reason}' for branch, reason in self.missing.items())
+    reasons: Callable[[], str]
 
 
 class IkRequests:
@@ -119,25 +117,26 @@ class IkRequests:
         seed = self._seed(request.robot_state)
         pose = self._tool_pose(request)
         near = [s for s in solutions_near(self._model, pose, seed, limits) if s.branch in allowed]
-        unsolved = explain(self._model, pose, float(seed[5]))
-        reasons = {m.branch: m.text for m in unsolved if m.branch in allowed}
-        failure: type[KinematicsError] = NoSolution
-        for branch in allowed:
-            if branch not in reasons and all(s.branch != branch for s in near):
-                reasons[branch] = 'outside the joint limits or constraints'
-                failure = JointLimitViolation
-        if self._collisions and request.avoid_collisions:
-            for solution in near:
-                if contact := self._collisions.check(solution.q):
-                    reasons[solution.branch] = f'in collision: {contact}'
-                    failure = InCollision
-        answer = Answer(
-            [s for s in near if s.branch not in reasons],
-            {branch: reasons[branch] for branch in BRANCHES if branch in reasons},
-        )
-        if not answer.solutions:
-            raise failure(answer.reasons)
-        return answer
+        contacts = self._contacts(near) if request.avoid_collisions else {}
+        free = [s for s in near if s.branch not in contacts]
+
+        def missing() -> dict[str, str]:
+            unsolved = {m.branch: m.text for m in explain(self._model, pose, float(seed[5]))}
+            out = [b for b in allowed if all(s.branch != b for s in free)]
+            return {b: contacts.get(b) or unsolved.get(b, _OUTSIDE) for b in out}
+
+        if not free:
+            raise _failure(missing())
+        return Answer(free, lambda: _listed(missing()))
+
+    def _contacts(self, solutions: list[Solution]) -> dict[str, str]:
+        """Say which solutions touch something, by branch."""
+        if self._collisions is None:
+            raise CollisionCheckUnavailable(
+                'collisions cannot be checked, coal is not installed: set avoid_collisions false'
+            )
+        found = {s.branch: self._collisions.check(s.q) for s in solutions}
+        return {branch: f'{_TOUCHES}{contact}' for branch, contact in found.items() if contact}
 
     def poses(self, request: GetPositionFK.Request) -> list[PoseStamped]:
         """
@@ -174,10 +173,6 @@ class IkRequests:
         if request.ik_link_names or request.pose_stamped_vector:
             raise UnknownLink(
                 'this arm has one tip: use ik_link_name and pose_stamped, not the lists'
-            )
-        if request.avoid_collisions and self._collisions is None:
-            raise CollisionCheckUnavailable(
-                'collisions cannot be checked, coal is not installed: set avoid_collisions false'
             )
 
     def _seed(self, state: RobotState) -> Array:
@@ -227,3 +222,15 @@ def _allowed_branches(constraints: Constraints) -> tuple[str, ...]:
         if getattr(constraints, f'{kind}_constraints'):
             raise InvalidInput(f'{kind} constraints are not known here: only joint constraints')
     return (BRANCHES[branch_index(constraints.name)],) if constraints.name else BRANCHES
+
+
+def _failure(missing: dict[str, str]) -> KinematicsError:
+    """Give the error of a request without solutions: the farthest that any branch came."""
+    reasons = missing.values()
+    if any(reason.startswith(_TOUCHES) for reason in reasons):
+        return InCollision(_listed(missing))
+    return (JointLimitViolation if _OUTSIDE in reasons else NoSolution)(_listed(missing))
+
+
+def _listed(missing: dict[str, str]) -> str:
+    return '; '.join(f'{branch}: {reason}' for branch, reason in missing.items())

@@ -34,8 +34,8 @@ from ur5_pick_place.nodes.ik_requests import Answer, IkRequests
 from ur5_pick_place.nodes.parameters import declare_settings
 from ur5_pick_place.nodes.process import refuse_if_served, run_node
 
-# One for requests, which take well under a millisecond, one for joints and TF.
-_THREADS = 2
+# A request takes a fraction of a millisecond, for which joints and TF can wait.
+_THREADS = 1
 _SERVED = ('compute_ik', 'compute_ik_all', 'compute_fk')
 
 
@@ -60,8 +60,6 @@ class IkService(Node):
             JointState, 'joint_states', self._hear_joints, qos_profile_sensor_data
         )
         self._markers = self.create_publisher(MarkerArray, 'ik_markers', 1)
-        self._shown: list[Solution] = []
-        self._show = self.create_guard_condition(self._draw)
         refuse_if_served(self, _SERVED)
         self.create_service(GetPositionIK, 'compute_ik', self._ik)
         self.create_service(GetPositionIK, 'compute_ik_all', self._ik_all)
@@ -105,8 +103,8 @@ class IkService(Node):
             response.error_code = error_code(error)
             return response
         fill(response, answer)
-        self._shown = answer.solutions
-        self._show.trigger()  # drawn after the reply
+        if self._markers.get_subscription_count():
+            self.executor.create_task(self._draw, answer.solutions)  # after the reply
         return response
 
     def _fill_best(self, response: GetPositionIK.Response, answer: Answer) -> None:
@@ -118,7 +116,7 @@ class IkService(Node):
         names = [f'{s.branch}/{name}' for s in answer.solutions for name in self._names]
         joints = np.concatenate([s.q for s in answer.solutions])
         response.solution.joint_state = joint_state_msg(joints, names)
-        response.error_code = code_with_message(MoveItErrorCodes.SUCCESS, answer.reasons)
+        response.error_code = code_with_message(MoveItErrorCodes.SUCCESS, answer.reasons())
 
     def _fk(
         self, request: GetPositionFK.Request, response: GetPositionFK.Response
@@ -135,9 +133,8 @@ class IkService(Node):
         response.error_code = success()
         return response
 
-    def _draw(self) -> None:
-        if self._markers.get_subscription_count():
-            self._markers.publish(ghosts(self._model, self._shown))
+    def _draw(self, solutions: list[Solution]) -> None:
+        self._markers.publish(ghosts(self._model, solutions))
 
 
 def main() -> None:

@@ -15,6 +15,8 @@ from ur5_pick_place.errors import Ur5PickPlaceError
 from ur5_pick_place.nodes.executor import PromptExecutor
 
 _DISCOVERY = 1.0  # [s] within which the servers of other nodes are seen
+# [s] Now and then rclpy is told of a SIGTERM just before the context ends, looks, and waits on.
+_LOOK_UP = 0.5
 _LEASE = 5.0  # [s] for which a killed node's servers may still be seen
 
 
@@ -34,7 +36,8 @@ def run_node(create: Callable[[], Node], threads: int) -> None:
         # Handing each callback to a thread costs as much as a short one takes.
         executor = PromptExecutor(threads) if threads > 1 else SingleThreadedExecutor()
         executor.add_node(node)
-        executor.spin()
+        while rclpy.ok():
+            executor.spin_once(timeout_sec=_LOOK_UP)
     except (KeyboardInterrupt, ExternalShutdownException):
         pass
     except Ur5PickPlaceError as error:
