@@ -2,13 +2,14 @@
 # For a machine without ROS; with ROS 2 use colcon and ros2 launch.
 PYTHON ?= python3
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test clean
+.PHONY: help setup demo test bench clean
 
 help:
 	@echo 'make demo    the arm picks up the cube and puts it down, in simulation'
 	@echo '             METHOD=ik  START="x y yaw"  TARGET="x y yaw"  RTF=…  SEED=…'
 	@echo '             (cube on the table in base_link: metres and degrees)'
 	@echo 'make test    all tests'
+	@echo 'make bench   how fast, beside others'
 	@echo 'make setup   only what demo and test need first (PYTHON=python3.12 to choose one)'
 	@echo 'make clean   forget what was built; out/ stays'
 
@@ -23,6 +24,12 @@ demo: setup
 test: setup
 	.venv/bin/ruff check --config .ci/ruff.toml
 	.venv/bin/python -m pytest
+
+# What cannot be installed is named and left out.
+bench: setup
+	@grep -v '^#' underlay/requirements-bench.txt | \
+	  xargs -n 1 .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps || true
+	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 .venv/bin/python bench
 
 clean:
 	rm -rf .venv build install log *.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache
