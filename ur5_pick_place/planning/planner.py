@@ -107,9 +107,12 @@ class MotionPlanner:
         T_base_tool: NDArray[np.float64],
         pace: Pace = Pace(),
         branch: str = '',
+        q_wish: NDArray[np.float64] | None = None,
     ) -> PlannedMotion:
         """
         Plan a joint motion to a pose (4, 4), on `branch` or on the branch that is nearest.
+
+        The solution to try first is `q_wish` (6,) [rad], or the nearest if not given.
 
         Raises
         ------
@@ -120,7 +123,8 @@ class MotionPlanner:
 
         """
         first: PlanningError | None = None
-        for q_goal in self.joint_goals(T_base_tool, q_start, branch)[:_CANDIDATES]:
+        goals = self.joint_goals(T_base_tool, q_start, branch)[:_CANDIDATES]
+        for q_goal in goals if q_wish is None else [q_wish, *goals]:
             try:
                 return self.ptp(q_start, q_goal, pace)
             except PlanningError as error:

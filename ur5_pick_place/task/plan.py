@@ -2,7 +2,7 @@
 """The whole cycle planned and checked before the first motion."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,6 +12,7 @@ from ur5_pick_place.errors import InvalidInput, PlanningError
 from ur5_pick_place.kinematics import BRANCHES, classify, forward, inverse
 from ur5_pick_place.kinematics.transforms import inverse_transform
 from ur5_pick_place.planning.planner import MotionPlanner, Pace, PlannedMotion
+from ur5_pick_place.planning.shortest_chain import Stop, shortest_chain
 from ur5_pick_place.settings import Settings, setting
 from ur5_pick_place.task.cycle import Stage
 from ur5_pick_place.task.poses import Provenance, TaughtPose
@@ -168,12 +169,12 @@ class CyclePlanner:
     def _plan_on(
         self, branch: str, poses: Mapping[str, TaughtPose], q: NDArray[np.float64]
     ) -> tuple[PlannedStage, ...]:
-        stages = []
+        stages, wishes = [], self._wishes(branch, poses, q)
         for stage in self.cycle:
             planned = PlannedStage(stage)
             if stage.is_move:
                 try:
-                    planned = self._move(stage, branch, poses, q)
+                    planned = self._move(stage, branch, poses, q, next(wishes, None))
                 except PlanningError as error:
                     raise PlanningError(f'stage {stage.name!r}: {error}') from error
                 q = planned.motion.trajectory.q[-1]
@@ -186,6 +187,7 @@ class CyclePlanner:
         branch: str,
         poses: Mapping[str, TaughtPose],
         q: NDArray[np.float64],
+        q_wish: NDArray[np.float64] | None,
     ) -> PlannedStage:
         pace = self._pace(stage.pace)
         if stage.to == 'home':
@@ -197,14 +199,27 @@ class CyclePlanner:
             )
         T = self._T_base_tool(stage.to, poses)
         if stage.do == 'ptp':
-            return PlannedStage(stage, self.planner.ptp_to_pose(q, T, pace, branch))
+            return PlannedStage(stage, self.planner.ptp_to_pose(q, T, pace, branch, q_wish))
         try:
             return PlannedStage(stage, self.planner.lin(q, [T], pace))
         except PlanningError as error:
             if stage.do == 'lin':
                 raise
-            motion = self.planner.ptp_to_pose(q, T, pace, branch)
+            motion = self.planner.ptp_to_pose(q, T, pace, branch, q_wish)
             return PlannedStage(stage, motion, f'joint motion, no straight line: {error}')
+
+    def _wishes(
+        self, branch: str, poses: Mapping[str, TaughtPose], q: NDArray[np.float64]
+    ) -> Iterator[NDArray[np.float64]]:
+        """Return the joints at the end of each move for which the whole cycle is shortest."""
+        stops = []
+        for stage in filter(lambda stage: stage.is_move, self.cycle):
+            if stage.to == 'home':
+                goals = [np.array(poses['home'].joints)]
+            else:
+                goals = self.planner.joint_goals(self._T_base_tool(stage.to, poses), q, branch)
+            stops.append(Stop(np.array(goals), stage.do != 'ptp'))
+        return iter(shortest_chain(self.planner.model, q, stops, self.planner.limits.qd))
 
     def _pace(self, name: str) -> Pace:
         return Pace(speed=self._settings.approach_speed) if name == 'approach' else Pace()
