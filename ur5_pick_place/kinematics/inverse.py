@@ -98,7 +98,7 @@ def _inverse_one(m: Model, T: Array, q6: float) -> tuple[Array, NDArray[np.bool_
     for k, sigma, t1, t5, t6, t234, u, v in arm_planes(m, t, q6):
         c3 = (u * u + v * v - a2 * a2 - a3 * a3) / (2.0 * a2 * a3)
         ss3 = (1.0 - c3) * (1.0 + c3)
-        if ss3 < -DOUBLE_ROOT:  # the three sides don't meet
+        if not ss3 >= -DOUBLE_ROOT:  # the three sides don't meet; NaN where squares overflow
             continue
         s3 = sqrt(ss3) if ss3 > DOUBLE_ROOT else 0.0
         angle, way, lean = atan2(s3, c3), atan2(v, u), atan2(a3 * s3, a2 + a3 * c3)

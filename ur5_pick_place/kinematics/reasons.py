@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Why a pose has no solution on a branch, and by how much it misses."""
 
-from math import hypot
+from math import hypot, inf, isnan
 from typing import Literal, NamedTuple
 
 import numpy as np
@@ -101,6 +101,7 @@ def _reason(
         text = f'double root: the only solution is the one of {BRANCHES[holder]}'
         return Missing(branch, 'double', 0.0, text)
     way = hypot(*ways[holder & ~_ELBOW])
+    way = inf if isnan(way) else way  # beyond 1e154 m squares overflow
     inner, outer = m.reach
     if way - outer > inner - way:
         amount = max(0.0, way - outer)  # a calibrated arm may miss what the ideal one reaches
