@@ -21,6 +21,7 @@ from moveit_msgs.srv import GetPositionFK, GetPositionIK  # noqa: E402
 from rclpy.executors import SingleThreadedExecutor  # noqa: E402
 from rclpy.node import Node  # noqa: E402
 from sensor_msgs.msg import JointState  # noqa: E402
+from test_ik_requests import GARBAGE  # noqa: E402
 from visualization_msgs.msg import Marker, MarkerArray  # noqa: E402
 
 from ur5_pick_place.kinematics import (  # noqa: E402
@@ -371,6 +372,18 @@ def test_a_wrong_request_gets_its_code_and_a_reason(client: Client, what: str) -
         assert reply.error_code.val == code
         assert message in reply.error_code.message
         assert not reply.solution.joint_state.name
+
+
+def test_hundreds_of_wrong_requests_on_the_wire_leave_the_node_alive(
+    client: Client, rng: np.random.Generator
+) -> None:
+    for i in range(320):
+        spoil, code = GARBAGE[i % len(GARBAGE)]
+        request = ik_request(forward(UR5, HOME))
+        spoil(request.ik_request, rng)
+        reply = client.call(('compute_ik', 'compute_ik_all')[i // 8 % 2], request)
+        assert reply.error_code.val == code, reply.error_code.message
+    assert len(joints_of(client.call('compute_ik', ik_request(forward(UR5, HOME))))) == 6
 
 
 def test_a_rounded_quaternion_is_normalised(client: Client) -> None:
