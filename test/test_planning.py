@@ -15,6 +15,8 @@ import pytest
 
 from ur5_pick_place.errors import GateRefusal, IncompletePath, InvalidInput, NoSolution
 from ur5_pick_place.kinematics import BRANCHES, HOME, classify, forward, link_frames, load_model
+from ur5_pick_place.planning.dynamics import Dynamics
+from ur5_pick_place.planning.inertias import Load
 from ur5_pick_place.planning.limits import MotionSettings
 from ur5_pick_place.planning.moves import Move
 from ur5_pick_place.planning.planner import MotionPlanner, Pace
@@ -272,6 +274,14 @@ def test_a_branch_is_kept_on_request_and_an_unknown_one_refused(planner):
 def test_a_scaling_out_of_range_is_refused(pace):
     with pytest.raises(InvalidInput, match='must'):
         Pace(*pace)
+
+
+def test_a_load_that_cannot_be_held_is_refused_with_joint_and_torque():
+    dynamics = Dynamics(MODEL, [Load(25.0, [0.0, 0.0, 0.1])])
+    planner = MotionPlanner(MODEL, FAST, load_scene(CONFIG / 'scene_sim.yaml'), dynamics)
+    with pytest.raises(GateRefusal, match=r'would need .* N m at .* limit') as refusal:
+        planner.ptp(PICK, np.array([0.0, -0.3, 0.1, 0.2, -np.pi / 2, 0.0]))
+    assert refusal.value.check == 'torque'
 
 
 def test_scalings_slow_a_motion_down(planner):

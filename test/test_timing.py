@@ -13,13 +13,16 @@ import pytest
 from scipy.interpolate import BPoly
 from scipy.optimize import linprog
 
-from ur5_pick_place.errors import IncompletePath
+from ur5_pick_place.errors import IncompletePath, PlanningError
 from ur5_pick_place.kinematics import forward, load_model
 from ur5_pick_place.planning.curves import Line
+from ur5_pick_place.planning.dynamics import Dynamics
+from ur5_pick_place.planning.inertias import Load
 from ur5_pick_place.planning.limits import Limits, tcp_and_elbow_speed
 from ur5_pick_place.planning.path_optimum import fastest
 from ur5_pick_place.planning.path_timing import time_path
 from ur5_pick_place.planning.paths import JointPath, follow
+from ur5_pick_place.planning.timing import time_ptp
 
 MODEL = load_model('ur5')
 PICK = np.array([0, -np.pi / 2, np.pi / 2, -np.pi / 2, -np.pi / 2, 0])
@@ -205,6 +208,47 @@ def test_a_slow_line_takes_its_way_over_its_speed():
     assert bare < trajectory.duration < 1.004 * bare + 0.1
     assert_within(trajectory, bounds)
     assert trajectory.t.size < 400
+
+
+class TestTorque:
+    """With a load, torque limits bind too; what gravity takes does not shrink with speed."""
+
+    FAR = np.array([0.0, -0.45, 0.6, -1.7, -np.pi / 2, 0.0])
+
+    def used(self, trajectory, dynamics):
+        q, qd, qdd, _ = trajectory.sample(np.linspace(0, trajectory.duration, 3000))
+        return np.abs(dynamics.inverse(q, qd, qdd) / dynamics.torque_max).max()
+
+    @pytest.fixture
+    def loaded(self):
+        return Dynamics(MODEL, [Load(8.0, [0.0, 0.0, 0.1])])
+
+    def test_a_line_is_slowed_down_where_they_bind_and_uses_them(self, loaded):
+        path = line(self.FAR, (0, 0, 0.12))
+        bare = time_path(path, limits(), speed_of)
+        assert self.used(bare, loaded) > 1.05
+        trajectory = time_path(path, limits(), speed_of, loaded)
+        assert trajectory.duration > bare.duration
+        assert_within(trajectory, limits())
+        assert 0.98 < self.used(trajectory, loaded) <= 1.001
+
+    def test_a_joint_motion_is_slowed_down_where_they_bind(self, loaded):
+        goal = self.FAR + [0.5, -0.6, 0.2, 0, 0, 0]
+        bare = time_ptp(self.FAR, goal, limits(), speed_of)
+        assert self.used(bare, loaded) > 1.05
+        trajectory = time_ptp(self.FAR, goal, limits(), speed_of, loaded)
+        assert 0.98 < self.used(trajectory, loaded) <= 1.001
+
+    def test_without_a_binding_load_nothing_changes(self):
+        path = line(PICK, (0.1, 0, 0.1))
+        bare = time_path(path, limits(), speed_of).duration
+        light = time_path(path, limits(), speed_of, Dynamics(MODEL)).duration
+        assert light == pytest.approx(bare, rel=2e-3)
+
+    def test_what_cannot_even_be_held_is_refused(self):
+        heavy = Dynamics(MODEL, [Load(25.0, [0.0, 0.0, 0.1])])
+        with pytest.raises(PlanningError, match=r'need \d+\.\d N m only to hold'):
+            time_path(line(self.FAR, (0, 0, 0.12)), limits(), speed_of, heavy)
 
 
 def test_a_path_that_stays_is_a_point_at_rest():

@@ -29,6 +29,7 @@ from ur5_pick_place.nodes.diagnostics import Diagnostics
 from ur5_pick_place.nodes.frames import Frames
 from ur5_pick_place.nodes.freedrive import Freedrive
 from ur5_pick_place.nodes.job_runner import PLANNER, JobRunner
+from ur5_pick_place.nodes.loads import arm_dynamics
 from ur5_pick_place.nodes.parameters import declare_settings
 from ur5_pick_place.nodes.process import refuse_if_served, run_node
 from ur5_pick_place.nodes.robot_link import LATCHED
@@ -80,7 +81,7 @@ class PickPlace(Node):
         tool, mass = cell.scene.tool, robot.payload_mass or 0.0
         self._settings, self._motion_settings, self._missing = own, motion, cell.missing
         self._controller = robot.controller
-        planner = MotionPlanner(cell.model, motion, cell.scene)
+        planner = MotionPlanner(cell.model, motion, cell.scene, arm_dynamics(cell.model, robot))
         provenance = Provenance(
             cell.model.name, cell.model.calibration, numbers_from_matrix(tool.T_tool_tcp), mass
         )

@@ -35,6 +35,7 @@ from ur5_pick_place.nodes.conversions import (
 )
 from ur5_pick_place.nodes.diagnostics import Diagnostics
 from ur5_pick_place.nodes.frames import Frames
+from ur5_pick_place.nodes.loads import arm_dynamics
 from ur5_pick_place.nodes.motion_executor import MotionExecutor
 from ur5_pick_place.nodes.parameters import declare_settings
 from ur5_pick_place.nodes.plan_requests import PlanRequests
@@ -64,7 +65,9 @@ class TrajectoryPlanner(Node):
         )
         cell = load_cell(robot)
         self._names = cell.joint_names
-        self._planner = MotionPlanner(cell.model, motion, cell.scene)
+        self._planner = MotionPlanner(
+            cell.model, motion, cell.scene, arm_dynamics(cell.model, robot)
+        )
         self._frames = Frames(self, robot.tf_prefix, cell.scene.tool.T_tool_tcp)
         refuse_if_served(self, _SERVED)
         self._executor = MotionExecutor(

@@ -9,6 +9,7 @@ end. With f(x) the joints at l(x) and ' the derivative by x:
     velocity      f' sqrt(b)
     acceleration  f'' b + f' b' / 2
     jerk          (f''' b + 3/2 f'' b' + 1/2 f' b'') sqrt(b)
+    torque        (M f'' + C(f') f') b + M f' b' / 2 + g
 
 b is a cubic spline. Its coefficients minimise the integral of 1 / sqrt(b), the duration, plus a
 logarithmic barrier for each of these bounds; every iterate is a motion within the limits.
@@ -24,6 +25,9 @@ from numpy.typing import NDArray
 from scipy.interpolate import BSpline, CubicHermiteSpline
 from scipy.linalg import LinAlgError, solveh_banded
 
+from ur5_pick_place.errors import PlanningError
+from ur5_pick_place.kinematics import JOINT_NAMES
+from ur5_pick_place.planning.dynamics import Dynamics
 from ur5_pick_place.planning.limits import Limits
 from ur5_pick_place.planning.paths import JointPath
 
@@ -66,7 +70,9 @@ class Progress:
         return CubicHermiteSpline(x, t, 1.0 / np.sqrt(self.rate(x)))
 
 
-def fastest(path: JointPath, limits: Limits, speed_of: SpeedOf) -> Progress:
+def fastest(
+    path: JointPath, limits: Limits, speed_of: SpeedOf, dynamics: Dynamics | None = None
+) -> Progress:
     """
     Return the fastest progress along `path` within `limits`, to about 0.3 %.
 
@@ -76,10 +82,17 @@ def fastest(path: JointPath, limits: Limits, speed_of: SpeedOf) -> Progress:
     limits : Limits
     speed_of : callable
         (q (n, 6), qd (n, 6)) -> speeds (n, k) [m/s] to keep under `limits.speed`.
+    dynamics : Dynamics, optional
+        The arm with its load, whose torque limits are then kept too.
+
+    Raises
+    ------
+    PlanningError
+        The joints cannot even hold the arm somewhere on the path.
 
     """
     spline = _spline(_intervals(path))
-    bounds = _Bounds.along(path, spline.x, limits, speed_of)
+    bounds = _Bounds.along(path, spline.x, limits, speed_of, dynamics)
     coefficients, is_optimal = _minimise(spline, bounds)
     rate = BSpline(spline.knots, coefficients, 3)
     if rate(np.linspace(0.0, 1.0, 20 * spline.intervals)).min() <= 0.0:  # between two points
@@ -164,24 +177,43 @@ class _Bounds:
     ----------
     speed : ndarray, shape (n,)
         Share of velocity and speed limits, squared, per b.
-    acceleration : ndarray, shape (n, 2, 6)
-        Per b and b'.
+    effort : ndarray, shape (n, 2, m)
+        Of joint accelerations, and of joint torques if they are known, per b and b'.
+    hold : ndarray, shape (n, m)
+        The same at rest: zero for accelerations, gravity's share for torques.
     jerk : ndarray, shape (n, 3, 6)
         Per b, b' and b'', to be multiplied by sqrt(b).
 
     """
 
     speed: Array
-    acceleration: Array
+    effort: Array
+    hold: Array
     jerk: Array
 
     @classmethod
-    def along(cls, path: JointPath, x: Array, limits: Limits, speed_of: SpeedOf) -> '_Bounds':
+    def along(
+        cls,
+        path: JointPath,
+        x: Array,
+        limits: Limits,
+        speed_of: SpeedOf,
+        dynamics: Dynamics | None,
+    ) -> '_Bounds':
         q, f1, f2, f3 = derivatives(path, x)
         joint = (np.abs(f1) / limits.qd).max(axis=1)
+        effort, hold = np.stack([f2, 0.5 * f1], axis=1) / limits.qdd, np.zeros_like(q)
+        if dynamics is not None:
+            gravity = dynamics.gravity(q)
+            _check_hold(gravity, dynamics.torque_max)
+            moving = [dynamics.inverse(q, f1, f2), dynamics.inverse(q, 0.0, 0.5 * f1)]
+            torque = np.stack(moving, axis=1) - gravity[:, None]
+            effort = np.concatenate([effort, torque / dynamics.torque_max], axis=2)
+            hold = np.concatenate([hold, gravity / dynamics.torque_max], axis=1)
         return cls(
             np.maximum(joint, speed_of(q, f1).max(axis=1) / limits.speed) ** 2,
-            np.stack([f2, 0.5 * f1], axis=1) / limits.qdd,
+            effort,
+            hold,
             np.stack([f3, 1.5 * f2, 0.5 * f1], axis=1) / limits.qddd,
         )
 
@@ -189,8 +221,18 @@ class _Bounds:
         """Return the largest constant b, halved."""
         return 0.5 * min(
             1.0 / self.speed.max(),
-            1.0 / np.abs(self.acceleration[:, 0]).max(),
+            ((1.0 - np.abs(self.hold)) / np.abs(self.effort[:, 0]).clip(1e-12)).min(),
             (1.0 / np.abs(self.jerk[:, 0]).max()) ** (2.0 / 3.0),
+        )
+
+
+def _check_hold(gravity: Array, torque_max: Array) -> None:
+    """Refuse a path on which a joint cannot hold the arm, torques (n, 6) and limits in N m."""
+    i, joint = np.unravel_index((np.abs(gravity) / torque_max).argmax(), gravity.shape)
+    if abs(gravity[i, joint]) >= torque_max[joint]:
+        raise PlanningError(
+            f'{JOINT_NAMES[joint]} would need {abs(gravity[i, joint]):.1f} N m only to hold the '
+            f'arm, limit {torque_max[joint]:.0f} N m: carry less or keep it nearer to the base'
         )
 
 
@@ -205,10 +247,10 @@ class _Barrier:
             return
         self._root = np.sqrt(b)
         self._speed = b * bounds.speed
-        self._acceleration = (values[:, None, :2] @ bounds.acceleration)[:, 0]
+        self._effort = (values[:, None, :2] @ bounds.effort)[:, 0] + bounds.hold
         self._free_jerk = (values[:, None, :] @ bounds.jerk)[:, 0]
         self._jerk = self._free_jerk * self._root[:, None]
-        rows = (self._speed, self._acceleration, self._jerk)
+        rows = (self._speed, self._effort, self._jerk)
         self.is_inside = all(np.abs(row).max() < 1.0 for row in rows)
         if self.is_inside:
             self.duration = float((weight / self._root).sum())
@@ -228,7 +270,7 @@ class _Barrier:
         jerk_slope[:, 0] += self._free_jerk * (0.5 / self._root)[:, None]
         for row, slope in (
             (self._speed[:, None], bounds.speed[:, None, None]),
-            (self._acceleration, bounds.acceleration),
+            (self._effort, bounds.effort),
             (self._jerk, jerk_slope),
         ):
             k, room = slope.shape[1], 1.0 - row**2

@@ -3,9 +3,11 @@
 
 import numpy as np
 
+from ur5_pick_place.planning.dynamics import Dynamics
 from ur5_pick_place.planning.limits import Limits
 from ur5_pick_place.planning.path_optimum import Array, Progress, SpeedOf, derivatives, fastest
 from ur5_pick_place.planning.paths import JointPath
+from ur5_pick_place.planning.timing import slowdown_for_torque
 from ur5_pick_place.planning.trajectory import Trajectory, at_rest
 
 # Every knot of the rate, where jerk bends, becomes a point; between two of them there are more
@@ -15,7 +17,9 @@ _POINT_TURN = 4e-3  # [rad] of any joint
 _JERK_SLACK = 1.02  # what quintics may add; the gate admits 1.05
 
 
-def time_path(path: JointPath, limits: Limits, speed_of: SpeedOf) -> Trajectory:
+def time_path(
+    path: JointPath, limits: Limits, speed_of: SpeedOf, dynamics: Dynamics | None = None
+) -> Trajectory:
     """
     Return the fastest motion along `path`, rest to rest, within `limits` everywhere.
 
@@ -28,13 +32,21 @@ def time_path(path: JointPath, limits: Limits, speed_of: SpeedOf) -> Trajectory:
     limits : Limits
     speed_of : callable
         (q (n, 6), qd (n, 6)) -> speeds (n, k) [m/s] to keep under `limits.speed`.
+    dynamics : Dynamics, optional
+        The arm with its load, whose torque limits are then kept too.
+
+    Raises
+    ------
+    PlanningError
+        The joints cannot even hold the arm somewhere on the path.
 
     """
     if path.is_point:
         return at_rest(path.q[0])
-    progress = fastest(path, limits, speed_of)
+    progress = fastest(path, limits, speed_of, dynamics)
     draft = _points(path, progress, 1.0)
-    return _points(path, progress, _excess(draft, limits, speed_of) * (1.0 + 1e-6))
+    factor = _excess(draft, limits, speed_of, dynamics) * (1.0 + 1e-6)
+    return _points(path, progress, factor)
 
 
 def _points(path: JointPath, progress: Progress, factor: float) -> Trajectory:
@@ -60,7 +72,9 @@ def _places(path: JointPath, progress: Progress) -> Array:
     return np.interp(np.arange(first[-1] + 1), first, knots)
 
 
-def _excess(trajectory: Trajectory, limits: Limits, speed_of: SpeedOf) -> float:
+def _excess(
+    trajectory: Trajectory, limits: Limits, speed_of: SpeedOf, dynamics: Dynamics | None
+) -> float:
     """Return by which factor the motion must slow down; below 1 where there is room."""
     ends = trajectory.t[1:] * (1.0 - 1e-9)  # jerk jumps from quintic to quintic
     t = np.concatenate([trajectory.dense_times(np.inf), ends])
@@ -71,5 +85,6 @@ def _excess(trajectory: Trajectory, limits: Limits, speed_of: SpeedOf) -> float:
             np.sqrt((np.abs(qdd) / limits.qdd).max()),
             np.cbrt((np.abs(qddd) / limits.qddd).max() / _JERK_SLACK),
             speed_of(q, qd).max() / limits.speed,
+            0.0 if dynamics is None else slowdown_for_torque(q, qd, qdd, dynamics),
         )
     )

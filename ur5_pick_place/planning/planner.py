@@ -14,6 +14,7 @@ from ur5_pick_place.planning import gate
 from ur5_pick_place.planning.blends import join
 from ur5_pick_place.planning.collision import CollisionModel
 from ur5_pick_place.planning.curves import Carried
+from ur5_pick_place.planning.dynamics import Dynamics, check_torque
 from ur5_pick_place.planning.limits import MotionSettings, motion_limits, tcp_and_elbow_speed
 from ur5_pick_place.planning.moves import Move, curves_of
 from ur5_pick_place.planning.path_timing import time_path
@@ -22,6 +23,7 @@ from ur5_pick_place.planning.scene import Scene
 from ur5_pick_place.planning.timing import concatenate, time_ptp
 from ur5_pick_place.planning.trajectory import Trajectory
 
+_TORQUE_STEP = 0.01  # [s] between samples
 _CANDIDATES = 16  # joint goals tried for one pose, nearest first
 
 
@@ -72,11 +74,19 @@ class MotionPlanner:
     settings : MotionSettings
     scene : Scene
         Table, boxes and tool; replace it with `set_scene`.
+    dynamics : Dynamics, optional
+        The arm with its load; torques are not looked at if not given.
 
     """
 
-    def __init__(self, model: Model, settings: MotionSettings, scene: Scene) -> None:
-        self.model = model
+    def __init__(
+        self,
+        model: Model,
+        settings: MotionSettings,
+        scene: Scene,
+        dynamics: Dynamics | None = None,
+    ) -> None:
+        self.model, self._dynamics = model, dynamics
         self.settings = settings
         self.limits = motion_limits(model, settings)
         self.set_scene(scene)
@@ -99,7 +109,9 @@ class MotionPlanner:
 
         """
         self._check_goal_range(q_goal)
-        return self._admit(time_ptp(q_start, q_goal, self._paced(pace), self._speed_of), q_start)
+        limits = self._paced(pace)
+        trajectory = time_ptp(q_start, q_goal, limits, self._speed_of, self._dynamics)
+        return self._admit(trajectory, q_start)
 
     def ptp_to_pose(
         self,
@@ -213,10 +225,10 @@ class MotionPlanner:
         """
         T_tool_link = np.eye(4) if T_tool_link is None else T_tool_link
         legs = curves_of(moves, forward(self.model, q_start), T_tool_link)
-        parts, q = [], q_start
+        limits, parts, q = self._paced(pace), [], q_start
         for curve in join(legs, [move.blend for move in moves[:-1]]):
             path = follow(self.model, Carried(curve, T_tool_link), q, position_step)
-            parts.append(time_path(path, self._paced(pace), self._speed_of))
+            parts.append(time_path(path, limits, self._speed_of, self._dynamics))
             q = parts[-1].q[-1]
         return self._admit(concatenate(parts), q_start)
 
@@ -249,7 +261,7 @@ class MotionPlanner:
         limits = self.limits
         if is_reduced:
             limits = replace(limits, speed=min(limits.speed, self.settings.reduced_speed))
-        return gate.check_motion(
+        report = gate.check_motion(
             trajectory,
             q_now,
             self.model,
@@ -258,6 +270,10 @@ class MotionPlanner:
             self.scene.tool.p_tool_tcp,
             self.settings.start_tolerance,
         )
+        if self._dynamics is not None:
+            t = trajectory.dense_times(_TORQUE_STEP)
+            check_torque(t, *trajectory.sample(t)[:3], self._dynamics)
+        return report
 
     def _admit(self, trajectory: Trajectory, q_start: NDArray[np.float64]) -> PlannedMotion:
         return PlannedMotion(trajectory, self.check(trajectory, q_start))

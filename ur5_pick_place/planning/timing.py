@@ -14,6 +14,7 @@ from ruckig import InputParameter, Result, Ruckig, Synchronization
 from ruckig import Trajectory as RuckigTrajectory
 
 from ur5_pick_place.errors import PlanningError
+from ur5_pick_place.planning.dynamics import Dynamics
 from ur5_pick_place.planning.limits import Limits
 from ur5_pick_place.planning.trajectory import Trajectory, at_rest
 
@@ -26,7 +27,11 @@ SpeedOf = Callable[[NDArray[np.float64], NDArray[np.float64]], NDArray[np.float6
 
 
 def time_ptp(
-    q_start: NDArray[np.float64], q_goal: NDArray[np.float64], limits: Limits, speed_of: SpeedOf
+    q_start: NDArray[np.float64],
+    q_goal: NDArray[np.float64],
+    limits: Limits,
+    speed_of: SpeedOf,
+    dynamics: Dynamics | None = None,
 ) -> Trajectory:
     """
     Return the jerk-limited point-to-point motion, rest to rest, all joints arriving together.
@@ -39,10 +44,23 @@ def time_ptp(
         Bounds; the joint part is met with equality by the slowest joint (the double-S optimum).
     speed_of : callable
         (q (n, 6), qd (n, 6)) -> speeds (n, k) [m/s] to keep under `limits.speed`.
+    dynamics : Dynamics, optional
+        The arm with its load; the whole motion is slowed down where its torque limits bind.
 
     """
     if np.abs(q_goal - q_start).max() < _REST:
         return at_rest(q_start)
+    trajectory = _within_speed(q_start, q_goal, limits, speed_of)
+    if dynamics is not None:
+        factor = slowdown_for_torque(*_dense(trajectory)[1:4], dynamics)
+        if 1.0 < factor < np.inf:
+            return stretch(trajectory, factor * 1.001)
+    return trajectory
+
+
+def _within_speed(
+    q_start: NDArray[np.float64], q_goal: NDArray[np.float64], limits: Limits, speed_of: SpeedOf
+) -> Trajectory:
     qd_max = limits.qd.copy()
     for _ in range(_ROUNDS):
         trajectory = _ruckig_ptp(q_start, q_goal, qd_max, limits)
@@ -76,6 +94,26 @@ def _ruckig_ptp(
     samples[0, 1:] = samples[-1, 1:] = 0.0
     samples[-1, 0] = q_goal  # ruckig arrives within rounding
     return Trajectory(t, samples[:, 0], samples[:, 1], samples[:, 2])
+
+
+def slowdown_for_torque(
+    q: NDArray[np.float64],
+    qd: NDArray[np.float64],
+    qdd: NDArray[np.float64],
+    dynamics: Dynamics,
+) -> float:
+    """
+    Return by which factor a motion (n, 6) must be slowed down to keep the torque limits.
+
+    Below 1 where there is room; infinite where gravity alone takes more than there is.
+
+    """
+    gravity = dynamics.gravity(q)
+    inertial = dynamics.inverse(q, qd, qdd) - gravity
+    room = dynamics.torque_max - np.sign(inertial) * gravity
+    if room.min() <= 0.0:
+        return np.inf
+    return float(np.sqrt((np.abs(inertial) / room).max()))
 
 
 def stretch(trajectory: Trajectory, factor: float) -> Trajectory:

@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The dynamics of the arm with the tool that the parameters describe."""
+
+import numpy as np
+
+from ur5_pick_place.kinematics import Model
+from ur5_pick_place.nodes.cell import RobotSettings
+from ur5_pick_place.planning.dynamics import Dynamics
+from ur5_pick_place.planning.inertias import Load
+
+
+def arm_dynamics(model: Model, settings: RobotSettings) -> Dynamics | None:
+    """Return the arm with its tool, or None for a type whose inertias are not known."""
+    if model.name != 'ur5':
+        return None
+    tool = Load(settings.payload_mass or 0.0, np.array(settings.payload_centre))
+    return Dynamics(model, [tool])
