@@ -171,11 +171,11 @@ def test_io_states_come_at_125_hz(cell):
 def test_controller_state_and_query_tell_the_reference(cell):
     states = cell.collect(JointTrajectoryControllerState, f'{SCALED}/controller_state', 10)
     inactive = cell.collect(JointTrajectoryControllerState, f'{UNSCALED}/controller_state', 10)
-    handle = cell.send(goal(rest(THERE, 1.0)))
+    handle = cell.send(goal(rest(THERE, 4.0)))
     start = cell.time
     cell.run(0.5)
     query = QueryTrajectoryState.Request()
-    query.time.sec, query.time.nanosec = divmod(round((start + 0.75) * 1e9), 10**9)
+    query.time.sec, query.time.nanosec = divmod(round((start + 3.0) * 1e9), 10**9)
     answer = cell.call(QueryTrajectoryState, f'{SCALED}/query_state', query)
     assert answer.success and list(answer.name) == list(JOINT_NAMES)
     assert 0.5 < (answer.position[0] - HOME[0]) / (THERE[0] - HOME[0]) < 1.0

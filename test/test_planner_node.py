@@ -92,6 +92,15 @@ class PlannerClient(DriverClient):
         status, code = self.end(self.start(planned.trajectory))
         assert (status, code.val) == (GoalStatus.STATUS_SUCCEEDED, CODE.SUCCESS), code.message
 
+    def set_off(self):
+        """Start a long turn of the shoulder and return its handle once the arm is well on its way."""
+        trajectory = self.plan(joints(HOME + [2.0, 0, 0, 0, 0, 0]), scaling=0.4).trajectory
+        handle = self.start(trajectory)
+        result = handle.get_result_async()
+        self.until(lambda: result.done() or self.qd[0] > 0.3, 'the arm to move')
+        assert not result.done(), result.result().result.error_code.message
+        return handle
+
     def trigger(self, name):
         return self.call(Trigger, f'trajectory_planner/{name}')
 
@@ -426,9 +435,7 @@ def test_a_spoilt_trajectory_is_not_executed(client, what, message):
 
 
 def test_a_cancel_brakes_on_the_path_and_leaves_the_planner_ready(client):
-    trajectory = client.plan(joints(HOME + [2.0, 0, 0, 0, 0, 0]), scaling=0.4).trajectory
-    handle = client.start(trajectory)
-    client.until(lambda: client.qd[0] > 0.3, 'the arm to move')
+    handle = client.set_off()
     client.wait(handle.cancel_goal_async(), 'the answer to a cancel')
     status, code = client.end(handle)
     assert (status, code.val) == (GoalStatus.STATUS_CANCELED, CODE.PREEMPTED)
@@ -440,8 +447,7 @@ def test_a_cancel_brakes_on_the_path_and_leaves_the_planner_ready(client):
 
 
 def test_braking_keeps_the_acceleration_within_the_limit(client):
-    handle = client.start(client.plan(joints(HOME + [2.0, 0, 0, 0, 0, 0]), scaling=0.4).trajectory)
-    client.until(lambda: client.qd[0] > 0.3, 'the arm to move')
+    handle = client.set_off()
     first = len(client.joints)
     handle.cancel_goal_async()
     client.end(handle)
@@ -454,8 +460,7 @@ def test_braking_keeps_the_acceleration_within_the_limit(client):
 
 
 def test_the_event_stop_ends_a_motion_as_a_cancel_does(client):
-    handle = client.start(client.plan(joints(HOME + [2.0, 0, 0, 0, 0, 0]), scaling=0.4).trajectory)
-    client.until(lambda: client.qd[0] > 0.3, 'the arm to move')
+    handle = client.set_off()
     stop = client.node.create_publisher(String, 'trajectory_execution_event', 10)
     client.until(lambda: stop.get_subscription_count() > 0, 'the planner to listen')
     stop.publish(String(data='stop'))
@@ -465,8 +470,7 @@ def test_the_event_stop_ends_a_motion_as_a_cancel_does(client):
 
 
 def test_a_requested_stop_is_latched_until_rearmed(client):
-    handle = client.start(client.plan(joints(HOME + [2.0, 0, 0, 0, 0, 0]), scaling=0.4).trajectory)
-    client.until(lambda: client.qd[0] > 0.3, 'the arm to move')
+    handle = client.set_off()
     assert client.trigger('stop').success
     _, code = client.end(handle)
     assert code.val == CODE.CONTROL_FAILED and 'stop requested' in code.message
@@ -484,8 +488,7 @@ def test_a_requested_stop_is_latched_until_rearmed(client):
 
 
 def test_a_protective_stop_cancels_latches_and_resumes_nothing(client):
-    handle = client.start(client.plan(joints(HOME + [2.0, 0, 0, 0, 0, 0]), scaling=0.4).trajectory)
-    client.until(lambda: client.qd[0] > 0.3, 'the arm to move')
+    handle = client.set_off()
     client.call(Trigger, 'sim_driver/protective_stop')
     _, code = client.end(handle)
     assert 'protective stop' in code.message
@@ -509,8 +512,7 @@ def test_a_protective_stop_cancels_latches_and_resumes_nothing(client):
 
 
 def test_a_stopped_program_is_a_fault_with_its_cure(client):
-    handle = client.start(client.plan(joints(HOME + [2.0, 0, 0, 0, 0, 0]), scaling=0.4).trajectory)
-    client.until(lambda: client.qd[0] > 0.3, 'the arm to move')
+    handle = client.set_off()
     client.dashboard('stop')
     _, code = client.end(handle)
     assert code.val == CODE.CONTROL_FAILED
