@@ -18,16 +18,16 @@ logarithmic barrier for each of these bounds; every iterate is a motion within t
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.interpolate import BSpline, CubicHermiteSpline
-from scipy.linalg import LinAlgError, solveh_banded
+from scipy.linalg import LinAlgError
 
 from ur5_pick_place.errors import PlanningError
 from ur5_pick_place.kinematics import JOINT_NAMES
 from ur5_pick_place.planning.dynamics import Dynamics
+from ur5_pick_place.planning.gauss_spline import ABSCISSAE, WEIGHTS, GaussSpline, gauss_spline
 from ur5_pick_place.planning.limits import Limits
 from ur5_pick_place.planning.paths import JointPath
 
@@ -37,8 +37,6 @@ SpeedOf = Callable[[Array, Array], Array]
 _MIN_INTERVALS = 48  # of the spline; twice as many save another 0.1 %
 _MAX_INTERVALS = 768
 _INTERVALS_PER_BEND = 4.0  # where the path bends sharply: 20 to 30 for a rounded corner
-_ABSCISSAE, _WEIGHTS = np.polynomial.legendre.leggauss(4)
-_ABSCISSAE, _WEIGHTS = 0.5 * (_ABSCISSAE + 1.0), 0.5 * _WEIGHTS  # on [0, 1]
 _BARRIERS = (0.3, 0.06, 0.012, 1.5e-3)  # weights, as shares of the duration
 _MAX_STEPS = 80
 _MIN_LENGTH = 1e-4  # of a step, as a share of Newton's
@@ -65,8 +63,8 @@ class Progress:
         """Return the time [s] as a function of x, exact to about 1e-9 s."""
         x = np.linspace(0.0, 1.0, 10 * (len(np.unique(self.rate.t)) - 1) + 1)
         h = x[1]
-        pace = 1.0 / np.sqrt(self.rate(x[:-1, None] + h * _ABSCISSAE))
-        t = np.concatenate([[0.0], np.cumsum(h * (pace @ _WEIGHTS))])
+        pace = 1.0 / np.sqrt(self.rate(x[:-1, None] + h * ABSCISSAE))
+        t = np.concatenate([[0.0], np.cumsum(h * (pace @ WEIGHTS))])
         return CubicHermiteSpline(x, t, 1.0 / np.sqrt(self.rate(x)))
 
 
@@ -91,7 +89,7 @@ def fastest(
         The joints cannot even hold the arm somewhere on the path.
 
     """
-    spline = _spline(_intervals(path))
+    spline = gauss_spline(_intervals(path))
     bounds = _Bounds.along(path, spline.x, limits, speed_of, dynamics)
     coefficients, is_optimal = _minimise(spline, bounds)
     rate = BSpline(spline.knots, coefficients, 3)
@@ -102,7 +100,7 @@ def fastest(
 
 
 def _intervals(path: JointPath) -> int:
-    """Return how many intervals resolve the sharpest bend, in steps that `_spline` remembers."""
+    """Return how many intervals resolve the sharpest bend, in steps of which few occur."""
     _, slope, bend, _ = path.sample(np.linspace(0.0, 1.0, len(path.q)))
     pace = np.linalg.norm(slope, axis=1)
     sharpest = (np.linalg.norm(bend, axis=1) / pace.clip(1e-9 * pace.max())).max()
@@ -118,54 +116,6 @@ def derivatives(path: JointPath, x: Array) -> tuple[Array, ...]:
     l3 = 60.0 * (1.0 - 6.0 * x * (1.0 - x))
     q, d1, d2, d3 = path.sample((x**3 * (10.0 - 15.0 * x + 6.0 * x**2))[:, 0])
     return q, d1 * l1, d2 * l1**2 + d1 * l2, d3 * l1**3 + 3.0 * d2 * l1 * l2 + d1 * l3
-
-
-@lru_cache(maxsize=4)
-def _spline(intervals: int) -> '_Spline':
-    return _Spline(intervals)
-
-
-class _Spline:
-    """A cubic spline with its values, first and second derivatives at Gauss points."""
-
-    def __init__(self, intervals: int) -> None:
-        grid = np.linspace(0.0, 1.0, intervals + 1)
-        self.knots = np.concatenate([np.zeros(3), grid, np.ones(3)])
-        self.x = (grid[:-1, None] + grid[1] * _ABSCISSAE).ravel()
-        self.weight = np.tile(grid[1] * _WEIGHTS, intervals)
-        self.intervals, self.size = intervals, intervals + 3
-        # Which four coefficients each point feels, and how: (points, 4) and (points, 3, 4).
-        self._active = np.arange(intervals).repeat(len(_WEIGHTS))[:, None] + np.arange(4)
-        bases = BSpline(self.knots, np.eye(self.size), 3)
-        points = np.arange(self.x.size)[:, None]
-        self._basis = np.stack([bases(self.x, nu=k)[points, self._active] for k in range(3)], 1)
-
-    def values(self, coefficients: Array) -> Array:
-        """Return (points, 3): the spline and its first two derivatives."""
-        return (self._basis @ coefficients[self._active][:, :, None])[:, :, 0]
-
-    def newton_step(self, gradient: Array, hessian: Array) -> tuple[Array, float]:
-        """
-        Return the Newton step and the decrease it promises.
-
-        Parameters
-        ----------
-        gradient, hessian : ndarray, shapes (points, 3) and (points, 3, 3)
-            Of a sum over the points, by the values there.
-
-        """
-        per_interval = (self.intervals, len(_WEIGHTS), 4)
-        local = (gradient[:, None, :] @ self._basis)[:, 0]
-        local = local.reshape(per_interval).sum(axis=1)
-        block = self._basis.transpose(0, 2, 1) @ hessian @ self._basis
-        block = block.reshape(*per_interval, 4).sum(axis=1)
-        total, band = np.zeros(self.size), np.zeros((4, self.size))
-        for i in range(4):
-            total[i : i + self.intervals] += local[:, i]
-            for j in range(i + 1):
-                band[i - j, j : j + self.intervals] += block[:, i, j]
-        step = -solveh_banded(band, total, lower=True)
-        return step, -float(total @ step)
 
 
 @dataclass(frozen=True)
@@ -282,11 +232,11 @@ class _Barrier:
         return gradient * self._weight[:, None], hessian * self._weight[:, None, None]
 
 
-def _minimise(spline: _Spline, bounds: _Bounds) -> tuple[Array, bool]:
+def _minimise(spline: GaussSpline, bounds: _Bounds) -> tuple[Array, bool]:
     """Return the coefficients of the fastest b, and whether every barrier was minimised."""
     c = np.full(spline.size, bounds.even_rate())
     at = _Barrier(spline.values(c), spline.weight, bounds)
-    left, promise, mu = _MAX_STEPS, 0.0, 0.0
+    left, promise, mu = _MAX_STEPS, np.inf, 0.0
     for share in _BARRIERS:
         mu, promise = share * at.duration, np.inf
         while promise > mu and left:
@@ -295,13 +245,22 @@ def _minimise(spline: _Spline, bounds: _Bounds) -> tuple[Array, bool]:
                 step, promise = spline.newton_step(*at.expand(mu))
             except LinAlgError:
                 return c, False
-            length = 1.0
-            while length > _MIN_LENGTH:
-                ahead = _Barrier(spline.values(c + length * step), spline.weight, bounds)
-                if ahead.is_inside and ahead.cost(mu) < at.cost(mu):
-                    c, at = c + length * step, ahead
-                    break
-                length *= 0.5
-            else:
+            length = _step_length(spline, bounds, at, c, step, mu)
+            if length == 0.0:
                 return c, promise < mu
+            c = c + length * step
+            at = _Barrier(spline.values(c), spline.weight, bounds)
     return c, promise <= mu
+
+
+def _step_length(
+    spline: GaussSpline, bounds: _Bounds, at: _Barrier, c: Array, step: Array, mu: float
+) -> float:
+    """Return the share of a step, halved until the cost falls within the bounds; 0 = none."""
+    length = 1.0
+    while length > _MIN_LENGTH:
+        ahead = _Barrier(spline.values(c + length * step), spline.weight, bounds)
+        if ahead.is_inside and ahead.cost(mu) < at.cost(mu):
+            return length
+        length *= 0.5
+    return 0.0

@@ -52,7 +52,8 @@ def time_ptp(
         return at_rest(q_start)
     trajectory = _within_speed(q_start, q_goal, limits, speed_of)
     if dynamics is not None:
-        factor = slowdown_for_torque(*_dense(trajectory)[1:4], dynamics)
+        _, q, qd, qdd, _ = _dense(trajectory)
+        factor = slowdown_for_torque(q, qd, qdd, dynamics)
         if 1.0 < factor < np.inf:
             return stretch(trajectory, factor * 1.001)
     return trajectory
