@@ -14,10 +14,10 @@ import numpy as np
 import pytest
 
 from ur5_pick_place.errors import GateRefusal, InvalidInput
-from ur5_pick_place.kinematics import HOME, Model, link_frames, load_model
+from ur5_pick_place.kinematics import HOME, UR_TYPES, Model, link_frames, load_model
 from ur5_pick_place.kinematics.transforms import exp_se3
 from ur5_pick_place.planning.dynamics import Dynamics, check_torque
-from ur5_pick_place.planning.inertias import UR5_LINKS, Load
+from ur5_pick_place.planning.inertias import LINKS, Load, link_inertias
 from ur5_pick_place.sim.cell import ARM, FINGERS, load_cell
 
 UR5 = load_model('ur5')
@@ -25,7 +25,7 @@ GRIPPER = Load(
     0.76, (0.01, -0.02, 0.06), np.array([[3e-3, 1e-4, 0], [1e-4, 2e-3, 0], [0, 0, 4e-3]])
 )
 PART = Load(2.0, (0.0, 0.03, 0.145))
-SOURCES = tuple(UR5_LINKS)
+SOURCES = ('sheet', 'description')
 
 
 def askew(m: Model, rng: np.random.Generator) -> Model:
@@ -42,7 +42,7 @@ def bodies(
     """List DH frame, mass [kg], centre [m] and inertia [kg m2] of each body."""
     links = [
         (i, link.mass, np.array(link.centre), link.inertia)
-        for i, link in enumerate(UR5_LINKS[source], 1)
+        for i, link in enumerate(link_inertias('ur5', source), 1)
     ]
     return links + [(6, load.mass, load.centre, load.inertia) for load in loads]
 
@@ -153,18 +153,36 @@ def gripper_of(model: mujoco.MjModel, data: mujoco.MjData) -> Load:
     return Load(float(mass.sum()), centre, (inertia + inertia.T) / 2)
 
 
-@pytest.mark.parametrize('source', SOURCES)
-def test_both_sources_are_bodies_that_can_exist(source: str) -> None:
-    """No principal moment exceeds the other two together, but for what the sheet rounds."""
-    for link in UR5_LINKS[source]:
+@pytest.mark.parametrize(
+    ('source', 'arm'), [(source, arm) for source, arms in LINKS.items() for arm in arms]
+)
+def test_every_link_is_a_body_that_can_exist(source: str, arm: str) -> None:
+    """No principal moment exceeds the other two together, but for what the sheets round."""
+    for link in link_inertias(arm, source):
         smallest, middle, largest = np.linalg.eigvalsh(link.inertia)
         assert smallest > 0.0
-        assert largest <= 1.01 * (smallest + middle)
+        assert largest <= 1.02 * (smallest + middle)
+
+
+def test_every_arm_holds_its_rated_payload_stretched_out_and_not_ten_times_it() -> None:
+    """UR's data sheets: payload in kg."""
+    rated = {'ur3': 3, 'ur5': 5, 'ur10': 10, 'ur3e': 3, 'ur5e': 5, 'ur10e': 12.5, 'ur16e': 16}
+    assert set(rated) == set(UR_TYPES)
+    still = np.zeros((1, 6))
+    for arm, mass in rated.items():
+        m = load_model(arm)
+        assert check_torque(np.zeros(1), still, still, still, lifting(m, mass)) < 1.0
+        with pytest.raises(GateRefusal, match='would need'):
+            check_torque(np.zeros(1), still, still, still, lifting(m, 10 * mass))
+
+
+def lifting(m: Model, mass: float) -> Dynamics:
+    return Dynamics(m, [Load(mass, (0.0, 0.0, 0.0))])
 
 
 def test_the_sources_differ_where_they_say(rng: np.random.Generator) -> None:
     sheet, description = (
-        [(link.mass, link.centre) for link in UR5_LINKS[source]] for source in SOURCES
+        [(link.mass, link.centre) for link in link_inertias('ur5', source)] for source in SOURCES
     )
     assert [i for i in range(6) if sheet[i] != description[i]] == [3, 4]
     total = sum(mass for mass, _ in sheet)
@@ -197,8 +215,8 @@ def test_an_overloaded_joint_is_named_with_time_torque_and_limit() -> None:
 @pytest.mark.parametrize(
     ('make', 'message'),
     [
-        (lambda: Dynamics(load_model('ur10e')), "no inertias are known for 'ur10e'"),
-        (lambda: Dynamics(UR5, source='guess'), "'guess': must be one of sheet, description"),
+        (lambda: Dynamics(load_model('ur10e'), source='sheet'), 'must be one of description'),
+        (lambda: Dynamics(UR5, source='guess'), "'guess' of 'ur5': must be one of sheet, desc"),
         (lambda: Load(-1.0, (0, 0, 0)), 'load of -1.0 kg: must be a finite mass'),
         (lambda: Load(1.0, (0, np.nan, 0)), 'load: centre = '),
         (lambda: Load(1.0, (0, 0, 0), -np.eye(3)), 'no negative principal moment'),

@@ -16,14 +16,12 @@ from numpy.typing import ArrayLike, NDArray
 from ur5_pick_place.errors import GateRefusal, InvalidInput
 from ur5_pick_place.kinematics import JOINT_NAMES, Model, check_joints
 from ur5_pick_place.kinematics.transforms import exp_so3, make_transform
-from ur5_pick_place.planning.inertias import UR5_LINKS, Load
+from ur5_pick_place.planning.inertias import LinkInertia, Load, link_inertias
 
 Array = NDArray[np.float64]
 
 GRAVITY = 9.81
 """[m/s2]"""
-
-_WITH_INERTIAS = ('ur5', 'dh')  # as its limits, a DH table's inertias are the UR5's
 
 
 class Dynamics:
@@ -33,26 +31,22 @@ class Dynamics:
     Parameters
     ----------
     m : Model
-        A UR5, ideal or calibrated, or a DH table of the caller's.
+        Ideal or calibrated; a DH table of the caller's has the UR5's inertias.
     loads : sequence of Load
         Tool and payload, fixed to tool0.
     source : str
-        Which published inertias, one of `UR5_LINKS`.
+        Which published inertias, see `link_inertias`.
 
     Raises
     ------
     InvalidInput
-        An arm whose inertias are not known here, or an unknown source.
+        The source is unknown, or does not know the arm.
 
     """
 
-    def __init__(self, m: Model, loads: Sequence[Load] = (), source: str = 'sheet') -> None:
-        if m.name not in _WITH_INERTIAS:
-            raise InvalidInput(f'no inertias are known for {m.name!r}: only for the ur5')
-        if source not in UR5_LINKS:
-            raise InvalidInput(f'inertias {source!r}: must be one of {", ".join(UR5_LINKS)}')
+    def __init__(self, m: Model, loads: Sequence[Load] = (), source: str = '') -> None:
         self.torque_max = m.effort_max
-        self._arm = _build(m, source)
+        self._arm = _build(m, link_inertias(m.name, source))
         for load in loads:
             body = pin.Inertia(load.mass, load.centre, load.inertia)
             self._arm.appendBodyToJoint(6, body, _after_joint(m, 5))
@@ -138,12 +132,12 @@ def check_torque(t: Array, q: Array, qd: Array, qdd: Array, dynamics: Dynamics) 
     return float(used[i, joint])
 
 
-def _build(m: Model, source: str) -> pin.Model:
+def _build(m: Model, links: Sequence[LinkInertia]) -> pin.Model:
     """Chain six revolute joints with a link each."""
     arm = pin.Model()
     arm.gravity.linear = np.array([0.0, 0.0, -GRAVITY])
     before = pin.SE3.Identity()
-    for i, link in enumerate(UR5_LINKS[source]):
+    for i, link in enumerate(links):
         place = before * _mount(m, i)
         joint = arm.addJoint(i, pin.JointModelRZ(), place, JOINT_NAMES[i])
         before = _after_joint(m, i)
