@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The benchmark runs, says what it could not measure, and judges its own goals."""
+
+import importlib
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+pytest.importorskip('pinocchio')
+
+
+@pytest.fixture
+def bench(monkeypatch: pytest.MonkeyPatch) -> dict[str, ModuleType]:
+    """Give the modules of `bench/`, made quick."""
+    monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / 'bench'))
+    modules = {name: importlib.import_module(name) for name in ('measure', 'peers', 'kinematics')}
+    monkeypatch.setattr(modules['measure'], 'ROUNDS', 2)
+    for name, few in (('SINGLES', 5), ('BATCH', 50), ('SAMPLES', 10)):
+        monkeypatch.setattr(modules['kinematics'], name, few)
+    return modules
+
+
+def test_every_measurement_is_made(bench: dict[str, ModuleType]) -> None:
+    rows = bench['kinematics'].measure()
+    assert all(row.ours > 0.0 and row.theirs != 0.0 for row in rows)
+    told = ' '.join(row.what for row in rows)
+    for what in ('one pose', 'wrist singular', 'each of 50', 'resolved-rate', 'torques', 'memory'):
+        assert what in told
+
+
+def test_a_peer_that_is_not_installed_is_named(
+    bench: dict[str, ModuleType], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    peers = bench['peers']
+    monkeypatch.setattr(peers, 'skipped', {})
+    assert peers._import('somebody', 'a_solver_that_nobody_wrote') is None
+    assert peers.skipped == {'somebody': "No module named 'a_solver_that_nobody_wrote'"}
+
+
+def test_a_goal_bounds_the_ratio_or_where_nobody_is_beside_the_value(
+    bench: dict[str, ModuleType],
+) -> None:
+    Row = bench['measure'].Row
+    assert Row('x', 3.0, 'us', 'y', 2.0, goal=1.6).met
+    assert not Row('x', 3.0, 'us', 'y', 2.0, goal=1.4).met
+    assert Row('x', 3.0, 'us', goal=3.0).met and not Row('x', 3.1, 'us', goal=3.0).met
+    assert Row('x', 3.0, 'us', 'y', 2.0).met is None
