@@ -199,6 +199,33 @@ def test_a_joint_path_follows_its_line_on_one_branch_in_small_steps(rng):
         np.testing.assert_allclose(forward(MODEL, path.q[-1]), goal, atol=1e-9)
 
 
+def test_paths_are_refused_if_and_only_if_a_dense_look_finds_no_way_and_there(rng):
+    """Dense: 20,001 poses, where a joint that turns 20 degrees between two has jumped."""
+    verdicts = []
+    for i in range(60):
+        q = rng.uniform(-2.5, 2.5, 6)
+        T, way = forward(MODEL, q), rng.normal(size=3)
+        way *= rng.uniform(0.05, 0.8) / np.linalg.norm(way)
+        goal = pose(T[:3, 3] + way, rng.normal(size=3), rng.choice([0.0, 0.8]))
+        goal[:3, :3] = T[:3, :3] @ goal[:3, :3]
+        interim = T[:3, 3] + 0.5 * way + rng.normal(size=3) * 0.1
+        curve = Line(T, goal) if i % 3 else arc_through(T, goal, interim)
+        s = np.linspace(0, 1, 20001)
+        rows, reached = inverse(MODEL, curve(s), q6=q[5])
+        branch = int(classify(MODEL, q))
+        there = np.unwrap(np.vstack([q, rows[:, branch]]), axis=0)
+        good = reached[:, branch] & (np.abs(np.diff(there, axis=0)).max(axis=1) < 0.35)
+        good &= ((there[1:] >= MODEL.q_min) & (there[1:] <= MODEL.q_max)).all(axis=1)
+        verdicts.append(bool(good.all()))
+        if good.all():
+            follow(MODEL, curve, q)
+        else:
+            with pytest.raises(IncompletePath) as refusal:
+                follow(MODEL, curve, q)
+            assert refusal.value.fraction == pytest.approx(s[np.argmin(good)], abs=0.02)
+    assert 20 < sum(verdicts) < 50
+
+
 def test_derivatives_of_a_joint_path_are_those_of_its_joints(rng):
     path = follow(MODEL, Line(forward(MODEL, PICK), forward(MODEL, PICK + 0.1)), PICK)
     x, h = rng.uniform(0.1, 0.9, 20), 1e-4
