@@ -15,13 +15,14 @@ import pytest
 
 rclpy = pytest.importorskip('rclpy')
 
-from geometry_msgs.msg import PoseStamped  # noqa: E402
+from geometry_msgs.msg import PoseStamped, TransformStamped  # noqa: E402
 from moveit_msgs.msg import JointConstraint, MoveItErrorCodes, PositionConstraint  # noqa: E402
 from moveit_msgs.srv import GetPositionFK, GetPositionIK  # noqa: E402
 from rclpy.executors import SingleThreadedExecutor  # noqa: E402
 from rclpy.node import Node  # noqa: E402
 from sensor_msgs.msg import JointState  # noqa: E402
 from test_ik_requests import GARBAGE  # noqa: E402
+from tf2_ros import StaticTransformBroadcaster  # noqa: E402
 from visualization_msgs.msg import Marker, MarkerArray  # noqa: E402
 
 from ur5_pick_place.kinematics import (  # noqa: E402
@@ -32,8 +33,12 @@ from ur5_pick_place.kinematics import (  # noqa: E402
     inverse,
     load_model,
 )
-from ur5_pick_place.kinematics.transforms import quat_from_matrix  # noqa: E402
-from ur5_pick_place.nodes.conversions import matrix_to_pose, pose_to_matrix  # noqa: E402
+from ur5_pick_place.kinematics.transforms import exp_se3, quat_from_matrix  # noqa: E402
+from ur5_pick_place.nodes.conversions import (  # noqa: E402
+    matrix_to_pose,
+    matrix_to_transform,
+    pose_to_matrix,
+)
 
 CONFIG = Path(__file__).parents[1] / 'config'
 UR5 = load_model('ur5')
@@ -136,6 +141,29 @@ def test_without_a_frame_the_pose_is_in_base_link(client: Client) -> None:
     for frame in ('', 'base_link', '/base_link'):
         request = ik_request(HALF_TURN @ forward(UR5, HOME), frame=frame)
         assert np.abs(joints_of(client.call('compute_ik', request)) - HOME).max() < 1e-9
+
+
+def test_the_pose_may_be_in_any_frame_that_tf_knows(client: Client) -> None:
+    """A camera beside the arm, turned, published after the node has started."""
+    T_base_link_camera = exp_se3([0.4, -0.3, 0.9, 0.5, -2.0, 0.7])
+    message = TransformStamped(child_frame_id='camera')
+    message.header.frame_id = 'base_link'
+    message.transform = matrix_to_transform(T_base_link_camera)
+    broadcaster = StaticTransformBroadcaster(client.node)
+    broadcaster.sendTransform(message)
+    T_base_tool = forward(UR5, HOME)
+    T_camera_tool = np.linalg.inv(T_base_link_camera) @ HALF_TURN @ T_base_tool
+    request = ik_request(T_camera_tool, frame='camera')
+    deadline = time.monotonic() + 10.0
+    reply = client.call('compute_ik', request)
+    while reply.error_code.val == Codes.FRAME_TRANSFORM_FAILURE and time.monotonic() < deadline:
+        reply = client.call('compute_ik', request)
+    assert np.abs(joints_of(reply) - HOME).max() < 1e-9
+    wanted = GetPositionFK.Request(fk_link_names=['tool0'])
+    wanted.header.frame_id = 'camera'
+    wanted.robot_state = request.ik_request.robot_state
+    seen = pose_to_matrix(client.call('compute_fk', wanted).pose_stamped[0].pose)
+    assert np.abs(seen - T_camera_tool).max() < 1e-12
 
 
 def test_the_pose_may_be_of_the_tcp(client: Client) -> None:
