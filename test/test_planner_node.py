@@ -93,7 +93,7 @@ class PlannerClient(DriverClient):
         assert (status, code.val) == (GoalStatus.STATUS_SUCCEEDED, CODE.SUCCESS), code.message
 
     def set_off(self):
-        """Start a long turn of the shoulder and return its handle once the arm is well on its way."""
+        """Start a long turn of the shoulder; returns its handle once the arm moves."""
         trajectory = self.plan(joints(HOME + [2.0, 0, 0, 0, 0, 0]), scaling=0.4).trajectory
         handle = self.start(trajectory)
         result = handle.get_result_async()
