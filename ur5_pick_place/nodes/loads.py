@@ -9,9 +9,7 @@ from ur5_pick_place.planning.dynamics import Dynamics
 from ur5_pick_place.planning.inertias import Load
 
 
-def arm_dynamics(model: Model, settings: RobotSettings) -> Dynamics | None:
-    """Return the arm with its tool, or None for a type whose inertias are not known."""
-    if model.name != 'ur5':
-        return None
+def arm_dynamics(model: Model, settings: RobotSettings) -> Dynamics:
+    """Return the arm with its tool."""
     tool = Load(settings.payload_mass or 0.0, np.array(settings.payload_centre))
     return Dynamics(model, [tool])
