@@ -50,7 +50,7 @@ def _keep(rows: list[Row]) -> Path:
         'python': platform.python_version(),
         'numpy': numpy.__version__,
         'rounds': ROUNDS,
-        'rows': [{**asdict(row), 'ratio': row.ratio, 'met': row.met} for row in rows],
+        'rows': [{**asdict(row), 'met': row.met} for row in rows],
         'skipped': peers.skipped,
     }
     OUT.mkdir(exist_ok=True)

@@ -17,7 +17,7 @@ from ur5_pick_place.planning.inertias import Load
 Array = NDArray[np.float64]
 
 UR5 = load_model('ur5')
-SINGLES, BATCH, SAMPLES = 500, 10_000, 300
+SINGLES, BATCH, SAMPLES = 200, 10_000, 300
 _DAMPING = 1e-4
 
 

@@ -7,7 +7,6 @@ An empty GetPositionIK shows what its large messages alone take in Python.
 """
 
 import os
-import statistics
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -16,7 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import rclpy
-from measure import Row, race
+from measure import Row, compare
 from moveit_msgs.srv import GetPositionIK
 from rclpy.client import Client
 from rclpy.executors import SingleThreadedExecutor
@@ -26,7 +25,7 @@ from ur5_pick_place.kinematics import HOME, JOINT_NAMES, forward, load_model
 from ur5_pick_place.nodes.conversions import joint_state_msg, matrix_to_pose
 from ur5_pick_place.nodes.demo_processes import own_domain
 
-CALLS = 100
+CALLS = 50
 _WAIT = 20.0  # [s]
 _IK_SERVICE = 'from ur5_pick_place.nodes.ik_service import main; main()'
 _BARE = """
@@ -78,18 +77,16 @@ def _round_trips() -> list[Row]:
 
         return run
 
-    times = race(
+    return compare(
+        'compute_ik, round trip',
+        calls(GetPositionIK, 'compute_ik', poses),
         {
-            'compute_ik': calls(GetPositionIK, 'compute_ik', poses),
             'empty Trigger': calls(Trigger, 'trigger', [Trigger.Request()] * CALLS),
             'empty GetPositionIK': calls(GetPositionIK, 'empty_ik', poses),
-        }
+        },
+        CALLS,
+        {'empty Trigger': 2.0},
     )
-    ours, trigger, empty = (statistics.median(passes) / CALLS * 1e6 for passes in times.values())
-    return [
-        Row('compute_ik, round trip', ours, 'us', 'empty Trigger', trigger, goal=2.0),
-        Row('compute_ik, round trip', ours, 'us', 'empty GetPositionIK', empty),
-    ]
 
 
 def _request(T_base_tool: np.ndarray) -> GetPositionIK.Request:

@@ -42,7 +42,7 @@ def test_a_goal_bounds_the_ratio_or_where_nobody_is_beside_the_value(
     bench: dict[str, ModuleType],
 ) -> None:
     Row = bench['measure'].Row
-    assert Row('x', 3.0, 'us', 'y', 2.0, goal=1.6).met
-    assert not Row('x', 3.0, 'us', 'y', 2.0, goal=1.4).met
+    assert Row('x', 3.0, 'us', 'y', 2.0, 1.5, goal=1.6).met
+    assert not Row('x', 3.0, 'us', 'y', 2.0, 1.5, goal=1.4).met
     assert Row('x', 3.0, 'us', goal=3.0).met and not Row('x', 3.1, 'us', goal=3.0).met
-    assert Row('x', 3.0, 'us', 'y', 2.0).met is None
+    assert Row('x', 3.0, 'us', 'y', 2.0, 1.5).met is None
