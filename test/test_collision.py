@@ -98,7 +98,9 @@ class Solid:
             points = np.vstack([wall, disc, disc * [1, 1, -1]])
         else:
             v, w = (g.ravel() for g in np.meshgrid(u, u))
-            faces = [np.insert(np.stack([v, w], 1), i, side, 1) for i in range(3) for side in (-1, 1)]
+            faces = [
+                np.insert(np.stack([v, w], 1), i, side, 1) for i in range(3) for side in (-1, 1)
+            ]
             points = np.vstack(faces)
         return (points * self.half) @ self.T[:3, :3].T + self.T[:3, 3]
 
@@ -107,8 +109,15 @@ def solids(q, scene):
     """Every body of a UR5 in the scene, with the frame it is fixed to (-1: a box of the scene)."""
     frames = dh_frames(q)
     found = [
-        (c.link, Solid(LINKS[c.link], frames[c.link] @ c.T_link_cylinder,
-                       (c.radius, c.radius, c.length / 2), True))
+        (
+            c.link,
+            Solid(
+                LINKS[c.link],
+                frames[c.link] @ c.T_link_cylinder,
+                (c.radius, c.radius, c.length / 2),
+                True,
+            ),
+        )
         for c in arm_cylinders(UR5)
     ]
     for shape in scene.tool.shapes:
@@ -141,8 +150,9 @@ def dense_distances(q, scene, n=31):
     for a in everything:
         for b in everything:
             if can_meet(a, b):
-                near = min(b[1].distance(points[id(a[1])]).min(),
-                           a[1].distance(points[id(b[1])]).min())
+                near = min(
+                    b[1].distance(points[id(a[1])]).min(), a[1].distance(points[id(b[1])]).min()
+                )
                 name = frozenset((a[1].name, b[1].name))
                 found[name] = min(near, found.get(name, np.inf))
     return found
@@ -216,9 +226,7 @@ def test_the_tables_closed_form_is_coals_distance_to_a_half_space(rng):
     table = np.array([pair[1] == 'table' for pair in clearances.pairs])
     measured.exact[:] = False
     clearances.refine(measured, np.broadcast_to(table, measured.exact.shape))
-    np.testing.assert_allclose(
-        measured.distance[:, table], closed_form[:, table], atol=1e-9
-    )
+    np.testing.assert_allclose(measured.distance[:, table], closed_form[:, table], atol=1e-9)
 
 
 def calibrated(rng):
@@ -318,7 +326,9 @@ def test_an_allowed_pair_may_touch_but_not_be_pushed_through():
     strict = CollisionModel(UR5, SCENE.with_part_carried(True))
     lifting = strict.allowing([('table', 'part')])
     assert lifting.check(elbow_up_at(0.45, -0.2, HALF_CUBE)) is None
-    assert strict.check(elbow_up_at(0.45, -0.2, HALF_CUBE)) is not None, 'the original is as before'
+    assert strict.check(elbow_up_at(0.45, -0.2, HALF_CUBE)) is not None, (
+        'the original is as before'
+    )
     contact = lifting.check(elbow_up_at(0.45, -0.2, HALF_CUBE - TOUCH_DEPTH - 0.001))
     assert (contact.body_a, contact.body_b) == ('part', 'table')
     assert str(contact).startswith('part is 4.0 mm inside table')
@@ -463,13 +473,22 @@ def test_the_bodies_of_neighbouring_links_meet(ur_type, rng):
     for q in rng.uniform(-np.pi, np.pi, (3, 6)):
         frames = link_frames(model, q)
         bodies = [
-            (c.link, Solid('', frames[c.link] @ c.T_link_cylinder,
-                           (c.radius, c.radius, c.length / 2), True))
+            (
+                c.link,
+                Solid(
+                    '',
+                    frames[c.link] @ c.T_link_cylinder,
+                    (c.radius, c.radius, c.length / 2),
+                    True,
+                ),
+            )
             for c in arm_cylinders(model)
         ]
         for link in range(6):
             gap = min(
                 b.distance(a.surface(21)).min()
-                for on, a in bodies for to, b in bodies if (on, to) == (link, link + 1)
+                for on, a in bodies
+                for to, b in bodies
+                if (on, to) == (link, link + 1)
             )
             assert gap < 0.01, f'{LINKS[link]} and {LINKS[link + 1]} are {gap} m apart'

@@ -77,7 +77,10 @@ def test_a_box_is_read_with_its_angles_in_degrees():
             r"box 'x': z = 99 m: must lie in -10 to 10 m",
         ),
         (lambda d: d['part'].update(size=[1, 0, 1]), r'part: size\[1\] = 0 m: must lie in 0.001'),
-        (lambda d: d['part'].update(size=[1, True, 1]), r'part.size\[1\] = True: must be a finite'),
+        (
+            lambda d: d['part'].update(size=[1, True, 1]),
+            r'part.size\[1\] = True: must be a finite',
+        ),
     ],
 )
 def test_a_wrong_scene_is_refused_with_key_value_and_bounds(edit, message):

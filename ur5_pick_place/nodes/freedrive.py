@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Moving the arm by hand: the controllers are switched there and back, and kept awake meanwhile."""
+"""Moving the arm by hand: controllers switched there and back, and kept awake meanwhile."""
 
 from controller_manager_msgs.srv import SwitchController
 from rclpy.callback_groups import CallbackGroup

@@ -30,6 +30,7 @@ CHECKS = (
     'jerk',
     'speed',
     'collision',
+    'torque',
 )
 
 # What rounding of times to nanoseconds and quintic interpolation may add to an exact optimum.

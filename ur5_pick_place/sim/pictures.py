@@ -213,7 +213,7 @@ def _can_draw() -> bool:
     try:
         with mujoco.Renderer(load_cell(), 16, 16):
             return True
-    except Exception as error:  # noqa: BLE001, each back end fails in its own way
+    except Exception as error:
         _log.warning(
             'no pictures of the cell, as OpenGL does not work here (%s: %s); '
             'install libegl1, libegl-mesa0 and libgl1-mesa-dri and set MUJOCO_GL=egl',
