@@ -165,7 +165,6 @@ class DriverClient:
         if name not in self._clients:
             self._clients[name] = self.node.create_client(kind, name)
             self.until(self._clients[name].service_is_ready, f'service {name}')
-            self.look()  # the server may not have found our end for replies yet
         request = request or kind.Request(**fields)
         return self.wait(self._clients[name].call_async(request), f'an answer of {name}')
 

@@ -44,6 +44,11 @@ class TaskClient(DriverClient):
         self.hear(String, 'pick_place/state', lambda m: self.states.append(m.data), LATCHED)
         self.hear(PoseStamped, 'sim_driver/part_pose', self.part.append)
         self.hear(ToolDataMsg, f'{IO}/tool_data', self.supply.append)
+        for name in ('plan', 'run', 'stop', 'rearm', 'pause', 'resume', 'go_home'):
+            # early, so that replies find their way
+            self._clients[f'pick_place/{name}'] = self.node.create_client(
+                Trigger, f'pick_place/{name}'
+            )
         self.place = self.node.create_publisher(PoseStamped, 'sim_driver/place_part', 10)
         self.poses = {
             name: self.node.create_publisher(PoseStamped, f'pick_place/{name}_pose', 10)

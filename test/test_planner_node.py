@@ -54,6 +54,10 @@ class PlannerClient(DriverClient):
     def __init__(self) -> None:
         super().__init__()
         self.states: list[str] = []
+        for name in ('stop', 'rearm'):  # early, so that replies find their way
+            self._clients[f'trajectory_planner/{name}'] = self.node.create_client(
+                Trigger, f'trajectory_planner/{name}'
+            )
         self.hear(
             String,
             'trajectory_planner/motion_state',
