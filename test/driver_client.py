@@ -164,7 +164,7 @@ class DriverClient:
         """Call a service and return its response."""
         if name not in self._clients:
             self._clients[name] = self.node.create_client(kind, name)
-            self.until(self._clients[name].service_is_ready, f'service {name}')
+        self.until(self._clients[name].service_is_ready, f'service {name}')
         request = request or kind.Request(**fields)
         return self.wait(self._clients[name].call_async(request), f'an answer of {name}')
 
