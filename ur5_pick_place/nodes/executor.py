@@ -5,6 +5,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
+from rclpy.action import ActionClient
 from rclpy.client import Client
 from rclpy.executors import (
     ConditionReachedException,
@@ -17,12 +18,12 @@ from rclpy.subscription import Subscription
 from rclpy.task import Task
 from rclpy.timer import Timer
 
-_PROMPT = (Subscription, Timer, Client, GuardCondition)
+_PROMPT = (Subscription, Timer, Client, ActionClient, GuardCondition)
 
 
 class PromptExecutor(SingleThreadedExecutor):
     """
-    Runs messages and timers in its own thread; services, actions and other tasks in a pool.
+    Runs messages, timers and replies in its own thread; requests and other tasks in a pool.
 
     A request may take seconds (a plan), a message must not. rclpy's `MultiThreadedExecutor` hands
     every message to its pool too: with 500 messages a second on two busy cores it took three to

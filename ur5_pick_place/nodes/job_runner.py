@@ -108,10 +108,11 @@ class JobRunner:
         with self._lock:
             if self._job:
                 raise ExecutionError(f'busy with {self._job.name}: wait or call ~/stop')
-            if self.planner_state != 'ready':
-                raise ExecutionError(
-                    f'the planner is {self.planner_state or "not there"}: start or rearm it'
-                )
+            state = self.planner_state if self._execute.server_is_ready() else ''
+            if state != 'ready':
+                raise ExecutionError(f'the planner is {state or "not there"}: start or rearm it')
+            if not self._io.is_there:
+                raise ExecutionError('set_io and set_payload are not there: start the driver')
             self._job, self.outcome, self._reply = Job(name, steps), Future(), None
             return self.outcome
 

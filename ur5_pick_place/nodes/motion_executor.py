@@ -109,7 +109,7 @@ class MotionExecutor:
         self._lock = threading.RLock()
         self._motion: _Motion | None = None
         self._latch = ''
-        self._was_ready = False  # before the first good word of the robot nothing is latched
+        self._was_ready = False  # before the robot was there and well nothing is latched
         self._published = ''
         self.link = RobotLink(node, joint_names, self._on_joints, self._watch, group)
         name = f'{controller}/follow_joint_trajectory'
@@ -130,7 +130,7 @@ class MotionExecutor:
         if self._latch:
             return f'stopped: {self._latch}'
         if not self._was_ready:
-            return f'stopped: {self._missing or self.fault() or "starting"}'
+            return f'stopped: {self._missing or self.fault() or self._not_there()}'
         return 'moving' if self._motion else 'ready'
 
     def health(self) -> tuple[bool, str]:
@@ -175,10 +175,13 @@ class MotionExecutor:
         if fault := self.fault():
             raise ExecutionError(f'motion refused: {fault}')
         if not self._client.server_is_ready():
-            raise ExecutionError(
-                f'action server {self._action} is not there; is the driver running and the '
-                'parameter "controller" right?'
-            )
+            raise ExecutionError(self._not_there())
+
+    def _not_there(self) -> str:
+        return (
+            f'action server {self._action} is not there; is the driver running and the parameter '
+            '"controller" right?'
+        )
 
     @_locked
     def stop(self, reason: str, latch: bool) -> None:
@@ -237,7 +240,7 @@ class MotionExecutor:
         if fault and self._was_ready:
             self._fail(fault)
         elif not fault and not self._was_ready:
-            self._was_ready = True
+            self._was_ready = self._client.server_is_ready()
         motion = self._motion
         if motion and not motion.is_accepted and time.monotonic() - motion.sent > _REPLY_TIMEOUT:
             self._fail(f'the controller did not answer the goal within {_REPLY_TIMEOUT} s')

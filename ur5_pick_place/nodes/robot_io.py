@@ -53,6 +53,11 @@ class RobotIo:
             SetPayload, f'{_IO}/set_payload', callback_group=group
         )
 
+    @property
+    def is_there(self) -> bool:
+        """Whether the driver's services have been found."""
+        return self._set_io.service_is_ready() and self._set_payload.service_is_ready()
+
     def pins(self) -> tuple[dict[int, bool], dict[int, bool]]:
         """Return the digital inputs and outputs by pin, as last shown; empty before that."""
         if self._states is None:

@@ -127,7 +127,7 @@ class World:
             self._step_driven(_check_joints(q_command))
         self._driven = q_command is not None
         self._cycles += 1
-        mujoco.mj_kinematics(self._model, self._data)  # a step leaves the bodies' poses 1 ms old
+        mujoco.mj_kinematics(self._model, self._data)  # a step leaves the bodies' poses a step old
 
     def _step_driven(self, q_command: NDArray[np.float64]) -> None:
         if not self._driven:
