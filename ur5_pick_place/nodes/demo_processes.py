@@ -18,7 +18,7 @@ from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.nodes.node_list import NodeSpec
 
 _DOMAINS = range(1, 102)  # above 101 the ports of a domain are those Linux hands out itself
-_STOP_TIME = 0.8  # [s] to end by themselves, before they are killed
+_STOP_TIME = 0.6  # [s] to end by themselves, before they are killed
 _TAIL = 12  # lines of its log that tell of a node's death
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None, use_errno=True)
