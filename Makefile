@@ -18,7 +18,7 @@ setup:
 
 export METHOD START TARGET RTF SEED
 demo: setup
-	@.venv/bin/demo $(if $(METHOD),--method "$$METHOD") $(if $(START),--start "$$START") \
+	@exec .venv/bin/demo $(if $(METHOD),--method "$$METHOD") $(if $(START),--start "$$START") \
 	  $(if $(TARGET),--target "$$TARGET") $(if $(RTF),--rtf "$$RTF") $(if $(SEED),--seed "$$SEED")
 
 test: setup

@@ -11,6 +11,7 @@ import contextlib
 import dataclasses
 import io
 import logging
+import os
 import signal
 import sys
 import tempfile
@@ -24,7 +25,7 @@ from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.kinematics import load_model
 from ur5_pick_place.nodes.cell import share_directory
 from ur5_pick_place.nodes.demo_options import DemoOptions, read_options
-from ur5_pick_place.nodes.demo_processes import NodeProcesses, own_domain
+from ur5_pick_place.nodes.demo_processes import NodeProcesses, end_with_parent, own_domain
 from ur5_pick_place.nodes.demo_progress import Progress
 from ur5_pick_place.nodes.demo_record import RunResult
 from ur5_pick_place.nodes.demo_report import (
@@ -53,6 +54,8 @@ def main() -> None:
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(line_buffering=True)  # for those who watch through a pipe
     logging.basicConfig(level=logging.WARNING, format='warning: %(message)s')
+    if 'MAKELEVEL' in os.environ:
+        end_with_parent()  # who kills `make demo` means the demo
     try:
         with _signals_raised():
             sys.exit(_run(sys.argv[1:]))

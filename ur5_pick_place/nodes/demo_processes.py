@@ -194,6 +194,11 @@ def _die_with(parent: int) -> Callable[[], None]:
     return ask_kernel
 
 
+def end_with_parent() -> None:
+    """Have this process told to end (SIGTERM) when its parent is gone, even if that is killed."""
+    _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+
+
 def _how(code: int) -> str:
     if code >= 0:
         return f'ended with exit code {code}'
