@@ -20,16 +20,16 @@ RTF = '2'
 class DemoProcess:
     """A demo in a folder of its own; everything it starts carries a mark in its environment."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *before: str, **environment: str) -> None:
         self.out = folder / 'out'
         self._mark = f'UR5_TEST_DEMO={os.getpid()}-{id(self)}'
         name, _, value = self._mark.partition('=')
         self._log = (folder / 'terminal.log').open('w+')
         self.process = subprocess.Popen(
-            [DEMO, '--rtf', RTF, '--out', self.out],
+            [*before, DEMO, '--rtf', RTF, '--out', self.out],
             stdout=self._log,
             stderr=subprocess.STDOUT,
-            env={**os.environ, name: value},
+            env={**os.environ, **environment, name: value},
             cwd=folder,
         )
 
@@ -113,6 +113,20 @@ def test_a_killed_demo_takes_its_nodes_along(demo: DemoProcess) -> None:
     demo.process.kill()
     demo.process.wait()
     deadline = time.monotonic() + 2.0
+    while demo.others() and time.monotonic() < deadline:
+        time.sleep(0.02)
+    assert not demo.others()
+    assert not demo.out.exists()
+
+
+def test_a_killed_make_takes_the_demo_along(tmp_path: Path) -> None:
+    make = (sys.executable, '-c', 'import subprocess, sys; subprocess.run(sys.argv[1:])')
+    demo = DemoProcess(tmp_path, *make, MAKELEVEL='1')
+    try:
+        demo.wait_for('are ready')
+    finally:
+        demo.clean_up()
+    deadline = time.monotonic() + 3.0
     while demo.others() and time.monotonic() < deadline:
         time.sleep(0.02)
     assert not demo.others()
