@@ -11,8 +11,9 @@ import pytest
 
 from ur5_pick_place.errors import IncompletePath, InvalidInput
 from ur5_pick_place.kinematics import BRANCHES, classify, forward, inverse, load_model
-from ur5_pick_place.planning.blends import Rounded, join
+from ur5_pick_place.planning.blends import Rounded
 from ur5_pick_place.planning.curves import Carried, Line, arc_about, arc_through
+from ur5_pick_place.planning.moves import Move, between_stops
 from ur5_pick_place.planning.paths import JOINT_STEP, follow
 
 MODEL = load_model('ur5')
@@ -169,10 +170,12 @@ class TestRounded:
         with pytest.raises(InvalidInput, match=r'move 1 is 0\.2000 m long.* 0\.2500 m of it'):
             Rounded(legs, [0.25, 0.04])
 
-    def test_legs_are_joined_between_stops(self, legs):
-        first, second = join(legs, [0.05, 0.0])
-        assert first.length == pytest.approx(0.6)
-        assert second is legs[2]
+    def test_moves_are_run_together_between_stops(self):
+        blends = [0.05, 0.0, 0.02, 0.02]
+        groups = between_stops([Move(np.eye(4), blend=radius) for radius in blends])
+        assert [[move.blend for move in group] for group in groups] == [[0.05, 0.0], [0.02, 0.02]]
+        with pytest.raises(InvalidInput, match='no moves'):
+            between_stops([])
 
 
 def test_a_joint_path_follows_its_line_on_one_branch_in_small_steps(rng):

@@ -8,6 +8,7 @@ finite differences of forward kinematics.
 """
 
 import itertools
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -17,15 +18,18 @@ from ur5_pick_place.errors import GateRefusal, IncompletePath, InvalidInput, NoS
 from ur5_pick_place.kinematics import BRANCHES, HOME, classify, forward, link_frames, load_model
 from ur5_pick_place.planning.dynamics import Dynamics
 from ur5_pick_place.planning.inertias import Load
-from ur5_pick_place.planning.limits import MotionSettings
+from ur5_pick_place.planning.limits import MotionSettings, tcp_and_elbow_speed
 from ur5_pick_place.planning.moves import Move
 from ur5_pick_place.planning.planner import MotionPlanner, Pace
+from ur5_pick_place.planning.scene import Box
 from ur5_pick_place.planning.scene_file import load_scene
 from ur5_pick_place.planning.timing import stretch, time_ptp
 from ur5_pick_place.planning.trajectory import Trajectory
 
 CONFIG = Path(__file__).parents[1] / 'config'
 MODEL = load_model('ur5')
+SCENE = load_scene(CONFIG / 'scene_sim.yaml')
+POST = [0.02, 0.02, 0.04]  # [m]
 FAST = MotionSettings(
     max_acceleration=10.0,
     max_jerk=100.0,
@@ -222,6 +226,66 @@ class TestChain:
         trajectory = planner.chain(q_start, moves).trajectory
         p = forward(MODEL, trajectory.sample(np.linspace(0, trajectory.duration, 2000))[0])
         assert np.linalg.norm(p[:, :3, 3] - over, axis=1).min() < 1e-3
+
+    def test_each_move_keeps_its_own_speed(self, planner, q_start):
+        moves = self.moves(0.02)
+        slow = [replace(moves[0], speed=0.1), moves[1], replace(moves[2], speed=0.1)]
+        free = planner.chain(q_start, moves)
+        trajectory = planner.chain(q_start, slow).trajectory
+        t = trajectory.dense_times(1e-3)
+        q, qd, *_ = trajectory.sample(t)
+        speed = tcp_and_elbow_speed(MODEL, q, qd, planner.scene.tool.p_tool_tcp).max(axis=1)
+        height = forward(MODEL, q)[:, 2, 3] - 0.145
+        assert speed[height < 0.175].max() <= 0.1 * 1.001
+        assert free.report.tcp_speed > 0.3 and speed.max() > 0.3
+        assert speed[height < 0.175].max() > 0.099
+
+    def test_a_joint_motion_can_be_part_of_it(self, planner, q_start):
+        q_above = planner.chain(q_start, self.moves(0.0)[:1]).trajectory.q[-1]
+        joint_motion = Move(forward(MODEL, q_above), blend=0.02, q_goal=q_above)
+        line = Move(forward(MODEL, q_start))
+        stopping = planner.chain(HOME, [replace(joint_motion, blend=0.0), line])
+        blended = planner.chain(HOME, [joint_motion, line])
+        assert blended.trajectory.duration < 0.95 * stopping.trajectory.duration
+        np.testing.assert_allclose(blended.trajectory.q[-1], q_start, atol=1e-6)
+        q = blended.trajectory.sample(np.linspace(0, blended.trajectory.duration, 2000))[0]
+        way = q_above - HOME
+        along = np.clip((q - HOME) @ way / (way @ way), 0, 1)
+        off_joint_line = np.abs(q - HOME - along[:, None] * way).max(axis=1)
+        p, corner = forward(MODEL, q)[:, :3, 3], forward(MODEL, q_above)[:3, 3]
+        before = along < 0.9
+        assert off_joint_line[before].max() < 1e-4
+        beyond = ~before & (np.linalg.norm(p - corner, axis=1) > 0.021)
+        beyond &= along >= 1.0 - 1e-9
+        assert np.linalg.norm(p[beyond, :2] - corner[:2], axis=1).max() < 1e-4
+
+    def test_what_is_carried_is_weighed(self, q_start):
+        planner = MotionPlanner(MODEL, FAST, SCENE, Dynamics(MODEL))
+        with_part = planner.carrying(Load(2.0, np.array([0.0, 0.0, 0.145])))
+        used = [p.chain(q_start, self.moves(0.02)).report.torque for p in (planner, with_part)]
+        assert used[1] > 1.05 * used[0]
+        with_part.carry(None)
+        assert with_part.chain(q_start, self.moves(0.02)).report.torque == used[0]
+
+    def test_what_is_carried_is_kept_clear(self, q_start):
+        """A post 40 mm high: the fingers end 52.5 mm above the table, the part 42.5 mm."""
+        planner = make_planner()
+        with_part = planner.carrying(Load(0.1, np.zeros(3)))
+        assert with_part.scene.carried and not planner.scene.carried
+        high, low = (Move(tool_down(0.45, -0.2, z, 0)) for z in (0.2, 0.065))
+        q_high = planner.chain(q_start, [high]).trajectory.q[-1]
+        post = Box('post', np.block([[np.eye(3), np.c_[[0.45, -0.2, 0.02]]], [0, 0, 0, 1]]), POST)
+        for each in (planner, with_part):
+            each.set_scene(SCENE.with_box(post))
+        planner.chain(q_high, [low])
+        with pytest.raises(GateRefusal, match='part is .* mm from post'):
+            with_part.chain(q_high, [low])
+
+    def test_a_part_may_be_lifted_off_the_table_and_laid_down(self, q_start):
+        with_part = make_planner().carrying(Load(0.1, np.zeros(3)))
+        q = with_part.chain(q_start, [Move(tool_down(0.45, -0.2, 0.021, 0))]).trajectory.q[-1]
+        with pytest.raises(GateRefusal, match='part is .* mm inside table'):
+            with_part.chain(q, [Move(tool_down(0.45, -0.2, 0.018, 0))])
 
     def test_another_frame_can_be_the_one_that_goes_straight(self, planner, q_start):
         """The tilting tool goes about the TCP, which goes straight."""

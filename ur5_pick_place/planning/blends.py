@@ -2,7 +2,6 @@
 """Curves joined into one that a motion can run through without stopping at the corners."""
 
 from collections.abc import Sequence
-from itertools import pairwise
 
 import numpy as np
 
@@ -74,20 +73,3 @@ class Rounded:
         poses[:, :3, 3] += second[:, :3, 3] - corner[:3, 3]
         poses[:, :3, :3] = first[:, :3, :3] @ corner[:3, :3].T @ second[:, :3, :3]
         return poses
-
-
-def join(legs: Sequence[Curve], radii: Sequence[float]) -> list[Curve]:
-    """
-    Return what can be run without a stop: legs joined where the blend radius is positive.
-
-    Parameters
-    ----------
-    legs : sequence of Curve
-    radii : sequence of float
-        Blend radius at each inner corner [m]; 0 = stop there.
-
-    """
-    stops = [0, *(i + 1 for i, radius in enumerate(radii) if radius == 0.0), len(legs)]
-    return [
-        Rounded(legs[a:b], radii[a : b - 1]) if b - a > 1 else legs[a] for a, b in pairwise(stops)
-    ]

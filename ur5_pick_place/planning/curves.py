@@ -1,19 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Curves of the tool in space: straight lines and circular arcs."""
+"""Curves of the tool in space: straight lines, circular arcs, and where joint motions lead it."""
 
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.interpolate import make_interp_spline
 from scipy.spatial.transform import Rotation
 
 from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.kinematics import Model, forward
 from ur5_pick_place.kinematics.transforms import inverse_transform
 
 Array = NDArray[np.float64]
 
 _SAME_POINT = 1e-6  # [m]
 _COLLINEAR = 1e-3  # [rad]; flatter arcs are lines
+_JOINT_SAMPLES = 200  # of a joint motion, to know how far along the tool is
 _RADIUS_TOLERANCE = 1e-3  # [m] by which start and goal may differ in distance from the centre
 
 
@@ -92,6 +95,44 @@ class Arc:
         about = Rotation.from_rotvec(s[:, None] * self.angle * self._normal)
         positions = self._centre + about.apply(self._radius)
         return _poses(self._T_start, self._T_goal, s, self._rotation, positions)
+
+
+class JointLine:
+    """
+    The curve of a frame, fixed to the tool, in a straight joint motion; its shares are of its way.
+
+    Parameters
+    ----------
+    model : Model
+    q_start, q_goal : ndarray, shape (6,)
+        [rad]
+    T_tool_link : ndarray, shape (4, 4)
+        The frame in the tool.
+
+    """
+
+    def __init__(self, model: Model, q_start: Array, q_goal: Array, T_tool_link: Array) -> None:
+        self._model, self._T_tool_link = model, T_tool_link
+        self._q_start, self._way = q_start, q_goal - q_start
+        share = np.linspace(0.0, 1.0, _JOINT_SAMPLES)
+        poses = self._at(share)
+        steps = np.linalg.norm(np.diff(poses[:, :3, 3], axis=0), axis=1)
+        self.length = float(steps.sum())
+        turns = Rotation.from_matrix(poses[:, :3, :3])
+        self.turn = float((turns[:-1].inv() * turns[1:]).magnitude().sum())
+        if steps.min() > 0.0:
+            gone = np.concatenate([[0.0], np.cumsum(steps)]) / self.length
+            self._joint_share = make_interp_spline(gone, share, k=5)
+        else:  # the frame turns on the spot
+            self._joint_share = make_interp_spline(share, share, k=1)
+
+    def __call__(self, s: Array) -> Array:
+        """Return the poses (n, 4, 4) in base at shares `s` (n,) of the way, 0 to 1."""
+        share = np.where((s == 0.0) | (s == 1.0), s, self._joint_share(s))
+        return self._at(share)
+
+    def _at(self, share: Array) -> Array:
+        return forward(self._model, self._q_start + share[:, None] * self._way) @ self._T_tool_link
 
 
 class Carried:

@@ -7,6 +7,7 @@ does not publish. The base stands upright: gravity is -9.81 m/s2 along z of `bas
 
 """
 
+import copy
 from collections.abc import Sequence
 
 import numpy as np
@@ -47,9 +48,20 @@ class Dynamics:
     def __init__(self, m: Model, loads: Sequence[Load] = (), source: str = '') -> None:
         self.torque_max = m.effort_max
         self._arm = _build(m, link_inertias(m.name, source))
+        self._T_joint_tool = _after_joint(m, 5)
         for load in loads:
-            body = pin.Inertia(load.mass, load.centre, load.inertia)
-            self._arm.appendBodyToJoint(6, body, _after_joint(m, 5))
+            self._append(load)
+
+    def _append(self, load: Load) -> None:
+        body = pin.Inertia(load.mass, load.centre, load.inertia)
+        self._arm.appendBodyToJoint(6, body, self._T_joint_tool)
+
+    def with_load(self, load: Load) -> 'Dynamics':
+        """Return the dynamics with a further load fixed to tool0."""
+        other = copy.copy(self)
+        other._arm = self._arm.copy()
+        other._append(load)
+        return other
 
     def mass_matrix(self, q: ArrayLike) -> Array:
         """Return M(q), shape (6, 6) [kg m2], for joints (6,) [rad]."""

@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from ur5_pick_place.errors import GateRefusal
 from ur5_pick_place.kinematics import JOINT_NAMES, Model
 from ur5_pick_place.planning.collision import CollisionModel
+from ur5_pick_place.planning.dynamics import Dynamics, check_torque
 from ur5_pick_place.planning.limits import Limits, tcp_and_elbow_speed
 from ur5_pick_place.planning.trajectory import Trajectory
 
@@ -38,6 +39,7 @@ _SLACK = 1.001
 _JERK_SLACK = 1.05
 _REST_VELOCITY = 1e-6  # [rad/s]; the driver refuses a last point faster than 1.2e-7
 _DENSE_STEP = 2e-3  # [s]
+_TORQUE_STEP = 0.01  # [s]
 _SWEEP_STEP = 0.01  # [rad] of joint motion between two collision samples
 
 
@@ -56,6 +58,8 @@ class GateReport:
         Peak [m/s].
     joint_margin : float
         Smallest distance to a joint's range [rad].
+    torque : float
+        Share of a joint's torque limit that is used, 0 to 1; 0 where the dynamics are not known.
 
     """
 
@@ -66,6 +70,7 @@ class GateReport:
     tcp_speed: float
     elbow_speed: float
     joint_margin: float
+    torque: float
 
 
 def check_motion(
@@ -76,6 +81,7 @@ def check_motion(
     collision: CollisionModel,
     p_tool_tcp: NDArray[np.float64],
     start_tolerance: float,
+    dynamics: Dynamics | None = None,
 ) -> GateReport:
     """
     Admit a motion or say what is wrong with it.
@@ -92,6 +98,8 @@ def check_motion(
         The TCP in tool0 [m].
     start_tolerance : float
         Largest distance of the first point from the arm, any joint [rad].
+    dynamics : Dynamics, optional
+        The arm with its load; torques are not looked at if not given.
 
     Raises
     ------
@@ -114,7 +122,8 @@ def check_motion(
     ]
     tcp, elbow = _check_speed(t, q, qd, model, limits, p_tool_tcp)
     _check_collision(t, q, collision)
-    return GateReport(trajectory.duration, *used, tcp, elbow, margin)
+    torque = 0.0 if dynamics is None else _check_torque(trajectory, dynamics)
+    return GateReport(trajectory.duration, *used, tcp, elbow, margin, torque)
 
 
 def check_start(
@@ -205,6 +214,11 @@ def _check_collision(
     if contact is not None:
         at = float(np.interp(contact.sample, np.arange(len(kept)), t[kept]))
         raise GateRefusal(f'at {at:.3f} s {contact}', 'collision')
+
+
+def _check_torque(trajectory: Trajectory, dynamics: Dynamics) -> float:
+    t = trajectory.dense_times(_TORQUE_STEP)
+    return check_torque(t, *trajectory.sample(t)[:3], dynamics)
 
 
 def _spread(q: NDArray[np.float64]) -> NDArray[np.intp]:

@@ -108,13 +108,18 @@ def _intervals(path: JointPath) -> int:
     return _MIN_INTERVALS * int(np.ceil(wanted / _MIN_INTERVALS))
 
 
+def place(x: Array) -> Array:
+    """Return l(x)."""
+    return x**3 * (10.0 - 15.0 * x + 6.0 * x**2)
+
+
 def derivatives(path: JointPath, x: Array) -> tuple[Array, ...]:
     """Return the joints at l(x) and their first three derivatives by x, each (n, 6)."""
     x = x[:, None]
     l1 = 30.0 * (x * (1.0 - x)) ** 2
     l2 = 60.0 * x * (1.0 - x) * (1.0 - 2.0 * x)
     l3 = 60.0 * (1.0 - 6.0 * x * (1.0 - x))
-    q, d1, d2, d3 = path.sample((x**3 * (10.0 - 15.0 * x + 6.0 * x**2))[:, 0])
+    q, d1, d2, d3 = path.sample(place(x[:, 0]))
     return q, d1 * l1, d2 * l1**2 + d1 * l2, d3 * l1**3 + 3.0 * d2 * l1 * l2 + d1 * l3
 
 
@@ -160,8 +165,9 @@ class _Bounds:
             torque = np.stack(moving, axis=1) - gravity[:, None]
             effort = np.concatenate([effort, torque / dynamics.torque_max], axis=2)
             hold = np.concatenate([hold, gravity / dynamics.torque_max], axis=1)
+        speed_max = np.minimum(limits.speed, path.speed_at(place(x)))
         return cls(
-            np.maximum(joint, speed_of(q, f1).max(axis=1) / limits.speed) ** 2,
+            np.maximum(joint, speed_of(q, f1).max(axis=1) / speed_max) ** 2,
             effort,
             hold,
             np.stack([f3, 1.5 * f2, 0.5 * f1], axis=1) / limits.qddd,

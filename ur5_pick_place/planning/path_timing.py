@@ -5,7 +5,14 @@ import numpy as np
 
 from ur5_pick_place.planning.dynamics import Dynamics
 from ur5_pick_place.planning.limits import Limits
-from ur5_pick_place.planning.path_optimum import Array, Progress, SpeedOf, derivatives, fastest
+from ur5_pick_place.planning.path_optimum import (
+    Array,
+    Progress,
+    SpeedOf,
+    derivatives,
+    fastest,
+    place,
+)
 from ur5_pick_place.planning.paths import JointPath
 from ur5_pick_place.planning.timing import slowdown_for_torque
 from ur5_pick_place.planning.trajectory import Trajectory, at_rest
@@ -44,13 +51,14 @@ def time_path(
     if path.is_point:
         return at_rest(path.q[0])
     progress = fastest(path, limits, speed_of, dynamics)
-    draft = _points(path, progress, 1.0)
-    factor = _excess(draft, limits, speed_of, dynamics) * (1.0 + 1e-6)
-    return _points(path, progress, factor)
+    draft, x = _points(path, progress, 1.0)
+    own = np.minimum(path.speed_at(place(x)), limits.speed)
+    factor = _excess(draft, limits, own, speed_of, dynamics) * (1.0 + 1e-6)
+    return _points(path, progress, factor)[0]
 
 
-def _points(path: JointPath, progress: Progress, factor: float) -> Trajectory:
-    """Return points of the motion made `factor` times longer, at whole nanoseconds."""
+def _points(path: JointPath, progress: Progress, factor: float) -> tuple[Trajectory, Array]:
+    """Return points of the motion `factor` times longer, at whole nanoseconds, and their x."""
     clock = progress.clock()
     x = _places(path, progress)
     t = (clock(x) * factor).round(9)
@@ -59,7 +67,7 @@ def _points(path: JointPath, progress: Progress, factor: float) -> Trajectory:
     q, f1, f2, _ = derivatives(path, x)
     b, slope = (progress.rate(x, nu=k)[:, None] for k in (0, 1))
     qd, qdd = f1 * np.sqrt(b) / factor, (f2 * b + 0.5 * f1 * slope) / factor**2
-    return Trajectory(t, q, qd, qdd)
+    return Trajectory(t, q, qd, qdd), x
 
 
 def _places(path: JointPath, progress: Progress) -> Array:
@@ -73,18 +81,29 @@ def _places(path: JointPath, progress: Progress) -> Array:
 
 
 def _excess(
-    trajectory: Trajectory, limits: Limits, speed_of: SpeedOf, dynamics: Dynamics | None
+    trajectory: Trajectory,
+    limits: Limits,
+    speed: Array,
+    speed_of: SpeedOf,
+    dynamics: Dynamics | None,
 ) -> float:
-    """Return by which factor the motion must slow down; below 1 where there is room."""
+    """
+    Return by which factor the motion must slow down; below 1 where there is room.
+
+    `speed` (n,) bounds TCP and elbow [m/s] at each point; between two the laxer one holds.
+
+    """
     ends = trajectory.t[1:] * (1.0 - 1e-9)  # jerk jumps from quintic to quintic
     t = np.concatenate([trajectory.dense_times(np.inf), ends])
     q, qd, qdd, qddd = trajectory.sample(t)
+    i = np.searchsorted(trajectory.t, t, side='right').clip(1, len(speed) - 1)
+    speed_max = np.maximum(speed[i - 1], speed[i])[:, None]
     return float(
         max(
             (np.abs(qd) / limits.qd).max(),
             np.sqrt((np.abs(qdd) / limits.qdd).max()),
             np.cbrt((np.abs(qddd) / limits.qddd).max() / _JERK_SLACK),
-            speed_of(q, qd).max() / limits.speed,
+            (speed_of(q, qd) / speed_max).max(),
             0.0 if dynamics is None else slowdown_for_torque(q, qd, qdd, dynamics),
         )
     )

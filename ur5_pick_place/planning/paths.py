@@ -35,10 +35,16 @@ class JointPath:
     ----------
     q : ndarray, shape (n, 6)
         Samples [rad] at equal steps of x, n >= 6.
+    share : ndarray, shape (n,), optional
+        Of the curve at each sample, 0 to 1.
+    speed : ndarray, shape (n,), optional
+        Bound on the speed of TCP and elbow about each sample [m/s], beside that of the limits.
 
     """
 
     q: Array
+    share: Array | None = None
+    speed: Array | None = None
 
     @cached_property
     def _spline(self) -> BSpline:
@@ -52,6 +58,12 @@ class JointPath:
     def sample(self, x: Array) -> tuple[Array, ...]:
         """Return q and its first three derivatives by x, each (n, 6), at `x` (n,)."""
         return tuple(self._spline(x, nu=order) for order in range(4))
+
+    def speed_at(self, x: Array) -> Array:
+        """Return the path's own bound on the speed [m/s] at `x` (n,); infinite if it has none."""
+        if self.speed is None:
+            return np.full(len(x), np.inf)
+        return self.speed[np.rint(x * (len(self.q) - 1)).astype(int)]
 
 
 def follow(
@@ -88,7 +100,7 @@ def follow(
     for _ in range(2):  # the second time from even samples, whose chords are smooth
         s = _even(s, q, n)
         q = follow_poses(model, curve(s), q_start, s)
-    return JointPath(q)
+    return JointPath(q, s)
 
 
 def _even(s: Array, q: Array, n: int) -> Array:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Motions for one arm in one scene: planned, timed and passed through the gate."""
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -8,22 +9,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ur5_pick_place.errors import GateRefusal, InvalidInput, NoSolution, PlanningError
-from ur5_pick_place.kinematics import BRANCHES, JOINT_NAMES, Model, forward, inverse
+from ur5_pick_place.kinematics import BRANCHES, JOINT_NAMES, Model, inverse
 from ur5_pick_place.kinematics.variants import all_variants
 from ur5_pick_place.planning import gate
-from ur5_pick_place.planning.blends import join
 from ur5_pick_place.planning.collision import CollisionModel
-from ur5_pick_place.planning.curves import Carried
-from ur5_pick_place.planning.dynamics import Dynamics, check_torque
+from ur5_pick_place.planning.dynamics import Dynamics
+from ur5_pick_place.planning.inertias import Load
 from ur5_pick_place.planning.limits import MotionSettings, motion_limits, tcp_and_elbow_speed
-from ur5_pick_place.planning.moves import Move, curves_of
+from ur5_pick_place.planning.moves import Move, between_stops, path_of
 from ur5_pick_place.planning.path_timing import time_path
-from ur5_pick_place.planning.paths import POSITION_STEP, follow
+from ur5_pick_place.planning.paths import POSITION_STEP
 from ur5_pick_place.planning.scene import Scene
 from ur5_pick_place.planning.timing import concatenate, time_ptp
 from ur5_pick_place.planning.trajectory import Trajectory
 
-_TORQUE_STEP = 0.01  # [s] between samples
 _CANDIDATES = 16  # joint goals tried for one pose, nearest first
 
 
@@ -63,6 +62,10 @@ class Pace:
         if not 0.0 <= self.speed < np.inf:
             raise InvalidInput(f'speed limit = {self.speed} m/s: must be 0 (none) or positive')
 
+    def at_most(self, speed: float) -> 'Pace':
+        """Return the pace with a further bound on the speed [m/s]; 0 = none."""
+        return replace(self, speed=min(speed or np.inf, self.speed or np.inf)) if speed else self
+
 
 class MotionPlanner:
     """
@@ -86,15 +89,31 @@ class MotionPlanner:
         scene: Scene,
         dynamics: Dynamics | None = None,
     ) -> None:
-        self.model, self._dynamics = model, dynamics
+        self.model, self._dynamics, self._empty = model, dynamics, dynamics
+        self.carried: Load | None = None
         self.settings = settings
         self.limits = motion_limits(model, settings)
         self.set_scene(scene)
 
     def set_scene(self, scene: Scene) -> None:
-        """Plan and check in another scene from now on."""
-        self.scene = scene
-        self.collision = CollisionModel(self.model, scene)
+        """Plan and check in another scene from now on; what is carried stays in the hand."""
+        self.scene = scene.with_part_carried(self.carried is not None and scene.part is not None)
+        self.collision = CollisionModel(self.model, self.scene)
+        if self.scene.carried:  # when lifted and laid down it touches the table it stands on
+            self.collision = self.collision.allowing([('part', 'table')])
+
+    def carry(self, load: Load | None) -> None:
+        """From now on the part is in the hand and weighs `load`, or with None is out of it."""
+        self.carried = load
+        if self._empty is not None:
+            self._dynamics = self._empty.with_load(load) if load else self._empty
+        self.set_scene(self.scene)
+
+    def carrying(self, load: Load) -> 'MotionPlanner':
+        """Return a planner for the same arm in the same scene with the part in the hand."""
+        other = copy.copy(self)
+        other.carry(load)
+        return other
 
     def ptp(
         self, q_start: NDArray[np.float64], q_goal: NDArray[np.float64], pace: Pace = Pace()
@@ -108,10 +127,7 @@ class MotionPlanner:
             A goal out of range or a motion that the gate refuses, with the reason.
 
         """
-        self._check_goal_range(q_goal)
-        limits = self._paced(pace)
-        trajectory = time_ptp(q_start, q_goal, limits, self._speed_of, self._dynamics)
-        return self._admit(trajectory, q_start)
+        return self._admit(self._time_ptp(q_start, q_goal, pace), q_start)
 
     def ptp_to_pose(
         self,
@@ -200,7 +216,7 @@ class MotionPlanner:
         T_tool_link: NDArray[np.float64] | None = None,
     ) -> PlannedMotion:
         """
-        Plan lines and arcs one after another, on one branch, without a stop where they blend.
+        Plan moves one after another, on one branch, without a stop where they blend.
 
         Parameters
         ----------
@@ -216,7 +232,7 @@ class MotionPlanner:
         Raises
         ------
         InvalidInput
-            A leg is shorter than the blends at its ends, or an arc has no circle.
+            A move is shorter than the blends at its ends, or an arc has no circle.
         IncompletePath
             The path cannot be followed to its end; names the first bad pose and the cause.
         PlanningError
@@ -224,11 +240,14 @@ class MotionPlanner:
 
         """
         T_tool_link = np.eye(4) if T_tool_link is None else T_tool_link
-        legs = curves_of(moves, forward(self.model, q_start), T_tool_link)
-        limits, parts, q = self._paced(pace), [], q_start
-        for curve in join(legs, [move.blend for move in moves[:-1]]):
-            path = follow(self.model, Carried(curve, T_tool_link), q, position_step)
-            parts.append(time_path(path, limits, self._speed_of, self._dynamics))
+        parts, q = [], q_start
+        for group in between_stops(moves):
+            if len(group) == 1 and group[0].q_goal is not None:
+                parts.append(self._time_ptp(q, group[0].q_goal, pace.at_most(group[0].speed)))
+            else:
+                path = path_of(self.model, group, q, T_tool_link, position_step)
+                limits = self._paced(pace)
+                parts.append(time_path(path, limits, self._speed_of, self._dynamics))
             q = parts[-1].q[-1]
         return self._admit(concatenate(parts), q_start)
 
@@ -261,7 +280,7 @@ class MotionPlanner:
         limits = self.limits
         if is_reduced:
             limits = replace(limits, speed=min(limits.speed, self.settings.reduced_speed))
-        report = gate.check_motion(
+        return gate.check_motion(
             trajectory,
             q_now,
             self.model,
@@ -269,11 +288,14 @@ class MotionPlanner:
             self.collision,
             self.scene.tool.p_tool_tcp,
             self.settings.start_tolerance,
+            self._dynamics,
         )
-        if self._dynamics is not None:
-            t = trajectory.dense_times(_TORQUE_STEP)
-            check_torque(t, *trajectory.sample(t)[:3], self._dynamics)
-        return report
+
+    def _time_ptp(
+        self, q_start: NDArray[np.float64], q_goal: NDArray[np.float64], pace: Pace
+    ) -> Trajectory:
+        self._check_goal_range(q_goal)
+        return time_ptp(q_start, q_goal, self._paced(pace), self._speed_of, self._dynamics)
 
     def _admit(self, trajectory: Trajectory, q_start: NDArray[np.float64]) -> PlannedMotion:
         return PlannedMotion(trajectory, self.check(trajectory, q_start))
