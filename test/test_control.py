@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from ur5_pick_place.control.braking import brake
+from ur5_pick_place.control.braking import brake, set_off_again
 from ur5_pick_place.control.health import HealthSettings, RobotStatus, find_fault
 from ur5_pick_place.control.supervision import MotionMonitor, TrackingSettings
 from ur5_pick_place.kinematics import HOME, load_model
@@ -138,3 +138,24 @@ def test_braking_early_in_a_long_motion_stops_long_before_its_end():
     motion = time_ptp(HOME, HOME + [4.0, 0, 0, 0, 0, 0], LIMITS, lambda q, qd: np.zeros(1))
     stop = brake(motion, 0.5, LIMITS)
     assert stop.duration < 1.0 < motion.duration - 0.5
+
+
+@pytest.mark.parametrize('share', [0.01, 0.1, 0.3, 0.5, 0.9, 0.999])
+def test_setting_off_again_follows_the_rest_of_the_path_from_rest_within_the_limits(share):
+    motion = time_ptp(HOME, HOME + [1.0, 0.4, 0, -0.3, 0, 2.0], LIMITS, lambda q, qd: np.zeros(1))
+    stop = brake(motion, share * motion.duration, LIMITS)
+    rest = set_off_again(motion, stop.q[-1], LIMITS)
+    np.testing.assert_allclose(rest.q[0], stop.q[-1], atol=5e-3)
+    np.testing.assert_allclose(rest.q[-1], motion.q[-1], atol=1e-12)
+    assert not rest.qd[[0, -1]].any() and not rest.qdd[-1].any()
+    _, qd, qdd, qddd = rest.sample(rest.dense_times(1e-3))
+    assert np.abs(qd / LIMITS.qd).max() <= 1.01
+    assert np.abs(qdd / LIMITS.qdd).max() <= 1.01
+    assert np.abs(qddd / LIMITS.qddd).max() <= 1.06
+    path = motion.sample(np.linspace(0.0, motion.duration, 4000))[0]
+    samples = rest.sample(np.linspace(0.0, rest.duration, 100))[0]
+    assert np.abs(samples[:, None] - path[None]).max(axis=2).min(axis=1).max() < 1e-3
+
+
+def test_setting_off_from_the_end_of_a_path_is_no_motion():
+    assert set_off_again(TRAJECTORY, TRAJECTORY.q[-1], LIMITS).duration == 0.0

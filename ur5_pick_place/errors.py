@@ -89,3 +89,7 @@ class GateRefusal(PlanningError):
 
 class ExecutionError(Ur5PickPlaceError):
     """A motion, pin or grasp did not do what was asked."""
+
+
+class MissedGrasp(ExecutionError):
+    """The gripper closed and holds nothing."""

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Come to rest on the path that is being followed, within the limits."""
+"""Come to rest on the path that is being followed, and set off on it again, within the limits."""
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ur5_pick_place.planning.limits import Limits
 from ur5_pick_place.planning.trajectory import Trajectory, at_rest
@@ -39,11 +40,54 @@ def brake(trajectory: Trajectory, t: float, limits: Limits) -> Trajectory:
     )
     for _, delay, length in choices:
         stopping = _slow_down(trajectory, t, delay, length)
-        _, qd, qdd, qddd = stopping.sample(stopping.dense_times(4e-3))
-        used = max(np.abs(qd / limits.qd).max(), np.abs(qdd / limits.qdd).max())
-        if used <= _SLACK and np.abs(qddd / limits.qddd).max() <= _JERK_SLACK:
+        if _is_within(stopping, limits):
             return stopping
     return _rest_of(trajectory, t)
+
+
+def set_off_again(trajectory: Trajectory, q: NDArray[np.float64], limits: Limits) -> Trajectory:
+    """
+    Return the rest of `trajectory` for an arm that came to rest on its path at joints `q` (6,).
+
+    The pace rises from 0 to 1 as a smooth step, nowhere faster than the plan; the quickest start
+    that keeps the limits is taken.
+
+    """
+    times = trajectory.dense_times(_SPACING / 10)
+    t = float(times[np.abs(trajectory.sample(times)[0] - q).max(axis=1).argmin()])
+    if trajectory.duration - t < _SPACING / 10:
+        return at_rest(trajectory.q[-1])
+    for length in _LENGTHS:
+        rest = _speed_up(trajectory, t, length)
+        if _is_within(rest, limits):
+            break
+    return rest
+
+
+def _is_within(trajectory: Trajectory, limits: Limits) -> bool:
+    _, qd, qdd, qddd = trajectory.sample(trajectory.dense_times(4e-3))
+    used = max(np.abs(qd / limits.qd).max(), np.abs(qdd / limits.qdd).max())
+    return bool(used <= _SLACK and np.abs(qddd / limits.qddd).max() <= _JERK_SLACK)
+
+
+def _speed_up(trajectory: Trajectory, t: float, length: float) -> Trajectory:
+    # The plan's time advances by length / 2 in the ramp, or the plan ends within it.
+    u = np.linspace(0.0, 1.0, _KNOTS * 40)
+    advanced = length * (2.5 * u**4 - 3 * u**5 + u**6)
+    end = float(np.interp(trajectory.duration - t, advanced, u))
+    u = np.linspace(0.0, end, _KNOTS)
+    advanced = length * (2.5 * u**4 - 3 * u**5 + u**6)
+    pace = (10 * u**3 - 15 * u**4 + 6 * u**5)[:, None]
+    pace_rate = (30 * u**2 * (1 - u) ** 2 / length)[:, None]
+    q, qd, qdd, _ = trajectory.sample(t + advanced)
+    velocity, acceleration = qd * pace, qdd * pace**2 + qd * pace_rate
+    after = trajectory.t > t + advanced[-1] + 1e-3
+    times = np.concatenate([u * length, trajectory.t[after] - t - advanced[-1] + end * length])
+    rows = ((q, trajectory.q), (velocity, trajectory.qd), (acceleration, trajectory.qdd))
+    joined = [np.concatenate([ramp, plan[after]]) for ramp, plan in rows]
+    joined[0][-1] = trajectory.q[-1]
+    joined[1][-1] = joined[2][-1] = 0.0
+    return Trajectory(times, *joined)
 
 
 def _slow_down(trajectory: Trajectory, t: float, delay: float, length: float) -> Trajectory:

@@ -17,10 +17,11 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 
 from ur5_pick_place.errors import ExecutionError, InvalidInput
+from ur5_pick_place.nodes.carried_part import CarriedPart
 from ur5_pick_place.nodes.conversions import joints_from_state, to_seconds, trajectory_to_msg
 from ur5_pick_place.nodes.robot_io import RobotIo
 from ur5_pick_place.nodes.robot_link import LATCHED
-from ur5_pick_place.task.job import Job, Move, Observation
+from ur5_pick_place.task.job import Carry, Job, Move, Observation
 
 PLANNER = 'trajectory_planner'
 _TICK_EVERY = 4  # joint_states per tick: 32 ms of robot time
@@ -36,6 +37,8 @@ class JobRunner:
     node : Node
     joint_names : sequence of str
         With the prefix, in controller order.
+    carried : CarriedPart
+        Tells the planner what is in the hand.
     on_end : callable
         Takes the job's name and why it ended early, or ''.
     on_change : callable
@@ -47,6 +50,7 @@ class JobRunner:
         self,
         node: Node,
         joint_names: Sequence[str],
+        carried: CarriedPart,
         on_end: Callable[[str, str], None],
         on_change: Callable[[], None],
     ) -> None:
@@ -55,7 +59,7 @@ class JobRunner:
         self.planner_state = ''
         self.outcome = Future()
         self._names = list(joint_names)
-        self._on_end, self._on_change = on_end, on_change
+        self._carried, self._on_end, self._on_change = carried, on_end, on_change
         # Ticks, replies and requests come from different threads of the executor.
         self._lock = threading.RLock()
         self._job: Job | None = None
@@ -136,6 +140,7 @@ class JobRunner:
 
     def _hear_planner(self, message: String) -> None:
         self.planner_state = message.data
+        self._carried.repeat()  # to a planner that was started anew
         if message.data.startswith(_STOPPED):
             self._tick()
         self._on_change()
@@ -161,6 +166,9 @@ class JobRunner:
                 self._reply = None
                 if isinstance(command, Move):
                     self._send_motion(command)
+                elif isinstance(command, Carry):
+                    self._carried.tell(command.load)
+                    self._set_reply('')
                 else:
                     self._io.send(command, self._set_reply)
         self._on_change()

@@ -24,6 +24,7 @@ from visualization_msgs.msg import MarkerArray
 
 from ur5_pick_place.errors import ExecutionError, InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.nodes import markers
+from ur5_pick_place.nodes.carried_part import CarriedPart
 from ur5_pick_place.nodes.cell import SHARED, RobotSettings, config_file, load_cell
 from ur5_pick_place.nodes.diagnostics import Diagnostics
 from ur5_pick_place.nodes.frames import Frames
@@ -40,7 +41,8 @@ from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.settings import Settings, setting
 from ur5_pick_place.task.cycle import load_cycle
 from ur5_pick_place.task.gripper import Gripper, GripperSettings
-from ur5_pick_place.task.plan import CyclePlan, CyclePlanner, TaskSettings
+from ur5_pick_place.task.motions import TaskSettings
+from ur5_pick_place.task.plan import CyclePlan, CyclePlanner
 from ur5_pick_place.task.poses import TAUGHT, Provenance, TaughtPose, numbers_from_matrix
 from ur5_pick_place.task.run import CycleRun
 
@@ -101,7 +103,10 @@ class PickPlace(Node):
         self._state = self.create_publisher(String, '~/state', LATCHED)
         self._event = self.create_publisher(String, '~/event', 100)
         self._markers = self.create_publisher(MarkerArray, '~/markers', LATCHED)
-        self._jobs = JobRunner(self, cell.joint_names, self._on_job_end, self._publish_state)
+        carried = CarriedPart(self, cell.scene, robot.tf_prefix)
+        self._jobs = JobRunner(
+            self, cell.joint_names, carried, self._on_job_end, self._publish_state
+        )
         self._offer(ReentrantCallbackGroup())
         Diagnostics(self, lambda: (not self._stopped, self._state_text()))
         self._publish_state()
@@ -192,9 +197,10 @@ class PickPlace(Node):
             'planned',
             branch=plan.branch,
             motion_time=plan.motion_time,
-            stages=[s.stage.name for s in plan.stages],
+            stages=[stage.name for planned in plan.stages for stage in planned.stages],
         )
-        return f'{len(plan.stages)} stages on {plan.branch}, {plan.motion_time:.1f} s of motion'
+        stages = len(self._cycle.cycle)
+        return f'{stages} stages on {plan.branch}, {plan.motion_time:.1f} s of motion'
 
     def _start_run(self) -> str:
         self._check_not_stopped()
@@ -212,7 +218,9 @@ class PickPlace(Node):
 
     def _go_home(self) -> str:
         self._check_not_stopped()
-        motions = self._cycle.way_home(self._teaching.poses, self._jobs.present_joints())
+        motions = self._cycle.way_home(
+            self._teaching.poses, self._jobs.present_joints(), self._run.is_carrying
+        )
         return self._start('go_home', self._run.home(motions))
 
     def _pause(self) -> str:

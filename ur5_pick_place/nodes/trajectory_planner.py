@@ -24,6 +24,7 @@ from ur5_pick_place.control.health import HealthSettings
 from ur5_pick_place.control.supervision import TrackingSettings
 from ur5_pick_place.errors import IncompletePath, InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.nodes import markers
+from ur5_pick_place.nodes.carried_part import hear_carried_part
 from ur5_pick_place.nodes.cell import SHARED, GroupSettings, RobotSettings, load_cell
 from ur5_pick_place.nodes.conversions import (
     code_with_message,
@@ -90,6 +91,7 @@ class TrajectoryPlanner(Node):
         )
         planning = MutuallyExclusiveCallbackGroup()
         SceneLink(self, cell.scene, self._frames, self._planner.set_scene, planning)
+        hear_carried_part(self, self._frames, self._planner, planning)
         Diagnostics(self, self._executor.health)
         self._path = self.create_publisher(MarkerArray, 'planned_path', 1)
         self._offer(planning)

@@ -19,7 +19,7 @@ from ur5_pick_place.planning.limits import MotionSettings, motion_limits, tcp_an
 from ur5_pick_place.planning.moves import Move, between_stops, path_of
 from ur5_pick_place.planning.path_timing import time_path
 from ur5_pick_place.planning.paths import POSITION_STEP
-from ur5_pick_place.planning.scene import Scene
+from ur5_pick_place.planning.scene import Part, Scene
 from ur5_pick_place.planning.timing import concatenate, time_ptp
 from ur5_pick_place.planning.trajectory import Trajectory
 
@@ -102,12 +102,12 @@ class MotionPlanner:
         if self.scene.carried:  # when lifted and laid down it touches the table it stands on
             self.collision = self.collision.allowing([('part', 'table')])
 
-    def carry(self, load: Load | None) -> None:
-        """From now on the part is in the hand and weighs `load`, or with None is out of it."""
+    def carry(self, load: Load | None, part: Part | None = None) -> None:
+        """From now on `part`, or the scene's, is in the hand as `load`; None = it is empty."""
         self.carried = load
         if self._empty is not None:
             self._dynamics = self._empty.with_load(load) if load else self._empty
-        self.set_scene(self.scene)
+        self.set_scene(replace(self.scene, part=part) if part else self.scene)
 
     def carrying(self, load: Load) -> 'MotionPlanner':
         """Return a planner for the same arm in the same scene with the part in the hand."""

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The stages of a cycle as data, read from a file that a user can change."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -9,11 +9,13 @@ from typing import Any
 import yaml
 
 from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.planning.scene import check_number
 
 MOVES = ('ptp', 'lin', 'lin_or_ptp')
 ACTIONS = ('open', 'close', 'expect_part', 'expect_no_part', 'payload_part', 'payload_tool')
 PLACES = ('home', 'start', 'target', 'above_start', 'above_target')
 PACES = ('travel', 'approach')
+MAX_BLEND = 0.2  # [m]
 _MAX_STAGES = 100
 
 
@@ -32,6 +34,8 @@ class Stage:
         One of `PLACES`, for a move.
     pace : str
         One of `PACES`, for a move.
+    blend : float
+        Radius about its place within which a next move may begin without a stop [m].
 
     """
 
@@ -39,14 +43,19 @@ class Stage:
     do: str
     to: str = ''
     pace: str = 'travel'
+    blend: float = 0.0
 
     def __post_init__(self) -> None:
         _check_choice(self.name, 'do', self.do, (*MOVES, *ACTIONS))
         _check_choice(self.name, 'pace', self.pace, PACES)
         if self.is_move:
             _check_choice(self.name, 'to', self.to, PLACES)
-        elif self.to:
-            raise InvalidInput(f'stage {self.name!r}: {self.do} takes no "to: {self.to}"')
+        elif self.to or self.blend:
+            raise InvalidInput(f'stage {self.name!r}: {self.do} takes no "to" and no "blend"')
+        if not 0.0 <= self.blend <= MAX_BLEND:
+            raise InvalidInput(
+                f'stage {self.name!r}: blend = {self.blend} m: must lie in 0 to {MAX_BLEND} m'
+            )
 
     @property
     def is_move(self) -> bool:
@@ -78,12 +87,23 @@ def _stage(entry: Any, i: int) -> Stage:
     known = Stage.__dataclass_fields__
     if not isinstance(entry, Mapping) or not {'name', 'do'} <= entry.keys() <= known.keys():
         raise InvalidInput(
-            f'stage {i + 1}: {entry!r} must have name, do and, for a move, to, pace'
+            f'stage {i + 1}: {entry!r} must have name, do and, for a move, to, pace, blend'
         )
     for key, value in entry.items():
-        if not isinstance(value, str):
+        if key != 'blend' and not isinstance(value, str):
             raise InvalidInput(f'stage {i + 1}: {key} = {value!r} must be text')
-    return Stage(**entry)
+    return Stage(**{**entry, 'blend': check_number('blend', entry.get('blend', 0.0))})
+
+
+def without_stops(cycle: Sequence[Stage]) -> list[tuple[Stage, ...]]:
+    """Return the stages one by one, but moves that blend into each other together."""
+    groups: list[tuple[Stage, ...]] = []
+    for stage in cycle:
+        if groups and stage.is_move and groups[-1][-1].blend:
+            groups[-1] = (*groups[-1], stage)
+        else:
+            groups.append((stage,))
+    return groups
 
 
 def _check_choice(stage: str, key: str, value: str, choices: tuple[str, ...]) -> None:

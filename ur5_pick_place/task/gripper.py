@@ -4,7 +4,7 @@
 from collections.abc import Generator
 from dataclasses import dataclass
 
-from ur5_pick_place.errors import ExecutionError
+from ur5_pick_place.errors import ExecutionError, MissedGrasp
 from ur5_pick_place.settings import Settings, setting
 from ur5_pick_place.task.job import Observation, SetOutput, SetToolVoltage, perform
 
@@ -88,11 +88,12 @@ class Gripper:
 
     def expect_part(self) -> Generator:
         """Wait until the input tells of a part."""
-        yield from self._expect(True, 'the gripper closed on nothing: no part at this place')
+        complaint = 'the gripper closed on nothing: no part at this place'
+        yield from self._expect(True, complaint, MissedGrasp)
 
     def expect_no_part(self) -> Generator:
         """Wait until the input tells of none."""
-        yield from self._expect(False, 'the gripper still holds a part')
+        yield from self._expect(False, 'the gripper still holds a part', ExecutionError)
 
     def holds_part(self, seen: Observation) -> bool | None:
         """Whether a part is held; None if nothing tells."""
@@ -131,14 +132,14 @@ class Gripper:
                 )
             seen = yield None
 
-    def _expect(self, wanted: bool, complaint: str) -> Generator:
+    def _expect(self, wanted: bool, complaint: str, error: type[ExecutionError]) -> Generator:
         if self._settings.grip_feedback != TOOL_INPUT:
             return
         seen = yield None
         deadline = seen.t + self._settings.part_timeout
         while self.holds_part(seen) != wanted:
             if seen.t > deadline:
-                raise ExecutionError(
+                raise error(
                     f'{complaint} (input {self._settings.part_pin} after '
                     f'{self._settings.part_timeout} s)'
                 )

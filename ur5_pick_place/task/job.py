@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ur5_pick_place.errors import ExecutionError, Ur5PickPlaceError
+from ur5_pick_place.planning.inertias import Load
 from ur5_pick_place.planning.trajectory import Trajectory
 
 
@@ -80,7 +81,14 @@ class SetPayload:
     centre: tuple[float, float, float]
 
 
-Command = Move | SetOutput | SetToolVoltage | SetPayload
+@dataclass(frozen=True)
+class Carry:
+    """Tell the planner what is in the hand from now on: the part as a load in tool0, or None."""
+
+    load: Load | None
+
+
+Command = Move | SetOutput | SetToolVoltage | SetPayload | Carry
 Steps = Generator[Command | None, Observation, None]
 
 

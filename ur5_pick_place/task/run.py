@@ -1,18 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
 """The steps of a cycle and of the way home, for a `Job`."""
 
+from bisect import bisect
 from collections.abc import Callable, Generator
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ur5_pick_place.errors import ExecutionError
+from ur5_pick_place.errors import ExecutionError, MissedGrasp
 from ur5_pick_place.planning.planner import PlannedMotion
 from ur5_pick_place.task.gripper import Gripper
-from ur5_pick_place.task.job import Move, Observation, SetPayload, perform
-from ur5_pick_place.task.plan import CyclePlan, CyclePlanner, PlannedStage, TaskSettings
+from ur5_pick_place.task.job import Carry, Move, Observation, SetPayload, perform
+from ur5_pick_place.task.motions import PlannedStage, TaskSettings
+from ur5_pick_place.task.plan import CyclePlan, CyclePlanner
 
 Emit = Callable[..., Any]
+_WAY_STEP = 0.02  # [s]
+_WAY_WINDOW = 50  # samples ahead that are looked at
 _PAYLOAD_TIMEOUT = 5.0  # [s]; the driver waits for the robot to report the payload back
 
 
@@ -43,7 +48,9 @@ class CycleRun:
     ) -> None:
         self._planner, self._gripper, self._settings = planner, gripper, settings
         self._tool_payload, self._emit = tool_payload, emit
-        self._is_carrying = False
+        self._part = settings.part_load(planner.planner.scene.tool.T_tool_tcp)
+        self.is_carrying = False
+        """Whether a part was gripped and not let go since."""
         self.is_paused = False
         """Set and cleared by the owner, who also cancels the motion under way."""
         self.stage = ''
@@ -53,8 +60,7 @@ class CycleRun:
         for planned in plan.stages:
             if self.is_paused:
                 yield from self._resumed()
-            self.stage = planned.stage.name
-            self._emit('stage', stage=self.stage, remark=planned.remark)
+            self._enter(planned, 0)
             yield from self._do(planned)
         self._emit('cycle_done')
 
@@ -68,38 +74,69 @@ class CycleRun:
         """Tell the robot the weight of the empty tool, and be told that it knows."""
         yield from perform(SetPayload(*self._payload(False)), _PAYLOAD_TIMEOUT)
 
+    def _enter(self, planned: PlannedStage, i: int) -> None:
+        self.stage = planned.stages[i].name
+        self._emit('stage', stage=self.stage, remark=planned.remark)
+
     def _do(self, planned: PlannedStage) -> Generator:
-        do = planned.stage.do
+        do = planned.stages[0].do
         if planned.motion:
             yield from self._move(planned)
         elif do.startswith('payload_'):
             yield from perform(SetPayload(*self._payload(do == 'payload_part')), _PAYLOAD_TIMEOUT)
+        elif do == 'close':
+            yield from self._gripper.close()
+            yield from perform(Carry(self._part))
+        elif do == 'open':
+            yield from self._open()
         elif do == 'expect_part':
-            yield from self._gripper.expect_part()
-            self._is_carrying = True
-            self._emit_grip((yield None))
+            yield from self._expect_part(planned)
         else:
-            # From here the part may leave the hand.
-            self._is_carrying = self._is_carrying and do != 'open'
-            yield from getattr(self._gripper, do)()
+            yield from self._gripper.expect_no_part()
 
-    def _emit_grip(self, seen: Observation) -> None:
-        verified = self._gripper.holds_part(seen)
+    def _open(self) -> Generator:
+        self.is_carrying = False  # from here the part may leave the hand
+        yield from self._gripper.open()
+        yield from perform(Carry(None))
+
+    def _expect_part(self, planned: PlannedStage) -> Generator:
+        tries = self._settings.grasp_retries if planned.retry else 0
+        while True:
+            try:
+                yield from self._gripper.expect_part()
+                break
+            except MissedGrasp as missed:
+                if not tries:
+                    raise
+                tries -= 1
+                self._emit('grasp_missed', reason=str(missed), tries_left=tries)
+            yield from self._open()
+            for motion in planned.retry:
+                yield from self._move(PlannedStage(planned.stages, motion))
+            yield from self._gripper.close()
+            yield from perform(Carry(self._part))
+        self.is_carrying = True
+        verified = self._gripper.holds_part((yield None))
         self._emit('grasp_unverified' if verified is None else 'grasp_verified')
 
     def _move(self, planned: PlannedStage) -> Generator:
-        motion = planned.motion
+        motion, way, i = planned.motion, _Way(planned), 0
         while True:
             seen = yield Move(motion.trajectory)
             while seen.reply is None:
                 self._check_carried(seen)
+                if way.stage_at(seen.q) > i:
+                    i += 1
+                    self._enter(planned, i)
                 seen = yield None
             if not seen.reply:
+                for passed in range(i + 1, len(planned.stages)):
+                    self._enter(planned, passed)
                 return
             if not self.is_paused:
                 raise ExecutionError(seen.reply)
             seen = yield from self._resumed()
-            motion = self._planner.again(planned, seen.q)
+            motion = self._planner.again(planned, seen.q, self.is_carrying)
 
     def _resumed(self) -> Generator:
         self._emit('paused', stage=self.stage)
@@ -111,7 +148,7 @@ class CycleRun:
         return seen
 
     def _check_carried(self, seen: Observation) -> None:
-        if self._is_carrying and self._gripper.holds_part(seen) is False:
+        if self.is_carrying and self._gripper.holds_part(seen) is False:
             raise ExecutionError(
                 f'the part was lost at stage {self.stage!r}: the part-present input went off; '
                 'find the part, then ~/rearm'
@@ -121,8 +158,24 @@ class CycleRun:
         mass, centre = self._tool_payload
         if not with_part:
             return mass, centre
-        T = self._planner.planner.scene.tool.T_tool_tcp
-        part = T[:3, :3] @ np.array(self._settings.part_centre) + T[:3, 3]
-        total = mass + self._settings.part_mass
-        joint = (mass * np.array(centre) + self._settings.part_mass * part) / max(total, 1e-9)
-        return total, (float(joint[0]), float(joint[1]), float(joint[2]))
+        total = mass + self._part.mass
+        moment = mass * np.array(centre) + self._part.mass * self._part.centre
+        x, y, z = moment / max(total, 1e-9)
+        return total, (float(x), float(y), float(z))
+
+
+class _Way:
+    """Knows from the arm's joints alone which of the moves of a motion it is on."""
+
+    def __init__(self, planned: PlannedStage) -> None:
+        trajectory = planned.motion.trajectory
+        self._passes = planned.passes
+        self._t = np.arange(0.0, trajectory.duration + _WAY_STEP, _WAY_STEP)
+        self._q = trajectory.sample(self._t)[0]
+        self._i = 0
+
+    def stage_at(self, q: NDArray[np.float64]) -> int:
+        """Return the number of the move for joints (6,) [rad], which only ever go forward."""
+        ahead = self._q[self._i : self._i + _WAY_WINDOW]
+        self._i += int(np.abs(ahead - q).max(axis=1).argmin())
+        return bisect(self._passes, self._t[self._i])

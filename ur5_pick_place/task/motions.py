@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The motions of one cycle on one branch, each planned from where the one before ends."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ur5_pick_place.errors import InvalidInput, PlanningError
+from ur5_pick_place.kinematics import forward
+from ur5_pick_place.kinematics.transforms import inverse_transform
+from ur5_pick_place.planning.inertias import Load
+from ur5_pick_place.planning.moves import Move
+from ur5_pick_place.planning.planner import MotionPlanner, Pace, PlannedMotion
+from ur5_pick_place.planning.shortest_chain import Stop, shortest_chain
+from ur5_pick_place.planning.trajectory import Trajectory
+from ur5_pick_place.settings import Settings, setting
+from ur5_pick_place.task.cycle import Stage, without_stops
+from ur5_pick_place.task.poses import TaughtPose
+
+Array = NDArray[np.float64]
+
+_PASSING_STEP = 5e-3  # [s]
+
+
+@dataclass(frozen=True)
+class TaskSettings(Settings):
+    """Heights, speeds, tries and the part."""
+
+    approach_height: float = setting(
+        0.1, 'how far above start and target the arm comes and goes', unit='m', low=0.0, high=0.5
+    )
+    approach_speed: float = setting(
+        0.1, 'TCP speed between a place and the point above it', unit='m/s', low=0.005, high=0.5
+    )
+    grasp_retries: int = setting(
+        1, 'how often a missed grasp is tried again, from above the place', low=0, high=10
+    )
+    part_mass: float = setting(0.08, 'mass of the part', unit='kg', low=0.0, high=16.0)
+    part_centre: tuple[float, ...] = setting(
+        (0.0, 0.0, 0.0),
+        'centre of gravity of the part in the TCP frame',
+        unit='m',
+        low=-1.0,
+        high=1.0,
+        length=3,
+    )
+
+    def part_load(self, T_tool_tcp: Array) -> Load:
+        """Return the part as a load in tool0, for a TCP (4, 4)."""
+        return Load(self.part_mass, (T_tool_tcp @ [*self.part_centre, 1.0])[:3])
+
+
+@dataclass(frozen=True)
+class PlannedStage:
+    """
+    A stage, or moves that are run without a stop, with what was planned for them.
+
+    Attributes
+    ----------
+    stages : tuple of Stage
+    motion : PlannedMotion or None
+        Of all of them; None where nothing moves.
+    remark : str
+        On how it was planned.
+    passes : tuple of float
+        When each but the last of the moves ends [s].
+    retry : tuple of PlannedMotion
+        Up and down again after a missed grasp; empty if there is no way.
+
+    """
+
+    stages: tuple[Stage, ...]
+    motion: PlannedMotion | None = None
+    remark: str = ''
+    passes: tuple[float, ...] = ()
+    retry: tuple[PlannedMotion, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        return ', '.join(stage.name for stage in self.stages)
+
+
+class CycleMotions:
+    """
+    Plans the motions of a cycle.
+
+    Parameters
+    ----------
+    planner : MotionPlanner
+        With an empty hand.
+    settings : TaskSettings
+    cycle : sequence of Stage
+    poses : mapping of str to TaughtPose
+    branch : str
+        On which places other than home are reached.
+    q_start : ndarray, shape (6,)
+        Where the arm is [rad].
+
+    """
+
+    def __init__(
+        self,
+        planner: MotionPlanner,
+        settings: TaskSettings,
+        cycle: Sequence[Stage],
+        poses: Mapping[str, TaughtPose],
+        branch: str,
+        q_start: Array,
+    ) -> None:
+        self._empty, self._settings, self._cycle = planner, settings, cycle
+        self._carrying = planner.carrying(settings.part_load(planner.scene.tool.T_tool_tcp))
+        self._poses, self._branch, self._q = poses, branch, q_start
+
+    def plan(self) -> tuple[PlannedStage, ...]:
+        """
+        Plan all of it.
+
+        Raises
+        ------
+        PlanningError
+            Says at which stage and why.
+
+        """
+        arm, planned, wishes = self._empty, [], self._wishes()
+        for stages in without_stops(self._cycle):
+            do = stages[0].do
+            if stages[0].is_move:
+                planned += self._moves(arm, stages, [next(wishes) for _ in stages])
+                self._q = planned[-1].motion.trajectory.q[-1]
+            else:
+                retry = self._retry() if do == 'expect_part' else ()
+                planned.append(PlannedStage(stages, retry=retry))
+            arm = {'close': self._carrying, 'open': self._empty}.get(do, arm)
+        return tuple(planned)
+
+    def _moves(
+        self, arm: MotionPlanner, stages: tuple[Stage, ...], goals: list[Array]
+    ) -> list[PlannedStage]:
+        """Plan moves in one go, or one by one where that is not possible."""
+        remark = ''
+        if len(stages) > 1:
+            moves = [self._as_move(stage, q) for stage, q in zip(stages, goals, strict=True)]
+            try:
+                motion = arm.chain(self._q, moves)
+                passes = _passes(arm, motion.trajectory, [move.T_goal for move in moves[:-1]])
+                return [PlannedStage(stages, motion, passes=passes)]
+            except (InvalidInput, PlanningError) as error:
+                remark = f'stops there: {error}'
+        planned, q = [], self._q
+        for stage, q_goal in zip(stages, goals, strict=True):
+            try:
+                motion, why = self._move(arm, stage, q, q_goal)
+            except PlanningError as error:
+                raise PlanningError(f'stage {stage.name!r}: {error}') from error
+            planned.append(PlannedStage((stage,), motion, why or remark))
+            q = motion.trajectory.q[-1]
+        return planned
+
+    def _as_move(self, stage: Stage, q_goal: Array) -> Move:
+        return Move(
+            self._T_goal(stage),
+            blend=stage.blend,
+            speed=self._pace(stage).speed,
+            q_goal=q_goal if stage.do == 'ptp' else None,
+        )
+
+    def _move(
+        self, arm: MotionPlanner, stage: Stage, q: Array, q_goal: Array
+    ) -> tuple[PlannedMotion, str]:
+        pace = self._pace(stage)
+        if stage.do == 'ptp':
+            return self._ptp(arm, stage, q, q_goal), ''
+        try:
+            return arm.lin(q, [self._T_goal(stage)], pace), ''
+        except PlanningError as error:
+            if stage.do == 'lin':
+                raise
+            remark = f'joint motion, no straight line: {error}'
+            return self._ptp(arm, stage, q, q_goal), remark
+
+    def _ptp(self, arm: MotionPlanner, stage: Stage, q: Array, q_goal: Array) -> PlannedMotion:
+        if stage.to == 'home':
+            return arm.ptp(q, q_goal, self._pace(stage))
+        return arm.ptp_to_pose(q, self._T_goal(stage), self._pace(stage), self._branch, q_goal)
+
+    def _retry(self) -> tuple[PlannedMotion, ...]:
+        """Plan up from where the part was missed, and down again."""
+        if not self._settings.grasp_retries:
+            return ()
+        T = forward(self._empty.model, self._q)
+        T[2, 3] += self._settings.approach_height
+        pace = Pace(speed=self._settings.approach_speed)
+        try:
+            up = self._empty.lin(self._q, [T], pace)
+            q_above = up.trajectory.q[-1]
+            return up, self._empty.lin(q_above, [forward(self._empty.model, self._q)], pace)
+        except PlanningError:
+            return ()
+
+    def _wishes(self) -> Iterator[Array]:
+        """Return the joints at the end of each move for which the whole cycle is shortest."""
+        stops = []
+        for stage in filter(lambda stage: stage.is_move, self._cycle):
+            if stage.to == 'home':
+                goals = [np.array(self._poses['home'].joints)]
+            else:
+                goals = self._empty.joint_goals(self._T_goal(stage), self._q, self._branch)
+            stops.append(Stop(np.array(goals), stage.do != 'ptp'))
+        empty = self._empty
+        return iter(shortest_chain(empty.model, self._q, stops, empty.limits.qd))
+
+    def _pace(self, stage: Stage) -> Pace:
+        return Pace(speed=self._settings.approach_speed if stage.pace == 'approach' else 0.0)
+
+    def _T_goal(self, stage: Stage) -> Array:
+        if stage.to == 'home':
+            return forward(self._empty.model, np.array(self._poses['home'].joints))
+        return T_base_tool(stage.to, self._poses, self._empty, self._settings)
+
+
+def T_base_tool(
+    place: str, poses: Mapping[str, TaughtPose], planner: MotionPlanner, settings: TaskSettings
+) -> Array:
+    """Return T_base_tool (4, 4) with the TCP at a place, or above it; not for home."""
+    T = poses[place.removeprefix('above_')].T_base_tcp
+    if place.startswith('above_'):
+        T[2, 3] += settings.approach_height  # base's z is base_link's
+    return T @ inverse_transform(planner.scene.tool.T_tool_tcp)
+
+
+def _passes(
+    arm: MotionPlanner, trajectory: Trajectory, corners: Sequence[Array]
+) -> tuple[float, ...]:
+    """Return when the tool is nearest to each corner T_base_tool, one after another [s]."""
+    t = trajectory.dense_times(_PASSING_STEP)
+    p = forward(arm.model, trajectory.sample(t)[0])[:, :3, 3]
+    times, first = [], 0
+    for T in corners:
+        first += int(np.linalg.norm(p[first:] - T[:3, 3], axis=1).argmin())
+        times.append(float(t[first]))
+    return tuple(times)
