@@ -23,6 +23,7 @@ from driver_client import LATCHED, DriverClient  # noqa: E402
 from geometry_msgs.msg import Pose  # noqa: E402
 from moveit_msgs.action import ExecuteTrajectory  # noqa: E402
 from moveit_msgs.msg import (  # noqa: E402
+    AttachedCollisionObject,
     CollisionObject,
     Constraints,
     JointConstraint,
@@ -353,6 +354,29 @@ def test_a_box_bars_the_way_until_it_is_taken_away(client):
     boxes.publish(box('post', 0.35, 0.36, 0.3, size=-1.0))  # malformed: nothing changes
     boxes.publish(box('post', 0, 0, 0, operation=CollisionObject.REMOVE))
     client.until(lambda: code().val == CODE.SUCCESS, 'the way to be free')
+
+
+def test_what_is_attached_is_kept_off_the_table_until_it_is_taken_off(client):
+    """A rod that reaches 0.55 m below the flange, for a goal 0.35 m above the table."""
+    goal = pose_goal(np.array([[1, 0, 0, 0.45], [0, -1, 0, 0], [0, 0, -1, 0.35], [0, 0, 0, 1.0]]))
+    hand = client.node.create_publisher(AttachedCollisionObject, 'attached_collision_object', 10)
+    client.until(lambda: hand.get_subscription_count() > 0, 'the planner to listen')
+
+    def code():
+        return client.plan(goal).error_code
+
+    rod = AttachedCollisionObject(link_name='tool0', object=box('rod', 0, 0, 0.3), weight=0.2)
+    rod.object.header.frame_id = 'tool0'
+    rod.object.primitives[0].dimensions = [0.02, 0.02, 0.5]
+    assert code().val == CODE.SUCCESS
+    hand.publish(rod)
+    client.until(lambda: code().val == CODE.INVALID_MOTION_PLAN, 'the rod to be in the way')
+    assert 'part is' in code().message and 'table' in code().message
+    rod.object.primitives[0].dimensions = [0.02, 0.02, -0.5]  # malformed: nothing changes
+    hand.publish(rod)
+    rod.object.operation = CollisionObject.REMOVE
+    hand.publish(rod)
+    client.until(lambda: code().val == CODE.SUCCESS, 'the hand to be empty')
 
 
 def run_move_to(*words):
