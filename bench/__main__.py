@@ -13,6 +13,7 @@ from dataclasses import asdict
 from datetime import datetime, timezone
 from pathlib import Path
 
+import cycle
 import kinematics
 import numpy
 import peers
@@ -24,7 +25,7 @@ OUT = Path(__file__).resolve().parents[1] / 'out'
 
 def main() -> None:
     """Measure, print, keep."""
-    rows = [*kinematics.measure(), *services.measure()]
+    rows = [*kinematics.measure(), *cycle.measure(), *services.measure()]
     print(f'{"":32}{"ours":>16}  {"beside":24}{"theirs":>16}{"ratio":>8}{"at most":>10}')
     for row in rows:
         print(_line(row))

@@ -11,10 +11,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from test_timing import grid_optimum
 
 from ur5_pick_place.errors import InvalidInput, PlanningError
 from ur5_pick_place.kinematics import HOME, forward, load_model
-from ur5_pick_place.planning.limits import MotionSettings
+from ur5_pick_place.planning.curves import Line
+from ur5_pick_place.planning.limits import MotionSettings, tcp_and_elbow_speed
+from ur5_pick_place.planning.paths import JointPath, follow
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.scene_file import load_scene
 from ur5_pick_place.task.cycle import Stage, load_cycle
@@ -237,6 +240,29 @@ def test_a_cycle_without_stops_is_sooner_done_and_reaches_the_same_places(cycle_
     T = forward(MODEL, np.array([m.q[-1] for m in motions])) @ SCENE.tool.T_tool_tcp
     for place, pose in zip(('start', 'target', 'home'), T, strict=True):
         np.testing.assert_allclose(pose, POSES[place].T_base_tcp, atol=1e-9)
+
+
+def test_a_cycle_takes_no_longer_than_the_optima_of_its_moves(cycle_planner):
+    """By a grid of their own; with a stop at each place within 8 %."""
+    stages = [replace(stage, blend=0.0) for stage in cycle_planner.cycle]
+    stopping = CyclePlanner(cycle_planner.planner, TaskSettings(), stages, ORIGIN)
+    planner, optimum = cycle_planner.planner, 0.0
+    with_stops = stopping.plan(POSES, HOME)
+    for planned in (s for s in with_stops.stages if s.motion):
+        (stage,), ends = planned.stages, planned.motion.trajectory.q[[0, -1]]
+        if stage.do == 'ptp':
+            path = JointPath(np.linspace(*ends, 50))
+        else:
+            path = follow(MODEL, Line(*forward(MODEL, ends)), ends[0])
+        speed = 0.1 if stage.pace == 'approach' else planner.limits.speed
+        limits = replace(planner.limits, speed=speed)
+        optimum += grid_optimum(path, limits, n=100, speed_of=tcp_speed)
+    assert cycle_planner.plan(POSES, HOME).motion_time <= 1.0 * optimum
+    assert with_stops.motion_time <= 1.08 * optimum
+
+
+def tcp_speed(q, qd):
+    return tcp_and_elbow_speed(MODEL, q, qd, SCENE.tool.p_tool_tcp)
 
 
 def test_where_moves_are_too_short_to_blend_the_arm_stops_and_the_plan_says_so(cycle_planner):

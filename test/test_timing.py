@@ -86,7 +86,7 @@ def assert_within(trajectory, bounds):
         assert np.abs(trajectory.qdd[end]).max() < 1e-9
 
 
-def grid_optimum(path, bounds, n=150, rounds=12):
+def grid_optimum(path, bounds, n=150, rounds=12, speed_of=speed_of):
     """
     Fastest time along a path [s], by linear programs for b = (dx/dt)^2 on a grid of x.
 
