@@ -14,7 +14,8 @@ import pytest
 from test_timing import grid_optimum
 
 from ur5_pick_place.errors import InvalidInput, PlanningError
-from ur5_pick_place.kinematics import HOME, forward, load_model
+from ur5_pick_place.kinematics import BRANCHES, HOME, classify, forward, load_model
+from ur5_pick_place.kinematics.transforms import inverse_transform
 from ur5_pick_place.planning.curves import Line
 from ur5_pick_place.planning.limits import MotionSettings, tcp_and_elbow_speed
 from ur5_pick_place.planning.paths import JointPath, follow
@@ -32,6 +33,7 @@ from ur5_pick_place.task.job import (
     SetToolVoltage,
 )
 from ur5_pick_place.task.motions import TaskSettings
+from ur5_pick_place.task.pattern import PatternSettings, cells
 from ur5_pick_place.task.plan import CyclePlanner
 from ur5_pick_place.task.poses import (
     Provenance,
@@ -211,7 +213,7 @@ def test_a_part_lost_on_the_way_ends_the_cycle_and_is_named(cycle_planner):
 
 def test_moves_without_a_stop_tell_which_of_them_the_arm_is_on(cycle_planner):
     plan, robot, events = cycle_planner.plan(POSES, HOME), Robot(), []
-    (planned,) = (s for s in plan.stages if s.name == 'lift, transfer, target')
+    (planned,) = (s for s in plan.cycles[0] if s.name == 'lift, transfer, target')
     job = Job('run', make_run(cycle_planner, events=events).cycle(plan))
     robot.do(job, until=lambda r: sum(isinstance(c, Move) for c in r.commands) == 2)
     way, told = planned.motion.trajectory, []
@@ -236,7 +238,7 @@ def test_a_cycle_without_stops_is_sooner_done_and_reaches_the_same_places(cycle_
     stopping = CyclePlanner(cycle_planner.planner, TaskSettings(), stages, ORIGIN)
     with_stops, without = stopping.plan(POSES, HOME), cycle_planner.plan(POSES, HOME)
     assert without.motion_time < 0.96 * with_stops.motion_time
-    motions = [s.motion.trajectory for s in without.stages if s.motion]
+    motions = [motion.trajectory for motion in without.motions]
     T = forward(MODEL, np.array([m.q[-1] for m in motions])) @ SCENE.tool.T_tool_tcp
     for place, pose in zip(('start', 'target', 'home'), T, strict=True):
         np.testing.assert_allclose(pose, POSES[place].T_base_tcp, atol=1e-9)
@@ -248,7 +250,7 @@ def test_a_cycle_takes_no_longer_than_the_optima_of_its_moves(cycle_planner):
     stopping = CyclePlanner(cycle_planner.planner, TaskSettings(), stages, ORIGIN)
     planner, optimum = cycle_planner.planner, 0.0
     with_stops = stopping.plan(POSES, HOME)
-    for planned in (s for s in with_stops.stages if s.motion):
+    for planned in (s for s in with_stops.cycles[0] if s.motion):
         (stage,), ends = planned.stages, planned.motion.trajectory.q[[0, -1]]
         if stage.do == 'ptp':
             path = JointPath(np.linspace(*ends, 50))
@@ -265,11 +267,82 @@ def tcp_speed(q, qd):
     return tcp_and_elbow_speed(MODEL, q, qd, SCENE.tool.p_tool_tcp)
 
 
+def pallet(**fields):
+    return PatternSettings(target_grid=(2, 3, 2), target_pitch=(0.08, 0.08, 0.046), **fields)
+
+
+def test_a_pallet_is_filled_from_below_row_by_row_on_one_branch(cycle_planner):
+    planner = CyclePlanner(
+        cycle_planner.planner, TaskSettings(), cycle_planner.cycle, ORIGIN, pallet()
+    )
+    plan = planner.plan(POSES, HOME)
+    assert len(plan.cycles) == 12
+    laid = []
+    for stages in plan.cycles:
+        motions = {s.name: s.motion.trajectory for s in stages if s.motion}
+        q = motions['lift, transfer, target'].q[-1]
+        assert BRANCHES[classify(MODEL, q)] == plan.branch
+        T = inverse_transform(POSES['target'].T_base_tcp) @ forward(MODEL, q)
+        laid.append((T @ SCENE.tool.T_tool_tcp)[:3, 3])
+        np.testing.assert_allclose(motions['retreat, home'].q[-1], HOME)
+    cells = [(r, c, n) for n in range(2) for c in range(3) for r in range(2)]
+    np.testing.assert_allclose(laid, np.array(cells) * [0.08, 0.08, -0.046], atol=1e-9)
+
+
+def test_a_pattern_at_start_is_emptied_from_above(cycle_planner):
+    settings = PatternSettings(start_grid=(1, 1, 3), start_pitch=(0.0, 0.0, 0.046))
+    heights = [run['start'].pose[2] for run in cells(settings, POSES)]
+    assert heights == pytest.approx([0.0225 + 0.046 * n for n in (2, 1, 0)])
+
+
+def test_a_run_of_equal_cycles_is_planned_once_and_told_cycle_by_cycle(cycle_planner):
+    three = PatternSettings(cycles=3)
+    planner = CyclePlanner(
+        cycle_planner.planner, TaskSettings(), cycle_planner.cycle, ORIGIN, three
+    )
+    plan, events = planner.plan(POSES, HOME), []
+    assert plan.cycles[1] is plan.cycles[2]
+    job = Job('run', make_run(planner, events=events).cycle(plan))
+    Robot().do(job)
+    assert job.error == ''
+    done = [(d['number'], d['of']) for e, d in events if e == 'cycle_done']
+    assert done == [(1, 3), (2, 3), (3, 3)]
+
+
+def test_a_cell_out_of_reach_refuses_the_whole_run_and_is_named(cycle_planner):
+    settings = PatternSettings(target_grid=(1, 9, 1), target_pitch=(0.0, 0.1, 0.0))
+    planner = CyclePlanner(
+        cycle_planner.planner, TaskSettings(), cycle_planner.cycle, ORIGIN, settings
+    )
+    with pytest.raises(PlanningError, match='target cannot be reached|cycle . of 9'):
+        planner.plan(POSES, HOME)
+
+
+@pytest.mark.parametrize(
+    ('fields', 'message'),
+    [
+        ({'target_grid': (2, 1, 1)}, 'cells would coincide'),
+        ({'target_grid': (0, 1, 1)}, r'target_grid\[0\] = 0: must lie in 1 to 50'),
+        ({'target_grid': (1.5, 1, 1)}, r'target_grid\[0\] = 1.5: must be a whole number'),
+        (
+            {'start_grid': (3, 1, 1), 'start_pitch': (0.1, 0, 0)}
+            | {'target_grid': (2, 1, 1), 'target_pitch': (0.1, 0, 0)},
+            '3 cells at start and 2 at target',
+        ),
+        ({'target_grid': (2, 1, 1), 'target_pitch': (0.1, 0, 0), 'cycles': 3}, '3 cycles for 2'),
+        ({'cycles': 1001}, 'must lie in 0 to 1000'),
+    ],
+)
+def test_a_pattern_that_cannot_be_is_refused(fields, message):
+    with pytest.raises(InvalidInput, match=message):
+        PatternSettings(**fields)
+
+
 def test_where_moves_are_too_short_to_blend_the_arm_stops_and_the_plan_says_so(cycle_planner):
     near = TaskSettings(approach_height=0.01)
     planner = CyclePlanner(cycle_planner.planner, near, cycle_planner.cycle, ORIGIN)
     plan = planner.plan(POSES, HOME)
-    stages = {planned.name: planned for planned in plan.stages}
+    stages = {planned.name: planned for planned in plan.cycles[0]}
     assert 'transfer' in stages and 'stops there: move 1 is 0.01' in stages['lift'].remark
 
 
@@ -388,7 +461,7 @@ def test_a_changed_pose_changes_the_fingerprint(cycle_planner):
 
 
 def test_the_way_home_lifts_first_where_the_direct_way_is_barred(cycle_planner):
-    q = cycle_planner.plan(POSES, HOME).stages[2].motion.trajectory.q[-1]
+    q = cycle_planner.plan(POSES, HOME).motions[0].trajectory.q[-1]
     motions = cycle_planner.way_home(POSES, q, is_carrying=False)
     np.testing.assert_allclose(motions[-1].trajectory.q[-1], HOME)
     np.testing.assert_allclose(motions[0].trajectory.q[0], q, atol=1e-9)

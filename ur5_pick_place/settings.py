@@ -33,7 +33,7 @@ def setting(
     Parameters
     ----------
     default
-        bool, int, float, str, or a tuple of float or str; its type is the type demanded.
+        bool, int, float, str, or a tuple of int, float or str; its type is the type demanded.
         None = must be given by the user before it is used; then `kind` says the type.
     description : str
         One line for people.
@@ -122,4 +122,5 @@ def _check_tuple(name: str, value: Any, default: tuple, meta: Any) -> tuple:
     if default and isinstance(default[0], str):
         entry = {**meta, 'kind': str}
         return tuple(check_setting(f'{name}[{i}]', v, '', entry) for i, v in enumerate(value))
-    return tuple(_check_number(f'{name}[{i}]', v, float, meta) for i, v in enumerate(value))
+    kind = int if default and isinstance(default[0], int) else float
+    return tuple(_check_number(f'{name}[{i}]', v, kind, meta) for i, v in enumerate(value))

@@ -39,8 +39,8 @@ def tool_path(planner: MotionPlanner, trajectory: Trajectory) -> MarkerArray:
 def cycle(planner: MotionPlanner, plan: CyclePlan, poses: Mapping[str, TaughtPose]) -> MarkerArray:
     """Return the paths of all motions of a cycle and an arrow at start and target."""
     array = MarkerArray()
-    for i, planned in enumerate(s for s in plan.stages if s.motion):
-        line = tool_path(planner, planned.motion.trajectory).markers[0]
+    for i, motion in enumerate(plan.motions):
+        line = tool_path(planner, motion.trajectory).markers[0]
         line.ns, line.id = 'cycle', i
         array.markers.append(line)
     for i, name in enumerate(('start', 'target')):

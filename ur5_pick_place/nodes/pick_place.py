@@ -42,6 +42,7 @@ from ur5_pick_place.settings import Settings, setting
 from ur5_pick_place.task.cycle import load_cycle
 from ur5_pick_place.task.gripper import Gripper, GripperSettings
 from ur5_pick_place.task.motions import TaskSettings
+from ur5_pick_place.task.pattern import PatternSettings
 from ur5_pick_place.task.plan import CyclePlan, CyclePlanner
 from ur5_pick_place.task.poses import TAUGHT, Provenance, TaughtPose, numbers_from_matrix
 from ur5_pick_place.task.run import CycleRun
@@ -67,11 +68,12 @@ class PickPlace(Node):
 
     def __init__(self) -> None:
         super().__init__('pick_place')
-        robot, motion, task, grip, own = declare_settings(
+        robot, motion, task, pattern, grip, own = declare_settings(
             self,
             RobotSettings,
             MotionSettings,
             TaskSettings,
+            PatternSettings,
             GripperSettings,
             NodeSettings,
             shared=SHARED,
@@ -93,7 +95,7 @@ class PickPlace(Node):
             self, Path(own.poses_file).expanduser(), planner, provenance, frames, robot.tf_prefix
         )
         cycle = load_cycle(config_file(own.cycle_file))
-        self._cycle = CyclePlanner(planner, task, cycle, provenance)
+        self._cycle = CyclePlanner(planner, task, cycle, provenance, pattern)
         self._gripper = Gripper(grip, robot.tool_voltage)
         payload = (mass, robot.payload_centre)
         self._run = CycleRun(self._cycle, self._gripper, task, payload, self._emit)
@@ -197,10 +199,12 @@ class PickPlace(Node):
             'planned',
             branch=plan.branch,
             motion_time=plan.motion_time,
-            stages=[stage.name for planned in plan.stages for stage in planned.stages],
+            stages=[stage.name for stage in self._cycle.cycle],
+            cycles=len(plan.cycles),
         )
-        stages = len(self._cycle.cycle)
-        return f'{stages} stages on {plan.branch}, {plan.motion_time:.1f} s of motion'
+        cycles = f'{len(plan.cycles)} cycles of ' if len(plan.cycles) > 1 else ''
+        stages = f'{cycles}{len(self._cycle.cycle)} stages'
+        return f'{stages} on {plan.branch}, {plan.motion_time:.1f} s of motion'
 
     def _start_run(self) -> str:
         self._check_not_stopped()

@@ -4,6 +4,7 @@
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import product
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +15,7 @@ from ur5_pick_place.kinematics import BRANCHES, classify, forward, inverse
 from ur5_pick_place.planning.planner import MotionPlanner, Pace, PlannedMotion
 from ur5_pick_place.task.cycle import Stage
 from ur5_pick_place.task.motions import CycleMotions, PlannedStage, T_base_tool, TaskSettings
+from ur5_pick_place.task.pattern import PatternSettings, cells
 from ur5_pick_place.task.poses import Provenance, TaughtPose
 
 _SAME_PLACE = 1e-3  # [m]
@@ -22,11 +24,12 @@ _SAME_PLACE = 1e-3  # [m]
 @dataclass(frozen=True)
 class CyclePlan:
     """
-    A cycle ready to run.
+    A run, ready to start: one cycle, or one for each cell of a pattern.
 
     Attributes
     ----------
-    stages : tuple of PlannedStage
+    cycles : tuple of tuple of PlannedStage
+        The stages of each cycle.
     branch : str
         On which start and target are reached.
     q_start : ndarray, shape (6,)
@@ -36,7 +39,7 @@ class CyclePlan:
 
     """
 
-    stages: tuple[PlannedStage, ...]
+    cycles: tuple[tuple[PlannedStage, ...], ...]
     branch: str
     q_start: NDArray[np.float64]
     fingerprint: str
@@ -44,7 +47,12 @@ class CyclePlan:
     @property
     def motion_time(self) -> float:
         """Time the arm moves [s]."""
-        return sum(s.motion.trajectory.duration for s in self.stages if s.motion)
+        return sum(motion.trajectory.duration for motion in self.motions)
+
+    @property
+    def motions(self) -> list[PlannedMotion]:
+        """All motions, in order."""
+        return [s.motion for stages in self.cycles for s in stages if s.motion]
 
 
 class CyclePlanner:
@@ -58,6 +66,7 @@ class CyclePlanner:
     cycle : sequence of Stage
     provenance : Provenance
         What taught poses must have been taught with.
+    pattern : PatternSettings
 
     """
 
@@ -67,9 +76,10 @@ class CyclePlanner:
         settings: TaskSettings,
         cycle: Sequence[Stage],
         provenance: Provenance,
+        pattern: PatternSettings = PatternSettings(),
     ) -> None:
         self.planner, self.cycle, self.provenance = planner, tuple(cycle), provenance
-        self.settings = settings
+        self.settings, self.pattern = settings, pattern
 
     def fingerprint(self, poses: Mapping[str, TaughtPose]) -> str:
         """Return a hash of poses, scene, tool, payload, calibration, settings and stages."""
@@ -78,6 +88,7 @@ class CyclePlanner:
             self.planner.scene.fingerprint(),
             self.provenance,
             self.settings,
+            self.pattern,
             self.planner.settings,
             self.cycle,
         )
@@ -85,7 +96,7 @@ class CyclePlanner:
 
     def plan(self, poses: Mapping[str, TaughtPose], q_now: NDArray[np.float64]) -> CyclePlan:
         """
-        Plan every motion of the cycle from the joints `q_now` (6,) [rad].
+        Plan every motion of a run from the joints `q_now` (6,) [rad].
 
         The branch of home is tried first, then the others.
 
@@ -100,18 +111,36 @@ class CyclePlanner:
         self._check_poses(poses)
         preferred = int(classify(self.planner.model, np.array(poses['home'].joints)))
         order = [preferred, *(k for k in range(len(BRANCHES)) if k != preferred)]
+        runs = cells(self.pattern, poses)
         refusals: list[str] = []
         for k in order:
-            if not self._is_reachable(poses, k):
+            if not all(self._is_reachable(places, k) for places in runs):
                 continue
             try:
-                motions = CycleMotions(
-                    self.planner, self.settings, self.cycle, poses, BRANCHES[k], q_now
-                )
-                return CyclePlan(motions.plan(), BRANCHES[k], q_now, self.fingerprint(poses))
+                cycles = self._plan_on(BRANCHES[k], runs, q_now)
+                return CyclePlan(cycles, BRANCHES[k], q_now, self.fingerprint(poses))
             except PlanningError as error:
                 refusals.append(f'{BRANCHES[k]}: {error}')
-        raise PlanningError(self._no_way(poses, refusals))
+        raise PlanningError(self._no_way(runs, refusals))
+
+    def _plan_on(
+        self, branch: str, runs: Sequence[Mapping[str, TaughtPose]], q: NDArray[np.float64]
+    ) -> tuple[tuple[PlannedStage, ...], ...]:
+        planned: list[tuple[PlannedStage, ...]] = []
+        known: dict[tuple, tuple[PlannedStage, ...]] = {}  # a feeder's cycles are all the same
+        for i, places in enumerate(runs):
+            key = (places.get('start'), places.get('target'), q.tobytes())
+            if key not in known:
+                motions = CycleMotions(self.planner, self.settings, self.cycle, places, branch, q)
+                try:
+                    known[key] = motions.plan()
+                except PlanningError as error:
+                    where = f'cycle {i + 1} of {len(runs)}, ' if len(runs) > 1 else ''
+                    raise PlanningError(f'{where}{error}') from error
+            planned.append(known[key])
+            moves = [s.motion.trajectory for s in known[key] if s.motion]
+            q = moves[-1].q[-1] if moves else q
+        return tuple(planned)
 
     def way_home(
         self, poses: Mapping[str, TaughtPose], q_now: NDArray[np.float64], is_carrying: bool
@@ -158,11 +187,11 @@ class CyclePlanner:
         places = {s.to for s in self.cycle if s.is_move and s.to != 'home'}
         return sorted(places, key=lambda place: (place.startswith('above_'), place))
 
-    def _no_way(self, poses: Mapping[str, TaughtPose], refusals: list[str]) -> str:
+    def _no_way(self, runs: Sequence[Mapping[str, TaughtPose]], refusals: list[str]) -> str:
         if refusals:
             more = f' ({len(refusals) - 1} other branches fail too)' if len(refusals) > 1 else ''
             return f'the cycle cannot be planned on branch {refusals[0]}{more}'
-        for place in self._places():
+        for poses, place in product(runs, self._places()):
             T = self._T_base_tool(place, poses)
             if not inverse(self.planner.model, T)[1].any():
                 x, y, z = poses[place.removeprefix('above_')].T_base_tcp[:3, 3] * (-1, -1, 1) + 0.0

@@ -56,13 +56,14 @@ class CycleRun:
         self.stage = ''
 
     def cycle(self, plan: CyclePlan) -> Generator:
-        """Do every stage of `plan`."""
-        for planned in plan.stages:
-            if self.is_paused:
-                yield from self._resumed()
-            self._enter(planned, 0)
-            yield from self._do(planned)
-        self._emit('cycle_done')
+        """Do every stage of every cycle of `plan`."""
+        for number, stages in enumerate(plan.cycles, 1):
+            for planned in stages:
+                if self.is_paused:
+                    yield from self._resumed()
+                self._enter(planned, 0)
+                yield from self._do(planned)
+            self._emit('cycle_done', number=number, of=len(plan.cycles))
 
     def home(self, motions: tuple[PlannedMotion, ...]) -> Generator:
         """Follow a way home; the gripper stays as it is."""
