@@ -6,6 +6,7 @@ The task's steps, driven by made-up observations: what is commanded, and what en
 
 """
 
+import re
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -116,7 +117,8 @@ class Robot:
     def follow(self, job, joints):
         """Be seen on the way, a motion not yet at its end."""
         self.reply = None
-        for self.q in joints:
+        for q in joints:
+            self.q = q
             assert job.tick(self.seen()) is None
             self.t += TICK
 
@@ -207,8 +209,61 @@ def test_a_part_lost_on_the_way_ends_the_cycle_and_is_named(cycle_planner):
     way = robot.commands[-1].trajectory
     robot.follow(job, way.sample(np.arange(0.0, 0.5 * way.duration, TICK))[0])
     robot.is_part_there = False
-    assert job.tick(robot.seen()) is None
+    robot.follow(job, [robot.q] * 5)
     assert "the part was lost at stage 'transfer'" in job.error
+
+
+def test_a_contact_that_flickers_while_carrying_is_not_a_loss_but_a_bounce(cycle_planner):
+    plan, robot = cycle_planner.plan(POSES, HOME), Robot()
+    job = Job('run', make_run(cycle_planner).cycle(plan))
+    robot.do(job, until=lambda r: sum(isinstance(c, Move) for c in r.commands) == 2)
+    robot.follow(job, [robot.q] * 3)
+    for robot.is_part_there in (False, True):
+        robot.follow(job, [robot.q] * 2)
+    assert not job.is_done
+    for robot.is_part_there in (False, True):
+        robot.follow(job, [robot.q] * 2)
+    assert 'input 16 bounces: 4 changes within 1.0 s' in job.error
+
+
+@pytest.mark.parametrize(
+    ('levels', 'error'),
+    [
+        (lambda t: t > 0.3, ''),
+        (lambda t: 0.2 < t < 0.25 or t > 0.3, ''),
+        (lambda t: t > 1.4, 'input 16 took 1.[34]. s to tell of the part, more than part_timeout'),
+        (lambda t: False, 'closed on nothing'),
+        (lambda t: int(t / 0.07) % 2 == 1, 'input 16 bounces'),
+        (lambda t: None, 'input 16 is not shown by io_states: check part_pin'),
+    ],
+)
+def test_a_part_signal_that_is_late_missing_or_bouncing_is_named(levels, error):
+    job = Job('verify', Gripper(GripperSettings(), 24).expect_part())
+    t = 0.0
+    while not job.is_done and t < 5.0:
+        level = levels(t)
+        job.tick(Observation(t, HOME, {} if level is None else {16: level}))
+        t += TICK
+    assert job.is_done and re.search(error, job.error) and bool(job.error) == bool(error)
+
+
+@pytest.mark.parametrize(
+    ('is_closed', 'error'),
+    [(True, 'the gripper still holds a part'), (False, 'though the gripper is open')],
+)
+def test_a_part_that_should_not_be_there_is_told_from_a_stuck_input(is_closed, error):
+    job = Job('verify', Gripper(GripperSettings(), 24).expect_no_part())
+    for t in np.arange(0.0, 5.0, TICK):
+        job.tick(Observation(t, HOME, {16: True}, {16: is_closed}))
+    assert error in job.error
+
+
+def test_an_input_that_is_off_with_a_part_is_understood():
+    settings = GripperSettings(part_when_on=False, closes_when_on=False)
+    job = Job('verify', Gripper(settings, 24).expect_part())
+    for t in np.arange(0.0, 1.0, TICK):
+        job.tick(Observation(t, HOME, {16: t < 0.3}, {16: False}))
+    assert job.is_done and job.error == ''
 
 
 def test_moves_without_a_stop_tell_which_of_them_the_arm_is_on(cycle_planner):

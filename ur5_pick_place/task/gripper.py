@@ -9,6 +9,9 @@ from ur5_pick_place.settings import Settings, setting
 from ur5_pick_place.task.job import Observation, SetOutput, SetToolVoltage, perform
 
 TOOL_INPUT = 'tool_input'
+SETTLING = 0.1
+"""How long a level of the part-present input must stay to be believed [s]."""
+_BOUNCES, _BOUNCE_TIME = 4, 1.0  # changes, [s]; a grip makes one
 _SERVICE_TIMEOUT = 2.0  # [s]; the driver gives up on a pin after 0.55 s
 
 
@@ -87,13 +90,22 @@ class Gripper:
         yield from self._switch(is_closed=False, travel_time=self._settings.open_time)
 
     def expect_part(self) -> Generator:
-        """Wait until the input tells of a part."""
-        complaint = 'the gripper closed on nothing: no part at this place'
-        yield from self._expect(True, complaint, MissedGrasp)
+        """
+        Wait until the input tells of a part.
+
+        Raises
+        ------
+        MissedGrasp
+            It does not.
+        ExecutionError
+            It does so too late, it bounces, or io_states does not show it.
+
+        """
+        yield from self._expect(True)
 
     def expect_no_part(self) -> Generator:
-        """Wait until the input tells of none."""
-        yield from self._expect(False, 'the gripper still holds a part', ExecutionError)
+        """Wait likewise until the input tells of none."""
+        yield from self._expect(False)
 
     def holds_part(self, seen: Observation) -> bool | None:
         """Whether a part is held; None if nothing tells."""
@@ -101,6 +113,10 @@ class Gripper:
             return None
         level = seen.inputs.get(self._settings.part_pin)
         return None if level is None else level == self._settings.part_when_on
+
+    def signal(self) -> 'PartSignal':
+        """Return the part-present input as it is from now on."""
+        return PartSignal(self._settings)
 
     def _check_supply(self, seen: Observation) -> None:
         wanted = self._voltage
@@ -132,18 +148,76 @@ class Gripper:
                 )
             seen = yield None
 
-    def _expect(self, wanted: bool, complaint: str, error: type[ExecutionError]) -> Generator:
+    def _expect(self, wanted: bool) -> Generator:
         if self._settings.grip_feedback != TOOL_INPUT:
             return
-        seen = yield None
-        deadline = seen.t + self._settings.part_timeout
-        while self.holds_part(seen) != wanted:
-            if seen.t > deadline:
-                raise error(
-                    f'{complaint} (input {self._settings.part_pin} after '
-                    f'{self._settings.part_timeout} s)'
-                )
+        seen, timeout = (yield None), self._settings.part_timeout
+        begin, signal = seen.t, PartSignal(self._settings)
+        while signal.hear(seen.t, self.holds_part(seen)) != wanted:
+            if seen.t > begin + 2.0 * timeout + SETTLING:
+                raise self._unmet(seen, wanted)
             seen = yield None
+        waited = signal.since - begin
+        if waited > timeout:
+            raise ExecutionError(
+                f'input {self._settings.part_pin} took {waited:.2f} s to tell of '
+                f'{"the" if wanted else "no"} part, more than part_timeout = {timeout} s: check '
+                'its sensor, or give it more time'
+            )
+
+    def _unmet(self, seen: Observation, wanted: bool) -> ExecutionError:
+        pin, waited = self._settings.part_pin, f'after {2.0 * self._settings.part_timeout} s'
+        if self.holds_part(seen) is None:
+            return ExecutionError(f'input {pin} is not shown by io_states: check part_pin')
+        if wanted:
+            return MissedGrasp(
+                f'the gripper closed on nothing: no part at this place (input {pin} {waited})'
+            )
+        if seen.outputs.get(self._settings.close_pin) == self._settings.closes_when_on:
+            return ExecutionError(f'the gripper still holds a part (input {pin} {waited})')
+        return ExecutionError(
+            f'input {pin} tells of a part {waited} though the gripper is open: take the part out, '
+            'or the input is stuck'
+        )
+
+
+class PartSignal:
+    """
+    The part-present input, rid of the bounces of its contact.
+
+    Attributes
+    ----------
+    since : float
+        When the present level came [s].
+
+    """
+
+    def __init__(self, settings: GripperSettings) -> None:
+        self._pin = settings.part_pin
+        self._level: bool | None = None
+        self.since = 0.0
+        self._changes: list[float] = []
+
+    def hear(self, t: float, level: bool | None) -> bool | None:
+        """
+        Take the level at time `t` [s]; return it once it has settled, else None.
+
+        Raises
+        ------
+        ExecutionError
+            It changes too often to be believed.
+
+        """
+        if level != self._level:
+            if self._level is not None:
+                self._changes = [past for past in self._changes if past > t - _BOUNCE_TIME] + [t]
+            self._level, self.since = level, t
+        if len(self._changes) >= _BOUNCES:
+            raise ExecutionError(
+                f'input {self._pin} bounces: {len(self._changes)} changes within '
+                f'{_BOUNCE_TIME} s; check the part-present sensor and its wiring'
+            )
+        return level if t - self.since >= SETTLING else None
 
 
 def pause(duration: float) -> Generator:

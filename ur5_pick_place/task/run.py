@@ -49,6 +49,7 @@ class CycleRun:
         self._planner, self._gripper, self._settings = planner, gripper, settings
         self._tool_payload, self._emit = tool_payload, emit
         self._part = settings.part_load(planner.planner.scene.tool.T_tool_tcp)
+        self._signal = gripper.signal()
         self.is_carrying = False
         """Whether a part was gripped and not let go since."""
         self.is_paused = False
@@ -116,7 +117,7 @@ class CycleRun:
                 yield from self._move(PlannedStage(planned.stages, motion))
             yield from self._gripper.close()
             yield from perform(Carry(self._part))
-        self.is_carrying = True
+        self.is_carrying, self._signal = True, self._gripper.signal()
         verified = self._gripper.holds_part((yield None))
         self._emit('grasp_unverified' if verified is None else 'grasp_verified')
 
@@ -149,7 +150,7 @@ class CycleRun:
         return seen
 
     def _check_carried(self, seen: Observation) -> None:
-        if self.is_carrying and self._gripper.holds_part(seen) is False:
+        if self.is_carrying and self._signal.hear(seen.t, self._gripper.holds_part(seen)) is False:
             raise ExecutionError(
                 f'the part was lost at stage {self.stage!r}: the part-present input went off; '
                 'find the part, then ~/rearm'
