@@ -8,6 +8,7 @@ from rclpy.node import Node
 from std_msgs.msg import Bool
 
 from ur5_pick_place.errors import ExecutionError
+from ur5_pick_place.nodes.asking import ask
 from ur5_pick_place.nodes.conversions import duration_to_msg
 
 _CONTROLLER = 'freedrive_mode_controller'
@@ -31,7 +32,7 @@ class Freedrive:
 
     def __init__(self, node: Node, controller: str, group: CallbackGroup) -> None:
         self.is_on = False
-        self._controller = controller
+        self._node, self._controller = node, controller
         self._switch = node.create_client(
             SwitchController, 'controller_manager/switch_controller', callback_group=group
         )
@@ -51,21 +52,18 @@ class Freedrive:
         """
         if is_on == self.is_on:
             return
-        if not self._switch.service_is_ready():
-            raise ExecutionError('controller_manager/switch_controller is not there: start it')
         if not is_on:
             self.is_on = False
             self._enable.publish(Bool(data=False))
         on, off = (_CONTROLLER, self._controller) if is_on else (self._controller, _CONTROLLER)
-        reply = await self._switch.call_async(
-            SwitchController.Request(
-                activate_controllers=[on],
-                deactivate_controllers=[off],
-                strictness=SwitchController.Request.STRICT,
-                activate_asap=True,
-                timeout=duration_to_msg(_SWITCH_TIME),
-            )
+        request = SwitchController.Request(
+            activate_controllers=[on],
+            deactivate_controllers=[off],
+            strictness=SwitchController.Request.STRICT,
+            activate_asap=True,
+            timeout=duration_to_msg(_SWITCH_TIME),
         )
+        reply = await ask(self._node, self._switch, request, 2.0 * _SWITCH_TIME)
         if not reply.ok:
             why = getattr(reply, 'message', '') or 'see its log'
             raise ExecutionError(f'the controller manager did not switch to {on}: {why}')

@@ -14,13 +14,13 @@ from rclpy.node import Node
 from rclpy.qos import qos_profile_sensor_data
 from rclpy.task import Future
 from sensor_msgs.msg import JointState
-from std_msgs.msg import String
+from std_msgs.msg import Float64, String
 
 from ur5_pick_place.errors import ExecutionError, InvalidInput
 from ur5_pick_place.nodes.carried_part import CarriedPart
 from ur5_pick_place.nodes.conversions import joints_from_state, to_seconds, trajectory_to_msg
+from ur5_pick_place.nodes.peer import watch_peer
 from ur5_pick_place.nodes.robot_io import RobotIo
-from ur5_pick_place.nodes.robot_link import LATCHED
 from ur5_pick_place.task.job import Carry, Job, Move, Observation
 
 PLANNER = 'trajectory_planner'
@@ -43,6 +43,8 @@ class JobRunner:
         Takes the job's name and why it ended early, or ''.
     on_change : callable
         Called when something may have changed that others want to know.
+    on_planner_death : callable
+        Called when the planner has gone.
 
     """
 
@@ -53,10 +55,12 @@ class JobRunner:
         carried: CarriedPart,
         on_end: Callable[[str, str], None],
         on_change: Callable[[], None],
+        on_planner_death: Callable[[], None],
     ) -> None:
         self.q: NDArray[np.float64] | None = None
         self.stamp = 0.0  # [s] ROS time of `q`: a job's clock, as /clock may come late
         self.planner_state = ''
+        self._speed_scaling = 1.0
         self.outcome = Future()
         self._names = list(joint_names)
         self._carried, self._on_end, self._on_change = carried, on_end, on_change
@@ -71,8 +75,13 @@ class JobRunner:
         self._execute = ActionClient(
             node, ExecuteTrajectory, 'execute_trajectory', callback_group=group
         )
+        watch_peer(node, f'{PLANNER}/motion_state', self._hear_planner, on_planner_death, group)
         node.create_subscription(
-            String, f'{PLANNER}/motion_state', self._hear_planner, LATCHED, callback_group=group
+            Float64,
+            'speed_scaling_state_broadcaster/speed_scaling',
+            self._hear_scaling,
+            qos_profile_sensor_data,
+            callback_group=group,
         )
         node.create_subscription(
             JointState,
@@ -145,6 +154,9 @@ class JobRunner:
             self._tick()
         self._on_change()
 
+    def _hear_scaling(self, message: Float64) -> None:
+        self._speed_scaling = message.data / 100.0  # the driver publishes percent
+
     def _hear_joints(self, message: JointState) -> None:
         self._heard += 1
         try:
@@ -159,7 +171,7 @@ class JobRunner:
         with self._lock:
             if self._job is None:
                 return
-            command = self._job.tick(self._observe())
+            command = self._job.tick(self.observe())
             if self._job.is_done:
                 self.end(self._job.error)
             elif command is not None:
@@ -173,7 +185,8 @@ class JobRunner:
                     self._io.send(command, self._set_reply)
         self._on_change()
 
-    def _observe(self) -> Observation:
+    def observe(self) -> Observation:
+        """Return what is seen of the robot now."""
         inputs, outputs = self._io.pins()
         is_stopped = self.planner_state.startswith(_STOPPED)
         return Observation(
@@ -184,6 +197,7 @@ class JobRunner:
             tool_voltage=self._io.tool_voltage,
             stopped=self.planner_state.removeprefix(_STOPPED) if is_stopped else '',
             reply=self._reply,
+            speed_scaling=self._speed_scaling,
         )
 
     def _send_motion(self, command: Move) -> None:

@@ -29,7 +29,8 @@ from ur5_pick_place.nodes.conversions import (
     to_seconds,
     trajectory_to_msg,
 )
-from ur5_pick_place.nodes.robot_link import LATCHED, RobotLink
+from ur5_pick_place.nodes.peer import ALIVE
+from ur5_pick_place.nodes.robot_link import RobotLink
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.trajectory import Trajectory
 
@@ -118,7 +119,7 @@ class MotionExecutor:
         self._cancel_all = node.create_client(
             CancelGoal, f'{name}/_action/cancel_goal', callback_group=group
         )
-        self._state = node.create_publisher(String, '~/motion_state', LATCHED)
+        self._state = node.create_publisher(String, '~/motion_state', ALIVE)
         steady = Clock(clock_type=ClockType.STEADY_TIME)
         node.create_timer(_WATCH_PERIOD, self._watch, callback_group=group, clock=steady)
 
@@ -202,6 +203,12 @@ class MotionExecutor:
         self._publish()
 
     @_locked
+    def fail_if_moving(self, reason: str) -> None:
+        """Stop at once and latch, if a motion is under way."""
+        if self._motion:
+            self._fail(reason)
+
+    @_locked
     def rearm(self) -> str:
         """Open the latch and return '', or return why it stays shut."""
         if self._missing:
@@ -210,6 +217,8 @@ class MotionExecutor:
             return 'the arm is still coming to rest; try again'
         if fault := self.fault():
             return f'the cause persists: {fault}'
+        if not self._client.server_is_ready():
+            return self._not_there()
         self._latch = ''
         self._was_ready = True
         self._publish()

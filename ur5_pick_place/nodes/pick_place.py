@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from action_msgs.srv import CancelGoal
 from control_msgs.action import GripperCommand
 from geometry_msgs.msg import PoseStamped
 from rclpy.action import ActionServer
@@ -24,6 +25,7 @@ from visualization_msgs.msg import MarkerArray
 
 from ur5_pick_place.errors import ExecutionError, InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.nodes import markers
+from ur5_pick_place.nodes.asking import ask
 from ur5_pick_place.nodes.carried_part import CarriedPart
 from ur5_pick_place.nodes.cell import SHARED, RobotSettings, config_file, load_cell
 from ur5_pick_place.nodes.diagnostics import Diagnostics
@@ -32,6 +34,7 @@ from ur5_pick_place.nodes.freedrive import Freedrive
 from ur5_pick_place.nodes.job_runner import PLANNER, JobRunner
 from ur5_pick_place.nodes.loads import arm_dynamics
 from ur5_pick_place.nodes.parameters import declare_settings
+from ur5_pick_place.nodes.peer import ALIVE
 from ur5_pick_place.nodes.process import refuse_if_served, run_node
 from ur5_pick_place.nodes.robot_link import LATCHED
 from ur5_pick_place.nodes.scene_link import SceneLink
@@ -102,12 +105,17 @@ class PickPlace(Node):
         self._plan: CyclePlan | None = None
         self._stopped = ''
         self._published = ''
-        self._state = self.create_publisher(String, '~/state', LATCHED)
+        self._state = self.create_publisher(String, '~/state', ALIVE)
         self._event = self.create_publisher(String, '~/event', 100)
         self._markers = self.create_publisher(MarkerArray, '~/markers', LATCHED)
         carried = CarriedPart(self, cell.scene, robot.tf_prefix)
         self._jobs = JobRunner(
-            self, cell.joint_names, carried, self._on_job_end, self._publish_state
+            self,
+            cell.joint_names,
+            carried,
+            self._on_job_end,
+            self._publish_state,
+            self._on_planner_death,
         )
         self._offer(ReentrantCallbackGroup())
         Diagnostics(self, lambda: (not self._stopped, self._state_text()))
@@ -123,8 +131,8 @@ class PickPlace(Node):
             'resume': self._resume,
             'go_home': self._go_home,
             'init_gripper': lambda: self._start('init_gripper', gripper.initialise()),
-            'open_gripper': lambda: self._start('open_gripper', gripper.open()),
-            'close_gripper': lambda: self._start('close_gripper', gripper.close()),
+            'open_gripper': lambda: self._start('open_gripper', self._run.open()),
+            'close_gripper': lambda: self._start('close_gripper', self._run.close()),
         }
         for name, action in services.items():
             self.create_service(
@@ -140,6 +148,11 @@ class PickPlace(Node):
         self.create_service(Trigger, '~/stop', self._stop, callback_group=group)
         self.create_service(Trigger, '~/rearm', self._rearm, callback_group=group)
         self.create_service(SetBool, '~/freedrive', self._switch_freedrive, callback_group=group)
+        self._cancel_goals = self.create_client(
+            CancelGoal,
+            f'{self._controller}/follow_joint_trajectory/_action/cancel_goal',
+            callback_group=group,
+        )
         self._freedrive = Freedrive(self, self._controller, group)
         for name in ('start', 'target'):
             self.create_subscription(
@@ -222,6 +235,7 @@ class PickPlace(Node):
 
     def _go_home(self) -> str:
         self._check_not_stopped()
+        self._run.look(self._jobs.observe())
         motions = self._cycle.way_home(
             self._teaching.poses, self._jobs.present_joints(), self._run.is_carrying
         )
@@ -245,6 +259,7 @@ class PickPlace(Node):
         if self._freedrive.is_on:
             raise ExecutionError('the arm is in freedrive: call ~/freedrive with false first')
         self._run.is_paused = False
+        self._run.look(self._jobs.observe())
         self._jobs.start(name, steps)
         self._emit('started', job=name)
         return f'{name} started'
@@ -257,18 +272,20 @@ class PickPlace(Node):
         self._stopped = self._stopped or 'stop requested'
         self._jobs.end('stop requested')
         reply.success, reply.message = True, 'stopping; call ~/rearm before the next motion'
-        if self._stop_planner.service_is_ready():
-            await self._stop_planner.call_async(Trigger.Request())
-        else:
-            reply.success, reply.message = False, 'the planner is not there to stop the arm'
         self._publish_state()
+        try:
+            await ask(self, self._stop_planner, Trigger.Request())
+        except ExecutionError as error:
+            self._cancel_goals.call_async(CancelGoal.Request())
+            reply.success, reply.message = False, f'the planner cannot stop the arm: {error}'
         return reply
 
     async def _rearm(self, _request: Any, reply: Trigger.Response) -> Trigger.Response:
-        if not self._rearm_planner.service_is_ready():
-            reply.success, reply.message = False, 'the planner is not there: start it'
+        try:
+            answer = await ask(self, self._rearm_planner, Trigger.Request())
+        except ExecutionError as error:
+            reply.success, reply.message = False, f'the planner is not there: {error}'
             return reply
-        answer = await self._rearm_planner.call_async(Trigger.Request())
         reply.success, reply.message = answer.success, answer.message
         if answer.success:
             self._stopped, self._plan = '', None
@@ -298,7 +315,7 @@ class PickPlace(Node):
         is_open = position > self._settings.gripper_threshold
         result = GripperCommand.Result(position=position)
         try:
-            self._start('gripper', self._gripper.open() if is_open else self._gripper.close())
+            self._start('gripper', self._run.open() if is_open else self._run.close())
             error = await self._jobs.outcome
         except Ur5PickPlaceError as refusal:
             error = str(refusal)
@@ -321,6 +338,14 @@ class PickPlace(Node):
         else:
             self._emit('done', job=name)
 
+    def _on_planner_death(self) -> None:
+        """Do what the planner no longer can: cancel its goals; and latch the stop."""
+        if not self._jobs.job_name:
+            return
+        self._cancel_goals.call_async(CancelGoal.Request())
+        self._jobs.end('the planner node has gone: start it again, then ~/rearm')
+        self._publish_state()
+
     def _state_text(self) -> str:
         if self._stopped:
             return f'stopped: {self._stopped}'
@@ -331,7 +356,8 @@ class PickPlace(Node):
             return 'planned' if self._plan else 'idle'
         if job != 'run':
             return f'busy: {job}'
-        return f'{"paused" if self._run.is_paused else "running"}: {self._run.stage}'
+        waits = f' ({self._run.waits_for})' if self._run.waits_for else ''
+        return f'{"paused" if self._run.is_paused else "running"}: {self._run.stage}{waits}'
 
     def _publish_state(self) -> None:
         text = self._state_text()

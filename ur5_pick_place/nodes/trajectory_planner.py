@@ -39,6 +39,7 @@ from ur5_pick_place.nodes.frames import Frames
 from ur5_pick_place.nodes.loads import arm_dynamics
 from ur5_pick_place.nodes.motion_executor import MotionExecutor
 from ur5_pick_place.nodes.parameters import declare_settings
+from ur5_pick_place.nodes.peer import watch_peer
 from ur5_pick_place.nodes.plan_requests import PlanRequests
 from ur5_pick_place.nodes.process import refuse_if_served, run_node
 from ur5_pick_place.nodes.scene_link import SceneLink
@@ -91,6 +92,13 @@ class TrajectoryPlanner(Node):
         )
         planning = MutuallyExclusiveCallbackGroup()
         SceneLink(self, cell.scene, self._frames, self._planner.set_scene, planning)
+        watch_peer(
+            self,
+            'pick_place/state',
+            lambda _state: None,
+            lambda: self._executor.fail_if_moving('the pick_place node has gone: start it again'),
+            MutuallyExclusiveCallbackGroup(),
+        )
         hear_carried_part(self, self._frames, self._planner, planning)
         Diagnostics(self, self._executor.health)
         self._path = self.create_publisher(MarkerArray, 'planned_path', 1)

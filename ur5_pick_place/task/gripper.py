@@ -114,6 +114,10 @@ class Gripper:
         level = seen.inputs.get(self._settings.part_pin)
         return None if level is None else level == self._settings.part_when_on
 
+    def is_closed(self, seen: Observation) -> bool:
+        """Whether io_states shows the output that closes."""
+        return seen.outputs.get(self._settings.close_pin) == self._settings.closes_when_on
+
     def signal(self) -> 'PartSignal':
         """Return the part-present input as it is from now on."""
         return PartSignal(self._settings)
@@ -150,6 +154,11 @@ class Gripper:
 
     def _expect(self, wanted: bool) -> Generator:
         if self._settings.grip_feedback != TOOL_INPUT:
+            if not wanted and self.is_closed((yield None)):
+                raise ExecutionError(
+                    'the gripper is closed and nothing tells whether it holds a part: look, and '
+                    'open it with ~/open_gripper'
+                )
             return
         seen, timeout = (yield None), self._settings.part_timeout
         begin, signal = seen.t, PartSignal(self._settings)
@@ -173,7 +182,7 @@ class Gripper:
             return MissedGrasp(
                 f'the gripper closed on nothing: no part at this place (input {pin} {waited})'
             )
-        if seen.outputs.get(self._settings.close_pin) == self._settings.closes_when_on:
+        if self.is_closed(seen):
             return ExecutionError(f'the gripper still holds a part (input {pin} {waited})')
         return ExecutionError(
             f'input {pin} tells of a part {waited} though the gripper is open: take the part out, '

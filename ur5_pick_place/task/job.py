@@ -39,6 +39,8 @@ class Observation:
         Why the planner is stopped; empty if it is not.
     reply : str or None
         To the last command: None while it runs, '' when it is done, else why it failed.
+    speed_scaling : float
+        0 to 1, by the robot's slider and by its own slowing down.
 
     """
 
@@ -49,6 +51,7 @@ class Observation:
     tool_voltage: int | None = None
     stopped: str = ''
     reply: str | None = None
+    speed_scaling: float = 1.0
 
 
 @dataclass(frozen=True)

@@ -16,6 +16,7 @@ from ur5_pick_place.task.motions import PlannedStage, TaskSettings
 from ur5_pick_place.task.plan import CyclePlan, CyclePlanner
 
 Emit = Callable[..., Any]
+SLIDER_WAIT = 'the speed slider is at 0: move it up on the pendant or with set_speed_slider'
 _WAY_STEP = 0.02  # [s]
 _WAY_WINDOW = 50  # samples ahead that are looked at
 _PAYLOAD_TIMEOUT = 5.0  # [s]; the driver waits for the robot to report the payload back
@@ -55,6 +56,8 @@ class CycleRun:
         self.is_paused = False
         """Set and cleared by the owner, who also cancels the motion under way."""
         self.stage = ''
+        self.waits_for = ''
+        """What keeps a motion waiting without a fault; empty if nothing does."""
 
     def cycle(self, plan: CyclePlan) -> Generator:
         """Do every stage of every cycle of `plan`."""
@@ -68,9 +71,27 @@ class CycleRun:
 
     def home(self, motions: tuple[PlannedMotion, ...]) -> Generator:
         """Follow a way home; the gripper stays as it is."""
+        yield from perform(Carry(self._part if self.is_carrying else None))
         self.stage = 'home'
         for motion in motions:
-            yield from perform(Move(motion.trajectory))
+            yield from self._move(PlannedStage((), motion))
+
+    def close(self) -> Generator:
+        """Close the gripper alone."""
+        yield from self._gripper.close()
+
+    def open(self) -> Generator:
+        """Open the gripper alone; a part in it falls."""
+        self.is_carrying = False  # from here the part may leave the hand
+        yield from self._gripper.open()
+        yield from perform(Carry(None))
+
+    def look(self, seen: Observation) -> None:
+        """Find out whether a part is held, as after a restart in the middle of a cycle."""
+        is_held = self._gripper.holds_part(seen) and self._gripper.is_closed(seen)
+        if is_held and not self.is_carrying:
+            self.is_carrying, self._signal = True, self._gripper.signal()
+            self._emit('part_in_hand')
 
     def confirm_payload(self) -> Generator:
         """Tell the robot the weight of the empty tool, and be told that it knows."""
@@ -90,16 +111,11 @@ class CycleRun:
             yield from self._gripper.close()
             yield from perform(Carry(self._part))
         elif do == 'open':
-            yield from self._open()
+            yield from self.open()
         elif do == 'expect_part':
             yield from self._expect_part(planned)
         else:
             yield from self._gripper.expect_no_part()
-
-    def _open(self) -> Generator:
-        self.is_carrying = False  # from here the part may leave the hand
-        yield from self._gripper.open()
-        yield from perform(Carry(None))
 
     def _expect_part(self, planned: PlannedStage) -> Generator:
         tries = self._settings.grasp_retries if planned.retry else 0
@@ -112,7 +128,7 @@ class CycleRun:
                     raise
                 tries -= 1
                 self._emit('grasp_missed', reason=str(missed), tries_left=tries)
-            yield from self._open()
+            yield from self.open()
             for motion in planned.retry:
                 yield from self._move(PlannedStage(planned.stages, motion))
             yield from self._gripper.close()
@@ -127,6 +143,7 @@ class CycleRun:
             seen = yield Move(motion.trajectory)
             while seen.reply is None:
                 self._check_carried(seen)
+                self._tell_wait(seen)
                 if way.stage_at(seen.q) > i:
                     i += 1
                     self._enter(planned, i)
@@ -148,6 +165,12 @@ class CycleRun:
             seen = yield None
         self._emit('resumed', stage=self.stage)
         return seen
+
+    def _tell_wait(self, seen: Observation) -> None:
+        wait = SLIDER_WAIT if seen.speed_scaling == 0.0 else ''
+        if wait and not self.waits_for:
+            self._emit('waiting', stage=self.stage, reason=wait)
+        self.waits_for = wait
 
     def _check_carried(self, seen: Observation) -> None:
         if self.is_carrying and self._signal.hear(seen.t, self._gripper.holds_part(seen)) is False:

@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ask another node's service from within a callback, and wait no longer than told."""
+
+from typing import Any
+
+from rclpy.client import Client
+from rclpy.clock import Clock, ClockType
+from rclpy.node import Node
+from rclpy.task import Future
+
+from ur5_pick_place.errors import ExecutionError
+
+REPLY_TIME = 3.0
+"""How long a service may take to answer [s, steady clock]."""
+
+
+async def ask(node: Node, client: Client, request: Any, reply_time: float = REPLY_TIME) -> Any:
+    """
+    Return the reply to a request.
+
+    Raises
+    ------
+    ExecutionError
+        The service is not there, or it does not answer in time.
+
+    """
+    name = client.srv_name
+    if not client.service_is_ready():
+        raise ExecutionError(f'service {name} is not there: start its node')
+    reply = Future()
+
+    def settle(result: Any) -> None:
+        if not reply.done():
+            reply.set_result(result)
+
+    client.call_async(request).add_done_callback(lambda future: settle(future.result()))
+    # A dead node's service counts as ready until discovery notices, and never answers.
+    steady = Clock(clock_type=ClockType.STEADY_TIME)
+    timer = node.create_timer(reply_time, lambda: settle(None), clock=steady)
+    answer = await reply
+    node.destroy_timer(timer)
+    if answer is None:
+        raise ExecutionError(f'service {name} did not answer within {reply_time} s')
+    return answer
