@@ -19,9 +19,9 @@ from ur5_pick_place.kinematics.model import Model
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-CHUNK = 1536
+CHUNK = 1800  # no multiple of 512: rows of whole pages would share their places in the cache
 
-_SIGNS = np.array([[1.0], [-1.0]])  # of phi: left, right; of sin(theta_5): down, up
+_SIGMA = np.array([[1.0], [-1.0]])  # sign of phi: left, right
 
 
 def inverse_batch(m: Model, T: Array, q6: Array) -> tuple[Array, Mask]:
@@ -50,36 +50,34 @@ def inverse_batch(m: Model, T: Array, q6: Array) -> tuple[Array, Mask]:
         t = np.ascontiguousarray(T[rows].reshape(-1, 16).T)
         theta, found = _solve(m, t, q6[rows] + m.offsets[5])
         if any(m.offsets):
-            theta = wrap_to_pi(theta - m.offset[:, None, None, None, None])
+            theta = wrap_to_pi(theta - m.offset[:, None])
         np.copyto(theta, pi, where=theta <= -pi)
-        np.copyto(theta, nan, where=~found)
-        for joint, branch in np.ndindex(6, 8):  # twice as fast as to transpose the whole
-            q[rows, branch, joint] = theta.reshape(6, 8, -1)[joint, branch]
+        q[rows] = theta.reshape(48, -1).T.reshape(-1, 8, 6)
         ok[rows] = found.reshape(8, -1).T
+        q[rows][~ok[rows]] = nan
     return q, ok
 
 
 def wrap_to_pi(angle: Array) -> Array:
     """Bring angles [rad] into (-pi, pi]."""
-    wrapped: Array = angle - 2.0 * pi * np.ceil((angle - pi) / (2.0 * pi))
+    wrapped: Array = angle - 2.0 * pi * np.ceil(angle / (2.0 * pi) - 0.5)
     return np.minimum(wrapped, pi, out=wrapped)  # just above by rounding only
 
 
 def _solve(m: Model, t: Array, wish: Array) -> tuple[Array, Mask]:
-    """Give theta (6, 2, 2, 2, n) by joint, shoulder, elbow, wrist, pose; and which rows hold."""
+    """Give theta (2, 2, 2, 6, n) by shoulder, elbow, wrist, joint, pose; and which rows hold."""
     c1, s1, x1, z, has_shoulder = _shoulders(m, t)
     t5, t6, s234, c234, free = _wrists(m, t, (c1, s1, x1, z), wish)
     d5 = m.lengths[4]
-    u, v = x1[:, None] - d5 * s234, z + d5 * c234
-    theta = np.empty((6, 2, 2, 2, t.shape[1]))
-    theta[0] = np.arctan2(s1, c1)[:, None, None]
-    theta[1], theta[2], meets, double = _elbows(m, u, v)
-    theta[3] = wrap_to_pi(np.arctan2(s234, c234)[:, None] - theta[1] - theta[2])
-    theta[4, :, :, 0], theta[4, :, :, 1] = t5[:, None], -t5[:, None]
-    theta[5] = t6[:, None]
-    meets &= has_shoulder[:, None]
-    meets[:, 1] &= ~free
-    return theta, np.stack([meets, meets & ~double], axis=1)
+    t2, t3, found = _elbows(m, x1[:, None] - d5 * s234, z + d5 * c234)
+    theta = np.empty((2, 2, 2, 6, t.shape[1]))
+    theta[..., 0, :] = np.arctan2(s1, c1)[:, None, None]
+    theta[..., 1, :], theta[..., 2, :] = t2, t3
+    theta[..., 3, :] = wrap_to_pi(np.arctan2(s234, c234)[:, None] - t2 - t3)
+    theta[..., 4, :], theta[..., 5, :] = t5[:, None], t6[:, None]
+    found &= has_shoulder[:, None, None]
+    found[:, :, 1] &= ~free[:, None]
+    return theta, found
 
 
 def _shoulders(m: Model, t: Array) -> tuple[Array, Array, Array, Array, Mask]:
@@ -88,25 +86,23 @@ def _shoulders(m: Model, t: Array) -> tuple[Array, Array, Array, Array, Mask]:
     _, _, ax, px, _, _, ay, py, _, _, az, pz = t[:12]
     x, y, z = px - d6 * ax, py - d6 * ay, pz - d6 * az - d1
     ss = x * x + y * y - d4 * d4
-    double = np.abs(ss) <= DOUBLE_ROOT * d4 * d4
-    s = np.sqrt(np.where(double, 0.0, np.maximum(ss, 0.0)))
-    rr, x1 = d4 * d4 + s * s, -_SIGNS * s
+    apart = ss > DOUBLE_ROOT * d4 * d4  # else left and right are one
+    s = apart * np.sqrt(np.maximum(ss, 0.0))
+    rr, x1 = d4 * d4 + s * s, -_SIGMA * s
     c1, s1 = (x * x1 - y * d4) / rr, (x * d4 + y * x1) / rr
-    exists = ss >= -DOUBLE_ROOT * d4 * d4
-    return c1, s1, x1, z, np.stack([exists, exists & ~double])
+    return c1, s1, x1, z, np.stack([ss >= -DOUBLE_ROOT * d4 * d4, apart])
 
 
 def _wrists(
     m: Model, t: Array, shoulder: tuple[Array, Array, Array, Array], wish: Array
 ) -> tuple[Array, Array, Array, Array, Mask]:
-    """Give theta_5 (2, n) with wrist down, theta_6, sin and cos of theta_234 (2, 2, n), `free`."""
+    """Give theta_5, theta_6, sin and cos of theta_234 (2, 2, n); and where theta_6 is free."""
     nx, ox, ax, _, ny, oy, ay, _, nz, oz = t[:10]
     c1, s1, x1, z = shoulder
     s5c6, s5s6, c5 = s1 * nx - c1 * ny, c1 * oy - s1 * ox, s1 * ax - c1 * ay
     s5 = np.sqrt(s5c6 * s5c6 + s5s6 * s5s6)
-    near = s5 < NEAR_WRIST
     free = s5 <= WRIST_SINGULAR
-    scale = np.where(free, 1.0, s5)
+    scale = np.maximum(s5, WRIST_SINGULAR)
     c6, s6, t6 = s5c6 / scale, s5s6 / scale, np.arctan2(s5s6, s5c6)
     if free.any():
         s5 = np.where(free, 0.0, s5)
@@ -114,57 +110,58 @@ def _wrists(
         t6 = np.where(free, wrap_to_pi(wish), t6)
     s234 = -(s6 * (nx * c1 + ny * s1) + c6 * (ox * c1 + oy * s1))
     c234 = s6 * nz + c6 * oz
-    t6 = np.stack([t6, np.where(t6 > 0.0, t6 - pi, t6 + pi)], axis=1)
-    s234, c234 = np.stack([s234, -s234], axis=1), np.stack([c234, -c234], axis=1)
-    if near.any():
-        for wrist in (0, 1):
-            wrists = t6[:, wrist], s234[:, wrist], c234[:, wrist]
-            _turn(m, near, wrists, (x1, np.broadcast_to(z, near.shape), s5, c5))
-    return np.arctan2(s5, c5), t6, s234, c234, free
+    t5 = np.arctan2(s5, c5)
+    wrists = np.empty((4, 2, 2, t.shape[1]))
+    wrists[:, :, 0] = t5, t6, s234, c234
+    wrists[:, :, 1] = -t5, t6 - np.copysign(pi, t6), -s234, -c234
+    if (s5 < NEAR_WRIST).any():
+        _turn(m, wrists[1:].swapaxes(1, 2), (x1, z), (s5, c5))
+    return (*wrists, free)
 
 
-def _turn(
-    m: Model,
-    near: Mask,
-    wrists: tuple[Array, Array, Array],
-    given: tuple[Array, Array, Array, Array],
-) -> None:
+def _turn(m: Model, wrists: Array, x1_z: tuple[Array, Array], s5_c5: tuple[Array, Array]) -> None:
     """Turn theta_6 and theta_234 in place as far as the elbow needs; see `inverse._turned`."""
-    t6, s234, c234 = (w[near] for w in wrists)
-    x1, z, s5, c5 = (g[near] for g in given)
+    (x1, z), (s5, c5) = x1_z, s5_c5
+    shoulder, pose = np.nonzero(s5 < NEAR_WRIST)
+    x1, z, s5 = x1[shoulder, pose], z[pose], s5[shoulder, pose]
+    t6, s234, c234 = wrists[:, :, shoulder, pose]
     d5 = m.lengths[4]
     rho = np.maximum(np.hypot(x1, z), 1e-12)
-    sine, cosine = (x1 * s234 - z * c234) / rho, (x1 * c234 + z * s234) / rho
-    low, high = np.sort(
-        [(rho * rho + d5 * d5 - reach * reach) / (2.0 * d5 * rho) for reach in m.reach], axis=0
+    sine = (x1 * s234 - z * c234) / rho
+    folded, stretched = (
+        (rho * rho + d5 * d5 - reach * reach) / (2.0 * d5 * rho) for reach in m.reach
     )
-    clipped = np.clip(np.clip(sine, low, high), -1.0, 1.0)
+    low, high = np.minimum(folded, stretched), np.maximum(folded, stretched)
+    within = np.maximum(low, np.minimum(high, sine))
+    least = np.abs(sine - within)  # of the turn
+    if not ((least > 0.0) & (least * s5 <= WRIST_SINGULAR)).any():
+        return
+    cosine, clipped = (x1 * c234 + z * s234) / rho, np.clip(within, -1.0, 1.0)
     level = np.copysign(np.sqrt(1.0 - clipped * clipped), cosine)
     turn = np.arctan2(clipped * cosine - level * sine, level * cosine + clipped * sine)
-    out_of_reach = (sine < low) | (sine > high)
     paid = (s5 <= WRIST_SINGULAR) | (np.abs(turn) * s5 <= WRIST_SINGULAR)
-    turn = np.where(out_of_reach & paid, turn, 0.0)
+    turn = np.where((least > 0.0) & paid, turn, 0.0)
     s, c = np.sin(turn), np.cos(turn)
-    wrists[0][near] = wrap_to_pi(t6 - np.sign(c5) * turn)
-    wrists[1][near] = s234 * c + c234 * s
-    wrists[2][near] = c234 * c - s234 * s
+    t6 = wrap_to_pi(t6 - np.sign(c5[shoulder, pose]) * turn)
+    wrists[:, :, shoulder, pose] = t6, s234 * c + c234 * s, c234 * c - s234 * s
 
 
-def _elbows(m: Model, u: Array, v: Array) -> tuple[Array, Array, Mask, Mask]:
+def _elbows(m: Model, u: Array, v: Array) -> tuple[Array, Array, Mask]:
     """
     Solve the triangles to frame 3 at (u, v), by shoulder, wrist and pose, (2, 2, n).
 
-    Gives theta_2 and theta_3 by shoulder, elbow, wrist, pose (2, 2, 2, n), and of the triangles
-    which close and which are flat: a double root.
+    Gives theta_2, theta_3 and which of them exist, by shoulder, elbow, wrist, pose (2, 2, 2, n).
 
     """
     a2, a3, *_ = m.lengths
     c3 = (u * u + v * v - a2 * a2 - a3 * a3) / (2.0 * a2 * a3)
     ss3 = (1.0 - c3) * (1.0 + c3)
-    double = np.abs(ss3) <= DOUBLE_ROOT
-    s3 = np.sqrt(np.where(double, 0.0, np.maximum(ss3, 0.0)))
-    bend = _SIGNS[:, :, None, None] * _SIGNS[:, None]  # of theta_3: up bends as phi does
-    along, across = (a2 + a3 * c3)[:, None], bend * (a3 * s3)[:, None]
-    u, v = u[:, None], v[:, None]
-    t2 = np.arctan2(along * v - across * u, along * u + across * v)
-    return t2, bend * np.arctan2(s3, c3)[:, None], ss3 >= -DOUBLE_ROOT, double
+    apart = ss3 > DOUBLE_ROOT  # else up and down are one
+    s3 = apart * np.sqrt(np.maximum(ss3, 0.0))
+    along, across = a2 + a3 * c3, _SIGMA[:, None] * a3 * s3  # up bends as phi does
+    t2, t3 = np.empty((2, *c3.shape)), np.empty((2, *c3.shape))
+    t2[:, 0] = np.arctan2(along * v - across * u, along * u + across * v)
+    t2[:, 1] = np.arctan2(along * v + across * u, along * u - across * v)
+    t3[:, 0] = np.arctan2(_SIGMA[:, None] * s3, c3)
+    t3[:, 1] = -t3[:, 0]
+    return t2, t3, np.stack([ss3 >= -DOUBLE_ROOT, apart], axis=1)

@@ -20,6 +20,7 @@ from ur5_pick_place.errors import InvalidInput
 Array = NDArray[np.float64]
 
 RIGID_TOLERANCE = 1e-6  # how far R^T R may be from the identity, entry by entry
+_CHUNK = 1800  # poses at a time, so that what is computed stays in the cache
 _SMALL_ANGLE = 1e-4  # rad; below it the series replace quotients of the form 0/0
 
 
@@ -52,32 +53,31 @@ def as_poses(T: ArrayLike, name: str) -> Array:
 
 def check_rigid(poses: Array, name: str) -> None:
     """Look at the entries of poses (..., 4, 4); see `check_transform`."""
-    with np.errstate(invalid='ignore', over='ignore'):
-        rigid = is_rigid(np.ascontiguousarray(poses.reshape(-1, 16).T))
-    if not rigid.all():
-        _explain_not_rigid(poses, int(np.argmin(rigid)), name)
+    rows = poses.reshape(-1, 16)
+    for start in range(0, len(rows), _CHUNK):
+        with np.errstate(invalid='ignore', over='ignore'):
+            rigid = _is_rigid(np.ascontiguousarray(rows[start : start + _CHUNK].T))
+        if not rigid.all():
+            _explain_not_rigid(poses, start + int(np.argmin(rigid)), name)
 
 
-def is_rigid(t: Array) -> NDArray[np.bool_]:
+def _is_rigid(t: Array) -> NDArray[np.bool_]:
     """Tell, for the 16 entries of n poses, shape (16, n), row by row, which are rigid motions."""
-    nx, ox, ax, _, ny, oy, ay, _, nz, oz, az, _, h0, h1, h2, h3 = t
-    worst = np.abs(nx * nx + ny * ny + nz * nz - 1.0)
-    for defect in (
-        ox * ox + oy * oy + oz * oz - 1.0,
-        ax * ax + ay * ay + az * az - 1.0,
-        nx * ox + ny * oy + nz * oz,
-        nx * ax + ny * ay + nz * az,
-        ox * ax + oy * ay + oz * az,
-        h0,
-        h1,
-        h2,
-        h3 - 1.0,
-    ):
-        np.maximum(worst, np.abs(defect), out=worst)  # hands NaN on
-    volume = (ny * oz - nz * oy) * ax + (nz * ox - nx * oz) * ay + (nx * oy - ny * ox) * az
-    placed = np.isfinite(t[3:12:4]).all(axis=0)
-    rigid: NDArray[np.bool_] = (worst <= RIGID_TOLERANCE) & (volume > 0.0) & placed
-    return rigid  # false for NaN
+    nx, ox, ax, px, ny, oy, ay, py, nz, oz, az, pz, h0, h1, h2, h3 = t
+    defects = np.array(
+        [
+            nx * nx + ny * ny + nz * nz - 1.0,
+            ox * ox + oy * oy + oz * oz - 1.0,
+            nx * ox + ny * oy + nz * oz,
+            ny * oz - nz * oy - ax,
+            nz * ox - nx * oz - ay,
+            nx * oy - ny * ox - az,
+        ]
+    )
+    worst = np.abs(defects, out=defects).max(axis=0)  # hands NaN on
+    last = (h0 == 0.0) & (h1 == 0.0) & (h2 == 0.0) & (h3 == 1.0)
+    rigid: NDArray[np.bool_] = (worst <= RIGID_TOLERANCE) & last & np.isfinite(px + py + pz)
+    return rigid
 
 
 def _explain_not_rigid(poses: Array, bad: int, name: str) -> None:
