@@ -2,6 +2,8 @@
 """Whole turns: the same solution ±360° in some joints, within limits and near to a seed."""
 
 import itertools
+from collections.abc import Sequence
+from math import ceil, floor
 from typing import NamedTuple
 
 import numpy as np
@@ -50,11 +52,30 @@ def nearest_variant(
 
     """
     joints = np.asarray(q, dtype=np.float64)
-    fewest, most = _turns_within(m, joints, limits)
-    wanted = np.round((check_joints(seed, 'seed') - joints) / _TURN)
-    variant = joints + _TURN * np.clip(wanted, fewest, most)
-    fits = (fewest <= most).all(axis=-1, keepdims=True)
-    return np.where(fits, variant, np.nan)
+    near = np.broadcast_to(check_joints(seed, 'seed'), joints.shape)
+    low, high = (np.asarray(limit).tolist() for limit in limits or (m.q_min, m.q_max))
+    variants = np.full(joints.shape, np.nan)
+    for at in np.argwhere(np.isfinite(joints).all(axis=-1)):
+        row = tuple(at)
+        variants[row] = _turned(joints[row].tolist(), near[row].tolist(), low, high) or np.nan
+    return variants
+
+
+def _turned(
+    q: Sequence[float], seed: Sequence[float], low: Sequence[float], high: Sequence[float]
+) -> list[float]:
+    """Turn one solution, in plain numbers, which takes a third of the time; empty if none fits."""
+    variant = []
+    for angle, wish, least, most in zip(q, seed, low, high, strict=True):
+        turned = angle + _TURN * round((wish - angle) / _TURN)
+        if turned < least:
+            turned = angle + _TURN * ceil((least - angle) / _TURN)
+        elif turned > most:
+            turned = angle + _TURN * floor((most - angle) / _TURN)
+        if not least <= turned <= most:
+            return []
+        variant.append(turned)
+    return variant
 
 
 def all_variants(m: Model, q: ArrayLike, limits: Limits | None = None) -> Array:
@@ -103,13 +124,15 @@ def solutions_near(
         Lowest and highest joint angles instead of the model's [rad].
 
     """
-    near = check_joints(seed, 'seed')
-    q, ok = inverse(m, T, float(near[5]))
-    branches = [BRANCHES[k] for k in np.flatnonzero(ok)]
-    variants = nearest_variant(m, q[ok], near, limits)
-    distances = np.abs(variants - near).max(axis=-1).tolist()  # NaN where no variant fits
-    found = zip(branches, variants, distances, strict=True)
-    return sorted((Solution(*one) for one in found if one[2] >= 0.0), key=lambda s: s.distance)
+    near = check_joints(seed, 'seed').tolist()
+    low, high = (np.asarray(limit).tolist() for limit in limits or (m.q_min, m.q_max))
+    q, ok = inverse(m, T, near[5])
+    found = []
+    for k in np.flatnonzero(ok).tolist():
+        if variant := _turned(q[k].tolist(), near, low, high):
+            distance = max(abs(a - b) for a, b in zip(variant, near, strict=True))
+            found.append(Solution(BRANCHES[k], np.array(variant), distance))
+    return sorted(found, key=lambda s: s.distance)
 
 
 def _turns_within(m: Model, q: Array, limits: Limits | None) -> tuple[Array, Array]:

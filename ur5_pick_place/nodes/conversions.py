@@ -143,11 +143,10 @@ def _by_name(
         raise InvalidRobotState(
             f'joint state has no {what} of {", ".join(missing)}; it names {", ".join(given)}'
         )
-    array = np.array([found[n] for n in names])
-    if not np.isfinite(array).all():
-        joint = int(np.isfinite(array).argmin())
-        raise InvalidRobotState(f'joint state: {what} of {names[joint]} is {array[joint]}')
-    return array
+    for name in names:
+        if not math.isfinite(found[name]):
+            raise InvalidRobotState(f'joint state: {what} of {name} is {found[name]}')
+    return np.array([found[n] for n in names])
 
 
 def trajectory_from_msg(message: JointTrajectory, names: Sequence[str]) -> Trajectory:

@@ -8,10 +8,12 @@ from rclpy.node import Node
 from rclpy.time import Time
 
 from ur5_pick_place.errors import UnknownFrame, UnknownLink
+from ur5_pick_place.kinematics.transforms import inverse_transform
 from ur5_pick_place.nodes.conversions import transform_to_matrix
 
 # base_link (REP-103, x forward) is the controller's base turned by pi about z.
 T_BASE_BASE_LINK = np.diag([-1.0, -1.0, 1.0, 1.0])
+_SAME = np.eye(4)
 
 
 class Frames:
@@ -31,7 +33,10 @@ class Frames:
 
     def __init__(self, node: Node, tf_prefix: str, T_tool_tcp: NDArray[np.float64]) -> None:
         self._prefix = tf_prefix
-        self._T_tool_tcp = T_tool_tcp
+        tool, tcp = (_SAME, _SAME), (T_tool_tcp, inverse_transform(T_tool_tcp))
+        named = {'tool0': tool, 'wrist_3_link': tool, 'tcp': tcp}
+        prefixed = {tf_prefix + name: ways for name, ways in named.items()}
+        self._links = {'': tool, **named, **prefixed}
         self._buffer = tf2_ros.Buffer()
         self._listener = tf2_ros.TransformListener(self._buffer, node)
 
@@ -49,7 +54,7 @@ class Frames:
         if frame in ('', 'base_link', f'{self._prefix}base_link'):
             return T_BASE_BASE_LINK
         if frame in ('base', f'{self._prefix}base'):
-            return np.eye(4)
+            return _SAME
         try:
             found = self._buffer.lookup_transform(f'{self._prefix}base_link', frame, Time())
         except tf2_ros.TransformException as error:
@@ -68,12 +73,14 @@ class Frames:
             The link is neither `tool0` (or `wrist_3_link`, the same) nor `tcp`.
 
         """
-        link = link_name.lstrip('/')
-        if link in (
-            '',
-            *(f'{p}{n}' for p in ('', self._prefix) for n in ('tool0', 'wrist_3_link')),
-        ):
-            return np.eye(4)
-        if link in ('tcp', f'{self._prefix}tcp'):
-            return self._T_tool_tcp
-        raise UnknownLink(f'tip link {link_name!r} is not known: use tool0 or tcp')
+        return self._link(link_name)[0]
+
+    def T_link_tool(self, link_name: str) -> NDArray[np.float64]:
+        """Return the pose (4, 4) of `tool0` in a tip link, likewise."""
+        return self._link(link_name)[1]
+
+    def _link(self, name: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        ways = self._links.get(name.lstrip('/'))
+        if ways is None:
+            raise UnknownLink(f'tip link {name!r} is not known: use tool0 or tcp')
+        return ways

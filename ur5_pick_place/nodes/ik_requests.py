@@ -211,9 +211,9 @@ class IkRequests:
 
     def _tool_pose(self, request: PositionIKRequest) -> Array:
         T_base_frame = self._frames.T_base_frame(request.pose_stamped.header.frame_id)
-        T_tool_link = self._frames.T_tool_link(request.ik_link_name)
+        T_link_tool = self._frames.T_link_tool(request.ik_link_name)
         T_frame_link = pose_to_matrix(request.pose_stamped.pose)
-        return np.asarray(T_base_frame @ T_frame_link @ np.linalg.inv(T_tool_link))
+        return T_base_frame @ T_frame_link @ T_link_tool
 
 
 def _allowed_branches(constraints: Constraints) -> tuple[str, ...]:
