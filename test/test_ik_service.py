@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -22,6 +23,7 @@ from rclpy.executors import SingleThreadedExecutor  # noqa: E402
 from rclpy.node import Node  # noqa: E402
 from sensor_msgs.msg import JointState  # noqa: E402
 from test_ik_requests import GARBAGE  # noqa: E402
+from test_kinematics_calibration import SHIPPED, write  # noqa: E402
 from tf2_ros import StaticTransformBroadcaster  # noqa: E402
 from visualization_msgs.msg import Marker, MarkerArray  # noqa: E402
 
@@ -33,6 +35,7 @@ from ur5_pick_place.kinematics import (  # noqa: E402
     inverse,
     load_model,
 )
+from ur5_pick_place.kinematics.calibration import LINKS  # noqa: E402
 from ur5_pick_place.kinematics.transforms import exp_se3, quat_from_matrix  # noqa: E402
 from ur5_pick_place.nodes.conversions import (  # noqa: E402
     matrix_to_pose,
@@ -49,8 +52,8 @@ Codes = MoveItErrorCodes
 class Client:
     """Calls the node's services and waits for the reply, ten seconds at most."""
 
-    def __init__(self) -> None:
-        self.node = Node('test_ik_service')
+    def __init__(self, namespace: str) -> None:
+        self.node = Node('test_ik_service', namespace=namespace)
         self.markers: list[MarkerArray] = []
         self._executor = SingleThreadedExecutor()
         self._executor.add_node(self.node)
@@ -64,8 +67,11 @@ class Client:
         for name, client in self._services.items():
             assert client.wait_for_service(timeout_sec=20.0), f'{name} did not appear'
 
+    def call_async(self, name: str, request: object):
+        return self._services[name].call_async(request)
+
     def call(self, name: str, request: object):
-        future = self._services[name].call_async(request)
+        future = self.call_async(name, request)
         self._executor.spin_until_future_complete(future, timeout_sec=10.0)
         assert future.done(), f'{name} did not answer'
         return future.result()
@@ -78,13 +84,21 @@ class Client:
 
 
 @pytest.fixture(scope='module')
-def client(ros_domain: int) -> Iterator[Client]:
+def context(ros_domain: int) -> Iterator[None]:
+    rclpy.init()
+    yield
+    rclpy.try_shutdown()
+
+
+@contextmanager
+def client_of_node(namespace: str, *arguments: str) -> Iterator[Client]:
+    """Run the node beside a client, which is told of it, and expect it to end on SIGINT."""
     script = 'from ur5_pick_place.nodes.ik_service import main; main()'
     files = [CONFIG / 'ik_service.yaml', CONFIG / 'robot_sim.yaml']
-    arguments = [word for file in files for word in ('--params-file', str(file))]
+    arguments += tuple(word for file in files for word in ('--params-file', str(file)))
+    arguments += ('-r', f'__ns:={namespace}')
     process = subprocess.Popen([sys.executable, '-c', script, '--ros-args', *arguments])
-    rclpy.init()
-    client = Client()
+    client = Client(namespace)
     try:
         client.wait_for_node()
         yield client
@@ -94,7 +108,12 @@ def client(ros_domain: int) -> Iterator[Client]:
     finally:
         process.kill()
         client.node.destroy_node()
-        rclpy.try_shutdown()
+
+
+@pytest.fixture(scope='module')
+def client(context: None) -> Iterator[Client]:
+    with client_of_node('/') as client:
+        yield client
 
 
 def ik_request(
@@ -164,6 +183,37 @@ def test_the_pose_may_be_in_any_frame_that_tf_knows(client: Client) -> None:
     wanted.robot_state = request.ik_request.robot_state
     seen = pose_to_matrix(client.call('compute_fk', wanted).pose_stamped[0].pose)
     assert np.abs(seen - T_camera_tool).max() < 1e-12
+
+
+def test_a_request_waits_for_its_frame_as_long_as_its_timeout_says(client: Client) -> None:
+    """Published while the request waits; in the meantime others are answered."""
+    request = ik_request(HALF_TURN @ forward(UR5, HOME), frame='conveyor')
+    request.ik_request.timeout.sec = 10
+    waiting = client.call_async('compute_ik', request)
+    for _ in range(3):
+        joints_of(client.call('compute_ik', ik_request(forward(UR5, HOME))))
+    assert not waiting.done()
+    message = TransformStamped(child_frame_id='conveyor')
+    message.header.frame_id = 'base_link'
+    message.transform.rotation.w = 1.0
+    broadcaster = StaticTransformBroadcaster(client.node)
+    broadcaster.sendTransform(message)
+    client.spin_until(waiting.done)
+    assert np.abs(joints_of(waiting.result()) - HOME).max() < 1e-9
+
+
+def test_a_frame_that_does_not_come_in_time_is_told(client: Client) -> None:
+    request = ik_request(forward(UR5, HOME), frame='moon')
+    request.ik_request.timeout.nanosec = 200_000_000
+    for service in ('compute_ik', 'compute_ik_all'):
+        reply = client.call(service, request)
+        assert reply.error_code.val == Codes.TIMED_OUT
+        assert "waited 0.2 s for TF: frame 'moon' is not known" in reply.error_code.message
+        assert 'use base_link or base, or publish it' in reply.error_code.message
+    request.ik_request.timeout.sec = -1
+    reply = client.call('compute_ik', request)
+    assert reply.error_code.val == Codes.INVALID_GOAL_CONSTRAINTS
+    assert 'timeout = -0.8 s: must be 0' in reply.error_code.message
 
 
 def test_the_pose_may_be_of_the_tcp(client: Client) -> None:
@@ -430,6 +480,29 @@ def test_fk_of_an_unknown_link_is_refused(client: Client) -> None:
     assert "'nose' is not known" in reply.error_code.message and not reply.pose_stamped
     request.fk_link_names = ['tool0'] * 65
     assert 'must be at most 64' in client.call('compute_fk', request).error_code.message
+
+
+def test_a_calibrated_arm_is_answered_by_its_own_kinematics(
+    context: None, tmp_path: Path, rng: np.random.Generator
+) -> None:
+    off = rng.normal(0.0, [5e-4] * 3 + [1e-3] * 3, (6, 6))
+    links = {link: np.add(SHIPPED[link], off[i]) for i, link in enumerate(LINKS)}
+    path = write(tmp_path / 'calibration.yaml', links)
+    calibrated = load_model(path)
+    T = forward(calibrated, HOME)
+    assert np.abs(T - forward(UR5, HOME)).max() > 1e-4, 'the file matters'
+    with client_of_node('/calibrated', '-p', f'kinematics_params_file:={path}') as client:
+        best = joints_of(client.call('compute_ik', ik_request(T)))
+        reply = client.call('compute_ik_all', ik_request(T))
+        request = GetPositionFK.Request()
+        request.header.frame_id = 'base'
+        request.robot_state = ik_request(T, best).ik_request.robot_state
+        seen = pose_to_matrix(client.call('compute_fk', request).pose_stamped[0].pose)
+    assert np.abs(best - HOME).max() < 1e-9
+    joints = np.array(reply.solution.joint_state.position).reshape(-1, 6)
+    assert len(joints) == 8
+    assert np.abs(forward(calibrated, joints) - T).max() < 1e-10
+    assert np.abs(seen - T).max() < 1e-10
 
 
 def test_a_second_ik_service_refuses_to_start(client: Client) -> None:

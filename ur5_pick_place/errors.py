@@ -19,6 +19,10 @@ class UnknownFrame(InvalidInput):
     """A frame that neither we nor TF know."""
 
 
+class TimedOut(Ur5PickPlaceError):
+    """What a request may wait for did not come within its timeout."""
+
+
 class UnknownLink(InvalidInput):
     """A tip link, or a list of tips, that this arm does not have."""
 

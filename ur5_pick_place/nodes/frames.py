@@ -4,16 +4,20 @@
 import numpy as np
 import tf2_ros
 from numpy.typing import NDArray
+from rclpy.clock import Clock, ClockType
+from rclpy.duration import Duration
 from rclpy.node import Node
+from rclpy.task import Future
 from rclpy.time import Time
 
-from ur5_pick_place.errors import UnknownFrame, UnknownLink
+from ur5_pick_place.errors import TimedOut, UnknownFrame, UnknownLink
 from ur5_pick_place.kinematics.transforms import inverse_transform
 from ur5_pick_place.nodes.conversions import transform_to_matrix
 
 # base_link (REP-103, x forward) is the controller's base turned by pi about z.
 T_BASE_BASE_LINK = np.diag([-1.0, -1.0, 1.0, 1.0])
 _SAME = np.eye(4)
+_LOOK_AGAIN = 0.02  # [s] between two looks for a frame that a request waits for
 
 
 class Frames:
@@ -32,7 +36,7 @@ class Frames:
     """
 
     def __init__(self, node: Node, tf_prefix: str, T_tool_tcp: NDArray[np.float64]) -> None:
-        self._prefix = tf_prefix
+        self._node, self._prefix = node, tf_prefix
         tool, tcp = (_SAME, _SAME), (T_tool_tcp, inverse_transform(T_tool_tcp))
         named = {'tool0': tool, 'wrist_3_link': tool, 'tcp': tcp}
         prefixed = {tf_prefix + name: ways for name, ways in named.items()}
@@ -62,6 +66,38 @@ class Frames:
                 f'frame {frame_id!r} is not known: {error}; use base_link or base, or publish it'
             ) from error
         return T_BASE_BASE_LINK @ transform_to_matrix(found.transform)
+
+    async def wait_for(self, frame_id: str, seconds: float) -> None:
+        """
+        Let other callbacks run until a frame is known; await it in a reentrant callback group.
+
+        Raises
+        ------
+        TimedOut
+            TF does not know the frame after so many seconds of the steady clock.
+
+        """
+        clock = Clock(clock_type=ClockType.STEADY_TIME)
+        deadline = clock.now() + Duration(seconds=seconds)
+        over = Future()
+
+        def look() -> None:
+            if not self._why_unknown(frame_id) or clock.now() >= deadline:
+                over.set_result(None)
+
+        if self._why_unknown(frame_id):
+            timer = self._node.create_timer(_LOOK_AGAIN, look, clock=clock)
+            await over
+            self._node.destroy_timer(timer)
+        if unknown := self._why_unknown(frame_id):
+            raise TimedOut(f'waited {seconds:g} s for TF: {unknown}')
+
+    def _why_unknown(self, frame_id: str) -> str:
+        try:
+            self.T_base_frame(frame_id)
+        except UnknownFrame as error:
+            return str(error)
+        return ''
 
     def T_tool_link(self, link_name: str) -> NDArray[np.float64]:
         """

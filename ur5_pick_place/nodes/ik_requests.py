@@ -35,6 +35,7 @@ from ur5_pick_place.nodes.conversions import (
     joints_from_state,
     matrix_to_pose,
     pose_to_matrix,
+    to_seconds,
 )
 from ur5_pick_place.nodes.frames import Frames
 
@@ -45,6 +46,7 @@ Array = NDArray[np.float64]
 
 _MAX_LINKS = 64
 _MAX_CONSTRAINTS = 64
+_MAX_WAIT = 10.0  # [s]
 _OUTSIDE = 'outside the joint limits or constraints'
 _TOUCHES = 'in collision: '
 
@@ -96,6 +98,28 @@ class IkRequests:
     ) -> None:
         self._model, self._frames, self._names = model, frames, list(joint_names)
         self._groups, self._present, self._collisions = list(groups), present_joints, collisions
+
+    async def wait_for_frame(self, request: PositionIKRequest) -> None:
+        """
+        Wait for TF to know the request's frame, as long as its `timeout` says; 0 is not at all.
+
+        Nothing else takes time: a solution takes less than a millisecond, and where no joints
+        were heard the seed is home. Nobody waits longer than `_MAX_WAIT`.
+
+        Raises
+        ------
+        InvalidInput
+            The timeout is negative.
+        TimedOut
+            TF does not know the frame by then.
+
+        """
+        timeout = to_seconds(request.timeout)
+        if timeout < 0.0:
+            raise InvalidInput(f'timeout = {timeout:g} s: must be 0 (do not wait) or more')
+        if timeout:
+            frame_id = request.pose_stamped.header.frame_id
+            await self._frames.wait_for(frame_id, min(timeout, _MAX_WAIT))
 
     def solve(self, request: PositionIKRequest) -> Answer:
         """

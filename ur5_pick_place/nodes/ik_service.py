@@ -13,6 +13,7 @@ import numpy as np
 from moveit_msgs.msg import MoveItErrorCodes
 from moveit_msgs.srv import GetPositionFK, GetPositionIK
 from numpy.typing import NDArray
+from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.node import Node
 from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import JointState
@@ -61,8 +62,9 @@ class IkService(Node):
         )
         self._markers = self.create_publisher(MarkerArray, 'ik_markers', 1)
         refuse_if_served(self, _SERVED)
-        self.create_service(GetPositionIK, 'compute_ik', self._ik)
-        self.create_service(GetPositionIK, 'compute_ik_all', self._ik_all)
+        group = ReentrantCallbackGroup()  # so that one that waits keeps nobody waiting
+        self.create_service(GetPositionIK, 'compute_ik', self._ik, callback_group=group)
+        self.create_service(GetPositionIK, 'compute_ik_all', self._ik_all, callback_group=group)
         self.create_service(GetPositionFK, 'compute_fk', self._fk)
 
     def _collisions(self, cell: Cell):
@@ -81,23 +83,24 @@ class IkService(Node):
             self._present = None
             self.get_logger().warning(f'joint_states: {error}', throttle_duration_sec=10.0)
 
-    def _ik(
+    async def _ik(
         self, request: GetPositionIK.Request, response: GetPositionIK.Response
     ) -> GetPositionIK.Response:
-        return self._answer(request, response, self._fill_best)
+        return await self._answer(request, response, self._fill_best)
 
-    def _ik_all(
+    async def _ik_all(
         self, request: GetPositionIK.Request, response: GetPositionIK.Response
     ) -> GetPositionIK.Response:
-        return self._answer(request, response, self._fill_all)
+        return await self._answer(request, response, self._fill_all)
 
-    def _answer(
+    async def _answer(
         self,
         request: GetPositionIK.Request,
         response: GetPositionIK.Response,
         fill: Callable[[GetPositionIK.Response, Answer], None],
     ) -> GetPositionIK.Response:
         try:
+            await self._requests.wait_for_frame(request.ik_request)
             answer = self._requests.solve(request.ik_request)
         except Ur5PickPlaceError as error:
             response.error_code = error_code(error)
