@@ -51,10 +51,10 @@ def inverse_batch(m: Model, T: Array, q6: Array) -> tuple[Array, Mask]:
         theta, found = _solve(m, t, q6[rows] + m.offsets[5])
         if any(m.offsets):
             theta = wrap_to_pi(theta - m.offset[:, None])
-        np.copyto(theta, pi, where=theta <= -pi)
+        np.copyto(theta, pi, where=theta <= -pi)  # arctan2 and rint give -pi too
         q[rows] = theta.reshape(48, -1).T.reshape(-1, 8, 6)
         ok[rows] = found.reshape(8, -1).T
-        q[rows][~ok[rows]] = nan
+        q[rows].reshape(-1, 6)[np.flatnonzero(~ok[rows])] = nan
     return q, ok
 
 
@@ -73,7 +73,9 @@ def _solve(m: Model, t: Array, wish: Array) -> tuple[Array, Mask]:
     theta = np.empty((2, 2, 2, 6, t.shape[1]))
     theta[..., 0, :] = np.arctan2(s1, c1)[:, None, None]
     theta[..., 1, :], theta[..., 2, :] = t2, t3
-    theta[..., 3, :] = wrap_to_pi(np.arctan2(s234, c234)[:, None] - t2 - t3)
+    t4 = np.arctan2(s234, c234)[:, None] - t2 - t3
+    t4 -= 2.0 * pi * np.rint(t4 / (2.0 * pi))
+    np.minimum(t4, pi, out=theta[..., 3, :])  # just above by rounding only
     theta[..., 4, :], theta[..., 5, :] = t5[:, None], t6[:, None]
     found &= has_shoulder[:, None, None]
     found[:, :, 1] &= ~free[:, None]
