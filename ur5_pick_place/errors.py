@@ -75,6 +75,10 @@ class IncompletePath(PlanningError):
         self.fraction = fraction
 
 
+class BlockedPath(IncompletePath):
+    """A Cartesian path cannot be followed to its end because of what stands in its way."""
+
+
 class GateRefusal(PlanningError):
     """
     The gate found a reason not to send a motion.

@@ -13,6 +13,7 @@ from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
 from ur5_pick_place.errors import (
+    BlockedPath,
     CollisionCheckUnavailable,
     ExecutionError,
     GateRefusal,
@@ -44,6 +45,7 @@ _CODES = (
     (InCollision, MoveItErrorCodes.GOAL_IN_COLLISION),
     (CollisionCheckUnavailable, MoveItErrorCodes.COLLISION_CHECKING_UNAVAILABLE),
     (TimedOut, MoveItErrorCodes.TIMED_OUT),
+    (BlockedPath, MoveItErrorCodes.INVALID_MOTION_PLAN),
     (IncompletePath, MoveItErrorCodes.PLANNING_FAILED),
     (GateRefusal, MoveItErrorCodes.INVALID_MOTION_PLAN),
     (ExecutionError, MoveItErrorCodes.CONTROL_FAILED),

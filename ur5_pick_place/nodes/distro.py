@@ -3,6 +3,7 @@
 
 import os
 from dataclasses import dataclass
+from typing import Any
 
 _UNNAMED = 'kilted'  # the distribution of the wheels behind `make setup`, which sets no ROS_DISTRO
 
@@ -36,3 +37,9 @@ _OLDER = {
 def distro() -> Distro:
     """Return the distribution at hand; one that is not listed counts as newer than all listed."""
     return _OLDER.get(os.environ.get('ROS_DISTRO', _UNNAMED), Distro())
+
+
+def speed_limited_link(request: Any) -> str:
+    """Return the link whose speed a planning request bounds; Humble names it otherwise."""
+    names = ('cartesian_speed_limited_link', 'cartesian_speed_end_effector_link')
+    return next((getattr(request, name) for name in names if hasattr(request, name)), '')

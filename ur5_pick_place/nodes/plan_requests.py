@@ -2,6 +2,7 @@
 """What a MoveIt planning request means for this arm."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from geometry_msgs.msg import Pose
@@ -9,19 +10,38 @@ from moveit_msgs.msg import Constraints, MotionPlanRequest, PositionConstraint, 
 from moveit_msgs.srv import GetCartesianPath
 from numpy.typing import NDArray
 
-from ur5_pick_place.errors import InvalidInput, InvalidRobotState, UnknownGroup
+from ur5_pick_place.errors import (
+    IncompletePath,
+    InvalidInput,
+    InvalidRobotState,
+    UnknownGroup,
+)
 from ur5_pick_place.kinematics import BRANCHES, classify, forward
 from ur5_pick_place.kinematics.transforms import inverse_transform
 from ur5_pick_place.nodes.conversions import joints_from_state, pose_to_matrix
+from ur5_pick_place.nodes.distro import speed_limited_link
 from ur5_pick_place.nodes.frames import Frames
 from ur5_pick_place.planning.moves import ARC_KINDS, Move
 from ur5_pick_place.planning.planner import MotionPlanner, Pace, PlannedMotion
+from ur5_pick_place.planning.reach import JumpThresholds, look_along
+from ur5_pick_place.settings import Settings, setting
 
 PTP, LIN, CIRC = 'PTP', 'LIN', 'CIRC'
 PLANNER_IDS = (PTP, LIN, CIRC)
 _PROMISED = ('RESOLVED_RATE', 'JACOBIAN_TRANSPOSE')
 _MAX_WAYPOINTS = 1000
 _MAX_STEP = 0.01  # [m]; coarser steps than this could miss a singularity
+
+
+@dataclass(frozen=True)
+class CartesianSettings(Settings):
+    """What compute_cartesian_path does with a path that ends early."""
+
+    allow_partial_cartesian: bool = setting(
+        False,
+        'answer a path that cannot be followed to its end with the part up to there, its fraction '
+        'and SUCCESS, as MoveIt does; false: all or nothing',
+    )
 
 
 class PlanRequests:
@@ -36,6 +56,7 @@ class PlanRequests:
         With the prefix, in controller order.
     groups : sequence of str
         Planning groups that mean this arm; empty always does.
+    settings : CartesianSettings
     present_joints : callable
         Returns the measured joints (6,) [rad] or None.
     warn : callable
@@ -49,11 +70,13 @@ class PlanRequests:
         frames: Frames,
         joint_names: Sequence[str],
         groups: Sequence[str],
+        settings: CartesianSettings,
         present_joints: Callable[[], NDArray[np.float64] | None],
         warn: Callable[[str], object],
     ) -> None:
         self._planner, self._frames, self._names = planner, frames, list(joint_names)
-        self._groups, self._present, self._warn = list(groups), present_joints, warn
+        self._groups, self._settings = list(groups), settings
+        self._present, self._warn = present_joints, warn
 
     def motion_plan(self, request: MotionPlanRequest) -> PlannedMotion:
         """Plan what GetMotionPlan asks; raises this package's errors."""
@@ -61,13 +84,11 @@ class PlanRequests:
         if not request.goal_constraints:
             raise InvalidInput('goal_constraints is empty: give joint, or position + orientation')
         q_start = self.start_joints(request.start_state)
-        pace = Pace(
-            request.max_velocity_scaling_factor,
-            request.max_acceleration_scaling_factor,
-            request.max_cartesian_speed,
-        )
+        pace = self._pace(request)
         goal = request.goal_constraints[0]
         planner_id = self._planner_id(request.planner_id)
+        if planner_id != CIRC:
+            _refuse_path_constraints(request.path_constraints)
         if planner_id != PTP:
             arc = request.path_constraints if planner_id == CIRC else None
             return self._cartesian(q_start, goal, arc, pace)
@@ -75,9 +96,17 @@ class PlanRequests:
             return self._planner.ptp(q_start, self._joint_goal(goal, q_start), pace)
         return self._planner.ptp_to_pose(q_start, self._pose_goal(goal), pace, goal.name)
 
-    def cartesian_path(self, request: GetCartesianPath.Request) -> PlannedMotion:
-        """Plan what GetCartesianPath asks, the whole of it; raises this package's errors."""
+    def cartesian_path(
+        self, request: GetCartesianPath.Request
+    ) -> tuple[PlannedMotion, IncompletePath | None]:
+        """
+        Plan what GetCartesianPath asks, with the reason why it is only a part of that, if so.
+
+        Raises this package's errors, for a part too unless `allow_partial_cartesian` is set.
+
+        """
         self._check_group(request.group_name)
+        _refuse_path_constraints(request.path_constraints)
         if not 1 <= len(request.waypoints) <= _MAX_WAYPOINTS:
             raise InvalidInput(
                 f'{len(request.waypoints)} waypoints: must be 1 to {_MAX_WAYPOINTS}'
@@ -87,15 +116,22 @@ class PlanRequests:
         T_base_frame = self._frames.T_base_frame(request.header.frame_id)
         T_tool_link = self._frames.T_tool_link(request.link_name)
         T_link_tool = inverse_transform(T_tool_link)
-        moves = [Move(T_base_frame @ pose_to_matrix(p) @ T_link_tool) for p in request.waypoints]
-        pace = Pace(
-            getattr(request, 'max_velocity_scaling_factor', 0.0),
-            getattr(request, 'max_acceleration_scaling_factor', 0.0),
-            getattr(request, 'max_cartesian_speed', 0.0),
+        waypoints = [T_base_frame @ pose_to_matrix(p) @ T_link_tool for p in request.waypoints]
+        pace = self._pace(request)
+        jumps = JumpThresholds(
+            request.jump_threshold,
+            request.revolute_jump_threshold,
+            request.prismatic_jump_threshold,
         )
         step = min(request.max_step or 0.002, _MAX_STEP)
-        q_start = self.start_joints(request.start_state)
-        return self._planner.chain(q_start, moves, pace, step, T_tool_link)
+        q_start, planner = self.start_joints(request.start_state), self._planner
+        reach = look_along(
+            planner.model, planner.collision, q_start, waypoints, step, T_tool_link, jumps
+        )
+        if reach.end and not (self._settings.allow_partial_cartesian and reach.end.fraction > 0.0):
+            raise reach.end
+        moves = [Move(T) for T in reach.T_waypoints]
+        return planner.chain(q_start, moves, pace, step, T_tool_link), reach.end
 
     def start_joints(self, state: RobotState) -> NDArray[np.float64]:
         """Return the joints (6,) [rad] of a start state; the arm's own if it is empty."""
@@ -105,6 +141,16 @@ class PlanRequests:
         if present is None:
             raise InvalidRobotState('no start state given and no joint_states heard yet')
         return present
+
+    def _pace(self, request: MotionPlanRequest | GetCartesianPath.Request) -> Pace:
+        """Return how fast a request wants to be; Humble's GetCartesianPath cannot say."""
+        link = speed_limited_link(request)
+        return Pace(
+            getattr(request, 'max_velocity_scaling_factor', 0.0),
+            getattr(request, 'max_acceleration_scaling_factor', 0.0),
+            getattr(request, 'max_cartesian_speed', 0.0),
+            self._frames.T_tool_link(link)[:3, 3] if link else None,
+        )
 
     def _check_group(self, group: str) -> None:
         if group and group not in self._groups:
@@ -191,3 +237,12 @@ class PlanRequests:
             raise InvalidInput('position constraint has no primitive_poses: give its centre there')
         centre = pose_to_matrix(Pose(position=poses[0].position))
         return (self._frames.T_base_frame(position.header.frame_id) @ centre)[:3, 3]
+
+
+def _refuse_path_constraints(constraints: Constraints) -> None:
+    for kind in ('joint', 'position', 'orientation', 'visibility'):
+        if n := len(getattr(constraints, f'{kind}_constraints')):
+            raise InvalidInput(
+                f'path_constraints holds {n} {kind} constraints: only CIRC knows one, its help '
+                'point; leave it empty'
+            )

@@ -40,7 +40,7 @@ from ur5_pick_place.nodes.loads import arm_dynamics
 from ur5_pick_place.nodes.motion_executor import MotionExecutor
 from ur5_pick_place.nodes.parameters import declare_settings
 from ur5_pick_place.nodes.peer import watch_peer
-from ur5_pick_place.nodes.plan_requests import PlanRequests
+from ur5_pick_place.nodes.plan_requests import CartesianSettings, PlanRequests
 from ur5_pick_place.nodes.process import refuse_if_served, run_node
 from ur5_pick_place.nodes.scene_link import SceneLink
 from ur5_pick_place.planning.limits import MotionSettings
@@ -56,13 +56,14 @@ class TrajectoryPlanner(Node):
 
     def __init__(self) -> None:
         super().__init__('trajectory_planner')
-        robot, motion, health, tracking, own = declare_settings(
+        robot, motion, health, tracking, own, cartesian = declare_settings(
             self,
             RobotSettings,
             MotionSettings,
             HealthSettings,
             TrackingSettings,
             GroupSettings,
+            CartesianSettings,
             shared=SHARED,
         )
         cell = load_cell(robot)
@@ -87,6 +88,7 @@ class TrajectoryPlanner(Node):
             self._frames,
             self._names,
             own.groups,
+            cartesian,
             lambda: self._executor.link.status.q,
             self.get_logger().warning,
         )
@@ -147,7 +149,7 @@ class TrajectoryPlanner(Node):
         self, request: GetCartesianPath.Request, response: GetCartesianPath.Response
     ) -> GetCartesianPath.Response:
         try:
-            planned = self._requests.cartesian_path(request)
+            planned, end = self._requests.cartesian_path(request)
         except Ur5PickPlaceError as error:
             response.error_code = error_code(error)
             response.fraction = error.fraction if isinstance(error, IncompletePath) else 0.0
@@ -155,6 +157,9 @@ class TrajectoryPlanner(Node):
             return response
         self._show(planned)
         response.error_code, response.fraction = success(), 1.0
+        if end:
+            response.error_code = code_with_message(MoveItErrorCodes.SUCCESS, str(end))
+            response.fraction = end.fraction
         response.start_state.joint_state = self._first_joints(planned)
         response.solution.joint_trajectory = self._message(planned)
         return response

@@ -93,8 +93,7 @@ def follow(
 
     """
     steps = max(curve.length / position_step, curve.turn / ANGLE_STEP)
-    s = np.linspace(0.0, 1.0, int(np.clip(np.ceil(steps) + 1, _MIN_SAMPLES, _MAX_SAMPLES)))
-    s, q = _refine(model, curve, s, q_start)
+    s, q = refine(model, curve, q_start, position_step)
     hurry = np.abs(np.diff(q, axis=0)).max(axis=1).sum() / JOINT_STEP
     n = int(np.clip(2.0 * max(steps, hurry), _MIN_SAMPLES, _MAX_SAMPLES))
     for _ in range(2):  # the second time from even samples, whose chords are smooth
@@ -114,8 +113,22 @@ def _even(s: Array, q: Array, n: int) -> Array:
     return even if (np.diff(even) > 0.0).all() else np.linspace(0.0, 1.0, n)
 
 
-def _refine(model: Model, curve: Curve, s: Array, q_start: Array) -> tuple[Array, Array]:
-    """Halve the steps of `s` in which a joint turns far, and return `s` with its joints."""
+def even_steps(curve: Curve, position_step: float) -> Array:
+    """Return shares of `curve` an equal step apart, at most `position_step` [m]."""
+    steps = np.ceil(max(curve.length / position_step, curve.turn / ANGLE_STEP))
+    return np.linspace(0.0, 1.0, int(np.clip(steps + 1, _MIN_SAMPLES, _MAX_SAMPLES)))
+
+
+def refine(
+    model: Model, curve: Curve, q_start: Array, position_step: float
+) -> tuple[Array, Array]:
+    """
+    Return shares of `curve` (n,) and the joints there (n, 6) [rad], of which none turns far.
+
+    Even steps are halved where one does; parameters and errors as `follow`.
+
+    """
+    s = even_steps(curve, position_step)
     for _ in range(_HALVINGS):
         q = _on_branch(model, curve(s), q_start)
         far = np.abs(np.diff(q, axis=0)).max(axis=1, initial=0.0) > JOINT_STEP

@@ -15,12 +15,17 @@ from ur5_pick_place.planning import gate
 from ur5_pick_place.planning.collision import CollisionModel
 from ur5_pick_place.planning.dynamics import Dynamics
 from ur5_pick_place.planning.inertias import Load
-from ur5_pick_place.planning.limits import MotionSettings, motion_limits, tcp_and_elbow_speed
+from ur5_pick_place.planning.limits import (
+    Limits,
+    MotionSettings,
+    motion_limits,
+    tcp_and_elbow_speed,
+)
 from ur5_pick_place.planning.moves import Move, between_stops, path_of
 from ur5_pick_place.planning.path_timing import time_path
 from ur5_pick_place.planning.paths import POSITION_STEP
 from ur5_pick_place.planning.scene import Part, Scene
-from ur5_pick_place.planning.timing import concatenate, time_ptp
+from ur5_pick_place.planning.timing import SpeedOf, concatenate, time_ptp
 from ur5_pick_place.planning.trajectory import Trajectory
 
 _CANDIDATES = 16  # joint goals tried for one pose, nearest first
@@ -44,13 +49,16 @@ class Pace:
     velocity, acceleration : float
         0 to 1.
     speed : float
-        Bound on the speed of the TCP [m/s]; 0 = `max_speed` alone.
+        Bound on the speed of TCP and elbow [m/s]; 0 = `max_speed` alone.
+    p_tool_point : ndarray, shape (3,), optional
+        The point of the tool, in tool0 [m], to which `speed` applies instead.
 
     """
 
     velocity: float = 0.0
     acceleration: float = 0.0
     speed: float = 0.0
+    p_tool_point: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         for name in ('velocity', 'acceleration'):
@@ -247,7 +255,7 @@ class MotionPlanner:
             else:
                 path = path_of(self.model, group, q, T_tool_link, position_step)
                 limits = self._paced(pace)
-                parts.append(time_path(path, limits, self._speed_of, self._dynamics))
+                parts.append(time_path(path, limits, self._speeds(pace), self._dynamics))
             q = parts[-1].q[-1]
         return self._admit(concatenate(parts), q_start)
 
@@ -295,20 +303,33 @@ class MotionPlanner:
         self, q_start: NDArray[np.float64], q_goal: NDArray[np.float64], pace: Pace
     ) -> Trajectory:
         self._check_goal_range(q_goal)
-        return time_ptp(q_start, q_goal, self._paced(pace), self._speed_of, self._dynamics)
+        return time_ptp(q_start, q_goal, self._paced(pace), self._speeds(pace), self._dynamics)
 
     def _admit(self, trajectory: Trajectory, q_start: NDArray[np.float64]) -> PlannedMotion:
         return PlannedMotion(trajectory, self.check(trajectory, q_start))
 
-    def _paced(self, pace: Pace):
+    def _paced(self, pace: Pace) -> Limits:
         limits = self.limits.scaled(
             pace.velocity or self.settings.velocity_scaling,
             pace.acceleration or self.settings.acceleration_scaling,
         )
-        return replace(limits, speed=min(limits.speed, pace.speed)) if pace.speed else limits
+        if not pace.speed or pace.p_tool_point is not None:
+            return limits
+        return replace(limits, speed=min(limits.speed, pace.speed))
 
-    def _speed_of(self, q: NDArray[np.float64], qd: NDArray[np.float64]) -> NDArray[np.float64]:
-        return tcp_and_elbow_speed(self.model, q, qd, self.scene.tool.p_tool_tcp)
+    def _speeds(self, pace: Pace) -> SpeedOf:
+        """Return the speeds to keep under the paced limit; another point's is scaled to it."""
+        model, p_tool_tcp, p_tool_point = self.model, self.scene.tool.p_tool_tcp, pace.p_tool_point
+        share = self._paced(pace).speed / pace.speed if pace.speed else 0.0
+
+        def speeds(q: NDArray[np.float64], qd: NDArray[np.float64]) -> NDArray[np.float64]:
+            own = tcp_and_elbow_speed(model, q, qd, p_tool_tcp)
+            if p_tool_point is None:
+                return own
+            point = tcp_and_elbow_speed(model, q, qd, p_tool_point)[:, :1]
+            return np.hstack([own, share * point])
+
+        return speeds
 
     def _check_goal_range(self, q_goal: NDArray[np.float64]) -> None:
         outside = (q_goal < self.limits.q_min) | (q_goal > self.limits.q_max)
