@@ -7,6 +7,7 @@ until it is rearmed.
 
 """
 
+import copy
 import math
 import re
 import subprocess
@@ -36,6 +37,8 @@ from rclpy.action import ActionClient  # noqa: E402
 from shape_msgs.msg import SolidPrimitive  # noqa: E402
 from std_msgs.msg import String  # noqa: E402
 from std_srvs.srv import Trigger  # noqa: E402
+from test_ik_requests import NUMBERS, WORDS  # noqa: E402
+from test_plan_requests import spoilt  # noqa: E402
 
 from ur5_pick_place.kinematics import HOME, JOINT_NAMES, forward, load_model  # noqa: E402
 from ur5_pick_place.nodes.conversions import matrix_to_pose  # noqa: E402
@@ -82,9 +85,9 @@ class PlannerClient(DriverClient):
         request.header.frame_id = frame
         return self.call(GetCartesianPath, 'compute_cartesian_path', request)
 
-    def start(self, trajectory):
+    def start(self, trajectory, controllers=()):
         self.until(self.execute.server_is_ready, 'execute_trajectory')
-        goal = ExecuteTrajectory.Goal(trajectory=trajectory)
+        goal = ExecuteTrajectory.Goal(trajectory=trajectory, controller_names=controllers)
         return self.wait(self.execute.send_goal_async(goal), 'the answer to a motion')
 
     def end(self, handle):
@@ -460,6 +463,58 @@ def test_a_spoilt_trajectory_is_not_executed(client, what, message):
 
     assert moved_by(client, ask) < 1e-4
     assert client.states[-1] == 'ready'
+
+
+def spoil_at_random(trajectory, rng):
+    """Put garbage into one place of a trajectory; returns its new controller names."""
+    motion = trajectory.joint_trajectory
+    point = motion.points[rng.integers(len(motion.points))]
+    values = getattr(point, ('positions', 'velocities', 'accelerations')[rng.integers(3)])
+    match rng.integers(7):
+        case 0:
+            values[rng.integers(6)] = NUMBERS[rng.integers(3)]
+        case 1:
+            values[rng.integers(6)] += (-1e3, 1e3, 1e308)[rng.integers(3)]
+        case 2:
+            point.positions = point.positions[: int(rng.integers(6))]
+        case 3:
+            motion.joint_names[rng.integers(6)] = WORDS[rng.integers(len(WORDS))]
+        case 4:
+            motion.points = motion.points[::-1]
+        case 5:
+            motion.points = motion.points * 2
+        case _:
+            return [WORDS[rng.integers(1, len(WORDS))]]
+    return []
+
+
+def test_garbage_on_the_wire_gets_its_error_and_moves_nothing(client, rng):
+    """Requests, trajectories, obstacles and events, some hundreds of them."""
+    boxes = client.node.create_publisher(CollisionObject, 'collision_object', 10)
+    events = client.node.create_publisher(String, 'trajectory_execution_event', 10)
+    good = client.plan(joints(HOME + [0.5, 0, 0, 0, 0, 0])).trajectory
+
+    def send():
+        for i in range(240):
+            request, code = spoilt(i, rng)
+            if isinstance(request, GetMotionPlan.Request):
+                reply = client.call(GetMotionPlan, 'plan_kinematic_path', request)
+                reply = reply.motion_plan_response
+            else:
+                reply = client.call(GetCartesianPath, 'compute_cartesian_path', request)
+            assert reply.error_code.val == code, reply.error_code.message
+            boxes.publish(box('wall', *HOME[:3], size=NUMBERS[i % 3]))
+            events.publish(String(data=WORDS[i % len(WORDS)]))
+        for _ in range(60):
+            trajectory = copy.deepcopy(good)
+            names = spoil_at_random(trajectory, rng)
+            status, code = client.end(client.start(trajectory, names))
+            assert status == GoalStatus.STATUS_ABORTED
+            assert code.val != CODE.SUCCESS and len(code.message) > 20
+
+    assert moved_by(client, send) < 1e-4
+    assert client.states[-1] == 'ready'
+    client.go(HOME + 0.1)
 
 
 def test_a_cancel_brakes_on_the_path_and_leaves_the_planner_ready(client):

@@ -208,6 +208,9 @@ class PlanRequests:
 
     def _joint_goal(self, goal: Constraints, q_start: NDArray[np.float64]) -> NDArray[np.float64]:
         q_goal = q_start.copy()
+        names = [constraint.joint_name for constraint in goal.joint_constraints]
+        if len(set(names)) < len(names):
+            raise InvalidInput(f'{len(names)} joint constraints name a joint twice')
         for constraint in goal.joint_constraints:
             if constraint.joint_name not in self._names:
                 raise InvalidInput(

@@ -48,7 +48,9 @@ class JumpThresholds:
     def first_jump(self, q: Array) -> tuple[int, str] | None:
         """Return the first step of `q` (n, 6) [rad] that is a jump, and what jumps, or None."""
         steps = np.abs(np.diff(q, axis=0))
-        shares = steps.sum(axis=1) / max(steps.sum(axis=1).mean(), np.finfo(float).tiny)
+        if not steps.any():
+            return None
+        shares = steps.sum(axis=1) / steps.sum(axis=1).mean()
         jumps = np.zeros(len(steps), dtype=bool)
         if self.relative:
             jumps |= shares > self.relative
