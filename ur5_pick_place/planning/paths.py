@@ -11,6 +11,7 @@ from scipy.interpolate import BSpline, make_interp_spline
 from ur5_pick_place.errors import IncompletePath
 from ur5_pick_place.kinematics import BRANCHES, JOINT_NAMES, Model, classify, inverse
 from ur5_pick_place.kinematics.reasons import explain
+from ur5_pick_place.kinematics.singularity import singularity
 from ur5_pick_place.planning.curves import Curve
 
 Array = NDArray[np.float64]
@@ -24,6 +25,7 @@ _MAX_SAMPLES = 4000
 _MAX_JOINT_STEP = 0.35
 _HALVINGS = 12
 _NO_MOTION = 1e-9  # [rad]
+_WRIST_SIZE = 0.3  # [m] from the tool to frame 3, at most, on any type
 
 
 @dataclass(frozen=True)
@@ -125,13 +127,16 @@ def refine(
     """
     Return shares of `curve` (n,) and the joints there (n, 6) [rad], of which none turns far.
 
-    Even steps are halved where one does; parameters and errors as `follow`.
+    Even steps are halved where one does, and where the branch ends; parameters and errors as
+    `follow`.
 
     """
     s = even_steps(curve, position_step)
     for _ in range(_HALVINGS):
         q = _on_branch(model, curve(s), q_start)
         far = np.abs(np.diff(q, axis=0)).max(axis=1, initial=0.0) > JOINT_STEP
+        if 0 < len(q) < len(s):
+            far = np.append(far, True)
         if not far.any():
             break
         i = np.flatnonzero(far)
@@ -180,14 +185,38 @@ def follow_poses(model: Model, poses: Array, q_start: Array, s: Array | None = N
             i,
             share,
             poses,
-            f'{JOINT_NAMES[joint]} would turn {turn:.0f} deg at once: the path meets a '
-            f'singularity of branch {name}; move the path away from it or choose another branch',
+            f'{JOINT_NAMES[joint]} would turn {turn:.0f} deg at once: {_meets(model, before[i])}',
         )
     if len(q) < len(poses):
-        reasons = {gap.branch: gap.text for gap in explain(model, poses[len(q)], q_start[5])}
-        raise _incomplete(len(q), share, poses, f'branch {name} ends: {reasons[name]}')
+        gap = next(g for g in explain(model, poses[len(q)], q_start[5]) if g.branch == name)
+        cause = f'branch {name} ends: {gap.text}'
+        if gap.amount > _way(poses[len(q) - 1], poses[len(q)]):  # it was not about to end
+            cause = f'{_meets(model, before[-1])}; beyond, {cause}'
+        raise _incomplete(len(q), share, poses, cause)
     _check_range(model, q, share, poses)
     return q
+
+
+def _meets(model: Model, q: Array) -> str:
+    """Name the singularity that joints (6,) are nearest to, and what to do about it."""
+    near = singularity(model, q)
+    distances = {
+        'shoulder': abs(float(near.shoulder)) / model.reach[1],
+        'elbow': abs(float(near.elbow)),
+        'wrist': abs(float(near.wrist)),
+    }
+    name = min(distances, key=distances.__getitem__)
+    branch = BRANCHES[int(classify(model, q))]
+    return (
+        f'the path meets the {name} singularity of branch {branch}; move the path away from it or '
+        'choose another branch'
+    )
+
+
+def _way(T_a: Array, T_b: Array) -> float:
+    """Return how far any point of the wrist may move between two poses [m], generously."""
+    turn = np.linalg.norm(T_b[:3, :3] - T_a[:3, :3])
+    return float(np.linalg.norm(T_b[:3, 3] - T_a[:3, 3]) + _WRIST_SIZE * turn)
 
 
 def _check_range(model: Model, q: Array, share: Array, poses: Array) -> None:
