@@ -354,7 +354,20 @@ def test_a_box_bars_the_way_until_it_is_taken_away(client):
     boxes.publish(box('post', 0.35, 0.36, 0.3))
     client.until(lambda: code().val == CODE.INVALID_MOTION_PLAN, 'the box to bar the way')
     assert 'post' in code().message
+    boxes.publish(box('post', 0, 0, 0, operation=CollisionObject.REMOVE))
+    client.until(lambda: code().val == CODE.SUCCESS, 'the way to be free')
+    message = box('post', 0, 0, 0)  # as pymoveit2 has it: the object has a pose, its box none
+    message.pose, message.primitive_poses = box('post', 0.35, 0.36, 0.3).primitive_poses[0], []
+    boxes.publish(message)
+    client.until(lambda: code().val == CODE.INVALID_MOTION_PLAN, 'the box to bar the way again')
     boxes.publish(box('post', 0.35, 0.36, 0.3, size=-1.0))  # malformed: nothing changes
+    message = CollisionObject(id='post', operation=CollisionObject.MOVE)
+    message.header.frame_id, message.pose.position.z = 'base_link', 2.0
+    boxes.publish(message)
+    client.until(lambda: code().val == CODE.SUCCESS, 'the box to be moved away')
+    message.pose = box('post', 0.35, 0.36, 0.3).primitive_poses[0]
+    boxes.publish(message)
+    client.until(lambda: code().val == CODE.INVALID_MOTION_PLAN, 'the box to be moved back')
     boxes.publish(box('post', 0, 0, 0, operation=CollisionObject.REMOVE))
     client.until(lambda: code().val == CODE.SUCCESS, 'the way to be free')
 
@@ -548,7 +561,7 @@ def test_the_event_stop_ends_a_motion_as_a_cancel_does(client):
     client.until(lambda: stop.get_subscription_count() > 0, 'the planner to listen')
     stop.publish(String(data='stop'))
     _, code = client.end(handle)
-    assert 'trajectory_execution_event' in code.message
+    assert code.val == CODE.PREEMPTED and 'trajectory_execution_event' in code.message
     client.state('ready')
 
 

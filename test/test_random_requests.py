@@ -29,7 +29,7 @@ from scipy.spatial.transform import Rotation
 from test_planning import make_planner
 
 from ur5_pick_place.errors import GateRefusal, IncompletePath, PlanningError
-from ur5_pick_place.kinematics import HOME
+from ur5_pick_place.kinematics import HOME, inverse
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.trajectory import Trajectory
 
@@ -142,7 +142,8 @@ def random_request(kind: str, rng: Rng, planner: MotionPlanner, around: Surround
             begin, goal = middle.copy(), middle.copy()
             begin[:3, 3] -= way
             goal[:3, 3] += way * rng.uniform(0.3, 1.0)
-            for start in planner.joint_goals(begin, q):
+            rows, reached = inverse(planner.model, begin, q6=q[5])
+            for start in rows[reached]:
                 if not around.near(start[None], START_MARGIN):
                     return Request(start, goal)
             return random_request(kind, rng, planner, around)

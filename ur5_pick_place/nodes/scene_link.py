@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Boxes that come and go on `collision_object`, as MoveIt clients publish them."""
 
+import copy
 from collections.abc import Callable
 
+from geometry_msgs.msg import Pose
 from moveit_msgs.msg import CollisionObject
 from rclpy.callback_groups import CallbackGroup
 from rclpy.node import Node
@@ -16,10 +18,11 @@ from ur5_pick_place.nodes.frames import T_BASE_BASE_LINK, Frames
 from ur5_pick_place.planning.scene import Box, Scene
 
 _QUEUE = QoSProfile(depth=100)  # a client adds its whole scene at once
-_ADD, _REMOVE, _APPEND = (
+_ADD, _REMOVE, _APPEND, _MOVE = (
     CollisionObject.ADD,
     CollisionObject.REMOVE,
     CollisionObject.APPEND,
+    CollisionObject.MOVE,
 )
 
 
@@ -49,6 +52,7 @@ class SceneLink:
     ) -> None:
         self._node, self._scene, self._frames = node, scene, frames
         self._on_change = on_change
+        self._added: dict[str, CollisionObject] = {}  # by id, to be moved
         node.create_subscription(
             CollisionObject, 'collision_object', self._hear, _QUEUE, callback_group=group
         )
@@ -65,15 +69,28 @@ class SceneLink:
         scene = self._scene
         if message.operation == _REMOVE:
             return _without(scene, message.id)
+        if message.operation == _MOVE:
+            message = self._moved(message)
         if message.operation not in (_ADD, _APPEND):
             raise InvalidInput(
-                f'operation {message.operation!r} of {message.id!r}: only ADD, APPEND and REMOVE'
+                f'operation {message.operation!r} of {message.id!r}: only ADD, APPEND, MOVE and '
+                'REMOVE'
             )
         if message.operation == _ADD and _names(scene, message.id):
             scene = _without(scene, message.id)
         for box in self._boxes(message, first=len(_names(scene, message.id))):
             scene = scene.with_box(box)
+        if message.operation == _ADD:
+            self._added[message.id] = message
         return scene
+
+    def _moved(self, message: CollisionObject) -> CollisionObject:
+        """Return the object as it was added, at its new pose."""
+        if message.id not in self._added or not _names(self._scene, message.id):
+            raise InvalidInput(f'{message.id!r} is not there to be moved: ADD it first')
+        added = copy.copy(self._added[message.id])
+        added.header, added.pose = message.header, message.pose
+        return added
 
     def _boxes(self, message: CollisionObject, first: int) -> list[Box]:
         others = len(message.meshes) + len(message.planes)
@@ -82,18 +99,21 @@ class SceneLink:
                 f'{message.id!r} has {len(message.primitives)} primitives and {others} meshes or '
                 'planes: must be boxes'
             )
-        if len(message.primitives) != len(message.primitive_poses):
+        missing = len(message.primitives) - len(message.primitive_poses)
+        if missing < 0:
             raise InvalidInput(
                 f'{message.id!r} has {len(message.primitives)} primitives and '
-                f'{len(message.primitive_poses)} poses: must be as many'
+                f'{len(message.primitive_poses)} poses: there must not be more poses'
             )
+        # MoveIt's convention: a primitive without a pose of its own is where the object is.
+        poses = [*message.primitive_poses, *(Pose() for _ in range(missing))]
         T_base_object = self._frames.T_base_frame(message.header.frame_id) @ pose_to_matrix(
             message.pose
         )
         T = inverse_transform(T_BASE_BASE_LINK) @ T_base_object
         boxes = []
         for i, (shape, pose) in enumerate(
-            zip(message.primitives, message.primitive_poses, strict=True), first
+            zip(message.primitives, poses, strict=True), first
         ):
             if shape.type != SolidPrimitive.BOX:
                 raise InvalidInput(

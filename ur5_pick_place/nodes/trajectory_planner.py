@@ -48,6 +48,7 @@ from ur5_pick_place.planning.planner import MotionPlanner, PlannedMotion
 
 # One for planning requests, one for joints and the watch, one for goals that wait.
 _THREADS = 3
+_STOP_EVENT = 'stop on trajectory_execution_event'
 _SERVED = ('plan_kinematic_path', 'compute_cartesian_path', 'execute_trajectory/_action/send_goal')
 
 
@@ -206,7 +207,9 @@ class TrajectoryPlanner(Node):
             result.error_code = code_with_message(MoveItErrorCodes.PREEMPTED, reason)
             goal.canceled()
         else:
-            result.error_code = code_with_message(MoveItErrorCodes.CONTROL_FAILED, reason)
+            stopped = reason == _STOP_EVENT
+            code = MoveItErrorCodes.PREEMPTED if stopped else MoveItErrorCodes.CONTROL_FAILED
+            result.error_code = code_with_message(code, reason)
             goal.abort()
         return result
 
@@ -216,7 +219,7 @@ class TrajectoryPlanner(Node):
 
     def _on_event(self, message: String) -> None:
         if message.data == 'stop':
-            self._executor.stop('stop on trajectory_execution_event', latch=False)
+            self._executor.stop(_STOP_EVENT, latch=False)
         else:
             self.get_logger().warning(f'trajectory_execution_event {message.data!r}: only "stop"')
 
