@@ -39,6 +39,7 @@ from std_msgs.msg import String  # noqa: E402
 from std_srvs.srv import Trigger  # noqa: E402
 from test_ik_requests import NUMBERS, WORDS  # noqa: E402
 from test_plan_requests import spoilt  # noqa: E402
+from ur_msgs.srv import SetSpeedSliderFraction  # noqa: E402
 
 from ur5_pick_place.kinematics import HOME, JOINT_NAMES, forward, load_model  # noqa: E402
 from ur5_pick_place.nodes.conversions import matrix_to_pose  # noqa: E402
@@ -553,6 +554,37 @@ def test_braking_keeps_the_acceleration_within_the_limit(client):
     )
     deceleration = -np.diff(pan) / np.diff(t)
     assert deceleration.max() < 12.0  # limit 10; an unbraked cancel gives several times that
+
+
+def test_ten_seconds_at_the_slowest_slider_are_a_wait_and_the_line_is_kept(client):
+    """At half speed, then ten seconds at the least that the driver takes, then at full."""
+
+    def slide(fraction):
+        name = 'io_and_status_controller/set_speed_slider'
+        assert client.call(SetSpeedSliderFraction, name, speed_slider_fraction=fraction).success
+
+    T = T_BASE_LINK_BASE @ forward(MODEL, client.look())
+    start = T[:3, 3].copy()
+    T[:3, 3] += [0.05, 0.25, -0.05]
+    path = client.line([matrix_to_pose(T)], max_velocity_scaling_factor=0.3)
+    first = len(client.joints)
+    slide(0.5)
+    try:
+        handle = client.start(path.solution)
+        client.run(0.5)
+        slide(0.01)
+        client.run(10.0)
+        assert client.states[-1] == 'moving'
+    finally:
+        slide(1.0)
+    assert client.end(handle)[1].val == CODE.SUCCESS
+    names = client.joints[-1].name
+    order = [names.index(name) for name in JOINT_NAMES]
+    q = np.array([m.position for m in client.joints[first:]])[:, order]
+    p = (T_BASE_LINK_BASE @ forward(MODEL, q))[:, :3, 3]
+    way = (T[:3, 3] - start) / np.linalg.norm(T[:3, 3] - start)
+    assert np.linalg.norm(np.cross(p - start, way), axis=1).max() < 1e-3
+    np.testing.assert_allclose(p[-1], T[:3, 3], atol=1e-3)
 
 
 def test_the_event_stop_ends_a_motion_as_a_cancel_does(client):

@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 from ur5_pick_place.planning.trajectory import Trajectory
 from ur5_pick_place.settings import Settings, setting
 
+# An arm that turns less [rad] than the first while its plan turns more than the second stands.
+_STILL, _GOES_ON = 5e-4, 5e-3
 _WINDOW_SAMPLES = 100  # 10 ms apart over a second: at pi rad/s a joint turns 0.03 rad between two
 
 
@@ -65,7 +67,8 @@ class MotionMonitor:
     def __init__(self, trajectory: Trajectory, settings: TrackingSettings, now: float) -> None:
         self._trajectory = trajectory
         self._settings = settings
-        self._now = now
+        self._now = self._stood_since = now
+        self._stood_at = self._planned_there = trajectory.q[0]
         self.plan_time = 0.0
         """Scaled time since the start [s], not clipped to the duration."""
 
@@ -78,6 +81,22 @@ class MotionMonitor:
         """
         self.plan_time += max(0.0, now - self._now) * speed_scaling
         self._now = now
+        return self._stands(q) or self._strays(q)
+
+    def _stands(self, q: NDArray[np.float64]) -> str | None:
+        planned = self._trajectory.sample(self.plan_time)[0]
+        if np.abs(q - self._stood_at).max() > _STILL:
+            self._stood_since, self._stood_at, self._planned_there = self._now, q, planned
+        gone = np.abs(planned - self._planned_there)
+        joint, waited = int(gone.argmax()), self._now - self._stood_since
+        if waited <= self._settings.stall_time or gone[joint] <= _GOES_ON:
+            return None
+        return (
+            f'the arm does not follow: it has stood still for {waited:.1f} s, in which joint '
+            f'{joint + 1} should have turned {gone[joint]:.3f} rad; see what holds it'
+        )
+
+    def _strays(self, q: NDArray[np.float64]) -> str | None:
         window = self.plan_time - np.linspace(0.0, self._settings.stall_time, _WINDOW_SAMPLES)
         planned = self._trajectory.sample(window)[0]
         away = np.abs(planned - q).max(axis=1)

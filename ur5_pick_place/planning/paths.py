@@ -177,6 +177,7 @@ def follow_poses(model: Model, poses: Array, q_start: Array, s: Array | None = N
     q = _on_branch(model, poses, q_start)
     before = np.vstack([q_start, q])
     jumps = np.flatnonzero(np.abs(np.diff(before, axis=0)).max(axis=1) > _MAX_JOINT_STEP)
+    _check_range(model, q[: jumps[0]] if jumps.size else q, share, poses)
     if jumps.size:
         i = int(jumps[0])
         joint = int(np.abs(before[i + 1] - before[i]).argmax())
@@ -193,7 +194,6 @@ def follow_poses(model: Model, poses: Array, q_start: Array, s: Array | None = N
         if gap.amount > _way(poses[len(q) - 1], poses[len(q)]):  # it was not about to end
             cause = f'{_meets(model, before[-1])}; beyond, {cause}'
         raise _incomplete(len(q), share, poses, cause)
-    _check_range(model, q, share, poses)
     return q
 
 

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+A planned line on the simulated arm: at any slider it arrives on its path, and a block is noticed.
+
+The driver and the watch run without ROS, in simulated time; `test_planner_node.py` does some of it
+through DDS.
+
+"""
+
+import numpy as np
+import pytest
+from test_planning import make_planner, tool_down
+
+from ur5_pick_place.control.supervision import MotionMonitor, TrackingSettings
+from ur5_pick_place.kinematics import HOME, forward, load_model
+from ur5_pick_place.planning.planner import Pace
+from ur5_pick_place.sim.controller_manager import SCALED
+from ur5_pick_place.sim.driver import Driver
+from ur5_pick_place.sim.goals import JointTolerance
+from ur5_pick_place.sim.spline import TrajectoryCommand, Waypoint
+from ur5_pick_place.sim.world import CellSettings, World
+
+MODEL = load_model('ur5')
+WATCH = TrackingSettings()
+SERVO_LAG = 0.03  # [s]
+OFF_LINE = 1e-3  # [m] of the measured tool from its line, at full speed of 1.5 m/s
+NOTICEABLE = 6e-3  # [rad] that an arm must be due to turn before anybody can say that it does not
+
+
+class Blockable:
+    """The simulated arm; blocked, its joints hold whatever they are told."""
+
+    def __init__(self, world):
+        self._world, self._held = world, None
+
+    def __getattr__(self, name):
+        return getattr(self._world, name)
+
+    def block(self):
+        self._held = self._world.q.copy()
+
+    def step(self, q_command):
+        self._world.step(q_command if self._held is None else self._held)
+
+
+class Cell:
+    """An arm in the middle of the cell, its driver, and a watch over one motion."""
+
+    def __init__(self, planner):
+        T = tool_down(0.5, -0.25, 0.2, 0.0)
+        q = planner.ptp_to_pose(HOME, T, branch='left-up-up').trajectory.q[-1]
+        self.arm = Blockable(World(CellSettings(servo_lag=SERVO_LAG), q))
+        self.driver = Driver(self.arm)
+        for _ in range(50):
+            self.driver.cycle()
+        self.q = [self.driver.q]
+
+    def send(self, motion):
+        d = self.driver
+        values = zip(motion.t, motion.q, motion.qd, motion.qdd, strict=True)
+        points = [Waypoint(float(t), *(tuple(v) for v in rest)) for t, *rest in values]
+        path, goal = (
+            [JointTolerance(name, tolerance) for name in d.joint_names]
+            for tolerance in (WATCH.path_tolerance, WATCH.goal_tolerance)
+        )
+        command = TrajectoryCommand(d.joint_names, points)
+        self.goal = d.trajectory[SCALED].start_goal(command, d.time, path, goal, WATCH.goal_time)
+        self.monitor, self.begin, self.q = MotionMonitor(motion, WATCH, d.time), d.time, [d.q]
+
+    def run(self, seconds):
+        """Let time pass; returns what the watch has to say, at once when it says something."""
+        end = self.driver.time + seconds
+        while self.driver.time < end and not self.has_arrived:
+            self.driver.cycle()
+            self.q.append(self.driver.q)
+            fault = self.monitor.tick(
+                self.driver.time, self.driver.q, self.driver.robot.scaling
+            )
+            if fault or self.monitor.is_overdue:
+                return fault or 'overdue'
+        return None
+
+    @property
+    def has_arrived(self):
+        d = self.driver
+        outcome = self.goal.outcome
+        succeeded = outcome is not None and outcome.status == 'succeeded'
+        return succeeded and self.monitor.arrived(d.q, d.qd)
+
+
+@pytest.fixture(scope='module')
+def planner():
+    return make_planner()
+
+
+@pytest.fixture
+def cell(planner):
+    return Cell(planner)
+
+
+@pytest.fixture
+def line(planner, cell):
+    return planner.lin(cell.driver.q, [tool_down(0.5, 0.25, 0.2, 0.5)]).trajectory
+
+
+def off_line(cell, motion):
+    """Largest distance of the measured tool from its line [m]."""
+    p = forward(MODEL, np.array(cell.q))[:, :3, 3]
+    start, goal = forward(MODEL, motion.q[[0, -1]])[:, :3, 3]
+    way = (goal - start) / np.linalg.norm(goal - start)
+    return np.linalg.norm(np.cross(p - start, way), axis=1).max()
+
+
+@pytest.mark.parametrize(('slider', 'off'), [(0.1, 0.05e-3), (0.5, 0.3e-3), (1.0, OFF_LINE)])
+def test_at_any_slider_the_arm_arrives_in_scaled_time_on_its_line(cell, line, slider, off):
+    cell.driver.robot.slider = slider
+    cell.send(line)
+    assert cell.run(20.0 * line.duration) is None
+    assert cell.has_arrived
+    assert cell.driver.time - cell.begin == pytest.approx(line.duration / slider, abs=0.7)
+    assert off_line(cell, line) < off
+
+
+def test_a_slider_that_changes_on_the_way_changes_nothing_but_time(cell, line):
+    cell.send(line)
+    for slider in (1.0, 0.1, 0.7, 0.02, 1.0):
+        cell.driver.robot.slider = slider
+        assert cell.run(0.2 * line.duration) is None
+    assert not cell.has_arrived
+    assert cell.run(10.0) is None
+    assert cell.has_arrived
+    assert off_line(cell, line) < OFF_LINE
+
+
+def test_a_pause_of_ten_seconds_is_a_wait_and_then_the_line_goes_on(cell, line):
+    cell.send(line)
+    assert cell.run(0.4 * line.duration) is None
+    cell.driver.robot.slider = 0.0
+    assert cell.run(1.0) is None
+    there = cell.driver.q
+    assert cell.run(9.0) is None
+    assert np.abs(cell.driver.q - there).max() < 1e-4
+    cell.driver.robot.slider = 1.0
+    assert cell.run(10.0) is None
+    assert cell.has_arrived
+    assert cell.driver.time - cell.begin == pytest.approx(line.duration + 10.0, abs=1.5)
+    assert off_line(cell, line) < OFF_LINE
+
+
+@pytest.mark.parametrize('slider', [0.1, 1.0])
+@pytest.mark.parametrize('pace', [Pace(), Pace(0.05, 0.05)])
+@pytest.mark.parametrize('share', [0.0, 0.4])
+def test_a_blocked_arm_is_noticed_within_two_seconds(planner, cell, slider, pace, share):
+    """Also where it creeps, at the slowest by millimetres a second."""
+    goal = tool_down(0.5, 0.25, 0.2, 0.5)
+    motion = planner.lin(cell.driver.q, [goal], pace).trajectory
+    cell.driver.robot.slider = slider
+    cell.send(motion)
+    assert cell.run(share * motion.duration / slider) is None
+    cell.arm.block()
+    began = cell.driver.time
+    t = np.linspace(share * motion.duration, motion.duration, 4000)
+    q = motion.sample(t)[0]
+    due = t[np.argmax(np.abs(q - q[0]).max(axis=1) > NOTICEABLE)] - t[0]
+    fault = cell.run(60.0)
+    assert fault is not None and 'the arm does not follow' in fault
+    assert cell.driver.time - began < max(2.0, due / slider + 0.1)
