@@ -30,6 +30,7 @@ class IdealArm:
     def __init__(self):
         self.cycles, self.q, self.qd, self.effort = 0, HERE.copy(), np.zeros(6), np.zeros(6)
         self.part_between_fingers, self.closed, self.free = False, False, False
+        self.external_torque = 0.0
 
     @property
     def time(self):

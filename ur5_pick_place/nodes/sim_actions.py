@@ -24,7 +24,7 @@ from ur5_pick_place.nodes.sim_publishers import (
     time_to_msg,
 )
 from ur5_pick_place.sim.driver import Driver
-from ur5_pick_place.sim.goals import INVALID_GOAL, Goal, JointTolerance, Outcome, check_command
+from ur5_pick_place.sim.goals import INVALID_GOAL, Goal, JointTolerance, Outcome
 from ur5_pick_place.sim.spline import TrajectoryCommand, Waypoint
 
 
@@ -90,10 +90,8 @@ class TrajectoryServer:
     def _consider(self, request: FollowJointTrajectory.Goal) -> GoalResponse:
         try:
             with self._lock:
-                if not self._controller.active:
-                    raise InvalidInput('controller is not running')
                 command = command_from_msg(request.trajectory)
-                check_command(command, self._controller.joint_names, self._driver.time)
+                self._controller.check_goal(command, self._driver.time)
         except InvalidInput as error:
             self._node.get_logger().error(f'{self._name}: goal rejected: {error}')
             return GoalResponse.REJECT

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ur5_pick_place.kinematics import JOINT_NAMES
+from ur5_pick_place.sim.contact import ContactSettings, ContactWatch
 from ur5_pick_place.sim.controller_manager import (
     FREEDRIVE,
     IO_AND_STATUS,
@@ -27,9 +28,11 @@ from ur5_pick_place.sim.controller_manager import (
 )
 from ur5_pick_place.sim.dashboard import Dashboard
 from ur5_pick_place.sim.io_controller import IoController
+from ur5_pick_place.sim.link import JointReport, Link
 from ur5_pick_place.sim.robot import Robot
 from ur5_pick_place.sim.setpoints import ForwardController, FreedriveController, Setpoint
 from ur5_pick_place.sim.trajectory_controller import TrajectoryController
+from ur5_pick_place.sim.wiring import Wiring
 
 CYCLE = 0.008
 """Update period of a CB3 robot's driver [s]."""
@@ -58,6 +61,9 @@ class Arm(Protocol):
     def effort(self) -> Array: ...
 
     @property
+    def external_torque(self) -> float: ...
+
+    @property
     def part_present(self) -> bool: ...
 
     def step(self, q_command: Array | None) -> None: ...
@@ -73,6 +79,8 @@ class Driver:
     ----------
     arm : Arm
         The world; nobody else may step it.
+    contact : ContactSettings
+        When a contact ends in a protective stop.
     controller : str
         The motion controller that is active from the start.
     tf_prefix : str
@@ -84,6 +92,10 @@ class Driver:
         Time of the last measurement [s].
     q, qd, effort : ndarray, shape (6,)
         Last measurement in controller joint order [rad, rad/s, N m].
+    report : JointReport or None
+        What joint_states tells of it; None for nothing.
+    link, wiring
+        What lies between the driver and its clients, and between the tool and its gripper.
     robot, dashboard, io, controllers
         The parts that services talk to.
     trajectory : dict of str to TrajectoryController
@@ -93,9 +105,17 @@ class Driver:
 
     """
 
-    def __init__(self, arm: Arm, controller: str = SCALED, tf_prefix: str = '') -> None:
+    def __init__(
+        self,
+        arm: Arm,
+        controller: str = SCALED,
+        tf_prefix: str = '',
+        contact: ContactSettings = ContactSettings(),
+    ) -> None:
         self.joint_names: Sequence[str] = tuple(tf_prefix + name for name in JOINT_NAMES)
         self._arm = arm
+        self.link, self.wiring = Link(), Wiring()
+        self._contact = ContactWatch(contact, CYCLE)
         self._read()
         self.robot = Robot()
         self.dashboard = Dashboard(self.robot)
@@ -121,6 +141,7 @@ class Driver:
         self._read()
         self.robot.advance(self.time)
         self.io.update(self.time)
+        self._watch_contact()
         self._wire_gripper()
         self._follow_program()
         self._command()
@@ -128,12 +149,26 @@ class Driver:
     def _read(self) -> None:
         arm = self._arm
         self.time, self.q, self.qd, self.effort = arm.time, arm.q, arm.qd, arm.effort
+        self.report = self.link.pass_on(JointReport(self.time, self.q, self.qd, self.effort))
+
+    def _watch_contact(self) -> None:
+        """Stop the robot when it has run into something; it then rests where it has been."""
+        if not self.robot.moves:
+            self._contact.reset()
+        elif self._contact.update(self._arm.external_torque):
+            self.robot.protective_stop()
+            self.robot.popup = 'Protective stop: collision detected by joint torque'
+            self._setpoint.hold(self.q)
+            _log.error('%s: %.0f N m', self.robot.popup, self._arm.external_torque)
 
     def _wire_gripper(self) -> None:
         """Let the gripper close on its output and report a part, as long as the tool has power."""
         powered = self.robot.tool_voltage > 0
-        self._arm.set_gripper(powered and self.io.pins.digital_out[GRIPPER_PIN])
-        self.io.pins.digital_in[PART_PRESENT_PIN] = powered and self._arm.part_present
+        pins = self.io.pins
+        close = self.wiring.close_command(pins.digital_out[GRIPPER_PIN])
+        self._arm.set_gripper(powered and close)
+        present = powered and self._arm.part_present
+        pins.digital_in[PART_PRESENT_PIN] = self.wiring.part_present(present, self.time)
 
     def _follow_program(self) -> None:
         runs = self.robot.program_running

@@ -23,6 +23,7 @@ SET_ANALOG_OUT = 3
 SET_TOOL_VOLTAGE = 4
 
 _LOOK_PERIOD = 0.050  # [s]
+_MOST_LOOKS = 11  # after which a service gives up and, for a quirk, answers true
 _ROUND_TRIP = 0.008  # [s] until the robot has a command
 _ROUNDING = 1e-9  # [s]
 
@@ -40,10 +41,13 @@ class Pins:
 class Request:
     """A service call in progress; `reply` is None until it is answered."""
 
-    def __init__(self, act: Callable[[], object] | None, confirmed: bool) -> None:
+    def __init__(
+        self, act: Callable[[], object] | None, confirmed: bool = False, looks: int = 1
+    ) -> None:
         self.reply: bool | None = None
         self._act = act  # None: refused without asking the robot
         self._confirmed = confirmed  # answered only after the robot has acted
+        self._looks = looks  # of the service until the hardware side has taken the command
         self._look = math.inf
         self._sent = False
 
@@ -52,7 +56,7 @@ class Request:
         if self._act is None:
             self.reply = False
         elif self._look == math.inf:
-            self._look = now + _LOOK_PERIOD
+            self._look = now + self._looks * _LOOK_PERIOD
         elif now >= self._look - _ROUNDING:
             if not self._sent:
                 send(self._act)
@@ -70,11 +74,22 @@ class IoController:
     ----------
     robot : Robot
 
+    Attributes
+    ----------
+    pins : Pins
+    active : bool
+        Whether the controller is.
+    slow : bool
+        The hardware side takes what `set_io` asks for at the service's last look, 0.55 s later.
+    deaf : bool
+        It never does; `set_io` then answers true all the same.
+
     """
 
     def __init__(self, robot: Robot) -> None:
         self.pins = Pins()
         self.active = True
+        self.slow = self.deaf = False
         self._robot = robot
         self._queue: deque[Request] = deque()
         self._under_way: deque[tuple[float, Callable[[], object]]] = deque()
@@ -113,7 +128,9 @@ class IoController:
             def act() -> None:
                 self._robot.tool_voltage = int(state)
 
-        return self._request(act)
+        if act is not None and self.deaf:
+            act = _nothing
+        return self._request(act, looks=_MOST_LOOKS if self.slow or self.deaf else 1)
 
     def set_analog_output(self, pin: int, domain: int, state: float) -> Request:
         """Set an analog output and whether it is a current (0) or a voltage (1)."""
@@ -154,7 +171,13 @@ class IoController:
         """Refuse: a CB3 has no such sensor."""
         return self._request(None)
 
-    def _request(self, act: Callable[[], object] | None, confirmed: bool = False) -> Request:
-        request = Request(act if self.active else None, confirmed)
+    def _request(
+        self, act: Callable[[], object] | None, confirmed: bool = False, looks: int = 1
+    ) -> Request:
+        request = Request(act if self.active else None, confirmed, looks)
         self._queue.append(request)
         return request
+
+
+def _nothing() -> None:
+    """What becomes of a command that the hardware side never takes."""

@@ -24,8 +24,17 @@ class SafetyMode(IntEnum):
     """As in ur_dashboard_msgs."""
 
     NORMAL = 1
-    REDUCED = 2
     PROTECTIVE_STOP = 3
+    SAFEGUARD_STOP = 5
+    ROBOT_EMERGENCY_STOP = 7
+
+
+_STOPS = (
+    SafetyMode.ROBOT_EMERGENCY_STOP,
+    SafetyMode.PROTECTIVE_STOP,
+    SafetyMode.SAFEGUARD_STOP,
+)
+"""Gravest first: of several stops at once the robot reports that one."""
 
 
 class Program(Enum):
@@ -58,7 +67,6 @@ class Robot:
 
     def __init__(self) -> None:
         self.mode = RobotMode.RUNNING
-        self.safety = SafetyMode.NORMAL
         self.program = Program.PLAYING
         self.slider = 1.0
         self.scaling = 1.0
@@ -66,6 +74,7 @@ class Robot:
         self.payload = (0.0, (0.0, 0.0, 0.0))
         self.popup = ''
         self._now = 0.0
+        self._stops: set[SafetyMode] = set()
         self._stopped_at = 0.0
         self._coming: tuple[float, RobotMode] | None = None
 
@@ -75,9 +84,14 @@ class Robot:
         return self.program is not Program.STOPPED
 
     @property
+    def safety(self) -> SafetyMode:
+        """The stop that holds the arm, or normal."""
+        return next((stop for stop in _STOPS if stop in self._stops), SafetyMode.NORMAL)
+
+    @property
     def safe(self) -> bool:
         """Whether no safety function holds the arm."""
-        return self.safety in (SafetyMode.NORMAL, SafetyMode.REDUCED)
+        return not self._stops
 
     @property
     def moves(self) -> bool:
@@ -97,7 +111,9 @@ class Robot:
             self.scaling = self.slider
 
     def power_on(self) -> bool:
-        """Switch the arm on, brakes closed."""
+        """Switch the arm on, brakes closed; refused while the emergency stop is pressed."""
+        if SafetyMode.ROBOT_EMERGENCY_STOP in self._stops:
+            return False
         if self.mode is RobotMode.POWER_OFF:
             self.mode = RobotMode.POWER_ON
             self._coming = (self._now + _POWER_UP_TIME, RobotMode.IDLE)
@@ -114,9 +130,8 @@ class Robot:
 
     def power_off(self) -> bool:
         """Switch the arm and its tool off."""
-        self.mode, self._coming = RobotMode.POWER_OFF, None
+        self._cut_power()
         self.program = Program.STOPPED
-        self.tool_voltage = 0
         return True
 
     def play(self) -> bool:
@@ -139,14 +154,37 @@ class Robot:
 
     def protective_stop(self) -> None:
         """Halt the arm because something is wrong; the program pauses."""
-        self.safety = SafetyMode.PROTECTIVE_STOP
+        self._stops.add(SafetyMode.PROTECTIVE_STOP)
         self._stopped_at = self._now
         self.pause()
 
     def unlock(self) -> bool:
         """Lift a protective stop; refused in its first five seconds."""
-        if self.safety is SafetyMode.PROTECTIVE_STOP:
+        if SafetyMode.PROTECTIVE_STOP in self._stops:
             if self._now - self._stopped_at < _UNLOCK_WAIT:
                 return False
-            self.safety = SafetyMode.NORMAL
+            self._stops.remove(SafetyMode.PROTECTIVE_STOP)
         return True
+
+    def open_safeguard(self) -> None:
+        """Halt the arm because someone may be near (category 2 stop); the program pauses."""
+        self._stops.add(SafetyMode.SAFEGUARD_STOP)
+        self.pause()
+
+    def close_safeguard(self) -> None:
+        """Close and reset the safeguard; the program stays paused until it is played."""
+        self._stops.discard(SafetyMode.SAFEGUARD_STOP)
+
+    def press_emergency_stop(self) -> None:
+        """Halt the arm and cut its power and the tool's (category 1 stop); the program pauses."""
+        self._stops.add(SafetyMode.ROBOT_EMERGENCY_STOP)
+        self.pause()
+        self._cut_power()
+
+    def release_emergency_stop(self) -> None:
+        """Let go of the button; the arm stays off until it is switched on."""
+        self._stops.discard(SafetyMode.ROBOT_EMERGENCY_STOP)
+
+    def _cut_power(self) -> None:
+        self.mode, self._coming = RobotMode.POWER_OFF, None
+        self.tool_voltage = 0

@@ -48,6 +48,8 @@ class TrajectoryController:
     def __init__(self, joint_names: Sequence[str], period: float = 0.008) -> None:
         self.joint_names = tuple(joint_names)
         self.active = False
+        self.rejecting = False  # every goal, as when something else claims the robot
+        self.goals_started = 0
         self.goal: Goal | None = None
         self.tracking: Tracking | None = None
         self._period = period
@@ -72,6 +74,12 @@ class TrajectoryController:
         self._finish('aborted', INVALID_GOAL, reason)
         self.tracking = self._spline = None
 
+    def check_goal(self, command: TrajectoryCommand, now: float) -> None:
+        """Raise `InvalidInput` with the reason why a goal is rejected, if it is."""
+        if self.rejecting:
+            raise InvalidInput('every goal is being rejected')
+        self._check(command, now)
+
     def start_goal(
         self,
         command: TrajectoryCommand,
@@ -81,20 +89,22 @@ class TrajectoryController:
         goal_time: float = 0.0,
     ) -> Goal:
         """Follow a trajectory as an action goal, in place of a running one."""
-        if not self.active:
-            raise InvalidInput('controller is not running')
-        check_command(command, self.joint_names, now)
+        self.check_goal(command, now)
         self._finish('aborted', INVALID_GOAL, 'Current goal preempted by new incoming action.')
         self.goal = Goal(self.defaults.overridden(self.joint_names, path, goal, goal_time))
+        self.goals_started += 1
         self._next, self._holding = command, False
         return self.goal
 
     def follow(self, command: TrajectoryCommand, now: float) -> None:
         """Follow a trajectory from the topic; a running goal is then judged against it."""
+        self._check(command, now)
+        self._next, self._holding = command, False
+
+    def _check(self, command: TrajectoryCommand, now: float) -> None:
         if not self.active:
             raise InvalidInput('controller is not running')
         check_command(command, self.joint_names, now)
-        self._next, self._holding = command, False
 
     def cancel(self, goal: Goal) -> None:
         """End a goal where the arm is; nothing happens when it has ended already."""

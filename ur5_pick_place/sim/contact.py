@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How the robot notices that it has run into something: torque that its model does not explain."""
+
+from dataclasses import dataclass
+
+from ur5_pick_place.settings import Settings, setting
+
+
+@dataclass(frozen=True)
+class ContactSettings(Settings):
+    """When a contact ends in a protective stop."""
+
+    contact_torque: float = setting(
+        10.0,
+        'unexplained torque of any joint that stops the robot; 0.6 is normal with the cube, '
+        'running into something gives above 100',
+        unit='N m',
+        low=2.0,
+        high=150.0,
+    )
+    contact_time: float = setting(
+        0.016,
+        'how long it must last: one cycle may be a knock, in three the arm bends things',
+        unit='s',
+        low=0.008,
+        high=0.5,
+    )
+
+
+class ContactWatch:
+    """
+    Judges the unexplained torque cycle by cycle.
+
+    Parameters
+    ----------
+    settings : ContactSettings
+    period : float
+        Cycle time [s].
+
+    """
+
+    def __init__(self, settings: ContactSettings, period: float) -> None:
+        self._torque = settings.contact_torque
+        self._cycles_needed = max(1, round(settings.contact_time / period))
+        self._cycles = 0
+
+    def update(self, torque: float) -> bool:
+        """Take a cycle's torque [N m]; return whether it has been too large for too long."""
+        self._cycles = self._cycles + 1 if torque > self._torque else 0
+        return self._cycles >= self._cycles_needed
+
+    def reset(self) -> None:
+        """Begin anew."""
+        self._cycles = 0
