@@ -23,6 +23,7 @@ from ur5_pick_place.nodes.sim_publishers import (
     error_point,
     time_to_msg,
 )
+from ur5_pick_place.nodes.sim_services import through_link
 from ur5_pick_place.sim.driver import Driver
 from ur5_pick_place.sim.goals import INVALID_GOAL, Goal, JointTolerance, Outcome
 from ur5_pick_place.sim.spline import TrajectoryCommand, Waypoint
@@ -49,21 +50,14 @@ class TrajectoryServer:
     ) -> None:
         self._node, self._driver, self._name, self._lock = node, driver, name, lock
         self._controller = driver.trajectory[name]
+        self._group = group
         self._running: dict[bytes, tuple[ServerGoalHandle, Goal, Future]] = {}
-        self._server = ActionServer(
-            node,
-            FollowJointTrajectory,
-            f'{name}/follow_joint_trajectory',
-            execute_callback=self._execute,
-            goal_callback=self._consider,
-            handle_accepted_callback=self._start,
-            cancel_callback=self._cancel,
-            callback_group=group,
-        )
+        self._server: ActionServer | None = None
+        self._offer()
         node.create_subscription(
             JointTrajectory,
             f'{name}/joint_trajectory',
-            self._follow,
+            through_link(driver, self._follow),
             SYSTEM_DEFAULT,
             callback_group=group,
         )
@@ -73,6 +67,7 @@ class TrajectoryServer:
 
     def monitor(self) -> None:
         """Deliver feedback and results; called at 20 Hz of simulated time by the executor."""
+        self._offer()
         for handle, goal, future in list(self._running.values()):
             outcome = goal.outcome
             if outcome is None:
@@ -84,8 +79,29 @@ class TrajectoryServer:
                 future.set_result(outcome)
 
     def destroy(self) -> None:
-        """End the action server."""
-        self._server.destroy()
+        """End the action server; nobody hears any more of the goals that run."""
+        if self._server is not None:
+            self._server.destroy()
+        self._server = None
+        self._running.clear()
+
+    def _offer(self) -> None:
+        """Offer the action or not."""
+        absent = self._driver.link.actions_absent
+        if absent and self._server is not None:
+            self.destroy()
+        elif not absent and self._server is None:
+            start = through_link(self._driver, self._start, reliable=True)
+            self._server = ActionServer(
+                self._node,
+                FollowJointTrajectory,
+                f'{self._name}/follow_joint_trajectory',
+                execute_callback=self._execute,
+                goal_callback=self._consider,
+                handle_accepted_callback=start,
+                cancel_callback=self._cancel,
+                callback_group=self._group,
+            )
 
     def _consider(self, request: FollowJointTrajectory.Goal) -> GoalResponse:
         try:
@@ -98,6 +114,8 @@ class TrajectoryServer:
         return GoalResponse.ACCEPT
 
     def _start(self, handle: ServerGoalHandle) -> None:
+        if self._server is None:  # it has gone since the goal was accepted
+            return
         request = handle.request
         try:
             with self._lock:
@@ -122,10 +140,13 @@ class TrajectoryServer:
         return FollowJointTrajectory.Result(error_code=outcome.code, error_string=outcome.message)
 
     def _cancel(self, handle: ServerGoalHandle) -> CancelResponse:
+        through_link(self._driver, self._cancel_now, reliable=True)(handle)
+        return CancelResponse.ACCEPT
+
+    def _cancel_now(self, handle: ServerGoalHandle) -> None:
         if _key(handle) in self._running:
             with self._lock:
                 self._controller.cancel(self._running[_key(handle)][1])
-        return CancelResponse.ACCEPT
 
     def _feed_back(self, handle: ServerGoalHandle, goal: Goal) -> None:
         tracking = goal.tracking

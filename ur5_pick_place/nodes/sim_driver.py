@@ -8,12 +8,15 @@ changes nothing else. Clients with `use_sim_time` stay sound up to a factor of a
 cores, open and closed loop alike; beyond it they lose cycles.
 
 For simulations only, under `sim_driver/`: `part_pose` (where the cube really is), `finger_states`
-(travel of the two fingers), `place_part` (puts the cube there), `protective_stop`.
+(travel of the two fingers), `place_part` (puts the cube there), `protective_stop`, and for every
+fault of `sim.faults` a service `faults/<name>` (true injects, false clears) beside `clear_faults`;
+the parameter `faults` names a file that says which happen when (`sim.fault_schedule`).
 
 It deviates from the driver so:
 
 - `joint_states.effort` holds torques [N m]; the robot reports motor currents.
-- Positions are not limited: no protective stop at a joint's end or on contact.
+- Positions are not limited: no protective stop at a joint's end.
+- With link latency, what clients send arrives up to 50 ms later still.
 - A pin changes one cycle after `set_io` has answered; on the robot often before.
 - `set_io` does not let analog pin 2 through to the tool supply.
 - `speed_scaling_input` is not subscribed to: the driver overwrites it every cycle.
@@ -31,6 +34,7 @@ It deviates from the driver so:
 """
 
 import logging
+import os
 import threading
 import time
 import traceback
@@ -43,16 +47,21 @@ from ur5_pick_place.nodes.parameters import declare_settings
 from ur5_pick_place.nodes.process import refuse_if_served, run_node
 from ur5_pick_place.nodes.sim_actions import TrajectoryServer
 from ur5_pick_place.nodes.sim_dashboard import DashboardServices
+from ur5_pick_place.nodes.sim_faults import FaultServices
 from ur5_pick_place.nodes.sim_publishers import Publishers
 from ur5_pick_place.nodes.sim_services import Services
 from ur5_pick_place.settings import Settings, setting
+from ur5_pick_place.sim.contact import ContactSettings
 from ur5_pick_place.sim.controller_manager import MOTION_CONTROLLERS, SCALED
 from ur5_pick_place.sim.driver import CYCLE, Driver
+from ur5_pick_place.sim.fault_injector import FaultInjector
+from ur5_pick_place.sim.fault_schedule import load_schedule
 from ur5_pick_place.sim.world import CellSettings, World
 
 _THREADS = 1  # no callback waits: what takes time is awaited
 _MONITOR_PERIOD = 0.05  # [s], the driver's action_monitor_rate
 _END = 1.0  # [s] on the wall within which a cycle ends on any machine
+_KILLED = 137  # exit code that a shell reports of SIGKILL
 _CATCH_UP = 0.02  # [s] on the wall that may be made good in a burst
 
 
@@ -68,6 +77,7 @@ class SimDriverSettings(Settings):
     )
     tf_prefix: str = setting('', 'prefix of joint names and frames, as given to the driver')
     publish_tf: bool = setting(True, 'publish the frames of the arm')
+    faults: str = setting('', 'path of a YAML file that says what goes wrong when; empty: nothing')
 
 
 class Simulation:
@@ -78,20 +88,30 @@ class Simulation:
     ----------
     node : Node
     cell : CellSettings
+    contact : ContactSettings
     settings : SimDriverSettings
 
     """
 
-    def __init__(self, node: Node, cell: CellSettings, settings: SimDriverSettings) -> None:
+    def __init__(
+        self,
+        node: Node,
+        cell: CellSettings,
+        contact: ContactSettings,
+        settings: SimDriverSettings,
+    ) -> None:
+        schedule = load_schedule(settings.faults) if settings.faults else ()
         world = World(cell)
         prefix = settings.tf_prefix
         self._node = node
-        self._driver = Driver(world, settings.controller, prefix)
+        self._driver = Driver(world, settings.controller, prefix, contact)
+        self._faults = FaultInjector(self._driver, schedule)
         self._lock = threading.Lock()
         group = ReentrantCallbackGroup()
         self._publishers = Publishers(node, self._driver, world, prefix, settings.publish_tf)
         self._services = Services(node, self._driver, world, self._lock, group)
         DashboardServices(node, self._driver, self._lock, group)
+        FaultServices(node, self._faults, self._lock, group)
         self._servers = [
             TrajectoryServer(node, self._driver, name, self._lock, group)
             for name in self._driver.trajectory
@@ -116,6 +136,7 @@ class Simulation:
             server.destroy()
 
     def _monitor(self) -> None:
+        self._driver.link.to_driver.advance(self._driver.time)
         self._services.monitor()
         for server in self._servers:
             server.monitor()
@@ -136,6 +157,9 @@ class Simulation:
             time.sleep(max(0.0, due - time.monotonic()))
             with self._lock:
                 self._driver.cycle()
+                self._faults.tick()
+            if self._driver.link.killed:
+                os._exit(_KILLED)  # no farewell: what clients see is silence
             self._publishers.publish()
             if self._driver.time >= monitor_due:
                 monitor_due += _MONITOR_PERIOD
@@ -149,10 +173,12 @@ class SimDriver(Node):
     def __init__(self) -> None:
         super().__init__('sim_driver')
         self._simulation: Simulation | None = None
-        cell, settings = declare_settings(self, CellSettings, SimDriverSettings)
+        cell, contact, settings = declare_settings(
+            self, CellSettings, ContactSettings, SimDriverSettings
+        )
         refuse_if_served(self, ['controller_manager/switch_controller'])
         # Started when the node knows it, so that a signal at any moment can end it.
-        self._simulation = Simulation(self, cell, settings)
+        self._simulation = Simulation(self, cell, contact, settings)
         self._simulation.start()
 
     def destroy_node(self) -> None:

@@ -2,6 +2,7 @@
 """What the simulated driver publishes: every cycle, on change, and for simulations only."""
 
 from collections.abc import Callable
+from functools import partial
 
 from builtin_interfaces.msg import Time
 from control_msgs.msg import JointTrajectoryControllerState
@@ -9,6 +10,7 @@ from geometry_msgs.msg import PoseStamped, Quaternion, Transform, TransformStamp
 from rclpy.node import Node
 from rclpy.publisher import Publisher
 from rclpy.qos import DurabilityPolicy, QoSPresetProfiles, QoSProfile
+from rclpy.serialization import serialize_message
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool, Float64, Header
@@ -27,6 +29,7 @@ from ur5_pick_place.sim.controller_manager import (
 )
 from ur5_pick_place.sim.driver import CYCLE, Driver
 from ur5_pick_place.sim.goals import Tracking
+from ur5_pick_place.sim.link import JointReport
 from ur5_pick_place.sim.world import World
 
 SYSTEM_DEFAULT = QoSPresetProfiles.SYSTEM_DEFAULT.value
@@ -87,21 +90,20 @@ class Publishers:
         driver = self._driver
         active = driver.controllers.controllers
         now = time_to_msg(driver.time)
-        if active[JOINT_STATES].active:
-            self._joint_states.publish(self._joint_state(now))
+        driver.link.to_clients.advance(driver.time)
+        if active[JOINT_STATES].active and driver.report is not None:
+            self._publish_joints(now, driver.report)
         self._clock.publish(Clock(clock=now))
         if active[IO_AND_STATUS].active:
             self._io.publish()
         if active[SPEED_SCALING].active:
             # Percent, whatever the driver's documentation says.
-            self._speed_scaling.publish(Float64(data=driver.robot.scaling * 100.0))
+            scaling = Float64(data=driver.robot.scaling * 100.0)
+            self._send(partial(self._speed_scaling.publish, scaling))
         for name, publisher in self._controller_states.items():
             tracking = driver.trajectory[name].tracking
             if tracking is not None:
-                publisher.publish(self._controller_state(now, tracking))
-        if self._tf is not None and self._due(_TF_PERIOD):
-            frames = link_frames(self._model, driver.q.tolist(), self._prefix)
-            self._tf.sendTransform([_transform(frame, now) for frame in frames])
+                self._send(partial(publisher.publish, self._controller_state(now, tracking)))
         if self._due(_TRUTH_PERIOD):
             self._publish_truth(now)
         self._cycles += 1
@@ -109,14 +111,25 @@ class Publishers:
     def _due(self, period: float) -> bool:
         return self._cycles % round(period / CYCLE) == 0
 
-    def _joint_state(self, now: Time) -> JointState:
-        driver, order = self._driver, self._alphabetical
+    def _send(self, publish: Callable[[], object]) -> None:
+        self._driver.link.to_clients.send(publish, self._driver.time)
+
+    def _publish_joints(self, now: Time, report: JointReport) -> None:
+        """Publish the joints, and the frames that robot_state_publisher makes of them."""
+        self._send(partial(self._joint_states.publish, self._joint_state(now, report)))
+        if self._tf is not None and self._due(_TF_PERIOD):
+            frames = link_frames(self._model, report.q.tolist(), self._prefix)
+            transforms = [_transform(frame, now) for frame in frames]
+            self._send(partial(self._tf.sendTransform, transforms))
+
+    def _joint_state(self, now: Time, report: JointReport) -> JointState:
+        order = self._alphabetical
         return JointState(
             header=Header(stamp=now, frame_id=f'{self._prefix}base_link'),
             name=self._names,
-            position=driver.q[order],
-            velocity=driver.qd[order],
-            effort=driver.effort[order],
+            position=report.q[order],
+            velocity=report.qd[order],
+            effort=report.effort[order],
         )
 
     def _controller_state(self, now: Time, tracking: Tracking) -> JointTrajectoryControllerState:
@@ -185,11 +198,17 @@ class _IoPublishers:
         for i, fraction in enumerate(pins.analog_out):
             message.analog_out_states[i].state = fraction
             message.analog_out_states[i].domain = pins.analog_domain[i]
-        self._io_states.publish(message)
+        if not self._driver.link.io_states_silent:
+            # Serialized: the message is used again while this one may be under way.
+            self._send(partial(self._io_states.publish, serialize_message(message)))
         mode = ToolDataMsg.TOOL_RUNNING_MODE if voltage else ToolDataMsg.TOOL_IDLE_MODE
-        self._tool_data.publish(ToolDataMsg(tool_output_voltage=voltage, tool_mode=mode))
-        for publisher in self._modes:
-            publisher.publish()
+        tool = ToolDataMsg(tool_output_voltage=voltage, tool_mode=mode)
+        self._send(partial(self._tool_data.publish, tool))
+        for changed in self._modes:
+            changed.publish(partial(self._send, reliable=True))
+
+    def _send(self, publish: Callable[[], object], reliable: bool = False) -> None:
+        self._driver.link.to_clients.send(publish, self._driver.time, reliable)
 
 
 class _OnChange:
@@ -203,14 +222,14 @@ class _OnChange:
         )
         self._kind, self._read, self._before = kind, read, before
 
-    def publish(self) -> None:
-        """Publish the value if it is new."""
+    def publish(self, send: Callable[[Callable[[], object]], None]) -> None:
+        """Send the value if it is new."""
         value = self._read()
         if value != self._before:
             self._before = value
             message = self._kind()
             setattr(message, 'data' if self._kind is Bool else 'mode', value)
-            self._publisher.publish(message)
+            send(partial(self._publisher.publish, message))
 
 
 def time_to_msg(seconds: float) -> Time:

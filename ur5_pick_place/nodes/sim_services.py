@@ -3,6 +3,7 @@
 
 import math
 from collections.abc import Callable
+from functools import partial
 from threading import Lock
 from typing import Any
 
@@ -11,6 +12,7 @@ from controller_manager_msgs.srv import ListControllers, SwitchController
 from geometry_msgs.msg import PoseStamped
 from rclpy.callback_groups import CallbackGroup
 from rclpy.node import Node
+from rclpy.service import Service
 from rclpy.task import Future
 from std_msgs.msg import Bool, Float64MultiArray
 from std_srvs.srv import Trigger
@@ -54,21 +56,36 @@ class Services:
         self._node, self._driver, self._world, self._lock = node, driver, world, lock
         self._group = group
         self._waiting: list[tuple[Request, Future]] = []
+        self._set_io: Service | None = None
+        self._offer_set_io()
         self._offer_io()
         self._serve(ListControllers, 'controller_manager/list_controllers', self._list)
         self._serve(SwitchController, 'controller_manager/switch_controller', self._switch)
-        self._hear(Float64MultiArray, f'{VELOCITY}/commands', self._forward(driver.velocity))
-        self._hear(Float64MultiArray, f'{POSITION}/commands', self._forward(driver.position))
-        self._hear(Bool, f'{FREEDRIVE}/enable_freedrive_mode', self._freedrive, 10)
+        for name, controller in ((VELOCITY, driver.velocity), (POSITION, driver.position)):
+            forward = through_link(driver, self._forward(controller))
+            self._hear(Float64MultiArray, f'{name}/commands', forward)
+        freedrive = through_link(driver, self._freedrive, reliable=True)
+        self._hear(Bool, f'{FREEDRIVE}/enable_freedrive_mode', freedrive, 10)
         self._hear(PoseStamped, 'sim_driver/place_part', self._place_part, 10)
         self._serve(Trigger, 'sim_driver/protective_stop', self._protective_stop)
 
     def monitor(self) -> None:
         """Answer the requests that are through; called by the executor."""
+        self._offer_set_io()
         for request, future in self._waiting:
             if request.reply is not None:
                 future.set_result(request.reply)
         self._waiting = [(r, f) for r, f in self._waiting if not f.done()]
+
+    def _offer_set_io(self) -> None:
+        """Offer `set_io` or not; it goes when those who asked before have their answers."""
+        absent, io = self._driver.link.set_io_absent, self._driver.io
+        if absent and self._set_io is not None and not self._waiting:
+            self._node.destroy_service(self._set_io)
+            self._set_io = None
+        elif not absent and self._set_io is None:
+            answer = self._answer_later(lambda r: io.set_io(r.fun, r.pin, r.state))
+            self._set_io = self._serve(SetIO, f'{IO_AND_STATUS}/set_io', answer)
 
     def _offer_io(self) -> None:
         io = self._driver.io
@@ -81,7 +98,6 @@ class Services:
             return io.set_payload(r.mass, (c.x, c.y, c.z))
 
         offered: list[tuple[type, str, Callable[[Any], Request]]] = [
-            (SetIO, 'set_io', lambda r: io.set_io(r.fun, r.pin, r.state)),
             (SetAnalogOutput, 'set_analog_output', set_analog_output),
             (SetPayload, 'set_payload', set_payload),
             (
@@ -97,11 +113,14 @@ class Services:
             self._serve(kind, f'{IO_AND_STATUS}/{name}', self._answer_later(act))
 
     def _answer_later(self, act: Callable[[Any], Request]) -> Callable:
-        async def serve(request: Any, response: Any) -> Any:
+        def take(request: Any, future: Future) -> None:
             with self._lock:
-                pending = act(request)
+                self._waiting.append((act(request), future))
+
+        async def serve(request: Any, response: Any) -> Any:
             future: Future = Future()
-            self._waiting.append((pending, future))
+            link = self._driver.link.to_driver
+            link.send(partial(take, request, future), self._driver.time, reliable=True)
             response.success = await future
             return response
 
@@ -173,8 +192,19 @@ class Services:
         response.success = True
         return response
 
-    def _serve(self, kind: type, name: str, callback: Callable) -> None:
-        self._node.create_service(kind, name, callback, callback_group=self._group)
+    def _serve(self, kind: type, name: str, callback: Callable) -> Service:
+        return self._node.create_service(kind, name, callback, callback_group=self._group)
 
     def _hear(self, kind: type, topic: str, callback: Callable, qos: Any = SYSTEM_DEFAULT) -> None:
         self._node.create_subscription(kind, topic, callback, qos, callback_group=self._group)
+
+
+def through_link(
+    driver: Driver, callback: Callable[[Any], None], reliable: bool = False
+) -> Callable[[Any], None]:
+    """Let what clients send pass the link before it comes to `callback`."""
+
+    def receive(message: Any) -> None:
+        driver.link.to_driver.send(partial(callback, message), driver.time, reliable)
+
+    return receive

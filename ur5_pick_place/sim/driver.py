@@ -70,6 +70,15 @@ class Arm(Protocol):
 
     def set_gripper(self, closed: bool) -> None: ...
 
+    # For faults of the part only:
+
+    @property
+    def T_world_part(self) -> Array: ...
+
+    def place_part(self, x: float, y: float, yaw: float, z: float | None = None) -> None: ...
+
+    def set_grip(self, share: float) -> None: ...
+
 
 class Driver:
     """
@@ -113,7 +122,7 @@ class Driver:
         contact: ContactSettings = ContactSettings(),
     ) -> None:
         self.joint_names: Sequence[str] = tuple(tf_prefix + name for name in JOINT_NAMES)
-        self._arm = arm
+        self.arm = arm
         self.link, self.wiring = Link(), Wiring()
         self._contact = ContactWatch(contact, CYCLE)
         self._read()
@@ -137,7 +146,7 @@ class Driver:
 
     def cycle(self) -> None:
         """Advance by 8 ms."""
-        self._arm.step(None if self._free else self._setpoint.q)
+        self.arm.step(None if self._free else self._setpoint.q)
         self._read()
         self.robot.advance(self.time)
         self.io.update(self.time)
@@ -147,7 +156,7 @@ class Driver:
         self._command()
 
     def _read(self) -> None:
-        arm = self._arm
+        arm = self.arm
         self.time, self.q, self.qd, self.effort = arm.time, arm.q, arm.qd, arm.effort
         self.report = self.link.pass_on(JointReport(self.time, self.q, self.qd, self.effort))
 
@@ -155,19 +164,19 @@ class Driver:
         """Stop the robot when it has run into something; it then rests where it has been."""
         if not self.robot.moves:
             self._contact.reset()
-        elif self._contact.update(self._arm.external_torque):
+        elif self._contact.update(self.arm.external_torque):
             self.robot.protective_stop()
             self.robot.popup = 'Protective stop: collision detected by joint torque'
             self._setpoint.hold(self.q)
-            _log.error('%s: %.0f N m', self.robot.popup, self._arm.external_torque)
+            _log.error('%s: %.0f N m', self.robot.popup, self.arm.external_torque)
 
     def _wire_gripper(self) -> None:
         """Let the gripper close on its output and report a part, as long as the tool has power."""
         powered = self.robot.tool_voltage > 0
         pins = self.io.pins
         close = self.wiring.close_command(pins.digital_out[GRIPPER_PIN])
-        self._arm.set_gripper(powered and close)
-        present = powered and self._arm.part_present
+        self.arm.set_gripper(powered and close)
+        present = powered and self.arm.part_present
         pins.digital_in[PART_PRESENT_PIN] = self.wiring.part_present(present, self.time)
 
     def _follow_program(self) -> None:

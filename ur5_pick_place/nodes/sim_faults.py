@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Services that make things go wrong in the simulated cell: `sim_driver/faults/…`."""
+
+from collections.abc import Callable
+from threading import Lock
+from typing import Any
+
+from rclpy.callback_groups import CallbackGroup
+from rclpy.node import Node
+from std_srvs.srv import SetBool, Trigger
+
+from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.sim.fault_injector import FaultInjector
+from ur5_pick_place.sim.faults import FAULTS
+
+
+class FaultServices:
+    """
+    A service for each fault, and one that clears them all.
+
+    Parameters
+    ----------
+    node : Node
+    faults : FaultInjector
+    lock : Lock
+        Held by whoever touches the driver.
+    group : CallbackGroup
+
+    """
+
+    def __init__(
+        self, node: Node, faults: FaultInjector, lock: Lock, group: CallbackGroup
+    ) -> None:
+        def serve(kind: type, name: str, act: Callable[[Any], str]) -> None:
+            def answer(request: Any, response: Any) -> Any:
+                try:
+                    with lock:
+                        response.message = act(request)
+                    response.success = True
+                except InvalidInput as error:
+                    response.success, response.message = False, str(error)
+                return response
+
+            node.create_service(kind, f'sim_driver/{name}', answer, callback_group=group)
+
+        def switch(name: str) -> Callable[[SetBool.Request], str]:
+            return lambda request: (faults.inject if request.data else faults.clear)(name)
+
+        for name in FAULTS:
+            serve(SetBool, f'faults/{name}', switch(name))
+        serve(Trigger, 'clear_faults', lambda request: faults.clear_all())

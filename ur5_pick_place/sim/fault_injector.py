@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Brings faults about and takes them back: on demand, and by a schedule in simulated time."""
+
+import logging
+from collections.abc import Sequence
+
+from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.sim.driver import Driver
+from ur5_pick_place.sim.fault_schedule import Planned, check_fault
+from ur5_pick_place.sim.faults import FAULTS, Undo
+
+_ROUNDING = 1e-9  # [s]
+
+_log = logging.getLogger(__name__)
+
+
+class FaultInjector:
+    """
+    The faults of one driver.
+
+    Parameters
+    ----------
+    driver : Driver
+    schedule : sequence of Planned
+        What happens by itself.
+
+    """
+
+    def __init__(self, driver: Driver, schedule: Sequence[Planned] = ()) -> None:
+        self._driver = driver
+        self._undo: dict[str, list[Undo]] = {}
+        self._to_come = list(schedule)
+        self._to_end: list[tuple[float, str]] = []
+        self._motions: list[float] = []  # when each trajectory goal began [s]
+
+    @property
+    def active(self) -> tuple[str, ...]:
+        """Names of the faults that were injected and not cleared, oldest first."""
+        return tuple(self._undo)
+
+    def inject(self, name: str) -> str:
+        """
+        Bring a fault about, once more if it is there already; return what a person reads.
+
+        Raises
+        ------
+        InvalidInput
+            There is no such fault, or the cell is not in a state for it.
+
+        """
+        check_fault(name)
+        undo = FAULTS[name].inject(self._driver)
+        self._undo.setdefault(name, []).append(undo)
+        _log.warning('%.3f s: %s: %s', self._driver.time, name, FAULTS[name].text)
+        return FAULTS[name].text
+
+    def clear(self, name: str) -> str:
+        """
+        Take a fault back, the latest injection first; return what a person reads.
+
+        Raises
+        ------
+        InvalidInput
+            There is no such fault, or the robot does not allow it yet: the fault stays.
+
+        """
+        check_fault(name)
+        if name not in self._undo:
+            return f'{name} was not injected'
+        while self._undo[name]:
+            self._undo[name][-1]()
+            self._undo[name].pop()
+        del self._undo[name]
+        self._to_end = [(end, other) for end, other in self._to_end if other != name]
+        _log.warning('%.3f s: %s cleared', self._driver.time, name)
+        return f'{name} cleared'
+
+    def clear_all(self) -> str:
+        """
+        Take every fault back.
+
+        Raises
+        ------
+        InvalidInput
+            Names those that the robot does not allow to be cleared yet, and why.
+
+        """
+        left = []
+        for name in reversed(self.active):
+            try:
+                self.clear(name)
+            except InvalidInput as error:
+                left.append(f'{name}: {error}')
+        if left:
+            raise InvalidInput('; '.join(left))
+        return 'all faults cleared'
+
+    def tick(self) -> None:
+        """Do what the schedule says; call after every cycle of the driver."""
+        now = self._driver.time
+        begun = sum(c.goals_started for c in self._driver.trajectory.values())
+        self._motions += [now] * (begun - len(self._motions))
+        for planned in [p for p in self._to_come if self._is_due(p, now)]:
+            self._to_come.remove(planned)
+            self._begin(planned, now)
+        for end, name in [e for e in self._to_end if e[0] <= now + _ROUNDING]:
+            try:
+                self.clear(name)
+            except InvalidInput:
+                _log.debug('%s should have ended at %.3f s: tried again', name, end)
+
+    def _is_due(self, planned: Planned, now: float) -> bool:
+        if planned.motion is None:
+            start = 0.0
+        elif planned.motion <= len(self._motions):
+            start = self._motions[planned.motion - 1]
+        else:
+            return False
+        return start + planned.at <= now + _ROUNDING
+
+    def _begin(self, planned: Planned, now: float) -> None:
+        try:
+            self.inject(planned.fault)
+        except InvalidInput as error:
+            _log.error('%.3f s: %s did not come about: %s', now, planned.fault, error)
+        else:
+            if planned.duration is not None:
+                self._to_end.append((now + planned.duration, planned.fault))

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+When which fault happens, read from a YAML file: a list of entries.
+
+    - fault: protective_stop     # one of `sim.faults.FAULTS`
+      motion: 3                  # counted from the third trajectory goal; absent: from the start
+      at: 0.5                    # [s] simulated, default 0
+      for: 6.0                   # [s] simulated; absent: until it is cleared
+
+"""
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.settings import check_setting, setting
+from ur5_pick_place.sim.faults import FAULTS
+
+
+@dataclass(frozen=True)
+class Planned:
+    """
+    A fault to come.
+
+    Attributes
+    ----------
+    fault : str
+        Its name.
+    at : float
+        When it is injected [s], simulated.
+    duration : float or None
+        After which it is cleared [s]; None leaves it.
+    motion : int or None
+        The trajectory goal, counted from 1, whose start `at` counts from; None: the driver's.
+
+    """
+
+    fault: str
+    at: float = 0.0
+    duration: float | None = None
+    motion: int | None = None
+
+
+_KEYS = {
+    'fault': setting(None, 'name', kind=str),
+    'at': setting(0.0, 'when it begins', unit='s', low=0.0),
+    'for': setting(None, 'how long it lasts', unit='s', low=0.008, kind=float),
+    'motion': setting(None, 'goal whose start `at` counts from', low=1, kind=int),
+}
+
+
+def load_schedule(path: str | Path) -> tuple[Planned, ...]:
+    """
+    Read a schedule.
+
+    Raises
+    ------
+    InvalidInput
+        The file cannot be read, or an entry has an unknown fault, an unknown key or a bad time.
+
+    """
+    try:
+        data = yaml.safe_load(Path(path).read_text(encoding='utf-8'))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise InvalidInput(f'faults file {path} cannot be read: {error}') from error
+    if not isinstance(data, list):
+        raise InvalidInput(f'faults file {path}: must be a list, each of {", ".join(_KEYS)}')
+    try:
+        return tuple(_planned(f'entry {i + 1}', entry) for i, entry in enumerate(data))
+    except InvalidInput as error:
+        raise InvalidInput(f'faults file {path}: {error}') from error
+
+
+def _planned(where: str, entry: Any) -> Planned:
+    if not isinstance(entry, Mapping) or 'fault' not in entry:
+        raise InvalidInput(f'{where} = {entry!r}: must be a mapping that names its `fault`')
+    for key in entry:
+        if key not in _KEYS:
+            raise InvalidInput(f'{where}: unknown key {key!r}; known are: {", ".join(_KEYS)}')
+    values = {
+        key: check_setting(f'{where}: {key}', entry.get(key, f.default), f.default, f.metadata)
+        for key, f in _KEYS.items()
+    }
+    check_fault(values['fault'])
+    return Planned(values['fault'], values['at'], values['for'], values['motion'])
+
+
+def check_fault(name: str) -> None:
+    """Raise `InvalidInput` unless there is a fault of that name."""
+    if name not in FAULTS:
+        near = difflib.get_close_matches(str(name), FAULTS, n=1)
+        hint = f'did you mean {near[0]}?' if near else f'known are: {", ".join(FAULTS)}'
+        raise InvalidInput(f'unknown fault {name!r}; {hint}')

@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+What can go wrong in the simulated cell, by name, each as the real robot shows it to its clients.
+
+A fault is what a person reads of it and how it comes about; bringing it about returns how it is
+taken back. Taking back is what a person in the cell would do, and no more: after a stop the
+program stays paused until it is played, and what fell from the gripper lies where it fell.
+
+"""
+
+import math
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.sim.cell import PART_SIZE
+from ur5_pick_place.sim.controller_manager import STRICT
+from ur5_pick_place.sim.dashboard import Answer
+from ur5_pick_place.sim.driver import GRIPPER_PIN, Driver
+from ur5_pick_place.sim.link import Channel, Frozen, Jumping, dropped, not_a_number
+from ur5_pick_place.sim.robot import Program
+from ur5_pick_place.sim.wiring import Bouncing, Late
+
+LATENCY = 0.1  # [s] each way: a poor wireless link
+LOSS = 0.2  # share of the best-effort messages, likewise
+
+_ASIDE = (-0.25, -0.5, PART_SIZE / 2)  # [m] on a corner of the table, out of the way
+_SHIFT = 0.010  # [m]
+_SLIPPERY = 0.03  # share of the pads' friction: a held cube slides out within a second
+_LEFT_ALONE = 0.001  # [m] within which the cube still lies where it was put
+
+Undo = Callable[[], Any]
+"""Takes a fault back; raises `InvalidInput` with the reason while the robot does not allow it."""
+
+
+class Fault(NamedTuple):
+    """`inject` raises `InvalidInput` with the reason if the cell is not in a state for it."""
+
+    text: str
+    inject: Callable[[Driver], Undo]
+
+
+def _protective_stop(driver: Driver) -> Undo:
+    driver.robot.protective_stop()
+    return lambda: _insist(driver.dashboard.unlock_protective_stop())
+
+
+def _emergency_stop(driver: Driver) -> Undo:
+    driver.robot.press_emergency_stop()
+    return driver.robot.release_emergency_stop
+
+
+def _safeguard_stop(driver: Driver) -> Undo:
+    driver.robot.open_safeguard()
+    return driver.robot.close_safeguard
+
+
+def _program_stopped(driver: Driver) -> Undo:
+    driver.dashboard.stop()
+    return lambda: _insist(driver.dashboard.play())
+
+
+def _program_paused(driver: Driver) -> Undo:
+    _insist(driver.dashboard.pause())
+
+    def resume() -> None:
+        if driver.robot.program is Program.PAUSED:
+            _insist(driver.dashboard.play())
+
+    return resume
+
+
+def _speed_slider_zero(driver: Driver) -> Undo:
+    robot = driver.robot
+    before, robot.slider = robot.slider, 0.0
+
+    def push_back() -> None:
+        if robot.slider == 0.0:
+            robot.slider = before
+
+    return push_back
+
+
+def _output_stuck(driver: Driver) -> Undo:
+    driver.wiring.stuck_output = driver.io.pins.digital_out[GRIPPER_PIN]
+    return partial(setattr, driver.wiring, 'stuck_output', None)
+
+
+def _part_present_stuck(driver: Driver) -> Undo:
+    state = driver.arm.part_present and driver.robot.tool_voltage > 0
+    return _add(driver.wiring.input_faults, lambda present, now: state)
+
+
+def _part_slips(driver: Driver) -> Undo:
+    driver.arm.set_grip(_SLIPPERY)
+    return partial(driver.arm.set_grip, 1.0)
+
+
+def _part_missing(driver: Driver) -> Undo:
+    return _displace(driver, np.array(_ASIDE))
+
+
+def _part_shifted(driver: Driver) -> Undo:
+    if driver.arm.part_present:
+        raise InvalidInput('the gripper holds the cube: it can only be shifted where it lies')
+    return _displace(driver, driver.arm.T_world_part[:3, 3] + [_SHIFT, 0.0, 0.0])
+
+
+def _controller_inactive(driver: Driver) -> Undo:
+    name = driver.controllers.motion
+    if not name:
+        raise InvalidInput('no motion controller is active that could be deactivated')
+    driver.controllers.switch([], [name], STRICT)
+
+    def activate() -> None:
+        if not driver.controllers.motion:
+            driver.controllers.switch([name], [], STRICT)
+
+    return activate
+
+
+def _goals_rejected(driver: Driver) -> Undo:
+    undo = [_raise(controller, 'rejecting') for controller in driver.trajectory.values()]
+    return lambda: [lower() for lower in undo]
+
+
+def _on_both_ways(what: str, value: float) -> Callable[[Driver], Undo]:
+    def set_all(ways: tuple[Channel, ...], value: float) -> None:
+        for way in ways:
+            setattr(way, what, value)
+
+    def inject(driver: Driver) -> Undo:
+        ways = (driver.link.to_clients, driver.link.to_driver)
+        set_all(ways, value)
+        return partial(set_all, ways, 0.0)
+
+    return inject
+
+
+def _insist(answer: Answer) -> None:
+    if not answer.success:
+        raise InvalidInput(answer.text)
+
+
+def _add(faults: list[Any], fault: Any) -> Undo:
+    faults.append(fault)
+    return partial(faults.remove, fault)
+
+
+def _raise(thing: object, flag: str) -> Undo:
+    setattr(thing, flag, True)
+    return partial(setattr, thing, flag, False)
+
+
+def _displace(driver: Driver, to: Any) -> Undo:
+    """Put the cube somewhere, x, y, z [m]; taken back only if it still lies there."""
+    arm = driver.arm
+    before = arm.T_world_part
+    yaw = math.atan2(before[1, 0], before[0, 0])
+    arm.place_part(to[0], to[1], yaw, to[2])
+
+    def put_back() -> None:
+        if np.linalg.norm((arm.T_world_part[:3, 3] - to)[:2]) < _LEFT_ALONE:
+            x, y, z = before[:3, 3]
+            arm.place_part(x, y, yaw, z)
+
+    return put_back
+
+
+FAULTS = {
+    'protective_stop': Fault(
+        'protective stop: the arm halts, the program pauses; unlocked after 5 s at the earliest',
+        _protective_stop,
+    ),
+    'emergency_stop': Fault(
+        'emergency stop pressed: the arm halts, arm and tool lose power, the program pauses',
+        _emergency_stop,
+    ),
+    'safeguard_stop': Fault(
+        'safeguard open: the arm halts, the program pauses', _safeguard_stop
+    ),
+    'program_stopped': Fault(
+        'External Control ended: motion controllers inactive, goals aborted', _program_stopped
+    ),
+    'program_paused': Fault('program paused: goals freeze', _program_paused),
+    'speed_slider_zero': Fault('speed slider at 0: goals wait', _speed_slider_zero),
+    'joint_states_frozen': Fault(
+        'joint_states repeat the same joints under new stamps',
+        lambda driver: _add(driver.link.joint_faults, Frozen()),
+    ),
+    'joint_states_dropped': Fault(
+        'no joint_states', lambda driver: _add(driver.link.joint_faults, dropped)
+    ),
+    'joint_states_jumping': Fault(
+        'every fiftieth joint_states shows the first joint 0.5 rad away',
+        lambda driver: _add(driver.link.joint_faults, Jumping()),
+    ),
+    'joint_states_nan': Fault(
+        'joint_states with NaN for positions',
+        lambda driver: _add(driver.link.joint_faults, not_a_number),
+    ),
+    'io_states_silent': Fault(
+        'no io_states', lambda driver: _raise(driver.link, 'io_states_silent')
+    ),
+    'set_io_slow': Fault(
+        'set_io answers and acts at its last look, after 0.55 s',
+        lambda driver: _raise(driver.io, 'slow'),
+    ),
+    'set_io_lying': Fault(
+        'set_io answers true after 0.55 s and nothing happens',
+        lambda driver: _raise(driver.io, 'deaf'),
+    ),
+    'set_io_absent': Fault(
+        'there is no service set_io', lambda driver: _raise(driver.link, 'set_io_absent')
+    ),
+    'output_stuck': Fault(
+        "the gripper's wire keeps its state, whatever io_states shows of output 16",
+        _output_stuck,
+    ),
+    'part_present_stuck': Fault(
+        'the part-present input (16) keeps its state', _part_present_stuck
+    ),
+    'part_present_bouncing': Fault(
+        'the part-present input (16) chatters for 0.1 s after every change',
+        lambda driver: _add(driver.wiring.input_faults, Bouncing()),
+    ),
+    'part_present_late': Fault(
+        'the part-present input (16) follows 0.5 s later',
+        lambda driver: _add(driver.wiring.input_faults, Late()),
+    ),
+    'part_slips': Fault('the pads are slippery: a held cube slides out', _part_slips),
+    'part_missing': Fault(
+        'someone has taken the cube and laid it on the corner of the table', _part_missing
+    ),
+    'part_shifted': Fault('the cube lies 10 mm further along x', _part_shifted),
+    'controller_inactive': Fault(
+        'the motion controller is inactive though the program runs', _controller_inactive
+    ),
+    'goals_rejected': Fault('every trajectory goal is rejected', _goals_rejected),
+    'action_server_gone': Fault(
+        'there is no follow_joint_trajectory; a running motion goes on',
+        lambda driver: _raise(driver.link, 'actions_absent'),
+    ),
+    'driver_killed': Fault(
+        "the driver's process ends without a word",
+        lambda driver: _raise(driver.link, 'killed'),
+    ),
+    'link_latency': Fault(
+        'every message takes 0.1 s between driver and clients', _on_both_ways('latency', LATENCY)
+    ),
+    'link_loss': Fault(
+        'every fifth best-effort message between driver and clients is lost',
+        _on_both_ways('loss', LOSS),
+    ),
+}
+"""All faults by name."""
