@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Faults injected through the simulated driver's services, seen by a client over real DDS."""
+
+import numpy as np
+import pytest
+
+pytest.importorskip('rclpy', reason='needs ROS 2: make setup')
+
+from driver_client import IO, SCALED, DriverClient, DriverProcess, goal, rest
+from rosgraph_msgs.msg import Clock
+from sensor_msgs.msg import JointState
+from std_srvs.srv import SetBool, Trigger
+from ur_dashboard_msgs.msg import RobotMode, SafetyMode
+
+from ur5_pick_place.kinematics import HOME
+from ur5_pick_place.sim.driver import CYCLE
+from ur5_pick_place.sim.faults import FAULTS, LATENCY
+
+THERE = HOME + 0.3 * np.array([1, -1, 1, 0, 0, 1])
+
+
+@pytest.fixture(scope='module')
+def driver(ros_domain):
+    process = DriverProcess('-p', 'real_time_factor:=3.0')
+    client = DriverClient()
+    try:
+        client.wait_for_driver()
+        yield client
+    finally:
+        client.close()
+        code, _, errors = process.stop()
+    assert code == 0, errors
+    assert 'Traceback' not in errors
+
+
+@pytest.fixture
+def cell(driver):
+    """The driver's client, with the arm at home and nothing injected."""
+    if abs(driver.q - HOME).max() > 1e-3:
+        driver.move(HOME)
+    yield driver
+    driver.forget()
+    assert driver.call(Trigger, 'sim_driver/clear_faults').success
+
+
+def inject(cell, name, data=True):
+    response = cell.call(SetBool, f'sim_driver/faults/{name}', data=data)
+    assert response.success, response.message
+    return response.message
+
+
+def clear(cell, name):
+    return inject(cell, name, data=False)
+
+
+def actions(cell):
+    """How many servers of the trajectory action there are."""
+    return cell.node.count_services(f'{SCALED}/follow_joint_trajectory/_action/send_goal')
+
+
+def test_there_is_a_service_for_every_fault_and_it_tells_what_happened(cell):
+    wanted = [f'sim_driver/faults/{name}' for name in FAULTS]
+    cell.until(lambda: all(map(cell.node.count_services, wanted)), 'a service for every fault')
+    assert inject(cell, 'io_states_silent') == FAULTS['io_states_silent'].text
+    assert clear(cell, 'io_states_silent') == 'io_states_silent cleared'
+    assert 'not injected' in clear(cell, 'io_states_silent')
+
+
+def test_a_protective_stop_is_cleared_when_the_robot_allows_it(cell):
+    modes = cell.collect(SafetyMode, f'{IO}/safety_mode')
+    inject(cell, 'protective_stop')
+    cell.until(lambda: modes and modes[-1].mode == SafetyMode.PROTECTIVE_STOP, 'the stop')
+    refusal = cell.call(Trigger, 'sim_driver/clear_faults')
+    assert not refusal.success and 'until 5s after' in refusal.message
+    cell.run(5.1)
+    assert cell.call(Trigger, 'sim_driver/clear_faults').success
+    cell.until(lambda: modes[-1].mode == SafetyMode.NORMAL, 'its end')
+    assert cell.dashboard('play').success
+
+
+def test_after_an_emergency_stop_the_way_back_is_release_power_brakes_play(cell):
+    safety = cell.collect(SafetyMode, f'{IO}/safety_mode')
+    power = cell.collect(RobotMode, f'{IO}/robot_mode')
+    handle = cell.send(goal(rest(THERE, 1.0)))
+    cell.run(0.4)
+    inject(cell, 'emergency_stop')
+    cell.until(lambda: safety and safety[-1].mode == SafetyMode.ROBOT_EMERGENCY_STOP, 'stop')
+    cell.until(lambda: power and power[-1].mode == RobotMode.POWER_OFF, 'power off')
+    cell.run(0.3)
+    stopped = cell.look()
+    cell.run(1.0)
+    assert cell.q == pytest.approx(stopped, abs=1e-4)
+    assert not cell.dashboard('power_on').success
+    clear(cell, 'emergency_stop')
+    assert not cell.dashboard('play').success
+    assert cell.dashboard('brake_release').success
+    cell.until(lambda: power[-1].mode == RobotMode.RUNNING, 'brakes released')
+    assert cell.q == pytest.approx(stopped, abs=1e-4)
+    assert cell.dashboard('play').success
+    assert cell.result(handle)[0] == 'succeeded'
+
+
+def test_joint_states_freeze_while_the_arm_moves(cell):
+    handle = cell.send(goal(rest(THERE, 1.0)))
+    inject(cell, 'joint_states_frozen')
+    frozen = cell.look()
+    assert cell.result(handle)[0] == 'succeeded'
+    assert np.array_equal(cell.q, frozen) and abs(frozen - THERE).max() > 0.05
+    clear(cell, 'joint_states_frozen')
+    cell.run(0.1)
+    assert cell.q == pytest.approx(THERE, abs=1e-2)
+
+
+def test_joint_states_with_nan_are_told_and_kill_nothing(cell):
+    inject(cell, 'joint_states_nan')
+    cell.run(0.3)
+    assert np.isnan(cell.q).all()
+    clear(cell, 'joint_states_nan')
+    cell.run(0.1)
+    assert cell.q == pytest.approx(HOME, abs=1e-3)
+
+
+@pytest.mark.parametrize('name', ['joint_states_dropped', 'io_states_silent'])
+def test_a_silent_topic_is_silent_and_only_that(cell, name):
+    clock = cell.collect(Clock, '/clock', 10)
+    silent, other = (cell.joints, cell.io)[:: 1 if name == 'joint_states_dropped' else -1]
+    inject(cell, name)
+    cell.look()
+    before, others, ticks = len(silent), len(other), len(clock)
+    cell.until(lambda: len(clock) > ticks + 60, 'half a second')
+    assert len(silent) == before and len(other) > others + 30
+    clear(cell, name)
+    cell.until(lambda: len(silent) > before + 10, f'{name} to end')
+
+
+def test_a_service_that_has_gone_comes_back(cell):
+    inject(cell, 'set_io_absent')
+    cell.until(lambda: not cell.node.count_services(f'{IO}/set_io'), 'set_io to go')
+    assert cell.node.count_services(f'{IO}/set_payload')
+    clear(cell, 'set_io_absent')
+    cell.until(lambda: cell.node.count_services(f'{IO}/set_io'), 'set_io to come back')
+    assert cell.set_io(1, 5, 1)
+    cell.until(lambda: cell.output(5), 'pin 5 on')
+    assert cell.set_io(1, 5, 0)
+
+
+def test_an_action_server_that_has_gone_leaves_the_motion_and_comes_back(cell):
+    cell.send(goal(rest(THERE, 1.0)))
+    inject(cell, 'action_server_gone')
+    cell.until(lambda: not actions(cell), 'the action server to go')
+    cell.run(1.3)
+    assert cell.q == pytest.approx(THERE, abs=1e-3)
+    clear(cell, 'action_server_gone')
+    cell.until(lambda: actions(cell), 'the action server to come back')
+    cell.move(HOME)
+
+
+def test_goals_are_rejected_and_then_not(cell):
+    inject(cell, 'goals_rejected')
+    assert not cell.send(goal(rest(THERE, 1.0))).accepted
+    clear(cell, 'goals_rejected')
+    cell.move(THERE)
+
+
+def test_a_slow_link_tells_late_and_is_told_late(cell):
+    clock = cell.collect(Clock, '/clock', 10)
+    inject(cell, 'link_latency')
+    cell.run(0.3)
+    lags = []
+
+    def note_lag(_):
+        now = clock[-1].clock
+        lags.append(now.sec + now.nanosec * 1e-9 - cell.time)
+
+    listening = cell.hear(JointState, 'joint_states', note_lag)
+    handle = cell.send(goal(rest(THERE, 0.5)))
+    cell.run(0.5)
+    cell.node.destroy_subscription(listening)
+    # The clock itself is not slow, and is heard in any order with the joints.
+    assert np.median(lags) == pytest.approx(LATENCY, abs=3 * CYCLE)
+    assert abs(cell.q - THERE).max() > 0.02  # it should be there, but both ways take their time
+    assert cell.result(handle)[0] == 'succeeded'
+    assert cell.set_io(1, 5, 0)
+    clear(cell, 'link_latency')
+    cell.run(0.3)
+    assert cell.q == pytest.approx(THERE, abs=1e-3)
+
+
+def test_a_lossy_link_loses_joint_states_and_no_goals(cell):
+    inject(cell, 'link_loss')
+    cell.look()
+    start = len(cell.joints)
+    cell.move(THERE)
+    stamps = [m.header.stamp.sec + m.header.stamp.nanosec * 1e-9 for m in cell.joints[start:]]
+    share = (len(stamps) - 1) * CYCLE / (stamps[-1] - stamps[0])
+    assert 0.5 < share < 0.9
+
+
+def test_a_schedule_ends_the_process_without_a_word_at_its_time(ros_domain, tmp_path):
+    path = tmp_path / 'faults.yaml'
+    path.write_text('- {fault: driver_killed, at: 0.4}\n')
+    process = DriverProcess('-r', '__ns:=/doomed', '-p', f'faults:={path}')
+    code, errors = process.wait(20.0)
+    assert code == 137 and '0.400 s: driver_killed' in errors
+
+
+def test_a_bad_schedule_is_refused_before_anything_starts(ros_domain, tmp_path):
+    path = tmp_path / 'faults.yaml'
+    path.write_text('- {fault: earthquake}\n')
+    process = DriverProcess('-r', '__ns:=/doomed', '-p', f'faults:={path}')
+    code, errors = process.wait(20.0)
+    assert code == 2
+    assert errors.startswith(f'refused to start: faults file {path}: unknown fault')
