@@ -3,16 +3,13 @@
 
 import numpy as np
 import pytest
-from test_sim_driver_core import HERE, IdealArm, answer, move, run
-from test_world import GRASP_HEIGHT, Hand, hand_over
+from test_sim_driver_core import HERE, IdealArm, answer, move
+from test_world import GRASP_HEIGHT, hand_over
 
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.kinematics import HOME
-from ur5_pick_place.sim.contact import ContactSettings
 from ur5_pick_place.sim.controller_manager import SCALED
 from ur5_pick_place.sim.driver import CYCLE, Driver
 from ur5_pick_place.sim.fault_injector import FaultInjector
-from ur5_pick_place.sim.fault_schedule import Planned, load_schedule
 from ur5_pick_place.sim.faults import FAULTS, LATENCY, LOSS
 from ur5_pick_place.sim.robot import RobotMode, SafetyMode
 from ur5_pick_place.sim.world import World
@@ -352,70 +349,6 @@ def test_a_part_in_the_hand_cannot_be_shifted(cell):
         cell.inject('part_shifted')
 
 
-# -- contact ------------------------------------------------------------------------------------
-
-
-def drive(driver, hand, *where):
-    """Go somewhere through the driver in a second; returns the goal and the peak torque."""
-    goal = move(driver, hand.joints(*where))
-    torques = []
-    for _ in range(round(1.3 / CYCLE)):
-        driver.cycle()
-        torques.append(driver.arm.external_torque)
-    return goal, max(torques)
-
-
-def test_running_into_the_table_is_a_protective_stop_and_presses_no_longer():
-    world = World()
-    driver, hand = Driver(world), Hand(world)
-    assert drive(driver, hand, 0.5, 0.2, 0.1, 0.0)[1] < 2.0
-    goal, torque = drive(driver, hand, 0.5, 0.2, -0.05, 0.0)
-    assert torque > 10.0 and goal.outcome is None
-    assert driver.robot.safety is SafetyMode.PROTECTIVE_STOP
-    assert 'collision' in driver.robot.popup
-    assert world.external_torque < 10.0
-    run(driver, 5.0)
-    assert driver.dashboard.unlock_protective_stop().success
-    driver.dashboard.stop()
-    driver.cycle()
-    driver.dashboard.play()
-    driver.cycle()
-    goal, torque = drive(driver, hand, 0.5, 0.2, 0.1, 0.0)
-    assert goal.outcome.status == 'succeeded'
-    assert driver.robot.safety is SafetyMode.NORMAL
-
-
-@pytest.mark.parametrize('stop', ['pause', 'cancel'])
-def test_the_hardest_stop_is_no_contact(stop):
-    """At pi rad/s the motors saturate; the torque is the arm's own."""
-    world = World()
-    driver = Driver(world)
-    goal = move(driver, HOME + [1.6, 0.4, -0.4, 0.8, 0.8, 0.8])
-    run(driver, 0.5)
-    assert abs(world.qd).max() > 2.5
-    if stop == 'pause':
-        driver.dashboard.pause()
-    else:
-        driver.trajectory[SCALED].cancel(goal)
-    for _ in range(125):
-        driver.cycle()
-        assert world.external_torque < 1.0
-    assert driver.robot.safety is SafetyMode.NORMAL and abs(world.qd).max() < 0.01
-
-
-def test_a_knock_of_one_cycle_stops_nothing():
-    cell = Cell()
-    for torques, stopped in (([50.0, 0.0] * 5, False), ([9.9] * 5, False), ([10.1] * 2, True)):
-        for cell.arm.external_torque in torques:
-            cell.cycle()
-        assert (cell.driver.robot.safety is SafetyMode.PROTECTIVE_STOP) == stopped
-
-
-def test_contact_settings_are_bounded():
-    with pytest.raises(InvalidInput, match='contact_torque = 0'):
-        ContactSettings(contact_torque=0)
-
-
 # -- controllers and link -----------------------------------------------------------------------
 
 
@@ -496,120 +429,3 @@ def test_whoever_serves_the_clients_is_told_what_has_gone(cell, name, flag):
     assert getattr(cell.driver.link, flag)
     cell.clear(name)
     assert not getattr(cell.driver.link, flag)
-
-
-# -- schedule -----------------------------------------------------------------------------------
-
-
-def test_a_schedule_runs_at_simulated_times():
-    cell = Cell([Planned('joint_states_dropped', at=1.0, duration=0.8)])
-    cell.run(3.0)
-    silent = [CYCLE * (i + 1) for i, report in enumerate(cell.reports) if report is None]
-    assert silent[0] == pytest.approx(1.0 + CYCLE) and silent[-1] == pytest.approx(1.8)
-
-
-def test_a_scheduled_fault_can_wait_for_a_motion():
-    cell = Cell([Planned('program_paused', at=0.2, motion=2)])
-    for begin in (1.0, 3.0):
-        cell.run(begin - cell.driver.time)
-        move(cell.driver, THERE if begin == 1.0 else HERE)
-        assert cell.faults.active == ()
-    cell.run(0.18)
-    assert cell.faults.active == ()
-    cell.run(0.03)
-    assert cell.faults.active == ('program_paused',)
-    cell.run(20.0)
-    assert cell.faults.active == ('program_paused',)
-
-
-def test_a_scheduled_end_waits_for_the_robot_to_allow_it():
-    cell = Cell([Planned('protective_stop', at=0.5, duration=1.0)])
-    cell.run(5.0)
-    assert cell.faults.active == ('protective_stop',)
-    cell.run(1.0)
-    assert cell.faults.active == () and cell.driver.robot.safe
-
-
-def test_a_scheduled_fault_that_cannot_come_about_is_told_and_the_rest_goes_on(caplog):
-    cell = Cell(
-        [
-            Planned('program_stopped', at=0.5),
-            Planned('controller_inactive', at=1.0),
-            Planned('io_states_silent', at=1.5),
-        ]
-    )
-    cell.run(2.0)
-    assert 'controller_inactive did not come about' in caplog.text
-    assert cell.faults.active == ('program_stopped', 'io_states_silent')
-
-
-def test_all_faults_are_cleared_at_once_but_for_those_that_the_robot_holds(cell):
-    for name in ('io_states_silent', 'protective_stop', 'part_present_late'):
-        cell.inject(name)
-    with pytest.raises(InvalidInput, match='protective_stop: Cannot unlock'):
-        cell.faults.clear_all()
-    assert cell.faults.active == ('protective_stop',)
-    cell.run(5.1)
-    assert cell.faults.clear_all() == 'all faults cleared'
-    assert 'not injected' in cell.faults.clear('protective_stop')
-
-
-def test_injecting_twice_happens_twice_and_is_cleared_together():
-    cell = Cell(arm=World())
-    before = cell.arm.T_world_part[:3, 3]
-    cell.inject('part_shifted')
-    cell.inject('part_shifted')
-    assert cell.arm.T_world_part[0, 3] == pytest.approx(before[0] + 0.02)
-    cell.clear('part_shifted')
-    assert cell.arm.T_world_part[:3, 3] == pytest.approx(before, abs=1e-4)
-
-
-def test_a_schedule_file_is_read_with_its_defaults(tmp_path):
-    path = tmp_path / 'faults.yaml'
-    path.write_text(
-        '- {fault: protective_stop, at: 12, for: 6.5}\n- {fault: part_slips, motion: 3}\n'
-    )
-    assert load_schedule(path) == (
-        Planned('protective_stop', at=12.0, duration=6.5),
-        Planned('part_slips', at=0.0, motion=3),
-    )
-
-
-@pytest.mark.parametrize(
-    ('text', 'words'),
-    [
-        ('fault: protective_stop', 'must be a list'),
-        ('', 'must be a list'),
-        ('- [', 'cannot be read'),
-        ('- protective_stop', 'entry 1 .* must be a mapping'),
-        ('- {at: 1.0}', 'names its `fault`'),
-        ('- {fault: protectiv_stop}', 'did you mean protective_stop'),
-        ('- {fault: 7}', 'fault = 7: must be text'),
-        ('- {fault: }', 'unknown fault None'),
-        ('- {fault: part_slips}\n- {fault: part_slips, until: 3}', "entry 2: unknown key 'until'"),
-        ('- {fault: part_slips, at: -1}', 'entry 1: at = -1 s: must lie in 0'),
-        ('- {fault: part_slips, at: .nan}', 'at = nan: must be a finite number'),
-        ('- {fault: part_slips, at: soon}', "at = 'soon': must be a finite number"),
-        ('- {fault: part_slips, for: 0}', 'for = 0 s: must lie in 0.008'),
-        ('- {fault: part_slips, for: .inf}', 'for = inf: must be a finite number'),
-        ('- {fault: part_slips, motion: 0}', 'motion = 0: must lie in 1'),
-        ('- {fault: part_slips, motion: 1.5}', 'motion = 1.5: must be a whole number'),
-    ],
-)
-def test_a_bad_schedule_file_is_refused_with_the_reason(tmp_path, text, words):
-    path = tmp_path / 'faults.yaml'
-    path.write_text(text)
-    with pytest.raises(InvalidInput, match=f'faults file {path}.*{words}'):
-        load_schedule(path)
-
-
-def test_a_schedule_file_that_is_not_there_is_named(tmp_path):
-    with pytest.raises(InvalidInput, match='nowhere.yaml cannot be read'):
-        load_schedule(tmp_path / 'nowhere.yaml')
-
-
-def test_an_unknown_fault_is_refused_with_the_nearest_name(cell):
-    with pytest.raises(InvalidInput, match='did you mean link_loss'):
-        cell.inject('link_los')
-    with pytest.raises(InvalidInput, match='known are: protective_stop'):
-        cell.clear('xyz')

@@ -16,7 +16,8 @@ It deviates from the driver so:
 
 - `joint_states.effort` holds torques [N m]; the robot reports motor currents.
 - Positions are not limited: no protective stop at a joint's end.
-- With link latency, what clients send arrives up to 50 ms later still.
+- With link latency, what clients send arrives up to 50 ms later still; the clock, feedback, and
+  answers of services and actions are not late.
 - A pin changes one cycle after `set_io` has answered; on the robot often before.
 - `set_io` does not let analog pin 2 through to the tool supply.
 - `speed_scaling_input` is not subscribed to: the driver overwrites it every cycle.
@@ -111,11 +112,11 @@ class Simulation:
         self._publishers = Publishers(node, self._driver, world, prefix, settings.publish_tf)
         self._services = Services(node, self._driver, world, self._lock, group)
         DashboardServices(node, self._driver, self._lock, group)
-        FaultServices(node, self._faults, self._lock, group)
         self._servers = [
             TrajectoryServer(node, self._driver, name, self._lock, group)
             for name in self._driver.trajectory
         ]
+        FaultServices(node, self._faults, self._lock, group)
         # The simulation wakes the executor with this: a Future must be completed from there.
         self._wake = node.create_guard_condition(self._monitor, MutuallyExclusiveCallbackGroup())
         self._stop = threading.Event()

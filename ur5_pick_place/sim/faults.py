@@ -249,7 +249,8 @@ FAULTS = {
         lambda driver: _raise(driver.link, 'killed'),
     ),
     'link_latency': Fault(
-        'every message takes 0.1 s between driver and clients', _on_both_ways('latency', LATENCY)
+        'what the driver publishes, and goals, cancels, commands and io requests, are 0.1 s late',
+        _on_both_ways('latency', LATENCY),
     ),
     'link_loss': Fault(
         'every fifth best-effort message between driver and clients is lost',
