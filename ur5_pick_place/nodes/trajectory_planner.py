@@ -48,6 +48,7 @@ from ur5_pick_place.planning.planner import MotionPlanner, PlannedMotion
 
 # One for planning requests, one for joints and the watch, one for goals that wait.
 _THREADS = 3
+_TASK_GONE = 'the pick_place node has gone: start it again'
 _STOP_EVENT = 'stop on trajectory_execution_event'
 _SERVED = ('plan_kinematic_path', 'compute_cartesian_path', 'execute_trajectory/_action/send_goal')
 
@@ -99,7 +100,7 @@ class TrajectoryPlanner(Node):
             self,
             'pick_place/state',
             lambda _state: None,
-            lambda: self._executor.fail_if_moving('the pick_place node has gone: start it again'),
+            lambda: self._executor.core.fail_if_moving(_TASK_GONE),
             MutuallyExclusiveCallbackGroup(),
         )
         hear_carried_part(self, self._frames, self._planner, planning)
@@ -214,22 +215,22 @@ class TrajectoryPlanner(Node):
         return result
 
     def _on_cancel(self, _goal: Any) -> CancelResponse:
-        self._executor.stop('canceled by the client', latch=False)
+        self._executor.core.stop('canceled by the client', latch=False)
         return CancelResponse.ACCEPT
 
     def _on_event(self, message: String) -> None:
         if message.data == 'stop':
-            self._executor.stop(_STOP_EVENT, latch=False)
+            self._executor.core.stop(_STOP_EVENT, latch=False)
         else:
             self.get_logger().warning(f'trajectory_execution_event {message.data!r}: only "stop"')
 
     def _on_stop(self, _request: Trigger.Request, reply: Trigger.Response) -> Trigger.Response:
-        self._executor.stop('stop requested', latch=True)
+        self._executor.core.stop('stop requested', latch=True)
         reply.success, reply.message = True, 'stopping; call ~/rearm before the next motion'
         return reply
 
     def _on_rearm(self, _request: Trigger.Request, reply: Trigger.Response) -> Trigger.Response:
-        obstacle = self._executor.rearm()
+        obstacle = self._executor.core.rearm()
         reply.success, reply.message = not obstacle, obstacle or 'ready'
         return reply
 

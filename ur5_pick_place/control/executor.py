@@ -1,0 +1,342 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The one place that commands motion: admits it, watches it, and owns the stop latch; no ROS."""
+
+import functools
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+from ur5_pick_place.control.braking import brake
+from ur5_pick_place.control.health import (
+    SAFETY_REDUCED,
+    HealthSettings,
+    RobotStatus,
+    find_fault,
+)
+from ur5_pick_place.control.supervision import MotionMonitor, TrackingSettings
+from ur5_pick_place.errors import ExecutionError
+from ur5_pick_place.planning.planner import MotionPlanner
+from ur5_pick_place.planning.trajectory import Trajectory
+
+T = TypeVar('T')
+OnEnd = Callable[[str], object]
+
+_REPLY_TIMEOUT = 2.0  # [s], steady clock: the controller's answer to a goal
+
+
+@dataclass(eq=False)
+class Goal:
+    """
+    A motion on its way.
+
+    Attributes
+    ----------
+    trajectory : Trajectory
+    monitor : MotionMonitor
+    on_end : callable
+        Takes '' once the joints have arrived, else the reason why not.
+    sent : float
+        Steady clock [s].
+    begin : float
+        Stamp at which it begins [s]; 0 = on arrival.
+    progress : tuple of float
+        Stamp [s], and where the controller was in the trajectory then, by its own word [s].
+    is_accepted, has_arrived : bool
+        By the controller's word; the joints have the last.
+    stop_reason : str
+        Set while braking.
+
+    """
+
+    trajectory: Trajectory
+    monitor: MotionMonitor
+    on_end: OnEnd
+    sent: float
+    begin: float
+    progress: tuple[float, float]
+    is_accepted: bool = False
+    has_arrived: bool = False
+    stop_reason: str = ''
+
+    def time_at(self, stamp: float, speed_scaling: float) -> float:
+        """Return where the controller is in the trajectory at `stamp` [s]."""
+        return self.progress[1] + (stamp - self.progress[0]) * speed_scaling
+
+
+class Controller(Protocol):
+    """The robot's trajectory controller, as the executor needs it."""
+
+    @property
+    def missing(self) -> str:
+        """Why it cannot be asked now; empty if it can."""
+        ...
+
+    def send(self, goal: Goal) -> None:
+        """Send a goal; `on_answer` and `on_result` of the executor tell what becomes of it."""
+        ...
+
+    def cancel(self) -> None:
+        """Ask it to cancel every goal that it has."""
+        ...
+
+
+def _locked(method: Callable[..., T]) -> Callable[..., T]:
+    @functools.wraps(method)
+    def locked(self: 'Executor', *args: Any, **kwargs: Any) -> T:
+        with self._lock:
+            return method(self, *args, **kwargs)
+
+    return locked
+
+
+@dataclass
+class _Latch:
+    """Why no motion is taken; `is_first` until the robot was once there and well."""
+
+    reason: str = ''
+    is_first: bool = True
+    unconfirmed: set[Goal] = field(default_factory=set)  # canceled goals that have not ended yet
+
+
+class Executor:
+    """
+    Executes one motion at a time.
+
+    One lock guards its state: answers, joints and the watch may come from different threads.
+
+    Parameters
+    ----------
+    planner : MotionPlanner
+        Its gate looks at every motion.
+    controller : Controller
+    status : RobotStatus
+        Kept up to date by the owner.
+    settings : tuple of HealthSettings, TrackingSettings
+    missing : str
+        What the user has not told about the cell; non-empty refuses all motion.
+    on_change : callable
+        Takes the motion state whenever it is another one.
+    clock : callable
+        Returns the steady time [s].
+
+    """
+
+    def __init__(
+        self,
+        planner: MotionPlanner,
+        controller: Controller,
+        status: RobotStatus,
+        settings: tuple[HealthSettings, TrackingSettings],
+        missing: str,
+        on_change: Callable[[str], object],
+        clock: Callable[[], float],
+    ) -> None:
+        self._planner, self._controller, self.status = planner, controller, status
+        self._health, self._tracking = settings
+        self._missing, self._on_change, self._clock = missing, on_change, clock
+        self._lock = threading.RLock()
+        self._goal: Goal | None = None
+        self._latch = _Latch()
+        self._told = ''
+
+    # -- what others ask ---------------------------------------------------------------------
+
+    @property
+    def motion_state(self) -> str:
+        """`ready`, `moving` or `stopped: <reason>`."""
+        if self._latch.reason:
+            return f'stopped: {self._latch.reason}'
+        if self._latch.is_first:
+            return f'stopped: {self._missing or self.fault() or self._controller.missing}'
+        return 'moving' if self._goal else 'ready'
+
+    def fault(self) -> str | None:
+        """Why the robot must not move at this moment, or None."""
+        return find_fault(self.status, self._clock(), self._health)
+
+    def start(self, trajectory: Trajectory, on_end: OnEnd) -> None:
+        """
+        Gate a motion and send it.
+
+        Parameters
+        ----------
+        trajectory : Trajectory
+        on_end : callable
+            Takes '' once the joints have arrived, else the reason.
+
+        Raises
+        ------
+        GateRefusal, ExecutionError
+            Nothing was sent, and why.
+
+        """
+        self._check_ready()
+        # Outside the lock: the gate takes some 50 ms, in which joint_states must be heard.
+        is_reduced = self.status.safety_mode == SAFETY_REDUCED
+        self._planner.check(trajectory, self.status.q, is_reduced)
+        with self._lock:
+            self._check_ready()
+            self._send(trajectory, on_end)
+
+    def _check_ready(self) -> None:
+        state = self.motion_state
+        if state != 'ready':
+            cure = '; call ~/rearm once the cause is gone' if self._latch.reason else ''
+            raise ExecutionError(f'motion refused, planner is {state}{cure}')
+        if fault := self.fault() or self._controller.missing:
+            raise ExecutionError(f'motion refused: {fault}')
+
+    @_locked
+    def stop(self, reason: str, latch: bool) -> None:
+        """Brake along the path; `latch` = refuse all motion until rearmed."""
+        if latch and not self._latch.reason:
+            self._latch.reason = reason
+        goal = self._goal
+        if goal and not goal.stop_reason:
+            t = goal.time_at(self.status.stamp, self.status.speed_scaling)
+            if goal.is_accepted and t < goal.trajectory.duration:
+                stopping = brake(goal.trajectory, max(t, 0.0), self._planner.limits)
+                self._send(stopping, goal.on_end, self.status.stamp)
+                self._goal.stop_reason = reason
+            else:
+                goal.stop_reason = reason
+                self._controller.cancel()
+        self._tell()
+
+    @_locked
+    def fail(self, reason: str) -> None:
+        """
+        A fault: cancel at once, also while the arm is frozen, and latch.
+
+        What was canceled is canceled again at every watch until the controller confirms it, so
+        that nothing goes on when the cause goes away.
+
+        """
+        self._latch.reason = self._latch.reason or reason
+        if self._goal:
+            self._latch.unconfirmed.add(self._goal)
+            self._controller.cancel()
+            self._finish(reason)
+        self._tell()
+
+    @_locked
+    def fail_if_moving(self, reason: str) -> None:
+        """Do so only if a motion is under way."""
+        if self._goal:
+            self.fail(reason)
+
+    @_locked
+    def rearm(self) -> str:
+        """Open the latch and return '', or return why it stays shut."""
+        if self._missing:
+            return self._missing
+        if self._goal:
+            return 'the arm is still coming to rest; try again'
+        if fault := self.fault():
+            return f'the cause persists: {fault}'
+        if self._controller.missing:
+            return self._controller.missing
+        if self._latch.unconfirmed:
+            return (
+                'the controller has not confirmed the end of the last motion; try again, or '
+                'restart the driver'
+            )
+        self._latch = _Latch(is_first=False)
+        self._tell()
+        return ''
+
+    # -- what the robot and its controller say -------------------------------------------------
+
+    @_locked
+    def on_joints(self) -> None:
+        """Look at the joints that `status` now holds."""
+        status, goal = self.status, self._goal
+        if status.bad_joints:
+            self.watch()
+            return
+        if goal is None or status.q is None or status.qd is None:
+            return
+        lost = goal.monitor.tick(status.stamp, status.q, status.speed_scaling)
+        if goal.has_arrived and goal.monitor.arrived(status.q, status.qd):
+            self._finish(goal.stop_reason)
+            self._tell()
+        elif lost and goal.is_accepted:
+            self.fail(lost)
+        elif goal.monitor.is_overdue:
+            self.fail('the motion has not ended in time; its goal was not reached')
+
+    @_locked
+    def watch(self) -> None:
+        """Look for faults and silence; to be called often, and whenever a mode changes."""
+        fault = self._missing or self.fault()
+        if fault and not self._latch.is_first:
+            self.fail(fault)
+        elif not fault and self._latch.is_first:
+            self._latch.is_first = bool(self._controller.missing)
+        goal = self._goal
+        if goal and not goal.is_accepted and self._clock() - goal.sent > _REPLY_TIMEOUT:
+            self.fail(f'the controller did not answer the goal within {_REPLY_TIMEOUT} s')
+        if self._latch.unconfirmed:
+            if self._controller.missing:
+                self._latch.unconfirmed.clear()  # it is gone, and its goals with it
+            else:
+                self._controller.cancel()
+        self._tell()
+
+    @_locked
+    def on_answer(self, goal: Goal, is_accepted: bool) -> None:
+        """Hear whether the controller takes a goal."""
+        if not is_accepted:
+            self._latch.unconfirmed.discard(goal)
+            if goal is self._goal:
+                self.fail(
+                    'the controller refused the motion: it is not active or another one is; see '
+                    'controller_manager/list_controllers and the log of the driver'
+                )
+                self._latch.unconfirmed.discard(goal)
+        elif goal is self._goal:
+            goal.is_accepted = True
+        elif goal in self._latch.unconfirmed:
+            self._controller.cancel()  # answered after we had given it up
+
+    def on_feedback(self, goal: Goal, stamp: float, t: float) -> None:
+        """Hear where in a goal's trajectory the controller was at a stamp [s]."""
+        goal.progress = (stamp, t)
+
+    @_locked
+    def on_result(self, goal: Goal, failure: str) -> None:
+        """Hear that a goal has ended, with '' or why it did not succeed."""
+        self._latch.unconfirmed.discard(goal)
+        if goal is not self._goal:
+            return
+        if not failure:
+            goal.has_arrived = True
+        elif goal.stop_reason:
+            self._finish(goal.stop_reason)
+            self._tell()
+        else:
+            self.fail(failure)
+            self._latch.unconfirmed.discard(goal)
+
+    # -- within --------------------------------------------------------------------------------
+
+    def _send(self, trajectory: Trajectory, on_end: OnEnd, begin: float = 0.0) -> None:
+        """Send a goal that begins at the stamp `begin` [s], or on arrival."""
+        # Stamps, not this machine's clock: on a busy one /clock arrives later than the joints.
+        stamp = self.status.stamp
+        monitor = MotionMonitor(trajectory, self._tracking, stamp)
+        self._goal = Goal(trajectory, monitor, on_end, self._clock(), begin, (stamp, 0.0))
+        self._controller.send(self._goal)
+        self._tell()
+
+    def _finish(self, reason: str) -> None:
+        goal, self._goal = self._goal, None
+        if goal:
+            goal.on_end(reason)
+
+    def _tell(self) -> None:
+        state = self.motion_state
+        if state != self._told:
+            self._told = state
+            self._on_change(state)
