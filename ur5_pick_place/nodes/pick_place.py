@@ -119,6 +119,8 @@ class PickPlace(Node):
         )
         self._offer(ReentrantCallbackGroup())
         Diagnostics(self, lambda: (not self._stopped, self._state_text()))
+        if self._teaching.warning:
+            self._emit('recovered', reason=self._teaching.warning)
         self._publish_state()
 
     def _offer(self, group: ReentrantCallbackGroup) -> None:
@@ -204,10 +206,13 @@ class PickPlace(Node):
         if self._jobs.job_name:
             raise ExecutionError(f'busy with {self._jobs.job_name}: wait or call ~/stop')
         self._plan = None
-        plan = self._cycle.plan(self._teaching.poses, self._jobs.present_joints())
+        poses = self._cycle.replayed(self._teaching.poses)
+        for conversion in self._teaching.conversions(poses):
+            self._emit('converted', **conversion)
+        plan = self._cycle.plan(poses, self._jobs.present_joints())
         self._plan = plan
         if self._markers.get_subscription_count():
-            self._markers.publish(markers.cycle(self._cycle.planner, plan, self._teaching.poses))
+            self._markers.publish(markers.cycle(self._cycle.planner, plan, poses))
         self._emit(
             'planned',
             branch=plan.branch,

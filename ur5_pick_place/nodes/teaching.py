@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Taught poses in the node: from the arm, from a topic, from the file, and out to TF."""
 
+import contextlib
+from collections.abc import Mapping
 from datetime import datetime, timezone
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tf2_ros
@@ -10,6 +13,7 @@ from geometry_msgs.msg import PoseStamped, TransformStamped
 from numpy.typing import NDArray
 from rclpy.node import Node
 
+from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import BRANCHES, classify, forward
 from ur5_pick_place.kinematics.transforms import inverse_transform
 from ur5_pick_place.nodes.conversions import matrix_to_transform, pose_to_matrix
@@ -18,10 +22,11 @@ from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.task.poses import (
     Provenance,
     TaughtPose,
-    load_poses,
+    changes,
     numbers_from_matrix,
-    save_poses,
+    replayed,
 )
+from ur5_pick_place.task.poses_file import PosesFile
 
 
 class Teaching:
@@ -40,6 +45,11 @@ class Teaching:
     frames : Frames
     tf_prefix : str
 
+    Attributes
+    ----------
+    warning : str
+        What is wrong with the file although it could be read; empty if nothing is.
+
     Raises
     ------
     InvalidInput
@@ -56,14 +66,48 @@ class Teaching:
         frames: Frames,
         tf_prefix: str,
     ) -> None:
-        self.poses = load_poses(path)
-        self._node, self._path, self._planner = node, path, planner
+        self._file = PosesFile(path)
+        self.warning = self._file.warning
+        if self.warning:
+            node.get_logger().warning(self.warning)
+        self._node, self._planner = node, planner
         self._provenance, self._frames, self._prefix = provenance, frames, tf_prefix
         self._tf = tf2_ros.StaticTransformBroadcaster(node)
         self.show()
 
+    @property
+    def poses(self) -> Mapping[str, TaughtPose]:
+        """What was taught, as it was taught."""
+        return self._file.poses
+
+    def places(self) -> dict[str, NDArray[np.float64]]:
+        """Return start and target in `base_link`, (4, 4) each, as far as they can be replayed."""
+        T_base_link_base = inverse_transform(T_BASE_BASE_LINK)
+        found = {}
+        for name in ('start', 'target'):
+            with contextlib.suppress(KeyError, InvalidInput):
+                taught = replayed(name, self.poses[name], self._provenance, self._planner.model)
+                found[name] = T_base_link_base @ taught.T_base_tcp
+        return found
+
+    def conversions(self, poses: Mapping[str, TaughtPose]) -> list[dict[str, Any]]:
+        """Return which of `poses`, as they are replayed, were taught otherwise, and what differs."""
+        return [
+            {'place': name, 'changed': changed, 'pose': pose.pose}
+            for name, pose in poses.items()
+            if (changed := changes(self.poses[name].provenance, pose.provenance))
+        ]
+
     def teach_joints(self, name: str, q: NDArray[np.float64]) -> TaughtPose:
-        """Take the arm's present joints (6,) [rad] for the place `name`."""
+        """
+        Take the arm's present joints (6,) [rad] for the place `name`.
+
+        Raises
+        ------
+        ExecutionError
+            The file of poses cannot be written.
+
+        """
         T = forward(self._planner.model, q) @ self._planner.scene.tool.T_tool_tcp
         branch = BRANCHES[int(classify(self._planner.model, q))]
         return self._keep(name, T, tuple(float(v) for v in q), branch)
@@ -76,6 +120,8 @@ class Teaching:
         ------
         InvalidInput
             An unknown frame or numbers that are no pose.
+        ExecutionError
+            The file of poses cannot be written.
 
         """
         T = self._frames.T_base_frame(message.header.frame_id) @ pose_to_matrix(message.pose)
@@ -91,20 +137,14 @@ class Teaching:
             joints=joints,
             branch=branch,
         )
-        poses = {**self.poses, name: taught}
-        save_poses(self._path, poses)
-        self.poses = poses
+        self._file.keep(name, taught)
         self.show()
         return taught
 
     def show(self) -> None:
         """Publish `tcp`, `start` and `target` as static transforms."""
-        T_base_link_base = inverse_transform(T_BASE_BASE_LINK)
         transforms = [self._transform('tool0', 'tcp', self._planner.scene.tool.T_tool_tcp)]
-        for name in ('start', 'target'):
-            if name in self.poses:
-                T = T_base_link_base @ self.poses[name].T_base_tcp
-                transforms.append(self._transform('base_link', name, T))
+        transforms += [self._transform('base_link', *place) for place in self.places().items()]
         self._tf.sendTransform(transforms)
 
     def _transform(self, parent: str, child: str, T: NDArray[np.float64]) -> TransformStamped:

@@ -16,7 +16,7 @@ from ur5_pick_place.planning.planner import MotionPlanner, Pace, PlannedMotion
 from ur5_pick_place.task.cycle import Stage
 from ur5_pick_place.task.motions import CycleMotions, PlannedStage, T_base_tool, TaskSettings
 from ur5_pick_place.task.pattern import PatternSettings, cells
-from ur5_pick_place.task.poses import Provenance, TaughtPose
+from ur5_pick_place.task.poses import Provenance, TaughtPose, replayed
 
 _SAME_PLACE = 1e-3  # [m]
 
@@ -84,7 +84,7 @@ class CyclePlanner:
     def fingerprint(self, poses: Mapping[str, TaughtPose]) -> str:
         """Return a hash of poses, scene, tool, payload, calibration, settings and stages."""
         parts = (
-            sorted(poses.items()),
+            sorted(self.replayed(poses).items()),
             self.planner.scene.fingerprint(),
             self.provenance,
             self.settings,
@@ -103,12 +103,12 @@ class CyclePlanner:
         Raises
         ------
         InvalidInput
-            A place is not taught, was taught with another robot or tool, or start is target.
+            A place is not taught or cannot be replayed, or start is target.
         PlanningError
             No branch carries the cycle; says at which stage and why.
 
         """
-        self._check_poses(poses)
+        poses = self.replayed(poses)
         preferred = int(classify(self.planner.model, np.array(poses['home'].joints)))
         order = [preferred, *(k for k in range(len(BRANCHES)) if k != preferred)]
         runs = cells(self.pattern, poses)
@@ -148,7 +148,8 @@ class CyclePlanner:
         """Plan straight home, or up and then home where the direct way is barred."""
         if 'home' not in poses:
             raise InvalidInput('home is not taught: call ~/teach_home first')
-        q_home, planner = np.array(poses['home'].joints), self._arm(is_carrying)
+        home = replayed('home', poses['home'], self.provenance, self.planner.model)
+        q_home, planner = np.array(home.joints), self._arm(is_carrying)
         try:
             return (planner.ptp(q_now, q_home, Pace()),)
         except PlanningError:
@@ -201,7 +202,16 @@ class CyclePlanner:
                 )
         return 'no branch reaches start and target alike; teach one of them elsewhere'
 
-    def _check_poses(self, poses: Mapping[str, TaughtPose]) -> None:
+    def replayed(self, poses: Mapping[str, TaughtPose]) -> dict[str, TaughtPose]:
+        """
+        Return the poses that the cycle needs, as they are under the present robot and tool.
+
+        Raises
+        ------
+        InvalidInput
+            A place is not taught or cannot be replayed, or start is target.
+
+        """
         needed = {'home'} | {p.removeprefix('above_') for p in self._places()}
         missing = sorted(needed - poses.keys())
         if missing:
@@ -209,13 +219,12 @@ class CyclePlanner:
             raise InvalidInput(f'not taught: {", ".join(missing)}; call {calls} first')
         if not poses['home'].joints:
             raise InvalidInput('home was taught without joints: call ~/teach_home')
-        for name in sorted(needed):
-            if poses[name].provenance != self.provenance:
-                raise InvalidInput(
-                    f'{name} was taught with {poses[name].provenance}, now it is '
-                    f'{self.provenance}: teach it again'
-                )
+        present = {
+            name: replayed(name, poses[name], self.provenance, self.planner.model)
+            for name in sorted(needed)
+        }
         if {'start', 'target'} <= needed:
-            apart = np.subtract(poses['start'].pose[:3], poses['target'].pose[:3])
+            apart = np.subtract(present['start'].pose[:3], present['target'].pose[:3])
             if np.linalg.norm(apart) < _SAME_PLACE:
                 raise InvalidInput('start and target are the same place: teach one elsewhere')
+        return present

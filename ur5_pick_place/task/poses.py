@@ -1,30 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Taught poses and their file: written whole or not at all, read with suspicion."""
+"""Taught poses, and what becomes of them under another tool, payload, calibration or robot."""
 
-import contextlib
-import os
-import tempfile
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-import yaml
 from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
 from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.kinematics import BRANCHES, Model, classify, forward
 
 TAUGHT = ('home', 'start', 'target')
-_FORMAT = 1
-_MAX_BYTES = 100_000
+
+_SAME_POSE = 1e-4  # [m], and of the entries of a rotation matrix; files are written exactly
 
 
 @dataclass(frozen=True)
 class Provenance:
     """
-    What a taught pose depends on; a pose taught under another is not replayed.
+    What a taught pose depends on; `replayed` says what another one does to it.
 
     Attributes
     ----------
@@ -90,81 +85,82 @@ def matrix_from_numbers(numbers: tuple[float, ...]) -> NDArray[np.float64]:
     return T
 
 
-def save_poses(path: Path, poses: Mapping[str, TaughtPose]) -> None:
-    """Write all poses at once: a reader sees the old file or the new one, never a part."""
-    content = {'format': _FORMAT, 'poses': {k: _plain(asdict(v)) for k, v in poses.items()}}
-    path.parent.mkdir(parents=True, exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix='.new')
-    try:
-        with os.fdopen(handle, 'w', encoding='utf-8') as file:
-            yaml.safe_dump(content, file, sort_keys=False)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
-        raise
-
-
-def load_poses(path: Path) -> dict[str, TaughtPose]:
+def replayed(name: str, taught: TaughtPose, now: Provenance, model: Model) -> TaughtPose:
     """
-    Read taught poses; a file that does not exist holds none.
+    Return a taught place as it is under the present robot and tool.
+
+    It is converted where that is exact, and refused otherwise:
+
+    - Payload: nothing changes; the joints were measured with whatever was mounted.
+    - Tool: start and target are where the TCP must be, so that the pose stays, and the joints are
+      dropped. Home is a posture of the arm, so that the joints stay, and the pose follows them.
+    - Calibration of the same robot model: the joints were measured, so that the arm was really
+      where they put it under the calibration of now; the pose is computed anew. A place that was
+      given as a pose is refused: how it was found nobody knows.
+    - Robot model: refused.
+
+    The file keeps what was taught.
+
+    Parameters
+    ----------
+    name : str
+        One of `TAUGHT`.
+    taught : TaughtPose
+    now : Provenance
+    model : Model
+        Of the arm of now.
 
     Raises
     ------
     InvalidInput
-        The file is malformed; names the pose and the entry. Nothing of it is used then.
+        It cannot be converted, or its joints and its pose contradict each other; says why.
 
     """
-    if not path.exists():
-        return {}
-    try:
-        if path.stat().st_size > _MAX_BYTES:
-            raise InvalidInput(f'{path} is larger than {_MAX_BYTES} bytes: not a file of poses')
-        content = yaml.safe_load(path.read_text(encoding='utf-8'))
-        if content['format'] != _FORMAT:
-            raise InvalidInput(f'format {content["format"]!r} is unknown, must be {_FORMAT}')
-        return {str(name): _taught(name, entry) for name, entry in content['poses'].items()}
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise InvalidInput(f'taught poses {path}: {error}; delete it and teach again') from error
-    except (KeyError, TypeError, AttributeError, ValueError) as error:
+    then, joints, pose = taught.provenance, taught.joints, taught.pose
+    if then.robot != now.robot:
         raise InvalidInput(
-            f'taught poses {path}: {type(error).__name__} {error}; delete it and teach again'
-        ) from error
+            f'{name} was taught with a {then.robot}, this is a {now.robot}: teach it again'
+        )
+    if then.calibration != now.calibration:
+        if not joints:
+            raise InvalidInput(
+                f'{name} was given as a pose under {_calibration(then)}, now it is '
+                f'{_calibration(now)}: where it is now cannot be told; teach it again'
+            )
+        pose = _tcp(model, joints, then.tool)
+    elif joints:
+        _check_agreement(name, pose, _tcp(model, joints, then.tool))
+    if then.tool != now.tool:
+        if name == 'home':
+            pose = _tcp(model, joints, now.tool)
+        else:
+            joints = ()
+    if then == now:
+        return taught
+    branch = BRANCHES[int(classify(model, joints))] if joints else ''
+    return replace(taught, pose=pose, provenance=now, joints=joints, branch=branch)
 
 
-def _plain(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return [_plain(v) for v in value]
-    return {k: _plain(v) for k, v in value.items()} if isinstance(value, dict) else value
+def changes(then: Provenance, now: Provenance) -> dict[str, list[Any]]:
+    """Return what differs, by name: [then, now]."""
+    return {k: [v, vars(now)[k]] for k, v in vars(then).items() if v != vars(now)[k]}
 
 
-def _taught(name: Any, entry: Mapping[str, Any]) -> TaughtPose:
-    if name not in TAUGHT:
-        raise InvalidInput(f'pose {name!r} is unknown: {", ".join(TAUGHT)}')
-    origin = entry['provenance']
-    provenance = Provenance(
-        str(origin['robot']),
-        str(origin['calibration']),
-        _numbers(name, 'tool', origin['tool'], 7),
-        _numbers(name, 'payload', [origin['payload']], 1)[0],
-    )
-    pose = _numbers(name, 'pose', entry['pose'], 7)
-    if abs(np.linalg.norm(pose[3:]) - 1.0) > 1e-3:
-        raise InvalidInput(f'pose {name}: {pose[3:]} is not a unit quaternion')
-    joints = entry['joints']
-    return TaughtPose(
-        pose,
-        provenance,
-        str(entry['time']),
-        _numbers(name, 'joints', joints, 6) if joints else (),
-        str(entry['branch']),
-    )
+def _calibration(provenance: Provenance) -> str:
+    hash_ = provenance.calibration
+    return f'calibration {hash_}' if hash_ else 'no calibration'
 
 
-def _numbers(name: Any, what: str, values: Any, n: int) -> tuple[float, ...]:
-    numbers = tuple(float(v) for v in values)
-    if len(numbers) != n or not np.isfinite(numbers).all():
-        raise InvalidInput(f'pose {name}: {what} = {values} must be {n} finite numbers')
-    return numbers
+def _tcp(model: Model, joints: tuple[float, ...], tool: tuple[float, ...]) -> tuple[float, ...]:
+    return numbers_from_matrix(forward(model, joints) @ matrix_from_numbers(tool))
+
+
+def _check_agreement(
+    name: str, pose: tuple[float, ...], pose_of_joints: tuple[float, ...]
+) -> None:
+    off = matrix_from_numbers(pose) - matrix_from_numbers(pose_of_joints)
+    if np.abs(off).max() > _SAME_POSE:
+        raise InvalidInput(
+            f'{name}: its joints put the TCP {np.linalg.norm(off[:3, 3]):.4f} m from its pose, or '
+            'turned; leave the joints empty to keep the pose, or teach it again'
+        )

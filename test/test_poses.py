@@ -1,0 +1,265 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Taught poses: what becomes of them under another tool or robot, and how their file is kept.
+
+A place is converted where that is exact, refused with the reason otherwise, never half-read.
+
+"""
+
+import fcntl
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from conftest import assert_transforms_close
+
+from ur5_pick_place.errors import ExecutionError, InvalidInput
+from ur5_pick_place.kinematics import BRANCHES, HOME, classify, forward, load_model
+from ur5_pick_place.kinematics.transforms import exp_se3, make_transform
+from ur5_pick_place.task.poses import (
+    Provenance,
+    TaughtPose,
+    changes,
+    matrix_from_numbers,
+    numbers_from_matrix,
+    replayed,
+)
+from ur5_pick_place.task.poses_file import PosesFile
+
+MODEL = load_model('ur5')
+TOOL = make_transform(np.eye(3), [0.0, 0.0, 0.145])
+LONG_TOOL = make_transform(np.diag([-1.0, -1.0, 1.0]), [0.01, 0.0, 0.2])
+NOW = Provenance('ur5', '', numbers_from_matrix(TOOL), 0.9)
+Q = HOME + 0.1
+
+
+@pytest.fixture
+def calibrated(rng):
+    """An arm whose joints sit a little beside and askew of where the DH table has them."""
+    ideal = np.tile(np.eye(4), (6, 1, 1))
+    ideal[:, 2, 3] = MODEL.d
+    mounts = ideal @ exp_se3(rng.uniform(-1e-3, 1e-3, (6, 6)))
+    return replace(MODEL, mounts=mounts, calibration='calib_1')
+
+
+def by_joints(q=Q, provenance=NOW):
+    pose = numbers_from_matrix(forward(MODEL, q) @ matrix_from_numbers(provenance.tool))
+    time = '2020-01-01T00:00:00+00:00'
+    return TaughtPose(pose, provenance, time, tuple(q.tolist()), 'left-up-up')
+
+
+def by_pose(x=0.4):
+    T = make_transform(np.diag([1.0, -1.0, -1.0]), [-x, 0.2, 0.02])
+    return TaughtPose(numbers_from_matrix(T), NOW, '2020-01-01T00:00:00+00:00')
+
+
+POSES = {'home': by_joints(), 'start': by_pose(), 'target': by_joints(Q + 0.1)}
+
+
+# ---- under another tool or robot
+
+
+def test_nothing_changed_changes_nothing():
+    for name, pose in POSES.items():
+        assert replayed(name, pose, NOW, MODEL) == pose
+
+
+def test_another_payload_leaves_a_place_where_it_is():
+    now = replace(NOW, payload=1.4)
+    for name, pose in POSES.items():
+        assert replayed(name, pose, now, MODEL) == replace(pose, provenance=now)
+    assert changes(NOW, now) == {'payload': [0.9, 1.4]}
+
+
+@pytest.mark.parametrize('place', ['start', 'target'])
+def test_under_another_tool_the_tcp_goes_to_the_same_place_and_the_joints_are_dropped(place):
+    now = replace(NOW, tool=numbers_from_matrix(LONG_TOOL))
+    found = replayed(place, by_joints(), now, MODEL)
+    np.testing.assert_allclose(found.pose, by_joints().pose, atol=1e-12)
+    assert (found.joints, found.branch, found.provenance) == ((), '', now)
+
+
+def test_under_another_tool_home_keeps_its_joints():
+    now = replace(NOW, tool=numbers_from_matrix(LONG_TOOL))
+    found = replayed('home', by_joints(), now, MODEL)
+    assert found.joints == tuple(Q.tolist())
+    assert_transforms_close(found.T_base_tcp, forward(MODEL, Q) @ LONG_TOOL)
+
+
+@pytest.mark.parametrize('place', ['home', 'start'])
+def test_under_another_calibration_measured_joints_say_where_the_arm_was(place, calibrated):
+    now = replace(NOW, calibration='calib_1')
+    found = replayed(place, by_joints(), now, calibrated)
+    assert found.joints == tuple(Q.tolist())
+    assert_transforms_close(found.T_base_tcp, forward(calibrated, Q) @ TOOL)
+    assert np.abs(np.subtract(found.pose, by_joints().pose)).max() > 1e-4
+    assert replayed(place, found, now, calibrated) == found, 'converted once and for all'
+
+
+def test_another_calibration_and_tool_together_keep_where_the_old_tcp_really_was(calibrated):
+    now = replace(NOW, calibration='calib_1', tool=numbers_from_matrix(LONG_TOOL))
+    found = replayed('start', by_joints(), now, calibrated)
+    assert found.joints == ()
+    assert_transforms_close(found.T_base_tcp, forward(calibrated, Q) @ TOOL)
+
+
+def test_a_branch_is_that_of_the_present_arm(calibrated):
+    now = replace(NOW, calibration='calib_1')
+    found = replayed('home', replace(by_joints(), branch='right-up-up'), now, calibrated)
+    assert found.branch == 'left-up-up' == BRANCHES[classify(calibrated, Q)]
+
+
+def test_a_pose_given_under_another_calibration_is_refused(calibrated):
+    now = replace(NOW, calibration='calib_1')
+    with pytest.raises(InvalidInput, match='start was given as a pose under no calibration, now'):
+        replayed('start', by_pose(), now, calibrated)
+
+
+@pytest.mark.parametrize('place', ['home', 'start'])
+def test_another_robot_model_is_refused(place):
+    ur10 = load_model('ur10')
+    with pytest.raises(InvalidInput, match=f'{place} was taught with a ur5, this is a ur10'):
+        replayed(place, by_joints(), replace(NOW, robot='ur10'), ur10)
+
+
+def test_joints_that_contradict_their_pose_are_refused():
+    pose = list(by_joints().pose)
+    pose[0] += 0.01
+    with pytest.raises(InvalidInput, match='its joints put the TCP 0.0100 m from its pose'):
+        replayed('start', replace(by_joints(), pose=tuple(pose)), NOW, MODEL)
+
+
+# ---- the file
+
+
+@pytest.fixture
+def path(tmp_path):
+    """A file that holds `POSES`."""
+    path = tmp_path / 'deep' / 'poses.yaml'
+    file = PosesFile(path)
+    for name, pose in POSES.items():
+        file.keep(name, pose)
+    return path
+
+
+def contents(path):
+    return {p.name: p.read_bytes() for p in path.parent.iterdir()}
+
+
+def test_what_was_kept_is_read(path):
+    assert PosesFile(path).poses == POSES
+    assert PosesFile(path).warning == ''
+    assert contents(path).keys() == {'poses.yaml', 'poses.yaml.last', 'poses.yaml.lock'}
+
+
+def test_no_file_holds_no_poses(path):
+    path.unlink()
+    assert PosesFile(path).poses == {}
+
+
+def test_a_file_cut_short_anywhere_is_recovered_whole_from_its_copy(path):
+    content = path.read_bytes()
+    for n in range(0, len(content.rstrip()), 7):
+        path.write_bytes(content[:n])
+        file = PosesFile(path)
+        assert file.poses == POSES
+        assert 'cut short' in file.warning and 'poses.yaml.last' in file.warning
+        assert path.read_bytes() == content[:n], 'reading writes nothing'
+
+
+def test_a_file_of_rubbish_is_recovered_from_its_copy(path, rng):
+    path.write_bytes(b'\xff' + rng.bytes(300))
+    file = PosesFile(path)
+    assert file.poses == POSES and 'no text' in file.warning
+
+
+def test_after_a_recovery_teaching_mends_the_file(path):
+    path.write_bytes(path.read_bytes()[:50])
+    PosesFile(path).keep('start', by_pose(0.5))
+    assert PosesFile(path).poses == {**POSES, 'start': by_pose(0.5)}
+    assert PosesFile(path).warning == ''
+
+
+@pytest.mark.parametrize('copy', [None, b'', b'format: 1\nposes: {}'])
+def test_a_damaged_file_without_a_whole_copy_is_refused(path, copy):
+    path.write_bytes(path.read_bytes()[:-5])
+    last = path.with_name('poses.yaml.last')
+    last.unlink() if copy is None else last.write_bytes(copy)
+    with pytest.raises(InvalidInput, match='cut short.*no whole copy.*delete it and teach again'):
+        PosesFile(path)
+
+
+@pytest.mark.parametrize(
+    ('old', 'new', 'message'),
+    [
+        ('format: 1', 'format: 9', 'format 9 is unknown'),
+        ('  home:', '  hut:', "pose 'hut' is unknown"),
+        ('frame: base', 'frame: world', "frame 'world' must be 'base'"),
+        ('robot: ur5', 'rowboat: ur5', "'robot'"),
+        ('- 0.145', '- .nan', 'tool = .* must be 7 finite numbers'),
+        ('payload: 0.9', 'payload: heavy', 'heavy'),
+        ('payload: 0.9', f'payload: {10**400}', 'OverflowError'),
+        ('branch: left-up-up', 'branch: left-up', "branch 'left-up' is not one of"),
+        ('joints:', 'joints: []\n    unjoints:', 'home: joints are missing'),
+        ('- 0.145\n', '- 0.145\n      - 1.0\n', 'must be 7 finite numbers'),
+        ('poses:', 'poses: [1', 'ParserError'),
+        ('poses:', 'poses: ' + 5000 * '[', 'RecursionError'),
+    ],
+)
+def test_an_edited_file_is_refused_with_what_is_wrong_and_left_alone(path, old, new, message):
+    text = path.read_text()
+    assert old in text
+    path.write_text(text.replace(old, new, 1))
+    before = contents(path)
+    with pytest.raises(InvalidInput, match=f'(?s){message}.*mend it, or delete it'):
+        PosesFile(path)
+    assert contents(path) == before
+
+
+def test_what_is_too_large_for_a_file_of_poses_is_refused(path):
+    path.write_bytes(200_000 * b'#')
+    with pytest.raises(InvalidInput, match='larger than'):
+        PosesFile(path)
+
+
+def test_a_person_may_move_a_pose_that_has_no_joints(path):
+    path.write_text(path.read_text().replace('- -0.4\n', '- -0.41\n'))
+    assert PosesFile(path).poses['start'].pose[0] == -0.41
+
+
+def test_the_second_of_two_writers_is_refused_and_the_first_ones_pose_stays(path):
+    first, second = PosesFile(path), PosesFile(path)
+    first.keep('start', by_pose(0.5))
+    with pytest.raises(ExecutionError, match='changed by someone else.*restart this node'):
+        second.keep('target', by_pose(0.3))
+    assert second.poses == POSES
+    assert PosesFile(path).poses == first.poses == {**POSES, 'start': by_pose(0.5)}
+
+
+def test_a_file_removed_meanwhile_is_not_written_again(path):
+    file = PosesFile(path)
+    path.unlink()
+    with pytest.raises(ExecutionError, match='changed by someone else'):
+        file.keep('start', by_pose())
+    assert not path.exists()
+
+
+def test_who_writes_at_the_same_moment_is_refused(path):
+    file = PosesFile(path)
+    with path.with_name('poses.yaml.lock').open('w') as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        with pytest.raises(ExecutionError, match='cannot be written.*start is not taught'):
+            file.keep('start', by_pose(0.5))
+    assert file.poses == PosesFile(path).poses == POSES
+
+
+def test_what_cannot_be_written_is_not_taught(tmp_path):
+    (tmp_path / 'file').write_text('')
+    with pytest.raises(InvalidInput, match='cannot be read'):
+        PosesFile(tmp_path / 'file' / 'poses.yaml')
+    path = tmp_path / 'folder' / 'poses.yaml'
+    file = PosesFile(path)
+    (tmp_path / 'folder').write_text('')
+    with pytest.raises(ExecutionError, match='cannot be written.*start is not taught'):
+        file.keep('start', by_pose())
+    assert file.poses == {}

@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The file of taught poses: written whole or not at all, read with suspicion."""
+
+import contextlib
+import fcntl
+import os
+import tempfile
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import yaml
+
+from ur5_pick_place.errors import ExecutionError, InvalidInput
+from ur5_pick_place.kinematics import BRANCHES
+from ur5_pick_place.task.poses import TAUGHT, Provenance, TaughtPose
+
+_FORMAT = 1
+_FRAME = 'base'  # of every pose
+_END = '\n...'  # YAML's end of a document: without it the file was cut short
+_MAX_BYTES = 100_000
+_HEADER = '# Taught poses of ur5_pick_place. The last line must stay "...".\n'
+_MALFORMED = (
+    yaml.YAMLError,
+    LookupError,
+    TypeError,
+    AttributeError,
+    ValueError,
+    ArithmeticError,
+    RecursionError,
+)
+
+
+class PosesFile:
+    """
+    Taught poses and the file that keeps them.
+
+    Beside the file lies a copy of it, `<name>.last`. A file that is cut short, or no text at all,
+    is damaged: the copy is taken instead, and `warning` says so. A whole file with something wrong
+    in it was edited: it is refused, as is writing to a file that someone else has changed.
+
+    Parameters
+    ----------
+    path : Path
+        Read now; a file that does not exist holds no poses.
+
+    Attributes
+    ----------
+    poses : mapping of str to TaughtPose
+    warning : str
+        That the copy was taken; empty if it was not.
+
+    Raises
+    ------
+    InvalidInput
+        Nothing of the file can be used; names the pose and the entry.
+
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path, self._copy = path, path.with_name(f'{path.name}.last')
+        self.poses: Mapping[str, TaughtPose] = {}
+        self.warning = ''
+        self._content = _read(path)
+        if self._content is not None:
+            self.poses = self._load(self._content)
+
+    def _load(self, content: bytes) -> dict[str, TaughtPose]:
+        damage = _damage(content)
+        if not damage:
+            return _parsed(self._path, content)
+        copy = _read(self._copy)
+        if copy is None or _damage(copy):
+            raise InvalidInput(
+                f'taught poses {self._path}: {damage}, and there is no whole copy '
+                f'{self._copy.name}; delete it and teach again'
+            )
+        poses = _parsed(self._copy, copy)
+        self.warning = f'taught poses {self._path}: {damage}; took its copy {self._copy.name}'
+        return poses
+
+    def keep(self, name: str, taught: TaughtPose) -> None:
+        """
+        Write one more pose: a reader sees the old file or the new one, never a part.
+
+        Raises
+        ------
+        ExecutionError
+            Someone else has changed the file, or it cannot be written; nothing is kept then.
+
+        """
+        try:
+            with self._alone():
+                if _read(self._path) != self._content:
+                    raise ExecutionError(
+                        f'taught poses {self._path}: changed by someone else since this node read '
+                        f'it; restart this node to read it, then teach {name} again'
+                    )
+                poses = {**self.poses, name: taught}
+                content = _written(poses)
+                _replace(self._copy, content)
+                _replace(self._path, content)
+                self.poses, self._content = poses, content
+        except OSError as error:
+            raise ExecutionError(
+                f'taught poses {self._path} cannot be written: {error}; {name} is not taught'
+            ) from error
+
+    @contextlib.contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Keep other writers out; an `OSError` says that one is writing now."""
+        self._path.parent.mkdir(parents=True, exist_ok=True)
+        with self._path.with_name(f'{self._path.name}.lock').open('w') as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            yield
+
+
+def _read(path: Path) -> bytes | None:
+    try:
+        with path.open('rb') as file:
+            content = file.read(_MAX_BYTES + 1)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise InvalidInput(f'taught poses {path} cannot be read: {error}') from error
+    if len(content) > _MAX_BYTES:
+        raise InvalidInput(f'{path} is larger than {_MAX_BYTES} bytes: not a file of poses')
+    return content
+
+
+def _replace(path: Path, content: bytes) -> None:
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix='.new')
+    try:
+        with os.fdopen(handle, 'wb') as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(temporary)
+        raise
+
+
+def _written(poses: Mapping[str, TaughtPose]) -> bytes:
+    entries = {name: {'frame': _FRAME, **_plain(asdict(p))} for name, p in poses.items()}
+    content = {'format': _FORMAT, 'poses': entries}
+    return (_HEADER + yaml.safe_dump(content, sort_keys=False, explicit_end=True)).encode()
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, tuple):
+        return [_plain(v) for v in value]
+    return {k: _plain(v) for k, v in value.items()} if isinstance(value, dict) else value
+
+
+def _damage(content: bytes) -> str:
+    """Return what shows that this was not written as it is, by us or by a person; else ''."""
+    try:
+        text = content.decode()
+    except UnicodeDecodeError as error:
+        return f'no text ({error})'
+    return '' if text.rstrip().endswith(_END) else 'cut short, as its last line is not "..."'
+
+
+def _parsed(path: Path, content: bytes) -> dict[str, TaughtPose]:
+    try:
+        data = yaml.safe_load(content)
+        if data['format'] != _FORMAT:
+            raise InvalidInput(f'format {data["format"]!r} is unknown, must be {_FORMAT}')
+        return {str(name): _taught(name, entry) for name, entry in data['poses'].items()}
+    except _MALFORMED as error:
+        raise InvalidInput(
+            f'taught poses {path}: {type(error).__name__} {error}; mend it, or delete it and '
+            'teach again'
+        ) from error
+
+
+def _taught(name: Any, entry: Mapping[str, Any]) -> TaughtPose:
+    if name not in TAUGHT:
+        raise InvalidInput(f'pose {name!r} is unknown: {", ".join(TAUGHT)}')
+    if entry['frame'] != _FRAME:
+        raise InvalidInput(f'pose {name}: frame {entry["frame"]!r} must be {_FRAME!r}')
+    origin = entry['provenance']
+    provenance = Provenance(
+        str(origin['robot']),
+        str(origin['calibration']),
+        _pose(name, 'tool', origin['tool']),
+        _numbers(name, 'payload', [origin['payload']], 1)[0],
+    )
+    joints, branch = entry['joints'], entry['branch']
+    if name == 'home' and not joints:
+        raise InvalidInput('pose home: joints are missing')
+    if branch not in (BRANCHES if joints else ('',)):
+        raise InvalidInput(f'pose {name}: branch {branch!r} is not one of {", ".join(BRANCHES)}')
+    return TaughtPose(
+        _pose(name, 'pose', entry['pose']),
+        provenance,
+        str(entry['time']),
+        _numbers(name, 'joints', joints, 6) if joints else (),
+        branch,
+    )
+
+
+def _pose(name: Any, what: str, values: Any) -> tuple[float, ...]:
+    pose = _numbers(name, what, values, 7)
+    if abs(np.linalg.norm(pose[3:]) - 1.0) > 1e-3:
+        raise InvalidInput(f'pose {name}: {what}: {pose[3:]} is not a unit quaternion')
+    return pose
+
+
+def _numbers(name: Any, what: str, values: Any, n: int) -> tuple[float, ...]:
+    numbers = tuple(float(v) for v in values)
+    if len(numbers) != n or not np.isfinite(numbers).all():
+        raise InvalidInput(f'pose {name}: {what} = {values} must be {n} finite numbers')
+    return numbers
