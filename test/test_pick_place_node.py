@@ -25,10 +25,13 @@ from sensor_msgs.msg import JointState  # noqa: E402
 from std_msgs.msg import String  # noqa: E402
 from std_srvs.srv import SetBool, Trigger  # noqa: E402
 from ur_msgs.msg import IOStates, ToolDataMsg  # noqa: E402
+from visualization_msgs.msg import InteractiveMarkerFeedback  # noqa: E402
+from visualization_msgs.srv import GetInteractiveMarkers  # noqa: E402
 
 from ur5_pick_place.kinematics import HOME, JOINT_NAMES  # noqa: E402
 from ur5_pick_place.nodes.demo_processes import NodeProcesses  # noqa: E402
 from ur5_pick_place.nodes.node_list import node_list  # noqa: E402
+from ur5_pick_place.task.poses_file import PosesFile  # noqa: E402
 
 CONFIG = Path(__file__).parents[1] / 'config'
 START, TARGET = (0.45, -0.2, 0.0), (0.4, 0.2, 0.6)
@@ -199,6 +202,30 @@ def test_a_pose_in_an_unknown_frame_is_refused_and_nothing_changes(taught):
     taught.poses['start'].publish(pose(*START, frame='moon'))
     assert "'moon'" in taught.event('refused', since=since)['reason']
     assert (taught.folder / 'poses.yaml').read_text() == before
+
+
+def test_a_place_dragged_in_rviz_is_taught_as_any_other(taught):
+    shown = taught.call(GetInteractiveMarkers, 'pick_place/teach_markers/get_interactive_markers')
+    marker = next(m for m in shown.markers if m.name == 'target')
+    assert marker.pose.position.y == pytest.approx(TARGET[1])
+    marker.pose.position.y += 0.01
+    mouse = taught.node.create_publisher(
+        InteractiveMarkerFeedback, 'pick_place/teach_markers/feedback', 10
+    )
+    taught.until(mouse.get_subscription_count, 'the feedback to be heard')
+    since = len(taught.events)
+    mouse.publish(
+        InteractiveMarkerFeedback(
+            header=marker.header,
+            pose=marker.pose,
+            marker_name='target',
+            event_type=InteractiveMarkerFeedback.MOUSE_UP,
+        )
+    )
+    event = taught.event('taught', since=since, place='target')
+    assert event['pose'][1] == pytest.approx(-TARGET[1] - 0.01), 'base is base_link turned about'
+    kept = PosesFile(taught.folder / 'poses.yaml').poses['target']
+    assert kept.pose == tuple(event['pose']) and not kept.joints
 
 
 def test_a_pause_in_motion_holds_the_part_and_resume_finishes(taught):

@@ -5,6 +5,7 @@ from collections.abc import Mapping
 
 import numpy as np
 from geometry_msgs.msg import Point
+from numpy.typing import NDArray
 from std_msgs.msg import ColorRGBA
 from visualization_msgs.msg import Marker, MarkerArray
 
@@ -43,13 +44,18 @@ def cycle(planner: MotionPlanner, plan: CyclePlan, poses: Mapping[str, TaughtPos
         line = tool_path(planner, motion.trajectory).markers[0]
         line.ns, line.id = 'cycle', i
         array.markers.append(line)
-    for i, name in enumerate(('start', 'target')):
-        arrow = Marker(ns='places', id=i, type=Marker.ARROW, action=Marker.ADD)
+    for name in ('start', 'target'):
+        arrow = place_arrow(name, np.linalg.inv(T_BASE_BASE_LINK) @ poses[name].T_base_tcp)
         arrow.header.frame_id = 'base_link'
-        # An arrow points along x; turn it to the tool's approach, z.
-        T = np.linalg.inv(T_BASE_BASE_LINK) @ poses[name].T_base_tcp @ _Z_TO_X
-        arrow.pose = matrix_to_pose(T)
-        arrow.scale.x, arrow.scale.y, arrow.scale.z = 0.08, 0.01, 0.01
-        arrow.color = ColorRGBA(r=float(i == 1), g=float(i == 0), b=0.2, a=1.0)
         array.markers.append(arrow)
     return array
+
+
+def place_arrow(place: str, T: NDArray[np.float64]) -> Marker:
+    """Return an arrow along the tool's approach, for a TCP at `T` (4, 4); green is the start."""
+    is_start = place == 'start'
+    arrow = Marker(ns='places', id=int(not is_start), type=Marker.ARROW, action=Marker.ADD)
+    arrow.pose = matrix_to_pose(T @ _Z_TO_X)  # an arrow points along x, the tool along z
+    arrow.scale.x, arrow.scale.y, arrow.scale.z = 0.08, 0.01, 0.01
+    arrow.color = ColorRGBA(r=float(not is_start), g=float(is_start), b=0.2, a=1.0)
+    return arrow

@@ -38,6 +38,7 @@ from ur5_pick_place.nodes.peer import ALIVE
 from ur5_pick_place.nodes.process import refuse_if_served, run_node
 from ur5_pick_place.nodes.robot_link import LATCHED
 from ur5_pick_place.nodes.scene_link import SceneLink
+from ur5_pick_place.nodes.teach_markers import TeachMarkers
 from ur5_pick_place.nodes.teaching import Teaching
 from ur5_pick_place.planning.limits import MotionSettings
 from ur5_pick_place.planning.planner import MotionPlanner
@@ -117,7 +118,11 @@ class PickPlace(Node):
             self._publish_state,
             self._on_planner_death,
         )
-        self._offer(ReentrantCallbackGroup())
+        group = ReentrantCallbackGroup()
+        self._offer(group)
+        self._teach_markers = TeachMarkers(
+            self, robot.tf_prefix, self._teaching.places, self._teach_pose, group
+        )
         Diagnostics(self, lambda: (not self._stopped, self._state_text()))
         if self._teaching.warning:
             self._emit('recovered', reason=self._teaching.warning)
@@ -197,6 +202,7 @@ class PickPlace(Node):
 
     def _taught(self, name: str, taught: TaughtPose) -> str:
         self._plan = None
+        self._teach_markers.show()
         self._emit('taught', place=name, pose=taught.pose, joints=taught.joints)
         return f'{name} taught{f" on branch {taught.branch}" if taught.branch else ""}'
 

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Start and target to be dragged in RViz; a place is taught when the mouse lets go of it.
+
+This is the server's side of the protocol of the package interactive_markers, which RViz's display
+InteractiveMarkers speaks: the service gives all markers and the number of the last update, each
+update has the next number, and RViz tells of the mouse on the feedback topic.
+
+"""
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+from geometry_msgs.msg import PoseStamped, Quaternion
+from numpy.typing import NDArray
+from rclpy.callback_groups import CallbackGroup
+from rclpy.node import Node
+from visualization_msgs.msg import (
+    InteractiveMarker,
+    InteractiveMarkerControl,
+    InteractiveMarkerFeedback,
+    InteractiveMarkerUpdate,
+)
+from visualization_msgs.srv import GetInteractiveMarkers
+
+from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.nodes.conversions import matrix_to_pose, pose_to_matrix
+from ur5_pick_place.nodes.markers import place_arrow
+
+TOPIC = '~/teach_markers'
+
+_QUEUE = 100  # as the package's own
+_SCALE = 0.15  # of rings and arrows [m]
+_CLICK = 1e-5  # [m], and of a rotation matrix: a marker that moved less was only clicked
+# Where the marker of a place that is not taught waits to be dragged: in front of the arm.
+_T_BASE_LINK_WAITING = {
+    name: np.array([[1.0, 0, 0, 0.4], [0, -1, 0, y], [0, 0, -1, 0.2], [0, 0, 0, 1]])
+    for name, y in (('start', -0.2), ('target', 0.2))
+}
+
+
+class TeachMarkers:
+    """
+    Offers start and target to RViz.
+
+    Parameters
+    ----------
+    node : Node
+    tf_prefix : str
+    places : callable
+        Returns the taught ones, as (4, 4) in `base_link` by name.
+    teach : callable
+        Takes a place's name and its pose; says itself where it refuses.
+    group : CallbackGroup
+
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        tf_prefix: str,
+        places: Callable[[], Mapping[str, NDArray[np.float64]]],
+        teach: Callable[[str, PoseStamped], None],
+        group: CallbackGroup,
+    ) -> None:
+        self._frame, self._places, self._teach = f'{tf_prefix}base_link', places, teach
+        self._number = 0
+        self._updates = node.create_publisher(
+            InteractiveMarkerUpdate, f'{TOPIC}/update', _QUEUE, callback_group=group
+        )
+        node.create_subscription(
+            InteractiveMarkerFeedback,
+            f'{TOPIC}/feedback',
+            self._hear,
+            _QUEUE,
+            callback_group=group,
+        )
+        node.create_service(
+            GetInteractiveMarkers,
+            f'{TOPIC}/get_interactive_markers',
+            self._give,
+            callback_group=group,
+        )
+
+    def show(self) -> None:
+        """Put the markers where the places are."""
+        self._number += 1
+        update = InteractiveMarkerUpdate(type=InteractiveMarkerUpdate.UPDATE)
+        update.seq_num, update.markers = self._number, self._markers()
+        self._updates.publish(update)
+
+    def _give(
+        self, _request: GetInteractiveMarkers.Request, reply: GetInteractiveMarkers.Response
+    ) -> GetInteractiveMarkers.Response:
+        reply.sequence_number, reply.markers = self._number, self._markers()
+        return reply
+
+    def _hear(self, feedback: InteractiveMarkerFeedback) -> None:
+        name = feedback.marker_name
+        released = feedback.event_type == InteractiveMarkerFeedback.MOUSE_UP
+        if released and name in _T_BASE_LINK_WAITING and self._is_moved(feedback):
+            self._teach(name, PoseStamped(header=feedback.header, pose=feedback.pose))
+            self.show()  # a place that was refused goes back
+
+    def _is_moved(self, feedback: InteractiveMarkerFeedback) -> bool:
+        T_shown = self._shown()[feedback.marker_name]
+        try:
+            off = np.abs(pose_to_matrix(feedback.pose) - T_shown).max()
+        except InvalidInput:
+            return True  # whoever teaches refuses it, and says why
+        return bool(off > _CLICK)
+
+    def _shown(self) -> dict[str, NDArray[np.float64]]:
+        return {**_T_BASE_LINK_WAITING, **self._places()}
+
+    def _markers(self) -> list[InteractiveMarker]:
+        taught = self._places()
+        return [
+            self._marker(name, T, name if name in taught else f'{name} (not taught)')
+            for name, T in self._shown().items()
+        ]
+
+    def _marker(self, name: str, T: NDArray[np.float64], words: str) -> InteractiveMarker:
+        marker = InteractiveMarker(name=name, description=words, scale=_SCALE)
+        # Without a stamp RViz keeps it in this frame, and answers in it.
+        marker.header.frame_id = self._frame
+        marker.pose = matrix_to_pose(T)
+        arrow = InteractiveMarkerControl(always_visible=True)
+        arrow.markers = [place_arrow(name, np.eye(4))]
+        marker.controls = [arrow, *_handles()]
+        return marker
+
+
+def _handles() -> list[InteractiveMarkerControl]:
+    """Return an arrow and a ring for each axis of the TCP; RViz draws them itself."""
+    half = float(np.sqrt(0.5))
+    turns = {'x': (half, 0.0, 0.0), 'y': (0.0, 0.0, half), 'z': (0.0, half, 0.0)}
+    modes = {
+        'move': InteractiveMarkerControl.MOVE_AXIS,
+        'rotate': InteractiveMarkerControl.ROTATE_AXIS,
+    }
+    return [
+        InteractiveMarkerControl(
+            name=f'{verb}_{axis}',
+            interaction_mode=mode,
+            orientation=Quaternion(x=x, y=y, z=z, w=half),
+        )
+        for axis, (x, y, z) in turns.items()
+        for verb, mode in modes.items()
+    ]
