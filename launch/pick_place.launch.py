@@ -165,7 +165,7 @@ def rviz(given: dict[str, str], share: Path) -> Node:
         package='rviz2',
         executable='rviz2',
         namespace=given['namespace'],
-        arguments=['-d', str(share / 'config' / 'view.rviz')],
+        arguments=['-d', str(share / 'config' / 'pick_place.rviz')],
         parameters=[{'use_sim_time': given['robot'] == 'sim'}],
         remappings=list(REMAPPINGS),
         output='log',

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What RViz shows of a plan."""
+"""What RViz shows of the scene and of a plan."""
 
 from collections.abc import Mapping
 
@@ -10,14 +10,17 @@ from std_msgs.msg import ColorRGBA
 from visualization_msgs.msg import Marker, MarkerArray
 
 from ur5_pick_place.kinematics import forward
+from ur5_pick_place.kinematics.transforms import make_transform
 from ur5_pick_place.nodes.conversions import matrix_to_pose
 from ur5_pick_place.nodes.frames import T_BASE_BASE_LINK
 from ur5_pick_place.planning.planner import MotionPlanner
+from ur5_pick_place.planning.scene import Scene
 from ur5_pick_place.planning.trajectory import Trajectory
 from ur5_pick_place.task.plan import CyclePlan
 from ur5_pick_place.task.poses import TaughtPose
 
 _SAMPLES = 120
+_TABLE = (1.8, 1.8, 0.01)  # as far as the arm reaches [m]
 _Z_TO_X = np.array(
     [[0.0, 0.0, -1.0, 0.0], [0.0, 1.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0]]
 )
@@ -38,8 +41,8 @@ def tool_path(planner: MotionPlanner, trajectory: Trajectory) -> MarkerArray:
 
 
 def cycle(planner: MotionPlanner, plan: CyclePlan, poses: Mapping[str, TaughtPose]) -> MarkerArray:
-    """Return the paths of all motions of a cycle and an arrow at start and target."""
-    array = MarkerArray()
+    """Return the scene, the paths of all motions, and an arrow at start and target."""
+    array = surroundings(planner.scene)
     for i, motion in enumerate(plan.motions):
         line = tool_path(planner, motion.trajectory).markers[0]
         line.ns, line.id = 'cycle', i
@@ -48,6 +51,25 @@ def cycle(planner: MotionPlanner, plan: CyclePlan, poses: Mapping[str, TaughtPos
         arrow = place_arrow(name, np.linalg.inv(T_BASE_BASE_LINK) @ poses[name].T_base_tcp)
         arrow.header.frame_id = 'base_link'
         array.markers.append(arrow)
+    return array
+
+
+def surroundings(scene: Scene) -> MarkerArray:
+    """Return table, boxes and gripper; what was drawn before goes."""
+    middle = make_transform(np.eye(3), [0.0, 0.0, scene.table_height - _TABLE[2] / 2])
+    solids = [
+        ('base_link', middle, _TABLE),
+        *(('base_link', box.T_base_link_box, box.size) for box in scene.boxes),
+        *(('tool0', box.T_tool_box, box.size) for box in scene.tool.shapes),
+    ]
+    array = MarkerArray(markers=[Marker(action=Marker.DELETEALL)])
+    for i, (frame, T, size) in enumerate(solids):
+        solid = Marker(ns='scene', id=i, type=Marker.CUBE, action=Marker.ADD)
+        solid.header.frame_id, solid.pose = frame, matrix_to_pose(T)
+        solid.frame_locked = frame == 'tool0'
+        solid.scale.x, solid.scale.y, solid.scale.z = (float(edge) for edge in size)
+        solid.color = ColorRGBA(r=0.6, g=0.6, b=0.6, a=0.5)
+        array.markers.append(solid)
     return array
 
 

@@ -42,6 +42,7 @@ from ur5_pick_place.nodes.teach_markers import TeachMarkers
 from ur5_pick_place.nodes.teaching import Teaching
 from ur5_pick_place.planning.limits import MotionSettings
 from ur5_pick_place.planning.planner import MotionPlanner
+from ur5_pick_place.planning.scene import Scene
 from ur5_pick_place.settings import Settings, setting
 from ur5_pick_place.task.cycle import load_cycle
 from ur5_pick_place.task.gripper import Gripper, GripperSettings
@@ -94,7 +95,7 @@ class PickPlace(Node):
             cell.model.name, cell.model.calibration, numbers_from_matrix(tool.T_tool_tcp), mass
         )
         frames = Frames(self, robot.tf_prefix, tool.T_tool_tcp)
-        SceneLink(self, cell.scene, frames, planner.set_scene, MutuallyExclusiveCallbackGroup())
+        SceneLink(self, cell.scene, frames, self._take_scene, MutuallyExclusiveCallbackGroup())
         self._teaching = Teaching(
             self, Path(own.poses_file).expanduser(), planner, provenance, frames, robot.tf_prefix
         )
@@ -126,6 +127,7 @@ class PickPlace(Node):
         Diagnostics(self, lambda: (not self._stopped, self._state_text()))
         if self._teaching.warning:
             self._emit('recovered', reason=self._teaching.warning)
+        self._take_scene(cell.scene)
         self._publish_state()
 
     def _offer(self, group: ReentrantCallbackGroup) -> None:
@@ -356,6 +358,10 @@ class PickPlace(Node):
         self._cancel_goals.call_async(CancelGoal.Request())
         self._jobs.end('the planner node has gone: start it again, then ~/rearm')
         self._publish_state()
+
+    def _take_scene(self, scene: Scene) -> None:
+        self._cycle.planner.set_scene(scene)
+        self._markers.publish(markers.surroundings(scene))
 
     def _state_text(self) -> str:
         if self._stopped:

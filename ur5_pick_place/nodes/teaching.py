@@ -91,7 +91,7 @@ class Teaching:
         return found
 
     def conversions(self, poses: Mapping[str, TaughtPose]) -> list[dict[str, Any]]:
-        """Return which of `poses`, as they are replayed, were taught otherwise, and what differs."""
+        """Return which of `poses`, as replayed, were taught under what else."""
         return [
             {'place': name, 'changed': changed, 'pose': pose.pose}
             for name, pose in poses.items()
