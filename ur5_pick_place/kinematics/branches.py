@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.kinematics.forward import check_joints
+from ur5_pick_place.kinematics.forward import check_joints, jacobian
 from ur5_pick_place.kinematics.model import Model
 
 BRANCHES = tuple(
@@ -48,7 +48,7 @@ def classify(m: Model, q: ArrayLike) -> NDArray[np.intp]:
     Give the branch of joints as index into `BRANCHES`.
 
     Where two branches meet (a double root), it is the `left`, `up` or `down` one, as in `inverse`.
-    A calibrated arm is judged by its ideal geometry.
+    A calibrated arm is judged by its ideal geometry, corrected beside its own singularities.
 
     Parameters
     ----------
@@ -61,14 +61,32 @@ def classify(m: Model, q: ArrayLike) -> NDArray[np.intp]:
     ndarray of int, shape (...,)
 
     """
-    theta = check_joints(q) + m.offset
+    joints = check_joints(q)
+    theta = joints + m.offset
+    x1, s3, s5 = shoulder_offset(m, theta), np.sin(theta[..., 2]), np.sin(theta[..., 4])
+    if m.mounts is not None:
+        x1, s3, s5 = _calibrated_signs(m, joints, np.stack([x1 / m.reach[1], s3, s5]))
     root = np.sqrt(DOUBLE_ROOT)
-    x1 = shoulder_offset(m, theta)
     left = x1 <= root * abs(m.d[3])
-    s3 = np.sin(theta[..., 2])
     up = (np.where(left, s3, -s3) >= 0.0) | (np.abs(s3) <= root)
-    down = np.sin(theta[..., 4]) >= -WRIST_SINGULAR
+    down = s5 >= -WRIST_SINGULAR
     return np.asarray(4 * ~left + 2 * ~up + ~down, dtype=np.intp)
+
+
+def _calibrated_signs(
+    m: Model, q: NDArray[np.float64], ideal: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """
+    Give the signs of the three distances to a singularity, (3, ...), for a calibrated arm.
+
+    det J of the ideal arm is a2 a3 x1 sin(theta_3) sin(theta_5). Where that of the calibrated one
+    has the other sign, its own singularity lies on the other side: the nearest of the three.
+
+    """
+    signs = np.where(ideal < 0.0, -1.0, 1.0)
+    crossed = np.linalg.det(jacobian(m, q)) * m.a[1] * m.a[2] * signs.prod(axis=0) < 0.0
+    nearest = np.abs(ideal) == np.abs(ideal).min(axis=0)
+    return np.where(crossed & nearest, -signs, signs)
 
 
 def shoulder_offset(m: Model, theta: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -96,7 +96,8 @@ def inverse_calibrated(m: Model, T: Array, q6: Array) -> tuple[Array, NDArray[np
     Solve n rigid poses (n, 4, 4) of a calibrated arm; see `inverse`.
 
     A solution is in the row that `classify` names. Within about the size of the calibration of a
-    singularity two solutions may share a label; one of them is then given.
+    wrist singularity, or of two singularities at once, two solutions may share a label; one of
+    them is then given. Solutions come in pairs, so that an odd number is looked at once more.
 
     """
     ideal = replace(m, mounts=None)
@@ -106,7 +107,7 @@ def inverse_calibrated(m: Model, T: Array, q6: Array) -> tuple[Array, NDArray[np
         expected = ok[chunk].sum(axis=1)
         q[chunk], ok[chunk] = _solve(m, ideal, T[chunk], q6[chunk], _AS_IS)
         found = ok[chunk].sum(axis=1)
-        short = start + np.flatnonzero((found < expected) | (found == 0))
+        short = start + np.flatnonzero((found < expected) | (found == 0) | (found % 2 == 1))
         if len(short):
             q[short], ok[short] = _solve(m, ideal, T[short], q6[short], _TILTED)
     return q, ok
@@ -118,11 +119,13 @@ def _solve(
     """
     Start Newton's method from all solutions of ideal arms at the pose and at tilted ones.
 
-    A second arm, with longer links and a slimmer shoulder, has a seed where only the calibrated
-    arm reaches; tilts of the tool spread the seeds where theta_6 is nearly free.
+    A second arm, with longer links nearer in length and a slimmer shoulder, has a seed where only
+    the calibrated arm reaches, stretched, folded or beside its axis 1; tilts of the tool spread
+    the seeds where theta_6 is nearly free.
 
     """
-    generous = replace(ideal, a=ideal.a * 1.04, d=ideal.d * [1.0, 1.0, 1.0, 0.8, 1.0, 1.0])
+    longer, slimmer = [1.0, 1.04, 1.08, 1.0, 1.0, 1.0], [1.0, 1.0, 1.0, 0.8, 1.0, 1.0]
+    generous = replace(ideal, a=ideal.a * longer, d=ideal.d * slimmer)
     arms = (ideal, generous)
     seeds = np.concatenate(
         [inverse_batch(arm, T @ tilt, q6)[0] for tilt in tilts for arm in arms], axis=1
