@@ -2,7 +2,7 @@
 """
 The task node: teach, plan, run; it moves the arm only through the planner node.
 
-Its thinking is in `task`, the ticking in `job_runner`; here are the requests and what is told.
+Its thinking is in `task.machine`; here are the requests, and what is told.
 
 """
 
@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 from action_msgs.srv import CancelGoal
 from control_msgs.action import GripperCommand
 from geometry_msgs.msg import PoseStamped
 from rclpy.action import ActionServer
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup, ReentrantCallbackGroup
 from rclpy.node import Node
+from rclpy.task import Future
 from std_msgs.msg import String
 from std_srvs.srv import SetBool, Trigger
 from visualization_msgs.msg import MarkerArray
@@ -31,13 +31,13 @@ from ur5_pick_place.nodes.cell import SHARED, RobotSettings, config_file, load_c
 from ur5_pick_place.nodes.diagnostics import Diagnostics
 from ur5_pick_place.nodes.frames import Frames
 from ur5_pick_place.nodes.freedrive import Freedrive
-from ur5_pick_place.nodes.job_runner import PLANNER, JobRunner
 from ur5_pick_place.nodes.loads import arm_dynamics
 from ur5_pick_place.nodes.parameters import declare_settings
 from ur5_pick_place.nodes.peer import ALIVE
 from ur5_pick_place.nodes.process import refuse_if_served, run_node
 from ur5_pick_place.nodes.robot_link import LATCHED
 from ur5_pick_place.nodes.scene_link import SceneLink
+from ur5_pick_place.nodes.task_port import PLANNER, TaskPort
 from ur5_pick_place.nodes.teach_markers import TeachMarkers
 from ur5_pick_place.nodes.teaching import Teaching
 from ur5_pick_place.planning.limits import MotionSettings
@@ -46,9 +46,10 @@ from ur5_pick_place.planning.scene import Scene
 from ur5_pick_place.settings import Settings, setting
 from ur5_pick_place.task.cycle import load_cycle
 from ur5_pick_place.task.gripper import Gripper, GripperSettings
+from ur5_pick_place.task.machine import PLANNER_GONE, Machine
 from ur5_pick_place.task.motions import TaskSettings
 from ur5_pick_place.task.pattern import PatternSettings
-from ur5_pick_place.task.plan import CyclePlan, CyclePlanner
+from ur5_pick_place.task.plan import CyclePlanner
 from ur5_pick_place.task.poses import TAUGHT, Provenance, TaughtPose, numbers_from_matrix
 from ur5_pick_place.task.run import CycleRun
 
@@ -88,7 +89,7 @@ class PickPlace(Node):
         )
         cell = load_cell(robot)
         tool, mass = cell.scene.tool, robot.payload_mass or 0.0
-        self._settings, self._motion_settings, self._missing = own, motion, cell.missing
+        self._settings, self._missing = own, cell.missing
         self._controller = robot.controller
         planner = MotionPlanner(cell.model, motion, cell.scene, arm_dynamics(cell.model, robot))
         provenance = Provenance(
@@ -104,44 +105,38 @@ class PickPlace(Node):
         self._gripper = Gripper(grip, robot.tool_voltage)
         payload = (mass, robot.payload_centre)
         self._run = CycleRun(self._cycle, self._gripper, task, payload, self._emit)
-        self._plan: CyclePlan | None = None
-        self._stopped = ''
         self._published = ''
         self._state = self.create_publisher(String, '~/state', ALIVE)
         self._event = self.create_publisher(String, '~/event', 100)
         self._markers = self.create_publisher(MarkerArray, '~/markers', LATCHED)
         carried = CarriedPart(self, cell.scene, robot.tf_prefix)
-        self._jobs = JobRunner(
-            self,
-            cell.joint_names,
-            carried,
-            self._on_job_end,
-            self._publish_state,
-            self._on_planner_death,
+        self._port = TaskPort(
+            self, cell.joint_names, carried, self._on_tick, self._on_planner_death
         )
+        self._machine = Machine(self._cycle, self._run, self._port, self._emit)
         group = ReentrantCallbackGroup()
         self._offer(group)
         self._teach_markers = TeachMarkers(
             self, robot.tf_prefix, self._teaching.places, self._teach_pose, group
         )
-        Diagnostics(self, lambda: (not self._stopped, self._state_text()))
+        Diagnostics(self, lambda: (not self._machine.stopped, self._machine.state))
         if self._teaching.warning:
             self._emit('recovered', reason=self._teaching.warning)
         self._take_scene(cell.scene)
         self._publish_state()
 
     def _offer(self, group: ReentrantCallbackGroup) -> None:
-        gripper = self._gripper
+        machine, run = self._machine, self._run
         services: dict[str, Callable[[], str]] = {
             **{f'teach_{n}': lambda n=n: self._teach_joints(n) for n in TAUGHT},
             'plan': self._make_plan,
-            'run': self._start_run,
-            'pause': self._pause,
-            'resume': self._resume,
-            'go_home': self._go_home,
-            'init_gripper': lambda: self._start('init_gripper', gripper.initialise()),
-            'open_gripper': lambda: self._start('open_gripper', self._run.open()),
-            'close_gripper': lambda: self._start('close_gripper', self._run.close()),
+            'run': lambda: machine.start_run(self._teaching.poses),
+            'pause': machine.pause,
+            'resume': machine.resume,
+            'go_home': lambda: machine.go_home(self._teaching.poses),
+            'init_gripper': lambda: machine.start('init_gripper', self._gripper.initialise()),
+            'open_gripper': lambda: machine.start('open_gripper', run.open()),
+            'close_gripper': lambda: machine.start('close_gripper', run.close()),
         }
         for name, action in services.items():
             self.create_service(
@@ -193,7 +188,7 @@ class PickPlace(Node):
         return reply
 
     def _teach_joints(self, name: str) -> str:
-        return self._taught(name, self._teaching.teach_joints(name, self._jobs.present_joints()))
+        return self._taught(name, self._teaching.teach_joints(name, self._port.present_joints()))
 
     def _teach_pose(self, name: str, message: PoseStamped) -> None:
         self._answer(
@@ -203,7 +198,7 @@ class PickPlace(Node):
         )
 
     def _taught(self, name: str, taught: TaughtPose) -> str:
-        self._plan = None
+        self._machine.plan = None
         self._teach_markers.show()
         self._emit('taught', place=name, pose=taught.pose, joints=taught.joints)
         return f'{name} taught{f" on branch {taught.branch}" if taught.branch else ""}'
@@ -211,79 +206,17 @@ class PickPlace(Node):
     def _make_plan(self) -> str:
         if self._missing:
             raise InvalidInput(self._missing)
-        if self._jobs.job_name:
-            raise ExecutionError(f'busy with {self._jobs.job_name}: wait or call ~/stop')
-        self._plan = None
         poses = self._cycle.replayed(self._teaching.poses)
         for conversion in self._teaching.conversions(poses):
             self._emit('converted', **conversion)
-        plan = self._cycle.plan(poses, self._jobs.present_joints())
-        self._plan = plan
+        message = self._machine.make_plan(poses)
         if self._markers.get_subscription_count():
+            plan = self._machine.plan
             self._markers.publish(markers.cycle(self._cycle.planner, plan, poses))
-        self._emit(
-            'planned',
-            branch=plan.branch,
-            motion_time=plan.motion_time,
-            stages=[stage.name for stage in self._cycle.cycle],
-            cycles=len(plan.cycles),
-        )
-        cycles = f'{len(plan.cycles)} cycles of ' if len(plan.cycles) > 1 else ''
-        stages = f'{cycles}{len(self._cycle.cycle)} stages'
-        return f'{stages} on {plan.branch}, {plan.motion_time:.1f} s of motion'
-
-    def _start_run(self) -> str:
-        self._check_not_stopped()
-        plan = self._plan
-        if plan is None:
-            raise ExecutionError('no plan: call ~/plan first')
-        if plan.fingerprint != self._cycle.fingerprint(self._teaching.poses):
-            raise ExecutionError('poses, scene, tool or settings changed since ~/plan: plan again')
-        away = float(np.abs(self._jobs.present_joints() - plan.q_start).max())
-        if away > self._motion_settings.start_tolerance:
-            raise ExecutionError(
-                f'the arm is {away:.3f} rad from where the plan starts: plan again or ~/go_home'
-            )
-        return self._start('run', self._run.cycle(plan))
-
-    def _go_home(self) -> str:
-        self._check_not_stopped()
-        self._run.look(self._jobs.observe())
-        motions = self._cycle.way_home(
-            self._teaching.poses, self._jobs.present_joints(), self._run.is_carrying
-        )
-        return self._start('go_home', self._run.home(motions))
-
-    def _pause(self) -> str:
-        if self._jobs.job_name != 'run':
-            raise ExecutionError('nothing to pause: no cycle is running')
-        self._run.is_paused = True
-        self._jobs.cancel_motion()
-        return f'pausing at stage {self._run.stage!r}'
-
-    def _resume(self) -> str:
-        if not self._run.is_paused:
-            raise ExecutionError('not paused')
-        self._run.is_paused = False
-        return f'resuming stage {self._run.stage!r}'
-
-    def _start(self, name: str, steps: Generator) -> str:
-        self._check_not_stopped()
-        if self._freedrive.is_on:
-            raise ExecutionError('the arm is in freedrive: call ~/freedrive with false first')
-        self._run.is_paused = False
-        self._run.look(self._jobs.observe())
-        self._jobs.start(name, steps)
-        self._emit('started', job=name)
-        return f'{name} started'
-
-    def _check_not_stopped(self) -> None:
-        if self._stopped:
-            raise ExecutionError(f'stopped: {self._stopped}; call ~/rearm first')
+        return message
 
     async def _stop(self, _request: Any, reply: Trigger.Response) -> Trigger.Response:
-        self._stopped = self._stopped or 'stop requested'
-        self._jobs.end('stop requested')
+        self._machine.stop('stop requested')
         reply.success, reply.message = True, 'stopping; call ~/rearm before the next motion'
         self._publish_state()
         try:
@@ -301,8 +234,7 @@ class PickPlace(Node):
             return reply
         reply.success, reply.message = answer.success, answer.message
         if answer.success:
-            self._stopped, self._plan = '', None
-            self._emit('rearmed')
+            self._machine.rearmed()
         self._publish_state()
         return reply
 
@@ -310,12 +242,12 @@ class PickPlace(Node):
         self, request: SetBool.Request, reply: SetBool.Response
     ) -> SetBool.Response:
         try:
-            if request.data:
-                # With a wrong payload the arm sinks or rises as soon as it is let go.
-                self._start('confirm_payload', self._run.confirm_payload())
-                if error := await self._jobs.outcome:
-                    raise ExecutionError(f'freedrive refused, payload not confirmed: {error}')
+            # With a wrong payload the arm sinks or rises as soon as it is let go.
+            confirm = self._run.confirm_payload
+            if request.data and (error := await self._job('confirm_payload', confirm())):
+                raise ExecutionError(f'freedrive refused, payload not confirmed: {error}')
             await self._freedrive.switch(request.data)
+            self._machine.is_free = self._freedrive.is_on
             reply.success, reply.message = True, f'freedrive {"on" if request.data else "off"}'
             self._emit('freedrive', is_on=request.data)
         except Ur5PickPlaceError as error:
@@ -328,8 +260,7 @@ class PickPlace(Node):
         is_open = position > self._settings.gripper_threshold
         result = GripperCommand.Result(position=position)
         try:
-            self._start('gripper', self._run.open() if is_open else self._run.close())
-            error = await self._jobs.outcome
+            error = await self._job('gripper', self._run.open() if is_open else self._run.close())
         except Ur5PickPlaceError as refusal:
             error = str(refusal)
         if error:
@@ -340,52 +271,41 @@ class PickPlace(Node):
             goal.succeed()
         return result
 
-    # -- telling ---------------------------------------------------------------------------------
+    async def _job(self, name: str, steps: Generator) -> str:
+        """Do a job; return why it ended early, or ''."""
+        outcome = Future()
+        self._machine.start(name, steps, outcome.set_result)
+        return await outcome
 
-    def _on_job_end(self, name: str, error: str) -> None:
-        self._run.is_paused = False
-        if error:
-            self._stopped, self._plan = error, None
-            self.get_logger().error(f'{name} stopped: {error}')
-            self._emit('stopped', job=name, stage=self._run.stage, reason=error)
-        else:
-            self._emit('done', job=name)
+    def _on_tick(self) -> None:
+        self._machine.tick()
+        self._publish_state()
 
     def _on_planner_death(self) -> None:
         """Do what the planner no longer can: cancel its goals; and latch the stop."""
-        if not self._jobs.job_name:
-            return
-        self._cancel_goals.call_async(CancelGoal.Request())
-        self._jobs.end('the planner node has gone: start it again, then ~/rearm')
-        self._publish_state()
+        if self._machine.stop_if_busy(PLANNER_GONE):
+            self._cancel_goals.call_async(CancelGoal.Request())
+            self._publish_state()
+
+    # -- telling ---------------------------------------------------------------------------------
 
     def _take_scene(self, scene: Scene) -> None:
         self._cycle.planner.set_scene(scene)
         self._markers.publish(markers.surroundings(scene))
 
-    def _state_text(self) -> str:
-        if self._stopped:
-            return f'stopped: {self._stopped}'
-        job = self._jobs.job_name
-        if not job:
-            if self._freedrive.is_on:
-                return 'freedrive'
-            return 'planned' if self._plan else 'idle'
-        if job != 'run':
-            return f'busy: {job}'
-        waits = f' ({self._run.waits_for})' if self._run.waits_for else ''
-        return f'{"paused" if self._run.is_paused else "running"}: {self._run.stage}{waits}'
-
     def _publish_state(self) -> None:
-        text = self._state_text()
+        text = self._machine.state
         if text != self._published:
             self._published = text
             self._state.publish(String(data=text))
 
     def _emit(self, event: str, **data: Any) -> None:
-        line = json.dumps({'time': round(self._jobs.stamp, 3), 'event': event, **data})
+        line = json.dumps({'time': round(self._port.stamp, 3), 'event': event, **data})
         self._event.publish(String(data=line))
-        self.get_logger().info(line)
+        if event == 'stopped':
+            self.get_logger().error(line)
+        else:
+            self.get_logger().info(line)
 
 
 def main() -> None:

@@ -9,7 +9,7 @@ bottom, and lets a test drive it with made-up observations.
 """
 
 from collections.abc import Generator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
 import numpy as np
@@ -52,6 +52,10 @@ class Observation:
     stopped: str = ''
     reply: str | None = None
     speed_scaling: float = 1.0
+
+    def with_reply(self, reply: str | None) -> 'Observation':
+        """Return the same with a reply."""
+        return replace(self, reply=reply)
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The robot and the planner as the task sees them: topics in, actions and services out."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from moveit_msgs.action import ExecuteTrajectory
+from numpy.typing import NDArray
+from rclpy.action import ActionClient
+from rclpy.action.client import ClientGoalHandle
+from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
+from rclpy.node import Node
+from rclpy.qos import qos_profile_sensor_data
+from rclpy.task import Future
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Float64, String
+
+from ur5_pick_place.errors import ExecutionError, InvalidInput
+from ur5_pick_place.nodes.carried_part import CarriedPart
+from ur5_pick_place.nodes.conversions import joints_from_state, to_seconds, trajectory_to_msg
+from ur5_pick_place.nodes.peer import watch_peer
+from ur5_pick_place.nodes.robot_io import RobotIo
+from ur5_pick_place.task.job import Carry, Command, Move, Observation
+
+PLANNER = 'trajectory_planner'
+_TICK_EVERY = 4  # joint_states per tick: 32 ms of robot time
+_STOPPED = 'stopped: '
+
+OnReply = Callable[[str], object]
+
+
+class TaskPort:
+    """
+    A `machine.Port` over ROS; moves the arm through the planner node only.
+
+    Parameters
+    ----------
+    node : Node
+    joint_names : sequence of str
+        With the prefix, in controller order.
+    carried : CarriedPart
+        Tells the planner what is in the hand.
+    on_tick : callable
+        Called at every fourth joint_states, and when the planner has stopped.
+    on_planner_death : callable
+        Called when the planner has gone.
+
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        joint_names: Sequence[str],
+        carried: CarriedPart,
+        on_tick: Callable[[], None],
+        on_planner_death: Callable[[], None],
+    ) -> None:
+        self.q: NDArray[np.float64] | None = None
+        self.stamp = 0.0  # [s] ROS time of `q`: a job's clock, as /clock may come late
+        self.planner_state = ''
+        self._speed_scaling = 1.0
+        self._names = list(joint_names)
+        self._carried, self._on_tick = carried, on_tick
+        self._goal: ClientGoalHandle | None = None
+        self._motions = 0
+        self._heard = 0
+        group = MutuallyExclusiveCallbackGroup()
+        self._io = RobotIo(node, group)
+        self._execute = ActionClient(
+            node, ExecuteTrajectory, 'execute_trajectory', callback_group=group
+        )
+        watch_peer(node, f'{PLANNER}/motion_state', self._hear_planner, on_planner_death, group)
+
+        def hear(kind: type, topic: str, callback: Callable) -> None:
+            node.create_subscription(
+                kind, topic, callback, qos_profile_sensor_data, callback_group=group
+            )
+
+        hear(Float64, 'speed_scaling_state_broadcaster/speed_scaling', self._hear_scaling)
+        hear(JointState, 'joint_states', self._hear_joints)
+
+    @property
+    def missing(self) -> str:
+        state = self.planner_state if self._execute.server_is_ready() else ''
+        if state != 'ready':
+            return f'the planner is {state or "not there"}: start or rearm it'
+        if not self._io.is_there:
+            return 'set_io and set_payload are not there: start the driver'
+        return ''
+
+    def present_joints(self) -> NDArray[np.float64]:
+        """Return the measured joints (6,) [rad], or raise `ExecutionError`."""
+        if self.q is None:
+            raise ExecutionError('no joint_states yet; is the driver running?')
+        return self.q
+
+    def observe(self) -> Observation:
+        inputs, outputs = self._io.pins()
+        is_stopped = self.planner_state.startswith(_STOPPED)
+        return Observation(
+            t=self.stamp,
+            q=self.q,
+            inputs=inputs,
+            outputs=outputs,
+            tool_voltage=self._io.tool_voltage,
+            stopped=self.planner_state.removeprefix(_STOPPED) if is_stopped else '',
+            speed_scaling=self._speed_scaling,
+        )
+
+    def send(self, command: Command, on_reply: OnReply) -> None:
+        if isinstance(command, Move):
+            self._move(command, on_reply)
+        elif isinstance(command, Carry):
+            self._carried.tell(command.load)
+            on_reply('')
+        else:
+            self._io.send(command, on_reply)
+
+    def cancel_motion(self) -> None:
+        self._motions += 1  # a goal whose acceptance is still on its way is canceled then
+        if self._goal is not None:
+            self._goal.cancel_goal_async()
+
+    def _move(self, command: Move, on_reply: OnReply) -> None:
+        if not self._execute.server_is_ready():
+            on_reply('action server execute_trajectory is not there: start the planner')
+            return
+        goal = ExecuteTrajectory.Goal()
+        goal.trajectory.joint_trajectory = trajectory_to_msg(command.trajectory, self._names)
+        self._motions += 1
+        motion = self._motions
+        self._execute.send_goal_async(goal).add_done_callback(
+            lambda future: self._on_goal(motion, future.result(), on_reply)
+        )
+
+    def _on_goal(self, motion: int, handle: ClientGoalHandle, on_reply: OnReply) -> None:
+        if not handle.accepted:
+            on_reply('the planner refused the motion')
+            return
+        self._goal = handle
+        if motion != self._motions:
+            handle.cancel_goal_async()
+        handle.get_result_async().add_done_callback(
+            lambda future: self._on_result(future, on_reply)
+        )
+
+    def _on_result(self, future: Future, on_reply: OnReply) -> None:
+        code = future.result().result.error_code
+        self._goal = None
+        on_reply('' if code.val == code.SUCCESS else code.message or f'code {code.val}')
+
+    def _hear_planner(self, message: String) -> None:
+        self.planner_state = message.data
+        self._carried.repeat()  # to a planner that was started anew
+        self._on_tick()
+
+    def _hear_scaling(self, message: Float64) -> None:
+        self._speed_scaling = message.data / 100.0  # the driver publishes percent
+
+    def _hear_joints(self, message: JointState) -> None:
+        self._heard += 1
+        try:
+            self.q = joints_from_state(message, self._names)
+            self.stamp = to_seconds(message.header.stamp)
+        except InvalidInput:
+            return  # the planner hears it too, and stops the arm
+        if self._heard % _TICK_EVERY == 0:
+            self._on_tick()

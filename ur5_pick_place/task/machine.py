@@ -1,0 +1,273 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The state machine of the task: what is asked of it, what it does at a tick, what it says.
+
+It owns no clock, thread or ROS; whoever does ticks it and gives it a `Port` to the robot.
+
+"""
+
+import functools
+import threading
+from collections.abc import Callable, Generator, Mapping
+from typing import Any, Protocol, TypeVar
+
+import numpy as np
+
+from ur5_pick_place.errors import ExecutionError
+from ur5_pick_place.task.job import Command, Job, Observation
+from ur5_pick_place.task.plan import CyclePlan, CyclePlanner
+from ur5_pick_place.task.poses import TaughtPose
+from ur5_pick_place.task.run import CycleRun, Emit
+
+T = TypeVar('T')
+Poses = Mapping[str, TaughtPose]
+
+PLANNER_GONE = 'the planner node has gone: start it again, then ~/rearm'
+
+
+class Port(Protocol):
+    """The robot and the planner, as the task sees them."""
+
+    @property
+    def missing(self) -> str:
+        """Why no job can begin now; empty if one can."""
+        ...
+
+    def observe(self) -> Observation:
+        """Return what is seen now; without a reply, which the machine knows."""
+        ...
+
+    def send(self, command: Command, on_reply: Callable[[str], object]) -> None:
+        """Send a command; `on_reply` takes '' when it is done, else why it failed."""
+        ...
+
+    def cancel_motion(self) -> None:
+        """Have the motion under way, if there is one, brake along its path."""
+        ...
+
+
+def _locked(method: Callable[..., T]) -> Callable[..., T]:
+    @functools.wraps(method)
+    def locked(self: 'Machine', *args: Any, **kwargs: Any) -> T:
+        with self._lock:
+            return method(self, *args, **kwargs)
+
+    return locked
+
+
+class Machine:
+    """
+    Plans, runs, pauses, stops and rearms; one job at a time.
+
+    Ticks, replies and requests may come from different threads.
+
+    Parameters
+    ----------
+    planner : CyclePlanner
+    run : CycleRun
+    port : Port
+    emit : callable
+        Takes an event's name and its data.
+
+    Attributes
+    ----------
+    plan : CyclePlan or None
+        What `run` would run.
+    stopped : str
+        Why nothing is done before `rearmed`; empty if nothing stands against it.
+    is_free : bool
+        Whether the arm is in freedrive; set by the owner.
+
+    """
+
+    def __init__(self, planner: CyclePlanner, run: CycleRun, port: Port, emit: Emit) -> None:
+        self._planner, self._run, self._port, self._emit = planner, run, port, emit
+        self._lock = threading.RLock()
+        self._job: Job | None = None
+        self._on_end: Callable[[str], object] = lambda _error: None
+        self._reply: str | None = None
+        self._commands = 0
+        self.plan: CyclePlan | None = None
+        self.stopped = ''
+        self.is_free = False
+
+    @property
+    def job_name(self) -> str:
+        """Name of the running job; empty if there is none."""
+        job = self._job
+        return job.name if job else ''
+
+    @property
+    def state(self) -> str:
+        """One line for people."""
+        if self.stopped:
+            return f'stopped: {self.stopped}'
+        job = self.job_name
+        if not job:
+            if self.is_free:
+                return 'freedrive'
+            return 'planned' if self.plan else 'idle'
+        if job != 'run':
+            return f'busy: {job}'
+        waits = f' ({self._run.waits_for})' if self._run.waits_for else ''
+        return f'{"paused" if self._run.is_paused else "running"}: {self._run.stage}{waits}'
+
+    # -- requests: each returns a message, or raises why not -----------------------------------
+
+    def make_plan(self, poses: Poses) -> str:
+        """
+        Plan a run from where the arm is.
+
+        Raises
+        ------
+        ExecutionError
+            A job runs, or the arm is not seen.
+        InvalidInput, PlanningError
+            As `CyclePlanner.plan`.
+
+        """
+        if self._job:
+            raise ExecutionError(f'busy with {self._job.name}: wait or call ~/stop')
+        self.plan = None
+        self.plan = plan = self._planner.plan(poses, self._joints())
+        stages = [stage.name for stage in self._planner.cycle]
+        n = len(plan.cycles)
+        self._emit(
+            'planned', branch=plan.branch, motion_time=plan.motion_time, stages=stages, cycles=n
+        )
+        what = f'{f"{n} cycles of " if n > 1 else ""}{len(stages)} stages'
+        return f'{what} on {plan.branch}, {plan.motion_time:.1f} s of motion'
+
+    def start_run(self, poses: Poses) -> str:
+        """Run exactly what was planned."""
+        self._check_not_stopped()
+        plan = self.plan
+        if plan is None:
+            raise ExecutionError('no plan: call ~/plan first')
+        if plan.fingerprint != self._planner.fingerprint(poses):
+            raise ExecutionError('poses, scene, tool or settings changed since ~/plan: plan again')
+        away = float(np.abs(self._joints() - plan.q_start).max())
+        if away > self._planner.planner.settings.start_tolerance:
+            raise ExecutionError(
+                f'the arm is {away:.3f} rad from where the plan starts: plan again or ~/go_home'
+            )
+        return self.start('run', self._run.cycle(plan))
+
+    def go_home(self, poses: Poses) -> str:
+        """Go home from wherever the arm is, with what is in the hand."""
+        self._check_not_stopped()
+        self._run.look(self._port.observe())
+        motions = self._planner.way_home(poses, self._joints(), self._run.is_carrying)
+        return self.start('go_home', self._run.home(motions))
+
+    @_locked
+    def pause(self) -> str:
+        """Come to rest on the path, and wait."""
+        if self.job_name != 'run':
+            raise ExecutionError('nothing to pause: no cycle is running')
+        self._run.is_paused = True
+        self._port.cancel_motion()
+        return f'pausing at stage {self._run.stage!r}'
+
+    @_locked
+    def resume(self) -> str:
+        """Go on where the arm was paused."""
+        if not self._run.is_paused:
+            raise ExecutionError('not paused')
+        self._run.is_paused = False
+        return f'resuming stage {self._run.stage!r}'
+
+    @_locked
+    def start(
+        self, name: str, steps: Generator, on_end: Callable[[str], object] = lambda _error: None
+    ) -> str:
+        """
+        Start a job.
+
+        Parameters
+        ----------
+        name : str
+        steps : generator
+        on_end : callable
+            Takes why it ended early, or ''.
+
+        """
+        self._check_not_stopped()
+        if self.is_free:
+            raise ExecutionError('the arm is in freedrive: call ~/freedrive with false first')
+        if self._job:
+            raise ExecutionError(f'busy with {self._job.name}: wait or call ~/stop')
+        if self._port.missing:
+            raise ExecutionError(self._port.missing)
+        self._run.is_paused = False
+        self._run.look(self._port.observe())
+        self._job, self._on_end, self._reply = Job(name, steps), on_end, None
+        self._emit('started', job=name)
+        return f'{name} started'
+
+    @_locked
+    def stop(self, reason: str) -> None:
+        """End the job where it is, and take no other before `rearmed`."""
+        self.stopped = self.stopped or reason
+        self._end(reason)
+
+    @_locked
+    def stop_if_busy(self, reason: str) -> bool:
+        """Do so only if a job runs; return whether one did."""
+        is_busy = self._job is not None
+        if is_busy:
+            self.stop(reason)
+        return is_busy
+
+    @_locked
+    def rearmed(self) -> None:
+        """Take jobs again; the next run is planned anew."""
+        self.stopped, self.plan = '', None
+        self._emit('rearmed')
+
+    # -- ticks ---------------------------------------------------------------------------------
+
+    @_locked
+    def tick(self) -> None:
+        """Look at the robot and do what comes next."""
+        if self._job is None:
+            return
+        seen = self._port.observe()
+        command = self._job.tick(seen.with_reply(self._reply))
+        if self._job.is_done:
+            self._end(self._job.error)
+        elif command is not None:
+            self._reply = None
+            self._commands += 1
+            self._port.send(command, functools.partial(self._take_reply, self._commands))
+
+    @_locked
+    def _take_reply(self, command: int, reply: str) -> None:
+        if command == self._commands:  # else of a command that nobody waits for any more
+            self._reply = reply
+
+    def _end(self, error: str) -> None:
+        job, self._job = self._job, None
+        if job is None:
+            return
+        if not job.is_done:
+            job.abandon(error)
+        self._commands += 1
+        self._port.cancel_motion()
+        self._run.is_paused, self._run.waits_for = False, ''
+        if job.error:
+            self.stopped, self.plan = self.stopped or job.error, None
+            self._emit('stopped', job=job.name, stage=self._run.stage, reason=job.error)
+        else:
+            self._emit('done', job=job.name)
+        self._on_end(job.error)
+
+    def _check_not_stopped(self) -> None:
+        if self.stopped:
+            raise ExecutionError(f'stopped: {self.stopped}; call ~/rearm first')
+
+    def _joints(self) -> Any:
+        q = self._port.observe().q
+        if q is None:
+            raise ExecutionError('no joint_states yet; is the driver running?')
+        return q
