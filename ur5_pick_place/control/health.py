@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether the robot may move at all: its modes, its program, and how fresh its word is."""
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +12,10 @@ from ur5_pick_place.settings import Settings, setting
 
 # ur_dashboard_msgs/msg/SafetyMode and RobotMode
 SAFETY_NORMAL, SAFETY_REDUCED = 1, 2
+# No joint of a UR5 can be farther out or faster; such a message is a fault, not a position.
+_IMPOSSIBLE_POSITION = 2 * math.pi + 0.1  # [rad]
+_IMPOSSIBLE_VELOCITY = 8.0  # [rad/s] between two messages; the fastest UR wrist does 2 pi
+_STEP_SLACK = 0.05  # [rad]
 ROBOT_RUNNING = 7
 _SAFETY = {
     3: ('protective stop', 'clear the cause, close the popup and unlock on the pendant'),
@@ -82,6 +88,57 @@ class RobotStatus:
     safety_mode: int | None = None
     program_running: bool = False
     speed_scaling: float = 1.0
+    _last: tuple[float, NDArray[np.float64]] | None = None  # as heard, be it possible or not
+
+    def hear_joints(
+        self,
+        stamp: float,
+        q: NDArray[np.float64],
+        qd: NDArray[np.float64],
+        names: Sequence[str],
+        now: float,
+    ) -> None:
+        """
+        Take what joint_states says, unless no arm could be there.
+
+        Parameters
+        ----------
+        stamp : float
+            [s]
+        q, qd : ndarray, shape (6,)
+            [rad], [rad/s]
+        names : sequence of str
+            Of the joints, for the complaint.
+        now : float
+            Steady-clock time [s].
+
+        """
+        before, self._last = self._last, (stamp, q)
+        self.bad_joints = _impossible(q, stamp, before, names)
+        if not self.bad_joints:
+            self.q, self.qd, self.stamp, self.heard = q, qd, stamp, now
+
+
+def _impossible(
+    q: NDArray[np.float64],
+    stamp: float,
+    before: tuple[float, NDArray[np.float64]] | None,
+    names: Sequence[str],
+) -> str:
+    """Say why the joints (6,) [rad] cannot be, or nothing."""
+    if not np.isfinite(q).all():
+        return f'{names[int(np.argmin(np.isfinite(q)))]} is not a finite number'
+    joint = int(np.abs(q).argmax())
+    if abs(q[joint]) > _IMPOSSIBLE_POSITION:
+        return f'{names[joint]} = {q[joint]:.3f} rad is outside any UR range'
+    if before is None or not np.isfinite(before[1]).all():
+        return ''
+    # Messages may be lost on a busy machine, so a step is judged by the time it took.
+    gap, step = stamp - before[0], np.abs(q - before[1])
+    joint = int(step.argmax())
+    if step[joint] > _STEP_SLACK + _IMPOSSIBLE_VELOCITY * max(gap, 0.0):
+        return f'{names[joint]} jumped by {step[joint]:.3f} rad within {gap:.3f} s'
+    return ''
 
 
 def find_fault(status: RobotStatus, now: float, settings: HealthSettings) -> str | None:

@@ -7,6 +7,7 @@ Its thinking is in `task.machine`; here are the requests, and what is told.
 """
 
 import json
+import math
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,6 +24,7 @@ from std_msgs.msg import String
 from std_srvs.srv import SetBool, Trigger
 from visualization_msgs.msg import MarkerArray
 
+from ur5_pick_place.control.health import HealthSettings
 from ur5_pick_place.errors import ExecutionError, InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.nodes import markers
 from ur5_pick_place.nodes.asking import ask
@@ -55,6 +57,8 @@ from ur5_pick_place.task.run import CycleRun
 
 # One for a plan being made, one for joints and pins, one for the services meanwhile.
 _THREADS = 3
+# The arm's own feedback has to be fresher: the planner watches it.
+_IO_PATIENCE = 3.0
 
 
 @dataclass(frozen=True)
@@ -74,10 +78,11 @@ class PickPlace(Node):
 
     def __init__(self) -> None:
         super().__init__('pick_place')
-        robot, motion, task, pattern, grip, own = declare_settings(
+        robot, motion, health, task, pattern, grip, own = declare_settings(
             self,
             RobotSettings,
             MotionSettings,
+            HealthSettings,
             TaskSettings,
             PatternSettings,
             GripperSettings,
@@ -111,7 +116,12 @@ class PickPlace(Node):
         self._markers = self.create_publisher(MarkerArray, '~/markers', LATCHED)
         carried = CarriedPart(self, cell.scene, robot.tf_prefix)
         self._port = TaskPort(
-            self, cell.joint_names, carried, self._on_tick, self._on_planner_death
+            self,
+            cell.joint_names,
+            carried,
+            _IO_PATIENCE * health.joint_state_timeout if grip.confirm_pins else math.inf,
+            self._on_tick,
+            self._on_planner_death,
         )
         self._machine = Machine(self._cycle, self._run, self._port, self._emit)
         group = ReentrantCallbackGroup()

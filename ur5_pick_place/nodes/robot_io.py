@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pins, tool supply and payload through the driver's `io_and_status_controller`."""
 
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -31,6 +32,7 @@ class RobotIo:
 
     def __init__(self, node: Node, group: CallbackGroup) -> None:
         self._states: bytes | None = None
+        self._heard = time.monotonic()
         self._tool: ToolDataMsg | None = None
         # Raw: 36 pins 125 times a second are only unpacked when a job looks at them.
         node.create_subscription(
@@ -104,7 +106,12 @@ class RobotIo:
         )
 
     def _hear_states(self, message: bytes) -> None:
-        self._states = message
+        self._states, self._heard = message, time.monotonic()
+
+    @property
+    def silence(self) -> float:
+        """How long io_states has not been heard [s, steady clock]."""
+        return time.monotonic() - self._heard
 
     def _hear_tool(self, message: ToolDataMsg) -> None:
         self._tool = message

@@ -20,7 +20,7 @@ from ur5_pick_place.nodes.carried_part import CarriedPart
 from ur5_pick_place.nodes.conversions import joints_from_state, to_seconds, trajectory_to_msg
 from ur5_pick_place.nodes.peer import watch_peer
 from ur5_pick_place.nodes.robot_io import RobotIo
-from ur5_pick_place.task.job import Carry, Command, Move, Observation
+from ur5_pick_place.task.job import Carry, Command, Move, Observation, silent_io
 
 PLANNER = 'trajectory_planner'
 _TICK_EVERY = 4  # joint_states per tick: 32 ms of robot time
@@ -40,6 +40,8 @@ class TaskPort:
         With the prefix, in controller order.
     carried : CarriedPart
         Tells the planner what is in the hand.
+    io_timeout : float
+        io_states silent for longer ends any job [s]; infinite where there is none.
     on_tick : callable
         Called at every fourth joint_states, and when the planner has stopped.
     on_planner_death : callable
@@ -52,6 +54,7 @@ class TaskPort:
         node: Node,
         joint_names: Sequence[str],
         carried: CarriedPart,
+        io_timeout: float,
         on_tick: Callable[[], None],
         on_planner_death: Callable[[], None],
     ) -> None:
@@ -60,7 +63,7 @@ class TaskPort:
         self.planner_state = ''
         self._speed_scaling = 1.0
         self._names = list(joint_names)
-        self._carried, self._on_tick = carried, on_tick
+        self._carried, self._io_timeout, self._on_tick = carried, io_timeout, on_tick
         self._goal: ClientGoalHandle | None = None
         self._motions = 0
         self._heard = 0
@@ -96,14 +99,18 @@ class TaskPort:
 
     def observe(self) -> Observation:
         inputs, outputs = self._io.pins()
-        is_stopped = self.planner_state.startswith(_STOPPED)
+        stopped = ''
+        if self.planner_state.startswith(_STOPPED):
+            stopped = self.planner_state.removeprefix(_STOPPED)
+        elif self._io.silence > self._io_timeout:
+            stopped = silent_io(self._io_timeout)
         return Observation(
             t=self.stamp,
             q=self.q,
             inputs=inputs,
             outputs=outputs,
             tool_voltage=self._io.tool_voltage,
-            stopped=self.planner_state.removeprefix(_STOPPED) if is_stopped else '',
+            stopped=stopped,
             speed_scaling=self._speed_scaling,
         )
 

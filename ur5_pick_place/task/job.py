@@ -36,7 +36,7 @@ class Observation:
     tool_voltage : int or None
         As last shown in tool_data [V].
     stopped : str
-        Why the planner is stopped; empty if it is not.
+        Why the planner is stopped, or the robot cannot be seen; empty if neither.
     reply : str or None
         To the last command: None while it runs, '' when it is done, else why it failed.
     speed_scaling : float
@@ -97,6 +97,11 @@ class Carry:
 
 Command = Move | SetOutput | SetToolVoltage | SetPayload | Carry
 Steps = Generator[Command | None, Observation, None]
+
+
+def silent_io(limit: float) -> str:
+    """Say that the pins are not seen any more."""
+    return f'io_states silent for more than {limit} s: check the driver and the link to the robot'
 
 
 class Job:

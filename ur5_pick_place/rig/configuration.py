@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The nodes' own parameter files, read without ROS."""
+
+from collections.abc import Mapping
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.settings import Settings
+
+CONFIG = Path(__file__).resolve().parents[2] / 'config'
+_FILES = ('robot_sim.yaml', 'sim_driver.yaml', 'trajectory_planner.yaml', 'pick_place.yaml')
+
+
+class Configuration:
+    """
+    What `config/` says of the simulated cell, with changes.
+
+    Parameters
+    ----------
+    changes : mapping of str to value
+        Settings by name that differ.
+
+    Raises
+    ------
+    InvalidInput
+        A file cannot be read.
+
+    """
+
+    def __init__(self, changes: Mapping[str, Any]) -> None:
+        self._values: dict[str, Any] = {}
+        for name in _FILES:
+            self._values |= _parameters(CONFIG / name)
+        self._values |= changes
+
+    def __getitem__(self, name: str) -> Any:
+        return self._values[name]
+
+    def read(self, kind: type[Settings]) -> Any:
+        """Return settings of a kind; what no file speaks of has its default."""
+        known = {f.name for f in fields(kind)}
+        return kind(**{name: v for name, v in self._values.items() if name in known})
+
+
+def _parameters(path: Path) -> dict[str, Any]:
+    try:
+        content = yaml.safe_load(path.read_text(encoding='utf-8'))
+    except (OSError, yaml.YAMLError) as error:
+        raise InvalidInput(f'{path}: {error}') from error
+    merged: dict[str, Any] = {}
+    for node in content.values():
+        merged |= node['ros__parameters']
+    return merged
