@@ -87,6 +87,7 @@ class RobotStatus:
     robot_mode: int | None = None
     safety_mode: int | None = None
     program_running: bool = False
+    program_paused: bool = False
     speed_scaling: float = 1.0
     _last: tuple[float, NDArray[np.float64]] | None = None  # as heard, be it possible or not
 
@@ -180,4 +181,4 @@ def _mode_fault(status: RobotStatus) -> str | None:
             'External Control program not running; press Play on the pendant or call '
             'io_and_status_controller/resend_robot_program'
         )
-    return None
+    return 'program paused; press Play on the pendant' if status.program_paused else None

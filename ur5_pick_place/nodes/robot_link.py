@@ -9,13 +9,15 @@ from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile, qos_profile_sensor_data
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool, Float64
-from ur_dashboard_msgs.msg import RobotMode, SafetyMode
+from ur_dashboard_msgs.msg import ProgramState, RobotMode, SafetyMode
+from ur_dashboard_msgs.srv import GetProgramState
 
 from ur5_pick_place.control.health import RobotStatus
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.nodes.conversions import joints_from_state, to_seconds, velocities_from_state
 
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+_QUESTION_PERIOD = 0.2  # [s] between questions to the dashboard
 _IO = 'io_and_status_controller'
 
 
@@ -45,6 +47,10 @@ class RobotLink:
         self.status = RobotStatus()
         self._names = list(joint_names)
         self._on_joints, self._on_mode = on_joints, on_mode
+        self._next_question = 0.0  # steady clock [s]
+        self._program = node.create_client(
+            GetProgramState, 'dashboard_client/program_state', callback_group=group
+        )
 
         def subscribe(kind: type, topic: str, callback: Callable, qos: QoSProfile) -> None:
             node.create_subscription(kind, topic, callback, qos, callback_group=group)
@@ -86,3 +92,14 @@ class RobotLink:
     def _hear_scaling(self, message: Float64) -> None:
         # The driver publishes percent, whatever its documentation says.
         self.status.speed_scaling = message.data / 100.0
+        if message.data > 0.0:
+            self.status.program_paused = False
+        elif time.monotonic() >= self._next_question and self._program.service_is_ready():
+            self._next_question = time.monotonic() + _QUESTION_PERIOD
+            answer = self._program.call_async(GetProgramState.Request())
+            answer.add_done_callback(lambda future: self._hear_state(future.result()))
+
+    def _hear_state(self, answer: GetProgramState.Response) -> None:
+        """Tell a paused program from a slider at 0: no topic does."""
+        self.status.program_paused = answer.success and answer.state.state == ProgramState.PAUSED
+        self._on_mode()

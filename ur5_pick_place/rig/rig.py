@@ -24,6 +24,7 @@ from ur5_pick_place.sim.contact import ContactSettings
 from ur5_pick_place.sim.driver import CYCLE, Driver
 from ur5_pick_place.sim.fault_injector import FaultInjector
 from ur5_pick_place.sim.fault_schedule import Planned
+from ur5_pick_place.sim.robot import Program
 from ur5_pick_place.sim.world import CellSettings, World
 from ur5_pick_place.task.cycle import load_cycle
 from ur5_pick_place.task.gripper import Gripper, GripperSettings
@@ -217,6 +218,7 @@ class Rig:
         robot, report = driver.robot, driver.report
         status.robot_mode, status.safety_mode = int(robot.mode), int(robot.safety)
         status.program_running = robot.program_running
+        status.program_paused = robot.program is Program.PAUSED
         status.speed_scaling = robot.scaling
         if report is not None:
             driver.link.to_clients.send(lambda: self._hear(report), driver.time)
