@@ -277,6 +277,8 @@ class Executor:
         goal = self._goal
         if goal and not goal.is_accepted and self._clock() - goal.sent > _REPLY_TIMEOUT:
             self.fail(f'the controller did not answer the goal within {_REPLY_TIMEOUT} s')
+        elif goal and self._controller.missing:
+            self.fail(self._controller.missing)
         if self._latch.unconfirmed:
             if self._controller.missing:
                 self._latch.unconfirmed.clear()  # it is gone, and its goals with it
@@ -316,7 +318,7 @@ class Executor:
             self._finish(goal.stop_reason)
             self._tell()
         else:
-            self.fail(failure)
+            self.fail(self.fault() or failure)
             self._latch.unconfirmed.discard(goal)
 
     # -- within --------------------------------------------------------------------------------

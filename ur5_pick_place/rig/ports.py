@@ -53,6 +53,9 @@ class ControllerPort:
         )
 
     def cancel(self) -> None:
+        if self.missing:
+            return
+
         def cancel_all() -> None:
             for _, running in self._running:
                 self._controller.cancel(running)

@@ -57,6 +57,8 @@ class Rig:
     ----------
     world, driver, faults, executor, machine, run
         The parts.
+    cycles : int
+        How many cycles of 8 ms have passed, whether the driver lived or not.
     events : list of dict
         What the task told, with `event` and the `time` of the robot [s].
     poses : dict of str to TaughtPose
@@ -75,7 +77,7 @@ class Rig:
         self.events: list[dict[str, Any]] = []
         self.poses: dict[str, TaughtPose] = {}
         self._status = RobotStatus()
-        self._cycles = self._heard = 0
+        self.cycles = self._heard = 0
 
         def planner() -> MotionPlanner:
             dynamics = Dynamics(self.model, [Load(config['payload_mass'], np.zeros(3))])
@@ -91,7 +93,7 @@ class Rig:
             (config.read(HealthSettings), tracking),
             '',
             lambda _state: None,
-            lambda: self._cycles * CYCLE,
+            lambda: self.cycles * CYCLE,
         )
         self.task = TaskPort(self.driver, self.executor, gate, _IO_PATIENCE)
         task = config.read(TaskSettings)
@@ -161,7 +163,7 @@ class Rig:
 
     def step(self) -> None:
         """Let 8 ms pass."""
-        self._cycles += 1
+        self.cycles += 1
         if not self.driver.link.killed:
             self.driver.cycle()
             self.faults.tick()
@@ -171,7 +173,7 @@ class Rig:
             self._report()
             self._controller.monitor()
             self.task.monitor()
-        if self._cycles % _WATCH_EVERY == 0:
+        if self.cycles % _WATCH_EVERY == 0:
             self.executor.watch()
         if self.executor.motion_state.startswith('stopped'):
             self.machine.tick()
@@ -188,9 +190,9 @@ class Rig:
             It has not come within `limit` seconds of robot time.
 
         """
-        end = self._cycles + limit / CYCLE
+        end = self.cycles + limit / CYCLE
         while not condition():
-            if self._cycles >= end:
+            if self.cycles >= end:
                 raise ExecutionError(f'waited {limit} s in vain for {what}')
             self.step()
 
@@ -198,6 +200,10 @@ class Rig:
         """Let time pass."""
         for _ in range(round(seconds / CYCLE)):
             self.step()
+
+    def elapsed(self, since: int) -> float:
+        """Return the time since a number of cycles [s]."""
+        return (self.cycles - since) * CYCLE
 
     # -- within --------------------------------------------------------------------------------
 
@@ -225,7 +231,7 @@ class Rig:
 
     def _hear(self, report: Any) -> None:
         self._heard += 1
-        now = self._cycles * CYCLE
+        now = self.cycles * CYCLE
         self._status.hear_joints(
             report.stamp, report.q, report.qd, self.driver.joint_names, now
         )

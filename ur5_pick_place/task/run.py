@@ -174,6 +174,7 @@ class CycleRun:
 
     def _check_carried(self, seen: Observation) -> None:
         if self.is_carrying and self._signal.hear(seen.t, self._gripper.holds_part(seen)) is False:
+            self.is_carrying = False
             raise ExecutionError(
                 f'the part was lost at stage {self.stage!r}: the part-present input went off; '
                 'find the part, then ~/rearm'
