@@ -18,6 +18,7 @@ import kinematics
 import numpy
 import peers
 import services
+import trajectories
 from measure import ROUNDS, Row
 
 OUT = Path(__file__).resolve().parents[1] / 'out'
@@ -25,7 +26,12 @@ OUT = Path(__file__).resolve().parents[1] / 'out'
 
 def main() -> None:
     """Measure, print, keep."""
-    rows = [*kinematics.measure(), *cycle.measure(), *services.measure()]
+    rows = [
+        *kinematics.measure(),
+        *trajectories.measure(),
+        *cycle.measure(),
+        *services.measure(),
+    ]
     print(f'{"":32}{"ours":>16}  {"beside":24}{"theirs":>16}{"ratio":>8}{"at most":>10}')
     for row in rows:
         print(_line(row))

@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Other people's UR5 kinematics; what is not installed is named and left out."""
+"""Other people's kinematics and timing; what is not installed is named and left out."""
 
 import contextlib
 import importlib
+import logging
 import os
 import sys
 from collections.abc import Callable, Iterator
 
 import numpy as np
 from numpy.typing import NDArray
+from ruckig import InputParameter, Ruckig, Trajectory
 
 from ur5_pick_place.kinematics import Model
+from ur5_pick_place.planning.limits import Limits
 
 Array = NDArray[np.float64]
 Solve = Callable[[Array], object]
@@ -32,6 +35,37 @@ def ur_analytic_ik(_: Model) -> Solve | None:
     """Give ur-analytic-ik's solver of one pose (4, 4) of a UR5."""
     module = _import('ur-analytic-ik', 'ur_analytic_ik')
     return None if module is None else lambda T: np.asarray(module.ur5.inverse_kinematics(T))
+
+
+def toppra(velocity: Array, acceleration: Array) -> Callable[[Array], float] | None:
+    """Give toppra's duration [s] of a joint path (n, 6) that is its grid too; limits are (6,)."""
+    module = _import('toppra', 'toppra')
+    if module is None:
+        return None
+    logging.getLogger('toppra').setLevel(logging.ERROR)
+    constraint = importlib.import_module('toppra.constraint')
+    algorithm = importlib.import_module('toppra.algorithm')
+
+    def solve(q: Array) -> float:
+        grid = np.linspace(0.0, 1.0, len(q))
+        path = module.SplineInterpolator(grid, q)
+        qd, qdd = (np.stack([-bound, bound], axis=1) for bound in (velocity, acceleration))
+        bounds = [
+            constraint.JointVelocityConstraint(qd),
+            constraint.JointAccelerationConstraint(qdd),
+        ]
+        return float(algorithm.TOPPRA(bounds, path, gridpoints=grid).compute_trajectory().duration)
+
+    return solve
+
+
+def ruckig(q_start: Array, q_goal: Array, limits: Limits) -> Callable[[], object]:
+    """Give ruckig's own calculation of a joint motion, unsampled."""
+    request = InputParameter(6)
+    request.current_position, request.target_position = list(q_start), list(q_goal)
+    request.max_velocity, request.max_acceleration = list(limits.qd), list(limits.qdd)
+    request.max_jerk = list(limits.qddd)
+    return lambda: Ruckig(6).calculate(request, Trajectory(6))
 
 
 def _import(peer: str, module: str):

@@ -14,7 +14,8 @@ pytest.importorskip('pinocchio')
 def bench(monkeypatch: pytest.MonkeyPatch) -> dict[str, ModuleType]:
     """Give the modules of `bench/`, made quick."""
     monkeypatch.syspath_prepend(str(Path(__file__).parents[1] / 'bench'))
-    modules = {name: importlib.import_module(name) for name in ('measure', 'peers', 'kinematics')}
+    names = ('measure', 'peers', 'kinematics', 'trajectories')
+    modules = {name: importlib.import_module(name) for name in names}
     monkeypatch.setattr(modules['measure'], 'ROUNDS', 2)
     for name, few in (('SINGLES', 5), ('BATCH', 50), ('SAMPLES', 10)):
         monkeypatch.setattr(modules['kinematics'], name, few)
@@ -22,11 +23,19 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> dict[str, ModuleType]:
 
 
 def test_every_measurement_is_made(bench: dict[str, ModuleType]) -> None:
-    rows = bench['kinematics'].measure()
-    assert all(row.ours > 0.0 and row.theirs != 0.0 for row in rows)
+    rows = [*bench['kinematics'].measure(), *bench['trajectories'].measure()]
+    assert all(row.ours > 0.0 and row.theirs != 0.0 for row in rows if row.unit == 'us')
     told = ' '.join(row.what for row in rows)
     for what in ('one pose', 'wrist singular', 'each of 50', 'resolved-rate', 'torques', 'memory'):
         assert what in told
+    for what in ('line A', 'line B', 'line C', 'pick to place', 'small', 'one joint'):
+        assert f'{what}, timing' in told
+
+
+def test_lines_and_joint_motions_take_their_optimum(bench: dict[str, ModuleType]) -> None:
+    rows = bench['trajectories'].measure()
+    judged = [row for row in rows if row.unit == 's']
+    assert len(judged) == 6 and all(row.met for row in judged), judged
 
 
 def test_a_peer_that_is_not_installed_is_named(
