@@ -83,7 +83,7 @@ def _joint_motion(name: str) -> list[Row]:
     rows = compare(
         f'{name}, timing', ours, {'ruckig alone': peers.ruckig(_PICK, goal, _LIMITS)}, items=1
     )
-    return [Row(f'{name}, off double-S', abs(ours() - bound), 's', goal=1e-6), *rows]
+    return [Row(f'{name}, off double-S', float(abs(ours() - bound)), 's', goal=1e-6), *rows]
 
 
 def _double_s(way: float) -> float:
