@@ -269,3 +269,20 @@ def test_a_line_across_the_wrist_singularity_is_refused_where_it_is():
     with pytest.raises(IncompletePath, match=message) as refusal:
         follow(MODEL, Line(before, after), rows[BRANCHES.index('left-up-up')])
     assert refusal.value.fraction == pytest.approx(0.6, abs=0.01)
+
+
+def test_of_two_causes_the_first_on_the_path_is_told():
+    """A sideways line out of reach; with joint 1 near the end of its range that comes first."""
+    q = np.array([0.0, -1.2, 1.5, -1.8, -np.pi / 2, 0.0])
+    goal = forward(MODEL, q)
+    goal[:2, 3] += 1.2 * np.array([-goal[1, 3], goal[0, 3]]) / np.linalg.norm(goal[:2, 3])
+    line = Line(forward(MODEL, q), goal)
+    with pytest.raises(IncompletePath, match='too far') as out_of_reach:
+        follow(MODEL, line, q)
+    q[0] += 2 * np.pi - 0.3
+    turned = np.array([[np.cos(0.3), np.sin(0.3), 0], [-np.sin(0.3), np.cos(0.3), 0], [0, 0, 1]])
+    start, goal = forward(MODEL, q), goal.copy()
+    goal[:3] = turned @ goal[:3]
+    with pytest.raises(IncompletePath, match='shoulder_pan_joint = .* its range') as refusal:
+        follow(MODEL, Line(start, goal), q)
+    assert refusal.value.fraction < out_of_reach.value.fraction - 0.1

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The fastest motion along a path, as points that the controller's quintics carry faithfully."""
 
+import logging
+
 import numpy as np
 
 from ur5_pick_place.planning.dynamics import Dynamics
@@ -16,6 +18,8 @@ from ur5_pick_place.planning.path_optimum import (
 from ur5_pick_place.planning.paths import JointPath
 from ur5_pick_place.planning.timing import slowdown_for_torque
 from ur5_pick_place.planning.trajectory import Trajectory, at_rest
+
+_log = logging.getLogger(__name__)
 
 # Every knot of the rate, where jerk bends, becomes a point; between two of them there are more
 # where these are farther apart than both of:
@@ -51,6 +55,8 @@ def time_path(
     if path.is_point:
         return at_rest(path.q[0])
     progress = fastest(path, limits, speed_of, dynamics)
+    if not progress.is_optimal:
+        _log.warning('the search for the fastest motion ended early: it is slower than need be')
     draft, x = _points(path, progress, 1.0)
     own = np.minimum(path.speed_at(place(x)), limits.speed)
     factor = _excess(draft, limits, own, speed_of, dynamics) * (1.0 + 1e-6)
