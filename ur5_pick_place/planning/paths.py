@@ -127,16 +127,18 @@ def refine(
     """
     Return shares of `curve` (n,) and the joints there (n, 6) [rad], of which none turns far.
 
-    Even steps are halved where one does, and where the branch ends; parameters and errors as
-    `follow`.
+    Even steps are halved where one does, and where the branch or the range ends; parameters and
+    errors as `follow`.
 
     """
     s = even_steps(curve, position_step)
     for _ in range(_HALVINGS):
         q = _on_branch(model, curve(s), q_start)
         far = np.abs(np.diff(q, axis=0)).max(axis=1, initial=0.0) > JOINT_STEP
-        if 0 < len(q) < len(s):
-            far = np.append(far, True)
+        end = int(np.append(_outside(model, q).any(axis=1), True).argmax())
+        if 0 < end < len(s):
+            far = np.append(far, True)[: len(s) - 1]
+            far[end - 1] = True
         if not far.any():
             break
         i = np.flatnonzero(far)
@@ -219,8 +221,12 @@ def _way(T_a: Array, T_b: Array) -> float:
     return float(np.linalg.norm(T_b[:3, 3] - T_a[:3, 3]) + _WRIST_SIZE * turn)
 
 
+def _outside(model: Model, q: Array) -> NDArray[np.bool_]:
+    return np.asarray((q < model.q_min) | (q > model.q_max))
+
+
 def _check_range(model: Model, q: Array, share: Array, poses: Array) -> None:
-    outside = (q < model.q_min) | (q > model.q_max)
+    outside = _outside(model, q)
     if outside.any():
         i, joint = (int(k) for k in np.argwhere(outside)[0])
         raise _incomplete(
