@@ -131,15 +131,16 @@ def follow_all(curves: list[Callable[[Array], Array]], q_start: Array) -> list[F
         found, good = _newton(q[active], T)
         good &= np.abs(found - q[active]).max(axis=1) < _JOINT_STEP
         good &= (signs(found) * signs(q[active]) >= 0.0).all(axis=1)
+        inside = (np.abs(found) <= Q_RANGE).all(axis=1)
         for k, i in enumerate(active):
-            if not good[k]:
-                h[i] /= 2
-            elif (np.abs(found[k]) > Q_RANGE).any():
-                ends[i] = 'range'
-            else:
+            if good[k] and inside[k]:
                 s[i], q[i], h[i] = at[k], found[k], min(2 * h[i], _FIRST_STEP)
                 track[i].append((s[i], found[k]))
-            if h[i] < _SMALLEST_STEP:
+            elif h[i] > _SMALLEST_STEP:
+                h[i] /= 2
+            elif good[k]:
+                ends[i] = 'range'
+            else:
                 nearest = np.abs(signs(q[i : i + 1])[0] / [0.3, 1.0, 1.0]).argmin()
                 ends[i] = ('shoulder', 'elbow', 'wrist')[nearest]
         active = np.array([i for i in active if s[i] < 1.0 and not ends[i]], dtype=int)
