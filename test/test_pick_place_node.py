@@ -9,6 +9,7 @@ another namespace is not touched.
 
 import json
 import math
+import re
 from pathlib import Path
 
 import numpy as np
@@ -165,6 +166,19 @@ def taught(cell):
 
 def test_the_tool_supply_is_switched_on(cell):
     cell.until(lambda: cell.supply[-1].tool_output_voltage == 24, 'the tool supply')
+
+
+def test_every_service_and_topic_that_our_pages_name_is_there(cell):
+    pages = [CONFIG.parent / 'README.md', CONFIG.parent / 'docs/first_hour.md']
+    text = '\n'.join(page.read_text(encoding='utf-8') for page in pages)
+    called = set(re.findall(r'ros2 service call +/(\S+) +(\S+)', text))
+    heard = set(re.findall(r'ros2 topic echo --once /([\w/]+)', text))
+    assert called and heard
+    services = dict(cell.node.get_service_names_and_types())
+    for name, kind in called - {('compute_ik', 'moveit_msgs/srv/GetPositionIK')}:  # test_readme
+        assert services.get(f'/cell2/{name}') == [kind], name
+    for name in heard:
+        assert cell.node.count_publishers(name), name
 
 
 def test_a_cycle_places_the_cube_and_says_what_it_does(taught):

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`cycle_diagram`: the stages of a cycle file as a Mermaid diagram, as GitHub draws it."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+from itertools import groupby
+from pathlib import Path
+
+from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.task.cycle import Stage, load_cycle
+
+_SPECIAL = str.maketrans({c: f'#{ord(c)};' for c in '#"<>&'})  # what Mermaid would take as its own
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command and give its exit code: 0, or 2 if the file is wrong."""
+    parser = argparse.ArgumentParser(prog='cycle_diagram', description=__doc__)
+    parser.add_argument('file', type=Path, help='such as config/cycle.yaml')
+    try:
+        print(diagram(load_cycle(parser.parse_args(argv).file)))
+    except InvalidInput as error:
+        print(f'cycle_diagram: {error}', file=sys.stderr)
+        return 2
+    return 0
+
+
+def diagram(cycle: Sequence[Stage]) -> str:
+    """
+    Return Mermaid text: rounded boxes where the arm moves, others where it stands.
+
+    A move that goes on into the next one without a stop ends with an arrow.
+
+    """
+    lines = ['flowchart LR']
+    groups = [(is_move, list(stages)) for is_move, stages in groupby(cycle, lambda s: s.is_move)]
+    for i, (is_move, stages) in enumerate(groups):
+        left, right = ('(["', '"])') if is_move else ('["', '"]')
+        lines.append(f'  s{i}{left}{"<br/>".join(map(_words, stages))}{right}')
+    lines.append(f'  {" --> ".join(f"s{i}" for i in range(len(groups)))}')
+    return '\n'.join(lines)
+
+
+def _words(stage: Stage) -> str:
+    name = stage.name.translate(_SPECIAL)
+    if not stage.is_move:
+        return name
+    return f'{name}: {stage.do}{" ↷" if stage.blend else ""}'
+
+
+if __name__ == '__main__':
+    sys.exit(main())
