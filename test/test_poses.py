@@ -7,6 +7,7 @@ A place is converted where that is exact, refused with the reason otherwise, nev
 """
 
 import fcntl
+import os
 from dataclasses import replace
 
 import numpy as np
@@ -159,7 +160,8 @@ def test_no_file_holds_no_poses(path):
 
 def test_a_file_cut_short_anywhere_is_recovered_whole_from_its_copy(path):
     content = path.read_bytes()
-    for n in range(0, len(content.rstrip()), 7):
+    at_line_ends = [n for n in range(len(content) - 1) if content[n : n + 1] == b'\n']
+    for n in (0, len(content) - 2, *at_line_ends):  # at a line's end the rest is whole YAML
         path.write_bytes(content[:n])
         file = PosesFile(path)
         assert file.poses == POSES
@@ -203,7 +205,7 @@ def test_a_damaged_file_without_a_whole_copy_is_refused(path, copy):
         ('joints:', 'joints: []\n    unjoints:', 'home: joints are missing'),
         ('- 0.145\n', '- 0.145\n      - 1.0\n', 'must be 7 finite numbers'),
         ('poses:', 'poses: [1', 'ParserError'),
-        ('poses:', 'poses: ' + 5000 * '[', 'RecursionError'),
+        ('poses:', 'poses: ' + 700 * '[', 'RecursionError'),
     ],
 )
 def test_an_edited_file_is_refused_with_what_is_wrong_and_left_alone(path, old, new, message):
@@ -251,6 +253,27 @@ def test_who_writes_at_the_same_moment_is_refused(path):
         with pytest.raises(ExecutionError, match='cannot be written.*start is not taught'):
             file.keep('start', by_pose(0.5))
     assert file.poses == PosesFile(path).poses == POSES
+
+
+@pytest.mark.parametrize('done', [0, 1])
+def test_a_write_that_breaks_off_leaves_the_file_and_nothing_else(path, monkeypatch, done):
+    file, before, replaced = PosesFile(path), contents(path), []
+
+    def break_off(source, target):
+        if len(replaced) == done:
+            raise OSError('the disk is full')
+        replaced.append(target)
+        rename(source, target)
+
+    rename = os.replace
+    monkeypatch.setattr(os, 'replace', break_off)
+    with pytest.raises(ExecutionError, match='the disk is full; start is not taught'):
+        file.keep('start', by_pose(0.5))
+    monkeypatch.undo()
+    assert contents(path).keys() == before.keys()
+    assert file.poses == PosesFile(path).poses == POSES
+    file.keep('start', by_pose(0.5))
+    assert PosesFile(path).poses['start'] == by_pose(0.5)
 
 
 def test_what_cannot_be_written_is_not_taught(tmp_path):
