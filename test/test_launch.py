@@ -35,6 +35,14 @@ def test_every_parameter_file_exists_and_speaks_to_every_namespace(robot):
             assert set(yaml.safe_load(file.read_text())) == {'/**'}
 
 
+def test_no_two_robots_share_a_file_of_poses():
+    files = [
+        yaml.safe_load((CONFIG / f'robot_{robot}.yaml').read_text())['/**']['ros__parameters']
+        for robot in ROBOTS
+    ]
+    assert len({file['poses_file'] for file in files}) == len(ROBOTS)
+
+
 def test_simulated_time_is_for_the_simulated_cell_alone():
     for robot in ROBOTS:
         for spec in node_list(robot, CONFIG):

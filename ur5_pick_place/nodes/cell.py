@@ -68,8 +68,22 @@ class GroupSettings(Settings):
     )
 
 
+@dataclass(frozen=True)
+class TeachingSettings(Settings):
+    """Where taught poses are; no two robots share them, for equal models cannot be told apart."""
+
+    poses_file: str = setting('~/.ros/ur5_pick_place/poses.yaml', 'where taught poses are kept')
+
+
 # What config/robot_<robot>.yaml may speak of; each node declares what it uses of it.
-SHARED = (RobotSettings, MotionSettings, HealthSettings, TrackingSettings, GripperSettings)
+SHARED = (
+    RobotSettings,
+    MotionSettings,
+    HealthSettings,
+    TrackingSettings,
+    GripperSettings,
+    TeachingSettings,
+)
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,13 @@ from ur5_pick_place.errors import ExecutionError, InvalidInput, Ur5PickPlaceErro
 from ur5_pick_place.nodes import markers
 from ur5_pick_place.nodes.asking import ask
 from ur5_pick_place.nodes.carried_part import CarriedPart
-from ur5_pick_place.nodes.cell import SHARED, RobotSettings, config_file, load_cell
+from ur5_pick_place.nodes.cell import (
+    SHARED,
+    RobotSettings,
+    TeachingSettings,
+    config_file,
+    load_cell,
+)
 from ur5_pick_place.nodes.diagnostics import Diagnostics
 from ur5_pick_place.nodes.frames import Frames
 from ur5_pick_place.nodes.freedrive import Freedrive
@@ -45,7 +51,7 @@ from ur5_pick_place.nodes.teaching import Teaching
 from ur5_pick_place.planning.limits import MotionSettings
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.scene import Scene
-from ur5_pick_place.settings import Settings, setting
+from ur5_pick_place.settings import setting
 from ur5_pick_place.task.cycle import load_cycle
 from ur5_pick_place.task.gripper import Gripper, GripperSettings
 from ur5_pick_place.task.machine import PLANNER_GONE, Machine
@@ -62,11 +68,10 @@ _IO_PATIENCE = 3.0
 
 
 @dataclass(frozen=True)
-class NodeSettings(Settings):
+class NodeSettings(TeachingSettings):
     """Files and thresholds of this node."""
 
     method: str = setting('ik', 'how Cartesian paths are followed', choices=('ik',))
-    poses_file: str = setting('~/.ros/ur5_pick_place/poses.yaml', 'where taught poses are kept')
     cycle_file: str = setting('cycle.yaml', 'the stages; a path, or a file name within config/')
     gripper_threshold: float = setting(
         0.02, 'GripperCommand positions above it open, others close', unit='m', low=0.0, high=0.2
