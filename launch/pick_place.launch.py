@@ -165,7 +165,10 @@ def rviz(given: dict[str, str], share: Path) -> Node:
         package='rviz2',
         executable='rviz2',
         namespace=given['namespace'],
-        arguments=['-d', str(share / 'config' / 'pick_place.rviz')],
+        arguments=[
+            '--display-config', str(share / 'config' / 'pick_place.rviz'),
+            '--fixed-frame', f'{given["tf_prefix"]}base_link',
+        ],
         parameters=[{'use_sim_time': given['robot'] == 'sim'}],
         remappings=list(REMAPPINGS),
         output='log',

@@ -10,7 +10,7 @@ import yaml
 rclpy = pytest.importorskip('rclpy')
 
 from driver_client import DriverClient  # noqa: E402
-from visualization_msgs.msg import Marker  # noqa: E402
+from visualization_msgs.msg import Marker, MarkerArray  # noqa: E402
 
 from ur5_pick_place.nodes import markers  # noqa: E402
 from ur5_pick_place.nodes.conversions import pose_to_matrix  # noqa: E402
@@ -48,14 +48,18 @@ def test_the_view_shows_arm_plan_solutions_and_places_to_drag():
     assert {'rviz_default_plugins/RobotModel', 'rviz_default_plugins/TF'} <= shown
     assert VIEW['Tools'][0]['Class'].endswith('/Interact'), 'nothing can be dragged without it'
     assert all(display['Enabled'] for display in VIEW['Displays'])
+    (frames,) = [display['Frames'] for display in VIEW['Displays'] if 'Frames' in display]
+    assert not {'base_link', 'tcp', 'start', 'target'} & frames.keys(), 'shown unless hidden here'
 
 
 def test_the_launch_file_opens_the_view():
     assert "'pick_place.rviz'" in (REPO / 'launch/pick_place.launch.py').read_text()
 
 
-def test_every_topic_of_the_view_is_published_by_our_nodes_under_its_type(ros_domain, tmp_path):
-    nodes = node_list('mock', CONFIG, namespace='left')
+def test_every_topic_of_the_view_is_published_under_its_type_and_in_the_arms_frames(
+    ros_domain, tmp_path
+):
+    nodes = node_list('mock', CONFIG, namespace='left', tf_prefix='left_')
     with NodeProcesses(nodes, ros_domain, tmp_path) as processes:
         client = DriverClient('left')
         try:
@@ -63,6 +67,10 @@ def test_every_topic_of_the_view_is_published_by_our_nodes_under_its_type(ros_do
                 client.until(lambda t=topic: client.node.count_publishers(t), topic, wall=20.0)
                 found = dict(client.node.get_topic_names_and_types())[f'/left/{topic}']
                 assert found == [kind]
+            drawn = client.collect(MarkerArray, 'pick_place/markers')
+            client.until(lambda: drawn, 'the scene')
+            frames = {m.header.frame_id for m in drawn[0].markers if m.action == Marker.ADD}
+            assert frames == {'left_base_link', 'left_tool0'}
             processes.check()
         finally:
             client.close()

@@ -9,6 +9,7 @@ from rclpy.duration import Duration
 from rclpy.node import Node
 from rclpy.task import Future
 from rclpy.time import Time
+from visualization_msgs.msg import MarkerArray
 
 from ur5_pick_place.errors import TimedOut, UnknownFrame, UnknownLink
 from ur5_pick_place.kinematics.transforms import inverse_transform
@@ -98,6 +99,13 @@ class Frames:
         except UnknownFrame as error:
             return str(error)
         return ''
+
+    def prefixed(self, drawing: MarkerArray) -> MarkerArray:
+        """Return `drawing` with its frames named as this arm's are."""
+        for marker in drawing.markers:
+            if marker.header.frame_id:
+                marker.header.frame_id = self._prefix + marker.header.frame_id
+        return drawing
 
     def T_tool_link(self, link_name: str) -> NDArray[np.float64]:
         """

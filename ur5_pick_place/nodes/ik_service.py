@@ -48,10 +48,11 @@ class IkService(Node):
         robot, own = declare_settings(self, RobotSettings, GroupSettings, shared=SHARED)
         cell = load_cell(robot)
         self._model, self._names = cell.model, cell.joint_names
+        self._frames = Frames(self, robot.tf_prefix, cell.scene.tool.T_tool_tcp)
         self._present: NDArray[np.float64] | None = None
         self._requests = IkRequests(
             cell.model,
-            Frames(self, robot.tf_prefix, cell.scene.tool.T_tool_tcp),
+            self._frames,
             cell.joint_names,
             own.groups,
             lambda: self._present,
@@ -137,7 +138,7 @@ class IkService(Node):
         return response
 
     def _draw(self, solutions: list[Solution]) -> None:
-        self._markers.publish(ghosts(self._model, solutions))
+        self._markers.publish(self._frames.prefixed(ghosts(self._model, solutions)))
 
 
 def main() -> None:

@@ -105,7 +105,7 @@ class PickPlace(Node):
         provenance = Provenance(
             cell.model.name, cell.model.calibration, numbers_from_matrix(tool.T_tool_tcp), mass
         )
-        frames = Frames(self, robot.tf_prefix, tool.T_tool_tcp)
+        frames = self._frames = Frames(self, robot.tf_prefix, tool.T_tool_tcp)
         SceneLink(self, cell.scene, frames, self._take_scene, MutuallyExclusiveCallbackGroup())
         self._teaching = Teaching(
             self, Path(own.poses_file).expanduser(), planner, provenance, frames, robot.tf_prefix
@@ -227,7 +227,8 @@ class PickPlace(Node):
         message = self._machine.make_plan(poses)
         if self._markers.get_subscription_count():
             plan = self._machine.plan
-            self._markers.publish(markers.cycle(self._cycle.planner, plan, poses))
+            drawing = markers.cycle(self._cycle.planner, plan, poses)
+            self._markers.publish(self._frames.prefixed(drawing))
         return message
 
     async def _stop(self, _request: Any, reply: Trigger.Response) -> Trigger.Response:
@@ -306,7 +307,7 @@ class PickPlace(Node):
 
     def _take_scene(self, scene: Scene) -> None:
         self._cycle.planner.set_scene(scene)
-        self._markers.publish(markers.surroundings(scene))
+        self._markers.publish(self._frames.prefixed(markers.surroundings(scene)))
 
     def _publish_state(self) -> None:
         text = self._machine.state

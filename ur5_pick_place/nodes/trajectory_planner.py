@@ -185,7 +185,8 @@ class TrajectoryPlanner(Node):
 
     def _show(self, planned: PlannedMotion) -> None:
         if self._path.get_subscription_count():
-            self._path.publish(markers.tool_path(self._planner, planned.trajectory))
+            path = markers.tool_path(self._planner, planned.trajectory)
+            self._path.publish(self._frames.prefixed(path))
 
     # -- moving --------------------------------------------------------------------------------
 
