@@ -215,7 +215,8 @@ class Executor:
         """
         self._latch.reason = self._latch.reason or reason
         if self._goal:
-            self._latch.unconfirmed.add(self._goal)
+            if not self._goal.has_arrived:  # else the controller has ended it already
+                self._latch.unconfirmed.add(self._goal)
             self._controller.cancel()
             self._finish(reason)
         self._tell()

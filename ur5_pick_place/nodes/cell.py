@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from ament_index_python.packages import PackageNotFoundError, get_package_share_directory
 
 from ur5_pick_place.control.health import HealthSettings
 from ur5_pick_place.control.supervision import TrackingSettings
@@ -15,6 +14,7 @@ from ur5_pick_place.planning.limits import MotionSettings
 from ur5_pick_place.planning.scene import Scene, Tool
 from ur5_pick_place.planning.scene_file import load_scene
 from ur5_pick_place.settings import Settings, setting
+from ur5_pick_place.share import share_directory
 from ur5_pick_place.task.gripper import GripperSettings
 
 
@@ -143,14 +143,3 @@ def config_file(name: str) -> Path:
     """Return a path as given, or a bare file name within the package's config folder."""
     path = Path(name).expanduser()
     return path if path.is_absolute() or path.exists() else share_directory() / 'config' / name
-
-
-def share_directory() -> Path:
-    """Return where config/ and launch/ are: the checkout, else the installed share folder."""
-    checkout = Path(__file__).resolve().parents[2]
-    if (checkout / 'config').is_dir():
-        return checkout
-    try:
-        return Path(get_package_share_directory('ur5_pick_place'))
-    except PackageNotFoundError:
-        return checkout

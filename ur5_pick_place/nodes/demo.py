@@ -23,7 +23,6 @@ from typing import NoReturn
 
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.kinematics import load_model
-from ur5_pick_place.nodes.cell import share_directory
 from ur5_pick_place.nodes.demo_options import DemoOptions, read_options
 from ur5_pick_place.nodes.demo_processes import NodeProcesses, end_with_parent, own_domain
 from ur5_pick_place.nodes.demo_progress import Progress
@@ -39,6 +38,7 @@ from ur5_pick_place.nodes.demo_report import (
 )
 from ur5_pick_place.nodes.node_list import NodeSpec, node_list
 from ur5_pick_place.planning.scene_file import load_scene
+from ur5_pick_place.share import share_directory
 
 
 class Ended(BaseException):

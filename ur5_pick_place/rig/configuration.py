@@ -10,8 +10,9 @@ import yaml
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.settings import Settings
+from ur5_pick_place.share import share_directory
 
-CONFIG = Path(__file__).resolve().parents[2] / 'config'
+CONFIG = share_directory() / 'config'
 _FILES = ('robot_sim.yaml', 'sim_driver.yaml', 'trajectory_planner.yaml', 'pick_place.yaml')
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every fault in every stage of the cycle: what the cell did about it, and whether it recovered."""
+"""Every fault in every stage of the cycle: what was done about it, and whether all recovered."""
 
 import re
 from collections.abc import Iterator
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ur5_pick_place.errors import ExecutionError, InvalidInput
+from ur5_pick_place.errors import ExecutionError, InvalidInput, PlanningError
 from ur5_pick_place.rig.rig import Rig, Spot
 from ur5_pick_place.sim.robot import Program, RobotMode
 
@@ -62,7 +62,7 @@ MAY_STOP = {
     'controller_inactive': _MOTION,
     'goals_rejected': _MOTION,
     'action_server_gone': _MOTION,
-    'link_latency': 'does not follow|goal aborted',
+    'link_latency': 'joint_states silent|does not follow|goal aborted',
     'link_loss': 'joint_states silent|does not follow',
 }
 EXPECTED = MUST_STOP | MAY_STOP
@@ -120,7 +120,7 @@ def run_matrix(
     for fault in faults:
         for stage in stages:
             rig = rig or _new(changes or {})
-            outcome = _Case(rig, fault, stage).run()
+            outcome = Case(rig, fault, START, TARGET, _INTO_STAGE, stage).run()
             if outcome.problem or fault == 'driver_killed':
                 rig = None
             yield outcome
@@ -132,33 +132,51 @@ def _new(changes: dict) -> Rig:
     return rig
 
 
-class _Case:
-    """One fault in one stage."""
+class Case:
+    """
+    One cycle with one fault, or none, and what it takes to be ready for the next.
 
-    def __init__(self, rig: Rig, fault: str, stage: str) -> None:
+    Parameters
+    ----------
+    rig : Rig
+        Prepared for `start` and `target`.
+    fault : str
+        Empty for none.
+    start, target : Spot
+    delay : float
+        When the fault comes: after the beginning of `stage`, or of the cycle [s].
+    stage : str
+
+    """
+
+    def __init__(
+        self, rig: Rig, fault: str, start: Spot, target: Spot, delay: float, stage: str = ''
+    ) -> None:
         self._rig, self._fault, self._stage = rig, fault, stage
+        self._start, self._target, self._delay = start, target, delay
 
     def run(self) -> Outcome:
-        """Bring it about, look, and recover."""
+        """Bring the fault about, look, and recover."""
         rig = self._rig
-        rig.put_part(START)
+        rig.put_part(self._start)
         rig.wait(0.2)
         since = len(rig.events)
-        rig.plan_and_run()
-        rig.until(lambda: self._is_in_stage(since), 60.0, f'stage {self._stage}')
-        rig.wait(_INTO_STAGE)
         try:
-            rig.faults.inject(self._fault)
-        except InvalidInput as error:
-            self._finish()
-            return Outcome(self._fault, self._stage, 'impossible', str(error))
-        try:
+            rig.plan_and_run()
+            rig.until(lambda: self._has_begun(since), 60.0, f'stage {self._stage}')
+            rig.wait(self._delay)
+            if self._fault and rig.machine.job_name:
+                rig.faults.inject(self._fault)
             return self._look(rig.cycles)
-        except ExecutionError as error:
+        except InvalidInput as error:
+            rig.until(lambda: not rig.machine.job_name, _PATIENCE, 'the end of the cycle')
+            return Outcome(self._fault, self._stage, 'impossible', str(error))
+        except (ExecutionError, PlanningError) as error:
             return Outcome(self._fault, self._stage, 'stopped', problem=str(error))
 
-    def _is_in_stage(self, since: int) -> bool:
-        return any(e.get('stage') == self._stage for e in self._rig.events[since:])
+    def _has_begun(self, since: int) -> bool:
+        stages = [e['stage'] for e in self._rig.events[since:] if e['event'] == 'stage']
+        return self._stage in stages if self._stage else bool(stages)
 
     def _look(self, begin: int) -> Outcome:
         rig = self._rig
@@ -191,8 +209,9 @@ class _Case:
     def _judge(
         self, reason: str, after: tuple[int, ...], travel: float, dropped: bool
     ) -> str:
-        if not re.search(EXPECTED[self._fault], reason):
-            return f'unexpected reason; expected {EXPECTED[self._fault]}'
+        expected = EXPECTED.get(self._fault, 'no stop')
+        if not re.search(expected, reason):
+            return f'unexpected reason; expected {expected}'
         if any(after):
             return f'{after[0]} goals and {after[1]} gripper commands after the stop'
         if travel > REST and self._fault != 'action_server_gone':  # nobody can cancel then
@@ -201,8 +220,8 @@ class _Case:
 
     def _placed(self) -> Outcome:
         rig, problem = self._rig, ''
-        away = np.linalg.norm(rig.world.T_world_part[:2, 3] - TARGET[:2])
-        if self._fault in MUST_STOP:
+        away = np.linalg.norm(rig.world.T_world_part[:2, 3] - self._target[:2])
+        if self._fault in MUST_STOP and self._fault in rig.faults.active:
             problem = 'the cycle went on'
         elif away > _PLACED and self._fault != 'part_missing':
             problem = f'the part lies {1e3 * away:.1f} mm from its target'
@@ -252,9 +271,6 @@ class _Case:
         except (ExecutionError, InvalidInput) as error:
             return f'no recovery: {error}; rearm says: {rig.rearm()}'
         return ''
-
-    def _finish(self) -> None:
-        self._rig.until(lambda: not self._rig.machine.job_name, _PATIENCE, 'the end of the cycle')
 
 
 # Whose clearing, or whose very nature, lets the part go.

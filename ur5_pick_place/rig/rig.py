@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ur5_pick_place.control.executor import Executor
 from ur5_pick_place.control.health import HealthSettings, RobotStatus
@@ -20,6 +21,7 @@ from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.scene_file import load_scene
 from ur5_pick_place.rig.configuration import CONFIG, Configuration
 from ur5_pick_place.rig.ports import ControllerPort, TaskPort
+from ur5_pick_place.sim.cell import PART_SIZE
 from ur5_pick_place.sim.contact import ContactSettings
 from ur5_pick_place.sim.driver import CYCLE, Driver
 from ur5_pick_place.sim.fault_injector import FaultInjector
@@ -62,6 +64,8 @@ class Rig:
     events : list of dict
         What the task told, with `event` and the `time` of the robot [s].
     poses : dict of str to TaughtPose
+    on_step : callable or None
+        Called after every step.
 
     """
 
@@ -76,6 +80,7 @@ class Rig:
         self.faults = FaultInjector(self.driver, schedule)
         self.events: list[dict[str, Any]] = []
         self.poses: dict[str, TaughtPose] = {}
+        self.on_step: Callable[[], object] | None = None
         self._status = RobotStatus()
         self.cycles = self._heard = 0
 
@@ -177,6 +182,8 @@ class Rig:
             self.executor.watch()
         if self.executor.motion_state.startswith('stopped'):
             self.machine.tick()
+        if self.on_step is not None:
+            self.on_step()
 
     def until(
         self, condition: Callable[[], bool], limit: float = math.inf, what: str = ''
@@ -211,11 +218,16 @@ class Rig:
     def _T_tool_tcp(self) -> Any:
         return self.planner.planner.scene.tool.T_tool_tcp
 
-    def _taught(self, spot: Spot) -> TaughtPose:
+    def T_base_link_tcp(self, spot: Spot) -> NDArray[np.float64]:
+        """Return where the TCP is when it grips a cube at a spot, (4, 4)."""
         x, y, yaw = spot
         c, s = math.cos(yaw), math.sin(yaw)
-        down = np.array([[-c, -s, 0.0], [-s, c, 0.0], [0.0, 0.0, -1.0]])
-        T = make_transform(down, [-x, -y, 0.0225])
+        down = np.array([[c, s, 0.0], [s, -c, 0.0], [0.0, 0.0, -1.0]])
+        return make_transform(down, [x, y, PART_SIZE / 2])
+
+    def _taught(self, spot: Spot) -> TaughtPose:
+        T_base_base_link = np.diag([-1.0, -1.0, 1.0, 1.0])
+        T = T_base_base_link @ self.T_base_link_tcp(spot)
         return TaughtPose(numbers_from_matrix(T), self._origin, '')
 
     def _report(self) -> None:

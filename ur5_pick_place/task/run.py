@@ -88,10 +88,13 @@ class CycleRun:
 
     def look(self, seen: Observation) -> None:
         """Find out whether a part is held, as after a restart in the middle of a cycle."""
-        is_held = self._gripper.holds_part(seen) and self._gripper.is_closed(seen)
-        if is_held and not self.is_carrying:
+        felt = self._gripper.holds_part(seen)
+        if felt and self._gripper.is_closed(seen) and not self.is_carrying:
             self.is_carrying, self._signal = True, self._gripper.signal()
             self._emit('part_in_hand')
+        elif felt is False and self.is_carrying:  # fallen since, as when the tool lost its power
+            self.is_carrying = False
+            self._emit('part_lost', stage=self.stage)
 
     def confirm_payload(self) -> Generator:
         """Tell the robot the weight of the empty tool, and be told that it knows."""
