@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+A method that follows its law on measured joints, streamed as windows of our own reference.
+
+At each message of the joints the reference grows by one cycle towards the law's wish, and a window
+of it, from now to the ramp that ends it, is what goes to the robot's controller: windows agree on
+what is settled, so that the controller passes from one to the next without a jolt however late
+they arrive, and the last one heard ends at rest. Restarting each from the measurement would crawl
+on an arm with servo lag.
+
+The law looks at the joints where the arm will be at the end of what is settled: the reference
+there, and by how much the measured joints differ from the reference that they follow, as late as
+the servos are. That lateness is found from the motion itself. What is left of the difference is a
+true one, of sag or a calibration, and the loop undoes it.
+
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ur5_pick_place.control.corridor import Corridor
+from ur5_pick_place.control.loop_settings import LoopSettings
+from ur5_pick_place.control.progress import Progress, stall_reason
+from ur5_pick_place.control.reference import CYCLE, Reference, loop_limits
+from ur5_pick_place.control.servo_lag import ServoLag
+from ur5_pick_place.control.steering import Steering, make_law
+from ur5_pick_place.kinematics import JOINT_NAMES, Model, forward
+from ur5_pick_place.planning.limits import Limits
+from ur5_pick_place.planning.timing import stretch
+from ur5_pick_place.planning.trajectory import Trajectory
+
+Array = NDArray[np.float64]
+
+_FROZEN = 0.005  # speed scaling below which the robot waits; the slider's least is 0.01
+_AT_REST = 0.01  # [rad/s] of the measured joints
+
+
+@dataclass(frozen=True)
+class Window:
+    """What goes to the controller: a trajectory, and the stamp [s] at which it began."""
+
+    trajectory: Trajectory
+    begin: float
+
+
+class ClosedLoop:
+    """
+    One motion under a law, from its roll-out to the goal.
+
+    Parameters
+    ----------
+    method : str
+        One of `steering.METHODS`.
+    model : Model
+    limits : Limits
+        Kept by every window, its ramp included.
+    p_tool_tcp : ndarray, shape (3,)
+        The TCP in tool0 [m].
+    path : ndarray, shape (n, 6)
+        The roll-out's joints [rad]; its last is the goal.
+    settings : LoopSettings
+    obstacle : callable
+        Given joints (n, 6) [rad], says what is in the way there, or nothing.
+
+    """
+
+    def __init__(
+        self,
+        method: str,
+        model: Model,
+        limits: Limits,
+        p_tool_tcp: Array,
+        path: Array,
+        settings: LoopSettings,
+        obstacle: Callable[[Array], str],
+    ) -> None:
+        self._model, self._limits, self._settings = model, limits, settings
+        self._law = make_law(method, model, settings)
+        self._p_tool_tcp, self._T_goal = p_tool_tcp, forward(model, path[-1])
+        self._obstacle = obstacle
+        self._corridor = Corridor(path)
+        self._progress = Progress(settings.loop_patience)
+        self._lag = ServoLag()
+        self._ahead = round(settings.loop_ahead / CYCLE)
+        self._stamp = 0.0
+        self._wish, self._wish_until = np.zeros(6), 0.0
+        self._reference: Reference | None = None
+        self.method = method
+        self.stop_reason = ''
+        self.outcome: str | None = None
+        """None on the way; then '' when the goal is reached and proved, else why not."""
+
+    def stop(self, reason: str) -> None:
+        """Brake on the ramp that was sent; the outcome will be the reason."""
+        self.stop_reason = self.stop_reason or reason
+
+    def tick(self, stamp: float, q: Array, qd: Array, speed_scaling: float) -> Window | None:
+        """
+        Take the measured joints (6,) [rad, rad/s] of a stamp [s]; return what to send, if anything.
+
+        Nothing is sent for a stamp seen before, nor while the robot's slider is at zero.
+
+        """
+        if self._reference is None:
+            self._set_out(stamp, q)
+        elapsed, self._stamp = stamp - self._stamp, max(stamp, self._stamp)
+        reference = self._reference
+        assert reference is not None
+        if elapsed > 0.0:
+            reference.advance(elapsed * speed_scaling, self._ahead)
+            self._lag.hear(reference, q)
+            self.stop_reason = self.stop_reason or self._trouble(q)
+        elif reference.time > 0.0:
+            return None
+        if not self.stop_reason and reference.room <= self._ahead:
+            self._extend(reference, q)
+        self._judge(reference, q, qd)
+        if speed_scaling < _FROZEN:
+            return None
+        trajectory, ago = reference.window()
+        slowed = trajectory if speed_scaling == 1.0 else stretch(trajectory, 1.0 / speed_scaling)
+        return Window(slowed, stamp - ago / speed_scaling)
+
+    def _set_out(self, stamp: float, q: Array) -> None:
+        self._stamp = stamp
+        self._reference = Reference(q, self._limits)
+        self._steering = Steering(
+            self._law,
+            self._model,
+            loop_limits(self._limits),
+            self._p_tool_tcp,
+            q,
+            self._T_goal,
+            self._settings,
+        )
+        self.stop(self._steering.obstacle(q))
+
+    def _extend(self, reference: Reference, q: Array) -> None:
+        """Settle one more cycle, unless its ramp could not be driven."""
+        if reference.time >= self._wish_until:
+            self._wish = self._steering.wish(
+                reference.tail.q + q - reference.q_at(reference.time - self._lag.seconds)
+            )
+            self._wish_until = reference.time + self._settings.loop_hold
+        state, ramp = reference.propose(self._wish)
+        if obstacle := self._obstacle(np.stack([state.q, ramp.at(ramp.cycles).q])):
+            self.stop(f'{self.method} stopped: {obstacle}')
+        else:
+            reference.extend(state, ramp)
+
+    def _trouble(self, q: Array) -> str:
+        """Say why the motion must end, or nothing."""
+        assert self._reference is not None
+        settings, reference = self._settings, self._reference
+        for what, away, name in (
+            ('the corridor about its roll-out', self._corridor.away(q), 'loop_corridor'),
+            ('its reference', np.abs(q - reference.q_at(reference.time)), 'loop_gap'),
+        ):
+            joint = int(away.argmax())
+            if away[joint] > getattr(settings, name):
+                return (
+                    f'{self.method} stopped: {JOINT_NAMES[joint]} is {away[joint]:.3f} rad from '
+                    f'{what} (limit {getattr(settings, name)} rad, {name})'
+                )
+        if obstacle := self._obstacle(q[None]):
+            return f'{self.method} stopped: {obstacle}'
+        if self._progress.is_stalled(reference.time, self._steering.remaining(q)):
+            return (
+                f'{self.method} stopped: no nearer to the goal for {settings.loop_patience} s; '
+                f'{stall_reason(self._model, q)}'
+            )
+        return ''
+
+    def _judge(self, reference: Reference, q: Array, qd: Array) -> None:
+        """Find out whether the motion is over: reference and arm at rest, and where."""
+        at_rest = reference.is_still and np.abs(qd).max() < _AT_REST
+        if at_rest and self.stop_reason:
+            self.outcome = self.stop_reason
+        elif at_rest and self._steering.is_there(q):
+            self.outcome = ''

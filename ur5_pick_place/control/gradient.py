@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The gradient law: joint velocities down the slope of the weighted pose error, q' = -K a J_b^T W e.
+
+e = (R^T (p - p_goal), log(R_goal^T R)) is the error in the tool's axes, W = diag(1, 1, 1, l^2, l^2,
+l^2) makes l metres of one radian, and V = e^T W e / 2. Since |p - p_goal|' and |log(R_goal^T R)|'
+are the components of the body twist along e, V' = e^T W J_b q' exactly: d = J_b^T W e is the
+gradient of V. (For the linear part of the SE(3) logarithm this would hold near the goal only.)
+
+The step. Along -d the linearised error gives V(a) = V - a |d|^2 + a^2 |J_b d|_W^2 / 2 with its
+minimum at a* = |d|^2 / |J_b d|_W^2. For every a <= a* and every share f in (0, 1] of the step
+V falls by at least f a |d|^2 / 2: in every iteration, whatever share of it is taken. a* itself
+grows to 1 / sigma_min^2 once only weak directions are left; it is bounded to `_BOLDEST` times
+1 / sigma_max^2, so that noise in a strong direction is not driven beyond that. What the linear
+error leaves out is met by halving a until the true V falls by a |d|^2 / 4 (Armijo); V is smooth
+off the 180-degree saddle, so the halving ends.
+
+The saddle. Where the orientation error is 180 degrees V has a ridge: both ways round are downhill
+and as long, and a law in other coordinates has a stationary point there. That is told.
+
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ur5_pick_place.kinematics import Model, forward, jacobian
+from ur5_pick_place.kinematics.transforms import log_so3
+
+Array = NDArray[np.float64]
+
+SADDLE_MARGIN = np.radians(1.0)
+"""Orientation errors this close to 180 degrees count as the saddle [rad]."""
+_BOLDEST = 8.0
+_HALVINGS = 30
+
+
+class Gradient:
+    """
+    Steepest descent on the weighted pose error; see the module's docstring.
+
+    Parameters
+    ----------
+    model : Model
+    gain : float
+        K [1/s], at most 1 / T where a rate is held for T.
+    length : float
+        l: by how many metres one radian counts.
+
+    """
+
+    name = 'gradient'
+
+    def __init__(self, model: Model, gain: float, length: float) -> None:
+        self._model, self._gain = model, gain
+        self._weight = np.array([1.0, 1.0, 1.0, length, length, length])
+
+    def value(self, q: Array, T_goal: Array) -> float:
+        """Return V [m^2] at joints `q` (6,) [rad]."""
+        weighted = self._weight * body_error(forward(self._model, q), T_goal)
+        return float(weighted @ weighted / 2.0)
+
+    def step(self, q: Array, T_goal: Array) -> Array:
+        """Return the change (6,) [rad] of the joints that takes one whole step; zero at a rest."""
+        error = self._weight * body_error(forward(self._model, q), T_goal)
+        J = self._weight[:, None] * jacobian(self._model, q)
+        d = J.T @ error
+        slope = float(d @ d)
+        if slope == 0.0:
+            return np.zeros(6)
+        way = J @ d
+        a = min(slope / float(way @ way), _BOLDEST / np.linalg.norm(J, 2) ** 2)
+        V = float(error @ error / 2.0)
+        for _ in range(_HALVINGS):
+            if self.value(q - a * d, T_goal) <= V - 0.25 * a * slope:
+                return -a * d
+            a /= 2.0
+        return np.zeros(6)
+
+    def rate(self, q: Array, T_goal: Array) -> Array:
+        """Return the joint velocity (6,) [rad/s] from joints `q` (6,) to T_base_tool (4, 4)."""
+        return self._gain * self.step(q, T_goal)
+
+    def obstacle(self, q: Array, T_goal: Array) -> str:
+        """Return why the law cannot lead from joints `q` (6,) to the goal (4, 4), or nothing."""
+        angle = np.linalg.norm(body_error(forward(self._model, q), T_goal)[3:])
+        if angle < np.pi - SADDLE_MARGIN:
+            return ''
+        return (
+            f'the tool is turned {np.degrees(angle):.1f} deg from the goal, the 180-degree saddle '
+            'of the gradient: both ways round are as long; turn the tool a few degrees first or '
+            'go there with another method'
+        )
+
+
+def body_error(T: Array, T_goal: Array) -> Array:
+    """Return position and orientation error (6,) [m, rad] of a pose (4, 4), in its own axes."""
+    R = T[:3, :3]
+    return np.concatenate([R.T @ (T[:3, 3] - T_goal[:3, 3]), log_so3(T_goal[:3, :3].T @ R)])

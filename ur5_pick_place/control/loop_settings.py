@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a user may choose about closed loops, and the numbers of the project they come from."""
+
+from dataclasses import dataclass
+
+from ur5_pick_place.settings import Settings, setting
+
+
+@dataclass(frozen=True)
+class LoopSettings(Settings):
+    """How the closed-loop methods follow a line, settle and give up."""
+
+    loop_gain: float = setting(
+        3.0, 'K: the share of the pose error that is undone per second', unit='1/s', low=0.1, high=6.0
+    )
+    loop_hold: float = setting(
+        0.0,
+        'how long one rate is kept, in scaled time; 0 = one cycle of the controller',
+        unit='s',
+        low=0.0,
+        high=1.0,
+    )
+    loop_length: float = setting(
+        0.3,
+        'by how many metres one radian counts; at 0.3 the Jacobian is best conditioned',
+        unit='m',
+        low=0.01,
+        high=2.0,
+    )
+    loop_lead: float = setting(
+        0.08,
+        'how far the goal runs ahead of the tool on the line, radians by loop_length; times '
+        'loop_gain it is the speed',
+        unit='m',
+        low=0.005,
+        high=10.0,
+    )
+    loop_position_threshold: float = setting(
+        0.2, 'position error at which the goal is reached', unit='mm', low=0.05, high=50.0
+    )
+    loop_angle_threshold: float = setting(
+        0.1, 'orientation error at which the goal is reached', unit='deg', low=0.01, high=10.0
+    )
+    loop_corridor: float = setting(
+        0.1,
+        'largest distance of any joint from the roll-out, wherever on it; as path_tolerance',
+        unit='rad',
+        low=0.01,
+        high=0.5,
+    )
+    loop_gap: float = setting(
+        0.15,
+        'largest distance of any joint from its reference: servo lag times speed, below the '
+        '0.2 rad at which the controller gives up',
+        unit='rad',
+        low=0.01,
+        high=0.19,
+    )
+    loop_ahead: float = setting(
+        0.08,
+        'how much of the motion is settled in advance; messages later than this arrive in vain',
+        unit='s',
+        low=0.016,
+        high=0.4,
+    )
+    loop_patience: float = setting(
+        2.0,
+        'how long the error may stay the same, in scaled time',
+        unit='s',
+        low=0.5,
+        high=30.0,
+    )
+
+
+# q_{k+1} = q_k - K T_step J_b^-1 xi_k, with the goal itself from the first step on and no line.
+PICK_AND_PLACE_PROJECT = LoopSettings(loop_gain=1.0, loop_hold=0.5, loop_lead=10.0)
+"""The settings of the student project that this package's task comes from."""

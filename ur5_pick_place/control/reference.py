@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Our own joint reference of a closed loop, one cycle at a time, with the ramp that ends it.
+
+A change from velocity v0 and acceleration a0 to a velocity v at rest of acceleration is the cubic
+that meets them, over the fewest whole cycles that keep every joint's acceleration and jerk. All
+joints share its duration, so that from a steady motion the velocity vector goes straight to the
+new one, and what was scaled as a whole stays so. Its positions are a quartic, which the robot's
+controller, joining points by quintics, follows exactly: the limits kept here are kept there.
+
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ur5_pick_place.planning.limits import Limits
+from ur5_pick_place.planning.trajectory import Trajectory
+
+Array = NDArray[np.float64]
+
+CYCLE = 0.008
+"""Time between two states [s], that of a CB3 robot's controller."""
+
+STOP_TIME = 1.0  # [s] within which a steady motion can stop; bounds the velocity
+# Share of acceleration and jerk that a motion uses; the rest is for its ramp to begin anywhere.
+_GENTLE = 0.7
+_MARGIN = 0.97  # share of the velocity and speed bounds, likewise
+_DURATIONS = CYCLE * np.arange(1, 301)[:, None]  # [s]
+_HISTORY = 30  # cycles kept of the past
+_STILL = 1e-9  # [rad/s]
+
+
+def loop_limits(limits: Limits) -> Limits:
+    """Return the bounds that a closed loop moves within, so that its ramp keeps `limits`."""
+    stoppable = np.minimum(limits.qdd * STOP_TIME / 1.5, limits.qddd * STOP_TIME**2 / 6.0)
+    return replace(
+        limits,
+        qd=_MARGIN * np.minimum(limits.qd, stoppable),
+        qdd=_GENTLE * limits.qdd,
+        qddd=_GENTLE * limits.qddd,
+        speed=_MARGIN * limits.speed,
+    )
+
+
+@dataclass(frozen=True)
+class State:
+    """Joint positions, velocities and accelerations, (6,) each [rad, s]."""
+
+    q: Array
+    qd: Array
+    qdd: Array
+
+    @property
+    def is_still(self) -> bool:
+        """Whether nothing moves."""
+        return bool(np.abs(self.qd).max() < _STILL and np.abs(self.qdd).max() < _STILL)
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of velocity: from `start` to `velocity` (6,) [rad/s] in whole `cycles`."""
+
+    start: State
+    velocity: Array
+    cycles: int
+
+    def at(self, cycle: int) -> State:
+        """Return the state some cycles after the start; the new velocity is kept at the end."""
+        T = self.cycles * CYCLE
+        u = min(cycle / self.cycles, 1.0)
+        v0, a0 = self.start.qd, self.start.qdd * T
+        dv = self.velocity - v0
+        q = T * (
+            v0 * u
+            + a0 * (u**2 / 2 - 2 * u**3 / 3 + u**4 / 4)
+            + dv * (u**3 - u**4 / 2)
+        )  # fmt: skip
+        qd = v0 + a0 * (u - 2 * u**2 + u**3) + dv * (3 * u**2 - 2 * u**3)
+        qdd = (a0 * (1 - 4 * u + 3 * u**2) + dv * 6 * (u - u**2)) / T
+        after = max(cycle - self.cycles, 0) * CYCLE
+        return State(self.start.q + q + self.velocity * after, qd, qdd)
+
+
+def shortest_change(start: State, velocity: Array, limits: Limits) -> Change:
+    """Return the change to `velocity` (6,) [rad/s] in the fewest cycles within the limits."""
+    a0, dv = start.qdd, (velocity - start.qd) / _DURATIONS  # dv (n, 6) [rad/s2]
+    begin = np.abs(6.0 * dv - 4.0 * a0) / _DURATIONS
+    end = np.abs(2.0 * a0 - 6.0 * dv) / _DURATIONS
+    bend = 6.0 * a0 - 12.0 * dv
+    with np.errstate(divide='ignore', invalid='ignore'):
+        u = np.where(bend == 0.0, 0.0, np.clip((4.0 * a0 - 6.0 * dv) / bend, 0.0, 1.0))
+    peak = np.abs(a0 * (1 - 4 * u + 3 * u**2) + 6.0 * dv * (u - u**2))
+    # A remaining change was found before from rounded states: it must be found again.
+    kept = (np.maximum(begin, end) <= 1.001 * limits.qddd + 1e-9) & (peak <= 1.001 * limits.qdd)
+    fits = kept.all(axis=1)
+    cycles = int(fits.argmax()) + 1 if fits.any() else len(_DURATIONS)
+    return Change(start, np.asarray(velocity, dtype=float), cycles)
+
+
+class Reference:
+    """
+    States at whole cycles, some of them still to come, and the ramp that follows the last.
+
+    Parameters
+    ----------
+    q : ndarray, shape (6,)
+        Where the arm rests [rad].
+    limits : Limits
+        Kept by the ramp; the motion keeps `loop_limits` of them.
+
+    """
+
+    def __init__(self, q: Array, limits: Limits) -> None:
+        self._ramp_limits, self._limits = limits, loop_limits(limits)
+        self._first = 0  # cycle of the first state that is kept
+        self._states = [State(np.array(q, dtype=float), np.zeros(6), np.zeros(6))]
+        self._ramp = self._stop(self._states[0])
+        self.time = 0.0
+        """Where the robot's controller is, in scaled time [s]."""
+
+    def advance(self, seconds: float, ahead: int) -> None:
+        """Move on; the states up to `ahead` cycles from now are settled, by the ramp if need be."""
+        self.time += seconds
+        now = int(self.time / CYCLE + 1e-6)
+        last = self._first + len(self._states) - 1
+        for cycle in range(last + 1, now + ahead + 1):
+            self._states.append(self._ramp.at(cycle - last))
+        if now + ahead > last:
+            self._ramp = self._stop(self._states[-1])
+        surplus = now - _HISTORY - self._first
+        if surplus > 0:
+            del self._states[:surplus]
+            self._first += surplus
+
+    @property
+    def tail(self) -> State:
+        """The last settled state; what comes after it is still open."""
+        return self._states[-1]
+
+    @property
+    def room(self) -> int:
+        """How many settled cycles are still to come."""
+        return self._first + len(self._states) - 1 - int(self.time / CYCLE + 1e-6)
+
+    @property
+    def is_still(self) -> bool:
+        """Whether nothing moves, now or later."""
+        now = int(self.time / CYCLE + 1e-6)
+        return all(state.is_still for state in self._states[max(0, now - self._first) :])
+
+    def q_at(self, time: float) -> Array:
+        """Return the joints (6,) at a scaled time that is not long past."""
+        x = np.clip(time / CYCLE - self._first, 0.0, len(self._states) - 1.0)
+        i = min(int(x), len(self._states) - 2) if len(self._states) > 1 else 0
+        a, b = self._states[i], self._states[min(i + 1, len(self._states) - 1)]
+        return a.q + (x - i) * (b.q - a.q)
+
+    def qd_at(self, time: float) -> Array:
+        """Return the joint velocity (6,) [rad/s] likewise."""
+        return (self.q_at(time + CYCLE / 2) - self.q_at(time - CYCLE / 2)) / CYCLE
+
+    def propose(self, velocity: Array) -> tuple[State, Change]:
+        """Return the next state on the way to `velocity` (6,) [rad/s], and the ramp after it."""
+        state = shortest_change(self.tail, velocity, self._limits).at(1)
+        return state, self._stop(state)
+
+    def extend(self, state: State, ramp: Change) -> None:
+        """Settle what `propose` gave."""
+        self._states.append(state)
+        self._ramp = ramp
+
+    def window(self) -> tuple[Trajectory, float]:
+        """
+        Return the settled states from now on, the ramp, and how long ago the first one was [s].
+
+        The last point is at rest.
+
+        """
+        now = int(self.time / CYCLE + 1e-6)
+        states = self._states[max(0, now - self._first) :]
+        cycles = list(range(len(states)))
+        if not states[-1].is_still:
+            states = [*states, self._ramp.at(self._ramp.cycles)]
+            cycles.append(cycles[-1] + self._ramp.cycles)
+        return _trajectory(states, cycles), self.time - now * CYCLE
+
+    def _stop(self, state: State) -> Change:
+        return shortest_change(state, np.zeros(6), self._ramp_limits)
+
+
+def _trajectory(states: list[State], cycles: list[int]) -> Trajectory:
+    q, qd, qdd = (np.array([getattr(s, name) for s in states]) for name in ('q', 'qd', 'qdd'))
+    qd[-1] = qdd[-1] = 0.0
+    return Trajectory(CYCLE * np.array(cycles), q, qd, qdd)

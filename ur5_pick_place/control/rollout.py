@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A closed loop run on an ideal arm: the plan of what it will do, for the gate and for people."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ur5_pick_place.control.loop_settings import LoopSettings
+from ur5_pick_place.control.progress import Progress, stall_reason
+from ur5_pick_place.control.reference import CYCLE, Reference, loop_limits
+from ur5_pick_place.control.steering import Steering, make_law
+from ur5_pick_place.errors import IncompletePath
+from ur5_pick_place.kinematics import Model
+from ur5_pick_place.planning.limits import Limits
+from ur5_pick_place.planning.trajectory import Trajectory, at_rest
+
+Array = NDArray[np.float64]
+
+
+def roll_out(
+    method: str,
+    model: Model,
+    limits: Limits,
+    p_tool_tcp: Array,
+    q_start: Array,
+    T_goal: Array,
+    settings: LoopSettings,
+) -> Trajectory:
+    """
+    Return what a closed loop does on an arm that is where its reference is.
+
+    Parameters
+    ----------
+    method : str
+        One of `steering.METHODS`.
+    model : Model
+    limits : Limits
+        The motion keeps a little distance from them, for its stopping ramp.
+    p_tool_tcp : ndarray, shape (3,)
+        The TCP in tool0 [m].
+    q_start : ndarray, shape (6,)
+        [rad]
+    T_goal : ndarray, shape (4, 4)
+        T_base_tool.
+    settings : LoopSettings
+
+    Raises
+    ------
+    IncompletePath
+        The law does not lead to the goal; names how far it gets and what is in the way.
+
+    """
+    law = make_law(method, model, settings)
+    steering = Steering(
+        law, model, loop_limits(limits), p_tool_tcp, q_start, T_goal, settings
+    )
+    if obstacle := steering.obstacle(q_start):
+        raise IncompletePath(f'{method} refused: {obstacle}', 0.0)
+    reference, progress = Reference(q_start, limits), Progress(settings.loop_patience)
+    states = [reference.tail]
+    until, wish = 0.0, np.zeros(6)
+    while not (states[-1].is_still and steering.is_there(states[-1].q)):
+        time = CYCLE * len(states)
+        remaining = steering.remaining(states[-1].q)
+        if progress.is_stalled(time, remaining):
+            fraction = float(np.clip(1.0 - remaining / steering.way, 0.0, 1.0))
+            raise IncompletePath(
+                f'{method} comes to {100 * fraction:.0f} % of the way: '
+                f'{stall_reason(model, states[-1].q)}',
+                fraction,
+            )
+        if time >= until:
+            wish, until = steering.wish(states[-1].q), time + settings.loop_hold
+        reference.extend(*reference.propose(wish))
+        states.append(reference.tail)
+    if len(states) == 1:
+        return at_rest(q_start)
+    q, qd, qdd = (np.array([getattr(s, name) for s in states]) for name in ('q', 'qd', 'qdd'))
+    qd[-1] = qdd[-1] = 0.0
+    return Trajectory(CYCLE * np.arange(len(states)), q, qd, qdd)

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Leads the tool along the straight line to its goal by a law that knows only the next pose."""
+
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ur5_pick_place.control.gradient import Gradient, body_error
+from ur5_pick_place.control.loop_settings import LoopSettings
+from ur5_pick_place.control.resolved_rate import ResolvedRate
+from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.kinematics import Model, forward
+from ur5_pick_place.planning.curves import Line
+from ur5_pick_place.planning.limits import Limits, tcp_and_elbow_speed
+
+Array = NDArray[np.float64]
+
+METHODS: dict[str, type[ResolvedRate] | type[Gradient]] = {
+    law.name: law for law in (ResolvedRate, Gradient)
+}
+"""The closed-loop methods by the name that `controller_names` takes."""
+
+
+class Law(Protocol):
+    """From where the arm is to the joint velocity that shrinks its error."""
+
+    name: str
+
+    def rate(self, q: Array, T_goal: Array) -> Array:
+        """Return the joint velocity (6,) [rad/s] from joints `q` (6,) to T_base_tool (4, 4)."""
+        ...
+
+    def obstacle(self, q: Array, T_goal: Array) -> str:
+        """Return why the law cannot lead from joints `q` (6,) to the goal (4, 4), or nothing."""
+        ...
+
+
+def make_law(method: str, model: Model, settings: LoopSettings) -> Law:
+    """Return the law of a method; an unknown one is refused with those that exist."""
+    if method not in METHODS:
+        raise InvalidInput(f'method {method!r} is unknown: use {" or ".join(METHODS)}')
+    return METHODS[method](model, settings.loop_gain, settings.loop_length)
+
+
+class Steering:
+    """
+    What joint velocity a motion wishes at each place.
+
+    The law's goal runs ahead of the tool on the line from start to goal, as far as the lead, so
+    that any law stays near the line. A wish that is too fast is scaled as a whole.
+
+    Parameters
+    ----------
+    law : Law
+    model : Model
+    limits : Limits
+        Joint velocity and speed of TCP and elbow are kept.
+    p_tool_tcp : ndarray, shape (3,)
+        The TCP in tool0 [m].
+    q_start : ndarray, shape (6,)
+        [rad]
+    T_goal : ndarray, shape (4, 4)
+        T_base_tool.
+    settings : LoopSettings
+
+    """
+
+    def __init__(
+        self,
+        law: Law,
+        model: Model,
+        limits: Limits,
+        p_tool_tcp: Array,
+        q_start: Array,
+        T_goal: Array,
+        settings: LoopSettings,
+    ) -> None:
+        self._law, self._model, self._limits = law, model, limits
+        self._p_tool_tcp, self._settings, self._T_goal = p_tool_tcp, settings, T_goal
+        self._line = Line(forward(model, q_start), T_goal)
+        self._length = float(
+            np.hypot(self._line.length, settings.loop_length * self._line.turn)
+        )  # of the line, turn included [m]
+        self._share = 0.0  # of the line, where the law's goal is
+
+    def obstacle(self, q: Array) -> str:
+        """Return why the law cannot lead from joints `q` (6,) to the goal, or nothing."""
+        return self._law.obstacle(q, self._T_goal)
+
+    def wish(self, q: Array) -> Array:
+        """Return the joint velocity (6,) [rad/s] at joints `q` (6,) [rad]; zero at the goal."""
+        if self.is_there(q, 0.5):
+            return np.zeros(6)
+        qd = self._law.rate(q, self._next_goal(forward(self._model, q)))
+        speed = tcp_and_elbow_speed(self._model, q[None], qd[None], self._p_tool_tcp).max()
+        used = max(np.abs(qd / self._limits.qd).max(), speed / self._limits.speed)
+        return qd / max(used, 1.0)
+
+    def is_there(self, q: Array, share: float = 1.0) -> bool:
+        """Whether position and angle are within a share of their thresholds."""
+        settings = self._settings
+        error = body_error(forward(self._model, q), self._T_goal)
+        return bool(
+            1e3 * np.linalg.norm(error[:3]) <= share * settings.loop_position_threshold
+            and np.degrees(np.linalg.norm(error[3:])) <= share * settings.loop_angle_threshold
+        )
+
+    def remaining(self, q: Array) -> float:
+        """Return the distance of the tool from the goal, radians by the length [m]."""
+        return self._distance(forward(self._model, q), self._T_goal)
+
+    @property
+    def way(self) -> float:
+        """The length of the line, radians by the length [m]."""
+        return self._length
+
+    def _next_goal(self, T: Array) -> Array:
+        """Move the law's goal on; by the triangle inequality it stays within the lead."""
+        if self._share < 1.0:
+            spare = self._settings.loop_lead - self._distance(T, self._at(self._share))
+            self._share = min(1.0, self._share + max(spare, 0.0) / max(self._length, 1e-9))
+        return self._at(self._share)
+
+    def _at(self, share: float) -> Array:
+        return self._T_goal if share == 1.0 else self._line(np.array([share]))[0]
+
+    def _distance(self, T: Array, T_goal: Array) -> float:
+        error = body_error(T, T_goal)
+        turn = self._settings.loop_length * np.linalg.norm(error[3:])
+        return float(np.hypot(np.linalg.norm(error[:3]), turn))
