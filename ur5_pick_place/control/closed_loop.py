@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from ur5_pick_place.control.corridor import Corridor
 from ur5_pick_place.control.loop_settings import LoopSettings
 from ur5_pick_place.control.progress import Progress, stall_reason
-from ur5_pick_place.control.reference import CYCLE, Reference, loop_limits
+from ur5_pick_place.control.reference import CYCLE, Reference
 from ur5_pick_place.control.servo_lag import ServoLag
 from ur5_pick_place.control.steering import Steering, make_law
 from ur5_pick_place.kinematics import JOINT_NAMES, Model, forward
@@ -99,22 +99,21 @@ class ClosedLoop:
 
     def tick(self, stamp: float, q: Array, qd: Array, speed_scaling: float) -> Window | None:
         """
-        Take the measured joints (6,) [rad, rad/s] of a stamp [s]; return what to send, if anything.
+        Take the measured joints (6,) [rad, rad/s] of a stamp [s]; return what to send.
 
         Nothing is sent for a stamp seen before, nor while the robot's slider is at zero.
 
         """
         if self._reference is None:
             self._set_out(stamp, q)
-        elapsed, self._stamp = stamp - self._stamp, max(stamp, self._stamp)
+        elif stamp <= self._stamp:
+            return None
         reference = self._reference
         assert reference is not None
-        if elapsed > 0.0:
-            reference.advance(elapsed * speed_scaling, self._ahead)
-            self._lag.hear(reference, q)
-            self.stop_reason = self.stop_reason or self._trouble(q)
-        elif reference.time > 0.0:
-            return None
+        reference.advance((stamp - self._stamp) * speed_scaling, self._ahead)
+        self._stamp = stamp
+        self._lag.hear(reference, q)
+        self.stop(self._trouble(q))
         if not self.stop_reason and reference.room <= self._ahead:
             self._extend(reference, q)
         self._judge(reference, q, qd)
@@ -130,7 +129,7 @@ class ClosedLoop:
         self._steering = Steering(
             self._law,
             self._model,
-            loop_limits(self._limits),
+            self._reference.limits,
             self._p_tool_tcp,
             q,
             self._T_goal,

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The gradient law: joint velocities down the slope of the weighted pose error, q' = -K a J_b^T W e.
+The gradient law: joint rates down the slope of the weighted pose error, q' = -K a J_b^T W e.
 
-e = (R^T (p - p_goal), log(R_goal^T R)) is the error in the tool's axes, W = diag(1, 1, 1, l^2, l^2,
-l^2) makes l metres of one radian, and V = e^T W e / 2. Since |p - p_goal|' and |log(R_goal^T R)|'
-are the components of the body twist along e, V' = e^T W J_b q' exactly: d = J_b^T W e is the
-gradient of V. (For the linear part of the SE(3) logarithm this would hold near the goal only.)
+e = (R^T (p - p_goal), log(R_goal^T R)) is the error in the tool's axes; W = diag(1, 1, 1, l^2,
+l^2, l^2) makes l metres of one radian; V = e^T W e / 2. Since |p - p_goal|' and
+|log(R_goal^T R)|' are the components of the body twist along e, V' = e^T W J_b q' exactly:
+d = J_b^T W e is the gradient of V. (With the linear part of the SE(3) logarithm that would hold
+near the goal only.)
 
 The step. Along -d the linearised error gives V(a) = V - a |d|^2 + a^2 |J_b d|_W^2 / 2 with its
 minimum at a* = |d|^2 / |J_b d|_W^2. For every a <= a* and every share f in (0, 1] of the step

@@ -11,7 +11,12 @@ class LoopSettings(Settings):
     """How the closed-loop methods follow a line, settle and give up."""
 
     loop_gain: float = setting(
-        3.0, 'K: the share of the pose error that is undone per second', unit='1/s', low=0.1, high=6.0
+        5.0,
+        'K: the share of the pose error that is undone per second; above 5 an arm with 0.1 s of '
+        'servo lag overshoots',
+        unit='1/s',
+        low=0.1,
+        high=10.0,
     )
     loop_hold: float = setting(
         0.0,
@@ -28,12 +33,19 @@ class LoopSettings(Settings):
         high=2.0,
     )
     loop_lead: float = setting(
-        0.08,
+        0.03,
         'how far the goal runs ahead of the tool on the line, radians by loop_length; times '
         'loop_gain it is the speed',
         unit='m',
         low=0.005,
         high=10.0,
+    )
+    loop_velocity: float = setting(
+        1.0,
+        'largest joint velocity of a closed loop: times servo lag it must stay below loop_gap',
+        unit='rad/s',
+        low=0.05,
+        high=3.2,
     )
     loop_position_threshold: float = setting(
         0.2, 'position error at which the goal is reached', unit='mm', low=0.05, high=50.0

@@ -8,10 +8,11 @@ from ur5_pick_place.kinematics import JOINT_NAMES, Model, singularity
 
 Array = NDArray[np.float64]
 
-_LESS = 0.995  # of the smallest error so far is progress
+# By how much the error must shrink to count as progress: a share of it, or in metres.
+_SHARE, _WAY = 0.05, 0.002
 # What counts as near, when the cause of a stall is named.
 _NEAR_LIMIT = 0.05  # [rad]
-_NEAR = {'shoulder': (0.02, 'm'), 'elbow': (0.15, 'rad'), 'wrist': (0.15, 'rad')}
+_NEAR = {'shoulder': (0.02, 'm'), 'elbow': (0.3, 'rad'), 'wrist': (0.15, 'rad')}
 
 
 class Progress:
@@ -31,7 +32,7 @@ class Progress:
 
     def is_stalled(self, time: float, error: float) -> bool:
         """Take the error at a time [s]; return whether it has not shrunk for too long."""
-        if error < _LESS * self._best:
+        if error < max((1.0 - _SHARE) * self._best, self._best - _WAY):
             self._best, self._since = error, time
         return time - self._since > self._patience
 

@@ -32,8 +32,8 @@ _HISTORY = 30  # cycles kept of the past
 _STILL = 1e-9  # [rad/s]
 
 
-def loop_limits(limits: Limits) -> Limits:
-    """Return the bounds that a closed loop moves within, so that its ramp keeps `limits`."""
+def gentle_limits(limits: Limits) -> Limits:
+    """Return the bounds that a motion keeps so that its ramp can keep `limits`."""
     stoppable = np.minimum(limits.qdd * STOP_TIME / 1.5, limits.qddd * STOP_TIME**2 / 6.0)
     return replace(
         limits,
@@ -108,20 +108,26 @@ class Reference:
     q : ndarray, shape (6,)
         Where the arm rests [rad].
     limits : Limits
-        Kept by the ramp; the motion keeps `loop_limits` of them.
+        Kept by the ramp.
+
+    Attributes
+    ----------
+    limits : Limits
+        Kept by the motion before the ramp.
+    time : float
+        Where the robot's controller is, in scaled time [s].
 
     """
 
     def __init__(self, q: Array, limits: Limits) -> None:
-        self._ramp_limits, self._limits = limits, loop_limits(limits)
+        self._ramp_limits, self.limits = limits, gentle_limits(limits)
         self._first = 0  # cycle of the first state that is kept
         self._states = [State(np.array(q, dtype=float), np.zeros(6), np.zeros(6))]
         self._ramp = self._stop(self._states[0])
         self.time = 0.0
-        """Where the robot's controller is, in scaled time [s]."""
 
     def advance(self, seconds: float, ahead: int) -> None:
-        """Move on; the states up to `ahead` cycles from now are settled, by the ramp if need be."""
+        """Move on; up to `ahead` cycles from now all is settled, by the ramp if need be."""
         self.time += seconds
         now = int(self.time / CYCLE + 1e-6)
         last = self._first + len(self._states) - 1
@@ -163,7 +169,7 @@ class Reference:
 
     def propose(self, velocity: Array) -> tuple[State, Change]:
         """Return the next state on the way to `velocity` (6,) [rad/s], and the ramp after it."""
-        state = shortest_change(self.tail, velocity, self._limits).at(1)
+        state = shortest_change(self.tail, velocity, self.limits).at(1)
         return state, self._stop(state)
 
     def extend(self, state: State, ramp: Change) -> None:

@@ -2,8 +2,8 @@
 """
 The resolved-rate law: the joint velocity that shrinks the pose error along its own twist.
 
-With exp(xi^) = T_goal^-1 T the law is q' = -K J_b^-1 xi, so that xi' = -K xi and the error falls as
-exp(-K t) while its direction stays.
+With exp(xi^) = T_goal^-1 T the law is q' = -K J_b^-1 xi, so that xi' = -K xi: the error falls as
+exp(-K t) and keeps its direction.
 
 References
 ----------
@@ -21,9 +21,9 @@ from ur5_pick_place.kinematics.transforms import inverse_transform, log_se3
 Array = NDArray[np.float64]
 
 # Smallest singular value of the Jacobian, angles weighted by the length, below which the weakest
-# direction is damped [m]: about 5 deg from a wrist singularity. Above it the law is undamped.
-DAMPED_BELOW = 0.02
-_DAMPING = 0.03  # [m] at the singularity itself
+# direction is damped [m]: about 15 deg from a wrist singularity. Above it the law is undamped.
+DAMPED_BELOW = 0.04
+_DAMPING = 0.1  # [m] at the singularity itself
 
 
 class ResolvedRate:

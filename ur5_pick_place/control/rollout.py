@@ -6,10 +6,10 @@ from numpy.typing import NDArray
 
 from ur5_pick_place.control.loop_settings import LoopSettings
 from ur5_pick_place.control.progress import Progress, stall_reason
-from ur5_pick_place.control.reference import CYCLE, Reference, loop_limits
+from ur5_pick_place.control.reference import CYCLE, Reference
 from ur5_pick_place.control.steering import Steering, make_law
 from ur5_pick_place.errors import IncompletePath
-from ur5_pick_place.kinematics import Model
+from ur5_pick_place.kinematics import BRANCHES, Model, classify
 from ur5_pick_place.planning.limits import Limits
 from ur5_pick_place.planning.trajectory import Trajectory, at_rest
 
@@ -49,22 +49,20 @@ def roll_out(
         The law does not lead to the goal; names how far it gets and what is in the way.
 
     """
+    reference, progress = Reference(q_start, limits), Progress(settings.loop_patience)
     law = make_law(method, model, settings)
-    steering = Steering(
-        law, model, loop_limits(limits), p_tool_tcp, q_start, T_goal, settings
-    )
+    steering = Steering(law, model, reference.limits, p_tool_tcp, q_start, T_goal, settings)
     if obstacle := steering.obstacle(q_start):
         raise IncompletePath(f'{method} refused: {obstacle}', 0.0)
-    reference, progress = Reference(q_start, limits), Progress(settings.loop_patience)
     states = [reference.tail]
     until, wish = 0.0, np.zeros(6)
     while not (states[-1].is_still and steering.is_there(states[-1].q)):
         time = CYCLE * len(states)
         remaining = steering.remaining(states[-1].q)
-        if progress.is_stalled(time, remaining):
+        if steering.is_astray or progress.is_stalled(time, remaining):
             fraction = float(np.clip(1.0 - remaining / steering.way, 0.0, 1.0))
             raise IncompletePath(
-                f'{method} comes to {100 * fraction:.0f} % of the way: '
+                f'{method} can follow the line to {100 * fraction:.0f} %: '
                 f'{stall_reason(model, states[-1].q)}',
                 fraction,
             )
@@ -76,4 +74,18 @@ def roll_out(
         return at_rest(q_start)
     q, qd, qdd = (np.array([getattr(s, name) for s in states]) for name in ('q', 'qd', 'qdd'))
     qd[-1] = qdd[-1] = 0.0
+    _check_branch(method, model, q)
     return Trajectory(CYCLE * np.arange(len(states)), q, qd, qdd)
+
+
+def _check_branch(method: str, model: Model, q: Array) -> None:
+    """Refuse a path (n, 6) that crosses a singularity, be it ever so slowly."""
+    branches = classify(model, q)
+    others = np.flatnonzero(branches != branches[0])
+    if others.size:
+        first = int(others[0])
+        raise IncompletePath(
+            f'{method} would pass from branch {BRANCHES[branches[0]]} to '
+            f'{BRANCHES[branches[first]]}: {stall_reason(model, q[first])}',
+            first / len(q),
+        )

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Leads the tool along the straight line to its goal by a law that knows only the next pose."""
 
+from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
@@ -20,6 +21,13 @@ METHODS: dict[str, type[ResolvedRate] | type[Gradient]] = {
     law.name: law for law in (ResolvedRate, Gradient)
 }
 """The closed-loop methods by the name that `controller_names` takes."""
+
+
+# Shares of the thresholds: a roll-out may miss its goal by half, and the arm the roll-out's end by
+# half. Within the other the law is at rest.
+_SETTLED = 0.5
+_CLOSE = 0.2
+_ASTRAY = 0.5  # of the lead, beyond it
 
 
 class Law(Protocol):
@@ -76,13 +84,16 @@ class Steering:
         T_goal: Array,
         settings: LoopSettings,
     ) -> None:
-        self._law, self._model, self._limits = law, model, limits
+        self._law, self._model = law, model
+        self._limits = replace(limits, qd=np.minimum(limits.qd, settings.loop_velocity))
         self._p_tool_tcp, self._settings, self._T_goal = p_tool_tcp, settings, T_goal
         self._line = Line(forward(model, q_start), T_goal)
         self._length = float(
             np.hypot(self._line.length, settings.loop_length * self._line.turn)
         )  # of the line, turn included [m]
         self._share = 0.0  # of the line, where the law's goal is
+        self.is_astray = False
+        """Whether the tool was thrown off the line, farther from the law's goal than the lead."""
 
     def obstacle(self, q: Array) -> str:
         """Return why the law cannot lead from joints `q` (6,) to the goal, or nothing."""
@@ -90,14 +101,14 @@ class Steering:
 
     def wish(self, q: Array) -> Array:
         """Return the joint velocity (6,) [rad/s] at joints `q` (6,) [rad]; zero at the goal."""
-        if self.is_there(q, 0.5):
+        if self.is_there(q, _CLOSE):
             return np.zeros(6)
         qd = self._law.rate(q, self._next_goal(forward(self._model, q)))
         speed = tcp_and_elbow_speed(self._model, q[None], qd[None], self._p_tool_tcp).max()
         used = max(np.abs(qd / self._limits.qd).max(), speed / self._limits.speed)
         return qd / max(used, 1.0)
 
-    def is_there(self, q: Array, share: float = 1.0) -> bool:
+    def is_there(self, q: Array, share: float = _SETTLED) -> bool:
         """Whether position and angle are within a share of their thresholds."""
         settings = self._settings
         error = body_error(forward(self._model, q), self._T_goal)
@@ -117,8 +128,10 @@ class Steering:
 
     def _next_goal(self, T: Array) -> Array:
         """Move the law's goal on; by the triangle inequality it stays within the lead."""
+        lead = self._settings.loop_lead
+        spare = lead - self._distance(T, self._at(self._share))
+        self.is_astray = spare < -_ASTRAY * lead
         if self._share < 1.0:
-            spare = self._settings.loop_lead - self._distance(T, self._at(self._share))
             self._share = min(1.0, self._share + max(spare, 0.0) / max(self._length, 1e-9))
         return self._at(self._share)
 
