@@ -316,7 +316,7 @@ def test_late_and_lost_messages_and_the_slider_change_nothing_but_the_time(condi
 
 
 def test_a_pass_near_the_wrist_singularity_keeps_the_limits():
-    """theta 5 comes to 0.08 rad, while the tool stays within 2 mm of its line."""
+    """Theta 5 comes to 0.09 rad at most, while the tool stays within 4 mm of its line."""
     q_near = np.array([0.2, -1.4, 1.6, -0.2 - np.pi / 2, 0.08, 0.3])
     T = forward(MODEL, q_near)
     T_start, T_goal = T.copy(), T.copy()
@@ -327,7 +327,7 @@ def test_a_pass_near_the_wrist_singularity_keeps_the_limits():
     cell = Cell(q, 0.05)
     assert cell.run(loop_on(path, 'resolved_rate')) == ''
     assert np.abs(np.array(cell.q)[:, 4]).min() < 0.09
-    assert off_line(cell.q, T_goal) < 2e-3
+    assert off_line(cell.q, T_goal) < 4e-3
     qd, qdd = cell.rates
     assert np.abs(qd).max() <= 1.001
     assert np.abs(qdd).max() < 10.0

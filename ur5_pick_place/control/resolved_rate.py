@@ -21,9 +21,9 @@ from ur5_pick_place.kinematics.transforms import inverse_transform, log_se3
 Array = NDArray[np.float64]
 
 # Smallest singular value of the Jacobian, angles weighted by the length, below which the weakest
-# direction is damped [m]: about 15 deg from a wrist singularity. Above it the law is undamped.
-DAMPED_BELOW = 0.04
-_DAMPING = 0.1  # [m] at the singularity itself
+# direction is damped [m]: about 5 deg from a wrist singularity. Above it the law is undamped.
+DAMPED_BELOW = 0.02
+_DAMPING = 0.05  # [m] at the singularity itself
 
 
 class ResolvedRate:
