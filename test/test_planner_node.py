@@ -301,10 +301,10 @@ def zero_quaternion():
         (joints(HOME), {'group_name': 'leg'}, 'INVALID_GROUP_NAME', "'leg'"),
         (joints(HOME), {'scaling': 1.5}, 'INVALID_GOAL_CONSTRAINTS', '1.5: must lie in 0 to 1'),
         (
-            joints(HOME),
-            {'planner_id': 'RESOLVED_RATE'},
-            'INVALID_GOAL_CONSTRAINTS',
-            'not offered yet: use PTP, LIN, CIRC',
+            joints(HOME + [0, 0, 0, 0, 0, 3.14]),
+            {'planner_id': 'JACOBIAN_TRANSPOSE'},
+            'PLANNING_FAILED',
+            'the 180-degree saddle',
         ),
         (
             pose_goal(tool_down(0.5, 0.1, 0.4)),

@@ -5,9 +5,14 @@ import functools
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from ur5_pick_place.control.braking import brake
+from ur5_pick_place.control.closed_loop import ClosedLoop
+from ur5_pick_place.control.controller import Controller, Goal, OnEnd
 from ur5_pick_place.control.health import (
     SAFETY_REDUCED,
     HealthSettings,
@@ -20,65 +25,18 @@ from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.trajectory import Trajectory
 
 T = TypeVar('T')
-OnEnd = Callable[[str], object]
 
 _REPLY_TIMEOUT = 2.0  # [s], steady clock: the controller's answer to a goal
+_HOLDS = 5  # times that an ended stream is ended; nobody confirms it, and messages may be lost
 
 
 @dataclass(eq=False)
-class Goal:
-    """
-    A motion on its way.
+class _Stream:
+    """A closed loop on its way; `is_wanted` of a stop that somebody asked for."""
 
-    Attributes
-    ----------
-    trajectory : Trajectory
-    monitor : MotionMonitor
-    on_end : callable
-        Takes '' once the joints have arrived, else the reason why not.
-    sent : float
-        Steady clock [s].
-    begin : float
-        Stamp at which it begins [s]; 0 = on arrival.
-    progress : tuple of float
-        Stamp [s], and where the controller was in the trajectory then, by its own word [s].
-    is_accepted, has_arrived : bool
-        By the controller's word; the joints have the last.
-    stop_reason : str
-        Set while braking.
-
-    """
-
-    trajectory: Trajectory
-    monitor: MotionMonitor
+    loop: ClosedLoop
     on_end: OnEnd
-    sent: float
-    begin: float
-    progress: tuple[float, float]
-    is_accepted: bool = False
-    has_arrived: bool = False
-    stop_reason: str = ''
-
-    def time_at(self, stamp: float, speed_scaling: float) -> float:
-        """Return where the controller is in the trajectory at `stamp` [s]."""
-        return self.progress[1] + (stamp - self.progress[0]) * speed_scaling
-
-
-class Controller(Protocol):
-    """The robot's trajectory controller, as the executor needs it."""
-
-    @property
-    def missing(self) -> str:
-        """Why it cannot be asked now; empty if it can."""
-        ...
-
-    def send(self, goal: Goal) -> None:
-        """Send a goal; `on_answer` and `on_result` of the executor tell what becomes of it."""
-        ...
-
-    def cancel(self) -> None:
-        """Ask it to cancel every goal that it has."""
-        ...
+    is_wanted: bool = False
 
 
 def _locked(method: Callable[..., T]) -> Callable[..., T]:
@@ -97,6 +55,8 @@ class _Latch:
     reason: str = ''
     is_first: bool = True
     unconfirmed: set[Goal] = field(default_factory=set)  # canceled goals that have not ended yet
+    q_hold: NDArray[np.float64] | None = None  # where a stream was ended
+    holds: int = 0  # still to be sent
 
 
 class Executor:
@@ -137,6 +97,7 @@ class Executor:
         self._missing, self._on_change, self._clock = missing, on_change, clock
         self._lock = threading.RLock()
         self._goal: Goal | None = None
+        self._stream: _Stream | None = None
         self._latch = _Latch()
         self._told = ''
 
@@ -149,7 +110,7 @@ class Executor:
             return f'stopped: {self._latch.reason}'
         if self._latch.is_first:
             return f'stopped: {self._missing or self.fault() or self._controller.missing}'
-        return 'moving' if self._goal else 'ready'
+        return 'moving' if self._goal or self._stream else 'ready'
 
     def fault(self) -> str | None:
         """Why the robot must not move at this moment, or None."""
@@ -179,6 +140,16 @@ class Executor:
             self._check_ready()
             self._send(trajectory, on_end)
 
+    def start_loop(self, loop: ClosedLoop, rollout: Trajectory, on_end: OnEnd) -> None:
+        """Gate the roll-out of a closed loop and run the loop; otherwise as `start`."""
+        self._check_ready()
+        is_reduced = self.status.safety_mode == SAFETY_REDUCED
+        self._planner.check(rollout, self.status.q, is_reduced)
+        with self._lock:
+            self._check_ready()
+            self._stream = _Stream(loop, on_end)
+            self._tell()
+
     def _check_ready(self) -> None:
         state = self.motion_state
         if state != 'ready':
@@ -202,6 +173,9 @@ class Executor:
             else:
                 goal.stop_reason = reason
                 self._controller.cancel()
+        if self._stream and not self._stream.loop.stop_reason:
+            self._stream.is_wanted = True
+            self._stream.loop.stop(reason)
         self._tell()
 
     @_locked
@@ -219,12 +193,15 @@ class Executor:
                 self._latch.unconfirmed.add(self._goal)
             self._controller.cancel()
             self._finish(reason)
+        if self._stream:
+            self._end_stream()
+            self._finish(reason)
         self._tell()
 
     @_locked
     def fail_if_moving(self, reason: str) -> None:
         """Do so only if a motion is under way."""
-        if self._goal:
+        if self._goal or self._stream:
             self.fail(reason)
 
     @_locked
@@ -232,7 +209,7 @@ class Executor:
         """Open the latch and return '', or return why it stays shut."""
         if self._missing:
             return self._missing
-        if self._goal:
+        if self._goal or self._stream:
             return 'the arm is still coming to rest; try again'
         if fault := self.fault():
             return f'the cause persists: {fault}'
@@ -256,6 +233,8 @@ class Executor:
         if status.bad_joints:
             self.watch()
             return
+        if self._stream and status.q is not None and status.qd is not None:
+            self._tick(self._stream)
         if goal is None or status.q is None or status.qd is None:
             return
         lost = goal.monitor.tick(status.stamp, status.q, status.speed_scaling)
@@ -285,6 +264,7 @@ class Executor:
                 self._latch.unconfirmed.clear()  # it is gone, and its goals with it
             else:
                 self._controller.cancel()
+        self._hold()
         self._tell()
 
     @_locked
@@ -333,10 +313,41 @@ class Executor:
         self._controller.send(self._goal)
         self._tell()
 
+    def _tick(self, stream: _Stream) -> None:
+        """Let a closed loop look at the joints, and send what it wants to."""
+        loop, status = stream.loop, self.status
+        window = loop.tick(status.stamp, status.q, status.qd, status.speed_scaling)
+        if window is not None:
+            self._controller.follow(window)
+        if loop.stop_reason and not stream.is_wanted:
+            self._latch.reason = self._latch.reason or loop.stop_reason
+        if loop.outcome is not None:
+            self._finish(loop.outcome)
+        self._tell()
+
+    def _end_stream(self) -> None:
+        """
+        Let the arm hold where it is, also while it is frozen.
+
+        With old or impossible joints nothing is sent: what was sent last ends at rest by itself,
+        while a place that the arm has left would pull it back.
+
+        """
+        status = self.status
+        silence = self._clock() - (status.heard or 0.0)
+        if not status.bad_joints and silence <= self._health.joint_state_timeout:
+            self._latch.q_hold, self._latch.holds = status.q, _HOLDS
+            self._hold()
+
+    def _hold(self) -> None:
+        if self._latch.holds and self._latch.q_hold is not None:
+            self._latch.holds -= 1
+            self._controller.hold(self._latch.q_hold)
+
     def _finish(self, reason: str) -> None:
-        goal, self._goal = self._goal, None
-        if goal:
-            goal.on_end(reason)
+        ended, self._goal, self._stream = self._goal or self._stream, None, None
+        if ended:
+            ended.on_end(reason)
 
     def _tell(self) -> None:
         state = self.motion_state

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from ur5_pick_place.planning.gate import GateReport
 from ur5_pick_place.planning.limits import Limits
 from ur5_pick_place.planning.trajectory import Trajectory
 
@@ -28,6 +29,7 @@ STOP_TIME = 1.0  # [s] within which a steady motion can stop; bounds the velocit
 _GENTLE = 0.7
 _MARGIN = 0.97  # share of the velocity and speed bounds, likewise
 _DURATIONS = CYCLE * np.arange(1, 301)[:, None]  # [s]
+_LEAST = 0.01  # share of the joint velocity limits, and m/s, that a motion may always use
 _HISTORY = 30  # cycles kept of the past
 _STILL = 1e-9  # [rad/s]
 
@@ -41,6 +43,22 @@ def gentle_limits(limits: Limits) -> Limits:
         qdd=_GENTLE * limits.qdd,
         qddd=_GENTLE * limits.qddd,
         speed=_MARGIN * limits.speed,
+    )
+
+
+def limits_used(report: GateReport, limits: Limits) -> Limits:
+    """Return the bounds within which a motion that the gate measured would come out as it did."""
+    speed = max(report.tcp_speed, report.elbow_speed)
+    qd = limits.qd * max(report.joint_velocity, _LEAST) / _MARGIN
+    # Never so little that the velocity could not be stopped.
+    qdd = np.maximum(limits.qdd * report.joint_acceleration / _GENTLE, 1.5 * qd / STOP_TIME)
+    qddd = np.maximum(limits.qddd * report.joint_jerk / _GENTLE, 6.0 * qd / STOP_TIME**2)
+    return replace(
+        limits,
+        qd=np.minimum(qd, limits.qd),
+        qdd=np.minimum(qdd, limits.qdd),
+        qddd=np.minimum(qddd, limits.qddd),
+        speed=min(max(speed, _LEAST) / _MARGIN, limits.speed),
     )
 
 

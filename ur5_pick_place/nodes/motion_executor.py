@@ -4,18 +4,23 @@
 import time
 from typing import Any
 
+import numpy as np
 from action_msgs.msg import GoalStatus
 from action_msgs.srv import CancelGoal
 from control_msgs.action import FollowJointTrajectory
 from control_msgs.msg import JointTolerance
+from numpy.typing import NDArray
 from rclpy.action import ActionClient
 from rclpy.callback_groups import CallbackGroup
 from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 from rclpy.task import Future
 from std_msgs.msg import String
+from trajectory_msgs.msg import JointTrajectory
 
-from ur5_pick_place.control.executor import Executor, Goal
+from ur5_pick_place.control.closed_loop import ClosedLoop, Window
+from ur5_pick_place.control.controller import Goal
+from ur5_pick_place.control.executor import Executor
 from ur5_pick_place.control.health import HealthSettings
 from ur5_pick_place.control.supervision import TrackingSettings
 from ur5_pick_place.nodes.conversions import (
@@ -27,7 +32,7 @@ from ur5_pick_place.nodes.conversions import (
 from ur5_pick_place.nodes.peer import ALIVE
 from ur5_pick_place.nodes.robot_link import RobotLink
 from ur5_pick_place.planning.planner import MotionPlanner
-from ur5_pick_place.planning.trajectory import Trajectory
+from ur5_pick_place.planning.trajectory import Trajectory, at_rest
 
 _WATCH_PERIOD = 0.02  # [s], steady clock
 
@@ -99,6 +104,12 @@ class MotionExecutor:
         self.core.start(trajectory, outcome.set_result)
         return outcome
 
+    def start_loop(self, loop: ClosedLoop, rollout: Trajectory) -> Future:
+        """Run a closed loop; as `Executor.start_loop`, with a future of the outcome."""
+        outcome = Future()
+        self.core.start_loop(loop, rollout, outcome.set_result)
+        return outcome
+
     def _on_joints(self) -> None:
         self.core.on_joints()
 
@@ -113,7 +124,7 @@ class MotionExecutor:
 
 
 class _TrajectoryController:
-    """The controller's action, as `executor.Controller`."""
+    """The controller's action and topic, as `controller.Controller`."""
 
     executor: Executor
 
@@ -129,6 +140,9 @@ class _TrajectoryController:
         self._joint_names, self._tracking = joint_names, tracking
         self._client = ActionClient(
             node, FollowJointTrajectory, self._name, callback_group=group
+        )
+        self._topic = node.create_publisher(
+            JointTrajectory, f'{controller}/joint_trajectory', 1, callback_group=group
         )
         self._cancel_all = node.create_client(
             CancelGoal, f'{self._name}/_action/cancel_goal', callback_group=group
@@ -157,6 +171,17 @@ class _TrajectoryController:
 
     def cancel(self) -> None:
         self._cancel_all.call_async(CancelGoal.Request())
+
+    def follow(self, window: Window) -> None:
+        self._publish(window.trajectory, window.begin)
+
+    def hold(self, q: NDArray[np.float64]) -> None:
+        self._publish(at_rest(q))
+
+    def _publish(self, trajectory: Trajectory, begin: float = 0.0) -> None:
+        message = trajectory_to_msg(trajectory, self._joint_names)
+        message.header.stamp = time_to_msg(begin)
+        self._topic.publish(message)
 
     def _tolerances(self, position: float) -> list[JointTolerance]:
         return [JointTolerance(name=n, position=position) for n in self._joint_names]

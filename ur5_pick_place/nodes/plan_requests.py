@@ -10,6 +10,10 @@ from moveit_msgs.msg import Constraints, MotionPlanRequest, PositionConstraint, 
 from moveit_msgs.srv import GetCartesianPath
 from numpy.typing import NDArray
 
+from ur5_pick_place.control.gradient import Gradient
+from ur5_pick_place.control.loop_settings import LoopSettings
+from ur5_pick_place.control.loops import plan_roll_out
+from ur5_pick_place.control.resolved_rate import ResolvedRate
 from ur5_pick_place.errors import (
     IncompletePath,
     InvalidInput,
@@ -27,8 +31,9 @@ from ur5_pick_place.planning.reach import JumpThresholds, look_along
 from ur5_pick_place.settings import Settings, setting
 
 PTP, LIN, CIRC = 'PTP', 'LIN', 'CIRC'
-PLANNER_IDS = (PTP, LIN, CIRC)
-_PROMISED = ('RESOLVED_RATE', 'JACOBIAN_TRANSPOSE')
+# The closed-loop methods by their planner_id.
+_METHODS = {'RESOLVED_RATE': ResolvedRate.name, 'JACOBIAN_TRANSPOSE': Gradient.name}
+PLANNER_IDS = (PTP, LIN, CIRC, *_METHODS)
 _MAX_WAYPOINTS = 1000
 _MAX_STEP = 0.01  # [m]; coarser steps than this could miss a singularity
 
@@ -57,6 +62,7 @@ class PlanRequests:
     groups : sequence of str
         Planning groups that mean this arm; empty always does.
     settings : CartesianSettings
+    loops : LoopSettings
     present_joints : callable
         Returns the measured joints (6,) [rad] or None.
     warn : callable
@@ -71,11 +77,12 @@ class PlanRequests:
         joint_names: Sequence[str],
         groups: Sequence[str],
         settings: CartesianSettings,
+        loops: LoopSettings,
         present_joints: Callable[[], NDArray[np.float64] | None],
         warn: Callable[[str], object],
     ) -> None:
         self._planner, self._frames, self._names = planner, frames, list(joint_names)
-        self._groups, self._settings = list(groups), settings
+        self._groups, self._settings, self._loops = list(groups), settings, loops
         self._present, self._warn = present_joints, warn
 
     def motion_plan(self, request: MotionPlanRequest) -> PlannedMotion:
@@ -91,7 +98,8 @@ class PlanRequests:
             _refuse_path_constraints(request.path_constraints)
         if planner_id != PTP:
             arc = request.path_constraints if planner_id == CIRC else None
-            return self._cartesian(q_start, goal, arc, pace)
+            method = _METHODS.get(planner_id, '')
+            return self._cartesian(q_start, goal, arc, pace, method)
         if goal.joint_constraints:
             return self._planner.ptp(q_start, self._joint_goal(goal, q_start), pace)
         return self._planner.ptp_to_pose(q_start, self._pose_goal(goal), pace, goal.name)
@@ -160,10 +168,6 @@ class PlanRequests:
 
     def _planner_id(self, planner_id: str) -> str:
         wanted = planner_id.upper()
-        if wanted in _PROMISED:
-            raise InvalidInput(
-                f'planner_id {planner_id!r} is not offered yet: use {", ".join(PLANNER_IDS)}'
-            )
         if wanted in PLANNER_IDS:
             return wanted
         self._warn(f'planner_id {planner_id!r} is not one of {", ".join(PLANNER_IDS)}: using PTP')
@@ -175,8 +179,14 @@ class PlanRequests:
         goal: Constraints,
         arc: Constraints | None,
         pace: Pace,
+        method: str,
     ) -> PlannedMotion:
-        """Plan a line, or an arc by a help point, of the link that the constraints name."""
+        """
+        Plan a line, or an arc by a help point, of the link that the constraints name.
+
+        With a `method` it is the roll-out of a closed loop, which leads the tool itself.
+
+        """
         branch = BRANCHES[int(classify(self._planner.model, q_start))]
         if goal.name and goal.name != branch:
             raise InvalidInput(
@@ -189,6 +199,8 @@ class PlanRequests:
         else:
             T_goal = self._pose_goal(goal)
             link = goal.position_constraints[0].link_name
+        if method:
+            return plan_roll_out(self._planner, method, q_start, T_goal, pace, self._loops)
         move = Move(T_goal)
         if arc is not None:
             move = Move(T_goal, help_point=self._help_point(arc), kind=arc.name)

@@ -21,6 +21,9 @@ from std_srvs.srv import Trigger
 from visualization_msgs.msg import MarkerArray
 
 from ur5_pick_place.control.health import HealthSettings
+from ur5_pick_place.control.loop_settings import LoopSettings
+from ur5_pick_place.control.loops import loop_of
+from ur5_pick_place.control.steering import METHODS
 from ur5_pick_place.control.supervision import TrackingSettings
 from ur5_pick_place.errors import IncompletePath, InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.nodes import markers
@@ -58,7 +61,7 @@ class TrajectoryPlanner(Node):
 
     def __init__(self) -> None:
         super().__init__('trajectory_planner')
-        robot, motion, health, tracking, own, cartesian = declare_settings(
+        robot, motion, health, tracking, own, cartesian, self._loops = declare_settings(
             self,
             RobotSettings,
             MotionSettings,
@@ -66,6 +69,7 @@ class TrajectoryPlanner(Node):
             TrackingSettings,
             GroupSettings,
             CartesianSettings,
+            LoopSettings,
             shared=SHARED,
         )
         cell = load_cell(robot)
@@ -91,6 +95,7 @@ class TrajectoryPlanner(Node):
             self._names,
             own.groups,
             cartesian,
+            self._loops,
             lambda: self._executor.link.status.q,
             self.get_logger().warning,
         )
@@ -193,9 +198,13 @@ class TrajectoryPlanner(Node):
     async def _execute(self, goal: Any) -> ExecuteTrajectory.Result:
         result = ExecuteTrajectory.Result()
         try:
-            _check_controller_names(goal.request)
+            method = _method(goal.request)
             trajectory = trajectory_from_msg(goal.request.trajectory.joint_trajectory, self._names)
-            arrival = self._executor.start(trajectory)
+            if method:
+                loop = loop_of(self._planner, method, trajectory, self._loops)
+                arrival = self._executor.start_loop(loop, trajectory)
+            else:
+                arrival = self._executor.start(trajectory)
         except Ur5PickPlaceError as error:
             self.get_logger().error(f'not executed: {error}')
             result.error_code = error_code(error)
@@ -236,13 +245,15 @@ class TrajectoryPlanner(Node):
         return reply
 
 
-def _check_controller_names(request: ExecuteTrajectory.Goal) -> None:
+def _method(request: ExecuteTrajectory.Goal) -> str:
+    """Return the closed-loop method that a request names; empty to run the trajectory."""
     names = list(getattr(request, 'controller_names', []))
-    if names:
+    if len(names) > 1 or not set(names) <= set(METHODS):
         raise InvalidInput(
-            f'controller_names = {names}: closed loops are not offered yet; leave it empty to '
-            'run the trajectory'
+            f'controller_names = {names}: must be one of {", ".join(METHODS)}, or empty to run '
+            'the trajectory'
         )
+    return names[0] if names else ''
 
 
 def main() -> None:

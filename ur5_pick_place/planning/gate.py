@@ -32,6 +32,7 @@ CHECKS = (
     'speed',
     'collision',
     'torque',
+    'method',
 )
 
 # What rounding of times to nanoseconds and quintic interpolation may add to an exact optimum.

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+# ruff: noqa: F811 (fixtures of another module)
+"""
+Closed loops through the planner node, against the simulated driver and through real rclpy clients.
+
+A roll-out is planned like any motion and run by naming its method; it ends at the goal, at a stop,
+or at a fault, after which nothing is sent that moves the arm.
+
+"""
+
+import numpy as np
+import pytest
+
+rclpy = pytest.importorskip('rclpy')
+
+from driver_client import SCALED  # noqa: E402
+from rclpy.qos import qos_profile_sensor_data  # noqa: E402
+from std_srvs.srv import Trigger  # noqa: E402
+from test_planner_node import (  # noqa: E402
+    CODE,
+    MODEL,
+    T_BASE_LINK_BASE,
+    at_home,  # noqa: F401
+    client,  # noqa: F401
+    joints,
+    moved_by,
+    pose_goal,
+)
+from trajectory_msgs.msg import JointTrajectory  # noqa: E402
+
+from ur5_pick_place.kinematics import HOME, forward  # noqa: E402
+
+METHODS = {'resolved_rate': 'RESOLVED_RATE', 'gradient': 'JACOBIAN_TRANSPOSE'}
+WAY = np.array([0.03, 0.1, -0.04])  # [m]
+
+
+def plan(client, method, way=WAY):
+    """The goal in base_link and the roll-out to it."""
+    T = T_BASE_LINK_BASE @ forward(MODEL, client.look())
+    T[:3, 3] += way
+    planned = client.plan(pose_goal(T), METHODS[method])
+    assert planned.error_code.val == CODE.SUCCESS, planned.error_code.message
+    return T, planned.trajectory
+
+
+def set_off(client, method='resolved_rate'):
+    """Start a long way; returns its handle once the arm moves."""
+    _, trajectory = plan(client, method, 3.0 * WAY)
+    handle = client.start(trajectory, [method])
+    client.until(lambda: np.abs(client.qd).max() > 0.1, 'the arm to move')
+    return handle
+
+
+@pytest.mark.parametrize('method', METHODS)
+def test_a_roll_out_is_run_as_a_closed_loop_to_its_goal(client, method):
+    T, trajectory = plan(client, method)
+    _, code = client.end(client.start(trajectory, [method]))
+    assert code.val == CODE.SUCCESS, code.message
+    miss = (T_BASE_LINK_BASE @ forward(MODEL, client.look()))[:3, 3] - T[:3, 3]
+    assert 1e3 * np.linalg.norm(miss) <= 0.2
+    assert 'moving' in client.states
+    client.state('ready')
+
+
+def test_a_stop_brakes_a_closed_loop_and_latches(client):
+    handle = set_off(client)
+    assert client.trigger('stop').success
+    _, code = client.end(handle)
+    assert code.val == CODE.CONTROL_FAILED and 'stop requested' in code.message
+    assert np.abs(client.qd).max() < 0.02
+    client.state('stopped: stop requested')
+    assert moved_by(client, lambda: None) < 1e-3
+    assert client.trigger('rearm').success
+
+
+def test_a_cancel_brakes_a_closed_loop_and_leaves_the_planner_ready(client):
+    handle = set_off(client, 'gradient')
+    client.wait(handle.cancel_goal_async(), 'the answer to a cancel')
+    _, code = client.end(handle)
+    assert code.val == CODE.PREEMPTED
+    client.state('ready')
+
+
+def test_after_a_protective_stop_nothing_more_is_sent_and_nothing_resumes(client):
+    handle = set_off(client)
+    sent = client.collect(
+        JointTrajectory, f'{SCALED}/joint_trajectory', qos_profile_sensor_data
+    )
+    client.until(lambda: sent, 'a window')
+    client.call(Trigger, 'sim_driver/protective_stop')
+    _, code = client.end(handle)
+    assert 'protective stop' in code.message
+    client.state('stopped: protective stop')
+    client.run(0.5)
+    # What ends the stream holds one place, and no more of it comes.
+    assert len(sent[-1].points) == 1
+    count = len(sent)
+
+    def recover():
+        client.run(5.5)  # the robot keeps it locked for 5 s
+        assert client.dashboard('close_safety_popup').success
+        assert client.dashboard('unlock_protective_stop').success
+        assert client.dashboard('play').success
+        client.run(1.0)
+
+    assert moved_by(client, recover) < 0.03
+    assert len(sent) == count
+    client.forget()
+    client.until(lambda: client.trigger('rearm').success, 'the planner to be rearmed')
+
+
+@pytest.mark.parametrize(
+    ('names', 'code', 'message'),
+    [
+        (['magic'], 'INVALID_GOAL_CONSTRAINTS', 'must be one of resolved_rate, gradient'),
+        (['gradient', 'resolved_rate'], 'INVALID_GOAL_CONSTRAINTS', 'must be one of'),
+        (['resolved_rate'], 'INVALID_MOTION_PLAN', 'this is no roll-out of resolved_rate'),
+    ],
+)
+def test_what_is_no_roll_out_of_a_method_is_refused_and_nothing_moves(
+    client, names, code, message
+):
+    """The same way in joint space swings the tool off the line."""
+    goal = HOME + [1.2, 0.3, -0.6, 0.2, 0.0, 0.5]
+    trajectory = client.plan(joints(goal)).trajectory
+
+    def ask():
+        _, reply = client.end(client.start(trajectory, names))
+        assert reply.val == getattr(CODE, code), reply.message
+        assert message in reply.message
+
+    assert moved_by(client, ask, 0.1) < 1e-4
