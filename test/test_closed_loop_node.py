@@ -83,9 +83,7 @@ def test_a_cancel_brakes_a_closed_loop_and_leaves_the_planner_ready(client):
 
 def test_after_a_protective_stop_nothing_more_is_sent_and_nothing_resumes(client):
     handle = set_off(client)
-    sent = client.collect(
-        JointTrajectory, f'{SCALED}/joint_trajectory', qos_profile_sensor_data
-    )
+    sent = client.collect(JointTrajectory, f'{SCALED}/joint_trajectory', qos_profile_sensor_data)
     client.until(lambda: sent, 'a window')
     client.call(Trigger, 'sim_driver/protective_stop')
     _, code = client.end(handle)

@@ -166,7 +166,7 @@ class ClosedLoop:
                 )
         if obstacle := self._obstacle(q[None]):
             return f'{self.method} stopped: {obstacle}'
-        if self._progress.is_stalled(reference.time, self._steering.remaining(q)):
+        if self._progress.is_stalled(reference.time, self._steering.remaining):
             return (
                 f'{self.method} stopped: no nearer to the goal for {settings.loop_patience} s; '
                 f'{stall_reason(self._model, q)}'

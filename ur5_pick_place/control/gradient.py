@@ -23,9 +23,9 @@ and as long, and a law in other coordinates has a stationary point there. That i
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.spatial.transform import Rotation
 
 from ur5_pick_place.kinematics import Model, forward, jacobian
-from ur5_pick_place.kinematics.transforms import log_so3
 
 Array = NDArray[np.float64]
 
@@ -96,4 +96,6 @@ class Gradient:
 def body_error(T: Array, T_goal: Array) -> Array:
     """Return position and orientation error (6,) [m, rad] of a pose (4, 4), in its own axes."""
     R = T[:3, :3]
-    return np.concatenate([R.T @ (T[:3, 3] - T_goal[:3, 3]), log_so3(T_goal[:3, :3].T @ R)])
+    # SciPy's logarithm of one rotation takes a tenth of the time of ours, which is for stacks.
+    turn = Rotation.from_matrix(T_goal[:3, :3].T @ R).as_rotvec()
+    return np.concatenate([R.T @ (T[:3, 3] - T_goal[:3, 3]), turn])

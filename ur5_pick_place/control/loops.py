@@ -72,9 +72,7 @@ def loop_of(
     except IncompletePath as error:
         raise GateRefusal(f'not a roll-out: {error}', 'method') from error
     _check_same(method, own.q, path, settings.loop_corridor / 2.0)
-    return ClosedLoop(
-        method, planner.model, limits, p_tool_tcp, path, settings, planner.obstacle
-    )
+    return ClosedLoop(method, planner.model, limits, p_tool_tcp, path, settings, planner.obstacle)
 
 
 def _check_same(method: str, own: Array, path: Array, tolerance: float) -> None:

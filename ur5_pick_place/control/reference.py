@@ -10,6 +10,7 @@ controller, joining points by quintics, follows exactly: the limits kept here ar
 
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -30,6 +31,7 @@ _GENTLE = 0.7
 _MARGIN = 0.97  # share of the velocity and speed bounds, likewise
 _DURATIONS = CYCLE * np.arange(1, 301)[:, None]  # [s]
 _LEAST = 0.01  # share of the joint velocity limits, and m/s, that a motion may always use
+_FEW = 40  # durations that mostly do
 _HISTORY = 30  # cycles kept of the past
 _STILL = 1e-9  # [rad/s]
 
@@ -103,18 +105,26 @@ class Change:
 
 def shortest_change(start: State, velocity: Array, limits: Limits) -> Change:
     """Return the change to `velocity` (6,) [rad/s] in the fewest cycles within the limits."""
-    a0, dv = start.qdd, (velocity - start.qd) / _DURATIONS  # dv (n, 6) [rad/s2]
-    begin = np.abs(6.0 * dv - 4.0 * a0) / _DURATIONS
-    end = np.abs(2.0 * a0 - 6.0 * dv) / _DURATIONS
+    for durations in (_DURATIONS[:_FEW], _DURATIONS):
+        fits = _fits(start, velocity, limits, durations)
+        if fits.any():
+            break
+    cycles = int(fits.argmax()) + 1 if fits.any() else len(_DURATIONS)
+    return Change(start, np.asarray(velocity, dtype=float), cycles)
+
+
+def _fits(start: State, velocity: Array, limits: Limits, durations: Array) -> NDArray[np.bool_]:
+    """Tell which durations (n, 1) [s] of a change keep the limits (n,)."""
+    a0, dv = start.qdd, (velocity - start.qd) / durations  # dv (n, 6) [rad/s2]
+    begin = np.abs(6.0 * dv - 4.0 * a0) / durations
+    end = np.abs(2.0 * a0 - 6.0 * dv) / durations
     bend = 6.0 * a0 - 12.0 * dv
     with np.errstate(divide='ignore', invalid='ignore'):
         u = np.where(bend == 0.0, 0.0, np.clip((4.0 * a0 - 6.0 * dv) / bend, 0.0, 1.0))
     peak = np.abs(a0 * (1 - 4 * u + 3 * u**2) + 6.0 * dv * (u - u**2))
     # A remaining change was found before from rounded states: it must be found again.
     kept = (np.maximum(begin, end) <= 1.001 * limits.qddd + 1e-9) & (peak <= 1.001 * limits.qdd)
-    fits = kept.all(axis=1)
-    cycles = int(fits.argmax()) + 1 if fits.any() else len(_DURATIONS)
-    return Change(start, np.asarray(velocity, dtype=float), cycles)
+    return np.asarray(kept.all(axis=1))
 
 
 class Reference:
@@ -208,13 +218,14 @@ class Reference:
         if not states[-1].is_still:
             states = [*states, self._ramp.at(self._ramp.cycles)]
             cycles.append(cycles[-1] + self._ramp.cycles)
-        return _trajectory(states, cycles), self.time - now * CYCLE
+        return trajectory_of(states, cycles), self.time - now * CYCLE
 
     def _stop(self, state: State) -> Change:
         return shortest_change(state, np.zeros(6), self._ramp_limits)
 
 
-def _trajectory(states: list[State], cycles: list[int]) -> Trajectory:
+def trajectory_of(states: Sequence[State], cycles: Sequence[int]) -> Trajectory:
+    """Join states at some cycles, the first of them 0, to a trajectory that ends at rest."""
     q, qd, qdd = (np.array([getattr(s, name) for s in states]) for name in ('q', 'qd', 'qdd'))
     qd[-1] = qdd[-1] = 0.0
     return Trajectory(CYCLE * np.array(cycles), q, qd, qdd)

@@ -6,12 +6,18 @@ from numpy.typing import NDArray
 
 from ur5_pick_place.control.loop_settings import LoopSettings
 from ur5_pick_place.control.progress import Progress, stall_reason
-from ur5_pick_place.control.reference import CYCLE, Reference
+from ur5_pick_place.control.reference import (
+    CYCLE,
+    State,
+    gentle_limits,
+    shortest_change,
+    trajectory_of,
+)
 from ur5_pick_place.control.steering import Steering, make_law
 from ur5_pick_place.errors import IncompletePath
 from ur5_pick_place.kinematics import BRANCHES, Model, classify
 from ur5_pick_place.planning.limits import Limits
-from ur5_pick_place.planning.trajectory import Trajectory, at_rest
+from ur5_pick_place.planning.trajectory import Trajectory
 
 Array = NDArray[np.float64]
 
@@ -49,18 +55,17 @@ def roll_out(
         The law does not lead to the goal; names how far it gets and what is in the way.
 
     """
-    reference, progress = Reference(q_start, limits), Progress(settings.loop_patience)
+    limits, progress = gentle_limits(limits), Progress(settings.loop_patience)
     law = make_law(method, model, settings)
-    steering = Steering(law, model, reference.limits, p_tool_tcp, q_start, T_goal, settings)
+    steering = Steering(law, model, limits, p_tool_tcp, q_start, T_goal, settings)
     if obstacle := steering.obstacle(q_start):
         raise IncompletePath(f'{method} refused: {obstacle}', 0.0)
-    states = [reference.tail]
+    states = [State(q_start, np.zeros(6), np.zeros(6))]
     until, wish = 0.0, np.zeros(6)
     while not (states[-1].is_still and steering.is_there(states[-1].q)):
         time = CYCLE * len(states)
-        remaining = steering.remaining(states[-1].q)
-        if steering.is_astray or progress.is_stalled(time, remaining):
-            fraction = float(np.clip(1.0 - remaining / steering.way, 0.0, 1.0))
+        if steering.is_astray or progress.is_stalled(time, steering.remaining):
+            fraction = float(np.clip(1.0 - steering.remaining / steering.way, 0.0, 1.0))
             raise IncompletePath(
                 f'{method} can follow the line to {100 * fraction:.0f} %: '
                 f'{stall_reason(model, states[-1].q)}',
@@ -68,14 +73,10 @@ def roll_out(
             )
         if time >= until:
             wish, until = steering.wish(states[-1].q), time + settings.loop_hold
-        reference.extend(*reference.propose(wish))
-        states.append(reference.tail)
-    if len(states) == 1:
-        return at_rest(q_start)
-    q, qd, qdd = (np.array([getattr(s, name) for s in states]) for name in ('q', 'qd', 'qdd'))
-    qd[-1] = qdd[-1] = 0.0
-    _check_branch(method, model, q)
-    return Trajectory(CYCLE * np.arange(len(states)), q, qd, qdd)
+        states.append(shortest_change(states[-1], wish, limits).at(1))
+    rollout = trajectory_of(states, range(len(states)))
+    _check_branch(method, model, rollout.q)
+    return rollout
 
 
 def _check_branch(method: str, model: Model, q: Array) -> None:

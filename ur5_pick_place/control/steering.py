@@ -72,6 +72,14 @@ class Steering:
         T_base_tool.
     settings : LoopSettings
 
+    Attributes
+    ----------
+    way, remaining : float
+        The length of the line, and what was left of it at the last wish; radians count by the
+        length [m].
+    is_astray : bool
+        Whether the tool was thrown off the line, farther from the law's goal than the lead.
+
     """
 
     def __init__(
@@ -88,12 +96,10 @@ class Steering:
         self._limits = replace(limits, qd=np.minimum(limits.qd, settings.loop_velocity))
         self._p_tool_tcp, self._settings, self._T_goal = p_tool_tcp, settings, T_goal
         self._line = Line(forward(model, q_start), T_goal)
-        self._length = float(
-            np.hypot(self._line.length, settings.loop_length * self._line.turn)
-        )  # of the line, turn included [m]
-        self._share = 0.0  # of the line, where the law's goal is
+        self.way = float(np.hypot(self._line.length, settings.loop_length * self._line.turn))
+        self.remaining = self.way
         self.is_astray = False
-        """Whether the tool was thrown off the line, farther from the law's goal than the lead."""
+        self._share = 0.0  # of the line, where the law's goal is
 
     def obstacle(self, q: Array) -> str:
         """Return why the law cannot lead from joints `q` (6,) to the goal, or nothing."""
@@ -101,44 +107,39 @@ class Steering:
 
     def wish(self, q: Array) -> Array:
         """Return the joint velocity (6,) [rad/s] at joints `q` (6,) [rad]; zero at the goal."""
-        if self.is_there(q, _CLOSE):
+        T = forward(self._model, q)
+        error = body_error(T, self._T_goal)
+        self.remaining = self._weighed(error)
+        if self._is_within(error, _CLOSE):
             return np.zeros(6)
-        qd = self._law.rate(q, self._next_goal(forward(self._model, q)))
+        qd = self._law.rate(q, self._next_goal(T))
         speed = tcp_and_elbow_speed(self._model, q[None], qd[None], self._p_tool_tcp).max()
         used = max(np.abs(qd / self._limits.qd).max(), speed / self._limits.speed)
         return qd / max(used, 1.0)
 
-    def is_there(self, q: Array, share: float = _SETTLED) -> bool:
-        """Whether position and angle are within a share of their thresholds."""
+    def is_there(self, q: Array) -> bool:
+        """Whether the goal counts as reached at joints `q` (6,) [rad]."""
+        return self._is_within(body_error(forward(self._model, q), self._T_goal), _SETTLED)
+
+    def _is_within(self, error: Array, share: float) -> bool:
         settings = self._settings
-        error = body_error(forward(self._model, q), self._T_goal)
         return bool(
             1e3 * np.linalg.norm(error[:3]) <= share * settings.loop_position_threshold
             and np.degrees(np.linalg.norm(error[3:])) <= share * settings.loop_angle_threshold
         )
 
-    def remaining(self, q: Array) -> float:
-        """Return the distance of the tool from the goal, radians by the length [m]."""
-        return self._distance(forward(self._model, q), self._T_goal)
-
-    @property
-    def way(self) -> float:
-        """The length of the line, radians by the length [m]."""
-        return self._length
-
     def _next_goal(self, T: Array) -> Array:
         """Move the law's goal on; by the triangle inequality it stays within the lead."""
         lead = self._settings.loop_lead
-        spare = lead - self._distance(T, self._at(self._share))
+        spare = lead - self._weighed(body_error(T, self._at(self._share)))
         self.is_astray = spare < -_ASTRAY * lead
         if self._share < 1.0:
-            self._share = min(1.0, self._share + max(spare, 0.0) / max(self._length, 1e-9))
+            self._share = min(1.0, self._share + max(spare, 0.0) / max(self.way, 1e-9))
         return self._at(self._share)
 
     def _at(self, share: float) -> Array:
         return self._T_goal if share == 1.0 else self._line(np.array([share]))[0]
 
-    def _distance(self, T: Array, T_goal: Array) -> float:
-        error = body_error(T, T_goal)
+    def _weighed(self, error: Array) -> float:
         turn = self._settings.loop_length * np.linalg.norm(error[3:])
         return float(np.hypot(np.linalg.norm(error[:3]), turn))
