@@ -14,16 +14,20 @@ import numpy as np
 import pytest
 
 from ur5_pick_place.control.closed_loop import ClosedLoop
+from ur5_pick_place.control.executor import Executor
 from ur5_pick_place.control.gradient import Gradient
+from ur5_pick_place.control.health import HealthSettings, RobotStatus
 from ur5_pick_place.control.loop_settings import PICK_AND_PLACE_PROJECT, LoopSettings
+from ur5_pick_place.control.loops import loop_of, plan_roll_out
 from ur5_pick_place.control.reference import CYCLE, Reference, State, shortest_change
 from ur5_pick_place.control.resolved_rate import ResolvedRate
 from ur5_pick_place.control.rollout import roll_out
-from ur5_pick_place.errors import IncompletePath, InvalidInput
+from ur5_pick_place.control.supervision import TrackingSettings
+from ur5_pick_place.errors import GateRefusal, IncompletePath, InvalidInput
 from ur5_pick_place.kinematics import HOME, forward, jacobian, load_model
 from ur5_pick_place.kinematics.transforms import exp_se3, exp_so3, inverse_transform, log_se3
 from ur5_pick_place.planning.limits import MotionSettings
-from ur5_pick_place.planning.planner import MotionPlanner
+from ur5_pick_place.planning.planner import MotionPlanner, Pace
 from ur5_pick_place.planning.scene_file import load_scene
 from ur5_pick_place.sim.controller_manager import SCALED
 from ur5_pick_place.sim.driver import Driver
@@ -156,15 +160,8 @@ def test_the_project_step_halves_the_twist_error_in_each_iteration():
 @pytest.mark.parametrize('method', METHODS)
 def test_the_project_settings_reach_the_goal_too(method):
     T_goal = goal_of(START, 0.3 * LIFT, (0, 0, 0))
-    settings = LoopSettings(
-        loop_gain=1.0,
-        loop_hold=0.5,
-        loop_lead=10.0,
-        loop_position_threshold=10.0,  # in centimetres and degrees, as there
-        loop_angle_threshold=1.0,
-    )
-    end = plan(method, START, T_goal, settings).q[-1]
-    assert miss(end, T_goal)[0] < 10.0
+    end = plan(method, START, T_goal, PICK_AND_PLACE_PROJECT).q[-1]
+    assert miss(end, T_goal)[0] <= 5.0
 
 
 def test_damping_is_zero_but_near_a_singularity():
@@ -276,6 +273,23 @@ def test_the_saddle_of_the_gradient_is_named_instead_of_looping():
     T_goal = goal_of(START, LIFT, (0.0, 0.0, np.pi - 0.005))
     with pytest.raises(IncompletePath, match='179.7 deg from the goal, the 180-degree saddle'):
         plan('gradient', START, T_goal)
+
+
+def test_a_roll_out_keeps_the_speed_of_tcp_and_elbow():
+    limits = PLANNER.limits_at(Pace(1.0, 1.0, 0.05))
+    path = roll_out('resolved_rate', MODEL, limits, TCP, START, goal_of(START), LoopSettings())
+    report = PLANNER.check(path, START)
+    assert 0.045 < max(report.tcp_speed, report.elbow_speed) <= 0.05
+
+
+def test_a_loop_is_made_of_its_own_roll_out_only():
+    path = plan_roll_out(
+        PLANNER, 'gradient', START, goal_of(START), Pace(0.3, 0.3), LoopSettings()
+    ).trajectory
+    assert loop_of(PLANNER, 'gradient', path, LoopSettings()).method == 'gradient'
+    other = PLANNER.ptp(START, START + [0.8, 0.2, -0.4, 0.0, 0.0, 0.3]).trajectory
+    with pytest.raises(GateRefusal, match='no roll-out of gradient'):
+        loop_of(PLANNER, 'gradient', other, LoopSettings())
 
 
 # -- the loop on the robot -------------------------------------------------------------------
@@ -422,3 +436,121 @@ def test_what_is_in_the_way_stops_the_loop_before_its_ramp_reaches_it():
     assert 'gradient stopped: tool at' in cell.run(loop_on(path, 'gradient', obstacle=below))
     assert forward(MODEL, np.array(cell.q))[:, 2, 3].min() >= floor - 1e-5
     assert np.abs(cell.driver.qd).max() < 0.01
+
+
+# -- the executor that runs it ---------------------------------------------------------------
+
+
+class Port:
+    """A controller that is there; it hands windows to a cell and remembers what it was told."""
+
+    missing = ''
+
+    def __init__(self, cell):
+        self.cell, self.windows, self.held, self.canceled = cell, 0, [], 0
+
+    def follow(self, window):
+        self.windows += 1
+        self.cell.send(window)
+
+    def hold(self, q):
+        self.held.append(q)
+
+    def cancel(self):
+        self.canceled += 1
+
+
+class Bench:
+    """An executor over a cell, with a steady clock that stands unless told otherwise."""
+
+    def __init__(self, obstacle=free):
+        self.cell, self.now, self.ends = Cell(START, 0.03), 10.0, []
+        self.port = Port(self.cell)
+        self.status = RobotStatus(robot_mode=7, safety_mode=1, program_running=True)
+        self.executor = Executor(
+            PLANNER,
+            self.port,
+            self.status,
+            (HealthSettings(), TrackingSettings()),
+            '',
+            lambda state: None,
+            lambda: self.now,
+        )
+        self.run(0.05)
+        self.executor.watch()
+        path = plan('resolved_rate')
+        loop = loop_on(path, 'resolved_rate', obstacle=obstacle)
+        self.executor.start_loop(loop, path, self.ends.append)
+
+    def run(self, seconds):
+        for _ in range(round(seconds / CYCLE)):
+            self.cell.cycle()
+            driver = self.cell.driver
+            self.status.q, self.status.qd = driver.q, driver.qd
+            self.status.stamp, self.status.heard = driver.time, self.now
+            self.executor.on_joints()
+
+
+def test_the_executor_runs_a_loop_to_its_end():
+    bench = Bench()
+    bench.run(0.5)
+    assert bench.executor.motion_state == 'moving'
+    bench.run(4.0)
+    assert bench.ends == ['']
+    assert bench.executor.motion_state == 'ready'
+
+
+def test_a_wanted_stop_needs_no_rearm_and_what_the_loop_finds_does():
+    wanted = Bench()
+    wanted.run(1.0)
+    wanted.executor.stop('enough', latch=False)
+    wanted.run(1.5)
+    assert wanted.ends == ['enough']
+    assert wanted.executor.motion_state == 'ready'
+
+    height = forward(MODEL, START)[2, 3] - 0.02
+    found = Bench(lambda q: 'too low' if forward(MODEL, q)[..., 2, 3].min() < height else '')
+    found.run(3.0)
+    assert found.ends == ['resolved_rate stopped: too low']
+    assert found.executor.motion_state == 'stopped: resolved_rate stopped: too low'
+    assert found.executor.rearm() == ''
+    assert found.executor.motion_state == 'ready'
+
+
+def test_a_fault_lets_the_arm_hold_where_it_is_and_sends_no_window():
+    bench = Bench()
+    bench.run(1.0)
+    windows, there = bench.port.windows, bench.status.q
+    bench.status.safety_mode = 3
+    bench.executor.watch()
+    for _ in range(20):
+        bench.executor.watch()
+    bench.run(0.2)
+    assert 'protective stop' in bench.ends[0]
+    assert bench.port.windows == windows
+    assert 1 < len(bench.port.held) < 10  # more than once: a message may be lost
+    assert all((q == there).all() for q in bench.port.held)
+
+
+def test_on_silence_nothing_is_sent_and_the_arm_ends_at_rest():
+    bench = Bench()
+    bench.run(1.0)
+    windows = bench.port.windows
+    bench.now += 0.2
+    bench.executor.watch()
+    assert 'joint_states silent' in bench.ends[0]
+    for _ in range(80):
+        bench.cell.cycle()
+    assert bench.port.windows == windows and not bench.port.held
+    assert np.abs(bench.cell.driver.qd).max() < 1e-3
+
+
+def test_an_arm_that_stands_is_noticed_within_two_seconds_at_any_slider():
+    bench = Bench()
+    bench.status.speed_scaling = 0.2
+    for _ in range(250):
+        bench.status.stamp += CYCLE
+        bench.executor.on_joints()
+        if bench.ends:
+            break
+    assert 'it has stood still' in bench.ends[0]

@@ -93,6 +93,12 @@ class ClosedLoop:
         self.outcome: str | None = None
         """None on the way; then '' when the goal is reached and proved, else why not."""
 
+    @property
+    def q_planned(self) -> Array:
+        """Where the arm should be now, joints (6,) [rad], as far as its servos are prompt."""
+        assert self._reference is not None
+        return self._reference.q_at(self._reference.time)
+
     def stop(self, reason: str) -> None:
         """Brake on the ramp that was sent; the outcome will be the reason."""
         self.stop_reason = self.stop_reason or reason
@@ -156,7 +162,7 @@ class ClosedLoop:
         settings, reference = self._settings, self._reference
         for what, away, name in (
             ('the corridor about its roll-out', self._corridor.away(q), 'loop_corridor'),
-            ('its reference', np.abs(q - reference.q_at(reference.time)), 'loop_gap'),
+            ('its reference', np.abs(q - self.q_planned), 'loop_gap'),
         ):
             joint = int(away.argmax())
             if away[joint] > getattr(settings, name):

@@ -19,7 +19,7 @@ from ur5_pick_place.control.health import (
     RobotStatus,
     find_fault,
 )
-from ur5_pick_place.control.supervision import MotionMonitor, TrackingSettings
+from ur5_pick_place.control.supervision import MotionMonitor, Standstill, TrackingSettings
 from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.trajectory import Trajectory
@@ -36,6 +36,7 @@ class _Stream:
 
     loop: ClosedLoop
     on_end: OnEnd
+    standstill: Standstill
     is_wanted: bool = False
 
 
@@ -147,7 +148,7 @@ class Executor:
         self._planner.check(rollout, self.status.q, is_reduced)
         with self._lock:
             self._check_ready()
-            self._stream = _Stream(loop, on_end)
+            self._stream = _Stream(loop, on_end, Standstill(self._tracking.stall_time))
             self._tell()
 
     def _check_ready(self) -> None:
@@ -323,6 +324,8 @@ class Executor:
             self._latch.reason = self._latch.reason or loop.stop_reason
         if loop.outcome is not None:
             self._finish(loop.outcome)
+        elif lost := stream.standstill.tick(status.stamp, status.q, loop.q_planned):
+            self.fail(lost)
         self._tell()
 
     def _end_stream(self) -> None:

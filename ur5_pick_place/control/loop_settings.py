@@ -85,5 +85,11 @@ class LoopSettings(Settings):
 
 
 # q_{k+1} = q_k - K T_step J_b^-1 xi_k, with the goal itself from the first step on and no line.
-PICK_AND_PLACE_PROJECT = LoopSettings(loop_gain=1.0, loop_hold=0.5, loop_lead=10.0)
+PICK_AND_PLACE_PROJECT = LoopSettings(
+    loop_gain=1.0,
+    loop_hold=0.5,
+    loop_lead=10.0,
+    loop_position_threshold=10.0,
+    loop_angle_threshold=1.0,
+)
 """The settings of the student project that this package's task comes from."""

@@ -49,6 +49,35 @@ class TrackingSettings(Settings):
     )
 
 
+class Standstill:
+    """
+    Notices an arm that stands while its plan goes on.
+
+    Parameters
+    ----------
+    stall_time : float
+        How long it may [s].
+
+    """
+
+    def __init__(self, stall_time: float) -> None:
+        self._stall_time = stall_time
+        self._since, self._at, self._planned = 0.0, np.full(6, np.inf), np.zeros(6)
+
+    def tick(self, now: float, q: NDArray[np.float64], planned: NDArray[np.float64]) -> str | None:
+        """Take measured and planned joints (6,) [rad] stamped `now` [s]; return what is wrong."""
+        if np.abs(q - self._at).max() > _STILL:
+            self._since, self._at, self._planned = now, q, planned
+        gone = np.abs(planned - self._planned)
+        joint, waited = int(gone.argmax()), now - self._since
+        if waited <= self._stall_time or gone[joint] <= _GOES_ON:
+            return None
+        return (
+            f'the arm does not follow: it has stood still for {waited:.1f} s, in which joint '
+            f'{joint + 1} should have turned {gone[joint]:.3f} rad; see what holds it'
+        )
+
+
 class MotionMonitor:
     """
     Follows one motion by what the joints do, whatever the controller says of itself.
@@ -67,8 +96,8 @@ class MotionMonitor:
     def __init__(self, trajectory: Trajectory, settings: TrackingSettings, now: float) -> None:
         self._trajectory = trajectory
         self._settings = settings
-        self._now = self._stood_since = now
-        self._stood_at = self._planned_there = trajectory.q[0]
+        self._now = now
+        self._standstill = Standstill(settings.stall_time)
         self.plan_time = 0.0
         """Scaled time since the start [s], not clipped to the duration."""
 
@@ -81,20 +110,8 @@ class MotionMonitor:
         """
         self.plan_time += max(0.0, now - self._now) * speed_scaling
         self._now = now
-        return self._stands(q) or self._strays(q)
-
-    def _stands(self, q: NDArray[np.float64]) -> str | None:
         planned = self._trajectory.sample(self.plan_time)[0]
-        if np.abs(q - self._stood_at).max() > _STILL:
-            self._stood_since, self._stood_at, self._planned_there = self._now, q, planned
-        gone = np.abs(planned - self._planned_there)
-        joint, waited = int(gone.argmax()), self._now - self._stood_since
-        if waited <= self._settings.stall_time or gone[joint] <= _GOES_ON:
-            return None
-        return (
-            f'the arm does not follow: it has stood still for {waited:.1f} s, in which joint '
-            f'{joint + 1} should have turned {gone[joint]:.3f} rad; see what holds it'
-        )
+        return self._standstill.tick(now, q, planned) or self._strays(q)
 
     def _strays(self, q: NDArray[np.float64]) -> str | None:
         window = self.plan_time - np.linspace(0.0, self._settings.stall_time, _WINDOW_SAMPLES)

@@ -304,15 +304,12 @@ class MotionPlanner:
         return self._paced(replace(pace, p_tool_point=None))
 
     def obstacle(self, q: NDArray[np.float64]) -> str:
-        """Return what joints (n, 6) [rad] would leave or touch, with what it touches, or ''."""
+        """Return what is left or touched on a path of joints (n, 6) [rad]; empty if nothing."""
         outside = (q < self.limits.q_min) | (q > self.limits.q_max)
         if outside.any():
             joint = int(outside.any(axis=0).argmax())
             return f'{JOINT_NAMES[joint]} is at the end of its range; start from another turn'
-        for one in q:
-            if contact := self.collision.check(one):
-                return str(contact)
-        return ''
+        return str(self.collision.check_path(q) or '')
 
     def _time_ptp(
         self, q_start: NDArray[np.float64], q_goal: NDArray[np.float64], pace: Pace
