@@ -43,10 +43,10 @@ def plan(client, method, way=WAY):
     return T, planned.trajectory
 
 
-def set_off(client, method='resolved_rate'):
+def set_off(client):
     """Start a long way; returns its handle once the arm moves."""
-    _, trajectory = plan(client, method, 3.0 * WAY)
-    handle = client.start(trajectory, [method])
+    _, trajectory = plan(client, 'resolved_rate', 3.0 * WAY)
+    handle = client.start(trajectory, ['resolved_rate'])
     client.until(lambda: np.abs(client.qd).max() > 0.1, 'the arm to move')
     return handle
 
@@ -74,7 +74,7 @@ def test_a_stop_brakes_a_closed_loop_and_latches(client):
 
 
 def test_a_cancel_brakes_a_closed_loop_and_leaves_the_planner_ready(client):
-    handle = set_off(client, 'gradient')
+    handle = set_off(client)
     client.wait(handle.cancel_goal_async(), 'the answer to a cancel')
     _, code = client.end(handle)
     assert code.val == CODE.PREEMPTED
