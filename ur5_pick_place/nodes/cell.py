@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from ur5_pick_place.control.health import HealthSettings
+from ur5_pick_place.control.loop_settings import LoopSettings
 from ur5_pick_place.control.supervision import TrackingSettings
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import JOINT_NAMES, UR_TYPES, Model, load_model
@@ -81,6 +82,7 @@ SHARED = (
     MotionSettings,
     HealthSettings,
     TrackingSettings,
+    LoopSettings,
     GripperSettings,
     TeachingSettings,
 )

@@ -5,6 +5,8 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
+from ur5_pick_place.errors import ExecutionError
+
 _UNNAMED = 'kilted'  # the distribution of the wheels behind `make setup`, which sets no ROS_DISTRO
 
 
@@ -37,6 +39,23 @@ _OLDER = {
 def distro() -> Distro:
     """Return the distribution at hand; one that is not listed counts as newer than all listed."""
     return _OLDER.get(os.environ.get('ROS_DISTRO', _UNNAMED), Distro())
+
+
+def name_method(goal: Any, method: str) -> None:
+    """
+    Ask ExecuteTrajectory for a closed loop; empty for none.
+
+    Raises
+    ------
+    ExecutionError
+        Its goal has no field for that, as in Humble.
+
+    """
+    if not method:
+        return
+    if not hasattr(goal, 'controller_names'):
+        raise ExecutionError(f'method {method} needs the messages of ROS 2 Jazzy or later: use ik')
+    goal.controller_names = [method]
 
 
 def speed_limited_link(request: Any) -> str:

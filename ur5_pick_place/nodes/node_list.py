@@ -16,6 +16,8 @@ REMAPPINGS = tuple((f'/{name}', name) for name in ('tf', 'tf_static', 'clock', '
 
 Parameter = bool | int | float | str
 
+_LOOPS = 'closed_loops.yaml'
+
 
 @dataclass(frozen=True)
 class NodeSpec:
@@ -76,7 +78,7 @@ def node_list(
     robot : str
         One of `ROBOTS`; the simulated cell is a node of ours, the others need the UR driver.
     config : Path
-        Folder with `<executable>.yaml` and `robot_<robot>.yaml`.
+        Folder with `<executable>.yaml`, `closed_loops.yaml` and `robot_<robot>.yaml`.
     namespace, ur_type, tf_prefix, kinematics_params_file : str
         As for the launch file.
     controller : str
@@ -107,7 +109,7 @@ def node_list(
         NodeSpec(
             name,
             namespace,
-            (config / f'{name}.yaml', config / f'robot_{robot}.yaml', *own_file),
+            (config / f'{name}.yaml', config / _LOOPS, config / f'robot_{robot}.yaml', *own_file),
             shared,
         )
         for name in ('ik_service', 'trajectory_planner', 'pick_place')

@@ -25,6 +25,7 @@ from std_srvs.srv import SetBool, Trigger
 from visualization_msgs.msg import MarkerArray
 
 from ur5_pick_place.control.health import HealthSettings
+from ur5_pick_place.control.loop_settings import LoopSettings
 from ur5_pick_place.errors import ExecutionError, InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.nodes import markers
 from ur5_pick_place.nodes.asking import ask
@@ -71,7 +72,6 @@ _IO_PATIENCE = 3.0
 class NodeSettings(TeachingSettings):
     """Files and thresholds of this node."""
 
-    method: str = setting('ik', 'how Cartesian paths are followed', choices=('ik',))
     cycle_file: str = setting('cycle.yaml', 'the stages; a path, or a file name within config/')
     gripper_threshold: float = setting(
         0.02, 'GripperCommand positions above it open, others close', unit='m', low=0.0, high=0.2
@@ -83,13 +83,14 @@ class PickPlace(Node):
 
     def __init__(self) -> None:
         super().__init__('pick_place')
-        robot, motion, health, task, pattern, grip, own = declare_settings(
+        robot, motion, health, task, pattern, loops, grip, own = declare_settings(
             self,
             RobotSettings,
             MotionSettings,
             HealthSettings,
             TaskSettings,
             PatternSettings,
+            LoopSettings,
             GripperSettings,
             NodeSettings,
             shared=SHARED,
@@ -111,7 +112,7 @@ class PickPlace(Node):
             self, Path(own.poses_file).expanduser(), planner, provenance, frames, robot.tf_prefix
         )
         cycle = load_cycle(config_file(own.cycle_file))
-        self._cycle = CyclePlanner(planner, task, cycle, provenance, pattern)
+        self._cycle = CyclePlanner(planner, task, cycle, provenance, pattern, loops)
         self._gripper = Gripper(grip, robot.tool_voltage)
         payload = (mass, robot.payload_centre)
         self._run = CycleRun(self._cycle, self._gripper, task, payload, self._emit)

@@ -18,6 +18,7 @@ from std_msgs.msg import Float64, String
 from ur5_pick_place.errors import ExecutionError, InvalidInput
 from ur5_pick_place.nodes.carried_part import CarriedPart
 from ur5_pick_place.nodes.conversions import joints_from_state, to_seconds, trajectory_to_msg
+from ur5_pick_place.nodes.distro import name_method
 from ur5_pick_place.nodes.peer import watch_peer
 from ur5_pick_place.nodes.robot_io import RobotIo
 from ur5_pick_place.task.job import Carry, Command, Move, Observation, silent_io
@@ -134,6 +135,7 @@ class TaskPort:
             return
         goal = ExecuteTrajectory.Goal()
         goal.trajectory.joint_trajectory = trajectory_to_msg(command.trajectory, self._names)
+        name_method(goal, command.method)
         self._motions += 1
         motion = self._motions
         self._execute.send_goal_async(goal).add_done_callback(

@@ -13,7 +13,13 @@ from ur5_pick_place.settings import Settings
 from ur5_pick_place.share import share_directory
 
 CONFIG = share_directory() / 'config'
-_FILES = ('robot_sim.yaml', 'sim_driver.yaml', 'trajectory_planner.yaml', 'pick_place.yaml')
+_FILES = (
+    'sim_driver.yaml',
+    'trajectory_planner.yaml',
+    'pick_place.yaml',
+    'closed_loops.yaml',
+    'robot_sim.yaml',
+)
 
 
 class Configuration:

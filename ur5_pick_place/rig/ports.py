@@ -1,12 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """The simulated driver as executor and task see it, faults of the link included, without ROS."""
 
-from collections.abc import Callable
+import contextlib
+from collections.abc import Callable, Sequence
 
-from ur5_pick_place.control.executor import Executor, Goal
+import numpy as np
+from numpy.typing import NDArray
+
+from ur5_pick_place.control.closed_loop import Window
+from ur5_pick_place.control.controller import Goal
+from ur5_pick_place.control.executor import Executor
+from ur5_pick_place.control.loop_settings import LoopSettings
+from ur5_pick_place.control.loops import loop_of
 from ur5_pick_place.control.supervision import TrackingSettings
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.planning.planner import MotionPlanner
+from ur5_pick_place.planning.trajectory import Trajectory, at_rest
 from ur5_pick_place.sim import goals
 from ur5_pick_place.sim.driver import Driver
 from ur5_pick_place.sim.io_controller import SET_DIGITAL_OUT, SET_TOOL_VOLTAGE, Request
@@ -20,7 +29,7 @@ OnReply = Callable[[str], object]
 
 class ControllerPort:
     """
-    The trajectory controller, as `executor.Controller`.
+    The trajectory controller, as `controller.Controller`.
 
     Parameters
     ----------
@@ -62,6 +71,21 @@ class ControllerPort:
 
         self._driver.link.to_driver.send(cancel_all, self._driver.time, reliable=True)
 
+    def follow(self, window: Window) -> None:
+        self._publish(window.trajectory, window.begin)
+
+    def hold(self, q: NDArray[np.float64]) -> None:
+        self._publish(at_rest(q))
+
+    def _publish(self, motion: Trajectory, begin: float = 0.0) -> None:
+        command = _command(self._driver.joint_names, motion, begin)
+
+        def deliver() -> None:
+            with contextlib.suppress(InvalidInput):  # as the driver, that drops it with a log
+                self._controller.follow(command, self._driver.time)
+
+        self._driver.link.to_driver.send(deliver, self._driver.time)
+
     def monitor(self) -> None:
         """Tell the executor of progress and ends; to be called every cycle."""
         if self._driver.time < self._due or self.missing:
@@ -81,14 +105,10 @@ class ControllerPort:
             self.executor.on_result(goal, '' if done else failure)
 
     def _start(self, goal: Goal) -> None:
-        motion, tracking = goal.trajectory, self._tracking
-        points = [
-            Waypoint(*row) for row in zip(motion.t, motion.q, motion.qd, motion.qdd, strict=True)
-        ]
-        names = self._driver.joint_names
+        tracking, names = self._tracking, self._driver.joint_names
         try:
             running = self._controller.start_goal(
-                TrajectoryCommand(names, points, goal.begin),
+                _command(names, goal.trajectory, goal.begin),
                 self._driver.time,
                 [goals.JointTolerance(name, tracking.path_tolerance) for name in names],
                 [goals.JointTolerance(name, tracking.goal_tolerance) for name in names],
@@ -101,6 +121,11 @@ class ControllerPort:
         self.executor.on_answer(goal, True)
 
 
+def _command(names: Sequence[str], motion: Trajectory, begin: float) -> TrajectoryCommand:
+    rows = zip(motion.t, motion.q, motion.qd, motion.qdd, strict=True)
+    return TrajectoryCommand(names, [Waypoint(*row) for row in rows], begin)
+
+
 class TaskPort:
     """
     Robot and planner, as `machine.Port`.
@@ -111,15 +136,22 @@ class TaskPort:
     executor : Executor
     planner : MotionPlanner
         The executor's, to be told what is carried.
+    loops : LoopSettings
     io_timeout : float
         io_states silent for longer ends any job [s].
 
     """
 
     def __init__(
-        self, driver: Driver, executor: Executor, planner: MotionPlanner, io_timeout: float
+        self,
+        driver: Driver,
+        executor: Executor,
+        planner: MotionPlanner,
+        loops: LoopSettings,
+        io_timeout: float,
     ) -> None:
         self._driver, self._executor, self._planner = driver, executor, planner
+        self._loops = loops
         self._io_timeout, self._io_heard = io_timeout, 0.0
         self._inputs: dict[int, bool] = {}
         self._outputs: dict[int, bool] = {}
@@ -151,7 +183,7 @@ class TaskPort:
     def send(self, command: job.Command, on_reply: OnReply) -> None:
         if isinstance(command, job.Move):
             try:
-                self._executor.start(command.trajectory, on_reply)
+                self._move(command, on_reply)
             except Ur5PickPlaceError as error:
                 on_reply(str(error))
         elif isinstance(command, job.Carry):
@@ -159,6 +191,14 @@ class TaskPort:
             on_reply('')
         else:
             self._ask(command, on_reply)
+
+    def _move(self, command: job.Move, on_reply: OnReply) -> None:
+        motion = command.trajectory
+        if command.method:
+            loop = loop_of(self._planner, command.method, motion, self._loops)
+            self._executor.start_loop(loop, motion, on_reply)
+        else:
+            self._executor.start(motion, on_reply)
 
     def cancel_motion(self) -> None:
         self._executor.stop('canceled by the client', latch=False)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ur5_pick_place.control.executor import Executor
 from ur5_pick_place.control.health import HealthSettings, RobotStatus
+from ur5_pick_place.control.loop_settings import LoopSettings
 from ur5_pick_place.control.supervision import TrackingSettings
 from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.kinematics import HOME, forward, load_model
@@ -100,7 +101,8 @@ class Rig:
             lambda _state: None,
             lambda: self.cycles * CYCLE,
         )
-        self.task = TaskPort(self.driver, self.executor, gate, _IO_PATIENCE)
+        loops = config.read(LoopSettings)
+        self.task = TaskPort(self.driver, self.executor, gate, loops, _IO_PATIENCE)
         task = config.read(TaskSettings)
         self._origin = Provenance(
             self.model.name,
@@ -110,7 +112,7 @@ class Rig:
         )
         cycle = load_cycle(CONFIG / config['cycle_file'])
         self.planner = CyclePlanner(
-            planner(), task, cycle, self._origin, config.read(PatternSettings)
+            planner(), task, cycle, self._origin, config.read(PatternSettings), loops
         )
         self.gripper = Gripper(config.read(GripperSettings), config['tool_voltage'])
         payload = (config['payload_mass'], (0.0, 0.0, 0.0))

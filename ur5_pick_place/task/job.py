@@ -60,9 +60,10 @@ class Observation:
 
 @dataclass(frozen=True)
 class Move:
-    """Execute a trajectory; done when the joints are there."""
+    """Execute a trajectory, or run the loop of the method that made it, until the arm is there."""
 
     trajectory: Trajectory
+    method: str = ''
 
 
 @dataclass(frozen=True)

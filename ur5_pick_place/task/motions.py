@@ -7,6 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ur5_pick_place.control.loop_settings import LoopSettings
+from ur5_pick_place.control.loops import plan_roll_out
+from ur5_pick_place.control.steering import METHODS
 from ur5_pick_place.errors import InvalidInput, PlanningError
 from ur5_pick_place.kinematics import forward
 from ur5_pick_place.kinematics.transforms import inverse_transform
@@ -21,12 +24,17 @@ from ur5_pick_place.task.poses import TaughtPose
 
 Array = NDArray[np.float64]
 
+IK = 'ik'
+"""The method that sends whole trajectories; the others are closed loops."""
+
 _PASSING_STEP = 5e-3  # [s]
 
 
 @dataclass(frozen=True)
 class TaskSettings(Settings):
-    """Heights, speeds, tries and the part."""
+    """Heights, speeds, method, tries and the part."""
+
+    method: str = setting(IK, 'how Cartesian paths are followed', choices=(IK, *METHODS))
 
     approach_height: float = setting(
         0.1, 'how far above start and target the arm comes and goes', unit='m', low=0.0, high=0.5
@@ -68,6 +76,8 @@ class PlannedStage:
         When each but the last of the moves ends [s].
     retry : tuple of PlannedMotion
         Up and down again after a missed grasp; empty if there is no way.
+    method : str
+        The closed loop whose roll-out the motion is; empty where it is a trajectory.
 
     """
 
@@ -76,6 +86,7 @@ class PlannedStage:
     remark: str = ''
     passes: tuple[float, ...] = ()
     retry: tuple[PlannedMotion, ...] = ()
+    method: str = ''
 
     @property
     def name(self) -> str:
@@ -98,6 +109,7 @@ class CycleMotions:
         On which places other than home are reached.
     q_start : ndarray, shape (6,)
         Where the arm is [rad].
+    loops : LoopSettings
 
     """
 
@@ -109,8 +121,10 @@ class CycleMotions:
         poses: Mapping[str, TaughtPose],
         branch: str,
         q_start: Array,
+        loops: LoopSettings = LoopSettings(),
     ) -> None:
         self._empty, self._settings, self._cycle = planner, settings, cycle
+        self._loops, self._method = loops, '' if settings.method == IK else settings.method
         self._carrying = planner.carrying(settings.part_load(planner.scene.tool.T_tool_tcp))
         self._poses, self._branch, self._q = poses, branch, q_start
 
@@ -141,7 +155,7 @@ class CycleMotions:
     ) -> list[PlannedStage]:
         """Plan moves in one go, or one by one where that is not possible."""
         remark = ''
-        if len(stages) > 1:
+        if len(stages) > 1 and not self._method:
             moves = [self._as_move(stage, q) for stage, q in zip(stages, goals, strict=True)]
             try:
                 motion = arm.chain(self._q, moves)
@@ -155,7 +169,8 @@ class CycleMotions:
                 motion, why = self._move(arm, stage, q, q_goal)
             except PlanningError as error:
                 raise PlanningError(f'stage {stage.name!r}: {error}') from error
-            planned.append(PlannedStage((stage,), motion, why or remark))
+            method = '' if why or stage.do == 'ptp' else self._method
+            planned.append(PlannedStage((stage,), motion, why or remark, method=method))
             q = motion.trajectory.q[-1]
         return planned
 
@@ -174,12 +189,17 @@ class CycleMotions:
         if stage.do == 'ptp':
             return self._ptp(arm, stage, q, q_goal), ''
         try:
-            return arm.lin(q, [self._T_goal(stage)], pace), ''
+            return self._line(arm, q, self._T_goal(stage), pace), ''
         except PlanningError as error:
             if stage.do == 'lin':
                 raise
             remark = f'joint motion, no straight line: {error}'
             return self._ptp(arm, stage, q, q_goal), remark
+
+    def _line(self, arm: MotionPlanner, q: Array, T_goal: Array, pace: Pace) -> PlannedMotion:
+        if self._method:
+            return plan_roll_out(arm, self._method, q, T_goal, pace, self._loops)
+        return arm.lin(q, [T_goal], pace)
 
     def _ptp(self, arm: MotionPlanner, stage: Stage, q: Array, q_goal: Array) -> PlannedMotion:
         if stage.to == 'home':

@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ur5_pick_place.control.braking import set_off_again
+from ur5_pick_place.control.loop_settings import LoopSettings
+from ur5_pick_place.control.loops import plan_roll_out
 from ur5_pick_place.errors import InvalidInput, PlanningError
 from ur5_pick_place.kinematics import BRANCHES, classify, forward, inverse
 from ur5_pick_place.planning.planner import MotionPlanner, Pace, PlannedMotion
@@ -67,6 +69,7 @@ class CyclePlanner:
     provenance : Provenance
         What taught poses must have been taught with.
     pattern : PatternSettings
+    loops : LoopSettings
 
     """
 
@@ -77,9 +80,10 @@ class CyclePlanner:
         cycle: Sequence[Stage],
         provenance: Provenance,
         pattern: PatternSettings = PatternSettings(),
+        loops: LoopSettings = LoopSettings(),
     ) -> None:
         self.planner, self.cycle, self.provenance = planner, tuple(cycle), provenance
-        self.settings, self.pattern = settings, pattern
+        self.settings, self.pattern, self._loops = settings, pattern, loops
 
     def fingerprint(self, poses: Mapping[str, TaughtPose]) -> str:
         """Return a hash of poses, scene, tool, payload, calibration, settings and stages."""
@@ -89,6 +93,7 @@ class CyclePlanner:
             self.provenance,
             self.settings,
             self.pattern,
+            self._loops,
             self.planner.settings,
             self.cycle,
         )
@@ -131,7 +136,9 @@ class CyclePlanner:
         for i, places in enumerate(runs):
             key = (places.get('start'), places.get('target'), q.tobytes())
             if key not in known:
-                motions = CycleMotions(self.planner, self.settings, self.cycle, places, branch, q)
+                motions = CycleMotions(
+                    self.planner, self.settings, self.cycle, places, branch, q, self._loops
+                )
                 try:
                     known[key] = motions.plan()
                 except PlanningError as error:
@@ -164,6 +171,13 @@ class CyclePlanner:
         """Return the rest of a motion, for an arm that was stopped on it at joints `q_now`."""
         assert planned.motion is not None
         planner = self._arm(is_carrying)
+        if planned.method:
+            T_goal = forward(planner.model, planned.motion.trajectory.q[-1])
+            (stage,) = planned.stages
+            slow = self.settings.approach_speed if stage.pace == 'approach' else 0.0
+            return plan_roll_out(
+                planner, planned.method, q_now, T_goal, Pace(speed=slow), self._loops
+            )
         settings = planner.settings
         limits = planner.limits.scaled(settings.velocity_scaling, settings.acceleration_scaling)
         rest = set_off_again(planned.motion.trajectory, q_now, limits)

@@ -143,7 +143,7 @@ class CycleRun:
     def _move(self, planned: PlannedStage) -> Generator:
         motion, way, i = planned.motion, _Way(planned), 0
         while True:
-            seen = yield Move(motion.trajectory)
+            seen = yield Move(motion.trajectory, planned.method)
             while seen.reply is None:
                 self._check_carried(seen)
                 self._tell_wait(seen)
