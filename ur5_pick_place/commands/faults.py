@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`faults`: every fault in every stage of the cycle, on the simulated cell in one process."""
+
+import argparse
+import logging
+import sys
+from pathlib import Path
+
+from ur5_pick_place.commands.records import keep_record
+from ur5_pick_place.control.steering import METHODS
+from ur5_pick_place.rig.matrix import EXPECTED, STAGES, Outcome, run_matrix
+from ur5_pick_place.task.motions import IK
+
+_HEAD = (
+    f'{"method":14}{"fault":23}{"stage":14}{"end":11}{"after":>8}{"goals":>6}{"grip":>5}{"rad":>7}'
+)
+_EPILOG = (
+    'after: from the fault to the stop [ms of robot time]; goals, grip: commands to controller '
+    'and gripper between the stop and rearming; rad: motion of any joint meanwhile, once at rest. '
+    'Exit code: 0 if every case was as it should be, else 1.'
+)
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command and give its exit code."""
+    parser = argparse.ArgumentParser(prog='faults', description=__doc__, epilog=_EPILOG)
+    parser.add_argument('--method', choices=(IK, *METHODS), action='append', help='default: all')
+    parser.add_argument('--fault', choices=tuple(EXPECTED), action='append', help='default: all')
+    parser.add_argument('--stage', choices=STAGES, action='append', help='default: all')
+    parser.add_argument('--out', type=Path, default=Path('out'), help='where the JSON is kept')
+    given = parser.parse_args(argv)
+    logging.disable(logging.ERROR)  # the driver's own words on each fault
+    print(_HEAD)
+    rows = []
+    for method in given.method or (IK, *METHODS):
+        faults, stages = tuple(given.fault or EXPECTED), tuple(given.stage or STAGES)
+        for outcome in run_matrix(faults, stages, {'method': method}):
+            print(_line(method, outcome), flush=True)
+            rows.append({'method': method, **vars(outcome)})
+    wrong = sum(bool(row['problem']) for row in rows)
+    kept = keep_record(given.out, 'faults', {'cases': len(rows), 'wrong': wrong, 'rows': rows})
+    print(f'{len(rows)} cases, {wrong} wrong; kept as {kept}')
+    return int(wrong > 0)
+
+
+def _line(method: str, o: Outcome) -> str:
+    row = f'{method:14}{o.fault:23}{o.stage:14}{o.end:11}'
+    if o.end == 'stopped':
+        row += f'{1e3 * o.reaction:8.0f}{o.goals:6}{o.gripper:5}{o.travel:7.3f}  {o.reason[:60]}'
+    return row + (f'  WRONG: {o.problem}' if o.problem else '')
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,17 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a long measurement leaves behind."""
+
+import json
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+
+def keep_record(folder: Path, name: str, content: dict[str, Any]) -> Path:
+    """Write `<name>-<UTC stamp>.json` with the time and what was measured; return its path."""
+    now = datetime.now(timezone.utc)
+    folder.mkdir(parents=True, exist_ok=True)
+    path = folder / f'{name}-{now:%Y%m%dT%H%M%SZ}.json'
+    record = {'time': now.isoformat(timespec='seconds'), **content}
+    path.write_text(json.dumps(record, indent=2) + '\n', encoding='utf-8')
+    return path

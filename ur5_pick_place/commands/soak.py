@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`soak`: cycle after cycle over random spots on the simulated cell in one process."""
+
+import argparse
+import logging
+import math
+import sys
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from ur5_pick_place.commands.records import keep_record
+from ur5_pick_place.control.steering import METHODS
+from ur5_pick_place.rig.soak import FAULTS, CycleReport, soak
+from ur5_pick_place.task.motions import IK
+
+_EPILOG = (
+    'A cycle ends placed, within 2 mm and 1 degree of where the grip left the part in the hand, '
+    'or stopped with the true reason. Exit code: 0 if every one did, else 1.'
+)
+_WARM_UP = 10  # cycles before the memory counts
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command and give its exit code."""
+    parser = argparse.ArgumentParser(prog='soak', description=__doc__, epilog=_EPILOG)
+    parser.add_argument('-n', '--cycles', type=int, default=100, help='default: %(default)s')
+    parser.add_argument('--seed', type=int, default=1, help='default: %(default)s')
+    parser.add_argument('--method', choices=(IK, *METHODS), default=IK)
+    parser.add_argument('--faults', action='store_true', help='a random one in every third cycle')
+    parser.add_argument('--out', type=Path, default=Path('out'), help='where the JSON is kept')
+    given = parser.parse_args(argv)
+    if not 1 <= given.cycles <= 100_000:
+        parser.error(f'{given.cycles} cycles: must be 1 to 100000')
+    logging.disable(logging.ERROR)  # the driver's own words on each fault
+    faults = FAULTS if given.faults else ()
+    reports = []
+    for report in soak(given.cycles, given.seed, faults, {'method': given.method}):
+        reports.append(report)
+        print(_line(report, given.cycles), flush=True)
+    summary = summarise(reports)
+    content = {'seed': given.seed, 'method': given.method, **summary}
+    kept = keep_record(given.out, 'soak', {**content, 'rows': [vars(r) for r in reports]})
+    print('\n'.join(f'{name}: {value}' for name, value in summary.items()))
+    print(f'seed {given.seed}; kept as {kept}')
+    return int(summary['unexplained'] > 0)
+
+
+def summarise(reports: Sequence[CycleReport]) -> dict[str, object]:
+    """Return counts and figures of a soak for people."""
+    placed = [r for r in reports if r.end == 'placed' and not r.fault]
+    late = [r.memory for r in reports[min(_WARM_UP, len(reports) - 1) :]]
+    growth = 100.0 * (late[-1] - late[0]) / max(len(late) - 1, 1)
+    return {
+        'ends': dict(Counter(r.end for r in reports)),
+        'unexplained': sum(bool(r.problem) for r in reports),
+        'worst placement [mm]': round(1e3 * max((r.error for r in placed), default=0.0), 3),
+        'worst turn [deg]': round(
+            math.degrees(max((r.turn for r in placed), default=0.0)), 3
+        ),
+        'peak joint speed [share of limit]': round(max(r.speed for r in reports), 4),
+        'memory growth [MB per 100 cycles]': round(growth, 2),
+        'wall time of a cycle, median [s]': round(float(np.median([r.wall for r in reports])), 2),
+    }
+
+
+def _line(r: CycleReport, cycles: int) -> str:
+    text = f'{r.number:5}/{cycles}  {r.fault or "-":22} {r.end:10}'
+    if r.end == 'placed':
+        text += f' {1e3 * r.error:5.2f} mm {math.degrees(r.turn):5.2f} deg'
+    else:
+        text += f' {r.reason[:70]}'
+    return text + (f'  UNEXPLAINED: {r.problem}' if r.problem else '')
+
+
+if __name__ == '__main__':
+    sys.exit(main())
