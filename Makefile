@@ -6,7 +6,7 @@ PYTHON ?= python3
 
 help:
 	@echo 'make demo    the arm picks up the cube and puts it down, in simulation'
-	@echo '             METHOD=ik  START="x y yaw"  TARGET="x y yaw"  RTF=…  SEED=…'
+	@echo '             METHOD=ik|resolved_rate|gradient|all  START="x y yaw"  TARGET="x y yaw"  RTF=…  SEED=…'
 	@echo '             (cube on the table in base_link: metres and degrees)'
 	@echo 'make test    all tests'
 	@echo 'make bench   how fast, beside others'

@@ -75,29 +75,35 @@ def _run(arguments: Sequence[str]) -> int:
     with tempfile.TemporaryDirectory(prefix='ur5_pick_place-') as folder:
         work = Path(folder)
         try:
-            result = _perform(options, config, work)
+            results = [_perform(method, options, config, work) for method in options.methods]
+            write_result(work, results, {'real_time_factor': options.rtf, 'seed': options.seed})
             made = publish(work, options.out)
         except (Ur5PickPlaceError, OSError) as error:
             print(f'demo: {error}', file=sys.stderr)
             return 1
-    print(f'\n{table([result])}\n')
+    print(f'\n{table(results)}\n')
     files = ', '.join(name for name in FILES if (made / name).exists())
     print(f'{options.out / LATEST} -> {made.name}: {files}')
-    if result.success:
-        return 0
-    print(f'demo: failed: {result.reason}', file=sys.stderr)
-    return 1
+    failed = [result for result in results if not result.success]
+    for result in failed:
+        print(f'demo: {result.method} failed: {result.reason}', file=sys.stderr)
+    return int(bool(failed))
 
 
-def _perform(options: DemoOptions, config: Path, work: Path) -> RunResult:
-    """Do the task and leave everything that is to be kept in the folder `work`."""
+def _perform(method: str, options: DemoOptions, config: Path, work: Path) -> RunResult:
+    """
+    Do the task and leave what is to be kept in the folder `work`.
+
+    With several methods, events and log follow each other, and the pictures are of the first.
+
+    """
     task, model = options.task, load_model('ur5')
     T_tool_tcp = load_scene(config / 'scene_sim.yaml').tool.T_tool_tcp
     progress = Progress(model, T_tool_tcp, sys.stdout)
     begin = time.monotonic()
     with (
         own_domain() as domain,
-        NodeProcesses(_nodes(options, config, work), domain, work) as nodes,
+        NodeProcesses(_nodes(method, options, config, work), domain, work) as nodes,
     ):
         # Here, so that rclpy loads while the nodes do.
         from ur5_pick_place.nodes.demo_operator import Operator
@@ -109,22 +115,22 @@ def _perform(options: DemoOptions, config: Path, work: Path) -> RunResult:
                     f'{len(nodes.pids)} nodes on ROS_DOMAIN_ID {domain} are ready after '
                     f'{time.monotonic() - begin:.1f} s.'
                 )
-                result = operator.run_cycle(task, options.method)
+                result = operator.run_cycle(task, method)
             except Ur5PickPlaceError as error:
-                result = RunResult(options.method, success=False, reason=str(error), task=task)
+                result = RunResult(method, success=False, reason=str(error), task=task)
         progress.end_stage()
-    (work / 'nodes.log').write_text(nodes.log(), encoding='utf-8')
+    with (work / 'nodes.log').open('a', encoding='utf-8') as log:
+        log.write(nodes.log())
     write_events(work, operator.events)
-    write_result(work, [result], {'real_time_factor': options.rtf, 'seed': options.seed})
-    if operator.record.is_complete:
+    if operator.record.is_complete and not (work / 'joints.png').exists():
         print('Drawing the pictures.')
         draw_pictures(work, operator.record, task)
     return result
 
 
-def _nodes(options: DemoOptions, config: Path, work: Path) -> list[NodeSpec]:
+def _nodes(method: str, options: DemoOptions, config: Path, work: Path) -> list[NodeSpec]:
     """Return the nodes of the cell, with places taught here and nowhere else."""
-    own = {'pick_place': {'poses_file': str(work / 'poses.yaml'), 'method': options.method}}
+    own = {'pick_place': {'poses_file': str(work / 'poses.yaml'), 'method': method}}
     return [
         dataclasses.replace(spec, parameters={**spec.parameters, **own.get(spec.executable, {})})
         for spec in node_list('sim', config, sim_parameters={'real_time_factor': options.rtf})

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ur5_pick_place.control.steering import METHODS
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.nodes.demo_record import Task
 from ur5_pick_place.nodes.demo_spots import (
@@ -19,9 +20,9 @@ from ur5_pick_place.nodes.demo_spots import (
     Reach,
     Spot,
 )
+from ur5_pick_place.task.motions import IK
 
-METHODS = ('ik',)
-_LATER = ('resolved_rate', 'gradient', 'all')
+_ALL = 'all'
 _RTF = (0.05, 5.0)
 _SHIFT = 10.0  # [mm]; the open gripper has 12 mm of room on either side of the cube
 _TURN = 20.0  # [deg]
@@ -34,8 +35,8 @@ class DemoOptions:
 
     Attributes
     ----------
-    method : str
-        One of `METHODS`.
+    methods : tuple of str
+        One run each.
     task : Task
     rtf : float
         Simulated seconds per second.
@@ -46,7 +47,7 @@ class DemoOptions:
 
     """
 
-    method: str
+    methods: tuple[str, ...]
     task: Task
     rtf: float
     seed: int | None
@@ -80,7 +81,8 @@ def read_options(arguments: Sequence[str], config: Path) -> DemoOptions:
         start, target = reach.random_way(np.random.default_rng(given.seed), start, target)
     task = Task(start or DEFAULT_START, target or DEFAULT_TARGET, given.displace)
     reach.check_way(task.start, task.target)
-    return DemoOptions(given.method, task, given.rtf, given.seed, out)
+    methods = (IK, *METHODS) if given.method == _ALL else (given.method,)
+    return DemoOptions(methods, task, given.rtf, given.seed, out)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -92,7 +94,10 @@ def _parser() -> argparse.ArgumentParser:
         epilog='Exit code: 0 the cube is in its place, 1 something failed, 2 bad arguments.',
     )
     parser.add_argument(
-        '--method', type=_method, default='ik', help='how Cartesian paths are followed: ik'
+        '--method',
+        choices=(IK, *METHODS, _ALL),
+        default=IK,
+        help='how Cartesian paths are followed (default: %(default)s)',
     )
     for name, default in (('start', DEFAULT_START), ('target', DEFAULT_TARGET)):
         text = f'{default.x:g} {default.y:g} {default.yaw:g}'
@@ -115,13 +120,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument('--seed', type=_seed, help='draw the places that are not given')
     parser.add_argument('--out', default='out', help='folder for the results (default out)')
     return parser
-
-
-def _method(text: str) -> str:
-    if text in METHODS:
-        return text
-    what = 'is not offered yet' if text in _LATER else 'is unknown'
-    raise argparse.ArgumentTypeError(f'{text!r} {what}; offered: {", ".join(METHODS)}')
 
 
 def _spot(text: str) -> Spot:

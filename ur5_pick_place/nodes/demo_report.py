@@ -43,9 +43,9 @@ def _rounded(value: Any) -> Any:
 
 
 def write_events(folder: Path, events: Sequence[Mapping[str, Any]]) -> None:
-    """Write `events.jsonl`, one event of the task node a line."""
-    lines = ''.join(json.dumps(event) + '\n' for event in events)
-    (folder / 'events.jsonl').write_text(lines, encoding='utf-8')
+    """Add to `events.jsonl`, one event of the task node a line."""
+    with (folder / 'events.jsonl').open('a', encoding='utf-8') as file:
+        file.writelines(json.dumps(event) + '\n' for event in events)
 
 
 def draw_pictures(folder: Path, record: Record, task: Task) -> None:
