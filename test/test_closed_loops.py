@@ -102,6 +102,10 @@ class Cell:
         command = TrajectoryCommand(self.driver.joint_names, points, round(window.begin, 9))
         self._queue.append((self._late, command))
 
+    def hold(self, q):
+        command = TrajectoryCommand(self.driver.joint_names, [Waypoint(0.0, q)])
+        self._queue.append((self._late, command))
+
     def run(self, loop, seconds=30.0, at=()):
         """Run the loop to its outcome; `at` maps a cycle to what happens then."""
         events = dict(at)
@@ -394,6 +398,18 @@ def test_without_new_messages_the_arm_comes_to_rest_by_itself():
     assert np.abs(cell.rates[1]).max() < 10.0
 
 
+def test_half_a_second_in_which_nothing_is_heard_is_made_up_for():
+    """Our process stood; the arm came to rest on its ramp, and is led on from there."""
+    path, cell = plan('resolved_rate'), Cell(START, 0.03)
+    loop = loop_on(path, 'resolved_rate')
+    assert cell.run(loop, seconds=1.0) is None
+    for _ in range(60):
+        cell.cycle()
+    assert cell.run(loop) == ''
+    assert off_line(cell.q, goal_of(START)) <= off_line(path.q, goal_of(START)) + 5e-4
+    assert np.abs(cell.rates[1]).max() < 10.0
+
+
 def test_a_stamp_seen_before_sends_nothing():
     path = plan('resolved_rate')
     loop = loop_on(path, 'resolved_rate')
@@ -523,6 +539,21 @@ def test_a_wanted_stop_needs_no_rearm_and_what_the_loop_finds_does():
     assert found.executor.motion_state == 'stopped: resolved_rate stopped: too low'
     assert found.executor.rearm() == ''
     assert found.executor.motion_state == 'ready'
+
+
+def test_a_stop_at_slider_zero_ends_at_once_and_nothing_goes_on_when_it_is_opened():
+    bench = Bench()
+    bench.run(1.0)
+    bench.cell.driver.robot.slider = bench.status.speed_scaling = 0.0
+    bench.run(0.4)
+    there = bench.status.q
+    bench.executor.stop('enough', latch=False)
+    bench.run(0.1)
+    assert bench.ends == ['enough'] and bench.port.held
+    bench.cell.hold(bench.port.held[-1])
+    bench.cell.driver.robot.slider = bench.status.speed_scaling = 1.0
+    bench.run(1.0)
+    assert np.abs(bench.status.q - there).max() < 1e-3
 
 
 def test_a_fault_lets_the_arm_hold_where_it_is_and_sends_no_window():

@@ -119,11 +119,13 @@ class ClosedLoop:
         reference.advance((stamp - self._stamp) * speed_scaling, self._ahead)
         self._stamp = stamp
         self._lag.hear(reference, q)
-        self.stop(self._trouble(q))
+        if not self.stop_reason:
+            self.stop(self._trouble(q))
         if not self.stop_reason and reference.room <= self._ahead:
             self._extend(reference, q)
-        self._judge(reference, q, qd)
-        if speed_scaling < _FROZEN:
+        is_frozen = speed_scaling < _FROZEN
+        self._judge(reference.is_still, is_frozen, q, qd)
+        if is_frozen:
             return None
         trajectory, ago = reference.window()
         slowed = trajectory if speed_scaling == 1.0 else stretch(trajectory, 1.0 / speed_scaling)
@@ -179,10 +181,11 @@ class ClosedLoop:
             )
         return ''
 
-    def _judge(self, reference: Reference, q: Array, qd: Array) -> None:
-        """Find out whether the motion is over: reference and arm at rest, and where."""
-        at_rest = reference.is_still and np.abs(qd).max() < _AT_REST
-        if at_rest and self.stop_reason:
+    def _judge(self, is_still: bool, is_frozen: bool, q: Array, qd: Array) -> None:
+        """Find out whether the motion is over: reference or slider and arm at rest, and where."""
+        if np.abs(qd).max() >= _AT_REST:
+            return
+        if self.stop_reason and (is_still or is_frozen):
             self.outcome = self.stop_reason
-        elif at_rest and self._steering.is_there(q):
+        elif is_still and self._steering.is_there(q):
             self.outcome = ''

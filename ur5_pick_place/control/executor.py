@@ -139,6 +139,7 @@ class Executor:
         self._planner.check(trajectory, self.status.q, is_reduced)
         with self._lock:
             self._check_ready()
+            self._latch.holds = 0
             self._send(trajectory, on_end)
 
     def start_loop(self, loop: ClosedLoop, rollout: Trajectory, on_end: OnEnd) -> None:
@@ -148,6 +149,7 @@ class Executor:
         self._planner.check(rollout, self.status.q, is_reduced)
         with self._lock:
             self._check_ready()
+            self._latch.holds = 0
             self._stream = _Stream(loop, on_end, Standstill(self._tracking.stall_time))
             self._tell()
 
@@ -322,6 +324,8 @@ class Executor:
             self._controller.follow(window)
         if loop.stop_reason and not stream.is_wanted:
             self._latch.reason = self._latch.reason or loop.stop_reason
+        if loop.outcome:
+            self._end_stream()  # a slider at zero may have frozen the rest of its ramp
         if loop.outcome is not None:
             self._finish(loop.outcome)
         elif lost := stream.standstill.tick(status.stamp, status.q, loop.q_planned):
