@@ -275,6 +275,14 @@ def test_a_goal_out_of_reach_is_refused_with_the_singularity(method):
     assert 0.1 < refusal.value.fraction < 0.9
 
 
+@pytest.mark.parametrize('x', [1e3, 1e160, 1e308])
+def test_a_goal_beyond_all_measure_is_refused(x):
+    T_goal = goal_of(START)
+    T_goal[0, 3] = x
+    with np.errstate(all='ignore'), pytest.raises(IncompletePath, match='line to 0 %'):
+        plan('resolved_rate', START, T_goal)
+
+
 def test_a_line_across_the_wrist_singularity_is_refused():
     q = np.array([0.2, -1.4, 1.6, -1.2, 0.3, 0.3])
     with pytest.raises(IncompletePath, match='wrist singularity'):

@@ -21,6 +21,8 @@ from ur5_pick_place.planning.trajectory import Trajectory
 
 Array = NDArray[np.float64]
 
+_LONGEST = 120.0  # [s]; a roll-out takes a hundredth of the time that the motion does
+
 
 def roll_out(
     method: str,
@@ -64,13 +66,13 @@ def roll_out(
     until, wish = 0.0, np.zeros(6)
     while not (states[-1].is_still and steering.is_there(states[-1].q)):
         time = CYCLE * len(states)
-        if steering.is_astray or progress.is_stalled(time, steering.remaining):
-            fraction = float(np.clip(1.0 - steering.remaining / steering.way, 0.0, 1.0))
-            raise IncompletePath(
-                f'{method} can follow the line to {100 * fraction:.0f} %: '
-                f'{stall_reason(model, states[-1].q)}',
-                fraction,
-            )
+        reason = ''
+        if time > _LONGEST:
+            reason = f'it takes more than {_LONGEST:.0f} s; ask for more speed or go in parts'
+        elif steering.is_astray or progress.is_stalled(time, steering.remaining):
+            reason = stall_reason(model, states[-1].q)
+        if reason:
+            raise steering.incomplete(reason)
         if time >= until:
             wish, until = steering.wish(states[-1].q), time + settings.loop_hold
         states.append(shortest_change(states[-1], wish, limits).at(1))

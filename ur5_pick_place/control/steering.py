@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from ur5_pick_place.control.gradient import Gradient, body_error
 from ur5_pick_place.control.loop_settings import LoopSettings
 from ur5_pick_place.control.resolved_rate import ResolvedRate
-from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.errors import IncompletePath, InvalidInput
 from ur5_pick_place.kinematics import Model, forward
 from ur5_pick_place.planning.curves import Line
 from ur5_pick_place.planning.limits import Limits, tcp_and_elbow_speed
@@ -120,6 +120,14 @@ class Steering:
     def is_there(self, q: Array) -> bool:
         """Whether the goal counts as reached at joints `q` (6,) [rad]."""
         return self._is_within(body_error(forward(self._model, q), self._T_goal), _SETTLED)
+
+    def incomplete(self, reason: str) -> IncompletePath:
+        """Return the error that says how far the law has come."""
+        # A way beyond all measure has no share: nothing of it then.
+        fraction = float(np.nan_to_num(np.clip(1.0 - self.remaining / self.way, 0.0, 1.0)))
+        return IncompletePath(
+            f'{self._law.name} can follow the line to {100 * fraction:.0f} %: {reason}', fraction
+        )
 
     def _is_within(self, error: Array, share: float) -> bool:
         settings = self._settings
