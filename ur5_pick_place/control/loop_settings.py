@@ -34,10 +34,18 @@ class LoopSettings(Settings):
     )
     loop_lead: float = setting(
         0.03,
-        'how far the goal runs ahead of the tool on the line, radians by loop_length; times '
-        'loop_gain it is the speed',
+        'how far the goal of resolved_rate runs ahead of the tool on the line, radians by '
+        'loop_length; times loop_gain it is the speed',
         unit='m',
         low=0.005,
+        high=10.0,
+    )
+    loop_gradient_lead: float = setting(
+        0.01,
+        'the same for gradient, which leaves the line by half of it: the open gripper has 12 mm '
+        'beside a part',
+        unit='m',
+        low=0.002,
         high=10.0,
     )
     loop_velocity: float = setting(
@@ -89,6 +97,7 @@ PICK_AND_PLACE_PROJECT = LoopSettings(
     loop_gain=1.0,
     loop_hold=0.5,
     loop_lead=10.0,
+    loop_gradient_lead=10.0,
     loop_position_threshold=10.0,
     loop_angle_threshold=1.0,
 )

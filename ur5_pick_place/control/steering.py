@@ -99,6 +99,9 @@ class Steering:
         self.way = float(np.hypot(self._line.length, settings.loop_length * self._line.turn))
         self.remaining = self.way
         self.is_astray = False
+        self._lead = settings.loop_lead
+        if law.name == Gradient.name:
+            self._lead = settings.loop_gradient_lead
         self._share = 0.0  # of the line, where the law's goal is
 
     def obstacle(self, q: Array) -> str:
@@ -138,7 +141,7 @@ class Steering:
 
     def _next_goal(self, T: Array) -> Array:
         """Move the law's goal on; by the triangle inequality it stays within the lead."""
-        lead = self._settings.loop_lead
+        lead = self._lead
         spare = lead - self._weighed(body_error(T, self._at(self._share)))
         self.is_astray = spare < -_ASTRAY * lead
         if self._share < 1.0:

@@ -68,7 +68,7 @@ MAY_STOP = {
 EXPECTED = MUST_STOP | MAY_STOP
 
 _INTO_STAGE = 0.16  # [s]
-_PATIENCE = 40.0  # [s] for a cycle to end one way or the other
+_PATIENCE = 120.0  # [s] for a cycle to end one way or the other
 _COMES_TO_REST = 1.5  # [s] after a stop; what is no fault of the arm ends with it braking
 _AFTERMATH = 1.0  # [s] watched before and after the cause is gone
 _PLACED = 0.012  # [m]; a part that was shifted by 10 mm is laid down as it was gripped
