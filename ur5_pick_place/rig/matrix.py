@@ -71,7 +71,7 @@ _INTO_STAGE = 0.16  # [s]
 _PATIENCE = 120.0  # [s] for a cycle to end one way or the other
 _COMES_TO_REST = 1.5  # [s] after a stop; what is no fault of the arm ends with it braking
 _AFTERMATH = 1.0  # [s] watched before and after the cause is gone
-_PLACED = 0.012  # [m]; a part that was shifted by 10 mm is laid down as it was gripped
+_PLACED = 0.02  # [m]; a part shifted by 10 mm is laid down as gripped, or pushed by the fingers
 # What the controller holds after a cancel is where the arm was measured then. An arm that was
 # frozen by the robot trailed its setpoint at that moment and still caught up with it, so that it
 # goes back when the cause is gone: by its speed, up to 1.5 rad/s here, times its servo lag, 30 ms.
@@ -238,6 +238,8 @@ class Case:
         rig = self._rig
         driver, robot = rig.driver, rig.driver.robot
         rig.until(self._is_cleared, 10.0, f'{self._fault} to be cleared')
+        if not robot.safe:  # what slipped out was run into, say
+            rig.until(lambda: driver.dashboard.unlock_protective_stop().success, 10.0, 'unlocking')
         if robot.mode is not RobotMode.RUNNING:
             driver.dashboard.power_on()
             rig.wait(2.0)
@@ -257,6 +259,7 @@ class Case:
         """Rearm, go home, let go of the part; say what does not work."""
         rig = self._rig
         try:
+            self._clear()
             rig.until(lambda: not rig.rearm(), 5.0, 'the cell to be rearmed')
             if rig.driver.robot.tool_voltage == 0:
                 rig.do('init_gripper', rig.gripper.initialise)
@@ -266,6 +269,9 @@ class Case:
             ):
                 act()
                 rig.until(lambda: not rig.machine.job_name, 60.0, name)
+                if 'was lost' in rig.machine.stopped and not rig.rearm():
+                    act()  # a cube put back between closed fingers falls out again
+                    rig.until(lambda: not rig.machine.job_name, 60.0, name)
                 if rig.machine.stopped:
                     return f'{name} after rearming: {rig.machine.stopped}'
         except (ExecutionError, InvalidInput) as error:

@@ -156,14 +156,21 @@ def _raise(thing: object, flag: str) -> Undo:
 
 
 def _displace(driver: Driver, to: Any) -> Undo:
-    """Put the cube somewhere, x, y, z [m]; taken back only if it still lies there."""
+    """
+    Put the cube somewhere, x, y, z [m]; taken back only if it still lies there.
+
+    What was taken out of the gripper stays out: between its fingers there may be no room by then.
+
+    """
     arm = driver.arm
+    was_held = arm.part_present
     before = arm.T_world_part
     yaw = math.atan2(before[1, 0], before[0, 0])
     arm.place_part(to[0], to[1], yaw, to[2])
 
     def put_back() -> None:
-        if np.linalg.norm((arm.T_world_part[:3, 3] - to)[:2]) < _LEFT_ALONE:
+        lies_there = np.linalg.norm((arm.T_world_part[:3, 3] - to)[:2]) < _LEFT_ALONE
+        if lies_there and not was_held:
             x, y, z = before[:3, 3]
             arm.place_part(x, y, yaw, z)
 

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The whole cell in one process: every fault once, both closed loops stopped, some cycles in a row.
+
+All cases are `make faults`, long runs `make soak`. Here each fault comes in one stage, drawn by
+seed, among the stages in which it matters.
+
+"""
+
+import numpy as np
+import pytest
+
+from ur5_pick_place.commands import faults, soak
+from ur5_pick_place.rig.matrix import EXPECTED, MUST_STOP, STAGES, START, TARGET, run_matrix
+from ur5_pick_place.rig.rig import Rig
+from ur5_pick_place.sim.faults import FAULTS
+
+BEFORE_RELEASE = STAGES[: STAGES.index('release')]
+DRAWN = np.random.default_rng(7).choice(BEFORE_RELEASE, len(EXPECTED))
+CASES = dict(zip(EXPECTED, map(str, DRAWN), strict=True))
+
+
+def test_the_matrix_knows_every_fault_of_the_cell():
+    assert set(EXPECTED) == set(FAULTS)
+
+
+@pytest.mark.parametrize('fault', EXPECTED)
+def test_a_fault_ends_with_the_true_reason_and_is_recovered_from(fault):
+    (outcome,) = run_matrix((fault,), (CASES[fault],))
+    assert not outcome.problem, outcome
+    assert (outcome.goals, outcome.gripper) == (0, 0)
+    if fault in MUST_STOP:
+        assert outcome.end == 'stopped' and outcome.reaction < 0.5
+
+
+@pytest.mark.parametrize('method', ['resolved_rate', 'gradient'])
+def test_a_closed_loop_is_stopped_for_the_same_reasons(method):
+    cases = ('protective_stop', 'joint_states_dropped', 'program_stopped')
+    for outcome in run_matrix(cases, ('lift',), {'method': method}):
+        assert outcome.end == 'stopped' and not outcome.problem, outcome
+
+
+@pytest.mark.parametrize('method', ['ik', 'resolved_rate', 'gradient'])
+def test_cycles_over_random_spots_place_the_part_where_the_grip_left_it(method, tmp_path, capsys):
+    n = '4' if method == 'ik' else '1'
+    assert soak.main(['-n', n, '--seed', '3', '--method', method, '--out', str(tmp_path)]) == 0
+    said = capsys.readouterr().out
+    assert "'placed': " + n in said and 'unexplained: 0' in said
+    assert len(list(tmp_path.glob('soak-*.json'))) == 1
+
+
+def test_the_table_of_faults_tells_every_case_and_what_is_wrong(tmp_path, capsys):
+    words = ['--method', 'ik', '--fault', 'safeguard_stop', '--stage', 'grip']
+    assert faults.main([*words, '--out', str(tmp_path)]) == 0
+    assert 'safeguard stop; close the safeguard' in capsys.readouterr().out
+
+
+@pytest.mark.parametrize('stage', ['above start', 'lift', 'transfer', 'retreat'])
+def test_pausing_in_any_move_goes_on_to_the_same_end(stage):
+    rig = Rig()
+    rig.prepare(START, TARGET)
+    rig.put_part(START)
+    rig.plan_and_run()
+    rig.until(lambda: rig.run.stage == stage, 30.0, stage)
+    rig.wait(0.3)
+    rig.machine.pause()
+    rig.until(lambda: any(e['event'] == 'paused' for e in rig.events), 3.0, 'the pause')
+    held = rig.world.q
+    rig.wait(1.0)
+    assert np.abs(rig.world.q - held).max() < 1e-3
+    rig.machine.resume()
+    rig.until(lambda: not rig.machine.job_name, 30.0, 'the end')
+    assert rig.machine.stopped == ''
+    assert np.linalg.norm(rig.world.T_world_part[:2, 3] - TARGET[:2]) < 2e-3
+
+
+def test_the_slider_at_zero_is_a_named_wait():
+    rig = Rig()
+    rig.prepare(START, TARGET)
+    rig.put_part(START)
+    rig.plan_and_run()
+    rig.until(lambda: rig.run.stage == 'transfer', 30.0, 'the transfer')
+    rig.faults.inject('speed_slider_zero')
+    rig.wait(5.0)
+    assert 'the speed slider is at 0' in rig.machine.state
+    assert any(e['event'] == 'waiting' for e in rig.events)
+    rig.faults.clear('speed_slider_zero')
+    rig.until(lambda: not rig.machine.job_name, 30.0, 'the end')
+    assert rig.machine.stopped == ''
