@@ -26,7 +26,11 @@ class Cell:
 
     def __init__(self, domain, folder, stack):
         own = folder / 'own.yaml'
-        text = f'/**/pick_place: {{ros__parameters: {{poses_file: {folder}/poses.yaml}}}}\n'
+        text = (
+            f'/**/pick_place: {{ros__parameters: '
+            f'{{poses_file: {folder}/poses.yaml, peer_timeout: 1.0}}}}\n'
+            '/**/trajectory_planner: {ros__parameters: {peer_timeout: 1.0}}\n'
+        )
         own.write_text(text)
         self._specs = {s.executable: s for s in node_list('sim', CONFIG, params_file=str(own))}
         self._domain, self._folder, self._stack = domain, folder, stack

@@ -54,6 +54,14 @@ class HealthSettings(Settings):
         low=0.02,
         high=2.0,
     )
+    peer_timeout: float = setting(
+        1.0,
+        'planner or task node counts as gone when the other has not heard of it for so long; the '
+        'same in both',
+        unit='s',
+        low=0.1,
+        high=10.0,
+    )
     check_modes: bool = setting(
         True, 'watch robot mode, safety mode and the program; only mock hardware has none'
     )

@@ -48,7 +48,8 @@ def inverse_batch(m: Model, T: Array, q6: Array) -> tuple[Array, Mask]:
     for start in range(0, len(T), CHUNK):
         rows = slice(start, start + CHUNK)
         t = np.ascontiguousarray(T[rows].reshape(-1, 16).T)
-        theta, found = _solve(m, t, q6[rows] + m.offsets[5])
+        with np.errstate(over='ignore', invalid='ignore'):  # far beyond reach squares overflow
+            theta, found = _solve(m, t, q6[rows] + m.offsets[5])
         if any(m.offsets):
             theta = wrap_to_pi(theta - m.offset[:, None])
         np.copyto(theta, pi, where=theta <= -pi)  # arctan2 and rint give -pi too

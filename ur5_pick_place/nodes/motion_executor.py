@@ -29,7 +29,7 @@ from ur5_pick_place.nodes.conversions import (
     to_seconds,
     trajectory_to_msg,
 )
-from ur5_pick_place.nodes.peer import ALIVE
+from ur5_pick_place.nodes.peer import alive
 from ur5_pick_place.nodes.robot_link import RobotLink
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.trajectory import Trajectory, at_rest
@@ -78,7 +78,9 @@ class MotionExecutor:
         group: CallbackGroup,
     ) -> None:
         self._node, self._has_been_ready = node, False
-        self._state = node.create_publisher(String, '~/motion_state', ALIVE)
+        self._state = node.create_publisher(
+            String, '~/motion_state', alive(health.peer_timeout)
+        )
         self.link = RobotLink(node, joint_names, self._on_joints, self._watch, group)
         port = _TrajectoryController(node, controller, joint_names, tracking, group)
         self.core = port.executor = Executor(

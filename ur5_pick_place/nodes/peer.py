@@ -3,7 +3,7 @@
 Planner and task watch each other's life, by the liveliness of a topic that each publishes.
 
 The middleware of a living process asserts it, however busy its Python is; a killed one is missed
-after the lease, a second or so sooner than discovery would notice.
+after the lease, sooner than discovery would notice.
 
 """
 
@@ -17,20 +17,21 @@ from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, LivelinessPolicy, QoSProfile
 from std_msgs.msg import String
 
-_LEASE = Duration(seconds=1.0)
 
-ALIVE = QoSProfile(
-    depth=1,
-    durability=DurabilityPolicy.TRANSIENT_LOCAL,
-    liveliness=LivelinessPolicy.AUTOMATIC,
-    liveliness_lease_duration=_LEASE,
-)
-"""Of a latched state whose publisher is watched; any latched subscriber fits it."""
+def alive(lease: float) -> QoSProfile:
+    """Return the QoS of a latched state whose publisher is watched; any latched client fits it."""
+    return QoSProfile(
+        depth=1,
+        durability=DurabilityPolicy.TRANSIENT_LOCAL,
+        liveliness=LivelinessPolicy.AUTOMATIC,
+        liveliness_lease_duration=Duration(seconds=lease),
+    )
 
 
 def watch_peer(
     node: Node,
     topic: str,
+    lease: float,
     on_message: Callable[[String], None],
     on_death: Callable[[], None],
     group: CallbackGroup,
@@ -42,7 +43,9 @@ def watch_peer(
     ----------
     node : Node
     topic : str
-        Published with `ALIVE`.
+        Published with `alive`.
+    lease : float
+        How long a peer may be silent [s], the same in both.
     on_message : callable
     on_death : callable
         Called when the last publisher of the topic has gone, cleanly or not.
@@ -58,7 +61,7 @@ def watch_peer(
         String,
         topic,
         on_message,
-        ALIVE,
+        alive(lease),
         callback_group=group,
         event_callbacks=SubscriptionEventCallbacks(liveliness=hear),
     )

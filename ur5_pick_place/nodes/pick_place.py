@@ -42,7 +42,7 @@ from ur5_pick_place.nodes.frames import Frames
 from ur5_pick_place.nodes.freedrive import Freedrive
 from ur5_pick_place.nodes.loads import arm_dynamics
 from ur5_pick_place.nodes.parameters import declare_settings
-from ur5_pick_place.nodes.peer import ALIVE
+from ur5_pick_place.nodes.peer import alive
 from ur5_pick_place.nodes.process import refuse_if_served, run_node
 from ur5_pick_place.nodes.robot_link import LATCHED
 from ur5_pick_place.nodes.scene_link import SceneLink
@@ -117,7 +117,7 @@ class PickPlace(Node):
         payload = (mass, robot.payload_centre)
         self._run = CycleRun(self._cycle, self._gripper, task, payload, self._emit)
         self._published = ''
-        self._state = self.create_publisher(String, '~/state', ALIVE)
+        self._state = self.create_publisher(String, '~/state', alive(health.peer_timeout))
         self._event = self.create_publisher(String, '~/event', 100)
         self._markers = self.create_publisher(MarkerArray, '~/markers', LATCHED)
         carried = CarriedPart(self, cell.scene, robot.tf_prefix)
@@ -126,6 +126,7 @@ class PickPlace(Node):
             cell.joint_names,
             carried,
             _IO_PATIENCE * health.joint_state_timeout if grip.confirm_pins else math.inf,
+            health.peer_timeout,
             self._on_tick,
             self._on_planner_death,
         )

@@ -43,6 +43,8 @@ class TaskPort:
         Tells the planner what is in the hand.
     io_timeout : float
         io_states silent for longer ends any job [s]; infinite where there is none.
+    peer_timeout : float
+        See `HealthSettings`.
     on_tick : callable
         Called at every fourth joint_states, and when the planner has stopped.
     on_planner_death : callable
@@ -56,6 +58,7 @@ class TaskPort:
         joint_names: Sequence[str],
         carried: CarriedPart,
         io_timeout: float,
+        peer_timeout: float,
         on_tick: Callable[[], None],
         on_planner_death: Callable[[], None],
     ) -> None:
@@ -73,7 +76,8 @@ class TaskPort:
         self._execute = ActionClient(
             node, ExecuteTrajectory, 'execute_trajectory', callback_group=group
         )
-        watch_peer(node, f'{PLANNER}/motion_state', self._hear_planner, on_planner_death, group)
+        state = f'{PLANNER}/motion_state'
+        watch_peer(node, state, peer_timeout, self._hear_planner, on_planner_death, group)
 
         def hear(kind: type, topic: str, callback: Callable) -> None:
             node.create_subscription(

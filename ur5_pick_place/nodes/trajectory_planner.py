@@ -104,6 +104,7 @@ class TrajectoryPlanner(Node):
         watch_peer(
             self,
             'pick_place/state',
+            health.peer_timeout,
             lambda _state: None,
             lambda: self._executor.core.fail_if_moving(_TASK_GONE),
             MutuallyExclusiveCallbackGroup(),
