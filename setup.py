@@ -34,6 +34,8 @@ setup(
             f'move_to = {NAME}.nodes.move_to:main',
             f'ik = {NAME}.commands.ik:main',
             f'fk = {NAME}.commands.fk:main',
+            f'compare = {NAME}.commands.compare:main',
+            f'report = {NAME}.commands.report:main',
             f'faults = {NAME}.commands.faults:main',
             f'soak = {NAME}.commands.soak:main',
             f'cycle_diagram = {NAME}.commands.cycle_diagram:main',

@@ -2,7 +2,7 @@
 """The same task by each method on the simulated cell: what the arm did, seen on its joints."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -89,6 +89,12 @@ def run_method(
         cycle=trace,
         part_error=math.dist(rig.world.T_world_part[:2, 3], target[:2]),
     )
+
+
+def common_moves(runs: Sequence[MethodRun]) -> list[str]:
+    """Return the names of the straight moves that all runs have, in order."""
+    shared = [{move.name for move in run.moves} for run in runs]
+    return [m.name for m in runs[0].moves if all(m.name in s for s in shared)] if runs else []
 
 
 def _is_straight(planned: PlannedStage) -> bool:

@@ -76,7 +76,9 @@ class Trace:
         return np.asarray(np.linalg.norm(p - share[:, None] * way, axis=1))
 
 
-def trace_of(samples: Sequence[tuple[float, Array, Array]], model: Model, T_tool_tcp: Array) -> Trace:
+def trace_of(
+    samples: Sequence[tuple[float, Array, Array]], model: Model, T_tool_tcp: Array
+) -> Trace:
     """Return the trace of rows of time [s], joints [rad] and joint velocities [rad/s]."""
     t, q, qd = (np.array(column) for column in zip(*samples, strict=True))
     return Trace(t, q, qd, forward(model, q) @ T_tool_tcp)
@@ -103,6 +105,11 @@ class Move:
     trace: Trace
     T_goal: Array
     iterations: int
+
+    @property
+    def length(self) -> float:
+        """Of the straight line [m]."""
+        return float(np.linalg.norm(self.T_goal[:3, 3] - self.trace.T_base_tcp[0, :3, 3]))
 
     @property
     def deviation(self) -> Array:

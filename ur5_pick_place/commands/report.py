@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`report`: what happened in a recorded run of the demo, from its events and its result."""
+
+import argparse
+import json
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ur5_pick_place.errors import InvalidInput
+
+Event = Mapping[str, Any]
+
+_EPILOG = (
+    'Times are simulated. Exit code: 0 if the folder could be read, whatever happened in the run; '
+    '2 if not.'
+)
+_RUN = 'run'  # the job that does the cycle
+_FIGURES = (
+    'placement_error_m',
+    'placement_error_rad',
+    'in_hand_error_m',
+    'in_hand_error_rad',
+    'cycle_time_s',
+    'planning_time_s',
+    'max_tcp_speed_m_s',
+)
+_REMARKS = ('waiting', 'grasp_missed', 'grasp_unverified', 'part_lost', 'refused', 'stopped')
+
+
+def main(argv: list[str] | None = None) -> int:
+    """Run the command and give its exit code."""
+    parser = argparse.ArgumentParser(prog='report', description=__doc__, epilog=_EPILOG)
+    parser.add_argument(
+        'folder', nargs='?', type=Path, default=Path('out/latest'), help='default: %(default)s'
+    )
+    parser.add_argument('--json', action='store_true', help='print JSON instead of text')
+    given = parser.parse_args(argv)
+    try:
+        found = read_runs(given.folder)
+    except InvalidInput as error:
+        print(f'report: {error}', file=sys.stderr)
+        return 2
+    print(json.dumps(found, indent=2) if given.json else '\n\n'.join(map(_text, found)))
+    return 0
+
+
+def read_runs(folder: Path) -> list[dict[str, Any]]:
+    """
+    Return the runs of a folder of the demo: the result of each, its stages and its remarks.
+
+    Raises
+    ------
+    InvalidInput
+        A file is missing or broken; names it, and the line.
+
+    """
+    runs = _results(folder / 'result.json')
+    path = folder / 'events.jsonl'
+    parts = _parts(_events(path))
+    if len(parts) != len(runs):
+        raise InvalidInput(
+            f'{path}: has events of {len(parts)} runs, result.json has {len(runs)} runs: a run '
+            'ended before its first event; look at nodes.log'
+        )
+    try:
+        return [
+            {**run, 'stages': _stages(part), 'remarks': _remarks(part)}
+            for run, part in zip(runs, parts, strict=True)
+        ]
+    except (KeyError, TypeError) as error:
+        raise InvalidInput(f'{path}: an event lacks {error}: is it of a demo?') from error
+
+
+def _results(path: Path) -> list[dict[str, Any]]:
+    content = _json(_read(path), str(path))
+    runs = content.get('runs') if isinstance(content, dict) else None
+    if not isinstance(runs, list) or not all(map(_is_result, runs)):
+        raise InvalidInput(f'{path}: needs "runs", a list of results as `demo` writes them')
+    return runs
+
+
+def _is_result(run: Any) -> bool:
+    return isinstance(run, dict) and {'method', 'success', 'reason', *_FIGURES} <= run.keys()
+
+
+def _events(path: Path) -> list[Event]:
+    events = []
+    for number, line in enumerate(_read(path).splitlines(), 1):
+        event = _json(line, f'{path}, line {number}')
+        is_event = isinstance(event, dict) and isinstance(event.get('event'), str)
+        if not is_event or not isinstance(event.get('time'), (int, float)):
+            raise InvalidInput(f'{path}, line {number}: must be an object with time and event')
+        events.append(event)
+    return events
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding='utf-8')
+    except (OSError, UnicodeDecodeError) as error:
+        raise InvalidInput(f'{path}: {error}; `demo` leaves such a file in its folder') from error
+
+
+def _json(text: str, where: str) -> Any:
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise InvalidInput(f'{where}: no JSON: {error}') from error
+
+
+def _parts(events: Sequence[Event]) -> list[list[Event]]:
+    """Split the events of several runs where the clock of a new cell begins again."""
+    parts: list[list[Event]] = []
+    for event in events:
+        if not parts or event['time'] < parts[-1][-1]['time']:
+            parts.append([])
+        parts[-1].append(event)
+    return parts
+
+
+def _stages(events: Sequence[Event]) -> list[dict[str, Any]]:
+    """Return name, begin and duration [s] of each stage of the cycle."""
+    begins = [i for i, event in enumerate(events) if event['event'] == 'stage']
+    stages = []
+    for i in begins:
+        event = events[i]
+        end = next((e['time'] for e in events[i + 1 :] if _ends_stage(e)), events[-1]['time'])
+        stages.append(
+            {
+                'stage': event['stage'],
+                'begin_s': event['time'],
+                'duration_s': round(end - event['time'], 3),
+                'remark': event['remark'],
+            }
+        )
+    return stages
+
+
+def _ends_stage(event: Event) -> bool:
+    if event['event'] in ('done', 'stopped'):
+        return event['job'] == _RUN
+    return event['event'] in ('stage', 'cycle_done')
+
+
+def _remarks(events: Sequence[Event]) -> list[dict[str, Any]]:
+    """Return what did not go by itself: time [s], what, and the reason or the time it took."""
+    remarks = []
+    for i, event in enumerate(events):
+        if event['event'] == 'paused':
+            resumed = (e['time'] for e in events[i + 1 :] if e['event'] in ('resumed', 'stopped'))
+            text = f'{next(resumed, events[-1]["time"]) - event["time"]:.2f} s'
+        elif event['event'] in _REMARKS:
+            text = event.get('reason', '')
+        else:
+            continue
+        where = {'stage': event['stage']} if 'stage' in event else {}
+        what = event['event'].replace('_', ' ')
+        remarks.append({'time_s': event['time'], 'what': what, **where, 'text': text})
+    return remarks
+
+
+def _text(run: Mapping[str, Any]) -> str:
+    lines = [f'{run["method"]}: ' + ('placed' if run['success'] else f'FAILED: {run["reason"]}')]
+    lines += [
+        f'  the cube lies {_apart(run, "placement")} off its target, '
+        f'{_apart(run, "in_hand")} off where the grip would have put it',
+        f'  cycle {_number(run["cycle_time_s"], "s")}, planning '
+        f'{_number(run["planning_time_s"], "s")}, top TCP speed '
+        f'{_number(run["max_tcp_speed_m_s"], "m/s")}',
+        f'  {"stage":20}{"begins [s]":>12}{"takes [s]":>12}',
+    ]
+    lines += [
+        f'  {s["stage"]:20}{s["begin_s"]:12.2f}{s["duration_s"]:12.2f}  {s["remark"]}'.rstrip()
+        for s in run['stages']
+    ]
+    for r in run['remarks']:
+        where = f' at stage {r["stage"]!r}' if 'stage' in r else ''
+        lines.append(f'  {r["time_s"]:.2f} s: {r["what"]}{where}: {r["text"]}'.rstrip(': '))
+    return '\n'.join(lines)
+
+
+def _apart(run: Mapping[str, Any], what: str) -> str:
+    miss, turn = run[f'{what}_error_m'], run[f'{what}_error_rad']
+    if miss is None or turn is None:
+        return 'unknown'
+    return f'{1e3 * miss:.2f} mm and {math.degrees(turn):.2f} deg'
+
+
+def _number(value: float | None, unit: str) -> str:
+    return 'unknown' if value is None else f'{value:.2f} {unit}'
+
+
+if __name__ == '__main__':
+    sys.exit(main())
