@@ -172,7 +172,7 @@ def test_fk_of_the_tcp_is_fk_of_the_tool_and_the_tcp(capsys: pytest.CaptureFixtu
         (ik, [*HOME_XYZ, *HOME_TURNS[0], '--robot', 'ur6'], "robot model 'ur6': must be one of"),
         (ik, [*HOME_XYZ, *HOME_TURNS[0], '--tip', 'tcp'], 'give it with --scene'),
         (ik, [*HOME_XYZ, *HOME_TURNS[0], '--scene', 'none.yaml'], 'none.yaml cannot be read'),
-        (fk, ['0'] * 6 + ['--robot', 'x.yaml'], 'x.yaml: cannot be read'),
+        (fk, ['0'] * 6 + ['--robot', 'x.yaml'], 'x.yaml cannot be read'),
     ],
 )
 def test_wrong_input_is_refused_with_the_reason(

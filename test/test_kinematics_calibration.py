@@ -180,7 +180,7 @@ def test_flipped_angles_are_the_same_joint(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ('content', 'message'),
     [
-        ('{', 'cannot be read as a calibration file'),
+        ('{', 'calibration file .* cannot be read'),
         ('[1, 2]', "has no 'kinematics'"),
         ('kinematics: {shoulder: 3}', "kinematics has no 'shoulder'; it needs shoulder, upper"),
         ('kinematics: {shoulder: {x: 0}}', 'shoulder.y = None: must be a finite number'),
@@ -195,7 +195,7 @@ def test_a_damaged_file_is_refused(tmp_path: Path, content: str, message: str) -
 
 
 def test_a_missing_file_and_another_robot_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InvalidInput, match='nowhere.yaml: cannot be read'):
+    with pytest.raises(InvalidInput, match='nowhere.yaml cannot be read'):
         load_model(tmp_path / 'nowhere.yaml')
     longer = {**SHIPPED, 'forearm': (-0.5, 0, 0, 0, 0, 0)}
     with pytest.raises(InvalidInput, match='the nearest arm is ur5, but a length differs by 0.07'):

@@ -8,6 +8,7 @@ metadata checks a value when the object is built and describes the ROS parameter
 """
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, TypeVar
 
@@ -100,10 +101,18 @@ def check_setting(name: str, value: Any, default: Any, meta: Any) -> Any:
     return value
 
 
+def is_finite_number(value: Any) -> bool:
+    """Tell whether a value is an int or a float, and finite as a float."""
+    try:
+        number = isinstance(value, (int, float)) and not isinstance(value, bool)
+        return number and math.isfinite(value)
+    except OverflowError:  # an int beyond all floats
+        return False
+
+
 def _check_number(name: str, value: Any, kind: type, meta: Any) -> float | int:
     unit = f' {meta["unit"]}' if meta['unit'] else ''
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not is_number or not math.isfinite(value) or (kind is int and value != int(value)):
+    if not is_finite_number(value) or (kind is int and value != int(value)):
         wanted = 'a whole number' if kind is int else 'a finite number'
         raise InvalidInput(f'{name} = {value!r}: must be {wanted}{unit and f" in{unit}"}')
     low, high = meta['low'], meta['high']
@@ -114,7 +123,7 @@ def _check_number(name: str, value: Any, kind: type, meta: Any) -> float | int:
 
 
 def _check_tuple(name: str, value: Any, default: tuple, meta: Any) -> tuple:
-    if isinstance(value, str) or not hasattr(value, '__len__'):
+    if isinstance(value, (str, bytes, Mapping)) or not hasattr(value, '__getitem__'):
         raise InvalidInput(f'{name} = {value!r}: must be a list')
     length = meta['length']
     if length is not None and len(value) != length:

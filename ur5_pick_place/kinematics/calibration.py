@@ -177,13 +177,11 @@ def _after_joint(ideal: Model) -> Array:
 
 def _read(path: Path) -> tuple[Mapping[str, Any], str]:
     try:
-        import yaml  # here, so that kinematics needs NumPy alone
+        # Here, so that kinematics needs NumPy alone.
+        from ur5_pick_place.yaml_file import read_yaml
     except ImportError as error:
         raise InvalidInput(f'{path}: reading a calibration file needs PyYAML') from error
-    try:
-        data = yaml.safe_load(path.read_text(encoding='utf-8'))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise InvalidInput(f'{path}: cannot be read as a calibration file: {error}') from error
+    data = read_yaml(path, 'calibration file')
     kinematics = data.get('kinematics') if isinstance(data, Mapping) else None
     if not isinstance(kinematics, Mapping):
         raise InvalidInput(f"{path}: has no 'kinematics'; give the file that ur_calibration wrote")

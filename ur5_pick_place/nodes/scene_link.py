@@ -63,6 +63,7 @@ class SceneLink:
         except InvalidInput as error:
             self._node.get_logger().error(f'collision_object refused: {error}')
             return
+        self._added = {k: m for k, m in self._added.items() if _names(self._scene, k)}
         self._on_change(self._scene)
 
     def _changed(self, message: CollisionObject) -> Scene:

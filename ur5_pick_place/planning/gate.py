@@ -111,7 +111,9 @@ def check_motion(
     check_start(trajectory, q_now, model, start_tolerance)
     _check_rest(trajectory, model)
     t = trajectory.dense_times(_DENSE_STEP)
-    q, qd, qdd, qddd = trajectory.sample(t)
+    # Finite points far apart may overflow between them; each check refuses NaN.
+    with np.errstate(over='ignore', invalid='ignore'):
+        q, qd, qdd, qddd = trajectory.sample(t)
     margin = _check_position(t, q, model, limits)
     used = [
         _check_rate(t, rate, bound, slack, name, unit, model)
@@ -145,7 +147,7 @@ def _check_rest(trajectory: Trajectory, model: Model) -> None:
     for where, i in (('starts', 0), ('ends', -1)):
         speed = np.abs(trajectory.qd[i])
         joint = int(speed.argmax())
-        if speed[joint] > _REST_VELOCITY:
+        if not speed[joint] <= _REST_VELOCITY:
             raise GateRefusal(
                 f'motion {where} with {JOINT_NAMES[joint]} at {speed[joint]:.4g} rad/s: '
                 'it must start and end at rest',
@@ -158,7 +160,7 @@ def _check_position(
 ) -> float:
     margin = np.minimum(q - limits.q_min, limits.q_max - q)
     i, joint = np.unravel_index(margin.argmin(), margin.shape)
-    if margin[i, joint] < 0.0:
+    if not margin[i, joint] >= 0.0:
         raise GateRefusal(
             f'{JOINT_NAMES[joint]} = {math.degrees(q[i, joint]):.2f} deg at {t[i]:.3f} s '
             f'leaves its range {math.degrees(limits.q_min[joint]):.0f} to '
@@ -179,7 +181,7 @@ def _check_rate(
 ) -> float:
     used = np.abs(rate) / bound
     i, joint = np.unravel_index(used.argmax(), used.shape)
-    if used[i, joint] > slack:
+    if not used[i, joint] <= slack:
         raise GateRefusal(
             f'{name} of {JOINT_NAMES[joint]} is {abs(rate[i, joint]):.3f} {unit} at '
             f'{t[i]:.3f} s, limit {bound[joint]:.3f} {unit}: slow the motion down',
@@ -198,7 +200,7 @@ def _check_speed(
 ) -> tuple[float, float]:
     speed = tcp_and_elbow_speed(model, q, qd, p_tool_tcp)
     i, which = np.unravel_index(speed.argmax(), speed.shape)
-    if speed[i, which] > limits.speed * _SLACK:
+    if not speed[i, which] <= limits.speed * _SLACK:
         raise GateRefusal(
             f'{("TCP", "elbow")[which]} moves at {speed[i, which]:.3f} m/s at {t[i]:.3f} s, '
             f'limit {limits.speed:.3f} m/s (max_speed): slow the motion down',

@@ -28,6 +28,8 @@ from ur5_pick_place.planning.scene import Part, Scene
 from ur5_pick_place.planning.timing import SpeedOf, concatenate, time_ptp
 from ur5_pick_place.planning.trajectory import Trajectory
 
+SLOWEST = 1e-3  # scaling; a slower motion of any length takes too long
+SLOWEST_SPEED = 1e-4  # [m/s]
 _CANDIDATES = 16  # joint goals tried for one pose, nearest first
 
 
@@ -47,7 +49,7 @@ class Pace:
     Attributes
     ----------
     velocity, acceleration : float
-        0 to 1.
+        0 or `SLOWEST` to 1.
     speed : float
         Bound on the speed of TCP and elbow [m/s]; 0 = `max_speed` alone.
     p_tool_point : ndarray, shape (3,), optional
@@ -63,12 +65,15 @@ class Pace:
     def __post_init__(self) -> None:
         for name in ('velocity', 'acceleration'):
             value = getattr(self, name)
-            if not 0.0 <= value <= 1.0:
+            if value != 0.0 and not SLOWEST <= value <= 1.0:
                 raise InvalidInput(
-                    f'{name} scaling = {value}: must lie in 0 to 1 (0 = the default)'
+                    f'{name} scaling = {value}: must lie in 0 to 1 (0 = the default), not below '
+                    f'{SLOWEST}'
                 )
-        if not 0.0 <= self.speed < np.inf:
-            raise InvalidInput(f'speed limit = {self.speed} m/s: must be 0 (none) or positive')
+        if self.speed != 0.0 and not SLOWEST_SPEED <= self.speed < np.inf:
+            raise InvalidInput(
+                f'speed limit = {self.speed} m/s: must be 0 (none) or at least {SLOWEST_SPEED} m/s'
+            )
 
     def at_most(self, speed: float) -> 'Pace':
         """Return the pace with a further bound on the speed [m/s]; 0 = none."""

@@ -9,7 +9,6 @@ in (`Scene.fingerprint`).
 
 import hashlib
 import math
-import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics.transforms import check_transform
+from ur5_pick_place.settings import is_finite_number
 
 Array = NDArray[np.float64]
 
@@ -31,7 +31,7 @@ MARGIN_RANGE = (0.0, 0.02)  # [m]; the shoulder joint itself is but 29 mm above 
 RESERVED_NAMES = (
     'base', 'shoulder', 'upper_arm', 'forearm', 'wrist_1', 'wrist_2', 'wrist_3', 'part', 'table',
 )
-_NAME = re.compile(r'[^\x00-\x1f\x7f]{1,64}')
+_MAX_NAME = 64
 
 
 @dataclass(frozen=True, eq=False)
@@ -241,7 +241,7 @@ def check_number(
     what: str, value: Any, bounds: tuple[float, float] = (-math.inf, math.inf)
 ) -> float:
     """Return `value` as a float, or raise `InvalidInput` naming it and its bounds [m]."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+    if not is_finite_number(value):
         raise InvalidInput(f'{what} = {value!r}: must be a finite number')
     if not bounds[0] <= value <= bounds[1]:
         raise InvalidInput(f'{what} = {value:g} m: must lie in {bounds[0]:g} to {bounds[1]:g} m')
@@ -249,8 +249,8 @@ def check_number(
 
 
 def _check_name(name: Any) -> None:
-    if not isinstance(name, str) or not _NAME.fullmatch(name):
-        raise InvalidInput(f'box name {name!r}: must be 1 to 64 printable characters')
+    if not isinstance(name, str) or not 1 <= len(name) <= _MAX_NAME or not name.isprintable():
+        raise InvalidInput(f'box name {name!r}: must be 1 to {_MAX_NAME} printable characters')
     if name in RESERVED_NAMES:
         raise InvalidInput(f'box name {name!r} is taken; taken are: {", ".join(RESERVED_NAMES)}')
 

@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import yaml
 from numpy.typing import NDArray
 
 from ur5_pick_place.errors import InvalidInput
@@ -21,6 +20,7 @@ from ur5_pick_place.planning.scene import (
     ToolBox,
     check_number,
 )
+from ur5_pick_place.yaml_file import read_yaml
 
 Array = NDArray[np.float64]
 
@@ -35,10 +35,7 @@ def load_scene(path: str | Path) -> Scene:
         The file cannot be read, a key is missing or unknown, or a value is out of bounds.
 
     """
-    try:
-        data = yaml.safe_load(Path(path).read_text(encoding='utf-8'))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise InvalidInput(f'scene file {path} cannot be read: {error}') from error
+    data = read_yaml(path, 'scene file')
     try:
         return scene_from_dict(data)
     except InvalidInput as error:

@@ -16,7 +16,7 @@ from ruckig import Trajectory as RuckigTrajectory
 from ur5_pick_place.errors import PlanningError
 from ur5_pick_place.planning.dynamics import Dynamics
 from ur5_pick_place.planning.limits import Limits
-from ur5_pick_place.planning.trajectory import Trajectory, at_rest
+from ur5_pick_place.planning.trajectory import Trajectory, at_rest, check_duration
 
 KNOT_SPACING = 0.02  # [s]; a quintic of this length stays within 0.01 mm of a Cartesian line
 _MIN_KNOT_GAP = 1e-3  # [s]
@@ -89,6 +89,7 @@ def _ruckig_ptp(
     code = Ruckig(6).calculate(request, result)
     if code not in (Result.Working, Result.Finished):
         raise PlanningError(f'no jerk-limited motion from {q_start} to {q_goal} rad: {code}')
+    check_duration(result.duration)
     switches = np.concatenate([np.cumsum(p.t) for p in result.profiles[0]])
     t = _knots(result.duration, switches)
     samples = np.array([result.at_time(x) for x in t])  # (n, 3, 6)

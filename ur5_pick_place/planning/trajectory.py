@@ -9,6 +9,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from ur5_pick_place.errors import GateRefusal, InvalidInput
 
+MAX_DURATION = 400.0  # [s]; what looks at a motion every 2 ms has to stay within memory
+_MAX_NAMES = 256  # of joints in a message; a cell has a few dozen at most
+
 
 @dataclass(frozen=True)
 class Trajectory:
@@ -29,7 +32,7 @@ class Trajectory:
     ------
     InvalidInput
         Fewer than one point, wrong shapes, a value that is not finite, or times that do not
-        increase from 0.
+        increase from 0 to at most `MAX_DURATION`.
 
     """
 
@@ -60,6 +63,7 @@ class Trajectory:
                 raise InvalidInput(f'trajectory {name}{list(where)} = {array[where]}: not finite')
         if self.t[0] != 0.0:
             raise InvalidInput(f'trajectory starts at time {self.t[0]} s: must start at 0')
+        check_duration(self.duration)
         late = np.flatnonzero(np.diff(self.t) <= 0.0)
         if late.size:
             i = int(late[0])
@@ -132,6 +136,15 @@ class Trajectory:
         return np.append(inner, self.duration)
 
 
+def check_duration(duration: float) -> None:
+    """Refuse a motion that takes longer than `MAX_DURATION` [s]."""
+    if not duration <= MAX_DURATION:
+        raise InvalidInput(
+            f'motion takes {duration:.4g} s: must be at most {MAX_DURATION:.0f} s; ask for more '
+            'speed or go in parts'
+        )
+
+
 def at_rest(q: ArrayLike) -> Trajectory:
     """Return the one-point trajectory that stays at `q`, shape (6,) [rad]."""
     zero = np.zeros((1, 6))
@@ -149,6 +162,8 @@ def joint_order(names: Sequence[str], wanted: Sequence[str]) -> list[int]:
 
     """
     names = list(names)
+    if len(names) > _MAX_NAMES:
+        raise GateRefusal(f'{len(names)} joints: a motion names {len(wanted)}', 'names')
     twice = sorted({n for n in names if names.count(n) > 1})
     unknown = [n for n in names if n not in wanted]
     missing = [n for n in wanted if n not in names]

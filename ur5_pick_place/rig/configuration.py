@@ -6,11 +6,10 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.settings import Settings
 from ur5_pick_place.share import share_directory
+from ur5_pick_place.yaml_file import read_yaml
 
 CONFIG = share_directory() / 'config'
 _FILES = (
@@ -54,11 +53,11 @@ class Configuration:
 
 
 def _parameters(path: Path) -> dict[str, Any]:
+    content = read_yaml(path, 'parameter file')
     try:
-        content = yaml.safe_load(path.read_text(encoding='utf-8'))
-    except (OSError, yaml.YAMLError) as error:
-        raise InvalidInput(f'{path}: {error}') from error
-    merged: dict[str, Any] = {}
-    for node in content.values():
-        merged |= node['ros__parameters']
-    return merged
+        nodes = [node['ros__parameters'] for node in content.values()]
+        return {name: value for values in nodes for name, value in values.items()}
+    except (AttributeError, LookupError, TypeError) as error:
+        raise InvalidInput(
+            f'parameter file {path}: must hold, under each node, ros__parameters'
+        ) from error

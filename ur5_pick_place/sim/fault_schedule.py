@@ -15,11 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.settings import check_setting, setting
 from ur5_pick_place.sim.faults import FAULTS
+from ur5_pick_place.yaml_file import read_yaml
 
 
 @dataclass(frozen=True)
@@ -64,10 +63,7 @@ def load_schedule(path: str | Path) -> tuple[Planned, ...]:
         The file cannot be read, or an entry has an unknown fault, an unknown key or a bad time.
 
     """
-    try:
-        data = yaml.safe_load(Path(path).read_text(encoding='utf-8'))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise InvalidInput(f'faults file {path} cannot be read: {error}') from error
+    data = read_yaml(path, 'faults file')
     if not isinstance(data, list):
         raise InvalidInput(f'faults file {path}: must be a list, each of {", ".join(_KEYS)}')
     try:

@@ -6,10 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.planning.scene import check_number
+from ur5_pick_place.yaml_file import read_yaml
 
 MOVES = ('ptp', 'lin', 'lin_or_ptp')
 ACTIONS = ('open', 'close', 'expect_part', 'expect_no_part', 'payload_part', 'payload_tool')
@@ -73,14 +72,14 @@ def load_cycle(path: Path) -> tuple[Stage, ...]:
         The file is missing or malformed; names the stage, the key and what may stand there.
 
     """
-    try:
-        content = yaml.safe_load(path.read_text(encoding='utf-8'))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
-        raise InvalidInput(f'cycle file {path}: {error}') from error
+    content = read_yaml(path, 'cycle file')
     stages = content.get('stages') if isinstance(content, Mapping) else None
     if not isinstance(stages, list) or not 1 <= len(stages) <= _MAX_STAGES:
         raise InvalidInput(f'cycle file {path}: needs "stages:", a list of 1 to {_MAX_STAGES}')
-    return tuple(_stage(entry, i) for i, entry in enumerate(stages))
+    try:
+        return tuple(_stage(entry, i) for i, entry in enumerate(stages))
+    except InvalidInput as error:
+        raise InvalidInput(f'cycle file {path}: {error}') from error
 
 
 def _stage(entry: Any, i: int) -> Stage:

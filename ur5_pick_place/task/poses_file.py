@@ -16,21 +16,13 @@ import yaml
 from ur5_pick_place.errors import ExecutionError, InvalidInput
 from ur5_pick_place.kinematics import BRANCHES
 from ur5_pick_place.task.poses import TAUGHT, Provenance, TaughtPose
+from ur5_pick_place.yaml_file import MAX_BYTES, parse_yaml
 
 _FORMAT = 1
 _FRAME = 'base'  # of every pose
 _END = '\n...'  # YAML's end of a document: without it the file was cut short
-_MAX_BYTES = 100_000
 _HEADER = '# Taught poses of ur5_pick_place. The last line must stay "...".\n'
-_MALFORMED = (
-    yaml.YAMLError,
-    LookupError,
-    TypeError,
-    AttributeError,
-    ValueError,
-    ArithmeticError,
-    RecursionError,
-)
+_MALFORMED = (LookupError, TypeError, AttributeError, ValueError, ArithmeticError)
 
 
 class PosesFile:
@@ -120,13 +112,13 @@ class PosesFile:
 def _read(path: Path) -> bytes | None:
     try:
         with path.open('rb') as file:
-            content = file.read(_MAX_BYTES + 1)
+            content = file.read(MAX_BYTES + 1)
     except FileNotFoundError:
         return None
     except OSError as error:
         raise InvalidInput(f'taught poses {path} cannot be read: {error}') from error
-    if len(content) > _MAX_BYTES:
-        raise InvalidInput(f'{path} is larger than {_MAX_BYTES} bytes: not a file of poses')
+    if len(content) > MAX_BYTES:
+        raise InvalidInput(f'{path} is larger than {MAX_BYTES} bytes: not a file of poses')
     return content
 
 
@@ -167,7 +159,7 @@ def _damage(content: bytes) -> str:
 
 def _parsed(path: Path, content: bytes) -> dict[str, TaughtPose]:
     try:
-        data = yaml.safe_load(content)
+        data = parse_yaml(content)
         if data['format'] != _FORMAT:
             raise InvalidInput(f'format {data["format"]!r} is unknown, must be {_FORMAT}')
         return {str(name): _taught(name, entry) for name, entry in data['poses'].items()}

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""YAML files that people write, read with suspicion."""
+
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from ur5_pick_place.errors import InvalidInput
+
+MAX_BYTES = 100_000
+_LARGEST = 2**63  # as ROS parameters
+_MAX_DEPTH = 30  # of brackets; PyYAML takes hours over thousands
+
+# What PyYAML raises besides its own errors, as on dates and numbers that are none.
+_MALFORMED = (
+    yaml.YAMLError,
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+
+
+class _Loader(yaml.SafeLoader):
+    """Without what makes a short file large: aliases, depth and numbers of any length."""
+
+    def compose_node(self, parent: Any, index: Any) -> Any:
+        if self.check_event(yaml.AliasEvent):
+            event = self.peek_event()
+            raise yaml.YAMLError(f'alias *{event.anchor}{event.start_mark}: write it out')
+        return super().compose_node(parent, index)
+
+    def fetch_flow_collection_start(self, kind: Any) -> None:
+        if self.flow_level >= _MAX_DEPTH:
+            raise RecursionError(f'more than {_MAX_DEPTH} brackets are open{self.get_mark()}')
+        super().fetch_flow_collection_start(kind)
+
+    def whole_number(self, node: Any) -> int:
+        number = self.construct_yaml_int(node)
+        if abs(number) >= _LARGEST:
+            raise OverflowError(f'a number is beyond 64 bits{node.start_mark}')
+        return int(number)
+
+
+_Loader.add_constructor('tag:yaml.org,2002:int', _Loader.whole_number)
+
+
+def parse_yaml(content: bytes) -> Any:
+    """
+    Return what the text of a file says.
+
+    Raises
+    ------
+    InvalidInput
+        It is larger than `MAX_BYTES`, no text or no YAML, or holds an alias.
+
+    """
+    if len(content) > MAX_BYTES:
+        raise InvalidInput(f'larger than {MAX_BYTES} bytes')
+    try:
+        return yaml.load(content.decode(), _Loader)
+    except _MALFORMED as error:
+        raise InvalidInput(f'{type(error).__name__} {error}') from error
+
+
+def read_yaml(path: str | Path, what: str) -> Any:
+    """
+    Return what a file says.
+
+    Parameters
+    ----------
+    path : str or Path
+    what : str
+        Names the file in an error, such as 'scene file'.
+
+    Raises
+    ------
+    InvalidInput
+        The file cannot be read; says why.
+
+    """
+    try:
+        with Path(path).open('rb') as file:
+            return parse_yaml(file.read(MAX_BYTES + 1))
+    except (OSError, InvalidInput) as error:
+        raise InvalidInput(f'{what} {path} cannot be read: {error}') from error
