@@ -1,0 +1,297 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Messages of random content, and right ones spoilt anywhere, are answered or refused.
+
+The nodes' own callbacks are called, as their executor calls them. `test_plan_requests.py` and
+`test_ik_requests.py` judge which error it is; here any field may hold anything.
+UR5_FUZZ=50000 asks for more.
+
+"""
+
+import array
+import os
+from collections.abc import Callable, Iterator
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+from fuzzing import NUMBERS, TEXT, fuzzed
+from hypothesis import given
+from hypothesis import strategies as st
+
+rclpy = pytest.importorskip('rclpy')
+
+from geometry_msgs.msg import Pose  # noqa: E402
+from moveit_msgs.msg import AttachedCollisionObject, CollisionObject, MoveItErrorCodes  # noqa: E402
+from moveit_msgs.srv import (  # noqa: E402
+    GetCartesianPath,
+    GetMotionPlan,
+    GetPositionFK,
+    GetPositionIK,
+)
+from rosidl_parser.definition import (  # noqa: E402
+    AbstractNestedType,
+    AbstractString,
+    Array,
+    BasicType,
+    NamespacedType,
+)
+from shape_msgs.msg import SolidPrimitive  # noqa: E402
+from test_ik_requests import CONFIG, at_once, ik_request  # noqa: E402
+from test_plan_requests import box_message, joint_goal, line_request, motion_request  # noqa: E402
+from test_planning import PICK, make_planner, tool_down  # noqa: E402
+
+from ur5_pick_place.errors import Ur5PickPlaceError  # noqa: E402
+from ur5_pick_place.kinematics import HOME, JOINT_NAMES, forward, load_model  # noqa: E402
+from ur5_pick_place.nodes.carried_part import hear_carried_part  # noqa: E402
+from ur5_pick_place.nodes.conversions import trajectory_from_msg, trajectory_to_msg  # noqa: E402
+from ur5_pick_place.nodes.frames import Frames  # noqa: E402
+from ur5_pick_place.nodes.scene_link import SceneLink  # noqa: E402
+from ur5_pick_place.planning.planner import MotionPlanner  # noqa: E402
+from ur5_pick_place.planning.scene import MAX_BOXES  # noqa: E402
+
+UR5 = load_model('ur5')
+END = tool_down(0.45, -0.1, 0.35, 0.2)
+INTEGERS = {
+    f'{sign}int{bits}': st.integers(
+        -(2 ** (bits - 1)) if not sign else 0, 2 ** (bits - (not sign)) - 1
+    )
+    for sign in ('', 'u')
+    for bits in (8, 16, 32, 64)
+}
+# What DDS carries: no lone surrogates.
+WORDS = TEXT.filter(lambda text: '\ud800' not in text and text.isascii()) | st.sampled_from(
+    ['böse', '\t', *JOINT_NAMES[:2]]
+)
+
+
+def values(kind: Any) -> st.SearchStrategy[Any]:
+    """Give what a field of a type may hold."""
+    if isinstance(kind, AbstractNestedType):
+        size = kind.size if isinstance(kind, Array) else None
+        some = st.lists(values(kind.value_type), min_size=size or 0, max_size=size or 3)
+        if size:
+            return some
+        return some | some.map(lambda few: few * 400)
+    if isinstance(kind, NamespacedType):
+        return st.deferred(lambda: messages(imported(kind)))
+    if isinstance(kind, AbstractString):
+        return WORDS
+    assert isinstance(kind, BasicType)
+    if kind.typename in ('float', 'double'):
+        width = 32 if kind.typename == 'float' else 64
+        return st.floats(width=width) | (st.floats(-7, 7) if width == 32 else NUMBERS)
+    if kind.typename == 'boolean':
+        return st.booleans()
+    if kind.typename == 'octet':
+        return st.sampled_from([CollisionObject.ADD, CollisionObject.REMOVE, b'\x02', b'\xff'])
+    return INTEGERS[kind.typename] | st.just(1)
+
+
+def imported(kind: NamespacedType) -> type:
+    """Return the class of a message."""
+    package, folder, name = kind.namespaced_name()
+    module = __import__(f'{package}.{folder}', fromlist=[name])
+    found: type = getattr(module, name)
+    return found
+
+
+def field_types(message: Any) -> dict[str, Any]:
+    names = message.get_fields_and_field_types()
+    return dict(zip(names, message.SLOT_TYPES, strict=True))
+
+
+@st.composite
+def messages(draw: st.DrawFn, kind: type) -> Any:
+    """Give a message of which some fields hold anything."""
+    message = kind()
+    types = field_types(message)
+    for name in draw(st.sets(st.sampled_from(sorted(types)), max_size=3)) if types else ():
+        setattr(message, name, draw(values(types[name])))
+    return message
+
+
+def spoil(message: Any, draw: st.DrawFn) -> None:
+    """Let one field somewhere in a message hold anything."""
+    types = field_types(message)
+    name = draw(st.sampled_from(sorted(types)))
+    inner, kind = getattr(message, name), types[name]
+    if isinstance(kind, NamespacedType) and field_types(inner):
+        spoil(inner, draw)
+    elif isinstance(kind, AbstractNestedType) and len(inner) and draw(st.booleans()):
+        if isinstance(kind.value_type, NamespacedType):
+            spoil(inner[draw(st.integers(0, len(inner) - 1))], draw)
+        else:
+            if isinstance(inner, array.array):
+                inner = inner.tolist()
+            inner[draw(st.integers(0, len(inner) - 1))] = draw(values(kind.value_type))
+            setattr(message, name, inner)
+    else:
+        setattr(message, name, draw(values(kind)))
+
+
+@st.composite
+def spoilt(draw: st.DrawFn, make: Callable[[], Any]) -> Any:
+    """Give a right message spoilt a few times, or one of random content."""
+    message = make()
+    if draw(st.integers(0, 4)) == 0:
+        return draw(messages(type(message)))
+    for _ in range(draw(st.integers(1, 4))):
+        spoil(message, draw)
+    return message
+
+
+def check_reply(reply: Any, points: int) -> None:
+    """A refusal holds no motion and says why; a success holds one."""
+    is_ok = reply.error_code.val == MoveItErrorCodes.SUCCESS
+    assert is_ok == bool(points)
+    assert is_ok or reply.error_code.message
+
+
+@pytest.fixture(scope='module')
+def services(ros_domain: int) -> Iterator[dict[str, Callable]]:
+    """Give the callbacks of a planner and an IK service by the names of their services."""
+    from ur5_pick_place.nodes.ik_service import IkService
+    from ur5_pick_place.nodes.trajectory_planner import TrajectoryPlanner
+
+    rclpy.init(args=['--ros-args', '--params-file', str(CONFIG / 'robot_sim.yaml')])
+    nodes = [TrajectoryPlanner(), IkService()]
+    try:
+        offered = [service for node in nodes for service in node.services]
+        yield {os.path.basename(s.srv_name): at_once(s.callback) for s in offered}
+    finally:
+        for node in nodes:
+            node.destroy_node()
+        rclpy.try_shutdown()
+
+
+@fuzzed(0.02)
+@given(planner_id=st.sampled_from(['PTP', 'LIN', 'CIRC', 'RESOLVED_RATE']), data=st.data())
+def test_every_planning_request_is_answered(
+    services: dict[str, Callable], planner_id: str, data: st.DataObject
+) -> None:
+    def make() -> Any:
+        request = motion_request(planner_id, END)
+        if data.draw(st.booleans()):
+            wish = request.motion_plan_request
+            wish.goal_constraints = [joint_goal(PICK + 0.05)]
+        return request
+
+    request = data.draw(spoilt(make))
+    reply = services['plan_kinematic_path'](request, GetMotionPlan.Response())
+    check_reply(
+        reply.motion_plan_response,
+        len(reply.motion_plan_response.trajectory.joint_trajectory.points),
+    )
+
+
+@fuzzed(0.02)
+@given(request=spoilt(lambda: line_request(END)))
+def test_every_cartesian_request_is_answered(
+    services: dict[str, Callable], request: Any
+) -> None:
+    reply = services['compute_cartesian_path'](request, GetCartesianPath.Response())
+    check_reply(reply, len(reply.solution.joint_trajectory.points))
+    assert 0.0 <= reply.fraction <= 1.0
+
+
+@pytest.mark.parametrize('name', ['compute_ik', 'compute_ik_all'])
+@fuzzed(0.04)
+@given(request=spoilt(lambda: ik_request(forward(UR5, HOME))))
+def test_every_ik_request_is_answered(
+    services: dict[str, Callable], name: str, request: Any
+) -> None:
+    request.ik_request.timeout.sec = min(request.ik_request.timeout.sec, 0)
+    request.ik_request.timeout.nanosec = 0
+    reply = services[name](request, GetPositionIK.Response())
+    check_reply(reply, len(reply.solution.joint_state.position))
+    assert np.isfinite(reply.solution.joint_state.position).all()
+
+
+def fk_request() -> GetPositionFK.Request:
+    request = GetPositionFK.Request(fk_link_names=['tool0', 'tcp'])
+    request.robot_state = ik_request(forward(UR5, HOME)).ik_request.robot_state
+    return request
+
+
+@fuzzed(0.04)
+@given(request=spoilt(fk_request))
+def test_every_fk_request_is_answered(
+    services: dict[str, Callable], request: Any
+) -> None:
+    reply = services['compute_fk'](request, GetPositionFK.Response())
+    check_reply(reply, len(reply.pose_stamped))
+
+
+@pytest.fixture(scope='module')
+def planner() -> MotionPlanner:
+    return make_planner()
+
+
+@fuzzed(0.06)
+@given(data=st.data())
+def test_every_trajectory_message_is_admitted_or_refused(
+    planner: MotionPlanner, data: st.DataObject
+) -> None:
+    good = planner.ptp(PICK, PICK + 0.01).trajectory
+    message = data.draw(spoilt(lambda: trajectory_to_msg(good, JOINT_NAMES)))
+    try:
+        trajectory = trajectory_from_msg(message, JOINT_NAMES)
+        planner.check(trajectory, PICK)
+    except Ur5PickPlaceError as refusal:
+        assert str(refusal)
+        return
+    assert np.abs(trajectory.q[0] - PICK).max() <= planner.settings.start_tolerance
+
+
+class Hearing:
+    """A node that only hears: what was subscribed to, and what was refused."""
+
+    def __init__(self) -> None:
+        self.callbacks: dict[str, Callable[[Any], None]] = {}
+        self.refusals: list[str] = []
+
+    def create_subscription(self, _kind: type, topic: str, callback: Any, *_: Any, **__: Any):
+        self.callbacks[topic] = callback
+
+    def get_logger(self) -> Any:
+        return SimpleNamespace(error=self.refusals.append)
+
+
+@pytest.fixture(scope='module')
+def frames(ros_domain: int, planner: MotionPlanner) -> Iterator[Frames]:
+    context = rclpy.Context()
+    rclpy.init(context=context)
+    node = rclpy.create_node('frames', context=context)
+    yield Frames(node, '', planner.scene.tool.T_tool_tcp)
+    node.destroy_node()
+    rclpy.try_shutdown(context=context)
+
+
+def attached() -> AttachedCollisionObject:
+    message = AttachedCollisionObject(link_name='tool0', weight=0.3)
+    message.object = box_message('part')
+    message.object.primitive_poses = [Pose()]
+    message.object.primitives = [SolidPrimitive(type=1, dimensions=[0.05, 0.05, 0.05])]
+    return message
+
+
+@fuzzed(0.06)
+@given(data=st.data())
+def test_a_refused_object_changes_nothing(frames: Frames, data: st.DataObject) -> None:
+    planner, node = make_planner(), Hearing()
+    link = SceneLink(node, planner.scene, frames, planner.set_scene, None)
+    hear_carried_part(node, frames, planner, None)
+    for _ in range(data.draw(st.integers(1, 4))):
+        kind = data.draw(st.sampled_from(['collision_object', 'attached_collision_object']))
+        make = attached if kind == 'attached_collision_object' else lambda: box_message('box', 2)
+        before = planner.scene.fingerprint(), planner.carried, len(node.refusals)
+        node.callbacks[kind](data.draw(spoilt(make)))
+        if len(node.refusals) > before[2]:
+            assert (planner.scene.fingerprint(), planner.carried) == before[:2]
+    assert len(planner.scene.boxes) <= MAX_BOXES
+    assert np.isfinite([box.T_base_link_box for box in planner.scene.boxes]).all()
+    node.callbacks['collision_object'](CollisionObject(operation=CollisionObject.REMOVE))
+    assert not planner.scene.boxes
+    assert not link._added
