@@ -34,7 +34,7 @@ from ur5_pick_place.task.job import (
     SetToolVoltage,
 )
 from ur5_pick_place.task.motions import TaskSettings
-from ur5_pick_place.task.pattern import PatternSettings, cells
+from ur5_pick_place.task.pattern import PatternSettings, cells, others
 from ur5_pick_place.task.plan import CyclePlanner
 from ur5_pick_place.task.poses import Provenance, TaughtPose, numbers_from_matrix
 from ur5_pick_place.task.run import CycleRun
@@ -316,7 +316,7 @@ def tcp_speed(q, qd):
 
 
 def pallet(**fields):
-    return PatternSettings(target_grid=(2, 3, 2), target_pitch=(0.08, 0.08, 0.046), **fields)
+    return PatternSettings(target_grid=(2, 3, 2), target_pitch=(0.08, 0.09, 0.046), **fields)
 
 
 def test_a_pallet_is_filled_from_below_row_by_row_on_one_branch(cycle_planner):
@@ -334,13 +334,31 @@ def test_a_pallet_is_filled_from_below_row_by_row_on_one_branch(cycle_planner):
         laid.append((T @ SCENE.tool.T_tool_tcp)[:3, 3])
         np.testing.assert_allclose(motions['retreat, home'].q[-1], HOME)
     cells = [(r, c, n) for n in range(2) for c in range(3) for r in range(2)]
-    np.testing.assert_allclose(laid, np.array(cells) * [0.08, 0.08, -0.046], atol=1e-9)
+    np.testing.assert_allclose(laid, np.array(cells) * [0.08, 0.09, -0.046], atol=1e-9)
 
 
 def test_a_pattern_at_start_is_emptied_from_above(cycle_planner):
     settings = PatternSettings(start_grid=(1, 1, 3), start_pitch=(0.0, 0.0, 0.046))
     heights = [run['start'].pose[2] for run in cells(settings, POSES)]
     assert heights == pytest.approx([0.0225 + 0.046 * n for n in (2, 1, 0)])
+
+
+def test_an_open_gripper_that_would_hit_the_part_beside_is_refused(cycle_planner):
+    narrow = PatternSettings(start_grid=(1, 2, 1), start_pitch=(0.0, 0.07, 0.0))
+    planner = CyclePlanner(
+        cycle_planner.planner, TaskSettings(), cycle_planner.cycle, ORIGIN, narrow
+    )
+    with pytest.raises(PlanningError, match=r"cycle 1 of 2, stage 'start': .*fingers is .* part 1"):
+        planner.plan(POSES, HOME)
+
+
+def test_parts_lie_where_cycles_before_left_them_and_later_ones_will_take_them():
+    grids = {'start_grid': (1, 1, 3), 'target_grid': (3, 1, 1)}
+    pitches = {'start_pitch': (0.0, 0.0, 0.046), 'target_pitch': (0.06, 0.0, 0.0)}
+    runs = cells(PatternSettings(**grids, **pitches), POSES)
+    assert others(runs, 1) == (runs[0]['target'], runs[2]['start'])
+    fed = cells(PatternSettings(cycles=3), POSES)
+    assert others(fed, 1) == ()
 
 
 def test_a_run_of_equal_cycles_is_planned_once_and_told_cycle_by_cycle(cycle_planner):

@@ -15,7 +15,7 @@ from conftest import assert_transforms_close
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import HOME, inverse, load_model
-from ur5_pick_place.sim.cell import PART_SIZE, upright
+from ur5_pick_place.sim.cell import MAX_PARTS, PART_SIZE, load_cell, part_name, upright
 from ur5_pick_place.sim.world import CYCLE, CellSettings, World
 
 # UR's parameter sheet, typed here a second time: the cell must agree with it, not with itself.
@@ -319,3 +319,40 @@ def test_the_cube_cannot_be_put_at_infinity() -> None:
 def test_the_cube_cannot_start_off_the_table() -> None:
     with pytest.raises(InvalidInput, match='part_x'):
         CellSettings(part_x=2.0)
+
+
+def test_cubes_are_fed_one_by_one_and_rest_on_each_other() -> None:
+    world = World(CellSettings(part_x=0.4, part_y=0.1, parts=3))
+    for layer in range(3):
+        world.place_part(0.4, -0.2, 0.0, PART_SIZE * (layer + 0.5) + 0.001)
+        for _ in range(40):
+            world.step(HOME)
+        if layer < 2:
+            assert world.feed_part() == f'part {layer + 2} of 3'
+            expected = upright(0.4, 0.1, PART_SIZE / 2, 0.0)
+            np.testing.assert_allclose(world.T_world_part, expected, atol=1e-9)
+    for layer, T in enumerate(world.T_world_parts):
+        expected = upright(0.4, -0.2, PART_SIZE * (layer + 0.5), 0.0)
+        assert_transforms_close(T, expected, 5e-4, 1e-2)
+    with pytest.raises(InvalidInput, match='no part waits, all 3 were fed'):
+        world.feed_part()
+
+
+def test_no_cube_is_fed_onto_another() -> None:
+    world = World(CellSettings(parts=2))
+    with pytest.raises(InvalidInput, match='part 1 is 0 mm from the feeder'):
+        world.feed_part()
+    assert len(world.T_world_parts) == 1
+
+
+def test_waiting_cubes_change_nothing_for_the_arm() -> None:
+    """Not its motion, nor what its joints feel; all of them wait beyond its reach."""
+    alone, many = World(), World(CellSettings(parts=MAX_PARTS))
+    for q in HOME + 0.3 * quintic(100):
+        alone.step(q)
+        many.step(q)
+    np.testing.assert_allclose(many.q, alone.q, atol=1e-7)
+    np.testing.assert_allclose(many.effort, alone.effort, atol=1e-3)
+    for body in map(part_name, range(1, MAX_PARTS)):
+        x, y, _ = load_cell(MAX_PARTS).body(body).pos
+        assert math.hypot(x, y) > 1.15

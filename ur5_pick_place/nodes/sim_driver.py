@@ -8,9 +8,11 @@ changes nothing else. Clients with `use_sim_time` stay sound up to a factor of a
 cores, open and closed loop alike; beyond it they lose cycles.
 
 For simulations only, under `sim_driver/`: `part_pose` (where the cube really is), `finger_states`
-(travel of the two fingers), `place_part` (puts the cube there), `protective_stop`, and for every
-fault of `sim.faults` a service `faults/<name>` (true injects, false clears) beside `clear_faults`;
-the parameter `faults` names a file that says which happen when (`sim.fault_schedule`).
+(travel of the two fingers), `place_part` (puts the cube there), `feed_part` (brings the next of
+`parts` cubes; `part_pose` and `place_part` speak of the last that came), `protective_stop`, and
+for every fault of `sim.faults` a service `faults/<name>` (true injects, false clears) beside
+`clear_faults`; the parameter `faults` names a file that says which happen when
+(`sim.fault_schedule`).
 
 It deviates from the driver so:
 

@@ -67,6 +67,7 @@ class Services:
         freedrive = through_link(driver, self._freedrive, reliable=True)
         self._hear(Bool, f'{FREEDRIVE}/enable_freedrive_mode', freedrive, 10)
         self._hear(PoseStamped, 'sim_driver/place_part', self._place_part, 10)
+        self._serve(Trigger, 'sim_driver/feed_part', self._feed_part)
         self._serve(Trigger, 'sim_driver/protective_stop', self._protective_stop)
 
     def monitor(self) -> None:
@@ -183,6 +184,16 @@ class Services:
                 self._world.place_part(x, y, math.atan2(T[1, 0], T[0, 0]), z)
         except InvalidInput as error:
             self._node.get_logger().error(f'place_part ignored: {error}')
+
+    def _feed_part(
+        self, request: Trigger.Request, response: Trigger.Response
+    ) -> Trigger.Response:
+        try:
+            with self._lock:
+                response.message, response.success = self._world.feed_part(), True
+        except InvalidInput as error:
+            response.message = str(error)
+        return response
 
     def _protective_stop(
         self, request: Trigger.Request, response: Trigger.Response

@@ -24,7 +24,7 @@ from ur5_pick_place.planning.limits import (
 from ur5_pick_place.planning.moves import Move, between_stops, path_of
 from ur5_pick_place.planning.path_timing import time_path
 from ur5_pick_place.planning.paths import POSITION_STEP
-from ur5_pick_place.planning.scene import Part, Scene
+from ur5_pick_place.planning.scene import Box, Part, Scene
 from ur5_pick_place.planning.timing import SpeedOf, concatenate, time_ptp
 from ur5_pick_place.planning.trajectory import Trajectory
 
@@ -112,8 +112,9 @@ class MotionPlanner:
         """Plan and check in another scene from now on; what is carried stays in the hand."""
         self.scene = scene.with_part_carried(self.carried is not None and scene.part is not None)
         self.collision = CollisionModel(self.model, self.scene)
-        if self.scene.carried:  # when lifted and laid down it touches the table it stands on
-            self.collision = self.collision.allowing([('part', 'table')])
+        if self.scene.carried:  # when lifted and laid down it touches what it stands on
+            ground = ['table', *(box.name for box in self.scene.boxes if box.is_part)]
+            self.collision = self.collision.allowing(('part', name) for name in ground)
 
     def carry(self, load: Load | None, part: Part | None = None) -> None:
         """From now on `part`, or the scene's, is in the hand as `load`; None = it is empty."""
@@ -121,6 +122,14 @@ class MotionPlanner:
         if self._empty is not None:
             self._dynamics = self._empty.with_load(load) if load else self._empty
         self.set_scene(replace(self.scene, part=part) if part else self.scene)
+
+    def among(self, boxes: Sequence[Box]) -> 'MotionPlanner':
+        """Return a planner for the same arm with more boxes in the scene."""
+        if not boxes:
+            return self
+        other = copy.copy(self)
+        other.set_scene(replace(self.scene, boxes=(*self.scene.boxes, *boxes)))
+        return other
 
     def carrying(self, load: Load) -> 'MotionPlanner':
         """Return a planner for the same arm in the same scene with the part in the hand."""

@@ -46,12 +46,15 @@ class Box:
         Pose of the box's centre.
     size : ndarray, shape (3,)
         Full edge lengths [m].
+    is_part : bool
+        Whether it is another part, which the carried one may touch when it is laid down.
 
     """
 
     name: str
     T_base_link_box: Array
     size: Array
+    is_part: bool = False
 
     def __post_init__(self) -> None:
         _check_name(self.name)

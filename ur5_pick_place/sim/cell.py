@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The model of the cell, `cell.xml`: where things are in it, and how to put them there."""
 
+import copy
 import math
 from dataclasses import dataclass
 from pathlib import Path
+from xml.etree import ElementTree
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -12,6 +14,9 @@ from ur5_pick_place.sim.engine import mujoco
 
 PART_SIZE = 0.045
 """Edge of the cube [m]."""
+
+MAX_PARTS = 24
+"""How many cubes there may be."""
 
 TABLE_X = (-0.35, 0.85)
 TABLE_Y = (-0.60, 0.60)
@@ -24,8 +29,11 @@ FINGER_TRAVEL = 0.034
 # Places in MuJoCo's position and velocity vectors.
 ARM = slice(0, 6)
 FINGERS = slice(6, 8)
-PART_Q = slice(8, 15)
-PART_V = slice(8, 14)
+_PART_Q, _PART_V = 8, 8  # of the first part; the others follow
+
+# Where further parts wait: on a shelf behind the arm, which reaches 1.1 m.
+_SHELF = (-1.26, 0.0)  # [m]
+_SHELF_ROW, _SHELF_PITCH = 12, 0.06  # parts, [m]
 
 
 @dataclass(frozen=True)
@@ -40,7 +48,7 @@ class CellPose:
     fingers : ndarray, shape (2,)
         How far left and right finger have closed [m], 0 = open.
     T_world_part : ndarray, shape (4, 4)
-        Pose of the cube's centre.
+        Pose of the centre of the cube in question.
 
     """
 
@@ -49,18 +57,57 @@ class CellPose:
     T_world_part: NDArray[np.float64]
 
 
-def load_cell() -> mujoco.MjModel:
-    """Compile the cell's model."""
-    return mujoco.MjModel.from_xml_path(str(Path(__file__).with_name('cell.xml')))
+def load_cell(parts: int = 1) -> mujoco.MjModel:
+    """Compile the cell's model, up to `MAX_PARTS` cubes in it, all but the first on a shelf."""
+    path = Path(__file__).with_name('cell.xml')
+    if parts == 1:
+        return mujoco.MjModel.from_xml_path(str(path))
+    cell = ElementTree.parse(path).getroot()
+    _add_parts(cell, parts)
+    return mujoco.MjModel.from_xml_string(ElementTree.tostring(cell, encoding='unicode'))
 
 
-def apply_pose(model: mujoco.MjModel, data: mujoco.MjData, pose: CellPose) -> None:
-    """Put everything that moves where `pose` says, and update the poses of all bodies."""
+def _add_parts(cell: ElementTree.Element, parts: int) -> None:
+    """Add the shelf and what waits on it; what lies still costs no time until it is touched."""
+    ElementTree.SubElement(cell.find('option'), 'flag', sleep='enable')
+    world = cell.find('worldbody')
+    x, y = _SHELF
+    for pos, size in (
+        (f'{x} {y} -0.02', '0.09 0.4 0.02'),
+        (f'{x} {y} -0.4', '0.06 0.06 0.36'),
+    ):
+        ElementTree.SubElement(world, 'geom', {'class': 'table', 'pos': pos, 'size': size})
+    first = world.find("body[@name='part']")
+    for k in range(1, parts):
+        part = copy.deepcopy(first)
+        row, column = divmod(k - 1, _SHELF_ROW)
+        dx, dy = (row - 0.5) * _SHELF_PITCH, (column - (_SHELF_ROW - 1) / 2) * _SHELF_PITCH
+        part.set('pos', f'{x + dx} {y + dy} {PART_SIZE / 2}')
+        for named in (part, part.find('freejoint'), part.find('geom')):
+            named.set('name', part_name(k))
+        world.append(part)
+
+
+def part_name(k: int) -> str:
+    """Return the name of the body of part `k`, counted from 0."""
+    return f'part_{k + 1}' if k else 'part'
+
+
+def part_velocity(k: int) -> slice:
+    """Return the place of part `k`, counted from 0, in MuJoCo's velocity vector."""
+    return slice(_PART_V + 6 * k, _PART_V + 6 * (k + 1))
+
+
+def apply_pose(
+    model: mujoco.MjModel, data: mujoco.MjData, pose: CellPose, part: int = 0
+) -> None:
+    """Put arm, fingers and one part where `pose` says, and update the poses of all bodies."""
     data.qpos[ARM] = pose.q
     data.qpos[FINGERS] = pose.fingers
     quat_wxyz = np.empty(4)
     mujoco.mju_mat2Quat(quat_wxyz, np.ascontiguousarray(pose.T_world_part[:3, :3]).ravel())
-    data.qpos[PART_Q] = [*pose.T_world_part[:3, 3], *quat_wxyz]
+    first = _PART_Q + 7 * part
+    data.qpos[first : first + 7] = [*pose.T_world_part[:3, 3], *quat_wxyz]
     mujoco.mj_kinematics(model, data)
 
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The physical cell in motion: a UR5, its gripper and a cube, in MuJoCo, with a clock of its own.
+The physical cell in motion: a UR5, its gripper and cubes, in MuJoCo, with a clock of its own.
 
 Everything is in the frame `base_link`, whose z = 0 is the table's top. No ROS.
 
@@ -20,14 +20,16 @@ from ur5_pick_place.sim.cell import (
     ARM,
     FINGER_TRAVEL,
     FINGERS,
+    MAX_PARTS,
     OPEN_GAP,
     PART_SIZE,
-    PART_V,
     TABLE_X,
     TABLE_Y,
     CellPose,
     apply_pose,
     load_cell,
+    part_name,
+    part_velocity,
     upright,
 )
 from ur5_pick_place.sim.engine import mujoco
@@ -43,6 +45,8 @@ _FREEDRIVE_DAMPING = 2.0  # [N m s/rad], about what a hand feels on the real arm
 _STANDSTILL = 0.001  # [m/s] a finger
 _NOTHING_GAP = 0.004  # [m]; closed on nothing the pads are 2 mm apart
 _BLOCKED_LEAD = 0.001  # [m] by which the command has run ahead of each finger
+
+_FEEDER_CLEARANCE = 0.08  # [m]; two cubes that touch at corners are 64 mm apart
 
 _GRIP = 6  # the gripper's place among the actuators, after the arm's
 
@@ -63,6 +67,9 @@ class CellSettings(Settings):
     part_yaw: float = setting(
         0.0, 'how the cube is turned about z', unit='deg', low=-180.0, high=180.0
     )
+    parts: int = setting(
+        1, 'cubes; all but the first wait on a shelf to be fed', low=1, high=MAX_PARTS
+    )
 
 
 class World:
@@ -72,10 +79,12 @@ class World:
     The joint servos are position controllers with inverse-dynamics feed-forward for the arm and
     its empty gripper, limited to the joints' torques.
 
+    Of several cubes, `the` cube, or part, is the one that was fed last.
+
     Parameters
     ----------
     settings : CellSettings
-        Where the cube lies and how late the servos are.
+        How many cubes there are, where they are fed to, and how late the servos are.
     q : array_like, shape (6,)
         Joint positions to start from, at rest [rad].
 
@@ -83,7 +92,7 @@ class World:
 
     def __init__(self, settings: CellSettings = CellSettings(), q: ArrayLike = HOME) -> None:
         q = _check_joints(q)
-        self._model = load_cell()
+        self._model = load_cell(settings.parts)
         self._data = mujoco.MjData(self._model)
         self._planned = mujoco.MjData(self._model)  # the state that inverse dynamics looks at
         self._steps = round(CYCLE / self._model.opt.timestep)
@@ -97,8 +106,9 @@ class World:
         self._contact_torque = np.zeros((self._steps, 6))
         self._pads = [self._model.geom(name).id for name in ('pad_left', 'pad_right')]
         self._pad_friction = self._model.geom_friction[self._pads].copy()
-        yaw = math.radians(settings.part_yaw)
-        part = upright(settings.part_x, settings.part_y, PART_SIZE / 2, yaw)
+        self._parts, self._part = settings.parts, 0
+        self._feeder = settings.part_x, settings.part_y, math.radians(settings.part_yaw)
+        part = upright(*self._feeder[:2], PART_SIZE / 2, self._feeder[2])
         apply_pose(self._model, self._data, CellPose(q, np.zeros(2), part))
 
     @property
@@ -228,7 +238,13 @@ class World:
     @property
     def T_world_part(self) -> NDArray[np.float64]:
         """Pose of the cube's centre, shape (4, 4)."""
-        return _pose_of(self._data.body('part'))
+        return _pose_of(self._data.body(part_name(self._part)))
+
+    @property
+    def T_world_parts(self) -> NDArray[np.float64]:
+        """Poses of the centres of all cubes fed so far, the first one first, shape (n, 4, 4)."""
+        fed = range(self._part + 1)
+        return np.array([_pose_of(self._data.body(part_name(k))) for k in fed])
 
     @property
     def pose(self) -> CellPose:
@@ -253,8 +269,32 @@ class World:
         if not np.isfinite([x, y, yaw, height]).all():
             raise InvalidInput(f'part at ({x}, {y}, {height}) m, yaw {yaw} rad: must be finite')
         moved = CellPose(self.q, self.pose.fingers, upright(x, y, height, yaw))
-        apply_pose(self._model, self._data, moved)
-        self._data.qvel[PART_V] = 0.0
+        apply_pose(self._model, self._data, moved, self._part)
+        self._data.qvel[part_velocity(self._part)] = 0.0
+
+    def feed_part(self) -> str:
+        """
+        Bring the next waiting cube to where the first one lay; say which it is.
+
+        Raises
+        ------
+        InvalidInput
+            None is left, or a cube is in the way.
+
+        """
+        n = self._part + 1
+        if n == self._parts:
+            raise InvalidInput(f'no part waits, all {n} were fed: set `parts` higher')
+        x, y, yaw = self._feeder
+        away = np.linalg.norm(self.T_world_parts[:, :3, 3] - [x, y, PART_SIZE / 2], axis=1)
+        if away.min() < _FEEDER_CLEARANCE:
+            raise InvalidInput(
+                f'part {away.argmin() + 1} is {1e3 * away.min():.0f} mm from the feeder: must be '
+                f'{1e3 * _FEEDER_CLEARANCE:.0f} mm away; take it away first'
+            )
+        self._part = n
+        self.place_part(x, y, yaw)
+        return f'part {n + 1} of {self._parts}'
 
 
 def _pose_of(thing: Any) -> NDArray[np.float64]:

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Several cycles in one run: the same places again, or the cells of a pallet."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
 
@@ -77,6 +77,21 @@ def cells(
         {**poses, 'start': starts[i % len(starts)], 'target': targets[i % len(targets)]}
         for i in range(n)
     ]
+
+
+def others(
+    runs: Sequence[Mapping[str, TaughtPose]], i: int
+) -> tuple[TaughtPose, ...]:
+    """
+    Return where parts lie during cycle `i` besides its own: laid down before, or not yet taken.
+
+    A place that the cycle itself uses holds none: something brings and takes the parts there.
+
+    """
+    own = [runs[i].get(place) for place in ('start', 'target')]
+    laid = [run['target'] for run in runs[:i] if 'target' in run]
+    waiting = [run['start'] for run in runs[i + 1 :] if 'start' in run]
+    return tuple(pose for pose in dict.fromkeys(laid + waiting) if pose not in own)
 
 
 def _cells_at(

@@ -15,12 +15,14 @@ from ur5_pick_place.control.loops import plan_roll_out
 from ur5_pick_place.errors import InvalidInput, PlanningError
 from ur5_pick_place.kinematics import BRANCHES, classify, forward, inverse
 from ur5_pick_place.planning.planner import MotionPlanner, Pace, PlannedMotion
+from ur5_pick_place.planning.scene import Box
 from ur5_pick_place.task.cycle import Stage
 from ur5_pick_place.task.motions import CycleMotions, PlannedStage, T_base_tool, TaskSettings
-from ur5_pick_place.task.pattern import PatternSettings, cells
+from ur5_pick_place.task.pattern import PatternSettings, cells, others
 from ur5_pick_place.task.poses import Provenance, TaughtPose, replayed
 
 _SAME_PLACE = 1e-3  # [m]
+_T_BASE_LINK_BASE = np.diag([-1.0, -1.0, 1.0, 1.0])
 
 
 @dataclass(frozen=True)
@@ -134,10 +136,12 @@ class CyclePlanner:
         planned: list[tuple[PlannedStage, ...]] = []
         known: dict[tuple, tuple[PlannedStage, ...]] = {}  # a feeder's cycles are all the same
         for i, places in enumerate(runs):
-            key = (places.get('start'), places.get('target'), q.tobytes())
+            lying = others(runs, i)
+            key = (places.get('start'), places.get('target'), lying, q.tobytes())
             if key not in known:
+                planner = self.planner.among(self._boxes(lying))
                 motions = CycleMotions(
-                    self.planner, self.settings, self.cycle, places, branch, q, self._loops
+                    planner, self.settings, self.cycle, places, branch, q, self._loops
                 )
                 try:
                     known[key] = motions.plan()
@@ -148,6 +152,14 @@ class CyclePlanner:
             moves = [s.motion.trajectory for s in known[key] if s.motion]
             q = moves[-1].q[-1] if moves else q
         return tuple(planned)
+
+    def _boxes(self, lying: Sequence[TaughtPose]) -> list[Box]:
+        """Return the parts that lie where a TCP (4, 4) would grip them; none of unknown shape."""
+        part = self.planner.scene.part
+        if part is None:
+            return []
+        T_parts = [_T_BASE_LINK_BASE @ pose.T_base_tcp @ part.T_tcp_part for pose in lying]
+        return [Box(f'part {k}', T, part.size, is_part=True) for k, T in enumerate(T_parts, 1)]
 
     def way_home(
         self, poses: Mapping[str, TaughtPose], q_now: NDArray[np.float64], is_carrying: bool

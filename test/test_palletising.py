@@ -1,0 +1,49 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A pallet filled with real cubes, in the whole cell in one process."""
+
+import math
+
+import numpy as np
+
+from ur5_pick_place.rig.rig import Rig
+
+FEEDER, PALLET = (0.4, -0.2, 0.0), (0.36, 0.1, 0.0)
+PITCH = (0.06, 0.09, 0.0452)  # the cube's 45 mm; the open gripper is 118 mm wide along y
+GRID = (2, 3, 2)
+
+
+def test_a_pallet_of_two_layers_is_filled_by_twelve_cycles() -> None:
+    rig = Rig(
+        {
+            'parts': 12,
+            'part_x': FEEDER[0],
+            'part_y': FEEDER[1],
+            'target_grid': GRID,
+            'target_pitch': PITCH,
+            'approach_speed': 0.4,
+            'close_time': 0.4,
+            'open_time': 0.4,
+        }
+    )
+    rig.prepare(FEEDER, PALLET)
+    rig.on_step = lambda: feed(rig)
+    rig.plan_and_run()
+    rig.until(lambda: not rig.machine.job_name, 200.0, 'the pallet to be full')
+    assert not rig.machine.stopped
+
+    # The taught TCP looks down: its y is the other way round.
+    cells = [(r, -c, n) for n in range(2) for c in range(3) for r in range(2)]
+    wanted = [*PALLET[:2], 0.0225] + np.array(cells) * [*PITCH[:2], 0.045]
+    laid = rig.world.T_world_parts
+    assert np.abs(laid[:, :3, 3] - wanted).max() < 2e-3
+    for T in laid:
+        upright = math.acos(min(T[2, 2], 1.0))
+        turned = math.atan2(T[1, 0], T[0, 0])
+        assert max(upright, abs(turned)) < math.radians(2.0)
+
+
+def feed(rig: Rig) -> None:
+    """Bring the next cube as soon as one has been laid down and the arm is home."""
+    done = sum(event['event'] == 'cycle_done' for event in rig.events)
+    if 0 < done < 12 and len(rig.world.T_world_parts) == done:
+        rig.world.feed_part()
