@@ -8,6 +8,7 @@ import pytest
 
 from ur5_pick_place.control.braking import brake, set_off_again
 from ur5_pick_place.control.health import HealthSettings, RobotStatus, find_fault
+from ur5_pick_place.control.jitter import Jitter
 from ur5_pick_place.control.supervision import MotionMonitor, TrackingSettings
 from ur5_pick_place.kinematics import HOME, load_model
 from ur5_pick_place.planning.limits import MotionSettings, motion_limits
@@ -159,3 +160,14 @@ def test_setting_off_again_follows_the_rest_of_the_path_from_rest_within_the_lim
 
 def test_setting_off_from_the_end_of_a_path_is_no_motion():
     assert set_off_again(TRAJECTORY, TRAJECTORY.q[-1], LIMITS).duration == 0.0
+
+
+def test_jitter_tells_median_tail_and_worst_of_the_ticks():
+    jitter = Jitter()
+    assert jitter.summary() == {}
+    for now in np.concatenate([np.arange(0.0, 8.0, 0.008), 8.1 + np.arange(0.0, 0.8, 0.008)]):
+        jitter.tick(float(now))
+    said = {name: float(value) for name, value in jitter.summary().items()}
+    assert said == pytest.approx(
+        {'tick p50 [ms]': 8.0, 'tick p99 [ms]': 8.0, 'tick worst [ms]': 108.0}, abs=0.1
+    )

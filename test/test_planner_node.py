@@ -21,6 +21,7 @@ rclpy = pytest.importorskip('rclpy')
 
 from action_msgs.msg import GoalStatus  # noqa: E402
 from driver_client import LATCHED, DriverClient  # noqa: E402
+from diagnostic_msgs.msg import DiagnosticArray  # noqa: E402
 from geometry_msgs.msg import Pose  # noqa: E402
 from moveit_msgs.action import ExecuteTrajectory  # noqa: E402
 from moveit_msgs.msg import (  # noqa: E402
@@ -675,3 +676,16 @@ def test_a_wrong_parameter_is_refused_at_the_start(ros_domain, override, message
     node = run_planner('-r', '__ns:=/lonely', '-p', override)
     assert node.returncode == 2
     assert message in node.stderr
+
+
+def test_diagnostics_tell_the_state_and_how_evenly_the_joints_come(client):
+    heard = client.collect(DiagnosticArray, 'diagnostics', 10)
+    client.until(
+        lambda: any(s.values[1:] for m in heard for s in m.status if 'planner' in s.name),
+        'figures in /diagnostics',
+    )
+    status = next(s for m in heard for s in m.status if 'planner' in s.name and s.values[1:])
+    values = {v.key: v.value for v in status.values}
+    assert values['state'] == 'ready'
+    assert 2.0 < float(values['tick p50 [ms]']) < 50.0
+    assert float(values['tick worst [ms]']) >= float(values['tick p99 [ms]'])

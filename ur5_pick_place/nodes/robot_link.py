@@ -13,6 +13,7 @@ from ur_dashboard_msgs.msg import ProgramState, RobotMode, SafetyMode
 from ur_dashboard_msgs.srv import GetProgramState
 
 from ur5_pick_place.control.health import RobotStatus
+from ur5_pick_place.control.jitter import Jitter
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.nodes.conversions import joints_from_state, to_seconds, velocities_from_state
 
@@ -45,6 +46,7 @@ class RobotLink:
         group: CallbackGroup,
     ) -> None:
         self.status = RobotStatus()
+        self.jitter = Jitter()
         self._names = list(joint_names)
         self._on_joints, self._on_mode = on_joints, on_mode
         self._next_question = 0.0  # steady clock [s]
@@ -67,6 +69,7 @@ class RobotLink:
         )
 
     def _hear_joints(self, message: JointState) -> None:
+        self.jitter.tick(time.monotonic())
         try:
             q = joints_from_state(message, self._names)
             qd = velocities_from_state(message, self._names)

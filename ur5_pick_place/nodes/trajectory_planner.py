@@ -110,7 +110,7 @@ class TrajectoryPlanner(Node):
             MutuallyExclusiveCallbackGroup(),
         )
         hear_carried_part(self, self._frames, self._planner, planning)
-        Diagnostics(self, self._executor.health)
+        Diagnostics(self, self._executor.health, self._executor.link.jitter.summary)
         self._path = self.create_publisher(MarkerArray, 'planned_path', 1)
         self._offer(planning)
 
