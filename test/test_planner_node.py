@@ -20,8 +20,8 @@ import pytest
 rclpy = pytest.importorskip('rclpy')
 
 from action_msgs.msg import GoalStatus  # noqa: E402
-from driver_client import LATCHED, DriverClient  # noqa: E402
 from diagnostic_msgs.msg import DiagnosticArray  # noqa: E402
+from driver_client import LATCHED, DriverClient  # noqa: E402
 from geometry_msgs.msg import Pose  # noqa: E402
 from moveit_msgs.action import ExecuteTrajectory  # noqa: E402
 from moveit_msgs.msg import (  # noqa: E402
