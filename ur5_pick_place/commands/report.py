@@ -77,7 +77,7 @@ def read_runs(folder: Path) -> list[dict[str, Any]]:
 def _results(path: Path) -> list[dict[str, Any]]:
     content = _json(_read(path), str(path))
     runs = content.get('runs') if isinstance(content, dict) else None
-    if not isinstance(runs, list) or not all(map(_is_result, runs)):
+    if not isinstance(runs, list) or not runs or not all(map(_is_result, runs)):
         raise InvalidInput(f'{path}: needs "runs", a list of results as `demo` writes them')
     return runs
 
