@@ -9,6 +9,8 @@ import pytest
 import yaml
 
 from ur5_pick_place.nodes.node_list import node_list
+from ur5_pick_place.sim.world import CellSettings
+from ur5_pick_place.task.pattern import PatternSettings
 
 REPO = Path(__file__).resolve().parents[1]
 PAGES = {str(p.relative_to(REPO)): p for p in [REPO / 'README.md', *REPO.glob('docs/*.md')]}
@@ -58,7 +60,8 @@ def test_every_parameter_of_an_example_is_declared(page):
     pytest.importorskip('rclpy')
     from ur5_pick_place.nodes.cell import SHARED
 
-    declared = {name for kind in SHARED for name in kind.__dataclass_fields__}
+    kinds = (*SHARED, PatternSettings, CellSettings)
+    declared = {name for kind in kinds for name in kind.__dataclass_fields__}
     for block in re.findall(r'```\n(/\*\*:.*?)```', text_of(page), re.DOTALL):
         given = yaml.safe_load(block)['/**']['ros__parameters']
         assert given.keys() <= declared

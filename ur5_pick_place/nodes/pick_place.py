@@ -59,6 +59,7 @@ from ur5_pick_place.task.machine import PLANNER_GONE, Machine
 from ur5_pick_place.task.motions import TaskSettings
 from ur5_pick_place.task.pattern import PatternSettings
 from ur5_pick_place.task.plan import CyclePlanner
+from ur5_pick_place.task.plan_report import report_text
 from ur5_pick_place.task.poses import TAUGHT, Provenance, TaughtPose, numbers_from_matrix
 from ur5_pick_place.task.run import CycleRun
 
@@ -322,6 +323,8 @@ class PickPlace(Node):
         self._event.publish(String(data=line))
         if event == 'stopped':
             self.get_logger().error(line)
+        elif event == 'plan_report':
+            self.get_logger().info(f'the plan:\n{report_text(data["rows"])}')
         else:
             self.get_logger().info(line)
 

@@ -16,6 +16,7 @@ import numpy as np
 from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.task.job import Command, Job, Observation
 from ur5_pick_place.task.plan import CyclePlan, CyclePlanner
+from ur5_pick_place.task.plan_report import plan_rows
 from ur5_pick_place.task.poses import TaughtPose
 from ur5_pick_place.task.run import CycleRun, Emit
 
@@ -135,6 +136,7 @@ class Machine:
         self._emit(
             'planned', branch=plan.branch, motion_time=plan.motion_time, stages=stages, cycles=n
         )
+        self._emit('plan_report', rows=plan_rows(plan))
         what = f'{f"{n} cycles of " if n > 1 else ""}{len(stages)} stages'
         return f'{what} on {plan.branch}, {plan.motion_time:.1f} s of motion'
 

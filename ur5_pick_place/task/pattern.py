@@ -1,5 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several cycles in one run: the same places again, or the cells of a pallet."""
+"""
+Several cycles in one run: the same places again, or the cells of a pallet.
+
+Parts at other cells are obstacles to arm, open gripper and, but for touching them, the carried
+part, so the pitch must leave room for the gripper. They are to this plan alone: the planner node,
+and ways home or on after a stop, know of table and boxes only.
+
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -79,9 +86,7 @@ def cells(
     ]
 
 
-def others(
-    runs: Sequence[Mapping[str, TaughtPose]], i: int
-) -> tuple[TaughtPose, ...]:
+def others(runs: Sequence[Mapping[str, TaughtPose]], i: int) -> tuple[TaughtPose, ...]:
     """
     Return where parts lie during cycle `i` besides its own: laid down before, or not yet taken.
 
