@@ -108,7 +108,10 @@ def test_json_is_what_was_read(tmp_path, capsys):
         ('events.jsonl', b'\xff', 'events.jsonl: '),
         ('events.jsonl', '', 'has events of 0 runs'),
         ('events.jsonl', '{"time": 1, "event": "done"}\n{"ti', 'line 2: no JSON'),
-        ('events.jsonl', '{"time": "1", "event": "done"}', 'line 1: must be an object'),
+        ('events.jsonl', '{"time": "1", "event": "done"}', 'line 1: is no event'),
+        ('events.jsonl', '{"time": 1, "event": "stage", "stage": []}', 'line 1: is no event'),
+        pytest.param('result.json', '[' * 100_000, 'result.json: no JSON', id='deep'),
+        ('result.json', json.dumps({'runs': [{**RESULT, 'cycle_time_s': '9'}]}), 'needs "runs"'),
         ('events.jsonl', '{"time": 1, "event": "stage"}', "an event lacks 'stage'"),
     ],
 )

@@ -28,8 +28,8 @@ _DESCRIPTION = (
 _EPILOG = (
     'All figures are of measured joints. Every move ends at rest, so that moves compare. '
     'Iterations: of a closed loop, how often its law gave a joint velocity; of ik, the points of '
-    'the trajectory. Smoothness: second difference of the joint velocities over 8 ms, little '
-    'where motion is slow. Exit code: 0 if every method placed the cube, 1 if not, 2 if the input is '
+    'the trajectory. Smoothness: second difference of the joint velocities over 8 ms, less where '
+    'motion is slow. Exit code: 0 if every method placed the cube, 1 if not, 2 if the input is '
     'wrong.'
 )
 _PRESETS = {'project': PICK_AND_PLACE_PROJECT}

@@ -18,6 +18,7 @@ _EPILOG = (
     '2 if not.'
 )
 _RUN = 'run'  # the job that does the cycle
+_WORDS = ('event', 'job', 'stage', 'remark', 'reason')
 _FIGURES = (
     'placement_error_m',
     'placement_error_rad',
@@ -83,31 +84,43 @@ def _results(path: Path) -> list[dict[str, Any]]:
 
 
 def _is_result(run: Any) -> bool:
-    return isinstance(run, dict) and {'method', 'success', 'reason', *_FIGURES} <= run.keys()
+    return (
+        isinstance(run, dict)
+        and {'method', 'success', 'reason', *_FIGURES} <= run.keys()
+        and all(isinstance(run[name], (int, float, type(None))) for name in _FIGURES)
+    )
 
 
 def _events(path: Path) -> list[Event]:
     events = []
     for number, line in enumerate(_read(path).splitlines(), 1):
         event = _json(line, f'{path}, line {number}')
-        is_event = isinstance(event, dict) and isinstance(event.get('event'), str)
-        if not is_event or not isinstance(event.get('time'), (int, float)):
-            raise InvalidInput(f'{path}, line {number}: must be an object with time and event')
+        if not _is_event(event):
+            raise InvalidInput(f'{path}, line {number}: is no event as `demo` writes them')
         events.append(event)
     return events
+
+
+def _is_event(event: Any) -> bool:
+    return (
+        isinstance(event, dict)
+        and 'event' in event
+        and isinstance(event.get('time'), (int, float))
+        and all(isinstance(event.get(name, ''), str) for name in _WORDS)
+    )
 
 
 def _read(path: Path) -> str:
     try:
         return path.read_text(encoding='utf-8')
     except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(f'{path}: {error}; `demo` leaves such a file in its folder') from error
+        raise InvalidInput(f'{path}: {error}; name a folder that `demo` has left') from error
 
 
 def _json(text: str, where: str) -> Any:
     try:
         return json.loads(text)
-    except json.JSONDecodeError as error:
+    except (ValueError, RecursionError) as error:
         raise InvalidInput(f'{where}: no JSON: {error}') from error
 
 
