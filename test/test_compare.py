@@ -140,6 +140,7 @@ def test_preset_and_lag_are_passed_on_as_settings(monkeypatch, tmp_path):
     _, start, changes = asked[0]
     assert start == pytest.approx((0.5, 0.0, -math.pi / 2))
     assert (changes['loop_gain'], changes['loop_hold'], changes['servo_lag']) == (1.0, 0.5, 0.1)
+    assert changes['velocity_scaling'] == pytest.approx(0.3), 'lag times speed as usual'
 
 
 @pytest.mark.parametrize(

@@ -41,9 +41,7 @@ def main(argv: list[str] | None = None) -> int:
     logging.disable(logging.ERROR)  # the driver's own words
     try:
         _check(given)
-        changes: dict[str, Any] = asdict(_PRESETS[given.preset]) if given.preset else {}
-        if given.lag is not None:
-            changes['servo_lag'] = given.lag
+        changes = _changes(given)
         runs = []
         for method in given.method or (IK, *METHODS):
             print(f'{method} …', flush=True)
@@ -97,8 +95,9 @@ def _report(runs: Sequence[MethodRun], given: argparse.Namespace, changes: dict[
     placed = [run for run in runs if not run.failure]
     moves = common_moves(placed)
     columns = {run.method: {} if run.failure else figures(run, moves) for run in runs}
-    print(f'\nThe straight moves {", ".join(moves)} together, and the whole cycle:')
-    print(table(columns))
+    if placed:
+        print(f'\nThe straight moves together ({", ".join(moves)}), and the whole cycle:')
+        print(table(columns))
     failures = {run.method: run.failure for run in runs if run.failure}
     for method, failure in failures.items():
         print(f'{method} did not place the cube: {failure}')
@@ -136,7 +135,13 @@ def _parser() -> argparse.ArgumentParser:
         choices=tuple(_PRESETS),
         help="project: the pick-and-place project's K = 1, T_step = 0.5 s and thresholds",
     )
-    parser.add_argument('--lag', type=finite, metavar='SECONDS', help='of the servos')
+    parser.add_argument(
+        '--lag',
+        type=finite,
+        metavar='SECONDS',
+        help=f'of the servos, default {CellSettings().servo_lag:g}; above it, joints are slowed '
+        'in proportion, or the controller gives up for how far they trail',
+    )
     parser.add_argument('--out', type=Path, default=Path('out'), help='where JSON and plot go')
     return parser
 
@@ -159,6 +164,15 @@ def _check(given: argparse.Namespace) -> None:
             raise InvalidInput(f'--{name}: {error}') from error
     if given.lag is not None:
         CellSettings(servo_lag=given.lag)
+
+
+def _changes(given: argparse.Namespace) -> dict[str, Any]:
+    """Return the settings that differ; with late servos the arm trails by lag times speed."""
+    changes: dict[str, Any] = asdict(_PRESETS[given.preset]) if given.preset else {}
+    if given.lag is not None:
+        usual = CellSettings().servo_lag
+        changes |= {'servo_lag': given.lag, 'velocity_scaling': usual / max(usual, given.lag)}
+    return changes
 
 
 def _number(value: float | None) -> str:
