@@ -22,7 +22,7 @@ setup(
         ('share/ament_index/resource_index/packages', [f'resource/{NAME}']),
         (f'share/{NAME}', ['package.xml']),
         (f'share/{NAME}/launch', glob('launch/*.launch.py')),
-        (f'share/{NAME}/config', glob('config/*.yaml') + glob('config/*.rviz')),
+        (f'share/{NAME}/config', glob('config/*')),
     ],
     entry_points={
         'console_scripts': [
