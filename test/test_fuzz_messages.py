@@ -11,6 +11,7 @@ UR5_FUZZ=50000 asks for more.
 import array
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import fields
 from types import SimpleNamespace
 from typing import Any
 
@@ -42,14 +43,18 @@ from test_ik_requests import CONFIG, at_once, ik_request  # noqa: E402
 from test_plan_requests import box_message, joint_goal, line_request, motion_request  # noqa: E402
 from test_planning import PICK, make_planner, tool_down  # noqa: E402
 
-from ur5_pick_place.errors import Ur5PickPlaceError  # noqa: E402
+from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError  # noqa: E402
 from ur5_pick_place.kinematics import HOME, JOINT_NAMES, forward, load_model  # noqa: E402
 from ur5_pick_place.nodes.carried_part import hear_carried_part  # noqa: E402
+from ur5_pick_place.nodes.cell import RobotSettings  # noqa: E402
 from ur5_pick_place.nodes.conversions import trajectory_from_msg, trajectory_to_msg  # noqa: E402
 from ur5_pick_place.nodes.frames import Frames  # noqa: E402
+from ur5_pick_place.nodes.parameters import declare_settings  # noqa: E402
 from ur5_pick_place.nodes.scene_link import SceneLink  # noqa: E402
+from ur5_pick_place.planning.limits import MotionSettings  # noqa: E402
 from ur5_pick_place.planning.planner import MotionPlanner  # noqa: E402
 from ur5_pick_place.planning.scene import MAX_BOXES  # noqa: E402
+from ur5_pick_place.task.gripper import GripperSettings  # noqa: E402
 
 UR5 = load_model('ur5')
 END = tool_down(0.45, -0.1, 0.35, 0.2)
@@ -60,6 +65,15 @@ INTEGERS = {
     for sign in ('', 'u')
     for bits in (8, 16, 32, 64)
 }
+PARAMETERS = st.one_of(
+    st.booleans(),
+    INTEGERS['int64'],
+    st.integers(-1, 30),
+    NUMBERS,
+    st.sampled_from(['', 'ur5', 'none', 'tool_input', 'scene_sim.yaml', 'x' * 5000]),
+    st.lists(NUMBERS, min_size=1, max_size=7),
+    st.lists(st.just('arm'), min_size=1, max_size=3),
+)
 # What DDS carries: no lone surrogates.
 WORDS = TEXT.filter(lambda text: '\ud800' not in text and text.isascii()) | st.sampled_from(
     ['böse', '\t', *JOINT_NAMES[:2]]
@@ -243,6 +257,29 @@ def test_every_trajectory_message_is_admitted_or_refused(
         assert str(refusal)
         return
     assert np.abs(trajectory.q[0] - PICK).max() <= planner.settings.start_tolerance
+
+
+@fuzzed(0.02)
+@given(data=st.data())
+def test_a_ros_parameter_is_kept_or_refused(
+    services: dict[str, Callable], data: st.DataObject
+) -> None:
+    kind = data.draw(st.sampled_from([RobotSettings, MotionSettings, GripperSettings]))
+    name = data.draw(st.sampled_from([f.name for f in fields(kind)] + ['max_sped']))
+    value = data.draw(PARAMETERS)
+    override = rclpy.Parameter(name, value=value)
+    node = rclpy.create_node(
+        'fuzzed', parameter_overrides=[override], use_global_arguments=False
+    )
+    try:
+        (kept,) = declare_settings(node, kind)
+    except InvalidInput as refusal:
+        assert name in str(refusal)
+    else:
+        given_again = kind(**{name: value})
+        assert getattr(kept, name) == getattr(given_again, name)
+    finally:
+        node.destroy_node()
 
 
 class Hearing:
