@@ -112,7 +112,7 @@ def check_motion(
     _check_rest(trajectory, model)
     t = trajectory.dense_times(_DENSE_STEP)
     # Finite points far apart may overflow between them; each check refuses NaN.
-    with np.errstate(over='ignore', invalid='ignore'):
+    with np.errstate(divide='ignore', over='ignore', invalid='ignore'):
         q, qd, qdd, qddd = trajectory.sample(t)
     margin = _check_position(t, q, model, limits)
     used = [
