@@ -10,11 +10,22 @@ from ur5_pick_place.control.braking import brake, set_off_again
 from ur5_pick_place.control.health import HealthSettings, RobotStatus, find_fault
 from ur5_pick_place.control.jitter import Jitter
 from ur5_pick_place.control.supervision import MotionMonitor, TrackingSettings
-from ur5_pick_place.kinematics import HOME, load_model
+from ur5_pick_place.kinematics import HOME, forward, load_model
 from ur5_pick_place.planning.limits import MotionSettings, motion_limits
+from ur5_pick_place.planning.moves import Move
+from ur5_pick_place.planning.planner import MotionPlanner
+from ur5_pick_place.planning.scene import Scene, Tool
 from ur5_pick_place.planning.timing import time_ptp
 
-LIMITS = motion_limits(load_model('ur5'), MotionSettings(max_acceleration=10.0, max_jerk=100.0))
+MODEL = load_model('ur5')
+MOTION = MotionSettings(
+    max_acceleration=10.0,
+    max_jerk=100.0,
+    max_speed=1.0,
+    velocity_scaling=1.0,
+    acceleration_scaling=1.0,
+)
+LIMITS = motion_limits(MODEL, MOTION)
 TRAJECTORY = time_ptp(
     HOME, HOME + [1.0, 0.3, -0.3, 0.5, 0.0, 2.0], LIMITS, lambda q, qd: np.zeros(1)
 )
@@ -126,13 +137,14 @@ def test_braking_stays_on_the_path_and_ends_at_rest(share):
     assert stop.duration <= TRAJECTORY.duration - t + 1e-9
 
 
-@pytest.mark.parametrize('share', [0.1, 0.3, 0.5, 0.9])
-def test_braking_keeps_the_limits(share):
+# Early in a motion at its jerk limit there is no room for more jerk, and a stop must not wait.
+@pytest.mark.parametrize(('share', 'jerk'), [(0.1, 1.55), (0.3, 1.06), (0.5, 1.06), (0.9, 1.06)])
+def test_braking_keeps_the_limits(share, jerk):
     stop = brake(TRAJECTORY, share * TRAJECTORY.duration, LIMITS)
     _, qd, qdd, qddd = stop.sample(stop.dense_times(1e-3))
     assert np.abs(qd / LIMITS.qd).max() <= 1.01
     assert np.abs(qdd / LIMITS.qdd).max() <= 1.01
-    assert np.abs(qddd / LIMITS.qddd).max() <= 1.06
+    assert np.abs(qddd / LIMITS.qddd).max() <= jerk
 
 
 def test_braking_early_in_a_long_motion_stops_long_before_its_end():
@@ -171,3 +183,20 @@ def test_jitter_tells_median_tail_and_worst_of_the_ticks():
     assert said == pytest.approx(
         {'tick p50 [ms]': 8.0, 'tick p99 [ms]': 8.0, 'tick worst [ms]': 108.0}, abs=0.1
     )
+
+
+def test_braking_a_time_optimal_motion_does_not_wait_for_its_end():
+    """At its limits all the way; where it brakes by itself it is followed."""
+    planner = MotionPlanner(MODEL, MOTION, Scene(-1.0, Tool(np.eye(4))))
+    q_start = np.array([0.4, -1.4, 2.0, -2.2, -1.57, 0.0])
+    corners = [forward(MODEL, q_start) for _ in range(3)]
+    for T, way in zip(corners, ([0, 0, 0.15], [0.3, -0.3, 0.15], [0.3, -0.3, 0.0]), strict=True):
+        T[:3, 3] += way
+    motion = planner.chain(q_start, [Move(T, blend=0.02) for T in corners]).trajectory
+    assert motion.duration > 1.2
+    for t in np.linspace(0.0, motion.duration, 60):
+        stop = brake(motion, t, planner.limits)
+        assert stop.duration < 1.1
+        _, _, qdd, qddd = stop.sample(stop.dense_times(1e-3))
+        assert np.abs(qdd / planner.limits.qdd).max() <= 1.01
+        assert np.abs(qddd / planner.limits.qddd).max() <= 1.55

@@ -7,13 +7,20 @@ from numpy.typing import NDArray
 from ur5_pick_place.planning.limits import Limits
 from ur5_pick_place.planning.trajectory import Trajectory, at_rest
 
+Array = NDArray[np.float64]
+
 _KNOTS = 24
+_DENSE = np.linspace(0.0, 1.0, 1000)
+_GAP = 1e-3  # [s] between two points at least
 _SPACING = 0.02  # [s] between points that repeat the trajectory
 _LEAD = 0.1  # [s] in which the controller takes over, wherever it is by then
 _DELAYS = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.8)  # [s] beyond that
 _LENGTHS = tuple(np.geomspace(0.1, 2.0, 14))  # [s]
 _SLACK = 1.005
 _JERK_SLACK = 1.05
+# Rather than not before the end of the motion: the plan repeated at other points than its own
+# costs some jerk where the plan is at its limit.
+_HASTY_JERK = 1.5
 
 
 def brake(trajectory: Trajectory, t: float, limits: Limits) -> Trajectory:
@@ -22,8 +29,8 @@ def brake(trajectory: Trajectory, t: float, limits: Limits) -> Trajectory:
 
     The pace sigma falls from 1 to 0 as a smooth step, so that a step of length h advances the
     plan's time by h / 2. Where the plan itself already brakes with all it has, slowing down
-    further would break its limits: then the step begins later, or the plan is followed to its
-    end. The earliest rest that keeps the limits is taken.
+    further would break its limits: then the step begins later, or takes half as much jerk again,
+    or the plan is followed to its end. The earliest rest that keeps the limits is taken.
 
     The first point moves, and for a while the motion repeats the plan: sent with the stamp at
     which the plan was at `t`, the controller joins it without a jolt however late it gets it.
@@ -38,11 +45,14 @@ def brake(trajectory: Trajectory, t: float, limits: Limits) -> Trajectory:
         for h in _LENGTHS
         if _LEAD + d + h < remaining
     )
+    hasty: Trajectory | None = None
     for _, delay, length in choices:
         stopping = _slow_down(trajectory, t, delay, length)
         if _is_within(stopping, limits):
             return stopping
-    return _rest_of(trajectory, t)
+        if hasty is None and _is_within(stopping, limits, _HASTY_JERK):
+            hasty = stopping
+    return hasty or _rest_of(trajectory, t)
 
 
 def set_off_again(trajectory: Trajectory, q: NDArray[np.float64], limits: Limits) -> Trajectory:
@@ -64,25 +74,27 @@ def set_off_again(trajectory: Trajectory, q: NDArray[np.float64], limits: Limits
     return rest
 
 
-def _is_within(trajectory: Trajectory, limits: Limits) -> bool:
+def _is_within(trajectory: Trajectory, limits: Limits, jerk_slack: float = _JERK_SLACK) -> bool:
     _, qd, qdd, qddd = trajectory.sample(trajectory.dense_times(4e-3))
     used = max(np.abs(qd / limits.qd).max(), np.abs(qdd / limits.qdd).max())
-    return bool(used <= _SLACK and np.abs(qddd / limits.qddd).max() <= _JERK_SLACK)
+    return bool(used <= _SLACK and np.abs(qddd / limits.qddd).max() <= jerk_slack)
 
 
 def _speed_up(trajectory: Trajectory, t: float, length: float) -> Trajectory:
     # The plan's time advances by length / 2 in the ramp, or the plan ends within it.
-    u = np.linspace(0.0, 1.0, _KNOTS * 40)
-    advanced = length * (2.5 * u**4 - 3 * u**5 + u**6)
-    end = float(np.interp(trajectory.duration - t, advanced, u))
-    u = np.linspace(0.0, end, _KNOTS)
-    advanced = length * (2.5 * u**4 - 3 * u**5 + u**6)
+    def advanced(u: Array) -> Array:
+        return length * (2.5 * u**4 - 3 * u**5 + u**6)
+
+    end = float(np.interp(trajectory.duration - t, advanced(_DENSE), _DENSE))
+    own = np.interp(trajectory.t - t, advanced(_DENSE), _DENSE)
+    u = _merged(np.linspace(0.0, end, _KNOTS), own, _GAP / length)
     pace = (10 * u**3 - 15 * u**4 + 6 * u**5)[:, None]
     pace_rate = (30 * u**2 * (1 - u) ** 2 / length)[:, None]
-    q, qd, qdd, _ = trajectory.sample(t + advanced)
+    q, qd, qdd, _ = trajectory.sample(t + advanced(u))
     velocity, acceleration = qd * pace, qdd * pace**2 + qd * pace_rate
-    after = trajectory.t > t + advanced[-1] + 1e-3
-    times = np.concatenate([u * length, trajectory.t[after] - t - advanced[-1] + end * length])
+    reached = t + advanced(u)[-1]
+    after = trajectory.t > reached + _GAP
+    times = np.concatenate([u * length, trajectory.t[after] - reached + end * length])
     rows = ((q, trajectory.q), (velocity, trajectory.qd), (acceleration, trajectory.qdd))
     joined = [np.concatenate([ramp, plan[after]]) for ramp, plan in rows]
     joined[0][-1] = trajectory.q[-1]
@@ -91,18 +103,37 @@ def _speed_up(trajectory: Trajectory, t: float, length: float) -> Trajectory:
 
 
 def _slow_down(trajectory: Trajectory, t: float, delay: float, length: float) -> Trajectory:
-    u = np.linspace(0.0, 1.0, _KNOTS)
     # sigma = 1 - (10 u^3 - 15 u^4 + 6 u^5), its rate, and the plan's time as its integral
+    def advanced(u: Array) -> Array:
+        return length * (u - 2.5 * u**4 + 3 * u**5 - u**6)
+
+    own = np.interp(trajectory.t - t - delay, advanced(_DENSE), _DENSE)
+    u = _merged(np.linspace(0.0, 1.0, _KNOTS), own, _GAP / length)
     pace = 1 - (10 * u**3 - 15 * u**4 + 6 * u**5)
     pace_rate = -30 * u**2 * (1 - u) ** 2 / length
-    tau = t + delay + length * (u - 2.5 * u**4 + 3 * u**5 - u**6)
-    before = np.arange(0.0, delay - _SPACING / 2, _SPACING)
+    before = _merged(np.arange(0.0, delay, _SPACING), trajectory.t - t, _GAP)
+    before = before[before < delay - _GAP]
     pace = np.concatenate([np.ones_like(before), pace])[:, None]
     pace_rate = np.concatenate([np.zeros_like(before), pace_rate])[:, None]
-    q, qd, qdd, _ = trajectory.sample(np.concatenate([t + before, tau]))
+    tau = np.concatenate([t + before, t + delay + advanced(u)])
+    q, qd, qdd, _ = trajectory.sample(tau)
     velocity, acceleration = qd * pace, qdd * pace**2 + qd * pace_rate
     velocity[-1] = acceleration[-1] = 0.0
     return Trajectory(np.concatenate([before, delay + u * length]), q, velocity, acceleration)
+
+
+def _merged(even: Array, own: Array, gap: float) -> Array:
+    """
+    Return both in order, within the ends of `even`, no two closer than `gap` to each other.
+
+    The plan's own points are kept rather than even ones: there its jerk switches.
+
+    """
+    first, last = even[0], even[-1]
+    own = own[(own > first + gap) & (own < last - gap)]
+    kept = np.concatenate([[first], own, [last]])
+    far = np.abs(even[:, None] - kept).min(axis=1) >= gap
+    return np.sort(np.concatenate([kept, even[far]]))
 
 
 def _rest_of(trajectory: Trajectory, t: float) -> Trajectory:

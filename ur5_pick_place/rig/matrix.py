@@ -48,7 +48,7 @@ MUST_STOP = {
 }
 MAY_STOP = {
     'speed_slider_zero': 'no stop',
-    'joint_states_frozen': 'does not follow|must start at rest|motion starts|not ended in time',
+    'joint_states_frozen': 'does not follow|from its reference|not ended in time',
     'set_io_slow': 'no stop',
     'set_io_lying': 'has not shown it',
     'set_io_absent': 'set_io is not there',
