@@ -35,6 +35,7 @@ from ur5_pick_place.task.job import (
 )
 from ur5_pick_place.task.motions import TaskSettings
 from ur5_pick_place.task.pattern import PatternSettings, cells, others
+from ur5_pick_place.task.pending_motion import LOST, PendingMotion
 from ur5_pick_place.task.plan import CyclePlanner
 from ur5_pick_place.task.poses import Provenance, TaughtPose, numbers_from_matrix
 from ur5_pick_place.task.run import CycleRun
@@ -580,3 +581,41 @@ def test_a_cycle_may_hold_other_stages(tmp_path):
     path = tmp_path / 'cycle.yaml'
     path.write_text('stages: [{name: go, do: ptp, to: home}, {name: shut, do: close}]')
     assert load_cycle(path) == (Stage('go', 'ptp', 'home'), Stage('shut', 'close'))
+
+
+class TestPendingMotion:
+    """A planner that is done but whose answer never comes."""
+
+    def pending(self):
+        replies = []
+        return PendingMotion(HOME, replies.append, 0.0), replies
+
+    def test_an_answer_counts_once(self):
+        pending, replies = self.pending()
+        pending.reply('')
+        pending.reply('late')
+        pending.look(HOME, 100.0)
+        assert replies == ['']
+
+    @pytest.mark.parametrize(('q', 'reply'), [(HOME, ''), (HOME + 0.02, LOST)])
+    def test_a_lost_one_is_told_from_where_the_arm_is_once_the_planner_is_ready(self, q, reply):
+        pending, replies = self.pending()
+        for t, state in ((0.1, 'moving'), (5.0, 'ready')):
+            pending.hear_planner(state, t)
+        pending.look(q, 6.9)
+        assert replies == []
+        pending.look(q, 7.1)
+        assert replies == [reply]
+
+    def test_a_planner_that_is_still_moving_is_waited_for(self):
+        pending, replies = self.pending()
+        pending.hear_planner('moving', 0.1)
+        pending.look(HOME, 1000.0)
+        assert replies == []
+
+    def test_a_motion_that_never_begins_is_given_up(self):
+        pending, replies = self.pending()
+        pending.hear_planner('ready', 0.1)
+        pending.look(HOME, 29.0)
+        pending.look(HOME, 31.0)
+        assert replies == [LOST]

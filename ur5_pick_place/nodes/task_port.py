@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The robot and the planner as the task sees them: topics in, actions and services out."""
 
+import time
 from collections.abc import Callable, Sequence
 
 import numpy as np
@@ -22,6 +23,7 @@ from ur5_pick_place.nodes.distro import name_method
 from ur5_pick_place.nodes.peer import watch_peer
 from ur5_pick_place.nodes.robot_io import RobotIo
 from ur5_pick_place.task.job import Carry, Command, Move, Observation, silent_io
+from ur5_pick_place.task.pending_motion import PendingMotion
 
 PLANNER = 'trajectory_planner'
 _TICK_EVERY = 4  # joint_states per tick: 32 ms of robot time
@@ -70,6 +72,7 @@ class TaskPort:
         self._carried, self._io_timeout, self._on_tick = carried, io_timeout, on_tick
         self._goal: ClientGoalHandle | None = None
         self._motions = 0
+        self._pending: PendingMotion | None = None
         self._heard = 0
         group = MutuallyExclusiveCallbackGroup()
         self._io = RobotIo(node, group)
@@ -142,8 +145,10 @@ class TaskPort:
         name_method(goal, command.method)
         self._motions += 1
         motion = self._motions
+        pending = PendingMotion(command.trajectory.q[-1], on_reply, time.monotonic())
+        self._pending = pending
         self._execute.send_goal_async(goal).add_done_callback(
-            lambda future: self._on_goal(motion, future.result(), on_reply)
+            lambda future: self._on_goal(motion, future.result(), pending.reply)
         )
 
     def _on_goal(self, motion: int, handle: ClientGoalHandle, on_reply: OnReply) -> None:
@@ -164,6 +169,8 @@ class TaskPort:
 
     def _hear_planner(self, message: String) -> None:
         self.planner_state = message.data
+        if self._pending:
+            self._pending.hear_planner(message.data, time.monotonic())
         self._carried.repeat()  # to a planner that was started anew
         self._on_tick()
 
@@ -178,4 +185,6 @@ class TaskPort:
         except InvalidInput:
             return  # the planner hears it too, and stops the arm
         if self._heard % _TICK_EVERY == 0:
+            if self._pending and not self._pending.is_over:
+                self._pending.look(self.q, time.monotonic())
             self._on_tick()

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A motion whose end is waited for, also when the planner's answer is lost on the way."""
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+_IDLE = 2.0  # [s] the planner is ready again without having answered
+_BEGIN = 30.0  # [s] within which it moves; a closed loop is rolled out anew before
+_ARRIVED = 0.01  # [rad]
+LOST = "the planner's answer to a motion was lost: look at the planner, then ~/rearm"
+
+
+class PendingMotion:
+    """
+    Waits for one answer. DDS may lose it: a server can fail to match a client that matches it.
+
+    Parameters
+    ----------
+    q_goal : ndarray, shape (6,)
+        Where the motion ends [rad].
+    on_reply : callable
+        Called once: with '' when the motion is done, else with the reason.
+    now : float
+        Steady time [s].
+
+    """
+
+    def __init__(
+        self, q_goal: NDArray[np.float64], on_reply: Callable[[str], object], now: float
+    ) -> None:
+        self._q_goal, self._on_reply, self._sent = q_goal, on_reply, now
+        self._has_moved = False
+        self._idle_since: float | None = None
+        self.is_over = False
+
+    def reply(self, text: str) -> None:
+        """Pass the answer on, unless it has been given up."""
+        if not self.is_over:
+            self.is_over = True
+            self._on_reply(text)
+
+    def hear_planner(self, state: str, now: float) -> None:
+        """Take the planner's motion state at a steady time [s]."""
+        self._has_moved |= state == 'moving'
+        self._idle_since = now if state == 'ready' and self._has_moved else None
+
+    def look(self, q: NDArray[np.float64], now: float) -> None:
+        """Judge by the joints (6,) [rad] when the planner is done and says nothing."""
+        if self._idle_since is not None and now - self._idle_since > _IDLE:
+            self.reply('' if np.abs(q - self._q_goal).max() <= _ARRIVED else LOST)
+        elif not self._has_moved and now - self._sent > _BEGIN:
+            self.reply(LOST)
