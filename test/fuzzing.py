@@ -7,7 +7,7 @@ from datetime import timedelta
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 
-FUZZ = int(os.environ.get('UR5_FUZZ', '1000'))  # examples, all fuzz tests together
+FUZZ = int(os.environ.get('UR5_FUZZ', '400'))  # examples, all fuzz tests together
 _HANGS = timedelta(seconds=20)  # an example takes milliseconds; one that hangs is a failure
 
 NUMBERS = st.one_of(

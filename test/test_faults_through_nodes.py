@@ -2,8 +2,8 @@
 """
 Faults through the real nodes over DDS: the reason, nothing sent or moved after the stop, recovery.
 
-All faults in all stages in process are `make faults`; here some in the transfer, or with
-UR5_FAULTS=all every one of them.
+All faults in all stages in process are `make faults`; here one in the transfer, or with
+UR5_FAULTS=all eight of them.
 
 """
 
@@ -28,8 +28,9 @@ from ur5_pick_place.rig.matrix import MAY_STOP, MUST_STOP  # noqa: E402
 CONFIG = Path(__file__).parents[1] / 'config'
 # The others end the cell's process, need a person at the switch, may leave the cycle as it is, or
 # are noticed later than the part is let go, with the patience of config/robot_sim.yaml.
-SOME = ('program_paused', 'joint_states_nan', 'controller_inactive')
-OTHERS = ('protective_stop', 'safeguard_stop', 'program_stopped', 'joint_states_jumping')
+SOME = ('program_paused',)
+OTHERS = ('joint_states_nan', 'controller_inactive')
+OTHERS += ('protective_stop', 'safeguard_stop', 'program_stopped', 'joint_states_jumping')
 BLIND = ('joint_states_nan', 'joint_states_jumping')  # the joints are not seen while they last
 FAULTS = SOME + (OTHERS if os.environ.get('UR5_FAULTS') == 'all' else ())
 REASONS = MUST_STOP | MAY_STOP

@@ -36,7 +36,7 @@ from ur5_pick_place.planning.trajectory import Trajectory
 Array = NDArray[np.float64]
 Rng = np.random.Generator
 
-REQUESTS = int(os.environ.get('UR5_REQUESTS', '80'))
+REQUESTS = int(os.environ.get('UR5_REQUESTS', '60'))
 KINDS = ('far', 'wrist', 'shoulder', 'table', 'self', 'range')
 OFF_POSITION, OFF_ANGLE = 1e-4, np.deg2rad(0.01)  # [m], [rad]
 MARGIN = 0.005  # [m]; of the scene, and of the arm's own bodies

@@ -2,7 +2,7 @@
 """
 The whole cell through its real nodes: the cube is picked where it is taught, and put down.
 
-Random spots, every other cube displaced after teaching, as many as UR5_SPOTS says (3). A cube
+Random spots, every other cube displaced after teaching, as many as UR5_SPOTS says (2). A cube
 that was displaced sits askew in the hand; it must be put down as the grip left it there.
 
 """
@@ -26,7 +26,7 @@ from ur5_pick_place.nodes.node_list import node_list
 from ur5_pick_place.planning.scene_file import load_scene
 
 CONFIG = Path(__file__).parents[1] / 'config'
-SPOTS = int(os.environ.get('UR5_SPOTS', '3'))
+SPOTS = int(os.environ.get('UR5_SPOTS', '2'))
 RTF = 2.0
 SEED = 20
 

@@ -2,7 +2,6 @@
 """`compare`: one task by all three methods on the simulated cell in one process."""
 
 import argparse
-import logging
 import math
 import sys
 from collections.abc import Sequence
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ur5_pick_place.commands.arguments import finite
-from ur5_pick_place.commands.records import keep_record
+from ur5_pick_place.commands.records import driver_silent, keep_record
 from ur5_pick_place.control.loop_settings import PICK_AND_PLACE_PROJECT
 from ur5_pick_place.control.steering import METHODS
 from ur5_pick_place.errors import InvalidInput
@@ -35,10 +34,10 @@ _EPILOG = (
 _PRESETS = {'project': PICK_AND_PLACE_PROJECT}
 
 
+@driver_silent()
 def main(argv: list[str] | None = None) -> int:
     """Run the command and give its exit code."""
     given = _parser().parse_args(argv)
-    logging.disable(logging.ERROR)  # the driver's own words
     try:
         _check(given)
         changes = _changes(given)

@@ -2,11 +2,10 @@
 """`faults`: every fault in every stage of the cycle, on the simulated cell in one process."""
 
 import argparse
-import logging
 import sys
 from pathlib import Path
 
-from ur5_pick_place.commands.records import keep_record
+from ur5_pick_place.commands.records import driver_silent, keep_record
 from ur5_pick_place.control.steering import METHODS
 from ur5_pick_place.rig.matrix import EXPECTED, STAGES, Outcome, run_matrix
 from ur5_pick_place.task.motions import IK
@@ -21,6 +20,7 @@ _EPILOG = (
 )
 
 
+@driver_silent()
 def main(argv: list[str] | None = None) -> int:
     """Run the command and give its exit code."""
     parser = argparse.ArgumentParser(prog='faults', description=__doc__, epilog=_EPILOG)
@@ -29,7 +29,6 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument('--stage', choices=STAGES, action='append', help='default: all')
     parser.add_argument('--out', type=Path, default=Path('out'), help='where the JSON is kept')
     given = parser.parse_args(argv)
-    logging.disable(logging.ERROR)  # the driver's own words on each fault
     print(_HEAD)
     rows = []
     for method in given.method or (IK, *METHODS):

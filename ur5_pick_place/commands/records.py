@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a long measurement leaves behind."""
 
+import contextlib
 import json
+import logging
+from collections.abc import Iterator
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -15,3 +18,13 @@ def keep_record(folder: Path, name: str, content: dict[str, Any]) -> Path:
     record = {'time': now.isoformat(timespec='seconds'), **content}
     path.write_text(json.dumps(record, indent=2) + '\n', encoding='utf-8')
     return path
+
+
+@contextlib.contextmanager
+def driver_silent() -> Iterator[None]:
+    """Keep the simulated driver's own words on each fault off the terminal."""
+    logging.disable(logging.ERROR)
+    try:
+        yield
+    finally:
+        logging.disable(logging.NOTSET)

@@ -2,7 +2,6 @@
 """`soak`: cycle after cycle over random spots on the simulated cell in one process."""
 
 import argparse
-import logging
 import math
 import sys
 from collections import Counter
@@ -11,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ur5_pick_place.commands.records import keep_record
+from ur5_pick_place.commands.records import driver_silent, keep_record
 from ur5_pick_place.control.steering import METHODS
 from ur5_pick_place.rig.soak import FAULTS, CycleReport, soak
 from ur5_pick_place.task.motions import IK
@@ -23,6 +22,7 @@ _EPILOG = (
 _WARM_UP = 10  # cycles before the memory counts
 
 
+@driver_silent()
 def main(argv: list[str] | None = None) -> int:
     """Run the command and give its exit code."""
     parser = argparse.ArgumentParser(prog='soak', description=__doc__, epilog=_EPILOG)
@@ -34,7 +34,6 @@ def main(argv: list[str] | None = None) -> int:
     given = parser.parse_args(argv)
     if not 1 <= given.cycles <= 100_000:
         parser.error(f'{given.cycles} cycles: must be 1 to 100000')
-    logging.disable(logging.ERROR)  # the driver's own words on each fault
     faults = FAULTS if given.faults else ()
     reports = []
     for report in soak(given.cycles, given.seed, faults, {'method': given.method}):
