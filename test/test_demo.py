@@ -31,6 +31,8 @@ class DemoProcess:
             stderr=subprocess.STDOUT,
             env={**os.environ, **environment, name: value},
             cwd=folder,
+            # A shell starts what runs behind it with SIGINT ignored, and so would the demo be.
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
         )
 
     def wait_for(self, text: str) -> None:
