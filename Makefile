@@ -25,7 +25,8 @@ demo: setup
 
 test: setup
 	.venv/bin/ruff check --config .ci/ruff.toml
-	.venv/bin/python -m pytest
+	.venv/bin/python -m pytest -m 'not nodes' --numprocesses 2 --dist worksteal
+	.venv/bin/python -m pytest -m nodes
 
 # What cannot be installed is named and left out.
 bench: setup

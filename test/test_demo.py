@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+pytestmark = pytest.mark.nodes
+
 DEMO = Path(sys.executable).with_name('demo')
 RTF = '2'
 

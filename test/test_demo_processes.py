@@ -17,6 +17,8 @@ from ur5_pick_place.nodes import demo_processes
 from ur5_pick_place.nodes.demo_processes import NodeProcesses, own_domain
 from ur5_pick_place.nodes.node_list import NodeSpec
 
+pytestmark = pytest.mark.nodes
+
 SLEEPER = 'echo "domain $ROS_DOMAIN_ID"; exec sleep 60'
 STUBBORN = 'trap "" INT; echo ready; while true; do sleep 0.1; done'
 QUICK = 'echo first; echo "no table" >&2; exit 3'

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from ur5_pick_place.commands import faults, soak
+from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.rig.matrix import EXPECTED, MUST_STOP, STAGES, START, TARGET, run_matrix
 from ur5_pick_place.rig.rig import Rig
 from ur5_pick_place.sim.faults import FAULTS
@@ -58,35 +59,78 @@ def test_the_table_of_faults_tells_every_case_and_what_is_wrong(tmp_path, capsys
     assert logging.getLogger('ur5_pick_place').isEnabledFor(logging.ERROR), 'no longer silent'
 
 
-@pytest.mark.parametrize('stage', ['above start', 'lift', 'transfer', 'retreat'])
-def test_pausing_in_any_move_goes_on_to_the_same_end(stage):
+@pytest.fixture(scope='module')
+def rig():
+    """Prepared once; each test leaves it rearmed, at home, with an open gripper."""
     rig = Rig()
     rig.prepare(START, TARGET)
+    return rig
+
+
+def begin(rig, stage):
+    """Run a cycle into a stage."""
     rig.put_part(START)
+    rig.wait(0.2)
+    since = len(rig.events)
     rig.plan_and_run()
-    rig.until(lambda: rig.run.stage == stage, 30.0, stage)
-    rig.wait(0.3)
-    rig.machine.pause()
-    rig.until(lambda: any(e['event'] == 'paused' for e in rig.events), 3.0, 'the pause')
-    held = rig.world.q
-    rig.wait(1.0)
-    assert np.abs(rig.world.q - held).max() < 1e-3
-    rig.machine.resume()
+    entered = {'event': 'stage', 'stage': stage}
+    rig.until(lambda: any(entered.items() <= e.items() for e in rig.events[since:]), 30.0, stage)
+    rig.wait(0.1)
+
+
+def finish(rig):
     rig.until(lambda: not rig.machine.job_name, 30.0, 'the end')
     assert rig.machine.stopped == ''
+
+
+def test_a_cycle_paused_in_every_stage_waits_there_and_places_its_part(rig):
+    begin(rig, STAGES[0])
+    for stage in STAGES:
+        rig.until(lambda stage=stage: rig.run.stage == stage, 30.0, stage)
+        rig.wait(0.1)
+        rig.machine.pause()
+        rig.wait(1.5)
+        held, commands = rig.world.q, rig.task.gripper_commands
+        rig.wait(1.0)
+        assert rig.machine.state == f'paused: {stage}'
+        assert np.abs(rig.world.q - held).max() < 1e-4, stage
+        assert rig.task.gripper_commands == commands, stage
+        rig.machine.resume()
+    finish(rig)
     assert np.linalg.norm(rig.world.T_world_part[:2, 3] - TARGET[:2]) < 2e-3
 
 
-def test_the_slider_at_zero_is_a_named_wait():
-    rig = Rig()
-    rig.prepare(START, TARGET)
-    rig.put_part(START)
-    rig.plan_and_run()
-    rig.until(lambda: rig.run.stage == 'transfer', 30.0, 'the transfer')
+@pytest.mark.parametrize('stage', STAGES)
+def test_a_stop_in_any_stage_leaves_all_as_it_is_until_rearmed_and_planned_anew(rig, stage):
+    begin(rig, stage)
+    rig.stop()
+    commands = rig.task.gripper_commands
+    rig.wait(1.5)
+    held, has_part = rig.world.q, rig.world.part_present
+    rig.wait(2.0)
+    assert rig.machine.state == 'stopped: stop requested'
+    assert rig.executor.motion_state == 'stopped: stop requested'
+    assert np.abs(rig.world.q - held).max() < 1e-4
+    assert rig.task.gripper_commands == commands and rig.world.part_present == has_part
+    with pytest.raises(ExecutionError, match='rearm'):
+        rig.machine.go_home(rig.poses)
+    assert rig.rearm() == ''
+    rig.wait(1.0)
+    assert np.abs(rig.world.q - held).max() < 1e-4, 'rearming alone moves nothing'
+    with pytest.raises(ExecutionError, match='no plan'):
+        rig.machine.start_run(rig.poses)
+    rig.machine.go_home(rig.poses)
+    finish(rig)
+    assert rig.world.part_present == has_part, 'what is in the hand stays there'
+    rig.machine.start('open_gripper', rig.run.open())
+    finish(rig)
+
+
+def test_the_slider_at_zero_is_a_named_wait(rig):
+    begin(rig, 'transfer')
     rig.faults.inject('speed_slider_zero')
     rig.wait(5.0)
     assert 'the speed slider is at 0' in rig.machine.state
     assert any(e['event'] == 'waiting' for e in rig.events)
     rig.faults.clear('speed_slider_zero')
-    rig.until(lambda: not rig.machine.job_name, 30.0, 'the end')
-    assert rig.machine.stopped == ''
+    finish(rig)

@@ -25,6 +25,8 @@ from ur5_pick_place.nodes.demo_spots import Displacement, Reach, Spot
 from ur5_pick_place.nodes.node_list import node_list
 from ur5_pick_place.planning.scene_file import load_scene
 
+pytestmark = pytest.mark.nodes
+
 CONFIG = Path(__file__).parents[1] / 'config'
 SPOTS = int(os.environ.get('UR5_SPOTS', '2'))
 RTF = 2.0
