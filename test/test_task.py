@@ -21,6 +21,7 @@ from ur5_pick_place.planning.curves import Line
 from ur5_pick_place.planning.limits import MotionSettings, tcp_and_elbow_speed
 from ur5_pick_place.planning.paths import JointPath, follow
 from ur5_pick_place.planning.planner import MotionPlanner
+from ur5_pick_place.planning.scene import Box
 from ur5_pick_place.planning.scene_file import load_scene
 from ur5_pick_place.task.cycle import Stage, load_cycle
 from ur5_pick_place.task.gripper import Gripper, GripperSettings
@@ -361,6 +362,29 @@ def test_parts_lie_where_cycles_before_left_them_and_later_ones_will_take_them()
     assert others(runs, 1) == (runs[0]['target'], runs[2]['start'])
     fed = cells(PatternSettings(cycles=3), POSES)
     assert others(fed, 1) == ()
+
+
+def test_the_way_home_keeps_clear_of_parts_that_lie_about(cycle_planner):
+    plan = cycle_planner.plan(POSES, HOME)
+    q = next(s.motion.trajectory.q[0] for s in plan.cycles[0] if s.name == 'retreat, home')
+    assert len(cycle_planner.way_home(POSES, q, is_carrying=False)) == 1
+    T = np.eye(4)
+    T[:3, 3] = 0.35 + 0.09, 0.25, 0.07  # on another part beside the target
+    beside = Box('part 1', T, np.full(3, 0.045), is_part=True)
+    _, home = cycle_planner.way_home(POSES, q, False, [beside])
+    assert cycle_planner.planner.among([beside]).obstacle(home.trajectory.q) == ''
+
+
+def test_a_run_keeps_in_mind_which_parts_lie_about(cycle_planner):
+    settings = PatternSettings(target_grid=(2, 1, 1), target_pitch=(0.09, 0.0, 0.0))
+    planner = CyclePlanner(
+        cycle_planner.planner, TaskSettings(), cycle_planner.cycle, ORIGIN, settings
+    )
+    plan, run = planner.plan(POSES, HOME), make_run(planner)
+    assert [len(boxes) for boxes in plan.lying] == [0, 1]
+    Robot().do(Job('run', run.cycle(plan)))
+    (part,) = run.lying
+    assert part.T_base_link_box[:3, 3] == pytest.approx([0.35, 0.25, 0.0225])
 
 
 def test_a_run_of_equal_cycles_is_planned_once_and_told_cycle_by_cycle(cycle_planner):

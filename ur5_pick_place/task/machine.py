@@ -159,7 +159,8 @@ class Machine:
         """Go home from wherever the arm is, with what is in the hand."""
         self._check_not_stopped()
         self._run.look(self._port.observe())
-        motions = self._planner.way_home(poses, self._joints(), self._run.is_carrying)
+        run = self._run
+        motions = self._planner.way_home(poses, self._joints(), run.is_carrying, run.lying)
         return self.start('go_home', self._run.home(motions))
 
     @_locked

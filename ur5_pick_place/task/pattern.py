@@ -3,8 +3,8 @@
 Several cycles in one run: the same places again, or the cells of a pallet.
 
 Parts at other cells are obstacles to arm, open gripper and, but for touching them, the carried
-part, so the pitch must leave room for the gripper. They are to this plan alone: the planner node,
-and ways home or on after a stop, know of table and boxes only.
+part, so the pitch must leave room for the gripper. They are to the plan, and to ways on and home
+after a stop; the planner node's own check knows of table and boxes only.
 
 """
 

@@ -34,6 +34,8 @@ class CyclePlan:
     ----------
     cycles : tuple of tuple of PlannedStage
         The stages of each cycle.
+    lying : tuple of tuple of Box
+        The parts that lie at other cells during each cycle.
     branch : str
         On which start and target are reached.
     q_start : ndarray, shape (6,)
@@ -44,6 +46,7 @@ class CyclePlan:
     """
 
     cycles: tuple[tuple[PlannedStage, ...], ...]
+    lying: tuple[tuple[Box, ...], ...]
     branch: str
     q_start: NDArray[np.float64]
     fingerprint: str
@@ -119,27 +122,31 @@ class CyclePlanner:
         preferred = int(classify(self.planner.model, np.array(poses['home'].joints)))
         order = [preferred, *(k for k in range(len(BRANCHES)) if k != preferred)]
         runs = cells(self.pattern, poses)
+        lying = tuple(self._boxes(others(runs, i)) for i in range(len(runs)))
         refusals: list[str] = []
         for k in order:
             if not all(self._is_reachable(places, k) for places in runs):
                 continue
             try:
-                cycles = self._plan_on(BRANCHES[k], runs, q_now)
-                return CyclePlan(cycles, BRANCHES[k], q_now, self.fingerprint(poses))
+                cycles = self._plan_on(BRANCHES[k], runs, lying, q_now)
+                return CyclePlan(cycles, lying, BRANCHES[k], q_now, self.fingerprint(poses))
             except PlanningError as error:
                 refusals.append(f'{BRANCHES[k]}: {error}')
         raise PlanningError(self._no_way(runs, refusals))
 
     def _plan_on(
-        self, branch: str, runs: Sequence[Mapping[str, TaughtPose]], q: NDArray[np.float64]
+        self,
+        branch: str,
+        runs: Sequence[Mapping[str, TaughtPose]],
+        lying: Sequence[tuple[Box, ...]],
+        q: NDArray[np.float64],
     ) -> tuple[tuple[PlannedStage, ...], ...]:
         planned: list[tuple[PlannedStage, ...]] = []
         known: dict[tuple, tuple[PlannedStage, ...]] = {}  # a feeder's cycles are all the same
         for i, places in enumerate(runs):
-            lying = others(runs, i)
-            key = (places.get('start'), places.get('target'), lying, q.tobytes())
+            key = (places.get('start'), places.get('target'), others(runs, i), q.tobytes())
             if key not in known:
-                planner = self.planner.among(self._boxes(lying))
+                planner = self.planner.among(lying[i])
                 motions = CycleMotions(
                     planner, self.settings, self.cycle, places, branch, q, self._loops
                 )
@@ -153,22 +160,48 @@ class CyclePlanner:
             q = moves[-1].q[-1] if moves else q
         return tuple(planned)
 
-    def _boxes(self, lying: Sequence[TaughtPose]) -> list[Box]:
+    def _boxes(self, lying: Sequence[TaughtPose]) -> tuple[Box, ...]:
         """Return the parts that lie where a TCP (4, 4) would grip them; none of unknown shape."""
         part = self.planner.scene.part
         if part is None:
-            return []
+            return ()
         T_parts = [_T_BASE_LINK_BASE @ pose.T_base_tcp @ part.T_tcp_part for pose in lying]
-        return [Box(f'part {k}', T, part.size, is_part=True) for k, T in enumerate(T_parts, 1)]
+        return tuple(
+            Box(f'part {k}', T, part.size, is_part=True) for k, T in enumerate(T_parts, 1)
+        )
 
     def way_home(
-        self, poses: Mapping[str, TaughtPose], q_now: NDArray[np.float64], is_carrying: bool
+        self,
+        poses: Mapping[str, TaughtPose],
+        q_now: NDArray[np.float64],
+        is_carrying: bool,
+        lying: Sequence[Box] = (),
     ) -> tuple[PlannedMotion, ...]:
-        """Plan straight home, or up and then home where the direct way is barred."""
+        """
+        Plan straight home, or up and then home where the direct way is barred.
+
+        Parameters
+        ----------
+        poses : mapping of str to TaughtPose
+        q_now : ndarray, shape (6,)
+            [rad]
+        is_carrying : bool
+            Whether a part is in the hand.
+        lying : sequence of Box
+            Parts that lie about.
+
+        Raises
+        ------
+        InvalidInput
+            Home is not taught or cannot be replayed.
+        PlanningError
+            Both ways are barred.
+
+        """
         if 'home' not in poses:
             raise InvalidInput('home is not taught: call ~/teach_home first')
         home = replayed('home', poses['home'], self.provenance, self.planner.model)
-        q_home, planner = np.array(home.joints), self._arm(is_carrying)
+        q_home, planner = np.array(home.joints), self._arm(is_carrying, lying)
         try:
             return (planner.ptp(q_now, q_home, Pace()),)
         except PlanningError:
@@ -178,11 +211,15 @@ class CyclePlanner:
             return up, planner.ptp(up.trajectory.q[-1], q_home, Pace())
 
     def again(
-        self, planned: PlannedStage, q_now: NDArray[np.float64], is_carrying: bool
+        self,
+        planned: PlannedStage,
+        q_now: NDArray[np.float64],
+        is_carrying: bool,
+        lying: Sequence[Box] = (),
     ) -> PlannedMotion:
-        """Return the rest of a motion, for an arm that was stopped on it at joints `q_now`."""
+        """Return the rest of a motion, for an arm that was stopped on it; as `way_home`."""
         assert planned.motion is not None
-        planner = self._arm(is_carrying)
+        planner = self._arm(is_carrying, lying)
         if planned.method:
             T_goal = forward(planner.model, planned.motion.trajectory.q[-1])
             (stage,) = planned.stages
@@ -195,11 +232,11 @@ class CyclePlanner:
         rest = set_off_again(planned.motion.trajectory, q_now, limits)
         return PlannedMotion(rest, planner.check(rest, q_now))
 
-    def _arm(self, is_carrying: bool) -> MotionPlanner:
+    def _arm(self, is_carrying: bool, lying: Sequence[Box]) -> MotionPlanner:
+        planner = self.planner.among(lying)
         if not is_carrying:
-            return self.planner
-        T_tool_tcp = self.planner.scene.tool.T_tool_tcp
-        return self.planner.carrying(self.settings.part_load(T_tool_tcp))
+            return planner
+        return planner.carrying(self.settings.part_load(planner.scene.tool.T_tool_tcp))
 
     def _T_base_tool(self, place: str, poses: Mapping[str, TaughtPose]) -> NDArray[np.float64]:
         return T_base_tool(place, poses, self.planner, self.settings)

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from ur5_pick_place.errors import ExecutionError, MissedGrasp
 from ur5_pick_place.planning.planner import PlannedMotion
+from ur5_pick_place.planning.scene import Box
 from ur5_pick_place.task.gripper import Gripper
 from ur5_pick_place.task.job import Carry, Move, Observation, SetPayload, perform
 from ur5_pick_place.task.motions import PlannedStage, TaskSettings
@@ -55,13 +56,16 @@ class CycleRun:
         """Whether a part was gripped and not let go since."""
         self.is_paused = False
         """Set and cleared by the owner, who also cancels the motion under way."""
+        self.lying: tuple[Box, ...] = ()
+        """Parts at other cells, as planned for the last cycle that was begun."""
         self.stage = ''
         self.waits_for = ''
         """What keeps a motion waiting without a fault; empty if nothing does."""
 
     def cycle(self, plan: CyclePlan) -> Generator:
         """Do every stage of every cycle of `plan`."""
-        for number, stages in enumerate(plan.cycles, 1):
+        for number, (stages, lying) in enumerate(zip(plan.cycles, plan.lying, strict=True), 1):
+            self.lying = lying
             for planned in stages:
                 if self.is_paused:
                     yield from self._resumed()
@@ -158,7 +162,7 @@ class CycleRun:
             if not self.is_paused:
                 raise ExecutionError(seen.reply)
             seen = yield from self._resumed()
-            motion = self._planner.again(planned, seen.q, self.is_carrying)
+            motion = self._planner.again(planned, seen.q, self.is_carrying, self.lying)
 
     def _resumed(self) -> Generator:
         self._emit('paused', stage=self.stage)
