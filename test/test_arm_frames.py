@@ -3,32 +3,13 @@
 
 import numpy as np
 import pytest
+from independent_arm import URDF_POSES
 from scipy.spatial.transform import Rotation
 
 from ur5_pick_place.kinematics import forward, load_model
 from ur5_pick_place.sim.arm_frames import fixed_frames, link_frames
 
 UR5 = load_model('ur5')
-
-# base_link -> tool0 [m; x, y, z, w], computed from ur_description's numbers.
-CHECK_VECTORS = [
-    ((0, 0, 0, 0, 0, 0), (0.81725, 0.19145, -0.005491), (0, 0.707107, 0.707107, 0)),
-    (
-        (0, -np.pi / 2, 0, -np.pi / 2, 0, 0),
-        (0, 0.19145, 1.001059),
-        (-0.707107, 0, 0, 0.707107),
-    ),
-    (
-        (0, -np.pi / 2, np.pi / 2, -np.pi / 2, -np.pi / 2, 0),
-        (0.4869, 0.10915, 0.431859),
-        (-0.707107, 0.707107, 0, 0),
-    ),
-    (
-        (0.5, -1.2, 1.4, -1.8, -1.57, 0.3),
-        (0.505296, 0.400495, 0.327846),
-        (0.774088, -0.632909, 0.00512, -0.01368),
-    ),
-]
 
 
 def pose(q, parent, child, prefix=''):
@@ -44,7 +25,7 @@ def pose(q, parent, child, prefix=''):
     return T
 
 
-@pytest.mark.parametrize(('q', 'position', 'quat_xyzw'), CHECK_VECTORS)
+@pytest.mark.parametrize(('q', 'position', 'quat_xyzw'), URDF_POSES)
 def test_tool0_is_where_the_robot_description_puts_it(q, position, quat_xyzw):
     T = pose(q, 'base_link', 'tool0')
     assert T[:3, 3] == pytest.approx(position, abs=1e-6)

@@ -31,6 +31,7 @@ from driver_client import (
     trajectory,
 )
 from geometry_msgs.msg import PoseStamped
+from independent_arm import URDF_POSES
 from rclpy.qos import DurabilityPolicy, ReliabilityPolicy
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
@@ -605,28 +606,9 @@ def test_freedrive_lasts_while_it_is_asked_for(cell):
 # -- frames and truth ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ('q', 'position', 'quat_xyzw'),
-    [
-        (
-            (0, -np.pi / 2, 0, -np.pi / 2, 0, 0),
-            (0, 0.19145, 1.001059),
-            (-0.707107, 0, 0, 0.707107),
-        ),
-        (
-            (0, -np.pi / 2, np.pi / 2, -np.pi / 2, -np.pi / 2, 0),
-            (0.4869, 0.10915, 0.431859),
-            (-0.707107, 0.707107, 0, 0),
-        ),
-        (
-            (0.5, -1.2, 1.4, -1.8, -1.57, 0.3),
-            (0.505296, 0.400495, 0.327846),
-            (0.774088, -0.632909, 0.00512, -0.01368),
-        ),
-    ],
-)
+@pytest.mark.parametrize(('q', 'position', 'quat_xyzw'), URDF_POSES[1:])
 def test_tf_puts_tool0_where_the_robot_description_does(cell, q, position, quat_xyzw):
-    """The fourth check vector, all zero, lies in the table; test_arm_frames has it."""
+    """The first of them, all zero, lies in the table; test_arm_frames has it."""
     tf2_ros = pytest.importorskip('tf2_ros')
     from rclpy.time import Time
 

@@ -10,6 +10,7 @@ and with the poses of the robot's own URDF. Jacobians: with differences of poses
 import numpy as np
 import pytest
 from conftest import assert_transforms_close
+from independent_arm import URDF_POSES
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import (
@@ -29,26 +30,6 @@ from ur5_pick_place.kinematics.transforms import (
 )
 
 UR5 = load_model('ur5')
-
-# base_link -> tool0 of the UR5's URDF: joints [rad], position [m], quaternion x, y, z, w.
-URDF_POSES = [
-    ((0, 0, 0, 0, 0, 0), (0.81725, 0.19145, -0.005491), (0, 0.707107, 0.707107, 0)),
-    (
-        (0, -np.pi / 2, 0, -np.pi / 2, 0, 0),
-        (0, 0.19145, 1.001059),
-        (-0.707107, 0, 0, 0.707107),
-    ),
-    (
-        (0, -np.pi / 2, np.pi / 2, -np.pi / 2, -np.pi / 2, 0),
-        (0.4869, 0.10915, 0.431859),
-        (-0.707107, 0.707107, 0, 0),
-    ),
-    (
-        (0.5, -1.2, 1.4, -1.8, -1.57, 0.3),
-        (0.505296, 0.400495, 0.327846),
-        (0.774088, -0.632909, 0.00512, -0.01368),
-    ),
-]
 
 
 def forward_by_screws(m: Model, q: np.ndarray) -> np.ndarray:
