@@ -8,13 +8,15 @@ import time
 from collections.abc import Callable, Sequence
 
 import rclpy
+from rclpy.clock import Clock, ClockType
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.node import Node, NodeNameNonExistentError
 
 from ur5_pick_place.errors import Ur5PickPlaceError
 from ur5_pick_place.nodes.executor import PromptExecutor
 
-_DISCOVERY = 1.0  # [s] within which the servers of other nodes are seen
+_DISCOVERY = 1.0  # [s] within which the servers of other nodes are seen, as a rule
+_LATE_DISCOVERY = 10  # [s] within which they are seen on a busy machine too
 # [s] Now and then rclpy is told of a SIGTERM just before the context ends, looks, and waits on.
 _LOOK_UP = 0.5
 _LEASE = 5.0  # [s] for which a killed node's servers may still be seen
@@ -59,7 +61,8 @@ def refuse_if_served(node: Node, names: Sequence[str]) -> None:
     Refuse to start beside another server of one of our names.
 
     Two servers of one service both answer, so that a running move_group, say, would plan and
-    move in our place. Call before creating the servers.
+    move in our place. Call before creating the servers. One that is discovered late ends the
+    node from within its executor; of two that were started at once, both may end.
 
     Raises
     ------
@@ -71,11 +74,29 @@ def refuse_if_served(node: Node, names: Sequence[str]) -> None:
     deadline = time.monotonic() + _LEASE
     while served := [name for name in names if _count_servers(node, name)]:
         if time.monotonic() > deadline:
-            raise Ur5PickPlaceError(
-                f'{node.resolve_service_name(served[0])} is already offered by another node (see '
-                '`ros2 node list`): stop that, or start this one in another namespace'
-            )
+            raise _refusal(node, served[0])
         time.sleep(0.2)
+    _watch_for_late_ones(node, names)
+
+
+def _watch_for_late_ones(node: Node, names: Sequence[str]) -> None:
+    looks = iter(range(_LATE_DISCOVERY))
+
+    def look() -> None:
+        for name in names:
+            if _count_servers(node, name) > 1:  # one is ours
+                raise _refusal(node, name)
+        if next(looks, None) is None:
+            node.destroy_timer(timer)
+
+    timer = node.create_timer(1.0, look, clock=Clock(clock_type=ClockType.STEADY_TIME))
+
+
+def _refusal(node: Node, name: str) -> Ur5PickPlaceError:
+    return Ur5PickPlaceError(
+        f'{node.resolve_service_name(name)} is already offered by another node (see '
+        '`ros2 node list`): stop that, or start this one in another namespace'
+    )
 
 
 def _count_servers(node: Node, name: str) -> int:
