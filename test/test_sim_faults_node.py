@@ -187,13 +187,15 @@ def test_a_slow_link_tells_late_and_is_told_late(cell):
 
 
 def test_a_lossy_link_loses_joint_states_and_no_goals(cell):
+    """How many is judged in `test_faults.py`: a client that is late for them loses more."""
     inject(cell, 'link_loss')
     cell.look()
     start = len(cell.joints)
-    cell.move(THERE)
+    for q in (THERE, HOME, THERE, HOME):
+        cell.move(q)
     stamps = [m.header.stamp.sec + m.header.stamp.nanosec * 1e-9 for m in cell.joints[start:]]
     share = (len(stamps) - 1) * CYCLE / (stamps[-1] - stamps[0])
-    assert 0.5 < share < 0.9
+    assert share < 0.9
 
 
 def test_a_schedule_ends_the_process_without_a_word_at_its_time(ros_domain, tmp_path):
