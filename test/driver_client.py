@@ -89,7 +89,7 @@ class DriverClient:
         self.hear(IOStates, f'{IO}/io_states', lambda m: self.io.append((self.time, m)))
 
     def wait_for_driver(self) -> None:
-        self.until(lambda: self.joints and self.io, 'the driver', wall=20.0)
+        self.until(lambda: self.joints and self.io, 'the driver', wall=60.0)
 
     def close(self) -> None:
         self.node.destroy_node()
@@ -156,7 +156,7 @@ class DriverClient:
         end = self.time + seconds
         self.until(lambda: self.time >= end, f'{seconds} s of simulated time', seconds + 20.0)
 
-    def wait(self, future, what: str, wall: float = 15.0):
+    def wait(self, future, what: str, wall: float = 40.0):
         self.until(future.done, what, wall)
         return future.result()
 

@@ -172,8 +172,8 @@ def client(ros_domain, tmp_path_factory):
         client = PlannerClient()
         client.processes = processes
         client.wait_for_driver()
-        client.until(lambda: client.states, 'the planner', 20.0)
-        client.until(lambda: client.trigger('rearm').success, 'the planner to be ready', 20.0)
+        client.until(lambda: client.states, 'the planner', 60.0)
+        client.until(lambda: client.trigger('rearm').success, 'the planner to be ready', 60.0)
         client.state('ready')
         yield client
         client.close()

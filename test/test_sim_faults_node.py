@@ -202,7 +202,7 @@ def test_a_schedule_ends_the_process_without_a_word_at_its_time(ros_domain, tmp_
     path = tmp_path / 'faults.yaml'
     path.write_text('- {fault: driver_killed, at: 0.4}\n')
     process = DriverProcess('-r', '__ns:=/doomed', '-p', f'faults:={path}')
-    code, errors = process.wait(20.0)
+    code, errors = process.wait(60.0)
     assert code == 137 and '0.400 s: driver_killed' in errors
 
 
@@ -210,6 +210,6 @@ def test_a_bad_schedule_is_refused_before_anything_starts(ros_domain, tmp_path):
     path = tmp_path / 'faults.yaml'
     path.write_text('- {fault: earthquake}\n')
     process = DriverProcess('-r', '__ns:=/doomed', '-p', f'faults:={path}')
-    code, errors = process.wait(20.0)
+    code, errors = process.wait(60.0)
     assert code == 2
     assert errors.startswith(f'refused to start: faults file {path}: unknown fault')
