@@ -548,10 +548,10 @@ def test_a_cancel_brakes_on_the_path_and_leaves_the_planner_ready(client):
 
 def test_braking_keeps_the_acceleration_within_the_limit(client):
     """
-    The limit is 10 rad/s2; an unbraked cancel gives several times that.
+    The limit is 10 rad/s2; an unbraked cancel gives several times that, each time.
 
-    A braking that reaches the driver later than 0.1 s of simulated time sets in with a jolt: on a
-    busy machine one of three need not.
+    A ramp that reaches the driver later than 0.1 s of simulated time, as on a busy machine, is met
+    half-way; how it is when it comes in time is for test_control to judge.
 
     """
 
