@@ -33,8 +33,8 @@ def brake(trajectory: Trajectory, t: float, limits: Limits) -> Trajectory:
     or the plan is followed to its end. The earliest rest that keeps the limits is taken.
 
     The first point moves, and for a while the motion repeats the plan: sent with the stamp at
-    which the plan was at `t`, the controller joins it without a jolt if it gets it within a tenth of
-    a second; later than that it meets the ramp half-way and catches up with it.
+    which the plan was at `t`, the controller joins it without a jolt if it gets it within 0.1 s;
+    later than that it meets the ramp half-way and catches up with it.
 
     """
     if t >= trajectory.duration:
