@@ -19,7 +19,7 @@ from ur5_pick_place.kinematics.model import Model
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-CHUNK = 1800  # no multiple of 512: rows of whole pages would share their places in the cache
+CHUNK = 2600  # no multiple of 512: rows of whole pages would share their places in the cache
 
 _SIGMA = np.array([[1.0], [-1.0]])  # sign of phi: left, right
 
@@ -45,14 +45,17 @@ def inverse_batch(m: Model, T: Array, q6: Array) -> tuple[Array, Mask]:
     """
     q = np.empty((len(T), 8, 6))
     ok = np.empty((len(T), 8), dtype=np.bool_)
+    room = np.empty((2, 2, 2, 6, min(CHUNK, len(T))))
     for start in range(0, len(T), CHUNK):
         rows = slice(start, start + CHUNK)
         t = np.ascontiguousarray(T[rows].reshape(-1, 16).T)
+        theta = room[..., : t.shape[1]]
         with np.errstate(over='ignore', invalid='ignore'):  # far beyond reach squares overflow
-            theta, found = _solve(m, t, q6[rows] + m.offsets[5])
+            found = _solve(m, t, q6[rows] + m.offsets[5], theta)
         if any(m.offsets):
-            theta = wrap_to_pi(theta - m.offset[:, None])
-        np.copyto(theta, pi, where=theta <= -pi)  # arctan2 and rint give -pi too
+            theta[:] = wrap_to_pi(theta - m.offset[:, None])
+        if not theta.min() > -pi:  # arctan2 and rint give -pi too
+            np.copyto(theta, pi, where=theta <= -pi)
         q[rows] = theta.reshape(48, -1).T.reshape(-1, 8, 6)
         ok[rows] = found.reshape(8, -1).T
         q[rows].reshape(-1, 6)[np.flatnonzero(~ok[rows])] = nan
@@ -65,61 +68,70 @@ def wrap_to_pi(angle: Array) -> Array:
     return np.minimum(wrapped, pi, out=wrapped)  # just above by rounding only
 
 
-def _solve(m: Model, t: Array, wish: Array) -> tuple[Array, Mask]:
-    """Give theta (2, 2, 2, 6, n) by shoulder, elbow, wrist, joint, pose; and which rows hold."""
+def _solve(m: Model, t: Array, wish: Array, theta: Array) -> Mask:
+    """Fill theta (2, 2, 2, 6, n), by shoulder, elbow, wrist, joint, pose; tell which rows hold."""
+    t1, t2, t3, t4, t5, t6 = np.moveaxis(theta, 3, 0)
     c1, s1, x1, z, has_shoulder = _shoulders(m, t)
-    t5, t6, s234, c234, free = _wrists(m, t, (c1, s1, x1, z), wish)
+    t1[:] = np.arctan2(s1, c1)[:, None, None]
+    wrists, free = _wrists(m, t, (c1, s1, x1, z), wish)
+    t5[:], t6[:] = wrists[:2, :, None]
+    s234, c234 = wrists[2:]
     d5 = m.lengths[4]
-    t2, t3, found = _elbows(m, x1[:, None] - d5 * s234, z + d5 * c234)
-    theta = np.empty((2, 2, 2, 6, t.shape[1]))
-    theta[..., 0, :] = np.arctan2(s1, c1)[:, None, None]
-    theta[..., 1, :], theta[..., 2, :] = t2, t3
-    t4 = np.arctan2(s234, c234)[:, None] - t2 - t3
-    t4 -= 2.0 * pi * np.rint(t4 / (2.0 * pi))
-    np.minimum(t4, pi, out=theta[..., 3, :])  # just above by rounding only
-    theta[..., 4, :], theta[..., 5, :] = t5[:, None], t6[:, None]
+    found = _elbows(m, x1[:, None] - d5 * s234, z + d5 * c234, (t2, t3))
+    np.subtract(np.arctan2(s234, c234)[:, None], t2, out=t4)
+    t4 -= t3
+    turns = t4 * (0.5 / pi)
+    turns = np.rint(turns, out=turns)
+    turns *= 2.0 * pi
+    t4 -= turns
+    np.minimum(t4, pi, out=t4)  # just above by rounding only
     found &= has_shoulder[:, None, None]
     found[:, :, 1] &= ~free[:, None]
-    return theta, found
+    return found
 
 
 def _shoulders(m: Model, t: Array) -> tuple[Array, Array, Array, Array, Mask]:
     """Give cos and sin of theta_1 (2, n), frame 5 in frame 1 (x1, z), and which exist."""
     _, _, d1, d4, _, d6 = m.lengths
-    _, _, ax, px, _, _, ay, py, _, _, az, pz = t[:12]
-    x, y, z = px - d6 * ax, py - d6 * ay, pz - d6 * az - d1
+    x, y, z = t[3:12:4] - d6 * t[2:12:4]
+    z -= d1
     ss = x * x + y * y - d4 * d4
-    apart = ss > DOUBLE_ROOT * d4 * d4  # else left and right are one
-    s = apart * np.sqrt(np.maximum(ss, 0.0))
-    rr, x1 = d4 * d4 + s * s, -_SIGMA * s
+    reached, apart = ss >= -DOUBLE_ROOT * d4 * d4, ss > DOUBLE_ROOT * d4 * d4
+    np.copyto(ss, 0.0, where=~apart)  # left and right are one
+    x1, rr = -_SIGMA * np.sqrt(ss), ss + d4 * d4
     c1, s1 = (x * x1 - y * d4) / rr, (x * d4 + y * x1) / rr
-    return c1, s1, x1, z, np.stack([ss >= -DOUBLE_ROOT * d4 * d4, apart])
+    return c1, s1, x1, z, np.stack([reached, apart])
 
 
 def _wrists(
     m: Model, t: Array, shoulder: tuple[Array, Array, Array, Array], wish: Array
-) -> tuple[Array, Array, Array, Array, Mask]:
-    """Give theta_5, theta_6, sin and cos of theta_234 (2, 2, n); and where theta_6 is free."""
-    nx, ox, ax, _, ny, oy, ay, _, nz, oz = t[:10]
+) -> tuple[Array, Mask]:
+    """Give theta_5, theta_6, sin and cos of theta_234 (4, 2, 2, n); and where theta_6 is free."""
     c1, s1, x1, z = shoulder
-    s5c6, s5s6, c5 = s1 * nx - c1 * ny, c1 * oy - s1 * ox, s1 * ax - c1 * ay
+    c, s, x, y = c1[:, None], s1[:, None], t[:3], t[4:7]  # of n, o, a
+    axis_1, along = s * x, c * x[:2]
+    axis_1 -= c * y
+    along += s * y[:2]
+    s5c6, s5s6, c5 = axis_1[:, 0], -axis_1[:, 1], axis_1[:, 2]
     s5 = np.sqrt(s5c6 * s5c6 + s5s6 * s5s6)
     free = s5 <= WRIST_SINGULAR
-    scale = np.maximum(s5, WRIST_SINGULAR)
-    c6, s6, t6 = s5c6 / scale, s5s6 / scale, np.arctan2(s5s6, s5c6)
+    c6, s6 = s5c6 / s5, s5s6 / s5
     if free.any():
         s5 = np.where(free, 0.0, s5)
         c6, s6 = np.where(free, np.cos(wish), c6), np.where(free, np.sin(wish), s6)
-        t6 = np.where(free, wrap_to_pi(wish), t6)
-    s234 = -(s6 * (nx * c1 + ny * s1) + c6 * (ox * c1 + oy * s1))
-    c234 = s6 * nz + c6 * oz
-    t5 = np.arctan2(s5, c5)
     wrists = np.empty((4, 2, 2, t.shape[1]))
-    wrists[:, :, 0] = t5, t6, s234, c234
-    wrists[:, :, 1] = -t5, t6 - np.copysign(pi, t6), -s234, -c234
-    if (s5 < NEAR_WRIST).any():
+    down, up = wrists[:, :, 0], wrists[:, :, 1]
+    np.arctan2(s5, c5, out=down[0])
+    np.arctan2(s6, c6, out=down[1])
+    np.add(s6 * along[:, 0], c6 * along[:, 1], out=up[2])
+    np.add(s6 * t[8], c6 * t[9], out=down[3])
+    np.negative(down[0], out=up[0])
+    np.subtract(down[1], np.copysign(pi, down[1]), out=up[1])
+    np.negative(up[2], out=down[2])
+    np.negative(down[3], out=up[3])
+    if s5.min() < NEAR_WRIST:
         _turn(m, wrists[1:].swapaxes(1, 2), (x1, z), (s5, c5))
-    return (*wrists, free)
+    return wrists, free
 
 
 def _turn(m: Model, wrists: Array, x1_z: tuple[Array, Array], s5_c5: tuple[Array, Array]) -> None:
@@ -149,22 +161,32 @@ def _turn(m: Model, wrists: Array, x1_z: tuple[Array, Array], s5_c5: tuple[Array
     wrists[:, :, shoulder, pose] = t6, s234 * c + c234 * s, c234 * c - s234 * s
 
 
-def _elbows(m: Model, u: Array, v: Array) -> tuple[Array, Array, Mask]:
+def _elbows(m: Model, u: Array, v: Array, theta_2_3: tuple[Array, Array]) -> Mask:
     """
     Solve the triangles to frame 3 at (u, v), by shoulder, wrist and pose, (2, 2, n).
 
-    Gives theta_2, theta_3 and which of them exist, by shoulder, elbow, wrist, pose (2, 2, 2, n).
+    Fills theta_2 and theta_3, and tells which exist, by shoulder, elbow, wrist, pose (2, 2, 2, n).
 
     """
     a2, a3, *_ = m.lengths
-    c3 = (u * u + v * v - a2 * a2 - a3 * a3) / (2.0 * a2 * a3)
-    ss3 = (1.0 - c3) * (1.0 + c3)
-    apart = ss3 > DOUBLE_ROOT  # else up and down are one
-    s3 = apart * np.sqrt(np.maximum(ss3, 0.0))
-    along, across = a2 + a3 * c3, _SIGMA[:, None] * a3 * s3  # up bends as phi does
-    t2, t3 = np.empty((2, *c3.shape)), np.empty((2, *c3.shape))
-    t2[:, 0] = np.arctan2(along * v - across * u, along * u + across * v)
-    t2[:, 1] = np.arctan2(along * v + across * u, along * u - across * v)
-    t3[:, 0] = np.arctan2(_SIGMA[:, None] * s3, c3)
-    t3[:, 1] = -t3[:, 0]
-    return t2, t3, np.stack([ss3 >= -DOUBLE_ROOT, apart], axis=1)
+    t2, t3 = theta_2_3
+    c3 = u * u  # in place from here on: fewer rows in the cache
+    c3 += v * v
+    c3 -= a2 * a2 + a3 * a3
+    c3 *= 0.5 / (a2 * a3)
+    s3 = 1.0 - c3  # squared
+    s3 *= 1.0 + c3
+    reached, apart = s3 >= -DOUBLE_ROOT, s3 > DOUBLE_ROOT
+    np.copyto(s3, 0.0, where=~apart)  # up and down are one
+    np.sqrt(s3, out=s3)
+    s3 *= _SIGMA[:, None]  # up bends as phi does
+    np.arctan2(s3, c3, out=t3[:, 0])
+    np.negative(t3[:, 0], out=t3[:, 1])
+    across, along = np.multiply(s3, a3, out=s3), np.multiply(c3, a3, out=c3)
+    along += a2
+    along_u, along_v = along * u, along * v
+    u *= across
+    v *= across
+    np.arctan2(along_v - u, along_u + v, out=t2[:, 0])
+    np.arctan2(along_v + u, along_u - v, out=t2[:, 1])
+    return np.stack([reached, apart], axis=1)
