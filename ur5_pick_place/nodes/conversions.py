@@ -222,7 +222,7 @@ def to_seconds(message: Time | Duration) -> float:
 
 def joint_state_msg(q: NDArray[np.float64], names: Sequence[str]) -> JointState:
     """Return joints (6,) [rad] as a message."""
-    return JointState(name=list(names), position=[float(v) for v in q])
+    return JointState(name=list(names), position=q.tolist())
 
 
 def success() -> MoveItErrorCodes:
