@@ -4,7 +4,7 @@
 import itertools
 from collections.abc import Sequence
 from math import ceil, floor, pi
-from operator import attrgetter, sub
+from operator import itemgetter, sub
 from typing import NamedTuple
 
 import numpy as np
@@ -132,9 +132,10 @@ def solutions_near(
     found = []
     for branch, row, holds in zip(BRANCHES, q.tolist(), ok.tolist(), strict=True):
         if holds and (variant := _turned(row, near, low, high)):
-            distance = max(map(abs, map(sub, variant, near)))
-            found.append(Solution(branch, np.array(variant), distance))
-    return sorted(found, key=attrgetter('distance'))
+            found.append((max(map(abs, map(sub, variant, near))), branch, variant))
+    found.sort(key=itemgetter(0))
+    variants = np.array([variant for _, _, variant in found])
+    return [Solution(f[1], v, f[0]) for f, v in zip(found, variants, strict=True)]
 
 
 def _turns_within(m: Model, q: Array, limits: Limits | None) -> tuple[Array, Array]:

@@ -212,6 +212,8 @@ class IkRequests:
 
     def _limits(self, constraints: Constraints) -> tuple[Array, Array]:
         """Give the model's limits, narrowed by the request's joint constraints."""
+        if not constraints.joint_constraints:
+            return self._model.q_min, self._model.q_max
         low, high = self._model.q_min.copy(), self._model.q_max.copy()
         if len(constraints.joint_constraints) > _MAX_CONSTRAINTS:
             raise InvalidInput(
