@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Forward kinematics and Jacobians of an ideal or calibrated arm, for any stack of joints."""
 
+from math import isfinite
 from typing import Literal
 
 import numpy as np
@@ -20,6 +21,8 @@ def check_joints(q: ArrayLike, name: str = 'q') -> Array:
         raise InvalidInput(f'{name}: not an array of numbers: {error}') from error
     if joints.shape[-1:] != (6,):
         raise InvalidInput(f'{name} has shape {joints.shape}: must be (..., 6)')
+    if joints.ndim == 1 and all(map(isfinite, joints.tolist())):
+        return joints  # plain numbers are faster for six
     finite = np.isfinite(joints)
     if not finite.all():
         at = tuple(int(i) for i in np.argwhere(~finite)[0])
