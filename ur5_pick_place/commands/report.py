@@ -1,21 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`report`: what happened in a recorded run of the demo, from its events and its result."""
+"""`report`: what happened in a recorded run of the demo, as text and as a page with plots."""
 
 import argparse
 import json
-import math
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ur5_pick_place.commands.report_motion import Motion, motion_of
+from ur5_pick_place.commands.report_page import apart, number, page
 from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.joints_file import read_joints
+from ur5_pick_place.task.plan_report import cells
 
 Event = Mapping[str, Any]
 
 _EPILOG = (
-    'Times are simulated. Exit code: 0 if the folder could be read, whatever happened in the run; '
-    '2 if not.'
+    'Times are simulated. Leaves report.html in the folder. Exit code: 0 if the folder could be '
+    'read, whatever happened in the run; 2 if not.'
 )
 _RUN = 'run'  # the job that does the cycle
 _WORDS = ('event', 'job', 'stage', 'remark', 'reason')
@@ -37,20 +40,26 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument(
         'folder', nargs='?', type=Path, default=Path('out/latest'), help='default: %(default)s'
     )
-    parser.add_argument('--json', action='store_true', help='print JSON instead of text')
+    parser.add_argument('--json', action='store_true', help='print JSON instead of text; no page')
     given = parser.parse_args(argv)
     try:
         found = read_runs(given.folder)
-    except InvalidInput as error:
+        if given.json:
+            print(json.dumps(found, indent=2))
+            return 0
+        print('\n\n'.join(map(_text, found)))
+        path = given.folder / 'report.html'
+        path.write_text(page(given.folder, found, read_motions(given.folder)), encoding='utf-8')
+    except (InvalidInput, OSError) as error:
         print(f'report: {error}', file=sys.stderr)
         return 2
-    print(json.dumps(found, indent=2) if given.json else '\n\n'.join(map(_text, found)))
+    print(f'\n{path}: the same as a page with plots')
     return 0
 
 
 def read_runs(folder: Path) -> list[dict[str, Any]]:
     """
-    Return the runs of a folder of the demo: the result of each, its stages and its remarks.
+    Return the runs of a folder of the demo: result, stages, remarks and planned motions of each.
 
     Raises
     ------
@@ -68,11 +77,32 @@ def read_runs(folder: Path) -> list[dict[str, Any]]:
         )
     try:
         return [
-            {**run, 'stages': _stages(part), 'remarks': _remarks(part)}
+            {**run, 'stages': _stages(part), 'remarks': _remarks(part), 'plan': _plan(part)}
             for run, part in zip(runs, parts, strict=True)
         ]
     except (KeyError, TypeError) as error:
         raise InvalidInput(f'{path}: an event lacks {error}: is it of a demo?') from error
+
+
+def read_motions(folder: Path) -> dict[str, Motion]:
+    """
+    Return how the arm moved in each run by its method, as far as it was recorded.
+
+    Raises
+    ------
+    InvalidInput
+        `joints.csv` is broken, or `result.json` does not tell of which arm it is.
+
+    """
+    if not (folder / 'joints.csv').exists():
+        return {}
+    joints, path = read_joints(folder / 'joints.csv'), folder / 'result.json'
+    arm = _json(_read(path), str(path)).get('arm')
+    try:
+        motions = {method: motion_of(recorded, arm) for method, recorded in joints.items()}
+    except InvalidInput as error:
+        raise InvalidInput(f'{path}: {error}') from error
+    return {method: motion for method, motion in motions.items() if motion}
 
 
 def _results(path: Path) -> list[dict[str, Any]]:
@@ -86,17 +116,25 @@ def _results(path: Path) -> list[dict[str, Any]]:
 def _is_result(run: Any) -> bool:
     return (
         isinstance(run, dict)
-        and {'method', 'success', 'reason', *_FIGURES} <= run.keys()
+        and {'success', *_FIGURES} <= run.keys()
+        and all(isinstance(run.get(name), str) for name in ('method', 'reason'))
         and all(isinstance(run[name], (int, float, type(None))) for name in _FIGURES)
+        and all(map(_is_spot, (run[name] for name in ('start', 'target') if name in run)))
+    )
+
+
+def _is_spot(spot: Any) -> bool:
+    return isinstance(spot, dict) and all(
+        isinstance(spot.get(name), (int, float)) for name in ('x', 'y', 'yaw')
     )
 
 
 def _events(path: Path) -> list[Event]:
     events = []
-    for number, line in enumerate(_read(path).splitlines(), 1):
-        event = _json(line, f'{path}, line {number}')
+    for i, line in enumerate(_read(path).splitlines(), 1):
+        event = _json(line, f'{path}, line {i}')
         if not _is_event(event):
-            raise InvalidInput(f'{path}, line {number}: is no event as `demo` writes them')
+            raise InvalidInput(f'{path}, line {i}: is no event as `demo` writes them')
         events.append(event)
     return events
 
@@ -107,7 +145,15 @@ def _is_event(event: Any) -> bool:
         and 'event' in event
         and isinstance(event.get('time'), (int, float))
         and all(isinstance(event.get(name, ''), str) for name in _WORDS)
+        and (event['event'] != 'plan_report' or _are_rows(event.get('rows')))
     )
+
+
+def _are_rows(rows: Any) -> bool:
+    try:
+        return isinstance(rows, list) and all(map(cells, rows))
+    except (KeyError, TypeError, ValueError):
+        return False
 
 
 def _read(path: Path) -> str:
@@ -175,14 +221,20 @@ def _remarks(events: Sequence[Event]) -> list[dict[str, Any]]:
     return remarks
 
 
+def _plan(events: Sequence[Event]) -> list[dict[str, Any]]:
+    """Return the rows of the last plan that was reported, none if there is none."""
+    rows = [event['rows'] for event in events if event['event'] == 'plan_report']
+    return rows[-1] if rows else []
+
+
 def _text(run: Mapping[str, Any]) -> str:
     lines = [f'{run["method"]}: ' + ('placed' if run['success'] else f'FAILED: {run["reason"]}')]
     lines += [
-        f'  the cube lies {_apart(run, "placement")} off its target, '
-        f'{_apart(run, "in_hand")} off where the grip would have put it',
-        f'  cycle {_number(run["cycle_time_s"], "s")}, planning '
-        f'{_number(run["planning_time_s"], "s")}, top TCP speed '
-        f'{_number(run["max_tcp_speed_m_s"], "m/s")}',
+        f'  the cube lies {apart(run, "placement")} off its target, '
+        f'{apart(run, "in_hand")} off where the grip would have put it',
+        f'  cycle {number(run["cycle_time_s"], "s")}, planning '
+        f'{number(run["planning_time_s"], "s")}, top TCP speed '
+        f'{number(run["max_tcp_speed_m_s"], "m/s")}',
         f'  {"stage":20}{"begins [s]":>12}{"takes [s]":>12}',
     ]
     lines += [
@@ -193,17 +245,6 @@ def _text(run: Mapping[str, Any]) -> str:
         where = f' at stage {r["stage"]!r}' if 'stage' in r else ''
         lines.append(f'  {r["time_s"]:.2f} s: {r["what"]}{where}: {r["text"]}'.rstrip(': '))
     return '\n'.join(lines)
-
-
-def _apart(run: Mapping[str, Any], what: str) -> str:
-    miss, turn = run[f'{what}_error_m'], run[f'{what}_error_rad']
-    if miss is None or turn is None:
-        return 'unknown'
-    return f'{1e3 * miss:.2f} mm and {math.degrees(turn):.2f} deg'
-
-
-def _number(value: float | None, unit: str) -> str:
-    return 'unknown' if value is None else f'{value:.2f} {unit}'
 
 
 if __name__ == '__main__':

@@ -19,7 +19,7 @@ import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from types import FrameType
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.kinematics import load_model
@@ -30,14 +30,18 @@ from ur5_pick_place.nodes.demo_record import RunResult
 from ur5_pick_place.nodes.demo_report import (
     FILES,
     LATEST,
+    arm_facts,
     draw_pictures,
     publish,
     table,
     write_events,
+    write_joints,
     write_result,
 )
 from ur5_pick_place.nodes.node_list import NodeSpec, node_list
+from ur5_pick_place.planning.limits import MotionSettings, motion_limits
 from ur5_pick_place.planning.scene_file import load_scene
+from ur5_pick_place.rig.configuration import Configuration
 from ur5_pick_place.share import share_directory
 
 
@@ -76,7 +80,8 @@ def _run(arguments: Sequence[str]) -> int:
         work = Path(folder)
         try:
             results = [_perform(method, options, config, work) for method in options.methods]
-            write_result(work, results, {'real_time_factor': options.rtf, 'seed': options.seed})
+            facts = {'real_time_factor': options.rtf, 'seed': options.seed, 'arm': _arm(config)}
+            write_result(work, results, facts)
             made = publish(work, options.out)
         except (Ur5PickPlaceError, OSError) as error:
             print(f'demo: {error}', file=sys.stderr)
@@ -122,10 +127,18 @@ def _perform(method: str, options: DemoOptions, config: Path, work: Path) -> Run
     with (work / 'nodes.log').open('a', encoding='utf-8') as log:
         log.write(nodes.log())
     write_events(work, operator.events)
+    write_joints(work, method, operator.record)
     if operator.record.is_complete and not (work / 'joints.png').exists():
         print('Drawing the pictures.')
         draw_pictures(work, operator.record, task)
     return result
+
+
+def _arm(config: Path) -> dict[str, Any]:
+    """Return the facts of the arm as the nodes' own files have them."""
+    model, scene = load_model('ur5'), load_scene(config / 'scene_sim.yaml')
+    limits = motion_limits(model, Configuration({}).read(MotionSettings))
+    return arm_facts(model, scene.tool.T_tool_tcp, limits)
 
 
 def _nodes(method: str, options: DemoOptions, config: Path, work: Path) -> list[NodeSpec]:

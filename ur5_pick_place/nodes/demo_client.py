@@ -233,8 +233,12 @@ class CellClient:
         self._heard = time.monotonic()
         self.now = _seconds(message.header.stamp)
         order = [message.joint_names.index(name) for name in JOINT_NAMES]
-        q, q_planned = message.feedback.positions, message.reference.positions
-        self.record.joints.append((self.now, [q[i] for i in order], [q_planned[i] for i in order]))
+        measured, planned = message.feedback, message.reference
+        q, qd, q_planned = (
+            [row[i] for i in order]
+            for row in (measured.positions, measured.velocities, planned.positions)
+        )
+        self.record.joints.append((self.now, q, qd, q_planned))
 
 
 def _seconds(stamp: Time) -> float:

@@ -62,7 +62,7 @@ class Progress:
             self._line = ''
 
     def _describe(self, stage: str, record: Record) -> str:
-        t, q, _ = record.joints[-1]
+        t, q, *_ = record.joints[-1]
         height = (forward(self._model, q) @ self._T_tool_tcp)[2, 3]
         gap = OPEN_GAP - sum(record.fingers[-1][1])
         return (
@@ -74,5 +74,5 @@ class Progress:
 def _joint_speed(record: Record) -> float:
     """Return the speed of the fastest joint [rad/s]."""
     recent = record.joints[-_SPAN:]
-    (t0, q0, _), (t1, q1, _) = recent[0], recent[-1]
+    (t0, q0, *_), (t1, q1, *_) = recent[0], recent[-1]
     return float(np.abs(np.subtract(q1, q0)).max() / (t1 - t0)) if t1 > t0 else 0.0

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ur5_pick_place.errors import ExecutionError
+from ur5_pick_place.joints_file import JointSample
 from ur5_pick_place.kinematics import Model, forward
 from ur5_pick_place.kinematics.transforms import inverse_transform, log_so3
 from ur5_pick_place.nodes.demo_spots import TOOL_DOWN, Displacement, Spot
@@ -29,8 +30,8 @@ class Record:
 
     Attributes
     ----------
-    joints : list of (t, q, q_planned)
-        Measured joints and what the controller followed, each six numbers [rad].
+    joints : list of (t, q, qd, q_planned)
+        Measured joints [rad] and velocities [rad/s] and what the controller followed [rad].
     part : list of (t, T_world_part)
         The simulator's truth, (4, 4) in `base_link`.
     fingers : list of (t, travel)
@@ -40,7 +41,7 @@ class Record:
 
     """
 
-    joints: list[tuple[float, Sequence[float], Sequence[float]]] = field(default_factory=list)
+    joints: list[JointSample] = field(default_factory=list)
     part: list[tuple[float, Array]] = field(default_factory=list)
     fingers: list[tuple[float, Sequence[float]]] = field(default_factory=list)
     events: list[dict[str, Any]] = field(default_factory=list)
@@ -56,7 +57,7 @@ class Record:
 
     def joints_at(self, t: float | Array) -> Array:
         """Return the measured joints (..., 6) [rad], as last heard at `t`."""
-        return np.array([q for _, q, _ in self.joints])[_last(self.joints, t)]
+        return np.array([q for _, q, *_ in self.joints])[_last(self.joints, t)]
 
     def part_at(self, t: float | Array) -> Array:
         """Return the pose (..., 4, 4) of the cube likewise."""
@@ -192,7 +193,7 @@ def distance(T_a: Array, T_b: Array) -> tuple[float, float]:
 
 
 def _times(record: Record) -> Array:
-    return np.array([t for t, _, _ in record.joints])
+    return np.array([t for t, *_ in record.joints])
 
 
 def _top_speed(t: Array, p: Array) -> float:

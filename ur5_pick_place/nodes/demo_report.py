@@ -14,11 +14,23 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ur5_pick_place.joints_file import add_joints
+from ur5_pick_place.kinematics import Model
 from ur5_pick_place.nodes.demo_record import Record, RunResult, Task
+from ur5_pick_place.planning.limits import Limits
 
 LATEST = 'latest'
-FILES = ('result.json', 'cell.png', 'cycle.gif', 'joints.png', 'events.jsonl', 'nodes.log')
+FILES = (
+    'result.json',
+    'cell.png',
+    'cycle.gif',
+    'joints.png',
+    'joints.csv',
+    'events.jsonl',
+    'nodes.log',
+)
 """What may lie in the folder of a demo."""
 
 
@@ -40,6 +52,22 @@ def _rounded(value: Any) -> Any:
     if isinstance(value, tuple):
         return [_rounded(v) for v in value]
     return round(value, 6) if isinstance(value, float) else value
+
+
+def arm_facts(model: Model, T_tool_tcp: NDArray[np.float64], limits: Limits) -> dict[str, Any]:
+    """Return what is to be known of the arm to make sense of its recorded joints."""
+    return {
+        'ur_type': model.name,
+        'T_tool_tcp': T_tool_tcp.tolist(),
+        'max_velocity': [_rounded(v) for v in limits.qd.tolist()],
+        'max_speed': limits.speed,
+    }
+
+
+def write_joints(folder: Path, method: str, record: Record) -> None:
+    """Add to `joints.csv`, if there is anything to add."""
+    if record.joints:
+        add_joints(folder / 'joints.csv', method, record.joints)
 
 
 def write_events(folder: Path, events: Sequence[Mapping[str, Any]]) -> None:
@@ -64,7 +92,7 @@ def draw_pictures(folder: Path, record: Record, task: Task) -> None:
         T_start=task.start.T_part,
         T_target=task.target.T_part,
     )
-    t, q, q_planned = (np.array(column) for column in zip(*record.joints, strict=True))
+    t, q, _, q_planned = (np.array(column) for column in zip(*record.joints, strict=True))
     pictures.plot_joints((t, q_planned), (t, q), folder / 'joints.png')
     if pictures.draw_cell(recording, folder / 'cell.png'):
         pictures.draw_cycle(recording, folder / 'cycle.gif')

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a plan will do, motion by motion, and how near it comes to the limits."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ur5_pick_place.planning.planner import PlannedMotion
 from ur5_pick_place.task.motions import IK, PlannedStage
 from ur5_pick_place.task.plan import CyclePlan
 
-_COLUMNS = (  # key in a row, heading, format
+COLUMNS = (  # key in a row, heading, format
     ('cycle', 'cycle', '{}'),
     ('motion', 'motion', '{}'),
     ('method', 'method', '{}'),
@@ -46,10 +46,15 @@ def plan_rows(plan: CyclePlan) -> list[dict[str, Any]]:
     return rows
 
 
+def cells(row: Mapping[str, Any]) -> list[str]:
+    """Return a row of `plan_rows` as text, one for each of `COLUMNS`."""
+    return [shape.format(row[key]) for key, _, shape in COLUMNS]
+
+
 def report_text(rows: Sequence[dict[str, Any]]) -> str:
     """Return a table of `plan_rows`; velocity to torque are shares of their limits."""
-    lines = [[heading for _, heading, _ in _COLUMNS]]
-    lines += [[shape.format(row[key]) for key, _, shape in _COLUMNS] for row in rows]
+    lines = [[heading for _, heading, _ in COLUMNS]]
+    lines += map(cells, rows)
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     return '\n'.join(
         '  '.join(cell.ljust(n) for cell, n in zip(line, widths, strict=True)).rstrip()
