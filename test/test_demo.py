@@ -13,6 +13,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from ur5_pick_place.commands import report
+
 pytestmark = pytest.mark.nodes
 
 DEMO = Path(sys.executable).with_name('demo')
@@ -91,6 +93,13 @@ def test_demo_places_the_cube_and_leaves_its_story(demo: DemoProcess) -> None:
     stages = [event['stage'] for event in events if event['event'] == 'stage']
     assert stages[0] == 'check empty'
     assert stages[-1] == 'home'
+    (motion,) = report.read_motions(latest).values()
+    assert motion.trace.t[-1] - motion.trace.t[0] > run['cycle_time_s']
+    assert motion.trace.tcp_speed.max() == pytest.approx(run['max_tcp_speed_m_s'], rel=0.01)
+    assert motion.trace.tcp_speed.max() <= motion.max_speed + 1e-3
+    numeric = np.gradient(motion.trace.q, motion.trace.t, axis=0)
+    assert np.abs(numeric - motion.trace.qd).max() < 0.2
+    assert np.nanmax(motion.deviation) < 1e-3
     for name, size in (('cell.png', (960, 720)), ('cycle.gif', (320, 240))):
         with Image.open(latest / name) as picture:
             assert picture.size == size

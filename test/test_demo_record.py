@@ -42,7 +42,7 @@ def pose(x: float, y: float, z: float, yaw: float) -> np.ndarray:
 def record_of(T_gripped: np.ndarray, T_end: np.ndarray) -> Record:
     """The arm stands at home while it grips at 1 s, and the cube is elsewhere at 2 s."""
     record = Record()
-    record.joints = [(t, HOME, HOME) for t in (0.0, 1.0, 2.0)]
+    record.joints = [(t, HOME, np.zeros(6), HOME) for t in (0.0, 1.0, 2.0)]
     record.part = [(0.0, T_gripped), (1.0, T_gripped), (2.0, T_end)]
     record.fingers = [(0.0, [0.0, 0.0])]
     record.events = [
@@ -90,7 +90,9 @@ def test_displaced_cube_is_measured_against_its_place_in_the_hand() -> None:
 def test_top_speed_comes_from_the_joints() -> None:
     """Joint 1 turning at 1 rad/s moves the TCP at its distance from the axis."""
     record = record_of(np.eye(4), np.eye(4))
-    record.joints = [(t, (t, *HOME[1:]), HOME) for t in np.arange(0.0, 1.0, 0.008)]
+    record.joints = [
+        (t, (t, *HOME[1:]), np.eye(6)[0], HOME) for t in np.arange(0.0, 1.0, 0.008)
+    ]
     found = measure(record, Task(Spot(0.5, 0, 0), Spot(0.4, 0, 0)), MODEL, T_TOOL_TCP)
     radius = math.hypot(HOME_TCP[0], HOME_TCP[1])
     assert found['max_tcp_speed_m_s'] == pytest.approx(radius, rel=1e-3)

@@ -1,12 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """`report` tells of a recorded run what took how long and what did not go by itself."""
 
+import base64
+import io
 import json
+import math
+from html.parser import HTMLParser
 from pathlib import Path
 
+import numpy as np
 import pytest
+from PIL import Image
 
 from ur5_pick_place.commands import report
+from ur5_pick_place.commands.report_motion import motion_of
+from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.joints_file import RecordedJoints, add_joints
+from ur5_pick_place.kinematics import HOME, forward, load_model
 
 EVENTS = [
     {'time': 1.0, 'event': 'taught', 'place': 'home', 'pose': [], 'joints': []},
@@ -41,11 +51,22 @@ NOTHING = dict.fromkeys(
     ('placement_error_m', 'placement_error_rad', 'in_hand_error_m', 'in_hand_error_rad')
     + ('cycle_time_s', 'planning_time_s', 'max_tcp_speed_m_s')
 )
+ROW = {
+    'cycle': 1, 'motion': 'lift', 'method': 'ik', 'duration': 1.0, 'tcp_speed': 0.9,
+    'elbow_speed': 0.3, 'joint_velocity': 0.5, 'joint_acceleration': 0.6, 'joint_jerk': 1.0,
+    'torque': 0.2, 'joint_margin': 1.25, 'remark': '',
+}
+ARM = {
+    'ur_type': 'ur5',
+    'T_tool_tcp': np.diag([1.0, 1.0, 1.0, 1.0]).tolist(),
+    'max_velocity': [math.pi] * 6,
+    'max_speed': 1.0,
+}
 FAILED = {'method': 'gradient', 'success': False, 'reason': 'the part was lost', **NOTHING}
 
 
 def record(folder: Path, runs: list[dict], events: list[dict]) -> Path:
-    (folder / 'result.json').write_text(json.dumps({'runs': runs}))
+    (folder / 'result.json').write_text(json.dumps({'runs': runs, 'arm': ARM}))
     (folder / 'events.jsonl').write_text(''.join(json.dumps(e) + '\n' for e in events))
     return folder
 
@@ -127,12 +148,159 @@ def test_a_missing_or_broken_file_is_named(name, content, words, tmp_path, capsy
 
 def test_what_a_demo_writes_is_what_is_read(tmp_path):
     pytest.importorskip('rclpy')
-    from ur5_pick_place.nodes.demo_record import RunResult, Task
-    from ur5_pick_place.nodes.demo_report import write_events, write_result
+    from ur5_pick_place.nodes.demo_record import Record, RunResult, Task
+    from ur5_pick_place.nodes.demo_report import arm_facts, write_events, write_joints, write_result
     from ur5_pick_place.nodes.demo_spots import DEFAULT_START, DEFAULT_TARGET
+    from ur5_pick_place.planning.limits import MotionSettings, motion_limits
 
+    model = load_model('ur5')
+    facts = arm_facts(model, np.eye(4), motion_limits(model, MotionSettings(max_speed=0.75)))
     result = RunResult('ik', False, 'why', Task(DEFAULT_START, DEFAULT_TARGET), cycle_time_s=3.5)
-    write_result(tmp_path, [result], {'seed': None})
+    write_result(tmp_path, [result], {'seed': None, 'arm': facts})
     write_events(tmp_path, EVENTS + STOPPED)
+    write_joints(tmp_path, 'ik', Record())
+    assert report.read_motions(tmp_path) == {}
+    write_joints(tmp_path, 'ik', Record(joints=[(t, HOME, HOME, HOME) for t in (1.0, 2.0, 3.0)]))
     (run,) = report.read_runs(tmp_path)
     assert (run['method'], run['reason'], run['cycle_time_s']) == ('ik', 'why', 3.5)
+    assert run['target'] == {'x': DEFAULT_TARGET.x, 'y': DEFAULT_TARGET.y, 'yaw': 30.0}
+    motion = report.read_motions(tmp_path)['ik']
+    assert motion.max_speed == 0.75 and motion.max_velocity == pytest.approx([math.pi] * 6)
+    assert motion.trace.tcp_speed == pytest.approx(0.0)
+
+
+# -- the page ------------------------------------------------------------------------------------
+
+
+def swing(lag: int = 5, off: float = 0.0) -> RecordedJoints:
+    """Turn the shoulder by 1 rad from 2 s to 12 s; the arm is behind, and lifted by `off`."""
+    t = np.arange(0.5, 13.0, 0.05)
+    pan = np.clip((t - 2.0) / 10.0, 0.0, 1.0)
+    reference = HOME + np.outer(pan, np.eye(6)[0])
+    behind = np.concatenate([np.tile(reference[0], (lag, 1)), reference[: t.size - lag]])
+    q = behind + off * np.eye(6)[1]
+    return RecordedJoints(t, q, np.gradient(q, t, axis=0), reference)
+
+
+def keep(folder: Path, method: str, joints: RecordedJoints) -> None:
+    rows = zip(joints.t, joints.q, joints.qd, joints.q_reference, strict=True)
+    add_joints(folder / 'joints.csv', method, rows)
+
+
+class Page(HTMLParser):
+    """Reads a page strictly: what is opened is closed, and nothing is fetched."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self._open: list[str] = []
+        self.words, self.pictures, self.plots = '', [], []
+        self.feed(text)
+        self.close()
+        assert not self._open
+        assert 'http' not in text.replace('http-equiv', '') and 'url(' not in text
+
+    def handle_starttag(self, tag: str, attrs: list) -> None:
+        assert tag not in ('script', 'link', 'iframe', 'object', 'a')
+        if tag not in ('meta', 'img'):
+            self._open.append(tag)
+        for name, value in attrs:
+            assert name not in ('href', 'srcset') and not name.startswith('on')
+            if name == 'src':
+                head, _, data = value.partition(',')
+                assert head in ('data:image/png;base64', 'data:image/gif;base64')
+                self.pictures.append(Image.open(io.BytesIO(base64.b64decode(data))))
+            if name == 'alt' and tag == 'img':
+                self.plots.append(value)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        if self._open and self._open[-1] != 'style':
+            self.words += f' {data}'
+
+
+def page_of(folder: Path, capsys: pytest.CaptureFixture) -> Page:
+    assert report.main([str(folder)]) == 0
+    path = folder / 'report.html'
+    assert str(path) in capsys.readouterr().out.splitlines()[-1]
+    return Page(path.read_text(encoding='utf-8'))
+
+
+def test_the_page_tells_figures_stages_margins_and_what_went_wrong(tmp_path, capsys):
+    planned = {'time': 2.5, 'event': 'plan_report', 'rows': [ROW, {**ROW, 'joint_jerk': 0.4}]}
+    spots = {'start': {'x': 0.4, 'y': 0.1, 'yaw': 0.0}, 'target': {'x': 0.3, 'y': 0.2, 'yaw': 9}}
+    events = [*EVENTS[:3], planned, *EVENTS[3:]]
+    failed = {**FAILED, 'reason': 'lost <b>&amp;'}
+    record(tmp_path, [{**RESULT, **spots}, failed], events + DONE + EVENTS + STOPPED)
+    keep(tmp_path, 'ik', swing())
+    keep(tmp_path, 'gradient', swing(off=0.01))
+    Image.new('RGB', (9, 9)).save(tmp_path / 'cell.png')
+    page = page_of(tmp_path, capsys)
+    for words in (
+        'ik: placed',
+        '1.23 mm and 0.00 deg',
+        '0.75 m/s of 1.00 m/s',
+        'shoulder_pan_joint: 0.10 of 3.14 rad/s',
+        'above start 3.00 1.50',
+        'stops there: no blend',
+        'grasp missed: closed on nothing',
+        'waiting at stage lift: the speed slider is at 0',
+        '50% 60% 100% 20% 1.25',
+        'gradient: failed lost <b>&amp;',
+        'stopped at stage lift: part lost',
+        'The recording holds no report of a plan.',
+    ):
+        assert words in ' '.join(page.words.split()), words
+    plots = ['Joints', 'Joint speeds', 'Speed of the TCP', 'Errors', 'Way of the TCP']
+    assert [alt for alt in page.plots if not alt.startswith('the cell')] == plots * 2
+    for alt, picture in zip(page.plots, page.pictures, strict=True):
+        if alt in plots:
+            assert picture.width == 1100 and np.asarray(picture.convert('L')).std() > 10.0
+
+
+def test_a_page_without_joints_and_without_a_stage_says_so(tmp_path, capsys):
+    record(tmp_path, [FAILED], EVENTS[:3])
+    page = page_of(tmp_path, capsys)
+    assert not page.pictures
+    for words in ('No joints were recorded', 'No stage was begun', 'no pictures', 'unknown'):
+        assert words in page.words
+
+
+@pytest.mark.parametrize(
+    ('arm', 'words'),
+    [
+        (None, 'needs "arm"'),
+        ({**ARM, 'ur_type': '/etc/passwd'}, 'needs "arm"'),
+        ({**ARM, 'max_speed': None}, 'max_speed = None: must be a finite number'),
+        ({**ARM, 'max_velocity': [1, 2]}, 'max_velocity = [1, 2]: must be 6 finite numbers'),
+        ({**ARM, 'T_tool_tcp': [[math.nan] * 4] * 4}, 'must be 4 x 4 finite numbers'),
+    ],
+)
+def test_joints_of_an_unknown_arm_are_refused(arm, words):
+    with pytest.raises(InvalidInput) as refused:
+        motion_of(swing(), arm)
+    assert words in str(refused.value)
+
+
+def test_broken_joints_cost_the_page_and_not_the_text(tmp_path, capsys):
+    record(tmp_path, [RESULT], EVENTS + DONE)
+    (tmp_path / 'joints.csv').write_text('time\n')
+    assert report.main([str(tmp_path)]) == 2
+    told = capsys.readouterr()
+    assert 'ik: placed' in told.out and str(tmp_path / 'joints.csv') in told.err
+    assert not (tmp_path / 'report.html').exists()
+
+
+def test_an_arm_that_is_late_is_on_its_way_and_one_that_is_lifted_is_not():
+    late = motion_of(swing(lag=5), ARM)
+    assert np.abs(late.error).max() == pytest.approx(0.025, abs=1e-3)
+    assert late.deviation.max() < 1e-9
+    lifted = motion_of(swing(off=0.01), ARM)
+    p = forward(load_model('ur5'), np.array([HOME, HOME + 0.01 * np.eye(6)[1]]))[:, :3, 3]
+    assert lifted.deviation == pytest.approx(np.linalg.norm(p[1] - p[0]), rel=0.02)
+
+
+def test_too_few_joints_are_none():
+    one = RecordedJoints(*(array[:2] for array in vars(swing()).values()))
+    assert motion_of(one, ARM) is None

@@ -42,7 +42,8 @@ def plots(run: Run, motion: Motion) -> Iterator[Plot]:
     """
     yield Plot(
         'Joints',
-        'Measured; behind each, pale and wide, what the controller followed.',
+        'Measured; behind each, pale and wide, what the controller followed. The numbers above '
+        'the plots are those of the stages; dotted lines are remarks, red ones stops.',
         _over_time(run, motion, (_draw_positions,)),
     )
     yield Plot(
@@ -146,7 +147,7 @@ def _draw_error(axes: Axes, motion: Motion) -> None:
 
 
 def _draw_deviation(axes: Axes, motion: Motion) -> None:
-    axes.plot(motion.trace.t, 1e3 * motion.deviation, _MEASURED, lw=1.2, label='TCP')
+    axes.plot(motion.trace.t, 1e3 * motion.deviation, _MEASURED, lw=1.2)
     axes.set_ylim(bottom=0.0)
     axes.set_ylabel('off the way [mm]')
 
@@ -176,11 +177,11 @@ def _in_space(run: Run, motion: Motion) -> Figure:
 
 def _mark_places(axes: Axes, run: Run, motion: Motion, dimensions: int) -> None:
     """Mark where the recording begins and ends, and where the cube was to be taken and laid."""
-    for label, p, marker in (
-        ('begin', motion.p_tcp[0], 'o'),
-        ('end', motion.p_tcp[-1], 'x'),
+    for label, p, marker, size in (
+        ('begin', motion.p_tcp[0], 'o', 9),
+        ('end', motion.p_tcp[-1], 'x', 6),
     ):
-        axes.plot(*p[:dimensions, None], marker, color='black', ms=6, label=label)
+        axes.plot(*p[:dimensions, None], marker, color='black', ms=size, mfc='none', label=label)
     for name, colour in (('start', 'tab:red'), ('target', 'tab:green')):
         if spot := run.get(name):
             p = np.array([spot['x'], spot['y'], 0.0])
