@@ -149,7 +149,12 @@ def test_a_missing_or_broken_file_is_named(name, content, words, tmp_path, capsy
 def test_what_a_demo_writes_is_what_is_read(tmp_path):
     pytest.importorskip('rclpy')
     from ur5_pick_place.nodes.demo_record import Record, RunResult, Task
-    from ur5_pick_place.nodes.demo_report import arm_facts, write_events, write_joints, write_result
+    from ur5_pick_place.nodes.demo_report import (
+        arm_facts,
+        write_events,
+        write_joints,
+        write_result,
+    )
     from ur5_pick_place.nodes.demo_spots import DEFAULT_START, DEFAULT_TARGET
     from ur5_pick_place.planning.limits import MotionSettings, motion_limits
 
