@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`soak`: cycle after cycle over random spots on the simulated cell in one process."""
+"""`soak`: cycle after cycle over random spots on the simulated cell, in one process."""
 
 import argparse
 import math
@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ur5_pick_place.commands.cells import add_nodes, cell_opener
 from ur5_pick_place.commands.records import driver_silent, keep_record
 from ur5_pick_place.control.steering import METHODS
 from ur5_pick_place.rig.soak import FAULTS, CycleReport, soak
@@ -19,7 +20,7 @@ _EPILOG = (
     'A cycle ends placed, within 2 mm and 1 degree of where the grip left the part in the hand, '
     'or stopped with the true reason. Exit code: 0 if every one did, else 1.'
 )
-_WARM_UP = 10  # cycles before the memory counts
+_WARM_UP = 10  # cycles before growth counts
 
 
 @driver_silent()
@@ -31,16 +32,17 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument('--method', choices=(IK, *METHODS), default=IK)
     parser.add_argument('--faults', action='store_true', help='a random one in every third cycle')
     parser.add_argument('--out', type=Path, default=Path('out'), help='where the JSON is kept')
+    add_nodes(parser)
     given = parser.parse_args(argv)
     if not 1 <= given.cycles <= 100_000:
         parser.error(f'{given.cycles} cycles: must be 1 to 100000')
-    faults = FAULTS if given.faults else ()
+    faults, open_cell = FAULTS if given.faults else (), cell_opener(parser, given)
     reports = []
-    for report in soak(given.cycles, given.seed, faults, {'method': given.method}):
+    for report in soak(given.cycles, given.seed, faults, {'method': given.method}, open_cell):
         reports.append(report)
         print(_line(report, given.cycles), flush=True)
     summary = summarise(reports)
-    content = {'seed': given.seed, 'method': given.method, **summary}
+    content = {'nodes': given.nodes, 'seed': given.seed, 'method': given.method, **summary}
     kept = keep_record(given.out, 'soak', {**content, 'rows': [vars(r) for r in reports]})
     print('\n'.join(f'{name}: {value}' for name, value in summary.items()))
     print(f'seed {given.seed}; kept as {kept}')
@@ -50,8 +52,6 @@ def main(argv: list[str] | None = None) -> int:
 def summarise(reports: Sequence[CycleReport]) -> dict[str, object]:
     """Return counts and figures of a soak for people."""
     placed = [r for r in reports if r.end == 'placed' and not r.fault]
-    late = [r.memory for r in reports[min(_WARM_UP, len(reports) - 1) :]]
-    growth = 100.0 * (late[-1] - late[0]) / max(len(late) - 1, 1)
     return {
         'ends': dict(Counter(r.end for r in reports)),
         'unexplained': sum(bool(r.problem) for r in reports),
@@ -60,9 +60,15 @@ def summarise(reports: Sequence[CycleReport]) -> dict[str, object]:
             math.degrees(max((r.turn for r in placed), default=0.0)), 3
         ),
         'peak joint speed [share of limit]': round(max(r.speed for r in reports), 4),
-        'memory growth [MB per 100 cycles]': round(growth, 2),
+        'growth per 100 cycles': _growth([r.figures for r in reports]),
         'wall time of a cycle, median [s]': round(float(np.median([r.wall for r in reports])), 2),
     }
+
+
+def _growth(figures: Sequence[dict[str, float]]) -> dict[str, float]:
+    late = figures[min(_WARM_UP, len(figures) - 1) :]
+    cycles = max(len(late) - 1, 1)
+    return {name: round(100.0 * (late[-1][name] - late[0][name]) / cycles, 2) for name in late[0]}
 
 
 def _line(r: CycleReport, cycles: int) -> str:

@@ -79,7 +79,7 @@ class Operator(CellClient):
         """
         result = RunResult(method, success=False, reason='', task=task)
         try:
-            self._teach(task)
+            self.teach(task)
             begin = time.perf_counter()
             self.call('plan')
             result = dataclasses.replace(result, planning_time_s=time.perf_counter() - begin)
@@ -95,12 +95,13 @@ class Operator(CellClient):
     def _teach_home(self) -> None:
         self.until(lambda: self.call('teach_home'), self.expect('taught', place='home'), 'home')
 
-    def _teach(self, task: Task) -> None:
-        self._put_cube(task.start)
+    def teach(self, task: Task) -> None:
+        """Place the cube, teach start and target, and displace it if the task says so."""
+        self.put_cube(task.start)
         self._teach_pose('start', task.start.T_tcp)
         self._teach_pose('target', task.target.T_tcp)
         if task.displacement:
-            self._put_cube(task.start.moved(task.displacement))
+            self.put_cube(task.start.moved(task.displacement))
 
     def _teach_pose(self, name: str, T: NDArray[Any]) -> None:
         self.until(
@@ -109,7 +110,8 @@ class Operator(CellClient):
             f'{name} to be taught',
         )
 
-    def _put_cube(self, spot: Spot) -> None:
+    def put_cube(self, spot: Spot) -> None:
+        """Place the cube and see it there."""
         def lies_there() -> bool:
             miss = distance(spot.T_part, self.record.part[-1][1])
             return all(m < allowed for m, allowed in zip(miss, _IN_PLACE, strict=True))

@@ -124,6 +124,14 @@ class NodeProcesses:
         """Process ids by executable."""
         return {name: process.pid for name, process in self._processes.items()}
 
+    def memory(self) -> dict[str, float]:
+        """Return how much memory each node holds [MB], by executable."""
+        pages = {
+            name: int(Path(f'/proc/{pid}/statm').read_text(encoding='ascii').split()[1])
+            for name, pid in self.pids.items()
+        }
+        return {name: n * os.sysconf('SC_PAGE_SIZE') / 2**20 for name, n in pages.items()}
+
     def check(self) -> None:
         """
         Refuse to go on when a node is gone.

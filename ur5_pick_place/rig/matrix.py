@@ -3,13 +3,14 @@
 
 import re
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 import numpy as np
 
-from ur5_pick_place.errors import ExecutionError, InvalidInput, PlanningError
-from ur5_pick_place.rig.rig import Rig, Spot
-from ur5_pick_place.sim.robot import Program, RobotMode
+from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
+from ur5_pick_place.rig.cell import Cell, OpenCell, open_rig
+from ur5_pick_place.rig.rig import Spot
 
 START: Spot = (0.45, -0.2, 0.0)
 TARGET: Spot = (0.4, 0.2, 0.6)
@@ -67,6 +68,11 @@ MAY_STOP = {
 }
 EXPECTED = MUST_STOP | MAY_STOP
 
+_SILENT = ('joint_states_dropped', 'io_states_silent', 'driver_killed')
+# Whose clearing, or whose very nature, lets the part go.
+_DROPPING = ('part_slips', 'part_missing', 'emergency_stop', 'output_stuck')
+
+_NOTICED = 0.5  # [s] for what the robot tells; for silence it is the cell's patience
 _INTO_STAGE = 0.16  # [s]
 _PATIENCE = 120.0  # [s] for a cycle to end one way or the other
 _COMES_TO_REST = 1.5  # [s] after a stop; what is no fault of the arm ends with it braking
@@ -113,23 +119,38 @@ class Outcome:
 
 
 def run_matrix(
-    faults: tuple[str, ...], stages: tuple[str, ...] = STAGES, changes: dict | None = None
+    faults: tuple[str, ...],
+    stages: tuple[str, ...] = STAGES,
+    changes: dict | None = None,
+    open_cell: OpenCell = open_rig,
 ) -> Iterator[Outcome]:
-    """Do every case, one after another in a cell that is recovered as a person would."""
-    rig: Rig | None = None
-    for fault in faults:
-        for stage in stages:
-            rig = rig or _new(changes or {})
-            outcome = Case(rig, fault, START, TARGET, _INTO_STAGE, stage).run()
-            if outcome.problem or fault == 'driver_killed':
-                rig = None
-            yield outcome
+    """
+    Do every case, one after another in a cell that is recovered as a person would.
 
+    Parameters
+    ----------
+    faults, stages : tuple of str
+    changes : dict, optional
+        Settings that differ from `config/`.
+    open_cell : callable
+        Opens the cell, and another one where a case has spoilt it.
 
-def _new(changes: dict) -> Rig:
-    rig = Rig(changes)
-    rig.prepare(START, TARGET)
-    return rig
+    """
+    with ExitStack() as opened:
+        cell: Cell | None = None
+        for fault in faults:
+            for stage in stages:
+                try:
+                    if cell is None:
+                        cell = opened.enter_context(open_cell(changes or {}))
+                        cell.teach(START, TARGET)
+                    outcome = Case(cell, fault, START, TARGET, _INTO_STAGE, stage).run()
+                except Ur5PickPlaceError as error:
+                    outcome = Outcome(fault, stage, 'stopped', problem=str(error))
+                if outcome.problem or fault == 'driver_killed':
+                    opened.close()
+                    cell = None
+                yield outcome
 
 
 class Case:
@@ -138,8 +159,8 @@ class Case:
 
     Parameters
     ----------
-    rig : Rig
-        Prepared for `start` and `target`.
+    cell : Cell
+        With `start` and `target` taught.
     fault : str
         Empty for none.
     start, target : Spot
@@ -150,56 +171,66 @@ class Case:
     """
 
     def __init__(
-        self, rig: Rig, fault: str, start: Spot, target: Spot, delay: float, stage: str = ''
+        self, cell: Cell, fault: str, start: Spot, target: Spot, delay: float, stage: str = ''
     ) -> None:
-        self._rig, self._fault, self._stage = rig, fault, stage
+        self._cell, self._fault, self._stage = cell, fault, stage
         self._start, self._target, self._delay = start, target, delay
+        self._is_injected = False
 
     def run(self) -> Outcome:
-        """Bring the fault about, look, and recover."""
-        rig = self._rig
-        rig.put_part(self._start)
-        rig.wait(0.2)
-        since = len(rig.events)
-        try:
-            rig.plan_and_run()
-            rig.until(lambda: self._has_begun(since), 60.0, f'stage {self._stage}')
-            rig.wait(self._delay)
-            if self._fault and rig.machine.job_name:
-                rig.faults.inject(self._fault)
-            return self._look(rig.cycles)
-        except InvalidInput as error:
-            rig.until(lambda: not rig.machine.job_name, _PATIENCE, 'the end of the cycle')
-            return Outcome(self._fault, self._stage, 'impossible', str(error))
-        except (ExecutionError, PlanningError) as error:
-            return Outcome(self._fault, self._stage, 'stopped', problem=str(error))
+        """
+        Bring the fault about, look, and recover.
 
-    def _has_begun(self, since: int) -> bool:
-        stages = [e['stage'] for e in self._rig.events[since:] if e['event'] == 'stage']
+        Raises
+        ------
+        Ur5PickPlaceError
+            The cell has not come to where the fault was due, or not to an end.
+
+        """
+        cell = self._cell
+        cell.put_part(self._start)
+        cell.wait(0.2)
+        cell.watch()
+        cell.run()
+        cell.until(lambda: self._has_begun() or not cell.is_busy, 60.0, f'stage {self._stage}')
+        cell.wait(self._delay)
+        begin = cell.time
+        if self._fault and cell.is_busy:
+            try:
+                cell.inject(self._fault)
+            except InvalidInput as error:
+                cell.until(lambda: not cell.is_busy, _PATIENCE, 'the end of the cycle')
+                return Outcome(self._fault, self._stage, 'impossible', str(error))
+            self._is_injected = True
+        return self._look(begin)
+
+    def _has_begun(self) -> bool:
+        stages = [e['stage'] for e in self._cell.events if e['event'] == 'stage']
         return self._stage in stages if self._stage else bool(stages)
 
-    def _look(self, begin: int) -> Outcome:
-        rig = self._rig
+    def _look(self, begin: float) -> Outcome:
+        cell = self._cell
         if self._fault == 'speed_slider_zero':
-            rig.wait(3.0)
-            rig.faults.clear(self._fault)
-        rig.until(lambda: not rig.machine.job_name, _PATIENCE, 'the end of the cycle')
-        reaction = rig.elapsed(begin)
-        reason = rig.machine.stopped
+            cell.wait(3.0)
+            cell.clear(self._fault)
+        cell.until(lambda: not cell.is_busy, _PATIENCE, 'the end of the cycle')
+        reaction = cell.time - begin
+        reason = cell.stopped
         if not reason:
-            return self._placed()
-        goals, gripper = self._commands()
-        rig.wait(_COMES_TO_REST)
-        rest, held = rig.world.q, rig.world.part_present
-        rig.wait(_AFTERMATH)
-        travel = np.abs(rig.world.q - rest).max()
+            return self._placed(reaction)
+        cell.wait(cell.way)
+        before = cell.commands
+        cell.wait(_COMES_TO_REST)
+        rest, held = cell.q, cell.holds_part
+        cell.wait(_AFTERMATH)
+        travel = np.abs(cell.q - rest).max()
         if self._fault != 'driver_killed':
             self._clear()
-            rig.wait(_AFTERMATH)
-            travel = max(travel, np.abs(rig.world.q - rest).max())
-        after = tuple(a - b for a, b in zip(self._commands(), (goals, gripper), strict=True))
-        dropped = held and not rig.world.part_present
-        problem = self._judge(reason, after, float(travel), dropped)
+            cell.wait(_AFTERMATH)
+            travel = max(travel, np.abs(cell.q - rest).max())
+        after = tuple(a - b for a, b in zip(cell.commands, before, strict=True))
+        dropped = held and not cell.holds_part
+        problem = self._judge(reason, reaction, after, float(travel), dropped)
         if not problem and self._fault != 'driver_killed':
             problem = self._recover()
         return Outcome(
@@ -207,77 +238,58 @@ class Case:
         )
 
     def _judge(
-        self, reason: str, after: tuple[int, ...], travel: float, dropped: bool
+        self, reason: str, reaction: float, after: tuple[int, ...], travel: float, dropped: bool
     ) -> str:
-        expected = EXPECTED.get(self._fault, 'no stop')
+        expected = EXPECTED[self._fault] if self._is_injected else 'no stop'
         if not re.search(expected, reason):
             return f'unexpected reason; expected {expected}'
+        if self._fault in MUST_STOP and reaction > self._allowed:
+            return f'noticed after {reaction:.2f} s; allowed {self._allowed} s'
         if any(after):
             return f'{after[0]} goals and {after[1]} gripper commands after the stop'
         if travel > REST and self._fault != 'action_server_gone':  # nobody can cancel then
             return f'{travel:.3f} rad of motion after the stop'
         return 'the part was dropped' if dropped and self._fault not in _DROPPING else ''
 
-    def _placed(self) -> Outcome:
-        rig, problem = self._rig, ''
-        away = np.linalg.norm(rig.world.T_world_part[:2, 3] - self._target[:2])
-        if self._fault in MUST_STOP and self._fault in rig.faults.active:
+    @property
+    def _allowed(self) -> float:
+        return self._cell.patience if self._fault in _SILENT else _NOTICED
+
+    def _placed(self, lasted: float) -> Outcome:
+        cell, problem = self._cell, ''
+        away = np.linalg.norm(cell.T_world_part[:2, 3] - self._target[:2])
+        if self._fault in MUST_STOP and self._is_injected and lasted > self._allowed:
             problem = 'the cycle went on'
         elif away > _PLACED and self._fault != 'part_missing':
             problem = f'the part lies {1e3 * away:.1f} mm from its target'
         self._clear()
-        rig.wait(0.2)
+        cell.wait(0.2)
         return Outcome(self._fault, self._stage, 'placed', problem=problem or self._recover())
-
-    def _commands(self) -> tuple[int, int]:
-        controllers = self._rig.driver.trajectory.values()
-        return sum(c.goals_started for c in controllers), self._rig.task.gripper_commands
 
     def _clear(self) -> None:
         """Take the cause away, as a person would: unlock, switch on, press Play."""
-        rig = self._rig
-        driver, robot = rig.driver, rig.driver.robot
-        rig.until(self._is_cleared, 10.0, f'{self._fault} to be cleared')
-        if not robot.safe:  # what slipped out was run into, say
-            rig.until(lambda: driver.dashboard.unlock_protective_stop().success, 10.0, 'unlocking')
-        if robot.mode is not RobotMode.RUNNING:
-            driver.dashboard.power_on()
-            rig.wait(2.0)
-            driver.dashboard.brake_release()
-            rig.until(lambda: robot.mode is RobotMode.RUNNING, 30.0, 'the robot to run')
-        if robot.program is not Program.PLAYING:
-            driver.dashboard.play()
-
-    def _is_cleared(self) -> bool:
-        try:
-            self._rig.faults.clear_all()
-        except InvalidInput:
-            return False
-        return True
+        cell = self._cell
+        cell.until(cell.clear, 10.0, f'{self._fault} to be cleared')
+        # What slipped out may have been run into.
+        for button in ('unlock_protective_stop', 'brake_release', 'play'):
+            cell.until(lambda b=button: cell.press(b), 30.0, f'the robot to {button}')
 
     def _recover(self) -> str:
         """Rearm, go home, let go of the part; say what does not work."""
-        rig = self._rig
+        cell = self._cell
         try:
             self._clear()
-            rig.until(lambda: not rig.rearm(), 5.0, 'the cell to be rearmed')
-            if rig.driver.robot.tool_voltage == 0:
-                rig.do('init_gripper', rig.gripper.initialise)
-            for name, act in (
-                ('go_home', lambda: rig.machine.go_home(rig.poses)),
-                ('open_gripper', lambda: rig.machine.start('open_gripper', rig.run.open())),
-            ):
-                act()
-                rig.until(lambda: not rig.machine.job_name, 60.0, name)
-                if 'was lost' in rig.machine.stopped and not rig.rearm():
-                    act()  # a cube put back between closed fingers falls out again
-                    rig.until(lambda: not rig.machine.job_name, 60.0, name)
-                if rig.machine.stopped:
-                    return f'{name} after rearming: {rig.machine.stopped}'
-        except (ExecutionError, InvalidInput) as error:
-            return f'no recovery: {error}; rearm says: {rig.rearm()}'
+            cell.until(lambda: not cell.rearm(), 5.0, 'the cell to be rearmed')
+            for job in ('init_gripper', 'go_home', 'open_gripper'):
+                self._do(job)
+                if 'was lost' in cell.stopped and not cell.rearm():
+                    self._do(job)  # a cube put back between closed fingers falls out again
+                if cell.stopped:
+                    return f'{job} after rearming: {cell.stopped}'
+        except Ur5PickPlaceError as error:
+            return f'no recovery: {error}'
         return ''
 
-
-# Whose clearing, or whose very nature, lets the part go.
-_DROPPING = ('part_slips', 'part_missing', 'emergency_stop', 'output_stuck')
+    def _do(self, job: str) -> None:
+        self._cell.start(job)
+        self._cell.until(lambda: not self._cell.is_busy, 60.0, job)

@@ -2,17 +2,17 @@
 """Cycle after cycle over random spots, with random faults at random times if wanted."""
 
 import math
-import resource
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-from ur5_pick_place.kinematics.transforms import inverse_transform
-from ur5_pick_place.rig.matrix import EXPECTED, Case
-from ur5_pick_place.rig.rig import Rig, Spot
+from ur5_pick_place.errors import Ur5PickPlaceError
+from ur5_pick_place.rig.cell import Cell, OpenCell, open_rig
+from ur5_pick_place.rig.matrix import EXPECTED, Case, Outcome
+from ur5_pick_place.rig.rig import Spot
 
 _RADIUS = (0.35, 0.55)  # [m] from the base's axis
 _AZIMUTH = math.radians(60.0)  # to either side
@@ -39,8 +39,8 @@ class CycleReport:
         Of a placed part, from where the grip left it in the hand [m], [rad].
     speed : float
         Peak share of a joint's velocity limit, measured.
-    memory : float
-        Of the process [MB].
+    figures : dict of str to float
+        Before it: what should not grow from cycle to cycle.
     wall : float
         Time the cycle took on the wall [s].
     problem : str
@@ -55,16 +55,20 @@ class CycleReport:
     error: float
     turn: float
     speed: float
-    memory: float
+    figures: dict[str, float]
     wall: float
     problem: str
 
 
 def soak(
-    cycles: int, seed: int, faults: tuple[str, ...] = (), changes: dict | None = None
+    cycles: int,
+    seed: int,
+    faults: tuple[str, ...] = (),
+    changes: dict | None = None,
+    open_cell: OpenCell = open_rig,
 ) -> Iterator[CycleReport]:
     """
-    Run cycles in process, a fault in every third if there are any to choose from.
+    Run cycles, a fault in every third if there are any to choose from.
 
     Parameters
     ----------
@@ -73,38 +77,48 @@ def soak(
         Names to choose from.
     changes : dict, optional
         Settings that differ from `config/`.
+    open_cell : callable
+        Opens the cell, and another one where a fault has spoilt it.
 
     """
     rng = np.random.default_rng(seed)
-    rig: Rig | None = None
-    for number in range(1, cycles + 1):
-        begin = time.perf_counter()
-        rig = rig or Rig(changes or {})
-        start, target = _spots(rng)
-        rig.prepare(start, target)
-        fault = str(rng.choice(faults)) if faults and number % 3 == 0 else ''
-        watch = _Watch(rig)
-        outcome = Case(rig, fault, start, target, float(rng.uniform(0.0, _LATEST))).run()
-        error, turn = watch.placement(target) if outcome.end == 'placed' else (0.0, 0.0)
-        problem = outcome.problem
-        if not fault and not problem:
-            problem = _amiss(outcome.end, outcome.reason, error, turn, watch.speed)
-        yield CycleReport(
-            number,
-            fault,
-            outcome.end,
-            outcome.reason,
-            error,
-            turn,
-            watch.speed,
-            resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0,
-            time.perf_counter() - begin,
-            problem,
-        )
-        rig.on_step = None
-        rig.events.clear()
-        if problem or fault == 'driver_killed':
-            rig = None
+    with ExitStack() as opened:
+        cell: Cell | None = None
+        for number in range(1, cycles + 1):
+            begin = time.perf_counter()
+            cell = cell or opened.enter_context(open_cell(changes or {}))
+            start, target = _spots(rng)
+            cell.teach(start, target)
+            figures = cell.figures()
+            fault = str(rng.choice(faults)) if faults and number % 3 == 0 else ''
+            delay = float(rng.uniform(0.0, _LATEST))
+            outcome = _outcome(Case(cell, fault, start, target, delay), fault)
+            error, turn = cell.placement(target) if outcome.end == 'placed' else (0.0, 0.0)
+            problem = outcome.problem
+            if not fault and not problem:
+                problem = _amiss(outcome.end, outcome.reason, error, turn, cell.speed)
+            yield CycleReport(
+                number,
+                fault,
+                outcome.end,
+                outcome.reason,
+                error,
+                turn,
+                cell.speed,
+                figures,
+                time.perf_counter() - begin,
+                problem,
+            )
+            if problem or fault == 'driver_killed':
+                opened.close()
+                cell = None
+
+
+def _outcome(case: Case, fault: str) -> Outcome:
+    try:
+        return case.run()
+    except Ur5PickPlaceError as error:
+        return Outcome(fault, '', 'stopped', problem=str(error))
 
 
 def _amiss(end: str, reason: str, error: float, turn: float, speed: float) -> str:
@@ -125,31 +139,6 @@ def _spots(rng: np.random.Generator) -> tuple[Spot, Spot]:
             places.append((r * math.cos(azimuth), r * math.sin(azimuth), yaw))
         if math.dist(places[0][:2], places[1][:2]) > _APART:
             return places[0], places[1]
-
-
-class _Watch:
-    """Sees how fast the joints are, and how the part sits in the hand after the grip."""
-
-    def __init__(self, rig: Rig) -> None:
-        self.speed = 0.0
-        self._rig, self._limit = rig, rig.planner.planner.limits.qd
-        self._T_tcp_part: NDArray[np.float64] | None = None
-        rig.on_step = self._look
-
-    def placement(self, target: Spot) -> tuple[float, float]:
-        """Return how far the part lies [m] and is turned [rad] from where it should be."""
-        assert self._T_tcp_part is not None
-        wanted = self._rig.T_base_link_tcp(target) @ self._T_tcp_part
-        off = inverse_transform(wanted) @ self._rig.world.T_world_part
-        turn = math.atan2(off[1, 0], off[0, 0])
-        away = wanted[:2, 3] - self._rig.world.T_world_part[:2, 3]
-        return float(np.linalg.norm(away)), abs((turn + math.pi / 4) % (math.pi / 2) - math.pi / 4)
-
-    def _look(self) -> None:
-        rig = self._rig
-        self.speed = max(self.speed, float((np.abs(rig.driver.qd) / self._limit).max()))
-        if self._T_tcp_part is None and rig.events and rig.run.is_carrying:
-            self._T_tcp_part = inverse_transform(rig.world.T_world_tcp) @ rig.world.T_world_part
 
 
 FAULTS = tuple(EXPECTED)
