@@ -29,6 +29,7 @@ from ur5_pick_place.sim.faults import FAULTS
 _GRIPPER_PINS = (16, 17)
 _BUTTONS = ('unlock_protective_stop', 'brake_release', 'play')
 _REPLY_TIME = 10.0  # [s] on the wall
+_SEEN = 0.2  # [s] between two io_states that show when an output has switched
 _SAYS_TRUTH = 0.3  # [s] for which the controller's last word of the arm holds
 
 
@@ -52,7 +53,7 @@ class FaultOperator(Operator):
         self._joints = np.full(6, np.nan)
         self._goals: set[bytes] = set()
         self._streamed = self._switched = 0
-        self._pins: tuple[bool, ...] = ()
+        self._pins, self._pins_heard = (False,) * len(_GRIPPER_PINS), -math.inf
         for name in ('rearm', 'go_home', 'open_gripper'):
             self.services[name] = node.create_client(Trigger, f'pick_place/{name}')
         self._buttons: dict[str, Client[Any, Any]] = {
@@ -93,7 +94,12 @@ class FaultOperator(Operator):
 
     @property
     def commands(self) -> tuple[int, int]:
-        """Goals and messages that the controller was sent, and switchings of gripper outputs."""
+        """
+        Goals and messages that the controller was sent, and switchings of the gripper's outputs.
+
+        Of outputs that have switched while `io_states` were silent nobody knows when.
+
+        """
         return len(self._goals) + self._streamed, self._switched
 
     def press(self, name: str, **fields: Any) -> tuple[bool, str]:
@@ -128,8 +134,9 @@ class FaultOperator(Operator):
 
     def _hear_pins(self, message: IOStates) -> None:
         pins = tuple(bool(message.digital_out_states[pin].state) for pin in _GRIPPER_PINS)
-        self._switched += sum(a != b for a, b in zip(self._pins, pins, strict=False))
-        self._pins = pins
+        if self.clock - self._pins_heard < _SEEN:
+            self._switched += sum(a != b for a, b in zip(self._pins, pins, strict=True))
+        self._pins, self._pins_heard = pins, self.clock
 
     def _hear_goals(self, message: Any) -> None:
         self._goals |= {bytes(s.goal_info.goal_id.uuid) for s in message.status_list}

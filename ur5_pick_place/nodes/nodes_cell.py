@@ -29,8 +29,8 @@ from ur5_pick_place.share import share_directory
 from ur5_pick_place.sim.cell import OPEN_GAP, PART_SIZE
 
 REAL_TIME_FACTOR = 2.0
-_SILENCE = 0.5  # [s] on the wall without joint_states that nodes on a busy machine get over
-_IO_SILENCE = 3 * _SILENCE  # [s] likewise; see the task node
+_QUESTION = 0.2  # [s] on the wall between questions to the dashboard whether the program pauses
+_IO_SILENCE = 3.0  # times that of joint_states which is borne, as in the task node
 _MARGIN = 0.5  # [s] for a stop to be told
 _WAY = 0.25  # [s]
 _AGAIN = 0.1  # [s] on the wall before a request that was refused is made again
@@ -49,12 +49,12 @@ class NodesCell:
     nodes : NodeProcesses
     model : Model
     T_tool_tcp : ndarray, shape (4, 4)
-    speed_limit : ndarray, shape (6,)
-        Of the joints [rad/s].
+    configuration : Configuration
+        What the nodes were started with.
 
     """
 
-    patience = _IO_SILENCE * REAL_TIME_FACTOR + _MARGIN
+    notice = _QUESTION * REAL_TIME_FACTOR + _MARGIN
     way = _WAY
 
     def __init__(
@@ -63,10 +63,13 @@ class NodesCell:
         nodes: NodeProcesses,
         model: Model,
         T_tool_tcp: NDArray[np.float64],
-        speed_limit: NDArray[np.float64],
+        configuration: Configuration,
     ) -> None:
         self._operator, self._nodes = operator, nodes
-        self._model, self._T_tool_tcp, self._limit = model, T_tool_tcp, speed_limit
+        self._model, self._T_tool_tcp = model, T_tool_tcp
+        self._limit = motion_limits(model, configuration.read(MotionSettings)).qd
+        silence = _IO_SILENCE * configuration['joint_state_timeout']
+        self.patience = silence * REAL_TIME_FACTOR + _MARGIN
         self._start: demo_spots.Spot | None = None
         self._job_began = 0
         self._died: float | None = None  # monotonic time at which the driver did [s]
@@ -205,12 +208,11 @@ def open_nodes(changes: Mapping[str, Any]) -> Iterator[NodesCell]:
     Parameters
     ----------
     changes : mapping of str to value
-        Parameters that differ from `config/`.
+        Parameters of the task node that differ from `config/`.
 
     """
     config = share_directory() / 'config'
     model, T_tool_tcp = load_model('ur5'), load_scene(config / 'scene_sim.yaml').tool.T_tool_tcp
-    limits = motion_limits(model, Configuration(changes).read(MotionSettings))
     with (
         tempfile.TemporaryDirectory(prefix='ur5_pick_place-') as folder,
         own_domain() as domain,
@@ -218,17 +220,15 @@ def open_nodes(changes: Mapping[str, Any]) -> Iterator[NodesCell]:
         FaultOperator(domain, model, T_tool_tcp, nodes.check) as operator,
     ):
         operator.prepare()
-        yield NodesCell(operator, nodes, model, T_tool_tcp, limits.qd)
+        yield NodesCell(operator, nodes, model, T_tool_tcp, Configuration(changes))
 
 
 def _nodes(changes: Mapping[str, Any], config: Path, folder: Path) -> list[NodeSpec]:
     """Return the nodes that a cycle needs, with places taught here and nowhere else."""
+    own = {'pick_place': {'poses_file': str(folder / 'poses.yaml'), **changes}}
     sim = {'real_time_factor': REAL_TIME_FACTOR}
-    own = {'joint_state_timeout': _SILENCE, 'poses_file': str(folder / 'poses.yaml'), **changes}
     return [
-        spec
-        if spec.executable == 'sim_driver'
-        else dataclasses.replace(spec, parameters={**spec.parameters, **own})
+        dataclasses.replace(spec, parameters={**spec.parameters, **own.get(spec.executable, {})})
         for spec in node_list('sim', config, sim_parameters=sim)
         if spec.executable != 'ik_service'
     ]

@@ -81,8 +81,9 @@ class RobotLink:
         self._on_joints()
 
     def _hear_robot_mode(self, message: RobotMode) -> None:
+        # Looked at with the next watch: an emergency stop tells of the power that it has cut
+        # before it tells of itself.
         self.status.robot_mode = message.mode
-        self._on_mode()
 
     def _hear_safety_mode(self, message: SafetyMode) -> None:
         self.status.safety_mode = message.mode

@@ -24,14 +24,15 @@ class Cell(Protocol):
 
     Attributes
     ----------
-    patience : float
-        In which silence of the robot has to be noticed.
+    patience, notice : float
+        In which silence of the robot has to be noticed, and what it tells.
     way : float
         For which commands may be under way that were sent before a stop.
 
     """
 
     patience: float
+    notice: float
     way: float
 
     @property
@@ -152,7 +153,7 @@ class RigCell:
 
     """
 
-    patience = 0.5
+    patience = notice = 0.5
     way = 0.0
 
     def __init__(self, changes: Mapping[str, Any]) -> None:

@@ -72,7 +72,6 @@ _SILENT = ('joint_states_dropped', 'io_states_silent', 'driver_killed')
 # Whose clearing, or whose very nature, lets the part go.
 _DROPPING = ('part_slips', 'part_missing', 'emergency_stop', 'output_stuck')
 
-_NOTICED = 0.5  # [s] for what the robot tells; for silence it is the cell's patience
 _INTO_STAGE = 0.16  # [s]
 _PATIENCE = 120.0  # [s] for a cycle to end one way or the other
 _COMES_TO_REST = 1.5  # [s] after a stop; what is no fault of the arm ends with it braking
@@ -240,7 +239,9 @@ class Case:
     def _judge(
         self, reason: str, reaction: float, after: tuple[int, ...], travel: float, dropped: bool
     ) -> str:
-        expected = EXPECTED[self._fault] if self._is_injected else 'no stop'
+        if not self._is_injected:
+            return 'it stopped without a fault'
+        expected = EXPECTED[self._fault]
         if not re.search(expected, reason):
             return f'unexpected reason; expected {expected}'
         if self._fault in MUST_STOP and reaction > self._allowed:
@@ -253,7 +254,7 @@ class Case:
 
     @property
     def _allowed(self) -> float:
-        return self._cell.patience if self._fault in _SILENT else _NOTICED
+        return self._cell.patience if self._fault in _SILENT else self._cell.notice
 
     def _placed(self, lasted: float) -> Outcome:
         cell, problem = self._cell, ''
