@@ -10,8 +10,10 @@ help:
 	@echo '             (cube on the table in base_link: metres and degrees)'
 	@echo 'make test    all tests'
 	@echo 'make bench   how fast, beside others'
-	@echo 'make faults  every fault in every stage, all methods: a table (an hour; METHOD=ik for one)'
+	@echo 'make faults  every fault in every stage, all methods: a table (an hour; METHOD=ik for one);'
+	@echo '             NODES=1 through the real nodes: a night; RTF=…'
 	@echo 'make soak    N=100 cycles over random spots, a random fault in every third; SEED=… METHOD=…'
+	@echo '             NODES=1 through the real nodes; RTF=…'
 	@echo 'make setup   only what demo and test need first (PYTHON=python3.12 to choose one)'
 	@echo 'make clean   forget what was built; out/ stays'
 
@@ -35,11 +37,12 @@ bench: setup
 	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 .venv/bin/python bench
 
 faults: setup
-	@exec .venv/bin/faults $(if $(METHOD),--method "$$METHOD")
+	@exec .venv/bin/faults $(if $(NODES),--nodes) $(if $(RTF),--rtf "$$RTF") \
+	  $(if $(METHOD),--method "$$METHOD")
 
 soak: setup
-	@exec .venv/bin/soak --faults $(if $(N),-n "$$N") $(if $(SEED),--seed "$$SEED") \
-	  $(if $(METHOD),--method "$$METHOD")
+	@exec .venv/bin/soak --faults $(if $(NODES),--nodes) $(if $(RTF),--rtf "$$RTF") \
+	  $(if $(N),-n "$$N") $(if $(SEED),--seed "$$SEED") $(if $(METHOD),--method "$$METHOD")
 
 clean:
 	rm -rf .venv build install log *.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache

@@ -28,11 +28,9 @@ from ur5_pick_place.rig.rig import Spot
 from ur5_pick_place.share import share_directory
 from ur5_pick_place.sim.cell import OPEN_GAP, PART_SIZE
 
-REAL_TIME_FACTOR = 2.0
 _QUESTION = 0.2  # [s] on the wall between questions to the dashboard whether the program pauses
 _IO_SILENCE = 3.0  # times that of joint_states which is borne, as in the task node
 _MARGIN = 0.5  # [s] for a stop to be told
-_WAY = 0.25  # [s]
 _AGAIN = 0.1  # [s] on the wall before a request that was refused is made again
 _PINCHED = (0.002, 0.02)  # [m] pads apart but for the cube, and its centre off the TCP at most
 _ROUND_TRIPS = 10
@@ -51,11 +49,13 @@ class NodesCell:
     T_tool_tcp : ndarray, shape (4, 4)
     configuration : Configuration
         What the nodes were started with.
+    real_time_factor : float
+        Of simulated time, at most.
 
     """
 
-    notice = _QUESTION * REAL_TIME_FACTOR + _MARGIN
-    way = _WAY
+    way = 0.25
+    rest = 0.1  # the fault comes whenever it does, at up to the limit of 3.1 rad/s
 
     def __init__(
         self,
@@ -64,12 +64,15 @@ class NodesCell:
         model: Model,
         T_tool_tcp: NDArray[np.float64],
         configuration: Configuration,
+        real_time_factor: float,
     ) -> None:
         self._operator, self._nodes = operator, nodes
         self._model, self._T_tool_tcp = model, T_tool_tcp
         self._limit = motion_limits(model, configuration.read(MotionSettings)).qd
         silence = _IO_SILENCE * configuration['joint_state_timeout']
-        self.patience = silence * REAL_TIME_FACTOR + _MARGIN
+        self._rtf = real_time_factor
+        self.patience = silence * real_time_factor + _MARGIN
+        self.notice = _QUESTION * real_time_factor + _MARGIN
         self._start: demo_spots.Spot | None = None
         self._job_began = 0
         self._died: float | None = None  # monotonic time at which the driver did [s]
@@ -77,7 +80,7 @@ class NodesCell:
     @property
     def time(self) -> float:
         since = 0.0 if self._died is None else time.monotonic() - self._died
-        return self._operator.clock + REAL_TIME_FACTOR * since
+        return self._operator.clock + self._rtf * since
 
     @property
     def events(self) -> list[dict[str, Any]]:
@@ -201,7 +204,9 @@ class NodesCell:
 
 
 @contextlib.contextmanager
-def open_nodes(changes: Mapping[str, Any]) -> Iterator[NodesCell]:
+def open_nodes(
+    changes: Mapping[str, Any], real_time_factor: float = 2.0
+) -> Iterator[NodesCell]:
     """
     Start the nodes of a cell in a DDS domain of their own, and end them.
 
@@ -209,6 +214,8 @@ def open_nodes(changes: Mapping[str, Any]) -> Iterator[NodesCell]:
     ----------
     changes : mapping of str to value
         Parameters of the task node that differ from `config/`.
+    real_time_factor : float
+        Simulated seconds per second.
 
     """
     config = share_directory() / 'config'
@@ -216,17 +223,23 @@ def open_nodes(changes: Mapping[str, Any]) -> Iterator[NodesCell]:
     with (
         tempfile.TemporaryDirectory(prefix='ur5_pick_place-') as folder,
         own_domain() as domain,
-        NodeProcesses(_nodes(changes, config, Path(folder)), domain, Path(folder)) as nodes,
+        NodeProcesses(
+            _nodes(changes, real_time_factor, config, Path(folder)), domain, Path(folder)
+        ) as nodes,
         FaultOperator(domain, model, T_tool_tcp, nodes.check) as operator,
     ):
         operator.prepare()
-        yield NodesCell(operator, nodes, model, T_tool_tcp, Configuration(changes))
+        yield NodesCell(
+            operator, nodes, model, T_tool_tcp, Configuration(changes), real_time_factor
+        )
 
 
-def _nodes(changes: Mapping[str, Any], config: Path, folder: Path) -> list[NodeSpec]:
+def _nodes(
+    changes: Mapping[str, Any], real_time_factor: float, config: Path, folder: Path
+) -> list[NodeSpec]:
     """Return the nodes that a cycle needs, with places taught here and nowhere else."""
     own = {'pick_place': {'poses_file': str(folder / 'poses.yaml'), **changes}}
-    sim = {'real_time_factor': REAL_TIME_FACTOR}
+    sim = {'real_time_factor': real_time_factor}
     return [
         dataclasses.replace(spec, parameters={**spec.parameters, **own.get(spec.executable, {})})
         for spec in node_list('sim', config, sim_parameters=sim)

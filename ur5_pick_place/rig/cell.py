@@ -28,12 +28,18 @@ class Cell(Protocol):
         In which silence of the robot has to be noticed, and what it tells.
     way : float
         For which commands may be under way that were sent before a stop.
+    rest : float
+        How far a joint may move once it is at rest [rad]. What the controller holds after a
+        cancel is where the arm was measured then. An arm that was frozen by the robot trailed its
+        setpoint at that moment and still caught up with it, so that it goes back when the cause
+        is gone: by its speed times its servo lag, 30 ms.
 
     """
 
     patience: float
     notice: float
     way: float
+    rest: float
 
     @property
     def time(self) -> float:
@@ -155,14 +161,13 @@ class RigCell:
 
     patience = notice = 0.5
     way = 0.0
+    rest = 0.05  # at up to 1.5 rad/s so early in a stage
 
     def __init__(self, changes: Mapping[str, Any]) -> None:
         rig = self._rig = Rig(changes)
         self._limit = rig.planner.planner.limits.qd
         self._T_tcp_part: NDArray[np.float64] | None = None
         self.speed = 0.0
-        self.teach, self.put_part, self.run = rig.prepare, rig.put_part, rig.plan_and_run
-        self.rearm, self.wait, self.until = rig.rearm, rig.wait, rig.until
         self._jobs: dict[str, Callable[[], object]] = {
             'init_gripper': lambda: rig.machine.start('init_gripper', rig.gripper.initialise()),
             'go_home': lambda: rig.machine.go_home(rig.poses),
@@ -218,8 +223,20 @@ class RigCell:
     def figures(self) -> dict[str, float]:
         return {'memory [MB]': resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024.0}
 
+    def teach(self, start: Spot, target: Spot) -> None:
+        self._rig.prepare(start, target)
+
+    def put_part(self, spot: Spot) -> None:
+        self._rig.put_part(spot)
+
+    def run(self) -> None:
+        self._rig.plan_and_run()
+
     def start(self, job: str) -> None:
         self._jobs[job]()
+
+    def rearm(self) -> str:
+        return self._rig.rearm()
 
     def inject(self, fault: str) -> None:
         self._rig.faults.inject(fault)
@@ -234,6 +251,12 @@ class RigCell:
 
     def press(self, button: str) -> bool:
         return getattr(self._rig.driver.dashboard, button)().success
+
+    def wait(self, seconds: float) -> None:
+        self._rig.wait(seconds)
+
+    def until(self, condition: Callable[[], bool], limit: float, what: str) -> None:
+        self._rig.until(condition, limit, what)
 
     def _look(self) -> None:
         rig = self._rig

@@ -77,10 +77,6 @@ _PATIENCE = 120.0  # [s] for a cycle to end one way or the other
 _COMES_TO_REST = 1.5  # [s] after a stop; what is no fault of the arm ends with it braking
 _AFTERMATH = 1.0  # [s] watched before and after the cause is gone
 _PLACED = 0.02  # [m]; a part shifted by 10 mm is laid down as gripped, or pushed by the fingers
-# What the controller holds after a cancel is where the arm was measured then. An arm that was
-# frozen by the robot trailed its setpoint at that moment and still caught up with it, so that it
-# goes back when the cause is gone: by its speed, up to 1.5 rad/s here, times its servo lag, 30 ms.
-REST = 0.05  # [rad]
 
 
 @dataclass(frozen=True)
@@ -248,7 +244,8 @@ class Case:
             return f'noticed after {reaction:.2f} s; allowed {self._allowed} s'
         if any(after):
             return f'{after[0]} goals and {after[1]} gripper commands after the stop'
-        if travel > REST and self._fault != 'action_server_gone':  # nobody can cancel then
+        can_cancel = self._fault != 'action_server_gone'
+        if travel > self._cell.rest and can_cancel:
             return f'{travel:.3f} rad of motion after the stop'
         return 'the part was dropped' if dropped and self._fault not in _DROPPING else ''
 

@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the matrix of faults calls wrong: a cell that does it is told so, by name."""
+
+import pytest
+
+from ur5_pick_place.rig.cell import RigCell
+from ur5_pick_place.rig.matrix import START, TARGET, Case
+
+
+class Restless(RigCell):
+    """Sends the controller something at every look."""
+
+    looks = 0
+
+    @property
+    def commands(self):
+        self.looks += 1
+        return self.looks, 0
+
+
+class Drifting(RigCell):
+    """Goes on after a stop."""
+
+    @property
+    def q(self):
+        return super().q + (0.1 * self.time if self.stopped else 0.0)
+
+
+class Late(RigCell):
+    """Is held to a stop at once."""
+
+    notice = 0.0
+
+
+class Faltering(RigCell):
+    """Stops before anything was done to it."""
+
+    def run(self):
+        super().run()
+        self._rig.stop()
+
+
+def outcome(kind):
+    cell = kind({})
+    cell.teach(START, TARGET)
+    return Case(cell, 'safeguard_stop', START, TARGET, 0.16, 'start').run()
+
+
+@pytest.mark.parametrize(
+    ('kind', 'words'),
+    [
+        (Restless, '1 goals and 0 gripper commands after the stop'),
+        (Drifting, 'rad of motion after the stop'),
+        (Late, 'noticed after 0.0'),
+        (Faltering, 'it stopped without a fault'),
+    ],
+)
+def test_a_cell_that_does_wrong_is_told_so(kind, words):
+    assert words in outcome(kind).problem
