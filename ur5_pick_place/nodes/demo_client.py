@@ -65,7 +65,7 @@ class CellClient:
         self.now = 0.0
         """Simulated time [s]."""
         self.planner_state = ''
-        self._watch, self._show = watch, show
+        self._watch, self._show, self._silence = watch, show, _SILENCE
         self._looked = self._heard = time.monotonic()
         self._context = Context()
         # Ctrl-C belongs to the demo, which ends its nodes in order.
@@ -161,8 +161,8 @@ class CellClient:
             self._show(self.record)
             if now > deadline:
                 raise ExecutionError(f'waited {timeout:.0f} s in vain for {what}')
-            if self.now > 0.0 and now > self._heard + _SILENCE:
-                raise ExecutionError(f'no word of the arm for {_SILENCE:.0f} s; awaited {what}')
+            if self.now > 0.0 and now > self._heard + self._silence:
+                raise ExecutionError(f'no word of the arm for {self._silence:.0f} s; awaited {what}')
 
     def wait_simulated(self, duration: float) -> None:
         """Let simulated time pass [s]."""

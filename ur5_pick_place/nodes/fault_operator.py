@@ -113,7 +113,7 @@ class FaultOperator(Operator):
     def kill_driver(self) -> None:
         """End the driver's process without a word; its silence is no surprise from here on."""
         self._buttons['driver_killed'].call_async(SetBool.Request(data=True))
-        self._heard, self._watch = math.inf, lambda: None
+        self._silence, self._watch = math.inf, lambda: None
 
     def refusal(self, name: str) -> str:
         """Call a service of the task node; return why it says no, or ''."""
