@@ -25,6 +25,7 @@ from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.trajectory import Trajectory
 
 T = TypeVar('T')
+IsWanted = Callable[[], bool]
 
 _REPLY_TIMEOUT = 2.0  # [s], steady clock: the controller's answer to a goal
 _HOLDS = 5  # times that an ended stream is ended; nobody confirms it, and messages may be lost
@@ -81,6 +82,11 @@ class Executor:
     clock : callable
         Returns the steady time [s].
 
+    Attributes
+    ----------
+    stops : int
+        How often `stop` was called, for who is about to start a motion.
+
     """
 
     def __init__(
@@ -101,6 +107,7 @@ class Executor:
         self._stream: _Stream | None = None
         self._latch = _Latch()
         self._told = ''
+        self.stops = 0
 
     # -- what others ask ---------------------------------------------------------------------
 
@@ -117,7 +124,9 @@ class Executor:
         """Why the robot must not move at this moment, or None."""
         return find_fault(self.status, self._clock(), self._health)
 
-    def start(self, trajectory: Trajectory, on_end: OnEnd) -> None:
+    def start(
+        self, trajectory: Trajectory, on_end: OnEnd, is_wanted: IsWanted = lambda: True
+    ) -> None:
         """
         Gate a motion and send it.
 
@@ -126,6 +135,8 @@ class Executor:
         trajectory : Trajectory
         on_end : callable
             Takes '' once the joints have arrived, else the reason.
+        is_wanted : callable
+            Whether nobody has canceled the motion, asked when it has passed the gate.
 
         Raises
         ------
@@ -138,22 +149,30 @@ class Executor:
         is_reduced = self.status.safety_mode == SAFETY_REDUCED
         self._planner.check(trajectory, self.status.q, is_reduced)
         with self._lock:
-            self._check_ready()
+            self._check_ready(is_wanted)
             self._latch.holds = 0
             self._send(trajectory, on_end)
 
-    def start_loop(self, loop: ClosedLoop, rollout: Trajectory, on_end: OnEnd) -> None:
+    def start_loop(
+        self,
+        loop: ClosedLoop,
+        rollout: Trajectory,
+        on_end: OnEnd,
+        is_wanted: IsWanted = lambda: True,
+    ) -> None:
         """Gate the roll-out of a closed loop and run the loop; otherwise as `start`."""
         self._check_ready()
         is_reduced = self.status.safety_mode == SAFETY_REDUCED
         self._planner.check(rollout, self.status.q, is_reduced)
         with self._lock:
-            self._check_ready()
+            self._check_ready(is_wanted)
             self._latch.holds = 0
             self._stream = _Stream(loop, on_end, Standstill(self._tracking.stall_time))
             self._tell()
 
-    def _check_ready(self) -> None:
+    def _check_ready(self, is_wanted: IsWanted = lambda: True) -> None:
+        if not is_wanted():
+            raise ExecutionError('motion refused: it was stopped before it began')
         state = self.motion_state
         if state != 'ready':
             cure = '; call ~/rearm once the cause is gone' if self._latch.reason else ''
@@ -164,6 +183,7 @@ class Executor:
     @_locked
     def stop(self, reason: str, latch: bool) -> None:
         """Brake along the path; `latch` = refuse all motion until rearmed."""
+        self.stops += 1
         if latch and not self._latch.reason:
             self._latch.reason = reason
         goal = self._goal

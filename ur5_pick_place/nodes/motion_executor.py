@@ -20,7 +20,7 @@ from trajectory_msgs.msg import JointTrajectory
 
 from ur5_pick_place.control.closed_loop import ClosedLoop, Window
 from ur5_pick_place.control.controller import Goal
-from ur5_pick_place.control.executor import Executor
+from ur5_pick_place.control.executor import Executor, IsWanted
 from ur5_pick_place.control.health import HealthSettings
 from ur5_pick_place.control.supervision import TrackingSettings
 from ur5_pick_place.nodes.conversions import (
@@ -100,16 +100,18 @@ class MotionExecutor:
         state = self.core.motion_state
         return not state.startswith('stopped'), state
 
-    def start(self, trajectory: Trajectory) -> Future:
+    def start(self, trajectory: Trajectory, is_wanted: IsWanted) -> Future:
         """Gate a motion and send it; as `Executor.start`, with a future of the outcome."""
         outcome = Future()
-        self.core.start(trajectory, outcome.set_result)
+        self.core.start(trajectory, outcome.set_result, is_wanted)
         return outcome
 
-    def start_loop(self, loop: ClosedLoop, rollout: Trajectory) -> Future:
+    def start_loop(
+        self, loop: ClosedLoop, rollout: Trajectory, is_wanted: IsWanted
+    ) -> Future:
         """Run a closed loop; as `Executor.start_loop`, with a future of the outcome."""
         outcome = Future()
-        self.core.start_loop(loop, rollout, outcome.set_result)
+        self.core.start_loop(loop, rollout, outcome.set_result, is_wanted)
         return outcome
 
     def _on_joints(self) -> None:

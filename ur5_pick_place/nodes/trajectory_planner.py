@@ -198,18 +198,24 @@ class TrajectoryPlanner(Node):
 
     async def _execute(self, goal: Any) -> ExecuteTrajectory.Result:
         result = ExecuteTrajectory.Result()
+        core = self._executor.core
+        stops = core.stops
+
+        def is_wanted() -> bool:
+            return core.stops == stops and not goal.is_cancel_requested
+
         try:
             method = _method(goal.request)
             trajectory = trajectory_from_msg(goal.request.trajectory.joint_trajectory, self._names)
             if method:
                 loop = loop_of(self._planner, method, trajectory, self._loops)
-                arrival = self._executor.start_loop(loop, trajectory)
+                arrival = self._executor.start_loop(loop, trajectory, is_wanted)
             else:
-                arrival = self._executor.start(trajectory)
+                arrival = self._executor.start(trajectory, is_wanted)
         except Ur5PickPlaceError as error:
             self.get_logger().error(f'not executed: {error}')
             result.error_code = error_code(error)
-            goal.abort()
+            goal.canceled() if goal.is_cancel_requested else goal.abort()
             return result
         reason = await arrival
         if not reason:

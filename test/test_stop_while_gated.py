@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A stop, or a cancel, that comes while the gate still looks at a motion: it never begins."""
+
+import pytest
+
+from ur5_pick_place.errors import ExecutionError
+from ur5_pick_place.kinematics import HOME
+from ur5_pick_place.rig.matrix import START, TARGET
+from ur5_pick_place.rig.rig import Rig
+
+
+@pytest.fixture(scope='module')
+def rig():
+    rig = Rig()
+    rig.prepare(START, TARGET)
+    return rig
+
+
+@pytest.mark.parametrize('who', ['stop', 'cancel'])
+@pytest.mark.parametrize('way', ['trajectory', 'loop'])
+def test_a_motion_stopped_while_it_is_gated_is_refused_and_nothing_is_sent(
+    rig, monkeypatch, who, way
+):
+    executor, gate, canceled = rig.executor, rig.executor._planner, []
+    motion = rig.planner.planner.ptp(HOME, HOME + 0.3).trajectory
+    check, stops = gate.check, executor.stops
+
+    def check_while_somebody_stops(*args):
+        report = check(*args)
+        executor.stop('canceled', latch=False) if who == 'stop' else canceled.append(True)
+        return report
+
+    monkeypatch.setattr(gate, 'check', check_while_somebody_stops)
+
+    def is_wanted():
+        return executor.stops == stops and not canceled
+
+    before = sum(c.goals_started for c in rig.driver.trajectory.values())
+    with pytest.raises(ExecutionError, match='stopped before it began'):
+        if way == 'loop':
+            executor.start_loop(None, motion, lambda _: None, is_wanted)
+        else:
+            executor.start(motion, lambda _: None, is_wanted)
+    rig.wait(0.5)
+    assert executor.motion_state == 'ready'
+    assert sum(c.goals_started for c in rig.driver.trajectory.values()) == before
+    assert abs(rig.world.q - HOME).max() < 1e-3
