@@ -20,7 +20,7 @@ _EPILOG = (
     'A cycle ends placed, within 2 mm and 1 degree of where the grip left the part in the hand, '
     'or stopped with the true reason. Exit code: 0 if every one did, else 1.'
 )
-_WARM_UP = 10  # cycles before growth counts
+_WARM_UP = 10  # cycles at most before growth counts
 
 
 @driver_silent()
@@ -60,15 +60,20 @@ def summarise(reports: Sequence[CycleReport]) -> dict[str, object]:
             math.degrees(max((r.turn for r in placed), default=0.0)), 3
         ),
         'peak joint speed [share of limit]': round(max(r.speed for r in reports), 4),
-        'growth per 100 cycles': _growth([r.figures for r in reports]),
+        **_growth([r.figures for r in reports]),
         'wall time of a cycle, median [s]': round(float(np.median([r.wall for r in reports])), 2),
     }
 
 
-def _growth(figures: Sequence[dict[str, float]]) -> dict[str, float]:
-    late = figures[min(_WARM_UP, len(figures) - 1) :]
-    cycles = max(len(late) - 1, 1)
-    return {name: round(100.0 * (late[-1][name] - late[0][name]) / cycles, 2) for name in late[0]}
+def _growth(figures: Sequence[dict[str, float]]) -> dict[str, str]:
+    """Tell each figure once warm and at the end, and how fast it grew in between."""
+    late = figures[min(_WARM_UP, len(figures) // 2) :]
+    share = 100.0 / max(len(late) - 1, 1)
+    told = {}
+    for name, first in late[0].items():
+        last = late[-1][name]
+        told[name] = f'{first:.1f}, {last:.1f}: {share * (last - first):+.1f} per 100 cycles'
+    return told
 
 
 def _line(r: CycleReport, cycles: int) -> str:

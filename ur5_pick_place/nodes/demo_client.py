@@ -162,7 +162,7 @@ class CellClient:
             if now > deadline:
                 raise ExecutionError(f'waited {timeout:.0f} s in vain for {what}')
             if self.now > 0.0 and now > self._heard + self._silence:
-                raise ExecutionError(f'no word of the arm for {self._silence:.0f} s; awaited {what}')
+                raise ExecutionError(f'no word of the arm for {_SILENCE:.0f} s; awaited {what}')
 
     def wait_simulated(self, duration: float) -> None:
         """Let simulated time pass [s]."""
