@@ -7,15 +7,18 @@ the joints tell, one of the gripper, and one cycle of the soak.
 
 """
 
-import json
+import argparse
+from contextlib import nullcontext
 
 import pytest
 
 pytest.importorskip('rclpy', reason='needs ROS 2: make setup')
 
-from ur5_pick_place.commands import soak
+from ur5_pick_place.commands.cells import add_nodes, cell_opener
 from ur5_pick_place.nodes.nodes_cell import open_nodes
+from ur5_pick_place.rig.cell import open_rig
 from ur5_pick_place.rig.matrix import MUST_STOP, START, TARGET, Case
+from ur5_pick_place.rig.soak import soak
 
 CASES = [
     ('safeguard_stop', 'start'),
@@ -40,12 +43,20 @@ def test_a_fault_stops_all_for_the_true_reason_and_is_recovered_from(cell, fault
         assert 0.0 < outcome.reaction <= cell.notice
 
 
-def test_a_cycle_of_the_soak_is_told_with_memory_and_latency(ros_domain, tmp_path, capsys):
-    assert soak.main(['--nodes', '-n', '1', '--seed', '3', '--out', str(tmp_path)]) == 0
-    said = capsys.readouterr().out
-    assert "'placed': 1" in said and 'unexplained: 0' in said
-    (record,) = tmp_path.glob('soak-*.json')
-    (row,) = json.loads(record.read_text())['rows']
+def test_a_cycle_of_the_soak_is_told_with_memory_and_latency(cell):
+    (report,) = soak(1, 3, open_cell=lambda _: nullcontext(cell))
+    assert report.end == 'placed' and not report.problem, report
+    assert 0.0 < report.error < 2e-3 and 0.5 < report.speed <= 1.005
     nodes = ('sim_driver', 'trajectory_planner', 'pick_place')
-    assert set(row['figures']) == {*(f'{name} [MB]' for name in nodes), 'answer [ms]'}
-    assert min(row['figures'].values()) > 0.0 and 0.5 < row['speed'] <= 1.005
+    assert set(report.figures) == {*(f'{name} [MB]' for name in nodes), 'answer [ms]'}
+    assert min(report.figures.values()) > 0.0
+
+
+def test_the_commands_take_the_nodes_at_a_factor_and_else_this_process():
+    parser = argparse.ArgumentParser()
+    add_nodes(parser)
+    assert cell_opener(parser, parser.parse_args([])) is open_rig
+    opener = cell_opener(parser, parser.parse_args(['--nodes', '--rtf', '1.5']))
+    assert (opener.func, opener.keywords) == (open_nodes, {'real_time_factor': 1.5})
+    with pytest.raises(SystemExit):
+        cell_opener(parser, parser.parse_args(['--nodes', '--rtf', '9']))
