@@ -218,7 +218,8 @@ class TaskPort:
 
     def _ask(self, command: job.Command, on_reply: OnReply) -> None:
         io = self._driver.io
-        if self._driver.link.set_io_absent:
+        is_set_io = not isinstance(command, job.SetPayload)  # which is a service of its own
+        if is_set_io and self._driver.link.set_io_absent:
             on_reply('service set_io is not there; is the driver running?')
             return
         if isinstance(command, job.SetPayload):
