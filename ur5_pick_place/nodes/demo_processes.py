@@ -73,6 +73,8 @@ class NodeProcesses:
         ROS_DOMAIN_ID.
     folder : Path
         Where `<executable>.log` is written.
+    reach : str
+        ROS_AUTOMATIC_DISCOVERY_RANGE: how far away other nodes may be.
 
     Raises
     ------
@@ -81,13 +83,15 @@ class NodeProcesses:
 
     """
 
-    def __init__(self, specs: Sequence[NodeSpec], domain: int, folder: Path) -> None:
+    def __init__(
+        self, specs: Sequence[NodeSpec], domain: int, folder: Path, reach: str = 'LOCALHOST'
+    ) -> None:
         self._folder = folder
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
         environment = {
             **os.environ,
             'ROS_DOMAIN_ID': str(domain),
-            'ROS_AUTOMATIC_DISCOVERY_RANGE': 'LOCALHOST',
+            'ROS_AUTOMATIC_DISCOVERY_RANGE': reach,
             'RCUTILS_LOGGING_BUFFERED_STREAM': '0',
             'PYTHONUNBUFFERED': '1',
             # Two cores and five nodes: threads of linear algebra would only be in the way.
