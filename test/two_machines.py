@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The cell on one machine, our nodes and their user on another; run by test_two_machines.py.
+
+It is a process of its own, as Fast DDS looks at a process's network cards only once.
+
+"""
+
+import json
+import os
+import re
+import sys
+import tempfile
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+import numpy as np
+from cable import CUT, MACHINES, Cable, Link
+from test_pick_place_node import START, TARGET, TaskClient
+
+from ur5_pick_place.nodes.demo_processes import NodeProcesses
+from ur5_pick_place.nodes.node_list import node_list
+
+CONFIG = Path(__file__).parents[1] / 'config'
+DOMAIN = 42  # nobody else is in these networks
+NODES = {'cell': ['sim_driver'], 'pc': ['trajectory_planner', 'pick_place']}
+LINK = Link(delay=0.005, jitter=0.002, loss=0.01)
+
+
+class TwoMachines:
+    """The nodes on their machines, set up as docs/network.md says, and a client on the PC."""
+
+    def __init__(self, folder: Path, stack: ExitStack) -> None:
+        os.environ['ROS_DOMAIN_ID'] = str(DOMAIN)
+        os.environ['ROS_AUTOMATIC_DISCOVERY_RANGE'] = 'SUBNET'
+        os.environ['FASTDDS_DEFAULT_PROFILES_FILE'] = str(CONFIG / 'fastdds_two_pcs.xml')
+        own = folder / 'own.yaml'
+        poses = {'poses_file': str(folder / 'poses.yaml')}
+        own.write_text(json.dumps({'/**/pick_place': {'ros__parameters': poses}}))
+        sim = {'real_time_factor': 2.0}
+        specs = node_list('sim', CONFIG, params_file=str(own), sim_parameters=sim)
+        self.cable = stack.enter_context(Cable(LINK))
+        for machine, names in NODES.items():
+            (peer,) = (address for name, address in MACHINES.items() if name != machine)
+            os.environ['ROS_STATIC_PEERS'] = peer
+            mine = [spec for spec in specs if spec.executable in names]
+            with self.cable.at(machine):
+                stack.enter_context(NodeProcesses(mine, DOMAIN, folder, reach='SUBNET'))
+        stack.enter_context(self.cable.at('pc'))
+        self.client = TaskClient('')
+        stack.callback(self.client.close)
+        self._teach()
+
+    def _teach(self) -> None:
+        client = self.client
+        client.wait_for_driver()
+        client.until(lambda: client.states and client.part, 'the task node', 20.0)
+        client.until(lambda: client.ask('init_gripper').success, 'the planner', 20.0)
+        client.event('done', job='init_gripper')
+        client.do('teach_home')
+        client.teach('start', START)
+        client.teach('target', TARGET)
+        client.put_part(START)
+        client.do('plan')
+
+
+def cycle(cell: TwoMachines) -> None:
+    """A whole cycle over a cable that delays and loses."""
+    client = cell.client
+    client.do('run')
+    client.event('done', job='run')
+    client.run(0.5)
+    miss = np.linalg.norm(client.part_at()[:2] - TARGET[:2])
+    assert miss < 2e-3, f'the cube lies {miss} m off'
+
+
+def cut(cell: TwoMachines) -> None:
+    """A cable that is cut for 2 s while the part is carried."""
+    client = cell.client
+    client.do('run')
+    client.event('stage', stage='transfer')
+    client.run(0.2)
+    seen, known = client.q.copy(), len(client.joints)
+    cell.cable.set(CUT)
+    end = time.monotonic() + 2.0
+    client.until(lambda: time.monotonic() > end, 'the cable to be mended')
+    assert re.search('joint_states silent for 1', client.states[-1]), client.states[-1]
+    assert len(client.joints) < known + 20, 'the cable was cut'
+
+    cell.cable.set(LINK)
+    client.until(lambda: len(client.joints) > known + 20, 'the driver')
+    rest = client.q.copy()
+    assert np.abs(rest - seen).max() > 0.1, 'the driver has finished what it had'
+    client.run(2.0)
+    assert np.abs(client.q - rest).max() < 1e-3, 'nothing goes on by itself'
+    refused = client.ask('go_home')
+    assert not refused.success and 'rearm' in refused.message, refused.message
+
+    client.until(lambda: client.ask('rearm').success, 'the cell to be rearmed')
+    client.job('go_home')
+    assert client.part_at()[2] > 0.2 and client.output(16), 'the part is still in the hand'
+
+
+def main() -> None:
+    """Do the one that is named."""
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        {'cycle': cycle, 'cut': cut}[sys.argv[1]](TwoMachines(Path(folder), stack))
+
+
+if __name__ == '__main__':
+    main()
