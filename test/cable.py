@@ -26,11 +26,9 @@ from typing import Self
 
 MACHINES = {'cell': '10.99.0.1', 'pc': '10.99.0.2'}
 
-_TUN = '/dev/net/tun'
 _TUNSETIFF = 0x400454CA
 _TAP_WITHOUT_HEADER = 0x0002 | 0x1000  # IFF_TAP, IFF_NO_PI
 _CLONE_NEWNET = 0x40000000
-_FRAME = 65536  # [bytes] more than any frame has
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
 
@@ -48,51 +46,38 @@ CUT = Link(loss=1.0)
 
 def why_not() -> str:
     """Return what this machine lacks for two machines, or nothing."""
-    if os.geteuid() != 0:
-        return 'network namespaces need root'
     try:
-        with _elsewhere():
-            os.close(os.open(_TUN, os.O_RDWR))
-            subprocess.run(['ip', 'link', 'set', 'lo', 'up'], check=True, capture_output=True)
+        with Cable(Link()):
+            return ''
     except (OSError, subprocess.CalledProcessError) as error:
-        return f'no network namespace with a TAP device here: {error}'
-    return ''
+        return f'needs root, ip and /dev/net/tun for two networks on one machine: {error}'
 
 
-class Cable:
-    """
-    Two machines and the cable between them; leaving the context takes them away.
-
-    Parameters
-    ----------
-    link : Link
-
-    """
+class Cable(contextlib.ExitStack):
+    """Two machines and a cable between them; leaving the context takes them away."""
 
     def __init__(self, link: Link) -> None:
+        super().__init__()
         self._link = link
-        self._stack = contextlib.ExitStack()
         self._namespaces: dict[str, int] = {}
 
     def __enter__(self) -> Self:
-        with contextlib.ExitStack() as stack:
+        with contextlib.ExitStack() as made:
             ends = []
             for name, address in MACHINES.items():
-                with _elsewhere():
-                    self._namespaces[name] = _keep(stack, '/proc/thread-self/ns/net', os.O_RDONLY)
-                    ends.append(_keep(stack, _TUN, os.O_RDWR))
+                with _back_home():
+                    _check(_LIBC.unshare(_CLONE_NEWNET))
+                    self._namespaces[name] = _open(made, '/proc/thread-self/ns/net', os.O_RDONLY)
+                    ends.append(_open(made, '/dev/net/tun', os.O_RDWR))
                     _plug_in(ends[-1], address)
             command = [sys.executable, '-I', '-S', __file__, *map(str, ends)]
             # Its standard input is its life: it ends with us, however we do.
-            self._process = stack.enter_context(
+            self._process = made.enter_context(
                 subprocess.Popen(command, stdin=subprocess.PIPE, pass_fds=ends)
             )
             self.set(self._link)
-            self._stack = stack.pop_all()
+            self.push(made.pop_all())
         return self
-
-    def __exit__(self, *_exception: object) -> None:
-        self._stack.close()
 
     def set(self, link: Link) -> None:
         """Be another cable from now on; what is on its way arrives, or is lost in a cut."""
@@ -104,30 +89,18 @@ class Cable:
     def at(self, name: str) -> Iterator[None]:
         """Be on a machine: what this thread starts there, threads and processes, stays there."""
         with _back_home():
-            _enter(self._namespaces[name])
+            _check(_LIBC.setns(self._namespaces[name], _CLONE_NEWNET))
             yield
 
 
 @contextlib.contextmanager
 def _back_home() -> Iterator[None]:
-    home = os.open('/proc/thread-self/ns/net', os.O_RDONLY)
-    try:
-        yield
-    finally:
-        _enter(home)
-        os.close(home)
-
-
-@contextlib.contextmanager
-def _elsewhere() -> Iterator[None]:
-    """Be in a network namespace of its own."""
-    with _back_home():
-        _check(_LIBC.unshare(_CLONE_NEWNET))
-        yield
-
-
-def _enter(namespace: int) -> None:
-    _check(_LIBC.setns(namespace, _CLONE_NEWNET))
+    with contextlib.ExitStack() as stack:
+        home = _open(stack, '/proc/thread-self/ns/net', os.O_RDONLY)
+        try:
+            yield
+        finally:
+            _check(_LIBC.setns(home, _CLONE_NEWNET))
 
 
 def _check(result: int) -> None:
@@ -135,7 +108,7 @@ def _check(result: int) -> None:
         raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
 
 
-def _keep(stack: contextlib.ExitStack, path: str, flags: int) -> int:
+def _open(stack: contextlib.ExitStack, path: str, flags: int) -> int:
     descriptor = os.open(path, flags)
     stack.callback(os.close, descriptor)
     return descriptor
@@ -143,11 +116,7 @@ def _keep(stack: contextlib.ExitStack, path: str, flags: int) -> int:
 
 def _plug_in(tap: int, address: str) -> None:
     fcntl.ioctl(tap, _TUNSETIFF, struct.pack('16sH', b'cable', _TAP_WITHOUT_HEADER))
-    for words in (
-        'link set lo up',
-        f'address add {address}/24 dev cable',
-        'link set cable up',
-    ):
+    for words in ('link set lo up', f'addr add {address}/24 dev cable', 'link set cable up'):
         subprocess.run(['ip', *words.split()], check=True)
 
 
@@ -160,35 +129,29 @@ class _Way:
         self._frames: deque[tuple[float, bytes]] = deque()
 
     def take(self, link: Link) -> None:
-        frame = os.read(self._source, _FRAME)
-        if self._random.random() < link.loss:
-            return
-        due = time.monotonic() + link.delay + self._random.uniform(-1, 1) * link.jitter
-        last = self._frames[-1][0] if self._frames else 0.0
-        self._frames.append((max(due, last), frame))
+        frame = os.read(self._source, 65536)
+        if self._random.random() >= link.loss:
+            due = time.monotonic() + link.delay + self._random.uniform(-1, 1) * link.jitter
+            self._frames.append((max(due, self._frames[-1][0] if self._frames else 0.0), frame))
 
     def give(self, now: float) -> float:
-        """Hand over what is due; returns when the next is [s]."""
+        """Hand over what is due; returns the time until the next is [s]."""
         while self._frames and self._frames[0][0] <= now:
             os.write(self._sink, self._frames.popleft()[1])
-        return self._frames[0][0] if self._frames else now + 1.0
+        return self._frames[0][0] - now if self._frames else 1.0
 
-    def empty(self) -> None:
+    def cut(self) -> None:
         self._frames.clear()
 
 
 def carry(a: int, b: int) -> None:
     """Carry frames between two TAP devices; each line of standard input is another `Link`."""
-    # A cable waits for no processor.
-    os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(10))
-    ways = {a: _Way(a, b), b: _Way(b, a)}
-    link = CUT
+    os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(10))  # a cable waits for no processor
+    ways, link = {a: _Way(a, b), b: _Way(b, a)}, CUT
     while True:
         now = time.monotonic()
-        wait = min(way.give(now) for way in ways.values()) - now
-        ready, _, _ = select.select([0, a, b], [], [], max(wait, 0.0))
-        for tap in ways.keys() & ready:
-            ways[tap].take(link)
+        wait = min(way.give(now) for way in ways.values())
+        ready, _, _ = select.select([0, a, b], [], [], wait)
         if 0 in ready:
             line = os.read(0, 4096)
             if not line:
@@ -196,7 +159,9 @@ def carry(a: int, b: int) -> None:
             link = Link(**json.loads(line.splitlines()[-1]))
             if link == CUT:
                 for way in ways.values():
-                    way.empty()
+                    way.cut()
+        for tap in ways.keys() & ready:
+            ways[tap].take(link)
 
 
 if __name__ == '__main__':
