@@ -146,7 +146,8 @@ class _Way:
 
 def carry(a: int, b: int) -> None:
     """Carry frames between two TAP devices; each line of standard input is another `Link`."""
-    os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(10))  # a cable waits for no processor
+    with contextlib.suppress(PermissionError):  # a container may forbid it
+        os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(10))  # a cable waits for nobody
     ways, link = {a: _Way(a, b), b: _Way(b, a)}, CUT
     while True:
         now = time.monotonic()

@@ -10,7 +10,8 @@ from cable import why_not
 
 pytest.importorskip('rclpy')
 
-pytestmark = [pytest.mark.nodes, pytest.mark.skipif(bool(why_not()), reason=why_not())]
+MISSING = why_not()
+pytestmark = [pytest.mark.nodes, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
 
 
 def perform(what: str) -> None:

@@ -38,7 +38,7 @@ class TwoMachines:
         own = folder / 'own.yaml'
         poses = {'poses_file': str(folder / 'poses.yaml')}
         own.write_text(json.dumps({'/**/pick_place': {'ros__parameters': poses}}))
-        sim = {'real_time_factor': 1.0}
+        sim = {'real_time_factor': 1.5}
         specs = node_list('sim', CONFIG, params_file=str(own), sim_parameters=sim)
         self.cable = stack.enter_context(Cable(LINK))
         for machine, names in NODES.items():
