@@ -77,6 +77,8 @@ class Steering:
     way, remaining : float
         The length of the line, and what was left of it at the last wish; radians count by the
         length [m].
+    lead : float
+        How far the law's goal may be from the tool [m].
     is_astray : bool
         Whether the tool was thrown off the line, farther from the law's goal than the lead.
 
@@ -99,9 +101,9 @@ class Steering:
         self.way = float(np.hypot(self._line.length, settings.loop_length * self._line.turn))
         self.remaining = self.way
         self.is_astray = False
-        self._lead = settings.loop_lead
+        self.lead = settings.loop_lead
         if law.name == Gradient.name:
-            self._lead = settings.loop_gradient_lead
+            self.lead = settings.loop_gradient_lead
         self._share = 0.0  # of the line, where the law's goal is
 
     def obstacle(self, q: Array) -> str:
@@ -132,6 +134,10 @@ class Steering:
             f'{self._law.name} can follow the line to {100 * fraction:.0f} %: {reason}', fraction
         )
 
+    def apart(self, T_a: Array, T_b: Array) -> float:
+        """Return the distance of two poses (4, 4), radians counting by the length [m]."""
+        return self._weighed(body_error(T_a, T_b))
+
     def _is_within(self, error: Array, share: float) -> bool:
         settings = self._settings
         return bool(
@@ -141,7 +147,7 @@ class Steering:
 
     def _next_goal(self, T: Array) -> Array:
         """Move the law's goal on; by the triangle inequality it stays within the lead."""
-        lead = self._lead
+        lead = self.lead
         spare = lead - self._weighed(body_error(T, self._at(self._share)))
         self.is_astray = spare < -_ASTRAY * lead
         if self._share < 1.0:

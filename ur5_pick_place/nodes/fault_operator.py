@@ -89,7 +89,7 @@ class FaultOperator(Operator):
         they do.
 
         """
-        t, q, _ = self.record.joints[-1]
+        t, q, *_ = self.record.joints[-1]
         return np.array(q) if self.clock - t < _SAYS_TRUTH else self._joints
 
     @property
