@@ -35,6 +35,7 @@ from ur5_pick_place.planning.trajectory import Trajectory
 Array = NDArray[np.float64]
 
 _FROZEN = 0.005  # speed scaling below which the robot waits; the slider's least is 0.01
+_NOT_FOLLOWED = ': the arm is held, or its controller is not active'
 _AT_REST = 0.01  # [rad/s] of the measured joints
 
 
@@ -162,15 +163,15 @@ class ClosedLoop:
         """Say why the motion must end, or nothing."""
         assert self._reference is not None
         settings, reference = self._settings, self._reference
-        for what, away, name in (
-            ('the corridor about its roll-out', self._corridor.away(q), 'loop_corridor'),
-            ('its reference', np.abs(q - self.q_planned), 'loop_gap'),
+        for what, away, name, cause in (
+            ('the corridor about its roll-out', self._corridor.away(q), 'loop_corridor', ''),
+            ('its reference', np.abs(q - self.q_planned), 'loop_gap', _NOT_FOLLOWED),
         ):
             joint = int(away.argmax())
             if away[joint] > getattr(settings, name):
                 return (
                     f'{self.method} stopped: {JOINT_NAMES[joint]} is {away[joint]:.3f} rad from '
-                    f'{what} (limit {getattr(settings, name)} rad, {name})'
+                    f'{what} (limit {getattr(settings, name)} rad, {name}){cause}'
                 )
         if obstacle := self._obstacle(q[None]):
             return f'{self.method} stopped: {obstacle}'
