@@ -8,13 +8,6 @@ import numpy as np
 import pytest
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what runs nodes in processes: it comes alone, while the others share the cores."""
-    for item in items:
-        if 'ros_domain' in getattr(item, 'fixturenames', ()):
-            item.add_marker(pytest.mark.nodes)
-
-
 @pytest.fixture
 def rng(request: pytest.FixtureRequest) -> np.random.Generator:
     """Random numbers that depend on the test's name only."""

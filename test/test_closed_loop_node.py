@@ -30,6 +30,7 @@ from trajectory_msgs.msg import JointTrajectory  # noqa: E402
 
 from ur5_pick_place.kinematics import HOME, forward  # noqa: E402
 
+pytestmark = pytest.mark.nodes
 METHODS = {'resolved_rate': 'RESOLVED_RATE', 'gradient': 'JACOBIAN_TRANSPOSE'}
 WAY = np.array([0.03, 0.1, -0.04])  # [m]
 

@@ -45,6 +45,7 @@ from ur_msgs.srv import SetAnalogOutput, SetPayload, SetSpeedSliderFraction
 
 from ur5_pick_place.kinematics import HOME, forward, load_model
 
+pytestmark = pytest.mark.nodes
 SHUTDOWN = 3.0  # [s] on the wall: 2 are promised, a busy machine may need one more
 UNSCALED = 'joint_trajectory_controller'
 VELOCITY = 'forward_velocity_controller'

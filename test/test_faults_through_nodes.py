@@ -20,6 +20,7 @@ from ur5_pick_place.rig.cell import open_rig
 from ur5_pick_place.rig.matrix import MUST_STOP, START, TARGET, Case
 from ur5_pick_place.rig.soak import soak
 
+pytestmark = pytest.mark.nodes
 CASES = [
     ('safeguard_stop', 'start'),
     ('joint_states_jumping', 'transfer'),

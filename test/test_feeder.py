@@ -10,6 +10,7 @@ from driver_client import DriverClient, DriverProcess
 from geometry_msgs.msg import PoseStamped
 from std_srvs.srv import Trigger
 
+pytestmark = pytest.mark.nodes
 FEEDER, ASIDE = (0.4, 0.1), (0.5, -0.2)
 
 

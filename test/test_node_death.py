@@ -18,6 +18,7 @@ from test_pick_place_node import START, TARGET, TaskClient  # noqa: E402
 from ur5_pick_place.nodes.demo_processes import NodeProcesses  # noqa: E402
 from ur5_pick_place.nodes.node_list import node_list  # noqa: E402
 
+pytestmark = pytest.mark.nodes
 CONFIG = Path(__file__).parents[1] / 'config'
 
 

@@ -34,6 +34,7 @@ from ur5_pick_place.nodes.demo_processes import NodeProcesses  # noqa: E402
 from ur5_pick_place.nodes.node_list import node_list  # noqa: E402
 from ur5_pick_place.task.poses_file import PosesFile  # noqa: E402
 
+pytestmark = pytest.mark.nodes
 CONFIG = Path(__file__).parents[1] / 'config'
 START, TARGET = (0.45, -0.2, 0.0), (0.4, 0.2, 0.6)
 

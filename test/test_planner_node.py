@@ -47,6 +47,7 @@ from ur5_pick_place.nodes.conversions import matrix_to_pose  # noqa: E402
 from ur5_pick_place.nodes.demo_processes import NodeProcesses  # noqa: E402
 from ur5_pick_place.nodes.node_list import node_list  # noqa: E402
 
+pytestmark = pytest.mark.nodes
 CONFIG = Path(__file__).parents[1] / 'config'
 CODE = MoveItErrorCodes
 T_BASE_LINK_BASE = np.diag([-1.0, -1.0, 1.0, 1.0])

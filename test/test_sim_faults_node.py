@@ -16,6 +16,7 @@ from ur5_pick_place.kinematics import HOME
 from ur5_pick_place.sim.driver import CYCLE
 from ur5_pick_place.sim.faults import FAULTS, LATENCY
 
+pytestmark = pytest.mark.nodes
 THERE = HOME + 0.3 * np.array([1, -1, 1, 0, 0, 1])
 
 

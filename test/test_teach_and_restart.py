@@ -17,6 +17,8 @@ from ur5_pick_place.nodes.demo_processes import NodeProcesses
 from ur5_pick_place.nodes.node_list import node_list
 from ur5_pick_place.task.poses_file import PosesFile
 
+pytestmark = pytest.mark.nodes
+
 
 @pytest.fixture
 def start(ros_domain, tmp_path):
