@@ -285,16 +285,6 @@ def test_a_stop_while_carrying_keeps_the_part_and_needs_rearming(taught):
     assert not refused.success and 'plan' in refused.message
 
 
-def test_a_missing_cube_ends_the_cycle_at_the_grip_with_the_reason(taught):
-    taught.put_part((0.3, 0.3, 0.0))
-    since = len(taught.events)
-    taught.do('plan')
-    taught.do('run')
-    end = taught.event('stopped', since=since)
-    assert (end['stage'], end['job']) == ('verify grip', 'run')
-    assert 'closed on nothing' in end['reason']
-
-
 def test_freedrive_lets_go_of_the_arm_and_takes_hold_again(taught):
     def switch(is_on):
         return taught.call(SetBool, 'pick_place/freedrive', data=is_on)

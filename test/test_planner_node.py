@@ -664,13 +664,9 @@ def test_a_stopped_program_is_a_fault_with_its_cure(client):
     client.go(HOME)
 
 
-def planner_command(*ros_args):
-    main = 'from ur5_pick_place.nodes.trajectory_planner import main; main()'
-    return [sys.executable, '-c', main, '--ros-args', *ros_args]
-
-
 def run_planner(*ros_args):
-    words = planner_command(*ros_args)
+    main = 'from ur5_pick_place.nodes.trajectory_planner import main; main()'
+    words = [sys.executable, '-c', main, '--ros-args', *ros_args]
     return subprocess.run(words, capture_output=True, text=True, timeout=60)
 
 
@@ -678,19 +674,6 @@ def test_a_second_planner_in_the_same_namespace_refuses_to_start(client):
     other = run_planner('--params-file', str(CONFIG / 'robot_sim.yaml'))
     assert other.returncode == 2
     assert '/plan_kinematic_path is already offered by' in other.stderr
-
-
-def test_of_two_planners_started_at_once_one_at_least_ends(client):
-    """Neither serves yet when the other looks first."""
-    words = planner_command('-r', '__ns:=/twins', '--params-file', str(CONFIG / 'robot_sim.yaml'))
-    twins = [subprocess.Popen(words, stderr=subprocess.DEVNULL) for _ in range(2)]
-    try:
-        client.until(lambda: any(twin.poll() is not None for twin in twins), 'one to end', 40.0)
-    finally:
-        for twin in twins:
-            twin.kill()
-        codes = [twin.wait() for twin in twins]
-    assert 2 in codes
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,7 @@
 """
 The whole cell through its real nodes: the cube is picked where it is taught, and put down.
 
-Random spots, every other cube displaced after teaching, as many as UR5_SPOTS says (2). A cube
+Random spots, every other cube displaced after teaching, as many as UR5_SPOTS says (1). A cube
 that was displaced sits askew in the hand; it must be put down as the grip left it there.
 
 """
@@ -21,14 +21,14 @@ from ur5_pick_place.kinematics import load_model
 from ur5_pick_place.nodes.demo_operator import Operator
 from ur5_pick_place.nodes.demo_processes import NodeProcesses, own_domain
 from ur5_pick_place.nodes.demo_record import RunResult, Task
-from ur5_pick_place.nodes.demo_spots import Displacement, Reach, Spot
+from ur5_pick_place.nodes.demo_spots import Displacement, Reach
 from ur5_pick_place.nodes.node_list import node_list
 from ur5_pick_place.planning.scene_file import load_scene
 
 pytestmark = pytest.mark.nodes
 
 CONFIG = Path(__file__).parents[1] / 'config'
-SPOTS = int(os.environ.get('UR5_SPOTS', '2'))
+SPOTS = int(os.environ.get('UR5_SPOTS', '1'))
 RTF = 2.0
 SEED = 20
 
@@ -86,7 +86,7 @@ def cell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cell]:
 def random_task(number: int) -> Task:
     rng = np.random.default_rng([SEED, number])
     start, target = Reach(CONFIG).random_way(rng)
-    if number % 2 == 0:
+    if number % 2:
         return Task(start, target)
     shift, bearing = 5.0 * math.sqrt(rng.uniform()), rng.uniform(0.0, 2 * math.pi)
     dx, dy = shift * math.cos(bearing), shift * math.sin(bearing)
@@ -101,11 +101,3 @@ def test_cube_is_placed_where_it_was_taught(cell: Cell, number: int) -> None:
     what = 'in_hand' if task.displacement else 'placement'
     assert 0.0 < getattr(result, f'{what}_error_m') < 0.002
     assert getattr(result, f'{what}_error_rad') < math.radians(1.0)
-
-
-def test_a_grip_on_nothing_stops_the_cycle(cell: Cell) -> None:
-    task = Task(Spot(0.45, -0.2, 0.0), Spot(0.4, 0.25, 30.0), Displacement(0.0, 120.0, 0.0))
-    result = cell.run(task)
-    assert not result.success
-    assert result.reason.startswith("stage 'verify grip': the gripper closed on nothing")
-    assert result.placement_error_m > 0.1

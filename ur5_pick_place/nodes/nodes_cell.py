@@ -55,7 +55,6 @@ class NodesCell:
     """
 
     way = 0.25
-    rest = 0.1  # the fault comes whenever it does, at up to the limit of 3.1 rad/s
 
     def __init__(
         self,

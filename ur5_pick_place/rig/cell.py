@@ -28,18 +28,12 @@ class Cell(Protocol):
         In which silence of the robot has to be noticed, and what it tells.
     way : float
         For which commands may be under way that were sent before a stop.
-    rest : float
-        How far a joint may move once it is at rest [rad]. What the controller holds after a
-        cancel is where the arm was measured then. An arm that was frozen by the robot trailed its
-        setpoint at that moment and still caught up with it, so that it goes back when the cause
-        is gone: by its speed times its servo lag, 30 ms.
 
     """
 
     patience: float
     notice: float
     way: float
-    rest: float
 
     @property
     def time(self) -> float:
@@ -161,7 +155,6 @@ class RigCell:
 
     patience = notice = 0.5
     way = 0.0
-    rest = 0.05  # at up to 1.5 rad/s so early in a stage
 
     def __init__(self, changes: Mapping[str, Any]) -> None:
         rig = self._rig = Rig(changes)
