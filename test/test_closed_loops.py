@@ -312,6 +312,14 @@ def test_a_loop_is_made_of_its_own_roll_out_only():
         loop_of(PLANNER, 'gradient', other, LoopSettings())
 
 
+@pytest.mark.parametrize('method', METHODS)
+def test_every_roll_out_is_known_for_its_own(method, rng):
+    for _ in range(3):
+        T = goal_of(START, rng.uniform(-0.08, 0.08, 3), (0.0, 0.0, rng.uniform(-0.8, 0.8)))
+        path = plan_roll_out(PLANNER, method, START, T, Pace(), LoopSettings()).trajectory
+        assert loop_of(PLANNER, method, path, LoopSettings()).method == method
+
+
 # -- the loop on the robot -------------------------------------------------------------------
 
 

@@ -21,11 +21,13 @@ and as long, and a law in other coordinates has a stationary point there. That i
 
 """
 
+from math import atan2, hypot
+
 import numpy as np
 from numpy.typing import NDArray
-from scipy.spatial.transform import Rotation
 
 from ur5_pick_place.kinematics import Model, forward, jacobian
+from ur5_pick_place.kinematics.transforms import log_so3
 
 Array = NDArray[np.float64]
 
@@ -33,6 +35,7 @@ SADDLE_MARGIN = np.radians(1.0)
 """Orientation errors this close to 180 degrees count as the saddle [rad]."""
 _BOLDEST = 8.0
 _HALVINGS = 30
+_NEAR_HALF_TURN = -0.9  # cosine
 
 
 class Gradient:
@@ -96,6 +99,15 @@ class Gradient:
 def body_error(T: Array, T_goal: Array) -> Array:
     """Return position and orientation error (6,) [m, rad] of a pose (4, 4), in its own axes."""
     R = T[:3, :3]
-    # SciPy's logarithm of one rotation takes a tenth of the time of ours, which is for stacks.
-    turn = Rotation.from_matrix(T_goal[:3, :3].T @ R).as_rotvec()
-    return np.concatenate([R.T @ (T[:3, 3] - T_goal[:3, 3]), turn])
+    return np.concatenate([R.T @ (T[:3, 3] - T_goal[:3, 3]), _rotvec(T_goal[:3, :3].T @ R)])
+
+
+def _rotvec(R: Array) -> Array:
+    """Return what `log_so3` does of one rotation, which is for stacks, in a tenth of the time."""
+    (xx, xy, xz), (yx, yy, yz), (zx, zy, zz) = R.tolist()
+    x, y, z = (zy - yz) / 2.0, (xz - zx) / 2.0, (yx - xy) / 2.0
+    sine, cosine = hypot(x, y, z), (xx + yy + zz - 1.0) / 2.0
+    if cosine < _NEAR_HALF_TURN:  # where the sine loses its digits
+        return log_so3(R)
+    stretch = atan2(sine, cosine) / sine if sine else 1.0
+    return np.array([x * stretch, y * stretch, z * stretch])

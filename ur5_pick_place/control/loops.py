@@ -17,7 +17,7 @@ from ur5_pick_place.planning.trajectory import Trajectory
 
 Array = NDArray[np.float64]
 
-_LOOK_EVERY = 0.2  # of the lead; the goal that runs ahead must keep up
+_LOOK_EVERY = 0.1  # of the lead; with longer steps the goal that runs ahead does not keep up
 _ALONG = 0.5  # cosine at least between the way taken and the way wished, in joint space
 
 
