@@ -225,7 +225,7 @@ def test_a_goal_for_the_tcp_accounts_for_the_tool(client):
 
 
 def test_lin_and_the_cartesian_service_go_along_the_line(client):
-    T = T_BASE_LINK_BASE @ forward(MODEL, client.q)
+    T = T_BASE_LINK_BASE @ forward(MODEL, client.look())
     T[:3, 3] += [0.05, 0.2, -0.05]
     lin = client.plan(pose_goal(T), planner_id='LIN').trajectory
     path = client.line([matrix_to_pose(T)])
@@ -243,7 +243,7 @@ def test_lin_and_the_cartesian_service_go_along_the_line(client):
 @pytest.mark.parametrize('name', ['interim', 'center'])
 def test_an_arc_goes_round_its_help_point(client, name):
     """A quarter of a level circle of 0.1 m; the arm itself stands some 0.1 mm beside its start."""
-    T = T_BASE_LINK_BASE @ forward(MODEL, client.q)
+    T = T_BASE_LINK_BASE @ forward(MODEL, client.look())
     centre = T[:3, 3] - [0.1, 0, 0]
     goal = T.copy()
     goal[:3, 3] = centre + [0, 0.1, 0]
@@ -267,7 +267,7 @@ def test_a_branch_by_name_is_kept(client):
 
 
 def test_a_path_that_cannot_be_followed_is_refused_whole(client):
-    T = T_BASE_LINK_BASE @ forward(MODEL, client.q)
+    T = T_BASE_LINK_BASE @ forward(MODEL, client.look())
     T[0, 3] += 1.0
     path = client.line([matrix_to_pose(T)])
     assert path.error_code.val == CODE.PLANNING_FAILED
