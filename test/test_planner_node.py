@@ -109,7 +109,7 @@ class PlannerClient(DriverClient):
 
     def set_off(self):
         """Start a long turn of the shoulder; returns its handle once the arm moves."""
-        trajectory = self.plan(joints(HOME + [2.0, 0, 0, 0, 0, 0]), scaling=0.3).trajectory
+        trajectory = self.plan(joints(HOME + [2.0, 0, 0, 0, 0, 0]), scaling=0.4).trajectory
         handle = self.start(trajectory)
         result = handle.get_result_async()
         self.until(lambda: result.done() or self.qd[0] > 0.3, 'the arm to move')
@@ -548,28 +548,16 @@ def test_a_cancel_brakes_on_the_path_and_leaves_the_planner_ready(client):
 
 
 def test_braking_keeps_the_acceleration_within_the_limit(client):
-    """
-    The limit is 10 rad/s2; an unbraked cancel gives several times that, each time.
-
-    A ramp that reaches the driver later than 0.1 s of simulated time, as on a busy machine, is met
-    half-way; how it is when it comes in time is for test_control to judge.
-
-    """
-
-    def brake():
-        handle = client.set_off()
-        first = len(client.joints)
-        handle.cancel_goal_async()
-        client.end(handle)
-        heard = client.joints[first:]
-        pan = np.array([m.velocity[m.name.index(JOINT_NAMES[0])] for m in heard])
-        t = np.array([m.header.stamp.sec + m.header.stamp.nanosec * 1e-9 for m in heard])
-        assert pan[0] > 0.3 > pan[-1]
-        client.state('ready')
-        client.go(HOME)
-        return (-np.diff(pan) / np.diff(t)).max()
-
-    assert any(brake() < 12.0 for _ in range(3))
+    handle = client.set_off()
+    first = len(client.joints)
+    handle.cancel_goal_async()
+    client.end(handle)
+    heard = client.joints[first:]
+    pan = np.array([m.velocity[m.name.index(JOINT_NAMES[0])] for m in heard])
+    t = np.array([m.header.stamp.sec + m.header.stamp.nanosec * 1e-9 for m in heard])
+    assert pan[0] > 0.3 > pan[-1]
+    deceleration = -np.diff(pan) / np.diff(t)
+    assert deceleration.max() < 12.0  # limit 10; an unbraked cancel gives several times that
 
 
 def test_ten_seconds_at_the_slowest_slider_are_a_wait_and_the_line_is_kept(client):

@@ -78,8 +78,9 @@ _COMES_TO_REST = 1.5  # [s] after a stop; what is no fault of the arm ends with 
 _AFTERMATH = 1.0  # [s] watched before and after the cause is gone
 # What the controller holds after a cancel is where the arm was measured then. An arm that was
 # frozen by the robot trailed its setpoint at that moment and still caught up with it, so that it
-# goes back when the cause is gone: by its speed, up to 3.1 rad/s, times its servo lag, 30 ms.
-_REST = 0.1  # [rad]
+# goes back when the cause is gone: by its speed times its servo lag, 30 ms. From above 1.6 rad/s
+# that is more than is allowed here, and is told as wrong.
+_REST = 0.05  # [rad]
 _PLACED = 0.02  # [m]; a part shifted by 10 mm is laid down as gripped, or pushed by the fingers
 
 
