@@ -19,7 +19,7 @@ from ur5_pick_place.kinematics.model import Model
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
-CHUNK = 2600  # no multiple of 512: rows of whole pages would share their places in the cache
+CHUNK = 2900  # no multiple of 512: rows of whole pages would share their places in the cache
 
 _SIGMA = np.array([[1.0], [-1.0]])  # sign of phi: left, right
 
@@ -80,11 +80,9 @@ def _solve(m: Model, t: Array, wish: Array, theta: Array) -> Mask:
     found = _elbows(m, x1[:, None] - d5 * s234, z + d5 * c234, (t2, t3))
     np.subtract(np.arctan2(s234, c234)[:, None], t2, out=t4)
     t4 -= t3
-    turns = t4 * (0.5 / pi)
-    turns = np.rint(turns, out=turns)
-    turns *= 2.0 * pi
-    t4 -= turns
-    np.minimum(t4, pi, out=t4)  # just above by rounding only
+    t4 *= 0.5 / pi  # in turns
+    t4 -= np.rint(t4)
+    t4 *= 2.0 * pi
     found &= has_shoulder[:, None, None]
     found[:, :, 1] &= ~free[:, None]
     return found
