@@ -8,6 +8,8 @@ reason and leaves the arm at rest.
 
 """
 
+import re
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -89,7 +91,8 @@ class Cell:
         self.q.append(self.driver.q.copy())
         self._queue = [(cycles - 1, command) for cycles, command in self._queue]
         while self._queue and self._queue[0][0] <= 0:
-            self.driver.trajectory[SCALED].follow(self._queue.pop(0)[1], self.driver.time)
+            with suppress(InvalidInput):  # a window of the past; the driver logs and drops it
+                self.driver.trajectory[SCALED].follow(self._queue.pop(0)[1], self.driver.time)
 
     def send(self, window):
         self.sent += 1
@@ -479,6 +482,19 @@ def test_what_is_in_the_way_stops_the_loop_before_its_ramp_reaches_it():
 
 
 # -- the executor that runs it ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize('method', METHODS)
+@pytest.mark.parametrize(
+    ('late', 'says'),
+    [(14, 'or the link or the PC late'), (25, r'the arm follows 0\.2. s late')],
+)
+def test_a_loop_whose_windows_arrive_in_vain_says_so(method, late, says):
+    """They are past what they settle when they arrive."""
+    cell = Cell(START, 0.03, late=late)
+    outcome = cell.run(loop_on(plan(method, T_goal=goal_of(START)), method))
+    assert re.search(f'{method} stopped: no nearer .*{says}', outcome)
+    assert np.abs(cell.driver.qd).max() < 0.01
 
 
 class Port:

@@ -50,7 +50,7 @@ def main(argv: list[str] | None = None) -> int:
 def _line(method: str, o: Outcome) -> str:
     row = f'{method:14}{o.fault:23}{o.stage:14}{o.end:11}'
     if o.end == 'stopped':
-        row += f'{1e3 * o.reaction:8.0f}{o.goals:6}{o.gripper:5}{o.travel:7.3f}  {o.reason[:60]}'
+        row += f'{1e3 * o.reaction:8.0f}{o.goals:6}{o.gripper:5}{o.travel:7.3f}  {o.reason}'
     return row + (f'  WRONG: {o.problem}' if o.problem else '')
 
 

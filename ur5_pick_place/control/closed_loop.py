@@ -121,7 +121,7 @@ class ClosedLoop:
         self._stamp = stamp
         self._lag.hear(reference, q)
         if not self.stop_reason:
-            self.stop(self._trouble(q))
+            self._give_up(self._trouble(q))
         if not self.stop_reason and reference.room <= self._ahead:
             self._extend(reference, q)
         is_frozen = speed_scaling < _FROZEN
@@ -155,9 +155,16 @@ class ClosedLoop:
             self._wish_until = reference.time + self._settings.loop_hold
         state, ramp = reference.propose(self._wish)
         if obstacle := self._obstacle(np.stack([state.q, ramp.at(ramp.cycles).q])):
-            self.stop(f'{self.method} stopped: {obstacle}')
+            self._give_up(obstacle)
         else:
             reference.extend(state, ramp)
+
+    def _give_up(self, trouble: str) -> None:
+        """Stop for our own trouble, if there is any; say too if the arm is late to follow."""
+        lag, ahead = self._lag.seconds, self._settings.loop_ahead
+        late = f'; the arm follows {lag:.2f} s late (loop_ahead {ahead} s): link, PC or servos'
+        if trouble:
+            self.stop(f'{self.method} stopped: {trouble}{late if lag > ahead else ""}')
 
     def _trouble(self, q: Array) -> str:
         """Say why the motion must end, or nothing."""
@@ -170,14 +177,14 @@ class ClosedLoop:
             joint = int(away.argmax())
             if away[joint] > getattr(settings, name):
                 return (
-                    f'{self.method} stopped: {JOINT_NAMES[joint]} is {away[joint]:.3f} rad from '
+                    f'{JOINT_NAMES[joint]} is {away[joint]:.3f} rad from '
                     f'{what} (limit {getattr(settings, name)} rad, {name}){cause}'
                 )
         if obstacle := self._obstacle(q[None]):
-            return f'{self.method} stopped: {obstacle}'
+            return obstacle
         if self._progress.is_stalled(reference.time, self._steering.remaining):
             return (
-                f'{self.method} stopped: no nearer to the goal for {settings.loop_patience} s; '
+                f'no nearer to the goal for {settings.loop_patience} s; '
                 f'{stall_reason(self._model, q)}'
             )
         return ''

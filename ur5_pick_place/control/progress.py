@@ -58,4 +58,4 @@ def stall_reason(model: Model, q: Array) -> str:
             f'the arm is {float(getattr(distance, name)):.3f} {_NEAR[name][1]} from its {name} '
             'singularity; move the line away from it or choose another branch'
         )
-    return 'nothing of the arm is at an end; is something in its way?'
+    return 'nothing of the arm is at an end; is something in its way, or the link or the PC late?'

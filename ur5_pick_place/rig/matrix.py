@@ -63,7 +63,7 @@ MAY_STOP = {
     'controller_inactive': _MOTION,
     'goals_rejected': _MOTION,
     'action_server_gone': _MOTION,
-    'link_latency': 'joint_states silent|does not follow|goal aborted',
+    'link_latency': 'joint_states silent|does not follow|goal aborted|follows .* s late',
     'link_loss': 'joint_states silent|does not follow',
 }
 EXPECTED = MUST_STOP | MAY_STOP
