@@ -102,7 +102,7 @@ def test_after_a_protective_stop_nothing_more_is_sent_and_nothing_resumes(client
         assert client.dashboard('play').success
         client.run(1.0)
 
-    assert moved_by(client, recover) < 0.03
+    assert moved_by(client, recover) < 2e-3
     assert len(sent) == count
     client.forget()
     client.until(lambda: client.trigger('rearm').success, 'the planner to be rearmed')

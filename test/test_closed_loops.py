@@ -603,6 +603,43 @@ def test_a_fault_lets_the_arm_hold_where_it_is_and_sends_no_window():
     assert all((q == there).all() for q in bench.port.held)
 
 
+def test_an_arm_frozen_at_speed_stays_where_it_came_to_rest_when_it_is_freed():
+    bench = Bench()
+    bench.run(1.0)
+    robot, canceled_at = bench.cell.driver.robot, bench.status.q
+    robot.protective_stop()
+    bench.status.safety_mode = 3
+    for _ in range(100):
+        bench.executor.watch()
+        bench.run(CYCLE)
+    there = bench.status.q
+    assert np.abs(there - canceled_at).max() > 2e-3, 'it was not at speed'
+    assert len(bench.port.held) < 20
+    bench.cell.hold(bench.port.held[-1])
+    bench.run(5.0)
+    assert robot.unlock() and robot.play()
+    bench.run(1.0)
+    assert robot.moves and np.abs(bench.status.q - there).max() < 1e-3
+
+
+def test_a_frozen_arm_that_is_pushed_stays_where_it_was_pushed():
+    bench = Bench()
+    bench.run(1.0)
+    bench.status.safety_mode = 3
+    bench.executor.watch()
+    for turn in (0.0, 0.1):
+        bench.status.q, bench.status.qd = START + turn, np.zeros(6)
+        for _ in range(10):
+            bench.executor.watch()
+        np.testing.assert_allclose(bench.port.held[-1], START + turn)
+    sent = len(bench.port.held)
+    bench.status.program_running = False  # its controllers hold by themselves when they begin anew
+    bench.status.q = START
+    for _ in range(10):
+        bench.executor.watch()
+    assert len(bench.port.held) == sent
+
+
 def test_on_silence_nothing_is_sent_and_the_arm_ends_at_rest():
     bench = Bench()
     bench.run(1.0)

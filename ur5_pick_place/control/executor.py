@@ -28,7 +28,9 @@ T = TypeVar('T')
 IsWanted = Callable[[], bool]
 
 _REPLY_TIMEOUT = 2.0  # [s], steady clock: the controller's answer to a goal
-_HOLDS = 5  # times that an ended stream is ended; nobody confirms it, and messages may be lost
+_HOLDS = 5  # times that a hold is sent; nobody confirms it, and messages may be lost
+_AT_REST = 0.01  # [rad/s] of the measured joints
+_ELSEWHERE = 1e-3  # [rad] from where the controller holds
 
 
 @dataclass(eq=False)
@@ -57,7 +59,8 @@ class _Latch:
     reason: str = ''
     is_first: bool = True
     unconfirmed: set[Goal] = field(default_factory=set)  # canceled goals that have not ended yet
-    q_hold: NDArray[np.float64] | None = None  # where a stream was ended
+    was_moving: bool = False  # when the fault came
+    q_hold: NDArray[np.float64] | None = None  # what we asked the controller to hold
     holds: int = 0  # still to be sent
 
 
@@ -211,6 +214,7 @@ class Executor:
 
         """
         self._latch.reason = self._latch.reason or reason
+        self._latch.was_moving |= bool(self._goal or self._stream)
         if self._goal:
             if not self._goal.has_arrived:  # else the controller has ended it already
                 self._latch.unconfirmed.add(self._goal)
@@ -287,6 +291,7 @@ class Executor:
                 self._latch.unconfirmed.clear()  # it is gone, and its goals with it
             else:
                 self._controller.cancel()
+        self._hold_where_frozen()
         self._hold()
         self._tell()
 
@@ -360,11 +365,32 @@ class Executor:
         while a place that the arm has left would pull it back.
 
         """
-        status = self.status
-        silence = self._clock() - (status.heard or 0.0)
-        if not status.bad_joints and silence <= self._health.joint_state_timeout:
-            self._latch.q_hold, self._latch.holds = status.q, _HOLDS
+        if self._knows_joints:
+            self._latch.q_hold, self._latch.holds = self.status.q, _HOLDS
             self._hold()
+
+    def _hold_where_frozen(self) -> None:
+        """
+        Let an arm that the robot has frozen hold where it came to rest.
+
+        Since the cancel the controller holds where it was measured then: a servo lag and a way of
+        braking ago, at full speed up to 0.1 rad, by which the arm would go back, unasked, as soon
+        as somebody unlocks it or presses Play.
+
+        """
+        status, latch = self.status, self._latch
+        if not (latch.was_moving and status.is_frozen and self._knows_joints):
+            return
+        if latch.unconfirmed or latch.holds or np.abs(status.qd).max() > _AT_REST:
+            return
+        if latch.q_hold is None or np.abs(status.q - latch.q_hold).max() > _ELSEWHERE:
+            latch.q_hold, latch.holds = status.q, _HOLDS
+
+    @property
+    def _knows_joints(self) -> bool:
+        """Whether the joints are true and fresh."""
+        silence = self._clock() - (self.status.heard or 0.0)
+        return not self.status.bad_joints and silence <= self._health.joint_state_timeout
 
     def _hold(self) -> None:
         if self._latch.holds and self._latch.q_hold is not None:

@@ -99,6 +99,12 @@ class RobotStatus:
     speed_scaling: float = 1.0
     _last: tuple[float, NDArray[np.float64]] | None = None  # as heard, be it possible or not
 
+    @property
+    def is_frozen(self) -> bool:
+        """Whether the robot keeps the arm from moving while its program waits to go on."""
+        may_move = self.safety_mode in (SAFETY_NORMAL, SAFETY_REDUCED) and not self.program_paused
+        return self.program_running and not may_move
+
     def hear_joints(
         self,
         stamp: float,

@@ -76,11 +76,7 @@ _INTO_STAGE = 0.16  # [s]
 _PATIENCE = 120.0  # [s] for a cycle to end one way or the other
 _COMES_TO_REST = 1.5  # [s] after a stop; what is no fault of the arm ends with it braking
 _AFTERMATH = 1.0  # [s] watched before and after the cause is gone
-# What the controller holds after a cancel is where the arm was measured then. An arm that was
-# frozen by the robot trailed its setpoint at that moment and still caught up with it, so that it
-# goes back when the cause is gone: by its speed times its servo lag, 30 ms. From above 1.6 rad/s
-# that is more than is allowed here, and is told as wrong.
-_REST = 0.05  # [rad]
+_REST = 0.01  # [rad]; a frozen arm that is freed must not go back to where it was canceled
 _PLACED = 0.02  # [m]; a part shifted by 10 mm is laid down as gripped, or pushed by the fingers
 
 
