@@ -51,7 +51,8 @@ table { border-collapse: collapse; width: 100%; font-size: .85rem; }
 th, td { text-align: left; padding: .2rem .5rem; border-bottom: 1px solid var(--line);
   vertical-align: top; }
 tr { break-inside: avoid; }
-.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
+.number { text-align: right; font-variant-numeric: tabular-nums; }
+td.number { white-space: nowrap; }
 .nearest { font-weight: 700; background: #fff3c4; }
 .time { width: 30%; min-width: 7rem; }
 .time i { display: block; height: .8rem; margin-top: .25rem; background: var(--bar);
