@@ -251,6 +251,26 @@ class TestTorque:
             time_path(line(self.FAR, (0, 0, 0.12)), limits(), speed_of, heavy)
 
 
+@pytest.mark.parametrize(('turn', 'takes'), [(0.1, 0.4), (0.3, 0.6), (1.5, 1.2)])
+def test_a_joint_that_just_reaches_a_limit_takes_the_double_s_time(turn, takes):
+    """Where ruckig finds nothing: over 2 a^3 / j^2 = 0.1 rad and v (v / a + a / j) = 1.5 rad."""
+    bounds = limits(velocity=2.5, acceleration=5.0, jerk=50.0)
+    for joint in range(6):
+        goal = np.where(np.arange(6) == joint, PICK + turn, PICK + turn / 7.0)
+        trajectory = time_ptp(PICK, goal, bounds, speed_of)
+        assert_within(trajectory, bounds)
+        assert trajectory.duration == pytest.approx(takes, abs=1e-6)
+
+
+def test_motions_over_round_numbers_are_timed_at_any_limits(rng):
+    for scaling in (1.0, 0.5, 0.1):
+        bounds = limits(scaling * np.pi, 5.0 * scaling, 50.0 * scaling, speed=1.0)
+        for turns in 0.05 * rng.integers(-20, 21, (12, 6)):
+            trajectory = time_ptp(PICK, PICK + turns, bounds, speed_of)
+            assert_within(trajectory, bounds)
+            np.testing.assert_allclose(trajectory.q[-1], PICK + turns, atol=1e-12)
+
+
 def test_a_path_that_stays_is_a_point_at_rest():
     trajectory = time_path(JointPath(np.tile(PICK, (24, 1))), limits(), speed_of)
     assert trajectory.t.size == 1

@@ -7,10 +7,11 @@ Knots lie where the jerk switches, because a quintic laid across such a place ov
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 
 import numpy as np
 from numpy.typing import NDArray
-from ruckig import InputParameter, Result, Ruckig, Synchronization
+from ruckig import InputParameter, Result, Ruckig, RuckigError, Synchronization
 from ruckig import Trajectory as RuckigTrajectory
 
 from ur5_pick_place.errors import PlanningError
@@ -83,12 +84,9 @@ def _ruckig_ptp(
     request = InputParameter(6)
     request.current_position, request.target_position = list(q_start), list(q_goal)
     request.max_velocity = list(qd_max)
-    request.max_acceleration, request.max_jerk = list(limits.qdd), list(limits.qddd)
+    request.max_acceleration = list(limits.qdd)
     request.synchronization = Synchronization.Phase
-    result = RuckigTrajectory(6)
-    code = Ruckig(6).calculate(request, result)
-    if code not in (Result.Working, Result.Finished):
-        raise PlanningError(f'no jerk-limited motion from {q_start} to {q_goal} rad: {code}')
+    result = _solved(request, limits.qddd)
     check_duration(result.duration)
     switches = np.concatenate([np.cumsum(p.t) for p in result.profiles[0]])
     t = _knots(result.duration, switches)
@@ -96,6 +94,25 @@ def _ruckig_ptp(
     samples[0, 1:] = samples[-1, 1:] = 0.0
     samples[-1, 0] = q_goal  # ruckig arrives within rounding
     return Trajectory(t, samples[:, 0], samples[:, 1], samples[:, 2])
+
+
+def _solved(request: InputParameter, qddd_max: NDArray[np.float64]) -> RuckigTrajectory:
+    """
+    Let ruckig solve a request that lacks the jerk limits (6,) [rad/s3].
+
+    Where a joint just reaches its acceleration or velocity limit, ruckig may find no profile at
+    all: at 5 rad/s2 and 50 rad/s3 over 0.1 rad, exactly. A hair less jerk leads past that.
+
+    """
+    for share in (1.0, 1.0 - 1e-9, 1.0 - 1e-6):
+        request.max_jerk = list(share * qddd_max)
+        result = RuckigTrajectory(6)
+        with suppress(RuckigError):
+            if Ruckig(6).calculate(request, result) in (Result.Working, Result.Finished):
+                return result
+    raise PlanningError(
+        f'no jerk-limited motion from {request.current_position} to {request.target_position} rad'
+    )
 
 
 def slowdown_for_torque(
