@@ -74,7 +74,8 @@ class Standstill:
             return None
         return (
             f'the arm does not follow: it has stood still for {waited:.1f} s, in which joint '
-            f'{joint + 1} should have turned {gone[joint]:.3f} rad; see what holds it'
+            f'{joint + 1} should have turned {gone[joint]:.3f} rad: it is held, or its controller '
+            'is not active'
         )
 
 

@@ -57,7 +57,8 @@ MAY_STOP = {
     'part_present_stuck': _PINS,
     'part_present_bouncing': _PINS,
     'part_present_late': _PINS,
-    'part_slips': f'{_LOST}|bounces',
+    # On the curved way of gradient the cube tilts out of the pads and is pressed onto the table.
+    'part_slips': f'{_LOST}|bounces|protective stop',
     'part_missing': _LOST,
     'part_shifted': f'{_LOST}|protective stop',
     'controller_inactive': _MOTION,
