@@ -270,6 +270,8 @@ class Case:
         """Take the cause away, as a person would: unlock, switch on, press Play."""
         cell = self._cell
         cell.until(cell.clear, 10.0, f'{self._fault} to be cleared')
+        if self._fault == 'part_slips' and 'protective stop' in cell.stopped:
+            cell.put_part(self._target)  # out of the fingers, under which it is jammed
         # What slipped out may have been run into.
         for button in ('unlock_protective_stop', 'brake_release', 'play'):
             cell.until(lambda b=button: cell.press(b), 30.0, f'the robot to {button}')
