@@ -28,7 +28,8 @@ T = TypeVar('T')
 IsWanted = Callable[[], bool]
 
 _REPLY_TIMEOUT = 2.0  # [s], steady clock: the controller's answer to a goal
-_HOLDS = 5  # times that a hold is sent; nobody confirms it, and messages may be lost
+_HOLDS = 5  # times that an ended stream is ended; nobody confirms it, and messages may be lost
+_HOLDS_AT_REST = 2
 _AT_REST = 0.01  # [rad/s] of the measured joints
 _ELSEWHERE = 1e-3  # [rad] from where the controller holds
 
@@ -384,7 +385,7 @@ class Executor:
         if latch.unconfirmed or latch.holds or np.abs(status.qd).max() > _AT_REST:
             return
         if latch.q_hold is None or np.abs(status.q - latch.q_hold).max() > _ELSEWHERE:
-            latch.q_hold, latch.holds = status.q, _HOLDS
+            latch.q_hold, latch.holds = status.q, _HOLDS_AT_REST
 
     @property
     def _knows_joints(self) -> bool:

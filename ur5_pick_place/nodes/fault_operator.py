@@ -32,6 +32,8 @@ _REPLY_TIME = 10.0  # [s] on the wall
 _SEEN = 0.2  # [s] between two io_states that show when an output has switched
 _SAYS_TRUTH = 0.3  # [s] for which the controller's last word of the arm holds
 
+_STAYS = 2e-3  # [rad]
+
 
 class FaultOperator(Operator):
     """
@@ -95,7 +97,7 @@ class FaultOperator(Operator):
     @property
     def commands(self) -> tuple[int, int]:
         """
-        Goals and messages that the controller was sent, and switchings of the gripper's outputs.
+        Goals and messages that asked the arm to move, and switchings of the gripper's outputs.
 
         Of outputs that have switched while `io_states` were silent nobody knows when.
 
@@ -141,5 +143,9 @@ class FaultOperator(Operator):
     def _hear_goals(self, message: Any) -> None:
         self._goals |= {bytes(s.goal_info.goal_id.uuid) for s in message.status_list}
 
-    def _hear_stream(self, _message: JointTrajectory) -> None:
-        self._streamed += 1
+    def _hear_stream(self, message: JointTrajectory) -> None:
+        """Count what asks for motion; to stay where the arm is asks for none."""
+        order = [message.joint_names.index(name) for name in JOINT_NAMES]
+        last = np.array(message.points[-1].positions)[order]
+        is_motion = len(message.points) > 1 or np.abs(last - self.q).max() > _STAYS
+        self._streamed += int(is_motion)
