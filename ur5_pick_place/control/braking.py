@@ -13,8 +13,7 @@ _KNOTS = 24
 _DENSE = np.linspace(0.0, 1.0, 1000)
 _GAP = 1e-3  # [s] between two points at least
 _SPACING = 0.02  # [s] between points that repeat the trajectory
-_LEAD = 0.1  # [s] in which the controller takes over, wherever it is by then
-_DELAYS = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.8)  # [s] beyond that
+_DELAYS = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.8)  # [s] beyond the time to take over
 _LENGTHS = tuple(np.geomspace(0.1, 2.0, 14))  # [s]
 _SLACK = 1.005
 _JERK_SLACK = 1.05
@@ -23,7 +22,9 @@ _JERK_SLACK = 1.05
 _HASTY_JERK = 1.5
 
 
-def brake(trajectory: Trajectory, t: float, limits: Limits) -> Trajectory:
+def brake(
+    trajectory: Trajectory, t: float, limits: Limits, takeover_time: float = 0.1
+) -> Trajectory:
     """
     Return a motion that leaves `trajectory` at time `t` [s] and stops early on its path.
 
@@ -33,18 +34,18 @@ def brake(trajectory: Trajectory, t: float, limits: Limits) -> Trajectory:
     or the plan is followed to its end. The earliest rest that keeps the limits is taken.
 
     The first point moves, and for a while the motion repeats the plan: sent with the stamp at
-    which the plan was at `t`, the controller joins it without a jolt if it gets it within 0.1 s;
-    later than that it meets the ramp half-way and catches up with it.
+    which the plan was at `t`, the controller joins it without a jolt if it gets it within the
+    `takeover_time` [s]; later than that it meets the ramp half-way and catches up with it.
 
     """
     if t >= trajectory.duration:
         return at_rest(trajectory.q[-1])
     remaining = trajectory.duration - t
     choices = sorted(
-        (_LEAD + d + h, _LEAD + d, h)
+        (takeover_time + d + h, takeover_time + d, h)
         for d in _DELAYS
         for h in _LENGTHS
-        if _LEAD + d + h < remaining
+        if takeover_time + d + h < remaining
     )
     hasty: Trajectory | None = None
     for _, delay, length in choices:

@@ -194,7 +194,12 @@ class Executor:
         if goal and not goal.stop_reason:
             t = goal.time_at(self.status.stamp, self.status.speed_scaling)
             if goal.is_accepted and t < goal.trajectory.duration:
-                stopping = brake(goal.trajectory, max(t, 0.0), self._planner.limits)
+                stopping = brake(
+                    goal.trajectory,
+                    max(t, 0.0),
+                    self._planner.limits,
+                    self._tracking.takeover_time,
+                )
                 self._send(stopping, goal.on_end, self.status.stamp)
                 self._goal.stop_reason = reason
             else:

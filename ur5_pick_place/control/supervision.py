@@ -39,6 +39,14 @@ class TrackingSettings(Settings):
         low=0.1,
         high=30.0,
     )
+    takeover_time: float = setting(
+        0.1,
+        'how long the controller may take to get the motion that brakes; a stop takes as much '
+        'longer, and one that comes later is joined with a jolt',
+        unit='s',
+        low=0.02,
+        high=0.5,
+    )
     stall_time: float = setting(
         1.0,
         'how long the arm may be behind its plan before it counts as stuck; the slider at '
