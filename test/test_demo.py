@@ -14,6 +14,7 @@ import pytest
 from PIL import Image
 
 from ur5_pick_place.commands import report
+from ur5_pick_place.nodes.demo import Ended, _signals_raised
 
 pytestmark = pytest.mark.nodes
 
@@ -119,6 +120,21 @@ def test_ctrl_c_ends_everything_within_two_seconds(demo: DemoProcess) -> None:
     assert not demo.others()
     assert not demo.out.exists()
     assert 'Traceback' not in demo.said
+
+
+def test_a_signal_is_told_whatever_its_exception_became_on_the_way() -> None:
+    """As in rclpy's C++."""
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    before = [signal.getsignal(number) for number in numbers]
+    try:
+        with pytest.raises(Ended, match='SIGTERM'), _signals_raised():
+            try:
+                signal.raise_signal(signal.SIGTERM)
+            except Ended as ended:
+                raise RuntimeError('something else') from ended
+    finally:
+        for number, handler in zip(numbers, before, strict=True):
+            signal.signal(number, handler)
 
 
 def test_a_killed_demo_takes_its_nodes_along(demo: DemoProcess) -> None:

@@ -154,16 +154,23 @@ def _nodes(method: str, options: DemoOptions, config: Path, work: Path) -> list[
 def _signals_raised() -> Iterator[None]:
     """Turn the first signal to end into `Ended`, and ignore those that follow."""
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    told: list[Ended] = []
 
     def end(number: int, _frame: FrameType | None) -> NoReturn:
         for other in numbers:
             signal.signal(other, signal.SIG_IGN)  # nothing may cut the clean-up short
-        raise Ended(number)
+        told.append(Ended(number))
+        raise told[0]
 
     for number in numbers:
         if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup sets SIGHUP
             signal.signal(number, end)
-    yield
+    try:
+        yield
+    except BaseException:
+        if told:  # what was raised within rclpy's C++ may come out of it as something else
+            raise told[0] from None
+        raise
 
 
 if __name__ == '__main__':
