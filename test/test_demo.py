@@ -14,7 +14,7 @@ import pytest
 from PIL import Image
 
 from ur5_pick_place.commands import report
-from ur5_pick_place.nodes.demo import Ended, _signals_raised
+from ur5_pick_place.nodes.demo import Ended, signals_raised
 
 pytestmark = pytest.mark.nodes
 
@@ -127,7 +127,7 @@ def test_a_signal_is_told_whatever_its_exception_became_on_the_way() -> None:
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     before = [signal.getsignal(number) for number in numbers]
     try:
-        with pytest.raises(Ended, match='SIGTERM'), _signals_raised():
+        with pytest.raises(Ended, match='SIGTERM'), signals_raised():
             try:
                 signal.raise_signal(signal.SIGTERM)
             except Ended as ended:

@@ -61,7 +61,7 @@ def main() -> None:
     if 'MAKELEVEL' in os.environ:
         end_with_parent()  # who kills `make demo` means the demo
     try:
-        with _signals_raised():
+        with signals_raised():
             sys.exit(_run(sys.argv[1:]))
     except Ended as end:
         print(f'\ndemo: ended by {end}; no process and no file is left', file=sys.stderr)
@@ -151,7 +151,7 @@ def _nodes(method: str, options: DemoOptions, config: Path, work: Path) -> list[
 
 
 @contextlib.contextmanager
-def _signals_raised() -> Iterator[None]:
+def signals_raised() -> Iterator[None]:
     """Turn the first signal to end into `Ended`, and ignore those that follow."""
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
     told: list[Ended] = []
