@@ -20,7 +20,7 @@ _EPILOG = (
     'A cycle ends placed, within 2 mm and 1 degree of where the grip left the part in the hand, '
     'or stopped with the true reason. Exit code: 0 if every one did, else 1.'
 )
-_WARM_UP = 10  # cycles, after which a cell is mostly warm
+_WARM_UP = 10  # cycles at most before growth counts
 
 
 @driver_silent()
@@ -66,16 +66,18 @@ def summarise(reports: Sequence[CycleReport]) -> dict[str, object]:
 
 
 def _growth(figures: Sequence[dict[str, float]]) -> dict[str, str]:
-    """Tell each figure early, half-way and at the end, and how fast it grew in the second half."""
-    # A fault that comes for the first time loads what it needs, long after the tenth cycle.
+    """Tell each figure once warm, half-way and at the end, and how fast it grew up to the end."""
     at = [min(_WARM_UP, len(figures) // 2), len(figures) // 2, len(figures) - 1]
     told = {}
     for name in figures[0]:
         early, half, last = (figures[k][name] for k in at)
-        rate = 100.0 * (last - half) / max(at[2] - at[1], 1)
+        whole, late = (
+            100.0 * (last - value) / max(at[2] - k, 1)
+            for k, value in zip(at, (early, half), strict=False)
+        )
         told[name] = (
-            f'{early:.1f}, {half:.1f}, {last:.1f} after {at[0]}, {at[1]} and {at[2]} cycles: '
-            f'{rate:+.1f} per 100 cycles at last'
+            f'{early:.1f}, {half:.1f}, {last:.1f}: {whole:+.1f} per 100 cycles, '
+            f'{late:+.1f} in the second half'
         )
     return told
 

@@ -36,7 +36,7 @@ Array = NDArray[np.float64]
 
 _FROZEN = 0.005  # speed scaling below which the robot waits; the slider's least is 0.01
 _NOT_FOLLOWED = ': the arm is held, or its controller is not active'
-_AT_REST = 0.01  # [rad/s] of the measured joints
+AT_REST = 0.01  # [rad/s] of the measured joints
 
 
 @dataclass(frozen=True)
@@ -191,7 +191,7 @@ class ClosedLoop:
 
     def _judge(self, is_still: bool, is_frozen: bool, q: Array, qd: Array) -> None:
         """Find out whether the motion is over: reference or slider and arm at rest, and where."""
-        if np.abs(qd).max() >= _AT_REST:
+        if np.abs(qd).max() >= AT_REST:
             return
         if self.stop_reason and (is_still or is_frozen):
             self.outcome = self.stop_reason

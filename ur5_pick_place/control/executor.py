@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ur5_pick_place.control.braking import brake
-from ur5_pick_place.control.closed_loop import ClosedLoop
+from ur5_pick_place.control.closed_loop import AT_REST, ClosedLoop
 from ur5_pick_place.control.controller import Controller, Goal, OnEnd
 from ur5_pick_place.control.health import (
     SAFETY_REDUCED,
@@ -30,7 +30,6 @@ IsWanted = Callable[[], bool]
 _REPLY_TIMEOUT = 2.0  # [s], steady clock: the controller's answer to a goal
 _HOLDS = 5  # times that an ended stream is ended; nobody confirms it, and messages may be lost
 _HOLDS_AT_REST = 2
-_AT_REST = 0.01  # [rad/s] of the measured joints
 _ELSEWHERE = 1e-3  # [rad] from where the controller holds
 
 
@@ -387,7 +386,7 @@ class Executor:
         status, latch = self.status, self._latch
         if not (latch.was_moving and status.is_frozen and self._knows_joints):
             return
-        if latch.unconfirmed or latch.holds or np.abs(status.qd).max() > _AT_REST:
+        if latch.unconfirmed or latch.holds or np.abs(status.qd).max() > AT_REST:
             return
         if latch.q_hold is None or np.abs(status.q - latch.q_hold).max() > _ELSEWHERE:
             latch.q_hold, latch.holds = status.q, _HOLDS_AT_REST

@@ -57,8 +57,7 @@ MAY_STOP = {
     'part_present_stuck': _PINS,
     'part_present_bouncing': _PINS,
     'part_present_late': _PINS,
-    # On the curved way of gradient the cube tilts out of the pads and is pressed onto the table.
-    'part_slips': f'{_LOST}|bounces|protective stop',
+    'part_slips': f'{_LOST}|bounces',
     'part_missing': _LOST,
     'part_shifted': f'{_LOST}|protective stop',
     'controller_inactive': _MOTION,
@@ -270,8 +269,6 @@ class Case:
         """Take the cause away, as a person would: unlock, switch on, press Play."""
         cell = self._cell
         cell.until(cell.clear, 10.0, f'{self._fault} to be cleared')
-        if self._fault == 'part_slips' and 'protective stop' in cell.stopped:
-            cell.put_part(self._target)  # out of the fingers, under which it is jammed
         # What slipped out may have been run into.
         for button in ('unlock_protective_stop', 'brake_release', 'play'):
             cell.until(lambda b=button: cell.press(b), 30.0, f'the robot to {button}')
