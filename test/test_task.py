@@ -34,6 +34,7 @@ from ur5_pick_place.task.job import (
     SetPayload,
     SetToolVoltage,
 )
+from ur5_pick_place.task.machine import Machine
 from ur5_pick_place.task.motions import TaskSettings
 from ur5_pick_place.task.pattern import PatternSettings, cells, others
 from ur5_pick_place.task.pending_motion import LOST, PendingMotion
@@ -126,6 +127,25 @@ class Robot:
         raise AssertionError(f'{job.name} did not end within {ticks} ticks')
 
 
+@dataclass
+class ObedientPort:
+    """A machine's way to such a robot."""
+
+    robot: Robot
+    stopped: str = ''
+    missing: str = ''
+
+    def observe(self):
+        return replace(self.robot.seen(), stopped=self.stopped)
+
+    def send(self, command, on_reply):
+        self.robot.obey(command)
+        on_reply('')
+
+    def cancel_motion(self):
+        pass
+
+
 def make_run(cycle_planner, settings=GripperSettings(), events=None):
     record = [] if events is None else events
     return CycleRun(
@@ -206,6 +226,27 @@ def test_a_part_lost_on_the_way_ends_the_cycle_and_is_named(cycle_planner):
     robot.is_part_there = False
     robot.follow(job, [robot.q] * 5)
     assert "the part was lost at stage 'transfer'" in job.error
+
+
+@pytest.mark.parametrize(
+    ('is_part_there', 'told'),
+    [(False, "; the part was lost at stage 'verify grip': the part-present input"), (True, '')],
+)
+def test_a_stop_tells_that_the_part_had_just_left_the_hand(cycle_planner, is_part_there, told):
+    robot, events = Robot(), []
+    run = make_run(cycle_planner)
+    port = ObedientPort(robot)
+    machine = Machine(cycle_planner, run, port, lambda event, **data: events.append(data))
+    machine.make_plan(POSES)
+    machine.start_run(POSES)
+    while not run.is_carrying:
+        machine.tick()
+        robot.t += TICK
+    robot.is_part_there, port.stopped = is_part_there, 'protective stop'
+    machine.tick()
+    assert machine.stopped == events[-1]['reason']
+    assert machine.stopped.startswith(f'protective stop{told}')
+    assert run.is_carrying == is_part_there
 
 
 def test_a_contact_that_flickers_while_carrying_is_not_a_loss_but_a_bounce(cycle_planner):

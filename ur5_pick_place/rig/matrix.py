@@ -269,9 +269,18 @@ class Case:
         """Take the cause away, as a person would: unlock, switch on, press Play."""
         cell = self._cell
         cell.until(cell.clear, 10.0, f'{self._fault} to be cleared')
+        if self._fault == 'part_slips' and 'was lost' in cell.stopped:
+            self._find_part()
         # What slipped out may have been run into.
         for button in ('unlock_protective_stop', 'brake_release', 'play'):
             cell.until(lambda b=button: cell.press(b), 30.0, f'the robot to {button}')
+
+    def _find_part(self) -> None:
+        """Take the lost part from under the fingers, which may be pressed onto it."""
+        p = self._cell.T_world_part[:2, 3]
+        self._cell.put_part(
+            max(self._start, self._target, key=lambda spot: float(np.linalg.norm(p - spot[:2])))
+        )
 
     def _recover(self) -> str:
         """Rearm, go home, let go of the part; say what does not work."""

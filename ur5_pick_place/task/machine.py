@@ -258,12 +258,14 @@ class Machine:
         self._commands += 1
         self._port.cancel_motion()
         self._run.is_paused, self._run.waits_for = False, ''
-        if job.error:
-            self.stopped, self.plan = self.stopped or job.error, None
-            self._emit('stopped', job=job.name, stage=self._run.stage, reason=job.error)
+        reason = job.error
+        if reason:
+            reason += self._run.loss(self._port.observe())
+            self.stopped, self.plan = self.stopped or reason, None
+            self._emit('stopped', job=job.name, stage=self._run.stage, reason=reason)
         else:
             self._emit('done', job=job.name)
-        self._on_end(job.error)
+        self._on_end(reason)
 
     def _check_not_stopped(self) -> None:
         if self.stopped:

@@ -100,6 +100,18 @@ class CycleRun:
             self.is_carrying = False
             self._emit('part_lost', stage=self.stage)
 
+    def loss(self, seen: Observation) -> str:
+        """
+        Say what is to be added to the reason of a stop if the part has just left the hand.
+
+        It may be what the arm ran into: the robot then stops itself before the input has settled.
+
+        """
+        if not self.is_carrying or self._gripper.holds_part(seen) is not False:
+            return ''
+        self.is_carrying = False
+        return f'; {self._lost}'
+
     def confirm_payload(self) -> Generator:
         """Tell the robot the weight of the empty tool, and be told that it knows."""
         yield from perform(SetPayload(*self._payload(False)), _PAYLOAD_TIMEOUT)
@@ -182,10 +194,14 @@ class CycleRun:
     def _check_carried(self, seen: Observation) -> None:
         if self.is_carrying and self._signal.hear(seen.t, self._gripper.holds_part(seen)) is False:
             self.is_carrying = False
-            raise ExecutionError(
-                f'the part was lost at stage {self.stage!r}: the part-present input went off; '
-                'find the part, then ~/rearm'
-            )
+            raise ExecutionError(self._lost)
+
+    @property
+    def _lost(self) -> str:
+        return (
+            f'the part was lost at stage {self.stage!r}: the part-present input went off; find '
+            'the part, then ~/rearm'
+        )
 
     def _payload(self, with_part: bool) -> tuple[float, tuple[float, float, float]]:
         mass, centre = self._tool_payload
