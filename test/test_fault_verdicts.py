@@ -15,7 +15,18 @@ class Restless(RigCell):
     @property
     def commands(self):
         self.looks += 1
-        return self.looks, 0
+        return self.looks, 0, 0
+
+
+class Insistent(RigCell):
+    """Tells the arm more than often enough to stay."""
+
+    looks = 0
+
+    @property
+    def commands(self):
+        self.looks += 8
+        return 0, self.looks, 0
 
 
 class Drifting(RigCell):
@@ -49,7 +60,8 @@ def outcome(kind):
 @pytest.mark.parametrize(
     ('kind', 'words'),
     [
-        (Restless, '1 goals and 0 gripper commands after the stop'),
+        (Restless, '1 motions and 0 gripper commands after the stop'),
+        (Insistent, 'told 8 times to hold after the stop'),
         (Drifting, 'rad of motion after the stop'),
         (Late, 'noticed after 0.0'),
         (Faltering, 'it stopped without a fault'),

@@ -39,7 +39,7 @@ def cell(ros_domain):
 def test_a_fault_stops_all_for_the_true_reason_and_is_recovered_from(cell, fault, stage):
     outcome = Case(cell, fault, START, TARGET, 0.16, stage).run()
     assert not outcome.problem, outcome
-    assert outcome.end == 'stopped' and (outcome.goals, outcome.gripper) == (0, 0)
+    assert outcome.end == 'stopped' and (outcome.motions, outcome.gripper) == (0, 0)
     if fault in MUST_STOP:
         assert 0.0 < outcome.reaction <= cell.notice
 

@@ -31,7 +31,7 @@ def test_the_matrix_knows_every_fault_of_the_cell():
 def test_a_fault_ends_with_the_true_reason_and_is_recovered_from(fault):
     (outcome,) = run_matrix((fault,), (CASES[fault],))
     assert not outcome.problem, outcome
-    assert (outcome.goals, outcome.gripper) == (0, 0)
+    assert (outcome.motions, outcome.gripper) == (0, 0)
     if fault in MUST_STOP:
         assert outcome.end == 'stopped' and outcome.reaction < 0.5
 

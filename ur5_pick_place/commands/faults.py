@@ -12,11 +12,12 @@ from ur5_pick_place.rig.matrix import EXPECTED, STAGES, Outcome, run_matrix
 from ur5_pick_place.task.motions import IK
 
 _HEAD = (
-    f'{"method":14}{"fault":23}{"stage":14}{"end":11}{"after":>8}{"goals":>6}{"grip":>5}{"rad":>7}'
+    f'{"method":14}{"fault":23}{"stage":14}{"end":11}{"after":>8}{"moves":>6}{"holds":>6}{"grip":>5}{"rad":>7}'
 )
 _EPILOG = (
-    'after: from the fault to the stop [ms of robot time]; goals, grip: commands to controller '
-    'and gripper between the stop and rearming; rad: motion of any joint meanwhile, once at rest. '
+    'after: from the fault to the stop [ms of robot time]; moves, holds, grip: words to the '
+    'controller to move and to stay in place, and to the gripper, between the stop and rearming; '
+    'rad: motion of any joint meanwhile, once at rest. '
     'Exit code: 0 if every case was as it should be, else 1. With --nodes a case takes some 10 s, '
     'and all of them three hours: start it in the evening.'
 )
@@ -50,7 +51,8 @@ def main(argv: list[str] | None = None) -> int:
 def _line(method: str, o: Outcome) -> str:
     row = f'{method:14}{o.fault:23}{o.stage:14}{o.end:11}'
     if o.end == 'stopped':
-        row += f'{1e3 * o.reaction:8.0f}{o.goals:6}{o.gripper:5}{o.travel:7.3f}  {o.reason}'
+        row += f'{1e3 * o.reaction:8.0f}{o.motions:6}{o.holds:6}{o.gripper:5}{o.travel:7.3f}'
+        row += f'  {o.reason}'
     return row + (f'  WRONG: {o.problem}' if o.problem else '')
 
 

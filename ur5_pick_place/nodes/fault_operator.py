@@ -54,7 +54,7 @@ class FaultOperator(Operator):
         self.clock, self.peak = 0.0, np.zeros(6)
         self._joints = np.full(6, np.nan)
         self._goals: set[bytes] = set()
-        self._streamed = self._switched = 0
+        self._streamed = self._holds = self._switched = 0
         self._pins, self._pins_heard = (False,) * len(_GRIPPER_PINS), -math.inf
         for name in ('rearm', 'go_home', 'open_gripper'):
             self.services[name] = node.create_client(Trigger, f'pick_place/{name}')
@@ -95,14 +95,14 @@ class FaultOperator(Operator):
         return np.array(q) if self.clock - t < _SAYS_TRUTH else self._joints
 
     @property
-    def commands(self) -> tuple[int, int]:
+    def commands(self) -> tuple[int, int, int]:
         """
-        Goals and messages that asked the arm to move, and switchings of the gripper's outputs.
+        Goals and messages to move, messages to stay in place, switchings of the gripper's outputs.
 
         Of outputs that have switched while `io_states` were silent nobody knows when.
 
         """
-        return len(self._goals) + self._streamed, self._switched
+        return len(self._goals) + self._streamed, self._holds, self._switched
 
     def press(self, name: str, **fields: Any) -> tuple[bool, str]:
         """Call a service of dashboard or simulator; return whether it was done, and its words."""
@@ -149,3 +149,4 @@ class FaultOperator(Operator):
         last = np.array(message.points[-1].positions)[order]
         is_motion = len(message.points) > 1 or np.abs(last - self.q).max() > _STAYS
         self._streamed += int(is_motion)
+        self._holds += int(not is_motion)

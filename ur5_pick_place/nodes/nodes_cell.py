@@ -110,7 +110,7 @@ class NodesCell:
         return bool(gap < PART_SIZE + _PINCHED[0] and away < _PINCHED[1])
 
     @property
-    def commands(self) -> tuple[int, int]:
+    def commands(self) -> tuple[int, int, int]:
         return self._operator.commands
 
     @property

@@ -77,8 +77,8 @@ class Cell(Protocol):
         ...
 
     @property
-    def commands(self) -> tuple[int, int]:
-        """How many commands controller and gripper have had."""
+    def commands(self) -> tuple[int, int, int]:
+        """How often the controller was told to move, to stay in place, and the gripper to act."""
         ...
 
     @property
@@ -206,9 +206,9 @@ class RigCell:
         return self._rig.world.part_present
 
     @property
-    def commands(self) -> tuple[int, int]:
-        controllers = self._rig.driver.trajectory.values()
-        return sum(c.goals_started for c in controllers), self._rig.task.gripper_commands
+    def commands(self) -> tuple[int, int, int]:
+        controller = self._rig.controller
+        return controller.motions, controller.holds, self._rig.task.gripper_commands
 
     def watch(self) -> None:
         self._rig.events.clear()

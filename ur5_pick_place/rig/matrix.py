@@ -76,6 +76,7 @@ _INTO_STAGE = 0.16  # [s]
 _PATIENCE = 120.0  # [s] for a cycle to end one way or the other
 _COMES_TO_REST = 1.5  # [s] after a stop; what is no fault of the arm ends with it braking
 _AFTERMATH = 1.0  # [s] watched before and after the cause is gone
+_HOLDS = 7  # messages, of which any may be lost: 5 end a stream, 2 come where a frozen arm rests
 _REST = 0.01  # [rad]; a frozen arm that is freed must not go back to where it was canceled
 _PLACED = 0.02  # [m]; a part shifted by 10 mm is laid down as gripped, or pushed by the fingers
 
@@ -94,8 +95,9 @@ class Outcome:
         As told.
     reaction : float
         From the fault to the stop [s of robot time].
-    goals, gripper : int
-        Commands to the controller and to the gripper after the stop, before rearming.
+    motions, holds, gripper : int
+        Words to the controller to move and to stay in place, and to the gripper, after the stop
+        and before rearming.
     travel : float
         Largest joint motion once at rest, before rearming [rad].
     problem : str
@@ -108,7 +110,8 @@ class Outcome:
     end: str
     reason: str = ''
     reaction: float = 0.0
-    goals: int = 0
+    motions: int = 0
+    holds: int = 0
     gripper: int = 0
     travel: float = 0.0
     problem: str = ''
@@ -243,8 +246,11 @@ class Case:
             return f'unexpected reason; expected {expected}'
         if self._fault in MUST_STOP and reaction > self._allowed:
             return f'noticed after {reaction:.2f} s; allowed {self._allowed} s'
-        if any(after):
-            return f'{after[0]} goals and {after[1]} gripper commands after the stop'
+        motions, holds, gripper = after
+        if motions or gripper:
+            return f'{motions} motions and {gripper} gripper commands after the stop'
+        if holds > _HOLDS:
+            return f'told {holds} times to hold after the stop; {_HOLDS} end a stream and a freeze'
         can_cancel = self._fault != 'action_server_gone'
         if travel > _REST and can_cancel:
             return f'{travel:.3f} rad of motion after the stop'

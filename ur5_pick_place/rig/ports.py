@@ -39,6 +39,11 @@ class ControllerPort:
     tracking : TrackingSettings
         Tolerances sent with each goal.
 
+    Attributes
+    ----------
+    motions, holds : int
+        What it was sent: goals and parts of a stream, and words to stay at a place.
+
     """
 
     executor: Executor
@@ -48,6 +53,7 @@ class ControllerPort:
         self._tracking = tracking
         self._running: list[tuple[Goal, goals.Goal]] = []
         self._due = 0.0
+        self.motions = self.holds = 0
 
     @property
     def missing(self) -> str:
@@ -57,6 +63,7 @@ class ControllerPort:
         return ''
 
     def send(self, goal: Goal) -> None:
+        self.motions += 1
         self._driver.link.to_driver.send(
             lambda: self._start(goal), self._driver.time, reliable=True
         )
@@ -72,9 +79,11 @@ class ControllerPort:
         self._driver.link.to_driver.send(cancel_all, self._driver.time, reliable=True)
 
     def follow(self, window: Window) -> None:
+        self.motions += 1
         self._publish(window.trajectory, window.begin)
 
     def hold(self, q: NDArray[np.float64]) -> None:
+        self.holds += 1
         self._publish(at_rest(q))
 
     def _publish(self, motion: Trajectory, begin: float = 0.0) -> None:

@@ -58,7 +58,7 @@ class Rig:
 
     Attributes
     ----------
-    world, driver, faults, executor, machine, run
+    world, driver, faults, controller, executor, machine, run
         The parts.
     cycles : int
         How many cycles of 8 ms have passed, whether the driver lived or not.
@@ -90,11 +90,11 @@ class Rig:
             return MotionPlanner(self.model, config.read(MotionSettings), scene, dynamics)
 
         tracking = config.read(TrackingSettings)
-        self._controller = ControllerPort(self.driver, config['controller'], tracking)
+        self.controller = ControllerPort(self.driver, config['controller'], tracking)
         gate = planner()
-        self.executor = self._controller.executor = Executor(
+        self.executor = self.controller.executor = Executor(
             gate,
-            self._controller,
+            self.controller,
             self._status,
             (config.read(HealthSettings), tracking),
             '',
@@ -178,7 +178,7 @@ class Rig:
             self.driver.link.to_driver.advance(now)
             self.driver.link.to_clients.advance(now)
             self._report()
-            self._controller.monitor()
+            self.controller.monitor()
             self.task.monitor()
         if self.cycles % _WATCH_EVERY == 0:
             self.executor.watch()
