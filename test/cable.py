@@ -34,11 +34,17 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 
 @dataclasses.dataclass(frozen=True)
 class Link:
-    """What the cable does, in either direction: [s], [s] about it, and the part that is lost."""
+    """
+    What the cable does, in either direction: [s], [s] about it, and the part that is lost.
+
+    `is_deaf`: nothing comes to the cell.
+
+    """
 
     delay: float = 0.0
     jitter: float = 0.0
     loss: float = 0.0
+    is_deaf: bool = False
 
 
 CUT = Link(loss=1.0)
@@ -162,7 +168,8 @@ def carry(a: int, b: int) -> None:
                 for way in ways.values():
                     way.cut()
         for tap in ways.keys() & ready:
-            ways[tap].take(link)
+            lost = link.is_deaf and tap == b  # from the PC
+            ways[tap].take(dataclasses.replace(link, loss=1.0) if lost else link)
 
 
 if __name__ == '__main__':

@@ -29,11 +29,13 @@ class Cell:
         own = folder / 'own.yaml'
         text = (
             f'/**/pick_place: {{ros__parameters: '
-            f'{{poses_file: {folder}/poses.yaml, peer_timeout: 1.0}}}}\n'
-            '/**/trajectory_planner: {ros__parameters: {peer_timeout: 1.0}}\n'
+            f'{{poses_file: {folder}/poses.yaml, peer_timeout: 0.5}}}}\n'
+            '/**/trajectory_planner: {ros__parameters: {peer_timeout: 0.5}}\n'
         )
         own.write_text(text)
-        self._specs = {s.executable: s for s in node_list('sim', CONFIG, params_file=str(own))}
+        sim = {'real_time_factor': 2.0}
+        specs = node_list('sim', CONFIG, params_file=str(own), sim_parameters=sim)
+        self._specs = {spec.executable: spec for spec in specs}
         self._domain, self._folder, self._stack = domain, folder, stack
         self._running = {}
         for name in ('sim_driver', 'trajectory_planner', 'pick_place'):

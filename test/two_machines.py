@@ -6,6 +6,7 @@ It is a process of its own, as Fast DDS looks at a process's network cards only 
 
 """
 
+import dataclasses
 import json
 import os
 import re
@@ -76,7 +77,7 @@ def cycle(cell: TwoMachines) -> None:
 
 
 def cut(cell: TwoMachines) -> None:
-    """A cable that is cut for 2 s while the part is carried."""
+    """A cable that is cut for 2 s while the part is carried, and then in one direction."""
     client = cell.client
     client.do('run')
     client.event('stage', stage='transfer')
@@ -100,6 +101,14 @@ def cut(cell: TwoMachines) -> None:
     client.until(lambda: client.ask('rearm').success, 'the cell to be rearmed')
     client.job('go_home')
     assert client.part_at()[2] > 0.2 and client.output(16), 'the part is still in the hand'
+
+    cell.cable.set(dataclasses.replace(LINK, is_deaf=True))
+    client.do('open_gripper')
+    client.until(lambda: 'was not answered' in client.states[-1], 'the stop')
+    cell.cable.set(LINK)
+    client.until(lambda: client.ask('rearm').success, 'the cell to be rearmed')
+    client.run(1.0)
+    assert client.output(16), 'what was given up is not done when the cable is mended'
 
 
 def main() -> None:

@@ -13,7 +13,9 @@ from numpy.typing import NDArray
 from rclpy.action import ActionClient
 from rclpy.callback_groups import CallbackGroup
 from rclpy.clock import Clock, ClockType
+from rclpy.duration import Duration
 from rclpy.node import Node
+from rclpy.qos import QoSProfile
 from rclpy.task import Future
 from std_msgs.msg import String
 from trajectory_msgs.msg import JointTrajectory
@@ -30,11 +32,13 @@ from ur5_pick_place.nodes.conversions import (
     trajectory_to_msg,
 )
 from ur5_pick_place.nodes.peer import alive
-from ur5_pick_place.nodes.robot_link import RobotLink
+from ur5_pick_place.nodes.robot_link import FRESH, RobotLink
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.trajectory import Trajectory, at_rest
 
 _WATCH_PERIOD = 0.02  # [s], steady clock
+# Like FRESH; a place to hold that comes later would pull back an arm that has moved on.
+_STREAM = QoSProfile(depth=1, lifespan=Duration(nanoseconds=100_000_000))
 
 _STATUS = {
     GoalStatus.STATUS_ABORTED: 'aborted',
@@ -143,10 +147,14 @@ class _TrajectoryController:
         self._name = f'{controller}/follow_joint_trajectory'
         self._joint_names, self._tracking = joint_names, tracking
         self._client = ActionClient(
-            node, FollowJointTrajectory, self._name, callback_group=group
+            node,
+            FollowJointTrajectory,
+            self._name,
+            goal_service_qos_profile=FRESH,
+            callback_group=group,
         )
         self._topic = node.create_publisher(
-            JointTrajectory, f'{controller}/joint_trajectory', 1, callback_group=group
+            JointTrajectory, f'{controller}/joint_trajectory', _STREAM, callback_group=group
         )
         self._cancel_all = node.create_client(
             CancelGoal, f'{self._name}/_action/cancel_goal', callback_group=group

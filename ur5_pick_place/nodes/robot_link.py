@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from rclpy.callback_groups import CallbackGroup
+from rclpy.duration import Duration
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile, qos_profile_sensor_data
 from sensor_msgs.msg import JointState
@@ -18,6 +19,13 @@ from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.nodes.conversions import joints_from_state, to_seconds, velocities_from_state
 
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+FRESH = QoSProfile(depth=10, lifespan=Duration(nanoseconds=500_000_000))
+"""
+Of all that moves something: what a cut cable has kept longer than this is never delivered.
+
+Without it DDS hands over a reliable request whenever the cable is mended, seconds after whoever
+sent it has given it up and stopped: a gripper opened that way with the part in the air.
+"""
 _QUESTION_PERIOD = 0.2  # [s] between questions to the dashboard
 _IO = 'io_and_status_controller'
 

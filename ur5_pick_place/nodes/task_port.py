@@ -22,6 +22,7 @@ from ur5_pick_place.nodes.conversions import joints_from_state, to_seconds, traj
 from ur5_pick_place.nodes.distro import name_method
 from ur5_pick_place.nodes.peer import watch_peer
 from ur5_pick_place.nodes.robot_io import RobotIo
+from ur5_pick_place.nodes.robot_link import FRESH
 from ur5_pick_place.task.job import Carry, Command, Move, Observation, silent_io
 from ur5_pick_place.task.pending_motion import PendingMotion
 
@@ -77,7 +78,11 @@ class TaskPort:
         group = MutuallyExclusiveCallbackGroup()
         self._io = RobotIo(node, group)
         self._execute = ActionClient(
-            node, ExecuteTrajectory, 'execute_trajectory', callback_group=group
+            node,
+            ExecuteTrajectory,
+            'execute_trajectory',
+            goal_service_qos_profile=FRESH,
+            callback_group=group,
         )
         state = f'{PLANNER}/motion_state'
         watch_peer(node, state, peer_timeout, self._hear_planner, on_planner_death, group)
