@@ -31,6 +31,7 @@ from ur5_pick_place.sim.cell import OPEN_GAP, PART_SIZE
 _QUESTION = 0.2  # [s] on the wall between questions to the dashboard whether the program pauses
 _IO_SILENCE = 3.0  # times that of joint_states which is borne, as in the task node
 _MARGIN = 0.5  # [s] for a stop to be told
+_BRAKING = 0.25  # [s]
 _AGAIN = 0.1  # [s] on the wall before a request that was refused is made again
 _PINCHED = (0.002, 0.02)  # [m] pads apart but for the cube, and its centre off the TCP at most
 _ROUND_TRIPS = 10
@@ -53,8 +54,6 @@ class NodesCell:
         Of simulated time, at most.
 
     """
-
-    way = 0.25
 
     def __init__(
         self,
@@ -180,6 +179,9 @@ class NodesCell:
         if not is_done:
             self._pause()
         return is_done
+
+    def settle(self) -> None:
+        self.wait(_BRAKING)
 
     def wait(self, seconds: float) -> None:
         end = self.time + seconds

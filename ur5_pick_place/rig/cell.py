@@ -19,6 +19,7 @@ from ur5_pick_place.kinematics.transforms import inverse_transform
 from ur5_pick_place.rig.rig import Rig, Spot
 
 _LIBC = ctypes.CDLL(None)
+_BRAKING = 1.0  # [s]
 _M_MMAP_THRESHOLD, _LARGE = -3, 2**19  # mallopt's option; [B]
 
 
@@ -32,14 +33,11 @@ class Cell(Protocol):
     ----------
     patience, notice : float
         In which silence of the robot has to be noticed, and what it tells.
-    way : float
-        For which commands may be under way that were sent before a stop.
 
     """
 
     patience: float
     notice: float
-    way: float
 
     @property
     def time(self) -> float:
@@ -135,6 +133,10 @@ class Cell(Protocol):
         """Call a service of the dashboard; return whether it was carried out."""
         ...
 
+    def settle(self) -> None:
+        """Let the arm brake where it is to brake after a stop, and what is under way arrive."""
+        ...
+
     def wait(self, seconds: float) -> None:
         """Let time pass."""
         ...
@@ -160,7 +162,6 @@ class RigCell:
     """
 
     patience = notice = 0.5
-    way = 0.0
 
     def __init__(self, changes: Mapping[str, Any]) -> None:
         # Left to itself, glibc puts large arrays of a second cell, such as MuJoCo's hardly touched
@@ -258,6 +259,10 @@ class RigCell:
 
     def press(self, button: str) -> bool:
         return getattr(self._rig.driver.dashboard, button)().success
+
+    def settle(self) -> None:
+        executor = self._rig.executor
+        self.until(lambda: executor.motion_state != 'moving', _BRAKING, 'the arm to brake')
 
     def wait(self, seconds: float) -> None:
         self._rig.wait(seconds)

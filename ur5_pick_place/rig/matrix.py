@@ -217,7 +217,7 @@ class Case:
         reason = cell.stopped
         if not reason:
             return self._placed(reaction)
-        cell.wait(cell.way)
+        cell.settle()
         before = cell.commands
         cell.wait(_COMES_TO_REST)
         rest, held = cell.q, cell.holds_part
