@@ -27,7 +27,8 @@ from ur5_pick_place.planning.trajectory import Trajectory
 T = TypeVar('T')
 IsWanted = Callable[[], bool]
 
-_REPLY_TIMEOUT = 2.0  # [s], steady clock: the controller's answer to a goal
+REPLY_TIMEOUT = 2.0
+"""How long the controller may take to answer a goal [s, steady clock]."""
 _HOLDS = 5  # times that an ended stream is ended; nobody confirms it, and messages may be lost
 _HOLDS_AT_REST = 2
 _ELSEWHERE = 1e-3  # [rad] from where the controller holds
@@ -287,8 +288,8 @@ class Executor:
         elif not fault and self._latch.is_first:
             self._latch.is_first = bool(self._controller.missing)
         goal = self._goal
-        if goal and not goal.is_accepted and self._clock() - goal.sent > _REPLY_TIMEOUT:
-            self.fail(f'the controller did not answer the goal within {_REPLY_TIMEOUT} s')
+        if goal and not goal.is_accepted and self._clock() - goal.sent > REPLY_TIMEOUT:
+            self.fail(f'the controller did not answer the goal within {REPLY_TIMEOUT} s')
         elif goal and self._controller.missing:
             self.fail(self._controller.missing)
         if self._latch.unconfirmed:

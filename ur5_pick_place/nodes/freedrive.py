@@ -10,7 +10,7 @@ from std_msgs.msg import Bool
 from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.nodes.asking import ask
 from ur5_pick_place.nodes.conversions import duration_to_msg
-from ur5_pick_place.nodes.robot_link import FRESH
+from ur5_pick_place.nodes.robot_link import SWITCHING
 
 _CONTROLLER = 'freedrive_mode_controller'
 _KEEP_ALIVE = 0.3  # [s], steady clock; the controller lets go after 1 s without a word
@@ -37,7 +37,7 @@ class Freedrive:
         self._switch = node.create_client(
             SwitchController,
             'controller_manager/switch_controller',
-            qos_profile=FRESH,
+            qos_profile=SWITCHING,
             callback_group=group,
         )
         self._enable = node.create_publisher(Bool, f'{_CONTROLLER}/enable_freedrive_mode', 10)

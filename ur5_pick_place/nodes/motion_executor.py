@@ -13,9 +13,7 @@ from numpy.typing import NDArray
 from rclpy.action import ActionClient
 from rclpy.callback_groups import CallbackGroup
 from rclpy.clock import Clock, ClockType
-from rclpy.duration import Duration
 from rclpy.node import Node
-from rclpy.qos import QoSProfile
 from rclpy.task import Future
 from std_msgs.msg import String
 from trajectory_msgs.msg import JointTrajectory
@@ -32,13 +30,13 @@ from ur5_pick_place.nodes.conversions import (
     trajectory_to_msg,
 )
 from ur5_pick_place.nodes.peer import alive
-from ur5_pick_place.nodes.robot_link import FRESH, RobotLink
+from ur5_pick_place.nodes.robot_link import GOAL, RobotLink, fresh
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.trajectory import Trajectory, at_rest
 
 _WATCH_PERIOD = 0.02  # [s], steady clock
-# Like FRESH; a place to hold that comes later would pull back an arm that has moved on.
-_STREAM = QoSProfile(depth=1, lifespan=Duration(nanoseconds=100_000_000))
+# A place to hold that comes later would pull back an arm that has moved on.
+_STREAM = fresh(0.1, depth=1)
 
 _STATUS = {
     GoalStatus.STATUS_ABORTED: 'aborted',
@@ -150,7 +148,7 @@ class _TrajectoryController:
             node,
             FollowJointTrajectory,
             self._name,
-            goal_service_qos_profile=FRESH,
+            goal_service_qos_profile=GOAL,
             callback_group=group,
         )
         self._topic = node.create_publisher(

@@ -13,7 +13,7 @@ from rclpy.serialization import deserialize_message
 from ur_msgs.msg import IOStates, ToolDataMsg
 from ur_msgs.srv import SetIO, SetPayload
 
-from ur5_pick_place.nodes.robot_link import FRESH
+from ur5_pick_place.nodes.robot_link import SWITCHING
 from ur5_pick_place.task import job
 
 _IO = 'io_and_status_controller'
@@ -52,10 +52,10 @@ class RobotIo:
             callback_group=group,
         )
         self._set_io = node.create_client(
-            SetIO, f'{_IO}/set_io', qos_profile=FRESH, callback_group=group
+            SetIO, f'{_IO}/set_io', qos_profile=SWITCHING, callback_group=group
         )
         self._set_payload = node.create_client(
-            SetPayload, f'{_IO}/set_payload', qos_profile=FRESH, callback_group=group
+            SetPayload, f'{_IO}/set_payload', qos_profile=SWITCHING, callback_group=group
         )
 
     @property

@@ -13,21 +13,32 @@ from std_msgs.msg import Bool, Float64
 from ur_dashboard_msgs.msg import ProgramState, RobotMode, SafetyMode
 from ur_dashboard_msgs.srv import GetProgramState
 
+from ur5_pick_place.control.executor import REPLY_TIMEOUT
 from ur5_pick_place.control.health import RobotStatus
 from ur5_pick_place.control.jitter import Jitter
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.nodes.conversions import joints_from_state, to_seconds, velocities_from_state
 
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
-FRESH = QoSProfile(depth=10, lifespan=Duration(nanoseconds=500_000_000))
-"""
-Of all that moves something: what a cut cable has kept longer than this is never delivered.
-
-Without it DDS hands over a reliable request whenever the cable is mended, seconds after whoever
-sent it has given it up and stopped: a gripper opened that way with the part in the air.
-"""
 _QUESTION_PERIOD = 0.2  # [s] between questions to the dashboard
 _IO = 'io_and_status_controller'
+
+
+def fresh(lifespan: float, depth: int = 10) -> QoSProfile:
+    """
+    Return the QoS of what moves something: kept longer than `lifespan` [s] it is never delivered.
+
+    Else DDS hands over a reliable request whenever a cut cable is mended, seconds after whoever
+    sent it has given it up and stopped: a gripper opened that way with the part in the air.
+
+    """
+    return QoSProfile(depth=depth, lifespan=Duration(nanoseconds=round(1e9 * lifespan)))
+
+
+SWITCHING = fresh(0.5)
+"""Of small requests; a lossy cable has them over within some 0.1 s."""
+GOAL = fresh(REPLY_TIMEOUT)
+"""Of goals, whose many packets take longer; one that comes so late is canceled at once."""
 
 
 class RobotLink:

@@ -22,7 +22,7 @@ from ur5_pick_place.nodes.conversions import joints_from_state, to_seconds, traj
 from ur5_pick_place.nodes.distro import name_method
 from ur5_pick_place.nodes.peer import watch_peer
 from ur5_pick_place.nodes.robot_io import RobotIo
-from ur5_pick_place.nodes.robot_link import FRESH
+from ur5_pick_place.nodes.robot_link import GOAL
 from ur5_pick_place.task.job import Carry, Command, Move, Observation, silent_io
 from ur5_pick_place.task.pending_motion import PendingMotion
 
@@ -81,7 +81,7 @@ class TaskPort:
             node,
             ExecuteTrajectory,
             'execute_trajectory',
-            goal_service_qos_profile=FRESH,
+            goal_service_qos_profile=GOAL,
             callback_group=group,
         )
         state = f'{PLANNER}/motion_state'
