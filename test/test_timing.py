@@ -80,7 +80,7 @@ def peaks(trajectory, bounds):
 def assert_within(trajectory, bounds):
     velocity, acceleration, jerk, speed = peaks(trajectory, bounds)
     assert max(velocity, acceleration, speed) <= 1.001
-    assert jerk <= 1.05
+    assert jerk <= 1.001
     for end in (0, -1):
         assert np.abs(trajectory.qd[end]).max() < 1e-12
         assert np.abs(trajectory.qdd[end]).max() < 1e-9

@@ -25,7 +25,6 @@ _log = logging.getLogger(__name__)
 # where these are farther apart than both of:
 _POINT_SPACING = 8e-3  # [s]
 _POINT_TURN = 4e-3  # [rad] of any joint
-_JERK_SLACK = 1.02  # what quintics may add; the gate admits 1.05
 
 
 def time_path(
@@ -108,7 +107,7 @@ def _excess(
         max(
             (np.abs(qd) / limits.qd).max(),
             np.sqrt((np.abs(qdd) / limits.qdd).max()),
-            np.cbrt((np.abs(qddd) / limits.qddd).max() / _JERK_SLACK),
+            np.cbrt((np.abs(qddd) / limits.qddd).max()),
             (speed_of(q, qd) / speed_max).max(),
             0.0 if dynamics is None else slowdown_for_torque(q, qd, qdd, dynamics),
         )
