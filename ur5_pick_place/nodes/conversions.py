@@ -29,6 +29,7 @@ from ur5_pick_place.errors import (
     UnknownLink,
 )
 from ur5_pick_place.kinematics.transforms import quat_from_matrix
+from ur5_pick_place.nodes.distro import fill
 from ur5_pick_place.planning.trajectory import Trajectory, joint_order
 
 _QUATERNION_SLACK = 0.01  # how far a norm may be from 1 and still be taken for rounding
@@ -241,7 +242,5 @@ def error_code(error: Exception) -> MoveItErrorCodes:
 def code_with_message(code: int, message: str) -> MoveItErrorCodes:
     """Return a code with a message a person can act on; Humble's message has no place for it."""
     result = MoveItErrorCodes(val=code)
-    if hasattr(result, 'message'):
-        result.message = message
-        result.source = 'ur5_pick_place'
+    fill(result, message=message, source='ur5_pick_place')
     return result

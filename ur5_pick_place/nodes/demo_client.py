@@ -5,7 +5,7 @@ import json
 import math
 import time
 from collections.abc import Callable
-from typing import Any, Self
+from typing import Any, TypeVar
 
 import rclpy
 from builtin_interfaces.msg import Time
@@ -38,6 +38,8 @@ _REPEAT = 0.5  # [s] after which a request without effect is made again
 _LOOK = 0.05  # [s] between looks at everything but messages
 
 _JOB_TIME = 300.0  # [s] simulated
+
+Kind = TypeVar('Kind', bound='CellClient')
 
 
 class CellClient:
@@ -105,7 +107,7 @@ class CellClient:
         ):
             node.create_subscription(kind, topic, hear, qos)
 
-    def __enter__(self) -> Self:
+    def __enter__(self: Kind) -> Kind:
         return self
 
     def __exit__(self, *_exception: object) -> None:

@@ -12,7 +12,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Self
 
 from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.nodes.node_list import NodeSpec
@@ -117,7 +116,7 @@ class NodeProcesses:
                 preexec_fn=_die_with(os.getpid()),  # safe, as no thread runs yet
             )
 
-    def __enter__(self) -> Self:
+    def __enter__(self) -> 'NodeProcesses':
         return self
 
     def __exit__(self, *_exception: object) -> None:

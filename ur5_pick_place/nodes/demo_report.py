@@ -9,7 +9,7 @@ import os
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
-from datetime import UTC, datetime
+from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
@@ -121,7 +121,7 @@ def publish(work: Path, out: Path) -> Path:
     with _alone_in(out):
         for remains in out.glob('.*.unfinished'):
             shutil.rmtree(remains)  # of a demo that was killed right here
-        folder = _unused(out, datetime.now(UTC).strftime('%Y-%m-%dT%H-%M-%SZ'))
+        folder = _unused(out, datetime.now(timezone.utc).strftime('%Y-%m-%dT%H-%M-%SZ'))
         unfinished = out / f'.{folder.name}.unfinished'
         unfinished.mkdir()
         try:

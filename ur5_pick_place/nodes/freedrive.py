@@ -10,6 +10,7 @@ from std_msgs.msg import Bool
 from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.nodes.asking import ask
 from ur5_pick_place.nodes.conversions import duration_to_msg
+from ur5_pick_place.nodes.distro import read
 from ur5_pick_place.nodes.robot_link import SWITCHING
 
 _CONTROLLER = 'freedrive_mode_controller'
@@ -69,7 +70,7 @@ class Freedrive:
         )
         reply = await ask(self._node, self._switch, request, 2.0 * _SWITCH_TIME)
         if not reply.ok:
-            why = getattr(reply, 'message', '') or 'see its log'
+            why = read(reply, 'message', '') or 'see its log'
             raise ExecutionError(f'the controller manager did not switch to {on}: {why}')
         self.is_on = is_on
         self._stay_awake()

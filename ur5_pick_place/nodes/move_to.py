@@ -22,6 +22,7 @@ from sensor_msgs.msg import JointState
 from ur5_pick_place.errors import ExecutionError, InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.kinematics.transforms import log_so3
 from ur5_pick_place.nodes.conversions import joint_state_msg, matrix_to_pose, pose_to_matrix
+from ur5_pick_place.nodes.distro import read
 
 _SERVER_TIME = 5.0  # [s] on the wall for planner and IK service to be there
 _REPLY_TIME = 10.0  # [s] on the wall for an answer; the motion itself is the planner's to watch
@@ -112,7 +113,7 @@ def _pose_constraints(T: np.ndarray) -> Constraints:
 
 def _check(code: Any, what: str) -> None:
     if code.val != code.SUCCESS:
-        raise ExecutionError(f'{what}: {getattr(code, "message", "") or f"code {code.val}"}')
+        raise ExecutionError(f'{what}: {read(code, "message", "") or f"code {code.val}"}')
 
 
 def tool_down(x: float, y: float, z: float, yaw: float) -> np.ndarray:

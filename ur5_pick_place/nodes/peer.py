@@ -12,10 +12,11 @@ from typing import Any
 
 from rclpy.callback_groups import CallbackGroup
 from rclpy.duration import Duration
-from rclpy.event_handler import SubscriptionEventCallbacks
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, LivelinessPolicy, QoSProfile
 from std_msgs.msg import String
+
+from ur5_pick_place.nodes.distro import on_liveliness
 
 
 def alive(lease: float) -> QoSProfile:
@@ -63,5 +64,5 @@ def watch_peer(
         on_message,
         alive(lease),
         callback_group=group,
-        event_callbacks=SubscriptionEventCallbacks(liveliness=hear),
+        event_callbacks=on_liveliness(hear),
     )

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The life of a node's process: one of its kind, a clean end, and a clear word when refused."""
 
-import contextlib
 import signal
 import sys
 import time
@@ -10,9 +9,10 @@ from collections.abc import Callable, Sequence
 import rclpy
 from rclpy.clock import Clock, ClockType
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
-from rclpy.node import Node, NodeNameNonExistentError
+from rclpy.node import Node
 
 from ur5_pick_place.errors import Ur5PickPlaceError
+from ur5_pick_place.nodes.distro import count_servers
 from ur5_pick_place.nodes.executor import PromptExecutor
 
 _DISCOVERY = 1.0  # [s] within which the servers of other nodes are seen, as a rule
@@ -72,7 +72,7 @@ def refuse_if_served(node: Node, names: Sequence[str]) -> None:
     """
     time.sleep(_DISCOVERY)
     deadline = time.monotonic() + _LEASE
-    while served := [name for name in names if _count_servers(node, name)]:
+    while served := [name for name in names if count_servers(node, name)]:
         if time.monotonic() > deadline:
             raise _refusal(node, served[0])
         time.sleep(0.2)
@@ -84,7 +84,7 @@ def _watch_for_late_ones(node: Node, names: Sequence[str]) -> None:
 
     def look() -> None:
         for name in names:
-            if _count_servers(node, name) > 1:  # one is ours
+            if count_servers(node, name) > 1:  # one is ours
                 raise _refusal(node, name)
         if next(looks, None) is None:
             node.destroy_timer(timer)
@@ -97,15 +97,3 @@ def _refusal(node: Node, name: str) -> Ur5PickPlaceError:
         f'{node.resolve_service_name(name)} is already offered by another node (see '
         '`ros2 node list`): stop that, or start this one in another namespace'
     )
-
-
-def _count_servers(node: Node, name: str) -> int:
-    if hasattr(node, 'count_services'):
-        return node.count_services(name)
-    # Humble: asking node by node misses a node of our own name, and nothing else.
-    wanted = node.resolve_service_name(name)
-    found = 0
-    for other in node.get_node_names_and_namespaces():
-        with contextlib.suppress(NodeNameNonExistentError):  # it may end while we look
-            found += wanted in dict(node.get_service_names_and_types_by_node(*other))
-    return found

@@ -16,6 +16,7 @@ from std_msgs.msg import Header
 from trajectory_msgs.msg import JointTrajectory
 
 from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.nodes.distro import fill
 from ur5_pick_place.nodes.sim_publishers import (
     SYSTEM_DEFAULT,
     actual_point,
@@ -159,8 +160,7 @@ class TrajectoryServer:
             actual=actual_point(tracking),
             error=error_point(tracking),
         )
-        if hasattr(feedback, 'index'):  # control_msgs 6.3 and later
-            feedback.index = tracking.reference.index
+        fill(feedback, index=tracking.reference.index)  # control_msgs 6.3 and later
         handle.publish_feedback(feedback)
 
     def _follow(self, message: JointTrajectory) -> None:

@@ -20,6 +20,7 @@ from ur_msgs.srv import SetAnalogOutput, SetIO, SetPayload, SetSpeedSliderFracti
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.nodes.conversions import pose_to_matrix
+from ur5_pick_place.nodes.distro import fill
 from ur5_pick_place.nodes.sim_publishers import SYSTEM_DEFAULT
 from ur5_pick_place.sim.controller_manager import (
     FREEDRIVE,
@@ -156,8 +157,7 @@ class Services:
             response.ok, message = self._driver.controllers.switch(
                 request.activate_controllers, request.deactivate_controllers, request.strictness
             )
-        if hasattr(response, 'message'):  # not on Humble
-            response.message = message
+        fill(response, message=message)
         if message:
             self._node.get_logger().warning(f'switch_controller: {message}')
         return response
