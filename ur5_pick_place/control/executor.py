@@ -122,7 +122,12 @@ class Executor:
             return f'stopped: {self._latch.reason}'
         if self._latch.is_first:
             return f'stopped: {self._missing or self.fault() or self._controller.missing}'
-        return 'moving' if self._goal or self._stream else 'ready'
+        return 'moving' if self.is_moving else 'ready'
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether a motion is under way, if only one that brakes after a stop."""
+        return bool(self._goal or self._stream)
 
     def fault(self) -> str | None:
         """Why the robot must not move at this moment, or None."""
@@ -220,7 +225,7 @@ class Executor:
 
         """
         self._latch.reason = self._latch.reason or reason
-        self._latch.was_moving |= bool(self._goal or self._stream)
+        self._latch.was_moving |= self.is_moving
         if self._goal:
             if not self._goal.has_arrived:  # else the controller has ended it already
                 self._latch.unconfirmed.add(self._goal)
@@ -234,7 +239,7 @@ class Executor:
     @_locked
     def fail_if_moving(self, reason: str) -> None:
         """Do so only if a motion is under way."""
-        if self._goal or self._stream:
+        if self.is_moving:
             self.fail(reason)
 
     @_locked
@@ -242,7 +247,7 @@ class Executor:
         """Open the latch and return '', or return why it stays shut."""
         if self._missing:
             return self._missing
-        if self._goal or self._stream:
+        if self.is_moving:
             return 'the arm is still coming to rest; try again'
         if fault := self.fault():
             return f'the cause persists: {fault}'

@@ -262,7 +262,7 @@ class RigCell:
 
     def settle(self) -> None:
         executor = self._rig.executor
-        self.until(lambda: executor.motion_state != 'moving', _BRAKING, 'the arm to brake')
+        self.until(lambda: not executor.is_moving, _BRAKING, 'the arm to brake')
 
     def wait(self, seconds: float) -> None:
         self._rig.wait(seconds)
