@@ -501,6 +501,27 @@ def test_a_grasp_is_not_tried_more_often_than_told(cycle_planner):
     assert [d['tries_left'] for e, d in events if e == 'grasp_missed'] == [0]
 
 
+@pytest.mark.parametrize('is_part_there', [True, False])
+def test_what_the_gripper_closes_on_is_carried_from_then_on(cycle_planner, is_part_there):
+    robot, run = Robot(is_part_there=is_part_there), make_run(cycle_planner)
+    robot.do(Job('close_gripper', run.close()))
+    told = [command.load is not None for command in robot.commands if isinstance(command, Carry)]
+    assert told == [True] * is_part_there and run.is_carrying == is_part_there
+
+
+def test_pins_that_are_not_to_be_believed_do_not_stop_a_cycle(cycle_planner):
+    settings = GripperSettings(confirm_pins=False, grip_feedback='none')
+    robot = Robot(outputs={16: True, 17: True}, is_output_stuck=True)  # mock hardware's
+    job = Job('run', make_run(cycle_planner, settings).cycle(cycle_planner.plan(POSES, HOME)))
+    robot.do(job)
+    assert job.error == ''
+
+
+def test_one_output_cannot_open_and_close():
+    with pytest.raises(InvalidInput, match='open_pin = close_pin = 16: must be two outputs'):
+        GripperSettings(open_pin=16)
+
+
 def test_a_cycle_does_not_start_with_a_part_in_the_hand(cycle_planner):
     plan, robot = cycle_planner.plan(POSES, HOME), Robot(outputs={16: True, 17: False})
     job = Job('run', make_run(cycle_planner).cycle(plan))

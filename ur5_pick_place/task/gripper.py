@@ -4,7 +4,7 @@
 from collections.abc import Generator
 from dataclasses import dataclass
 
-from ur5_pick_place.errors import ExecutionError, MissedGrasp
+from ur5_pick_place.errors import ExecutionError, InvalidInput, MissedGrasp
 from ur5_pick_place.settings import Settings, setting
 from ur5_pick_place.task.job import Observation, SetOutput, SetToolVoltage, perform
 
@@ -45,6 +45,13 @@ class GripperSettings(Settings):
         1.0, 'how long the input may take after the fingers have moved', unit='s', low=0, high=10
     )
     confirm_pins: bool = setting(True, 'demand io_states; only mock hardware shows no pins')
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.open_pin == self.close_pin:
+            raise InvalidInput(
+                f'open_pin = close_pin = {self.open_pin}: must be two outputs, or open_pin = -1'
+            )
 
 
 class Gripper:
@@ -115,8 +122,9 @@ class Gripper:
         return None if level is None else level == self._settings.part_when_on
 
     def is_closed(self, seen: Observation) -> bool:
-        """Whether io_states shows the output that closes."""
-        return seen.outputs.get(self._settings.close_pin) == self._settings.closes_when_on
+        """Whether io_states shows the output that closes, and is believed."""
+        s = self._settings
+        return s.confirm_pins and seen.outputs.get(s.close_pin) == s.closes_when_on
 
     def signal(self) -> 'PartSignal':
         """Return the part-present input as it is from now on."""

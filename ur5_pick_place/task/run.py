@@ -81,8 +81,12 @@ class CycleRun:
             yield from self._move(PlannedStage((), motion))
 
     def close(self) -> Generator:
-        """Close the gripper alone."""
+        """Close the gripper alone; what it then holds is carried from here on."""
         yield from self._gripper.close()
+        seen = yield None
+        if self._gripper.holds_part(seen):
+            self.look(seen)
+            yield from perform(Carry(self._part))
 
     def open(self) -> Generator:
         """Open the gripper alone; a part in it falls."""
