@@ -26,7 +26,7 @@ from sensor_msgs.msg import JointState  # noqa: E402
 from std_msgs.msg import String  # noqa: E402
 from std_srvs.srv import SetBool, Trigger  # noqa: E402
 from ur_msgs.msg import IOStates, ToolDataMsg  # noqa: E402
-from visualization_msgs.msg import InteractiveMarkerFeedback  # noqa: E402
+from visualization_msgs.msg import InteractiveMarkerFeedback, MarkerArray  # noqa: E402
 from visualization_msgs.srv import GetInteractiveMarkers  # noqa: E402
 
 from ur5_pick_place.kinematics import HOME, JOINT_NAMES  # noqa: E402
@@ -189,6 +189,9 @@ def test_a_cycle_places_the_cube_and_says_what_it_does(taught):
     since = len(taught.events)
     taught.do('plan')
     taught.until(lambda: taught.states[-1] == 'planned', 'state planned')
+    drawn = taught.collect(MarkerArray, 'pick_place/markers', LATCHED)
+    shown = {'scene', 'cycle', 'places', 'swept_tool'}
+    taught.until(lambda: drawn and shown <= {m.ns for m in drawn[-1].markers}, 'the plan, drawn')
     taught.do('run')
     taught.event('done', since=since, job='run')
     taught.run(0.3)
@@ -270,6 +273,8 @@ def test_a_stop_while_carrying_keeps_the_part_and_needs_rearming(taught):
     taught.do('run')
     taught.event('stage', since=since, stage='transfer')
     taught.run(0.3)
+    refused = taught.ask('teach_home')
+    assert not refused.success and 'the arm is moving' in refused.message
     taught.do('stop')
     taught.until(lambda: taught.states[-1] == 'stopped: stop requested', 'the stop')
     taught.run(1.0)
@@ -306,12 +311,13 @@ def test_freedrive_lets_go_of_the_arm_and_takes_hold_again(taught):
 def test_the_standard_gripper_action_opens_and_closes(taught):
     action = ActionClient(taught.node, GripperCommand, 'gripper_action_controller/gripper_command')
     taught.until(action.server_is_ready, 'the gripper action')
-    for position, is_closed in ((0.0, True), (0.05, False)):
+    for position, is_closed in ((0.0, True), (0.05, False), (math.nan, False)):
         goal = GripperCommand.Goal()
         goal.command.position = position
         handle = taught.wait(action.send_goal_async(goal), 'the gripper to accept')
         result = taught.wait(handle.get_result_async(), 'the gripper').result
-        assert result.reached_goal
+        assert result.reached_goal == math.isfinite(position)
+        assert not result.stalled, 'there is nothing between the fingers'
         assert taught.output(16) == is_closed
 
 

@@ -10,6 +10,7 @@ import pytest
 
 pytest.importorskip('rclpy')
 
+from rcl_interfaces.srv import GetParameters
 from test_pick_place_node import CONFIG, START, TARGET, TaskClient
 
 from ur5_pick_place.kinematics import HOME
@@ -28,8 +29,8 @@ def start(ros_domain, tmp_path):
     def start(payload_mass):
         own = tmp_path / 'own.yaml'
         own.write_text(
-            f'/**/pick_place: {{ros__parameters: {{poses_file: {poses_file(tmp_path)}}}}}\n'
-            f'/**: {{ros__parameters: {{payload_mass: {payload_mass}}}}}\n'
+            '/**: {ros__parameters: {parts: 2, target_grid: [1, 1, 1], '
+            f'poses_file: {poses_file(tmp_path)}, payload_mass: {payload_mass}}}}}\n'
         )
         specs = node_list(
             'sim', CONFIG, params_file=str(own), sim_parameters={'real_time_factor': 2.0}
@@ -68,6 +69,8 @@ def test_what_was_taught_runs_after_every_node_was_killed(start, tmp_path):
     poses_file(tmp_path).write_bytes(poses_file(tmp_path).read_bytes()[:300])  # a bad day
 
     _, client = start(payload_mass=1.2)
+    parts = client.call(GetParameters, 'sim_driver/get_parameters', names=['parts']).values
+    assert parts[0].integer_value == 2, 'all nodes read the file of the user'
     client.put_part(START)
     client.do('plan')
     for place in taught.poses:

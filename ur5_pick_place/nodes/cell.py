@@ -5,18 +5,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
+from rclpy.node import Node
 
-from ur5_pick_place.control.health import HealthSettings
-from ur5_pick_place.control.loop_settings import LoopSettings
-from ur5_pick_place.control.supervision import TrackingSettings
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import JOINT_NAMES, UR_TYPES, Model, load_model
-from ur5_pick_place.planning.limits import MotionSettings
 from ur5_pick_place.planning.scene import Scene, Tool
 from ur5_pick_place.planning.scene_file import load_scene
 from ur5_pick_place.settings import Settings, setting
 from ur5_pick_place.share import share_directory
-from ur5_pick_place.task.gripper import GripperSettings
 
 
 @dataclass(frozen=True)
@@ -76,18 +73,6 @@ class TeachingSettings(Settings):
     poses_file: str = setting('~/.ros/ur5_pick_place/poses.yaml', 'where taught poses are kept')
 
 
-# What config/robot_<robot>.yaml may speak of; each node declares what it uses of it.
-SHARED = (
-    RobotSettings,
-    MotionSettings,
-    HealthSettings,
-    TrackingSettings,
-    LoopSettings,
-    GripperSettings,
-    TeachingSettings,
-)
-
-
 @dataclass(frozen=True)
 class Cell:
     """
@@ -100,6 +85,8 @@ class Cell:
         With the prefix, in controller order.
     scene : Scene
         Without a scene file: nothing but a floor far below and no tool.
+    T_tool_tcp : ndarray, shape (4, 4), or None
+        None without a scene file.
     missing : str
         What the user still has to give before the arm may move; empty if nothing.
 
@@ -108,6 +95,7 @@ class Cell:
     model: Model
     joint_names: tuple[str, ...]
     scene: Scene
+    T_tool_tcp: NDArray[np.float64] | None
     missing: str
 
 
@@ -137,8 +125,19 @@ def load_cell(settings: RobotSettings) -> Cell:
         model=load_model(settings.kinematics_params_file or settings.ur_type),
         joint_names=tuple(settings.tf_prefix + name for name in JOINT_NAMES),
         scene=scene,
+        T_tool_tcp=scene.tool.T_tool_tcp if settings.scene_file else None,
         missing=f'not given: {", ".join(missing)}; set the parameters' if missing else '',
     )
+
+
+def warn_of_gaps(node: Node, missing: str, **checks: bool) -> None:
+    """Say in the log what keeps the arm from moving, and which checks are switched off."""
+    if missing:
+        node.get_logger().warning(f'the arm will not be moved: {missing}')
+    if off := [name for name, is_on in checks.items() if not is_on]:
+        line = f'*** {", ".join(off)}: OFF. FOR MOCK HARDWARE ONLY, NEVER WITH A REAL ARM ***'
+        for text in ('*' * len(line), line, '*' * len(line)):
+            node.get_logger().warning(text)
 
 
 def config_file(name: str) -> Path:

@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import yaml
 from numpy.typing import NDArray
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import explain, inverse, load_model
 from ur5_pick_place.kinematics.transforms import inverse_transform
 from ur5_pick_place.nodes.frames import T_BASE_BASE_LINK
+from ur5_pick_place.parameter_file import read_parameters
 from ur5_pick_place.planning.scene_file import load_scene
 from ur5_pick_place.sim.cell import PART_SIZE, TABLE_X, TABLE_Y, upright
 
@@ -86,8 +86,7 @@ class Reach:
     """
 
     def __init__(self, config: Path) -> None:
-        task = yaml.safe_load((config / 'pick_place.yaml').read_text(encoding='utf-8'))
-        self._height = float(task['/**']['ros__parameters']['approach_height'])
+        self._height = float(read_parameters(config / 'pick_place.yaml')['approach_height'])
         self._model = load_model('ur5')
         self._T_tcp_tool = inverse_transform(load_scene(config / 'scene_sim.yaml').tool.T_tool_tcp)
 

@@ -31,15 +31,19 @@ class Frames:
         Listens to TF through this node.
     tf_prefix : str
         As given to the driver.
-    T_tool_tcp : ndarray, shape (4, 4)
-        The configured tool.
+    T_tool_tcp : ndarray, shape (4, 4), or None
+        The configured tool; without one there is no `tcp`.
 
     """
 
-    def __init__(self, node: Node, tf_prefix: str, T_tool_tcp: NDArray[np.float64]) -> None:
-        self._node, self._prefix = node, tf_prefix
-        tool, tcp = (_SAME, _SAME), (T_tool_tcp, inverse_transform(T_tool_tcp))
-        named = {'tool0': tool, 'wrist_3_link': tool, 'tcp': tcp}
+    def __init__(
+        self, node: Node, tf_prefix: str, T_tool_tcp: NDArray[np.float64] | None
+    ) -> None:
+        self._node, self._prefix, self.T_tool_tcp = node, tf_prefix, T_tool_tcp
+        tool = _SAME, _SAME
+        named = {'tool0': tool, 'wrist_3_link': tool}
+        if T_tool_tcp is not None:
+            named['tcp'] = T_tool_tcp, inverse_transform(T_tool_tcp)
         prefixed = {tf_prefix + name: ways for name, ways in named.items()}
         self._links = {'': tool, **named, **prefixed}
         self._buffer = tf2_ros.Buffer()
@@ -126,5 +130,6 @@ class Frames:
     def _link(self, name: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         ways = self._links.get(name.lstrip('/'))
         if ways is None:
-            raise UnknownLink(f'tip link {name!r} is not known: use tool0 or tcp')
+            hint = 'tool0 or tcp' if 'tcp' in self._links else 'tool0; tcp needs scene_file'
+            raise UnknownLink(f'tip link {name!r} is not known: use {hint}')
         return ways

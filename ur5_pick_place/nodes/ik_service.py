@@ -21,7 +21,7 @@ from visualization_msgs.msg import MarkerArray
 
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.kinematics import Solution
-from ur5_pick_place.nodes.cell import SHARED, Cell, GroupSettings, RobotSettings, load_cell
+from ur5_pick_place.nodes.cell import Cell, GroupSettings, RobotSettings, load_cell
 from ur5_pick_place.nodes.conversions import (
     code_with_message,
     error_code,
@@ -45,10 +45,10 @@ class IkService(Node):
 
     def __init__(self) -> None:
         super().__init__('ik_service')
-        robot, own = declare_settings(self, RobotSettings, GroupSettings, shared=SHARED)
+        robot, own = declare_settings(self, RobotSettings, GroupSettings)
         cell = load_cell(robot)
         self._model, self._names = cell.model, cell.joint_names
-        self._frames = Frames(self, robot.tf_prefix, cell.scene.tool.T_tool_tcp)
+        self._frames = Frames(self, robot.tf_prefix, cell.T_tool_tcp)
         self._present: NDArray[np.float64] | None = None
         self._requests = IkRequests(
             cell.model,

@@ -8,6 +8,7 @@ from pathlib import Path
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.nodes.distro import distro
+from ur5_pick_place.parameter_file import read_parameters
 
 ROBOTS = ('sim', 'mock', 'ursim', 'real')
 
@@ -84,14 +85,15 @@ def node_list(
     controller : str
         Empty for the distribution's default.
     params_file : str
-        The user's own, read last.
+        The user's own, of all nodes, read last.
     sim_parameters : dict, optional
         Of the simulated cell.
 
     Raises
     ------
     InvalidInput
-        An unknown robot, or a simulated one that does not exist.
+        An unknown robot, a simulated one that does not exist, or a parameter in the user's file
+        that an argument decides.
 
     """
     if robot not in ROBOTS:
@@ -105,6 +107,8 @@ def node_list(
         'kinematics_params_file': kinematics_params_file,
     }
     own_file = (Path(params_file),) if params_file else ()
+    for file in own_file:
+        _check_own_file(file, shared)
     nodes = [
         NodeSpec(
             name,
@@ -121,8 +125,19 @@ def node_list(
             'controller': controller,
             **(sim_parameters or {}),
         }
-        nodes.insert(0, NodeSpec('sim_driver', namespace, (config / 'sim_driver.yaml',), cell))
+        files = (config / 'sim_driver.yaml', *own_file)
+        nodes.insert(0, NodeSpec('sim_driver', namespace, files, cell))
     return tuple(nodes)
+
+
+def _check_own_file(path: Path, shared: Mapping[str, Parameter]) -> None:
+    own = read_parameters(path) if path.exists() else {}  # the nodes say if it does not
+    for name in own.keys() & shared.keys():
+        if own[name] != shared[name]:
+            raise InvalidInput(
+                f'{path}: {name} = {own[name]!r} is overruled by {shared[name]!r}, which the '
+                'driver is given too: take it out; launch arguments decide it'
+            )
 
 
 def _check_simulated(ur_type: str, kinematics_params_file: str) -> None:

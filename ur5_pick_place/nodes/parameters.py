@@ -2,7 +2,6 @@
 """ROS parameters from `Settings` classes: declared with description, unit, range; then fixed."""
 
 import difflib
-from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any
 
@@ -11,15 +10,15 @@ from rclpy.exceptions import ParameterException
 from rclpy.node import Node
 
 from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.parameter_file import read_parameters
 from ur5_pick_place.settings import Settings
+from ur5_pick_place.share import share_directory
 
 _INFINITE = 1e300
 _ROS_OWN = ('use_sim_time', 'start_type_description_service', 'qos_overrides')
 
 
-def declare_settings(
-    node: Node, *kinds: type[Settings], shared: Sequence[type[Settings]] = ()
-) -> tuple[Any, ...]:
+def declare_settings(node: Node, *kinds: type[Settings]) -> tuple[Any, ...]:
     """
     Declare every field of the given settings classes and return the objects, checked.
 
@@ -31,18 +30,17 @@ def declare_settings(
     node : Node
     *kinds : Settings classes
         Declared, in this order.
-    shared : sequence of Settings classes
-        What a file that is shared with other nodes may speak of, declared here or not.
 
     Raises
     ------
     InvalidInput
-        A value of the wrong type or out of range, or a parameter in the node's file that no
-        settings class knows (a misspelt key would otherwise be ignored in silence).
+        A value of the wrong type or out of range, or a parameter in the node's file that neither
+        these classes nor any file in `config/` know (a misspelt key would otherwise be ignored in
+        silence); one that is another node's is passed over, as all share the user's file.
 
     """
     declared = [f for kind in kinds for f in fields(kind)]
-    _refuse_unknown(node, [f.name for kind in (*kinds, *shared) for f in fields(kind)])
+    _refuse_unknown(node, [f.name for f in declared])
     try:
         for f in declared:
             node.declare_parameter(f.name, _ros_value(f.default), _descriptor(f))
@@ -57,9 +55,14 @@ def declare_settings(
 def _refuse_unknown(node: Node, known: list[str]) -> None:
     # rclpy drops overrides of undeclared parameters without a word, and offers no public way to
     # list them.
-    for name in node._parameter_overrides:
-        if name not in known and not name.startswith(_ROS_OWN):
-            near = difflib.get_close_matches(name, known, n=1)
+    given = [name for name in node._parameter_overrides if not name.startswith(_ROS_OWN)]
+    if set(given) <= set(known):
+        return
+    files = (share_directory() / 'config').glob('*.yaml')
+    others = {name for file in files for name in read_parameters(file)}
+    for name in given:
+        if name not in known and name not in others:
+            near = difflib.get_close_matches(name, [*known, *others], n=1)
             hint = f'; did you mean {near[0]}?' if near else f'; known: {", ".join(known)}'
             raise InvalidInput(f'{node.get_name()}: unknown parameter {name!r}{hint}')
 

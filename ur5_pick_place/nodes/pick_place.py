@@ -31,11 +31,11 @@ from ur5_pick_place.nodes import markers
 from ur5_pick_place.nodes.asking import ask
 from ur5_pick_place.nodes.carried_part import CarriedPart
 from ur5_pick_place.nodes.cell import (
-    SHARED,
     RobotSettings,
     TeachingSettings,
     config_file,
     load_cell,
+    warn_of_gaps,
 )
 from ur5_pick_place.nodes.diagnostics import Diagnostics
 from ur5_pick_place.nodes.frames import Frames
@@ -94,12 +94,14 @@ class PickPlace(Node):
             LoopSettings,
             GripperSettings,
             NodeSettings,
-            shared=SHARED,
         )
         refuse_if_served(
             self, ('~/run', 'gripper_action_controller/gripper_command/_action/send_goal')
         )
         cell = load_cell(robot)
+        warn_of_gaps(
+            self, cell.missing, check_modes=health.check_modes, confirm_pins=grip.confirm_pins
+        )
         tool, mass = cell.scene.tool, robot.payload_mass or 0.0
         self._settings, self._missing = own, cell.missing
         self._controller = robot.controller
@@ -107,7 +109,7 @@ class PickPlace(Node):
         provenance = Provenance(
             cell.model.name, cell.model.calibration, numbers_from_matrix(tool.T_tool_tcp), mass
         )
-        frames = self._frames = Frames(self, robot.tf_prefix, tool.T_tool_tcp)
+        frames = self._frames = Frames(self, robot.tf_prefix, cell.T_tool_tcp)
         SceneLink(self, cell.scene, frames, self._take_scene, MutuallyExclusiveCallbackGroup())
         self._teaching = Teaching(
             self, Path(own.poses_file).expanduser(), planner, provenance, frames, robot.tf_prefix
@@ -206,6 +208,8 @@ class PickPlace(Node):
         return reply
 
     def _teach_joints(self, name: str) -> str:
+        if self._port.planner_state == 'moving':
+            raise ExecutionError(f'{name} not taught: the arm is moving; wait, or call ~/stop')
         return self._taught(name, self._teaching.teach_joints(name, self._port.present_joints()))
 
     def _teach_pose(self, name: str, message: PoseStamped) -> None:
@@ -228,10 +232,8 @@ class PickPlace(Node):
         for conversion in self._teaching.conversions(poses):
             self._emit('converted', **conversion)
         message = self._machine.make_plan(poses)
-        if self._markers.get_subscription_count():
-            plan = self._machine.plan
-            drawing = markers.cycle(self._cycle.planner, plan, poses)
-            self._markers.publish(self._frames.prefixed(drawing))
+        drawing = markers.cycle(self._cycle.planner, self._machine.plan, poses)
+        self._markers.publish(self._frames.prefixed(drawing))
         return message
 
     async def _stop(self, _request: Any, reply: Trigger.Response) -> Trigger.Response:
@@ -276,19 +278,24 @@ class PickPlace(Node):
 
     async def _run_gripper_command(self, goal: Any) -> GripperCommand.Result:
         position = goal.request.command.position
-        is_open = position > self._settings.gripper_threshold
         result = GripperCommand.Result(position=position)
         try:
-            error = await self._job('gripper', self._run.open() if is_open else self._run.close())
+            error = await self._job('gripper', self._gripper_steps(position))
         except Ur5PickPlaceError as refusal:
             error = str(refusal)
         if error:
             self.get_logger().error(f'gripper_command: {error}')
             goal.abort()
         else:
-            result.reached_goal = True
+            result.reached_goal, result.stalled = True, self._run.is_carrying
             goal.succeed()
         return result
+
+    def _gripper_steps(self, position: float) -> Generator:
+        if not math.isfinite(position):
+            raise InvalidInput(f'position = {position} m: must be a finite number')
+        is_open = position > self._settings.gripper_threshold
+        return self._run.open() if is_open else self._run.close()
 
     async def _job(self, name: str, steps: Generator) -> str:
         """Do a job; return why it ended early, or ''."""

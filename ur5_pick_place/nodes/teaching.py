@@ -143,8 +143,9 @@ class Teaching:
 
     def show(self) -> None:
         """Publish `tcp`, `start` and `target` as static transforms."""
-        transforms = [self._transform('tool0', 'tcp', self._planner.scene.tool.T_tool_tcp)]
-        transforms += [self._transform('base_link', *place) for place in self.places().items()]
+        transforms = [self._transform('base_link', *place) for place in self.places().items()]
+        if (T_tool_tcp := self._frames.T_tool_tcp) is not None:
+            transforms.append(self._transform('tool0', 'tcp', T_tool_tcp))
         self._tf.sendTransform(transforms)
 
     def _transform(self, parent: str, child: str, T: NDArray[np.float64]) -> TransformStamped:

@@ -28,7 +28,7 @@ from ur5_pick_place.control.supervision import TrackingSettings
 from ur5_pick_place.errors import IncompletePath, InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.nodes import markers
 from ur5_pick_place.nodes.carried_part import hear_carried_part
-from ur5_pick_place.nodes.cell import SHARED, GroupSettings, RobotSettings, load_cell
+from ur5_pick_place.nodes.cell import GroupSettings, RobotSettings, load_cell, warn_of_gaps
 from ur5_pick_place.nodes.conversions import (
     code_with_message,
     error_code,
@@ -38,6 +38,7 @@ from ur5_pick_place.nodes.conversions import (
     trajectory_to_msg,
 )
 from ur5_pick_place.nodes.diagnostics import Diagnostics
+from ur5_pick_place.nodes.distro import read
 from ur5_pick_place.nodes.frames import Frames
 from ur5_pick_place.nodes.loads import arm_dynamics
 from ur5_pick_place.nodes.motion_executor import MotionExecutor
@@ -70,14 +71,14 @@ class TrajectoryPlanner(Node):
             GroupSettings,
             CartesianSettings,
             LoopSettings,
-            shared=SHARED,
         )
         cell = load_cell(robot)
+        warn_of_gaps(self, cell.missing, check_modes=health.check_modes)
         self._names = cell.joint_names
         self._planner = MotionPlanner(
             cell.model, motion, cell.scene, arm_dynamics(cell.model, robot)
         )
-        self._frames = Frames(self, robot.tf_prefix, cell.scene.tool.T_tool_tcp)
+        self._frames = Frames(self, robot.tf_prefix, cell.T_tool_tcp)
         refuse_if_served(self, _SERVED)
         self._executor = MotionExecutor(
             self,
@@ -254,7 +255,7 @@ class TrajectoryPlanner(Node):
 
 def _method(request: ExecuteTrajectory.Goal) -> str:
     """Return the closed-loop method that a request names; empty to run the trajectory."""
-    names = list(getattr(request, 'controller_names', []))
+    names = list(read(request, 'controller_names', ()))
     if len(names) > 1 or not set(names) <= set(METHODS):
         raise InvalidInput(
             f'controller_names = {names}: must be one of {", ".join(METHODS)}, or empty to run '

@@ -3,13 +3,11 @@
 
 from collections.abc import Mapping
 from dataclasses import fields
-from pathlib import Path
 from typing import Any
 
-from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.parameter_file import read_parameters
 from ur5_pick_place.settings import Settings
 from ur5_pick_place.share import share_directory
-from ur5_pick_place.yaml_file import read_yaml
 
 CONFIG = share_directory() / 'config'
 _FILES = (
@@ -40,7 +38,7 @@ class Configuration:
     def __init__(self, changes: Mapping[str, Any]) -> None:
         self._values: dict[str, Any] = {}
         for name in _FILES:
-            self._values |= _parameters(CONFIG / name)
+            self._values |= read_parameters(CONFIG / name)
         self._values |= changes
 
     def __getitem__(self, name: str) -> Any:
@@ -50,14 +48,3 @@ class Configuration:
         """Return settings of a kind; what no file speaks of has its default."""
         known = {f.name for f in fields(kind)}
         return kind(**{name: v for name, v in self._values.items() if name in known})
-
-
-def _parameters(path: Path) -> dict[str, Any]:
-    content = read_yaml(path, 'parameter file')
-    try:
-        nodes = [node['ros__parameters'] for node in content.values()]
-        return {name: value for values in nodes for name, value in values.items()}
-    except (AttributeError, LookupError, TypeError) as error:
-        raise InvalidInput(
-            f'parameter file {path}: must hold, under each node, ros__parameters'
-        ) from error
