@@ -40,16 +40,18 @@ UR5 = load_model('ur5')
 Codes = MoveItErrorCodes
 Rng = np.random.Generator
 Spoil = Callable[[PositionIKRequest, Rng], None]
+FOO, NONE = (('-p', f'groups:={groups}', '-r', '__ns:=/groups') for groups in ('[foo]', '[]'))
 NUMBERS = (math.nan, math.inf, -math.inf)
 WORDS = ('', 'moon', 'base link', 'tool0 ', 'TCP', 'böse', '0', 'a/b', '\t', 'x' * 5000)
 
 
-@pytest.fixture(scope='module')
-def services(ros_domain: int) -> Iterator[dict[str, Callable]]:
+@pytest.fixture(scope='module', params=[()])
+def services(ros_domain: int, request: pytest.FixtureRequest) -> Iterator[dict[str, Callable]]:
     """Give the node's callbacks by the names of their services."""
     from ur5_pick_place.nodes.ik_service import IkService
 
-    rclpy.init(args=['--ros-args', '--params-file', str(CONFIG / 'robot_sim.yaml')])
+    file = str(CONFIG / 'robot_sim.yaml')
+    rclpy.init(args=['--ros-args', '--params-file', file, *request.param])
     node = IkService()
     try:
         yield {
@@ -269,3 +271,19 @@ def test_fk_is_right_or_refused(services: dict[str, Callable], rng: Rng) -> None
         poses = [pose_to_matrix(p.pose) for p in reply.pose_stamped]
         assert len(poses) == (code == Codes.SUCCESS)
         assert all(np.abs(T - forward(UR5, q)).max() < 1e-9 for T in poses)
+
+
+@pytest.mark.parametrize(
+    ('services', 'others'), [(FOO, ['foo']), (NONE, [])], indirect=['services']
+)
+def test_the_arms_own_group_needs_no_place_in_the_list(
+    services: dict[str, Callable], others: list[str]
+) -> None:
+    T = forward(UR5, HOME)
+    request = ik_request(T)
+    for request.ik_request.group_name in ('', 'ur_manipulator', *others):
+        check_solutions(services['compute_ik'](request, GetPositionIK.Response()), T)
+    request.ik_request.group_name = 'arm'
+    reply = services['compute_ik'](request, GetPositionIK.Response())
+    check_refused(reply, Codes.INVALID_GROUP_NAME)
+    assert f'use {", ".join(["ur_manipulator", *others])} or none' in reply.error_code.message

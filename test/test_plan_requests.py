@@ -28,7 +28,7 @@ from moveit_msgs.msg import (  # noqa: E402
 )
 from moveit_msgs.srv import GetCartesianPath, GetMotionPlan  # noqa: E402
 from shape_msgs.msg import Mesh, SolidPrimitive  # noqa: E402
-from test_ik_requests import NUMBERS, WORDS, spoil_names  # noqa: E402
+from test_ik_requests import FOO, NUMBERS, WORDS, spoil_names  # noqa: E402
 from test_planning import PICK, tool_down  # noqa: E402
 
 from ur5_pick_place.kinematics import JOINT_NAMES, forward, load_model  # noqa: E402
@@ -424,3 +424,16 @@ def test_with_parts_allowed_nothing_at_all_is_still_no_success(
     request = line_request()
     request.revolute_jump_threshold = 1e-9
     check_refused(line(services, request), Codes.PLANNING_FAILED)
+
+
+@pytest.mark.parametrize('services', [FOO], indirect=True)
+def test_the_arms_own_group_needs_no_place_in_the_list(services: dict[str, Callable]) -> None:
+    for group in ('', 'ur_manipulator', 'foo'):
+        request = motion_request()
+        request.motion_plan_request.group_name = group
+        assert plan(services, request).error_code.val == Codes.SUCCESS
+        request = line_request()
+        request.group_name = group
+        assert line(services, request).error_code.val == Codes.SUCCESS
+    request.group_name = 'arm'
+    check_refused(line(services, request), Codes.INVALID_GROUP_NAME)

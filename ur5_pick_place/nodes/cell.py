@@ -8,12 +8,14 @@ import numpy as np
 from numpy.typing import NDArray
 from rclpy.node import Node
 
-from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.errors import InvalidInput, UnknownGroup
 from ur5_pick_place.kinematics import JOINT_NAMES, UR_TYPES, Model, load_model
 from ur5_pick_place.planning.scene import Scene, Tool
 from ur5_pick_place.planning.scene_file import load_scene
 from ur5_pick_place.settings import Settings, setting
 from ur5_pick_place.share import share_directory
+
+_GROUP = 'ur_manipulator'  # of the driver's MoveIt configuration
 
 
 @dataclass(frozen=True)
@@ -62,8 +64,15 @@ class GroupSettings(Settings):
     """How MoveIt clients call this arm."""
 
     groups: tuple[str, ...] = setting(
-        ('ur_manipulator', 'arm'), 'planning groups that mean this arm; empty always does'
+        ('ur_manipulator', 'arm'),
+        f'planning groups that mean this arm; empty and {_GROUP} always do',
     )
+
+    def check_group(self, group: str) -> None:
+        """Refuse a group that does not mean this arm."""
+        known = dict.fromkeys((_GROUP, *self.groups))
+        if group and group not in known:
+            raise UnknownGroup(f'group {group!r} is unknown: use {", ".join(known)} or none')
 
 
 @dataclass(frozen=True)

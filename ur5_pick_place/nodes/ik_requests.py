@@ -18,7 +18,6 @@ from ur5_pick_place.errors import (
     JointLimitViolation,
     KinematicsError,
     NoSolution,
-    UnknownGroup,
     UnknownLink,
 )
 from ur5_pick_place.kinematics import (
@@ -31,6 +30,7 @@ from ur5_pick_place.kinematics import (
     forward,
     solutions_near,
 )
+from ur5_pick_place.nodes.cell import GroupSettings
 from ur5_pick_place.nodes.conversions import (
     joints_from_state,
     matrix_to_pose,
@@ -78,8 +78,7 @@ class IkRequests:
     frames : Frames
     joint_names : sequence of str
         With the prefix, in controller order.
-    groups : sequence of str
-        Planning groups that mean this arm; empty always does.
+    groups : GroupSettings
     present_joints : callable
         Returns the measured joints (6,) [rad] or None.
     collisions : CollisionModel or None
@@ -92,12 +91,12 @@ class IkRequests:
         model: Model,
         frames: Frames,
         joint_names: Sequence[str],
-        groups: Sequence[str],
+        groups: GroupSettings,
         present_joints: Callable[[], Array | None],
         collisions: 'CollisionModel | None',
     ) -> None:
         self._model, self._frames, self._names = model, frames, list(joint_names)
-        self._groups, self._present, self._collisions = list(groups), present_joints, collisions
+        self._groups, self._present, self._collisions = groups, present_joints, collisions
 
     async def wait_for_frame(self, request: PositionIKRequest) -> None:
         """
@@ -190,10 +189,7 @@ class IkRequests:
         return poses
 
     def _check_kind(self, request: PositionIKRequest) -> None:
-        if request.group_name and request.group_name not in self._groups:
-            raise UnknownGroup(
-                f'group {request.group_name!r} is unknown: use {", ".join(self._groups)} or none'
-            )
+        self._groups.check_group(request.group_name)
         if request.ik_link_names or request.pose_stamped_vector:
             raise UnknownLink(
                 'this arm has one tip: use ik_link_name and pose_stamped, not the lists'

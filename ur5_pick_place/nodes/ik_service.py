@@ -45,7 +45,7 @@ class IkService(Node):
 
     def __init__(self) -> None:
         super().__init__('ik_service')
-        robot, own = declare_settings(self, RobotSettings, GroupSettings)
+        robot, groups = declare_settings(self, RobotSettings, GroupSettings)
         cell = load_cell(robot)
         self._model, self._names = cell.model, cell.joint_names
         self._frames = Frames(self, robot.tf_prefix, cell.T_tool_tcp)
@@ -54,7 +54,7 @@ class IkService(Node):
             cell.model,
             self._frames,
             cell.joint_names,
-            own.groups,
+            groups,
             lambda: self._present,
             self._collisions(cell),
         )

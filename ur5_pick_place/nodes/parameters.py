@@ -45,7 +45,7 @@ def declare_settings(node: Node, *kinds: type[Settings]) -> tuple[Any, ...]:
         for f in declared:
             node.declare_parameter(f.name, _ros_value(f.default), _descriptor(f))
         return tuple(
-            kind(**{f.name: node.get_parameter(f.name).value for f in fields(kind)})
+            kind(**{f.name: _given(node.get_parameter(f.name).value, f) for f in fields(kind)})
             for kind in kinds
         )
     except ParameterException as error:
@@ -67,6 +67,11 @@ def _refuse_unknown(node: Node, known: list[str]) -> None:
             raise InvalidInput(f'{node.get_name()}: unknown parameter {name!r}{hint}')
 
 
+def _given(value: Any, f: Any) -> Any:
+    """Return a parameter's value; an empty list reaches rclpy without a type, as no value."""
+    return () if value is None and isinstance(f.default, tuple) else value
+
+
 def _ros_value(default: Any) -> Any:
     return list(default) if isinstance(default, tuple) else default
 
@@ -78,9 +83,9 @@ def _descriptor(f: Any) -> ParameterDescriptor:
         text += f' (one of: {", ".join(meta["choices"])})'
     descriptor = ParameterDescriptor(description=text, read_only=True)
     low, high = meta['low'], meta['high']
-    # A whole number in YAML for a float is a common slip, and a parameter that the user must
-    # give has no value yet: both need dynamic typing; Settings checks the type.
-    descriptor.dynamic_typing = meta['kind'] is float or f.default is None
+    # A whole number in YAML for a float is a common slip, a list may be empty, and a parameter
+    # that the user must give has no value yet: all need dynamic typing; Settings checks the type.
+    descriptor.dynamic_typing = meta['kind'] in (float, tuple) or f.default is None
     if meta['kind'] in (int, float):
         if meta['kind'] is float and (low is not None or high is not None):
             descriptor.floating_point_range = [

@@ -14,14 +14,10 @@ from ur5_pick_place.control.gradient import Gradient
 from ur5_pick_place.control.loop_settings import LoopSettings
 from ur5_pick_place.control.loops import plan_roll_out
 from ur5_pick_place.control.resolved_rate import ResolvedRate
-from ur5_pick_place.errors import (
-    IncompletePath,
-    InvalidInput,
-    InvalidRobotState,
-    UnknownGroup,
-)
+from ur5_pick_place.errors import IncompletePath, InvalidInput, InvalidRobotState
 from ur5_pick_place.kinematics import BRANCHES, classify, forward
 from ur5_pick_place.kinematics.transforms import inverse_transform
+from ur5_pick_place.nodes.cell import GroupSettings
 from ur5_pick_place.nodes.conversions import joints_from_state, pose_to_matrix
 from ur5_pick_place.nodes.distro import speed_limited_link
 from ur5_pick_place.nodes.frames import Frames
@@ -59,8 +55,7 @@ class PlanRequests:
     frames : Frames
     joint_names : sequence of str
         With the prefix, in controller order.
-    groups : sequence of str
-        Planning groups that mean this arm; empty always does.
+    groups : GroupSettings
     settings : CartesianSettings
     loops : LoopSettings
     present_joints : callable
@@ -75,19 +70,19 @@ class PlanRequests:
         planner: MotionPlanner,
         frames: Frames,
         joint_names: Sequence[str],
-        groups: Sequence[str],
+        groups: GroupSettings,
         settings: CartesianSettings,
         loops: LoopSettings,
         present_joints: Callable[[], NDArray[np.float64] | None],
         warn: Callable[[str], object],
     ) -> None:
         self._planner, self._frames, self._names = planner, frames, list(joint_names)
-        self._groups, self._settings, self._loops = list(groups), settings, loops
+        self._groups, self._settings, self._loops = groups, settings, loops
         self._present, self._warn = present_joints, warn
 
     def motion_plan(self, request: MotionPlanRequest) -> PlannedMotion:
         """Plan what GetMotionPlan asks; raises this package's errors."""
-        self._check_group(request.group_name)
+        self._groups.check_group(request.group_name)
         if not request.goal_constraints:
             raise InvalidInput('goal_constraints is empty: give joint, or position + orientation')
         q_start = self.start_joints(request.start_state)
@@ -113,7 +108,7 @@ class PlanRequests:
         Raises this package's errors, for a part too unless `allow_partial_cartesian` is set.
 
         """
-        self._check_group(request.group_name)
+        self._groups.check_group(request.group_name)
         _refuse_path_constraints(request.path_constraints)
         if not 1 <= len(request.waypoints) <= _MAX_WAYPOINTS:
             raise InvalidInput(
@@ -159,12 +154,6 @@ class PlanRequests:
             getattr(request, 'max_cartesian_speed', 0.0),
             self._frames.T_tool_link(link)[:3, 3] if link else None,
         )
-
-    def _check_group(self, group: str) -> None:
-        if group and group not in self._groups:
-            raise UnknownGroup(
-                f'group {group!r} is unknown: use {", ".join(self._groups)} or none'
-            )
 
     def _planner_id(self, planner_id: str) -> str:
         wanted = planner_id.upper()

@@ -62,7 +62,7 @@ class TrajectoryPlanner(Node):
 
     def __init__(self) -> None:
         super().__init__('trajectory_planner')
-        robot, motion, health, tracking, own, cartesian, self._loops = declare_settings(
+        robot, motion, health, tracking, groups, cartesian, self._loops = declare_settings(
             self,
             RobotSettings,
             MotionSettings,
@@ -94,7 +94,7 @@ class TrajectoryPlanner(Node):
             self._planner,
             self._frames,
             self._names,
-            own.groups,
+            groups,
             cartesian,
             self._loops,
             lambda: self._executor.link.status.q,
