@@ -31,7 +31,13 @@ from shape_msgs.msg import Mesh, SolidPrimitive  # noqa: E402
 from test_ik_requests import FOO, NUMBERS, WORDS, spoil_names  # noqa: E402
 from test_planning import PICK, tool_down  # noqa: E402
 
-from ur5_pick_place.kinematics import JOINT_NAMES, forward, load_model  # noqa: E402
+from ur5_pick_place.kinematics import (  # noqa: E402
+    BRANCHES,
+    JOINT_NAMES,
+    classify,
+    forward,
+    load_model,
+)
 from ur5_pick_place.nodes.conversions import joint_state_msg, matrix_to_pose  # noqa: E402
 
 CONFIG = Path(__file__).parents[1] / 'config'
@@ -170,11 +176,13 @@ def spoil_goal_pose(wish, rng: Rng) -> None:
 def spoil_goal_joints(wish, rng: Rng) -> None:
     goal = wish.goal_constraints[0] = joint_goal(PICK)
     constraint = any_of(rng, goal.joint_constraints)
-    match rng.integers(3):
+    match rng.integers(4):
         case 0:
             constraint.position = any_of(rng, NUMBERS)
         case 1:
             constraint.joint_name = any_of(rng, WORDS)
+        case 2:
+            goal.name = any_of(rng, WORDS[1:])
         case _:
             goal.joint_constraints *= int(rng.integers(2, 600))
 
@@ -398,6 +406,24 @@ def test_scalings_and_speed_slow_both_services_down(services: dict[str, Callable
             request = make()
             setattr(getattr(request, 'motion_plan_request', request), field, value)
             assert duration(request) > factor * full, (make, field)
+
+
+def test_a_joint_goal_is_on_the_branch_that_it_names(services: dict[str, Callable]) -> None:
+    request = motion_request('PTP')
+    wish = request.motion_plan_request
+    goal = joint_goal(PICK + 0.1)
+    own = BRANCHES[int(classify(UR5, PICK + 0.1))]
+    wish.goal_constraints = [goal]
+    for goal.name in ('', own):
+        assert plan(services, request).error_code.val == Codes.SUCCESS
+    for goal.name in (name for name in BRANCHES if name != own):
+        reply = plan(services, request)
+        check_refused(reply, Codes.INVALID_GOAL_CONSTRAINTS)
+        assert f'is on {own}, its name asks for {goal.name}' in reply.error_code.message
+    goal.name = 'garbage'
+    reply = plan(services, request)
+    check_refused(reply, Codes.INVALID_GOAL_CONSTRAINTS)
+    assert "branch 'garbage': must be one of left-up-down" in reply.error_code.message
 
 
 @pytest.mark.parametrize('services', [PARTS], indirect=True)

@@ -15,7 +15,7 @@ from ur5_pick_place.control.loop_settings import LoopSettings
 from ur5_pick_place.control.loops import plan_roll_out
 from ur5_pick_place.control.resolved_rate import ResolvedRate
 from ur5_pick_place.errors import IncompletePath, InvalidInput, InvalidRobotState
-from ur5_pick_place.kinematics import BRANCHES, classify, forward
+from ur5_pick_place.kinematics import BRANCHES, branch_index, classify, forward
 from ur5_pick_place.kinematics.transforms import inverse_transform
 from ur5_pick_place.nodes.cell import GroupSettings
 from ur5_pick_place.nodes.conversions import joints_from_state, pose_to_matrix
@@ -220,6 +220,13 @@ class PlanRequests:
             if not np.isfinite(constraint.position):
                 raise InvalidInput(f'goal of {constraint.joint_name} is {constraint.position}')
             q_goal[self._names.index(constraint.joint_name)] = constraint.position
+        if goal.name:
+            wanted, own = branch_index(goal.name), int(classify(self._planner.model, q_goal))
+            if wanted != own:
+                raise InvalidInput(
+                    f'the joint goal is on {BRANCHES[own]}, its name asks for {goal.name}: leave '
+                    'the name empty, or give joints on that branch'
+                )
         return q_goal
 
     def _pose_goal(self, goal: Constraints) -> NDArray[np.float64]:
