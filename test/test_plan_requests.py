@@ -17,6 +17,7 @@ import pytest
 
 rclpy = pytest.importorskip('rclpy')
 
+from conftest import assert_transforms_close  # noqa: E402
 from geometry_msgs.msg import Pose  # noqa: E402
 from moveit_msgs.msg import (  # noqa: E402
     CollisionObject,
@@ -169,6 +170,10 @@ def spoil_limited_link(wish, rng: Rng) -> None:
 def spoil_goal_pose(wish, rng: Rng) -> None:
     goal = wish.goal_constraints[0]
     region = goal.position_constraints[0].constraint_region
+    if rng.random() < 0.2:
+        offset = goal.position_constraints[0].target_point_offset
+        setattr(offset, any_of(rng, 'xyz'), any_of(rng, NUMBERS))
+        return
     turned = Pose(orientation=goal.orientation_constraints[0].orientation)
     spoil_pose(region.primitive_poses[0], rng, turned)
 
@@ -209,7 +214,9 @@ def spoil_goal_frame(wish, rng: Rng) -> None:
 
 
 def spoil_goal_link(wish, rng: Rng) -> None:
-    wish.goal_constraints[0].position_constraints[0].link_name = any_of(rng, WORDS[1:])
+    goal = wish.goal_constraints[0]
+    kind = any_of(rng, (goal.position_constraints, goal.orientation_constraints))
+    kind[0].link_name = any_of(rng, WORDS[1:])
 
 
 def spoil_path_constraints(wish, rng: Rng) -> None:
@@ -311,8 +318,12 @@ def test_numbers_beyond_all_measure_are_out_of_reach(services: dict[str, Callabl
         reply = line(services, line_request(T))
         assert reply.error_code.val == Codes.PLANNING_FAILED, reply.error_code.message
         for planner_id in ('PTP', 'LIN'):
-            code = plan(services, motion_request(planner_id, T)).error_code
-            assert code.val in (Codes.NO_IK_SOLUTION, Codes.PLANNING_FAILED), code.message
+            aside = motion_request(planner_id)
+            goal = aside.motion_plan_request.goal_constraints[0]
+            goal.position_constraints[0].target_point_offset.x = far
+            for request in (motion_request(planner_id, T), aside):
+                code = plan(services, request).error_code
+                assert code.val in (Codes.NO_IK_SOLUTION, Codes.PLANNING_FAILED), code.message
         request = motion_request('PTP')
         request.motion_plan_request.goal_constraints = [joint_goal(np.full(6, far))]
         assert plan(services, request).error_code.val == Codes.INVALID_MOTION_PLAN
@@ -424,6 +435,53 @@ def test_a_joint_goal_is_on_the_branch_that_it_names(services: dict[str, Callabl
     reply = plan(services, request)
     check_refused(reply, Codes.INVALID_GOAL_CONSTRAINTS)
     assert "branch 'garbage': must be one of left-up-down" in reply.error_code.message
+
+
+@pytest.mark.parametrize('planner_id', ['PTP', 'LIN', 'CIRC'])
+@pytest.mark.parametrize('link', ['tool0', 'tcp'])
+def test_a_pose_goal_is_for_the_point_at_its_offset_in_the_link(
+    services: dict[str, Callable], planner_id: str, link: str
+) -> None:
+    """A camera's eye, say, beside the tool: it comes to the goal, and the link beside it."""
+    request = motion_request(planner_id)
+    goal = request.motion_plan_request.goal_constraints[0]
+    position = goal.position_constraints[0]
+    position.link_name, offset = link, position.target_point_offset
+    offset.x, offset.y, offset.z = 0.03, -0.02, 0.01
+    reply = plan(services, request)
+    assert reply.error_code.val == Codes.SUCCESS, reply.error_code.message
+    T = forward(UR5, np.array(reply.trajectory.joint_trajectory.points[-1].positions))
+    ahead = 0.145 if link == 'tcp' else 0.0
+    expected = GOAL.copy()
+    expected[:3, 3] = (GOAL @ [-0.03, 0.02, -0.01 - ahead, 1.0])[:3]
+    assert_transforms_close(T, expected, 1e-6, 1e-6)
+
+
+def test_a_help_point_has_no_offset(services: dict[str, Callable]) -> None:
+    request = motion_request('CIRC')
+    arc = request.motion_plan_request.path_constraints
+    arc.position_constraints[0].target_point_offset.z = 0.1
+    reply = plan(services, request)
+    check_refused(reply, Codes.INVALID_GOAL_CONSTRAINTS)
+    assert 'target_point_offset (0.0, 0.0, 0.1) m: must be 0' in reply.error_code.message
+
+
+def test_a_pose_goal_is_for_one_link(services: dict[str, Callable]) -> None:
+    request = motion_request()
+    goal = request.motion_plan_request.goal_constraints[0]
+    position, orientation = goal.position_constraints[0], goal.orientation_constraints[0]
+    for names in (('tcp', ''), ('tcp', 'tcp'), ('', 'tool0'), ('tool0', 'wrist_3_link')):
+        position.link_name, orientation.link_name = names
+        assert plan(services, request).error_code.val == Codes.SUCCESS, names
+    for names, message in (
+        (('tcp', 'tool0'), "is of 'tool0', the position constraint of 'tcp': name one link"),
+        (('', 'tcp'), "is of 'tcp', the position constraint of ''"),
+        (('', 'moon'), "tip link 'moon' is not known"),
+    ):
+        position.link_name, orientation.link_name = names
+        reply = plan(services, request)
+        check_refused(reply, Codes.INVALID_LINK_NAME)
+        assert message in reply.error_code.message
 
 
 @pytest.mark.parametrize('services', [PARTS], indirect=True)

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from geometry_msgs.msg import Pose
+from geometry_msgs.msg import Pose, Transform, Vector3
 from moveit_msgs.msg import Constraints, MotionPlanRequest, PositionConstraint, RobotState
 from moveit_msgs.srv import GetCartesianPath
 from numpy.typing import NDArray
@@ -14,11 +14,15 @@ from ur5_pick_place.control.gradient import Gradient
 from ur5_pick_place.control.loop_settings import LoopSettings
 from ur5_pick_place.control.loops import plan_roll_out
 from ur5_pick_place.control.resolved_rate import ResolvedRate
-from ur5_pick_place.errors import IncompletePath, InvalidInput, InvalidRobotState
+from ur5_pick_place.errors import IncompletePath, InvalidInput, InvalidRobotState, UnknownLink
 from ur5_pick_place.kinematics import BRANCHES, branch_index, classify, forward
 from ur5_pick_place.kinematics.transforms import inverse_transform
 from ur5_pick_place.nodes.cell import GroupSettings
-from ur5_pick_place.nodes.conversions import joints_from_state, pose_to_matrix
+from ur5_pick_place.nodes.conversions import (
+    joints_from_state,
+    pose_to_matrix,
+    transform_to_matrix,
+)
 from ur5_pick_place.nodes.distro import speed_limited_link
 from ur5_pick_place.nodes.frames import Frames
 from ur5_pick_place.planning.moves import ARC_KINDS, Move
@@ -205,6 +209,12 @@ class PlanRequests:
                 f'{arc.name!r}: give path_constraints the name {" or ".join(ARC_KINDS)} and one '
                 'position constraint with the point in its primitive_poses'
             )
+        offset = arc.position_constraints[0].target_point_offset
+        if offset != Vector3():
+            raise InvalidInput(
+                f'help point with target_point_offset ({offset.x}, {offset.y}, {offset.z}) m: '
+                'must be 0, for the arc gives no orientation there; give where the link passes'
+            )
         return self._centre(arc.position_constraints[0])
 
     def _joint_goal(self, goal: Constraints, q_start: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -230,16 +240,24 @@ class PlanRequests:
         return q_goal
 
     def _pose_goal(self, goal: Constraints) -> NDArray[np.float64]:
-        """Return T_base_tool (4, 4) of a position and an orientation constraint."""
+        """Return T_base_tool (4, 4) of a position and an orientation constraint of one link."""
         if not goal.position_constraints or not goal.orientation_constraints:
             raise InvalidInput(
                 'a pose goal needs a position constraint and an orientation constraint'
             )
         position, orientation = goal.position_constraints[0], goal.orientation_constraints[0]
+        T_tool_link = self._frames.T_tool_link(position.link_name)
+        turned_link = orientation.link_name or position.link_name
+        if not np.array_equal(self._frames.T_tool_link(turned_link), T_tool_link):
+            raise UnknownLink(
+                f'the orientation constraint is of {turned_link!r}, the position constraint of '
+                f'{position.link_name!r}: name one link in both; empty = tool0'
+            )
         turned = pose_to_matrix(Pose(orientation=orientation.orientation))
         T = self._frames.T_base_frame(orientation.header.frame_id) @ turned
         T[:3, 3] = self._centre(position)
-        return T @ inverse_transform(self._frames.T_tool_link(position.link_name))
+        T_link_point = transform_to_matrix(Transform(translation=position.target_point_offset))
+        return T @ inverse_transform(T_tool_link @ T_link_point)
 
     def _centre(self, position: PositionConstraint) -> NDArray[np.float64]:
         """Return the centre (3,) in base of a position constraint's first region [m]."""
