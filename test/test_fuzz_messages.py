@@ -331,4 +331,4 @@ def test_a_refused_object_changes_nothing(frames: Frames, data: st.DataObject) -
     assert np.isfinite([box.T_base_link_box for box in planner.scene.boxes]).all()
     node.callbacks['collision_object'](CollisionObject(operation=CollisionObject.REMOVE))
     assert not planner.scene.boxes
-    assert not link._added
+    assert not link._objects

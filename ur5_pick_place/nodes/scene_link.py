@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Boxes that come and go on `collision_object`, as MoveIt clients publish them."""
 
-import copy
 from collections.abc import Callable
+from dataclasses import replace
+from typing import NamedTuple
 
+import numpy as np
 from geometry_msgs.msg import Pose
 from moveit_msgs.msg import CollisionObject
+from numpy.typing import NDArray
 from rclpy.callback_groups import CallbackGroup
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
@@ -26,6 +29,13 @@ _ADD, _REMOVE, _APPEND, _MOVE = (
 )
 
 
+class _Object(NamedTuple):
+    """What came under one id: where it is, and the boxes that it consists of."""
+
+    T_base_link_object: NDArray[np.float64]
+    boxes: tuple[Box, ...]
+
+
 class SceneLink:
     """
     Keeps a scene up to date.
@@ -34,7 +44,7 @@ class SceneLink:
     ----------
     node : Node
     scene : Scene
-        To begin with.
+        To begin with; its own boxes stay.
     frames : Frames
     on_change : callable
         Takes the new scene.
@@ -52,48 +62,52 @@ class SceneLink:
     ) -> None:
         self._node, self._scene, self._frames = node, scene, frames
         self._on_change = on_change
-        self._added: dict[str, CollisionObject] = {}  # by id, to be moved
+        self._objects: dict[str, _Object] = {}  # by id
         node.create_subscription(
             CollisionObject, 'collision_object', self._hear, _QUEUE, callback_group=group
         )
 
     def _hear(self, message: CollisionObject) -> None:
         try:
-            self._scene = self._changed(message)
+            objects = self._changed(message)
+            boxes = [box for thing in objects.values() for box in thing.boxes]
+            scene = replace(self._scene, boxes=(*self._scene.boxes, *boxes))
         except InvalidInput as error:
             self._node.get_logger().error(f'collision_object refused: {error}')
             return
-        self._added = {k: m for k, m in self._added.items() if _names(self._scene, k)}
-        self._on_change(self._scene)
+        self._objects = objects
+        self._on_change(scene)
 
-    def _changed(self, message: CollisionObject) -> Scene:
-        scene = self._scene
-        if message.operation == _REMOVE:
-            return _without(scene, message.id)
-        if message.operation == _MOVE:
-            message = self._moved(message)
-        if message.operation not in (_ADD, _APPEND):
+    def _changed(self, message: CollisionObject) -> dict[str, _Object]:
+        name, operation, known = message.id, message.operation, self._objects
+        if operation not in (_ADD, _REMOVE, _APPEND, _MOVE):
             raise InvalidInput(
-                f'operation {message.operation!r} of {message.id!r}: only ADD, APPEND, MOVE and '
-                'REMOVE'
+                f'operation {operation!r} of {name!r}: only ADD, APPEND, MOVE and REMOVE'
             )
-        if message.operation == _ADD and _names(scene, message.id):
-            scene = _without(scene, message.id)
-        for box in self._boxes(message, first=len(_names(scene, message.id))):
-            scene = scene.with_box(box)
-        if message.operation == _ADD:
-            self._added[message.id] = message
-        return scene
+        if operation == _REMOVE and not name:  # MoveIt's convention: all
+            return {}
+        if any(box.name == name for box in self._scene.boxes):
+            raise InvalidInput(f'{name!r} is a box of the scene file: change it there')
+        if operation in (_REMOVE, _MOVE) and name not in known:
+            there = ', '.join(map(repr, known)) or 'none'
+            raise InvalidInput(f'no object {name!r} to move or remove; there are: {there}')
+        if operation == _REMOVE:
+            return {other: thing for other, thing in known.items() if other != name}
+        T = self._pose(message)
+        if operation == _MOVE:
+            return known | {name: _moved(known[name], T)}
+        thing = (known.get(name) if operation == _APPEND else None) or _Object(T, ())
+        boxes = self._boxes(message, T, first=len(thing.boxes))
+        return known | {name: thing._replace(boxes=thing.boxes + boxes)}
 
-    def _moved(self, message: CollisionObject) -> CollisionObject:
-        """Return the object as it was added, at its new pose."""
-        if message.id not in self._added or not _names(self._scene, message.id):
-            raise InvalidInput(f'{message.id!r} is not there to be moved: ADD it first')
-        added = copy.copy(self._added[message.id])
-        added.header, added.pose = message.header, message.pose
-        return added
+    def _pose(self, message: CollisionObject) -> NDArray[np.float64]:
+        """Return T_base_link_object (4, 4)."""
+        T_base_frame = self._frames.T_base_frame(message.header.frame_id)
+        return inverse_transform(T_BASE_BASE_LINK) @ T_base_frame @ pose_to_matrix(message.pose)
 
-    def _boxes(self, message: CollisionObject, first: int) -> list[Box]:
+    def _boxes(
+        self, message: CollisionObject, T_base_link_object: NDArray[np.float64], first: int
+    ) -> tuple[Box, ...]:
         others = len(message.meshes) + len(message.planes)
         if others or not message.primitives:
             raise InvalidInput(
@@ -108,10 +122,6 @@ class SceneLink:
             )
         # MoveIt's convention: a primitive without a pose of its own is where the object is.
         poses = [*message.primitive_poses, *(Pose() for _ in range(missing))]
-        T_base_object = self._frames.T_base_frame(message.header.frame_id) @ pose_to_matrix(
-            message.pose
-        )
-        T = inverse_transform(T_BASE_BASE_LINK) @ T_base_object
         boxes = []
         for i, (shape, pose) in enumerate(
             zip(message.primitives, poses, strict=True), first
@@ -121,18 +131,13 @@ class SceneLink:
                     f'{message.id!r} has a primitive of type {shape.type}: only BOX'
                 )
             name = f'{message.id}/{i}' if i else message.id
-            boxes.append(Box(name, T @ pose_to_matrix(pose), list(shape.dimensions)))
-        return boxes
+            T = T_base_link_object @ pose_to_matrix(pose)
+            boxes.append(Box(name, T, list(shape.dimensions)))
+        return tuple(boxes)
 
 
-def _names(scene: Scene, name: str) -> list[str]:
-    """Names of the boxes that an object of this id consists of."""
-    return [b.name for b in scene.boxes if b.name == name or b.name.startswith(f'{name}/')]
-
-
-def _without(scene: Scene, name: str) -> Scene:
-    """MoveIt's convention: removing the empty id removes all."""
-    wanted = [b.name for b in scene.boxes] if not name else _names(scene, name) or [name]
-    for box in wanted:
-        scene = scene.without_box(box)
-    return scene
+def _moved(thing: _Object, T_base_link_object: NDArray[np.float64]) -> _Object:
+    """Return the object with all its boxes at another pose."""
+    T = T_base_link_object @ inverse_transform(thing.T_base_link_object)
+    moved = (replace(box, T_base_link_box=T @ box.T_base_link_box) for box in thing.boxes)
+    return _Object(T_base_link_object, tuple(moved))
