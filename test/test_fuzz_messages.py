@@ -24,7 +24,12 @@ from hypothesis import strategies as st
 rclpy = pytest.importorskip('rclpy')
 
 from geometry_msgs.msg import Pose  # noqa: E402
-from moveit_msgs.msg import AttachedCollisionObject, CollisionObject, MoveItErrorCodes  # noqa: E402
+from moveit_msgs.msg import (  # noqa: E402
+    AttachedCollisionObject,
+    CollisionObject,
+    MoveItErrorCodes,
+    RobotTrajectory,
+)
 from moveit_msgs.srv import (  # noqa: E402
     GetCartesianPath,
     GetMotionPlan,
@@ -249,7 +254,8 @@ def test_every_trajectory_message_is_admitted_or_refused(
     planner: MotionPlanner, data: st.DataObject
 ) -> None:
     good = planner.ptp(PICK, PICK + 0.01).trajectory
-    message = data.draw(spoilt(lambda: trajectory_to_msg(good, JOINT_NAMES)))
+    motion = trajectory_to_msg(good, JOINT_NAMES)
+    message = data.draw(spoilt(lambda: RobotTrajectory(joint_trajectory=motion)))
     try:
         trajectory = trajectory_from_msg(message, JOINT_NAMES)
         planner.check(trajectory, PICK)

@@ -31,7 +31,9 @@ from moveit_msgs.srv import GetCartesianPath, GetMotionPlan  # noqa: E402
 from shape_msgs.msg import Mesh, SolidPrimitive  # noqa: E402
 from test_ik_requests import FOO, NUMBERS, WORDS, spoil_names  # noqa: E402
 from test_planning import PICK, tool_down  # noqa: E402
+from trajectory_msgs.msg import MultiDOFJointTrajectoryPoint  # noqa: E402
 
+from ur5_pick_place.errors import InvalidInput  # noqa: E402
 from ur5_pick_place.kinematics import (  # noqa: E402
     BRANCHES,
     JOINT_NAMES,
@@ -39,7 +41,11 @@ from ur5_pick_place.kinematics import (  # noqa: E402
     forward,
     load_model,
 )
-from ur5_pick_place.nodes.conversions import joint_state_msg, matrix_to_pose  # noqa: E402
+from ur5_pick_place.nodes.conversions import (  # noqa: E402
+    joint_state_msg,
+    matrix_to_pose,
+    trajectory_from_msg,
+)
 
 CONFIG = Path(__file__).parents[1] / 'config'
 UR5 = load_model('ur5')
@@ -482,6 +488,20 @@ def test_a_pose_goal_is_for_one_link(services: dict[str, Callable]) -> None:
         reply = plan(services, request)
         check_refused(reply, Codes.INVALID_LINK_NAME)
         assert message in reply.error_code.message
+
+
+def test_what_a_trajectory_cannot_make_the_arm_do_is_refused(
+    services: dict[str, Callable],
+) -> None:
+    trajectory = plan(services, motion_request()).trajectory
+    trajectory_from_msg(trajectory, JOINT_NAMES)
+    trajectory.joint_trajectory.points[1].effort = [0.0] * 6
+    with pytest.raises(InvalidInput, match='point 1 has 6 efforts: must be 0'):
+        trajectory_from_msg(trajectory, JOINT_NAMES)
+    trajectory.joint_trajectory.points[1].effort = []
+    trajectory.multi_dof_joint_trajectory.points = [MultiDOFJointTrajectoryPoint()]
+    with pytest.raises(InvalidInput, match='trajectory has 1 multi-DOF points: must be 0'):
+        trajectory_from_msg(trajectory, JOINT_NAMES)
 
 
 @pytest.mark.parametrize('services', [PARTS], indirect=True)

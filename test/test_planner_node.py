@@ -457,6 +457,8 @@ def spoil(name, trajectory):
             point.velocities = point.accelerations = []
     elif name == 'empty':
         trajectory.joint_trajectory.points = []
+    elif name == 'efforts':
+        points[3].effort = [1.0] * 6
 
 
 @pytest.mark.parametrize(
@@ -468,6 +470,7 @@ def spoil(name, trajectory):
         ('elsewhere', 'rad from the arm at shoulder_pan_joint'),
         ('positions only', 'has 0 velocities'),
         ('empty', '0 points'),
+        ('efforts', 'point 3 has 6 efforts'),
     ],
 )
 def test_a_spoilt_trajectory_is_not_executed(client, what, message):

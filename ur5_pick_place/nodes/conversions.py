@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from builtin_interfaces.msg import Duration, Time
 from geometry_msgs.msg import Point, Pose, Quaternion, Transform, Vector3
-from moveit_msgs.msg import MoveItErrorCodes
+from moveit_msgs.msg import MoveItErrorCodes, RobotTrajectory
 from numpy.typing import NDArray
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
@@ -154,7 +154,7 @@ def _by_name(
     return np.array([found[n] for n in names])
 
 
-def trajectory_from_msg(message: JointTrajectory, names: Sequence[str]) -> Trajectory:
+def trajectory_from_msg(message: RobotTrajectory, names: Sequence[str]) -> Trajectory:
     """
     Return a trajectory in the joint order `names`.
 
@@ -164,11 +164,13 @@ def trajectory_from_msg(message: JointTrajectory, names: Sequence[str]) -> Traje
         Joints missing, unknown or named twice.
     InvalidInput
         No points, too many, arrays of the wrong length, no velocities or accelerations, values
-        that are not finite, times that do not increase.
+        that are not finite, times that do not increase; efforts or multi-DOF points.
 
     """
-    order = joint_order(message.joint_names, names)
-    points = message.points
+    if n := len(message.multi_dof_joint_trajectory.points):
+        raise InvalidInput(f'trajectory has {n} multi-DOF points: must be 0, the arm has none')
+    order = joint_order(message.joint_trajectory.joint_names, names)
+    points = message.joint_trajectory.points
     if not 1 <= len(points) <= _MAX_POINTS:
         raise InvalidInput(f'trajectory has {len(points)} points: must be 1 to {_MAX_POINTS}')
     for i, point in enumerate(points):
@@ -179,6 +181,10 @@ def trajectory_from_msg(message: JointTrajectory, names: Sequence[str]) -> Traje
                     f'point {i} has {n} {field}: must be {len(names)}; without velocities and '
                     'accelerations the controller would jump between points'
                 )
+        if n := len(point.effort):
+            raise InvalidInput(
+                f'point {i} has {n} efforts: must be 0, the controller follows positions only'
+            )
     t = np.array([to_seconds(p.time_from_start) for p in points])
     q, qd, qdd = (
         np.array([getattr(p, field) for p in points], dtype=float)[:, order]

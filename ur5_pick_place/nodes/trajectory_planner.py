@@ -207,7 +207,7 @@ class TrajectoryPlanner(Node):
 
         try:
             method = _method(goal.request)
-            trajectory = trajectory_from_msg(goal.request.trajectory.joint_trajectory, self._names)
+            trajectory = trajectory_from_msg(goal.request.trajectory, self._names)
             if method:
                 loop = loop_of(self._planner, method, trajectory, self._loops)
                 arrival = self._executor.start_loop(loop, trajectory, is_wanted)
