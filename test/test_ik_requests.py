@@ -24,6 +24,7 @@ from moveit_msgs.msg import (  # noqa: E402
     MoveItErrorCodes,
     OrientationConstraint,
     PositionIKRequest,
+    RobotState,
 )
 from moveit_msgs.srv import GetPositionFK, GetPositionIK  # noqa: E402
 
@@ -47,17 +48,15 @@ WORDS = ('', 'moon', 'base link', 'tool0 ', 'TCP', 'böse', '0', 'a/b', '\t', 'x
 
 @pytest.fixture(scope='module', params=[()])
 def services(ros_domain: int, request: pytest.FixtureRequest) -> Iterator[dict[str, Callable]]:
-    """Give the node's callbacks by the names of their services."""
+    """Give the node's callbacks by the names of services and topics."""
     from ur5_pick_place.nodes.ik_service import IkService
 
     file = str(CONFIG / 'robot_sim.yaml')
     rclpy.init(args=['--ros-args', '--params-file', file, *request.param])
     node = IkService()
     try:
-        yield {
-            os.path.basename(service.srv_name): at_once(service.callback)
-            for service in node.services
-        }
+        topics = {os.path.basename(s.topic_name): s.callback for s in node.subscriptions}
+        yield topics | {os.path.basename(s.srv_name): at_once(s.callback) for s in node.services}
     finally:
         node.destroy_node()
         rclpy.try_shutdown()
@@ -271,6 +270,28 @@ def test_fk_is_right_or_refused(services: dict[str, Callable], rng: Rng) -> None
         poses = [pose_to_matrix(p.pose) for p in reply.pose_stamped]
         assert len(poses) == (code == Codes.SUCCESS)
         assert all(np.abs(T - forward(UR5, q)).max() < 1e-9 for T in poses)
+
+
+def test_joints_that_fell_silent_are_neither_seed_nor_state(
+    services: dict[str, Callable], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The driver has died, and the arm may be moved by hand."""
+    q = HOME + [0.0, 0.0, 0.0, 0.0, 0.0, 2 * np.pi]
+    services['joint_states'](joint_state_msg(q, JOINT_NAMES))
+    request = ik_request(forward(UR5, HOME))
+    request.ik_request.robot_state = RobotState()
+
+    def ask() -> tuple[np.ndarray, MoveItErrorCodes]:
+        found = services['compute_ik'](request, GetPositionIK.Response()).solution.joint_state
+        state = services['compute_fk'](GetPositionFK.Request(), GetPositionFK.Response())
+        return np.array(found.position), state.error_code
+
+    found, code = ask()
+    assert np.abs(found - q).max() < 1e-9 and code.val == Codes.SUCCESS
+    monkeypatch.setattr('ur5_pick_place.nodes.ik_service._PRESENT', 0.0)
+    found, code = ask()
+    assert np.abs(found - HOME).max() < 1e-9 and code.val == Codes.INVALID_ROBOT_STATE
+    assert 'no joint_states were heard of late' in code.message
 
 
 @pytest.mark.parametrize(

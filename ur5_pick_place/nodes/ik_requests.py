@@ -80,7 +80,7 @@ class IkRequests:
         With the prefix, in controller order.
     groups : GroupSettings
     present_joints : callable
-        Returns the measured joints (6,) [rad] or None.
+        Returns the measured joints (6,) [rad], or None if none were heard of late.
     collisions : CollisionModel or None
         None where collisions cannot be checked.
 
@@ -177,7 +177,8 @@ class IkRequests:
         q = self._joints(request.robot_state)
         if q is None:
             raise InvalidRobotState(
-                'robot_state is empty and no joint_states were heard: give the joints'
+                'robot_state is empty and no joint_states were heard of late: give the joints, or '
+                'see whether the driver runs'
             )
         T_frame_tool = T_frame_base @ forward(self._model, q)
         poses = []

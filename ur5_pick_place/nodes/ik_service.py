@@ -7,6 +7,7 @@ joint is named `<branch>/<joint>`, best branch first, and the message says why t
 
 """
 
+import time
 from collections.abc import Callable
 
 import numpy as np
@@ -37,6 +38,7 @@ from ur5_pick_place.nodes.process import refuse_if_served, run_node
 
 # A request takes a fraction of a millisecond, for which joints and TF can wait.
 _THREADS = 1
+_PRESENT = 2.0  # [s] of silence after which nobody knows where the arm is
 _SERVED = ('compute_ik', 'compute_ik_all', 'compute_fk')
 
 
@@ -49,13 +51,14 @@ class IkService(Node):
         cell = load_cell(robot)
         self._model, self._names = cell.model, cell.joint_names
         self._frames = Frames(self, robot.tf_prefix, cell.T_tool_tcp)
-        self._present: NDArray[np.float64] | None = None
+        self._q: NDArray[np.float64] | None = None
+        self._heard = 0.0  # steady clock [s]
         self._requests = IkRequests(
             cell.model,
             self._frames,
             cell.joint_names,
             groups,
-            lambda: self._present,
+            self._present_joints,
             self._collisions(cell),
         )
         self.create_subscription(
@@ -78,11 +81,15 @@ class IkService(Node):
         return CollisionModel(cell.model, cell.scene)
 
     def _hear_joints(self, message: JointState) -> None:
+        self._heard = time.monotonic()
         try:
-            self._present = joints_from_state(message, self._names)
+            self._q = joints_from_state(message, self._names)
         except InvalidInput as error:
-            self._present = None
+            self._q = None
             self.get_logger().warning(f'joint_states: {error}', throttle_duration_sec=10.0)
+
+    def _present_joints(self) -> NDArray[np.float64] | None:
+        return self._q if time.monotonic() - self._heard < _PRESENT else None
 
     async def _ik(
         self, request: GetPositionIK.Request, response: GetPositionIK.Response
