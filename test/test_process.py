@@ -1,6 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One server of a name: a node that learns late of another one ends, and only while it is new."""
+"""
+The life of a node's process: refused in one line, and one server of a name.
 
+A node that learns late of another server ends, and only while it is new.
+
+"""
+
+import signal
+import sys
 import time
 
 import pytest
@@ -9,6 +16,7 @@ rclpy = pytest.importorskip('rclpy')
 
 from rclpy.context import Context  # noqa: E402
 from rclpy.executors import SingleThreadedExecutor  # noqa: E402
+from rclpy.node import Node  # noqa: E402
 from std_srvs.srv import Trigger  # noqa: E402
 
 from ur5_pick_place.errors import Ur5PickPlaceError  # noqa: E402
@@ -70,3 +78,39 @@ def test_a_node_that_runs_for_long_is_not_ended_by_another(serve, monkeypatch):
     old.spin_until(lambda: old.node.count_services(NAME) == 2)
     for _ in range(15):
         old._executor.spin_once(timeout_sec=0.1)
+
+
+@pytest.fixture
+def refusal(ros_domain, monkeypatch, capsys):
+    """Run a node with ROS arguments that it refuses; return what it says."""
+    before = signal.getsignal(signal.SIGINT)
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, 'argv', ['node', '--ros-args', *arguments])
+        with pytest.raises(SystemExit) as end:
+            process.run_node(lambda: Node('refused'), 1)
+        assert end.value.code == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        return line
+
+    yield run
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize(
+    ('text', 'message'),
+    [
+        ('/**: [', 'Error at line 1'),
+        ('/**: {ros__parameters: {a: [0, 0, 0.05]}}', 'line_num 1; in a list with fractions'),
+        ('/**: {ros__parameters: {use_sim_time: 3}}', "'use_sim_time' to '3'"),
+    ],
+)
+def test_a_malformed_parameter_file_is_refused_in_one_line(refusal, tmp_path, text, message):
+    file = tmp_path / 'own.yaml'
+    file.write_text(text)
+    line = refusal('--params-file', str(file))
+    assert line.startswith('refused to start: ') and message in line
+
+
+def test_a_parameter_file_that_is_not_there_is_named(refusal):
+    assert '/nowhere.yaml' in refusal('--params-file', '/nowhere.yaml')

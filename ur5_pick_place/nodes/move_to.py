@@ -23,6 +23,7 @@ from ur5_pick_place.errors import ExecutionError, InvalidInput, Ur5PickPlaceErro
 from ur5_pick_place.kinematics.transforms import log_so3
 from ur5_pick_place.nodes.conversions import joint_state_msg, matrix_to_pose, pose_to_matrix
 from ur5_pick_place.nodes.distro import read
+from ur5_pick_place.nodes.process import start_ros
 
 _SERVER_TIME = 5.0  # [s] on the wall for planner and IK service to be there
 _REPLY_TIME = 10.0  # [s] on the wall for an answer; the motion itself is the planner's to watch
@@ -170,10 +171,10 @@ def _run(node: MoveTo, args: argparse.Namespace) -> None:
 
 def main() -> None:
     """Run the command; exit code 1 if the arm did not get there, 2 for bad input."""
-    rclpy.init()
     node = None
     code = 0
     try:
+        start_ros()
         args = _arguments(remove_ros_args(sys.argv)[1:])
         node = MoveTo()
         _run(node, args)

@@ -8,10 +8,11 @@ from collections.abc import Callable, Sequence
 
 import rclpy
 from rclpy.clock import Clock, ClockType
+from rclpy.exceptions import ParameterException
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.node import Node
 
-from ur5_pick_place.errors import Ur5PickPlaceError
+from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.nodes.distro import count_servers
 from ur5_pick_place.nodes.executor import PromptExecutor
 
@@ -29,11 +30,10 @@ def run_node(create: Callable[[], Node], threads: int) -> None:
     A node that refuses its parameters exits with 2 and one line on stderr.
 
     """
-    rclpy.init()
-    # rclpy turns SIGTERM into a shutdown too, so that `launch` and `kill` end a node alike.
     node = None
     code = 0
     try:
+        start_ros()
         node = create()
         # Handing each callback to a thread costs as much as a short one takes.
         executor = PromptExecutor(threads) if threads > 1 else SingleThreadedExecutor()
@@ -42,7 +42,7 @@ def run_node(create: Callable[[], Node], threads: int) -> None:
             executor.spin_once(timeout_sec=_LOOK_UP)
     except (KeyboardInterrupt, ExternalShutdownException):
         pass
-    except Ur5PickPlaceError as error:
+    except (Ur5PickPlaceError, ParameterException) as error:
         print(f'refused to start: {error}', file=sys.stderr)
         code = 2
     except Exception:
@@ -54,6 +54,24 @@ def run_node(create: Callable[[], Node], threads: int) -> None:
             node.destroy_node()
         rclpy.try_shutdown()
     sys.exit(code)
+
+
+def start_ros() -> None:
+    """
+    Start rclpy, which turns SIGTERM into a shutdown too: `launch` and `kill` end a node alike.
+
+    Raises
+    ------
+    InvalidInput
+        The ROS arguments, or a parameter file that they name, cannot be read.
+
+    """
+    try:
+        rclpy.init()
+    except (RuntimeError, ValueError) as error:  # rcl's own classes are not public
+        text = ' '.join(str(error).partition(', at /')[0].split())  # without rcl's lines of C
+        hint = '; in a list with fractions write 0.0 for 0' if 'same type' in text else ''
+        raise InvalidInput(f'--ros-args: {text}{hint}') from error
 
 
 def refuse_if_served(node: Node, names: Sequence[str]) -> None:
