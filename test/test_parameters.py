@@ -51,3 +51,16 @@ def test_other_kinds_do_not_serve_as_floats(declare, value):
 def test_a_list_of_whole_numbers_takes_no_fractions(declare):
     with pytest.raises(InvalidInput, match='grid'):
         declare(grid=[1.0, 2.0])
+
+
+@pytest.mark.parametrize(
+    ('name', 'text'),
+    [
+        ('offset', '2 entries, each -1.0 to 1.0'),
+        ('grid', '2 entries, each 1 to 50'),
+        ('names', ''),
+    ],
+)
+def test_a_list_of_numbers_is_described_with_its_length_and_range(declare, name, text):
+    node, _ = declare()
+    assert node.describe_parameter(name).additional_constraints == text

@@ -96,4 +96,6 @@ def _descriptor(f: Any) -> ParameterDescriptor:
             ]
         elif low is not None and high is not None:
             descriptor.integer_range = [IntegerRange(from_value=int(low), to_value=int(high))]
+    elif low is not None and high is not None:  # a list, for which ROS has no range
+        descriptor.additional_constraints = f'{meta["length"]} entries, each {low} to {high}'
     return descriptor
