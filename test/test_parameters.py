@@ -1,15 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Settings as ROS parameters: what people may write, and what `ros2 param describe` tells them."""
+"""
+Settings as ROS parameters.
 
-from dataclasses import dataclass
+What people may write, what `ros2 param describe` tells them, and that config/ shows every default.
+
+"""
+
+from dataclasses import dataclass, fields
+from pathlib import Path
 
 import pytest
+import yaml
 
 rclpy = pytest.importorskip('rclpy')
 
 from ur5_pick_place.errors import InvalidInput  # noqa: E402
+from ur5_pick_place.nodes import ik_service, pick_place, sim_driver, trajectory_planner  # noqa: E402
+from ur5_pick_place.nodes.node_list import ROBOTS, node_list  # noqa: E402
 from ur5_pick_place.nodes.parameters import declare_settings  # noqa: E402
 from ur5_pick_place.settings import Settings, setting  # noqa: E402
+
+CONFIG = Path(__file__).parents[1] / 'config'
+FILES = {f for robot in ROBOTS for spec in node_list(robot, CONFIG) for f in spec.parameter_files}
+KINDS = {
+    kind
+    for module in (ik_service, pick_place, sim_driver, trajectory_planner)
+    for kind in vars(module).values()
+    if isinstance(kind, type) and issubclass(kind, Settings)
+}
+DEFAULTS = {f.name: f.default for kind in KINDS for f in fields(kind)}
+
+
+def values_of(file):
+    return yaml.safe_load(file.read_text())['/**']['ros__parameters']
 
 
 @dataclass(frozen=True)
@@ -64,3 +87,13 @@ def test_a_list_of_whole_numbers_takes_no_fractions(declare):
 def test_a_list_of_numbers_is_described_with_its_length_and_range(declare, name, text):
     node, _ = declare()
     assert node.describe_parameter(name).additional_constraints == text
+
+
+def test_every_parameter_of_a_node_is_in_a_file():
+    assert {name for file in FILES for name in values_of(file)} == DEFAULTS.keys()
+
+
+@pytest.mark.parametrize('file', sorted(f for f in FILES if not f.stem.startswith('robot_')))
+def test_what_differs_between_no_robots_is_the_default_of_the_code(file):
+    for name, value in values_of(file).items():
+        assert (tuple(value) if isinstance(value, list) else value) == DEFAULTS[name], name
