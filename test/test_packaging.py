@@ -27,7 +27,7 @@ MODULE_OF = {
 WITHOUT_KEY = {'mujoco', 'ruckig'}  # installed with pip, as the README says
 # Run, not imported; pinocchio is DESIGN's choice for the torque check.
 NOT_IMPORTED = {
-    'pinocchio', 'robot_state_publisher', 'rviz2', 'ur_description', 'ur_robot_driver',
+    'pinocchio', 'robot_state_publisher', 'rviz2', 'ur_description', 'ur_robot_driver', 'xacro',
 }
 
 
@@ -69,6 +69,12 @@ def test_every_import_is_declared_in_the_manifest():
         if module not in declared_modules() | WITHOUT_KEY
     }
     assert not undeclared, 'add to package.xml, or to the README if rosdep has no key'
+
+
+def test_every_package_that_the_launch_file_runs_is_declared():
+    text = (REPO / 'launch/pick_place.launch.py').read_text()
+    run = re.findall(r"(?:package=|FindPackageShare\(|FindExecutable\(name=)'(\w+)'", text)
+    assert 'xacro' in run and set(run) <= declared_modules()
 
 
 def test_every_declared_dependency_is_used():
