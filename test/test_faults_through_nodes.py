@@ -57,7 +57,9 @@ def test_the_commands_take_the_nodes_at_a_factor_and_else_this_process():
     parser = argparse.ArgumentParser()
     add_nodes(parser)
     assert cell_opener(parser, parser.parse_args([])) is open_rig
-    opener = cell_opener(parser, parser.parse_args(['--nodes', '--rtf', '1.5']))
-    assert (opener.func, opener.keywords) == (open_nodes, {'real_time_factor': 1.5})
-    with pytest.raises(SystemExit):
-        cell_opener(parser, parser.parse_args(['--nodes', '--rtf', '9']))
+    for words, factor in ((['--nodes'], 2.0), (['--nodes', '--rtf', '1.5'], 1.5)):
+        opener = cell_opener(parser, parser.parse_args(words))
+        assert (opener.func, opener.keywords) == (open_nodes, {'real_time_factor': factor})
+    for words in (['--nodes', '--rtf', '9'], ['--rtf', '1.5']):
+        with pytest.raises(SystemExit):
+            cell_opener(parser, parser.parse_args(words))
