@@ -19,6 +19,7 @@ from ur5_pick_place.rig.figures import measure
 from ur5_pick_place.rig.rig import Spot
 from ur5_pick_place.sim.world import CellSettings
 from ur5_pick_place.task.motions import IK
+from ur5_pick_place.terminal import Parser
 
 _DESCRIPTION = (
     __doc__ + ' Places are those of the cube on the table in base_link: "x y yaw" in metres and '
@@ -118,7 +119,7 @@ def _report(runs: Sequence[MethodRun], given: argparse.Namespace, changes: dict[
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog='compare', description=_DESCRIPTION, epilog=_EPILOG)
+    parser = Parser(prog='compare', description=_DESCRIPTION, epilog=_EPILOG)
     parser.add_argument('--method', choices=(IK, *METHODS), action='append', help='default: all')
     for name, default in (('start', START), ('target', TARGET)):
         x, y, yaw = default

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`fk`: where joints take the tool, without a ROS graph."""
 
-import argparse
 import json
 import sys
 from typing import Any
@@ -19,11 +18,12 @@ from ur5_pick_place.commands.arguments import (
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import BRANCHES, check_joints, classify, forward, singularity
 from ur5_pick_place.kinematics.transforms import log_so3, quat_from_matrix, rpy_from_matrix
+from ur5_pick_place.terminal import Parser
 
 
 def main(argv: list[str] | None = None) -> int:
     """Run the command and give its exit code: 0, or 2 if the input is wrong."""
-    parser = argparse.ArgumentParser(prog='fk', description=__doc__)
+    parser = Parser(prog='fk', description=__doc__)
     parser.add_argument(
         'joints', nargs=6, type=finite, metavar='Q', help='shoulder pan first, wrist 3 last'
     )

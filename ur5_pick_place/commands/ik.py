@@ -32,6 +32,7 @@ from ur5_pick_place.kinematics.transforms import (
     matrix_from_quat,
     matrix_from_rpy,
 )
+from ur5_pick_place.terminal import Parser
 
 _DISTANCES = ('shoulder_singularity_m', 'elbow_singularity', 'wrist_singularity')
 _EPILOG = (
@@ -61,7 +62,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog='ik', description=__doc__, epilog=_EPILOG)
+    parser = Parser(prog='ik', description=__doc__, epilog=_EPILOG)
     parser.add_argument(
         '--xyz', nargs=3, type=finite, required=True, metavar=('X', 'Y', 'Z'), help='position [m]'
     )

@@ -21,6 +21,7 @@ from ur5_pick_place.nodes.demo_spots import (
     Spot,
 )
 from ur5_pick_place.task.motions import IK
+from ur5_pick_place.terminal import Parser
 
 _ALL = 'all'
 _RTF = (0.05, 5.0)
@@ -86,7 +87,7 @@ def read_options(arguments: Sequence[str], config: Path) -> DemoOptions:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog='demo',
         description='The arm picks up the cube and puts it down, in simulation. Places are those '
         "of the cube's centre on the table in base_link (the arm stands at 0, 0 and looks along "

@@ -24,6 +24,7 @@ from ur5_pick_place.kinematics.transforms import log_so3
 from ur5_pick_place.nodes.conversions import joint_state_msg, matrix_to_pose, pose_to_matrix
 from ur5_pick_place.nodes.distro import read
 from ur5_pick_place.nodes.process import start_ros
+from ur5_pick_place.terminal import Parser
 
 _SERVER_TIME = 5.0  # [s] on the wall for planner and IK service to be there
 _REPLY_TIME = 10.0  # [s] on the wall for an answer; the motion itself is the planner's to watch
@@ -124,7 +125,7 @@ def tool_down(x: float, y: float, z: float, yaw: float) -> np.ndarray:
 
 
 def _arguments(argv: list[str]) -> argparse.Namespace:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog='move_to',
         description='Move the TCP to a point in the world (base_link), pointing down; print '
         'joints and forward kinematics, and at the end measured minus commanded.',

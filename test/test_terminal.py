@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What every command does alike at the terminal."""
+
+import pytest
+
+from ur5_pick_place.terminal import Parser
+
+
+@pytest.mark.parametrize('text', ['-0.4', '-4e-1', '-.4E0', '-4'])
+def test_a_negative_number_is_a_value_however_it_is_written(text):
+    parser = Parser()
+    parser.add_argument('--xyz', nargs=2, type=float)
+    parser.add_argument('yaw', type=float)
+    given = parser.parse_args([text, '--xyz', text, text])
+    assert {given.yaw, *given.xyz} == {float(text)}
+
+
+def test_numbers_may_be_parted_by_commas_and_begin_with_a_negative_one():
+    parser = Parser()
+    parser.add_argument('--start')
+    assert parser.parse_args(['--start', '-0.3,0.4,0']).start.strip() == '-0.3,0.4,0'
+
+
+def test_options_stay_options():
+    parser = Parser()
+    parser.add_argument('-n', type=int)
+    parser.add_argument('x', type=float)
+    assert vars(parser.parse_args(['-n-3', '-1e3'])) == {'n': -3, 'x': -1000.0}
