@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What every command does alike at the terminal."""
 
+import subprocess
+import sys
+
 import pytest
 
 from ur5_pick_place.terminal import Parser
@@ -26,3 +29,12 @@ def test_options_stay_options():
     parser.add_argument('-n', type=int)
     parser.add_argument('x', type=float)
     assert vars(parser.parse_args(['-n-3', '-1e3'])) == {'n': -3, 'x': -1000.0}
+
+
+@pytest.mark.parametrize('options', [[], ['-u']])
+def test_a_command_that_nobody_reads_ends_in_silence(options):
+    words = [sys.executable, *options, '-m', 'ur5_pick_place.commands.fk', *'000000']
+    command = subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    command.stdout.close()
+    assert command.stderr.read() == b''
+    assert command.wait(30.0) == 141

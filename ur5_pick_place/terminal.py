@@ -2,9 +2,12 @@
 """What every command does alike at the terminal."""
 
 import argparse
+import contextlib
+import os
 import re
+import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 _NEGATIVE = re.compile(r'-\.?\d')
@@ -19,3 +22,16 @@ class Parser(argparse.ArgumentParser):
         return super().parse_known_args(
             [f' {word}' if _NEGATIVE.match(word) else word for word in words], namespace
         )
+
+
+@contextlib.contextmanager
+def quiet_pipe() -> Iterator[None]:
+    """End as Unix tools do once nobody reads on, as in `ik … | head -3`."""
+    try:
+        try:
+            yield
+        finally:
+            print(end='', flush=True)  # here, as nobody can catch what fails at the very end
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(128 + signal.SIGPIPE)

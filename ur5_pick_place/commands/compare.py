@@ -19,7 +19,7 @@ from ur5_pick_place.rig.figures import measure
 from ur5_pick_place.rig.rig import Spot
 from ur5_pick_place.sim.world import CellSettings
 from ur5_pick_place.task.motions import IK
-from ur5_pick_place.terminal import Parser
+from ur5_pick_place.terminal import Parser, quiet_pipe
 
 _DESCRIPTION = (
     __doc__ + ' Places are those of the cube on the table in base_link: "x y yaw" in metres and '
@@ -35,6 +35,7 @@ _EPILOG = (
 _PRESETS = {'project': PICK_AND_PLACE_PROJECT}
 
 
+@quiet_pipe()
 @driver_silent()
 def main(argv: list[str] | None = None) -> int:
     """Run the command and give its exit code."""

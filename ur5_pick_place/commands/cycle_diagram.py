@@ -9,10 +9,12 @@ from pathlib import Path
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.task.cycle import Stage, load_cycle
+from ur5_pick_place.terminal import quiet_pipe
 
 _SPECIAL = str.maketrans({c: f'#{ord(c)};' for c in '#"<>&'})  # what Mermaid would take as its own
 
 
+@quiet_pipe()
 def main(argv: list[str] | None = None) -> int:
     """Run the command and give its exit code: 0, or 2 if the file is wrong."""
     parser = argparse.ArgumentParser(prog='cycle_diagram', description=__doc__)

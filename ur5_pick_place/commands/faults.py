@@ -10,6 +10,7 @@ from ur5_pick_place.commands.records import driver_silent, keep_record
 from ur5_pick_place.control.steering import METHODS
 from ur5_pick_place.rig.matrix import EXPECTED, STAGES, Outcome, run_matrix
 from ur5_pick_place.task.motions import IK
+from ur5_pick_place.terminal import quiet_pipe
 
 _HEAD = (
     f'{"method":14}{"fault":23}{"stage":14}{"end":11}{"after":>8}{"moves":>6}{"holds":>6}{"grip":>5}{"rad":>7}'
@@ -23,6 +24,7 @@ _EPILOG = (
 )
 
 
+@quiet_pipe()
 @driver_silent()
 def main(argv: list[str] | None = None) -> int:
     """Run the command and give its exit code."""

@@ -18,9 +18,10 @@ from ur5_pick_place.commands.arguments import (
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import BRANCHES, check_joints, classify, forward, singularity
 from ur5_pick_place.kinematics.transforms import log_so3, quat_from_matrix, rpy_from_matrix
-from ur5_pick_place.terminal import Parser
+from ur5_pick_place.terminal import Parser, quiet_pipe
 
 
+@quiet_pipe()
 def main(argv: list[str] | None = None) -> int:
     """Run the command and give its exit code: 0, or 2 if the input is wrong."""
     parser = Parser(prog='fk', description=__doc__)

@@ -32,7 +32,7 @@ from ur5_pick_place.kinematics.transforms import (
     matrix_from_quat,
     matrix_from_rpy,
 )
-from ur5_pick_place.terminal import Parser
+from ur5_pick_place.terminal import Parser, quiet_pipe
 
 _DISTANCES = ('shoulder_singularity_m', 'elbow_singularity', 'wrist_singularity')
 _EPILOG = (
@@ -41,6 +41,7 @@ _EPILOG = (
 )
 
 
+@quiet_pipe()
 def main(argv: list[str] | None = None) -> int:
     """Run the command and give its exit code."""
     arguments = _parser().parse_args(argv)

@@ -13,6 +13,7 @@ from ur5_pick_place.commands.report_page import apart, number, page
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.joints_file import read_joints
 from ur5_pick_place.task.plan_report import cells
+from ur5_pick_place.terminal import quiet_pipe
 
 Event = Mapping[str, Any]
 
@@ -34,6 +35,7 @@ _FIGURES = (
 _REMARKS = ('waiting', 'grasp_missed', 'grasp_unverified', 'part_lost', 'refused', 'stopped')
 
 
+@quiet_pipe()
 def main(argv: list[str] | None = None) -> int:
     """Run the command and give its exit code."""
     parser = argparse.ArgumentParser(prog='report', description=__doc__, epilog=_EPILOG)
@@ -50,6 +52,8 @@ def main(argv: list[str] | None = None) -> int:
         print('\n\n'.join(map(_text, found)))
         path = given.folder / 'report.html'
         path.write_text(page(given.folder, found, read_motions(given.folder)), encoding='utf-8')
+    except BrokenPipeError:
+        raise
     except (InvalidInput, OSError) as error:
         print(f'report: {error}', file=sys.stderr)
         return 2

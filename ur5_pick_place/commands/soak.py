@@ -15,6 +15,7 @@ from ur5_pick_place.commands.records import driver_silent, keep_record
 from ur5_pick_place.control.steering import METHODS
 from ur5_pick_place.rig.soak import FAULTS, CycleReport, soak
 from ur5_pick_place.task.motions import IK
+from ur5_pick_place.terminal import quiet_pipe
 
 _EPILOG = (
     'A cycle ends placed, within 2 mm and 1 degree of where the grip left the part in the hand, '
@@ -23,6 +24,7 @@ _EPILOG = (
 _WARM_UP = 10  # cycles at most before growth counts
 
 
+@quiet_pipe()
 @driver_silent()
 def main(argv: list[str] | None = None) -> int:
     """Run the command and give its exit code."""

@@ -43,6 +43,7 @@ from ur5_pick_place.planning.limits import MotionSettings, motion_limits
 from ur5_pick_place.planning.scene_file import load_scene
 from ur5_pick_place.rig.configuration import Configuration
 from ur5_pick_place.share import share_directory
+from ur5_pick_place.terminal import quiet_pipe
 
 
 class Ended(BaseException):
@@ -53,6 +54,7 @@ class Ended(BaseException):
         self.number = number
 
 
+@quiet_pipe()
 def main() -> None:
     """Run the demo and exit with 0 if the cube is in its place."""
     if isinstance(sys.stdout, io.TextIOWrapper):

@@ -24,7 +24,7 @@ from ur5_pick_place.kinematics.transforms import log_so3
 from ur5_pick_place.nodes.conversions import joint_state_msg, matrix_to_pose, pose_to_matrix
 from ur5_pick_place.nodes.distro import read
 from ur5_pick_place.nodes.process import start_ros
-from ur5_pick_place.terminal import Parser
+from ur5_pick_place.terminal import Parser, quiet_pipe
 
 _SERVER_TIME = 5.0  # [s] on the wall for planner and IK service to be there
 _REPLY_TIME = 10.0  # [s] on the wall for an answer; the motion itself is the planner's to watch
@@ -170,6 +170,7 @@ def _run(node: MoveTo, args: argparse.Namespace) -> None:
     print(f'{float(np.linalg.norm(miss)):.3f} mm and {turn:.4f} deg in all')
 
 
+@quiet_pipe()
 def main() -> None:
     """Run the command; exit code 1 if the arm did not get there, 2 for bad input."""
     node = None
