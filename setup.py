@@ -26,10 +26,10 @@ setup(
     ],
     entry_points={
         'console_scripts': [
-            f'ik_service = {NAME}.nodes.ik_service:main',
-            f'trajectory_planner = {NAME}.nodes.trajectory_planner:main',
-            f'pick_place = {NAME}.nodes.pick_place:main',
-            f'sim_driver = {NAME}.nodes.sim_driver:main',
+            f'ik_service = {NAME}.nodes.entry_points:ik_service',
+            f'trajectory_planner = {NAME}.nodes.entry_points:trajectory_planner',
+            f'pick_place = {NAME}.nodes.entry_points:pick_place',
+            f'sim_driver = {NAME}.nodes.entry_points:sim_driver',
             f'demo = {NAME}.nodes.demo:main',
             f'move_to = {NAME}.nodes.move_to:main',
             f'ik = {NAME}.commands.ik:main',

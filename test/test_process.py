@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The life of a node's process: refused in one line, and one server of a name.
+The life of a node's process: refused in one line, ended in silence, one server of a name.
 
 A node that learns late of another server ends, and only while it is new.
 
 """
 
 import signal
+import subprocess
 import sys
 import time
 
@@ -23,6 +24,11 @@ from ur5_pick_place.errors import Ur5PickPlaceError  # noqa: E402
 from ur5_pick_place.nodes import process  # noqa: E402
 
 NAME = 'plan'
+LOADING = """
+from ur5_pick_place.nodes.entry_points import sim_driver
+print('loading', flush=True)
+sim_driver()
+"""
 
 
 class Server:
@@ -114,3 +120,15 @@ def test_a_malformed_parameter_file_is_refused_in_one_line(refusal, tmp_path, te
 
 def test_a_parameter_file_that_is_not_there_is_named(refusal):
     assert '/nowhere.yaml' in refusal('--params-file', '/nowhere.yaml')
+
+
+@pytest.mark.parametrize('delay', [0.1, 0.5])
+def test_ctrl_c_ends_a_node_in_silence_while_it_loads(delay):
+    node = subprocess.Popen(
+        [sys.executable, '-c', LOADING], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert node.stdout.readline() == b'loading\n'
+    time.sleep(delay)
+    node.send_signal(signal.SIGINT)
+    assert node.communicate(timeout=30.0) == (b'', b'')
+    assert node.returncode == 0

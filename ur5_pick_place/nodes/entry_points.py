@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The nodes as executables, which Ctrl-C ends in silence while they still load, too."""
+
+import importlib
+import os
+import signal
+
+
+def ik_service() -> None:
+    """Run the node of that name."""
+    _run('ik_service')
+
+
+def trajectory_planner() -> None:
+    """Run the node of that name."""
+    _run('trajectory_planner')
+
+
+def pick_place() -> None:
+    """Run the node of that name."""
+    _run('pick_place')
+
+
+def sim_driver() -> None:
+    """Run the node of that name."""
+    _run('sim_driver')
+
+
+def _run(name: str) -> None:
+    # Loading takes a second, and compiled modules turn a KeyboardInterrupt into something else.
+    before = signal.signal(signal.SIGINT, lambda *_: os._exit(0))
+    node = importlib.import_module(f'ur5_pick_place.nodes.{name}')
+    signal.signal(signal.SIGINT, before)
+    node.main()
