@@ -83,9 +83,11 @@ def _descriptor(f: Any) -> ParameterDescriptor:
         text += f' (one of: {", ".join(meta["choices"])})'
     descriptor = ParameterDescriptor(description=text, read_only=True)
     low, high = meta['low'], meta['high']
-    # A whole number in YAML for a float is a common slip, a list may be empty, and a parameter
-    # that the user must give has no value yet: all need dynamic typing; Settings checks the type.
-    descriptor.dynamic_typing = meta['kind'] in (float, tuple) or f.default is None
+    # A whole number in YAML for a float is a common slip, a list of names may be empty, and what
+    # the user must give has no value yet: all need dynamic typing; Settings checks the type.
+    kind = type(f.default[0]) if meta['kind'] is tuple else meta['kind']
+    is_list_of_names = meta['kind'] is tuple and kind is str
+    descriptor.dynamic_typing = kind is float or is_list_of_names or f.default is None
     if meta['kind'] in (int, float):
         if meta['kind'] is float and (low is not None or high is not None):
             descriptor.floating_point_range = [
