@@ -722,9 +722,3 @@ def test_a_bad_parameter_is_refused_with_its_name(ros_domain, parameter, words):
     code, errors = process.wait(15.0)
     assert code == 2
     assert words in errors and 'Traceback' not in errors
-
-
-def test_a_second_driver_of_the_same_names_refuses_to_start(cell):
-    code, errors = DriverProcess().wait(40.0)
-    assert code == 2
-    assert 'switch_controller is already offered by another node' in errors

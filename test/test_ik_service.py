@@ -2,7 +2,6 @@
 """The IK node, in a process of its own, answers right requests and survives wrong ones."""
 
 import math
-import os
 import signal
 import subprocess
 import sys
@@ -503,12 +502,3 @@ def test_a_calibrated_arm_is_answered_by_its_own_kinematics(
     assert len(joints) == 8
     assert np.abs(forward(calibrated, joints) - T).max() < 1e-10
     assert np.abs(seen - T).max() < 1e-10
-
-
-def test_a_second_ik_service_refuses_to_start(client: Client) -> None:
-    script = 'from ur5_pick_place.nodes.ik_service import main; main()'
-    run = subprocess.run(
-        [sys.executable, '-c', script], capture_output=True, text=True, timeout=30, env=os.environ
-    )
-    assert run.returncode == 2
-    assert 'already' in run.stderr and '/compute_' in run.stderr

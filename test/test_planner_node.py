@@ -659,11 +659,6 @@ def run_planner(*ros_args):
     return subprocess.run(words, capture_output=True, text=True, timeout=60)
 
 
-def test_a_second_planner_in_the_same_namespace_refuses_to_start(client):
-    other = run_planner('--params-file', str(CONFIG / 'robot_sim.yaml'))
-    assert other.returncode == 2
-    assert '/plan_kinematic_path is already offered by' in other.stderr
-
 
 @pytest.mark.parametrize(
     ('override', 'message'),

@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -34,13 +35,13 @@ sim_driver()
 class Server:
     """A node with a DDS participant of its own that offers a service."""
 
-    def __init__(self, is_checked):
+    def __init__(self, is_checked, name=NAME):
         self._context = Context()
         rclpy.init(context=self._context)
         self.node = rclpy.create_node('server', context=self._context)
         if is_checked:
-            process.refuse_if_served(self.node, [NAME])
-        self.node.create_service(Trigger, NAME, lambda _request, reply: reply)
+            process.refuse_if_served(self.node, [name])
+        self.node.create_service(Trigger, name, lambda _request, reply: reply)
         self._executor = SingleThreadedExecutor(context=self._context)
         self._executor.add_node(self.node)
 
@@ -60,8 +61,8 @@ class Server:
 def serve(ros_domain):
     servers = []
 
-    def start(is_checked):
-        servers.append(Server(is_checked))
+    def start(is_checked, *name):
+        servers.append(Server(is_checked, *name))
         return servers[-1]
 
     yield start
@@ -84,6 +85,26 @@ def test_a_node_that_runs_for_long_is_not_ended_by_another(serve, monkeypatch):
     old.spin_until(lambda: old.node.count_services(NAME) == 2)
     for _ in range(15):
         old._executor.spin_once(timeout_sec=0.1)
+
+
+def test_no_node_of_ours_starts_beside_another_server_of_its_services(serve):
+    served = {
+        'ik_service': 'compute_ik',
+        'trajectory_planner': 'plan_kinematic_path',
+        'pick_place': 'pick_place/run',
+        'sim_driver': 'controller_manager/switch_controller',
+    }
+    for name in served.values():
+        serve(False, name)
+    folder = Path(sys.executable).parent
+    nodes = {
+        node: subprocess.Popen([folder / node], stderr=subprocess.PIPE, text=True)
+        for node in served
+    }
+    for node, running in nodes.items():
+        said = running.communicate(timeout=60.0)[1]
+        assert running.returncode == 2, said
+        assert f'/{served[node]} is already offered by another node' in said
 
 
 @pytest.fixture
