@@ -35,8 +35,9 @@ from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.trajectory import Trajectory, at_rest
 
 _WATCH_PERIOD = 0.02  # [s], steady clock
-# A place to hold that comes later would pull back an arm that has moved on.
-_STREAM = fresh(0.1, depth=1)
+# A place to hold that comes later would pull back an arm that has moved on. With 0.1 s a busy PC
+# lost pieces of the stream.
+_STREAM = fresh(0.5, depth=1)
 
 _STATUS = {
     GoalStatus.STATUS_ABORTED: 'aborted',

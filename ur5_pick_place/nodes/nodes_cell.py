@@ -31,7 +31,10 @@ from ur5_pick_place.sim.cell import OPEN_GAP, PART_SIZE
 _QUESTION = 0.2  # [s] on the wall between questions to the dashboard whether the program pauses
 _IO_SILENCE = 3.0  # times that of joint_states which is borne, as in the task node
 _MARGIN = 0.5  # [s] for a stop to be told
-_BRAKING = 0.25  # [s]
+_BRAKING = 1.0  # [s] at most
+_LOOK = 0.1  # [s]
+_STILL = 1e-3  # [rad] of any joint from look to look
+_UNDER_WAY = 0.25  # [s] for what was sent meanwhile
 _AGAIN = 0.1  # [s] on the wall before a request that was refused is made again
 _PINCHED = (0.002, 0.02)  # [m] pads apart but for the cube, and its centre off the TCP at most
 _ROUND_TRIPS = 10
@@ -181,7 +184,11 @@ class NodesCell:
         return is_done
 
     def settle(self) -> None:
-        self.wait(_BRAKING)
+        end, q = self.time + _BRAKING, np.inf
+        while np.abs(self.q - q).max() > _STILL and self.time < end:
+            q = self.q
+            self.wait(_LOOK)
+        self.wait(_UNDER_WAY)
 
     def wait(self, seconds: float) -> None:
         end = self.time + seconds
