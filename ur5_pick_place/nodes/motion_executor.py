@@ -30,14 +30,11 @@ from ur5_pick_place.nodes.conversions import (
     trajectory_to_msg,
 )
 from ur5_pick_place.nodes.peer import alive
-from ur5_pick_place.nodes.robot_link import GOAL, RobotLink, fresh
+from ur5_pick_place.nodes.robot_link import GOAL, RobotLink
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.trajectory import Trajectory, at_rest
 
 _WATCH_PERIOD = 0.02  # [s], steady clock
-# A place to hold that comes later would pull back an arm that has moved on. With 0.1 s a busy PC
-# lost pieces of the stream.
-_STREAM = fresh(0.5, depth=1)
 
 _STATUS = {
     GoalStatus.STATUS_ABORTED: 'aborted',
@@ -153,7 +150,7 @@ class _TrajectoryController:
             callback_group=group,
         )
         self._topic = node.create_publisher(
-            JointTrajectory, f'{controller}/joint_trajectory', _STREAM, callback_group=group
+            JointTrajectory, f'{controller}/joint_trajectory', 1, callback_group=group
         )
         self._cancel_all = node.create_client(
             CancelGoal, f'{self._name}/_action/cancel_goal', callback_group=group

@@ -24,7 +24,7 @@ _QUESTION_PERIOD = 0.2  # [s] between questions to the dashboard
 _IO = 'io_and_status_controller'
 
 
-def fresh(lifespan: float, depth: int = 10) -> QoSProfile:
+def fresh(lifespan: float) -> QoSProfile:
     """
     Return the QoS of what moves something: kept longer than `lifespan` [s] it is never delivered.
 
@@ -32,7 +32,7 @@ def fresh(lifespan: float, depth: int = 10) -> QoSProfile:
     sent it has given it up and stopped: a gripper opened that way with the part in the air.
 
     """
-    return QoSProfile(depth=depth, lifespan=Duration(nanoseconds=round(1e9 * lifespan)))
+    return QoSProfile(depth=10, lifespan=Duration(nanoseconds=round(1e9 * lifespan)))
 
 
 SWITCHING = fresh(0.5)
