@@ -237,6 +237,15 @@ def test_a_parameter_is_kept_within_its_bounds_or_refused(
         assert high is None or (numbers <= high).all()
 
 
+def test_a_parameter_file_without_parameters_is_refused(tmp_path, monkeypatch) -> None:
+    for file in CONFIG.glob('*.yaml'):
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    (tmp_path / 'pick_place.yaml').write_text('/**: {method: ik}')
+    monkeypatch.setattr('ur5_pick_place.rig.configuration.CONFIG', tmp_path)
+    with pytest.raises(InvalidInput, match=r'pick_place.yaml: must hold, under each node'):
+        Configuration({})
+
+
 @fuzzed(0.02)
 @given(content=spoilt((CONFIG / 'trajectory_planner.yaml').read_text()))
 def test_a_spoilt_parameter_file_is_read_or_refused(folder: Path, content: bytes) -> None:

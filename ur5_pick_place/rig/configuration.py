@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
+from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.parameter_file import read_parameters
 from ur5_pick_place.settings import Settings
 from ur5_pick_place.share import share_directory
@@ -31,14 +32,19 @@ class Configuration:
     Raises
     ------
     InvalidInput
-        A file cannot be read.
+        A file cannot be read, or holds no parameters.
 
     """
 
     def __init__(self, changes: Mapping[str, Any]) -> None:
         self._values: dict[str, Any] = {}
         for name in _FILES:
-            self._values |= read_parameters(CONFIG / name)
+            parameters = read_parameters(CONFIG / name)
+            if not parameters:
+                raise InvalidInput(
+                    f'parameter file {CONFIG / name}: must hold, under each node, ros__parameters'
+                )
+            self._values |= parameters
         self._values |= changes
 
     def __getitem__(self, name: str) -> Any:
