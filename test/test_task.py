@@ -27,6 +27,7 @@ from ur5_pick_place.task.cycle import Stage, load_cycle
 from ur5_pick_place.task.gripper import Gripper, GripperSettings
 from ur5_pick_place.task.job import (
     Carry,
+    Compute,
     Job,
     Move,
     Observation,
@@ -100,6 +101,9 @@ class Robot:
     def obey(self, command):
         self.reply = None
         if command is None:
+            return
+        if isinstance(command, Compute):
+            self.reply = command.attempt()
             return
         self.commands.append(command)
         self.reply = 'refused by the driver' if self.is_driver_refusing else ''
@@ -554,12 +558,12 @@ def test_a_paused_motion_goes_on_from_where_the_arm_came_to_rest(cycle_planner):
     robot.do(job, until=lambda r: any(isinstance(c, Move) for c in r.commands))
     first = robot.commands[-1].trajectory
     assert first.duration > 1.0
-    run.is_paused = True
+    run.pause()
     robot.q = first.sample(first.duration / 2)[0]
     robot.reply = 'canceled by the client'
     for _ in range(20):
         assert job.tick(robot.seen()) is None
-    run.is_paused = False
+    run.resume()
     robot.do(job, until=lambda r: r.commands[-1].trajectory is not first)
     again = robot.commands[-1].trajectory
     np.testing.assert_allclose(again.q[0], first.sample(first.duration / 2)[0], atol=3e-3)

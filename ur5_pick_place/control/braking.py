@@ -5,13 +5,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ur5_pick_place.planning.limits import Limits
+from ur5_pick_place.planning.timing import stretch
 from ur5_pick_place.planning.trajectory import Trajectory, at_rest
 
 Array = NDArray[np.float64]
 
 _KNOTS = 24
 _DENSE = np.linspace(0.0, 1.0, 1000)
-_GAP = 1e-3  # [s] between two points at least
+# Messages carry whole nanoseconds: rounding the times of points that are 1 ms apart adds up to
+# 40 % of jerk, as it grows with the cube. So points are sampled at whole nanoseconds, well apart.
+_GAP = 4e-3  # [s] between two points at least
+_DIGITS = 9
 _SPACING = 0.02  # [s] between points that repeat the trajectory
 _DELAYS = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.8)  # [s] beyond the time to take over
 _LENGTHS = tuple(np.geomspace(0.1, 2.0, 14))  # [s]
@@ -41,6 +45,7 @@ def brake(
     if t >= trajectory.duration:
         return at_rest(trajectory.q[-1])
     remaining = trajectory.duration - t
+    t = round(t, _DIGITS)
     choices = sorted(
         (takeover_time + d + h, takeover_time + d, h)
         for d in _DELAYS
@@ -72,14 +77,27 @@ def set_off_again(trajectory: Trajectory, q: NDArray[np.float64], limits: Limits
     for length in _LENGTHS:
         rest = _speed_up(trajectory, t, length)
         if _is_within(rest, limits):
-            break
-    return rest
+            return rest
+    return stretch(rest, _excess(rest, limits))
+
+
+def _used(trajectory: Trajectory, limits: Limits) -> tuple[float, float, float]:
+    """Return the largest shares of the limits on velocity, acceleration and jerk."""
+    _, qd, qdd, qddd = trajectory.sample(trajectory.dense_times(4e-3))
+    shares = (qd / limits.qd, qdd / limits.qdd, qddd / limits.qddd)
+    velocity, acceleration, jerk = (float(np.abs(share).max()) for share in shares)
+    return velocity, acceleration, jerk
 
 
 def _is_within(trajectory: Trajectory, limits: Limits, jerk_slack: float = _JERK_SLACK) -> bool:
-    _, qd, qdd, qddd = trajectory.sample(trajectory.dense_times(4e-3))
-    used = max(np.abs(qd / limits.qd).max(), np.abs(qdd / limits.qdd).max())
-    return bool(used <= _SLACK and np.abs(qddd / limits.qddd).max() <= jerk_slack)
+    velocity, acceleration, jerk = _used(trajectory, limits)
+    return max(velocity, acceleration) <= _SLACK and jerk <= jerk_slack
+
+
+def _excess(trajectory: Trajectory, limits: Limits) -> float:
+    """Return how many times longer a motion must last to keep the limits."""
+    velocity, acceleration, jerk = _used(trajectory, limits)
+    return max(1.0, velocity, acceleration**0.5, jerk ** (1 / 3))
 
 
 def _speed_up(trajectory: Trajectory, t: float, length: float) -> Trajectory:
@@ -89,14 +107,14 @@ def _speed_up(trajectory: Trajectory, t: float, length: float) -> Trajectory:
 
     end = float(np.interp(trajectory.duration - t, advanced(_DENSE), _DENSE))
     own = np.interp(trajectory.t - t, advanced(_DENSE), _DENSE)
-    u = _merged(np.linspace(0.0, end, _KNOTS), own, _GAP / length)
+    u = _whole(_merged(np.linspace(0.0, end, _KNOTS), own, _GAP / length), length)
     pace = (10 * u**3 - 15 * u**4 + 6 * u**5)[:, None]
     pace_rate = (30 * u**2 * (1 - u) ** 2 / length)[:, None]
     q, qd, qdd, _ = trajectory.sample(t + advanced(u))
     velocity, acceleration = qd * pace, qdd * pace**2 + qd * pace_rate
     reached = t + advanced(u)[-1]
     after = trajectory.t > reached + _GAP
-    times = np.concatenate([u * length, trajectory.t[after] - reached + end * length])
+    times = np.concatenate([u * length, trajectory.t[after] - reached + u[-1] * length])
     rows = ((q, trajectory.q), (velocity, trajectory.qd), (acceleration, trajectory.qdd))
     joined = [np.concatenate([ramp, plan[after]]) for ramp, plan in rows]
     joined[0][-1] = trajectory.q[-1]
@@ -110,11 +128,12 @@ def _slow_down(trajectory: Trajectory, t: float, delay: float, length: float) ->
         return length * (u - 2.5 * u**4 + 3 * u**5 - u**6)
 
     own = np.interp(trajectory.t - t - delay, advanced(_DENSE), _DENSE)
-    u = _merged(np.linspace(0.0, 1.0, _KNOTS), own, _GAP / length)
+    u = _whole(_merged(np.linspace(0.0, 1.0, _KNOTS), own, _GAP / length), length)
     pace = 1 - (10 * u**3 - 15 * u**4 + 6 * u**5)
     pace_rate = -30 * u**2 * (1 - u) ** 2 / length
-    before = _merged(np.arange(0.0, delay, _SPACING), trajectory.t - t, _GAP)
-    before = before[before < delay - _GAP]
+    even = np.append(np.arange(0.0, delay, _SPACING), delay)
+    before = _merged(even, trajectory.t - t, _GAP)
+    before = np.round(before[before < delay - _GAP], _DIGITS)
     pace = np.concatenate([np.ones_like(before), pace])[:, None]
     pace_rate = np.concatenate([np.zeros_like(before), pace_rate])[:, None]
     tau = np.concatenate([t + before, t + delay + advanced(u)])
@@ -122,6 +141,11 @@ def _slow_down(trajectory: Trajectory, t: float, delay: float, length: float) ->
     velocity, acceleration = qd * pace, qdd * pace**2 + qd * pace_rate
     velocity[-1] = acceleration[-1] = 0.0
     return Trajectory(np.concatenate([before, delay + u * length]), q, velocity, acceleration)
+
+
+def _whole(u: Array, length: float) -> Array:
+    """Return shares of a ramp of `length` [s], moved to the nearest whole nanosecond."""
+    return np.round(u * length, _DIGITS) / length
 
 
 def _merged(even: Array, own: Array, gap: float) -> Array:

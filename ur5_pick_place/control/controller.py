@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The robot's trajectory controller as the executor sees it, and what it is given."""
 
+import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -13,6 +14,9 @@ from ur5_pick_place.control.supervision import MotionMonitor
 from ur5_pick_place.planning.trajectory import Trajectory
 
 OnEnd = Callable[[str], object]
+
+REPLY_TIMEOUT = 2.0
+"""How long the controller may take to answer a goal [s, steady clock]."""
 
 
 @dataclass(eq=False)
@@ -31,11 +35,17 @@ class Goal:
     begin : float
         Stamp at which it begins [s]; 0 = on arrival.
     progress : tuple of float
-        Stamp [s], and where the controller was in the trajectory then, by its own word [s].
+        Stamp [s], and where the controller was in the trajectory then, by its own report [s].
     is_accepted, has_arrived : bool
-        By the controller's word; the joints have the last.
+        By the controller's report; the joints have the last word.
     stop_reason : str
-        Set while braking.
+        Why it is to end early; set while it brakes or is canceled.
+    is_canceled : bool
+        Whether it is canceled, again and again, until it has ended.
+    has_stopped : bool
+        Whether it has ended early; the arm may still be coming to rest.
+    id : bytes
+        Under which the controller reports it.
 
     """
 
@@ -48,10 +58,18 @@ class Goal:
     is_accepted: bool = False
     has_arrived: bool = False
     stop_reason: str = ''
+    is_canceled: bool = False
+    has_stopped: bool = False
+    id: bytes = field(default_factory=lambda: uuid.uuid4().bytes)
 
     def time_at(self, stamp: float, speed_scaling: float) -> float:
         """Return where the controller is in the trajectory at `stamp` [s]."""
         return self.progress[1] + (stamp - self.progress[0]) * speed_scaling
+
+    @property
+    def is_braking(self) -> bool:
+        """Whether it is the motion that brakes, and may do so."""
+        return bool(self.stop_reason) and not self.is_canceled
 
 
 class Controller(Protocol):
@@ -62,12 +80,17 @@ class Controller(Protocol):
         """Why it cannot be asked now; empty if it can."""
         ...
 
+    @property
+    def goals(self) -> frozenset[bytes]:
+        """Ids of the goals that it reports as not ended, whoever sent them."""
+        ...
+
     def send(self, goal: Goal) -> None:
         """Send a goal; `on_answer` and `on_result` of the executor tell what becomes of it."""
         ...
 
     def cancel(self) -> None:
-        """Ask it to cancel every goal that it has."""
+        """Ask it to cancel every goal that it has, whoever sent it."""
         ...
 
     def follow(self, window: Window) -> None:
@@ -76,4 +99,8 @@ class Controller(Protocol):
 
     def hold(self, q: NDArray[np.float64]) -> None:
         """Let it hold joints (6,) [rad] in place of what it follows."""
+        ...
+
+    def take_over(self) -> None:
+        """Switch off whatever other controller moves the arm in its place."""
         ...

@@ -1,24 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one place that commands motion: admits it, watches it, and owns the stop latch; no ROS."""
+"""The one place that commands motion: admits it, watches it, and stops the arm; no ROS."""
 
 import functools
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ur5_pick_place.control.braking import brake
-from ur5_pick_place.control.closed_loop import AT_REST, ClosedLoop
-from ur5_pick_place.control.controller import Controller, Goal, OnEnd
+from ur5_pick_place.control.closed_loop import ClosedLoop
+from ur5_pick_place.control.controller import REPLY_TIMEOUT, Controller, Goal, OnEnd
+from ur5_pick_place.control.foreign_motion import ForeignMotion
 from ur5_pick_place.control.health import (
     SAFETY_REDUCED,
     HealthSettings,
     RobotStatus,
     find_fault,
 )
+from ur5_pick_place.control.stop_latch import StopLatch
 from ur5_pick_place.control.supervision import MotionMonitor, Standstill, TrackingSettings
 from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.planning.planner import MotionPlanner
@@ -27,11 +26,8 @@ from ur5_pick_place.planning.trajectory import Trajectory
 T = TypeVar('T')
 IsWanted = Callable[[], bool]
 
-REPLY_TIMEOUT = 2.0
-"""How long the controller may take to answer a goal [s, steady clock]."""
-_HOLDS = 5  # times that an ended stream is ended; nobody confirms it, and messages may be lost
-_HOLDS_AT_REST = 2
-_ELSEWHERE = 1e-3  # [rad] from where the controller holds
+_BRAKE_REPLY = 0.25  # [s] for the controller to take the motion that brakes; then all is canceled
+_AT_REST_TIME = 2.0  # [s] for the arm to come to rest once its goal was canceled
 
 
 @dataclass(eq=False)
@@ -53,21 +49,9 @@ def _locked(method: Callable[..., T]) -> Callable[..., T]:
     return locked
 
 
-@dataclass
-class _Latch:
-    """Why no motion is taken; `is_first` until the robot was once there and well."""
-
-    reason: str = ''
-    is_first: bool = True
-    unconfirmed: set[Goal] = field(default_factory=set)  # canceled goals that have not ended yet
-    was_moving: bool = False  # when the fault came
-    q_hold: NDArray[np.float64] | None = None  # what we asked the controller to hold
-    holds: int = 0  # still to be sent
-
-
 class Executor:
     """
-    Executes one motion at a time.
+    Executes one motion at a time, and stops the arm whoever moves it.
 
     One lock guards its state: answers, joints and the watch may come from different threads.
 
@@ -90,6 +74,8 @@ class Executor:
     ----------
     stops : int
         How often `stop` was called, for who is about to start a motion.
+    is_free : bool
+        Whether the arm is led by hand, set by the owner: it then moves without a motion of ours.
 
     """
 
@@ -107,11 +93,16 @@ class Executor:
         self._health, self._tracking = settings
         self._missing, self._on_change, self._clock = missing, on_change, clock
         self._lock = threading.RLock()
+        self._gating = threading.Lock()
         self._goal: Goal | None = None
         self._stream: _Stream | None = None
-        self._latch = _Latch()
+        self._latch = StopLatch(controller, status, clock)
+        self._others = ForeignMotion(clock())
+        self._open: dict[bytes, float] = {}  # our goals that have not ended: when they were sent
+        self._watched = clock()
         self._told = ''
         self.stops = 0
+        self.is_free = False
 
     # -- what others ask ---------------------------------------------------------------------
 
@@ -121,7 +112,7 @@ class Executor:
         if self._latch.reason:
             return f'stopped: {self._latch.reason}'
         if self._latch.is_first:
-            return f'stopped: {self._missing or self.fault() or self._controller.missing}'
+            return f'stopped: {self._missing or self._obstacle or "looking at the arm"}'
         return 'moving' if self.is_moving else 'ready'
 
     @property
@@ -131,13 +122,32 @@ class Executor:
 
     def fault(self) -> str | None:
         """Why the robot must not move at this moment, or None."""
-        return find_fault(self.status, self._clock(), self._health)
+        return find_fault(self.status, self._clock(), self._health, bool(self._stream))
+
+    @property
+    def _obstacle(self) -> str:
+        """Why no motion can begin, as far as robot and controller go; empty if it can."""
+        if obstacle := self.fault() or self._controller.missing:
+            return obstacle
+        if self.has_goals:
+            return 'the controller still has a goal, which is being canceled'
+        return '' if self.is_free or self.is_at_rest else 'the arm is moving'
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether the joints show the arm at rest."""
+        return self._others.stillness.is_at_rest
+
+    @property
+    def has_goals(self) -> bool:
+        """Whether the controller has a goal that has not ended, or may still get one of ours."""
+        return bool(self._open or self._controller.goals)
 
     def start(
         self, trajectory: Trajectory, on_end: OnEnd, is_wanted: IsWanted = lambda: True
     ) -> None:
         """
-        Gate a motion and send it.
+        Gate a motion and send it; of two that come at once the first is executed.
 
         Parameters
         ----------
@@ -153,14 +163,7 @@ class Executor:
             Nothing was sent, and why.
 
         """
-        self._check_ready()
-        # Outside the lock: the gate takes some 50 ms, in which joint_states must be heard.
-        is_reduced = self.status.safety_mode == SAFETY_REDUCED
-        self._planner.check(trajectory, self.status.q, is_reduced)
-        with self._lock:
-            self._check_ready(is_wanted)
-            self._latch.holds = 0
-            self._send(trajectory, on_end)
+        self._gated(trajectory, is_wanted, lambda: self._send(trajectory, on_end))
 
     def start_loop(
         self,
@@ -170,14 +173,25 @@ class Executor:
         is_wanted: IsWanted = lambda: True,
     ) -> None:
         """Gate the roll-out of a closed loop and run the loop; otherwise as `start`."""
-        self._check_ready()
-        is_reduced = self.status.safety_mode == SAFETY_REDUCED
-        self._planner.check(rollout, self.status.q, is_reduced)
-        with self._lock:
-            self._check_ready(is_wanted)
-            self._latch.holds = 0
+
+        def begin() -> None:
             self._stream = _Stream(loop, on_end, Standstill(self._tracking.stall_time))
             self._tell()
+
+        self._gated(rollout, is_wanted, begin)
+
+    def _gated(
+        self, trajectory: Trajectory, is_wanted: IsWanted, begin: Callable[[], None]
+    ) -> None:
+        with self._gating:
+            self._check_ready()
+            # Outside the lock: the gate takes some 50 ms, in which joint_states must be heard.
+            is_reduced = self.status.safety_mode == SAFETY_REDUCED
+            self._planner.check(trajectory, self.status.q, is_reduced)
+            with self._lock:
+                self._check_ready(is_wanted)
+                self._latch.release()
+                begin()
 
     def _check_ready(self, is_wanted: IsWanted = lambda: True) -> None:
         if not is_wanted():
@@ -186,61 +200,61 @@ class Executor:
         if state != 'ready':
             cure = '; call ~/rearm once the cause is gone' if self._latch.reason else ''
             raise ExecutionError(f'motion refused, planner is {state}{cure}')
+        if self.is_free:
+            raise ExecutionError('motion refused: the arm is in freedrive')
         if fault := self.fault() or self._controller.missing:
             raise ExecutionError(f'motion refused: {fault}')
+        age = self._clock() - (self.status.arrived or 0.0)
+        if age > self._health.joint_state_timeout:
+            raise ExecutionError(
+                f'motion refused: the joints are {age:.2f} s old (limit joint_state_timeout = '
+                f'{self._health.joint_state_timeout} s); check the driver and the link to it'
+            )
 
     @_locked
     def stop(self, reason: str, latch: bool) -> None:
-        """Brake along the path; `latch` = refuse all motion until rearmed."""
+        """
+        Brake along the path; `latch` = refuse all motion until rearmed.
+
+        What is not ours, not accepted yet or not on its path any more is canceled at once, and
+        again at every watch until it has ended and, with `latch`, the arm is at rest.
+
+        """
         self.stops += 1
-        if latch and not self._latch.reason:
-            self._latch.reason = reason
-        goal = self._goal
-        if goal and not goal.stop_reason:
-            t = goal.time_at(self.status.stamp, self.status.speed_scaling)
-            if goal.is_accepted and t < goal.trajectory.duration:
-                stopping = brake(
-                    goal.trajectory,
-                    max(t, 0.0),
-                    self._planner.limits,
-                    self._tracking.takeover_time,
-                )
-                self._send(stopping, goal.on_end, self.status.stamp)
-                self._goal.stop_reason = reason
-            else:
-                goal.stop_reason = reason
-                self._controller.cancel()
+        if latch:
+            self._latch.shut(reason)
+        if self._goal and not self._goal.stop_reason:
+            self._brake(self._goal, reason)
         if self._stream and not self._stream.loop.stop_reason:
             self._stream.is_wanted = True
             self._stream.loop.stop(reason)
+        self._end_what_must_not_go_on()
         self._tell()
+
+    def _brake(self, goal: Goal, reason: str) -> None:
+        t = goal.time_at(self.status.stamp, self.status.speed_scaling)
+        if goal.is_accepted and t < goal.trajectory.duration and not self._foreign:
+            stopping = brake(
+                goal.trajectory, max(t, 0.0), self._planner.limits, self._tracking.takeover_time
+            )
+            self._send(stopping, goal.on_end, self.status.stamp)
+            self._goal.stop_reason = reason
+        else:
+            goal.stop_reason, goal.is_canceled = reason, True
 
     @_locked
     def fail(self, reason: str) -> None:
-        """
-        A fault: cancel at once, also while the arm is frozen, and latch.
-
-        What was canceled is canceled again at every watch until the controller confirms it, so
-        that nothing goes on when the cause goes away.
-
-        """
-        self._latch.reason = self._latch.reason or reason
+        """A fault: cancel at once, also while the arm is frozen, and latch."""
+        if not self._latch.reason or self.is_moving:
+            self._controller.cancel()
+        self._latch.shut(reason)
         self._latch.was_moving |= self.is_moving
         if self._goal:
-            if not self._goal.has_arrived:  # else the controller has ended it already
-                self._latch.unconfirmed.add(self._goal)
-            self._controller.cancel()
             self._finish(reason)
         if self._stream:
             self._end_stream()
             self._finish(reason)
         self._tell()
-
-    @_locked
-    def fail_if_moving(self, reason: str) -> None:
-        """Do so only if a motion is under way."""
-        if self.is_moving:
-            self.fail(reason)
 
     @_locked
     def rearm(self) -> str:
@@ -251,18 +265,13 @@ class Executor:
             return 'the arm is still coming to rest; try again'
         if fault := self.fault():
             return f'the cause persists: {fault}'
-        if self._controller.missing:
-            return self._controller.missing
-        if self._latch.unconfirmed:
-            return (
-                'the controller has not confirmed the end of the last motion; try again, or '
-                'restart the driver'
-            )
-        self._latch = _Latch(is_first=False)
+        if self._obstacle:
+            return f'{self._obstacle}; try again'
+        self._latch.open()
         self._tell()
         return ''
 
-    # -- what the robot and its controller say -------------------------------------------------
+    # -- what the robot and its controller report ------------------------------------------------
 
     @_locked
     def on_joints(self) -> None:
@@ -271,9 +280,17 @@ class Executor:
         if status.bad_joints:
             self.watch()
             return
-        if self._stream and status.q is not None and status.qd is not None:
+        if status.q is None or status.qd is None:
+            return
+        self._others.stillness.hear(status.stamp, status.q)
+        if self._stream:
             self._tick(self._stream)
-        if goal is None or status.q is None or status.qd is None:
+        if goal is None:
+            return
+        if goal.has_stopped:
+            if self.is_at_rest:
+                self._finish(goal.stop_reason)
+                self._tell()
             return
         lost = goal.monitor.tick(status.stamp, status.q, status.speed_scaling)
         if goal.has_arrived and goal.monitor.arrived(status.q, status.qd):
@@ -287,40 +304,43 @@ class Executor:
     @_locked
     def watch(self) -> None:
         """Look for faults and silence; to be called often, and whenever a mode changes."""
+        self._wake()
         fault = self._missing or self.fault()
         if fault and not self._latch.is_first:
             self.fail(fault)
-        elif not fault and self._latch.is_first:
-            self._latch.is_first = bool(self._controller.missing)
+        elif not fault and self._latch.is_first and not self._foreign:
+            self._latch.is_first = bool(self._obstacle)
         goal = self._goal
         if goal and not goal.is_accepted and self._clock() - goal.sent > REPLY_TIMEOUT:
             self.fail(f'the controller did not answer the goal within {REPLY_TIMEOUT} s')
         elif goal and self._controller.missing:
             self.fail(self._controller.missing)
-        if self._latch.unconfirmed:
-            if self._controller.missing:
-                self._latch.unconfirmed.clear()  # it is gone, and its goals with it
-            else:
-                self._controller.cancel()
-        self._hold_where_frozen()
-        self._hold()
+        elif goal and goal.has_stopped and self._clock() - goal.sent > _AT_REST_TIME:
+            self.fail('the arm does not come to rest: its goal was canceled')
+        self._forget_lost_goals()
+        if not self._missing and (strange := self._foreign_motion()):
+            self.fail(strange)
+        self._end_what_must_not_go_on()
+        self._latch.settle(self._knows_joints, self.has_goals)
         self._tell()
 
     @_locked
     def on_answer(self, goal: Goal, is_accepted: bool) -> None:
         """Hear whether the controller takes a goal."""
         if not is_accepted:
-            self._latch.unconfirmed.discard(goal)
-            if goal is self._goal:
+            self._open.pop(goal.id, None)
+            if goal is self._goal and goal.is_canceled:
+                self._finish(goal.stop_reason)
+            elif goal is self._goal:
                 self.fail(
                     'the controller refused the motion: it is not active or another one is; see '
                     'controller_manager/list_controllers and the log of the driver'
                 )
-                self._latch.unconfirmed.discard(goal)
-        elif goal is self._goal:
+        else:
             goal.is_accepted = True
-        elif goal in self._latch.unconfirmed:
-            self._controller.cancel()  # answered after we had given it up
+            if goal.is_canceled or goal is not self._goal:
+                self._controller.cancel()  # answered after we had given it up
+        self._tell()
 
     def on_feedback(self, goal: Goal, stamp: float, t: float) -> None:
         """Hear where in a goal's trajectory the controller was at a stamp [s]."""
@@ -329,19 +349,69 @@ class Executor:
     @_locked
     def on_result(self, goal: Goal, failure: str) -> None:
         """Hear that a goal has ended, with '' or why it did not succeed."""
-        self._latch.unconfirmed.discard(goal)
+        self._open.pop(goal.id, None)
         if goal is not self._goal:
             return
         if not failure:
             goal.has_arrived = True
-        elif goal.stop_reason:
-            self._finish(goal.stop_reason)
-            self._tell()
+        elif goal.stop_reason and not self._foreign:
+            goal.has_stopped, goal.sent = True, self._clock()
         else:
-            self.fail(self.fault() or failure)
-            self._latch.unconfirmed.discard(goal)
+            self.fail(self._foreign or self.fault() or failure)
 
     # -- within --------------------------------------------------------------------------------
+
+    def _wake(self) -> None:
+        """Excuse the robot for a time in which this process was not run; latch if it was long."""
+        now = self._clock()
+        gap, self._watched = now - self._watched, now
+        self.status.excuse(gap)
+        if gap > self._health.peer_timeout and not self._latch.is_first:
+            self.fail(f'this node was frozen for {gap:.1f} s: look why, then ~/rearm')
+
+    def _forget_lost_goals(self) -> None:
+        """Forget goals whose end cannot be reported any more."""
+        if self._controller.missing:
+            self._open.clear()  # it is gone, and its goals with it
+            return
+        # A goal is not delivered later than REPLY_TIMEOUT; what is not reported then has ended.
+        last = self._clock() - 2.0 * REPLY_TIMEOUT
+        known = self._controller.goals
+        for name, sent in list(self._open.items()):
+            is_current = self._goal is not None and self._goal.id == name
+            if sent < last and name not in known and not is_current:
+                del self._open[name]
+
+    @property
+    def _foreign(self) -> str:
+        return self._others.goal(self._controller.goals)
+
+    def _foreign_motion(self) -> str:
+        """Say that somebody else moves the arm, or would; empty if nobody does."""
+        now = self._clock()
+        if self._latch.reason or self.is_moving or self.is_free or self.fault():
+            self._others.begin(now)
+            return '' if self._latch.reason else self._foreign
+        assert self.status.q is not None
+        return self._foreign or self._others.motion(self.status.q, now)
+
+    def _end_what_must_not_go_on(self) -> None:
+        """Cancel what was stopped, until it has ended and the arm is at rest."""
+        goal = self._goal
+        if goal and goal.is_braking and not goal.is_accepted:
+            goal.is_canceled = self._clock() - goal.sent > _BRAKE_REPLY
+        is_braking = bool((goal and goal.is_braking) or self._stream)
+        if is_braking and not self._foreign:
+            self._latch.end_motion(False)
+            return
+        is_apart = self.is_free or bool(self.fault())  # then the arm may be moved by hand
+        is_moving = not is_apart and not self.is_at_rest
+        if self._latch.reason and not self._controller.missing:
+            if self.has_goals or is_moving:
+                self._controller.cancel()
+            self._latch.end_motion(is_moving and not self.has_goals)
+        elif goal and goal.is_canceled:
+            self._controller.cancel()
 
     def _send(self, trajectory: Trajectory, on_end: OnEnd, begin: float = 0.0) -> None:
         """Send a goal that begins at the stamp `begin` [s], or on arrival."""
@@ -349,6 +419,8 @@ class Executor:
         stamp = self.status.stamp
         monitor = MotionMonitor(trajectory, self._tracking, stamp)
         self._goal = Goal(trajectory, monitor, on_end, self._clock(), begin, (stamp, 0.0))
+        self._others.send(self._goal.id)
+        self._open[self._goal.id] = self._goal.sent
         self._controller.send(self._goal)
         self._tell()
 
@@ -359,7 +431,7 @@ class Executor:
         if window is not None:
             self._controller.follow(window)
         if loop.stop_reason and not stream.is_wanted:
-            self._latch.reason = self._latch.reason or loop.stop_reason
+            self._latch.shut(loop.stop_reason)
         if loop.outcome:
             self._end_stream()  # a slider at zero may have frozen the rest of its ramp
         if loop.outcome is not None:
@@ -376,40 +448,18 @@ class Executor:
         while a place that the arm has left would pull it back.
 
         """
-        if self._knows_joints:
-            self._latch.q_hold, self._latch.holds = self.status.q, _HOLDS
-            self._hold()
-
-    def _hold_where_frozen(self) -> None:
-        """
-        Let an arm that the robot has frozen hold where it came to rest.
-
-        Since the cancel the controller holds where it was measured then: a servo lag and a way of
-        braking ago, at full speed up to 0.1 rad, by which the arm would go back, unasked, as soon
-        as somebody unlocks it or presses Play.
-
-        """
-        status, latch = self.status, self._latch
-        if not (latch.was_moving and status.is_frozen and self._knows_joints):
-            return
-        if latch.unconfirmed or latch.holds or np.abs(status.qd).max() > AT_REST:
-            return
-        if latch.q_hold is None or np.abs(status.q - latch.q_hold).max() > _ELSEWHERE:
-            latch.q_hold, latch.holds = status.q, _HOLDS_AT_REST
+        if self._knows_joints and self.status.q is not None:
+            self._latch.hold_where_it_is(self.status.q)
 
     @property
     def _knows_joints(self) -> bool:
         """Whether the joints are true and fresh."""
-        silence = self._clock() - (self.status.heard or 0.0)
-        return not self.status.bad_joints and silence <= self._health.joint_state_timeout
-
-    def _hold(self) -> None:
-        if self._latch.holds and self._latch.q_hold is not None:
-            self._latch.holds -= 1
-            self._controller.hold(self._latch.q_hold)
+        age = self._clock() - (self.status.arrived or 0.0)
+        return not self.status.bad_joints and age <= self._health.joint_state_timeout
 
     def _finish(self, reason: str) -> None:
         ended, self._goal, self._stream = self._goal or self._stream, None, None
+        self._others.begin(self._clock())
         if ended:
             ended.on_end(reason)
 

@@ -16,6 +16,10 @@ SAFETY_NORMAL, SAFETY_REDUCED = 1, 2
 _IMPOSSIBLE_POSITION = 2 * math.pi + 0.1  # [rad]
 _IMPOSSIBLE_VELOCITY = 8.0  # [rad/s] between two messages; the fastest UR wrist does 2 pi
 _STEP_SLACK = 0.05  # [rad]
+_LOOK = 0.04  # [s] between two looks at the robot at most, while this process is run
+_LATE = 0.1  # [s] between two arrivals, above which a gap is worth a word
+_IO_PATIENCE = 3.0
+_UNBROKEN = 0.05  # [s] between two stamps: six cycles, a few of which may be lost
 ROBOT_RUNNING = 7
 _SAFETY = {
     3: ('protective stop', 'clear the cause, close the popup and unlock on the pendant'),
@@ -49,15 +53,24 @@ class HealthSettings(Settings):
 
     joint_state_timeout: float = setting(
         0.1,
-        'joint_states older than this stop the arm; the driver sends every 8 ms',
+        'no motion begins, and no closed loop goes on, with joint_states older than this; the '
+        'driver sends every 8 ms',
         unit='s',
         low=0.02,
         high=2.0,
     )
+    running_joint_state_timeout: float = setting(
+        0.5,
+        'a trajectory that runs in the controller is canceled after so long without joint_states; '
+        'at least joint_state_timeout',
+        unit='s',
+        low=0.02,
+        high=5.0,
+    )
     peer_timeout: float = setting(
         1.0,
-        'planner or task node counts as gone when the other has not heard of it for so long; the '
-        'same in both',
+        'a planner or task node that gives no sign of life for so long counts as gone for the '
+        'other; the same in both',
         unit='s',
         low=0.1,
         high=10.0,
@@ -67,6 +80,12 @@ class HealthSettings(Settings):
     )
 
 
+def io_patience(health: HealthSettings) -> float:
+    """Return how long io_states may be silent during a job [s, steady clock]."""
+    # The planner watches the arm's own feedback, which has to be fresher.
+    return max(_IO_PATIENCE * health.joint_state_timeout, health.running_joint_state_timeout)
+
+
 @dataclass
 class RobotStatus:
     """
@@ -74,8 +93,12 @@ class RobotStatus:
 
     Attributes
     ----------
+    arrived : float or None
+        Steady-clock time at which the last good joint_states arrived [s].
     heard : float or None
-        Steady-clock time of the last good joint_states [s].
+        The same, later by what this process was not run since: silence counts from here.
+    gap : str
+        What the last gap between two joint_states was; empty until there is one.
     stamp : float
         ROS time at which the joints were measured [s].
     q, qd : ndarray, shape (6,), or None
@@ -87,7 +110,9 @@ class RobotStatus:
 
     """
 
+    arrived: float | None = None
     heard: float | None = None
+    gap: str = ''
     stamp: float = 0.0
     q: NDArray[np.float64] | None = None
     qd: NDArray[np.float64] | None = None
@@ -130,8 +155,34 @@ class RobotStatus:
         """
         before, self._last = self._last, (stamp, q)
         self.bad_joints = _impossible(q, stamp, before, names)
-        if not self.bad_joints:
-            self.q, self.qd, self.stamp, self.heard = q, qd, stamp, now
+        if self.bad_joints:
+            return
+        if self.arrived is not None and before is not None:
+            self.gap = _gap(now - self.arrived, stamp - before[0]) or self.gap
+        self.q, self.qd, self.stamp = q, qd, stamp
+        self.arrived = self.heard = now
+
+    def excuse(self, gap: float) -> None:
+        """
+        Take the time between two looks at the robot [s, steady clock].
+
+        What is beyond the usual is time in which this process was not run. The robot was not
+        silent then: its messages wait to be read.
+
+        """
+        if self.heard is not None and gap > _LOOK:
+            self.heard += gap - _LOOK
+
+
+def _gap(seconds: float, stamps: float) -> str:
+    """Say whose a gap of `seconds` between arrivals was, given that of the stamps [s]."""
+    if seconds <= _LATE:
+        return ''
+    if stamps <= _UNBROKEN:
+        return (
+            f'this PC was {seconds:.2f} s late to read joint_states; none was lost: it is too busy'
+        )
+    return f'joint_states were silent for {seconds:.2f} s: look at the driver and the link to it'
 
 
 def _impossible(
@@ -156,7 +207,9 @@ def _impossible(
     return ''
 
 
-def find_fault(status: RobotStatus, now: float, settings: HealthSettings) -> str | None:
+def find_fault(
+    status: RobotStatus, now: float, settings: HealthSettings, is_streamed: bool = True
+) -> str | None:
     """
     Return why the arm must not move, or None.
 
@@ -166,17 +219,21 @@ def find_fault(status: RobotStatus, now: float, settings: HealthSettings) -> str
     now : float
         Steady-clock time [s].
     settings : HealthSettings
+    is_streamed : bool
+        Whether the arm needs joints at all times; a trajectory in the controller ends by itself.
 
     """
     if status.bad_joints:
         return f'impossible joint_states: {status.bad_joints}; check the driver'
     if status.q is None or status.heard is None:
         return 'no joint_states yet; is the driver running?'
-    silence = now - status.heard
-    if silence > settings.joint_state_timeout:
+    silence, limit = now - status.heard, settings.joint_state_timeout
+    if not is_streamed:
+        limit = max(limit, settings.running_joint_state_timeout)
+    if silence > limit:
         return (
-            f'joint_states silent for {silence:.2f} s (limit {settings.joint_state_timeout} s); '
-            'check the driver and the link to the robot'
+            f'joint_states silent for {silence:.2f} s (limit {limit} s); check the driver and the '
+            'link to the robot'
         )
     return _mode_fault(status) if settings.check_modes else None
 

@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from rclpy.action import ActionClient
+from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.client import Client
 from rclpy.executors import (
     ConditionReachedException,
@@ -21,9 +22,15 @@ from rclpy.timer import Timer
 _PROMPT = (Subscription, Timer, Client, ActionClient, GuardCondition)
 
 
+class AtOnce(ReentrantCallbackGroup):
+    """Of requests that must not wait for others, such as a stop; their callbacks are short."""
+
+
 class PromptExecutor(SingleThreadedExecutor):
     """
     Runs messages, timers and replies in its own thread; requests and other tasks in a pool.
+
+    Requests of a group `AtOnce` are run in its own thread too.
 
     A request may take seconds (a plan), a message must not. rclpy's `MultiThreadedExecutor` hands
     every message to its pool too: with 500 messages a second on two busy cores it took three to
@@ -51,7 +58,8 @@ class PromptExecutor(SingleThreadedExecutor):
             task, entity, _node = self.wait_for_ready_callbacks(timeout_sec, None, wait_condition)
         except (ShutdownException, TimeoutException, ConditionReachedException):
             return
-        if isinstance(entity, _PROMPT) or self._begun.get(task):
+        group = getattr(entity, 'callback_group', None)
+        if isinstance(entity, _PROMPT) or isinstance(group, AtOnce) or self._begun.get(task):
             task()  # what a request does once it has waited is short
             if task.done():
                 self._begun.pop(task, None)

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Moving the arm by hand: controllers switched there and back, and kept awake meanwhile."""
 
-from controller_manager_msgs.srv import SwitchController
+from controller_manager_msgs.srv import ListControllers, SwitchController
 from rclpy.callback_groups import CallbackGroup
 from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
+from rclpy.task import Future
 from std_msgs.msg import Bool
 
 from ur5_pick_place.errors import ExecutionError
@@ -14,13 +15,16 @@ from ur5_pick_place.nodes.distro import read
 from ur5_pick_place.nodes.robot_link import SWITCHING
 
 _CONTROLLER = 'freedrive_mode_controller'
-_KEEP_ALIVE = 0.3  # [s], steady clock; the controller lets go after 1 s without a word
+_KEEP_ALIVE = 0.3  # [s], steady clock; the controller lets go after 1 s without a message
 _SWITCH_TIME = 5.0  # [s] the controller manager may take
 
 
 class Freedrive:
     """
     Switches between the trajectory controller and the driver's freedrive mode.
+
+    The controllers may have been switched by an earlier run of this node, which then left them so;
+    that is asked for at the start and before each switch.
 
     Parameters
     ----------
@@ -30,11 +34,20 @@ class Freedrive:
     group : CallbackGroup
         Reentrant.
 
+    Attributes
+    ----------
+    is_on : bool
+        Whether the freedrive controller is active instead of the trajectory controller.
+
     """
 
     def __init__(self, node: Node, controller: str, group: CallbackGroup) -> None:
         self.is_on = False
+        self._is_awake = False  # whether we keep the arm free; after a restart nobody does
         self._node, self._controller = node, controller
+        self._list = node.create_client(
+            ListControllers, 'controller_manager/list_controllers', callback_group=group
+        )
         self._switch = node.create_client(
             SwitchController,
             'controller_manager/switch_controller',
@@ -42,8 +55,11 @@ class Freedrive:
             callback_group=group,
         )
         self._enable = node.create_publisher(Bool, f'{_CONTROLLER}/enable_freedrive_mode', 10)
+        self._asked: Future | None = None
         steady = Clock(clock_type=ClockType.STEADY_TIME)
-        node.create_timer(_KEEP_ALIVE, self._stay_awake, callback_group=group, clock=steady)
+        self._timer = node.create_timer(
+            _KEEP_ALIVE, self._stay_awake, callback_group=group, clock=steady
+        )
 
     async def switch(self, is_on: bool) -> None:
         """
@@ -55,15 +71,22 @@ class Freedrive:
             The controllers could not be switched; the arm is as it was.
 
         """
-        if is_on == self.is_on:
-            return
-        if not is_on:
-            self.is_on = False
-            self._enable.publish(Bool(data=False))
+        listed = await ask(self._node, self._list, ListControllers.Request(), _SWITCH_TIME)
+        active = _active(listed)
+        self.is_on = _CONTROLLER in active
         on, off = (_CONTROLLER, self._controller) if is_on else (self._controller, _CONTROLLER)
+        if not is_on:
+            self._is_awake = False
+            self._enable.publish(Bool(data=False))
+        if on not in active or off in active:
+            await self._change(on, off, active)
+        self.is_on = self._is_awake = is_on
+        self._stay_awake()
+
+    async def _change(self, on: str, off: str, active: set[str]) -> None:
         request = SwitchController.Request(
-            activate_controllers=[on],
-            deactivate_controllers=[off],
+            activate_controllers=[on] if on not in active else [],
+            deactivate_controllers=[off] if off in active else [],
             strictness=SwitchController.Request.STRICT,
             activate_asap=True,
             timeout=duration_to_msg(_SWITCH_TIME),
@@ -72,9 +95,18 @@ class Freedrive:
         if not reply.ok:
             why = read(reply, 'message', '') or 'see its log'
             raise ExecutionError(f'the controller manager did not switch to {on}: {why}')
-        self.is_on = is_on
-        self._stay_awake()
 
     def _stay_awake(self) -> None:
-        if self.is_on:
+        if self._is_awake:
             self._enable.publish(Bool(data=True))
+        elif self._asked is None and self._list.service_is_ready():
+            self._asked = self._list.call_async(ListControllers.Request())
+            self._asked.add_done_callback(self._find_out)
+
+    def _find_out(self, listed: Future) -> None:
+        """Learn once, at the start, whether an earlier run of this node left the arm free."""
+        self.is_on = self.is_on or _CONTROLLER in _active(listed.result())
+
+
+def _active(listed: ListControllers.Response) -> set[str]:
+    return {controller.name for controller in listed.controller if controller.state == 'active'}

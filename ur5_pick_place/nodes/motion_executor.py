@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from action_msgs.msg import GoalStatus
-from action_msgs.srv import CancelGoal
 from control_msgs.action import FollowJointTrajectory
 from control_msgs.msg import JointTolerance
 from numpy.typing import NDArray
@@ -15,21 +14,22 @@ from rclpy.callback_groups import CallbackGroup
 from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 from rclpy.task import Future
-from std_msgs.msg import String
 from trajectory_msgs.msg import JointTrajectory
+from unique_identifier_msgs.msg import UUID
 
 from ur5_pick_place.control.closed_loop import ClosedLoop, Window
 from ur5_pick_place.control.controller import Goal
 from ur5_pick_place.control.executor import Executor, IsWanted
 from ur5_pick_place.control.health import HealthSettings
 from ur5_pick_place.control.supervision import TrackingSettings
+from ur5_pick_place.nodes.controller_goals import ControllerGoals
 from ur5_pick_place.nodes.conversions import (
     duration_to_msg,
     time_to_msg,
     to_seconds,
     trajectory_to_msg,
 )
-from ur5_pick_place.nodes.peer import alive
+from ur5_pick_place.nodes.peer import Heartbeat
 from ur5_pick_place.nodes.robot_link import GOAL, RobotLink
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.trajectory import Trajectory, at_rest
@@ -78,8 +78,8 @@ class MotionExecutor:
         group: CallbackGroup,
     ) -> None:
         self._node, self._has_been_ready = node, False
-        self._state = node.create_publisher(
-            String, '~/motion_state', alive(health.peer_timeout)
+        self._state = Heartbeat(
+            node, '~/motion_state', health.peer_timeout, lambda _seconds: self._watch()
         )
         self.link = RobotLink(node, joint_names, self._on_joints, self._watch, group)
         port = _TrajectoryController(node, controller, joint_names, tracking, group)
@@ -124,7 +124,7 @@ class MotionExecutor:
         if state.startswith('stopped') and self._has_been_ready:
             self._node.get_logger().error(state)
         self._has_been_ready |= state == 'ready'
-        self._state.publish(String(data=state))
+        self._state.publish(state)
 
 
 class _TrajectoryController:
@@ -152,9 +152,7 @@ class _TrajectoryController:
         self._topic = node.create_publisher(
             JointTrajectory, f'{controller}/joint_trajectory', 1, callback_group=group
         )
-        self._cancel_all = node.create_client(
-            CancelGoal, f'{self._name}/_action/cancel_goal', callback_group=group
-        )
+        self._goals = ControllerGoals(node, controller, joint_names, group)
 
     @property
     def missing(self) -> str:
@@ -165,6 +163,10 @@ class _TrajectoryController:
             '"controller" right?'
         )
 
+    @property
+    def goals(self) -> frozenset[bytes]:
+        return self._goals.active
+
     def send(self, goal: Goal) -> None:
         request = FollowJointTrajectory.Goal()
         request.trajectory = trajectory_to_msg(goal.trajectory, self._joint_names)
@@ -173,18 +175,23 @@ class _TrajectoryController:
         request.goal_tolerance = self._tolerances(self._tracking.goal_tolerance)
         request.goal_time_tolerance = duration_to_msg(self._tracking.goal_time)
         reply = self._client.send_goal_async(
-            request, lambda message: self._on_feedback(goal, message.feedback)
+            request,
+            lambda message: self._on_feedback(goal, message.feedback),
+            UUID(uuid=list(goal.id)),
         )
         reply.add_done_callback(lambda future: self._on_reply(goal, future.result()))
 
     def cancel(self) -> None:
-        self._cancel_all.call_async(CancelGoal.Request())
+        self._goals.cancel()
 
     def follow(self, window: Window) -> None:
         self._publish(window.trajectory, window.begin)
 
     def hold(self, q: NDArray[np.float64]) -> None:
         self._publish(at_rest(q))
+
+    def take_over(self) -> None:
+        self._goals.take_over()
 
     def _publish(self, trajectory: Trajectory, begin: float = 0.0) -> None:
         message = trajectory_to_msg(trajectory, self._joint_names)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ur5_pick_place.control.health import HealthSettings, io_patience
 from ur5_pick_place.errors import ExecutionError, InvalidInput
 from ur5_pick_place.kinematics import Model, forward, load_model
 from ur5_pick_place.nodes import demo_spots
@@ -29,7 +30,6 @@ from ur5_pick_place.share import share_directory
 from ur5_pick_place.sim.cell import OPEN_GAP, PART_SIZE
 
 _QUESTION = 0.2  # [s] on the wall between questions to the dashboard whether the program pauses
-_IO_SILENCE = 3.0  # times that of joint_states which is borne, as in the task node
 _MARGIN = 0.5  # [s] for a stop to be told
 _BRAKING = 1.0  # [s] at most
 _LOOK = 0.1  # [s]
@@ -70,7 +70,7 @@ class NodesCell:
         self._operator, self._nodes = operator, nodes
         self._model, self._T_tool_tcp = model, T_tool_tcp
         self._limit = motion_limits(model, configuration.read(MotionSettings)).qd
-        silence = _IO_SILENCE * configuration['joint_state_timeout']
+        silence = io_patience(configuration.read(HealthSettings))
         self._rtf = real_time_factor
         self.patience = silence * real_time_factor + _MARGIN
         self.notice = _QUESTION * real_time_factor + _MARGIN

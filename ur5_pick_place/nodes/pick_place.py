@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from action_msgs.srv import CancelGoal
 from control_msgs.action import GripperCommand
 from geometry_msgs.msg import PoseStamped
 from rclpy.action import ActionServer
@@ -24,10 +23,11 @@ from std_msgs.msg import String
 from std_srvs.srv import SetBool, Trigger
 from visualization_msgs.msg import MarkerArray
 
-from ur5_pick_place.control.health import HealthSettings
+from ur5_pick_place.control.health import HealthSettings, io_patience
 from ur5_pick_place.control.loop_settings import LoopSettings
 from ur5_pick_place.errors import ExecutionError, InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.nodes import markers
+from ur5_pick_place.nodes.arm_stop import ArmStop
 from ur5_pick_place.nodes.asking import ask
 from ur5_pick_place.nodes.carried_part import CarriedPart
 from ur5_pick_place.nodes.cell import (
@@ -37,12 +37,14 @@ from ur5_pick_place.nodes.cell import (
     load_cell,
     warn_of_gaps,
 )
+from ur5_pick_place.nodes.controller_goals import ControllerGoals
 from ur5_pick_place.nodes.diagnostics import Diagnostics
+from ur5_pick_place.nodes.executor import AtOnce
 from ur5_pick_place.nodes.frames import Frames
 from ur5_pick_place.nodes.freedrive import Freedrive
 from ur5_pick_place.nodes.loads import arm_dynamics
 from ur5_pick_place.nodes.parameters import declare_settings
-from ur5_pick_place.nodes.peer import alive
+from ur5_pick_place.nodes.peer import Heartbeat
 from ur5_pick_place.nodes.process import refuse_if_served, run_node
 from ur5_pick_place.nodes.robot_link import LATCHED
 from ur5_pick_place.nodes.scene_link import SceneLink
@@ -65,8 +67,7 @@ from ur5_pick_place.task.run import CycleRun
 
 # One for a plan being made, one for joints and pins, one for the services meanwhile.
 _THREADS = 3
-# The arm's own feedback has to be fresher: the planner watches it.
-_IO_PATIENCE = 3.0
+_PLANNER_REPLY = 0.03  # [s, steady clock] before a stop takes the way without the planner
 
 
 @dataclass(frozen=True)
@@ -104,7 +105,7 @@ class PickPlace(Node):
         )
         tool, mass = cell.scene.tool, robot.payload_mass or 0.0
         self._settings, self._missing = own, cell.missing
-        self._controller = robot.controller
+        self._controller, self._joint_names = robot.controller, cell.joint_names
         planner = MotionPlanner(cell.model, motion, cell.scene, arm_dynamics(cell.model, robot))
         provenance = Provenance(
             cell.model.name, cell.model.calibration, numbers_from_matrix(tool.T_tool_tcp), mass
@@ -120,7 +121,7 @@ class PickPlace(Node):
         payload = (mass, robot.payload_centre)
         self._run = CycleRun(self._cycle, self._gripper, task, payload, self._emit)
         self._published = ''
-        self._state = self.create_publisher(String, '~/state', alive(health.peer_timeout))
+        self._state = Heartbeat(self, '~/state', health.peer_timeout, self._on_frozen)
         self._event = self.create_publisher(String, '~/event', 100)
         self._markers = self.create_publisher(MarkerArray, '~/markers', LATCHED)
         carried = CarriedPart(self, cell.scene, robot.tf_prefix)
@@ -128,7 +129,7 @@ class PickPlace(Node):
             self,
             cell.joint_names,
             carried,
-            _IO_PATIENCE * health.joint_state_timeout if grip.confirm_pins else math.inf,
+            io_patience(health) if grip.confirm_pins else math.inf,
             health.peer_timeout,
             self._on_tick,
             self._on_planner_death,
@@ -151,32 +152,23 @@ class PickPlace(Node):
             **{f'teach_{n}': lambda n=n: self._teach_joints(n) for n in TAUGHT},
             'plan': self._make_plan,
             'run': lambda: machine.start_run(self._teaching.poses),
-            'pause': machine.pause,
-            'resume': machine.resume,
             'go_home': lambda: machine.go_home(self._teaching.poses),
             'init_gripper': lambda: machine.start('init_gripper', self._gripper.initialise()),
             'open_gripper': lambda: machine.start('open_gripper', run.open()),
             'close_gripper': lambda: machine.start('close_gripper', run.close()),
         }
+        at_once = AtOnce()
         for name, action in services.items():
-            self.create_service(
-                Trigger,
-                f'~/{name}',
-                lambda _request, reply, name=name, action=action: self._answer(
-                    name, action, reply
-                ),
-                callback_group=group,
-            )
+            self._serve(name, action, group)
+        for name, action in (('pause', machine.pause), ('resume', machine.resume)):
+            self._serve(name, action, at_once)
         self._rearm_planner = self.create_client(Trigger, f'{PLANNER}/rearm', callback_group=group)
-        self._stop_planner = self.create_client(Trigger, f'{PLANNER}/stop', callback_group=group)
-        self.create_service(Trigger, '~/stop', self._stop, callback_group=group)
+        self._stop_planner = self.create_client(Trigger, f'{PLANNER}/stop', callback_group=at_once)
+        self.create_service(Trigger, '~/stop', self._stop, callback_group=at_once)
         self.create_service(Trigger, '~/rearm', self._rearm, callback_group=group)
         self.create_service(SetBool, '~/freedrive', self._switch_freedrive, callback_group=group)
-        self._cancel_goals = self.create_client(
-            CancelGoal,
-            f'{self._controller}/follow_joint_trajectory/_action/cancel_goal',
-            callback_group=group,
-        )
+        goals = ControllerGoals(self, self._controller, self._joint_names, at_once)
+        self._arm_stop = ArmStop(self, goals, lambda: self._port.is_at_rest)
         self._freedrive = Freedrive(self, self._controller, group)
         for name in ('start', 'target'):
             self.create_subscription(
@@ -194,6 +186,14 @@ class PickPlace(Node):
             callback_group=group,
         )
 
+    def _serve(self, name: str, action: Callable[[], str], group: ReentrantCallbackGroup) -> None:
+        self.create_service(
+            Trigger,
+            f'~/{name}',
+            lambda _request, reply: self._answer(name, action, reply),
+            callback_group=group,
+        )
+
     # -- requests: each returns a message, or raises why not ------------------------------------
 
     def _answer(
@@ -208,9 +208,10 @@ class PickPlace(Node):
         return reply
 
     def _teach_joints(self, name: str) -> str:
-        if self._port.planner_state == 'moving':
+        q = self._port.present_joints()
+        if not self._port.is_at_rest:
             raise ExecutionError(f'{name} not taught: the arm is moving; wait, or call ~/stop')
-        return self._taught(name, self._teaching.teach_joints(name, self._port.present_joints()))
+        return self._taught(name, self._teaching.teach_joints(name, q))
 
     def _teach_pose(self, name: str, message: PoseStamped) -> None:
         self._answer(
@@ -241,10 +242,11 @@ class PickPlace(Node):
         reply.success, reply.message = True, 'stopping; call ~/rearm before the next motion'
         self._publish_state()
         try:
-            await ask(self, self._stop_planner, Trigger.Request())
-        except ExecutionError as error:
-            self._cancel_goals.call_async(CancelGoal.Request())
-            reply.success, reply.message = False, f'the planner cannot stop the arm: {error}'
+            # It brakes along the path. Whatever it does, the stop does not wait for it.
+            await ask(self, self._stop_planner, Trigger.Request(), _PLANNER_REPLY)
+        except ExecutionError:
+            self._arm_stop.begin()
+            reply.message += '; the planner did not answer at once: canceled what moves the arm'
         return reply
 
     async def _rearm(self, _request: Any, reply: Trigger.Response) -> Trigger.Response:
@@ -264,11 +266,14 @@ class PickPlace(Node):
     ) -> SetBool.Response:
         try:
             # With a wrong payload the arm sinks or rises as soon as it is let go.
-            confirm = self._run.confirm_payload
-            if request.data and (error := await self._job('confirm_payload', confirm())):
-                raise ExecutionError(f'freedrive refused, payload not confirmed: {error}')
-            await self._freedrive.switch(request.data)
-            self._machine.is_free = self._freedrive.is_on
+            if request.data and not self._freedrive.is_on:
+                confirm = self._run.confirm_payload()
+                if error := await self._job('confirm_payload', confirm):
+                    raise ExecutionError(f'freedrive refused, payload not confirmed: {error}')
+            try:
+                await self._freedrive.switch(request.data)
+            finally:
+                self._machine.is_free = self._freedrive.is_on
             reply.success, reply.message = True, f'freedrive {"on" if request.data else "off"}'
             self._emit('freedrive', is_on=request.data)
         except Ur5PickPlaceError as error:
@@ -304,14 +309,21 @@ class PickPlace(Node):
         return await outcome
 
     def _on_tick(self) -> None:
+        if self._freedrive.is_on:  # as an earlier run of this node left it
+            self._machine.is_free = True
         self._machine.tick()
         self._publish_state()
 
     def _on_planner_death(self) -> None:
-        """Do what the planner no longer can: cancel its goals; and latch the stop."""
-        if self._machine.stop_if_busy(PLANNER_GONE):
-            self._cancel_goals.call_async(CancelGoal.Request())
-            self._publish_state()
+        """Do what the planner no longer can: stop the arm, whoever moves it, and latch."""
+        self._arm_stop.begin()
+        self._machine.stop(PLANNER_GONE)
+        self._publish_state()
+
+    def _on_frozen(self, seconds: float) -> None:
+        """Latch the stop, as the planner has done meanwhile."""
+        self._machine.stop(f'this node was frozen for {seconds:.1f} s: look why, then ~/rearm')
+        self._publish_state()
 
     # -- telling ---------------------------------------------------------------------------------
 
@@ -323,7 +335,7 @@ class PickPlace(Node):
         text = self._machine.state
         if text != self._published:
             self._published = text
-            self._state.publish(String(data=text))
+            self._state.publish(text)
 
     def _emit(self, event: str, **data: Any) -> None:
         line = json.dumps({'time': round(self._port.stamp, 3), 'event': event, **data})

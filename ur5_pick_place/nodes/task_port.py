@@ -16,19 +16,21 @@ from rclpy.task import Future
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64, String
 
+from ur5_pick_place.control.stillness import Stillness
 from ur5_pick_place.errors import ExecutionError, InvalidInput
 from ur5_pick_place.nodes.carried_part import CarriedPart
 from ur5_pick_place.nodes.conversions import joints_from_state, to_seconds, trajectory_to_msg
 from ur5_pick_place.nodes.distro import name_method
 from ur5_pick_place.nodes.peer import watch_peer
 from ur5_pick_place.nodes.robot_io import RobotIo
-from ur5_pick_place.nodes.robot_link import GOAL
-from ur5_pick_place.task.job import Carry, Command, Move, Observation, silent_io
+from ur5_pick_place.nodes.robot_link import GOAL, JOINTS
+from ur5_pick_place.task.job import Carry, Command, Compute, Move, Observation, silent_io
 from ur5_pick_place.task.pending_motion import PendingMotion
 
 PLANNER = 'trajectory_planner'
 _TICK_EVERY = 4  # joint_states per tick: 32 ms of robot time
 _STOPPED = 'stopped: '
+_FRESH = 0.3  # [s] joints that are older show nothing of the present
 
 OnReply = Callable[[str], object]
 
@@ -65,6 +67,9 @@ class TaskPort:
         on_tick: Callable[[], None],
         on_planner_death: Callable[[], None],
     ) -> None:
+        self._stillness = Stillness()
+        self._arrived = 0.0  # steady time of `q` [s]
+        self._node = node
         self.q: NDArray[np.float64] | None = None
         self.stamp = 0.0  # [s] ROS time of `q`: a job's clock, as /clock may come late
         self.planner_state = ''
@@ -85,7 +90,7 @@ class TaskPort:
             callback_group=group,
         )
         state = f'{PLANNER}/motion_state'
-        watch_peer(node, state, peer_timeout, self._hear_planner, on_planner_death, group)
+        watch_peer(node, state, peer_timeout, self._hear_planner, on_planner_death)
 
         def hear(kind: type, topic: str, callback: Callable) -> None:
             node.create_subscription(
@@ -93,7 +98,9 @@ class TaskPort:
             )
 
         hear(Float64, 'speed_scaling_state_broadcaster/speed_scaling', self._hear_scaling)
-        hear(JointState, 'joint_states', self._hear_joints)
+        node.create_subscription(
+            JointState, 'joint_states', self._hear_joints, JOINTS, callback_group=group
+        )
 
     @property
     def missing(self) -> str:
@@ -110,6 +117,12 @@ class TaskPort:
             raise ExecutionError('no joint_states yet; is the driver running?')
         return self.q
 
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether fresh joints show the arm at rest."""
+        age = time.monotonic() - self._arrived
+        return age < _FRESH and self._stillness.is_at_rest
+
     def observe(self) -> Observation:
         inputs, outputs = self._io.pins()
         stopped = ''
@@ -124,6 +137,7 @@ class TaskPort:
             outputs=outputs,
             tool_voltage=self._io.tool_voltage,
             stopped=stopped,
+            is_at_rest=self.is_at_rest,
             speed_scaling=self._speed_scaling,
         )
 
@@ -133,6 +147,9 @@ class TaskPort:
         elif isinstance(command, Carry):
             self._carried.tell(command.load)
             on_reply('')
+        elif isinstance(command, Compute):
+            # The executor's pool does it, beside the messages.
+            self._node.executor.create_task(lambda: on_reply(command.attempt()))
         else:
             self._io.send(command, on_reply)
 
@@ -164,12 +181,13 @@ class TaskPort:
         if motion != self._motions:
             handle.cancel_goal_async()
         handle.get_result_async().add_done_callback(
-            lambda future: self._on_result(future, on_reply)
+            lambda future: self._on_result(handle, future, on_reply)
         )
 
-    def _on_result(self, future: Future, on_reply: OnReply) -> None:
+    def _on_result(self, handle: ClientGoalHandle, future: Future, on_reply: OnReply) -> None:
         code = future.result().result.error_code
-        self._goal = None
+        if self._goal is handle:  # else it is the result of an earlier one
+            self._goal = None
         on_reply('' if code.val == code.SUCCESS else code.message or f'code {code.val}')
 
     def _hear_planner(self, message: String) -> None:
@@ -180,13 +198,16 @@ class TaskPort:
         self._on_tick()
 
     def _hear_scaling(self, message: Float64) -> None:
-        self._speed_scaling = message.data / 100.0  # the driver publishes percent
+        if 0.0 <= message.data <= 100.0:  # what else comes is no driver's; NaN too
+            self._speed_scaling = message.data / 100.0
 
     def _hear_joints(self, message: JointState) -> None:
         self._heard += 1
         try:
             self.q = joints_from_state(message, self._names)
             self.stamp = to_seconds(message.header.stamp)
+            self._arrived = time.monotonic()
+            self._stillness.hear(self.stamp, self.q)
         except InvalidInput:
             return  # the planner hears it too, and stops the arm
         if self._heard % _TICK_EVERY == 0:

@@ -14,7 +14,7 @@ from moveit_msgs.action import ExecuteTrajectory
 from moveit_msgs.msg import MoveItErrorCodes
 from moveit_msgs.srv import GetCartesianPath, GetMotionPlan
 from rclpy.action import ActionServer, CancelResponse
-from rclpy.callback_groups import MutuallyExclusiveCallbackGroup, ReentrantCallbackGroup
+from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 from rclpy.node import Node
 from std_msgs.msg import String
 from std_srvs.srv import Trigger
@@ -39,6 +39,7 @@ from ur5_pick_place.nodes.conversions import (
 )
 from ur5_pick_place.nodes.diagnostics import Diagnostics
 from ur5_pick_place.nodes.distro import read
+from ur5_pick_place.nodes.executor import AtOnce
 from ur5_pick_place.nodes.frames import Frames
 from ur5_pick_place.nodes.loads import arm_dynamics
 from ur5_pick_place.nodes.motion_executor import MotionExecutor
@@ -52,7 +53,7 @@ from ur5_pick_place.planning.planner import MotionPlanner, PlannedMotion
 
 # One for planning requests, one for joints and the watch, one for goals that wait.
 _THREADS = 3
-_TASK_GONE = 'the pick_place node has gone: start it again'
+_TASK_GONE = 'the pick_place node has gone or is stuck: start it again, then ~/rearm'
 _STOP_EVENT = 'stop on trajectory_execution_event'
 _SERVED = ('plan_kinematic_path', 'compute_cartesian_path', 'execute_trajectory/_action/send_goal')
 
@@ -106,9 +107,8 @@ class TrajectoryPlanner(Node):
             self,
             'pick_place/state',
             health.peer_timeout,
-            lambda _state: None,
-            lambda: self._executor.core.fail_if_moving(_TASK_GONE),
-            MutuallyExclusiveCallbackGroup(),
+            self._hear_task,
+            lambda: self._executor.core.fail(_TASK_GONE),
         )
         hear_carried_part(self, self._frames, self._planner, planning)
         Diagnostics(self, self._executor.health, self._executor.link.jitter.summary)
@@ -116,7 +116,7 @@ class TrajectoryPlanner(Node):
         self._offer(planning)
 
     def _offer(self, planning: MutuallyExclusiveCallbackGroup) -> None:
-        control = ReentrantCallbackGroup()
+        control = AtOnce()
         self.create_service(
             GetMotionPlan, 'plan_kinematic_path', self._plan, callback_group=planning
         )
@@ -136,6 +136,9 @@ class TrajectoryPlanner(Node):
         )
         self.create_service(Trigger, '~/stop', self._on_stop, callback_group=control)
         self.create_service(Trigger, '~/rearm', self._on_rearm, callback_group=control)
+
+    def _hear_task(self, state: String) -> None:
+        self._executor.core.is_free = state.data == 'freedrive'
 
     # -- planning ------------------------------------------------------------------------------
 

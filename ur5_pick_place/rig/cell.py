@@ -161,7 +161,7 @@ class RigCell:
 
     """
 
-    patience = notice = 0.5
+    patience, notice = 0.65, 0.5
 
     def __init__(self, changes: Mapping[str, Any]) -> None:
         # Left to itself, glibc puts large arrays of a second cell, such as MuJoCo's hardly touched

@@ -62,6 +62,10 @@ class ControllerPort:
             return 'action server follow_joint_trajectory is not there; is the driver running?'
         return ''
 
+    @property
+    def goals(self) -> frozenset[bytes]:
+        return frozenset(goal.id for goal, running in self._running if running.outcome is None)
+
     def send(self, goal: Goal) -> None:
         self.motions += 1
         self._driver.link.to_driver.send(
@@ -85,6 +89,9 @@ class ControllerPort:
     def hold(self, q: NDArray[np.float64]) -> None:
         self.holds += 1
         self._publish(at_rest(q))
+
+    def take_over(self) -> None:
+        """Do nothing: no other controller is ever active in process."""
 
     def _publish(self, motion: Trajectory, begin: float = 0.0) -> None:
         command = _command(self._driver.joint_names, motion, begin)
@@ -186,6 +193,7 @@ class TaskPort:
             outputs=self._outputs,
             tool_voltage=self._driver.robot.tool_voltage,
             stopped=stopped,
+            is_at_rest=self._executor.is_at_rest,
             speed_scaling=status.speed_scaling,
         )
 
@@ -198,6 +206,8 @@ class TaskPort:
         elif isinstance(command, job.Carry):
             self._planner.carry(command.load)
             on_reply('')
+        elif isinstance(command, job.Compute):
+            on_reply(command.attempt())
         else:
             self._ask(command, on_reply)
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ur5_pick_place.control.executor import Executor
-from ur5_pick_place.control.health import HealthSettings, RobotStatus
+from ur5_pick_place.control.health import HealthSettings, RobotStatus, io_patience
 from ur5_pick_place.control.loop_settings import LoopSettings
 from ur5_pick_place.control.supervision import TrackingSettings
 from ur5_pick_place.errors import ExecutionError
@@ -39,7 +39,6 @@ from ur5_pick_place.task.poses import Provenance, TaughtPose, numbers_from_matri
 from ur5_pick_place.task.run import CycleRun
 
 _WATCH_EVERY, _TICK_EVERY = 2, 4  # cycles, as the nodes do
-_IO_PATIENCE = 0.3  # [s]
 
 Spot = tuple[float, float, float]
 """x, y [m] and yaw [rad] of the cube in base_link, lying on the table."""
@@ -102,7 +101,8 @@ class Rig:
             lambda: self.cycles * CYCLE,
         )
         loops = config.read(LoopSettings)
-        self.task = TaskPort(self.driver, self.executor, gate, loops, _IO_PATIENCE)
+        health = config.read(HealthSettings)
+        self.task = TaskPort(self.driver, self.executor, gate, loops, io_patience(health))
         task = config.read(TaskSettings)
         self._origin = Provenance(
             self.model.name,

@@ -8,7 +8,7 @@ bottom, and lets a test drive it with made-up observations.
 
 """
 
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
@@ -39,6 +39,8 @@ class Observation:
         Why the planner is stopped, or the robot cannot be seen; empty if neither.
     reply : str or None
         To the last command: None while it runs, '' when it is done, else why it failed.
+    is_at_rest : bool
+        Whether the joints have not moved for a moment.
     speed_scaling : float
         0 to 1, by the robot's slider and by its own slowing down.
 
@@ -51,6 +53,7 @@ class Observation:
     tool_voltage: int | None = None
     stopped: str = ''
     reply: str | None = None
+    is_at_rest: bool = True
     speed_scaling: float = 1.0
 
     def with_reply(self, reply: str | None) -> 'Observation':
@@ -96,7 +99,22 @@ class Carry:
     load: Load | None
 
 
-Command = Move | SetOutput | SetToolVoltage | SetPayload | Carry
+@dataclass(frozen=True)
+class Compute:
+    """Do what takes longer than a tick, beside the ticks; done when `work` has returned."""
+
+    work: Callable[[], object]
+
+    def attempt(self) -> str:
+        """Do it; return '' or why it failed."""
+        try:
+            self.work()
+        except Ur5PickPlaceError as error:
+            return str(error)
+        return ''
+
+
+Command = Move | SetOutput | SetToolVoltage | SetPayload | Carry | Compute
 Steps = Generator[Command | None, Observation, None]
 
 

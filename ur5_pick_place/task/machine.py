@@ -14,7 +14,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 
 from ur5_pick_place.errors import ExecutionError
-from ur5_pick_place.task.job import Command, Job, Observation
+from ur5_pick_place.task.job import Carry, Command, Job, Observation
 from ur5_pick_place.task.plan import CyclePlan, CyclePlanner
 from ur5_pick_place.task.plan_report import plan_rows
 from ur5_pick_place.task.poses import TaughtPose
@@ -91,6 +91,7 @@ class Machine:
         self.plan: CyclePlan | None = None
         self.stopped = ''
         self.is_free = False
+        self._has_looked = False
 
     @property
     def job_name(self) -> str:
@@ -127,8 +128,7 @@ class Machine:
             As `CyclePlanner.plan`.
 
         """
-        if self._job:
-            raise ExecutionError(f'busy with {self._job.name}: wait or call ~/stop')
+        self._check_idle()
         self.plan = None
         self.plan = plan = self._planner.plan(poses, self._joints())
         stages = [stage.name for stage in self._planner.cycle]
@@ -142,7 +142,7 @@ class Machine:
 
     def start_run(self, poses: Poses) -> str:
         """Run exactly what was planned."""
-        self._check_not_stopped()
+        self._check_free()
         plan = self.plan
         if plan is None:
             raise ExecutionError('no plan: call ~/plan first')
@@ -157,7 +157,7 @@ class Machine:
 
     def go_home(self, poses: Poses) -> str:
         """Go home from wherever the arm is, with what is in the hand."""
-        self._check_not_stopped()
+        self._check_free()
         self._run.look(self._port.observe())
         run = self._run
         motions = self._planner.way_home(poses, self._joints(), run.is_carrying, run.lying)
@@ -168,7 +168,7 @@ class Machine:
         """Come to rest on the path, and wait."""
         if self.job_name != 'run':
             raise ExecutionError('nothing to pause: no cycle is running')
-        self._run.is_paused = True
+        self._run.pause()
         self._port.cancel_motion()
         return f'pausing at stage {self._run.stage!r}'
 
@@ -177,7 +177,7 @@ class Machine:
         """Go on where the arm was paused."""
         if not self._run.is_paused:
             raise ExecutionError('not paused')
-        self._run.is_paused = False
+        self._run.resume()
         return f'resuming stage {self._run.stage!r}'
 
     @_locked
@@ -195,14 +195,10 @@ class Machine:
             Takes why it ended early, or ''.
 
         """
-        self._check_not_stopped()
-        if self.is_free:
-            raise ExecutionError('the arm is in freedrive: call ~/freedrive with false first')
-        if self._job:
-            raise ExecutionError(f'busy with {self._job.name}: wait or call ~/stop')
+        self._check_free()
         if self._port.missing:
             raise ExecutionError(self._port.missing)
-        self._run.is_paused = False
+        self._run.resume()
         self._run.look(self._port.observe())
         self._job, self._on_end, self._reply = Job(name, steps), on_end, None
         self._emit('started', job=name)
@@ -210,17 +206,13 @@ class Machine:
 
     @_locked
     def stop(self, reason: str) -> None:
-        """End the job where it is, and take no other before `rearmed`."""
-        self.stopped = self.stopped or reason
-        self._end(reason)
-
-    @_locked
-    def stop_if_busy(self, reason: str) -> bool:
-        """Do so only if a job runs; return whether one did."""
-        is_busy = self._job is not None
-        if is_busy:
-            self.stop(reason)
-        return is_busy
+        """End the job where it is, if there is one, and take no other before `rearmed`."""
+        is_new, self.stopped = not self.stopped, self.stopped or reason
+        if self._job:
+            self._end(reason)
+        elif is_new:
+            self.plan = None
+            self._emit('stopped', job='', stage='', reason=reason)
 
     @_locked
     def rearmed(self) -> None:
@@ -234,6 +226,7 @@ class Machine:
     def tick(self) -> None:
         """Look at the robot and do what comes next."""
         if self._job is None:
+            self._look_once()
             return
         seen = self._port.observe()
         command = self._job.tick(seen.with_reply(self._reply))
@@ -249,6 +242,16 @@ class Machine:
         if command == self._commands:  # else of a command that nobody waits for any more
             self._reply = reply
 
+    def _look_once(self) -> None:
+        """Find out after the start whether a part is held, and tell the planner."""
+        if self._has_looked:
+            return
+        seen = self._port.observe()
+        self._has_looked = bool(seen.inputs and seen.outputs)
+        self._run.look(seen)
+        if self._run.is_carrying:
+            self._port.send(Carry(self._run.load), lambda _reply: None)
+
     def _end(self, error: str) -> None:
         job, self._job = self._job, None
         if job is None:
@@ -257,7 +260,8 @@ class Machine:
             job.abandon(error)
         self._commands += 1
         self._port.cancel_motion()
-        self._run.is_paused, self._run.waits_for = False, ''
+        self._run.resume()
+        self._run.waits_for = ''
         reason = job.error
         if reason:
             reason += self._run.loss(self._port.observe())
@@ -267,9 +271,17 @@ class Machine:
             self._emit('done', job=job.name)
         self._on_end(reason)
 
-    def _check_not_stopped(self) -> None:
+    def _check_free(self) -> None:
+        """Refuse a job while there is a stop, freedrive or another job."""
         if self.stopped:
             raise ExecutionError(f'stopped: {self.stopped}; call ~/rearm first')
+        if self.is_free:
+            raise ExecutionError('the arm is in freedrive: call ~/freedrive with false first')
+        self._check_idle()
+
+    def _check_idle(self) -> None:
+        if self._job:
+            raise ExecutionError(f'busy with {self._job.name}: wait or call ~/stop')
 
     def _joints(self) -> Any:
         q = self._port.observe().q

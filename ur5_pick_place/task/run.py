@@ -9,10 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ur5_pick_place.errors import ExecutionError, MissedGrasp
+from ur5_pick_place.planning.inertias import Load
 from ur5_pick_place.planning.planner import PlannedMotion
 from ur5_pick_place.planning.scene import Box
 from ur5_pick_place.task.gripper import Gripper
-from ur5_pick_place.task.job import Carry, Move, Observation, SetPayload, perform
+from ur5_pick_place.task.job import Carry, Compute, Move, Observation, SetPayload, perform
 from ur5_pick_place.task.motions import PlannedStage, TaskSettings
 from ur5_pick_place.task.plan import CyclePlan, CyclePlanner
 
@@ -55,7 +56,8 @@ class CycleRun:
         self.is_carrying = False
         """Whether a part was gripped and not let go since."""
         self.is_paused = False
-        """Set and cleared by the owner, who also cancels the motion under way."""
+        """Whether a pause was asked for and not been ended."""
+        self._pauses = 0
         self.lying: tuple[Box, ...] = ()
         """Parts at other cells, as planned for the last cycle that was begun."""
         self.stage = ''
@@ -75,7 +77,7 @@ class CycleRun:
 
     def home(self, motions: tuple[PlannedMotion, ...]) -> Generator:
         """Follow a way home; the gripper stays as it is."""
-        yield from perform(Carry(self._part if self.is_carrying else None))
+        yield from perform(Carry(self.load))
         self.stage = 'home'
         for motion in motions:
             yield from self._move(PlannedStage((), motion))
@@ -104,6 +106,11 @@ class CycleRun:
             self.is_carrying = False
             self._emit('part_lost', stage=self.stage)
 
+    @property
+    def load(self) -> Load | None:
+        """What is in the hand, in tool0; None if nothing."""
+        return self._part if self.is_carrying else None
+
     def loss(self, seen: Observation) -> str:
         """
         Say what is to be added to the reason of a stop if the part has just left the hand.
@@ -119,6 +126,15 @@ class CycleRun:
     def confirm_payload(self) -> Generator:
         """Tell the robot the weight of the empty tool, and be told that it knows."""
         yield from perform(SetPayload(*self._payload(False)), _PAYLOAD_TIMEOUT)
+
+    def pause(self) -> None:
+        """Wait at the next rest; the owner also cancels the motion under way."""
+        self.is_paused = True
+        self._pauses += 1
+
+    def resume(self) -> None:
+        """Go on, at once or as soon as the arm has come to rest."""
+        self.is_paused = False
 
     def _enter(self, planned: PlannedStage, i: int) -> None:
         self.stage = planned.stages[i].name
@@ -163,6 +179,7 @@ class CycleRun:
     def _move(self, planned: PlannedStage) -> Generator:
         motion, way, i = planned.motion, _Way(planned), 0
         while True:
+            pauses = self._pauses
             seen = yield Move(motion.trajectory, planned.method)
             while seen.reply is None:
                 self._check_carried(seen)
@@ -175,15 +192,26 @@ class CycleRun:
                 for passed in range(i + 1, len(planned.stages)):
                     self._enter(planned, passed)
                 return
-            if not self.is_paused:
+            # A pause that was ended before the arm came to rest canceled the motion all the same.
+            if pauses == self._pauses:
                 raise ExecutionError(seen.reply)
             seen = yield from self._resumed()
-            motion = self._planner.again(planned, seen.q, self.is_carrying, self.lying)
+            motion = yield from self._rest_of(planned, seen.q)
+
+    def _rest_of(self, planned: PlannedStage, q: NDArray[np.float64]) -> Generator:
+        """Plan the rest of a motion from joints (6,) [rad], which takes too long for a tick."""
+        found: list[PlannedMotion] = []
+
+        def plan() -> None:
+            found.append(self._planner.again(planned, q, self.is_carrying, self.lying))
+
+        yield from perform(Compute(plan))
+        return found[0]
 
     def _resumed(self) -> Generator:
         self._emit('paused', stage=self.stage)
         seen = yield None
-        while self.is_paused:
+        while self.is_paused or not seen.is_at_rest:
             self._check_carried(seen)
             seen = yield None
         self._emit('resumed', stage=self.stage)

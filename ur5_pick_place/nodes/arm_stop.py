@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stops the arm without the planner, which may have died, be frozen, or be busy with a flood."""
+
+import time
+from collections.abc import Callable
+
+from rclpy.clock import Clock, ClockType
+from rclpy.node import Node
+
+from ur5_pick_place.nodes.controller_goals import ControllerGoals
+from ur5_pick_place.nodes.executor import AtOnce
+
+_PERIOD = 0.05  # [s], steady clock
+_AT_LEAST = 0.3  # [s] for which goals are canceled that may still be on their way
+_TAKE_OVER_AFTER, _TAKE_OVER_PERIOD = 1.0, 1.0  # [s] of an arm that does not stop
+_AT_MOST = 60.0  # [s]; by then somebody has seen that the arm cannot be stopped from here
+
+
+class ArmStop:
+    """
+    Cancels every goal of the trajectory controllers until the arm is at rest.
+
+    Parameters
+    ----------
+    node : Node
+    goals : ControllerGoals
+    is_at_rest : callable
+        Whether fresh joint_states show the arm at rest.
+
+    """
+
+    def __init__(
+        self, node: Node, goals: ControllerGoals, is_at_rest: Callable[[], bool]
+    ) -> None:
+        self._goals, self._is_at_rest = goals, is_at_rest
+        self._log = node.get_logger()
+        self._began: float | None = None
+        self._taken_over = 0.0
+        steady = Clock(clock_type=ClockType.STEADY_TIME)
+        node.create_timer(_PERIOD, self._repeat, callback_group=AtOnce(), clock=steady)
+
+    def begin(self) -> None:
+        """Cancel now, and again until the arm is at rest."""
+        self._began = self._taken_over = time.monotonic()
+        self._goals.cancel()
+
+    def _repeat(self) -> None:
+        if self._began is None:
+            return
+        now = time.monotonic()
+        lasts = now - self._began
+        if lasts > _AT_LEAST and not self._goals.active and self._is_at_rest():
+            self._began = None
+        elif lasts > _AT_MOST:
+            self._began = None
+            self._log.error(f'the arm was not seen at rest within {_AT_MOST:.0f} s of the stop')
+        else:
+            self._goals.cancel()
+            if lasts > _TAKE_OVER_AFTER and now - self._taken_over > _TAKE_OVER_PERIOD:
+                self._taken_over = now
+                self._goals.take_over()
