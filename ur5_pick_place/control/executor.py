@@ -245,10 +245,11 @@ class Executor:
     @_locked
     def fail(self, reason: str) -> None:
         """A fault: cancel at once, also while the arm is frozen, and latch."""
-        if not self._latch.reason or self.is_moving:
-            self._controller.cancel()
+        is_new = not self._latch.reason
         self._latch.shut(reason)
         self._latch.was_moving |= self.is_moving
+        if is_new or self.is_moving:
+            self._controller.cancel()
         if self._goal:
             self._finish(reason)
         if self._stream:
