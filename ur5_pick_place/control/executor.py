@@ -31,6 +31,7 @@ REPLY_TIMEOUT = 2.0
 """How long the controller may take to answer a goal [s, steady clock]."""
 _HOLDS = 5  # times that an ended stream is ended; nobody confirms it, and messages may be lost
 _HOLDS_AT_REST = 2
+_PATH_STEP = 0.02  # [s] between samples of the rest of a motion
 _ELSEWHERE = 1e-3  # [rad] from where the controller holds
 
 
@@ -39,6 +40,7 @@ class _Stream:
     """A closed loop on its way; `is_wanted` of a stop that somebody asked for."""
 
     loop: ClosedLoop
+    trajectory: Trajectory  # its roll-out
     on_end: OnEnd
     standstill: Standstill
     is_wanted: bool = False
@@ -133,6 +135,15 @@ class Executor:
         """Why the robot must not move at this moment, or None."""
         return find_fault(self.status, self._clock(), self._health)
 
+    def path_ahead(self) -> NDArray[np.float64] | None:
+        """Return the joints (n, 6) [rad] of the rest of the motion under way; None at rest."""
+        motion, q = self._goal or self._stream, self.status.q
+        if motion is None or q is None:
+            return None
+        samples = motion.trajectory.sample(motion.trajectory.dense_times(_PATH_STEP))[0]
+        nearest = int(np.abs(samples - q).max(axis=1).argmin())
+        return np.vstack([q, samples[nearest:]])
+
     def start(
         self, trajectory: Trajectory, on_end: OnEnd, is_wanted: IsWanted = lambda: True
     ) -> None:
@@ -176,7 +187,7 @@ class Executor:
         with self._lock:
             self._check_ready(is_wanted)
             self._latch.holds = 0
-            self._stream = _Stream(loop, on_end, Standstill(self._tracking.stall_time))
+            self._stream = _Stream(loop, rollout, on_end, Standstill(self._tracking.stall_time))
             self._tell()
 
     def _check_ready(self, is_wanted: IsWanted = lambda: True) -> None:

@@ -276,6 +276,20 @@ class CollisionModel:
         return pair
 
 
+def collision_model(model: Model, scene: Scene) -> CollisionModel:
+    """
+    Return the arm in a scene, where what it carries may touch what it stands on.
+
+    That is the table and other parts, when it is lifted and laid down.
+
+    """
+    held = [attached_name(id) for id in scene.world.attached]
+    if scene.carried:
+        held.append('part')
+    ground = ['table', *(box.name for box in scene.boxes if box.is_part)]
+    return CollisionModel(model, scene).allowing((a, b) for a in held for b in ground)
+
+
 def _one(q: ArrayLike) -> Array:
     joints = check_joints(q)
     if joints.shape != (6,):

@@ -2,7 +2,7 @@
 """Motions for one arm in one scene: planned, timed and passed through the gate."""
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,8 +12,7 @@ from ur5_pick_place.errors import GateRefusal, InvalidInput, NoSolution, Plannin
 from ur5_pick_place.kinematics import BRANCHES, JOINT_NAMES, Model, inverse
 from ur5_pick_place.kinematics.variants import all_variants
 from ur5_pick_place.planning import gate
-from ur5_pick_place.planning.bodies import attached_name
-from ur5_pick_place.planning.collision import CollisionModel
+from ur5_pick_place.planning.collision import collision_model
 from ur5_pick_place.planning.dynamics import Dynamics
 from ur5_pick_place.planning.inertias import Load
 from ur5_pick_place.planning.limits import (
@@ -106,6 +105,8 @@ class MotionPlanner:
         self.model, self._dynamics, self._empty = model, dynamics, dynamics
         self.carried: Load | None = None
         self._part: Part | None = None
+        self.before_check: Callable[[], object] = lambda: None
+        """Called before a motion is checked, to let the scene come up to date."""
         self.settings = settings
         self.limits = motion_limits(model, settings)
         self.set_scene(scene)
@@ -114,13 +115,7 @@ class MotionPlanner:
         """Plan and check in another scene from now on; what is carried stays in the hand."""
         self._given, part = scene, self._part or scene.part
         scene = replace(scene, part=part, carried=self.carried is not None and part is not None)
-        collision, ground = CollisionModel(self.model, scene), ['table']
-        ground += [box.name for box in scene.boxes if box.is_part]
-        held = [attached_name(id) for id in scene.world.attached]
-        if scene.carried:
-            held.append('part')
-        if held:  # when lifted and laid down it touches what it stands on
-            collision = collision.allowing((a, b) for a in held for b in ground)
+        collision = collision_model(self.model, scene)
         dynamics = self._empty
         if dynamics is not None:
             loads = [thing.load for thing in scene.world.attached.values()]
@@ -309,6 +304,7 @@ class MotionPlanner:
         self, trajectory: Trajectory, q_now: NDArray[np.float64], is_reduced: bool = False
     ) -> gate.GateReport:
         """Pass a motion through the gate; `is_reduced` = the robot's reduced mode is on."""
+        self.before_check()
         if refusal := self.scene.world.refusal:
             raise GateRefusal(refusal, 'collision')
         limits = self.limits

@@ -23,6 +23,7 @@ Array = NDArray[np.float64]
 
 MAX_SHAPES = 256  # of all objects; beyond it a check no longer fits a control tick
 MAX_ALL_TRIANGLES = 20_000
+_MIDDLE = 1e-9  # [m] that a mesh may be off its middle
 _SHOWN = 64  # characters of an id in a message
 
 OWN_PART = 'ur5_pick_place/part'
@@ -38,7 +39,7 @@ class PlacedShape:
 
     def __post_init__(self) -> None:
         shape, T = self.shape, np.array(self.T_object_shape, dtype=np.float64)
-        if isinstance(shape, Mesh) and shape.middle.any():
+        if isinstance(shape, Mesh) and np.abs(shape.middle).max() > _MIDDLE:
             middle = shape.middle
             shape = Mesh(shape.vertices - middle, shape.triangles)
             T[:3, 3] += T[:3, :3] @ middle
