@@ -8,7 +8,7 @@ it was meanwhile.
 
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -313,6 +313,6 @@ def _beyond(message: SimpleNamespace) -> list[str]:
     return found
 
 
-def _listed(things: Sequence[str] | object) -> str:
-    names = [shown(name) for name in things]  # type: ignore[attr-defined]
+def _listed(things: Iterable[str]) -> str:
+    names = [shown(name) for name in things]
     return ', '.join(names[:16]) + (' …' if len(names) > 16 else '') or 'none'

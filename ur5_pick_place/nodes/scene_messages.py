@@ -189,7 +189,10 @@ def scene_message(known: KnownScene, base_link: str, tool0: str) -> PlanningScen
 
 def read_scene(message: SimpleNamespace) -> KnownScene:
     """Return what `scene_message` says, in whose frames it is; errors as `read_shapes`."""
-    objects, refused, attached, part = {}, {}, {}, None
+    objects: dict[str, SceneObject] = {}
+    refused: dict[str, str] = {}
+    attached: dict[str, AttachedObject] = {}
+    part = None
     for thing in message.world.collision_objects:
         if thing.type.db == REFUSED:
             refused[str(len(refused))] = thing.type.key

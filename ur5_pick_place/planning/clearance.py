@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ur5_pick_place.kinematics import Model, link_frames
 from ur5_pick_place.planning.bodies import find_bodies, find_own_pairs, reach
-from ur5_pick_place.planning.obstacles import Obstacle, find_obstacles, find_planes
+from ur5_pick_place.planning.obstacles import Face, find_faces, find_obstacles
 from ur5_pick_place.planning.scene import Scene
 from ur5_pick_place.planning.shapes import Cuboid, Cylinder
 from ur5_pick_place.planning.solids import solid_of
@@ -76,9 +76,9 @@ class Clearances:
         moving = [i for i, body in enumerate(self._bodies) if body.link > 0]
         # The shoulder only turns about the upright axis: its height above the table is constant.
         self._over_table = [i for i in moving if self._bodies[i].link > 1]
-        self._planes = [
-            *((moving, plane) for plane in find_planes(model, scene)),
-            (self._over_table, Obstacle('table', _upright(scene.table_height))),
+        self._faces = [
+            *((moving, face) for face in find_faces(model, scene)),
+            (self._over_table, Face('table', np.array([0.0, 0.0, 1.0]), scene.table_height)),
         ]
         own = find_own_pairs(self._bodies)
         boxed = [(i, k) for i in moving for k in range(len(self._obstacles))]
@@ -88,7 +88,7 @@ class Clearances:
         self.pairs = (
             *((names[a], names[b]) for a, b in own),
             *((names[i], self._obstacles[k].name) for i, k in boxed),
-            *((names[i], plane.name) for over, plane in self._planes for i in over),
+            *((names[i], face.name) for over, face in self._faces for i in over),
         )
         self.is_own = np.arange(len(self.pairs)) < len(own)
         self._stack_geometry()
@@ -100,7 +100,7 @@ class Clearances:
         T = self._poses(q)
         own = self._own_bounds(T)
         boxed = self._box_bounds(T)
-        flat = [self._plane_distances(T, over, plane) for over, plane in self._planes]
+        flat = [self._face_distances(T, over, face) for over, face in self._faces]
         exact = np.zeros((len(q), len(self.pairs)), dtype=bool)
         exact[:, own.shape[1] + boxed.shape[1] :] = True
         return Measured(q, T, np.concatenate([own, boxed, *flat], axis=1), exact)
@@ -194,10 +194,9 @@ class Clearances:
         apart = np.sqrt(np.einsum('nmkj,nmkj->nmk', outside, outside))
         return np.asarray(apart - self._radius[moving, None]).reshape(n, -1)
 
-    def _plane_distances(self, T: Array, over: list[int], plane: Obstacle) -> Array:
-        """Height of each body's lowest point over a plane, shape (n, bodies over it)."""
-        normal, p = plane.T_base_link[:3, 2], plane.T_base_link[:3, 3]
-        up = T[:, over, :3, :3].swapaxes(-1, -2) @ normal  # in the bodies' frames
+    def _face_distances(self, T: Array, over: list[int], face: Face) -> Array:
+        """Height of each body's lowest point over a face, shape (n, bodies over it)."""
+        up = T[:, over, :3, :3].swapaxes(-1, -2) @ face.normal  # in the bodies' frames
         along, half = np.abs(up), self._half[over]
         beside = np.where(
             self._is_cylinder[over],
@@ -208,7 +207,7 @@ class Clearances:
         for column, i in enumerate(over):
             if not self._is_plain[i]:
                 below[:, column] = self._bodies[i].shape.support(-up[:, column])
-        return np.asarray((T[:, over][..., :3, 3] - p) @ normal - below)
+        return np.asarray(T[:, over][..., :3, 3] @ face.normal - face.offset - below)
 
     def _stack_geometry(self) -> None:
         self._link = np.array([body.link for body in self._bodies])
@@ -228,7 +227,7 @@ class Clearances:
         reaches = [reach(self._model, body) for body in self._bodies]
         rows = [reaches[b] * (np.arange(6) >= self._bodies[a].link) for a, b in own]
         rows += [reaches[i] for i, _ in boxed]
-        rows += [reaches[i] for over, _ in self._planes[:-1] for i in over]
+        rows += [reaches[i] for over, _ in self._faces[:-1] for i in over]
         mounts = self._model.mounts
         tilt = 0.0 if mounts is None else float(np.hypot(*mounts[0, :2, 2]))
         rows += [reaches[i] * [tilt, 1, 1, 1, 1, 1] for i in self._over_table]
@@ -241,7 +240,7 @@ class Clearances:
         solids = [solid_of(body.shape).geometry for body in self._bodies]
         others = [solid_of(o.shape).geometry for o in self._obstacles]
         stands = [_placed(o.T_base_link) for o in self._obstacles]
-        spaces = [(over, coal.Halfspace(*_equation(plane))) for over, plane in self._planes]
+        spaces = [(over, coal.Halfspace(f.normal, f.offset)) for over, f in self._faces]
         self._surfaces = {
             len(own) + pair: k
             for pair, (_, k) in enumerate(boxed)
@@ -265,14 +264,3 @@ _REQUEST.enable_signed_distance = True
 
 def _placed(T: Array) -> coal.Transform3s:
     return coal.Transform3s(T[:3, :3], T[:3, 3])
-
-
-def _upright(height: float) -> Array:
-    T = np.eye(4)
-    T[2, 3] = height
-    return T
-
-
-def _equation(plane: Obstacle) -> tuple[Array, float]:
-    normal = np.array(plane.T_base_link[:3, 2])
-    return normal, float(normal @ plane.T_base_link[:3, 3])

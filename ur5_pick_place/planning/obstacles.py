@@ -24,15 +24,34 @@ class Obstacle:
     name : str
         In contacts.
     T_base_link : ndarray, shape (4, 4)
-        Pose of the shape; of a plane: its z is the normal on the arm's side.
-    shape : Shape or None
-        None for a plane.
+    shape : Shape
 
     """
 
     name: str
     T_base_link: Array
-    shape: Shape | None = None
+    shape: Shape
+
+
+@dataclass(frozen=True)
+class Face:
+    """
+    A plane beyond which all is solid.
+
+    Attributes
+    ----------
+    name : str
+        In contacts.
+    normal : ndarray, shape (3,)
+        Of length 1, to the arm's side.
+    offset : float
+        `normal @ x` of its points x [m].
+
+    """
+
+    name: str
+    normal: Array
+    offset: float
 
 
 def object_name(id: str) -> str:
@@ -48,7 +67,7 @@ def find_obstacles(scene: Scene) -> list[Obstacle]:
     ]
 
 
-def find_planes(model: Model, scene: Scene) -> list[Obstacle]:
+def find_faces(model: Model, scene: Scene) -> list[Face]:
     """
     Return the planes of clients' objects, each with its normal to the side of the arm's shoulder.
 
@@ -61,12 +80,9 @@ def find_planes(model: Model, scene: Scene) -> list[Obstacle]:
         if not isinstance(placed.shape, Plane):
             continue
         normal = placed.T_base_link[:3, :3] @ placed.shape.normal
-        p = placed.T_base_link[:3, 3] + normal * placed.shape.offset
-        if normal @ (shoulder - p) < 0.0:
-            normal = -normal
-        T = np.eye(4)
-        T[:3, 2], T[:3, 3] = normal, p
-        found.append(Obstacle(placed.name, T))
+        offset = float(normal @ placed.T_base_link[:3, 3] + placed.shape.offset)
+        side = 1.0 if normal @ shoulder >= offset else -1.0
+        found.append(Face(placed.name, side * normal, side * offset))
     return found
 
 

@@ -66,7 +66,7 @@ def hull_of(mesh: Mesh) -> Mesh:
     """Return the surface of the convex hull of a mesh; a flat one is given some thickness."""
     found = _hulls.get(mesh)
     if found is None:
-        found = _hulls[mesh] = _hull(_thickened(mesh.vertices))
+        found = _hulls[mesh] = _hull(mesh.vertices)
     return found
 
 
@@ -98,18 +98,15 @@ def _is_flat(vertices: Array) -> bool:
 
 
 def _thickened(vertices: Array) -> Array:
-    if not _is_flat(vertices):
-        return vertices
     corners = np.array(np.meshgrid(*[[-_SKIN, _SKIN]] * 3)).reshape(3, -1).T
-    return (vertices[:, None] + corners).reshape(-1, 3)
+    return np.asarray((vertices[:, None] + corners).reshape(-1, 3))
 
 
 def _hull(vertices: Array) -> Mesh:
     try:
         hull = ConvexHull(vertices)
-    except QhullError:  # almost flat
-        corners = np.array(np.meshgrid(*[[-_SKIN, _SKIN]] * 3)).reshape(3, -1).T
-        vertices = (vertices[:, None] + corners).reshape(-1, 3)
+    except QhullError:  # flat, or almost
+        vertices = _thickened(vertices)
         hull = ConvexHull(vertices)
     triangles = np.array(hull.simplices, dtype=np.int64)
     a, b, c = (vertices[triangles[:, i]] for i in range(3))

@@ -10,6 +10,7 @@ body of the arm, of the scene file or of the task.
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ from ur5_pick_place.planning.inertias import Load
 from ur5_pick_place.planning.shapes import PLACE_RANGE, Mesh, Plane, Shape
 
 Array = NDArray[np.float64]
+T = TypeVar('T')
 
 MAX_SHAPES = 256  # of all objects; beyond it a check no longer fits a control tick
 MAX_ALL_TRIANGLES = 20_000
@@ -189,8 +191,10 @@ class World:
         return replace(self, attached=_without(self.attached, ids))
 
     def _placed(self) -> Iterable[PlacedShape]:
-        for thing in (*self.objects.values(), *self.attached.values()):
+        for thing in self.objects.values():
             yield from thing.shapes
+        for held in self.attached.values():
+            yield from held.shapes
 
 
 def shown(id: str) -> str:
@@ -207,6 +211,6 @@ def check_place(T: Array) -> None:
             )
 
 
-def _without(things: Mapping, ids: Iterable[str]) -> dict:
+def _without(things: Mapping[str, T], ids: Iterable[str]) -> dict[str, T]:
     gone = set(ids)
     return {name: thing for name, thing in things.items() if name not in gone}
