@@ -326,6 +326,15 @@ def test_an_unknown_id_alone_is_not_attached(book):
     assert 'no object of the scene' in book.world.refusal and not book.world.attached
 
 
+def test_an_id_that_is_added_only_then_goes_into_the_hand_after_all(book):
+    """The two topics may overtake each other."""
+    book.attach('cube', weight=0.3)
+    assert book.world.refusal
+    book.object(ADD, 'cube', 0.4)
+    assert not book.world.refusal and not book.world.objects
+    assert book.world.attached['cube'].mass == 0.3
+
+
 def whole(**fields: Any) -> PlanningScene:
     message = PlanningScene(is_diff=True)
     message.world.collision_objects = [thing(ADD, 'crate', 1.0)]

@@ -10,7 +10,7 @@ read and turned into geometry in a thread of their own, in the order in which th
 import threading
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor, TimeoutError
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -28,7 +28,7 @@ from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile
 from rclpy.serialization import serialize_message
 
-from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.errors import ExecutionError, InvalidInput
 from ur5_pick_place.kinematics import forward
 from ur5_pick_place.nodes.carried_part import PART_TOPIC, read_carried
 from ur5_pick_place.nodes.cdr import read_message
@@ -48,6 +48,7 @@ LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 SCENE_SERVICES = ('apply_planning_scene', 'get_planning_scene')
 _QUEUE = QoSProfile(depth=1000)  # a client tells of its whole scene at once
 _MAX_WAITING = 50_000_000  # [bytes] not read yet
+_PATIENCE = 5.0  # [s]
 _PARTS = PlanningSceneComponents
 
 
@@ -114,7 +115,7 @@ class SceneOwner:
         self._work.submit(_nothing)
 
     def wait(self) -> None:
-        """Return once all that was heard so far is in the planner's scene."""
+        """Return once all that was heard so far is in the planner's scene; errors as a motion."""
         self._work.wait()
 
     def _hear(self, data: bytes, take: Callable[[bytes], str]) -> None:
@@ -188,9 +189,10 @@ class SceneOwner:
     def _get(
         self, request: GetPlanningScene.Request, reply: GetPlanningScene.Response
     ) -> GetPlanningScene.Response:
-        self.wait()
+        self._work.submit(_nothing).result()
         wanted = request.components.components or 0xFFFFFFFF  # MoveIt's convention
-        whole, scene = scene_message(self._known, *self._links), reply.scene
+        taken = self._known._replace(world=replace(self._known.world, refused={}))
+        whole, scene = scene_message(taken, *self._links), reply.scene
         scene.name = self._known.name
         if wanted & _PARTS.WORLD_OBJECT_GEOMETRY:
             scene.world.collision_objects = whole.world.collision_objects
@@ -313,11 +315,15 @@ class _InOrder:
         return done
 
     def wait(self) -> None:
-        """Return once all of it is done."""
+        """Return once all of it is done, or raise `ExecutionError` if that takes too long."""
         with self._lock:
             if not self._waiting and not self._is_busy:
                 return
-        self.submit(_nothing).result()
+        try:
+            self.submit(_nothing).result(_PATIENCE)
+        except TimeoutError as error:
+            why = f'the scene has been worked on for {_PATIENCE} s: try again, or simplify it'
+            raise ExecutionError(why) from error
 
     def _drain(self) -> None:
         with self._lock:

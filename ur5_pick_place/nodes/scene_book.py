@@ -66,6 +66,7 @@ class SceneBook:
         self._T_base_tool = T_base_tool
         self._refused: dict[Key, str] = {}
         self._astray: set[Key] = set()  # refused for a MOVE alone: another one will do
+        self._early: dict[str, SimpleNamespace] = {}  # attached by an id that was not known yet
         self._world = World()
 
     @property
@@ -78,7 +79,7 @@ class SceneBook:
 
     def hear_object(self, data: bytes) -> str:
         """Take a CollisionObject; return why it was refused, or ''."""
-        return self._hear(OBJECT, data, CollisionObject, lambda m: m, self._with_object)
+        return self._hear(OBJECT, data, CollisionObject, lambda m: m, self._with_new_object)
 
     def hear_attached(self, data: bytes) -> str:
         """Take an AttachedCollisionObject; return why it was refused, or ''."""
@@ -192,6 +193,16 @@ class SceneBook:
             thing = known[name].extended(thing)
         return self._checked(world.with_object(thing))
 
+    def _with_new_object(self, world: World, message: SimpleNamespace) -> World:
+        """Return the world with an object changed, in the hand if that was said before."""
+        world = self._with_object(world, message)
+        early = self._early.pop(message.id, None) if message.operation == _ADD else None
+        if early is None:
+            return world
+        world = self._with_attached(world, early)
+        self._refused.pop((ATTACHED, message.id), None)
+        return world
+
     def _T_base_link(self, message: SimpleNamespace) -> Array:
         """Return T_base_link_object (4, 4)."""
         T_base_frame = self._frames.T_base_frame(message.header.frame_id)
@@ -202,6 +213,7 @@ class SceneBook:
         name, operation = thing.id, thing.operation
         if operation not in (_ADD, _REMOVE, _APPEND):
             raise InvalidInput(f'operation {operation} in the hand: only ADD, APPEND and REMOVE')
+        self._early.pop(name, None)
         if operation == _REMOVE:
             return self._laid_down(world, name)
         T_tool_link = self._frames.T_tool_link(message.link_name)
@@ -214,6 +226,8 @@ class SceneBook:
             return world.with_attached(held)
         if not has_shapes:
             if name not in world.objects:
+                if len(self._early) < _MAX_REFUSED:  # one topic may overtake the other
+                    self._early[name] = message
                 raise InvalidInput(
                     'it has no shapes and is no object of the scene: give its shapes, or add it '
                     f'first; there are: {_listed(world.objects)}'

@@ -169,7 +169,6 @@ class TrajectoryPlanner(Node):
         self, request: GetMotionPlan.Request, reply: GetMotionPlan.Response
     ) -> GetMotionPlan.Response:
         begin = time.perf_counter()
-        self._scene.wait()
         response = reply.motion_plan_response
         response.group_name = request.motion_plan_request.group_name
         planned, response.error_code = self._attempt(
@@ -184,8 +183,8 @@ class TrajectoryPlanner(Node):
     def _cartesian(
         self, request: GetCartesianPath.Request, response: GetCartesianPath.Response
     ) -> GetCartesianPath.Response:
-        self._scene.wait()
         try:
+            self._scene.wait()
             planned, end = self._requests.cartesian_path(request)
         except Ur5PickPlaceError as error:
             response.error_code = error_code(error)
@@ -205,6 +204,7 @@ class TrajectoryPlanner(Node):
         self, plan: Callable[[], PlannedMotion]
     ) -> tuple[PlannedMotion | None, MoveItErrorCodes]:
         try:
+            self._scene.wait()
             planned = plan()
         except Ur5PickPlaceError as error:
             self.get_logger().info(f'refused: {error}')
