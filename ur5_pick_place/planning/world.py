@@ -24,7 +24,7 @@ Array = NDArray[np.float64]
 T = TypeVar('T')
 
 MAX_SHAPES = 256  # of all objects; beyond it a check no longer fits a control tick
-MAX_ALL_TRIANGLES = 20_000
+MAX_ALL_TRIANGLES = 10_000
 _MIDDLE = 1e-9  # [m] that a mesh may be off its middle
 _SHOWN = 64  # characters of an id in a message
 
