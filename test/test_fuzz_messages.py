@@ -11,8 +11,7 @@ UR5_FUZZ=50000 asks for more.
 import array
 import os
 from collections.abc import Callable, Iterator
-from dataclasses import fields
-from types import SimpleNamespace
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
@@ -36,6 +35,7 @@ from moveit_msgs.srv import (  # noqa: E402
     GetPositionFK,
     GetPositionIK,
 )
+from rclpy.serialization import serialize_message  # noqa: E402
 from rosidl_parser.definition import (  # noqa: E402
     AbstractNestedType,
     AbstractString,
@@ -50,18 +50,19 @@ from test_planning import PICK, make_planner, tool_down  # noqa: E402
 
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError  # noqa: E402
 from ur5_pick_place.kinematics import HOME, JOINT_NAMES, forward, load_model  # noqa: E402
-from ur5_pick_place.nodes.carried_part import hear_carried_part  # noqa: E402
 from ur5_pick_place.nodes.cell import RobotSettings  # noqa: E402
 from ur5_pick_place.nodes.conversions import trajectory_from_msg, trajectory_to_msg  # noqa: E402
 from ur5_pick_place.nodes.frames import Frames  # noqa: E402
 from ur5_pick_place.nodes.parameters import declare_settings  # noqa: E402
-from ur5_pick_place.nodes.scene_link import SceneLink  # noqa: E402
+from ur5_pick_place.nodes.scene_book import SceneBook  # noqa: E402
 from ur5_pick_place.planning.limits import MotionSettings  # noqa: E402
 from ur5_pick_place.planning.planner import MotionPlanner  # noqa: E402
-from ur5_pick_place.planning.scene import MAX_BOXES  # noqa: E402
+from ur5_pick_place.planning.scene import MAX_BOXES, Scene  # noqa: E402
+from ur5_pick_place.planning.world import World  # noqa: E402
 from ur5_pick_place.task.gripper import GripperSettings  # noqa: E402
 
 UR5 = load_model('ur5')
+ALL_AWAY = CollisionObject(operation=CollisionObject.REMOVE)
 END = tool_down(0.45, -0.1, 0.35, 0.2)
 INTEGERS = {
     f'{sign}int{bits}': st.integers(
@@ -288,20 +289,6 @@ def test_a_ros_parameter_is_kept_or_refused(
         node.destroy_node()
 
 
-class Hearing:
-    """A node that only hears: what was subscribed to, and what was refused."""
-
-    def __init__(self) -> None:
-        self.callbacks: dict[str, Callable[[Any], None]] = {}
-        self.refusals: list[str] = []
-
-    def create_subscription(self, _kind: type, topic: str, callback: Any, *_: Any, **__: Any):
-        self.callbacks[topic] = callback
-
-    def get_logger(self) -> Any:
-        return SimpleNamespace(error=self.refusals.append)
-
-
 @pytest.fixture(scope='module')
 def frames(ros_domain: int, planner: MotionPlanner) -> Iterator[Frames]:
     context = rclpy.Context()
@@ -322,19 +309,32 @@ def attached() -> AttachedCollisionObject:
 
 @fuzzed(0.06)
 @given(data=st.data())
-def test_a_refused_object_changes_nothing(frames: Frames, data: st.DataObject) -> None:
-    planner, node = make_planner(), Hearing()
-    link = SceneLink(node, planner.scene, frames, planner.set_scene, None)
-    hear_carried_part(node, frames, planner, None)
+def test_a_refused_object_moves_none_and_bars_all_until_it_is_removed(
+    frames: Frames, data: st.DataObject
+) -> None:
+    planner = make_planner()
+    book = SceneBook(planner.scene, frames, lambda: forward(UR5, HOME), lambda _line: None)
     for _ in range(data.draw(st.integers(1, 4))):
-        kind = data.draw(st.sampled_from(['collision_object', 'attached_collision_object']))
-        make = attached if kind == 'attached_collision_object' else lambda: box_message('box', 2)
-        before = planner.scene.fingerprint(), planner.carried, len(node.refusals)
-        node.callbacks[kind](data.draw(spoilt(make)))
-        if len(node.refusals) > before[2]:
-            assert (planner.scene.fingerprint(), planner.carried) == before[:2]
-    assert len(planner.scene.boxes) <= MAX_BOXES
-    assert np.isfinite([box.T_base_link_box for box in planner.scene.boxes]).all()
-    node.callbacks['collision_object'](CollisionObject(operation=CollisionObject.REMOVE))
-    assert not planner.scene.boxes
-    assert not link._objects
+        is_held = data.draw(st.booleans())
+        message = data.draw(spoilt(attached if is_held else lambda: box_message('box', 2)))
+        try:
+            wire = serialize_message(message)
+        except (UnicodeEncodeError, RuntimeError):
+            continue  # no client could send it
+        before = fingerprint(planner.scene, book.world)
+        refusal = (book.hear_attached if is_held else book.hear_object)(wire)
+        if refusal:
+            assert fingerprint(planner.scene, book.world) == before
+            assert book.world.refusal
+    assert book.world.shape_count <= MAX_BOXES
+    for thing in book.world.objects.values():
+        assert np.isfinite(thing.poses()).all()
+    planner.set_scene(replace(planner.scene, world=book.world))
+    book.hear_attached(serialize_message(AttachedCollisionObject(object=ALL_AWAY)))
+    book.hear_object(serialize_message(ALL_AWAY))
+    assert not book.world.objects and not book.world.attached and not book.world.refused
+
+
+def fingerprint(scene: Scene, world: World) -> str:
+    """Return a digest of what is known to be there."""
+    return replace(scene, world=world).fingerprint()

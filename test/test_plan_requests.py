@@ -28,6 +28,7 @@ from moveit_msgs.msg import (  # noqa: E402
     PositionConstraint,
 )
 from moveit_msgs.srv import GetCartesianPath, GetMotionPlan  # noqa: E402
+from rclpy.serialization import serialize_message  # noqa: E402
 from shape_msgs.msg import Mesh, SolidPrimitive  # noqa: E402
 from test_ik_requests import FOO, NUMBERS, WORDS, spoil_names  # noqa: E402
 from test_planning import PICK, tool_down  # noqa: E402
@@ -347,8 +348,14 @@ def box_message(name: str, n: int = 1) -> CollisionObject:
     return message
 
 
-def test_spoilt_obstacles_change_nothing(services: dict[str, Callable], rng: Rng) -> None:
-    """A wrong box would bar every way: none does."""
+def test_spoilt_obstacles_bar_every_way_until_they_are_removed(
+    services: dict[str, Callable], rng: Rng
+) -> None:
+    """Each of them: nobody knows where they are."""
+
+    def hear(message: CollisionObject) -> None:
+        services['collision_object'](serialize_message(message))
+
     for i in range(300):
         message = box_message('wrong', 2)
         message.primitive_poses = [matrix_to_pose(forward(UR5, PICK)) for _ in range(2)]
@@ -364,7 +371,7 @@ def test_spoilt_obstacles_change_nothing(services: dict[str, Callable], rng: Rng
                 ] * 2
             case 3:
                 size = [0.1] * int(any_of(rng, (0, 1, 2, 3)))
-                kind = int(any_of(rng, (0, 2, 3, 4, 255))) if len(size) == 3 else 1
+                kind = int(any_of(rng, (0, 2, 3, 4, 5, 255))) if len(size) == 3 else 1
                 message.primitives = [SolidPrimitive(type=kind, dimensions=size)] * 2
             case 4:
                 message.primitives = message.primitives[:1]
@@ -374,8 +381,17 @@ def test_spoilt_obstacles_change_nothing(services: dict[str, Callable], rng: Rng
                 message.operation = any_of(rng, (b'\x03', b'\x07', b'\xff'))
             case _:
                 message.meshes = [Mesh()]
-        services['collision_object'](message)
-    services['collision_object'](box_message('crowd', 5000))
+        hear(message)
+        if i < 16:
+            barred = line(services, line_request())
+            check_refused(barred, Codes.INVALID_MOTION_PLAN)
+            assert "object 'wrong' of collision_object was refused" in barred.error_code.message
+            hear(CollisionObject(id='wrong', operation=CollisionObject.REMOVE))
+    hear(box_message('crowd', 5000))
+    barred = line(services, line_request())
+    check_refused(barred, Codes.INVALID_MOTION_PLAN)
+    assert "object 'wrong'" in barred.error_code.message and '1 more' in barred.error_code.message
+    hear(CollisionObject(operation=CollisionObject.REMOVE))
     reply = line(services, line_request())
     assert reply.error_code.val == Codes.SUCCESS, reply.error_code.message
 

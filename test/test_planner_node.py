@@ -366,7 +366,6 @@ def test_a_box_bars_the_way_until_it_is_taken_away(client):
     message.pose, message.primitive_poses = box('post', 0.35, 0.36, 0.3).primitive_poses[0], []
     boxes.publish(message)
     client.until(lambda: code().val == CODE.INVALID_MOTION_PLAN, 'the box to bar the way again')
-    boxes.publish(box('post', 0.35, 0.36, 0.3, size=-1.0))  # malformed: nothing changes
     message = CollisionObject(id='post', operation=CollisionObject.MOVE)
     message.header.frame_id, message.pose.position.z = 'base_link', 2.0
     boxes.publish(message)
@@ -392,11 +391,15 @@ def test_what_is_attached_is_kept_off_the_table_until_it_is_taken_off(client):
     assert code().val == CODE.SUCCESS
     hand.publish(rod)
     client.until(lambda: code().val == CODE.INVALID_MOTION_PLAN, 'the rod to be in the way')
-    assert 'part is' in code().message and 'table' in code().message
-    rod.object.primitives[0].dimensions = [0.02, 0.02, -0.5]  # malformed: nothing changes
+    assert "attached object 'rod' is" in code().message and 'table' in code().message
+    rod.object.primitives[0].dimensions = [0.02, 0.02, -0.5]  # malformed: nothing may move
     hand.publish(rod)
+    client.until(lambda: 'attached_collision_object was refused' in code().message, 'the refusal')
     rod.object.operation = CollisionObject.REMOVE
     hand.publish(rod)
+    laid_down = "from object 'rod'", "inside object 'rod'"
+    client.until(lambda: any(w in code().message for w in laid_down), 'the rod to be let go')
+    client.boxes.publish(CollisionObject(id='rod', operation=CollisionObject.REMOVE))
     client.until(lambda: code().val == CODE.SUCCESS, 'the hand to be empty')
 
 
@@ -535,6 +538,13 @@ def test_garbage_on_the_wire_gets_its_error_and_moves_nothing(client, rng):
 
     assert moved_by(client, send) < 1e-4
     assert client.states[-1] == 'ready'
+    assert "object 'wall' of collision_object was refused" in client.plan(
+        joints(HOME + 0.1)
+    ).error_code.message
+    boxes.publish(CollisionObject(id='wall', operation=CollisionObject.REMOVE))
+    client.until(
+        lambda: client.plan(joints(HOME + 0.1)).error_code.val == CODE.SUCCESS, 'the wall to go'
+    )
     client.go(HOME + 0.1)
 
 

@@ -7,6 +7,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from ur5_pick_place.control.braking import brake
 from ur5_pick_place.control.closed_loop import ClosedLoop
 from ur5_pick_place.control.controller import REPLY_TIMEOUT, Controller, Goal, OnEnd
@@ -18,7 +21,12 @@ from ur5_pick_place.control.health import (
     find_fault,
 )
 from ur5_pick_place.control.stop_latch import StopLatch
-from ur5_pick_place.control.supervision import MotionMonitor, Standstill, TrackingSettings
+from ur5_pick_place.control.supervision import (
+    MotionMonitor,
+    Standstill,
+    TrackingSettings,
+    path_from,
+)
 from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.trajectory import Trajectory
@@ -35,6 +43,7 @@ class _Stream:
     """A closed loop on its way; `is_wanted` of a stop that somebody asked for."""
 
     loop: ClosedLoop
+    trajectory: Trajectory  # its roll-out
     on_end: OnEnd
     standstill: Standstill
     is_wanted: bool = False
@@ -143,6 +152,13 @@ class Executor:
         """Whether the controller has a goal that has not ended, or may still get one of ours."""
         return bool(self._open or self._controller.goals)
 
+    def path_ahead(self) -> NDArray[np.float64] | None:
+        """Return the joints (n, 6) [rad] of the rest of the motion under way; None at rest."""
+        motion, q = self._goal or self._stream, self.status.q
+        if motion is None or q is None:
+            return None
+        return path_from(q, motion.trajectory)
+
     def start(
         self, trajectory: Trajectory, on_end: OnEnd, is_wanted: IsWanted = lambda: True
     ) -> None:
@@ -175,7 +191,7 @@ class Executor:
         """Gate the roll-out of a closed loop and run the loop; otherwise as `start`."""
 
         def begin() -> None:
-            self._stream = _Stream(loop, on_end, Standstill(self._tracking.stall_time))
+            self._stream = _Stream(loop, rollout, on_end, Standstill(self._tracking.stall_time))
             self._tell()
 
         self._gated(rollout, is_wanted, begin)

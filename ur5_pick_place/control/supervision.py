@@ -11,6 +11,7 @@ from ur5_pick_place.settings import Settings, setting
 
 # An arm that turns less [rad] than the first while its plan turns more than the second stands.
 _STILL, _GOES_ON = 5e-4, 5e-3
+_PATH_STEP = 0.02  # [s] between samples of the rest of a motion
 _WINDOW_SAMPLES = 100  # 10 ms apart over a second: at pi rad/s a joint turns 0.03 rad between two
 
 
@@ -55,6 +56,13 @@ class TrackingSettings(Settings):
         low=0.2,
         high=1.8,
     )
+
+
+def path_from(q: NDArray[np.float64], trajectory: Trajectory) -> NDArray[np.float64]:
+    """Return joints (n, 6) [rad] from `q` (6,) along the rest of a trajectory that is followed."""
+    samples = trajectory.sample(trajectory.dense_times(_PATH_STEP))[0]
+    nearest = int(np.abs(samples - q).max(axis=1).argmin())
+    return np.vstack([q, samples[nearest:]])
 
 
 class Standstill:

@@ -68,6 +68,12 @@ def pose_to_matrix(pose: Pose) -> NDArray[np.float64]:
     return _matrix((p.x, p.y, p.z), (q.x, q.y, q.z, q.w))
 
 
+def numbers_to_matrix(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return position and quaternion x, y, z, w (7,) as (4, 4); errors as `pose_to_matrix`."""
+    x, y, z, *quat_xyzw = (float(number) for number in numbers)
+    return _matrix((x, y, z), tuple(quat_xyzw))
+
+
 def transform_to_matrix(transform: Transform) -> NDArray[np.float64]:
     """Return a transform as (4, 4); errors as `pose_to_matrix`."""
     p, q = transform.translation, transform.rotation

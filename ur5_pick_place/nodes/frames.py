@@ -104,6 +104,15 @@ class Frames:
             return str(error)
         return ''
 
+    @property
+    def prefix(self) -> str:
+        """What precedes the names of this arm's frames."""
+        return self._prefix
+
+    def is_link(self, name: str) -> bool:
+        """Tell whether `T_tool_link` knows a link."""
+        return name.lstrip('/') in self._links
+
     def prefixed(self, drawing: MarkerArray) -> MarkerArray:
         """Return `drawing` with its frames named as this arm's are."""
         for marker in drawing.markers:

@@ -97,6 +97,11 @@ class IkRequests:
     ) -> None:
         self._model, self._frames, self._names = model, frames, list(joint_names)
         self._groups, self._present, self._collisions = groups, present_joints, collisions
+        self._refusal = ''
+
+    def see(self, collisions: 'CollisionModel', refusal: str) -> None:
+        """Check collisions in another scene from now on, or refuse to, with the reason."""
+        self._collisions, self._refusal = collisions, refusal
 
     async def wait_for_frame(self, request: PositionIKRequest) -> None:
         """
@@ -158,6 +163,8 @@ class IkRequests:
             raise CollisionCheckUnavailable(
                 'collisions cannot be checked, coal is not installed: set avoid_collisions false'
             )
+        if self._refusal:
+            raise CollisionCheckUnavailable(self._refusal)
         found = {s.branch: self._collisions.check(s.q) for s in solutions}
         return {branch: f'{_TOUCHES}{contact}' for branch, contact in found.items() if contact}
 

@@ -9,12 +9,13 @@ joint is named `<branch>/<joint>`, best branch first, and the message says why t
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 
 import numpy as np
 from moveit_msgs.msg import MoveItErrorCodes
 from moveit_msgs.srv import GetPositionFK, GetPositionIK
 from numpy.typing import NDArray
-from rclpy.callback_groups import ReentrantCallbackGroup
+from rclpy.callback_groups import MutuallyExclusiveCallbackGroup, ReentrantCallbackGroup
 from rclpy.node import Node
 from rclpy.qos import qos_profile_sensor_data
 from sensor_msgs.msg import JointState
@@ -34,7 +35,9 @@ from ur5_pick_place.nodes.frames import Frames
 from ur5_pick_place.nodes.ghosts import ghosts
 from ur5_pick_place.nodes.ik_requests import Answer, IkRequests
 from ur5_pick_place.nodes.parameters import declare_settings
+from ur5_pick_place.nodes.planning_scene import SceneFollower
 from ur5_pick_place.nodes.process import refuse_if_served, run_node
+from ur5_pick_place.planning.world import AttachedObject, World
 
 # A request takes a fraction of a millisecond, for which joints and TF can wait.
 _THREADS = 1
@@ -74,11 +77,19 @@ class IkService(Node):
     def _collisions(self, cell: Cell):
         """Give the collision model, or None and say so where coal is missing."""
         try:
-            from ur5_pick_place.planning.collision import CollisionModel
+            from ur5_pick_place.planning.collision import collision_model
         except ImportError as error:
             self.get_logger().warning(f'avoid_collisions is switched off: {error}')
             return None
-        return CollisionModel(cell.model, cell.scene)
+
+        def see(world: World, part: AttachedObject | None) -> None:
+            if part:
+                world = world.with_attached(part)
+            scene = replace(cell.scene, world=world)
+            self._requests.see(collision_model(cell.model, scene), world.refusal)
+
+        SceneFollower(self, self._frames, see, MutuallyExclusiveCallbackGroup())
+        return collision_model(cell.model, cell.scene)
 
     def _hear_joints(self, message: JointState) -> None:
         self._heard = time.monotonic()

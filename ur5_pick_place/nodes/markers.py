@@ -2,7 +2,7 @@
 """What RViz shows of the scene and of a plan."""
 
 from collections.abc import Mapping
-from itertools import combinations, product
+from itertools import combinations, pairwise, product
 
 import numpy as np
 from geometry_msgs.msg import Point
@@ -16,12 +16,14 @@ from ur5_pick_place.nodes.conversions import matrix_to_pose
 from ur5_pick_place.nodes.frames import T_BASE_BASE_LINK
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.scene import Scene
+from ur5_pick_place.planning.shapes import Cone, Cuboid, Cylinder, Mesh, Plane, Shape, Sphere
 from ur5_pick_place.planning.trajectory import Trajectory
 from ur5_pick_place.task.plan import CyclePlan
 from ur5_pick_place.task.poses import TaughtPose
 
 _SAMPLES = 120
 _OUTLINE_SPACING = 0.05  # [m] of the TCP's way
+_DRAWN_TRIANGLES = 1000  # of one mesh
 _TABLE = (1.8, 1.8, 0.01)  # as far as the arm reaches [m]
 _Z_TO_X = np.array(
     [[0.0, 0.0, -1.0, 0.0], [0.0, 1.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0]]
@@ -89,22 +91,76 @@ def _edges(size: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def surroundings(scene: Scene) -> MarkerArray:
-    """Return table, boxes and gripper; what was drawn before goes."""
+    """Return table, boxes, gripper and clients' objects; what was drawn before goes."""
     middle = make_transform(np.eye(3), [0.0, 0.0, scene.table_height - _TABLE[2] / 2])
-    solids = [
-        ('base_link', middle, _TABLE),
-        *(('base_link', box.T_base_link_box, box.size) for box in scene.boxes),
-        *(('tool0', box.T_tool_box, box.size) for box in scene.tool.shapes),
+    world = scene.world
+    solids: list[tuple[str, NDArray[np.float64], Shape]] = [
+        ('base_link', middle, Cuboid(np.array(_TABLE))),
+        *(('base_link', box.T_base_link_box, Cuboid(box.size)) for box in scene.boxes),
+        *(('tool0', box.T_tool_box, Cuboid(box.size)) for box in scene.tool.shapes),
+        *(
+            ('base_link', T, placed.shape)
+            for thing in world.objects.values()
+            for T, placed in zip(thing.poses(), thing.shapes, strict=True)
+        ),
+        *(
+            ('tool0', held.T_tool_object @ placed.T_object_shape, placed.shape)
+            for held in world.attached.values()
+            for placed in held.shapes
+        ),
     ]
     array = MarkerArray(markers=[Marker(action=Marker.DELETEALL)])
-    for i, (frame, T, size) in enumerate(solids):
-        solid = Marker(ns='scene', id=i, type=Marker.CUBE, action=Marker.ADD)
+    for i, (frame, T, shape) in enumerate(solids):
+        if isinstance(shape, Plane):
+            turned = make_transform(_turned_to(shape.normal), shape.normal * shape.offset)
+            T, shape = T @ turned, Cuboid(np.array(_TABLE))
+        solid = _solid(shape)
+        solid.ns, solid.id, solid.action = 'scene', i, Marker.ADD
         solid.header.frame_id, solid.pose = frame, matrix_to_pose(T)
         solid.frame_locked = frame == 'tool0'
-        solid.scale.x, solid.scale.y, solid.scale.z = (float(edge) for edge in size)
         solid.color = ColorRGBA(r=0.6, g=0.6, b=0.6, a=0.5)
         array.markers.append(solid)
     return array
+
+
+def _solid(shape: Shape) -> Marker:
+    """Return a marker of a shape about its origin; RViz has no cone, so it gets triangles."""
+    if isinstance(shape, Mesh | Cone):
+        corners = _cone_triangles(shape) if isinstance(shape, Cone) else _mesh_triangles(shape)
+        marker = Marker(type=Marker.TRIANGLE_LIST)
+        marker.scale.x = marker.scale.y = marker.scale.z = 1.0
+        marker.points = [Point(x=x, y=y, z=z) for x, y, z in corners.reshape(-1, 3).tolist()]
+        return marker
+    kind = Marker.CUBE
+    if isinstance(shape, Sphere | Cylinder):
+        kind = Marker.SPHERE if isinstance(shape, Sphere) else Marker.CYLINDER
+    marker = Marker(type=kind)
+    marker.scale.x, marker.scale.y, marker.scale.z = (2.0 * float(edge) for edge in shape.half)
+    return marker
+
+
+def _mesh_triangles(mesh: Mesh) -> NDArray[np.float64]:
+    """Return corners (m, 3, 3) of a mesh, or of the box that holds it where there are many."""
+    if len(mesh.triangles) <= _DRAWN_TRIANGLES:
+        return np.asarray(mesh.vertices[mesh.triangles])
+    corners = np.array(list(product((-1.0, 1.0), repeat=3))) * mesh.half
+    quads = [(0, 1, 3, 2), (4, 5, 7, 6), (0, 1, 5, 4), (2, 3, 7, 6), (0, 2, 6, 4), (1, 3, 7, 5)]
+    return corners[np.array([t for a, b, c, d in quads for t in ((a, b, c), (a, c, d))])]
+
+
+def _cone_triangles(cone: Cone) -> NDArray[np.float64]:
+    angle = np.linspace(0.0, 2.0 * np.pi, 25)
+    half = np.full(angle.shape, cone.height / 2)
+    rim = np.stack([cone.r * np.cos(angle), cone.r * np.sin(angle), -half], axis=1)
+    tip, foot = np.array([0.0, 0.0, half[0]]), np.array([0.0, 0.0, -half[0]])
+    return np.array([(a, b, end) for a, b in pairwise(rim) for end in (tip, foot)])
+
+
+def _turned_to(normal: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return a rotation (3, 3) whose z is `normal`."""
+    across = np.cross(normal, np.eye(3)[np.abs(normal).argmin()])
+    across /= np.linalg.norm(across)
+    return np.stack([across, np.cross(normal, across), normal], axis=1)
 
 
 def place_arrow(place: str, T: NDArray[np.float64]) -> Marker:

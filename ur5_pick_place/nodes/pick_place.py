@@ -9,7 +9,7 @@ Its thinking is in `task.machine`; here are the requests, and what is told.
 import json
 import math
 from collections.abc import Callable, Generator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -45,15 +45,15 @@ from ur5_pick_place.nodes.freedrive import Freedrive
 from ur5_pick_place.nodes.loads import arm_dynamics
 from ur5_pick_place.nodes.parameters import declare_settings
 from ur5_pick_place.nodes.peer import Heartbeat
+from ur5_pick_place.nodes.planning_scene import SceneFollower
 from ur5_pick_place.nodes.process import refuse_if_served, run_node
 from ur5_pick_place.nodes.robot_link import LATCHED
-from ur5_pick_place.nodes.scene_link import SceneLink
 from ur5_pick_place.nodes.task_port import PLANNER, TaskPort
 from ur5_pick_place.nodes.teach_markers import TeachMarkers
 from ur5_pick_place.nodes.teaching import Teaching
 from ur5_pick_place.planning.limits import MotionSettings
 from ur5_pick_place.planning.planner import MotionPlanner
-from ur5_pick_place.planning.scene import Scene
+from ur5_pick_place.planning.world import World
 from ur5_pick_place.settings import setting
 from ur5_pick_place.task.cycle import load_cycle
 from ur5_pick_place.task.gripper import Gripper, GripperSettings
@@ -111,7 +111,6 @@ class PickPlace(Node):
             cell.model.name, cell.model.calibration, numbers_from_matrix(tool.T_tool_tcp), mass
         )
         frames = self._frames = Frames(self, robot.tf_prefix, cell.T_tool_tcp)
-        SceneLink(self, cell.scene, frames, self._take_scene, MutuallyExclusiveCallbackGroup())
         self._teaching = Teaching(
             self, Path(own.poses_file).expanduser(), planner, provenance, frames, robot.tf_prefix
         )
@@ -143,7 +142,15 @@ class PickPlace(Node):
         Diagnostics(self, lambda: (not self._machine.stopped, self._machine.state))
         if self._teaching.warning:
             self._emit('recovered', reason=self._teaching.warning)
-        self._take_scene(cell.scene)
+        self._scene = cell.scene
+        self._take_world(cell.scene.world)
+        SceneFollower(
+            self,
+            frames,
+            lambda world, _part: self._take_world(world),
+            MutuallyExclusiveCallbackGroup(),
+            restores=True,
+        )
         self._publish_state()
 
     def _offer(self, group: ReentrantCallbackGroup) -> None:
@@ -327,7 +334,8 @@ class PickPlace(Node):
 
     # -- telling ---------------------------------------------------------------------------------
 
-    def _take_scene(self, scene: Scene) -> None:
+    def _take_world(self, world: World) -> None:
+        scene = replace(self._scene, world=world)
         self._cycle.planner.set_scene(scene)
         self._markers.publish(self._frames.prefixed(markers.surroundings(scene)))
 

@@ -194,7 +194,6 @@ class TaskPort:
         self.planner_state = message.data
         if self._pending:
             self._pending.hear_planner(message.data, time.monotonic())
-        self._carried.repeat()  # to a planner that was started anew
         self._on_tick()
 
     def _hear_scaling(self, message: Float64) -> None:

@@ -10,9 +10,11 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from moveit_msgs.action import ExecuteTrajectory
 from moveit_msgs.msg import MoveItErrorCodes
 from moveit_msgs.srv import GetCartesianPath, GetMotionPlan
+from numpy.typing import NDArray
 from rclpy.action import ActionServer, CancelResponse
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 from rclpy.node import Node
@@ -27,7 +29,6 @@ from ur5_pick_place.control.steering import METHODS
 from ur5_pick_place.control.supervision import TrackingSettings
 from ur5_pick_place.errors import IncompletePath, InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.nodes import markers
-from ur5_pick_place.nodes.carried_part import hear_carried_part
 from ur5_pick_place.nodes.cell import GroupSettings, RobotSettings, load_cell, warn_of_gaps
 from ur5_pick_place.nodes.conversions import (
     code_with_message,
@@ -46,8 +47,8 @@ from ur5_pick_place.nodes.motion_executor import MotionExecutor
 from ur5_pick_place.nodes.parameters import declare_settings
 from ur5_pick_place.nodes.peer import watch_peer
 from ur5_pick_place.nodes.plan_requests import CartesianSettings, PlanRequests
+from ur5_pick_place.nodes.planning_scene import SCENE_SERVICES, SceneOwner
 from ur5_pick_place.nodes.process import refuse_if_served, run_node
-from ur5_pick_place.nodes.scene_link import SceneLink
 from ur5_pick_place.planning.limits import MotionSettings
 from ur5_pick_place.planning.planner import MotionPlanner, PlannedMotion
 
@@ -55,7 +56,13 @@ from ur5_pick_place.planning.planner import MotionPlanner, PlannedMotion
 _THREADS = 3
 _TASK_GONE = 'the pick_place node has gone or is stuck: start it again, then ~/rearm'
 _STOP_EVENT = 'stop on trajectory_execution_event'
-_SERVED = ('plan_kinematic_path', 'compute_cartesian_path', 'execute_trajectory/_action/send_goal')
+_SERVED = (
+    'plan_kinematic_path',
+    'compute_cartesian_path',
+    'execute_trajectory/_action/send_goal',
+    *SCENE_SERVICES,
+)
+_PRESENT = 0.5  # [s] of silence after which nobody knows where the hand is
 
 
 class TrajectoryPlanner(Node):
@@ -102,7 +109,15 @@ class TrajectoryPlanner(Node):
             self.get_logger().warning,
         )
         planning = MutuallyExclusiveCallbackGroup()
-        SceneLink(self, cell.scene, self._frames, self._planner.set_scene, planning)
+        self._scene = SceneOwner(
+            self,
+            self._planner,
+            self._names,
+            self._frames,
+            self._present_joints,
+            self._look_ahead,
+            MutuallyExclusiveCallbackGroup(),
+        )
         watch_peer(
             self,
             'pick_place/state',
@@ -110,7 +125,6 @@ class TrajectoryPlanner(Node):
             self._hear_task,
             lambda: self._executor.core.fail(_TASK_GONE),
         )
-        hear_carried_part(self, self._frames, self._planner, planning)
         Diagnostics(self, self._executor.health, self._executor.link.jitter.summary)
         self._path = self.create_publisher(MarkerArray, 'planned_path', 1)
         self._offer(planning)
@@ -140,6 +154,18 @@ class TrajectoryPlanner(Node):
     def _hear_task(self, state: String) -> None:
         self._executor.core.is_free = state.data == 'freedrive'
 
+    def _present_joints(self) -> NDArray[np.float64] | None:
+        status = self._executor.link.status
+        silence = time.monotonic() - (status.arrived or 0.0)
+        return status.q if silence < _PRESENT else None
+
+    def _look_ahead(self) -> None:
+        """Stop a motion that would run into what is new in the scene."""
+        core = self._executor.core
+        ahead = core.path_ahead()
+        if ahead is not None and (obstacle := self._planner.obstacle(ahead)):
+            core.stop(f'the scene has changed: {obstacle}', latch=False)
+
     # -- planning ------------------------------------------------------------------------------
 
     def _plan(
@@ -161,6 +187,7 @@ class TrajectoryPlanner(Node):
         self, request: GetCartesianPath.Request, response: GetCartesianPath.Response
     ) -> GetCartesianPath.Response:
         try:
+            self._scene.wait()
             planned, end = self._requests.cartesian_path(request)
         except Ur5PickPlaceError as error:
             response.error_code = error_code(error)
@@ -180,6 +207,7 @@ class TrajectoryPlanner(Node):
         self, plan: Callable[[], PlannedMotion]
     ) -> tuple[PlannedMotion | None, MoveItErrorCodes]:
         try:
+            self._scene.wait()
             planned = plan()
         except Ur5PickPlaceError as error:
             self.get_logger().info(f'refused: {error}')

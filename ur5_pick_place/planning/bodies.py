@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The bodies of arm, tool and part: what they are, which can meet, how far a joint moves them."""
+"""Bodies of arm, tool and load: what they are, which can meet, how far a joint moves them."""
 
 from dataclasses import dataclass
 
-import coal
 import numpy as np
 from numpy.typing import NDArray
 
 from ur5_pick_place.kinematics import Model
 from ur5_pick_place.planning.arm_shapes import LINKS, arm_cylinders
 from ur5_pick_place.planning.scene import Scene
+from ur5_pick_place.planning.shapes import Cuboid, Cylinder, Mesh, Shape
+from ur5_pick_place.planning.solids import hull_of
+from ur5_pick_place.planning.world import AttachedObject, shown
 
 Array = NDArray[np.float64]
 
@@ -23,42 +25,59 @@ _NEVER = {(0, 2), (4, 6)}
 
 @dataclass(frozen=True)
 class Body:
-    """A convex solid fixed to a link: a box, or a cylinder along its own z."""
+    """A convex solid fixed to a link; `may_touch` names links that it is not checked against."""
 
     name: str
     link: int
     T_link_body: Array
-    half: Array  # half extents [m], shape (3,)
-    is_cylinder: bool
+    shape: Shape
+    may_touch: frozenset[str] = frozenset()
 
-    def geometry(self) -> coal.CollisionGeometry:
-        """Return the solid as coal knows it."""
-        if self.is_cylinder:
-            return coal.Cylinder(self.half[0], 2 * self.half[2])
-        return coal.Box(*(2 * self.half))
+    @property
+    def half(self) -> Array:
+        """Half its extents (3,) [m]."""
+        return self.shape.half
 
     @property
     def radius(self) -> float:
-        """Of the sphere around its centre that holds it [m]."""
-        across = self.half[0] if self.is_cylinder else np.hypot(self.half[0], self.half[1])
-        return float(np.hypot(across, self.half[2]))
+        """Of the sphere around its origin that holds it [m]."""
+        return self.shape.radius
 
 
 def find_bodies(model: Model, scene: Scene) -> list[Body]:
     """Return all bodies that move with the arm, and its base."""
     bodies = [
         Body(
-            LINKS[c.link], c.link, c.T_link_cylinder,
-            np.array([c.radius, c.radius, c.length / 2]), True,
+            LINKS[c.link], c.link, c.T_link_cylinder, Cylinder(c.radius, c.length)
         )
         for c in arm_cylinders(model)
     ]
     for shape in scene.tool.shapes:
-        bodies.append(Body(shape.name, _HAND, shape.T_tool_box, shape.size / 2, False))
+        bodies.append(Body(shape.name, _HAND, shape.T_tool_box, Cuboid(shape.size)))
     if scene.part is not None and scene.carried:
         T_tool_part = scene.tool.T_tool_tcp @ scene.part.T_tcp_part
-        bodies.append(Body('part', _HAND, T_tool_part, scene.part.size / 2, False))
+        bodies.append(Body('part', _HAND, T_tool_part, Cuboid(scene.part.size)))
+    for thing in scene.world.attached.values():
+        bodies += _attached(thing)
     return bodies
+
+
+def attached_name(id: str) -> str:
+    """Return what an attached object of a client is called in contacts."""
+    return f'attached object {shown(id)}'
+
+
+def _attached(thing: AttachedObject) -> list[Body]:
+    return [
+        Body(
+            attached_name(thing.id),
+            _HAND,
+            thing.T_tool_object @ placed.T_object_shape,
+            hull_of(placed.shape) if isinstance(placed.shape, Mesh) else placed.shape,
+            thing.may_touch,
+        )
+        for placed in thing.shapes
+    ]
 
 
 def find_own_pairs(bodies: list[Body]) -> list[tuple[int, int]]:
@@ -67,7 +86,9 @@ def find_own_pairs(bodies: list[Body]) -> list[tuple[int, int]]:
         (a, b)
         for a, first in enumerate(bodies)
         for b, second in enumerate(bodies)
-        if second.link > first.link and _can_meet(first, second)
+        if second.link > first.link
+        and first.name not in second.may_touch
+        and _can_meet(first, second)
     ]
 
 

@@ -2,8 +2,9 @@
 """
 Distances between all pairs of bodies, for many configurations at once.
 
-Every distance starts as a lower bound from bounding spheres, computed in bulk (the table's is
-exact from the start); those few that a caller needs exactly are then measured one by one by coal.
+Every distance starts as a lower bound from bounding spheres, computed in bulk (those to the table
+and to planes are exact from the start); those few that a caller needs exactly are then measured
+one by one by coal.
 
 """
 
@@ -15,7 +16,10 @@ from numpy.typing import NDArray
 
 from ur5_pick_place.kinematics import Model, link_frames
 from ur5_pick_place.planning.bodies import find_bodies, find_own_pairs, reach
+from ur5_pick_place.planning.obstacles import Face, find_faces, find_obstacles
 from ur5_pick_place.planning.scene import Scene
+from ur5_pick_place.planning.shapes import Cuboid, Cylinder
+from ur5_pick_place.planning.solids import solid_of
 
 Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -68,35 +72,38 @@ class Clearances:
     def __init__(self, model: Model, scene: Scene) -> None:
         self._model = model
         self._bodies = find_bodies(model, scene)
-        self._boxes = scene.boxes
-        self._table_height = scene.table_height
+        self._obstacles = find_obstacles(scene)
         moving = [i for i, body in enumerate(self._bodies) if body.link > 0]
         # The shoulder only turns about the upright axis: its height above the table is constant.
         self._over_table = [i for i in moving if self._bodies[i].link > 1]
+        self._faces = [
+            *((moving, face) for face in find_faces(model, scene)),
+            (self._over_table, Face('table', np.array([0.0, 0.0, 1.0]), scene.table_height)),
+        ]
         own = find_own_pairs(self._bodies)
-        boxed = [(i, k) for i in moving for k in range(len(scene.boxes))]
+        boxed = [(i, k) for i in moving for k in range(len(self._obstacles))]
         self._own = np.array(own, dtype=np.intp).reshape(-1, 2)
         self._moving = np.array(moving, dtype=np.intp)
         names = [body.name for body in self._bodies]
         self.pairs = (
             *((names[a], names[b]) for a, b in own),
-            *((names[i], scene.boxes[k].name) for i, k in boxed),
-            *((names[i], 'table') for i in self._over_table),
+            *((names[i], self._obstacles[k].name) for i, k in boxed),
+            *((names[i], face.name) for over, face in self._faces for i in over),
         )
         self.is_own = np.arange(len(self.pairs)) < len(own)
         self._stack_geometry()
         self._reach = self._reaches(own, boxed)
-        self._solids = self._pair_solids(own, boxed, scene)
+        self._solids = self._pair_solids(own, boxed)
 
     def measure(self, q: Array) -> Measured:
         """Bound all distances from below at configurations q (n, 6)."""
         T = self._poses(q)
         own = self._own_bounds(T)
         boxed = self._box_bounds(T)
-        table = self._table_distances(T)
+        flat = [self._face_distances(T, over, face) for over, face in self._faces]
         exact = np.zeros((len(q), len(self.pairs)), dtype=bool)
-        exact[:, len(self.pairs) - table.shape[1] :] = True
-        return Measured(q, T, np.concatenate([own, boxed, table], axis=1), exact)
+        exact[:, own.shape[1] + boxed.shape[1] :] = True
+        return Measured(q, T, np.concatenate([own, boxed, *flat], axis=1), exact)
 
     def refine(self, measured: Measured, where: Mask, enough: Array | None = None) -> None:
         """
@@ -115,8 +122,10 @@ class Clearances:
     def exact(self, measured: Measured, row: int, pair: int) -> float:
         """Return, and note in `measured`, one signed distance [m]."""
         if not measured.exact[row, pair]:
-            result = self._query(measured, row, pair)
-            measured.distance[row, pair] = result.min_distance
+            distance = self._query(measured, row, pair).min_distance
+            if distance > 0.0 and self._is_within(measured, row, pair):
+                distance = -distance
+            measured.distance[row, pair] = distance
             measured.exact[row, pair] = True
         return float(measured.distance[row, pair])
 
@@ -151,6 +160,17 @@ class Clearances:
         query(_placed(T[a]), other, _REQUEST, result)
         return result
 
+    def _is_within(self, measured: Measured, row: int, pair: int) -> bool:
+        """Whether a body that does not touch a surface of triangles lies inside it."""
+        k = self._surfaces.get(pair)
+        if k is None:
+            return False
+        a, _, _ = self._solids[pair]
+        obstacle = self._obstacles[k]
+        away = measured.T_base_link_body[row, a, :3, 3] - obstacle.T_base_link[:3, 3]
+        is_inside = solid_of(obstacle.shape).is_inside
+        return is_inside is not None and is_inside(away @ obstacle.T_base_link[:3, :3])
+
     def _poses(self, q: Array) -> Array:
         frames = link_frames(self._model, q)
         frames[:, :, :2] *= -1.0  # base_link is `base` turned by pi about z
@@ -164,9 +184,9 @@ class Clearances:
         return np.asarray(centres - self._radius[a] - self._radius[b])
 
     def _box_bounds(self, T: Array) -> Array:
-        """Distance of the bounding spheres from the boxes, shape (n, moving * boxes)."""
+        """Distance of the bounding spheres from the obstacles' boxes, (n, moving * obstacles)."""
         n, moving = len(T), self._moving
-        if not self._boxes:
+        if not self._obstacles:
             return np.empty((n, 0))
         away = T[..., :3, 3][:, moving, None] - self._p_box  # (n, moving, boxes, 3)
         local = np.einsum('nmki,kij->nmkj', away, self._R_box)
@@ -174,54 +194,66 @@ class Clearances:
         apart = np.sqrt(np.einsum('nmkj,nmkj->nmk', outside, outside))
         return np.asarray(apart - self._radius[moving, None]).reshape(n, -1)
 
-    def _table_distances(self, T: Array) -> Array:
-        """Height of each body's lowest point over the table, shape (n, bodies over the table)."""
-        over = self._over_table
-        up = np.abs(T[:, over, 2, :3])  # how far each of the body's axes points up
-        half = self._half[over]
+    def _face_distances(self, T: Array, over: list[int], face: Face) -> Array:
+        """Height of each body's lowest point over a face, shape (n, bodies over it)."""
+        up = T[:, over, :3, :3].swapaxes(-1, -2) @ face.normal  # in the bodies' frames
+        along, half = np.abs(up), self._half[over]
         beside = np.where(
             self._is_cylinder[over],
-            np.hypot(up[..., 0], up[..., 1]) * half[:, 0],
-            up[..., 0] * half[:, 0] + up[..., 1] * half[:, 1],
+            np.hypot(along[..., 0], along[..., 1]) * half[:, 0],
+            along[..., 0] * half[:, 0] + along[..., 1] * half[:, 1],
         )
-        lowest = T[:, over, 2, 3] - beside - up[..., 2] * half[:, 2]
-        return np.asarray(lowest - self._table_height)
+        below = beside + along[..., 2] * half[:, 2]
+        for column, i in enumerate(over):
+            if not self._is_plain[i]:
+                below[:, column] = self._bodies[i].shape.support(-up[:, column])
+        return np.asarray(T[:, over][..., :3, 3] @ face.normal - face.offset - below)
 
     def _stack_geometry(self) -> None:
         self._link = np.array([body.link for body in self._bodies])
         self._T_link_body = np.array([body.T_link_body for body in self._bodies])
         self._half = np.array([body.half for body in self._bodies])
-        self._is_cylinder = np.array([body.is_cylinder for body in self._bodies])
+        self._is_cylinder = np.array([isinstance(b.shape, Cylinder) for b in self._bodies])
+        self._is_plain = np.array(
+            [isinstance(b.shape, Cuboid | Cylinder) for b in self._bodies]
+        )
         self._radius = np.array([body.radius for body in self._bodies])
-        self._p_box = np.array([box.T_base_link_box[:3, 3] for box in self._boxes])
-        self._R_box = np.array([box.T_base_link_box[:3, :3] for box in self._boxes])
-        self._half_box = np.array([box.size / 2 for box in self._boxes])
+        self._p_box = np.array([o.T_base_link[:3, 3] for o in self._obstacles])
+        self._R_box = np.array([o.T_base_link[:3, :3] for o in self._obstacles])
+        self._half_box = np.array([o.shape.half for o in self._obstacles])
 
     def _reaches(self, own: list[tuple[int, int]], boxed: list[tuple[int, int]]) -> Array:
         """How far a pair's distance changes at most per radian of each joint [m], shape (P, 6)."""
         reaches = [reach(self._model, body) for body in self._bodies]
         rows = [reaches[b] * (np.arange(6) >= self._bodies[a].link) for a, b in own]
         rows += [reaches[i] for i, _ in boxed]
+        rows += [reaches[i] for over, _ in self._faces[:-1] for i in over]
         mounts = self._model.mounts
         tilt = 0.0 if mounts is None else float(np.hypot(*mounts[0, :2, 2]))
         rows += [reaches[i] * [tilt, 1, 1, 1, 1, 1] for i in self._over_table]
         return np.array(rows)
 
     def _pair_solids(
-        self, own: list[tuple[int, int]], boxed: list[tuple[int, int]], scene: Scene
+        self, own: list[tuple[int, int]], boxed: list[tuple[int, int]]
     ) -> list[tuple[int, coal.ComputeDistance, int | coal.Transform3s]]:
         """Per pair: first body, coal's query, and the second body or where it stands."""
-        solids = [body.geometry() for body in self._bodies]
-        boxes = [coal.Box(*map(float, box.size)) for box in scene.boxes]
-        stands = [_placed(box.T_base_link_box) for box in scene.boxes]
-        table = coal.Halfspace(np.array([0.0, 0.0, 1.0]), scene.table_height)
-        self._kept = (*solids, *boxes, table)  # coal's queries do not keep their shapes alive
+        solids = [solid_of(body.shape).geometry for body in self._bodies]
+        others = [solid_of(o.shape).geometry for o in self._obstacles]
+        stands = [_placed(o.T_base_link) for o in self._obstacles]
+        spaces = [(over, coal.Halfspace(f.normal, f.offset)) for over, f in self._faces]
+        self._surfaces = {
+            len(own) + pair: k
+            for pair, (_, k) in enumerate(boxed)
+            if solid_of(self._obstacles[k].shape).is_inside
+        }
+        self._kept = (*solids, *others, *spaces)  # coal's queries do not keep their shapes alive
         return [
             *((a, coal.ComputeDistance(solids[a], solids[b]), b) for a, b in own),
-            *((i, coal.ComputeDistance(solids[i], boxes[k]), stands[k]) for i, k in boxed),
+            *((i, coal.ComputeDistance(solids[i], others[k]), stands[k]) for i, k in boxed),
             *(
-                (i, coal.ComputeDistance(solids[i], table), coal.Transform3s.Identity())
-                for i in self._over_table
+                (i, coal.ComputeDistance(solids[i], space), coal.Transform3s.Identity())
+                for over, space in spaces
+                for i in over
             ),
         ]
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Whether the arm, its tool or its part touches itself, the table or a box; also between samples.
+Whether arm, tool or load touch themselves or what is around; also between samples.
 
 Between two samples joint j turns by at most |dq_j|, and no point of a body is farther from that
 joint's axis than the body's reach. So a distance changes by at most L = sum_j |dq_j| reach_j over
@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import Model, check_joints
+from ur5_pick_place.planning.bodies import attached_name
 from ur5_pick_place.planning.clearance import Clearances, Measured
 from ur5_pick_place.planning.scene import RESERVED_NAMES, Scene
 
@@ -43,7 +44,8 @@ class Contact:
     Attributes
     ----------
     body_a, body_b : str
-        Links of the arm, pieces of the tool, 'part', 'table' or boxes, by name.
+        Links of the arm, pieces of the tool, 'part', 'table' or boxes by name; of clients
+        `object '<id>'` and `attached object '<id>'`.
     distance : float
         Between their surfaces; negative: how deep they are in each other [m].
     margin : float
@@ -262,11 +264,30 @@ class CollisionModel:
 
     def _check_names(self, pair: tuple[str, str]) -> tuple[str, str]:
         tool = [shape.name for shape in self.scene.tool.shapes]
-        known = (*RESERVED_NAMES, *tool, *(box.name for box in self.scene.boxes))
+        known = (
+            *RESERVED_NAMES,
+            *tool,
+            *(box.name for box in self.scene.boxes),
+            *(attached_name(id) for id in self.scene.world.attached),
+        )
         for name in pair:
             if name not in known:
                 raise InvalidInput(f'no body is called {name!r}; there are: {", ".join(known)}')
         return pair
+
+
+def collision_model(model: Model, scene: Scene) -> CollisionModel:
+    """
+    Return the arm in a scene, where what it carries may touch what it stands on.
+
+    That is the table and other parts, when it is lifted and laid down.
+
+    """
+    held = [attached_name(id) for id in scene.world.attached]
+    if scene.carried:
+        held.append('part')
+    ground = ['table', *(box.name for box in scene.boxes if box.is_part)]
+    return CollisionModel(model, scene).allowing((a, b) for a in held for b in ground)
 
 
 def _one(q: ArrayLike) -> Array:

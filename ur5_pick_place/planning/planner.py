@@ -2,7 +2,7 @@
 """Motions for one arm in one scene: planned, timed and passed through the gate."""
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -12,7 +12,7 @@ from ur5_pick_place.errors import GateRefusal, InvalidInput, NoSolution, Plannin
 from ur5_pick_place.kinematics import BRANCHES, JOINT_NAMES, Model, inverse
 from ur5_pick_place.kinematics.variants import all_variants
 from ur5_pick_place.planning import gate
-from ur5_pick_place.planning.collision import CollisionModel
+from ur5_pick_place.planning.collision import collision_model
 from ur5_pick_place.planning.dynamics import Dynamics
 from ur5_pick_place.planning.inertias import Load
 from ur5_pick_place.planning.limits import (
@@ -104,31 +104,36 @@ class MotionPlanner:
     ) -> None:
         self.model, self._dynamics, self._empty = model, dynamics, dynamics
         self.carried: Load | None = None
+        self._part: Part | None = None
+        self.before_check: Callable[[], object] = lambda: None
+        """Called before a motion is checked, to let the scene come up to date."""
         self.settings = settings
         self.limits = motion_limits(model, settings)
         self.set_scene(scene)
 
     def set_scene(self, scene: Scene) -> None:
         """Plan and check in another scene from now on; what is carried stays in the hand."""
-        self.scene = scene.with_part_carried(self.carried is not None and scene.part is not None)
-        self.collision = CollisionModel(self.model, self.scene)
-        if self.scene.carried:  # when lifted and laid down it touches what it stands on
-            ground = ['table', *(box.name for box in self.scene.boxes if box.is_part)]
-            self.collision = self.collision.allowing(('part', name) for name in ground)
+        self._given, part = scene, self._part or scene.part
+        scene = replace(scene, part=part, carried=self.carried is not None and part is not None)
+        collision = collision_model(self.model, scene)
+        dynamics = self._empty
+        if dynamics is not None:
+            loads = [thing.load for thing in scene.world.attached.values()]
+            for load in [*loads, self.carried] if self.carried else loads:
+                dynamics = dynamics.with_load(load)
+        self.scene, self.collision, self._dynamics = scene, collision, dynamics
 
     def carry(self, load: Load | None, part: Part | None = None) -> None:
         """From now on `part`, or the scene's, is in the hand as `load`; None = it is empty."""
-        self.carried = load
-        if self._empty is not None:
-            self._dynamics = self._empty.with_load(load) if load else self._empty
-        self.set_scene(replace(self.scene, part=part) if part else self.scene)
+        self.carried, self._part = load, part if load else None
+        self.set_scene(self._given)
 
     def among(self, boxes: Sequence[Box]) -> 'MotionPlanner':
         """Return a planner for the same arm with more boxes in the scene."""
         if not boxes:
             return self
         other = copy.copy(self)
-        other.set_scene(replace(self.scene, boxes=(*self.scene.boxes, *boxes)))
+        other.set_scene(replace(self._given, boxes=(*self._given.boxes, *boxes)))
         return other
 
     def carrying(self, load: Load) -> 'MotionPlanner':
@@ -299,6 +304,9 @@ class MotionPlanner:
         self, trajectory: Trajectory, q_now: NDArray[np.float64], is_reduced: bool = False
     ) -> gate.GateReport:
         """Pass a motion through the gate; `is_reduced` = the robot's reduced mode is on."""
+        self.before_check()
+        if refusal := self.scene.world.refusal:
+            raise GateRefusal(refusal, 'collision')
         limits = self.limits
         if is_reduced:
             limits = replace(limits, speed=min(limits.speed, self.settings.reduced_speed))
@@ -319,6 +327,8 @@ class MotionPlanner:
 
     def obstacle(self, q: NDArray[np.float64]) -> str:
         """Return what is left or touched on a path of joints (n, 6) [rad]; empty if nothing."""
+        if refusal := self.scene.world.refusal:
+            return refusal
         outside = (q < self.limits.q_min) | (q > self.limits.q_max)
         if outside.any():
             joint = int(outside.any(axis=0).argmax())

@@ -9,8 +9,8 @@ in (`Scene.fingerprint`).
 
 import hashlib
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics.transforms import check_transform
+from ur5_pick_place.planning.world import AttachedObject, SceneObject, World
 from ur5_pick_place.settings import is_finite_number
 
 Array = NDArray[np.float64]
@@ -152,6 +153,8 @@ class Scene:
         Whether the part is in the gripper.
     margin : float
         Distance below which two bodies count as touching [m].
+    world : World
+        What clients were told is there, whose ids are no names of ours.
 
     """
 
@@ -161,15 +164,16 @@ class Scene:
     part: Part | None = None
     carried: bool = False
     margin: float = 0.005
+    world: World = field(default_factory=World)
 
     def __post_init__(self) -> None:
         check_number('table height', self.table_height, HEIGHT_RANGE)
         check_number('margin', self.margin, MARGIN_RANGE)
         object.__setattr__(self, 'boxes', tuple(self.boxes))
-        if len(self.boxes) > MAX_BOXES:
-            raise InvalidInput(
-                f'{len(self.boxes)} boxes: at most {MAX_BOXES}; join or remove some'
-            )
+        count = len(self.boxes) + self.world.shape_count
+        if count > MAX_BOXES:
+            what = 'boxes and shapes of objects' if self.world.shape_count else 'boxes'
+            raise InvalidInput(f'{count} {what}: at most {MAX_BOXES}; join or remove some')
         names = [shape.name for shape in self.tool.shapes] + [box.name for box in self.boxes]
         _check_unique('box', names)
         if self.carried and self.part is None:
@@ -215,7 +219,25 @@ class Scene:
             add('box ' + box.name, box.T_base_link_box, box.size)
         if self.part is not None:
             add('part', self.part.T_tcp_part, self.part.size)
+        for label, thing, poses in _clients(self.world):
+            for T, placed in zip(poses, thing.shapes, strict=True):
+                kind = type(placed.shape).__name__
+                add(f'{label} {thing.id!r} {kind}', T, *placed.shape.numbers())
+        for name, held in sorted(self.world.attached.items()):
+            add(f'weight {name!r} {sorted(held.may_touch)}', held.mass)
         return digest.hexdigest()[:16]
+
+
+def _clients(
+    world: World,
+) -> Iterator[tuple[str, SceneObject | AttachedObject, Sequence[Array]]]:
+    """Return clients' objects in an order of their own, with the poses of their shapes."""
+    for name in sorted(world.objects):
+        thing = world.objects[name]
+        yield 'object', thing, thing.poses()
+    for name in sorted(world.attached):
+        held = world.attached[name]
+        yield 'attached', held, [held.T_tool_object @ p.T_object_shape for p in held.shapes]
 
 
 def _settle(box: Any, what: str, pose: str) -> None:

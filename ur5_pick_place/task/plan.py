@@ -119,6 +119,7 @@ class CyclePlanner:
 
         """
         poses = self.replayed(poses)
+        fingerprint = self.fingerprint(poses)  # of now: the scene may change meanwhile
         preferred = int(classify(self.planner.model, np.array(poses['home'].joints)))
         order = [preferred, *(k for k in range(len(BRANCHES)) if k != preferred)]
         runs = cells(self.pattern, poses)
@@ -129,7 +130,7 @@ class CyclePlanner:
                 continue
             try:
                 cycles = self._plan_on(BRANCHES[k], runs, lying, q_now)
-                return CyclePlan(cycles, lying, BRANCHES[k], q_now, self.fingerprint(poses))
+                return CyclePlan(cycles, lying, BRANCHES[k], q_now, fingerprint)
             except PlanningError as error:
                 refusals.append(f'{BRANCHES[k]}: {error}')
         raise PlanningError(self._no_way(runs, refusals))

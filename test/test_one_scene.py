@@ -1,0 +1,298 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+One scene for all nodes: what a client says is there bars the way in each of them, or is refused.
+
+Through the real nodes with the simulated cell; whether something moved is judged by the joints.
+
+"""
+
+import os
+import signal
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+rclpy = pytest.importorskip('rclpy')
+
+from geometry_msgs.msg import Point  # noqa: E402
+from moveit_msgs.msg import (  # noqa: E402
+    AllowedCollisionEntry,
+    AttachedCollisionObject,
+    CollisionObject,
+    MoveItErrorCodes,
+    PlanningScene,
+)
+from moveit_msgs.srv import ApplyPlanningScene, GetPlanningScene, GetPositionIK  # noqa: E402
+from rclpy.qos import DurabilityPolicy, QoSProfile  # noqa: E402
+from shape_msgs.msg import Mesh, MeshTriangle, SolidPrimitive  # noqa: E402
+from std_srvs.srv import Trigger  # noqa: E402
+from test_planner_node import T_BASE_LINK_BASE, PlannerClient, box, joints  # noqa: E402
+
+from ur5_pick_place.kinematics import HOME, forward, load_model  # noqa: E402
+from ur5_pick_place.nodes.conversions import matrix_to_pose  # noqa: E402
+from ur5_pick_place.nodes.demo_processes import NodeProcesses  # noqa: E402
+from ur5_pick_place.nodes.node_list import node_list  # noqa: E402
+from ur5_pick_place.planning.world import OWN_PART  # noqa: E402
+
+pytestmark = pytest.mark.nodes
+CONFIG = Path(__file__).parents[1] / 'config'
+CODE = MoveItErrorCodes
+AWAY = HOME + np.array([1.0, 0, 0, 0, 0, 0])
+IN_THE_WAY = (0.35, 0.36, 0.3)
+ONE = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+DIFF = QoSProfile(depth=10)
+
+
+class SceneClient(PlannerClient):
+    """Tells of objects, and hears what the planner makes of it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scenes: list[PlanningScene] = []
+        self.hear(PlanningScene, 'monitored_planning_scene', self.scenes.append, ONE)
+        self.diff = self.node.create_publisher(PlanningScene, 'planning_scene', DIFF)
+        for kind, name in (
+            (ApplyPlanningScene, 'apply_planning_scene'),
+            (GetPlanningScene, 'get_planning_scene'),
+            (GetPositionIK, 'compute_ik'),
+            (Trigger, 'pick_place/open_gripper'),
+            (Trigger, 'pick_place/init_gripper'),
+        ):
+            self._clients[name] = self.node.create_client(kind, name)
+
+    def code(self):
+        return self.plan(joints(AWAY)).error_code
+
+    def barred_by(self, text: str) -> None:
+        """Wait until no motion is planned for a reason that names `text`."""
+        self.until(lambda: self.code().val == CODE.INVALID_MOTION_PLAN, f'{text} to bar the way')
+        assert text in self.code().message, self.code().message
+
+    def free(self) -> None:
+        self.until(lambda: self.code().val == CODE.SUCCESS, 'the way to be free')
+
+    def ik(self, q) -> MoveItErrorCodes:
+        """Ask for the joints of where the hand is at q, free of collision."""
+        request = GetPositionIK.Request()
+        wish = request.ik_request
+        wish.pose_stamped.header.frame_id = 'base_link'
+        T = T_BASE_LINK_BASE @ forward(load_model('ur5'), q)
+        wish.pose_stamped.pose, wish.avoid_collisions = matrix_to_pose(T), True
+        return self.call(GetPositionIK, 'compute_ik', request).error_code
+
+    def apply(self, scene: PlanningScene) -> bool:
+        return self.call(ApplyPlanningScene, 'apply_planning_scene', scene=scene).success
+
+    def scene(self) -> PlanningScene:
+        return self.call(GetPlanningScene, 'get_planning_scene').scene
+
+    def held(self) -> list[str]:
+        """Give the ids of what is in the hand, the task's part apart."""
+        state = self.scene().robot_state
+        ids = [held.object.id for held in state.attached_collision_objects]
+        return [name for name in ids if name != OWN_PART]
+
+
+class Cell:
+    """The nodes, each to be killed and started again."""
+
+    def __init__(self, domain: int, folder: Path, stack: ExitStack) -> None:
+        own = folder / 'own.yaml'
+        own.write_text(f'/**/pick_place: {{ros__parameters: {{poses_file: {folder}/p.yaml}}}}\n')
+        specs = node_list(
+            'sim', CONFIG, params_file=str(own), sim_parameters={'real_time_factor': 2.0}
+        )
+        self.specs = {spec.executable: spec for spec in specs}
+        self.domain, self.folder, self.stack = domain, folder, stack
+        self.running = stack.enter_context(NodeProcesses(specs, domain, folder))
+        self.client = SceneClient()
+        stack.callback(self.client.close)
+        self.client.wait_for_driver()
+        self.client.until(lambda: self.client.states, 'the planner', 60.0)
+        self.client.until(lambda: self.client.trigger('rearm').success, 'the planner', 60.0)
+
+    def restart_planner(self) -> None:
+        os.kill(self.running.pids['trajectory_planner'], signal.SIGKILL)
+        again = NodeProcesses(
+            [self.specs['trajectory_planner']], self.domain, self.folder / 'again'
+        )
+        (self.folder / 'again').mkdir()
+        self.stack.enter_context(again)
+
+
+@pytest.fixture(scope='module')
+def cell(ros_domain, tmp_path_factory):
+    with ExitStack() as stack:
+        yield Cell(ros_domain, tmp_path_factory.mktemp('cell'), stack)
+
+
+@pytest.fixture
+def client(cell):
+    """A client of a cell whose scene is empty and whose arm is at home."""
+    client = cell.client
+    assert client.apply(PlanningScene())
+    if client.states[-1] != 'ready':
+        client.until(lambda: client.trigger('rearm').success, 'the planner to be ready')
+    client.state('ready')
+    if np.abs(client.look() - HOME).max() > 1e-3:
+        client.go(HOME)
+    return client
+
+
+def of_shape(name: str, kind: int, *dimensions: float) -> CollisionObject:
+    message = box(name, *IN_THE_WAY)
+    message.primitives = [SolidPrimitive(type=kind, dimensions=dimensions)]
+    return message
+
+
+def mesh(name: str) -> CollisionObject:
+    """An octahedron."""
+    message = box(name, *IN_THE_WAY)
+    corners = [[s * 0.08 * (i == k) for i in range(3)] for k in range(3) for s in (-1, 1)]
+    faces = [(a, b, c) for a in (0, 1) for b in (2, 3) for c in (4, 5)]
+    triangles = [MeshTriangle(vertex_indices=np.array(f, np.uint32)) for f in faces]
+    vertices = [Point(x=x, y=y, z=z) for x, y, z in corners]
+    message.meshes, message.mesh_poses = (
+        [Mesh(vertices=vertices, triangles=triangles)],
+        message.primitive_poses,
+    )
+    message.primitives, message.primitive_poses = [], []
+    return message
+
+
+@pytest.mark.parametrize(
+    'message',
+    [
+        of_shape('table', SolidPrimitive.SPHERE, 0.08),
+        of_shape('base', SolidPrimitive.CYLINDER, 0.2, 0.08),
+        of_shape('part', SolidPrimitive.CONE, 0.2, 0.08),
+        mesh('wrist_1'),
+        of_shape('gripper', SolidPrimitive.BOX, 0.1, 0.1, 0.1),
+    ],
+    ids=['sphere', 'cylinder', 'cone', 'mesh', 'box'],
+)
+def test_a_shape_of_any_name_bars_the_way_in_planner_and_ik_alike(client, message):
+    q_there = HOME + [0.785, 0, 0, 0, 0, 0]
+    assert client.ik(q_there).val == CODE.SUCCESS
+    client.boxes.publish(message)
+    client.barred_by(f"object '{message.id}'")
+    client.until(
+        lambda: client.ik(q_there).val == CODE.GOAL_IN_COLLISION, 'compute_ik to see it'
+    )
+    assert [o.id for o in client.scenes[-1].world.collision_objects] == [message.id]
+    client.boxes.publish(CollisionObject(id=message.id, operation=CollisionObject.REMOVE))
+    client.free()
+
+
+def test_what_cannot_be_taken_bars_planning_and_execution_until_it_is_removed(client):
+    motion = client.plan(joints(AWAY)).trajectory
+    client.boxes.publish(of_shape('crate', SolidPrimitive.BOX, 0.1, -0.1, 0.1))
+    client.barred_by("object 'crate' of collision_object was refused")
+    _, code = client.end(client.start(motion))
+    assert "object 'crate'" in code.message and 'REMOVE' in code.message
+    assert np.abs(client.look() - HOME).max() < 1e-3
+    client.until(
+        lambda: client.ik(HOME).val == CODE.COLLISION_CHECKING_UNAVAILABLE, 'compute_ik to refuse'
+    )
+    client.boxes.publish(CollisionObject(id='crate', operation=CollisionObject.REMOVE))
+    client.free()
+
+
+def test_a_scene_is_applied_or_refused_where_the_client_hears_it(client):
+    diff = PlanningScene(is_diff=True)
+    diff.world.collision_objects = [box('post', *IN_THE_WAY)]
+    assert client.apply(diff)
+    client.barred_by("object 'post'")
+    got = client.scene()
+    assert [o.id for o in got.world.collision_objects] == ['post']
+    assert len(got.robot_state.joint_state.position) == 6
+    got.allowed_collision_matrix.entry_names = ['post']  # as pymoveit2's allow_collisions
+    entry = AllowedCollisionEntry(enabled=[True])
+    got.allowed_collision_matrix.entry_values = [entry]
+    assert not client.apply(got)
+    client.barred_by("object 'post'")
+    diff.world.collision_objects[0].primitives[0].dimensions = [0.1, 0.1]
+    assert not client.apply(diff)
+    got = client.scene()
+    got.world.collision_objects = []  # as pymoveit2's clear_all_collision_objects
+    assert client.apply(got)
+    client.free()
+
+
+def test_what_is_in_the_hand_stays_there_by_its_id_whatever_the_gripper_does(client):
+    for name, x in (('rod', 0.1), ('nut', -0.1)):
+        held = AttachedCollisionObject(link_name='tool0', object=box(name, x, 0, 0.2, 0.02))
+        held.object.header.frame_id, held.weight = 'tool0', 0.1
+        client.hand.publish(held)
+    client.until(lambda: client.held() == ['rod', 'nut'], 'both to be in the hand')
+    for job in ('init_gripper', 'open_gripper'):
+        client.until(
+            lambda job=job: client.call(Trigger, f'pick_place/{job}').success, f'{job} to begin'
+        )
+    client.go(HOME + 0.05)
+    client.boxes.publish(box('far', 2.0, 2.0, 2.0))
+    gone = AttachedCollisionObject(object=CollisionObject(id='ghost', operation=b'\x01'))
+    client.hand.publish(gone)
+    gone.object.id = 'rod'
+    client.hand.publish(gone)
+    client.until(lambda: client.held() == ['nut'], 'the rod to be let go')
+    assert {o.id for o in client.scene().world.collision_objects} == {'far', 'rod'}
+
+
+def test_an_object_is_attached_by_its_id_alone(client):
+    client.boxes.publish(box('cube', 0.6, 0.3, 0.9, size=0.04))
+    client.hand.publish(
+        AttachedCollisionObject(link_name='tool0', object=CollisionObject(id='cube'), weight=0.2)
+    )
+
+    def there():
+        scene = client.scene()
+        return [o.id for o in scene.world.collision_objects], client.held()
+
+    client.until(lambda: there() == ([], ['cube']), 'the cube to be in the hand')
+    (held,) = client.scene().robot_state.attached_collision_objects
+    assert held.object.primitives[0].dimensions.tolist() == [0.04] * 3
+    assert held.weight == 0.2
+
+
+def test_a_crowd_of_boxes_keeps_no_stop_waiting(client):
+    crowd = box('crowd', 2.0, 2.0, 2.0)
+    crowd.primitives, crowd.primitive_poses = crowd.primitives * 10_000, []
+    client.set_off()
+    client.boxes.publish(crowd)
+    begin = time.monotonic()
+    client.trigger('stop')
+    took = time.monotonic() - begin
+    client.run(0.6)
+    assert np.abs(client.qd).max() < 1e-3
+    assert took < 1.0, f'answered after {took} s'
+    client.until(lambda: client.trigger('rearm').success, 'the planner to be ready')
+    client.barred_by("object 'crowd'")
+
+
+def test_what_comes_into_the_way_of_a_motion_stops_it(client):
+    handle = client.set_off()
+    wall = box('wall', -0.2, 0.45, 0.3, size=0.2)
+    client.boxes.publish(wall)
+    _, code = client.end(handle)
+    assert code.val == CODE.CONTROL_FAILED and "object 'wall'" in code.message, code.message
+    client.run(0.5)
+    assert np.abs(client.qd).max() < 1e-3 and client.q[0] < HOME[0] + 1.9
+
+
+def test_a_planner_that_was_started_anew_is_told_again_what_is_there(cell, client):
+    client.boxes.publish(box('post', *IN_THE_WAY))
+    client.barred_by("object 'post'")
+    told = len(client.states)
+    cell.restart_planner()
+    client.until(lambda: client.states[told:], 'the new planner', 60.0)
+    client.until(
+        lambda: [o.id for o in client.scenes[-1].world.collision_objects] == ['post'],
+        'the scene to be told again',
+        20.0,
+    )
+    client.barred_by("object 'post'")
+    assert "has lost 'post': told it again" in cell.running._log('pick_place').read_text()

@@ -1,0 +1,208 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shapes keep their bounds, fill what they must, and what is carried is not forgotten."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from test_planning import PICK, make_planner
+from test_scene_shapes import (
+    FINITE,
+    SCENE,
+    UR5,
+    angle_iron,
+    bin_of_plates,
+    of_boxes,
+    polyhedron,
+)
+
+from ur5_pick_place.errors import GateRefusal, InvalidInput, PlanningError
+from ur5_pick_place.kinematics import HOME
+from ur5_pick_place.planning.collision import CollisionModel
+from ur5_pick_place.planning.dynamics import Dynamics
+from ur5_pick_place.planning.inertias import Load
+from ur5_pick_place.planning.limits import MotionSettings
+from ur5_pick_place.planning.planner import MotionPlanner
+from ur5_pick_place.planning.scene import Part
+from ur5_pick_place.planning.shapes import (
+    MAX_TRIANGLES,
+    Cone,
+    Cuboid,
+    Cylinder,
+    Mesh,
+    Plane,
+    Sphere,
+)
+from ur5_pick_place.planning.solids import hull_of, solid_of
+from ur5_pick_place.planning.world import AttachedObject, PlacedShape, SceneObject, World
+
+CORNERS = np.array([[0.0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]])
+FACES = np.array([[0, 1, 2], [0, 1, 3], [0, 2, 3], [1, 2, 3]])
+
+
+def placed(shape, *at: float, name: str = 'thing') -> SceneObject:
+    T = np.eye(4)
+    T[:3, 3] = at or (0.0, 0.0, 0.0)
+    return SceneObject(name, T, (PlacedShape(shape, np.eye(4)),))
+
+
+def contact(*things: SceneObject, q=HOME):
+    """What the arm touches at q among objects."""
+    world = World()
+    for thing in things:
+        world = world.with_object(thing)
+    return CollisionModel(UR5, replace(SCENE, world=world)).check(q)
+
+
+@pytest.mark.parametrize(
+    ('make', 'message'),
+    [
+        (lambda: Sphere(0.0), 'radius of the sphere = 0.0 m: must lie in 0.0001 to 100 m'),
+        (lambda: Cylinder(0.1, np.nan), 'height of the cylinder = nan m'),
+        (lambda: Cone(-1.0, 0.1), 'radius of the cone = -1.0 m'),
+        (lambda: Cuboid([0.1, 101.0, 0.1]), 'edge of the box along y = 101.0 m'),
+        (lambda: Plane(np.zeros(3), 1.0), 'must not be zero'),
+        (lambda: Plane(np.array([0, 0, 1.0]), np.inf), 'must be finite'),
+        (lambda: Mesh(CORNERS, np.zeros((0, 3))), 'mesh of 0 triangles: must have 1 to 5000'),
+        (lambda: Mesh(CORNERS, [[0, 1, 4]]), 'vertex 4: must be 0 to 3'),
+        (lambda: Mesh(CORNERS * np.nan, FACES), 'not finite'),
+        (lambda: Mesh(CORNERS * 1e-6, FACES), 'largest extent of the mesh'),
+        (lambda: Mesh(CORNERS, [[0, 1, 2]] * (MAX_TRIANGLES + 1)), '5001 triangles'),
+    ],
+)
+def test_a_shape_beyond_its_bounds_is_refused_with_value_and_bounds(make, message):
+    with pytest.raises(InvalidInput, match=message):
+        make()
+
+
+@pytest.mark.parametrize('make', FINITE)
+def test_a_shape_reaches_as_far_as_its_surface_and_no_farther_than_its_bounds(make, rng):
+    solid = make(rng)
+    points, directions = solid.surface, rng.normal(size=(40, 3))
+    directions /= np.linalg.norm(directions, axis=1)[:, None]
+    support = solid.shape.support(directions)
+    reached = (points @ directions.T).max(axis=0)
+    assert (reached <= support + 1e-9).all() and (support - reached < 0.06).all()
+    assert (np.abs(points) <= solid.shape.half + 1e-9).all()
+    assert (np.linalg.norm(points, axis=1) <= solid.shape.radius + 1e-9).all()
+
+
+def test_the_hull_of_a_mesh_holds_all_of_it_and_a_flat_one_has_some_thickness(rng):
+    for mesh in (polyhedron(rng).shape, Mesh(CORNERS, FACES[:1]), angle_iron(rng).shape):
+        hull = hull_of(mesh)
+        directions = rng.normal(size=(50, 3))
+        assert (hull.support(directions) >= mesh.support(directions) - 1e-9).all()
+        assert np.linalg.matrix_rank(hull.vertices - hull.vertices[0], tol=1e-6) == 3
+
+
+def test_a_point_is_inside_a_mesh_where_the_closed_form_says_so(rng):
+    for make in (bin_of_plates, angle_iron):
+        solid = make(rng)
+        is_inside = solid_of(solid.shape).is_inside
+        points = rng.uniform(-0.3, 0.3, (300, 3))
+        said = np.array([is_inside(point) for point in points])
+        np.testing.assert_array_equal(said, solid.distance(points) < 0)
+
+
+def test_what_lies_wholly_inside_a_closed_mesh_touches_it(rng):
+    """Though it touches none of its triangles: the wrist in a block of 12 corners."""
+    wrist = np.array([0.49, 0.11, 0.43])  # about the flange at home
+    block = angle_iron(rng).shape
+    vertices = block.vertices / np.ptp(block.vertices, axis=0)  # an L of 1 x 1 x 1 m
+    shape = Mesh(vertices * [4.0, 4.0, 4.0], block.triangles)
+    found = contact(placed(shape, *(wrist - [1.0, 1.0, 0.0])))
+    assert found is not None and found.distance < 0.0
+    assert str(found).count("object 'thing'") == 1
+
+
+def test_a_bin_is_hollow_and_its_plates_are_not(rng):
+    T_hand = np.array([0.49, 0.11, 0.40])
+    t = 0.005
+    plates = [
+        (np.array([s * 0.3, 0, 0]), np.array([t, 0.3, 0.15])) for s in (-1, 1)
+    ] + [(np.array([0, s * 0.3, 0]), np.array([0.3, t, 0.15])) for s in (-1, 1)]
+    around = of_boxes(rng, plates).shape
+    assert contact(placed(around, *(T_hand - [0.0, 0.0, 0.25]))) is None
+    assert contact(placed(around, *(T_hand - [0.3, 0.0, 0.1]))) is not None
+
+
+def test_a_single_triangle_is_a_sheet_that_bars_the_way():
+    sheet = Mesh(np.array([[-1.0, -1, 0], [1, -1, 0], [0, 2, 0]]), np.array([[0, 1, 2]]))
+    assert contact(placed(sheet, 0.45, 0.1, 0.35)) is not None
+    assert contact(placed(sheet, 0.45, 0.1, 3.0)) is None
+
+
+@pytest.mark.parametrize('side', [1.0, -1.0])
+def test_a_plane_is_solid_on_the_side_where_the_arm_does_not_stand(side):
+    """Whichever way its normal points."""
+    assert contact(placed(Plane(np.array([side, 0.0, 0.0]), side * 1.0))) is None
+    found = contact(placed(Plane(np.array([side, 0.0, 0.0]), side * 0.3)))
+    assert found is not None and found.distance < -0.1
+
+
+def test_a_part_that_is_no_file_s_is_still_carried_when_an_object_comes():
+    planner = make_planner()
+    part = Part(np.eye(4), [0.02, 0.02, 0.4])
+    planner.carry(Load(0.5, np.array([0.0, 0.0, 0.2])), part)
+    world = World().with_object(placed(Sphere(0.1), 2.0, 2.0, 2.0))
+    planner.set_scene(replace(SCENE, world=world))
+    assert planner.scene.carried and planner.scene.part is part
+    assert planner.carried.mass == 0.5
+    planner.carry(None)
+    assert not planner.scene.carried and planner.scene.part is SCENE.part
+    assert list(planner.scene.world.objects) == ['thing']
+
+
+def test_what_is_attached_is_kept_off_and_its_weight_counts():
+    dynamics = Dynamics(UR5, [Load(0.5, np.zeros(3))])
+    planner = MotionPlanner(UR5, MotionSettings(), SCENE, dynamics)
+    T = np.eye(4)
+    T[2, 3] = 0.2
+
+    def attach(length: float, mass: float) -> None:
+        shapes = (PlacedShape(Cylinder(0.01, length), np.eye(4)),)
+        rod = AttachedObject('rod', T, shapes, mass)
+        planner.set_scene(replace(SCENE, world=World().with_attached(rod)))
+
+    attach(1.2, 0.1)
+    with pytest.raises(GateRefusal, match="attached object 'rod' is"):
+        planner.ptp(HOME, HOME + 0.1)
+    attach(0.1, 0.1)
+    light = planner.ptp(HOME, HOME + 0.1).report.torque
+    attach(0.1, 3.0)
+    assert planner.ptp(HOME, HOME + 0.1).report.torque > light + 0.05
+    attach(0.1, 60.0)
+    with pytest.raises(PlanningError, match=r'N m|torque'):
+        planner.ptp(HOME, HOME + 0.1)
+
+
+def test_no_motion_is_admitted_while_an_object_is_refused():
+    planner = make_planner()
+    planner.set_scene(replace(SCENE, world=World(refused={'crate': 'object crate was refused'})))
+    with pytest.raises(GateRefusal, match='object crate was refused'):
+        planner.ptp(PICK, PICK + 0.01)
+    assert 'object crate was refused' in planner.obstacle(PICK[None])
+
+
+def test_clients_objects_change_the_fingerprint_by_all_that_a_plan_relies_on():
+    def digest(world: World) -> str:
+        return replace(SCENE, world=world).fingerprint()
+
+    rod = AttachedObject('rod', np.eye(4), (PlacedShape(Sphere(0.1), np.eye(4)),), 0.2)
+    ball = placed(Sphere(0.1), 1.0, 0.0, 0.0)
+    worlds = [
+        World(),
+        World().with_object(ball),
+        World().with_object(placed(Sphere(0.11), 1.0, 0.0, 0.0)),
+        World().with_object(placed(Sphere(0.1), 1.1, 0.0, 0.0)),
+        World().with_object(placed(Sphere(0.1), 1.0, 0.0, 0.0, name='other')),
+        World().with_object(placed(Cuboid([0.1, 0.1, 0.1]), 1.0, 0.0, 0.0)),
+        World().with_attached(rod),
+        World().with_attached(replace(rod, mass=0.3)),
+        World().with_attached(replace(rod, may_touch=frozenset(['wrist_2']))),
+    ]
+    assert len({digest(world) for world in worlds}) == len(worlds)
+    assert digest(World()) == SCENE.fingerprint()
+    both = World().with_object(ball).with_object(placed(Sphere(0.1), name='a'))
+    turned = World().with_object(placed(Sphere(0.1), name='a')).with_object(ball)
+    assert digest(both) == digest(turned)

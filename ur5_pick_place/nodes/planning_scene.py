@@ -1,0 +1,348 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The one scene: the planner's node owns it, the others follow what it publishes.
+
+Messages are taken as bytes, which costs the thread that hears everything next to nothing, and are
+read and turned into geometry in a thread of their own, in the order in which they came.
+
+"""
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, TimeoutError
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+from moveit_msgs.msg import (
+    AttachedCollisionObject,
+    CollisionObject,
+    PlanningScene,
+    PlanningSceneComponents,
+)
+from moveit_msgs.srv import ApplyPlanningScene, GetPlanningScene
+from numpy.typing import NDArray
+from rclpy.callback_groups import CallbackGroup
+from rclpy.node import Node
+from rclpy.qos import DurabilityPolicy, QoSProfile
+from rclpy.serialization import serialize_message
+
+from ur5_pick_place.errors import ExecutionError, InvalidInput
+from ur5_pick_place.kinematics import forward
+from ur5_pick_place.nodes.carried_part import PART_TOPIC, read_carried
+from ur5_pick_place.nodes.cdr import read_message
+from ur5_pick_place.nodes.conversions import joint_state_msg
+from ur5_pick_place.nodes.frames import Frames
+from ur5_pick_place.nodes.scene_book import SceneBook
+from ur5_pick_place.nodes.scene_messages import KnownScene, read_scene, scene_message
+from ur5_pick_place.planning.world import AttachedObject, World, shown
+
+if TYPE_CHECKING:
+    from ur5_pick_place.planning.planner import MotionPlanner
+
+Array = NDArray[np.float64]
+
+SCENE_TOPIC = 'monitored_planning_scene'
+LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+SCENE_SERVICES = ('apply_planning_scene', 'get_planning_scene')
+_QUEUE = QoSProfile(depth=1000)  # a client tells of its whole scene at once
+_MAX_WAITING = 50_000_000  # [bytes] not read yet
+_PATIENCE = 5.0  # [s]
+_PARTS = PlanningSceneComponents
+
+
+class SceneOwner:
+    """
+    Keeps the clients' world, has the planner plan in it, and tells everybody.
+
+    Parameters
+    ----------
+    node : Node
+    planner : MotionPlanner
+        In the scene of the scene file; waits for what was heard before it checks a motion.
+    joint_names : sequence of str
+        With the prefix, in controller order.
+    frames : Frames
+    present_joints : callable
+        Returns the measured joints (6,) [rad], or None if none were heard of late.
+    on_change : callable
+        Called in the scene's thread after the planner has got another scene.
+    group : CallbackGroup
+        Of the subscriptions and services.
+
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        planner: 'MotionPlanner',
+        joint_names: Sequence[str],
+        frames: Frames,
+        present_joints: Callable[[], Array | None],
+        on_change: Callable[[], object],
+        group: CallbackGroup,
+    ) -> None:
+        self._node, self._planner, self._names = node, planner, list(joint_names)
+        self._scene, self._present, self._on_change = planner.scene, present_joints, on_change
+        self._links = frames.prefix + 'base_link', frames.prefix + 'tool0'
+        warn = node.get_logger().warning
+        self._book = SceneBook(planner.scene, frames, self._T_base_tool, warn)
+        self._known = KnownScene(f'ur5_pick_place since {time.time_ns()}', World(), None)
+        self._is_new, self._broken = True, ''
+        self._work = _InOrder(self._settle)
+        self._publisher = node.create_publisher(PlanningScene, SCENE_TOPIC, LATCHED)
+        planner.before_check = self.wait
+
+        def hear(kind: type, topic: str, take: Callable[[bytes], str], qos: QoSProfile) -> None:
+            node.create_subscription(
+                kind,
+                topic,
+                lambda data: self._hear(data, take),
+                qos,
+                callback_group=group,
+                raw=True,
+            )
+
+        book = self._book
+        hear(CollisionObject, 'collision_object', book.hear_object, _QUEUE)
+        hear(AttachedCollisionObject, 'attached_collision_object', book.hear_attached, _QUEUE)
+        hear(PlanningScene, 'planning_scene', book.hear_scene, _QUEUE)
+        hear(AttachedCollisionObject, PART_TOPIC, self._take_part, LATCHED)
+        create = node.create_service
+        create(ApplyPlanningScene, 'apply_planning_scene', self._apply, callback_group=group)
+        create(GetPlanningScene, 'get_planning_scene', self._get, callback_group=group)
+        self._work.submit(_nothing)
+
+    def wait(self) -> None:
+        """Return once all that was heard so far is in the planner's scene; errors as a motion."""
+        self._work.wait()
+
+    def _hear(self, data: bytes, take: Callable[[bytes], str]) -> None:
+        if self._work.size + len(data) > _MAX_WAITING:
+            data = b''  # it is refused, with all that it may have said
+
+        def change() -> str:
+            self._is_new = True
+            if refusal := take(data):
+                self._node.get_logger().error(refusal)
+            return refusal
+
+        self._work.submit(change, len(data))
+
+    def _T_base_tool(self) -> Array:
+        q = self._present()
+        if q is None:
+            raise InvalidInput(
+                'where the hand is is not known, no joint_states of late: see whether the driver '
+                'runs, then say it again'
+            )
+        return np.asarray(forward(self._planner.model, q))
+
+    def _take_part(self, data: bytes) -> str:
+        """Hear what the task has in the hand."""
+        try:
+            load, part, held = read_carried(data, self._scene.tool)
+        except InvalidInput as error:
+            return f'{PART_TOPIC} refused: {error}'
+        self._planner.carry(load, part)
+        self._known = self._known._replace(part=held)
+        return ''
+
+    def _settle(self) -> None:
+        """Have the planner plan in what was taken, and tell."""
+        if not self._is_new:
+            return
+        self._is_new, self._broken = False, ''
+        world = self._book.world
+        try:
+            self._planner.set_scene(replace(self._scene, world=world))
+        except Exception as error:  # of a library, for a shape that nobody thought of
+            self._broken = f'nothing may move, the scene cannot be checked: {error}'
+            self._node.get_logger().error(self._broken)
+            world = World(refused={'scene': self._broken})
+            self._planner.set_scene(replace(self._scene, world=world))
+        self._known = self._known._replace(world=world)
+        message = scene_message(self._known, *self._links)
+        self._publisher.publish(serialize_message(message))
+        self._on_change()
+
+    def _apply(
+        self, request: ApplyPlanningScene.Request, reply: ApplyPlanningScene.Response
+    ) -> ApplyPlanningScene.Response:
+        data = serialize_message(request.scene)
+
+        def change() -> str:
+            try:
+                self._book.apply(read_message(data, PlanningScene))
+            except InvalidInput as error:
+                return str(error)
+            self._is_new = True
+            return ''
+
+        refusal = self._work.submit(change, len(data)).result() or self._broken
+        if refusal:
+            self._node.get_logger().error(f'apply_planning_scene refused: {refusal}')
+        reply.success = not refusal
+        return reply
+
+    def _get(
+        self, request: GetPlanningScene.Request, reply: GetPlanningScene.Response
+    ) -> GetPlanningScene.Response:
+        self._work.submit(_nothing).result()
+        wanted = request.components.components or 0xFFFFFFFF  # MoveIt's convention
+        taken = self._known._replace(world=replace(self._known.world, refused={}))
+        whole, scene = scene_message(taken, *self._links), reply.scene
+        scene.name = self._known.name
+        if wanted & _PARTS.WORLD_OBJECT_GEOMETRY:
+            scene.world.collision_objects = whole.world.collision_objects
+        elif wanted & _PARTS.WORLD_OBJECT_NAMES:
+            scene.world.collision_objects = [
+                CollisionObject(id=thing.id, type=thing.type, header=thing.header)
+                for thing in whole.world.collision_objects
+            ]
+        if wanted & _PARTS.ROBOT_STATE_ATTACHED_OBJECTS:
+            held = whole.robot_state.attached_collision_objects
+            scene.robot_state.attached_collision_objects = held
+        q = self._present()
+        state = _PARTS.ROBOT_STATE | _PARTS.ROBOT_STATE_ATTACHED_OBJECTS
+        if wanted & state and q is not None:
+            scene.robot_state.joint_state = joint_state_msg(q, self._names)
+        return reply
+
+
+class SceneFollower:
+    """
+    Sees the scene that the planner publishes.
+
+    Parameters
+    ----------
+    node : Node
+    frames : Frames
+    on_world : callable
+        Takes the clients' world and the task's part in the hand or None; called in a thread of
+        its own. A scene that cannot be read bars all motion.
+    group : CallbackGroup
+        Of the subscription.
+    restores : bool
+        Whether a planner that was started anew is told again of what the old one knew.
+
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        frames: Frames,
+        on_world: Callable[[World, AttachedObject | None], object],
+        group: CallbackGroup,
+        restores: bool = False,
+    ) -> None:
+        self._node, self._on_world = node, on_world
+        self._links = frames.prefix + 'base_link', frames.prefix + 'tool0'
+        self._known: KnownScene | None = None
+        self._data = b''
+        self._work = _InOrder(self._read)
+        self._restore = (
+            node.create_publisher(PlanningScene, 'planning_scene', 10) if restores else None
+        )
+        node.create_subscription(
+            PlanningScene, SCENE_TOPIC, self._hear, LATCHED, callback_group=group, raw=True
+        )
+
+    def _hear(self, data: bytes) -> None:
+        self._data = data  # the newest says it all
+        if not self._work.is_waiting:
+            self._work.submit(_nothing)
+
+    def _read(self) -> None:
+        data, self._data = self._data, b''
+        if not data:
+            return
+        try:
+            known = read_scene(read_message(data, PlanningScene))
+        except InvalidInput as error:
+            why = f'{SCENE_TOPIC} cannot be read, so nothing may move: {error}'
+            self._node.get_logger().error(why)
+            self._on_world(World(refused={SCENE_TOPIC: why}), None)
+            return
+        old, self._known = self._known, known
+        if old and old.name != known.name:
+            self._mind_restart(old.world, known.world)
+        self._on_world(known.world, known.part)
+
+    def _mind_restart(self, old: World, new: World) -> None:
+        """Say what a planner that was started anew has lost, and tell it again if that is ours."""
+        world = old.without_objects(new.objects).without_attached(new.attached)
+        lost = [*world.objects, *world.attached]
+        if not lost and not world.refused:
+            return
+        names = ', '.join(map(shown, lost[:16])) or 'what was refused'
+        if self._restore is None:
+            return
+        self._node.get_logger().warning(
+            f'the planner was started anew and has lost {names}: told it again; remove there what '
+            'is no longer there'
+        )
+        message = scene_message(KnownScene('', world, None), *self._links)
+        message.is_diff = message.robot_state.is_diff = True
+        self._restore.publish(message)
+
+
+class _InOrder:
+    """Does pieces of work in a thread, one after another; after some at once it settles them."""
+
+    def __init__(self, settle: Callable[[], None]) -> None:
+        self._settle = settle
+        self._pool = ThreadPoolExecutor(1, thread_name_prefix='scene')
+        self._lock = threading.Lock()
+        self._waiting: list[tuple[Callable[[], str], Future[str]]] = []
+        self._is_busy = False
+        self.size = 0
+        """Of all that waits [bytes]."""
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether some work has not begun."""
+        return bool(self._waiting)
+
+    def submit(self, work: Callable[[], str], size: int = 0) -> 'Future[str]':
+        """Have `work` done, which holds `size` bytes; the future says what it returned."""
+        done: Future[str] = Future()
+        with self._lock:
+            self._waiting.append((work, done))
+            self.size += size
+        self._pool.submit(self._drain)
+        return done
+
+    def wait(self) -> None:
+        """Return once all of it is done, or raise `ExecutionError` if that takes too long."""
+        with self._lock:
+            if not self._waiting and not self._is_busy:
+                return
+        try:
+            self.submit(_nothing).result(_PATIENCE)
+        except TimeoutError as error:
+            why = f'the scene has been worked on for {_PATIENCE} s: try again, or simplify it'
+            raise ExecutionError(why) from error
+
+    def _drain(self) -> None:
+        with self._lock:
+            batch, self._waiting, self.size = self._waiting, [], 0
+            self._is_busy = True
+        try:
+            outcomes = [(done, work()) for work, done in batch]
+            if batch:
+                self._settle()
+        except BaseException as error:
+            for _, done in batch:
+                done.set_exception(error)
+            raise
+        finally:
+            with self._lock:
+                self._is_busy = False
+        for done, outcome in outcomes:
+            done.set_result(outcome)
+
+
+def _nothing() -> str:
+    return ''

@@ -1,0 +1,332 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+What clients do to the scene: objects come, grow, move, go, are taken into the hand and laid down.
+
+What a client says is there and cannot be taken is noted as refused under the topic and the id, and
+bars all motion until that id is given anew or removed there. A known object of that id stays where
+it was meanwhile.
+
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+from types import SimpleNamespace
+
+import numpy as np
+from moveit_msgs.msg import AttachedCollisionObject, CollisionObject, PlanningScene
+from numpy.typing import NDArray
+
+from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.kinematics.transforms import inverse_transform
+from ur5_pick_place.nodes.cdr import Unreadable, read_message
+from ur5_pick_place.nodes.conversions import numbers_to_matrix
+from ur5_pick_place.nodes.frames import T_BASE_BASE_LINK, Frames
+from ur5_pick_place.nodes.scene_messages import OWN, REFUSED, read_links, read_shapes
+from ur5_pick_place.planning.scene import Scene
+from ur5_pick_place.planning.world import AttachedObject, SceneObject, World, shown
+
+Array = NDArray[np.float64]
+Key = tuple[str, str]  # topic and id
+
+OBJECT, ATTACHED, SCENE = 'collision_object', 'attached_collision_object', 'planning_scene'
+_ADD, _REMOVE, _APPEND, _MOVE = (
+    operation[0]
+    for operation in (
+        CollisionObject.ADD, CollisionObject.REMOVE, CollisionObject.APPEND, CollisionObject.MOVE,
+    )
+)  # fmt: skip
+_MAX_REFUSED = 100
+_T_BASE_LINK_BASE = inverse_transform(T_BASE_BASE_LINK)
+
+
+class SceneBook:
+    """
+    Keeps the world of the clients; not safe to share between threads.
+
+    Parameters
+    ----------
+    scene : Scene
+        The scene file's, whose limits hold for all together.
+    frames : Frames
+    T_base_tool : callable
+        Returns where tool0 is in base (4, 4), or raises `InvalidInput` if that is not known.
+    warn : callable
+        Takes a line for the log.
+
+    """
+
+    def __init__(
+        self,
+        scene: Scene,
+        frames: Frames,
+        T_base_tool: Callable[[], Array],
+        warn: Callable[[str], object],
+    ) -> None:
+        self._scene, self._frames, self._warn = scene, frames, warn
+        self._T_base_tool = T_base_tool
+        self._refused: dict[Key, str] = {}
+        self._astray: set[Key] = set()  # refused for a MOVE alone: another one will do
+        self._early: dict[str, SimpleNamespace] = {}  # attached by an id that was not known yet
+        self._world = World()
+
+    @property
+    def world(self) -> World:
+        """What clients were told is there, and what of it was refused."""
+        reasons = {repr(key): why for key, why in self._refused.items()}
+        return replace(self._world, refused=reasons)
+
+    # -- what comes by topic: taken, or noted as refused ----------------------------------------
+
+    def hear_object(self, data: bytes) -> str:
+        """Take a CollisionObject; return why it was refused, or ''."""
+        return self._hear(OBJECT, data, CollisionObject, lambda m: m, self._with_new_object)
+
+    def hear_attached(self, data: bytes) -> str:
+        """Take an AttachedCollisionObject; return why it was refused, or ''."""
+        kind = AttachedCollisionObject
+        return self._hear(ATTACHED, data, kind, lambda m: m.object, self._with_attached)
+
+    def hear_scene(self, data: bytes) -> str:
+        """Take a PlanningScene as far as that is possible; return what was refused, or ''."""
+        try:
+            message = read_message(data, PlanningScene)
+            self._world, refused, lifted = self._with_scene(self._world, message)
+        except InvalidInput as error:
+            return self._refuse((SCENE, ''), str(error))
+        if not message.is_diff:
+            self._refused.clear()
+        for key in lifted:
+            self._refused.pop(key, None)
+        return '; '.join(self._refuse(key, why) for key, why in refused.items())
+
+    # -- what comes by service: all of it or nothing ---------------------------------------------
+
+    def apply(self, message: SimpleNamespace) -> None:
+        """
+        Take a PlanningScene, all of it.
+
+        Raises
+        ------
+        InvalidInput
+            Something in it cannot be taken; nothing was changed.
+
+        """
+        world, refused, lifted = self._with_scene(self._world, message)
+        if refused:
+            raise InvalidInput('; '.join(refused.values()))
+        self._world = world
+        self._refused = {k: v for k, v in self._refused.items() if k not in lifted}
+        if not message.is_diff:
+            self._refused.clear()
+
+    # -- within ----------------------------------------------------------------------------------
+
+    def _hear(
+        self,
+        topic: str,
+        data: bytes,
+        kind: type,
+        thing_of: Callable[[SimpleNamespace], SimpleNamespace],
+        change: Callable[[World, SimpleNamespace], World],
+    ) -> str:
+        try:
+            message = read_message(data, kind)
+        except Unreadable as error:
+            return self._refuse((topic, error.id), str(error))
+        thing = thing_of(message)
+        try:
+            self._world = change(self._world, message)
+        except InvalidInput as error:
+            key, is_known = (topic, thing.id), thing.id in self._world.objects
+            if thing.operation == _MOVE and is_known and key not in self._refused:
+                self._astray.add(key)
+            return self._refuse(key, str(error))
+        for key in self._lifted(topic, thing):
+            self._refused.pop(key, None)
+        return ''
+
+    def _refuse(self, key: Key, why: str) -> str:
+        topic, name = key
+        if len(self._refused) >= _MAX_REFUSED:
+            key, why = (topic, ''), f'{_MAX_REFUSED} objects were refused, and more: {why}'
+        what = 'scene' if topic == SCENE else f'object {shown(name)}'
+        cure = (
+            'send a whole scene (is_diff false) that can be taken'
+            if topic == SCENE
+            else f'publish it anew on {topic}, or REMOVE it there'
+        )
+        self._refused[key] = f'nothing may move, {what} of {topic} was refused: {why}; {cure}'
+        return f'{topic} refused, {what}: {why}'
+
+    def _lifted(self, topic: str, thing: SimpleNamespace) -> list[Key]:
+        """Return what is refused no longer, once `thing` was taken."""
+        if thing.operation == _REMOVE and not thing.id:
+            return [key for key in self._refused if key[0] == topic]
+        key = (topic, thing.id)
+        is_whole = thing.operation in (_ADD, _REMOVE)
+        if is_whole or (thing.operation == _MOVE and key in self._astray):
+            self._astray.discard(key)
+            return [key]
+        return []
+
+    def _checked(self, world: World) -> World:
+        replace(self._scene, world=world)
+        return world
+
+    def _with_object(self, world: World, message: SimpleNamespace) -> World:
+        name, operation, known = message.id, message.operation, world.objects
+        if operation not in (_ADD, _REMOVE, _APPEND, _MOVE):
+            raise InvalidInput(f'operation {operation}: only ADD, APPEND, MOVE and REMOVE')
+        if operation == _REMOVE:
+            if name and name not in known:
+                self._warn(f'no object {shown(name)} to remove; there are: {_listed(known)}')
+            return world.without_objects([name] if name else list(known))
+        T = self._T_base_link(message)
+        if operation == _MOVE:
+            if name not in known:
+                raise InvalidInput(f'it is not known, so it cannot move; known: {_listed(known)}')
+            if message.primitives or message.meshes or len(message.planes):
+                raise InvalidInput('MOVE with shapes: leave them out, or ADD it anew')
+            return world.with_object(known[name].moved(T))
+        thing = SceneObject(name, T, read_shapes(message))
+        if operation == _APPEND and name in known:
+            thing = known[name].extended(thing)
+        return self._checked(world.with_object(thing))
+
+    def _with_new_object(self, world: World, message: SimpleNamespace) -> World:
+        """Return the world with an object changed, in the hand if that was said before."""
+        world = self._with_object(world, message)
+        early = self._early.pop(message.id, None) if message.operation == _ADD else None
+        if early is None:
+            return world
+        world = self._with_attached(world, early)
+        self._refused.pop((ATTACHED, message.id), None)
+        return world
+
+    def _T_base_link(self, message: SimpleNamespace) -> Array:
+        """Return T_base_link_object (4, 4)."""
+        T_base_frame = self._frames.T_base_frame(message.header.frame_id)
+        return _T_BASE_LINK_BASE @ T_base_frame @ numbers_to_matrix(message.pose)
+
+    def _with_attached(self, world: World, message: SimpleNamespace) -> World:
+        thing, known = message.object, world.attached
+        name, operation = thing.id, thing.operation
+        if operation not in (_ADD, _REMOVE, _APPEND):
+            raise InvalidInput(f'operation {operation} in the hand: only ADD, APPEND and REMOVE')
+        self._early.pop(name, None)
+        if operation == _REMOVE:
+            return self._laid_down(world, name)
+        T_tool_link = self._frames.T_tool_link(message.link_name)
+        may_touch = read_links(message.touch_links, self._frames.prefix)
+        if message.weight == 0.0:
+            self._warn(f'attached object {shown(name)} has no weight: torques leave it out')
+        has_shapes = thing.primitives or thing.meshes or len(thing.planes)
+        if not has_shapes and name in known:
+            held = replace(known[name], mass=message.weight, may_touch=may_touch)
+            return world.with_attached(held)
+        if not has_shapes:
+            if name not in world.objects:
+                if len(self._early) < _MAX_REFUSED:  # one topic may overtake the other
+                    self._early[name] = message
+                raise InvalidInput(
+                    'it has no shapes and is no object of the scene: give its shapes, or add it '
+                    f'first; there are: {_listed(world.objects)}'
+                )
+            standing = world.objects[name]
+            T = inverse_transform(self._T_base_link_tool()) @ standing.T_base_link_object
+            shapes = standing.shapes
+        else:
+            T, shapes = self._T_tool_object(thing, message.link_name, T_tool_link), ()
+            if operation == _APPEND and name in known:
+                old = known[name]
+                T_new_old = inverse_transform(T) @ old.T_tool_object
+                shapes = tuple(
+                    replace(p, T_object_shape=T_new_old @ p.T_object_shape) for p in old.shapes
+                )
+            shapes = (*shapes, *read_shapes(thing))
+        held = AttachedObject(name, T, shapes, message.weight, may_touch)
+        return self._checked(world.without_objects([name]).with_attached(held))
+
+    def _T_tool_object(self, thing: SimpleNamespace, link: str, T_tool_link: Array) -> Array:
+        """Return T_tool_object (4, 4) of an object given with its shapes."""
+        frame, T = thing.header.frame_id, numbers_to_matrix(thing.pose)
+        if frame and frame == link:
+            return T_tool_link @ T
+        if frame and self._frames.is_link(frame):
+            return self._frames.T_tool_link(frame) @ T
+        T_tool_base = inverse_transform(self._T_base_tool())
+        return T_tool_base @ self._frames.T_base_frame(frame) @ T
+
+    def _T_base_link_tool(self) -> Array:
+        return _T_BASE_LINK_BASE @ self._T_base_tool()
+
+    def _laid_down(self, world: World, name: str) -> World:
+        """Return the world with what was in the hand where it is now; all without a name."""
+        known = world.attached
+        if name and name not in known:
+            self._warn(f'no object {shown(name)} in the hand; there are: {_listed(known)}')
+        for held in [known[name]] if name in known else [] if name else list(known.values()):
+            T = self._T_base_link_tool() @ held.T_tool_object
+            world = world.without_attached([held.id])
+            world = world.with_object(SceneObject(held.id, T, held.shapes))
+        return self._checked(world)
+
+    def _with_scene(
+        self, world: World, message: SimpleNamespace
+    ) -> tuple[World, dict[Key, str], list[Key]]:
+        """Return the world as a PlanningScene has it, what was refused, and what no longer is."""
+        objects = [o for o in message.world.collision_objects if o.type.db != REFUSED]
+        attached = [
+            a for a in message.robot_state.attached_collision_objects if a.object.type.db != OWN
+        ]
+        refused: dict[Key, str] = {}
+        lifted: list[Key] = []
+        if not message.is_diff:
+            world = world.without_objects(set(world.objects) - {o.id for o in objects})
+            world = world.without_attached(
+                set(world.attached) - {a.object.id for a in attached}
+            )
+        for topic, entries, change in (
+            (OBJECT, [(o, o) for o in objects], self._with_object),
+            (ATTACHED, [(a, a.object) for a in attached], self._with_attached),
+        ):
+            for entry, thing in entries:
+                try:
+                    world = change(world, entry)
+                except InvalidInput as error:
+                    refused[(topic, thing.id)] = f'object {shown(thing.id)}: {error}'
+                else:
+                    lifted += self._lifted(topic, thing)
+        for thing in message.world.collision_objects:
+            if thing.type.db == REFUSED:  # what a planner refused that was there before us
+                refused[(OBJECT, thing.id)] = thing.type.key
+        if beyond := _beyond(message):
+            refused[(SCENE, '')] = '; '.join(beyond)
+        return world, refused, lifted
+
+
+def _beyond(message: SimpleNamespace) -> list[str]:
+    """Say what of a PlanningScene is not known here."""
+    matrix = message.allowed_collision_matrix
+    found = []
+    allowed = any(entry.enabled.any() for entry in matrix.entry_values)
+    if allowed or matrix.default_entry_values.any():
+        names = ', '.join(map(shown, [*matrix.entry_names, *matrix.default_entry_names][:8]))
+        found.append(
+            f'allowed_collision_matrix of {names}: no collision is allowed here; use touch_links '
+            'of an attached object, or remove the object'
+        )
+    if any(entry.padding != 0.0 for entry in message.link_padding):
+        found.append("link_padding: the margin is the scene file's")
+    if any(entry.scale != 1.0 for entry in message.link_scale):
+        found.append('link_scale: the links are as they are')
+    if len(message.world.octomap.octomap.data):
+        found.append('octomap: give objects')
+    if message.fixed_frame_transforms:
+        found.append('fixed_frame_transforms: publish them on tf_static')
+    return found
+
+
+def _listed(things: Iterable[str]) -> str:
+    names = [shown(name) for name in things]
+    return ', '.join(names[:16]) + (' …' if len(names) > 16 else '') or 'none'

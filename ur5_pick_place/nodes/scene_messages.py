@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Clients' objects to messages and back; messages are read as `cdr.read_message` gives them.
+
+A `PlanningScene` of ours holds, beside the clients' objects, what was refused and the task's part;
+`type.db` tells those two apart, as their ids cannot.
+
+"""
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any, NamedTuple
+from weakref import WeakKeyDictionary
+
+import numpy as np
+from geometry_msgs.msg import Point
+from moveit_msgs.msg import AttachedCollisionObject, CollisionObject, PlanningScene
+from numpy.typing import NDArray
+from shape_msgs.msg import Mesh as MeshMessage
+from shape_msgs.msg import MeshTriangle, SolidPrimitive
+from shape_msgs.msg import Plane as PlaneMessage
+
+from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.nodes.conversions import matrix_to_pose, numbers_to_matrix
+from ur5_pick_place.planning.shapes import (
+    Cone,
+    Cuboid,
+    Cylinder,
+    Mesh,
+    Plane,
+    Shape,
+    Sphere,
+)
+from ur5_pick_place.planning.world import (
+    MAX_SHAPES,
+    AttachedObject,
+    PlacedShape,
+    SceneObject,
+    World,
+)
+
+Array = NDArray[np.float64]
+
+OWN, REFUSED = 'ur5_pick_place/own', 'ur5_pick_place/refused'
+# By primitive type: how many dimensions, and the shape of them in MoveIt's order.
+_PRIMITIVES = {
+    SolidPrimitive.BOX: (3, Cuboid),
+    SolidPrimitive.SPHERE: (1, lambda d: Sphere(float(d[0]))),
+    SolidPrimitive.CYLINDER: (2, lambda d: Cylinder(float(d[1]), float(d[0]))),
+    SolidPrimitive.CONE: (2, lambda d: Cone(float(d[1]), float(d[0]))),
+}
+# The names of the arm's links in its URDF, where they differ from ours.
+_URDF = {'base_link': 'base', 'base_link_inertia': 'base'}
+
+
+class KnownScene(NamedTuple):
+    """
+    A scene as the planner publishes it.
+
+    Attributes
+    ----------
+    name : str
+        Another one for each start of the planner.
+    world : World
+    part : AttachedObject or None
+        The task's part, while it is in the hand.
+
+    """
+
+    name: str
+    world: World
+    part: AttachedObject | None
+
+
+def read_shapes(message: SimpleNamespace) -> tuple[PlacedShape, ...]:
+    """
+    Return the shapes of a CollisionObject.
+
+    Raises
+    ------
+    InvalidInput
+        A shape or a pose is malformed or there are too many.
+
+    """
+    kinds = (
+        ('primitives', message.primitives, message.primitive_poses, _primitive),
+        ('meshes', message.meshes, message.mesh_poses, _mesh),
+        ('planes', message.planes, message.plane_poses, _plane),
+    )
+    count = sum(len(shapes) for _, shapes, _, _ in kinds)
+    if count > MAX_SHAPES:
+        raise InvalidInput(f'it has {count} shapes: at most {MAX_SHAPES}')
+    placed = []
+    for name, shapes, poses, make in kinds:
+        if len(poses) > len(shapes):
+            raise InvalidInput(f'it has {len(shapes)} {name} and {len(poses)} poses of them')
+        for i, shape in enumerate(shapes):
+            # MoveIt's convention: a shape without a pose of its own is where the object is.
+            T = numbers_to_matrix(poses[i]) if i < len(poses) else np.eye(4)
+            placed.append(PlacedShape(make(shape), T))
+    return tuple(placed)
+
+
+def read_links(names: Sequence[str], tf_prefix: str = '') -> frozenset[str]:
+    """Return the links of the arm that `touch_links` names; those of grippers are the tool's."""
+    own = (name.removeprefix(tf_prefix) for name in names)
+    return frozenset(_URDF.get(name, name.removesuffix('_link')) for name in own)
+
+
+def _primitive(message: SimpleNamespace) -> Shape:
+    if message.type not in _PRIMITIVES:
+        raise InvalidInput(
+            f'it has a primitive of type {message.type}: must be box 1, sphere 2, cylinder 3 or '
+            'cone 4; give others as a mesh'
+        )
+    count, make = _PRIMITIVES[message.type]
+    if len(message.dimensions) != count:
+        raise InvalidInput(
+            f'it has a primitive of type {message.type} with {len(message.dimensions)} '
+            f'dimensions: must be {count}'
+        )
+    return make(message.dimensions)
+
+
+def _mesh(message: SimpleNamespace) -> Shape:
+    return Mesh(message.vertices, message.triangles)
+
+
+def _plane(coefficients: Array) -> Shape:
+    a, b, c, d = (float(number) for number in coefficients)
+    return Plane(np.array([a, b, c]), -d)
+
+
+_messages: 'WeakKeyDictionary[Any, CollisionObject]' = WeakKeyDictionary()
+
+
+def object_message(thing: SceneObject | AttachedObject, frame_id: str) -> CollisionObject:
+    """Return an object with its shapes in `frame_id`; made once, not to be changed."""
+    found = _messages.get(thing)
+    if found is not None and found.header.frame_id == frame_id:
+        return found
+    T = thing.T_base_link_object if isinstance(thing, SceneObject) else thing.T_tool_object
+    message = CollisionObject(id=thing.id, pose=matrix_to_pose(T), operation=CollisionObject.ADD)
+    message.header.frame_id = frame_id
+    for placed in thing.shapes:
+        pose = matrix_to_pose(placed.T_object_shape)
+        shape = placed.shape
+        if isinstance(shape, Mesh):
+            message.meshes.append(_mesh_message(shape))
+            message.mesh_poses.append(pose)
+        elif isinstance(shape, Plane):
+            coefficients = [*map(float, shape.normal), -shape.offset]
+            message.planes.append(PlaneMessage(coef=coefficients))
+            message.plane_poses.append(pose)
+        else:
+            message.primitives.append(_primitive_message(shape))
+            message.primitive_poses.append(pose)
+    _messages[thing] = message
+    return message
+
+
+def attached_message(thing: AttachedObject, link: str, db: str = '') -> AttachedCollisionObject:
+    """Return an attached object, fixed to `link` = tool0; `db` marks the task's part."""
+    message = AttachedCollisionObject(link_name=link, weight=thing.mass)
+    message.object = object_message(thing, link)
+    message.object.type.db = db
+    message.touch_links = sorted(f'{name}_link' for name in thing.may_touch)
+    return message
+
+
+def scene_message(known: KnownScene, base_link: str, tool0: str) -> PlanningScene:
+    """Return all that is known, whole."""
+    message = PlanningScene(name=known.name, is_diff=False)
+    world, held = message.world, message.robot_state
+    world.collision_objects = [
+        object_message(thing, base_link) for thing in known.world.objects.values()
+    ]
+    for why in known.world.refused.values():
+        refused = CollisionObject()
+        refused.type.db, refused.type.key = REFUSED, why
+        world.collision_objects.append(refused)
+    held.attached_collision_objects = [
+        attached_message(thing, tool0) for thing in known.world.attached.values()
+    ]
+    if known.part:
+        held.attached_collision_objects.append(attached_message(known.part, tool0, OWN))
+    return message
+
+
+def read_scene(message: SimpleNamespace) -> KnownScene:
+    """Return what `scene_message` says, in whose frames it is; errors as `read_shapes`."""
+    objects: dict[str, SceneObject] = {}
+    refused: dict[str, str] = {}
+    attached: dict[str, AttachedObject] = {}
+    part = None
+    for thing in message.world.collision_objects:
+        if thing.type.db == REFUSED:
+            refused[str(len(refused))] = thing.type.key
+        else:
+            T = numbers_to_matrix(thing.pose)
+            objects[thing.id] = SceneObject(thing.id, T, read_shapes(thing))
+    for held in message.robot_state.attached_collision_objects:
+        thing = held.object
+        found = AttachedObject(
+            thing.id,
+            numbers_to_matrix(thing.pose),
+            read_shapes(thing),
+            held.weight,
+            read_links(held.touch_links),
+        )
+        if thing.type.db == OWN:
+            part = found
+        else:
+            attached[thing.id] = found
+    return KnownScene(message.name, World(objects, attached, refused), part)
+
+
+def _primitive_message(shape: Shape) -> SolidPrimitive:
+    if isinstance(shape, Cuboid):
+        size = [float(edge) for edge in shape.size]
+        return SolidPrimitive(type=SolidPrimitive.BOX, dimensions=size)
+    if isinstance(shape, Sphere):
+        return SolidPrimitive(type=SolidPrimitive.SPHERE, dimensions=[shape.radius])
+    assert isinstance(shape, Cylinder | Cone)
+    kind = SolidPrimitive.CYLINDER if isinstance(shape, Cylinder) else SolidPrimitive.CONE
+    return SolidPrimitive(type=kind, dimensions=[shape.height, shape.r])
+
+
+def _mesh_message(mesh: Mesh) -> MeshMessage:
+    message = MeshMessage()
+    message.vertices = [Point(x=x, y=y, z=z) for x, y, z in mesh.vertices.tolist()]
+    message.triangles = [
+        MeshTriangle(vertex_indices=corners) for corners in mesh.triangles.astype(np.uint32)
+    ]
+    return message

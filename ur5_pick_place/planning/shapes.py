@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The shapes that objects consist of, each about its own origin; lengths in metres, no coal needed.
+
+A cylinder's and a cone's axis is z, their origin midway along it; the cone's tip is up.
+
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.settings import is_finite_number
+
+Array = NDArray[np.float64]
+
+SHAPE_RANGE = (1e-4, 100.0)  # an edge, a radius, a height or the extent of a mesh [m]
+PLACE_RANGE = 100.0  # a coordinate of an object [m], either way
+MAX_TRIANGLES = 5_000  # of one mesh; making its hull holds up the rest for 25 ms
+_UNIT_SLACK = 1e-6  # of a plane's normal, once it was normalised
+
+
+class Shape:
+    """
+    A shape.
+
+    Attributes
+    ----------
+    half : ndarray, shape (3,)
+        Half the extents of the box about the origin that holds it [m].
+    radius : float
+        Of the sphere about the origin that holds it [m].
+
+    """
+
+    half: Array
+    radius: float
+
+    def support(self, direction: Array) -> Array:
+        """Return how far it extends along directions (..., 3) of length 1; shape (...) [m]."""
+        raise NotImplementedError
+
+    def numbers(self) -> tuple[ArrayLike, ...]:
+        """Return what tells it from others of its class."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, eq=False)
+class Cuboid(Shape):
+    """A box by its full edge lengths (3,)."""
+
+    size: Array
+
+    def __post_init__(self) -> None:
+        size = np.array(self.size, dtype=np.float64)
+        if size.shape != (3,):
+            raise InvalidInput(f'box with {size.size} edge lengths: must be three')
+        for axis, edge in zip('xyz', size, strict=True):
+            _length(f'edge of the box along {axis}', edge)
+        _keep(self, size=size, half=size / 2, radius=float(np.linalg.norm(size / 2)))
+
+    def support(self, direction: Array) -> Array:
+        return np.asarray(np.abs(direction) @ self.half)
+
+    def numbers(self) -> tuple[ArrayLike, ...]:
+        return (self.size,)
+
+
+@dataclass(frozen=True, eq=False)
+class Sphere(Shape):
+    """A sphere."""
+
+    radius: float
+
+    def __post_init__(self) -> None:
+        r = _length('radius of the sphere', self.radius)
+        _keep(self, half=np.full(3, r), radius=r)
+
+    def support(self, direction: Array) -> Array:
+        return np.full(direction.shape[:-1], self.radius)
+
+    def numbers(self) -> tuple[ArrayLike, ...]:
+        return (self.radius,)
+
+
+@dataclass(frozen=True, eq=False)
+class Cylinder(Shape):
+    """A cylinder by its radius and height."""
+
+    r: float
+    height: float
+
+    def __post_init__(self) -> None:
+        r = _length('radius of the cylinder', self.r)
+        h = _length('height of the cylinder', self.height)
+        _keep(self, half=np.array([r, r, h / 2]), radius=float(np.hypot(r, h / 2)))
+
+    def support(self, direction: Array) -> Array:
+        across = np.hypot(direction[..., 0], direction[..., 1])
+        return np.asarray(across * self.r + np.abs(direction[..., 2]) * self.height / 2)
+
+    def numbers(self) -> tuple[ArrayLike, ...]:
+        return self.r, self.height
+
+
+@dataclass(frozen=True, eq=False)
+class Cone(Shape):
+    """A cone by the radius of its base and its height."""
+
+    r: float
+    height: float
+
+    def __post_init__(self) -> None:
+        r = _length('radius of the cone', self.r)
+        h = _length('height of the cone', self.height)
+        _keep(self, half=np.array([r, r, h / 2]), radius=float(np.hypot(r, h / 2)))
+
+    def support(self, direction: Array) -> Array:
+        up = direction[..., 2] * self.height / 2
+        across = np.hypot(direction[..., 0], direction[..., 1])
+        return np.asarray(np.maximum(up, across * self.r - up))
+
+    def numbers(self) -> tuple[ArrayLike, ...]:
+        return self.r, self.height
+
+
+@dataclass(frozen=True, eq=False)
+class Mesh(Shape):
+    """
+    Triangles.
+
+    Attributes
+    ----------
+    vertices : ndarray, shape (n, 3)
+        [m]; those that no triangle uses are left out.
+    triangles : ndarray of int, shape (m, 3)
+        Rows of `vertices`; the order of the corners does not count.
+
+    """
+
+    vertices: Array
+    triangles: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        vertices = np.array(self.vertices, dtype=np.float64).reshape(-1, 3)
+        triangles = np.array(self.triangles, dtype=np.int64).reshape(-1, 3)
+        if not 1 <= len(triangles) <= MAX_TRIANGLES:
+            raise InvalidInput(
+                f'mesh of {len(triangles)} triangles: must have 1 to {MAX_TRIANGLES}; decimate it'
+            )
+        if triangles.min() < 0 or triangles.max() >= len(vertices):
+            raise InvalidInput(
+                f'mesh of {len(vertices)} vertices has a triangle with vertex '
+                f'{max(triangles.max(), -triangles.min())}: must be 0 to {len(vertices) - 1}'
+            )
+        used, triangles = np.unique(triangles, return_inverse=True)
+        vertices, triangles = vertices[used], triangles.reshape(-1, 3)
+        if not np.isfinite(vertices).all():
+            raise InvalidInput('mesh has a vertex that is not finite')
+        _length('largest extent of the mesh', float(np.ptp(vertices, axis=0).max()))
+        low, high = vertices.min(axis=0), vertices.max(axis=0)
+        _keep(
+            self,
+            vertices=vertices,
+            triangles=triangles,
+            half=np.maximum(np.abs(low), np.abs(high)),
+            radius=float(np.linalg.norm(vertices, axis=1).max()),
+        )
+
+    @property
+    def middle(self) -> Array:
+        """A point of its convex hull, (3,)."""
+        return np.asarray(self.vertices.mean(axis=0))
+
+    def support(self, direction: Array) -> Array:
+        return np.asarray((direction @ self.vertices.T).max(axis=-1))
+
+    def numbers(self) -> tuple[ArrayLike, ...]:
+        return self.vertices, self.triangles
+
+
+@dataclass(frozen=True, eq=False)
+class Plane(Shape):
+    """
+    All that lies beyond a plane, as seen from the arm's shoulder.
+
+    Attributes
+    ----------
+    normal : ndarray, shape (3,)
+        Of length 1, to either side.
+    offset : float
+        `normal @ x` of the points x of the plane [m].
+
+    """
+
+    normal: Array
+    offset: float
+
+    def __post_init__(self) -> None:
+        normal = np.array(self.normal, dtype=np.float64)
+        if not (np.isfinite(normal).all() and is_finite_number(self.offset)):
+            raise InvalidInput(f'plane {normal.tolist()}, {self.offset}: must be finite numbers')
+        length = float(np.linalg.norm(normal))
+        if not length > _UNIT_SLACK:
+            raise InvalidInput(f'plane with normal {normal.tolist()}: must not be zero')
+        _keep(
+            self,
+            normal=normal / length,
+            offset=float(self.offset) / length,
+            half=np.full(3, np.inf),
+            radius=np.inf,
+        )
+
+    def support(self, direction: Array) -> Array:
+        return np.full(direction.shape[:-1], np.inf)
+
+    def numbers(self) -> tuple[ArrayLike, ...]:
+        return self.normal, self.offset
+
+
+def _length(what: str, value: float) -> float:
+    low, high = SHAPE_RANGE
+    if not (is_finite_number(value) and low <= value <= high):
+        raise InvalidInput(f'{what} = {value} m: must lie in {low:g} to {high:g} m')
+    return float(value)
+
+
+def _keep(shape: Shape, **values: object) -> None:
+    for name, value in values.items():
+        if isinstance(value, np.ndarray):
+            value.setflags(write=False)
+        object.__setattr__(shape, name, value)

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+What clients were told is around the arm and in its hand, by their ids; frame `base_link`.
+
+A world never changes: every edit gives a new one. Its ids are the clients' own: none of them is a
+body of the arm, of the scene file or of the task.
+
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.kinematics.transforms import inverse_transform
+from ur5_pick_place.planning.inertias import Load
+from ur5_pick_place.planning.shapes import PLACE_RANGE, Mesh, Plane, Shape
+
+Array = NDArray[np.float64]
+T = TypeVar('T')
+
+MAX_SHAPES = 256  # of all objects; beyond it a check no longer fits a control tick
+MAX_ALL_TRIANGLES = 10_000
+_MIDDLE = 1e-9  # [m] that a mesh may be off its middle
+_SHOWN = 64  # characters of an id in a message
+
+OWN_PART = 'ur5_pick_place/part'
+"""What the task's part is called beside clients' objects."""
+
+
+@dataclass(frozen=True, eq=False)
+class PlacedShape:
+    """A shape and its pose in the frame of its object; a mesh is put about its middle."""
+
+    shape: Shape
+    T_object_shape: Array
+
+    def __post_init__(self) -> None:
+        shape, T = self.shape, np.array(self.T_object_shape, dtype=np.float64)
+        if isinstance(shape, Mesh) and np.abs(shape.middle).max() > _MIDDLE:
+            middle = shape.middle
+            shape = Mesh(shape.vertices - middle, shape.triangles)
+            T[:3, 3] += T[:3, :3] @ middle
+        T.setflags(write=False)
+        object.__setattr__(self, 'shape', shape)
+        object.__setattr__(self, 'T_object_shape', T)
+
+
+@dataclass(frozen=True, eq=False)
+class SceneObject:
+    """
+    What stands about under one id.
+
+    Attributes
+    ----------
+    id : str
+        Any text.
+    T_base_link_object : ndarray, shape (4, 4)
+    shapes : tuple of PlacedShape
+
+    """
+
+    id: str
+    T_base_link_object: Array
+    shapes: tuple[PlacedShape, ...]
+
+    def __post_init__(self) -> None:
+        if not self.shapes:
+            raise InvalidInput('it has no shapes: give primitives, meshes or planes')
+        check_place(self.T_base_link_object)
+
+    def poses(self) -> list[Array]:
+        """Return T_base_link_shape (4, 4) of each shape."""
+        return [self.T_base_link_object @ placed.T_object_shape for placed in self.shapes]
+
+    def moved(self, T_base_link_object: Array) -> 'SceneObject':
+        """Return it at another pose."""
+        return replace(self, T_base_link_object=T_base_link_object)
+
+    def extended(self, other: 'SceneObject') -> 'SceneObject':
+        """Return it with the shapes of another as well, which stay where they are."""
+        T = inverse_transform(self.T_base_link_object) @ other.T_base_link_object
+        more = (PlacedShape(p.shape, T @ p.T_object_shape) for p in other.shapes)
+        return replace(self, shapes=(*self.shapes, *more))
+
+
+@dataclass(frozen=True, eq=False)
+class AttachedObject:
+    """
+    What is fixed to the hand under one id.
+
+    Attributes
+    ----------
+    id : str
+    T_tool_object : ndarray, shape (4, 4)
+    shapes : tuple of PlacedShape
+        No planes.
+    mass : float
+        [kg]
+    may_touch : frozenset of str
+        Links of the arm that are not looked at.
+
+    """
+
+    id: str
+    T_tool_object: Array
+    shapes: tuple[PlacedShape, ...]
+    mass: float = 0.0
+    may_touch: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        if not self.shapes:
+            raise InvalidInput('it has no shapes: give primitives or meshes')
+        if any(isinstance(placed.shape, Plane) for placed in self.shapes):
+            raise InvalidInput('a plane cannot be carried: give primitives or meshes')
+        check_place(self.T_tool_object)
+        _ = self.load
+
+    @property
+    def load(self) -> Load:
+        """Its mass, in the middle of its shapes; in tool0."""
+        centres = [(self.T_tool_object @ p.T_object_shape)[:3, 3] for p in self.shapes]
+        return Load(self.mass, np.mean(centres, axis=0))
+
+
+@dataclass(frozen=True, eq=False)
+class World:
+    """
+    All of it.
+
+    Attributes
+    ----------
+    objects : mapping of str to SceneObject
+    attached : mapping of str to AttachedObject
+    refused : mapping of str to str
+        What a client said is there and could not be taken, with the reason and what to do; while
+        there is any, nothing may move.
+
+    """
+
+    objects: Mapping[str, SceneObject] = field(default_factory=lambda: MappingProxyType({}))
+    attached: Mapping[str, AttachedObject] = field(default_factory=lambda: MappingProxyType({}))
+    refused: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+    def __post_init__(self) -> None:
+        if self.shape_count > MAX_SHAPES:
+            raise InvalidInput(
+                f'{self.shape_count} shapes in all objects together: at most {MAX_SHAPES}; join '
+                'or remove some'
+            )
+        triangles = sum(
+            len(p.shape.triangles) for p in self._placed() if isinstance(p.shape, Mesh)
+        )
+        if triangles > MAX_ALL_TRIANGLES:
+            raise InvalidInput(
+                f'{triangles} triangles in all objects together: at most {MAX_ALL_TRIANGLES}; '
+                'decimate or remove some'
+            )
+
+    @property
+    def shape_count(self) -> int:
+        """How many shapes there are in all."""
+        return sum(1 for _ in self._placed())
+
+    @property
+    def refusal(self) -> str:
+        """Why nothing may move; empty if it may."""
+        if not self.refused:
+            return ''
+        first, *others = self.refused.values()
+        return first + (f' ({len(others)} more)' if others else '')
+
+    def with_object(self, thing: SceneObject) -> 'World':
+        """Return the world with an object added, or put in the place of the one of its id."""
+        return replace(self, objects={**self.objects, thing.id: thing})
+
+    def without_objects(self, ids: Iterable[str]) -> 'World':
+        """Return the world without these objects."""
+        return replace(self, objects=_without(self.objects, ids))
+
+    def with_attached(self, thing: AttachedObject) -> 'World':
+        """Return the world with an object in the hand, in the place of the one of its id."""
+        return replace(self, attached={**self.attached, thing.id: thing})
+
+    def without_attached(self, ids: Iterable[str]) -> 'World':
+        """Return the world without these in the hand."""
+        return replace(self, attached=_without(self.attached, ids))
+
+    def _placed(self) -> Iterable[PlacedShape]:
+        for thing in self.objects.values():
+            yield from thing.shapes
+        for held in self.attached.values():
+            yield from held.shapes
+
+
+def shown(id: str) -> str:
+    """Return an id as it is named in messages: quoted, escaped, not too long."""
+    return repr(id if len(id) <= _SHOWN else f'{id[:_SHOWN]}…')
+
+
+def check_place(T: Array) -> None:
+    """Refuse a pose (4, 4) beyond `PLACE_RANGE`."""
+    for axis, value in zip('xyz', T[:3, 3], strict=True):
+        if not abs(value) <= PLACE_RANGE:
+            raise InvalidInput(
+                f'{axis} = {value:g} m: must lie in {-PLACE_RANGE:g} to {PLACE_RANGE:g} m'
+            )
+
+
+def _without(things: Mapping[str, T], ids: Iterable[str]) -> dict[str, T]:
+    gone = set(ids)
+    return {name: thing for name, thing in things.items() if name not in gone}
