@@ -305,7 +305,7 @@ def zero_quaternion():
         (pose_goal(np.eye(4), link='nose'), {}, 'INVALID_LINK_NAME', "'nose'"),
         (Constraints(), {}, 'INVALID_GOAL_CONSTRAINTS', 'position constraint'),
         (joints(HOME), {'group_name': 'leg'}, 'INVALID_GROUP_NAME', "'leg'"),
-        (joints(HOME), {'scaling': 1.5}, 'INVALID_GOAL_CONSTRAINTS', '1.5: must lie in 0 to 1'),
+        (joints(HOME), {'scaling': 1e-5}, 'INVALID_GOAL_CONSTRAINTS', '1e-05: must lie in 0 to 1'),
         (
             joints(HOME + [0, 0, 0, 0, 0, 3.14]),
             {'planner_id': 'JACOBIAN_TRANSPOSE'},

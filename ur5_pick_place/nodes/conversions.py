@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from builtin_interfaces.msg import Duration, Time
 from geometry_msgs.msg import Point, Pose, Quaternion, Transform, Vector3
-from moveit_msgs.msg import MoveItErrorCodes, RobotTrajectory
+from moveit_msgs.msg import MoveItErrorCodes, RobotState, RobotTrajectory
 from numpy.typing import NDArray
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
@@ -125,6 +125,50 @@ def joints_from_state(state: JointState, names: Sequence[str]) -> NDArray[np.flo
 
     """
     return _by_name(state.name, state.position, names, 'position')
+
+
+def joints_of_request(
+    state: RobotState, names: Sequence[str], present: NDArray[np.float64] | None
+) -> NDArray[np.float64] | None:
+    """
+    Return the joints (6,) [rad] that a request's robot state means.
+
+    An empty state means `present`, where the arm is, or None if nobody knows; one with `is_diff`
+    may name some joints only, and means `present` for the others.
+
+    Raises
+    ------
+    InvalidRobotState
+        As `joints_from_state`, or it holds what cannot be honoured.
+
+    """
+    others = state.multi_dof_joint_state
+    if n := max(len(others.joint_names), len(others.transforms)):
+        raise InvalidRobotState(
+            f'robot state has {n} multi-DOF joints: must be 0, the arm has none'
+        )
+    if attached := state.attached_collision_objects:
+        raise InvalidRobotState(
+            f'robot state attaches {attached[0].object.id!r}, one of {len(attached)}: a request '
+            'cannot; publish it on attached_collision_object, or leave it out'
+        )
+    given = state.joint_state
+    if not (given.name or given.position):
+        return present
+    named = [name for name in names if name in given.name]
+    if not state.is_diff or len(named) == len(names):
+        return joints_from_state(given, names)
+    changed = joints_from_state(given, named)
+    if not named:
+        raise InvalidRobotState(f'robot state names none of the joints {", ".join(names)}')
+    if present is None:
+        raise InvalidRobotState(
+            f'robot state (is_diff) names {", ".join(named)} only, and no joint_states were heard '
+            'of late: name all joints, or see whether the driver runs'
+        )
+    q = present.copy()
+    q[[list(names).index(name) for name in named]] = changed
+    return q
 
 
 def velocities_from_state(state: JointState, names: Sequence[str]) -> NDArray[np.float64]:
