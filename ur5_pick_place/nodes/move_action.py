@@ -90,10 +90,14 @@ class MoveAction:
         result = MoveGroup.Result()
         is_wanted = self._execution.is_wanted(goal)  # a stop while it is planned counts too
         goal.publish_feedback(MoveGroup.Feedback(state=PLANNING))
+        is_plan_only = goal.request.planning_options.plan_only
         planned = self._planned(goal.request, result)
+        # rclpy keeps a request for 10 s after its end, and anybody may send a large one.
+        goal.request.request = MotionPlanRequest()
+        goal.request.planning_options = PlanningOptions()
         if planned is None:
             end_in_vain(goal)
-        elif not goal.request.planning_options.plan_only:
+        elif not is_plan_only:
             await self._move(goal, planned, is_wanted, result)
         elif goal.is_cancel_requested:
             result.error_code = code_with_message(MoveItErrorCodes.PREEMPTED, 'canceled')
