@@ -39,7 +39,11 @@ class Execution:
         return lambda: core.stops == stops and not goal.is_cancel_requested
 
     async def run(
-        self, goal: Any, begin: Callable[[], Future], feedback: Callable[..., Any]
+        self,
+        goal: Any,
+        begin: Callable[[], Future],
+        is_wanted: IsWanted,
+        feedback: Callable[..., Any],
     ) -> MoveItErrorCodes:
         """
         Run a motion to its end and set the goal's status.
@@ -50,6 +54,8 @@ class Execution:
         begin : callable
             Starts the motion and returns the future of its outcome, '' or a reason; may raise
             this package's errors.
+        is_wanted : callable
+            Of this goal.
         feedback : type
             Of the action's feedback, which has a `state`.
 
@@ -58,8 +64,11 @@ class Execution:
             arrival = begin()
         except Ur5PickPlaceError as error:
             self._log(f'not executed: {error}')
+            code = error_code(error)
+            if not is_wanted():
+                code = code_with_message(MoveItErrorCodes.PREEMPTED, str(error))
             end_in_vain(goal)
-            return error_code(error)
+            return code
         goal.publish_feedback(feedback(state=MONITOR))
         reason = await arrival
         goal.publish_feedback(feedback(state=IDLE))

@@ -150,7 +150,9 @@ class MoveAction:
             return arrival
 
         try:
-            result.error_code = await self._execution.run(goal, begin, MoveGroup.Feedback)
+            result.error_code = await self._execution.run(
+                goal, begin, is_wanted, MoveGroup.Feedback
+            )
         finally:
             motion = JointTrajectory(joint_names=self._names, points=self._trace.end())
             result.executed_trajectory = RobotTrajectory(joint_trajectory=motion)

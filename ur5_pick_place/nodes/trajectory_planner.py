@@ -218,7 +218,7 @@ class TrajectoryPlanner(Node):
             loop = loop_of(self._planner, method, trajectory, self._loops)
             return self._executor.start_loop(loop, trajectory, is_wanted)
 
-        code = await self._execution.run(goal, begin, ExecuteTrajectory.Feedback)
+        code = await self._execution.run(goal, begin, is_wanted, ExecuteTrajectory.Feedback)
         return ExecuteTrajectory.Result(error_code=code)
 
     def _on_cancel(self, _goal: Any) -> CancelResponse:
