@@ -53,7 +53,7 @@ UR5 = load_model('ur5')
 Codes = MoveItErrorCodes
 Rng = np.random.Generator
 GOAL = tool_down(0.45, -0.1, 0.3, 0.5)
-SCALINGS = (-0.1, -1e300, 1.0001, math.nan, math.inf, -math.inf)
+BEYOND = (-0.1, -1e300, 1.0001, 2.0, math.nan, math.inf, -math.inf)  # scalings that count as 1
 PARTS = ('-p', 'allow_partial_cartesian:=true', '-r', '__ns:=/parts')
 LENGTHS = (-1e-9, -1.0, math.nan, math.inf, -math.inf)
 
@@ -145,11 +145,11 @@ def spoil_pose(pose: Pose, rng: Rng, turned: Pose | None = None) -> None:
 
 def spoil_pace(wish, rng: Rng) -> None:
     """Spoil what both services have: scalings and the bound on speed."""
-    if rng.random() < 0.3:
+    if rng.random() < 0.5:
         wish.max_cartesian_speed = any_of(rng, LENGTHS)
     else:
         kind = any_of(rng, ('velocity', 'acceleration'))
-        setattr(wish, f'max_{kind}_scaling_factor', any_of(rng, SCALINGS))
+        setattr(wish, f'max_{kind}_scaling_factor', any_of(rng, (1e-5, 1e-300)))
 
 
 def spoil_start(wish, rng: Rng) -> None:

@@ -23,7 +23,8 @@ from action_msgs.msg import GoalStatus  # noqa: E402
 from diagnostic_msgs.msg import DiagnosticArray  # noqa: E402
 from driver_client import LATCHED, DriverClient  # noqa: E402
 from geometry_msgs.msg import Pose  # noqa: E402
-from moveit_msgs.action import ExecuteTrajectory  # noqa: E402
+from moveit_client import MoveGroupClient, wanted_joints, wanted_pose  # noqa: E402
+from moveit_msgs.action import ExecuteTrajectory, MoveGroup  # noqa: E402
 from moveit_msgs.msg import (  # noqa: E402
     AttachedCollisionObject,
     CollisionObject,
@@ -31,10 +32,12 @@ from moveit_msgs.msg import (  # noqa: E402
     JointConstraint,
     MoveItErrorCodes,
     OrientationConstraint,
+    PlanningScene,
     PositionConstraint,
+    RobotState,
 )
 from moveit_msgs.srv import GetCartesianPath, GetMotionPlan  # noqa: E402
-from rclpy.action import ActionClient  # noqa: E402
+from rclpy.action import ActionClient, ActionServer  # noqa: E402
 from shape_msgs.msg import SolidPrimitive  # noqa: E402
 from std_msgs.msg import String  # noqa: E402
 from std_srvs.srv import Trigger  # noqa: E402
@@ -43,7 +46,7 @@ from test_plan_requests import spoilt  # noqa: E402
 from ur_msgs.srv import SetSpeedSliderFraction  # noqa: E402
 
 from ur5_pick_place.kinematics import HOME, JOINT_NAMES, forward, load_model  # noqa: E402
-from ur5_pick_place.nodes.conversions import matrix_to_pose  # noqa: E402
+from ur5_pick_place.nodes.conversions import joint_state_msg, matrix_to_pose  # noqa: E402
 from ur5_pick_place.nodes.demo_processes import NodeProcesses  # noqa: E402
 from ur5_pick_place.nodes.node_list import node_list  # noqa: E402
 
@@ -72,6 +75,7 @@ class PlannerClient(DriverClient):
             LATCHED,
         )
         self.execute = ActionClient(self.node, ExecuteTrajectory, 'execute_trajectory')
+        self.move_group = MoveGroupClient(self)
         create = self.node.create_publisher  # early too: the planner may see it later than it us
         self.event = create(String, 'trajectory_execution_event', 10)
         self.boxes = create(CollisionObject, 'collision_object', 10)
@@ -305,7 +309,7 @@ def zero_quaternion():
         (pose_goal(np.eye(4), link='nose'), {}, 'INVALID_LINK_NAME', "'nose'"),
         (Constraints(), {}, 'INVALID_GOAL_CONSTRAINTS', 'position constraint'),
         (joints(HOME), {'group_name': 'leg'}, 'INVALID_GROUP_NAME', "'leg'"),
-        (joints(HOME), {'scaling': 1.5}, 'INVALID_GOAL_CONSTRAINTS', '1.5: must lie in 0 to 1'),
+        (joints(HOME), {'scaling': 1e-5}, 'INVALID_GOAL_CONSTRAINTS', '1e-05: must lie in 0 to 1'),
         (
             joints(HOME + [0, 0, 0, 0, 0, 3.14]),
             {'planner_id': 'JACOBIAN_TRANSPOSE'},
@@ -696,3 +700,167 @@ def test_diagnostics_tell_the_state_and_how_evenly_the_joints_come(client):
     assert values['state'] == 'ready'
     assert 2.0 < float(values['tick p50 [ms]']) < 50.0
     assert float(values['tick worst [ms]']) >= float(values['tick p99 [ms]'])
+
+
+# ---- what a MoveIt client sends
+
+
+def test_a_line_in_the_tools_frame_begins_at_the_requests_start_state(client):
+    """Not at the arm, which stands 1.3 rad beside; judged by the joints that would be sent."""
+    start = HOME + [1.3, 0.1, -0.1, 0.0, 0.0, 0.5]
+    step = np.eye(4)
+    step[:3, 3] = [0.01, 0.02, 0.05]
+    path = client.line(
+        [matrix_to_pose(step)],
+        frame='tool0',
+        link_name='tool0',
+        start_state=RobotState(joint_state=joint_state_msg(start, JOINT_NAMES)),
+    )
+    assert path.error_code.val == CODE.SUCCESS, path.error_code.message
+    end = path.solution.joint_trajectory.points[-1].positions
+    np.testing.assert_allclose(forward(MODEL, end), forward(MODEL, start) @ step, atol=1e-6)
+
+
+@pytest.mark.parametrize('scaling', [2.0, math.nan, -1.0])
+def test_a_scaling_beyond_1_is_full_speed(client, scaling):
+    goal = joints(HOME + [0.3, 0, 0, 0, 0, 0])
+    motions = [client.plan(goal, scaling=s).trajectory.joint_trajectory for s in (1.0, scaling)]
+    full, found = (m.points[-1].time_from_start for m in motions)
+    assert full == found
+
+
+def test_the_fastest_of_several_goals_is_taken_and_joints_go_with_their_pose(client):
+    near = HOME + [0.2, 0, 0, 0, 0, 0]
+    goals = [joints(HOME + [1.5, 0, 0, 0, 0, 0]), joints(near)]
+    planned = client.plan(goals[0], goal_constraints=goals)
+    assert planned.error_code.val == CODE.SUCCESS, planned.error_code.message
+    np.testing.assert_allclose(planned.trajectory.joint_trajectory.points[-1].positions, near)
+    both = pose_goal(tool_down(0.5, 0.15, 0.35))
+    both.joint_constraints = wanted_joints(near)
+    planned = client.plan(both)
+    assert planned.error_code.val == CODE.GOAL_CONSTRAINTS_VIOLATED, planned.error_code.message
+    assert 'keeps the joint constraints' in planned.error_code.message
+
+
+def test_move_action_plans_executes_and_tells_what_it_did(client):
+    first = len(client.joints)
+    T = tool_down(0.45, 0.15, 0.4)
+    position, orientation = wanted_pose(T)
+    goal = Constraints(position_constraints=[position], orientation_constraints=[orientation])
+    status, result = client.move_group.end(client.move_group.start(goal))
+    assert (status, result.error_code.val) == (GoalStatus.STATUS_SUCCEEDED, CODE.SUCCESS)
+    found = T_BASE_LINK_BASE @ forward(MODEL, client.look())
+    np.testing.assert_allclose(found, T, atol=2e-3)
+    assert 0.0 < result.planning_time < 5.0
+    assert set(client.move_group.states) <= {'PLANNING', 'MONITOR', 'IDLE'}
+    assert 'MONITOR' in client.move_group.states
+    np.testing.assert_allclose(result.trajectory_start.joint_state.position, HOME, atol=2e-3)
+    planned = result.planned_trajectory.joint_trajectory
+    end = T_BASE_LINK_BASE @ forward(MODEL, planned.points[-1].positions)
+    np.testing.assert_allclose(end, T, atol=1e-9)
+    trace = result.executed_trajectory.joint_trajectory
+    assert list(trace.joint_names) == list(JOINT_NAMES) and len(trace.points) > 5
+    heard = {tuple(by_name(m)) for m in client.joints[first:]}
+    assert heard & {tuple(p.positions) for p in trace.points}  # as measured
+    np.testing.assert_allclose(trace.points[-1].positions, client.q, atol=3e-3)
+
+
+def by_name(message):
+    return [message.position[list(message.name).index(name)] for name in JOINT_NAMES]
+
+
+def test_move_action_may_only_plan(client):
+    goal = Constraints(joint_constraints=wanted_joints(HOME + [0.5, 0, 0, 0, 0, 0]))
+
+    def ask():
+        status, result = client.move_group.end(client.move_group.start(goal, plan_only=True))
+        assert (status, result.error_code.val) == (GoalStatus.STATUS_SUCCEEDED, CODE.SUCCESS)
+        assert result.planned_trajectory.joint_trajectory.points
+        assert not result.executed_trajectory.joint_trajectory.points
+
+    assert moved_by(client, ask) < 1e-4
+
+
+def a_scene():
+    scene = PlanningScene(is_diff=True)
+    scene.world.collision_objects = [box('post', 0.35, 0.36, 0.3)]
+    return scene
+
+
+@pytest.mark.parametrize(
+    ('options', 'words'),
+    [
+        ({'planning_scene_diff': a_scene()}, 'planning_scene_diff holds world: apply it'),
+        ({'look_around': True}, 'look_around is not offered'),
+        ({'replan': True}, 'replan is not offered'),
+    ],
+)
+def test_move_action_refuses_options_that_it_cannot_honour(client, options, words):
+    goal = Constraints(joint_constraints=wanted_joints(HOME + [0.5, 0, 0, 0, 0, 0]))
+
+    def ask():
+        status, result = client.move_group.end(client.move_group.start(goal, **options))
+        assert status == GoalStatus.STATUS_ABORTED
+        assert result.error_code.val == CODE.INVALID_GOAL_CONSTRAINTS
+        assert words in result.error_code.message
+
+    assert moved_by(client, ask, 0.2) < 1e-4
+
+
+def move_off(client):
+    """Start a long turn of the shoulder by move_action; returns its handle once the arm moves."""
+    goal = Constraints(joint_constraints=wanted_joints(HOME + [2.0, 0, 0, 0, 0, 0]))
+    handle = client.move_group.start(goal, scaling=0.4)
+    result = handle.get_result_async()
+    client.until(lambda: result.done() or client.qd[0] > 0.3, 'the arm to move')
+    assert not result.done(), result.result().result.error_code.message
+    return handle
+
+
+def test_a_cancel_of_move_action_brakes_and_a_second_motion_is_refused(client):
+    handle = move_off(client)
+    back = Constraints(joint_constraints=wanted_joints(HOME))
+    status, result = client.move_group.end(client.move_group.start(back))
+    assert (status, result.error_code.val) == (GoalStatus.STATUS_ABORTED, CODE.CONTROL_FAILED)
+    assert 'another motion of move_action is under way' in result.error_code.message
+    status, code = client.end(client.start(client.plan(joints(HOME)).trajectory))
+    assert (status, code.val) == (GoalStatus.STATUS_ABORTED, CODE.CONTROL_FAILED)
+    assert client.qd[0] > 0.3  # neither disturbed the first
+    client.wait(handle.cancel_goal_async(), 'the answer to a cancel')
+    status, result = client.move_group.end(handle)
+    assert (status, result.error_code.val) == (GoalStatus.STATUS_CANCELED, CODE.PREEMPTED)
+    client.run(0.3)
+    assert 0.05 < client.q[0] < 1.9 and np.abs(client.qd).max() < 1e-3
+    client.state('ready')
+
+
+def test_a_requested_stop_ends_a_motion_of_move_action_and_is_latched(client):
+    handle = move_off(client)
+    assert client.trigger('stop').success
+    status, result = client.move_group.end(handle)
+    assert (status, result.error_code.val) == (GoalStatus.STATUS_ABORTED, CODE.CONTROL_FAILED)
+    client.state('stopped: stop requested')
+    client.run(0.3)
+    goal = Constraints(joint_constraints=wanted_joints(HOME))
+
+    def try_to_move():
+        _, result = client.move_group.end(client.move_group.start(goal))
+        assert 'call ~/rearm' in result.error_code.message
+
+    assert moved_by(client, try_to_move) < 1e-4
+
+
+def test_a_motion_of_too_many_points_is_refused_before_it_is_looked_at(client):
+    trajectory = client.plan(joints(HOME + [0.5, 0, 0, 0, 0, 0])).trajectory
+    trajectory.joint_trajectory.points = [trajectory.joint_trajectory.points[0]] * 20001
+    status, code = client.end(client.start(trajectory))
+    assert status == GoalStatus.STATUS_ABORTED
+    assert 'trajectory has 20001 points: must be 1 to 20000' in code.message
+
+
+def test_a_planner_refuses_to_start_beside_another_server_of_move_action(client):
+    server = ActionServer(client.node, MoveGroup, '/other/move_action', lambda _goal: None)
+    node = run_planner('-r', '__ns:=/other', '--params-file', str(CONFIG / 'robot_sim.yaml'))
+    server.destroy()
+    assert node.returncode == 2, node.stderr
+    assert '/other/move_action/_action/send_goal is already offered' in node.stderr

@@ -8,7 +8,14 @@ is the controller's base frame, `tool` is DH frame 6, tool0. Needs NumPy only.
 """
 
 from ur5_pick_place.kinematics.branches import BRANCHES, branch_index, classify
-from ur5_pick_place.kinematics.forward import check_joints, forward, jacobian, link_frames
+from ur5_pick_place.kinematics.forward import (
+    LINK_NAMES,
+    check_joints,
+    forward,
+    jacobian,
+    link_frames,
+    link_pose,
+)
 from ur5_pick_place.kinematics.inverse import inverse
 from ur5_pick_place.kinematics.model import HOME, JOINT_NAMES, UR_TYPES, Model, load_model
 from ur5_pick_place.kinematics.reasons import Missing, explain
@@ -24,6 +31,7 @@ __all__ = [
     'BRANCHES',
     'HOME',
     'JOINT_NAMES',
+    'LINK_NAMES',
     'UR_TYPES',
     'Missing',
     'Model',
@@ -38,6 +46,7 @@ __all__ = [
     'inverse',
     'jacobian',
     'link_frames',
+    'link_pose',
     'load_model',
     'nearest_variant',
     'singularity',

@@ -12,6 +12,16 @@ from ur5_pick_place.kinematics.model import JOINT_NAMES, Model
 
 Array = NDArray[np.float64]
 
+# The links that move, as the robot description calls them: link i turns with joint i.
+LINK_NAMES = (
+    'shoulder_link',
+    'upper_arm_link',
+    'forearm_link',
+    'wrist_1_link',
+    'wrist_2_link',
+    'wrist_3_link',
+)
+
 
 def check_joints(q: ArrayLike, name: str = 'q') -> Array:
     """Return joints as float64 (..., 6), or raise `InvalidInput` naming the entry that is off."""
@@ -78,6 +88,38 @@ def link_frames(m: Model, q: ArrayLike) -> Array:
     for i in range(6):
         np.matmul(frames[..., i, :, :], steps[..., i, :, :], out=frames[..., i + 1, :, :])
     return frames
+
+
+def link_pose(m: Model, q: ArrayLike, link: str) -> Array:
+    """
+    Return the pose of a link of the robot description in `base`.
+
+    Its frame lies on the joint's axis and turns with it: DH frame i without the Tx(a) Rx(alpha)
+    that follow the joint.
+
+    Parameters
+    ----------
+    m : Model
+    q : array_like, shape (..., 6)
+        Joint angles [rad].
+    link : str
+        One of `LINK_NAMES`; the last is the tool.
+
+    Returns
+    -------
+    ndarray, shape (..., 4, 4)
+        T_base_link, metres.
+
+    """
+    if link not in LINK_NAMES:
+        raise InvalidInput(f'link {link!r} is unknown: must be one of {", ".join(LINK_NAMES)}')
+    i = LINK_NAMES.index(link)
+    c, s = float(np.round(np.cos(m.alpha[i]))), float(np.round(np.sin(m.alpha[i])))
+    T_dh_link = np.array(
+        [[1.0, 0.0, 0.0, -m.a[i]], [0.0, c, s, 0.0], [0.0, -s, c, 0.0], [0.0, 0.0, 0.0, 1.0]]
+    )
+    T_base_link: Array = link_frames(m, q)[..., i + 1, :, :] @ T_dh_link
+    return T_base_link
 
 
 def jacobian(m: Model, q: ArrayLike, frame: Literal['tool', 'base'] = 'tool') -> Array:

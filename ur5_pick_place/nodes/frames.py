@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Where a request's frame and link are, relative to the arm's own `base` and `tool0`."""
 
+import re
+from collections.abc import Callable
+
 import numpy as np
 import tf2_ros
 from numpy.typing import NDArray
@@ -12,6 +15,7 @@ from rclpy.time import Time
 from visualization_msgs.msg import MarkerArray
 
 from ur5_pick_place.errors import TimedOut, UnknownFrame, UnknownLink
+from ur5_pick_place.kinematics import LINK_NAMES
 from ur5_pick_place.kinematics.transforms import inverse_transform
 from ur5_pick_place.nodes.conversions import transform_to_matrix
 
@@ -19,6 +23,11 @@ from ur5_pick_place.nodes.conversions import transform_to_matrix
 T_BASE_BASE_LINK = np.diag([-1.0, -1.0, 1.0, 1.0])
 _SAME = np.eye(4)
 _LOOK_AGAIN = 0.02  # [s] between two looks for a frame that a request waits for
+_TIP = LINK_NAMES[-1]
+_PARENT = re.compile(r"^(.+): *\n  parent: '(.*)'$", re.MULTILINE)  # in tf2's list of frames
+
+ArmPose = Callable[[str], NDArray[np.float64]]
+"""Returns T_base_link (4, 4) of one of `LINK_NAMES` for the joints that a request is about."""
 
 
 class Frames:
@@ -41,17 +50,27 @@ class Frames:
     ) -> None:
         self._node, self._prefix, self.T_tool_tcp = node, tf_prefix, T_tool_tcp
         tool = _SAME, _SAME
-        named = {'tool0': tool, 'wrist_3_link': tool}
+        named = {'tool0': tool, _TIP: tool}
         if T_tool_tcp is not None:
             named['tcp'] = T_tool_tcp, inverse_transform(T_tool_tcp)
         prefixed = {tf_prefix + name: ways for name, ways in named.items()}
         self._links = {'': tool, **named, **prefixed}
+        # The frames that move with the arm, by name: the link that carries each, and how it sits.
+        self._moving = {tf_prefix + name: (name, _SAME) for name in LINK_NAMES}
+        self._moving |= {name: (_TIP, T_tip) for name, (T_tip, _) in prefixed.items()}
         self._buffer = tf2_ros.Buffer()
         self._listener = tf2_ros.TransformListener(self._buffer, node)
 
-    def T_base_frame(self, frame_id: str) -> NDArray[np.float64]:
+    def T_base_frame(self, frame_id: str, arm: ArmPose | None = None) -> NDArray[np.float64]:
         """
         Return the pose (4, 4) of a frame in `base`; an empty name is `base_link`.
+
+        Parameters
+        ----------
+        frame_id : str
+        arm : callable, optional
+            Where the arm is that the caller speaks of: a frame that the arm carries is found by
+            it, and never by where the arm happens to be at present, as TF has it.
 
         Raises
         ------
@@ -65,12 +84,45 @@ class Frames:
         if frame in ('base', f'{self._prefix}base'):
             return _SAME
         try:
-            found = self._buffer.lookup_transform(f'{self._prefix}base_link', frame, Time())
+            if arm is not None and (carrier := self._carrier(frame)):
+                link, T_link_carrier = self._moving[carrier]
+                T_carrier_frame = _SAME if carrier == frame else self._looked_up(carrier, frame)
+                return arm(link) @ T_link_carrier @ T_carrier_frame
+            return T_BASE_BASE_LINK @ self._looked_up(f'{self._prefix}base_link', frame)
         except tf2_ros.TransformException as error:
             raise UnknownFrame(
                 f'frame {frame_id!r} is not known: {error}; use base_link or base, or publish it'
             ) from error
-        return T_BASE_BASE_LINK @ transform_to_matrix(found.transform)
+
+    def T_base_link(self, link_name: str, arm: ArmPose) -> NDArray[np.float64]:
+        """
+        Return the pose (4, 4) in `base` of a link of the arm, or of `tcp`; empty = `tool0`.
+
+        Raises
+        ------
+        UnknownLink
+            The arm has no such link.
+
+        """
+        name = link_name.lstrip('/')
+        for known in (name, self._prefix + name):
+            if known in self._moving:
+                link, T_link_known = self._moving[known]
+                return arm(link) @ T_link_known
+        return arm(_TIP) @ self.T_tool_link(link_name)
+
+    def _carrier(self, frame: str) -> str:
+        """Return the frame of the arm that carries a frame; empty if none does."""
+        if frame in self._moving:
+            return frame
+        parents = dict(_PARENT.findall(self._buffer.all_frames_as_yaml()))
+        while frame in parents and frame not in self._moving:
+            frame = parents.pop(frame)  # so that a loop ends
+        return frame if frame in self._moving else ''
+
+    def _looked_up(self, target: str, source: str) -> NDArray[np.float64]:
+        found = self._buffer.lookup_transform(target, source, Time())
+        return transform_to_matrix(found.transform)
 
     async def wait_for(self, frame_id: str, seconds: float) -> None:
         """
@@ -98,6 +150,8 @@ class Frames:
             raise TimedOut(f'waited {seconds:g} s for TF: {unknown}')
 
     def _why_unknown(self, frame_id: str) -> str:
+        if frame_id.lstrip('/') in self._moving:
+            return ''
         try:
             self.T_base_frame(frame_id)
         except UnknownFrame as error:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What an IK or FK request means for this arm, and which error it is when it is wrong."""
 
+import functools
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -27,17 +28,17 @@ from ur5_pick_place.kinematics import (
     Solution,
     branch_index,
     explain,
-    forward,
+    link_pose,
     solutions_near,
 )
 from ur5_pick_place.nodes.cell import GroupSettings
 from ur5_pick_place.nodes.conversions import (
-    joints_from_state,
+    joints_of_request,
     matrix_to_pose,
     pose_to_matrix,
     to_seconds,
 )
-from ur5_pick_place.nodes.frames import Frames
+from ur5_pick_place.nodes.frames import ArmPose, Frames
 
 if TYPE_CHECKING:
     from ur5_pick_place.planning.collision import CollisionModel
@@ -142,8 +143,9 @@ class IkRequests:
         self._check_kind(request)
         allowed = _allowed_branches(request.constraints)
         limits = self._limits(request.constraints)
-        seed = self._seed(request.robot_state)
-        pose = self._tool_pose(request)
+        q = self._joints(request.robot_state)
+        seed = np.asarray(HOME) if q is None else q
+        pose = self._tool_pose(request, q)
         near = [s for s in solutions_near(self._model, pose, seed, limits) if s.branch in allowed]
         contacts = self._contacts(near) if request.avoid_collisions else {}
         free = [s for s in near if s.branch not in contacts]
@@ -180,18 +182,12 @@ class IkRequests:
         """
         if len(request.fk_link_names) > _MAX_LINKS:
             raise UnknownLink(f'{len(request.fk_link_names)} links: must be at most {_MAX_LINKS}')
-        T_frame_base = np.linalg.inv(self._frames.T_base_frame(request.header.frame_id))
-        q = self._joints(request.robot_state)
-        if q is None:
-            raise InvalidRobotState(
-                'robot_state is empty and no joint_states were heard of late: give the joints, or '
-                'see whether the driver runs'
-            )
-        T_frame_tool = T_frame_base @ forward(self._model, q)
+        arm = self._arm(self._joints(request.robot_state))
+        T_frame_base = np.linalg.inv(self._frames.T_base_frame(request.header.frame_id, arm))
         poses = []
         for link in request.fk_link_names or ['']:
-            T_tool_link = self._frames.T_tool_link(link)
-            stamped = PoseStamped(pose=matrix_to_pose(T_frame_tool @ T_tool_link))
+            T_frame_link = T_frame_base @ self._frames.T_base_link(link, arm)
+            stamped = PoseStamped(pose=matrix_to_pose(T_frame_link))
             stamped.header.frame_id = request.header.frame_id or 'base_link'
             poses.append(stamped)
         return poses
@@ -203,16 +199,13 @@ class IkRequests:
                 'this arm has one tip: use ik_link_name and pose_stamped, not the lists'
             )
 
-    def _seed(self, state: RobotState) -> Array:
-        """Give the joints to be near to: the request's, else where the arm is, else home."""
-        q = self._joints(state)
-        return np.asarray(HOME) if q is None else q
-
     def _joints(self, state: RobotState) -> Array | None:
         """Give the joints of a request, else where the arm is if that is known."""
-        if state.joint_state.name or state.joint_state.position:
-            return joints_from_state(state.joint_state, self._names)
-        return self._present()
+        return joints_of_request(state, self._names, self._present())
+
+    def _arm(self, q: Array | None) -> ArmPose:
+        """Give where the links are; it refuses to guess where the joints are not known."""
+        return _nobody_knows if q is None else functools.partial(link_pose, self._model, q)
 
     def _limits(self, constraints: Constraints) -> tuple[Array, Array]:
         """Give the model's limits, narrowed by the request's joint constraints."""
@@ -239,11 +232,19 @@ class IkRequests:
             high[joint] = min(high[joint], c.position + c.tolerance_above)
         return low, high
 
-    def _tool_pose(self, request: PositionIKRequest) -> Array:
-        T_base_frame = self._frames.T_base_frame(request.pose_stamped.header.frame_id)
+    def _tool_pose(self, request: PositionIKRequest, q: Array | None) -> Array:
+        frame_id = request.pose_stamped.header.frame_id
+        T_base_frame = self._frames.T_base_frame(frame_id, self._arm(q))
         T_link_tool = self._frames.T_link_tool(request.ik_link_name)
         T_frame_link = pose_to_matrix(request.pose_stamped.pose)
         return T_base_frame @ T_frame_link @ T_link_tool
+
+
+def _nobody_knows(_link: str) -> Array:
+    raise InvalidRobotState(
+        'robot_state is empty and no joint_states were heard of late: give the joints, or see '
+        'whether the driver runs'
+    )
 
 
 def _allowed_branches(constraints: Constraints) -> tuple[str, ...]:

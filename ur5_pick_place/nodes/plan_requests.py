@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a MoveIt planning request means for this arm."""
 
+import copy
+import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
-from geometry_msgs.msg import Pose, Transform, Vector3
-from moveit_msgs.msg import Constraints, MotionPlanRequest, PositionConstraint, RobotState
+from moveit_msgs.msg import Constraints, MotionPlanRequest, RobotState
 from moveit_msgs.srv import GetCartesianPath
 from numpy.typing import NDArray
 
@@ -14,28 +16,32 @@ from ur5_pick_place.control.gradient import Gradient
 from ur5_pick_place.control.loop_settings import LoopSettings
 from ur5_pick_place.control.loops import plan_roll_out
 from ur5_pick_place.control.resolved_rate import ResolvedRate
-from ur5_pick_place.errors import IncompletePath, InvalidInput, InvalidRobotState, UnknownLink
-from ur5_pick_place.kinematics import BRANCHES, branch_index, classify, forward
+from ur5_pick_place.errors import (
+    IncompletePath,
+    InvalidInput,
+    InvalidRobotState,
+    Ur5PickPlaceError,
+)
+from ur5_pick_place.kinematics import BRANCHES, classify, forward, link_pose
 from ur5_pick_place.kinematics.transforms import inverse_transform
 from ur5_pick_place.nodes.cell import GroupSettings
-from ur5_pick_place.nodes.conversions import (
-    joints_from_state,
-    pose_to_matrix,
-    transform_to_matrix,
-)
+from ur5_pick_place.nodes.conversions import joints_of_request, pose_to_matrix
 from ur5_pick_place.nodes.distro import speed_limited_link
-from ur5_pick_place.nodes.frames import Frames
-from ur5_pick_place.planning.moves import ARC_KINDS, Move
+from ur5_pick_place.nodes.frames import ArmPose, Frames
+from ur5_pick_place.nodes.goal_constraints import Goal, GoalConstraints, refuse_path_constraints
+from ur5_pick_place.planning.moves import Move
 from ur5_pick_place.planning.planner import MotionPlanner, Pace, PlannedMotion
 from ur5_pick_place.planning.reach import JumpThresholds, look_along
 from ur5_pick_place.settings import Settings, setting
 
-PTP, LIN, CIRC = 'PTP', 'LIN', 'CIRC'
+AUTO, PTP, LIN, CIRC = 'AUTO', 'PTP', 'LIN', 'CIRC'
 # The closed-loop methods by their planner_id.
 _METHODS = {'RESOLVED_RATE': ResolvedRate.name, 'JACOBIAN_TRANSPOSE': Gradient.name}
-PLANNER_IDS = (PTP, LIN, CIRC, *_METHODS)
+PLANNER_IDS = (AUTO, PTP, LIN, CIRC, *_METHODS)
+_MAX_GOALS = 16  # alternatives of one request; each may take a second to plan
 _MAX_WAYPOINTS = 1000
 _MAX_STEP = 0.01  # [m]; coarser steps than this could miss a singularity
+_LOOP_END = 0.05  # [rad] within which a closed loop ends where its thresholds let it
 
 
 @dataclass(frozen=True)
@@ -47,6 +53,17 @@ class CartesianSettings(Settings):
         'answer a path that cannot be followed to its end with the part up to there, its fraction '
         'and SUCCESS, as MoveIt does; false: all or nothing',
     )
+
+
+class _Request(NamedTuple):
+    """What all goals of a request share."""
+
+    planner: MotionPlanner  # in the scene as it was when the request came
+    planner_id: str
+    q_start: NDArray[np.float64]  # (6,) [rad]
+    arm: ArmPose
+    pace: Pace
+    path_constraints: Constraints
 
 
 class PlanRequests:
@@ -83,25 +100,44 @@ class PlanRequests:
         self._planner, self._frames, self._names = planner, frames, list(joint_names)
         self._groups, self._settings, self._loops = groups, settings, loops
         self._present, self._warn = present_joints, warn
+        self._goals = GoalConstraints(planner.model, frames, joint_names)
 
-    def motion_plan(self, request: MotionPlanRequest) -> PlannedMotion:
-        """Plan what GetMotionPlan asks; raises this package's errors."""
+    def motion_plan(self, request: MotionPlanRequest) -> tuple[PlannedMotion, str]:
+        """
+        Plan what GetMotionPlan asks; raises this package's errors.
+
+        Returns
+        -------
+        PlannedMotion
+            The fastest of those to the goals, each of which will do.
+        str
+            Which goal that is and why others are not reached; empty where nothing is to be said.
+
+        """
         self._groups.check_group(request.group_name)
-        if not request.goal_constraints:
-            raise InvalidInput('goal_constraints is empty: give joint, or position + orientation')
+        if n := len(request.trajectory_constraints.constraints):
+            raise InvalidInput(f'trajectory_constraints holds {n}: not offered, leave it empty')
+        if n := len(request.reference_trajectories):
+            raise InvalidInput(f'reference_trajectories holds {n}: not offered, leave it empty')
+        goals = request.goal_constraints
+        if not 1 <= len(goals) <= _MAX_GOALS:
+            raise InvalidInput(
+                f'goal_constraints is {"too long" if goals else "empty"}, with {len(goals)} '
+                f'alternatives: give 1 to {_MAX_GOALS} of joints, or of position + orientation'
+            )
         q_start = self.start_joints(request.start_state)
-        pace = self._pace(request)
-        goal = request.goal_constraints[0]
         planner_id = self._planner_id(request.planner_id)
         if planner_id != CIRC:
-            _refuse_path_constraints(request.path_constraints)
-        if planner_id != PTP:
-            arc = request.path_constraints if planner_id == CIRC else None
-            method = _METHODS.get(planner_id, '')
-            return self._cartesian(q_start, goal, arc, pace, method)
-        if goal.joint_constraints:
-            return self._planner.ptp(q_start, self._joint_goal(goal, q_start), pace)
-        return self._planner.ptp_to_pose(q_start, self._pose_goal(goal), pace, goal.name)
+            refuse_path_constraints(request.path_constraints)
+        wanted = _Request(
+            copy.copy(self._planner),
+            planner_id,
+            q_start,
+            functools.partial(link_pose, self._planner.model, q_start),
+            self._pace(request),
+            request.path_constraints,
+        )
+        return _fastest([functools.partial(self._to_goal, wanted, goal) for goal in goals])
 
     def cartesian_path(
         self, request: GetCartesianPath.Request
@@ -113,14 +149,16 @@ class PlanRequests:
 
         """
         self._groups.check_group(request.group_name)
-        _refuse_path_constraints(request.path_constraints)
+        refuse_path_constraints(request.path_constraints)
         if not 1 <= len(request.waypoints) <= _MAX_WAYPOINTS:
             raise InvalidInput(
                 f'{len(request.waypoints)} waypoints: must be 1 to {_MAX_WAYPOINTS}'
             )
         if not 0.0 <= request.max_step < np.inf:
             raise InvalidInput(f'max_step = {request.max_step} m: must be 0 (default) or positive')
-        T_base_frame = self._frames.T_base_frame(request.header.frame_id)
+        q_start, planner = self.start_joints(request.start_state), copy.copy(self._planner)
+        arm = functools.partial(link_pose, planner.model, q_start)
+        T_base_frame = self._frames.T_base_frame(request.header.frame_id, arm)
         T_tool_link = self._frames.T_tool_link(request.link_name)
         T_link_tool = inverse_transform(T_tool_link)
         waypoints = [T_base_frame @ pose_to_matrix(p) @ T_link_tool for p in request.waypoints]
@@ -131,7 +169,6 @@ class PlanRequests:
             request.prismatic_jump_threshold,
         )
         step = min(request.max_step or 0.002, _MAX_STEP)
-        q_start, planner = self.start_joints(request.start_state), self._planner
         reach = look_along(
             planner.model, planner.collision, q_start, waypoints, step, T_tool_link, jumps
         )
@@ -142,136 +179,100 @@ class PlanRequests:
 
     def start_joints(self, state: RobotState) -> NDArray[np.float64]:
         """Return the joints (6,) [rad] of a start state; the arm's own if it is empty."""
-        if state.joint_state.name or state.joint_state.position:
-            return joints_from_state(state.joint_state, self._names)
-        present = self._present()
-        if present is None:
+        q = joints_of_request(state, self._names, self._present())
+        if q is None:
             raise InvalidRobotState('no start state given and no joint_states heard yet')
-        return present
+        return q
 
     def _pace(self, request: MotionPlanRequest | GetCartesianPath.Request) -> Pace:
         """Return how fast a request wants to be; Humble's GetCartesianPath cannot say."""
         link = speed_limited_link(request)
         return Pace(
-            getattr(request, 'max_velocity_scaling_factor', 0.0),
-            getattr(request, 'max_acceleration_scaling_factor', 0.0),
+            self._scaling(request, 'max_velocity_scaling_factor'),
+            self._scaling(request, 'max_acceleration_scaling_factor'),
             getattr(request, 'max_cartesian_speed', 0.0),
             self._frames.T_tool_link(link)[:3, 3] if link else None,
         )
 
+    def _scaling(self, request: MotionPlanRequest | GetCartesianPath.Request, name: str) -> float:
+        value = float(getattr(request, name, 0.0))
+        if 0.0 <= value <= 1.0:
+            return value
+        self._warn(f'{name} = {value}: taken as 1; it lies in 0 (the default) to 1 (full speed)')
+        return 1.0
+
     def _planner_id(self, planner_id: str) -> str:
-        wanted = planner_id.upper()
+        wanted = planner_id.upper() or AUTO
         if wanted in PLANNER_IDS:
             return wanted
-        self._warn(f'planner_id {planner_id!r} is not one of {", ".join(PLANNER_IDS)}: using PTP')
-        return PTP
+        self._warn(
+            f'planner_id {planner_id[:60]!r} is not one of {", ".join(PLANNER_IDS)}: using {AUTO}'
+        )
+        return AUTO
 
-    def _cartesian(
-        self,
-        q_start: NDArray[np.float64],
-        goal: Constraints,
-        arc: Constraints | None,
-        pace: Pace,
-        method: str,
-    ) -> PlannedMotion:
+    def _to_goal(self, wanted: _Request, constraints: Constraints) -> PlannedMotion:
+        """Plan a motion to one goal; raises this package's errors."""
+        goal = self._goals.read(constraints, wanted.q_start, wanted.arm)
+        planner, q_start, pace = wanted.planner, wanted.q_start, wanted.pace
+        if wanted.planner_id not in (AUTO, PTP):
+            return self._cartesian(wanted, goal)
+        if goal.q is not None:
+            return planner.ptp(q_start, goal.q, pace)
+        assert goal.T_base_tool is not None
+        within = goal.q_low, goal.q_high
+        return planner.ptp_to_pose(q_start, goal.T_base_tool, pace, goal.branch, within=within)
+
+    def _cartesian(self, wanted: _Request, goal: Goal) -> PlannedMotion:
         """
         Plan a line, or an arc by a help point, of the link that the constraints name.
 
-        With a `method` it is the roll-out of a closed loop, which leads the tool itself.
+        With a closed-loop method it is the roll-out of that, which leads the tool itself.
 
         """
-        branch = BRANCHES[int(classify(self._planner.model, q_start))]
-        if goal.name and goal.name != branch:
+        planner, q_start = wanted.planner, wanted.q_start
+        branch = BRANCHES[int(classify(planner.model, q_start))]
+        if goal.branch and goal.branch != branch:
             raise InvalidInput(
                 f'a line or arc stays on its branch: the start is on {branch}, the goal asks '
-                f'for {goal.name}; change branch with PTP first'
+                f'for {goal.branch}; change branch with PTP first'
             )
-        if goal.joint_constraints:
-            link = ''
-            T_goal = forward(self._planner.model, self._joint_goal(goal, q_start))
+        T_goal = forward(planner.model, goal.q) if goal.T_base_tool is None else goal.T_base_tool
+        if method := _METHODS.get(wanted.planner_id):
+            planned = plan_roll_out(planner, method, q_start, T_goal, wanted.pace, self._loops)
         else:
-            T_goal = self._pose_goal(goal)
-            link = goal.position_constraints[0].link_name
-        if method:
-            return plan_roll_out(self._planner, method, q_start, T_goal, pace, self._loops)
-        move = Move(T_goal)
-        if arc is not None:
-            move = Move(T_goal, help_point=self._help_point(arc), kind=arc.name)
-            link = arc.position_constraints[0].link_name
-        T_tool_link = self._frames.T_tool_link(link)
-        return self._planner.chain(q_start, [move], pace, T_tool_link=T_tool_link)
-
-    def _help_point(self, arc: Constraints) -> NDArray[np.float64]:
-        """Return the help point (3,) of an arc in base [m]."""
-        if arc.name not in ARC_KINDS or len(arc.position_constraints) != 1:
-            raise InvalidInput(
-                f'CIRC with {len(arc.position_constraints)} path position constraints named '
-                f'{arc.name!r}: give path_constraints the name {" or ".join(ARC_KINDS)} and one '
-                'position constraint with the point in its primitive_poses'
-            )
-        offset = arc.position_constraints[0].target_point_offset
-        if offset != Vector3():
-            raise InvalidInput(
-                f'help point with target_point_offset ({offset.x}, {offset.y}, {offset.z}) m: '
-                'must be 0, for the arc gives no orientation there; give where the link passes'
-            )
-        return self._centre(arc.position_constraints[0])
-
-    def _joint_goal(self, goal: Constraints, q_start: NDArray[np.float64]) -> NDArray[np.float64]:
-        q_goal = q_start.copy()
-        names = [constraint.joint_name for constraint in goal.joint_constraints]
-        if len(set(names)) < len(names):
-            raise InvalidInput(f'{len(names)} joint constraints name a joint twice')
-        for constraint in goal.joint_constraints:
-            if constraint.joint_name not in self._names:
-                raise InvalidInput(
-                    f'joint {constraint.joint_name!r} is unknown: {", ".join(self._names)}'
-                )
-            if not np.isfinite(constraint.position):
-                raise InvalidInput(f'goal of {constraint.joint_name} is {constraint.position}')
-            q_goal[self._names.index(constraint.joint_name)] = constraint.position
-        if goal.name:
-            wanted, own = branch_index(goal.name), int(classify(self._planner.model, q_goal))
-            if wanted != own:
-                raise InvalidInput(
-                    f'the joint goal is on {BRANCHES[own]}, its name asks for {goal.name}: leave '
-                    'the name empty, or give joints on that branch'
-                )
-        return q_goal
-
-    def _pose_goal(self, goal: Constraints) -> NDArray[np.float64]:
-        """Return T_base_tool (4, 4) of a position and an orientation constraint of one link."""
-        if not goal.position_constraints or not goal.orientation_constraints:
-            raise InvalidInput(
-                'a pose goal needs a position constraint and an orientation constraint'
-            )
-        position, orientation = goal.position_constraints[0], goal.orientation_constraints[0]
-        T_tool_link = self._frames.T_tool_link(position.link_name)
-        turned_link = orientation.link_name or position.link_name
-        if not np.array_equal(self._frames.T_tool_link(turned_link), T_tool_link):
-            raise UnknownLink(
-                f'the orientation constraint is of {turned_link!r}, the position constraint of '
-                f'{position.link_name!r}: name one link in both; empty = tool0'
-            )
-        turned = pose_to_matrix(Pose(orientation=orientation.orientation))
-        T = self._frames.T_base_frame(orientation.header.frame_id) @ turned
-        T[:3, 3] = self._centre(position)
-        T_link_point = transform_to_matrix(Transform(translation=position.target_point_offset))
-        return T @ inverse_transform(T_tool_link @ T_link_point)
-
-    def _centre(self, position: PositionConstraint) -> NDArray[np.float64]:
-        """Return the centre (3,) in base of a position constraint's first region [m]."""
-        poses = position.constraint_region.primitive_poses
-        if not poses:
-            raise InvalidInput('position constraint has no primitive_poses: give its centre there')
-        centre = pose_to_matrix(Pose(position=poses[0].position))
-        return (self._frames.T_base_frame(position.header.frame_id) @ centre)[:3, 3]
+            move, link = Move(T_goal), goal.link
+            if wanted.planner_id == CIRC:
+                arc = wanted.path_constraints
+                point = self._goals.help_point(arc, wanted.arm)
+                move = Move(T_goal, help_point=point, kind=arc.name)
+                link = arc.position_constraints[0].link_name
+            T_tool_link = self._frames.T_tool_link(link)
+            planned = planner.chain(q_start, [move], wanted.pace, T_tool_link=T_tool_link)
+        goal.check_end(planned.trajectory.q[-1], self._names, _LOOP_END if method else 0.0)
+        return planned
 
 
-def _refuse_path_constraints(constraints: Constraints) -> None:
-    for kind in ('joint', 'position', 'orientation', 'visibility'):
-        if n := len(getattr(constraints, f'{kind}_constraints')):
-            raise InvalidInput(
-                f'path_constraints holds {n} {kind} constraints: only CIRC knows one, its help '
-                'point; leave it empty'
-            )
+def _fastest(plans: Sequence[Callable[[], PlannedMotion]]) -> tuple[PlannedMotion, str]:
+    """
+    Return the fastest motion of several ways to plan one, and which that is.
+
+    Raises the first error, with what the others say too, where none works.
+
+    """
+    found: dict[int, PlannedMotion] = {}
+    errors: dict[int, Ur5PickPlaceError] = {}
+    for i, plan in enumerate(plans):
+        try:
+            found[i] = plan()
+        except Ur5PickPlaceError as error:
+            errors[i] = error
+    reasons = '; '.join(f'goal {i + 1} of {len(plans)}: {e}' for i, e in errors.items())
+    if not found:
+        if len(plans) > 1:
+            errors[0].args = (reasons,)
+        raise errors[0]
+    best = min(found, key=lambda i: found[i].trajectory.duration)
+    if len(plans) == 1:
+        return found[best], ''
+    chosen = f'goal {best + 1} of {len(plans)} is the fastest'
+    return found[best], f'{chosen}; {reasons}' if reasons else chosen

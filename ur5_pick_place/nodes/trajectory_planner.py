@@ -7,17 +7,17 @@ Services and actions carry MoveIt's names and types, so that a MoveIt client wor
 """
 
 import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from moveit_msgs.action import ExecuteTrajectory
-from moveit_msgs.msg import MoveItErrorCodes
+from moveit_msgs.msg import MotionPlanRequest, MoveItErrorCodes, RobotTrajectory
 from moveit_msgs.srv import GetCartesianPath, GetMotionPlan
 from numpy.typing import NDArray
 from rclpy.action import ActionServer, CancelResponse
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 from rclpy.node import Node
+from rclpy.task import Future
 from std_msgs.msg import String
 from std_srvs.srv import Trigger
 from visualization_msgs.msg import MarkerArray
@@ -40,10 +40,12 @@ from ur5_pick_place.nodes.conversions import (
 )
 from ur5_pick_place.nodes.diagnostics import Diagnostics
 from ur5_pick_place.nodes.distro import read
+from ur5_pick_place.nodes.execution import STOP_EVENT, Execution
 from ur5_pick_place.nodes.executor import AtOnce
 from ur5_pick_place.nodes.frames import Frames
 from ur5_pick_place.nodes.loads import arm_dynamics
 from ur5_pick_place.nodes.motion_executor import MotionExecutor
+from ur5_pick_place.nodes.move_action import MoveAction
 from ur5_pick_place.nodes.parameters import declare_settings
 from ur5_pick_place.nodes.peer import watch_peer
 from ur5_pick_place.nodes.plan_requests import CartesianSettings, PlanRequests
@@ -52,14 +54,14 @@ from ur5_pick_place.nodes.process import refuse_if_served, run_node
 from ur5_pick_place.planning.limits import MotionSettings
 from ur5_pick_place.planning.planner import MotionPlanner, PlannedMotion
 
-# One for planning requests, one for joints and the watch, one for goals that wait.
-_THREADS = 3
+# One for planning requests, one for move_action's, one for scenes and one for goals.
+_THREADS = 4
 _TASK_GONE = 'the pick_place node has gone or is stuck: start it again, then ~/rearm'
-_STOP_EVENT = 'stop on trajectory_execution_event'
 _SERVED = (
     'plan_kinematic_path',
     'compute_cartesian_path',
     'execute_trajectory/_action/send_goal',
+    'move_action/_action/send_goal',
     *SCENE_SERVICES,
 )
 _PRESENT = 0.5  # [s] of silence after which nobody knows where the hand is
@@ -145,6 +147,10 @@ class TrajectoryPlanner(Node):
             cancel_callback=self._on_cancel,
             callback_group=control,
         )
+        self._execution = Execution(self._executor, self.get_logger().error)
+        MoveAction(
+            self, self._motion_plan, self._executor, self._execution, self._names, control
+        )
         self.create_subscription(
             String, 'trajectory_execution_event', self._on_event, 10, callback_group=control
         )
@@ -171,17 +177,28 @@ class TrajectoryPlanner(Node):
     def _plan(
         self, request: GetMotionPlan.Request, reply: GetMotionPlan.Response
     ) -> GetMotionPlan.Response:
-        begin = time.perf_counter()
-        response = reply.motion_plan_response
-        response.group_name = request.motion_plan_request.group_name
-        planned, response.error_code = self._attempt(
-            lambda: self._requests.motion_plan(request.motion_plan_request)
-        )
-        response.planning_time = time.perf_counter() - begin
+        response, wish = reply.motion_plan_response, request.motion_plan_request
+        response.group_name = wish.group_name
+        planned, response.error_code, response.planning_time = self._motion_plan(wish)
         if planned:
             response.trajectory_start.joint_state = self._first_joints(planned)
             response.trajectory.joint_trajectory = self._message(planned)
         return reply
+
+    def _motion_plan(
+        self, request: MotionPlanRequest
+    ) -> tuple[PlannedMotion | None, MoveItErrorCodes, float]:
+        """Return the motion that is asked for, or None; the code; how long it took [s]."""
+        begin = time.perf_counter()
+        try:
+            self._scene.wait()
+            planned, note = self._requests.motion_plan(request)
+        except Ur5PickPlaceError as error:
+            self.get_logger().info(f'refused: {error}')
+            return None, error_code(error), time.perf_counter() - begin
+        seconds = time.perf_counter() - begin
+        self._show(planned)
+        return planned, code_with_message(MoveItErrorCodes.SUCCESS, note), seconds
 
     def _cartesian(
         self, request: GetCartesianPath.Request, response: GetCartesianPath.Response
@@ -203,18 +220,6 @@ class TrajectoryPlanner(Node):
         response.solution.joint_trajectory = self._message(planned)
         return response
 
-    def _attempt(
-        self, plan: Callable[[], PlannedMotion]
-    ) -> tuple[PlannedMotion | None, MoveItErrorCodes]:
-        try:
-            self._scene.wait()
-            planned = plan()
-        except Ur5PickPlaceError as error:
-            self.get_logger().info(f'refused: {error}')
-            return None, error_code(error)
-        self._show(planned)
-        return planned, success()
-
     def _first_joints(self, planned: PlannedMotion):
         return joint_state_msg(planned.trajectory.q[0], self._names)
 
@@ -229,39 +234,19 @@ class TrajectoryPlanner(Node):
     # -- moving --------------------------------------------------------------------------------
 
     async def _execute(self, goal: Any) -> ExecuteTrajectory.Result:
-        result = ExecuteTrajectory.Result()
-        core = self._executor.core
-        stops = core.stops
+        is_wanted = self._execution.is_wanted(goal)
 
-        def is_wanted() -> bool:
-            return core.stops == stops and not goal.is_cancel_requested
+        def begin() -> Future:
+            # rclpy keeps a request for 10 s after its end: 80 MB of a motion of 100,000 points.
+            message, goal.request.trajectory = goal.request.trajectory, RobotTrajectory()
+            method, trajectory = _method(goal.request), trajectory_from_msg(message, self._names)
+            if not method:
+                return self._executor.start(trajectory, is_wanted)
+            loop = loop_of(self._planner, method, trajectory, self._loops)
+            return self._executor.start_loop(loop, trajectory, is_wanted)
 
-        try:
-            method = _method(goal.request)
-            trajectory = trajectory_from_msg(goal.request.trajectory, self._names)
-            if method:
-                loop = loop_of(self._planner, method, trajectory, self._loops)
-                arrival = self._executor.start_loop(loop, trajectory, is_wanted)
-            else:
-                arrival = self._executor.start(trajectory, is_wanted)
-        except Ur5PickPlaceError as error:
-            self.get_logger().error(f'not executed: {error}')
-            result.error_code = error_code(error)
-            goal.canceled() if goal.is_cancel_requested else goal.abort()
-            return result
-        reason = await arrival
-        if not reason:
-            result.error_code = success()
-            goal.succeed()
-        elif goal.is_cancel_requested:
-            result.error_code = code_with_message(MoveItErrorCodes.PREEMPTED, reason)
-            goal.canceled()
-        else:
-            stopped = reason == _STOP_EVENT
-            code = MoveItErrorCodes.PREEMPTED if stopped else MoveItErrorCodes.CONTROL_FAILED
-            result.error_code = code_with_message(code, reason)
-            goal.abort()
-        return result
+        code = await self._execution.run(goal, begin, is_wanted, ExecuteTrajectory.Feedback)
+        return ExecuteTrajectory.Result(error_code=code)
 
     def _on_cancel(self, _goal: Any) -> CancelResponse:
         self._executor.core.stop('canceled by the client', latch=False)
@@ -269,7 +254,7 @@ class TrajectoryPlanner(Node):
 
     def _on_event(self, message: String) -> None:
         if message.data == 'stop':
-            self._executor.core.stop(_STOP_EVENT, latch=False)
+            self._executor.core.stop(STOP_EVENT, latch=False)
         else:
             self.get_logger().warning(f'trajectory_execution_event {message.data!r}: only "stop"')
 

@@ -8,7 +8,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ur5_pick_place.errors import GateRefusal, InvalidInput, NoSolution, PlanningError
+from ur5_pick_place.errors import (
+    GateRefusal,
+    InvalidInput,
+    JointLimitViolation,
+    NoSolution,
+    PlanningError,
+)
 from ur5_pick_place.kinematics import BRANCHES, JOINT_NAMES, Model, inverse
 from ur5_pick_place.kinematics.variants import all_variants
 from ur5_pick_place.planning import gate
@@ -163,22 +169,26 @@ class MotionPlanner:
         pace: Pace = Pace(),
         branch: str = '',
         q_wish: NDArray[np.float64] | None = None,
+        within: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None,
     ) -> PlannedMotion:
         """
         Plan a joint motion to a pose (4, 4), on `branch` or on the branch that is nearest.
 
-        The solution to try first is `q_wish` (6,) [rad], or the nearest if not given.
+        The solution to try first is `q_wish` (6,) [rad], or the nearest if not given; `within`
+        bounds the joints at the end, low and high (6,) [rad].
 
         Raises
         ------
         NoSolution
             The pose cannot be reached (on that branch) within the joint limits.
+        JointLimitViolation
+            It can, but not `within`.
         PlanningError
             No way to any of the solutions passes the gate; names the reason of the nearest.
 
         """
         first: PlanningError | None = None
-        goals = self.joint_goals(T_base_tool, q_start, branch)[:_CANDIDATES]
+        goals = self.joint_goals(T_base_tool, q_start, branch, within)[:_CANDIDATES]
         for q_goal in goals if q_wish is None else [q_wish, *goals]:
             try:
                 return self.ptp(q_start, q_goal, pace)
@@ -279,17 +289,24 @@ class MotionPlanner:
         return self._admit(concatenate(parts), q_start)
 
     def joint_goals(
-        self, T_base_tool: NDArray[np.float64], q_near: NDArray[np.float64], branch: str = ''
+        self,
+        T_base_tool: NDArray[np.float64],
+        q_near: NDArray[np.float64],
+        branch: str = '',
+        within: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None,
     ) -> list[NDArray[np.float64]]:
         """
         Return every joint goal (6,) for a pose within the limits, the nearest to `q_near` first.
 
-        Near means a short point-to-point time: the largest joint distance over its speed.
+        Near means a short point-to-point time: the largest joint distance over its speed. Joints
+        outside `within`, low and high (6,) [rad], are none.
 
         """
         if branch and branch not in BRANCHES:
             raise InvalidInput(f'branch {branch!r} is unknown; one of {", ".join(BRANCHES)}')
-        rows, reached = inverse(self.model, T_base_tool, q6=float(q_near[5]))
+        low, high = within or (np.full(6, -np.inf), np.full(6, np.inf))
+        q6 = float(np.clip(q_near[5], low[5], high[5]))
+        rows, reached = inverse(self.model, T_base_tool, q6=q6)
         wanted = [BRANCHES.index(branch)] if branch else range(len(BRANCHES))
         goals = [q for k in wanted if reached[k] for q in all_variants(self.model, rows[k])]
         if not goals:
@@ -298,7 +315,10 @@ class MotionPlanner:
                 f'no joint solution{f" on branch {branch}" if branch else ""} for the tool at '
                 f'({p[0]:.3f}, {p[1]:.3f}, {p[2]:.3f}) m in base within the joint limits'
             )
-        return sorted(goals, key=lambda q: float((np.abs(q - q_near) / self.limits.qd).max()))
+        kept = [q for q in goals if ((low <= q) & (q <= high)).all()]
+        if not kept:
+            raise JointLimitViolation(_outside(goals, low, high))
+        return sorted(kept, key=lambda q: float((np.abs(q - q_near) / self.limits.qd).max()))
 
     def check(
         self, trajectory: Trajectory, q_now: NDArray[np.float64], is_reduced: bool = False
@@ -377,3 +397,17 @@ class MotionPlanner:
                 f'must lie in {low:.0f} to {high:.0f} deg',
                 'position',
             )
+
+
+def _outside(
+    goals: Sequence[NDArray[np.float64]], low: NDArray[np.float64], high: NDArray[np.float64]
+) -> str:
+    """Say how far the nearest of joint goals (6,) is from the bounds that it must keep."""
+    excess = [np.maximum(low - q, q - high) for q in goals]
+    nearest = min(range(len(goals)), key=lambda i: float(excess[i].max()))
+    joint = int(excess[nearest].argmax())
+    return (
+        f'none of the {len(goals)} joint solutions of the pose keeps the joint constraints; the '
+        f'nearest has {JOINT_NAMES[joint]} at {goals[nearest][joint]:.4f} rad, asked for are '
+        f'{low[joint]:.4f} to {high[joint]:.4f} rad'
+    )

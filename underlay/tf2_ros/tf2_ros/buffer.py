@@ -125,6 +125,12 @@ class Buffer:
             return False
         return True
 
+    def all_frames_as_yaml(self) -> str:
+        """Return every frame that has a parent with the newest one, in tf2's own words."""
+        with self._changed:
+            parents = {child: cache.at(0).parent for child, cache in self._caches.items()}
+        return ''.join(f"{child}: \n  parent: '{name}'\n" for child, name in parents.items())
+
     def _lookup(self, target: str, source: str, stamp: int) -> TransformStamped:
         for name in (target, source):
             self._check_frame(name)

@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A motion run for the goal of an action: how it ends, in MoveIt's codes and the goal's status."""
+
+from collections.abc import Callable
+from typing import Any
+
+from moveit_msgs.msg import MoveItErrorCodes
+from rclpy.task import Future
+
+from ur5_pick_place.control.executor import IsWanted
+from ur5_pick_place.errors import Ur5PickPlaceError
+from ur5_pick_place.nodes.conversions import code_with_message, error_code, success
+from ur5_pick_place.nodes.motion_executor import MotionExecutor
+
+STOP_EVENT = 'stop on trajectory_execution_event'
+# What MoveIt's actions tell of their state.
+PLANNING, MONITOR, IDLE = 'PLANNING', 'MONITOR', 'IDLE'
+
+
+class Execution:
+    """
+    Runs motions for goals.
+
+    Parameters
+    ----------
+    executor : MotionExecutor
+    log : callable
+        Takes a line for the log, of what was not executed.
+
+    """
+
+    def __init__(self, executor: MotionExecutor, log: Callable[[str], object]) -> None:
+        self._executor, self._log = executor, log
+
+    def is_wanted(self, goal: Any) -> IsWanted:
+        """Return what tells whether, since now, nobody has canceled the goal or called a stop."""
+        core = self._executor.core
+        stops = core.stops
+        return lambda: core.stops == stops and not goal.is_cancel_requested
+
+    async def run(
+        self,
+        goal: Any,
+        begin: Callable[[], Future],
+        is_wanted: IsWanted,
+        feedback: Callable[..., Any],
+    ) -> MoveItErrorCodes:
+        """
+        Run a motion to its end and set the goal's status.
+
+        Parameters
+        ----------
+        goal : ServerGoalHandle
+        begin : callable
+            Starts the motion and returns the future of its outcome, '' or a reason; may raise
+            this package's errors.
+        is_wanted : callable
+            Of this goal.
+        feedback : type
+            Of the action's feedback, which has a `state`.
+
+        """
+        try:
+            arrival = begin()
+        except Ur5PickPlaceError as error:
+            self._log(f'not executed: {error}')
+            code = error_code(error)
+            if not is_wanted():
+                code = code_with_message(MoveItErrorCodes.PREEMPTED, str(error))
+            end_in_vain(goal)
+            return code
+        goal.publish_feedback(feedback(state=MONITOR))
+        reason = await arrival
+        goal.publish_feedback(feedback(state=IDLE))
+        if not reason:
+            goal.succeed()
+            return success()
+        is_preempted = goal.is_cancel_requested or reason == STOP_EVENT
+        end_in_vain(goal)
+        code = MoveItErrorCodes.PREEMPTED if is_preempted else MoveItErrorCodes.CONTROL_FAILED
+        return code_with_message(code, reason)
+
+
+def end_in_vain(goal: Any) -> None:
+    """End a goal without success: canceled if that was asked for, else aborted."""
+    if goal.is_cancel_requested:
+        goal.canceled()
+    else:
+        goal.abort()

@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+"""MoveIt's action `move_action`: plans as `plan_kinematic_path` does, and executes unless told."""
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from moveit_msgs.action import MoveGroup
+from moveit_msgs.msg import (
+    MotionPlanRequest,
+    MoveItErrorCodes,
+    PlanningOptions,
+    PlanningScene,
+    RobotState,
+    RobotTrajectory,
+)
+from rclpy.action import ActionServer, CancelResponse
+from rclpy.callback_groups import ReentrantCallbackGroup
+from rclpy.clock import Clock, ClockType
+from rclpy.node import Node
+from rclpy.task import Future
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+
+from ur5_pick_place.control.health import RobotStatus
+from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.nodes.conversions import (
+    code_with_message,
+    duration_to_msg,
+    error_code,
+    joint_state_msg,
+    trajectory_to_msg,
+)
+from ur5_pick_place.nodes.execution import PLANNING, Execution, end_in_vain
+from ur5_pick_place.nodes.motion_executor import MotionExecutor
+from ur5_pick_place.planning.planner import PlannedMotion
+
+Plan = Callable[[MotionPlanRequest], tuple[PlannedMotion | None, MoveItErrorCodes, float]]
+"""Returns the motion or None, the code, and the time that planning took [s]."""
+
+_TRACE_PERIOD = 0.05  # [s], steady clock
+_MAX_TRACE = 2000  # points; of a longer motion every second one is kept, and so on
+# Of a scene: what changes no motion.
+_LABELS = ('name', 'robot_model_name', 'object_colors', 'is_diff')
+
+
+class MoveAction:
+    """
+    The action's server.
+
+    One goal is planned at a time, so that the other requests of the node keep their threads.
+
+    Parameters
+    ----------
+    node : Node
+    plan : callable
+    executor : MotionExecutor
+    execution : Execution
+    joint_names : sequence of str
+        With the prefix, in controller order.
+    group : ReentrantCallbackGroup
+
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        plan: Plan,
+        executor: MotionExecutor,
+        execution: Execution,
+        joint_names: Sequence[str],
+        group: ReentrantCallbackGroup,
+    ) -> None:
+        self._plan, self._executor, self._execution = plan, executor, execution
+        self._names = list(joint_names)
+        self._planning, self._claiming = threading.Lock(), threading.Lock()
+        self._executing: Any = None  # the goal whose motion is under way, or about to be
+        self._trace = _Trace(executor.link.status)
+        self._server = ActionServer(
+            node,
+            MoveGroup,
+            'move_action',
+            self._execute,
+            cancel_callback=self._on_cancel,
+            callback_group=group,
+        )
+        steady = Clock(clock_type=ClockType.STEADY_TIME)
+        node.create_timer(_TRACE_PERIOD, self._trace.look, callback_group=group, clock=steady)
+
+    async def _execute(self, goal: Any) -> MoveGroup.Result:
+        result = MoveGroup.Result()
+        is_wanted = self._execution.is_wanted(goal)  # a stop while it is planned counts too
+        goal.publish_feedback(MoveGroup.Feedback(state=PLANNING))
+        is_plan_only = goal.request.planning_options.plan_only
+        planned = self._planned(goal.request, result)
+        # rclpy keeps a request for 10 s after its end, and anybody may send a large one.
+        goal.request.request = MotionPlanRequest()
+        goal.request.planning_options = PlanningOptions()
+        if planned is None:
+            end_in_vain(goal)
+        elif not is_plan_only:
+            await self._move(goal, planned, is_wanted, result)
+        elif goal.is_cancel_requested:
+            result.error_code = code_with_message(MoveItErrorCodes.PREEMPTED, 'canceled')
+            goal.canceled()
+        else:
+            goal.succeed()
+        return result
+
+    def _planned(self, request: MoveGroup.Goal, result: MoveGroup.Result) -> PlannedMotion | None:
+        """Plan what a goal asks for, and tell the result of it."""
+        if not self._planning.acquire(blocking=False):
+            result.error_code = code_with_message(
+                MoveItErrorCodes.FAILURE,
+                'move_action plans for another goal at the moment: send this one again',
+            )
+            return None
+        try:
+            _check_options(request.planning_options)
+            planned, result.error_code, result.planning_time = self._plan(request.request)
+        except InvalidInput as error:
+            result.error_code = error_code(error)
+            return None
+        finally:
+            self._planning.release()
+        if planned is not None:
+            start = joint_state_msg(planned.trajectory.q[0], self._names)
+            result.trajectory_start = RobotState(joint_state=start)
+            motion = trajectory_to_msg(planned.trajectory, self._names)
+            result.planned_trajectory = RobotTrajectory(joint_trajectory=motion)
+        return planned
+
+    async def _move(
+        self,
+        goal: Any,
+        planned: PlannedMotion,
+        is_wanted: Callable[[], bool],
+        result: MoveGroup.Result,
+    ) -> None:
+        if not self._claim(goal):
+            result.error_code = code_with_message(
+                MoveItErrorCodes.CONTROL_FAILED,
+                'another motion of move_action is under way: wait for its end, or cancel it',
+            )
+            end_in_vain(goal)
+            return
+
+        def begin() -> Future:
+            arrival = self._executor.start(planned.trajectory, is_wanted)
+            self._trace.begin()
+            return arrival
+
+        try:
+            result.error_code = await self._execution.run(
+                goal, begin, is_wanted, MoveGroup.Feedback
+            )
+        finally:
+            motion = JointTrajectory(joint_names=self._names, points=self._trace.end())
+            result.executed_trajectory = RobotTrajectory(joint_trajectory=motion)
+            self._executing = None
+
+    def _claim(self, goal: Any) -> bool:
+        """Make a goal the one that is executed, unless another is."""
+        with self._claiming:
+            is_free = self._executing is None
+            if is_free:
+                self._executing = goal
+            return is_free
+
+    def _on_cancel(self, goal: Any) -> CancelResponse:
+        """Brake if it is this goal that moves the arm; what is being planned is not begun."""
+        if goal is self._executing:
+            self._executor.core.stop('canceled by the client', latch=False)
+        return CancelResponse.ACCEPT
+
+
+class _Trace:
+    """Where the arm was while it moved, as measured."""
+
+    def __init__(self, status: RobotStatus) -> None:
+        self._status, self._is_on = status, False
+        self._points: list[JointTrajectoryPoint] = []
+        self._every, self._looks, self._began = 1, 0, 0.0
+
+    def begin(self) -> None:
+        self._points, self._every, self._looks = [], 1, 0
+        self._began, self._is_on = self._status.stamp, True
+        self.look()
+
+    def look(self) -> None:
+        """Note where the arm is; to be called periodically."""
+        status = self._status
+        if not self._is_on or status.q is None or status.qd is None:
+            return
+        if self._looks % self._every == 0:
+            self._points.append(
+                JointTrajectoryPoint(
+                    positions=status.q.tolist(),
+                    velocities=status.qd.tolist(),
+                    time_from_start=duration_to_msg(max(0.0, status.stamp - self._began)),
+                )
+            )
+        self._looks += 1
+        if len(self._points) >= _MAX_TRACE:
+            del self._points[1::2]
+            self._every *= 2
+
+    def end(self) -> list[JointTrajectoryPoint]:
+        """Return what was noted since the beginning, if there was one."""
+        self.look()
+        self._is_on = False
+        points, self._points = self._points, []
+        return points
+
+
+def _check_options(options: PlanningOptions) -> None:
+    """Refuse what cannot be honoured, by name; the rest only tunes that."""
+    for name in ('look_around', 'replan'):
+        if getattr(options, name):
+            raise InvalidInput(
+                f'planning_options.{name} is not offered: set it false; a motion whose way gets '
+                'blocked is stopped, plan again'
+            )
+    if changed := _contents(options.planning_scene_diff):
+        raise InvalidInput(
+            f'planning_options.planning_scene_diff holds {", ".join(changed)}: apply it with '
+            'apply_planning_scene first, and leave it empty'
+        )
+
+
+def _contents(scene: PlanningScene) -> list[str]:
+    """Return the names of what a scene holds."""
+    empty = PlanningScene()
+    empty.robot_state.is_diff = scene.robot_state.is_diff
+    names = [name for name in scene.get_fields_and_field_types() if name not in _LABELS]
+    return [name for name in names if getattr(scene, name) != getattr(empty, name)]
