@@ -15,15 +15,16 @@ import pytest
 pytest.importorskip('rclpy')
 
 from cells import nodes_cell
-from control_msgs.action import FollowJointTrajectory
 from driver_client import SCALED, goal, point, rest
 from moveit_msgs.action import ExecuteTrajectory
+from moveit_msgs.msg import PlanningSceneComponents
+from moveit_msgs.srv import GetPlanningScene
 from rclpy.action import ActionClient
-from std_msgs.msg import Bool, Float64MultiArray
+from std_msgs.msg import Float64MultiArray
 from std_srvs.srv import SetBool, Trigger
 from trajectory_msgs.msg import JointTrajectory
 
-from ur5_pick_place.kinematics import HOME, JOINT_NAMES
+from ur5_pick_place.kinematics import HOME
 
 pytestmark = pytest.mark.nodes
 
@@ -35,7 +36,7 @@ VELOCITY = 'forward_velocity_controller'
 
 @pytest.fixture(scope='module')
 def cell(ros_domain, tmp_path_factory):
-    with nodes_cell(ros_domain, tmp_path_factory.mktemp('cell')) as cell:
+    with nodes_cell(ros_domain, tmp_path_factory.mktemp('cell'), peer_timeout=1.0) as cell:
         yield cell
 
 
@@ -205,8 +206,12 @@ def test_a_part_in_the_hand_is_found_by_both_nodes_after_a_restart(cell):
     cell.start('trajectory_planner')
     cell.start('pick_place')
     client.event('part_in_hand', since=since)
-    client.until(lambda: cell.log('trajectory_planner').count('carries') > 0, 'the planner to know')
+    wanted = PlanningSceneComponents(components=PlanningSceneComponents.ROBOT_STATE_ATTACHED_OBJECTS)
+
+    def attached():
+        reply = client.call(GetPlanningScene, 'get_planning_scene', components=wanted)
+        return reply.scene.robot_state.attached_collision_objects
+
+    client.until(attached, 'the planner to know')
     cell.recover()
-
-
-assert Bool and FollowJointTrajectory and JOINT_NAMES
+    assert not attached()

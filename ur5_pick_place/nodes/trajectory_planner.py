@@ -237,6 +237,7 @@ class TrajectoryPlanner(Node):
         is_wanted = self._execution.is_wanted(goal)
 
         def begin() -> Future:
+            self._scene.wait()
             # rclpy keeps a request for 10 s after its end: 80 MB of a motion of 100,000 points.
             message, goal.request.trajectory = goal.request.trajectory, RobotTrajectory()
             method, trajectory = _method(goal.request), trajectory_from_msg(message, self._names)
