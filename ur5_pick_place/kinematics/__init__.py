@@ -8,13 +8,20 @@ is the controller's base frame, `tool` is DH frame 6, tool0. Needs NumPy only.
 """
 
 from ur5_pick_place.kinematics.branches import BRANCHES, branch_index, classify
-from ur5_pick_place.kinematics.forward import check_joints, forward, jacobian, link_frames
+from ur5_pick_place.kinematics.forward import (
+    check_joints,
+    forward,
+    jacobian,
+    link_frames,
+    point_velocity,
+)
 from ur5_pick_place.kinematics.inverse import inverse
 from ur5_pick_place.kinematics.model import HOME, JOINT_NAMES, UR_TYPES, Model, load_model
 from ur5_pick_place.kinematics.reasons import Missing, explain
 from ur5_pick_place.kinematics.singularity import Singularity, singularity
 from ur5_pick_place.kinematics.variants import (
     Solution,
+    all_solutions,
     all_variants,
     nearest_variant,
     solutions_near,
@@ -29,6 +36,7 @@ __all__ = [
     'Model',
     'Singularity',
     'Solution',
+    'all_solutions',
     'all_variants',
     'branch_index',
     'check_joints',
@@ -40,6 +48,7 @@ __all__ = [
     'link_frames',
     'load_model',
     'nearest_variant',
+    'point_velocity',
     'singularity',
     'solutions_near',
 ]

@@ -9,8 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ur5_pick_place.errors import GateRefusal, InvalidInput, NoSolution, PlanningError
-from ur5_pick_place.kinematics import BRANCHES, JOINT_NAMES, Model, inverse
-from ur5_pick_place.kinematics.variants import all_variants
+from ur5_pick_place.kinematics import (
+    BRANCHES,
+    JOINT_NAMES,
+    Model,
+    all_solutions,
+    all_variants,
+)
 from ur5_pick_place.planning import gate
 from ur5_pick_place.planning.collision import CollisionModel
 from ur5_pick_place.planning.dynamics import Dynamics
@@ -284,9 +289,10 @@ class MotionPlanner:
         """
         if branch and branch not in BRANCHES:
             raise InvalidInput(f'branch {branch!r} is unknown; one of {", ".join(BRANCHES)}')
-        rows, reached = inverse(self.model, T_base_tool, q6=float(q_near[5]))
-        wanted = [BRANCHES.index(branch)] if branch else range(len(BRANCHES))
-        goals = [q for k in wanted if reached[k] for q in all_variants(self.model, rows[k])]
+        found, branches = all_solutions(self.model, T_base_tool, q6=float(q_near[5]))
+        if branch:
+            found = found[branches == BRANCHES.index(branch)]
+        goals = [variant for q in found for variant in all_variants(self.model, q)]
         if not goals:
             p = T_base_tool[:3, 3]
             raise NoSolution(
