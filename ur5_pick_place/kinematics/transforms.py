@@ -104,9 +104,9 @@ def _explain_not_rigid(poses: Array, bad: int, name: str) -> None:
         off = np.cross(T[:3, 0], T[:3, 1]) - T[:3, 2]
         k = int(np.argmax(np.abs(off)))
         raise InvalidInput(
-            f'{name}: not a rotation: entry [{k}, 2] is {abs(off[k]):.3g} from the cross product of '
-            f'the first two columns, must be within {RIGID_TOLERANCE:g}; normalise the orientation '
-            'first'
+            f'{name}: not a rotation: entry [{k}, 2] is {abs(off[k]):.3g} from the cross product '
+            f'of the first two columns, must be within {RIGID_TOLERANCE:g}; normalise the '
+            'orientation first'
         )
     raise InvalidInput(
         f'{name}: not a rotation: entry [{i}, {j}] of R^T R is {gram[i, j]}, must be '
