@@ -7,6 +7,7 @@ from scipy.linalg import expm
 from scipy.spatial.transform import Rotation
 
 from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.kinematics import forward, inverse, load_model
 from ur5_pick_place.kinematics.transforms import (
     adjoint,
     check_transform,
@@ -126,6 +127,35 @@ def test_the_tolerance_of_a_transform_is_a_millionth() -> None:
     T[0, 0] = 1.0 + 0.6e-6
     with pytest.raises(InvalidInput, match=r'pose: not a rotation: entry \[0, 0\]'):
         check_transform(T, 'pose')
+
+
+@pytest.mark.parametrize('solve', ['one pose', 'a stack'])
+@pytest.mark.parametrize('column', range(4))
+def test_the_last_row_has_the_same_tolerance(column: int, solve: str) -> None:
+    """The product of a few inverted transforms is off by rounding there."""
+    model, T = load_model('ur5'), forward(load_model('ur5'), np.ones(6))
+    poses = T if solve == 'one pose' else np.array([T, T])
+    wanted, ok = inverse(model, poses)
+    for off in (1e-12, -0.9e-6):
+        poses[..., 3, column] += off
+        check_transform(poses)
+        q, found = inverse(model, poses)
+        assert np.array_equal(found, ok)
+        assert np.abs(q - wanted)[ok].max() < 1e-9
+        poses[..., 3, column] -= off
+    poses[..., 3, column] += 1.1e-6
+    with pytest.raises(InvalidInput, match=rf'entry \[3, {column}\] = .*: must be [01]$'):
+        inverse(model, poses)
+
+
+def test_a_third_axis_beside_the_cross_product_is_named() -> None:
+    """Each product of columns is within the tolerance, the third axis is not."""
+    T = np.eye(4)
+    T[:3, :3] *= 1.0 + 0.45e-6
+    check_transform(T)
+    T[0, 0], T[1, 1], T[2, 2] = 1.0 + 0.49e-6, 1.0 + 0.49e-6, 1.0 - 0.49e-6
+    with pytest.raises(InvalidInput, match=r'entry \[2, 2\] is 1\.47e-06 from the cross product'):
+        check_transform(T)
 
 
 @pytest.mark.parametrize('quat', [[0, 0, 0, 0], [0, 0, np.nan, 1], [np.inf, 0, 0, 0]])

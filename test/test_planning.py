@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from calibrated_arms import calibrated_arm
 
 from ur5_pick_place.errors import GateRefusal, IncompletePath, InvalidInput, NoSolution
 from ur5_pick_place.kinematics import BRANCHES, HOME, classify, forward, link_frames, load_model
@@ -108,6 +109,34 @@ def test_ptp_slows_down_for_the_tcp_and_elbow_speed_limit():
     used = excess(trajectory, planner)
     assert 0.98 < used[3] <= 1.001
     assert max(used[:3]) <= 1.001
+
+
+def test_tiny_joint_motions_pass_the_gate(planner, rng):
+    """They were refused with a jerk of 187.5."""
+    for way in (1e-9, 3e-9, 1e-8, 5e-8, 2e-7, 1e-6, 1e-5):
+        goal = PICK + way * rng.uniform(-1.0, 1.0, 6)
+        assert planner.ptp(PICK, goal).trajectory.duration < 0.05
+
+
+def test_motions_of_a_calibrated_arm_keep_the_speed_limit_of_its_own_tool(rng):
+    """By differences of its own frames; the nominal axes are off by up to a percent."""
+    model = calibrated_arm('ur5', rng)
+    settings = MotionSettings(velocity_scaling=1.0, acceleration_scaling=1.0)
+    planner = MotionPlanner(model, settings, SCENE)
+    T_tool_tcp, h = SCENE.tool.T_tool_tcp, 1e-6
+    goal = PICK + [0.9, -0.3, 0.4, -0.2, 0.1, 0.0]
+    line = forward(model, PICK)
+    line[:3, 3] += [0.0, 0.25, 0.0]
+    for motion in (planner.ptp(PICK, goal), planner.lin(PICK, [line])):
+        trajectory = motion.trajectory
+        t = np.linspace(0.01, trajectory.duration - 0.01, 2000)
+        ahead, behind = (trajectory.sample(t + s)[0] for s in (h, -h))
+        tcp = [(forward(model, q) @ T_tool_tcp)[:, :3, 3] for q in (ahead, behind)]
+        elbow = [link_frames(model, q)[:, 2, :3, 3] for q in (ahead, behind)]
+        used = [np.linalg.norm(a - b, axis=1).max() / (2 * h) for a, b in (tcp, elbow)]
+        assert 0.98 * 0.25 < max(used) <= 1.0005 * 0.25
+        report = motion.report
+        assert [report.tcp_speed, report.elbow_speed] == pytest.approx(used, rel=1e-3)
 
 
 def test_random_lines_are_straight_keep_their_branch_and_every_limit(planner, rng):

@@ -153,6 +153,47 @@ def test_random_lines_take_their_optimum_on_a_grid_to_two_percent(rng):
         assert duration == pytest.approx(grid_optimum(path, bounds), rel=0.02)
 
 
+def random_joint_motion(rng):
+    low, high = np.array([[-3, -2.5, -2.5, -3, -3, -3], [3, -0.5, 2.5, 3, 3, 3]])
+    start = rng.uniform(low, high)
+    return start, rng.choice([start + rng.normal(0.0, 0.3, 6), rng.uniform(low, high)])
+
+
+@pytest.mark.parametrize(('acceleration', 'speed'), [(10.0, 1.0), (5.0, 0.25)])
+def test_joint_motions_take_the_optimum_of_their_line(acceleration, speed, rng):
+    """Where TCP or elbow are too fast for it, the double S as a whole is not slowed down."""
+    bounds = limits(acceleration=acceleration, jerk=10 * acceleration, speed=speed)
+    gained = []
+    for k in range(12):
+        start, goal = random_joint_motion(rng)
+        trajectory = time_ptp(start, goal, bounds, speed_of)
+        assert_within(trajectory, bounds)
+        line = JointPath(start + np.linspace(0, 1, 24)[:, None] * (goal - start))
+        finest = time_path(line, bounds, speed_of, intervals=(480,))
+        assert trajectory.duration <= 1.002 * finest.duration
+        if k < 2:
+            assert trajectory.duration <= 1.01 * grid_optimum(line, bounds)
+        bare = time_ptp(start, goal, bounds, lambda q, qd: np.zeros(1))
+        excess = max(1.0, speed_of(*bare.sample(bare.dense_times(2e-3))[:2]).max() / speed)
+        gained.append(bare.duration * excess / trajectory.duration)
+    assert min(gained) >= 1.0
+    assert np.median(gained) > 1.05
+
+
+def test_tiny_joint_motions_keep_the_limits(rng):
+    """Below 4 ms the jerk switches faster than points may follow one another."""
+    for way in 10.0 ** np.arange(-9.0, -4.0, 0.25):
+        goal = PICK + way * rng.uniform(0.5, 1.0, 6) * rng.choice([-1.0, 1.0], 6)
+        for share in (1.0, 0.1):
+            bounds = limits(acceleration=10 * share, jerk=100 * share, speed=0.25 * share)
+            trajectory = time_ptp(PICK, goal, bounds, speed_of)
+            _, qd, qdd, qddd = trajectory.sample(trajectory.dense_times(1e-3))
+            assert np.abs(qd).max() <= np.pi
+            assert np.abs(qdd).max() <= 1.001 * bounds.qdd[0]
+            assert np.abs(qddd).max() <= 1.01 * bounds.qddd[0]
+            assert trajectory.duration <= 1.3 * (32.0 * way / bounds.qddd[0]) ** (1 / 3)
+
+
 def test_one_joint_alone_takes_the_double_s_time():
     """1 rad at 3.1 rad/s, 10 rad/s^2, 100 rad/s^3 never cruises: t = 2 t_a, t_a from distance."""
     q = PICK + np.linspace(0, 1, 50)[:, None] * np.array([1.0, 0, 0, 0, 0, 0])

@@ -3,10 +3,16 @@
 The gradient law: joint rates down the slope of the weighted pose error, q' = -K a J_b^T W e.
 
 e = (R^T (p - p_goal), log(R_goal^T R)) is the error in the tool's axes; W = diag(1, 1, 1, l^2,
-l^2, l^2) makes l metres of one radian; V = e^T W e / 2. Since |p - p_goal|' and
+l^2, l^2) = W_0 makes l metres of one radian; V = e^T W e / 2. Since |p - p_goal|' and
 |log(R_goal^T R)|' are the components of the body twist along e, V' = e^T W J_b q' exactly:
 d = J_b^T W e is the gradient of V. (With the linear part of the SE(3) logarithm that would hold
 near the goal only.)
+
+The weight. V falls as unevenly as the singular values of J_b differ: with W_0 an error in the
+weakest direction takes tens of seconds. Where the goal is near, `suit` chooses another W, constant
+until it is called again: with U S V^T = W_0^(1/2) J_b there, it is W_0^(1/2) U (S^2 + s^2)^-1 U^T
+W_0^(1/2), for which all directions stronger than s fall alike. It mixes position and orientation,
+so that d is the gradient of V but for a share as large as e. The step holds with any W.
 
 The step. Along -d the linearised error gives V(a) = V - a |d|^2 + a^2 |J_b d|_W^2 / 2 with its
 minimum at a* = |d|^2 / |J_b d|_W^2. For every a <= a* and every share f in (0, 1] of the step
@@ -34,6 +40,7 @@ Array = NDArray[np.float64]
 SADDLE_MARGIN = np.radians(1.0)
 """Orientation errors this close to 180 degrees count as the saddle [rad]."""
 _BOLDEST = 8.0
+_WEAKEST = 0.05  # [m] per radian of the joints; a weaker direction is not raised to the others
 _HALVINGS = 30
 _NEAR_HALF_TURN = -0.9  # cosine
 
@@ -56,17 +63,23 @@ class Gradient:
 
     def __init__(self, model: Model, gain: float, length: float) -> None:
         self._model, self._gain = model, gain
-        self._weight = np.array([1.0, 1.0, 1.0, length, length, length])
+        self._plain = np.diag([1.0, 1.0, 1.0, length, length, length])
+        self._root = self._plain  # W = root^T root
+
+    def suit(self, q: Array) -> None:
+        """Choose W so that at joints `q` (6,) [rad] all directions are about as strong."""
+        u, sigma, _ = np.linalg.svd(self._plain @ jacobian(self._model, q))
+        self._root = (u / np.hypot(sigma, _WEAKEST)).T @ self._plain
 
     def value(self, q: Array, T_goal: Array) -> float:
         """Return V [m^2] at joints `q` (6,) [rad]."""
-        weighted = self._weight * body_error(forward(self._model, q), T_goal)
+        weighted = self._root @ body_error(forward(self._model, q), T_goal)
         return float(weighted @ weighted / 2.0)
 
     def step(self, q: Array, T_goal: Array) -> Array:
         """Return the change (6,) [rad] of the joints that takes one whole step; zero at a rest."""
-        error = self._weight * body_error(forward(self._model, q), T_goal)
-        J = self._weight[:, None] * jacobian(self._model, q)
+        error = self._root @ body_error(forward(self._model, q), T_goal)
+        J = self._root @ jacobian(self._model, q)
         d = J.T @ error
         slope = float(d @ d)
         if slope == 0.0:

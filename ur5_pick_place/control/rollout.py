@@ -68,7 +68,10 @@ def roll_out(
         time = CYCLE * len(states)
         reason = ''
         if time > _LONGEST:
-            reason = f'it takes more than {_LONGEST:.0f} s; ask for more speed or go in parts'
+            reason = (
+                f'this is as far as it gets within {_LONGEST:.0f} s, the longest that a closed '
+                'loop may take; ask for more speed, go in parts or use another method'
+            )
         elif steering.is_astray or progress.is_stalled(time, steering.remaining):
             reason = stall_reason(model, states[-1].q)
         if reason:

@@ -28,6 +28,8 @@ METHODS: dict[str, type[ResolvedRate] | type[Gradient]] = {
 _SETTLED = 0.5
 _CLOSE = 0.2
 _ASTRAY = 0.5  # of the lead, beyond it
+_NEAR = 0.1  # [m] of the lead, within which W may mix position and orientation
+_SUITED_FOR = 0.005  # [m] of the line
 
 
 class Law(Protocol):
@@ -99,12 +101,13 @@ class Steering:
         self._p_tool_tcp, self._settings, self._T_goal = p_tool_tcp, settings, T_goal
         self._line = Line(forward(model, q_start), T_goal)
         self.way = float(np.hypot(self._line.length, settings.loop_length * self._line.turn))
-        self.remaining = self.way
+        self.remaining, self._error = self.way, body_error(forward(model, q_start), T_goal)
         self.is_astray = False
         self.lead = settings.loop_lead
         if law.name == Gradient.name:
             self.lead = settings.loop_gradient_lead
         self._share = 0.0  # of the line, where the law's goal is
+        self._suited = -np.inf  # where it was when the law was last suited to the arm [m]
 
     def obstacle(self, q: Array) -> str:
         """Return why the law cannot lead from joints `q` (6,) to the goal, or nothing."""
@@ -114,10 +117,12 @@ class Steering:
         """Return the joint velocity (6,) [rad/s] at joints `q` (6,) [rad]; zero at the goal."""
         T = forward(self._model, q)
         error = body_error(T, self._T_goal)
-        self.remaining = self._weighed(error)
+        self.remaining, self._error = self._weighed(error), error
         if self._is_within(error, _CLOSE):
             return np.zeros(6)
-        qd = self._law.rate(q, self._next_goal(T))
+        T_next = self._next_goal(T)
+        self._suit(q)
+        qd = self._law.rate(q, T_next)
         speed = tcp_and_elbow_speed(self._model, q[None], qd[None], self._p_tool_tcp).max()
         used = max(np.abs(qd / self._limits.qd).max(), speed / self._limits.speed)
         return qd / max(used, 1.0)
@@ -130,8 +135,11 @@ class Steering:
         """Return the error that says how far the law has come."""
         # A way beyond all measure has no share: nothing of it then.
         fraction = float(np.nan_to_num(np.clip(1.0 - self.remaining / self.way, 0.0, 1.0)))
+        away, turned = np.linalg.norm(self._error.reshape(2, 3), axis=1)
         return IncompletePath(
-            f'{self._law.name} can follow the line to {100 * fraction:.0f} %: {reason}', fraction
+            f'{self._law.name} can follow the line to {np.floor(100 * fraction):.0f} %, '
+            f'{1e3 * away:.3g} mm and {np.degrees(turned):.3g} deg from its end: {reason}',
+            fraction,
         )
 
     def apart(self, T_a: Array, T_b: Array) -> float:
@@ -153,6 +161,15 @@ class Steering:
         if self._share < 1.0:
             self._share = min(1.0, self._share + max(spare, 0.0) / max(self.way, 1e-9))
         return self._at(self._share)
+
+    def _suit(self, q: Array) -> None:
+        """Let gradient weigh its error anew each time that its near goal has gone some way."""
+        gone = self._share * self.way
+        has_ended = self._share == 1.0 and self._suited < gone
+        is_due = has_ended or gone - self._suited >= _SUITED_FOR
+        if isinstance(self._law, Gradient) and self.lead <= _NEAR and is_due:
+            self._law.suit(q)
+            self._suited = gone
 
     def _at(self, share: float) -> Array:
         return self._T_goal if share == 1.0 else self._line(np.array([share]))[0]

@@ -15,6 +15,7 @@ from ur5_pick_place.kinematics.forward import (
     jacobian,
     link_frames,
     link_pose,
+    point_velocity,
 )
 from ur5_pick_place.kinematics.inverse import inverse
 from ur5_pick_place.kinematics.model import HOME, JOINT_NAMES, UR_TYPES, Model, load_model
@@ -22,6 +23,7 @@ from ur5_pick_place.kinematics.reasons import Missing, explain
 from ur5_pick_place.kinematics.singularity import Singularity, singularity
 from ur5_pick_place.kinematics.variants import (
     Solution,
+    all_solutions,
     all_variants,
     nearest_variant,
     solutions_near,
@@ -37,6 +39,7 @@ __all__ = [
     'Model',
     'Singularity',
     'Solution',
+    'all_solutions',
     'all_variants',
     'branch_index',
     'check_joints',
@@ -49,6 +52,7 @@ __all__ = [
     'link_pose',
     'load_model',
     'nearest_variant',
+    'point_velocity',
     'singularity',
     'solutions_near',
 ]

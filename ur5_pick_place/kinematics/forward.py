@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Forward kinematics and Jacobians of an ideal or calibrated arm, for any stack of joints."""
 
+from collections.abc import Sequence
 from math import isfinite
 from typing import Literal
 
@@ -145,17 +146,61 @@ def jacobian(m: Model, q: ArrayLike, frame: Literal['tool', 'base'] = 'tool') ->
     """
     if frame not in ('tool', 'base'):
         raise InvalidInput(f"Jacobian frame {frame!r}: must be 'tool' or 'base'")
+    T_base_tool, J = tool_and_jacobian(m, q)
+    if frame == 'base':
+        return J
+    R_tool_base = np.swapaxes(T_base_tool[..., :3, :3], -1, -2)
+    return np.concatenate([R_tool_base @ J[..., :3, :], R_tool_base @ J[..., 3:, :]], axis=-2)
+
+
+def tool_and_jacobian(m: Model, q: ArrayLike) -> tuple[Array, Array]:
+    """Return `forward` and the `jacobian` in the axes of `base`, in the time of one of them."""
     frames = link_frames(m, q)
+    z, origin = _joint_axes(m, frames)
+    columns = np.concatenate([np.cross(z, frames[..., 6, None, :3, 3] - origin), z], axis=-1)
+    return frames[..., 6, :, :], np.swapaxes(columns, -1, -2)
+
+
+def point_velocity(
+    m: Model, q: ArrayLike, qd: ArrayLike, points: Sequence[tuple[int, ArrayLike]]
+) -> Array:
+    """
+    Return the velocity in `base` of points that are fixed to links of the arm.
+
+    Parameters
+    ----------
+    m : Model
+        Ideal or calibrated.
+    q, qd : array_like, shape (..., 6)
+        Joint angles [rad] and velocities [rad/s].
+    points : sequence of (int, array_like of shape (3,))
+        For each point its DH frame, 1 to 6 (6 = the tool), and where it is in that frame [m].
+
+    Returns
+    -------
+    ndarray, shape (..., len(points), 3)
+        [m/s]
+
+    """
+    frames = link_frames(m, q)
+    z, origin = _joint_axes(m, frames)
+    spin = np.asarray(qd, dtype=np.float64)[..., None] * z
+    # The angular velocity of each link, and the velocity of the link's point that is now at the
+    # origin of `base`.
+    omega = np.cumsum(spin, axis=-2)
+    drift = np.cumsum(np.cross(origin, spin), axis=-2)
+    velocities = []
+    for frame, p_frame_point in points:
+        T = frames[..., frame, :, :]
+        p = T[..., :3, :3] @ np.asarray(p_frame_point, dtype=np.float64) + T[..., :3, 3]
+        velocities.append(drift[..., frame - 1, :] + np.cross(omega[..., frame - 1, :], p))
+    return np.stack(velocities, axis=-2)
+
+
+def _joint_axes(m: Model, frames: Array) -> tuple[Array, Array]:
+    """Return direction and a point of each joint's axis in `base`, (..., 6, 3) [1, m]."""
     axes = frames[..., :6, :, :] if m.mounts is None else frames[..., :6, :, :] @ m.mounts
-    z = axes[..., :3, 2]  # (..., 6, 3)
-    arm = frames[..., 6, None, :3, 3] - axes[..., :3, 3]
-    columns = np.concatenate([np.cross(z, arm), z], axis=-1)
-    if frame == 'tool':
-        R_base_tool = frames[..., 6, :3, :3]
-        columns = np.concatenate(
-            [columns[..., :3] @ R_base_tool, columns[..., 3:] @ R_base_tool], axis=-1
-        )
-    return np.swapaxes(columns, -1, -2)
+    return axes[..., :3, 2], axes[..., :3, 3]
 
 
 def _steps(m: Model, q: Array) -> Array:

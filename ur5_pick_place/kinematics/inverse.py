@@ -29,8 +29,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics.branches import DOUBLE_ROOT, NEAR_WRIST, WRIST_SINGULAR
-from ur5_pick_place.kinematics.calibration import inverse_calibrated
 from ur5_pick_place.kinematics.inverse_batch import inverse_batch, wrap_to_pi
+from ur5_pick_place.kinematics.inverse_calibrated import inverse_calibrated
 from ur5_pick_place.kinematics.model import Model
 from ur5_pick_place.kinematics.transforms import RIGID_TOLERANCE, as_poses, check_rigid
 
@@ -238,7 +238,9 @@ def _is_rigid(t: list[float]) -> bool:
         and -e < ny * oz - nz * oy - ax < e
         and -e < nz * ox - nx * oz - ay < e
         and -e < nx * oy - ny * ox - az < e
-        and h0 == h1 == h2 == 0.0
-        and h3 == 1.0
+        and -e < h0 < e
+        and -e < h1 < e
+        and -e < h2 < e
+        and -e < h3 - 1.0 < e
         and isfinite(px + py + pz)
     )

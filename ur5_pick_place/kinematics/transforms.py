@@ -72,11 +72,14 @@ def _is_rigid(t: Array) -> NDArray[np.bool_]:
             ny * oz - nz * oy - ax,
             nz * ox - nx * oz - ay,
             nx * oy - ny * ox - az,
+            h0,
+            h1,
+            h2,
+            h3 - 1.0,
         ]
     )
     worst = np.abs(defects, out=defects).max(axis=0)  # hands NaN on
-    last = (h0 == 0.0) & (h1 == 0.0) & (h2 == 0.0) & (h3 == 1.0)
-    rigid: NDArray[np.bool_] = (worst <= RIGID_TOLERANCE) & last & np.isfinite(px + py + pz)
+    rigid: NDArray[np.bool_] = (worst <= RIGID_TOLERANCE) & np.isfinite(px + py + pz)
     return rigid
 
 
@@ -97,6 +100,14 @@ def _explain_not_rigid(poses: Array, bad: int, name: str) -> None:
         )
     gram = T[:3, :3].T @ T[:3, :3]
     i, j = np.unravel_index(np.argmax(np.abs(gram - np.eye(3))), (3, 3))
+    if abs(gram[i, j] - (i == j)) <= RIGID_TOLERANCE:  # as sums of small defects may
+        off = np.cross(T[:3, 0], T[:3, 1]) - T[:3, 2]
+        k = int(np.argmax(np.abs(off)))
+        raise InvalidInput(
+            f'{name}: not a rotation: entry [{k}, 2] is {abs(off[k]):.3g} from the cross product '
+            f'of the first two columns, must be within {RIGID_TOLERANCE:g}; normalise the '
+            'orientation first'
+        )
     raise InvalidInput(
         f'{name}: not a rotation: entry [{i}, {j}] of R^T R is {gram[i, j]}, must be '
         f'{int(i == j)} within {RIGID_TOLERANCE:g}; normalise the orientation first'

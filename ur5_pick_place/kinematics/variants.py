@@ -11,10 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.kinematics.branches import BRANCHES
+from ur5_pick_place.kinematics.branches import BRANCHES, classify
 from ur5_pick_place.kinematics.forward import check_joints
 from ur5_pick_place.kinematics.inverse import inverse
+from ur5_pick_place.kinematics.inverse_calibrated import calibrated_solutions
 from ur5_pick_place.kinematics.model import Model
+from ur5_pick_place.kinematics.transforms import check_transform
 
 Array = NDArray[np.float64]
 Limits = tuple[ArrayLike, ArrayLike]
@@ -106,6 +108,47 @@ def all_variants(m: Model, q: ArrayLike, limits: Limits | None = None) -> Array:
     return joints + _TURN * combinations
 
 
+def all_solutions(m: Model, T: ArrayLike, q6: float = 0.0) -> tuple[Array, NDArray[np.intp]]:
+    """
+    Return every joint solution of one pose with its branch.
+
+    They are the rows of `inverse`, and on a calibrated arm the others too of those that share a
+    branch near a singularity.
+
+    Parameters
+    ----------
+    m : Model
+    T : array_like, shape (4, 4)
+        T_base_tool [m].
+    q6 : float
+        Desired last joint at a wrist singularity [rad].
+
+    Returns
+    -------
+    q : ndarray, shape (n, 6)
+        In (-pi, pi], sorted by branch.
+    branch : ndarray of int, shape (n,)
+        Indices into `BRANCHES`.
+
+    """
+    labelled = _labelled(m, T, q6)
+    q = np.array([row for _, row in labelled]).reshape(-1, 6)
+    return q, np.array([branch for branch, _ in labelled], dtype=np.intp)
+
+
+def _labelled(m: Model, T: ArrayLike, q6: float) -> list[tuple[int, list[float]]]:
+    """Return the branch and joints of every solution, in plain numbers; see `all_solutions`."""
+    if m.mounts is None:
+        q, ok = inverse(m, T, q6)
+        rows = enumerate(q.tolist())
+        return [row for row, holds in zip(rows, ok.tolist(), strict=True) if holds]
+    pose = check_transform(T, 'T')
+    found, count = calibrated_solutions(m, pose[None], np.array([q6]))
+    rows = found[0, : count[0]]
+    labelled = zip(classify(m, rows).tolist(), rows.tolist(), strict=True)
+    return sorted(labelled, key=itemgetter(0))
+
+
 def solutions_near(
     m: Model, T: ArrayLike, seed: ArrayLike, limits: Limits | None = None
 ) -> list[Solution]:
@@ -113,7 +156,7 @@ def solutions_near(
     Give the solutions of one pose that keep the limits, nearest to a seed first.
 
     Nearest is what needs the smallest largest joint difference; at a wrist singularity the seed's
-    last joint is the wish.
+    last joint is the wish. Near a singularity of a calibrated arm a branch may occur twice.
 
     Parameters
     ----------
@@ -128,11 +171,10 @@ def solutions_near(
     """
     near = check_joints(seed, 'seed').tolist()
     low, high = (np.asarray(limit).tolist() for limit in limits or (m.q_min, m.q_max))
-    q, ok = inverse(m, T, near[5])
     found = []
-    for branch, row, holds in zip(BRANCHES, q.tolist(), ok.tolist(), strict=True):
-        if holds and (variant := _turned(row, near, low, high)):
-            found.append((max(map(abs, map(sub, variant, near))), branch, variant))
+    for branch, row in _labelled(m, T, near[5]):
+        if variant := _turned(row, near, low, high):
+            found.append((max(map(abs, map(sub, variant, near))), BRANCHES[branch], variant))
     found.sort(key=itemgetter(0))
     variants = np.array([variant for _, _, variant in found])
     return [Solution(f[1], v, f[0]) for f, v in zip(found, variants, strict=True)]

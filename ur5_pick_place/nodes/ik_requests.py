@@ -61,12 +61,20 @@ class Answer(NamedTuple):
     solutions : list of Solution
         Nearest first; at least one.
     reasons : callable
-        Says why each other branch is out; worked out when asked for.
+        Says why each other branch is out, and which hold more than one solution; worked out when
+        asked for.
 
     """
 
     solutions: list[Solution]
     reasons: Callable[[], str]
+
+    def one_per_branch(self) -> list[Solution]:
+        """Return the nearest solution of each branch, the nearest branch first."""
+        nearest: dict[str, Solution] = {}
+        for solution in self.solutions:
+            nearest.setdefault(solution.branch, solution)
+        return list(nearest.values())
 
 
 class IkRequests:
@@ -157,7 +165,7 @@ class IkRequests:
 
         if not free:
             raise _failure(missing())
-        return Answer(free, lambda: _listed(missing()))
+        return Answer(free, lambda: '; '.join(filter(None, (_listed(missing()), _twins(free)))))
 
     def _contacts(self, solutions: list[Solution]) -> dict[str, str]:
         """Say which solutions touch something, by branch."""
@@ -261,6 +269,17 @@ def _failure(missing: dict[str, str]) -> KinematicsError:
     if any(reason.startswith(_TOUCHES) for reason in reasons):
         return InCollision(_listed(missing))
     return (JointLimitViolation if _OUTSIDE in reasons else NoSolution)(_listed(missing))
+
+
+def _twins(solutions: list[Solution]) -> str:
+    """Say which branches hold more than one solution, as a calibrated arm's may."""
+    branches = [s.branch for s in solutions]
+    return '; '.join(
+        f'{branch}: {branches.count(branch)} solutions, near a singularity of the calibrated arm; '
+        'given is the one nearest to the seed'
+        for branch in dict.fromkeys(branches)
+        if branches.count(branch) > 1
+    )
 
 
 def _listed(missing: dict[str, str]) -> str:

@@ -135,8 +135,9 @@ class IkService(Node):
         response.error_code = code_with_message(MoveItErrorCodes.SUCCESS, best.branch)
 
     def _fill_all(self, response: GetPositionIK.Response, answer: Answer) -> None:
-        names = [f'{s.branch}/{name}' for s in answer.solutions for name in self._names]
-        joints = np.concatenate([s.q for s in answer.solutions])
+        solutions = answer.one_per_branch()
+        names = [f'{s.branch}/{name}' for s in solutions for name in self._names]
+        joints = np.concatenate([s.q for s in solutions])
         response.solution.joint_state = joint_state_msg(joints, names)
         response.error_code = code_with_message(MoveItErrorCodes.SUCCESS, answer.reasons())
 

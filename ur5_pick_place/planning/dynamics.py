@@ -144,6 +144,21 @@ def check_torque(t: Array, q: Array, qd: Array, qdd: Array, dynamics: Dynamics) 
     return float(used[i, joint])
 
 
+def slowdown_for_torque(q: Array, qd: Array, qdd: Array, dynamics: Dynamics) -> float:
+    """
+    Return by which factor a motion (n, 6) must be slowed down to keep the torque limits.
+
+    Below 1 where there is room; infinite where gravity alone takes more than there is.
+
+    """
+    gravity = dynamics.gravity(q)
+    inertial = dynamics.inverse(q, qd, qdd) - gravity
+    room = dynamics.torque_max - np.sign(inertial) * gravity
+    if room.min() <= 0.0:
+        return np.inf
+    return float(np.sqrt((np.abs(inertial) / room).max()))
+
+
 def _build(m: Model, links: Sequence[LinkInertia]) -> pin.Model:
     """Chain six revolute joints with a link each."""
     arm = pin.Model()

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from ur5_pick_place.kinematics import Model, link_frames
+from ur5_pick_place.kinematics import Model, point_velocity
 from ur5_pick_place.settings import Settings, setting
 
 ELBOW = 2  # DH frame whose origin is the elbow's centre
@@ -116,17 +116,6 @@ def tcp_and_elbow_speed(
         TCP and elbow speed [m/s].
 
     """
-    frames = link_frames(model, q)  # (n, 7, 4, 4)
-    tcp = frames[:, 6, :3, :3] @ p_tool_tcp + frames[:, 6, :3, 3]
-    elbow = frames[:, ELBOW, :3, 3]
-    return np.stack([_point_speed(frames, qd, tcp, 6), _point_speed(frames, qd, elbow, 2)], -1)
-
-
-def _point_speed(
-    frames: NDArray[np.float64], qd: NDArray[np.float64], point: NDArray[np.float64], joints: int
-) -> NDArray[np.float64]:
-    """Speed (n,) [m/s] of `point` (n, 3), carried by the first `joints` joints."""
-    axis = frames[:, :joints, :3, 2]
-    arm = point[:, None] - frames[:, :joints, :3, 3]
-    velocity = (qd[:, :joints, None] * np.cross(axis, arm)).sum(axis=1)
-    return np.linalg.norm(velocity, axis=-1)
+    points = ((6, p_tool_tcp), (ELBOW, np.zeros(3)))
+    speed: NDArray[np.float64] = np.linalg.norm(point_velocity(model, q, qd, points), axis=-1)
+    return speed

@@ -2,12 +2,14 @@
 """The fastest motion along a path, as points that the controller's quintics carry faithfully."""
 
 import logging
+from collections.abc import Sequence
 
 import numpy as np
 
-from ur5_pick_place.planning.dynamics import Dynamics
+from ur5_pick_place.planning.dynamics import Dynamics, slowdown_for_torque
 from ur5_pick_place.planning.limits import Limits
 from ur5_pick_place.planning.path_optimum import (
+    USUAL,
     Array,
     Progress,
     SpeedOf,
@@ -16,7 +18,6 @@ from ur5_pick_place.planning.path_optimum import (
     place,
 )
 from ur5_pick_place.planning.paths import JointPath
-from ur5_pick_place.planning.timing import slowdown_for_torque
 from ur5_pick_place.planning.trajectory import Trajectory, at_rest
 
 _log = logging.getLogger(__name__)
@@ -25,10 +26,15 @@ _log = logging.getLogger(__name__)
 # where these are farther apart than both of:
 _POINT_SPACING = 8e-3  # [s]
 _POINT_TURN = 4e-3  # [rad] of any joint
+_LITTLE = 1.001  # by which quintics may slow the optimum down before a finer one is looked for
 
 
 def time_path(
-    path: JointPath, limits: Limits, speed_of: SpeedOf, dynamics: Dynamics | None = None
+    path: JointPath,
+    limits: Limits,
+    speed_of: SpeedOf,
+    dynamics: Dynamics | None = None,
+    intervals: Sequence[int] = USUAL,
 ) -> Trajectory:
     """
     Return the fastest motion along `path`, rest to rest, within `limits` everywhere.
@@ -44,6 +50,8 @@ def time_path(
         (q (n, 6), qd (n, 6)) -> speeds (n, k) [m/s] to keep under `limits.speed`.
     dynamics : Dynamics, optional
         The arm with its load, whose torque limits are then kept too.
+    intervals : sequence of int
+        Of the optimum's spline, at least: the next one is tried if the quintics add `_LITTLE`.
 
     Raises
     ------
@@ -53,13 +61,20 @@ def time_path(
     """
     if path.is_point:
         return at_rest(path.q[0])
-    progress = fastest(path, limits, speed_of, dynamics)
+    best: Trajectory | None = None
+    for count in intervals:
+        progress = fastest(path, limits, speed_of, dynamics, count)
+        draft, x = _points(path, progress, 1.0)
+        own = np.minimum(path.speed_at(place(x)), limits.speed)
+        factor = _excess(draft, limits, own, speed_of, dynamics) * (1.0 + 1e-6)
+        if best is None or factor * draft.duration < best.duration:
+            best = _points(path, progress, factor)[0]
+        if progress.is_optimal and factor < _LITTLE:
+            break
     if not progress.is_optimal:
         _log.warning('the search for the fastest motion ended early: it is slower than need be')
-    draft, x = _points(path, progress, 1.0)
-    own = np.minimum(path.speed_at(place(x)), limits.speed)
-    factor = _excess(draft, limits, own, speed_of, dynamics) * (1.0 + 1e-6)
-    return _points(path, progress, factor)[0]
+    assert best is not None
+    return best
 
 
 def _points(path: JointPath, progress: Progress, factor: float) -> tuple[Trajectory, Array]:
@@ -98,17 +113,28 @@ def _excess(
     `speed` (n,) bounds TCP and elbow [m/s] at each point; between two the laxer one holds.
 
     """
-    ends = trajectory.t[1:] * (1.0 - 1e-9)  # jerk jumps from quintic to quintic
-    t = np.concatenate([trajectory.dense_times(np.inf), ends])
-    q, qd, qdd, qddd = trajectory.sample(t)
+    t = trajectory.dense_times(np.inf)
+    q, qd, qdd, _ = trajectory.sample(t)
     i = np.searchsorted(trajectory.t, t, side='right').clip(1, len(speed) - 1)
     speed_max = np.maximum(speed[i - 1], speed[i])[:, None]
     return float(
         max(
             (np.abs(qd) / limits.qd).max(),
             np.sqrt((np.abs(qdd) / limits.qdd).max()),
-            np.cbrt((np.abs(qddd) / limits.qddd).max()),
+            np.cbrt((_jerk_peaks(trajectory) / limits.qddd).max()),
             (speed_of(q, qd) / speed_max).max(),
             0.0 if dynamics is None else slowdown_for_torque(q, qd, qdd, dynamics),
         )
     )
+
+
+def _jerk_peaks(trajectory: Trajectory) -> Array:
+    """Return the largest jerk (6,) [rad/s^3] of each joint: each quintic's is a parabola."""
+    t, h = trajectory.t[:-1], np.diff(trajectory.t)  # at its end it jumps to the next one's
+    first, middle, last = (trajectory.sample(t + u * h)[3] for u in (0.0, 0.5, 1.0 - 1e-9))
+    slope, bend = 4.0 * middle - 3.0 * first - last, 2.0 * (first - 2.0 * middle + last)
+    with np.errstate(divide='ignore', invalid='ignore'):
+        u = np.nan_to_num(np.clip(-0.5 * slope / bend, 0.0, 1.0))
+    top = first + u * (slope + u * bend)
+    peaks: Array = np.abs(np.concatenate([first, last, top])).max(axis=0)
+    return peaks

@@ -15,8 +15,13 @@ from ur5_pick_place.errors import (
     NoSolution,
     PlanningError,
 )
-from ur5_pick_place.kinematics import BRANCHES, JOINT_NAMES, Model, inverse
-from ur5_pick_place.kinematics.variants import all_variants
+from ur5_pick_place.kinematics import (
+    BRANCHES,
+    JOINT_NAMES,
+    Model,
+    all_solutions,
+    all_variants,
+)
 from ur5_pick_place.planning import gate
 from ur5_pick_place.planning.collision import collision_model
 from ur5_pick_place.planning.dynamics import Dynamics
@@ -306,9 +311,10 @@ class MotionPlanner:
             raise InvalidInput(f'branch {branch!r} is unknown; one of {", ".join(BRANCHES)}')
         low, high = within or (np.full(6, -np.inf), np.full(6, np.inf))
         q6 = float(np.clip(q_near[5], low[5], high[5]))
-        rows, reached = inverse(self.model, T_base_tool, q6=q6)
-        wanted = [BRANCHES.index(branch)] if branch else range(len(BRANCHES))
-        goals = [q for k in wanted if reached[k] for q in all_variants(self.model, rows[k])]
+        found, branches = all_solutions(self.model, T_base_tool, q6=q6)
+        if branch:
+            found = found[branches == BRANCHES.index(branch)]
+        goals = [variant for q in found for variant in all_variants(self.model, q)]
         if not goals:
             p = T_base_tool[:3, 3]
             raise NoSolution(

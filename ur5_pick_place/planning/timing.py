@@ -6,8 +6,9 @@ Knots lie where the jerk switches, because a quintic laid across such a place ov
 
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,16 +16,19 @@ from ruckig import InputParameter, Result, Ruckig, RuckigError, Synchronization
 from ruckig import Trajectory as RuckigTrajectory
 
 from ur5_pick_place.errors import PlanningError
-from ur5_pick_place.planning.dynamics import Dynamics
+from ur5_pick_place.planning.dynamics import Dynamics, slowdown_for_torque
 from ur5_pick_place.planning.limits import Limits
+from ur5_pick_place.planning.path_optimum import FINE, SpeedOf
+from ur5_pick_place.planning.path_timing import time_path
+from ur5_pick_place.planning.paths import JointPath
 from ur5_pick_place.planning.trajectory import Trajectory, at_rest, check_duration
 
 KNOT_SPACING = 0.02  # [s]; a quintic of this length stays within 0.01 mm of a Cartesian line
 _MIN_KNOT_GAP = 1e-3  # [s]
 _REST = 1e-9  # [rad]; shorter motions are none
+_BRIEF = 4.0 * _MIN_KNOT_GAP  # [s]; the jerk of a shorter motion switches faster than points may
+_LINE_SAMPLES = 24
 _ROUNDS = 8
-
-SpeedOf = Callable[[NDArray[np.float64], NDArray[np.float64]], NDArray[np.float64]]
 
 
 def time_ptp(
@@ -42,48 +46,91 @@ def time_ptp(
     q_start, q_goal : ndarray, shape (6,)
         Joint positions [rad].
     limits : Limits
-        Bounds; the joint part is met with equality by the slowest joint (the double-S optimum).
+        Bounds. Where those of the joints alone bind, the slowest joint meets them with equality
+        (the double-S optimum); else the straight joint line is timed as a path.
     speed_of : callable
         (q (n, 6), qd (n, 6)) -> speeds (n, k) [m/s] to keep under `limits.speed`.
     dynamics : Dynamics, optional
-        The arm with its load; the whole motion is slowed down where its torque limits bind.
+        The arm with its load, whose torque limits are then kept too, unless the joints cannot
+        even hold the arm somewhere.
 
     """
     if np.abs(q_goal - q_start).max() < _REST:
         return at_rest(q_start)
-    trajectory = _within_speed(q_start, q_goal, limits, speed_of)
-    if dynamics is not None:
-        _, q, qd, qdd, _ = _dense(trajectory)
-        factor = slowdown_for_torque(q, qd, qdd, dynamics)
-        if 1.0 < factor < np.inf:
-            return stretch(trajectory, factor * 1.001)
-    return trajectory
+    trajectory = _ruckig_ptp(q_start, q_goal, limits)
+    if trajectory.t.size == 2 or trajectory.duration < _BRIEF:
+        trajectory = _one_quintic(q_start, q_goal, limits)
+    excess = _excess(trajectory, limits, speed_of, dynamics)
+    if excess <= 1.0:
+        return trajectory
+    if np.isinf(excess):  # the gate says which joint cannot hold the arm, and where
+        return time_ptp(q_start, q_goal, limits, speed_of)
+    share = np.linspace(0.0, 1.0, _LINE_SAMPLES)[:, None]
+    line = JointPath(q_start + share * (q_goal - q_start))
+    as_path = time_path(line, limits, speed_of, dynamics, FINE)
+    return _sooner(as_path, trajectory, excess, limits, speed_of, dynamics)
 
 
-def _within_speed(
-    q_start: NDArray[np.float64], q_goal: NDArray[np.float64], limits: Limits, speed_of: SpeedOf
+def _excess(
+    trajectory: Trajectory, limits: Limits, speed_of: SpeedOf, dynamics: Dynamics | None
+) -> float:
+    """Return by which factor a motion must be slowed down for speeds and torques."""
+    _, q, qd, qdd, _ = _dense(trajectory)
+    speed = float(speed_of(q, qd).max()) / limits.speed
+    return speed if dynamics is None else max(speed, slowdown_for_torque(q, qd, qdd, dynamics))
+
+
+def _sooner(
+    as_path: Trajectory,
+    trajectory: Trajectory,
+    excess: float,
+    limits: Limits,
+    speed_of: SpeedOf,
+    dynamics: Dynamics | None,
 ) -> Trajectory:
-    qd_max = limits.qd.copy()
+    """
+    Return a double S at lower velocity where that is sooner there than the motion as a path.
+
+    So it may be by the little that the path's optimum is missed by, where a cruise at constant
+    speed is the best there is. `trajectory` is the double S that is too fast by `excess`.
+
+    """
     for _ in range(_ROUNDS):
-        trajectory = _ruckig_ptp(q_start, q_goal, qd_max, limits)
-        _, q, qd, _, _ = _dense(trajectory)
-        excess = speed_of(q, qd).max() / limits.speed
+        stretched = trajectory.duration * excess * 1.0001
+        if stretched < as_path.duration:
+            as_path = stretch(trajectory, excess * 1.0001)
+        # The joints may peak below their limit on a short move, so scale what they reach.
+        peak = np.abs(_dense(trajectory)[2]).max(axis=0).clip(1e-6)
+        slower = replace(limits, qd=np.minimum(limits.qd, peak) / (excess * 1.0001))
+        trajectory = _ruckig_ptp(trajectory.q[0], trajectory.q[-1], slower)
+        if trajectory.duration >= as_path.duration:
+            break
+        excess = _excess(trajectory, limits, speed_of, dynamics)
         if excess <= 1.0:
             return trajectory
-        # The joints may peak below their limit on a short move, so scale what they reach.
-        qd_max = np.minimum(qd_max, np.abs(qd).max(axis=0).clip(1e-6)) / (excess * 1.001)
-    return stretch(trajectory, excess * 1.001)
+    return as_path
+
+
+def _one_quintic(
+    q_start: NDArray[np.float64], q_goal: NDArray[np.float64], limits: Limits
+) -> Trajectory:
+    """Return the motion between two points alone, within the joints' limits."""
+    way = np.abs(q_goal - q_start)
+    duration = max(
+        (1.875 * way / limits.qd).max(),
+        np.sqrt((10.0 / np.sqrt(3.0) * way / limits.qdd).max()),
+        np.cbrt((60.0 * way / limits.qddd).max()),
+    )
+    t = np.array([0.0, np.ceil(duration * 1e9) / 1e9])
+    return Trajectory(t, np.stack([q_start, q_goal]), np.zeros((2, 6)), np.zeros((2, 6)))
 
 
 def _ruckig_ptp(
-    q_start: NDArray[np.float64],
-    q_goal: NDArray[np.float64],
-    qd_max: NDArray[np.float64],
-    limits: Limits,
+    q_start: NDArray[np.float64], q_goal: NDArray[np.float64], limits: Limits
 ) -> Trajectory:
     request = InputParameter(6)
     request.current_position, request.target_position = list(q_start), list(q_goal)
-    request.max_velocity = list(qd_max)
+    request.max_velocity = list(limits.qd)
     request.max_acceleration = list(limits.qdd)
     request.synchronization = Synchronization.Phase
     result = _solved(request, limits.qddd)
@@ -113,26 +160,6 @@ def _solved(request: InputParameter, qddd_max: NDArray[np.float64]) -> RuckigTra
     raise PlanningError(
         f'no jerk-limited motion from {request.current_position} to {request.target_position} rad'
     )
-
-
-def slowdown_for_torque(
-    q: NDArray[np.float64],
-    qd: NDArray[np.float64],
-    qdd: NDArray[np.float64],
-    dynamics: Dynamics,
-) -> float:
-    """
-    Return by which factor a motion (n, 6) must be slowed down to keep the torque limits.
-
-    Below 1 where there is room; infinite where gravity alone takes more than there is.
-
-    """
-    gravity = dynamics.gravity(q)
-    inertial = dynamics.inverse(q, qd, qdd) - gravity
-    room = dynamics.torque_max - np.sign(inertial) * gravity
-    if room.min() <= 0.0:
-        return np.inf
-    return float(np.sqrt((np.abs(inertial) / room).max()))
 
 
 def stretch(trajectory: Trajectory, factor: float) -> Trajectory:

@@ -1,0 +1,219 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The inverse of a calibrated arm: Newton's method from the solutions of the ideal arm.
+
+Real joints sit a little beside and askew of where the DH table has them, so that the closed form
+only gives seeds. Near a singularity two things change with that. Solutions exist where the ideal
+arm has none: its roots are kept apart and its triangles closed (`_APART`), so that they are seeds
+there too. And theta_6, free at the ideal arm's wrist singularity, has several isolated values: the
+seeds there go round the circle (`_CIRCLE`). At last each solution found tells what the calibration
+does to the tool, so that the ideal solutions of the pose without it are better seeds for the rest.
+
+"""
+
+from dataclasses import replace
+from math import pi
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ur5_pick_place.kinematics.branches import WRIST_SINGULAR, classify
+from ur5_pick_place.kinematics.forward import forward, tool_and_jacobian
+from ur5_pick_place.kinematics.inverse_batch import wrap_to_pi
+from ur5_pick_place.kinematics.model import Model
+from ur5_pick_place.kinematics.transforms import log_so3
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+MOST = 16
+"""Solutions of one pose that are kept; no pose was seen to have more than twelve."""
+
+_RESIDUAL = 1e-11  # m and rad, of a solution
+_CONVERGED = 1e-12  # after which one more step reaches rounding
+_ITERATIONS = 20
+_LONGEST_STEP = 0.5  # rad
+_DAMPING = 0.01
+_SAME = 1e-6  # rad between two solutions that are one
+_NEW = 0.1  # rad from every solution, of a seed that may lead to another
+_APART = 0.1  # rad of phi, and of theta_3 from 0 or pi; calibrations move a singularity less
+_CLOSED = 1.1  # largest cosine of theta_3 for which the triangle is closed
+_NEAR_WRIST = 0.1  # rad of theta_5; a few times what calibrations tilt the tool by
+_WRISTS = np.array([0.0, pi])  # theta_6 from its own value
+_CIRCLE = pi / 8.0 * np.delete(np.arange(16.0), [0, 8])  # the same all round
+_CHUNK = 256  # poses at a time, which bounds the memory
+_SIGMA = np.array([1.0, -1.0])  # sign of phi: left, right; and of theta_3 by it: up, down
+
+
+def inverse_calibrated(m: Model, T: Array, q6: Array) -> tuple[Array, NDArray[np.bool_]]:
+    """
+    Return the solutions of n rigid poses (n, 4, 4) of a calibrated arm; see `inverse`.
+
+    A solution is in the row that `classify` names. Near a singularity two may share a label: the
+    row then holds the one whose theta_6 is nearer to the desired one; `calibrated_solutions` gives
+    both.
+
+    """
+    q, count = calibrated_solutions(m, T, q6)
+    rows, nearest = np.full((len(T), 8, 6), np.nan), np.full((len(T), 8), np.inf)
+    labels = classify(m, np.nan_to_num(q))
+    off = np.abs(wrap_to_pi(q[..., 5] - q6[:, None]))
+    for k in range(int(count.max(initial=0))):
+        pose = np.flatnonzero(count > k)
+        pose = pose[off[pose, k] < nearest[pose, labels[pose, k]]]
+        row = labels[pose, k]
+        rows[pose, row], nearest[pose, row] = q[pose, k], off[pose, k]
+    return rows, np.isfinite(nearest)
+
+
+def calibrated_solutions(m: Model, T: Array, q6: Array) -> tuple[Array, Indices]:
+    """
+    Return every solution that was found of n rigid poses.
+
+    Parameters
+    ----------
+    m : Model
+    T : ndarray, shape (n, 4, 4)
+        T_base_tool [m].
+    q6 : ndarray, shape (n,)
+        Where to look for theta_6 first at a wrist singularity of the ideal arm [rad].
+
+    Returns
+    -------
+    q : ndarray, shape (n, MOST, 6)
+        In (-pi, pi]; NaN behind the last.
+    count : ndarray of int, shape (n,)
+
+    """
+    q, count = np.full((len(T), MOST, 6), np.nan), np.zeros(len(T), dtype=np.intp)
+    for start in range(0, len(T), _CHUNK):
+        rows = slice(start, start + _CHUNK)
+        search = _Search(m, T[rows])
+        search.begin(q6[rows])
+        search.look_beside()
+        search.look_beside()
+        q[rows], count[rows] = search.q, search.count
+    return q, count
+
+
+class _Search:
+    """Collects solutions `q` of poses (n, 4, 4) and their `count`; see `calibrated_solutions`."""
+
+    def __init__(self, m: Model, T: Array) -> None:
+        self._m, self._ideal, self._T = m, replace(m, mounts=None), T
+        self.q, self.count = np.full((len(T), MOST, 6), np.nan), np.zeros(len(T), dtype=np.intp)
+        self._seen = np.zeros(len(T), dtype=np.intp)  # solutions that were looked beside
+
+    def begin(self, q6: Array) -> None:
+        """Look from the ideal solutions, near a wrist singularity all round the circle."""
+        seeds, s5 = _seeds(self._ideal, self._T, q6, _WRISTS)
+        is_near = s5 < _NEAR_WRIST
+        near = np.flatnonzero(is_near.any(axis=1))
+        circle, _ = _seeds(self._ideal, self._T[near], q6[near], _CIRCLE)
+        circle[~np.repeat(is_near[near], 2 * len(_CIRCLE), axis=1)] = np.nan
+        poses = np.arange(len(seeds)).repeat(8), near.repeat(circle.shape[1])
+        all_seeds = seeds.reshape(-1, 6), circle.reshape(-1, 6)
+        self._add(np.concatenate(poses), np.concatenate(all_seeds))
+
+    def look_beside(self) -> None:
+        """Look from the ideal solutions of the poses that the ideal arm has at new solutions."""
+        place = np.arange(MOST)
+        pose, k = np.nonzero((place >= self._seen[:, None]) & (place < self.count[:, None]))
+        if not len(pose):
+            return
+        self._seen = self.count.copy()
+        found = self.q[pose, k]
+        seeds, _ = _seeds(self._ideal, forward(self._ideal, found), found[:, 5], _WRISTS)
+        known = self.q[pose, : self.count.max()]
+        apart = _apart(seeds[:, :, None], known[:, None])
+        seeds[np.nanmin(apart, axis=2, initial=np.inf) < _NEW] = np.nan
+        self._add(pose.repeat(8), seeds.reshape(-1, 6))
+
+    def _add(self, pose: Indices, seeds: Array) -> None:
+        """Keep what seeds (k, 6) for poses (k,) lead to and is new; rows of NaN lead nowhere."""
+        is_seed = np.isfinite(seeds[:, 0])
+        pose = pose[is_seed]
+        q, residual = _newton(self._m, self._T[pose], seeds[is_seed])
+        is_solution = residual < _RESIDUAL
+        pose, q = pose[is_solution], wrap_to_pi(q[is_solution])
+        while len(pose):  # one of each pose at a time
+            _, first = np.unique(pose, return_index=True)
+            one, p = q[first], pose[first]
+            known = np.nanmin(_apart(one[:, None], self.q[p]), axis=1, initial=np.inf) < _SAME
+            new = ~known & (self.count[p] < MOST)
+            self.q[p[new], self.count[p[new]]] = one[new]
+            self.count[p[new]] += 1
+            pose, q = np.delete(pose, first), np.delete(q, first, axis=0)
+
+
+def _seeds(ideal: Model, T: Array, q6: Array, turns: Array) -> tuple[Array, Array]:
+    """
+    Return joints (n, 4 k, 6) [rad] with which an ideal arm is at or near poses (n, 4, 4).
+
+    And with them, by shoulder, the size of sin(theta_5) of its own wrists, (n, 2).
+
+    By shoulder, elbow and turn: theta_6 is turned from its own value, which leaves the first wrist
+    or with half a turn the second, by `turns` (k,) [rad], and theta_5 is what suits it best. Rows
+    are NaN where the elbow is far from reaching.
+
+    """
+    a2, a3, d1, d4, d5, d6 = ideal.lengths
+    n, o, a = (T[:, :3, i, None, None] for i in range(3))  # each (n, 3, 1, 1)
+    x, y, z = (T[:, :3, 3] - d6 * T[:, :3, 2] - [0.0, 0.0, d1]).T[:, :, None]
+    s = np.sqrt(np.maximum(x * x + y * y - d4 * d4, (_APART * d4) ** 2))
+    x1 = -_SIGMA * s  # frame 5 in frame 1, (n, 2); t1 turns it to (x, y) as far as it can
+    t1 = (np.arctan2(y, x) - np.arctan2(-d4, x1))[:, :, None]
+    c1, s1 = np.cos(t1), np.sin(t1)
+    s5c6, s5s6 = s1 * n[:, 0] - c1 * n[:, 1], c1 * o[:, 1] - s1 * o[:, 0]
+    c5 = s1 * a[:, 0] - c1 * a[:, 1]
+    s5 = np.hypot(s5c6, s5s6)
+    desired = q6[:, None, None] + ideal.offset[5]
+    own = np.where(s5 <= WRIST_SINGULAR, desired, np.arctan2(s5s6, s5c6))
+    t6 = own + turns  # (n, 2, k)
+    c6, s6 = np.cos(t6), np.sin(t6)
+    t5 = np.arctan2(c6 * s5c6 + s6 * s5s6, c5)
+    nx, ox = n[:, 0] * c1 + n[:, 1] * s1, o[:, 0] * c1 + o[:, 1] * s1
+    t234 = np.arctan2(-(s6 * nx + c6 * ox), s6 * n[:, 2] + c6 * o[:, 2])
+    u, v = x1[:, :, None] - d5 * np.sin(t234), z[:, :, None] + d5 * np.cos(t234)
+    c3 = (u * u + v * v - a2 * a2 - a3 * a3) / (2.0 * a2 * a3)
+    is_far = np.abs(c3) > _CLOSED
+    bend = np.arccos(np.clip(c3, -np.cos(_APART), np.cos(_APART)))
+    t3 = (_SIGMA[:, None] * _SIGMA)[:, :, None] * bend[:, :, None]  # (n, 2, 2, k)
+    t2 = np.arctan2(v, u)[:, :, None] - np.arctan2(a3 * np.sin(t3), a2 + a3 * np.cos(t3))
+    t4 = t234[:, :, None] - t2 - t3
+    t1, t5, t6 = (np.broadcast_to(t[:, :, None], t2.shape) for t in (t1, t5, t6))
+    seeds = np.stack([t1, t2, t3, t4, t5, t6], axis=-1) - ideal.offset
+    seeds[np.broadcast_to(is_far[:, :, None], t2.shape)] = np.nan
+    return seeds.reshape(len(T), 4 * len(turns), 6), s5[:, :, 0]
+
+
+def _newton(m: Model, T: Array, seeds: Array) -> tuple[Array, Array]:
+    """Return joints (n, 6) that reach poses (n, 4, 4) from seeds, and what is still missing."""
+    q, residual = seeds.copy(), np.full(len(seeds), np.inf)
+    active = np.arange(len(q))
+    for _ in range(_ITERATIONS):
+        if not len(active):
+            break
+        tool, J = tool_and_jacobian(m, q[active])
+        turn = log_so3(T[active, :3, :3] @ np.swapaxes(tool[:, :3, :3], -1, -2))
+        miss = np.concatenate([T[active, :3, 3] - tool[:, :3, 3], turn], axis=1)
+        before, residual[active] = residual[active], np.abs(miss).max(axis=1)
+        going = before > _CONVERGED
+        active = active[going]
+        q[active] += _damped_step(J[going], miss[going])
+    return q, residual
+
+
+def _damped_step(J: Array, miss: Array) -> Array:
+    """Solve J dq = miss, damped by what is missing, so that it ends as Newton's method does."""
+    J_T = np.swapaxes(J, -1, -2)
+    damping = _DAMPING * (miss * miss).sum(axis=-1)[:, None, None]
+    dq: Array = (J_T @ np.linalg.solve(J @ J_T + damping * np.eye(6), miss[..., None]))[..., 0]
+    largest = np.abs(dq).max(axis=1, keepdims=True)
+    return dq / np.maximum(1.0, largest / _LONGEST_STEP)
+
+
+def _apart(a: Array, b: Array) -> Array:
+    """Return the largest joint difference (...) of joints (..., 6), whole turns aside [rad]."""
+    off = (a - b + pi) % (2.0 * pi) - pi
+    return np.abs(off, out=off).max(axis=-1)
