@@ -28,7 +28,6 @@ def sim_driver() -> None:
 
 def _run(name: str) -> None:
     # Loading takes a second, and compiled modules turn a KeyboardInterrupt into something else.
-    before = signal.signal(signal.SIGINT, lambda *_: os._exit(0))
-    node = importlib.import_module(f'ur5_pick_place.nodes.{name}')
-    signal.signal(signal.SIGINT, before)
-    node.main()
+    for number in (signal.SIGINT, signal.SIGTERM):  # until the node takes them over
+        signal.signal(number, lambda *_: os._exit(0))
+    importlib.import_module(f'ur5_pick_place.nodes.{name}').main()
