@@ -672,6 +672,22 @@ def test_a_message_with_some_joints_of_the_arm_stops_it_and_says_why(client):
     client.until(lambda: client.trigger('rearm').success, 'the planner to be rearmed')
 
 
+def test_names_from_outside_forge_no_line_of_the_log_and_fill_none(client):
+    forged = '\n[INFO] [0.0] [trajectory_planner]: FORGED \x1b[31m\u202e' + 'x' * 1_000_000
+    reply = client.plan(joints(HOME + 0.01), planner_id=forged)
+    assert reply.error_code.val == CODE.SUCCESS
+    reply = client.plan(joints(HOME), group_name=forged)
+    assert reply.error_code.val == CODE.INVALID_GROUP_NAME
+    assert len(reply.error_code.message) < 5000 and reply.error_code.message.isprintable()
+    client.event.publish(String(data=forged))
+    client.boxes.publish(CollisionObject(id=forged, operation=b'\x07'))
+    client.until(lambda: client.processes.log().count('FORGED') >= 3, 'the log')
+    lines = client.processes.log().splitlines()
+    assert not [line for line in lines if 'FORGED' in line and line.startswith('[INFO] [0.0]')]
+    assert max(map(len, lines)) < 5000
+    assert '\x1b' not in client.processes.log()
+
+
 def test_a_stopped_program_is_a_fault_with_its_cure(client):
     handle = client.set_off()
     client.dashboard('stop')

@@ -6,6 +6,7 @@ A node that learns late of another server ends, and only while it is new.
 
 """
 
+import os
 import signal
 import subprocess
 import sys
@@ -131,6 +132,7 @@ def refusal(ros_domain, monkeypatch, capsys):
         ('/**: [', 'Error at line 1'),
         ('/**: {ros__parameters: {a: [0, 0, 0.05]}}', 'line_num 1; in a list with fractions'),
         ('/**: {ros__parameters: {use_sim_time: 3}}', "'use_sim_time' to '3'"),
+        ('/**: {ros__parameters: {a: 1, a: 2}}', "'a' is given twice"),
     ],
 )
 def test_a_malformed_parameter_file_is_refused_in_one_line(refusal, tmp_path, text, message):
@@ -138,6 +140,11 @@ def test_a_malformed_parameter_file_is_refused_in_one_line(refusal, tmp_path, te
     file.write_text(text)
     line = refusal('--params-file', str(file))
     assert line.startswith('refused to start: ') and message in line
+
+
+def test_a_pipe_in_place_of_a_parameter_file_keeps_no_node_waiting(refusal, tmp_path):
+    os.mkfifo(tmp_path / 'own.yaml')
+    assert 'own.yaml is a folder, a pipe' in refusal('--params-file', str(tmp_path / 'own.yaml'))
 
 
 def test_a_parameter_file_that_is_not_there_is_named(refusal):

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The life of a node's process: one of its kind, a clean end, and a clear word when refused."""
 
+import itertools
 import os
 import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Any, NoReturn
 
 import rclpy
@@ -19,6 +21,8 @@ from rosgraph_msgs.msg import Clock
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError, one_line
 from ur5_pick_place.nodes.distro import count_servers
 from ur5_pick_place.nodes.executor import PromptExecutor
+from ur5_pick_place.parameter_file import read_parameters
+from ur5_pick_place.yaml_file import read_bytes
 
 _DISCOVERY = 1.0  # [s] within which the servers of other nodes are seen, as a rule
 _LATE_DISCOVERY = 10  # [s] within which they are seen on a busy machine too
@@ -119,15 +123,24 @@ def start_ros() -> None:
     Raises
     ------
     InvalidInput
-        The ROS arguments, or a parameter file that they name, cannot be read.
+        The ROS arguments, or a parameter file that they name, cannot be read; or a file gives a
+        parameter twice, of which rcl would take the last.
 
     """
+    words = itertools.pairwise(sys.argv)
+    files = [Path(file) for word, file in words if word == '--params-file' and Path(file).exists()]
     try:
+        for file in files:
+            read_bytes(file)  # rcl would wait for a pipe
         rclpy.init()
+    except OSError as error:
+        raise InvalidInput(f'--params-file: {error}') from error
     except (RuntimeError, ValueError) as error:  # rcl's own classes are not public
         text = ' '.join(str(error).partition(', at /')[0].split())  # without rcl's lines of C
         hint = '; in a list with fractions write 0.0 for 0' if 'same type' in text else ''
         raise InvalidInput(f'--ros-args: {text}{hint}') from error
+    for file in files:
+        read_parameters(file)
 
 
 def refuse_if_served(node: Node, names: Sequence[str]) -> None:

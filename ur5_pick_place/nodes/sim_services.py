@@ -18,7 +18,7 @@ from std_msgs.msg import Bool, Float64MultiArray
 from std_srvs.srv import Trigger
 from ur_msgs.srv import SetAnalogOutput, SetIO, SetPayload, SetSpeedSliderFraction
 
-from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.errors import InvalidInput, one_line
 from ur5_pick_place.nodes.conversions import pose_to_matrix
 from ur5_pick_place.nodes.distro import fill
 from ur5_pick_place.nodes.sim_publishers import SYSTEM_DEFAULT
@@ -159,7 +159,7 @@ class Services:
             )
         fill(response, message=message)
         if message:
-            self._node.get_logger().warning(f'switch_controller: {message}')
+            self._node.get_logger().warning(one_line(f'switch_controller: {message}'))
         return response
 
     def _forward(self, controller: ForwardController) -> Callable[[Float64MultiArray], None]:
