@@ -106,6 +106,36 @@ def test_each_distribution_has_its_driver(monkeypatch, name, controller, mock_ar
     assert (distro().controller, distro().mock_argument) == (controller, mock_argument)
 
 
+@pytest.mark.parametrize(
+    ('version', 'tells'),
+    [
+        (None, False), ('2.14.0', False), ('3.8.1', False), ('3.9.0', True), ('3.12.0', True),
+        ('4.8.0', False), ('6.0.0', False), ('6.1.0', True), ('7.0.0', True), ('10.0.0', True),
+    ],
+)
+def test_mock_hardware_that_tells_its_modes_has_them_checked(
+    monkeypatch, tmp_path, version, tells
+):
+    packages = pytest.importorskip('ament_index_python.packages')
+
+    def share(_name):
+        if version is None:
+            raise packages.PackageNotFoundError
+        (tmp_path / 'package.xml').write_text(f'<package><version>{version}</version></package>')
+        return str(tmp_path)
+
+    monkeypatch.setattr(packages, 'get_package_share_directory', share)
+    specs = {spec.executable: spec.parameters for spec in node_list('mock', CONFIG)}
+    for name in ('trajectory_planner', 'pick_place'):
+        assert specs[name].get('check_modes', False) == tells
+    assert 'check_modes' not in specs['ik_service']
+    assert all('check_modes' not in s.parameters for s in node_list('real', CONFIG))
+    own = tmp_path / 'own.yaml'
+    own.write_text('/**: {ros__parameters: {check_modes: false}}')
+    for spec in node_list('mock', CONFIG, params_file=str(own)):
+        assert 'check_modes' not in spec.parameters
+
+
 # ---- the launch file
 
 
