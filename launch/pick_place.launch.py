@@ -6,9 +6,15 @@ ros2 launch ur5_pick_place pick_place.launch.py robot:=sim rviz:=true
 
 """
 
+import os
+import shutil
 from pathlib import Path
 
-from ament_index_python.packages import get_package_share_directory
+from ament_index_python.packages import (
+    PackageNotFoundError,
+    get_package_prefix,
+    get_package_share_directory,
+)
 from launch import LaunchContext, LaunchDescription, LaunchDescriptionEntity
 from launch.actions import (
     DeclareLaunchArgument,
@@ -28,10 +34,23 @@ from launch_ros.parameter_descriptions import ParameterValue
 from launch_ros.substitutions import FindPackageShare
 
 from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.kinematics import UR_TYPES, load_model
 from ur5_pick_place.nodes.distro import distro
+from ur5_pick_place.nodes.entry_points import PARENT
 from ur5_pick_place.nodes.node_list import REMAPPINGS, ROBOTS, NodeSpec, node_list
+from ur5_pick_place.parameter_file import read_parameters
 
 PACKAGE = 'ur5_pick_place'
+# What is needed, by package: its path within the package's prefix.
+DRIVER = (
+    ('ur_robot_driver', 'share/ur_robot_driver/launch/ur_control.launch.py'),
+    ('controller_manager', 'lib/controller_manager/spawner'),
+)
+DESCRIPTION = (
+    ('ur_description', 'share/ur_description/urdf/ur.urdf.xacro'),
+    ('robot_state_publisher', 'lib/robot_state_publisher/robot_state_publisher'),
+)
+RVIZ = ('rviz2', 'lib/rviz2/rviz2')
 BOOLEAN = ['true', 'false']
 
 # name: (default, description, choices)
@@ -73,6 +92,10 @@ def start(context: LaunchContext) -> list[LaunchDescriptionEntity]:
     given = {name: LaunchConfiguration(name).perform(context) for name in ARGUMENTS}
     share = Path(get_package_share_directory(PACKAGE))
     with_rviz = given['rviz'] == 'true'
+    if given['ur_type'] not in UR_TYPES:
+        raise InvalidInput(
+            f'ur_type = {given["ur_type"]!r}: must be one of {", ".join(UR_TYPES)}'
+        )
     names = ('namespace', 'ur_type', 'tf_prefix', 'controller', 'kinematics_params_file')
     nodes = node_list(
         given['robot'],
@@ -82,13 +105,53 @@ def start(context: LaunchContext) -> list[LaunchDescriptionEntity]:
         sim_parameters={'publish_tf': not with_rviz},
     )
     actions: list[LaunchDescriptionEntity] = [our_node(spec) for spec in nodes]
+    needed = []
     if given['robot'] != 'sim':
         actions.append(driver(given))
+        needed = [*DRIVER, *DESCRIPTION]
     elif with_rviz:
         actions.append(robot_state_publisher(given))
+        needed = [*DESCRIPTION]
     if with_rviz:
         actions.append(rviz(given, share))
+        needed.append(RVIZ)
+    if needed or given['kinematics_params_file'] or given['params_file']:
+        # First, as launch leaves behind what it has started before it meets an error.
+        check = OpaqueFunction(function=lambda _context: check_everything(given, needed))
+        actions.insert(0, check)
     return actions
+
+
+def check_everything(given: dict[str, str], needed: list[tuple[str, str]]) -> None:
+    """
+    Refuse to start anything while a file cannot be read, or what is needed is not installed.
+
+    Parameters
+    ----------
+    given : dict
+        The arguments.
+    needed : list of (package, path within its prefix)
+
+    """
+    if path := given['kinematics_params_file']:
+        load_model(Path(path))
+    if given['params_file']:
+        read_parameters(Path(given['params_file']))
+    missing = [f'{package} ({path})' for package, path in needed if not is_there(package, path)]
+    if DESCRIPTION[0] in needed and not shutil.which('xacro'):
+        missing.append('xacro (the command)')
+    if missing:
+        raise InvalidInput(
+            f'not installed: {", ".join(missing)}; install them (rosdep install, or apt-get '
+            'install ros-$ROS_DISTRO-ur) and source the workspace; nothing was started'
+        )
+
+
+def is_there(package: str, path: str) -> bool:
+    try:
+        return Path(get_package_prefix(package), path).exists()
+    except (PackageNotFoundError, ValueError):
+        return False
 
 
 def our_node(spec: NodeSpec) -> Node:
@@ -103,6 +166,7 @@ def our_node(spec: NodeSpec) -> Node:
         namespace=spec.namespace,
         parameters=[*map(str, spec.parameter_files), parameters],
         remappings=list(spec.remappings),
+        additional_env={PARENT: str(os.getpid())},  # a launch that is killed leaves none behind
         output='screen',
     )
 

@@ -85,8 +85,12 @@ class DriverClient:
         self._collecting: list = []
         self.joints: list[JointState] = []
         self.io: list[tuple[float, IOStates]] = []
-        self.hear(JointState, 'joint_states', self.joints.append)
+        self.hear(JointState, 'joint_states', self._hear_joints)
         self.hear(IOStates, f'{IO}/io_states', lambda m: self.io.append((self.time, m)))
+
+    def _hear_joints(self, message: JointState) -> None:
+        if any(name.endswith(JOINT_NAMES[0]) for name in message.name):  # not another device
+            self.joints.append(message)
 
     def wait_for_driver(self) -> None:
         self.until(lambda: self.joints and self.io, 'the driver', wall=60.0)

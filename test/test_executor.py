@@ -12,6 +12,7 @@ from rclpy.client import Client
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.task import Future
+from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
 from ur5_pick_place.nodes.executor import PromptExecutor
@@ -26,7 +27,7 @@ class Server(Node):
         self.release = threading.Event()
         self.promise: Future = Future()
         group = ReentrantCallbackGroup()
-        for name in ('blocks', 'awaits', 'fails'):
+        for name in ('blocks', 'awaits', 'fails', 'changes_ears'):
             self.create_service(Trigger, name, getattr(self, name), callback_group=group)
         self.create_timer(0.01, self.tick)
 
@@ -41,6 +42,18 @@ class Server(Node):
 
     async def awaits(self, _request: Trigger.Request, reply: Trigger.Response):
         reply.message = await self.promise
+        return reply
+
+    def changes_ears(self, _request: Trigger.Request, reply: Trigger.Response):
+        """As rclpy does with /clock when use_sim_time changes."""
+        speaker = self.create_publisher(String, 'talk', 10)
+        for _ in range(300):
+            ear = self.create_subscription(String, 'talk', lambda _message: None, 10)
+            for _ in range(5):
+                speaker.publish(String())
+            time.sleep(0.001)
+            self.destroy_subscription(ear)
+        reply.success = True
         return reply
 
     def fails(self, _request: Trigger.Request, _reply: Trigger.Response) -> Trigger.Response:
@@ -106,6 +119,12 @@ def test_requests_are_served_beside_each_other(spun: Spun) -> None:
     spun.server.release.set()
     assert spun.wait(replies[0]).success
     assert spun.wait(replies[1]).message == 'kept'
+
+
+def test_a_request_may_destroy_what_is_just_being_waited_for(spun: Spun) -> None:
+    reply = spun.call('changes_ears')
+    assert spun.wait(reply).success
+    assert spun.failure is None and spun.thread.is_alive()
 
 
 def test_what_a_request_raises_ends_the_executor(spun: Spun) -> None:

@@ -77,6 +77,8 @@ TRAPS = (
     '!!timestamp today',
     '!!binary "\xff"',
     'a' * 100_001,
+    'table_height: 0.0\ntable_height: -1.5\n',
+    'stages: [{do: open, name: a, name: b}]\n',
 )
 
 

@@ -340,6 +340,11 @@ def test_joint_states_are_the_seed_and_the_state_where_none_is_given(client: Cli
         publisher.publish(state)
         reply = client.call('compute_fk', GetPositionFK.Request())
     assert list(reply.fk_link_names) == ['tool0']
+    gripper = JointState(name=['finger_joint'], position=[0.4])
+    for _ in range(5):  # on the same topic, and says nothing of the arm
+        publisher.publish(gripper)
+        reply = client.call('compute_fk', GetPositionFK.Request())
+        assert reply.error_code.val == Codes.SUCCESS, reply.error_code.message
     T = HALF_TURN @ forward(UR5, q)
     assert np.abs(pose_to_matrix(reply.pose_stamped[0].pose) - T).max() < 1e-12
     found = joints_of(client.call('compute_ik', ik_request(forward(UR5, q), seed=None)))

@@ -3,6 +3,9 @@
 
 import importlib.util
 import os
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -103,6 +106,36 @@ def test_each_distribution_has_its_driver(monkeypatch, name, controller, mock_ar
     assert (distro().controller, distro().mock_argument) == (controller, mock_argument)
 
 
+@pytest.mark.parametrize(
+    ('version', 'tells'),
+    [
+        (None, False), ('2.14.0', False), ('3.8.1', False), ('3.9.0', True), ('3.12.0', True),
+        ('4.8.0', False), ('6.0.0', False), ('6.1.0', True), ('7.0.0', True), ('10.0.0', True),
+    ],
+)
+def test_mock_hardware_that_tells_its_modes_has_them_checked(
+    monkeypatch, tmp_path, version, tells
+):
+    packages = pytest.importorskip('ament_index_python.packages')
+
+    def share(_name):
+        if version is None:
+            raise packages.PackageNotFoundError
+        (tmp_path / 'package.xml').write_text(f'<package><version>{version}</version></package>')
+        return str(tmp_path)
+
+    monkeypatch.setattr(packages, 'get_package_share_directory', share)
+    specs = {spec.executable: spec.parameters for spec in node_list('mock', CONFIG)}
+    for name in ('trajectory_planner', 'pick_place'):
+        assert specs[name].get('check_modes', False) == tells
+    assert 'check_modes' not in specs['ik_service']
+    assert all('check_modes' not in s.parameters for s in node_list('real', CONFIG))
+    own = tmp_path / 'own.yaml'
+    own.write_text('/**: {ros__parameters: {check_modes: false}}')
+    for spec in node_list('mock', CONFIG, params_file=str(own)):
+        assert 'check_modes' not in spec.parameters
+
+
 # ---- the launch file
 
 
@@ -121,6 +154,7 @@ def launched(monkeypatch):
 
     def launch(**arguments):
         context = LaunchContext()
+        launch.module = module
         context.launch_configurations.update(arguments)
         for action in module.generate_launch_description().entities[:-1]:
             action.visit(context)
@@ -204,3 +238,110 @@ def test_a_real_robot_needs_an_address(launched):
 def test_a_namespace_for_the_driver_is_refused(launched):
     with pytest.raises(InvalidInput, match='expects /controller_manager'):
         launched(robot='mock', namespace='left')
+
+
+# ---- what is needed is there before anything starts
+
+
+@pytest.mark.parametrize('robot', ['mock', 'ursim', 'real'])
+def test_without_the_drivers_package_nothing_starts(launched, robot):
+    actions, context = launched(robot=robot, robot_ip='10.0.0.2')
+    with pytest.raises(InvalidInput, match='(?s)ur_robot_driver.*nothing was started'):
+        actions[0].visit(context)
+
+
+def test_rviz_and_the_robots_description_are_looked_for_too(launched):
+    actions, context = launched(rviz='true')
+    with pytest.raises(InvalidInput, match='ur_description .*rviz2 .*xacro'):
+        actions[0].visit(context)
+
+
+def test_with_everything_installed_the_nodes_start(launched, monkeypatch, tmp_path):
+    actions, context = launched(robot='mock', rviz='true')
+    module = launched.module
+    for _package, path in (*module.DRIVER, *module.DESCRIPTION, module.RVIZ):
+        file = tmp_path / path
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+    monkeypatch.setattr(module, 'get_package_prefix', lambda _name: str(tmp_path))
+    monkeypatch.setattr(module.shutil, 'which', lambda _name: '/usr/bin/xacro')
+    assert not actions[0].visit(context)
+
+
+@pytest.mark.parametrize('argument', ['params_file', 'kinematics_params_file'])
+def test_a_file_that_cannot_be_read_is_named_before_anything_starts(launched, argument):
+    arguments = {'robot': 'sim', argument: '/nowhere.yaml'}
+    if argument == 'kinematics_params_file':
+        arguments = {**arguments, 'robot': 'real', 'robot_ip': '10.0.0.2'}
+    actions, context = launched(**arguments)
+    with pytest.raises(InvalidInput, match='/nowhere.yaml cannot be read'):
+        actions[0].visit(context)
+
+
+def test_a_robot_type_that_nobody_knows_is_refused(launched):
+    with pytest.raises(InvalidInput, match="ur_type = 'ur6': must be one of ur3, "):
+        launched(robot='mock', ur_type='ur6')
+
+
+LAUNCH = """
+import sys
+from launch import LaunchDescription, LaunchService
+from launch.actions import IncludeLaunchDescription
+from launch.launch_description_sources import PythonLaunchDescriptionSource
+path, *arguments = sys.argv[1:]
+include = IncludeLaunchDescription(
+    PythonLaunchDescriptionSource(path),
+    launch_arguments=[argument.split(':=') for argument in arguments],
+)
+service = LaunchService()
+service.include_launch_description(LaunchDescription([include]))
+sys.exit(service.run())
+"""
+
+
+def launch_in_a_process(domain, *arguments):
+    environment = {**os.environ, 'ROS_DOMAIN_ID': str(domain), 'ROS_LOG_DIR': '/tmp'}
+    command = [sys.executable, '-c', LAUNCH, str(LAUNCH_FILE), *arguments]
+    return subprocess.Popen(command, cwd='/', env=environment, stderr=subprocess.STDOUT,
+                            stdout=subprocess.PIPE, text=True)
+
+
+def nodes_of(domain):
+    """Return the ids of our nodes' processes in a DDS domain, by command line."""
+    found = {}
+    for folder in Path('/proc').glob('[0-9]*'):
+        try:
+            if f'ROS_DOMAIN_ID={domain}\0' in (folder / 'environ').read_text():
+                found[int(folder.name)] = (folder / 'cmdline').read_text()
+        except (OSError, UnicodeDecodeError):
+            continue
+    return {pid: line for pid, line in found.items() if any(f'/{n}\0' in line for n in OURS)}
+
+
+def gone(domain, seconds):
+    deadline = time.monotonic() + seconds
+    while nodes_of(domain) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    return not nodes_of(domain)
+
+
+@pytest.mark.nodes
+def test_a_launch_that_fails_leaves_no_node_behind(launched, ros_domain):
+    service = launch_in_a_process(ros_domain, 'robot:=mock')
+    output, _ = service.communicate(timeout=60.0)
+    assert service.returncode == 1
+    assert 'ur_robot_driver' in output
+    assert not nodes_of(ros_domain)
+
+
+@pytest.mark.nodes
+def test_a_launch_that_is_killed_leaves_no_node_behind(launched, ros_domain):
+    service = launch_in_a_process(ros_domain)
+    deadline = time.monotonic() + 30.0
+    while len(nodes_of(ros_domain)) < len(OURS):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    time.sleep(1.0)
+    service.kill()
+    service.wait()
+    assert gone(ros_domain, 5.0), nodes_of(ros_domain)

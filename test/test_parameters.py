@@ -16,6 +16,7 @@ rclpy = pytest.importorskip('rclpy')
 
 from ur5_pick_place.errors import InvalidInput  # noqa: E402
 from ur5_pick_place.nodes import ik_service, pick_place, sim_driver, trajectory_planner  # noqa: E402
+from ur5_pick_place.nodes.cell import RobotSettings, load_cell  # noqa: E402
 from ur5_pick_place.nodes.node_list import ROBOTS, node_list  # noqa: E402
 from ur5_pick_place.nodes.parameters import declare_settings  # noqa: E402
 from ur5_pick_place.settings import Settings, setting  # noqa: E402
@@ -99,3 +100,15 @@ def test_every_parameter_of_a_node_is_in_a_file():
 def test_what_differs_between_no_robots_is_the_default_of_the_code(file):
     for name, value in values_of(file).items():
         assert (tuple(value) if isinstance(value, list) else value) == DEFAULTS[name], name
+
+
+def test_a_bare_name_is_a_file_of_the_package_wherever_one_stands(tmp_path, monkeypatch):
+    stray = tmp_path / 'scene_sim.yaml'
+    stray.write_text('table_height: -1.5\ntool: {tcp: {position: [0, 0, 0]}}\n')
+    monkeypatch.chdir(tmp_path)
+    assert load_cell(RobotSettings(scene_file='scene_sim.yaml')).scene.table_height == 0.0
+    for name in ('./scene_sim.yaml', str(stray)):
+        assert load_cell(RobotSettings(scene_file=name)).scene.table_height == -1.5
+    stray.rename(tmp_path / 'mine.yaml')
+    with pytest.raises(InvalidInput, match=f'config/mine.yaml; for {tmp_path}/mine.yaml give'):
+        load_cell(RobotSettings(scene_file='mine.yaml'))

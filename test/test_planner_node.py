@@ -38,9 +38,10 @@ from moveit_msgs.msg import (  # noqa: E402
 )
 from moveit_msgs.srv import GetCartesianPath, GetMotionPlan  # noqa: E402
 from rclpy.action import ActionClient, ActionServer  # noqa: E402
+from sensor_msgs.msg import JointState  # noqa: E402
 from shape_msgs.msg import SolidPrimitive  # noqa: E402
 from std_msgs.msg import String  # noqa: E402
-from std_srvs.srv import Trigger  # noqa: E402
+from std_srvs.srv import SetBool, Trigger  # noqa: E402
 from test_ik_requests import NUMBERS, WORDS  # noqa: E402
 from test_plan_requests import spoilt  # noqa: E402
 from ur_msgs.srv import SetSpeedSliderFraction  # noqa: E402
@@ -654,6 +655,51 @@ def test_a_protective_stop_cancels_latches_and_resumes_nothing(client):
     assert moved_by(client, recover) < 2e-3
     client.until(lambda: client.trigger('rearm').success, 'the planner to be rearmed')
     client.go(HOME)
+
+
+def test_joints_of_another_device_neither_stop_the_arm_nor_count_as_heard(client):
+    gripper = JointState(name=['finger_joint'], position=[0.4])
+    publisher = client.node.create_publisher(JointState, 'joint_states', 10)
+    timer = client.node.create_timer(0.01, lambda: publisher.publish(gripper))
+    try:
+        client.go(HOME + [0.3, 0, 0, 0, 0, 0])
+        client.go(HOME)
+        client.set_off()
+        client.call(SetBool, 'sim_driver/faults/joint_states_dropped', data=True)
+        client.state('stopped: joint_states silent')
+        client.call(SetBool, 'sim_driver/faults/joint_states_dropped', data=False)
+        client.until(lambda: client.trigger('rearm').success, 'the planner to be rearmed')
+    finally:
+        client.node.destroy_timer(timer)
+        client.node.destroy_publisher(publisher)
+
+
+def test_a_message_with_some_joints_of_the_arm_stops_it_and_says_why(client):
+    some = JointState(name=[*JOINT_NAMES[:3], 'finger_joint'], position=[0.0] * 4)
+    publisher = client.node.create_publisher(JointState, 'joint_states', 10)
+    client.set_off()
+    client.until(publisher.get_subscription_count, 'joint_states to be heard')
+    publisher.publish(some)
+    client.state('stopped: impossible joint_states: joint state has no position of wrist_1_joint')
+    assert 'something else publish joints of this arm' in client.states[-1]
+    client.node.destroy_publisher(publisher)
+    client.until(lambda: client.trigger('rearm').success, 'the planner to be rearmed')
+
+
+def test_names_from_outside_forge_no_line_of_the_log_and_fill_none(client):
+    forged = '\n[INFO] [0.0] [trajectory_planner]: FORGED \x1b[31m\u202e' + 'x' * 1_000_000
+    reply = client.plan(joints(HOME + 0.01), planner_id=forged)
+    assert reply.error_code.val == CODE.SUCCESS
+    reply = client.plan(joints(HOME), group_name=forged)
+    assert reply.error_code.val == CODE.INVALID_GROUP_NAME
+    assert len(reply.error_code.message) < 5000 and reply.error_code.message.isprintable()
+    client.event.publish(String(data=forged))
+    client.boxes.publish(CollisionObject(id=forged, operation=b'\x07'))
+    client.until(lambda: client.processes.log().count('FORGED') >= 3, 'the log')
+    lines = client.processes.log().splitlines()
+    assert not [line for line in lines if 'FORGED' in line and line.startswith('[INFO] [0.0]')]
+    assert max(map(len, lines)) < 5000
+    assert '\x1b' not in client.processes.log()
 
 
 def test_a_stopped_program_is_a_fault_with_its_cure(client):

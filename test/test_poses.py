@@ -276,6 +276,69 @@ def test_a_write_that_breaks_off_leaves_the_file_and_nothing_else(path, monkeypa
     assert PosesFile(path).poses['start'] == by_pose(0.5)
 
 
+def test_a_disk_that_fills_up_leaves_file_and_copy_as_they_were(path, monkeypatch):
+    for step in ('fsync', 'replace'):
+        for done in range(2 if step == 'replace' else 3):
+            file, before, calls = PosesFile(path), contents(path), []
+
+            def fill_up(*arguments, real=getattr(os, step), calls=calls, done=done):
+                if len(calls) == done:
+                    raise OSError('the disk is full')
+                calls.append(arguments)
+                return real(*arguments)
+
+            monkeypatch.setattr(os, step, fill_up)
+            with pytest.raises(ExecutionError, match='the disk is full; start is not taught'):
+                file.keep('start', by_pose(0.5))
+            monkeypatch.undo()
+            assert contents(path) == before, f'{step} {done}'
+
+
+def test_a_symlink_stays_one_and_the_file_that_it_names_is_written(path, tmp_path):
+    link = tmp_path / 'elsewhere' / 'link.yaml'
+    link.parent.mkdir()
+    link.symlink_to(path)
+    PosesFile(link).keep('start', by_pose(0.5))
+    assert link.is_symlink()
+    assert PosesFile(path).poses['start'] == by_pose(0.5)
+
+
+@pytest.mark.parametrize('mode', [0o600, 0o644, 0o664])
+def test_who_may_read_the_file_stays_as_it_is(path, mode):
+    path.chmod(mode)
+    PosesFile(path).keep('start', by_pose(0.5))
+    assert path.stat().st_mode & 0o777 == mode
+    assert path.with_name('poses.yaml.last').stat().st_mode & 0o777 == mode
+
+
+def test_a_new_file_has_the_mode_that_the_user_gives_new_files(tmp_path):
+    before = os.umask(0o027)
+    try:
+        PosesFile(tmp_path / 'poses.yaml').keep('start', by_pose())
+    finally:
+        os.umask(before)
+    assert (tmp_path / 'poses.yaml').stat().st_mode & 0o777 == 0o640
+
+
+def test_a_pose_given_twice_is_refused(path):
+    text = path.read_text()
+    begin = text.index('  start:')
+    twice = text[begin:].removesuffix('...\n')
+    path.write_text(f'{text[:begin]}{twice}{text[begin:]}')
+    with pytest.raises(InvalidInput, match="'start' is given twice.*line"):
+        PosesFile(path)
+
+
+@pytest.mark.parametrize('name', ['poses.yaml', 'poses.yaml.last'])
+def test_a_pipe_in_the_place_of_a_file_keeps_nobody_waiting(path, name):
+    path.write_bytes(path.read_bytes()[:50])  # so that the copy is read
+    pipe = path.with_name(name)
+    pipe.unlink()
+    os.mkfifo(pipe)
+    with pytest.raises(InvalidInput, match=f'{name} is a folder, a pipe or a device'):
+        PosesFile(path)
+
+
 def test_what_cannot_be_written_is_not_taught(tmp_path):
     (tmp_path / 'file').write_text('')
     with pytest.raises(InvalidInput, match='cannot be read'):

@@ -6,6 +6,7 @@ A node that learns late of another server ends, and only while it is new.
 
 """
 
+import os
 import signal
 import subprocess
 import sys
@@ -110,7 +111,7 @@ def test_no_node_of_ours_starts_beside_another_server_of_its_services(serve):
 @pytest.fixture
 def refusal(ros_domain, monkeypatch, capsys):
     """Run a node with ROS arguments that it refuses; return what it says."""
-    before = signal.getsignal(signal.SIGINT)
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
 
     def run(*arguments):
         monkeypatch.setattr(sys, 'argv', ['node', '--ros-args', *arguments])
@@ -121,7 +122,8 @@ def refusal(ros_domain, monkeypatch, capsys):
         return line
 
     yield run
-    signal.signal(signal.SIGINT, before)
+    for number, handler in before.items():
+        signal.signal(number, handler)
 
 
 @pytest.mark.parametrize(
@@ -130,6 +132,7 @@ def refusal(ros_domain, monkeypatch, capsys):
         ('/**: [', 'Error at line 1'),
         ('/**: {ros__parameters: {a: [0, 0, 0.05]}}', 'line_num 1; in a list with fractions'),
         ('/**: {ros__parameters: {use_sim_time: 3}}', "'use_sim_time' to '3'"),
+        ('/**: {ros__parameters: {a: 1, a: 2}}', "'a' is given twice"),
     ],
 )
 def test_a_malformed_parameter_file_is_refused_in_one_line(refusal, tmp_path, text, message):
@@ -137,6 +140,11 @@ def test_a_malformed_parameter_file_is_refused_in_one_line(refusal, tmp_path, te
     file.write_text(text)
     line = refusal('--params-file', str(file))
     assert line.startswith('refused to start: ') and message in line
+
+
+def test_a_pipe_in_place_of_a_parameter_file_keeps_no_node_waiting(refusal, tmp_path):
+    os.mkfifo(tmp_path / 'own.yaml')
+    assert 'own.yaml is a folder, a pipe' in refusal('--params-file', str(tmp_path / 'own.yaml'))
 
 
 def test_a_parameter_file_that_is_not_there_is_named(refusal):
@@ -153,3 +161,51 @@ def test_ctrl_c_ends_a_node_in_silence_while_it_loads(delay):
     node.send_signal(signal.SIGINT)
     assert node.communicate(timeout=30.0) == (b'', b'')
     assert node.returncode == 0
+
+
+BUSY = """
+import time
+from rclpy.node import Node
+from std_srvs.srv import Trigger
+from ur5_pick_place.nodes.process import run_node
+
+class Busy(Node):
+    def __init__(self):
+        super().__init__('busy')
+        self.create_service(Trigger, 'plan', self.plan)
+
+    def plan(self, _request, reply):
+        print('planning', flush=True)
+        end = time.monotonic() + 20.0
+        while time.monotonic() < end:
+            pass
+        return reply
+
+run_node(Busy, 2)
+"""
+
+
+@pytest.mark.parametrize('signals', [[signal.SIGINT], [signal.SIGTERM], [signal.SIGINT] * 3])
+def test_a_node_ends_within_two_seconds_while_it_serves_a_long_request(ros_domain, signals):
+    context = Context()
+    rclpy.init(context=context)
+    node = rclpy.create_node('client', context=context)
+    busy = subprocess.Popen(
+        [sys.executable, '-c', BUSY], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    try:
+        client = node.create_client(Trigger, 'plan')
+        assert client.wait_for_service(20.0)
+        client.call_async(Trigger.Request())
+        assert busy.stdout.readline() == b'planning\n'
+        begin = time.monotonic()
+        for number in signals:
+            busy.send_signal(number)
+            time.sleep(0.05)
+        _, errors = busy.communicate(timeout=30.0)
+    finally:
+        busy.kill()
+        node.destroy_node()
+        context.try_shutdown()
+    assert (busy.returncode, errors) == (0, b'')
+    assert time.monotonic() - begin < 2.0

@@ -198,6 +198,8 @@ def test_the_payload_is_the_tool_and_then_tool_and_part(cycle_planner):
     plan, robot = cycle_planner.plan(POSES, HOME), Robot()
     robot.do(Job('run', make_run(cycle_planner).cycle(plan)))
     loaded, empty = (c for c in robot.commands if isinstance(c, SetPayload))
+    assert np.all(np.array(loaded.inertia[:3]) > empty.inertia[:3])
+    assert min(empty.inertia[:3]) > 0.0
     assert loaded.mass == pytest.approx(0.58)
     assert loaded.centre[2] == pytest.approx((0.5 * 0.05 + 0.08 * 0.145) / 0.58)
     assert (empty.mass, empty.centre) == (0.5, (0.0, 0.0, 0.05))

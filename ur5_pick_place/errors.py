@@ -6,9 +6,31 @@ An expected absence, such as a missing IK branch, is a value and no exception.
 
 """
 
+_LONGEST = 4000  # characters; the longest list of known parameters has some 3000
+
+
+def one_line(text: object) -> str:
+    r"""
+    Return text that may come from outside as one line that can forge nothing in a log.
+
+    What is not printable (line ends, ESC, marks that turn the direction of writing) is written as
+    in Python, so `\n`; of more than 4000 characters the middle is left out.
+
+    """
+    line = str(text)
+    if len(line) > _LONGEST:
+        head, tail = line[: 3 * _LONGEST // 4], line[-_LONGEST // 4 :]
+        line = f'{head} [... {len(line) - _LONGEST} characters ...] {tail}'
+    if line.isprintable():
+        return line
+    return ''.join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
+
 
 class Ur5PickPlaceError(Exception):
-    """Base of everything this package raises on purpose."""
+    """Base of everything this package raises on purpose; its text is `one_line`."""
+
+    def __str__(self) -> str:
+        return one_line(super().__str__())
 
 
 class InvalidInput(Ur5PickPlaceError, ValueError):

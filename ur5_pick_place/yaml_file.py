@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """YAML files that people write, read with suspicion."""
 
+import os
+import stat
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +27,28 @@ _MALFORMED = (
 
 
 class _Loader(yaml.SafeLoader):
-    """Without what makes a short file large: aliases, depth and numbers of any length."""
+    """
+    Without what makes a short file large: aliases, depth and numbers of any length.
+
+    Nor does it take a key twice, of which PyYAML keeps the last.
+
+    """
 
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent):
             event = self.peek_event()
             raise yaml.YAMLError(f'alias *{event.anchor}{event.start_mark}: write it out')
         return super().compose_node(parent, index)
+
+    def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+        seen = set()
+        for key_node, _value in node.value if isinstance(node, yaml.MappingNode) else ():
+            if isinstance(key_node, yaml.ScalarNode):
+                key = self.construct_object(key_node)
+                if key in seen:
+                    raise yaml.YAMLError(f'{key!r} is given twice{key_node.start_mark}')
+                seen.add(key)
+        return super().construct_mapping(node, deep)
 
     def fetch_flow_collection_start(self, kind: Any) -> None:
         if self.flow_level >= _MAX_DEPTH:
@@ -55,7 +72,7 @@ def parse_yaml(content: bytes) -> Any:
     Raises
     ------
     InvalidInput
-        It is larger than `MAX_BYTES`, no text or no YAML, or holds an alias.
+        It is larger than `MAX_BYTES`, no text or no YAML, or holds an alias or a key twice.
 
     """
     if len(content) > MAX_BYTES:
@@ -63,7 +80,24 @@ def parse_yaml(content: bytes) -> Any:
     try:
         return yaml.load(content.decode(), _Loader)
     except _MALFORMED as error:
-        raise InvalidInput(f'{type(error).__name__} {error}') from error
+        raise InvalidInput(f'{type(error).__name__} {" ".join(str(error).split())}') from error
+
+
+def read_bytes(path: str | Path) -> bytes:
+    """
+    Return the first `MAX_BYTES` + 1 bytes of a file.
+
+    Raises
+    ------
+    OSError
+        It cannot be read, or is no file but a pipe or a device, which might never end.
+
+    """
+    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(handle, 'rb') as file:
+        if not stat.S_ISREG(os.fstat(handle).st_mode):
+            raise OSError(f'{path} is a folder, a pipe or a device: must be a file')
+        return file.read(MAX_BYTES + 1)
 
 
 def read_yaml(path: str | Path, what: str) -> Any:
@@ -83,7 +117,6 @@ def read_yaml(path: str | Path, what: str) -> Any:
 
     """
     try:
-        with Path(path).open('rb') as file:
-            return parse_yaml(file.read(MAX_BYTES + 1))
+        return parse_yaml(read_bytes(path))
     except (OSError, InvalidInput) as error:
         raise InvalidInput(f'{what} {path} cannot be read: {error}') from error

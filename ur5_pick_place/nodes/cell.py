@@ -31,7 +31,7 @@ class RobotSettings(Settings):
         'scaled_joint_trajectory_controller', 'joint trajectory controller that moves the arm'
     )
     scene_file: str = setting(
-        '', 'table height, TCP, tool, boxes; a path, or a file name within config/'
+        '', 'table height, TCP, tool, boxes; a path, or a bare file name within config/'
     )
     payload_mass: float | None = setting(
         None, 'mass of the tool, without a part', unit='kg', low=0.0, high=16.0, kind=float
@@ -150,6 +150,22 @@ def warn_of_gaps(node: Node, missing: str, **checks: bool) -> None:
 
 
 def config_file(name: str) -> Path:
-    """Return a path as given, or a bare file name within the package's config folder."""
+    """
+    Return a path as given, or a bare file name within the package's config folder.
+
+    Raises
+    ------
+    InvalidInput
+        A bare name is not in config/ but in the working directory, which may be anywhere.
+
+    """
     path = Path(name).expanduser()
-    return path if path.is_absolute() or path.exists() else share_directory() / 'config' / name
+    if path.name != name:
+        return path
+    ours = share_directory() / 'config' / name
+    if path.exists() and not ours.exists():
+        raise InvalidInput(
+            f'{name}: a bare name is a file of the package, and there is no {ours}; for '
+            f'{path.absolute()} give its whole path'
+        )
+    return ours

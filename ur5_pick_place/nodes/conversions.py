@@ -122,6 +122,18 @@ def _quaternion(T: NDArray[np.float64]) -> Quaternion:
     return Quaternion(x=x, y=y, z=z, w=w)
 
 
+def is_of_this_arm(state: JointState, names: Sequence[str]) -> bool:
+    """
+    Tell whether a joint state speaks of any of the joints `names`.
+
+    A gripper or a second arm publishes on the same topic; what names none of our joints says
+    nothing of this arm, not even that it is heard. What names some of them claims to, and is
+    judged by `joints_from_state`, which wants all.
+
+    """
+    return not set(names).isdisjoint(state.name)
+
+
 def joints_from_state(state: JointState, names: Sequence[str]) -> NDArray[np.float64]:
     """
     Return the positions (6,) [rad] of the joints `names`, whatever the order of the message.
@@ -199,7 +211,8 @@ def _by_name(
     missing = [n for n in names if n not in found]
     if missing:
         raise InvalidRobotState(
-            f'joint state has no {what} of {", ".join(missing)}; it names {", ".join(given)}'
+            f'joint state has no {what} of {", ".join(missing)}; it names {", ".join(given)}: '
+            'must name all six in one message; does something else publish joints of this arm?'
         )
     for name in names:
         if not math.isfinite(found[name]):

@@ -3,8 +3,10 @@
 
 import importlib
 import os
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ur5_pick_place.errors import ExecutionError
@@ -48,6 +50,32 @@ def distro() -> Distro:
     return _OLDER.get(os.environ.get('ROS_DISTRO', _UNNAMED), Distro())
 
 
+# The first minor version of the UR driver, by major, whose mock hardware tells its modes: robot
+# running, safety normal, program running. Of 2, 4 and 5 none is known to.
+_MOCK_MODES = {3: 9, 6: 1}
+
+
+def mock_tells_modes() -> bool:
+    """Tell whether the mock hardware of the UR driver that is installed publishes its modes."""
+    version = _driver_version()
+    if not version:
+        return False
+    major, minor = version
+    return minor >= _MOCK_MODES[major] if major in _MOCK_MODES else major > max(_MOCK_MODES)
+
+
+def _driver_version() -> tuple[int, int] | None:
+    """Return major and minor of the UR driver; None where it is not installed."""
+    try:
+        packages = importlib.import_module('ament_index_python.packages')
+        share = packages.get_package_share_directory('ur_robot_driver')
+        text = Path(share, 'package.xml').read_text(encoding='utf-8')
+    except (ImportError, LookupError, OSError):
+        return None
+    found = re.search(r'<version>\s*(\d+)\.(\d+)', text)
+    return (int(found[1]), int(found[2])) if found else None
+
+
 def fill(message: Any, /, **values: Any) -> None:
     """Set those fields that the message has here; an older or newer one may lack some."""
     for name, value in values.items():
@@ -75,6 +103,53 @@ def name_method(goal: Any, method: str) -> None:
     if not hasattr(goal, 'controller_names'):
         raise ExecutionError(f'method {method} needs the messages of ROS 2 Jazzy or later: use ik')
     goal.controller_names = [method]
+
+
+_INERTIA = ('ixx', 'iyy', 'izz', 'ixy', 'ixz', 'iyz')
+
+
+def payload_request(
+    kind: Any, mass: float, centre: Sequence[float], inertia: Sequence[float]
+) -> Any:
+    """
+    Return a request of `ur_msgs/srv/SetPayload`, whichever of its forms is installed.
+
+    There are three: mass and centre alone; the same with an inertia of flat fields (heads of
+    Humble to Lyrical of 2026); one `geometry_msgs/Inertia` (driver 7.0).
+
+    Parameters
+    ----------
+    kind : type
+        The class of the request.
+    mass : float
+        [kg]
+    centre : sequence of float
+        Of gravity, x, y, z in tool0 [m].
+    inertia : sequence of float
+        About the centre, along the axes of tool0: xx, yy, zz, xy, xz, yz [kg m2].
+
+    """
+    request = kind()
+    body = getattr(request, 'payload', request)
+    at = body.com if hasattr(request, 'payload') else body.center_of_gravity
+    setattr(body, 'm' if hasattr(request, 'payload') else 'mass', float(mass))
+    at.x, at.y, at.z = map(float, centre)
+    fill(body, **dict(zip(_INERTIA, map(float, inertia), strict=True)))
+    return request
+
+
+def takes_inertia(request: Any) -> bool:
+    """Tell whether a request of SetPayload says the inertia too."""
+    return hasattr(getattr(request, 'payload', request), 'ixx')
+
+
+def payload_of(request: Any) -> tuple[float, tuple[float, float, float]]:
+    """Return mass [kg] and centre of gravity in tool0 [m] of a request of any form."""
+    if hasattr(request, 'payload'):
+        mass, at = request.payload.m, request.payload.com
+    else:
+        mass, at = request.mass, request.center_of_gravity
+    return mass, (at.x, at.y, at.z)
 
 
 def speed_limited_link(request: Any) -> str:

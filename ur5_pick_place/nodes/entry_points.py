@@ -1,9 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The nodes as executables, which Ctrl-C ends in silence while they still load, too."""
 
+import ctypes
 import importlib
 import os
 import signal
+
+PARENT = 'UR5_PICK_PLACE_PARENT'
+"""Environment variable: id of the process whose end, however it comes about, ends the node."""
+
+_PR_SET_PDEATHSIG = 1
 
 
 def ik_service() -> None:
@@ -27,8 +33,9 @@ def sim_driver() -> None:
 
 
 def _run(name: str) -> None:
+    if os.environ.get(PARENT) == str(os.getppid()):
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGINT)
     # Loading takes a second, and compiled modules turn a KeyboardInterrupt into something else.
-    before = signal.signal(signal.SIGINT, lambda *_: os._exit(0))
-    node = importlib.import_module(f'ur5_pick_place.nodes.{name}')
-    signal.signal(signal.SIGINT, before)
-    node.main()
+    for number in (signal.SIGINT, signal.SIGTERM):  # until the node takes them over
+        signal.signal(number, lambda *_: os._exit(0))
+    importlib.import_module(f'ur5_pick_place.nodes.{name}').main()

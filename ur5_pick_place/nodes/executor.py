@@ -8,6 +8,7 @@ from typing import Any
 from rclpy.action import ActionClient
 from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.client import Client
+from rclpy.exceptions import InvalidHandle
 from rclpy.executors import (
     ConditionReachedException,
     ShutdownException,
@@ -41,6 +42,11 @@ class PromptExecutor(SingleThreadedExecutor):
     threads : int
         How many requests may be served at once.
 
+    Attributes
+    ----------
+    is_busy : bool
+        Whether the pool is at work.
+
     """
 
     def __init__(self, threads: int) -> None:
@@ -48,6 +54,10 @@ class PromptExecutor(SingleThreadedExecutor):
         self._pool = ThreadPoolExecutor(threads)
         self._begun: dict[Task[Any], bool] = {}  # True once it waits for something
         self._failure: Exception | None = None
+
+    @property
+    def is_busy(self) -> bool:
+        return not all(self._begun.copy().values())
 
     def _spin_once_impl(
         self, timeout_sec: Any = None, wait_condition: Callable[[], bool] = lambda: False
@@ -57,6 +67,10 @@ class PromptExecutor(SingleThreadedExecutor):
         try:
             task, entity, _node = self.wait_for_ready_callbacks(timeout_sec, None, wait_condition)
         except (ShutdownException, TimeoutException, ConditionReachedException):
+            return
+        except InvalidHandle:
+            # Another thread has destroyed what was being looked at (rclpy guards the wait itself,
+            # not the look at its outcome). What was ready still is, and is found by the next look.
             return
         group = getattr(entity, 'callback_group', None)
         if isinstance(entity, _PROMPT) or isinstance(group, AtOnce) or self._begun.get(task):

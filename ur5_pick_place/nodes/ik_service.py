@@ -27,6 +27,7 @@ from ur5_pick_place.nodes.cell import Cell, GroupSettings, RobotSettings, load_c
 from ur5_pick_place.nodes.conversions import (
     code_with_message,
     error_code,
+    is_of_this_arm,
     joint_state_msg,
     joints_from_state,
     success,
@@ -92,6 +93,8 @@ class IkService(Node):
         return collision_model(cell.model, cell.scene)
 
     def _hear_joints(self, message: JointState) -> None:
+        if not is_of_this_arm(message, self._names):
+            return
         self._heard = time.monotonic()
         try:
             self._q = joints_from_state(message, self._names)

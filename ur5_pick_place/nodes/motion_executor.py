@@ -22,6 +22,7 @@ from ur5_pick_place.control.controller import Goal
 from ur5_pick_place.control.executor import Executor, IsWanted
 from ur5_pick_place.control.health import HealthSettings
 from ur5_pick_place.control.supervision import TrackingSettings
+from ur5_pick_place.errors import one_line
 from ur5_pick_place.nodes.controller_goals import ControllerGoals
 from ur5_pick_place.nodes.conversions import (
     duration_to_msg,
@@ -218,6 +219,6 @@ class _TrajectoryController:
             self.executor.on_result(goal, '')
             return
         what = _STATUS.get(reply.status, f'ended with status {reply.status}')
-        why = reply.result.error_string or 'no reason given'
+        why = one_line(reply.result.error_string) or 'no reason given'
         code = reply.result.error_code
         self.executor.on_result(goal, f'goal {what} (code {code}: {why})')

@@ -4,6 +4,7 @@
 import argparse
 import math
 import sys
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,12 @@ from sensor_msgs.msg import JointState
 
 from ur5_pick_place.errors import ExecutionError, InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.kinematics.transforms import log_so3
-from ur5_pick_place.nodes.conversions import joint_state_msg, matrix_to_pose, pose_to_matrix
+from ur5_pick_place.nodes.conversions import (
+    is_of_this_arm,
+    joint_state_msg,
+    matrix_to_pose,
+    pose_to_matrix,
+)
 from ur5_pick_place.nodes.distro import read
 from ur5_pick_place.nodes.process import start_ros
 from ur5_pick_place.terminal import Parser, quiet_pipe
@@ -37,6 +43,7 @@ class MoveTo(Node):
     def __init__(self) -> None:
         super().__init__('move_to')
         self._joints: JointState | None = None
+        self._names: Sequence[str] = ()  # of the arm's joints, as the planner says them
         self.create_subscription(
             JointState, 'joint_states', self._hear_joints, qos_profile_sensor_data
         )
@@ -53,6 +60,7 @@ class MoveTo(Node):
         wish.max_velocity_scaling_factor = wish.max_acceleration_scaling_factor = scaling
         reply = self._call(self._planner, request).motion_plan_response
         _check(reply.error_code, 'not planned')
+        self._names = reply.trajectory.joint_trajectory.joint_names
         return reply.trajectory
 
     def move(self, trajectory: Any) -> None:
@@ -88,7 +96,8 @@ class MoveTo(Node):
         return self._joints
 
     def _hear_joints(self, message: JointState) -> None:
-        self._joints = message
+        if is_of_this_arm(message, self._names):
+            self._joints = message
 
     def _call(self, client: Any, request: Any) -> Any:
         if not client.wait_for_service(_SERVER_TIME):
@@ -176,8 +185,8 @@ def main() -> None:
     node = None
     code = 0
     try:
-        start_ros()
         args = _arguments(remove_ros_args(sys.argv)[1:])
+        start_ros()
         node = MoveTo()
         _run(node, args)
     except KeyboardInterrupt:

@@ -5,9 +5,10 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.nodes.distro import distro
+from ur5_pick_place.nodes.distro import distro, mock_tells_modes
 from ur5_pick_place.parameter_file import read_parameters
 
 ROBOTS = ('sim', 'mock', 'ursim', 'real')
@@ -107,14 +108,16 @@ def node_list(
         'kinematics_params_file': kinematics_params_file,
     }
     own_file = (Path(params_file),) if params_file else ()
+    modes = {'check_modes': True} if robot == 'mock' and mock_tells_modes() else {}
     for file in own_file:
-        _check_own_file(file, shared)
+        if 'check_modes' in _check_own_file(file, shared):
+            modes = {}
     nodes = [
         NodeSpec(
             name,
             namespace,
             (config / f'{name}.yaml', config / _LOOPS, config / f'robot_{robot}.yaml', *own_file),
-            shared,
+            {**shared, **(modes if name != 'ik_service' else {})},
         )
         for name in ('ik_service', 'trajectory_planner', 'pick_place')
     ]
@@ -130,7 +133,8 @@ def node_list(
     return tuple(nodes)
 
 
-def _check_own_file(path: Path, shared: Mapping[str, Parameter]) -> None:
+def _check_own_file(path: Path, shared: Mapping[str, Parameter]) -> dict[str, Any]:
+    """Return what the user's file says, or refuse it."""
     own = read_parameters(path) if path.exists() else {}  # the nodes say if it does not
     for name in own.keys() & shared.keys():
         if own[name] != shared[name]:
@@ -138,6 +142,7 @@ def _check_own_file(path: Path, shared: Mapping[str, Parameter]) -> None:
                 f'{path}: {name} = {own[name]!r} is overruled by {shared[name]!r}, which the '
                 'driver is given too: take it out; launch arguments decide it'
             )
+    return own
 
 
 def _check_simulated(ur_type: str, kinematics_params_file: str) -> None:

@@ -5,11 +5,17 @@ import difflib
 from dataclasses import fields
 from typing import Any
 
-from rcl_interfaces.msg import FloatingPointRange, IntegerRange, ParameterDescriptor
+from rcl_interfaces.msg import (
+    FloatingPointRange,
+    IntegerRange,
+    ParameterDescriptor,
+    SetParametersResult,
+)
 from rclpy.exceptions import ParameterException
 from rclpy.node import Node
+from rclpy.parameter import Parameter
 
-from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.errors import InvalidInput, one_line
 from ur5_pick_place.parameter_file import read_parameters
 from ur5_pick_place.settings import Settings
 from ur5_pick_place.share import share_directory
@@ -23,7 +29,7 @@ def declare_settings(node: Node, *kinds: type[Settings]) -> tuple[Any, ...]:
     Declare every field of the given settings classes and return the objects, checked.
 
     The values are read once: a running node never changes its limits under a motion, so every
-    parameter is read-only.
+    parameter is read-only; so is, from here on, the choice of the clock.
 
     Parameters
     ----------
@@ -39,6 +45,7 @@ def declare_settings(node: Node, *kinds: type[Settings]) -> tuple[Any, ...]:
         silence); one that is another node's is passed over, as all share the user's file.
 
     """
+    node.add_on_set_parameters_callback(lambda asked: _refuse_another_clock(node, asked))
     declared = [f for kind in kinds for f in fields(kind)]
     _refuse_unknown(node, [f.name for f in declared])
     try:
@@ -65,6 +72,24 @@ def _refuse_unknown(node: Node, known: list[str]) -> None:
             near = difflib.get_close_matches(name, [*known, *others], n=1)
             hint = f'; did you mean {near[0]}?' if near else f'; known: {", ".join(known)}'
             raise InvalidInput(f'{node.get_name()}: unknown parameter {name!r}{hint}')
+
+
+def _refuse_another_clock(node: Node, asked: list[Parameter]) -> SetParametersResult:
+    """
+    Refuse a change of `use_sim_time`: stamps, deadlines and motions of before would be of nowhere.
+
+    Called before rclpy's own callback, which would change the clock.
+
+    """
+    for parameter in asked:
+        now = node.get_parameter('use_sim_time').value
+        if parameter.name == 'use_sim_time' and parameter.value != now:
+            reason = (
+                f'use_sim_time = {one_line(parameter.value)}: is {now} for as long as this node '
+                f'runs; start {node.get_name()} again with the other'
+            )
+            return SetParametersResult(successful=False, reason=reason)
+    return SetParametersResult(successful=True)
 
 
 def _given(value: Any, f: Any) -> Any:

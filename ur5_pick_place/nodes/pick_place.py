@@ -74,7 +74,9 @@ _PLANNER_REPLY = 0.03  # [s, steady clock] before a stop takes the way without t
 class NodeSettings(TeachingSettings):
     """Files and thresholds of this node."""
 
-    cycle_file: str = setting('cycle.yaml', 'the stages; a path, or a file name within config/')
+    cycle_file: str = setting(
+        'cycle.yaml', 'the stages; a path, or a bare file name within config/'
+    )
     gripper_threshold: float = setting(
         0.02, 'GripperCommand positions above it open, others close', unit='m', low=0.0, high=0.2
     )

@@ -1,25 +1,34 @@
 # SPDX-License-Identifier: Apache-2.0
 """The life of a node's process: one of its kind, a clean end, and a clear word when refused."""
 
+import itertools
+import os
 import signal
 import sys
 import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
 
 import rclpy
-from rclpy.clock import Clock, ClockType
+from rclpy.clock import Clock as RosClock
+from rclpy.clock import ClockType
 from rclpy.exceptions import ParameterException
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.node import Node
+from rosgraph_msgs.msg import Clock
 
-from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
+from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError, one_line
 from ur5_pick_place.nodes.distro import count_servers
 from ur5_pick_place.nodes.executor import PromptExecutor
+from ur5_pick_place.parameter_file import read_parameters
+from ur5_pick_place.yaml_file import read_bytes
 
 _DISCOVERY = 1.0  # [s] within which the servers of other nodes are seen, as a rule
 _LATE_DISCOVERY = 10  # [s] within which they are seen on a busy machine too
 # [s] Now and then rclpy is told of a SIGTERM just before the context ends, looks, and waits on.
 _LOOK_UP = 0.5
+_HASTE = 1e-4  # [s] that a plan may keep Python from the clean-up, at each of its hundred steps
 _LEASE = 5.0  # [s] for which a killed node's servers may still be seen
 
 
@@ -30,11 +39,13 @@ def run_node(create: Callable[[], Node], threads: int) -> None:
     A node that refuses its parameters exits with 2 and one line on stderr.
 
     """
-    node = None
+    node = executor = None
     code = 0
+    signals = _FirstSignal()
     try:
         start_ros()
         node = create()
+        _ignore_negative_clocks(node)
         # Handing each callback to a thread costs as much as a short one takes.
         executor = PromptExecutor(threads) if threads > 1 else SingleThreadedExecutor()
         executor.add_node(node)
@@ -43,17 +54,66 @@ def run_node(create: Callable[[], Node], threads: int) -> None:
     except (KeyboardInterrupt, ExternalShutdownException):
         pass
     except (Ur5PickPlaceError, ParameterException) as error:
-        print(f'refused to start: {error}', file=sys.stderr)
+        print(f'refused to start: {one_line(error)}', file=sys.stderr)
         code = 2
     except Exception:
-        if rclpy.ok():  # else a signal came while the node was being made
+        # What a signal interrupts within rclpy's C++ may come out of it as something else.
+        if rclpy.ok() and not signals.is_heard:
             raise
     finally:
-        signal.signal(signal.SIGINT, signal.SIG_IGN)  # a second Ctrl-C must not cut the clean-up
+        signals.is_heard = True  # a second Ctrl-C must not cut the clean-up
+        sys.setswitchinterval(_HASTE)
         if node is not None:
             node.destroy_node()
+        if isinstance(executor, PromptExecutor) and executor.is_busy:
+            _leave(code)
         rclpy.try_shutdown()
+        signals.ignore()
     sys.exit(code)
+
+
+class _FirstSignal:
+    """
+    Ends the main thread on the first SIGINT or SIGTERM, wherever it is; later ones change nothing.
+
+    rclpy's own handlers call the one that they found.
+
+    Attributes
+    ----------
+    is_heard : bool
+        Whether there was one; may be set.
+
+    """
+
+    def __init__(self) -> None:
+        self.is_heard = False
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._interrupt)
+
+    def ignore(self) -> None:
+        """Leave them to nobody: Python's own end would hand them back to the system."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)
+
+    def _interrupt(self, *_: Any) -> None:
+        if not self.is_heard:
+            self.is_heard = True
+            raise KeyboardInterrupt
+
+
+def _ignore_negative_clocks(node: Node) -> None:
+    """Keep from rclpy what it raises over: a /clock from before the beginning of time."""
+    for subscription in node.subscriptions:
+        if subscription.msg_type is Clock:
+            hear = subscription.callback
+            subscription.callback = lambda m, hear=hear: hear(m) if m.clock.sec >= 0 else None
+
+
+def _leave(code: int) -> NoReturn:
+    """End at once: Python waits at its end for every thread, so for a plan that nobody needs."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
 
 
 def start_ros() -> None:
@@ -63,15 +123,24 @@ def start_ros() -> None:
     Raises
     ------
     InvalidInput
-        The ROS arguments, or a parameter file that they name, cannot be read.
+        The ROS arguments, or a parameter file that they name, cannot be read; or a file gives a
+        parameter twice, of which rcl would take the last.
 
     """
+    words = itertools.pairwise(sys.argv)
+    files = [Path(file) for word, file in words if word == '--params-file' and Path(file).exists()]
     try:
+        for file in files:
+            read_bytes(file)  # rcl would wait for a pipe
         rclpy.init()
+    except OSError as error:
+        raise InvalidInput(f'--params-file: {error}') from error
     except (RuntimeError, ValueError) as error:  # rcl's own classes are not public
         text = ' '.join(str(error).partition(', at /')[0].split())  # without rcl's lines of C
         hint = '; in a list with fractions write 0.0 for 0' if 'same type' in text else ''
         raise InvalidInput(f'--ros-args: {text}{hint}') from error
+    for file in files:
+        read_parameters(file)
 
 
 def refuse_if_served(node: Node, names: Sequence[str]) -> None:
@@ -107,7 +176,7 @@ def _watch_for_late_ones(node: Node, names: Sequence[str]) -> None:
         if next(looks, None) is None:
             node.destroy_timer(timer)
 
-    timer = node.create_timer(1.0, look, clock=Clock(clock_type=ClockType.STEADY_TIME))
+    timer = node.create_timer(1.0, look, clock=RosClock(clock_type=ClockType.STEADY_TIME))
 
 
 def _refusal(node: Node, name: str) -> Ur5PickPlaceError:

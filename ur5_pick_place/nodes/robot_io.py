@@ -2,10 +2,9 @@
 """Pins, tool supply and payload through the driver's `io_and_status_controller`."""
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
-from geometry_msgs.msg import Vector3
 from rclpy.callback_groups import CallbackGroup
 from rclpy.node import Node
 from rclpy.qos import qos_profile_sensor_data
@@ -13,10 +12,12 @@ from rclpy.serialization import deserialize_message
 from ur_msgs.msg import IOStates, ToolDataMsg
 from ur_msgs.srv import SetIO, SetPayload
 
+from ur5_pick_place.nodes.distro import payload_request, takes_inertia
 from ur5_pick_place.nodes.robot_link import SWITCHING
 from ur5_pick_place.task import job
 
 _IO = 'io_and_status_controller'
+_NO_INERTIA = (0.0,) * 6
 Reply = Callable[[str], None]
 
 
@@ -35,6 +36,8 @@ class RobotIo:
         self._states: bytes | None = None
         self._heard = time.monotonic()
         self._tool: ToolDataMsg | None = None
+        self._without_inertia = False  # once the driver has refused one
+        self._warn = node.get_logger().warning
         # Raw: 36 pins 125 times a second are only unpacked when a job looks at them.
         node.create_subscription(
             IOStates,
@@ -83,11 +86,7 @@ class RobotIo:
     ) -> None:
         """Send a command; `on_reply` gets '' or why it failed."""
         if isinstance(command, job.SetPayload):
-            x, y, z = command.centre
-            request = SetPayload.Request(
-                mass=command.mass, center_of_gravity=Vector3(x=x, y=y, z=z)
-            )
-            self._call(self._set_payload, request, f'set_payload {command.mass:.3f} kg', on_reply)
+            self._send_payload(command, on_reply)
         elif isinstance(command, job.SetToolVoltage):
             request = SetIO.Request(
                 fun=SetIO.Request.FUN_SET_TOOL_VOLTAGE, state=float(command.voltage)
@@ -98,6 +97,41 @@ class RobotIo:
                 fun=SetIO.Request.FUN_SET_DIGITAL_OUT, pin=command.pin, state=float(command.state)
             )
             self._call(self._set_io, request, f'output {command.pin}', on_reply)
+
+    def _send_payload(self, command: job.SetPayload, on_reply: Reply) -> None:
+        """
+        Send mass, centre and inertia; where that fails, mass and centre with no inertia.
+
+        Newer drivers compare all three with what the robot shows, and a CB3 robot, whose script
+        has no inertia, may show another. No topic tells what it shows; but a driver that then
+        takes the same mass and centre without inertia has compared these.
+
+        """
+        what = f'set_payload {command.mass:.3f} kg'
+        kind = SetPayload.Request
+
+        def request(inertia: Sequence[float]) -> Any:
+            return payload_request(kind, command.mass, command.centre, inertia)
+
+        def on_first(error: str) -> None:
+            if error:
+                self._call(self._set_payload, request(_NO_INERTIA), what, on_second)
+            else:
+                on_reply('')
+
+        def on_second(error: str) -> None:
+            if not error:
+                self._without_inertia = True
+                self._warn(
+                    f'{what}: the driver refused its inertia {command.inertia} kg m2 and took '
+                    'mass and centre alone, as from now on: a CB3 robot knows no inertia; on an '
+                    "e-Series see the driver's log"
+                )
+            on_reply(error)
+
+        first = request(_NO_INERTIA if self._without_inertia else command.inertia)
+        may_fail = takes_inertia(first) and any(command.inertia) and not self._without_inertia
+        self._call(self._set_payload, first, what, on_first if may_fail else on_reply)
 
     def _call(self, client: Any, request: Any, what: str, on_reply: Reply) -> None:
         if not client.service_is_ready():

@@ -22,7 +22,12 @@ from ur5_pick_place.control.controller import REPLY_TIMEOUT
 from ur5_pick_place.control.health import RobotStatus
 from ur5_pick_place.control.jitter import Jitter
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.nodes.conversions import joints_from_state, to_seconds, velocities_from_state
+from ur5_pick_place.nodes.conversions import (
+    is_of_this_arm,
+    joints_from_state,
+    to_seconds,
+    velocities_from_state,
+)
 
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 _QUESTION_PERIOD = 0.2  # [s] between questions to the dashboard
@@ -97,6 +102,8 @@ class RobotLink:
         )
 
     def _hear_joints(self, message: JointState) -> None:
+        if not is_of_this_arm(message, self._names):
+            return
         self.jitter.tick(time.monotonic())
         try:
             q = joints_from_state(message, self._names)

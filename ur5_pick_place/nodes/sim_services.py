@@ -18,9 +18,9 @@ from std_msgs.msg import Bool, Float64MultiArray
 from std_srvs.srv import Trigger
 from ur_msgs.srv import SetAnalogOutput, SetIO, SetPayload, SetSpeedSliderFraction
 
-from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.errors import InvalidInput, one_line
 from ur5_pick_place.nodes.conversions import pose_to_matrix
-from ur5_pick_place.nodes.distro import fill
+from ur5_pick_place.nodes.distro import fill, payload_of
 from ur5_pick_place.nodes.sim_publishers import SYSTEM_DEFAULT
 from ur5_pick_place.sim.controller_manager import (
     FREEDRIVE,
@@ -96,8 +96,7 @@ class Services:
             return io.set_analog_output(r.data.pin, r.data.domain, r.data.state)
 
         def set_payload(r: SetPayload.Request) -> Request:
-            c = r.center_of_gravity
-            return io.set_payload(r.mass, (c.x, c.y, c.z))
+            return io.set_payload(*payload_of(r))
 
         offered: list[tuple[type, str, Callable[[Any], Request]]] = [
             (SetAnalogOutput, 'set_analog_output', set_analog_output),
@@ -159,7 +158,7 @@ class Services:
             )
         fill(response, message=message)
         if message:
-            self._node.get_logger().warning(f'switch_controller: {message}')
+            self._node.get_logger().warning(one_line(f'switch_controller: {message}'))
         return response
 
     def _forward(self, controller: ForwardController) -> Callable[[Float64MultiArray], None]:

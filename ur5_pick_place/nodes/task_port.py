@@ -19,7 +19,12 @@ from std_msgs.msg import Float64, String
 from ur5_pick_place.control.stillness import Stillness
 from ur5_pick_place.errors import ExecutionError, InvalidInput
 from ur5_pick_place.nodes.carried_part import CarriedPart
-from ur5_pick_place.nodes.conversions import joints_from_state, to_seconds, trajectory_to_msg
+from ur5_pick_place.nodes.conversions import (
+    is_of_this_arm,
+    joints_from_state,
+    to_seconds,
+    trajectory_to_msg,
+)
 from ur5_pick_place.nodes.distro import name_method
 from ur5_pick_place.nodes.peer import watch_peer
 from ur5_pick_place.nodes.robot_io import RobotIo
@@ -201,6 +206,8 @@ class TaskPort:
             self._speed_scaling = message.data / 100.0
 
     def _hear_joints(self, message: JointState) -> None:
+        if not is_of_this_arm(message, self._names):
+            return
         self._heard += 1
         try:
             self.q = joints_from_state(message, self._names)

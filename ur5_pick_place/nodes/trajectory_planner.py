@@ -27,7 +27,12 @@ from ur5_pick_place.control.loop_settings import LoopSettings
 from ur5_pick_place.control.loops import loop_of
 from ur5_pick_place.control.steering import METHODS
 from ur5_pick_place.control.supervision import TrackingSettings
-from ur5_pick_place.errors import IncompletePath, InvalidInput, Ur5PickPlaceError
+from ur5_pick_place.errors import (
+    IncompletePath,
+    InvalidInput,
+    Ur5PickPlaceError,
+    one_line,
+)
 from ur5_pick_place.nodes import markers
 from ur5_pick_place.nodes.cell import GroupSettings, RobotSettings, load_cell, warn_of_gaps
 from ur5_pick_place.nodes.conversions import (
@@ -108,7 +113,7 @@ class TrajectoryPlanner(Node):
             cartesian,
             self._loops,
             lambda: self._executor.link.status.q,
-            self.get_logger().warning,
+            self._warn,
         )
         planning = MutuallyExclusiveCallbackGroup()
         self._scene = SceneOwner(
@@ -257,7 +262,10 @@ class TrajectoryPlanner(Node):
         if message.data == 'stop':
             self._executor.core.stop(STOP_EVENT, latch=False)
         else:
-            self.get_logger().warning(f'trajectory_execution_event {message.data!r}: only "stop"')
+            self._warn(f'trajectory_execution_event {message.data!r}: only "stop"')
+
+    def _warn(self, text: str) -> None:
+        self.get_logger().warning(one_line(text))
 
     def _on_stop(self, _request: Trigger.Request, reply: Trigger.Response) -> Trigger.Response:
         self._executor.core.stop('stop requested', latch=True)

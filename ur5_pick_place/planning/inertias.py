@@ -15,7 +15,7 @@ cylinders there.
 
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
@@ -227,3 +227,45 @@ class Load:
                 f'load: inertia = {self.inertia.tolist()}: must be symmetric with no negative '
                 'principal moment'
             )
+
+
+def joined(loads: Sequence[Load]) -> Load:
+    """Return several loads as the one rigid body that they make together."""
+    mass = sum(load.mass for load in loads)
+    if mass == 0.0:
+        return loads[0]
+    centre = sum((load.mass * load.centre for load in loads), np.zeros(3)) / mass
+    inertia = np.zeros((3, 3))
+    for load in loads:
+        off = load.centre - centre
+        inertia += load.inertia + load.mass * (off @ off * np.eye(3) - np.outer(off, off))
+    return Load(mass, centre, inertia)
+
+
+def boxes_load(mass: float, centre: Array, boxes: Sequence[tuple[Array, Array]]) -> Load:
+    """
+    Return a body whose mass and centre are known, and whose mass is spread as boxes say.
+
+    The boxes are taken for filled evenly, and only what they say of the spread about their common
+    centre is used; without boxes all mass is in the centre.
+
+    Parameters
+    ----------
+    mass : float
+        [kg]
+    centre : array_like, shape (3,)
+        In tool0 [m].
+    boxes : sequence of (T_tool_box, size)
+        Poses (4, 4) and full edge lengths (3,) [m].
+
+    """
+    volumes = [float(np.prod(size)) for _, size in boxes]
+    if not sum(volumes):
+        return Load(mass, centre)
+    parts = []
+    for (T, size), volume in zip(boxes, volumes, strict=True):
+        share, squares = mass * volume / sum(volumes), np.square(size)
+        moments = np.diag(share / 12.0 * (squares.sum() - squares))
+        inertia = T[:3, :3] @ moments @ T[:3, :3].T
+        parts.append(Load(share, T[:3, 3], (inertia + inertia.T) / 2.0))
+    return Load(mass, centre, joined(parts).inertia)

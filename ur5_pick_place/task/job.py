@@ -86,10 +86,23 @@ class SetToolVoltage:
 
 @dataclass(frozen=True)
 class SetPayload:
-    """Tell the robot what it carries: mass [kg], centre of gravity in tool0 [m]."""
+    """
+    Tell the robot what it carries.
+
+    Attributes
+    ----------
+    mass : float
+        [kg]
+    centre : tuple of float
+        Centre of gravity in tool0 [m].
+    inertia : tuple of float
+        About that centre, along the axes of tool0: xx, yy, zz, xy, xz, yz [kg m2].
+
+    """
 
     mass: float
     centre: tuple[float, float, float]
+    inertia: tuple[float, float, float, float, float, float] = (0.0,) * 6
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@
 import contextlib
 import fcntl
 import os
-import tempfile
+import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -16,7 +16,7 @@ import yaml
 from ur5_pick_place.errors import ExecutionError, InvalidInput
 from ur5_pick_place.kinematics import BRANCHES
 from ur5_pick_place.task.poses import TAUGHT, Provenance, TaughtPose
-from ur5_pick_place.yaml_file import MAX_BYTES, parse_yaml
+from ur5_pick_place.yaml_file import MAX_BYTES, parse_yaml, read_bytes
 
 _FORMAT = 1
 _FRAME = 'base'  # of every pose
@@ -31,12 +31,14 @@ class PosesFile:
 
     Beside the file lies a copy of it, `<name>.last`. A file that is cut short, or no text at all,
     is damaged: the copy is taken instead, and `warning` says so. A whole file with something wrong
-    in it was edited: it is refused, as is writing to a file that someone else has changed.
+    in it was edited: it is refused, as is writing to a file that someone else has changed. Who may
+    read and write the file stays as it is.
 
     Parameters
     ----------
     path : Path
-        Read now; a file that does not exist holds no poses.
+        Read now; a file that does not exist holds no poses. Of a symlink the file that it names
+        is read and written.
 
     Attributes
     ----------
@@ -52,7 +54,8 @@ class PosesFile:
     """
 
     def __init__(self, path: Path) -> None:
-        self._path, self._copy = path, path.with_name(f'{path.name}.last')
+        self._path = path = Path(os.path.realpath(path))
+        self._copy = path.with_name(f'{path.name}.last')
         self.poses: Mapping[str, TaughtPose] = {}
         self.warning = ''
         self._content = _read(path)
@@ -92,8 +95,7 @@ class PosesFile:
                     )
                 poses = {**self.poses, name: taught}
                 content = _written(poses)
-                _replace(self._copy, content)
-                _replace(self._path, content)
+                _replace_both(self._path, self._copy, content)
                 self.poses, self._content = poses, content
         except OSError as error:
             raise ExecutionError(
@@ -104,15 +106,16 @@ class PosesFile:
     def _alone(self) -> Iterator[None]:
         """Keep other writers out; an `OSError` says that one is writing now."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        with self._path.with_name(f'{self._path.name}.lock').open('w') as lock:
+        path = self._path.with_name(f'{self._path.name}.lock')
+        lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        with os.fdopen(lock, 'wb'):
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield
 
 
 def _read(path: Path) -> bytes | None:
     try:
-        with path.open('rb') as file:
-            content = file.read(MAX_BYTES + 1)
+        content = read_bytes(path)
     except FileNotFoundError:
         return None
     except OSError as error:
@@ -122,18 +125,38 @@ def _read(path: Path) -> bytes | None:
     return content
 
 
-def _replace(path: Path, content: bytes) -> None:
-    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=path.name, suffix='.new')
+def _replace_both(path: Path, copy: Path, content: bytes) -> None:
+    """Give both files a new content, or neither: a full disk is found out before the first."""
+    files = [path.with_name(f'{path.name}.{suffix}') for suffix in ('new', 'new.last', 'old.last')]
+    new, new_copy, old_copy = files
     try:
-        with os.fdopen(handle, 'wb') as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
+        before = _read(copy)
+        _write(new, content, like=path)
+        _write(new_copy, content, like=path)
+        if before is not None:
+            _write(old_copy, before, like=copy)
+        os.replace(new_copy, copy)
+        try:
+            os.replace(new, path)
+        except BaseException:
+            copy.unlink() if before is None else os.rename(old_copy, copy)
+            raise
+    finally:
+        for file in files:
+            file.unlink(missing_ok=True)
+
+
+def _write(path: Path, content: bytes, like: Path) -> None:
+    path.unlink(missing_ok=True)  # what a crash has left
+    with path.open('xb') as file:
         with contextlib.suppress(FileNotFoundError):
-            os.unlink(temporary)
-        raise
+            now = like.stat()
+            os.fchmod(file.fileno(), stat.S_IMODE(now.st_mode))
+            with contextlib.suppress(PermissionError):  # only root may give a file away
+                os.fchown(file.fileno(), now.st_uid, now.st_gid)
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
 
 
 def _written(poses: Mapping[str, TaughtPose]) -> bytes:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ur5_pick_place.errors import ExecutionError, MissedGrasp
-from ur5_pick_place.planning.inertias import Load
+from ur5_pick_place.planning.inertias import Load, boxes_load, joined
 from ur5_pick_place.planning.planner import PlannedMotion
 from ur5_pick_place.planning.scene import Box
 from ur5_pick_place.task.gripper import Gripper
@@ -125,7 +125,7 @@ class CycleRun:
 
     def confirm_payload(self) -> Generator:
         """Tell the robot the weight of the empty tool, and be told that it knows."""
-        yield from perform(SetPayload(*self._payload(False)), _PAYLOAD_TIMEOUT)
+        yield from perform(self._payload(with_part=False), _PAYLOAD_TIMEOUT)
 
     def pause(self) -> None:
         """Wait at the next rest; the owner also cancels the motion under way."""
@@ -145,7 +145,8 @@ class CycleRun:
         if planned.motion:
             yield from self._move(planned)
         elif do.startswith('payload_'):
-            yield from perform(SetPayload(*self._payload(do == 'payload_part')), _PAYLOAD_TIMEOUT)
+            payload = self._payload(with_part=do == 'payload_part')
+            yield from perform(payload, _PAYLOAD_TIMEOUT)
         elif do == 'close':
             yield from self._gripper.close()
             yield from perform(Carry(self._part))
@@ -235,14 +236,20 @@ class CycleRun:
             'the part, then ~/rearm'
         )
 
-    def _payload(self, with_part: bool) -> tuple[float, tuple[float, float, float]]:
+    def _payload(self, with_part: bool) -> SetPayload:
+        """Return what the robot carries: masses and centres as given, spread as the scene says."""
+        scene = self._planner.planner.scene
         mass, centre = self._tool_payload
-        if not with_part:
-            return mass, centre
-        total = mass + self._part.mass
-        moment = mass * np.array(centre) + self._part.mass * self._part.centre
-        x, y, z = moment / max(total, 1e-9)
-        return total, (float(x), float(y), float(z))
+        load = boxes_load(
+            mass, np.array(centre), [(s.T_tool_box, s.size) for s in scene.tool.shapes]
+        )
+        if with_part:
+            part = scene.part
+            boxes = [(scene.tool.T_tool_tcp @ part.T_tcp_part, part.size)] if part else []
+            load = joined([load, boxes_load(self._part.mass, self._part.centre, boxes)])
+        x, y, z = map(float, load.centre)
+        xx, yy, zz, xy, xz, yz = map(float, load.inertia[(0, 1, 2, 0, 0, 1), (0, 1, 2, 1, 2, 2)])
+        return SetPayload(load.mass, (x, y, z), (xx, yy, zz, xy, xz, yz))
 
 
 class _Way:

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Odd clocks end no node; a signal ends each at once, also while a plan is made.
+
+The tests share one cell and go from the gentlest to the last, which ends it.
+
+"""
+
+import os
+import signal
+import time
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+rclpy = pytest.importorskip('rclpy')
+
+from rcl_interfaces.srv import SetParameters  # noqa: E402
+from rclpy.parameter import Parameter  # noqa: E402
+from rosgraph_msgs.msg import Clock  # noqa: E402
+from std_srvs.srv import Trigger  # noqa: E402
+from test_pick_place_node import TaskClient, pose  # noqa: E402
+
+from ur5_pick_place.nodes.demo_processes import NodeProcesses  # noqa: E402
+from ur5_pick_place.nodes.node_list import node_list  # noqa: E402
+
+pytestmark = pytest.mark.nodes
+CONFIG = Path(__file__).parents[1] / 'config'
+START, UNDER_THE_TABLE = (0.45, -0.2, 0.0), pose(0.4, 0.2, 0.6)
+UNDER_THE_TABLE.pose.position.z = -0.15  # seconds of planning
+
+
+class Cell:
+    """All four nodes, a client, and a second source of time."""
+
+    def __init__(self, domain, folder, stack):
+        own = folder / 'own.yaml'
+        own.write_text(
+            f'/**/pick_place: {{ros__parameters: {{poses_file: {folder}/poses.yaml}}}}\n'
+        )
+        specs = node_list(
+            'sim', CONFIG, params_file=str(own), sim_parameters={'real_time_factor': 2.0}
+        )
+        self.processes = stack.enter_context(NodeProcesses(specs, domain, folder))
+        self.names = list(self.processes.pids)
+        client = self.client = TaskClient('')
+        stack.callback(client.close)
+        self.clock = client.node.create_publisher(Clock, '/clock', 10)
+        client.wait_for_driver()
+        client.until(lambda: client.states and client.part, 'the task node')
+        client.until(lambda: client.ask('init_gripper').success, 'the planner')
+        client.event('done', job='init_gripper')
+        client.do('teach_home')
+
+    def is_alive(self):
+        self.processes.check()
+        return True
+
+
+@pytest.fixture(scope='module')
+def cell(ros_domain, tmp_path_factory):
+    with ExitStack() as stack:
+        yield Cell(ros_domain, tmp_path_factory.mktemp('cell'), stack)
+
+
+def test_the_clock_of_a_running_node_is_not_changed(cell):
+    client = cell.client
+    for _ in range(10):
+        for name in cell.names:
+            for value in (True, False):
+                wish = Parameter('use_sim_time', value=value).to_parameter_msg()
+                reply = client.call(SetParameters, f'{name}/set_parameters', parameters=[wish])
+                (result,) = reply.results
+                is_as_it_was = value == (name != 'sim_driver')
+                assert result.successful == is_as_it_was, (name, value, result.reason)
+                assert is_as_it_was or f'start {name} again' in result.reason
+    assert cell.is_alive()
+    client.job('go_home')
+
+
+def test_a_clock_that_goes_back_stands_still_or_leaps_ends_no_node(cell):
+    client = cell.client
+    for sec in (0, -1, 5, 5, 5, 100_000, 3, 2_000_000_000, -2_000_000_000, 2**31 - 1, 1):
+        message = Clock()
+        message.clock.sec = sec
+        for _ in range(5):
+            cell.clock.publish(message)
+            client.run(0.02)
+    assert cell.is_alive()
+    client.until(lambda: client.ask('rearm').success, 'the cell to be rearmed')
+    client.job('go_home')
+
+
+def test_every_node_ends_within_two_seconds_of_ctrl_c_while_a_plan_is_made(cell):
+    client = cell.client
+    client.teach('start', START)
+    client.poses['target'].publish(UNDER_THE_TABLE)
+    client.run(0.3)
+    plan = client._clients['pick_place/plan'].call_async(Trigger.Request())
+    client.run(0.4)
+    is_planning = not plan.done()
+    pids = cell.processes.pids
+    begin = time.monotonic()
+    for pid in pids.values():
+        os.kill(pid, signal.SIGINT)
+    time.sleep(0.1)
+    for pid in pids.values():
+        os.kill(pid, signal.SIGINT)
+    codes = {
+        name: process.wait(20.0) for name, process in cell.processes._processes.items()
+    }
+    took = time.monotonic() - begin
+    assert codes == dict.fromkeys(pids, 0), cell.processes.log()
+    assert took < 2.0
+    assert 'Traceback' not in cell.processes.log()
+    assert is_planning

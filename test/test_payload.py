@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The payload that the robot is told: its inertia, and all three forms of `SetPayload`."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+from ur5_pick_place.kinematics.transforms import exp_se3
+from ur5_pick_place.planning.inertias import Load, boxes_load, joined
+
+
+def evenly_filled(mass, T, size, n=40):
+    """Points (n^3, 3) of equal mass that fill a box, and that mass: no formula is used."""
+    steps = (np.arange(n) + 0.5) / n - 0.5
+    points = np.stack(np.meshgrid(steps, steps, steps), axis=-1).reshape(-1, 3) * size
+    return points @ T[:3, :3].T + T[:3, 3], np.full(n**3, mass / n**3)
+
+
+def inertia_about(centre, points, masses):
+    r = points - centre
+    squares = (masses * (r * r).sum(axis=1)).sum()
+    return squares * np.eye(3) - (masses[:, None] * r).T @ r
+
+
+def test_boxes_have_the_inertia_of_the_points_that_fill_them(rng):
+    boxes = [(exp_se3(0.3 * rng.normal(size=6)), rng.uniform(0.02, 0.2, 3)) for _ in range(3)]
+    volumes = np.array([size.prod() for _, size in boxes])
+    mass = 1.3
+    filled = [
+        evenly_filled(mass * v / volumes.sum(), *box)
+        for v, box in zip(volumes, boxes, strict=True)
+    ]
+    points, masses = (np.concatenate(x) for x in zip(*filled, strict=True))
+    centre = masses @ points / mass
+    load = boxes_load(mass, [0.0, 0.01, 0.05], boxes)
+    expected = inertia_about(centre, points, masses)
+    np.testing.assert_allclose(load.inertia, expected, atol=1e-3 * expected.max())
+    np.testing.assert_array_equal(load.centre, [0.0, 0.01, 0.05])
+
+
+def test_joined_loads_are_one_body(rng):
+    clouds = [(rng.normal(size=(50, 3)), rng.uniform(0.1, 1.0, 50)) for _ in range(3)]
+    loads = []
+    for points, masses in clouds:
+        centre = masses @ points / masses.sum()
+        inertia = inertia_about(centre, points, masses)
+        loads.append(Load(masses.sum(), centre, (inertia + inertia.T) / 2))
+    points, masses = (np.concatenate(x) for x in zip(*clouds, strict=True))
+    whole = joined(loads)
+    centre = masses @ points / masses.sum()
+    assert whole.mass == pytest.approx(masses.sum())
+    np.testing.assert_allclose(whole.centre, centre, atol=1e-12)
+    np.testing.assert_allclose(whole.inertia, inertia_about(centre, points, masses), atol=1e-9)
+
+
+def test_without_boxes_or_mass_nothing_is_spread():
+    for load in (boxes_load(0.9, [0.0, 0.0, 0.1], []), boxes_load(0.0, np.zeros(3), [BOX])):
+        assert not load.inertia.any()
+
+
+BOX = (np.eye(4), np.array([0.1, 0.1, 0.1]))
+
+
+# ---- the three forms of the request, as their definitions have them
+
+
+class Vector:
+    def __init__(self):
+        self.x = self.y = self.z = 0.0
+
+
+class Oldest:
+    __slots__ = ('center_of_gravity', 'mass')
+
+    def __init__(self):
+        self.mass, self.center_of_gravity = 0.0, Vector()
+
+
+class Flat:
+    __slots__ = ('center_of_gravity', 'ixx', 'ixy', 'ixz', 'iyy', 'iyz', 'izz', 'mass',
+                 'transition_time')
+
+    def __init__(self):
+        self.mass, self.center_of_gravity, self.transition_time = 0.0, Vector(), None
+        self.ixx = self.iyy = self.izz = self.ixy = self.ixz = self.iyz = 0.0
+
+
+class Inertia:
+    __slots__ = ('com', 'ixx', 'ixy', 'ixz', 'iyy', 'iyz', 'izz', 'm')
+
+    def __init__(self):
+        self.m, self.com = 0.0, Vector()
+        self.ixx = self.iyy = self.izz = self.ixy = self.ixz = self.iyz = 0.0
+
+
+class Nested:
+    __slots__ = ('payload', 'transition_time')
+
+    def __init__(self):
+        self.payload, self.transition_time = Inertia(), None
+
+
+FORMS = (Oldest, Flat, Nested)
+CENTRE, INERTIA = (0.01, -0.02, 0.08), (1e-3, 2e-3, 3e-3, 1e-4, 2e-4, 3e-4)
+
+
+def inertia_of(request):
+    body = getattr(request, 'payload', request)
+    return tuple(getattr(body, n) for n in ('ixx', 'iyy', 'izz', 'ixy', 'ixz', 'iyz'))
+
+
+@pytest.mark.parametrize('form', FORMS)
+def test_each_form_says_all_that_it_can(form):
+    pytest.importorskip('rclpy')
+    from ur5_pick_place.nodes.distro import payload_of, payload_request, takes_inertia
+
+    request = payload_request(form, 0.98, CENTRE, INERTIA)
+    assert payload_of(request) == (0.98, CENTRE)
+    assert takes_inertia(request) == (form is not Oldest)
+    if form is not Oldest:
+        assert inertia_of(request) == INERTIA
+
+
+class Robot:
+    """A node that stands for the driver: it takes a payload or refuses it."""
+
+    def __init__(self, takes):
+        self.takes, self.heard, self.warnings = takes, [], []
+        self.srv_name = 'set_payload'
+
+    def create_subscription(self, *_arguments, **_options):
+        pass
+
+    def create_client(self, *_arguments, **_options):
+        return self
+
+    def get_logger(self):
+        return SimpleNamespace(warning=self.warnings.append)
+
+    def service_is_ready(self):
+        return True
+
+    def call_async(self, request):
+        self.heard.append(request)
+        success = self.takes(request)
+        future = SimpleNamespace(result=lambda: SimpleNamespace(success=success))
+        return SimpleNamespace(add_done_callback=lambda hear: hear(future))
+
+
+@pytest.fixture
+def send(monkeypatch):
+    """Return a function: (form, robot) -> replies to two payloads in a row."""
+    pytest.importorskip('rclpy')
+    from ur5_pick_place.nodes import robot_io
+    from ur5_pick_place.task.job import SetPayload
+
+    def call(form, robot):
+        monkeypatch.setattr(robot_io, 'SetPayload', SimpleNamespace(Request=form))
+        io, replies = robot_io.RobotIo(robot, None), []
+        for mass in (0.9, 0.98):
+            io.send(SetPayload(mass, CENTRE, INERTIA), replies.append)
+        return replies
+
+    return call
+
+
+@pytest.mark.parametrize('form', FORMS)
+def test_a_driver_that_takes_the_payload_is_told_it_once(send, form):
+    robot = Robot(lambda request: True)
+    assert send(form, robot) == ['', '']
+    assert len(robot.heard) == 2 and not robot.warnings
+
+
+@pytest.mark.parametrize('form', [Flat, Nested])
+def test_a_driver_that_refuses_the_inertia_alone_ends_no_cycle(send, form):
+    robot = Robot(lambda request: not any(inertia_of(request)))
+    assert send(form, robot) == ['', '']
+    assert [any(inertia_of(request)) for request in robot.heard] == [True, False, False]
+    (warning,) = robot.warnings
+    assert 'took mass and centre alone' in warning
+
+
+@pytest.mark.parametrize('form', FORMS)
+def test_a_driver_that_takes_no_payload_at_all_is_a_failure(send, form):
+    robot = Robot(lambda request: False)
+    assert all('the driver refused it' in reply for reply in send(form, robot))
+    assert not robot.warnings
