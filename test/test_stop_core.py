@@ -292,3 +292,17 @@ def test_a_process_that_was_frozen_latches_and_can_be_rearmed():
     assert cell.state.startswith('stopped: this node was frozen for 5.0 s')
     cell.run(0.3)
     assert cell.executor.rearm() == ''
+
+
+def test_a_braking_motion_that_is_refused_gives_way_to_a_cancel():
+    gate = Anything()
+    gate.limits = motion_limits(load_model('ur5'), MotionSettings())
+    cell = Cell(gate)
+    cell.start()
+    cell.port.accept(cell.now)
+    cell.run(3.0)
+    cell.executor.stop('paused', latch=False)
+    cell.executor.on_answer(cell.port.sent[-1], False)
+    cell.run(0.5)
+    assert cell.port.running is None
+    assert (cell.ends, cell.state) == (['paused'], 'ready')

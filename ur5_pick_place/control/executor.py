@@ -346,8 +346,11 @@ class Executor:
         """Hear whether the controller takes a goal."""
         if not is_accepted:
             self._open.pop(goal.id, None)
-            if goal is self._goal and goal.is_canceled:
-                self._finish(goal.stop_reason)
+            if goal is self._goal and goal.stop_reason:
+                # Nothing brakes: the motion that it was to replace is canceled.
+                goal.is_canceled = goal.has_stopped = True
+                goal.sent = self._clock()
+                self._end_what_must_not_go_on()
             elif goal is self._goal:
                 self.fail(
                     'the controller refused the motion: it is not active or another one is; see '

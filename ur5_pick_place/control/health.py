@@ -137,6 +137,7 @@ class RobotStatus:
         qd: NDArray[np.float64],
         names: Sequence[str],
         now: float,
+        stamp_gap: float | None = None,
     ) -> None:
         """
         Take what joint_states says, unless no arm could be there.
@@ -151,6 +152,9 @@ class RobotStatus:
             Of the joints, for the complaint.
         now : float
             Steady-clock time [s].
+        stamp_gap : float, optional
+            Largest time between the stamps of messages that came since the last one [s], if there
+            were others.
 
         """
         before, self._last = self._last, (stamp, q)
@@ -158,7 +162,8 @@ class RobotStatus:
         if self.bad_joints:
             return
         if self.arrived is not None and before is not None:
-            self.gap = _gap(now - self.arrived, stamp - before[0]) or self.gap
+            stamps = stamp - before[0] if stamp_gap is None else stamp_gap
+            self.gap = _gap(now - self.arrived, stamps) or self.gap
         self.q, self.qd, self.stamp = q, qd, stamp
         self.arrived = self.heard = now
 

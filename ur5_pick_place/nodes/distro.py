@@ -167,6 +167,18 @@ def on_liveliness(hear: Callable[[Any], None]) -> Any:
     return events.SubscriptionEventCallbacks(liveliness=hear)
 
 
+def take_waiting(subscription: Any, most: int) -> list[bytes]:
+    """Return the messages that wait for a raw subscription, oldest first."""
+    taken: list[bytes] = []
+    with subscription.handle:
+        while len(taken) < most:
+            message = subscription.handle.take_message(subscription.msg_type, subscription.raw)
+            if message is None:
+                break
+            taken.append(message[0])
+    return taken
+
+
 def count_servers(node: 'Node', name: str) -> int:
     """Return how many nodes offer a service."""
     if hasattr(node, 'count_services'):

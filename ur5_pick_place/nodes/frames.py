@@ -3,6 +3,7 @@
 
 import re
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 import tf2_ros
@@ -10,8 +11,11 @@ from numpy.typing import NDArray
 from rclpy.clock import Clock, ClockType
 from rclpy.duration import Duration
 from rclpy.node import Node
+from rclpy.qos import DurabilityPolicy, QoSProfile
+from rclpy.serialization import deserialize_message
 from rclpy.task import Future
 from rclpy.time import Time
+from tf2_msgs.msg import TFMessage
 from visualization_msgs.msg import MarkerArray
 
 from ur5_pick_place.errors import TimedOut, UnknownFrame, UnknownLink
@@ -22,6 +26,9 @@ from ur5_pick_place.nodes.conversions import transform_to_matrix
 # base_link (REP-103, x forward) is the controller's base turned by pi about z.
 T_BASE_BASE_LINK = np.diag([-1.0, -1.0, 1.0, 1.0])
 _SAME = np.eye(4)
+_LARGEST = 16_384  # [bytes] of a message on /tf, some 150 frames, which take 20 ms to convert
+_COMPLAINT_PERIOD = 10.0  # [s]
+_STATIC = QoSProfile(depth=100, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 _LOOK_AGAIN = 0.02  # [s] between two looks for a frame that a request waits for
 _TIP = LINK_NAMES[-1]
 _PARENT = re.compile(r"^(.+): *\n  parent: '(.*)'$", re.MULTILINE)  # in tf2's list of frames
@@ -59,7 +66,27 @@ class Frames:
         self._moving = {tf_prefix + name: (name, _SAME) for name in LINK_NAMES}
         self._moving |= {name: (_TIP, T_tip) for name, (T_tip, _) in prefixed.items()}
         self._buffer = tf2_ros.Buffer()
-        self._listener = tf2_ros.TransformListener(self._buffer, node)
+        for topic, qos, take in (
+            ('/tf', QoSProfile(depth=100), self._buffer.set_transform),
+            ('/tf_static', _STATIC, self._buffer.set_transform_static),
+        ):
+            node.create_subscription(TFMessage, topic, self._taker(topic, take), qos, raw=True)
+
+    def _taker(self, topic: str, take: Callable[[Any, str], object]) -> Callable[[bytes], None]:
+        """Return a callback that hands each transform of a message to tf2."""
+
+        def hear(data: bytes) -> None:
+            # tf2's own listener converts any message, and is deaf to all else meanwhile.
+            if len(data) > _LARGEST:
+                self._node.get_logger().warning(
+                    f'{topic}: a message of {len(data)} bytes was ignored (at most {_LARGEST})',
+                    throttle_duration_sec=_COMPLAINT_PERIOD,
+                )
+                return
+            for transform in deserialize_message(data, TFMessage).transforms:
+                take(transform, 'default_authority')
+
+        return hear
 
     def T_base_frame(self, frame_id: str, arm: ArmPose | None = None) -> NDArray[np.float64]:
         """

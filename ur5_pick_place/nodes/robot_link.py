@@ -10,10 +10,8 @@ from rclpy.node import Node
 from rclpy.qos import (
     DurabilityPolicy,
     QoSProfile,
-    ReliabilityPolicy,
     qos_profile_sensor_data,
 )
-from sensor_msgs.msg import JointState
 from std_msgs.msg import Bool, Float64
 from ur_dashboard_msgs.msg import ProgramState, RobotMode, SafetyMode
 from ur_dashboard_msgs.srv import GetProgramState
@@ -21,20 +19,12 @@ from ur_dashboard_msgs.srv import GetProgramState
 from ur5_pick_place.control.controller import REPLY_TIMEOUT
 from ur5_pick_place.control.health import RobotStatus
 from ur5_pick_place.control.jitter import Jitter
-from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.nodes.conversions import (
-    is_of_this_arm,
-    joints_from_state,
-    to_seconds,
-    velocities_from_state,
-)
+from ur5_pick_place.nodes.joint_listener import JointListener, Joints
 
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 _QUESTION_PERIOD = 0.2  # [s] between questions to the dashboard
 _IO = 'io_and_status_controller'
 _PERCENT = 100.0
-# Deep enough that a stall of this PC loses none: 0.5 s of an e-Series.
-JOINTS = QoSProfile(depth=250, reliability=ReliabilityPolicy.BEST_EFFORT)
 _GAP_PERIOD = 1.0  # [s] between two words on gaps
 
 
@@ -90,7 +80,7 @@ class RobotLink:
         def subscribe(kind: type, topic: str, callback: Callable, qos: QoSProfile) -> None:
             node.create_subscription(kind, topic, callback, qos, callback_group=group)
 
-        subscribe(JointState, 'joint_states', self._hear_joints, JOINTS)
+        JointListener(node, joint_names, self._hear_joints, self._hear_bad_joints, group)
         subscribe(RobotMode, f'{_IO}/robot_mode', self._hear_robot_mode, LATCHED)
         subscribe(SafetyMode, f'{_IO}/safety_mode', self._hear_safety_mode, LATCHED)
         subscribe(Bool, f'{_IO}/robot_program_running', self._hear_program, LATCHED)
@@ -101,20 +91,17 @@ class RobotLink:
             qos_profile_sensor_data,
         )
 
-    def _hear_joints(self, message: JointState) -> None:
-        if not is_of_this_arm(message, self._names):
-            return
-        self.jitter.tick(time.monotonic())
-        try:
-            q = joints_from_state(message, self._names)
-            qd = velocities_from_state(message, self._names)
-        except InvalidInput as error:
-            self.status.bad_joints = str(error)
-        else:
-            stamp = to_seconds(message.header.stamp)
-            self.status.hear_joints(stamp, q, qd, self._names, time.monotonic())
-            if self.status.gap:
-                self._log_gap()
+    def _hear_joints(self, joints: Joints) -> None:
+        now = time.monotonic()
+        self.jitter.tick(now)
+        stamp, q, qd, _, stamp_gap = joints
+        self.status.hear_joints(stamp, q, qd, self._names, now, stamp_gap)
+        if self.status.gap:
+            self._log_gap()
+        self._on_joints()
+
+    def _hear_bad_joints(self, problem: str) -> None:
+        self.status.bad_joints = problem
         self._on_joints()
 
     def _log_gap(self) -> None:

@@ -13,22 +13,19 @@ from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 from rclpy.node import Node
 from rclpy.qos import qos_profile_sensor_data
 from rclpy.task import Future
-from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64, String
 
 from ur5_pick_place.control.stillness import Stillness
-from ur5_pick_place.errors import ExecutionError, InvalidInput
+from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.nodes.carried_part import CarriedPart
 from ur5_pick_place.nodes.conversions import (
-    is_of_this_arm,
-    joints_from_state,
-    to_seconds,
     trajectory_to_msg,
 )
 from ur5_pick_place.nodes.distro import name_method
+from ur5_pick_place.nodes.joint_listener import JointListener, Joints
 from ur5_pick_place.nodes.peer import watch_peer
 from ur5_pick_place.nodes.robot_io import RobotIo
-from ur5_pick_place.nodes.robot_link import GOAL, JOINTS
+from ur5_pick_place.nodes.robot_link import GOAL
 from ur5_pick_place.task.job import Carry, Command, Compute, Move, Observation, silent_io
 from ur5_pick_place.task.pending_motion import PendingMotion
 
@@ -103,9 +100,8 @@ class TaskPort:
             )
 
         hear(Float64, 'speed_scaling_state_broadcaster/speed_scaling', self._hear_scaling)
-        node.create_subscription(
-            JointState, 'joint_states', self._hear_joints, JOINTS, callback_group=group
-        )
+        # Bad joints are the planner's to judge, which hears them too.
+        JointListener(node, joint_names, self._hear_joints, lambda _problem: None, group)
 
     @property
     def missing(self) -> str:
@@ -205,18 +201,13 @@ class TaskPort:
         if 0.0 <= message.data <= 100.0:  # what else comes is no driver's; NaN too
             self._speed_scaling = message.data / 100.0
 
-    def _hear_joints(self, message: JointState) -> None:
-        if not is_of_this_arm(message, self._names):
-            return
-        self._heard += 1
-        try:
-            self.q = joints_from_state(message, self._names)
-            self.stamp = to_seconds(message.header.stamp)
-            self._arrived = time.monotonic()
-            self._stillness.hear(self.stamp, self.q)
-        except InvalidInput:
-            return  # the planner hears it too, and stops the arm
-        if self._heard % _TICK_EVERY == 0:
+    def _hear_joints(self, joints: Joints) -> None:
+        before = self._heard // _TICK_EVERY
+        self._heard += joints.count
+        self.q, self.stamp = joints.q, joints.stamp
+        self._arrived = time.monotonic()
+        self._stillness.hear(self.stamp, self.q)
+        if self._heard // _TICK_EVERY > before:
             if self._pending and not self._pending.is_over:
-                self._pending.look(self.q, time.monotonic())
+                self._pending.look(self.q, self._arrived)
             self._on_tick()

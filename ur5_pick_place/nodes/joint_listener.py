@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The arm's joints as they are now, out of a topic that others publish on too."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from rclpy.callback_groups import CallbackGroup
+from rclpy.node import Node
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+from rclpy.serialization import deserialize_message
+from sensor_msgs.msg import JointState
+
+from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.nodes.conversions import (
+    is_of_this_arm,
+    joints_from_state,
+    to_seconds,
+    velocities_from_state,
+)
+from ur5_pick_place.nodes.distro import take_waiting
+
+# So deep that a stall of this PC loses none: 0.5 s of an e-Series. All that wait are taken at once
+# and the newest counts, as an arm that is seen late must not be taken for the present one.
+_DEPTH = 250
+_QOS = QoSProfile(depth=_DEPTH, reliability=ReliabilityPolicy.BEST_EFFORT)
+_LARGEST = 16_384  # [bytes] of a message that is looked at; six joints take 300
+
+
+class Joints(NamedTuple):
+    """
+    What a message says of the arm.
+
+    Attributes
+    ----------
+    stamp : float
+        When it was measured [s].
+    q, qd : ndarray, shape (6,)
+        [rad], [rad/s]
+    count : int
+        How many messages of the arm came with it, itself included.
+    stamp_gap : float
+        Largest time between the stamps of two of them, and the one heard before [s].
+
+    """
+
+    stamp: float
+    q: NDArray[np.float64]
+    qd: NDArray[np.float64]
+    count: int
+    stamp_gap: float
+
+
+class JointListener:
+    """
+    Hears `joint_states`.
+
+    Messages of other devices, and those too large to be any arm's, are left alone.
+
+    Parameters
+    ----------
+    node : Node
+    names : sequence of str
+        Of the arm's joints, with the prefix.
+    on_joints : callable
+        Takes `Joints`.
+    on_bad : callable
+        Takes what is wrong with a message of this arm.
+    group : CallbackGroup
+
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        names: Sequence[str],
+        on_joints: Callable[[Joints], object],
+        on_bad: Callable[[str], object],
+        group: CallbackGroup,
+    ) -> None:
+        self._names, self._on_joints, self._on_bad = list(names), on_joints, on_bad
+        self._stamp: float | None = None
+        self._subscription = node.create_subscription(
+            JointState, 'joint_states', self._hear, _QOS, callback_group=group, raw=True
+        )
+
+    def _hear(self, data: bytes) -> None:
+        waiting = [data, *take_waiting(self._subscription, _DEPTH)]
+        messages = [
+            message
+            for data in waiting
+            if len(data) <= _LARGEST
+            and is_of_this_arm(message := deserialize_message(data, JointState), self._names)
+        ]
+        if not messages:
+            return
+        newest = messages[-1]
+        try:
+            q = joints_from_state(newest, self._names)
+            qd = velocities_from_state(newest, self._names)
+        except InvalidInput as error:
+            self._on_bad(str(error))
+            return
+        stamps = [to_seconds(message.header.stamp) for message in messages]
+        before = stamps[0] if self._stamp is None else self._stamp
+        gap = float(np.diff([before, *stamps]).max())
+        self._stamp = stamps[-1]
+        self._on_joints(Joints(stamps[-1], q, qd, len(messages), gap))
