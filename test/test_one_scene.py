@@ -29,9 +29,9 @@ from moveit_msgs.srv import ApplyPlanningScene, GetPlanningScene, GetPositionIK 
 from rclpy.qos import DurabilityPolicy, QoSProfile  # noqa: E402
 from shape_msgs.msg import Mesh, MeshTriangle, SolidPrimitive  # noqa: E402
 from std_srvs.srv import Trigger  # noqa: E402
-from test_planner_node import T_BASE_LINK_BASE, PlannerClient, box, joints  # noqa: E402
+from test_planner_node import PlannerClient, box, joints, tool_down  # noqa: E402
 
-from ur5_pick_place.kinematics import HOME, forward, load_model  # noqa: E402
+from ur5_pick_place.kinematics import HOME  # noqa: E402
 from ur5_pick_place.nodes.conversions import matrix_to_pose  # noqa: E402
 from ur5_pick_place.nodes.demo_processes import NodeProcesses  # noqa: E402
 from ur5_pick_place.nodes.node_list import node_list  # noqa: E402
@@ -74,13 +74,14 @@ class SceneClient(PlannerClient):
     def free(self) -> None:
         self.until(lambda: self.code().val == CODE.SUCCESS, 'the way to be free')
 
-    def ik(self, q) -> MoveItErrorCodes:
-        """Ask for the joints of where the hand is at q, free of collision."""
+    def ik(self) -> MoveItErrorCodes:
+        """Ask for joints that hold the fingers in what is in the way, free of collision."""
         request = GetPositionIK.Request()
         wish = request.ik_request
         wish.pose_stamped.header.frame_id = 'base_link'
-        T = T_BASE_LINK_BASE @ forward(load_model('ur5'), q)
-        wish.pose_stamped.pose, wish.avoid_collisions = matrix_to_pose(T), True
+        x, y, z = IN_THE_WAY
+        wish.pose_stamped.pose = matrix_to_pose(tool_down(x, y, z + 0.12))
+        wish.avoid_collisions = True
         return self.call(GetPositionIK, 'compute_ik', request).error_code
 
     def apply(self, scene: PlanningScene) -> bool:
@@ -116,10 +117,9 @@ class Cell:
 
     def restart_planner(self) -> None:
         os.kill(self.running.pids['trajectory_planner'], signal.SIGKILL)
-        again = NodeProcesses(
-            [self.specs['trajectory_planner']], self.domain, self.folder / 'again'
-        )
-        (self.folder / 'again').mkdir()
+        folder = self.folder / 'again'
+        folder.mkdir()
+        again = NodeProcesses([self.specs['trajectory_planner']], self.domain, folder)
         self.stack.enter_context(again)
 
 
@@ -175,13 +175,10 @@ def mesh(name: str) -> CollisionObject:
     ids=['sphere', 'cylinder', 'cone', 'mesh', 'box'],
 )
 def test_a_shape_of_any_name_bars_the_way_in_planner_and_ik_alike(client, message):
-    q_there = HOME + [0.785, 0, 0, 0, 0, 0]
-    assert client.ik(q_there).val == CODE.SUCCESS
+    assert client.ik().val == CODE.SUCCESS
     client.boxes.publish(message)
     client.barred_by(f"object '{message.id}'")
-    client.until(
-        lambda: client.ik(q_there).val == CODE.GOAL_IN_COLLISION, 'compute_ik to see it'
-    )
+    client.until(lambda: client.ik().val == CODE.GOAL_IN_COLLISION, 'compute_ik to see it')
     assert [o.id for o in client.scenes[-1].world.collision_objects] == [message.id]
     client.boxes.publish(CollisionObject(id=message.id, operation=CollisionObject.REMOVE))
     client.free()
@@ -195,7 +192,7 @@ def test_what_cannot_be_taken_bars_planning_and_execution_until_it_is_removed(cl
     assert "object 'crate'" in code.message and 'REMOVE' in code.message
     assert np.abs(client.look() - HOME).max() < 1e-3
     client.until(
-        lambda: client.ik(HOME).val == CODE.COLLISION_CHECKING_UNAVAILABLE, 'compute_ik to refuse'
+        lambda: client.ik().val == CODE.COLLISION_CHECKING_UNAVAILABLE, 'compute_ik to refuse'
     )
     client.boxes.publish(CollisionObject(id='crate', operation=CollisionObject.REMOVE))
     client.free()
