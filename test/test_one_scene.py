@@ -27,6 +27,7 @@ from moveit_msgs.msg import (  # noqa: E402
 )
 from moveit_msgs.srv import ApplyPlanningScene, GetPlanningScene, GetPositionIK  # noqa: E402
 from rclpy.qos import DurabilityPolicy, QoSProfile  # noqa: E402
+from rclpy.serialization import serialize_message  # noqa: E402
 from shape_msgs.msg import Mesh, MeshTriangle, SolidPrimitive  # noqa: E402
 from std_srvs.srv import Trigger  # noqa: E402
 from test_planner_node import PlannerClient, box, joints, tool_down  # noqa: E402
@@ -58,6 +59,8 @@ class SceneClient(PlannerClient):
             (ApplyPlanningScene, 'apply_planning_scene'),
             (GetPlanningScene, 'get_planning_scene'),
             (GetPositionIK, 'compute_ik'),
+            (Trigger, 'pick_place/stop'),
+            (Trigger, 'pick_place/rearm'),
             (Trigger, 'pick_place/open_gripper'),
             (Trigger, 'pick_place/init_gripper'),
         ):
@@ -268,6 +271,26 @@ def test_a_crowd_of_boxes_keeps_no_stop_waiting(client):
     assert took < 1.0, f'answered after {took} s'
     client.until(lambda: client.trigger('rearm').success, 'the planner to be ready')
     client.barred_by("object 'crowd'")
+
+
+def test_no_flood_of_scenes_keeps_a_stop_of_the_task_node_waiting(client):
+    """Whoever publishes it: here 10,000 objects at once, again and again."""
+    flood = PlanningScene(name='flood')
+    flood.world.collision_objects = [box('crowd', 2.0, 2.0, 2.0)] * 10_000
+    data = serialize_message(flood)
+    publisher = client.node.create_publisher(PlanningScene, 'monitored_planning_scene', ONE)
+    client.until(lambda: publisher.get_subscription_count() >= 3, 'pick_place to hear')
+    client.set_off()
+    for _ in range(5):
+        publisher.publish(data)
+    begin = time.monotonic()
+    assert client.call(Trigger, 'pick_place/stop').success
+    took = time.monotonic() - begin
+    client.node.destroy_publisher(publisher)
+    client.run(0.6)
+    assert np.abs(client.qd).max() < 1e-3
+    assert took < 1.0, f'answered after {took} s'
+    client.until(lambda: client.call(Trigger, 'pick_place/rearm').success, 'the rearming')
 
 
 def test_what_comes_into_the_way_of_a_motion_stops_it(client):
