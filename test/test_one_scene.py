@@ -27,11 +27,12 @@ from moveit_msgs.msg import (  # noqa: E402
 )
 from moveit_msgs.srv import ApplyPlanningScene, GetPlanningScene, GetPositionIK  # noqa: E402
 from rclpy.qos import DurabilityPolicy, QoSProfile  # noqa: E402
+from rclpy.serialization import serialize_message  # noqa: E402
 from shape_msgs.msg import Mesh, MeshTriangle, SolidPrimitive  # noqa: E402
 from std_srvs.srv import Trigger  # noqa: E402
-from test_planner_node import T_BASE_LINK_BASE, PlannerClient, box, joints  # noqa: E402
+from test_planner_node import PlannerClient, box, joints, tool_down  # noqa: E402
 
-from ur5_pick_place.kinematics import HOME, forward, load_model  # noqa: E402
+from ur5_pick_place.kinematics import HOME  # noqa: E402
 from ur5_pick_place.nodes.conversions import matrix_to_pose  # noqa: E402
 from ur5_pick_place.nodes.demo_processes import NodeProcesses  # noqa: E402
 from ur5_pick_place.nodes.node_list import node_list  # noqa: E402
@@ -58,6 +59,8 @@ class SceneClient(PlannerClient):
             (ApplyPlanningScene, 'apply_planning_scene'),
             (GetPlanningScene, 'get_planning_scene'),
             (GetPositionIK, 'compute_ik'),
+            (Trigger, 'pick_place/stop'),
+            (Trigger, 'pick_place/rearm'),
             (Trigger, 'pick_place/open_gripper'),
             (Trigger, 'pick_place/init_gripper'),
         ):
@@ -74,13 +77,14 @@ class SceneClient(PlannerClient):
     def free(self) -> None:
         self.until(lambda: self.code().val == CODE.SUCCESS, 'the way to be free')
 
-    def ik(self, q) -> MoveItErrorCodes:
-        """Ask for the joints of where the hand is at q, free of collision."""
+    def ik(self) -> MoveItErrorCodes:
+        """Ask for joints that hold the fingers in what is in the way, free of collision."""
         request = GetPositionIK.Request()
         wish = request.ik_request
         wish.pose_stamped.header.frame_id = 'base_link'
-        T = T_BASE_LINK_BASE @ forward(load_model('ur5'), q)
-        wish.pose_stamped.pose, wish.avoid_collisions = matrix_to_pose(T), True
+        x, y, z = IN_THE_WAY
+        wish.pose_stamped.pose = matrix_to_pose(tool_down(x, y, z + 0.12))
+        wish.avoid_collisions = True
         return self.call(GetPositionIK, 'compute_ik', request).error_code
 
     def apply(self, scene: PlanningScene) -> bool:
@@ -116,10 +120,9 @@ class Cell:
 
     def restart_planner(self) -> None:
         os.kill(self.running.pids['trajectory_planner'], signal.SIGKILL)
-        again = NodeProcesses(
-            [self.specs['trajectory_planner']], self.domain, self.folder / 'again'
-        )
-        (self.folder / 'again').mkdir()
+        folder = self.folder / 'again'
+        folder.mkdir()
+        again = NodeProcesses([self.specs['trajectory_planner']], self.domain, folder)
         self.stack.enter_context(again)
 
 
@@ -175,13 +178,10 @@ def mesh(name: str) -> CollisionObject:
     ids=['sphere', 'cylinder', 'cone', 'mesh', 'box'],
 )
 def test_a_shape_of_any_name_bars_the_way_in_planner_and_ik_alike(client, message):
-    q_there = HOME + [0.785, 0, 0, 0, 0, 0]
-    assert client.ik(q_there).val == CODE.SUCCESS
+    assert client.ik().val == CODE.SUCCESS
     client.boxes.publish(message)
     client.barred_by(f"object '{message.id}'")
-    client.until(
-        lambda: client.ik(q_there).val == CODE.GOAL_IN_COLLISION, 'compute_ik to see it'
-    )
+    client.until(lambda: client.ik().val == CODE.GOAL_IN_COLLISION, 'compute_ik to see it')
     assert [o.id for o in client.scenes[-1].world.collision_objects] == [message.id]
     client.boxes.publish(CollisionObject(id=message.id, operation=CollisionObject.REMOVE))
     client.free()
@@ -195,7 +195,7 @@ def test_what_cannot_be_taken_bars_planning_and_execution_until_it_is_removed(cl
     assert "object 'crate'" in code.message and 'REMOVE' in code.message
     assert np.abs(client.look() - HOME).max() < 1e-3
     client.until(
-        lambda: client.ik(HOME).val == CODE.COLLISION_CHECKING_UNAVAILABLE, 'compute_ik to refuse'
+        lambda: client.ik().val == CODE.COLLISION_CHECKING_UNAVAILABLE, 'compute_ik to refuse'
     )
     client.boxes.publish(CollisionObject(id='crate', operation=CollisionObject.REMOVE))
     client.free()
@@ -271,6 +271,26 @@ def test_a_crowd_of_boxes_keeps_no_stop_waiting(client):
     assert took < 1.0, f'answered after {took} s'
     client.until(lambda: client.trigger('rearm').success, 'the planner to be ready')
     client.barred_by("object 'crowd'")
+
+
+def test_no_flood_of_scenes_keeps_a_stop_of_the_task_node_waiting(client):
+    """Whoever publishes it: here 10,000 objects at once, again and again."""
+    flood = PlanningScene(name='flood')
+    flood.world.collision_objects = [box('crowd', 2.0, 2.0, 2.0)] * 10_000
+    data = serialize_message(flood)
+    publisher = client.node.create_publisher(PlanningScene, 'monitored_planning_scene', ONE)
+    client.until(lambda: publisher.get_subscription_count() >= 3, 'pick_place to hear')
+    client.set_off()
+    for _ in range(5):
+        publisher.publish(data)
+    begin = time.monotonic()
+    assert client.call(Trigger, 'pick_place/stop').success
+    took = time.monotonic() - begin
+    client.node.destroy_publisher(publisher)
+    client.run(0.6)
+    assert np.abs(client.qd).max() < 1e-3
+    assert took < 1.0, f'answered after {took} s'
+    client.until(lambda: client.call(Trigger, 'pick_place/rearm').success, 'the rearming')
 
 
 def test_what_comes_into_the_way_of_a_motion_stops_it(client):

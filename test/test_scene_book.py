@@ -241,6 +241,11 @@ def test_what_cannot_be_taken_bars_all_motion_until_it_is_removed_or_replaced(bo
     assert not book.world.refusal
 
 
+def test_no_refusal_forges_or_floods_the_log(book):
+    refusal = book.object(ADD, 'x\n[ERROR] \x1b' * 1000, 1.0, frame='moon\n' * 100_000)
+    assert len(refusal) < 700 and refusal.isprintable()
+
+
 def test_a_move_to_nowhere_bars_until_it_is_moved_again(book):
     book.object(ADD, 'crate', 0.0)
     book.object(MOVE, 'crate', frame='moon')

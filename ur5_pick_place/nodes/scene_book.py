@@ -36,6 +36,7 @@ _ADD, _REMOVE, _APPEND, _MOVE = (
     )
 )  # fmt: skip
 _MAX_REFUSED = 100
+_MAX_REASON = 400  # characters
 _T_BASE_LINK_BASE = inverse_transform(T_BASE_BASE_LINK)
 
 
@@ -147,6 +148,7 @@ class SceneBook:
 
     def _refuse(self, key: Key, why: str) -> str:
         topic, name = key
+        why = why if len(why) <= _MAX_REASON else f'{why[:_MAX_REASON]}…'
         if len(self._refused) >= _MAX_REFUSED:
             key, why = (topic, ''), f'{_MAX_REFUSED} objects were refused, and more: {why}'
         what = 'scene' if topic == SCENE else f'object {shown(name)}'
