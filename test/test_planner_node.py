@@ -467,6 +467,8 @@ def spoil(name, trajectory):
         trajectory.joint_trajectory.points = []
     elif name == 'efforts':
         points[3].effort = [1.0] * 6
+    elif name == 'later':
+        trajectory.joint_trajectory.header.stamp.sec = 2**31 - 1
 
 
 @pytest.mark.parametrize(
@@ -479,6 +481,7 @@ def spoil(name, trajectory):
         ('positions only', 'has 0 velocities'),
         ('empty', '0 points'),
         ('efforts', 'point 3 has 6 efforts'),
+        ('later', 's from now: a motion begins at once'),
     ],
 )
 def test_a_spoilt_trajectory_is_not_executed(client, what, message):

@@ -4,17 +4,24 @@
 from collections.abc import Callable
 from typing import Any
 
+from builtin_interfaces.msg import Time
 from moveit_msgs.msg import MoveItErrorCodes
 from rclpy.task import Future
 
 from ur5_pick_place.control.executor import IsWanted
-from ur5_pick_place.errors import Ur5PickPlaceError
-from ur5_pick_place.nodes.conversions import code_with_message, error_code, success
+from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
+from ur5_pick_place.nodes.conversions import (
+    code_with_message,
+    error_code,
+    success,
+    to_seconds,
+)
 from ur5_pick_place.nodes.motion_executor import MotionExecutor
 
 STOP_EVENT = 'stop on trajectory_execution_event'
 # What MoveIt's actions tell of their state.
 PLANNING, MONITOR, IDLE = 'PLANNING', 'MONITOR', 'IDLE'
+_AT_ONCE = 1.0  # [s] by which a client's clock may be ahead of ours
 
 
 class Execution:
@@ -87,3 +94,13 @@ def end_in_vain(goal: Any) -> None:
         goal.canceled()
     else:
         goal.abort()
+
+
+def check_begins_now(stamp: Time, now: Time) -> None:
+    """Refuse a trajectory that is to begin later: the gate looks at the arm as it is now."""
+    ahead = to_seconds(stamp) - to_seconds(now)
+    if ahead > _AT_ONCE:
+        raise InvalidInput(
+            f'trajectory header.stamp is {ahead:.3f} s from now: a motion begins at once, leave '
+            'it 0, and send it when it is to begin'
+        )

@@ -236,7 +236,10 @@ class PlanRequests:
                 f'a line or arc stays on its branch: the start is on {branch}, the goal asks '
                 f'for {goal.branch}; change branch with PTP first'
             )
-        T_goal = forward(planner.model, goal.q) if goal.T_base_tool is None else goal.T_base_tool
+        T_goal = goal.T_base_tool
+        if T_goal is None:
+            assert goal.q is not None
+            T_goal = forward(planner.model, goal.q)
         if method := _METHODS.get(wanted.planner_id):
             planned = plan_roll_out(planner, method, q_start, T_goal, wanted.pace, self._loops)
         else:

@@ -45,7 +45,7 @@ from ur5_pick_place.nodes.conversions import (
 )
 from ur5_pick_place.nodes.diagnostics import Diagnostics
 from ur5_pick_place.nodes.distro import read
-from ur5_pick_place.nodes.execution import STOP_EVENT, Execution
+from ur5_pick_place.nodes.execution import STOP_EVENT, Execution, check_begins_now
 from ur5_pick_place.nodes.executor import AtOnce
 from ur5_pick_place.nodes.frames import Frames
 from ur5_pick_place.nodes.loads import arm_dynamics
@@ -245,6 +245,8 @@ class TrajectoryPlanner(Node):
             self._scene.wait()
             # rclpy keeps a request for 10 s after its end: 80 MB of a motion of 100,000 points.
             message, goal.request.trajectory = goal.request.trajectory, RobotTrajectory()
+            now = self.get_clock().now().to_msg()
+            check_begins_now(message.joint_trajectory.header.stamp, now)
             method, trajectory = _method(goal.request), trajectory_from_msg(message, self._names)
             if not method:
                 return self._executor.start(trajectory, is_wanted)
