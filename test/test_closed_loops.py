@@ -209,7 +209,7 @@ def test_the_gradient_is_that_of_the_weighted_error(rng):
 
 def test_the_gradient_follows_lines_of_every_length_within_seconds(rng):
     """With one weight for all directions it took 40 s, and left the lines by as much."""
-    for length in (0.02, 0.05, 0.1, 0.2, 0.3):
+    for length in (0.02, 0.06, 0.2):
         way = rng.normal(size=3) * [1.0, 1.0, 0.3]
         way *= length / np.linalg.norm(way)
         path = plan('gradient', T_goal=goal_of(START, way, rng.normal(0.0, 0.2, 3)))

@@ -42,8 +42,8 @@ class LoopSettings(Settings):
     )
     loop_gradient_lead: float = setting(
         0.01,
-        'the same for gradient, which leaves the line by half of it: the open gripper has 12 mm '
-        'beside a part',
+        'the same for gradient, which may leave the line by half of it: the open gripper has '
+        '12 mm beside a part',
         unit='m',
         low=0.002,
         high=10.0,

@@ -210,10 +210,12 @@ def _damped_step(J: Array, miss: Array) -> Array:
     damping = _DAMPING * (miss * miss).sum(axis=-1)[:, None, None]
     dq: Array = (J_T @ np.linalg.solve(J @ J_T + damping * np.eye(6), miss[..., None]))[..., 0]
     largest = np.abs(dq).max(axis=1, keepdims=True)
-    return dq / np.maximum(1.0, largest / _LONGEST_STEP)
+    dq /= np.maximum(1.0, largest / _LONGEST_STEP)
+    return dq
 
 
 def _apart(a: Array, b: Array) -> Array:
     """Return the largest joint difference (...) of joints (..., 6), whole turns aside [rad]."""
     off = (a - b + pi) % (2.0 * pi) - pi
-    return np.abs(off, out=off).max(axis=-1)
+    largest: Array = np.abs(off, out=off).max(axis=-1)
+    return largest

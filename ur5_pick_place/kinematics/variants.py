@@ -144,8 +144,8 @@ def _labelled(m: Model, T: ArrayLike, q6: float) -> list[tuple[int, list[float]]
         return [row for row, holds in zip(rows, ok.tolist(), strict=True) if holds]
     pose = check_transform(T, 'T')
     found, count = calibrated_solutions(m, pose[None], np.array([q6]))
-    rows = found[0, : count[0]]
-    labelled = zip(classify(m, rows).tolist(), rows.tolist(), strict=True)
+    joints = found[0, : count[0]]
+    labelled = zip(classify(m, joints).tolist(), joints.tolist(), strict=True)
     return sorted(labelled, key=itemgetter(0))
 
 
