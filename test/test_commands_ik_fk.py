@@ -211,3 +211,13 @@ def test_without_coal_and_ros_the_commands_still_answer() -> None:
     run = subprocess.run([sys.executable, '-c', script], capture_output=True, text=True)
     assert run.returncode == 0, run.stderr
     assert 'not checked: coal is not installed' in run.stdout
+
+
+def test_millimetres_and_degrees_in_place_of_metres_and_radians_are_asked_about(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert ik.main(['--xyz', '450', '100', '300', '--rpy', '180', '0', '0']) == 2
+    assert 'ik: --xyz 450 100 300: is 550' in (said := capsys.readouterr().err)
+    assert 'metres, not mm?' in said
+    assert fk.main(['0', '-90', '90', '-90', '-90', '0', '--radians']) == 2
+    assert 'degrees, without --radians?' in capsys.readouterr().err

@@ -172,3 +172,21 @@ def test_a_node_that_dies_on_the_way_is_named(demo: DemoProcess) -> None:
     assert run['success'] is False
     assert 'trajectory_planner' in run['reason']
     assert not demo.others()
+
+
+def test_what_the_first_method_has_left_stays_when_the_next_fails(tmp_path, monkeypatch, capsys):
+    from ur5_pick_place.errors import ExecutionError
+    from ur5_pick_place.nodes import demo
+
+    def perform(method, options, config, work):
+        if method != 'ik':
+            raise ExecutionError('every ROS_DOMAIN_ID is in use')
+        (work / 'events.jsonl').write_text('{}')
+        return demo.RunResult(method, success=True, reason='', task=options.task)
+
+    monkeypatch.setattr(demo, '_perform', perform)
+    assert demo._run(['--method', 'all', '--out', str(tmp_path / 'out')]) == 1
+    latest = tmp_path / 'out/latest'
+    assert json.loads((latest / 'result.json').read_text())['runs'][0]['method'] == 'ik'
+    assert (latest / 'events.jsonl').exists()
+    assert 'every ROS_DOMAIN_ID is in use' in capsys.readouterr().err

@@ -127,3 +127,15 @@ def test_make_without_a_target_only_explains():
     text = subprocess.check_output(['make', '-C', REPO], text=True, env=dict(os.environ))
     for target in ('demo', 'test', 'setup', 'clean'):
         assert f'make {target} ' in text
+
+
+def test_a_folder_that_cannot_be_written_is_named_in_one_line(tmp_path):
+    (tmp_path / 'underlay').mkdir()
+    script = shutil.copy(SCRIPT, tmp_path / 'underlay')
+    (tmp_path / 'build').write_text('a file where the folder should be')
+    done = subprocess.run(
+        [sys.executable, script], capture_output=True, text=True, timeout=30.0, check=False
+    )
+    assert done.returncode == 2
+    (line,) = done.stderr.splitlines()
+    assert f'{tmp_path}/build' in line and line.startswith('set-up stopped: ')

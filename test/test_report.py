@@ -309,3 +309,9 @@ def test_an_arm_that_is_late_is_on_its_way_and_one_that_is_lifted_is_not():
 def test_too_few_joints_are_none():
     one = RecordedJoints(*(array[:2] for array in vars(swing()).values()))
     assert motion_of(one, ARM) is None
+
+
+def test_a_folder_that_is_not_there_is_named_with_what_to_do(tmp_path, capsys):
+    assert report.main([str(tmp_path / 'latest')]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert 'latest: there is no such folder; run `demo` first' in line and 'Errno' not in line

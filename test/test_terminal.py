@@ -6,7 +6,8 @@ import sys
 
 import pytest
 
-from ur5_pick_place.terminal import Parser
+from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.terminal import Parser, check_metres, seed_number
 
 
 @pytest.mark.parametrize('text', ['-0.4', '-4e-1', '-.4E0', '-4'])
@@ -38,3 +39,19 @@ def test_a_command_that_nobody_reads_ends_in_silence(options):
     command.stdout.close()
     assert command.stderr.read() == b''
     assert command.wait(30.0) == 141
+
+
+@pytest.mark.parametrize('text', ['-1', '1.5', 'x', '', '1' * 19])
+def test_a_seed_is_a_whole_number_of_bounded_length(text, capsys):
+    parser = Parser(prog='soak')
+    parser.add_argument('--seed', type=seed_number)
+    with pytest.raises(SystemExit, match='2'):
+        parser.parse_args(['--seed', text])
+    assert f'{text!r}: must be a whole number, 0 or more' in capsys.readouterr().err
+    assert parser.parse_args(['--seed', '18446744']).seed == 18446744
+
+
+def test_millimetres_are_asked_about():
+    check_metres('--xyz', (1.5, -1.0, 0.3))
+    with pytest.raises(InvalidInput, match='--xyz 450 100 300: is .* metres, not mm'):
+        check_metres('--xyz', (450.0, 100.0, 300.0))

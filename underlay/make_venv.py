@@ -280,5 +280,9 @@ if __name__ == '__main__':
         main()
     except SetupError as error:
         sys.exit(f'\nset-up stopped: {error}')
+    except OSError as error:
+        what = f'{error.filename}: {error.strerror}' if error.filename else error
+        print(f'set-up stopped: {what}; it writes into {REPO}', file=sys.stderr)
+        sys.exit(2)
     except KeyboardInterrupt:
         sys.exit('\nset-up interrupted; the next make goes on from here')

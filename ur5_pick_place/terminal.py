@@ -3,6 +3,7 @@
 
 import argparse
 import contextlib
+import math
 import os
 import re
 import signal
@@ -10,6 +11,10 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from ur5_pick_place.errors import InvalidInput
+
+_SEED_DIGITS = 18
+_FAR = 10.0  # [m]
 _NEGATIVE = re.compile(r'-\.?\d')
 
 
@@ -21,6 +26,35 @@ class Parser(argparse.ArgumentParser):
         words = sys.argv[1:] if args is None else args
         return super().parse_known_args(
             [f' {word}' if _NEGATIVE.match(word) else word for word in words], namespace
+        )
+
+
+def seed_number(text: str) -> int:
+    """Read the seed of random numbers on the command line."""
+    word = text.strip()
+    if not (word.isascii() and word.isdigit() and len(word) <= _SEED_DIGITS):
+        raise argparse.ArgumentTypeError(
+            f'{word!r}: must be a whole number, 0 or more, of at most {_SEED_DIGITS} digits'
+        )
+    return int(word)
+
+
+def check_metres(name: str, position: Sequence[float]) -> None:
+    """
+    Refuse a position that no arm reaches by far, as one in millimetres.
+
+    Raises
+    ------
+    InvalidInput
+        It is more than `_FAR` away; names it and asks for the unit.
+
+    """
+    far = math.hypot(*position)
+    if far > _FAR:
+        numbers = ' '.join(f'{v:g}' for v in position)
+        raise InvalidInput(
+            f'{name} {numbers}: is {far:g} m away, no arm reaches farther than 2 m; '
+            'metres, not mm?'
         )
 
 

@@ -31,6 +31,7 @@ _EPILOG = (
     'the trajectory. Smoothness: second difference of the joint velocities over 8 ms, less where '
     'motion is slow. Exit code: 0 if every method placed the cube, 1 if not, 2 if the input is '
     'wrong.'
+    ' Example: compare --method ik --method gradient'
 )
 _PRESETS = {'project': PICK_AND_PLACE_PROJECT}
 

@@ -17,7 +17,11 @@ _SPECIAL = str.maketrans({c: f'#{ord(c)};' for c in '#"<>&'})  # what Mermaid wo
 @quiet_pipe()
 def main(argv: list[str] | None = None) -> int:
     """Run the command and give its exit code: 0, or 2 if the file is wrong."""
-    parser = argparse.ArgumentParser(prog='cycle_diagram', description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog='cycle_diagram',
+        description=__doc__,
+        epilog='Example: cycle_diagram config/cycle.yaml',
+    )
     parser.add_argument('file', type=Path, help='such as config/cycle.yaml')
     try:
         print(diagram(load_cycle(parser.parse_args(argv).file)))

@@ -21,6 +21,7 @@ _EPILOG = (
     'rad: motion of any joint meanwhile, once at rest. '
     'Exit code: 0 if every case was as it should be, else 1. With --nodes a case takes some 10 s, '
     'and all of them three hours: start it in the evening.'
+    ' Example: faults --method ik --stage transfer'
 )
 
 

@@ -20,17 +20,23 @@ from ur5_pick_place.kinematics import BRANCHES, check_joints, classify, forward,
 from ur5_pick_place.kinematics.transforms import log_so3, quat_from_matrix, rpy_from_matrix
 from ur5_pick_place.terminal import Parser, quiet_pipe
 
+_TWO_TURNS = 12.6  # [rad]
+
 
 @quiet_pipe()
 def main(argv: list[str] | None = None) -> int:
     """Run the command and give its exit code: 0, or 2 if the input is wrong."""
-    parser = Parser(prog='fk', description=__doc__)
+    parser = Parser(
+        prog='fk', description=__doc__, epilog='Example: fk 0 -90 90 -90 -90 0 --tip tool0'
+    )
     parser.add_argument(
         'joints', nargs=6, type=finite, metavar='Q', help='shoulder pan first, wrist 3 last'
     )
     add_arm_arguments(parser)
     arguments = parser.parse_args(argv)
     try:
+        if arguments.radians:
+            _check_radians(arguments.joints)
         arm = read_arm(arguments)
         found = _pose(arm, check_joints(arm.angle * np.array(arguments.joints)))
     except InvalidInput as error:
@@ -38,6 +44,15 @@ def main(argv: list[str] | None = None) -> int:
         return 2
     print(json.dumps(found, indent=2) if arguments.json else '\n'.join(_as_lines(arm, found)))
     return 0
+
+
+def _check_radians(joints: list[float]) -> None:
+    """Refuse joints that no arm has by far, as degrees."""
+    if (most := max(joints, key=abs)) and abs(most) > _TWO_TURNS:
+        raise InvalidInput(
+            f'joint at {most:g} rad: no joint turns by more than 6.3 rad; degrees, without '
+            '--radians?'
+        )
 
 
 def _pose(arm: Arm, q: NDArray[np.float64]) -> dict[str, Any]:

@@ -32,12 +32,12 @@ from ur5_pick_place.kinematics.transforms import (
     matrix_from_quat,
     matrix_from_rpy,
 )
-from ur5_pick_place.terminal import Parser, quiet_pipe
+from ur5_pick_place.terminal import Parser, check_metres, quiet_pipe
 
 _DISTANCES = ('shoulder_singularity_m', 'elbow_singularity', 'wrist_singularity')
 _EPILOG = (
     'Lengths are metres, angles degrees unless --radians. Exit code: 0 if there is a solution, 1 '
-    'if there is none, 2 if the input is wrong.'
+    'if there is none, 2 if the input is wrong. Example: ik --xyz 0.45 -0.2 0.3 --rpy 180 0 90'
 )
 
 
@@ -46,6 +46,7 @@ def main(argv: list[str] | None = None) -> int:
     """Run the command and give its exit code."""
     arguments = _parser().parse_args(argv)
     try:
+        check_metres('--xyz', arguments.xyz)
         arm = read_arm(arguments)
         pose = arm.tool_pose(_pose(arguments, arm.angle))
         seed = HOME if arguments.seed is None else arm.angle * np.array(arguments.seed)

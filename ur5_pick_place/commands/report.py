@@ -19,7 +19,7 @@ Event = Mapping[str, Any]
 
 _EPILOG = (
     'Times are simulated. Leaves report.html in the folder. Exit code: 0 if the folder could be '
-    'read, whatever happened in the run; 2 if not.'
+    'read, whatever happened in the run; 2 if not. Example: report out/latest'
 )
 _RUN = 'run'  # the job that does the cycle
 _WORDS = ('event', 'job', 'stage', 'remark', 'reason')
@@ -45,6 +45,11 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument('--json', action='store_true', help='print JSON instead of text; no page')
     given = parser.parse_args(argv)
     try:
+        if not given.folder.is_dir():
+            raise InvalidInput(
+                f'{given.folder}: there is no such folder; run `demo` first, or name a folder '
+                'that it has left'
+            )
         found = read_runs(given.folder)
         if given.json:
             print(json.dumps(found, indent=2))

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """`soak`: cycle after cycle over random spots on the simulated cell, in one process."""
 
-import argparse
 import math
 import sys
 from collections import Counter
@@ -15,11 +14,12 @@ from ur5_pick_place.commands.records import driver_silent, keep_record
 from ur5_pick_place.control.steering import METHODS
 from ur5_pick_place.rig.soak import FAULTS, CycleReport, soak
 from ur5_pick_place.task.motions import IK
-from ur5_pick_place.terminal import quiet_pipe
+from ur5_pick_place.terminal import Parser, quiet_pipe, seed_number
 
 _EPILOG = (
     'A cycle ends placed, within 2 mm and 1 degree of where the grip left the part in the hand, '
-    'or stopped with the true reason. Exit code: 0 if every one did, else 1.'
+    'or stopped with the true reason. Exit code: 0 if every one did, else 1. Example: soak -n 20 '
+    '--seed 7 --faults'
 )
 _WARM_UP = 10  # cycles at most before growth counts
 
@@ -28,9 +28,9 @@ _WARM_UP = 10  # cycles at most before growth counts
 @driver_silent()
 def main(argv: list[str] | None = None) -> int:
     """Run the command and give its exit code."""
-    parser = argparse.ArgumentParser(prog='soak', description=__doc__, epilog=_EPILOG)
+    parser = Parser(prog='soak', description=__doc__, epilog=_EPILOG)
     parser.add_argument('-n', '--cycles', type=int, default=100, help='default: %(default)s')
-    parser.add_argument('--seed', type=int, default=1, help='default: %(default)s')
+    parser.add_argument('--seed', type=seed_number, default=1, help='default: %(default)s')
     parser.add_argument('--method', choices=(IK, *METHODS), default=IK)
     parser.add_argument('--faults', action='store_true', help='a random one in every third cycle')
     parser.add_argument('--out', type=Path, default=Path('out'), help='where the JSON is kept')

@@ -66,7 +66,8 @@ def main() -> None:
         with signals_raised():
             sys.exit(_run(sys.argv[1:]))
     except Ended as end:
-        print(f'\ndemo: ended by {end}; no process and no file is left', file=sys.stderr)
+        told = f'\ndemo: ended by {end}; no process is left, nor a file of an unfinished run'
+        print(told, file=sys.stderr)
         sys.exit(128 + end.number)
 
 
@@ -80,21 +81,36 @@ def _run(arguments: Sequence[str]) -> int:
     print(f'The cube goes from {options.task.start} to {options.task.target}.')
     with tempfile.TemporaryDirectory(prefix='ur5_pick_place-') as folder:
         work = Path(folder)
+        results: list[RunResult] = []
         try:
-            results = [_perform(method, options, config, work) for method in options.methods]
-            facts = {'real_time_factor': options.rtf, 'seed': options.seed, 'arm': _arm(config)}
-            write_result(work, results, facts)
-            made = publish(work, options.out)
+            for method in options.methods:
+                results.append(_perform(method, options, config, work))
         except (Ur5PickPlaceError, OSError) as error:
             print(f'demo: {error}', file=sys.stderr)
             return 1
-    print(f'\n{table(results)}\n')
-    files = ', '.join(name for name in FILES if (made / name).exists())
-    print(f'{options.out / LATEST} -> {made.name}: {files}')
+        finally:  # what one method has left stays, whatever becomes of the next
+            is_kept = not results or _keep(work, results, options, config)
+    if not is_kept:
+        return 1
     failed = [result for result in results if not result.success]
     for result in failed:
         print(f'demo: {result.method} failed: {result.reason}', file=sys.stderr)
     return int(bool(failed))
+
+
+def _keep(work: Path, results: list[RunResult], options: DemoOptions, config: Path) -> bool:
+    """Bring the results where they stay, and tell of them; say if that fails."""
+    facts = {'real_time_factor': options.rtf, 'seed': options.seed, 'arm': _arm(config)}
+    try:
+        write_result(work, results, facts)
+        made = publish(work, options.out)
+    except (Ur5PickPlaceError, OSError) as error:
+        print(f'demo: {error}', file=sys.stderr)
+        return False
+    print(f'\n{table(results)}\n')
+    files = ', '.join(name for name in FILES if (made / name).exists())
+    print(f'{options.out / LATEST} -> {made.name}: {files}')
+    return True
 
 
 def _perform(method: str, options: DemoOptions, config: Path, work: Path) -> RunResult:

@@ -21,7 +21,7 @@ from ur5_pick_place.nodes.demo_spots import (
     Spot,
 )
 from ur5_pick_place.task.motions import IK
-from ur5_pick_place.terminal import Parser
+from ur5_pick_place.terminal import Parser, seed_number
 
 _ALL = 'all'
 _RTF = (0.05, 5.0)
@@ -92,7 +92,8 @@ def _parser() -> argparse.ArgumentParser:
         description='The arm picks up the cube and puts it down, in simulation. Places are those '
         "of the cube's centre on the table in base_link (the arm stands at 0, 0 and looks along "
         'x): "x y yaw" in metres and degrees.',
-        epilog='Exit code: 0 the cube is in its place, 1 something failed, 2 bad arguments.',
+        epilog='Exit code: 0 the cube is in its place, 1 something failed, 2 bad arguments. '
+        'Example: demo --method all --start "0.45 -0.2 0" --target "0.4 0.25 30"',
     )
     parser.add_argument(
         '--method',
@@ -118,7 +119,7 @@ def _parser() -> argparse.ArgumentParser:
         default=1.0,
         help='simulated seconds per second (default 1; sound up to about 3)',
     )
-    parser.add_argument('--seed', type=_seed, help='draw the places that are not given')
+    parser.add_argument('--seed', type=seed_number, help='draw the places that are not given')
     parser.add_argument('--out', default='out', help='folder for the results (default out)')
     return parser
 
@@ -157,16 +158,10 @@ def _rtf(text: str) -> float:
     return factor
 
 
-def _seed(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or len(text) > 18:
-        raise argparse.ArgumentTypeError(f'{text!r}: must be a whole number, 0 or more')
-    return int(text)
-
-
 def _check_out(out: Path) -> None:
     latest = out / 'latest'
     if latest.exists() and not latest.is_symlink():
-        raise InvalidInput(f'--out {out}: {latest} is no link; move it away')
+        raise InvalidInput(f'--out {out}: {latest} is not a symlink; move it away')
     existing = next(folder for folder in (out, *out.absolute().parents) if folder.exists())
     if not existing.is_dir() or not os.access(existing, os.W_OK):
         raise InvalidInput(f'--out {out}: {existing} is not a folder that can be written to')

@@ -1,10 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The nodes as executables, which Ctrl-C ends in silence while they still load, too."""
+"""The nodes as executables: their `--help`, and Ctrl-C, which ends them while they load, too."""
 
 import ctypes
 import importlib
 import os
 import signal
+import sys
+
+from ur5_pick_place.nodes.node_help import node_help
 
 PARENT = 'UR5_PICK_PLACE_PARENT'
 """Environment variable: id of the process whose end, however it comes about, ends the node."""
@@ -33,6 +36,11 @@ def sim_driver() -> None:
 
 
 def _run(name: str) -> None:
+    words = sys.argv[1:]
+    own = words[: words.index('--ros-args')] if '--ros-args' in words else words
+    if not {'-h', '--help'}.isdisjoint(own):
+        print(node_help(name))
+        return
     if os.environ.get(PARENT) == str(os.getppid()):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGINT)
     # Loading takes a second, and compiled modules turn a KeyboardInterrupt into something else.

@@ -30,7 +30,7 @@ from ur5_pick_place.nodes.conversions import (
 )
 from ur5_pick_place.nodes.distro import read
 from ur5_pick_place.nodes.process import start_ros
-from ur5_pick_place.terminal import Parser, quiet_pipe
+from ur5_pick_place.terminal import Parser, check_metres, quiet_pipe
 
 _SERVER_TIME = 5.0  # [s] on the wall for planner and IK service to be there
 _REPLY_TIME = 10.0  # [s] on the wall for an answer; the motion itself is the planner's to watch
@@ -138,6 +138,7 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
         prog='move_to',
         description='Move the TCP to a point in the world (base_link), pointing down; print '
         'joints and forward kinematics, and at the end measured minus commanded.',
+        epilog='Needs the nodes of a cell. Example: move_to 0.45 -0.2 0.3 30',
     )
     for name, unit in (('X', 'm'), ('Y', 'm'), ('Z', 'm'), ('YAW', 'deg')):
         parser.add_argument(name.lower(), metavar=name, type=float, help=f'[{unit}]')
@@ -148,6 +149,7 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     for name in ('x', 'y', 'z', 'yaw', 'scaling'):
         if not math.isfinite(getattr(args, name)):
             raise InvalidInput(f'{name.upper()} = {getattr(args, name)}: must be a finite number')
+    check_metres('X Y Z', (args.x, args.y, args.z))
     return args
 
 
