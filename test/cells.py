@@ -2,6 +2,7 @@
 """A cell of real nodes for tests, each of which can be killed, frozen and started again."""
 
 import contextlib
+import dataclasses
 import os
 import signal
 import time
@@ -34,8 +35,8 @@ class NodesCell:
     peer_timeout : float
         Of planner and task node [s].
     real_time_factor : float
-    parameters : dict
-        Of all nodes, beside those of `config/`.
+    controller : str
+        That planner and task node use; empty for the driver's own.
 
     """
 
@@ -46,11 +47,9 @@ class NodesCell:
         stack: contextlib.ExitStack,
         peer_timeout: float = 0.5,
         real_time_factor: float = 2.0,
-        **parameters: object,
+        controller: str = '',
     ) -> None:
-        own = folder / 'own.yaml'
-        values = {'peer_timeout': peer_timeout, **parameters}
-        text = ', '.join(f'{name}: {value}' for name, value in values.items())
+        own, text = folder / 'own.yaml', f'peer_timeout: {peer_timeout}'
         own.write_text(
             f'/**/pick_place: {{ros__parameters: {{poses_file: {folder}/poses.yaml, {text}}}}}\n'
             f'/**/trajectory_planner: {{ros__parameters: {{{text}}}}}\n'
@@ -58,6 +57,11 @@ class NodesCell:
         sim = {'real_time_factor': real_time_factor}
         specs = node_list('sim', CONFIG, params_file=str(own), sim_parameters=sim)
         self._specs = {spec.executable: spec for spec in specs}
+        if controller:
+            for name in ('trajectory_planner', 'pick_place'):
+                spec = self._specs[name]
+                changed = {**spec.parameters, 'controller': controller}
+                self._specs[name] = dataclasses.replace(spec, parameters=changed)
         self._domain, self._folder, self._stack = domain, folder, stack
         self._running: dict[str, NodeProcesses] = {}
         self.planner = ''
@@ -150,7 +154,7 @@ class NodesCell:
 
 
 @contextlib.contextmanager
-def nodes_cell(domain: int, folder: Path, **options: float) -> Iterator[NodesCell]:
+def nodes_cell(domain: int, folder: Path, **options: object) -> Iterator[NodesCell]:
     """Start a cell, and end it."""
     with contextlib.ExitStack() as stack:
         yield NodesCell(domain, folder, stack, **options)

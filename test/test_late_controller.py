@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A controller that accepts goals 0.4 s late, as over a network that lost a packet, and a stop."""
 
+import contextlib
 import threading
 import time
 
@@ -8,6 +9,7 @@ import numpy as np
 import pytest
 
 rclpy = pytest.importorskip('rclpy')
+
 
 from cells import nodes_cell  # noqa: E402
 from control_msgs.action import FollowJointTrajectory  # noqa: E402
@@ -54,10 +56,8 @@ class LateController:
         self.thread.start()
 
     def spin(self):
-        try:
+        with contextlib.suppress(ExternalShutdownException):
             self.executor.spin()
-        except ExternalShutdownException:
-            pass
 
     def consider(self, _request):
         time.sleep(self.delay)

@@ -15,7 +15,7 @@ import pytest
 pytest.importorskip('rclpy')
 
 from cells import nodes_cell
-from driver_client import SCALED, goal, point, rest
+from driver_client import SCALED, goal, rest
 from moveit_msgs.action import ExecuteTrajectory
 from moveit_msgs.msg import PlanningSceneComponents
 from moveit_msgs.srv import GetPlanningScene
@@ -120,22 +120,28 @@ def test_both_nodes_restarted_find_the_goal_that_outlived_its_sender(cell):
     assert cell.planner == 'ready'
 
 
+def execute(cell, seconds=8.0):
+    """Let another client move the arm through the planner; returns once the arm moves."""
+    client = cell.client
+    action = ActionClient(client.node, ExecuteTrajectory, 'execute_trajectory')
+    client.until(action.server_is_ready, 'execute_trajectory')
+    request = ExecuteTrajectory.Goal()
+    points = goal(rest(HOME, 0.0), rest(TURNED, seconds))
+    request.trajectory.joint_trajectory = points.trajectory
+    client.wait(action.send_goal_async(request), 'the motion to be taken')
+    client.until(lambda: np.abs(client.qd).max() > 0.05, 'the arm to move')
+    return action
+
+
 @pytest.mark.parametrize('dies', ['killed', 'frozen'])
 def test_the_task_node_stops_anothers_motion_when_the_planner_is_gone(cell, dies):
-    client = cell.client
-    execute = ActionClient(client.node, ExecuteTrajectory, 'execute_trajectory')
-    client.until(execute.server_is_ready, 'execute_trajectory')
-    request = ExecuteTrajectory.Goal()
-    points = [point(HOME, 0.0, velocities=[0.0] * 6), rest(TURNED, 8.0)]
-    request.trajectory.joint_trajectory = goal(*points).trajectory
-    client.wait(execute.send_goal_async(request), 'the motion to be taken')
-    client.until(lambda: np.abs(client.qd).max() > 0.05, 'the arm to move')
-    how = signal.SIGKILL if dies == 'killed' else signal.SIGSTOP
-    cell.signal('trajectory_planner', how)
+    client, since = cell.client, len(cell.client.events)
+    execute(cell)
+    cell.signal('trajectory_planner', signal.SIGKILL if dies == 'killed' else signal.SIGSTOP)
     client.until(lambda: client.states[-1].startswith('stopped: the planner'), 'the latch')
     cell.time_to_rest(STOP_TIME + BRAKING)
     assert np.abs(client.q - TURNED).max() > 0.1
-    assert client.event('stopped', since=0)['reason']
+    assert 'the planner node has gone' in client.event('stopped', since=since)['reason']
     if dies == 'killed':
         cell.start('trajectory_planner')
     else:
@@ -146,20 +152,34 @@ def test_the_task_node_stops_anothers_motion_when_the_planner_is_gone(cell, dies
 
 def test_a_stop_while_the_planner_hangs_is_not_later_for_it(cell):
     client = cell.client
-    cell.carry()
+    execute(cell)
     with cell.frozen('trajectory_planner'):
         client.do('stop')
         assert cell.time_to_rest(STOP_TIME + BRAKING) < STOP_TIME + BRAKING
-    cell.recover()
+    cell.rearm()
 
 
-@pytest.mark.parametrize('wait', [0.0, 0.1, 0.3])
-def test_a_pause_is_resumed_before_the_arm_is_at_rest(cell, wait):
+def test_a_flood_at_the_planner_does_not_keep_the_task_node_from_stopping(cell):
+    client = cell.client
+    flood = execute(cell)
+    huge = ExecuteTrajectory.Goal()
+    points = [rest(HOME, 0.01 * i) for i in range(60_000)]
+    huge.trajectory.joint_trajectory = goal(*points).trajectory
+    refused = flood.send_goal_async(huge)
+    client.run(0.2)
+    client.do('stop')
+    assert cell.time_to_rest(STOP_TIME + BRAKING) < STOP_TIME + BRAKING
+    assert np.abs(client.q - TURNED).max() > 0.1
+    handle = client.wait(refused, 'the end of the flood')
+    client.wait(handle.get_result_async(), 'its refusal')
+    cell.rearm()
+
+
+def test_a_pause_is_resumed_before_the_arm_is_at_rest(cell):
     client = cell.client
     cell.carry()
     since = len(client.events)
     client.do('pause')
-    client.run(wait)
     client.do('resume')
     client.event('done', since=since, job='run')
 
@@ -206,7 +226,8 @@ def test_a_part_in_the_hand_is_found_by_both_nodes_after_a_restart(cell):
     cell.start('trajectory_planner')
     cell.start('pick_place')
     client.event('part_in_hand', since=since)
-    wanted = PlanningSceneComponents(components=PlanningSceneComponents.ROBOT_STATE_ATTACHED_OBJECTS)
+    kind = PlanningSceneComponents.ROBOT_STATE_ATTACHED_OBJECTS
+    wanted = PlanningSceneComponents(components=kind)
 
     def attached():
         reply = client.call(GetPlanningScene, 'get_planning_scene', components=wanted)
