@@ -27,6 +27,7 @@ from ur5_pick_place.kinematics import JOINT_NAMES
 from ur5_pick_place.nodes.conversions import matrix_to_pose, pose_to_matrix
 from ur5_pick_place.nodes.demo_record import Record
 from ur5_pick_place.nodes.distro import distro
+from ur5_pick_place.nodes.process import stay_on_loopback
 from ur5_pick_place.nodes.robot_link import LATCHED
 
 # On the wall, as they are about processes and not about the robot:
@@ -70,6 +71,7 @@ class CellClient:
         self._watch, self._show, self._silence = watch, show, _SILENCE
         self._looked = self._heard = time.monotonic()
         self._context = Context()
+        stay_on_loopback()
         # Ctrl-C belongs to the demo, which ends its nodes in order.
         rclpy.init(
             context=self._context, domain_id=domain, signal_handler_options=SignalHandlerOptions.NO

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The life of a node's process: one of its kind, a clean end, and a clear word when refused."""
 
+import contextlib
 import itertools
 import os
 import signal
@@ -127,6 +128,7 @@ def start_ros() -> None:
         parameter twice, of which rcl would take the last.
 
     """
+    stay_on_loopback()
     words = itertools.pairwise(sys.argv)
     files = [Path(file) for word, file in words if word == '--params-file' and Path(file).exists()]
     try:
@@ -141,6 +143,22 @@ def start_ros() -> None:
         raise InvalidInput(f'--ros-args: {text}{hint}') from error
     for file in files:
         read_parameters(file)
+
+
+def stay_on_loopback() -> None:
+    """
+    Leave the transports to a DDS profile that has the loopback alone, as that of `make setup`.
+
+    With ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST rmw_fastrtps adds two of its own to it: shared
+    memory, readable for every user, and UDP on all addresses. It announces itself on this machine
+    only, but whoever knows the address gets in from another host. Call before `rclpy.init`.
+
+    """
+    reach, profile = 'ROS_AUTOMATIC_DISCOVERY_RANGE', 'FASTDDS_DEFAULT_PROFILES_FILE'
+    with contextlib.suppress(OSError):
+        text = Path(os.environ.get(profile, '')).read_text(encoding='utf-8')
+        if os.environ.get(reach) == 'LOCALHOST' and '<interfaceWhiteList>' in text:
+            os.environ[reach] = 'SYSTEM_DEFAULT'
 
 
 def refuse_if_served(node: Node, names: Sequence[str]) -> None:
