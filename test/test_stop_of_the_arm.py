@@ -200,23 +200,6 @@ def test_freedrive_outlives_a_killed_task_node_and_is_ended_by_the_next(cell):
     client.job('go_home')
 
 
-def test_a_flood_at_the_planner_does_not_keep_the_task_node_from_stopping(cell):
-    client = cell.client
-    cell.carry()
-    flood = ActionClient(client.node, ExecuteTrajectory, 'execute_trajectory')
-    client.until(flood.server_is_ready, 'execute_trajectory')
-    huge = ExecuteTrajectory.Goal()
-    points = [rest(HOME, 0.01 * i) for i in range(20_000)]
-    huge.trajectory.joint_trajectory = goal(*points).trajectory
-    for _ in range(5):
-        flood.send_goal_async(huge)
-    client.run(0.2)
-    client.do('stop')
-    assert cell.time_to_rest(STOP_TIME + BRAKING) < STOP_TIME + BRAKING
-    cell.rearm(60.0)
-    cell.recover()
-
-
 def test_a_part_in_the_hand_is_found_by_both_nodes_after_a_restart(cell):
     client = cell.client
     cell.carry()
