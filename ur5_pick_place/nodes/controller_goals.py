@@ -11,6 +11,7 @@ from rclpy.callback_groups import CallbackGroup
 from rclpy.client import Client
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile
+from rclpy.serialization import deserialize_message
 from rclpy.task import Future
 
 from ur5_pick_place.nodes.conversions import duration_to_msg
@@ -27,6 +28,7 @@ _UNDER_WAY = (
     GoalStatus.STATUS_CANCELING,
 )
 _LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+_LARGEST = 65_536  # [bytes] of a report on goals, some 2,000 of them
 _NOTHING_LEFT = 0.5  # [s] for which a controller has had nothing to cancel
 _SWITCH_TIME = 2.0  # [s] the controller manager may take
 
@@ -108,7 +110,12 @@ class _OneController:
             CancelGoal, f'{action}/cancel_goal', callback_group=group
         )
         node.create_subscription(
-            GoalStatusArray, f'{action}/status', self._hear, _LATCHED, callback_group=group
+            GoalStatusArray,
+            f'{action}/status',
+            self._hear,
+            _LATCHED,
+            callback_group=group,
+            raw=True,
         )
         self._goals: frozenset[bytes] = frozenset()
         self._nothing_since: float | None = None
@@ -124,7 +131,10 @@ class _OneController:
             answer = self._cancel.call_async(CancelGoal.Request())
             answer.add_done_callback(lambda future: self._on_canceled(future.result()))
 
-    def _hear(self, message: GoalStatusArray) -> None:
+    def _hear(self, data: bytes) -> None:
+        if len(data) > _LARGEST:
+            return  # no controller's; converting it would keep a stop waiting
+        message = deserialize_message(data, GoalStatusArray)
         self._goals = frozenset(
             bytes(status.goal_info.goal_id.uuid)
             for status in message.status_list

@@ -17,6 +17,7 @@ from ur5_pick_place.nodes.robot_link import SWITCHING
 from ur5_pick_place.task import job
 
 _IO = 'io_and_status_controller'
+_LARGEST = 16_384  # [bytes] of io_states; the driver's 36 pins take 400
 _NO_INERTIA = (0.0,) * 6
 Reply = Callable[[str], None]
 
@@ -143,6 +144,8 @@ class RobotIo:
         )
 
     def _hear_states(self, message: bytes) -> None:
+        if len(message) > _LARGEST:
+            return  # no driver's
         self._states, self._heard = message, time.monotonic()
 
     @property
