@@ -95,7 +95,7 @@ def test_an_output_folder_that_is_none_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match='file is not a folder'):
         read_options(['--out', str(tmp_path / 'file')], CONFIG)
     (tmp_path / 'latest').mkdir()
-    with pytest.raises(InvalidInput, match='is no link'):
+    with pytest.raises(InvalidInput, match='is not a symlink'):
         read_options(['--out', str(tmp_path)], CONFIG)
 
 

@@ -39,6 +39,7 @@ from moveit_msgs.srv import (  # noqa: E402
     GetPositionFK,
     GetPositionIK,
 )
+from rclpy.serialization import serialize_message  # noqa: E402
 from scipy.spatial.transform import Rotation  # noqa: E402
 from sensor_msgs.msg import JointState  # noqa: E402
 from shape_msgs.msg import Mesh, SolidPrimitive  # noqa: E402
@@ -93,7 +94,7 @@ def services(ros_domain: int, request: pytest.FixtureRequest) -> Iterator[Servic
         offered = [service for node in nodes for service in node.services]
         found: Services = {os.path.basename(s.srv_name): at_once(s.callback) for s in offered}
         for node in nodes:
-            topics = {os.path.basename(s.topic_name): s.callback for s in node.subscriptions}
+            topics = {os.path.basename(s.topic_name): taker(s) for s in node.subscriptions}
             for frame in arm_at(PRESENT, prefix):
                 topics['tf'](TFMessage(transforms=[stamped(frame)]))
             topics['joint_states'](joints(PRESENT, prefix))
@@ -102,6 +103,12 @@ def services(ros_domain: int, request: pytest.FixtureRequest) -> Iterator[Servic
         for node in nodes:
             node.destroy_node()
         rclpy.try_shutdown()
+
+
+def taker(subscription: Any) -> Callable[[Any], None]:
+    """Return what hands a message to a subscription, as bytes if it takes those."""
+    hear = subscription.callback
+    return lambda message: hear(serialize_message(message) if subscription.raw else message)
 
 
 def arm_at(q: np.ndarray, prefix: str = '') -> list[Frame]:

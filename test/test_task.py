@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from test_timing import grid_optimum
 
-from ur5_pick_place.errors import InvalidInput, PlanningError
+from ur5_pick_place.errors import ExecutionError, InvalidInput, PlanningError
 from ur5_pick_place.kinematics import BRANCHES, HOME, classify, forward, load_model
 from ur5_pick_place.kinematics.transforms import inverse_transform
 from ur5_pick_place.planning.curves import Line
@@ -253,6 +253,46 @@ def test_a_stop_tells_that_the_part_had_just_left_the_hand(cycle_planner, is_par
     assert machine.stopped == events[-1]['reason']
     assert machine.stopped.startswith(f'protective stop{told}')
     assert run.is_carrying == is_part_there
+
+
+def test_a_run_during_a_run_is_refused_as_busy_wherever_the_arm_is(cycle_planner):
+    robot = Robot()
+    port = ObedientPort(robot)
+    machine = Machine(cycle_planner, make_run(cycle_planner), port, lambda event, **data: None)
+    machine.make_plan(POSES)
+    machine.start_run(POSES)
+    robot.q = HOME + 0.1
+    for ask in (machine.start_run, machine.go_home, machine.make_plan):
+        with pytest.raises(ExecutionError, match='busy with run: wait or call ~/stop'):
+            ask(POSES)
+
+
+def test_a_stop_without_a_job_is_an_event_too_and_bars_every_job(cycle_planner):
+    events = []
+    machine = Machine(
+        cycle_planner,
+        make_run(cycle_planner),
+        ObedientPort(Robot()),
+        lambda event, **data: events.append((event, data)),
+    )
+    machine.stop('the planner node has gone')
+    machine.stop('stop requested')
+    assert events == [
+        ('stopped', {'job': '', 'stage': '', 'reason': 'the planner node has gone'})
+    ]
+    with pytest.raises(ExecutionError, match='stopped: the planner node has gone; call ~/rearm'):
+        machine.go_home(POSES)
+
+
+def test_a_part_in_a_closed_hand_is_found_at_the_start_and_told(cycle_planner):
+    robot = Robot(outputs={16: True, 17: False})
+    machine = Machine(
+        cycle_planner, make_run(cycle_planner), ObedientPort(robot), lambda event, **data: None
+    )
+    machine.tick()
+    machine.tick()
+    (carry,) = robot.commands
+    assert carry.load.mass == TaskSettings().part_mass
 
 
 def test_a_contact_that_flickers_while_carrying_is_not_a_loss_but_a_bounce(cycle_planner):

@@ -40,6 +40,9 @@ from ur5_pick_place.task.run import CycleRun
 
 _WATCH_EVERY, _TICK_EVERY = 2, 4  # cycles, as the nodes do
 
+# The simulated cell's own patience is for a PC that simulates in real time; here none is late.
+_ROBOT = {'joint_state_timeout': 0.1, 'running_joint_state_timeout': 0.5}
+
 Spot = tuple[float, float, float]
 """x, y [m] and yaw [rad] of the cube in base_link, lying on the table."""
 
@@ -72,7 +75,7 @@ class Rig:
     def __init__(
         self, changes: Mapping[str, Any] = {}, schedule: Sequence[Planned] = ()
     ) -> None:
-        config = Configuration({'joint_state_timeout': 0.1, **changes})
+        config = Configuration({**_ROBOT, **changes})
         scene = load_scene(CONFIG / config['scene_file'])
         self.model = load_model(config['ur_type'])
         self.world = World(config.read(CellSettings))
