@@ -32,6 +32,9 @@ class LateController:
     def goals(self):
         return frozenset(self.strangers | ({self.running.id} if self.running else set()))
 
+    def prepare(self, trajectory):
+        return trajectory
+
     def send(self, goal):
         self.sent.append(goal)
 
@@ -69,6 +72,7 @@ class Anything:
     """A planner whose gate takes everything."""
 
     limits = None
+    scene = None
 
     def check(self, *_):
         return None
@@ -306,3 +310,88 @@ def test_a_braking_motion_that_is_refused_gives_way_to_a_cancel():
     cell.run(0.5)
     assert cell.port.running is None
     assert (cell.ends, cell.state) == (['paused'], 'ready')
+
+
+def moving(gate=None, seconds=3.0):
+    """A cell in the middle of a motion."""
+    if gate is None:
+        gate = Anything()
+        gate.limits = motion_limits(load_model('ur5'), MotionSettings())
+    cell = Cell(gate)
+    cell.start()
+    cell.port.accept(cell.now)
+    cell.run(seconds)
+    return cell
+
+
+def test_a_stop_reaches_an_arm_that_nobody_sees():
+    cell = Cell()
+    cell.silent = True
+    cell.port.drift[0] = 0.2 * CYCLE
+    cell.run(0.7)
+    assert 'joint_states silent' in cell.state
+    cancels = cell.port.cancels
+    cell.executor.stop('stop requested', latch=True)
+    cell.run(2.0)
+    assert cell.port.cancels > cancels + 5 and cell.port.take_overs
+    assert not cell.port.holds, 'old joints would pull it back'
+
+
+def test_a_stop_at_slider_zero_leaves_nothing_that_goes_on_when_it_is_opened():
+    cell = moving()
+    cell.status.speed_scaling = 0.0
+    began = cell.port.began
+    for _ in range(20):
+        cell.port.began += CYCLE  # the controller's time stands
+        cell.run(CYCLE)
+    cell.executor.stop('stop requested', latch=True)
+    cell.run(0.5)
+    assert began and cell.port.running is None
+    cell.status.speed_scaling = 1.0
+    there = cell.port.q
+    cell.run(1.0)
+    assert np.abs(cell.port.q - there).max() < 1e-6
+    assert cell.executor.rearm() == ''
+
+
+def test_a_stop_with_old_joints_cancels_as_a_late_ramp_would_be_joined_with_a_jolt():
+    cell = moving()
+    cell.silent = True
+    cell.run(0.3)
+    sent = len(cell.port.sent)
+    cell.executor.stop('stop requested', latch=True)
+    assert len(cell.port.sent) == sent and cell.port.running is None
+
+
+def test_an_object_that_comes_while_a_motion_is_gated_stops_it():
+    class Changing(Anything):
+        def check(self, *_):
+            self.scene = object()
+
+        def obstacle(self, path):
+            return 'box in the way'
+
+    gate = Changing()
+    gate.limits = motion_limits(load_model('ur5'), MotionSettings())
+    cell = Cell(gate)
+    cell.start()
+    cell.port.accept(cell.now)
+    cell.run(0.5)
+    assert cell.ends == ['the scene has changed: box in the way']
+
+
+def test_a_clock_that_is_set_back_ends_a_closed_loop():
+    class Loop:
+        stop_reason = outcome = None
+        q_planned = HOME
+
+        def tick(self, *_):
+            return None
+
+    cell = Cell()
+    cell.executor.start_loop(Loop(), turn(1.0, 8.0), cell.ends.append)
+    cell.run(0.1)
+    cell.now -= 5.0
+    cell.status.hear_joints(cell.now, HOME, np.zeros(6), JOINT_NAMES, cell.now)
+    cell.executor.on_joints()
+    assert 'the clock of joint_states was set back' in cell.state

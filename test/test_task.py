@@ -614,6 +614,26 @@ def test_a_paused_motion_goes_on_from_where_the_arm_came_to_rest(cycle_planner):
     assert job.error == ''
 
 
+def test_a_second_pause_while_the_rest_is_planned_holds_too(cycle_planner):
+    robot, run = Robot(), make_run(cycle_planner)
+    job = Job('run', run.cycle(cycle_planner.plan(POSES, HOME)))
+    robot.do(job, until=lambda r: any(isinstance(c, Move) for c in r.commands))
+    first = robot.commands[-1].trajectory
+    run.pause()
+    run.resume()
+    robot.q, robot.reply = first.sample(first.duration / 2)[0], 'canceled by the client'
+    while not isinstance(command := job.tick(robot.seen()), Compute):
+        robot.reply = None
+    run.pause()
+    robot.reply = command.attempt()
+    for _ in range(20):
+        assert job.tick(robot.seen()) is None, 'it waits'
+        robot.reply = None
+    run.resume()
+    robot.do(job)
+    assert job.error == ''
+
+
 def test_two_outputs_are_never_on_together():
     settings = GripperSettings(close_pin=16, open_pin=17)
     robot = Robot(outputs={16: False, 17: True})

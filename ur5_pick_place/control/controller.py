@@ -4,7 +4,7 @@
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +44,10 @@ class Goal:
         Whether it is canceled, again and again, until it has ended.
     has_stopped : bool
         Whether it has ended early; the arm may still be coming to rest.
+    stopped_at : float
+        Stamp of the joints then [s].
+    prepared : object
+        The trajectory as the controller takes it.
     id : bytes
         Under which the controller reports it.
 
@@ -55,10 +59,12 @@ class Goal:
     sent: float
     begin: float
     progress: tuple[float, float]
+    prepared: Any
     is_accepted: bool = False
     has_arrived: bool = False
     stop_reason: str = ''
     is_canceled: bool = False
+    stopped_at: float = 0.0
     has_stopped: bool = False
     id: bytes = field(default_factory=lambda: uuid.uuid4().bytes)
 
@@ -83,6 +89,10 @@ class Controller(Protocol):
     @property
     def goals(self) -> frozenset[bytes]:
         """Ids of the goals that it reports as not ended, whoever sent them."""
+        ...
+
+    def prepare(self, trajectory: Trajectory) -> Any:
+        """Return a trajectory as it is sent, which may take long; for `Goal.prepared`."""
         ...
 
     def send(self, goal: Goal) -> None:

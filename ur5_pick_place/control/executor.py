@@ -19,6 +19,7 @@ from ur5_pick_place.control.health import (
     HealthSettings,
     RobotStatus,
     find_fault,
+    mode_fault,
 )
 from ur5_pick_place.control.stop_latch import StopLatch
 from ur5_pick_place.control.supervision import (
@@ -35,7 +36,12 @@ T = TypeVar('T')
 IsWanted = Callable[[], bool]
 
 _BRAKE_REPLY = 0.25  # [s] for the controller to take the motion that brakes; then all is canceled
-_AT_REST_TIME = 2.0  # [s] for the arm to come to rest once its goal was canceled
+_SLOW = 0.2  # speed scaling below which a cancel is as gentle as braking, and ends sooner
+_BEFORE = -0.05  # [s] of a trajectory; farther back its stamps were set back
+_FRESH = 0.1  # [s] joints that are older show where the arm was
+_SET_BACK = 0.1  # [s]
+_BLIND_PERIOD = 0.1  # [s] between two cancels while nobody sees the arm
+_AT_REST_TIME = 2.0  # [s] of robot time for the arm to come to rest once its goal was canceled
 
 
 @dataclass(eq=False)
@@ -47,6 +53,7 @@ class _Stream:
     on_end: OnEnd
     standstill: Standstill
     is_wanted: bool = False
+    stamp: float = 0.0
 
 
 def _locked(method: Callable[..., T]) -> Callable[..., T]:
@@ -109,6 +116,7 @@ class Executor:
         self._others = ForeignMotion(clock())
         self._open: dict[bytes, float] = {}  # our goals that have not ended: when they were sent
         self._watched = clock()
+        self._canceled_blindly = 0.0
         self._told = ''
         self.stops = 0
         self.is_free = False
@@ -159,6 +167,12 @@ class Executor:
             return None
         return path_from(q, motion.trajectory)
 
+    def look_ahead(self) -> None:
+        """Stop a motion that would run into what is new in the scene."""
+        ahead = self.path_ahead()
+        if ahead is not None and (obstacle := self._planner.obstacle(ahead)):
+            self.stop(f'the scene has changed: {obstacle}', latch=False)
+
     def start(
         self, trajectory: Trajectory, on_end: OnEnd, is_wanted: IsWanted = lambda: True
     ) -> None:
@@ -179,7 +193,15 @@ class Executor:
             Nothing was sent, and why.
 
         """
-        self._gated(trajectory, is_wanted, lambda: self._send(trajectory, on_end))
+        prepared: list[Any] = []  # outside the lock, as a long motion takes its time
+
+        def prepare() -> None:
+            prepared.append(self._controller.prepare(trajectory))
+
+        def begin() -> None:
+            self._send(trajectory, on_end, prepared[0])
+
+        self._gated(trajectory, is_wanted, begin, prepare)
 
     def start_loop(
         self,
@@ -197,17 +219,25 @@ class Executor:
         self._gated(rollout, is_wanted, begin)
 
     def _gated(
-        self, trajectory: Trajectory, is_wanted: IsWanted, begin: Callable[[], None]
+        self,
+        trajectory: Trajectory,
+        is_wanted: IsWanted,
+        begin: Callable[[], None],
+        prepare: Callable[[], None] = lambda: None,
     ) -> None:
         with self._gating:
             self._check_ready()
+            scene = self._planner.scene
             # Outside the lock: the gate takes some 50 ms, in which joint_states must be heard.
             is_reduced = self.status.safety_mode == SAFETY_REDUCED
             self._planner.check(trajectory, self.status.q, is_reduced)
+            prepare()
             with self._lock:
                 self._check_ready(is_wanted)
                 self._latch.release()
                 begin()
+        if self._planner.scene is not scene:
+            self.look_ahead()
 
     def _check_ready(self, is_wanted: IsWanted = lambda: True) -> None:
         if not is_wanted():
@@ -248,15 +278,20 @@ class Executor:
         self._tell()
 
     def _brake(self, goal: Goal, reason: str) -> None:
-        t = goal.time_at(self.status.stamp, self.status.speed_scaling)
-        if goal.is_accepted and t < goal.trajectory.duration and not self._foreign:
-            stopping = brake(
-                goal.trajectory, max(t, 0.0), self._planner.limits, self._tracking.takeover_time
-            )
-            self._send(stopping, goal.on_end, self.status.stamp)
-            self._goal.stop_reason = reason
-        else:
+        status = self.status
+        t = goal.time_at(status.stamp, status.speed_scaling)
+        is_on_its_way = goal.is_accepted and _BEFORE < t < goal.trajectory.duration
+        # A slow arm stops at once; one that is seen late would join its ramp with a jolt.
+        age = self._clock() - (status.arrived or 0.0)
+        is_known = age <= self._tracking.takeover_time and status.speed_scaling >= _SLOW
+        if not (is_on_its_way and is_known) or self._foreign:
             goal.stop_reason, goal.is_canceled = reason, True
+            return
+        takeover_time = self._tracking.takeover_time
+        stopping = brake(goal.trajectory, max(t, 0.0), self._planner.limits, takeover_time)
+        prepared = self._controller.prepare(stopping)
+        self._send(stopping, goal.on_end, prepared, status.stamp)
+        self._goal.stop_reason = reason
 
     @_locked
     def fail(self, reason: str) -> None:
@@ -332,7 +367,7 @@ class Executor:
             self.fail(f'the controller did not answer the goal within {REPLY_TIMEOUT} s')
         elif goal and self._controller.missing:
             self.fail(self._controller.missing)
-        elif goal and goal.has_stopped and self._clock() - goal.sent > _AT_REST_TIME:
+        elif goal and goal.has_stopped and self.status.stamp - goal.stopped_at > _AT_REST_TIME:
             self.fail('the arm does not come to rest: its goal was canceled')
         self._forget_lost_goals()
         if not self._missing and (strange := self._foreign_motion()):
@@ -349,7 +384,7 @@ class Executor:
             if goal is self._goal and goal.stop_reason:
                 # Nothing brakes: the motion that it was to replace is canceled.
                 goal.is_canceled = goal.has_stopped = True
-                goal.sent = self._clock()
+                goal.stopped_at = self.status.stamp
                 self._end_what_must_not_go_on()
             elif goal is self._goal:
                 self.fail(
@@ -375,7 +410,7 @@ class Executor:
         if not failure:
             goal.has_arrived = True
         elif goal.stop_reason and not self._foreign:
-            goal.has_stopped, goal.sent = True, self._clock()
+            goal.has_stopped, goal.stopped_at = True, self.status.stamp
         else:
             self.fail(self._foreign or self.fault() or failure)
 
@@ -412,33 +447,48 @@ class Executor:
         if self._latch.reason or self.is_moving or self.is_free or self.fault():
             self._others.begin(now)
             return '' if self._latch.reason else self._foreign
-        assert self.status.q is not None
-        return self._foreign or self._others.motion(self.status.q, now)
+        if self._foreign or not self._knows_joints or self.status.q is None:
+            return self._foreign
+        return self._others.motion(self.status.q, now)
 
     def _end_what_must_not_go_on(self) -> None:
         """Cancel what was stopped, until it has ended and the arm is at rest."""
         goal = self._goal
-        if goal and goal.is_braking and not goal.is_accepted:
-            goal.is_canceled = self._clock() - goal.sent > _BRAKE_REPLY
+        if goal and goal.is_braking:
+            is_late = not goal.is_accepted and self._clock() - goal.sent > _BRAKE_REPLY
+            goal.is_canceled = is_late or self.status.speed_scaling < _SLOW
         is_braking = bool((goal and goal.is_braking) or self._stream)
         if is_braking and not self._foreign:
             self._latch.end_motion(False)
             return
-        is_apart = self.is_free or bool(self.fault())  # then the arm may be moved by hand
-        is_moving = not is_apart and not self.is_at_rest
-        if self._latch.reason and not self._controller.missing:
-            if self.has_goals or is_moving:
+        # By hand, or by the pendant; what is not seen may move.
+        is_led = self.is_free or (self._health.check_modes and bool(mode_fault(self.status)))
+        is_seen = self._knows_joints
+        is_moving = not is_led and not (is_seen and self.is_at_rest)
+        if self._latch.reason:
+            if self.has_goals or (is_moving and (is_seen or self._is_due())):
                 self._controller.cancel()
-            self._latch.end_motion(is_moving and not self.has_goals)
+            self._latch.end_motion(is_moving and not self.has_goals, is_seen)
         elif goal and goal.is_canceled:
             self._controller.cancel()
 
-    def _send(self, trajectory: Trajectory, on_end: OnEnd, begin: float = 0.0) -> None:
+    def _is_due(self) -> bool:
+        """Return, every now and then, that it is time to cancel again what nobody sees."""
+        now = self._clock()
+        is_due = now - self._canceled_blindly > _BLIND_PERIOD
+        if is_due:
+            self._canceled_blindly = now
+        return is_due
+
+    def _send(
+        self, trajectory: Trajectory, on_end: OnEnd, prepared: Any, begin: float = 0.0
+    ) -> None:
         """Send a goal that begins at the stamp `begin` [s], or on arrival."""
         # Stamps, not this machine's clock: on a busy one /clock arrives later than the joints.
         stamp = self.status.stamp
         monitor = MotionMonitor(trajectory, self._tracking, stamp)
-        self._goal = Goal(trajectory, monitor, on_end, self._clock(), begin, (stamp, 0.0))
+        now = self._clock()
+        self._goal = Goal(trajectory, monitor, on_end, now, begin, (stamp, 0.0), prepared)
         self._others.send(self._goal.id)
         self._open[self._goal.id] = self._goal.sent
         self._controller.send(self._goal)
@@ -447,6 +497,10 @@ class Executor:
     def _tick(self, stream: _Stream) -> None:
         """Let a closed loop look at the joints, and send what it wants to."""
         loop, status = stream.loop, self.status
+        if status.stamp < stream.stamp - _SET_BACK:
+            self.fail('the clock of joint_states was set back: see whether the driver restarted')
+            return
+        stream.stamp = status.stamp
         window = loop.tick(status.stamp, status.q, status.qd, status.speed_scaling)
         if window is not None:
             self._controller.follow(window)
@@ -475,7 +529,7 @@ class Executor:
     def _knows_joints(self) -> bool:
         """Whether the joints are true and fresh."""
         age = self._clock() - (self.status.arrived or 0.0)
-        return not self.status.bad_joints and age <= self._health.joint_state_timeout
+        return not self.status.bad_joints and age <= _FRESH
 
     def _finish(self, reason: str) -> None:
         ended, self._goal, self._stream = self._goal or self._stream, None, None

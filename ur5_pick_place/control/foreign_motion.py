@@ -59,10 +59,10 @@ class ForeignMotion:
         Slow motions are noticed too, as the arm is compared with where it once rested.
 
         """
-        if self.stillness.is_at_rest:
+        if not self.stillness.is_moving:
             self._moving_since = now
-            if self._q_rest is None:
-                self._q_rest = q
+        if self._q_rest is None and self.stillness.is_at_rest:
+            self._q_rest = q
         if self._q_rest is None:
             what = 'moves' if now - self._moving_since > _SETTLING else ''
         else:

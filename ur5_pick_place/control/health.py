@@ -17,6 +17,7 @@ _IMPOSSIBLE_POSITION = 2 * math.pi + 0.1  # [rad]
 _IMPOSSIBLE_VELOCITY = 8.0  # [rad/s] between two messages; the fastest UR wrist does 2 pi
 _STEP_SLACK = 0.05  # [rad]
 _LOOK = 0.04  # [s] between two looks at the robot at most, while this process is run
+_EXCUSED = 1.0  # [s] at most between two joint_states: the robot may be silent at the same time
 _LATE = 0.1  # [s] between two arrivals, above which a gap is worth a word
 _IO_PATIENCE = 3.0
 _UNBROKEN = 0.05  # [s] between two stamps: six cycles, a few of which may be lost
@@ -175,8 +176,8 @@ class RobotStatus:
         silent then: its messages wait to be read.
 
         """
-        if self.heard is not None and gap > _LOOK:
-            self.heard += gap - _LOOK
+        if self.heard is not None and self.arrived is not None and gap > _LOOK:
+            self.heard = min(self.heard + gap - _LOOK, self.arrived + _EXCUSED)
 
 
 def _gap(seconds: float, stamps: float) -> str:
@@ -240,10 +241,11 @@ def find_fault(
             f'joint_states silent for {silence:.2f} s (limit {limit} s); check the driver and the '
             'link to the robot'
         )
-    return _mode_fault(status) if settings.check_modes else None
+    return mode_fault(status) if settings.check_modes else None
 
 
-def _mode_fault(status: RobotStatus) -> str | None:
+def mode_fault(status: RobotStatus) -> str | None:
+    """Return why the robot's modes and program do not let the arm be moved by us, or None."""
     if status.safety_mode is None or status.robot_mode is None:
         return 'robot mode and safety mode not heard yet; is io_and_status_controller active?'
     if status.safety_mode not in (SAFETY_NORMAL, SAFETY_REDUCED):

@@ -20,6 +20,8 @@ class Stillness:
         """Take measured joints (6,) [rad] and the time of their measurement [s]."""
         if self._heard and stamp < self._heard[-1][0]:
             self._heard.clear()  # the driver was restarted, or its clock was set back
+        elif self._heard and stamp == self._heard[-1][0]:
+            self._heard.pop()
         self._heard.append((stamp, q))
         while len(self._heard) > 2 and self._heard[1][0] <= stamp - _WINDOW:
             self._heard.popleft()
@@ -31,9 +33,19 @@ class Stillness:
     @property
     def is_at_rest(self) -> bool:
         """Whether the joints were watched for 0.15 s and stayed where they are."""
-        # A copy, as joints may come from another thread meanwhile.
-        heard = list(self._heard)
+        turn = self._turn()
+        return turn is not None and turn <= _TURN
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether the joints were watched for 0.15 s and turned meanwhile."""
+        turn = self._turn()
+        return turn is not None and turn > _TURN
+
+    def _turn(self) -> float | None:
+        """Return how far any joint turned [rad]; None if they were not watched for long enough."""
+        heard = list(self._heard)  # a copy, as joints may come from another thread meanwhile
         if not heard or heard[-1][0] - heard[0][0] < _WINDOW:
-            return False
+            return None
         q = np.array([q for _, q in heard])
-        return bool((q.max(axis=0) - q.min(axis=0)).max() <= _TURN)
+        return float((q.max(axis=0) - q.min(axis=0)).max())

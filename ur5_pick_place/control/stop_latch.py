@@ -95,15 +95,25 @@ class StopLatch:
             self._hold_where_frozen()
         self._hold()
 
-    def end_motion(self, is_moving: bool) -> None:
-        """Stop an arm that moves on without a goal, as on a topic or by another controller."""
+    def end_motion(self, is_moving: bool, may_hold: bool = False) -> None:
+        """
+        Stop an arm that moves on without a goal, as on a topic or by another controller.
+
+        Parameters
+        ----------
+        is_moving : bool
+            Whether it moves, as far as can be seen.
+        may_hold : bool
+            Whether the joints are those of now: older ones would pull the arm back.
+
+        """
         now = self._clock()
         if not is_moving:
             self._moving_since = None
             return
         self._moving_since = now if self._moving_since is None else self._moving_since
         lasts = now - self._moving_since
-        if lasts > _HOLD_AFTER and now - self._held > _HOLD_PERIOD:
+        if may_hold and lasts > _HOLD_AFTER and now - self._held > _HOLD_PERIOD:
             self._held = now
             assert self._status.q is not None
             self._controller.hold(self._status.q)

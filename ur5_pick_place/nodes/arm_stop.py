@@ -7,11 +7,12 @@ from collections.abc import Callable
 from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 
+from ur5_pick_place.control.controller import REPLY_TIMEOUT
 from ur5_pick_place.nodes.controller_goals import ControllerGoals
 from ur5_pick_place.nodes.executor import AtOnce
 
 _PERIOD = 0.05  # [s], steady clock
-_AT_LEAST = 0.3  # [s] for which goals are canceled that may still be on their way
+_AT_LEAST = 0.3  # [s] for which goals are canceled that nobody reports yet
 _TAKE_OVER_AFTER, _TAKE_OVER_PERIOD = 1.0, 1.0  # [s] of an arm that does not stop
 _AT_MOST = 60.0  # [s]; by then somebody has seen that the arm cannot be stopped from here
 
@@ -44,13 +45,20 @@ class ArmStop:
         self._began = self._taken_over = time.monotonic()
         self._goals.cancel()
 
+    def end(self) -> None:
+        """Cancel no more: motions are wanted again."""
+        self._began = None
+
     def _repeat(self) -> None:
         if self._began is None:
             return
         now = time.monotonic()
         lasts = now - self._began
-        if lasts > _AT_LEAST and not self._goals.active and self._is_at_rest():
+        is_over = not self._goals.active and self._is_at_rest()
+        if is_over and lasts > REPLY_TIMEOUT:
             self._began = None
+        elif is_over and lasts > _AT_LEAST:
+            return  # but a goal may still be on its way
         elif lasts > _AT_MOST:
             self._began = None
             self._log.error(f'the arm was not seen at rest within {_AT_MOST:.0f} s of the stop')

@@ -28,6 +28,8 @@ _UNDER_WAY = (
     GoalStatus.STATUS_CANCELING,
 )
 _LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+# What other controllers of the UR driver claim instead of joints to move the arm.
+_MODES = ('force_mode', 'trajectory_passthrough')
 _LARGEST = 65_536  # [bytes] of a report on goals, some 2,000 of them
 _NOTHING_LEFT = 0.5  # [s] for which a controller has had nothing to cancel
 _SWITCH_TIME = 2.0  # [s] the controller manager may take
@@ -98,7 +100,7 @@ class ControllerGoals:
 
     def _moves(self, controller: Any) -> bool:
         claimed = (name.partition('/')[0] for name in controller.claimed_interfaces)
-        return bool(set(claimed) & set(self._joint_names))
+        return any(c in self._joint_names or c.endswith(_MODES) for c in claimed)
 
 
 class _OneController:
@@ -135,11 +137,14 @@ class _OneController:
         if len(data) > _LARGEST:
             return  # no controller's; converting it would keep a stop waiting
         message = deserialize_message(data, GoalStatusArray)
-        self._goals = frozenset(
+        goals = frozenset(
             bytes(status.goal_info.goal_id.uuid)
             for status in message.status_list
             if status.status in _UNDER_WAY
         )
+        if goals - self._goals:
+            self._nothing_since = None
+        self._goals = goals
 
     def _on_canceled(self, answer: CancelGoal.Response) -> None:
         # The last report of a driver that was killed stays latched; its successor reports nothing

@@ -38,11 +38,23 @@ class Execution:
 
     def __init__(self, executor: MotionExecutor, log: Callable[[str], object]) -> None:
         self._executor, self._log = executor, log
+        self._stops: dict[bytes, int] = {}  # before each goal that waits for its turn
+        self._current: Any = None  # the goal whose motion is under way
+
+    def accept(self, goal: Any) -> None:
+        """Let a goal be executed, unless a stop comes before its turn; as handle_accepted."""
+        self._stops[bytes(goal.goal_id.uuid)] = self._executor.core.stops
+        goal.execute()
+
+    def cancel(self, goal: Any) -> None:
+        """Brake, unless it is another goal that moves the arm: this one then never begins."""
+        if self._current is None or self._current is goal:
+            self._executor.core.stop('canceled by the client', latch=False)
 
     def is_wanted(self, goal: Any) -> IsWanted:
-        """Return what tells whether, since now, nobody has canceled the goal or called a stop."""
+        """Return what tells whether, since it was accepted, nobody has canceled or stopped it."""
         core = self._executor.core
-        stops = core.stops
+        stops = self._stops.pop(bytes(goal.goal_id.uuid), core.stops)
         return lambda: core.stops == stops and not goal.is_cancel_requested
 
     async def run(
@@ -76,8 +88,11 @@ class Execution:
                 code = code_with_message(MoveItErrorCodes.PREEMPTED, str(error))
             end_in_vain(goal)
             return code
+        self._current = goal
         goal.publish_feedback(feedback(state=MONITOR))
         reason = await arrival
+        if self._current is goal:
+            self._current = None
         goal.publish_feedback(feedback(state=IDLE))
         if not reason:
             goal.succeed()

@@ -17,7 +17,7 @@ from rclpy.executors import (
 )
 from rclpy.guard_condition import GuardCondition
 from rclpy.subscription import Subscription
-from rclpy.task import Task
+from rclpy.task import Future, Task
 from rclpy.timer import Timer
 
 _PROMPT = (Subscription, Timer, Client, ActionClient, GuardCondition)
@@ -72,8 +72,7 @@ class PromptExecutor(SingleThreadedExecutor):
             # Another thread has destroyed what was being looked at (rclpy guards the wait itself,
             # not the look at its outcome). What was ready still is, and is found by the next look.
             return
-        group = getattr(entity, 'callback_group', None)
-        if isinstance(entity, _PROMPT) or isinstance(group, AtOnce) or self._begun.get(task):
+        if self._is_short(task, entity):
             task()  # what a request does once it has waited is short
             if task.done():
                 self._begun.pop(task, None)
@@ -82,7 +81,14 @@ class PromptExecutor(SingleThreadedExecutor):
             self._begun[task] = False
             self._pool.submit(self._begin, task)
 
-    def _begin(self, task: Task[Any]) -> None:
+    def _is_short(self, task: 'Task[Any]', entity: Any) -> bool:
+        if isinstance(entity, _PROMPT) or self._begun.get(task):
+            return True
+        # What is to be done once a reply has come is a task of its own, without an entity.
+        is_reply = entity is None and bool(task._args) and isinstance(task._args[0], Future)
+        return is_reply or isinstance(getattr(entity, 'callback_group', None), AtOnce)
+
+    def _begin(self, task: 'Task[Any]') -> None:
         task()
         if task.done():
             self._begun.pop(task, None)

@@ -168,9 +168,11 @@ class _TrajectoryController:
     def goals(self) -> frozenset[bytes]:
         return self._goals.active
 
+    def prepare(self, trajectory: Trajectory) -> JointTrajectory:
+        return trajectory_to_msg(trajectory, self._joint_names)
+
     def send(self, goal: Goal) -> None:
-        request = FollowJointTrajectory.Goal()
-        request.trajectory = trajectory_to_msg(goal.trajectory, self._joint_names)
+        request = FollowJointTrajectory.Goal(trajectory=goal.prepared)
         request.trajectory.header.stamp = time_to_msg(goal.begin)
         request.path_tolerance = self._tolerances(self._tracking.path_tolerance)
         request.goal_tolerance = self._tolerances(self._tracking.goal_tolerance)

@@ -80,6 +80,7 @@ class MoveAction:
             MoveGroup,
             'move_action',
             self._execute,
+            handle_accepted_callback=execution.accept,
             cancel_callback=self._on_cancel,
             callback_group=group,
         )

@@ -53,7 +53,7 @@ class Heartbeat:
     ) -> None:
         self._publisher = node.create_publisher(String, topic, alive(lease))
         self._lease, self._on_frozen = lease, on_frozen
-        self._beat = time.monotonic()
+        self._beat: float | None = None  # before the node is spun for the first time
         steady = Clock(clock_type=ClockType.STEADY_TIME)
         node.create_timer(lease / _BEATS, self._assert, callback_group=AtOnce(), clock=steady)
 
@@ -63,7 +63,7 @@ class Heartbeat:
 
     def _assert(self) -> None:
         now = time.monotonic()
-        frozen, self._beat = now - self._beat, now
+        frozen, self._beat = now - (self._beat or now), now
         self._publisher.assert_liveliness()
         if frozen > self._lease:
             self._on_frozen(frozen)

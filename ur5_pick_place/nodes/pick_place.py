@@ -259,13 +259,17 @@ class PickPlace(Node):
         return reply
 
     async def _rearm(self, _request: Any, reply: Trigger.Response) -> Trigger.Response:
+        stops = self._machine.stops
         try:
             answer = await ask(self, self._rearm_planner, Trigger.Request())
         except ExecutionError as error:
             reply.success, reply.message = False, f'the planner is not there: {error}'
             return reply
         reply.success, reply.message = answer.success, answer.message
-        if answer.success:
+        if answer.success and self._machine.stops != stops:
+            reply.success, reply.message = False, 'a stop came meanwhile: rearm again'
+        elif answer.success:
+            self._arm_stop.end()
             self._machine.rearmed()
         self._publish_state()
         return reply
@@ -277,8 +281,11 @@ class PickPlace(Node):
             # With a wrong payload the arm sinks or rises as soon as it is let go.
             if request.data and not self._freedrive.is_on:
                 confirm = self._run.confirm_payload()
+                stops = self._machine.stops
                 if error := await self._job('confirm_payload', confirm):
                     raise ExecutionError(f'freedrive refused, payload not confirmed: {error}')
+                if self._machine.stops != stops:
+                    raise ExecutionError('freedrive refused: a stop came meanwhile')
             try:
                 await self._freedrive.switch(request.data)
             finally:

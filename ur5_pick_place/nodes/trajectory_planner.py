@@ -122,7 +122,7 @@ class TrajectoryPlanner(Node):
             self._names,
             self._frames,
             self._present_joints,
-            self._look_ahead,
+            self._executor.core.look_ahead,
             MutuallyExclusiveCallbackGroup(),
         )
         watch_peer(
@@ -130,7 +130,7 @@ class TrajectoryPlanner(Node):
             'pick_place/state',
             health.peer_timeout,
             self._hear_task,
-            lambda: self._executor.core.fail(_TASK_GONE),
+            self._on_task_gone,
         )
         Diagnostics(self, self._executor.health, self._executor.link.jitter.summary)
         self._path = self.create_publisher(MarkerArray, 'planned_path', 1)
@@ -144,15 +144,16 @@ class TrajectoryPlanner(Node):
         self.create_service(
             GetCartesianPath, 'compute_cartesian_path', self._cartesian, callback_group=planning
         )
+        self._execution = Execution(self._executor, self.get_logger().error)
         self._action = ActionServer(
             self,
             ExecuteTrajectory,
             'execute_trajectory',
             self._execute,
+            handle_accepted_callback=self._execution.accept,
             cancel_callback=self._on_cancel,
             callback_group=control,
         )
-        self._execution = Execution(self._executor, self.get_logger().error)
         MoveAction(
             self, self._motion_plan, self._executor, self._execution, self._names, control
         )
@@ -162,6 +163,10 @@ class TrajectoryPlanner(Node):
         self.create_service(Trigger, '~/stop', self._on_stop, callback_group=control)
         self.create_service(Trigger, '~/rearm', self._on_rearm, callback_group=control)
 
+    def _on_task_gone(self) -> None:
+        self._executor.core.is_free = False  # nobody keeps the arm free any more
+        self._executor.core.fail(_TASK_GONE)
+
     def _hear_task(self, state: String) -> None:
         self._executor.core.is_free = state.data == 'freedrive'
 
@@ -169,13 +174,6 @@ class TrajectoryPlanner(Node):
         status = self._executor.link.status
         silence = time.monotonic() - (status.arrived or 0.0)
         return status.q if silence < _PRESENT else None
-
-    def _look_ahead(self) -> None:
-        """Stop a motion that would run into what is new in the scene."""
-        core = self._executor.core
-        ahead = core.path_ahead()
-        if ahead is not None and (obstacle := self._planner.obstacle(ahead)):
-            core.stop(f'the scene has changed: {obstacle}', latch=False)
 
     # -- planning ------------------------------------------------------------------------------
 
@@ -256,8 +254,8 @@ class TrajectoryPlanner(Node):
         code = await self._execution.run(goal, begin, is_wanted, ExecuteTrajectory.Feedback)
         return ExecuteTrajectory.Result(error_code=code)
 
-    def _on_cancel(self, _goal: Any) -> CancelResponse:
-        self._executor.core.stop('canceled by the client', latch=False)
+    def _on_cancel(self, goal: Any) -> CancelResponse:
+        self._execution.cancel(goal)
         return CancelResponse.ACCEPT
 
     def _on_event(self, message: String) -> None:

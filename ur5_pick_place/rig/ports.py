@@ -66,6 +66,9 @@ class ControllerPort:
     def goals(self) -> frozenset[bytes]:
         return frozenset(goal.id for goal, running in self._running if running.outcome is None)
 
+    def prepare(self, trajectory: Trajectory) -> None:
+        """Return nothing: a trajectory is taken as it is."""
+
     def send(self, goal: Goal) -> None:
         self.motions += 1
         self._driver.link.to_driver.send(

@@ -78,6 +78,8 @@ class Machine:
         Why nothing is done before `rearmed`; empty if nothing stands against it.
     is_free : bool
         Whether the arm is in freedrive; set by the owner.
+    stops : int
+        How often `stop` was called, for what takes its time before it begins.
 
     """
 
@@ -92,6 +94,7 @@ class Machine:
         self.stopped = ''
         self.is_free = False
         self._has_looked = False
+        self.stops = 0
 
     @property
     def job_name(self) -> str:
@@ -159,8 +162,10 @@ class Machine:
         """Go home from wherever the arm is, with what is in the hand."""
         self._check_free()
         self._run.look(self._port.observe())
-        run = self._run
+        run, stops = self._run, self.stops
         motions = self._planner.way_home(poses, self._joints(), run.is_carrying, run.lying)
+        if self.stops != stops:
+            raise ExecutionError('a stop came while the way home was planned: ask again')
         return self.start('go_home', self._run.home(motions))
 
     @_locked
@@ -207,6 +212,7 @@ class Machine:
     @_locked
     def stop(self, reason: str) -> None:
         """End the job where it is, if there is one, and take no other before `rearmed`."""
+        self.stops += 1
         is_new, self.stopped = not self.stopped, self.stopped or reason
         if self._job:
             self._end(reason)

@@ -180,6 +180,8 @@ class CycleRun:
     def _move(self, planned: PlannedStage) -> Generator:
         motion, way, i = planned.motion, _Way(planned), 0
         while True:
+            if self.is_paused:  # since the stage began, or while the rest was planned
+                yield from self._resumed()
             pauses = self._pauses
             seen = yield Move(motion.trajectory, planned.method)
             while seen.reply is None:
