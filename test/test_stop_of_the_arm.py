@@ -205,10 +205,9 @@ def test_a_part_in_the_hand_is_found_by_both_nodes_after_a_restart(cell):
     cell.carry()
     cell.kill('pick_place', 'trajectory_planner')
     client.run(2.0)
-    since = len(client.events)
     cell.start('trajectory_planner')
     cell.start('pick_place')
-    client.event('part_in_hand', since=since)
+    client.until(lambda: 'part_in_hand' in cell.log('pick_place'), 'the part to be found')
     kind = PlanningSceneComponents.ROBOT_STATE_ATTACHED_OBJECTS
     wanted = PlanningSceneComponents(components=kind)
 

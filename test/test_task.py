@@ -267,7 +267,7 @@ def test_a_run_during_a_run_is_refused_as_busy_wherever_the_arm_is(cycle_planner
             ask(POSES)
 
 
-def test_a_stop_without_a_job_is_an_event_too_and_bars_every_job(cycle_planner):
+def test_a_fault_without_a_job_is_an_event_too_and_bars_every_job(cycle_planner):
     events = []
     machine = Machine(
         cycle_planner,
@@ -275,7 +275,7 @@ def test_a_stop_without_a_job_is_an_event_too_and_bars_every_job(cycle_planner):
         ObedientPort(Robot()),
         lambda event, **data: events.append((event, data)),
     )
-    machine.stop('the planner node has gone')
+    machine.stop('the planner node has gone', is_fault=True)
     machine.stop('stop requested')
     assert events == [
         ('stopped', {'job': '', 'stage': '', 'reason': 'the planner node has gone'})

@@ -38,6 +38,7 @@ _UNDER_WAY = 0.25  # [s] for what was sent meanwhile
 _AGAIN = 0.1  # [s] on the wall before a request that was refused is made again
 _PINCHED = (0.002, 0.02)  # [m] pads apart but for the cube, and its centre off the TCP at most
 _ROUND_TRIPS = 10
+_CYCLE = 0.008  # [s] of the controller
 
 
 class NodesCell:
@@ -169,6 +170,8 @@ class NodesCell:
         is_done, words = self._operator.press(fault, data=True)
         if not is_done:
             raise InvalidInput(words)
+        # The clock is that of the messages: the stop may be heard before the next of them.
+        self.wait(_CYCLE)
 
     def clear(self, fault: str = '') -> bool:
         request = {'data': False} if fault else {}

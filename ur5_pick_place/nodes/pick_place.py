@@ -333,12 +333,13 @@ class PickPlace(Node):
     def _on_planner_death(self) -> None:
         """Do what the planner no longer can: stop the arm, whoever moves it, and latch."""
         self._arm_stop.begin()
-        self._machine.stop(PLANNER_GONE)
+        self._machine.stop(PLANNER_GONE, is_fault=True)
         self._publish_state()
 
     def _on_frozen(self, seconds: float) -> None:
         """Latch the stop, as the planner has done meanwhile."""
-        self._machine.stop(f'this node was frozen for {seconds:.1f} s: look why, then ~/rearm')
+        reason = f'this node was frozen for {seconds:.1f} s: look why, then ~/rearm'
+        self._machine.stop(reason, is_fault=True)
         self._publish_state()
 
     # -- telling ---------------------------------------------------------------------------------

@@ -210,13 +210,13 @@ class Machine:
         return f'{name} started'
 
     @_locked
-    def stop(self, reason: str) -> None:
+    def stop(self, reason: str, is_fault: bool = False) -> None:
         """End the job where it is, if there is one, and take no other before `rearmed`."""
         self.stops += 1
         is_new, self.stopped = not self.stopped, self.stopped or reason
         if self._job:
             self._end(reason)
-        elif is_new:
+        elif is_new and is_fault:  # nobody asked for it, so it is an event
             self.plan = None
             self._emit('stopped', job='', stage='', reason=reason)
 
@@ -254,9 +254,9 @@ class Machine:
             return
         seen = self._port.observe()
         self._has_looked = bool(seen.inputs and seen.outputs)
-        self._run.look(seen)
-        if self._run.is_carrying:
-            self._port.send(Carry(self._run.load), lambda _reply: None)
+        if self._run.feels_part(seen):  # the next job takes it as carried, and says so too
+            self._emit('part_in_hand')
+            self._port.send(Carry(self._run.part), lambda _reply: None)
 
     def _end(self, error: str) -> None:
         job, self._job = self._job, None

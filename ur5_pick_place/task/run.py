@@ -77,7 +77,7 @@ class CycleRun:
 
     def home(self, motions: tuple[PlannedMotion, ...]) -> Generator:
         """Follow a way home; the gripper stays as it is."""
-        yield from perform(Carry(self.load))
+        yield from perform(Carry(self._part if self.is_carrying else None))
         self.stage = 'home'
         for motion in motions:
             yield from self._move(PlannedStage((), motion))
@@ -99,17 +99,21 @@ class CycleRun:
     def look(self, seen: Observation) -> None:
         """Find out whether a part is held, as after a restart in the middle of a cycle."""
         felt = self._gripper.holds_part(seen)
-        if felt and self._gripper.is_closed(seen) and not self.is_carrying:
+        if self.feels_part(seen) and not self.is_carrying:
             self.is_carrying, self._signal = True, self._gripper.signal()
             self._emit('part_in_hand')
         elif felt is False and self.is_carrying:  # fallen since, as when the tool lost its power
             self.is_carrying = False
             self._emit('part_lost', stage=self.stage)
 
+    def feels_part(self, seen: Observation) -> bool:
+        """Whether the gripper is closed on a part, whoever closed it."""
+        return bool(self._gripper.holds_part(seen)) and self._gripper.is_closed(seen)
+
     @property
-    def load(self) -> Load | None:
-        """What is in the hand, in tool0; None if nothing."""
-        return self._part if self.is_carrying else None
+    def part(self) -> Load:
+        """The part as a load in tool0."""
+        return self._part
 
     def loss(self, seen: Observation) -> str:
         """
