@@ -95,15 +95,16 @@ class JointListener:
         ]
         if not messages:
             return
-        newest = messages[-1]
-        try:
-            q = joints_from_state(newest, self._names)
-            qd = velocities_from_state(newest, self._names)
-        except InvalidInput as error:
-            self._on_bad(str(error))
-            return
         stamps = [to_seconds(message.header.stamp) for message in messages]
         before = stamps[0] if self._stamp is None else self._stamp
         gap = float(np.diff([before, *stamps]).max())
         self._stamp = stamps[-1]
-        self._on_joints(Joints(stamps[-1], q, qd, len(messages), gap))
+        newest = None
+        for message in messages:
+            try:
+                q = joints_from_state(message, self._names)
+                newest = stamps[-1], q, velocities_from_state(message, self._names)
+            except InvalidInput as error:
+                self._on_bad(str(error))  # however many good ones follow
+        if newest is not None:
+            self._on_joints(Joints(*newest, len(messages), gap))
