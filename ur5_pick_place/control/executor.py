@@ -19,6 +19,7 @@ from ur5_pick_place.control.health import (
     HealthSettings,
     RobotStatus,
     find_fault,
+    is_frozen,
     mode_fault,
 )
 from ur5_pick_place.control.stop_latch import StopLatch
@@ -421,7 +422,7 @@ class Executor:
         now = self._clock()
         gap, self._watched = now - self._watched, now
         self.status.excuse(gap)
-        if gap > self._health.peer_timeout and not self._latch.is_first:
+        if is_frozen(gap, self._health.peer_timeout) and not self._latch.is_first:
             self.fail(f'this node was frozen for {gap:.1f} s: look why, then ~/rearm')
 
     def _forget_lost_goals(self) -> None:

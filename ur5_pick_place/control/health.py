@@ -17,6 +17,7 @@ _IMPOSSIBLE_POSITION = 2 * math.pi + 0.1  # [rad]
 _IMPOSSIBLE_VELOCITY = 8.0  # [rad/s] between two messages; the fastest UR wrist does 2 pi
 _STEP_SLACK = 0.05  # [rad]
 _LOOK = 0.04  # [s] between two looks at the robot at most, while this process is run
+_STALL = 1.0  # [s] for which a loaded PC may keep a process waiting
 _EXCUSED = 1.0  # [s] at most between two joint_states: the robot may be silent at the same time
 _LATE = 0.1  # [s] between two arrivals, above which a gap is worth a word
 _IO_PATIENCE = 3.0
@@ -79,6 +80,11 @@ class HealthSettings(Settings):
     check_modes: bool = setting(
         True, 'watch robot mode, safety mode and the program; only mock hardware has none'
     )
+
+
+def is_frozen(seconds: float, health_timeout: float) -> bool:
+    """Tell whether a process that was not run for so long was frozen, and not merely slow [s]."""
+    return seconds > max(health_timeout, _STALL)
 
 
 def io_patience(health: HealthSettings) -> float:

@@ -17,6 +17,7 @@ from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, LivelinessPolicy, QoSProfile
 from std_msgs.msg import String
 
+from ur5_pick_place.control.health import is_frozen
 from ur5_pick_place.nodes.distro import on_liveliness
 from ur5_pick_place.nodes.executor import AtOnce
 
@@ -44,7 +45,7 @@ class Heartbeat:
     lease : float
         How long the node may give no sign of life [s], the same in both.
     on_frozen : callable
-        Takes how long this node was not run [s], if it was longer than the lease.
+        Takes how long this node was not run [s], if it was frozen and not merely slow.
 
     """
 
@@ -65,7 +66,7 @@ class Heartbeat:
         now = time.monotonic()
         frozen, self._beat = now - (self._beat or now), now
         self._publisher.assert_liveliness()
-        if frozen > self._lease:
+        if is_frozen(frozen, self._lease):
             self._on_frozen(frozen)
 
 
