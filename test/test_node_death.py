@@ -13,7 +13,9 @@ pytestmark = pytest.mark.nodes
 
 @pytest.fixture(scope='module')
 def cell(ros_domain, tmp_path_factory):
-    with nodes_cell(ros_domain, tmp_path_factory.mktemp('cell')) as cell:
+    # In real time: a slow PC must not stall a node for as long as its peer waits.
+    folder, patience = tmp_path_factory.mktemp('cell'), 1.0
+    with nodes_cell(ros_domain, folder, peer_timeout=patience, real_time_factor=1.0) as cell:
         yield cell
 
 
