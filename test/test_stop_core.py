@@ -113,6 +113,17 @@ class Cell:
         return self.executor.motion_state
 
 
+def moving():
+    """Return a cell in the middle of a motion that can brake."""
+    gate = Anything()
+    gate.limits = motion_limits(load_model('ur5'), MotionSettings())
+    cell = Cell(gate)
+    cell.start()
+    cell.port.accept(cell.now)
+    cell.run(3.0)
+    return cell
+
+
 def turn(angle, seconds):
     """A slow quintic of the shoulder."""
     u = np.linspace(0.0, 1.0, 40)[:, None]
@@ -142,12 +153,7 @@ def test_a_goal_that_is_accepted_after_the_stop_is_canceled_then(latch):
 
 
 def test_a_braking_motion_that_is_not_taken_in_time_gives_way_to_a_cancel():
-    gate = Anything()
-    gate.limits = motion_limits(load_model('ur5'), MotionSettings())
-    cell = Cell(gate)
-    cell.start()
-    cell.port.accept(cell.now)
-    cell.run(3.0)
+    cell = moving()
     cell.executor.stop('enough', latch=True)
     cell.run(0.35)
     there = cell.port.q
@@ -299,29 +305,12 @@ def test_a_process_that_was_frozen_latches_and_can_be_rearmed():
 
 
 def test_a_braking_motion_that_is_refused_gives_way_to_a_cancel():
-    gate = Anything()
-    gate.limits = motion_limits(load_model('ur5'), MotionSettings())
-    cell = Cell(gate)
-    cell.start()
-    cell.port.accept(cell.now)
-    cell.run(3.0)
+    cell = moving()
     cell.executor.stop('paused', latch=False)
     cell.executor.on_answer(cell.port.sent[-1], False)
     cell.run(0.5)
     assert cell.port.running is None
     assert (cell.ends, cell.state) == (['paused'], 'ready')
-
-
-def moving(gate=None, seconds=3.0):
-    """A cell in the middle of a motion."""
-    if gate is None:
-        gate = Anything()
-        gate.limits = motion_limits(load_model('ur5'), MotionSettings())
-    cell = Cell(gate)
-    cell.start()
-    cell.port.accept(cell.now)
-    cell.run(seconds)
-    return cell
 
 
 def test_a_stop_reaches_an_arm_that_nobody_sees():
@@ -340,13 +329,12 @@ def test_a_stop_reaches_an_arm_that_nobody_sees():
 def test_a_stop_at_slider_zero_leaves_nothing_that_goes_on_when_it_is_opened():
     cell = moving()
     cell.status.speed_scaling = 0.0
-    began = cell.port.began
     for _ in range(20):
         cell.port.began += CYCLE  # the controller's time stands
         cell.run(CYCLE)
     cell.executor.stop('stop requested', latch=True)
     cell.run(0.5)
-    assert began and cell.port.running is None
+    assert cell.port.running is None
     cell.status.speed_scaling = 1.0
     there = cell.port.q
     cell.run(1.0)
