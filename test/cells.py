@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import pace
 from driver_client import LATCHED
 from std_msgs.msg import String
 from test_pick_place_node import START, TARGET, TaskClient
@@ -33,8 +34,9 @@ class NodesCell:
     stack : contextlib.ExitStack
         Ends the processes.
     peer_timeout : float
-        Of planner and task node [s].
+        Of planner and task node [s], on a quick machine.
     real_time_factor : float
+        On a quick machine.
     controller : str
         That planner and task node use; empty for the driver's own.
 
@@ -49,12 +51,12 @@ class NodesCell:
         real_time_factor: float = 2.0,
         controller: str = '',
     ) -> None:
-        own, text = folder / 'own.yaml', f'peer_timeout: {peer_timeout}'
+        own, text = folder / 'own.yaml', f'peer_timeout: {pace.wall(peer_timeout)}'
         own.write_text(
             f'/**/pick_place: {{ros__parameters: {{poses_file: {folder}/poses.yaml, {text}}}}}\n'
             f'/**/trajectory_planner: {{ros__parameters: {{{text}}}}}\n'
         )
-        sim = {'real_time_factor': real_time_factor}
+        sim = {'real_time_factor': real_time_factor * pace.pace()}
         specs = node_list('sim', CONFIG, params_file=str(own), sim_parameters=sim)
         self._specs = {spec.executable: spec for spec in specs}
         if controller:
@@ -132,15 +134,20 @@ class NodesCell:
         assert np.abs(self.client.q - before).max() < 1e-3
 
     def time_to_rest(self, limit: float) -> float:
-        """Return after how many seconds on the wall the arm is at rest; fail after `limit`."""
+        """
+        Return when the arm came to rest [s on the wall of a quick machine].
+
+        Fails if that takes longer than `limit`.
+
+        """
         begin = last = time.monotonic()
         q = self.client.q
-        while time.monotonic() - last < 0.3:
+        while time.monotonic() - last < pace.wall(0.3):
             self.client._executor.spin_once(timeout_sec=0.05)
             if np.abs(self.client.q - q).max() > 1e-3:
                 q, last = self.client.q, time.monotonic()
-            assert last - begin < limit, f'the arm still moves {limit} s later'
-        return last - begin
+            assert last - begin < pace.wall(limit), f'the arm still moves {limit} s later'
+        return (last - begin) * pace.pace()
 
     def rearm(self, wall: float = 20.0) -> None:
         """Rearm as soon as it is granted."""

@@ -8,6 +8,13 @@ import numpy as np
 import pytest
 
 
+def pytest_report_header() -> str:
+    """Say how fast simulated time runs, which is how slow this machine is."""
+    import pace
+
+    return f'simulated cells at {pace.real_time_factor():.2f} times real time'
+
+
 @pytest.fixture
 def rng(request: pytest.FixtureRequest) -> np.random.Generator:
     """Random numbers that depend on the test's name only."""

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pace
 import rclpy
 from action_msgs.msg import GoalStatus
 from control_msgs.action import FollowJointTrajectory
@@ -144,7 +145,7 @@ class DriverClient:
 
     def until(self, condition, what: str, wall: float = 10.0) -> None:
         """Spin until something is true."""
-        deadline = time.monotonic() + wall
+        deadline = time.monotonic() + pace.wall(wall)
         while not condition():
             assert time.monotonic() < deadline, f'waited {wall} s in vain for {what}'
             self._executor.spin_once(timeout_sec=0.1)

@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 
 import numpy as np
+import pace
 import pytest
 from PIL import Image
 
@@ -19,7 +20,6 @@ from ur5_pick_place.nodes.demo import Ended, signals_raised
 pytestmark = pytest.mark.nodes
 
 DEMO = Path(sys.executable).with_name('demo')
-RTF = '2'
 
 
 class DemoProcess:
@@ -31,7 +31,7 @@ class DemoProcess:
         name, _, value = self._mark.partition('=')
         self._log = (folder / 'terminal.log').open('w+')
         self.process = subprocess.Popen(
-            [*before, DEMO, '--rtf', RTF, '--out', self.out],
+            [*before, DEMO, '--rtf', str(pace.real_time_factor()), '--out', self.out],
             stdout=self._log,
             stderr=subprocess.STDOUT,
             env={**os.environ, **environment, name: value},
@@ -42,7 +42,7 @@ class DemoProcess:
 
     def wait_for(self, text: str) -> None:
         """Wait until the terminal shows a text."""
-        deadline = time.monotonic() + 60.0
+        deadline = time.monotonic() + pace.wall(60.0)
         while text not in self.said:
             assert self.process.poll() is None, self.said
             assert time.monotonic() < deadline, f'no {text!r} in: {self.said}'
@@ -115,7 +115,7 @@ def test_ctrl_c_ends_everything_within_two_seconds(demo: DemoProcess) -> None:
     begin = time.monotonic()
     demo.process.send_signal(signal.SIGINT)
     code = demo.process.wait(10)
-    assert time.monotonic() - begin < 2.0
+    assert time.monotonic() - begin < pace.wall(2.0)
     assert code == 128 + signal.SIGINT
     assert not demo.others()
     assert not demo.out.exists()
@@ -141,7 +141,7 @@ def test_a_killed_demo_takes_its_nodes_along(demo: DemoProcess) -> None:
     demo.wait_for('are ready')
     demo.process.kill()
     demo.process.wait()
-    deadline = time.monotonic() + 2.0
+    deadline = time.monotonic() + pace.wall(2.0)
     while demo.others() and time.monotonic() < deadline:
         time.sleep(0.02)
     assert not demo.others()
@@ -155,7 +155,7 @@ def test_a_killed_make_takes_the_demo_along(tmp_path: Path) -> None:
         demo.wait_for('are ready')
     finally:
         demo.clean_up()
-    deadline = time.monotonic() + 3.0
+    deadline = time.monotonic() + pace.wall(3.0)
     while demo.others() and time.monotonic() < deadline:
         time.sleep(0.02)
     assert not demo.others()

@@ -11,6 +11,7 @@ import math
 import signal
 
 import numpy as np
+import pace
 import pytest
 
 pytest.importorskip('rclpy', reason='needs ROS 2: make setup')
@@ -57,7 +58,7 @@ OFF_PATH = ('aborted', -4, 'Aborted due to path tolerance violation')
 
 @pytest.fixture(scope='module')
 def driver(ros_domain):
-    process = DriverProcess('-p', 'real_time_factor:=3.0')
+    process = DriverProcess('-p', f'real_time_factor:={3.0 * pace.pace()}')
     client = DriverClient()
     try:
         client.wait_for_driver()
@@ -65,7 +66,7 @@ def driver(ros_domain):
     finally:
         client.close()
         code, taken, errors = process.stop()
-    assert code == 0 and taken < SHUTDOWN, errors
+    assert code == 0 and taken < pace.wall(SHUTDOWN), errors
 
 
 @pytest.fixture
@@ -704,7 +705,7 @@ def test_a_signal_ends_a_second_cell_in_its_namespace_cleanly(cell, how):
         assert [info.node_namespace for info in clocks] == ['/']
     finally:
         code, taken, errors = process.stop(how)
-    assert code == 0 and taken < SHUTDOWN, errors
+    assert code == 0 and taken < pace.wall(SHUTDOWN), errors
     assert 'Traceback' not in errors
 
 

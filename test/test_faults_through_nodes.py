@@ -10,6 +10,7 @@ the joints tell, one of the gripper, and one cycle of the soak.
 import argparse
 from contextlib import nullcontext
 
+import pace
 import pytest
 
 pytest.importorskip('rclpy', reason='needs ROS 2: make setup')
@@ -30,7 +31,7 @@ CASES = [
 
 @pytest.fixture(scope='module')
 def cell(ros_domain):
-    with open_nodes({}) as cell:
+    with open_nodes({}, pace.real_time_factor()) as cell:
         cell.teach(START, TARGET)
         yield cell
 

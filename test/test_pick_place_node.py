@@ -13,6 +13,7 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pace
 import pytest
 
 rclpy = pytest.importorskip('rclpy')
@@ -125,7 +126,7 @@ def cell(ros_domain, tmp_path_factory):
             CONFIG,
             namespace='cell2',
             params_file=str(own),
-            sim_parameters={'real_time_factor': 2.0},
+            sim_parameters=pace.sim(),
         )
         if spec.executable != 'ik_service'
     ]

@@ -15,6 +15,7 @@ import sys
 from pathlib import Path
 
 import numpy as np
+import pace
 import pytest
 
 rclpy = pytest.importorskip('rclpy')
@@ -56,7 +57,6 @@ CONFIG = Path(__file__).parents[1] / 'config'
 CODE = MoveItErrorCodes
 T_BASE_LINK_BASE = np.diag([-1.0, -1.0, 1.0, 1.0])
 MODEL = load_model('ur5')
-REAL_TIME_FACTOR = 2.0
 
 
 class PlannerClient(DriverClient):
@@ -171,7 +171,7 @@ def tool_down(x, y, z):
 def client(ros_domain, tmp_path_factory):
     specs = [
         spec
-        for spec in node_list('sim', CONFIG, sim_parameters={'real_time_factor': REAL_TIME_FACTOR})
+        for spec in node_list('sim', CONFIG, sim_parameters=pace.sim())
         if spec.executable != 'pick_place'
     ]
     with NodeProcesses(specs, ros_domain, tmp_path_factory.mktemp('log')) as processes:
@@ -603,6 +603,7 @@ def test_ten_seconds_at_the_slowest_slider_are_a_wait_and_the_line_is_kept(clien
     finally:
         slide(1.0)
     assert client.end(handle)[1].val == CODE.SUCCESS
+    client.look()  # it has arrived within the tolerance, and settles
     names = client.joints[-1].name
     order = [names.index(name) for name in JOINT_NAMES]
     q = np.array([m.position for m in client.joints[first:]])[:, order]
@@ -703,6 +704,8 @@ def test_names_from_outside_forge_no_line_of_the_log_and_fill_none(client):
     assert not [line for line in lines if 'FORGED' in line and line.startswith('[INFO] [0.0]')]
     assert max(map(len, lines)) < 5000
     assert '\x1b' not in client.processes.log()
+    client.boxes.publish(CollisionObject(operation=CollisionObject.REMOVE))
+    client.until(lambda: client.plan(joints(HOME)).error_code.val == CODE.SUCCESS, 'the end of it')
 
 
 def test_a_stopped_program_is_a_fault_with_its_cure(client):

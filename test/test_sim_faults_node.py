@@ -2,6 +2,7 @@
 """Faults injected through the simulated driver's services, seen by a client over real DDS."""
 
 import numpy as np
+import pace
 import pytest
 
 pytest.importorskip('rclpy', reason='needs ROS 2: make setup')
@@ -22,7 +23,7 @@ THERE = HOME + 0.3 * np.array([1, -1, 1, 0, 0, 1])
 
 @pytest.fixture(scope='module')
 def driver(ros_domain):
-    process = DriverProcess('-p', 'real_time_factor:=3.0')
+    process = DriverProcess('-p', f'real_time_factor:={3.0 * pace.pace()}')
     client = DriverClient()
     try:
         client.wait_for_driver()

@@ -6,6 +6,7 @@ import signal
 from pathlib import Path
 
 import numpy as np
+import pace
 import pytest
 
 pytest.importorskip('rclpy')
@@ -33,7 +34,7 @@ def start(ros_domain, tmp_path):
             f'poses_file: {poses_file(tmp_path)}, payload_mass: {payload_mass}}}}}\n'
         )
         specs = node_list(
-            'sim', CONFIG, params_file=str(own), sim_parameters={'real_time_factor': 2.0}
+            'sim', CONFIG, params_file=str(own), sim_parameters=pace.sim()
         )
         specs = [spec for spec in specs if spec.executable != 'ik_service']
         processes = NodeProcesses(specs, ros_domain, tmp_path)

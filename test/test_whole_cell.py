@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import pace
 import pytest
 
 from ur5_pick_place.kinematics import load_model
@@ -29,7 +30,6 @@ pytestmark = pytest.mark.nodes
 
 CONFIG = Path(__file__).parents[1] / 'config'
 SPOTS = int(os.environ.get('UR5_SPOTS', '1'))
-RTF = 2.0
 SEED = 20
 
 
@@ -59,7 +59,7 @@ class Cell:
             dataclasses.replace(spec, parameters={**spec.parameters, **poses})
             if spec.executable == 'pick_place'
             else spec
-            for spec in node_list('sim', CONFIG, sim_parameters={'real_time_factor': RTF})
+            for spec in node_list('sim', CONFIG, sim_parameters=pace.sim())
         ]
         T_tool_tcp = load_scene(CONFIG / 'scene_sim.yaml').tool.T_tool_tcp
         domain = self._stack.enter_context(own_domain())

@@ -17,6 +17,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
+import pace
 from cable import CUT, MACHINES, Cable, Link
 from test_pick_place_node import START, TARGET, TaskClient
 
@@ -39,7 +40,7 @@ class TwoMachines:
         own = folder / 'own.yaml'
         poses = {'poses_file': str(folder / 'poses.yaml')}
         own.write_text(json.dumps({'/**/pick_place': {'ros__parameters': poses}}))
-        sim = {'real_time_factor': 1.5}
+        sim = {'real_time_factor': 1.5 * pace.pace()}
         specs = node_list('sim', CONFIG, params_file=str(own), sim_parameters=sim)
         self.cable = stack.enter_context(Cable(LINK))
         for machine, names in NODES.items():
