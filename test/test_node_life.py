@@ -17,11 +17,22 @@ import pytest
 
 rclpy = pytest.importorskip('rclpy')
 
+from action_msgs.msg import GoalStatusArray  # noqa: E402
+from driver_client import SCALED  # noqa: E402
+from geometry_msgs.msg import PoseStamped  # noqa: E402
+from moveit_msgs.msg import CollisionObject, PlanningScene  # noqa: E402
+from moveit_msgs.srv import ApplyPlanningScene  # noqa: E402
 from rcl_interfaces.srv import SetParameters  # noqa: E402
 from rclpy.parameter import Parameter  # noqa: E402
+from rclpy.qos import DurabilityPolicy, QoSProfile  # noqa: E402
 from rosgraph_msgs.msg import Clock  # noqa: E402
+from sensor_msgs.msg import JointState  # noqa: E402
+from std_msgs.msg import String  # noqa: E402
 from std_srvs.srv import Trigger  # noqa: E402
 from test_pick_place_node import TaskClient, pose  # noqa: E402
+from tf2_msgs.msg import TFMessage  # noqa: E402
+from ur_dashboard_msgs.msg import RobotMode  # noqa: E402
+from ur_msgs.msg import IOStates  # noqa: E402
 
 from ur5_pick_place.nodes.demo_processes import NodeProcesses  # noqa: E402
 from ur5_pick_place.nodes.node_list import node_list  # noqa: E402
@@ -30,6 +41,7 @@ pytestmark = pytest.mark.nodes
 CONFIG = Path(__file__).parents[1] / 'config'
 START, UNDER_THE_TABLE = (0.45, -0.2, 0.0), pose(0.4, 0.2, 0.6)
 UNDER_THE_TABLE.pose.position.z = -0.15  # seconds of planning
+MALFORMED = QoSProfile(depth=30, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 
 
 class Cell:
@@ -88,6 +100,36 @@ def test_a_clock_that_goes_back_stands_still_or_leaps_ends_no_node(cell):
         for _ in range(5):
             cell.clock.publish(message)
             client.run(0.02)
+    assert cell.is_alive()
+    client.until(lambda: client.ask('rearm').success, 'the cell to be rearmed')
+    client.job('go_home')
+
+
+@pytest.mark.parametrize('data', [b'', b'\0\1\0\0' + b'\xff' * 40, b'\0\1\0\0' + bytes(9)])
+def test_a_malformed_message_ends_no_node(cell, data):
+    client = cell.client
+    publishers = [
+        client.node.create_publisher(kind, topic, MALFORMED)
+        for kind, topic in (
+            (JointState, 'joint_states'),
+            (TFMessage, '/tf'),
+            (IOStates, 'io_and_status_controller/io_states'),
+            (RobotMode, 'io_and_status_controller/robot_mode'),
+            (GoalStatusArray, f'{SCALED}/follow_joint_trajectory/_action/status'),
+            (CollisionObject, 'collision_object'),
+            (String, 'trajectory_execution_event'),
+            (PoseStamped, 'pick_place/start_pose'),
+        )
+    ]
+    client.until(lambda: all(p.get_subscription_count() for p in publishers), 'the nodes to hear')
+    for publisher in publishers:
+        for _ in range(20):
+            publisher.publish(data)
+    client.run(0.5)
+    everything = PlanningScene(is_diff=False)
+    assert client.call(ApplyPlanningScene, 'apply_planning_scene', scene=everything).success
+    for publisher in publishers:
+        client.node.destroy_publisher(publisher)
     assert cell.is_alive()
     client.until(lambda: client.ask('rearm').success, 'the cell to be rearmed')
     client.job('go_home')

@@ -131,7 +131,11 @@ def cell(ros_domain, tmp_path_factory):
         if spec.executable != 'ik_service'
     ]
     other = [
-        s for s in node_list('sim', CONFIG, namespace='cell3') if s.executable == 'sim_driver'
+        spec
+        for spec in node_list(
+            'sim', CONFIG, namespace='cell3', sim_parameters={'real_time_factor': 0.1}
+        )
+        if spec.executable == 'sim_driver'
     ]
     with (
         NodeProcesses(specs, ros_domain, folder) as processes,

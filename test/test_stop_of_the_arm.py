@@ -14,7 +14,7 @@ import pytest
 
 pytest.importorskip('rclpy')
 
-from cells import nodes_cell
+from cells import TARGET, nodes_cell
 from driver_client import SCALED, goal, rest
 from moveit_msgs.action import ExecuteTrajectory
 from moveit_msgs.msg import PlanningSceneComponents
@@ -182,6 +182,8 @@ def test_a_pause_is_resumed_before_the_arm_is_at_rest(cell):
     client.do('pause')
     client.do('resume')
     client.event('done', since=since, job='run')
+    client.look()
+    np.testing.assert_allclose(client.part_at()[:2], TARGET[:2], atol=2e-3)
 
 
 def test_freedrive_outlives_a_killed_task_node_and_is_ended_by_the_next(cell):

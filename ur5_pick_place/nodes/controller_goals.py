@@ -11,9 +11,9 @@ from rclpy.callback_groups import CallbackGroup
 from rclpy.client import Client
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile
-from rclpy.serialization import deserialize_message
 from rclpy.task import Future
 
+from ur5_pick_place.nodes.bounded_reader import BoundedReader
 from ur5_pick_place.nodes.conversions import duration_to_msg
 
 # Every controller of the UR driver that takes trajectories as goals; one of them is active.
@@ -111,9 +111,11 @@ class _OneController:
         self._cancel: Client[Any, Any] = node.create_client(
             CancelGoal, f'{action}/cancel_goal', callback_group=group
         )
+        topic = f'{action}/status'
+        self._reader = BoundedReader(node, GoalStatusArray, topic, _LARGEST)
         node.create_subscription(
             GoalStatusArray,
-            f'{action}/status',
+            topic,
             self._hear,
             _LATCHED,
             callback_group=group,
@@ -134,9 +136,9 @@ class _OneController:
             answer.add_done_callback(lambda future: self._on_canceled(future.result()))
 
     def _hear(self, data: bytes) -> None:
-        if len(data) > _LARGEST:
-            return  # no controller's; converting it would keep a stop waiting
-        message = deserialize_message(data, GoalStatusArray)
+        message = self._reader.read(data)
+        if message is None:
+            return
         goals = frozenset(
             bytes(status.goal_info.goal_id.uuid)
             for status in message.status_list

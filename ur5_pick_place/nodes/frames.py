@@ -12,7 +12,6 @@ from rclpy.clock import Clock, ClockType
 from rclpy.duration import Duration
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile
-from rclpy.serialization import deserialize_message
 from rclpy.task import Future
 from rclpy.time import Time
 from tf2_msgs.msg import TFMessage
@@ -21,13 +20,13 @@ from visualization_msgs.msg import MarkerArray
 from ur5_pick_place.errors import TimedOut, UnknownFrame, UnknownLink
 from ur5_pick_place.kinematics import LINK_NAMES
 from ur5_pick_place.kinematics.transforms import inverse_transform
+from ur5_pick_place.nodes.bounded_reader import BoundedReader
 from ur5_pick_place.nodes.conversions import transform_to_matrix
 
 # base_link (REP-103, x forward) is the controller's base turned by pi about z.
 T_BASE_BASE_LINK = np.diag([-1.0, -1.0, 1.0, 1.0])
 _SAME = np.eye(4)
 _LARGEST = 16_384  # [bytes] of a message on /tf, some 150 frames, which take 20 ms to convert
-_COMPLAINT_PERIOD = 10.0  # [s]
 _STATIC = QoSProfile(depth=100, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 _LOOK_AGAIN = 0.02  # [s] between two looks for a frame that a request waits for
 _TIP = LINK_NAMES[-1]
@@ -74,16 +73,12 @@ class Frames:
 
     def _taker(self, topic: str, take: Callable[[Any, str], object]) -> Callable[[bytes], None]:
         """Return a callback that hands each transform of a message to tf2."""
+        # tf2's own listener converts a message of any size.
+        reader = BoundedReader(self._node, TFMessage, topic, _LARGEST)
 
         def hear(data: bytes) -> None:
-            # tf2's own listener converts any message, and is deaf to all else meanwhile.
-            if len(data) > _LARGEST:
-                self._node.get_logger().warning(
-                    f'{topic}: a message of {len(data)} bytes was ignored (at most {_LARGEST})',
-                    throttle_duration_sec=_COMPLAINT_PERIOD,
-                )
-                return
-            for transform in deserialize_message(data, TFMessage).transforms:
+            message = reader.read(data)
+            for transform in message.transforms if message else ():
                 take(transform, 'default_authority')
 
         return hear

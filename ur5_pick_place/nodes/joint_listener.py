@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 from rclpy.callback_groups import CallbackGroup
 from rclpy.node import Node
 from rclpy.qos import QoSProfile, ReliabilityPolicy
-from rclpy.serialization import deserialize_message
 from sensor_msgs.msg import JointState
 
 from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.nodes.bounded_reader import BoundedReader
 from ur5_pick_place.nodes.conversions import (
     is_of_this_arm,
     joints_from_state,
@@ -56,7 +56,7 @@ class JointListener:
     """
     Hears `joint_states`.
 
-    Messages of other devices, and those too large to be any arm's, are left alone.
+    Messages of other devices are left alone.
 
     Parameters
     ----------
@@ -81,6 +81,7 @@ class JointListener:
     ) -> None:
         self._names, self._on_joints, self._on_bad = list(names), on_joints, on_bad
         self._stamp: float | None = None
+        self._reader = BoundedReader(node, JointState, 'joint_states', _LARGEST)
         self._subscription = node.create_subscription(
             JointState, 'joint_states', self._hear, _QOS, callback_group=group, raw=True
         )
@@ -90,8 +91,7 @@ class JointListener:
         messages = [
             message
             for data in waiting
-            if len(data) <= _LARGEST
-            and is_of_this_arm(message := deserialize_message(data, JointState), self._names)
+            if (message := self._reader.read(data)) and is_of_this_arm(message, self._names)
         ]
         if not messages:
             return

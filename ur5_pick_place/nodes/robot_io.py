@@ -8,10 +8,10 @@ from typing import Any
 from rclpy.callback_groups import CallbackGroup
 from rclpy.node import Node
 from rclpy.qos import qos_profile_sensor_data
-from rclpy.serialization import deserialize_message
 from ur_msgs.msg import IOStates, ToolDataMsg
 from ur_msgs.srv import SetIO, SetPayload
 
+from ur5_pick_place.nodes.bounded_reader import BoundedReader
 from ur5_pick_place.nodes.distro import payload_request, takes_inertia
 from ur5_pick_place.nodes.robot_link import SWITCHING
 from ur5_pick_place.task import job
@@ -20,6 +20,7 @@ _IO = 'io_and_status_controller'
 _LARGEST = 16_384  # [bytes] of io_states; the driver's 36 pins take 400
 _NO_INERTIA = (0.0,) * 6
 Reply = Callable[[str], None]
+Pins = tuple[dict[int, bool], dict[int, bool]]
 
 
 class RobotIo:
@@ -34,7 +35,9 @@ class RobotIo:
     """
 
     def __init__(self, node: Node, group: CallbackGroup) -> None:
-        self._states: bytes | None = None
+        self._unread: bytes | None = None
+        self._pins: Pins = {}, {}
+        self._reader = BoundedReader(node, IOStates, f'{_IO}/io_states', _LARGEST)
         self._heard = time.monotonic()
         self._tool: ToolDataMsg | None = None
         self._without_inertia = False  # once the driver has refused one
@@ -67,15 +70,15 @@ class RobotIo:
         """Whether the driver's services have been found."""
         return self._set_io.service_is_ready() and self._set_payload.service_is_ready()
 
-    def pins(self) -> tuple[dict[int, bool], dict[int, bool]]:
+    def pins(self) -> Pins:
         """Return the digital inputs and outputs by pin, as last shown; empty before that."""
-        if self._states is None:
-            return {}, {}
-        states = deserialize_message(self._states, IOStates)
-        return (
-            {d.pin: d.state for d in states.digital_in_states},
-            {d.pin: d.state for d in states.digital_out_states},
-        )
+        if self._unread and (states := self._reader.read(self._unread)):
+            self._pins = (
+                {d.pin: d.state for d in states.digital_in_states},
+                {d.pin: d.state for d in states.digital_out_states},
+            )
+        self._unread = None
+        return self._pins
 
     @property
     def tool_voltage(self) -> int | None:
@@ -144,9 +147,7 @@ class RobotIo:
         )
 
     def _hear_states(self, message: bytes) -> None:
-        if len(message) > _LARGEST:
-            return  # no driver's
-        self._states, self._heard = message, time.monotonic()
+        self._unread, self._heard = message, time.monotonic()
 
     @property
     def silence(self) -> float:

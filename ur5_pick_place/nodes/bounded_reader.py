@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Messages of topics on which anybody may publish anything."""
+
+from typing import Any
+
+from rclpy.node import Node
+from rclpy.serialization import deserialize_message
+
+_WARNING_PERIOD = 10.0  # [s]
+
+
+class BoundedReader:
+    """
+    Converts the serialized messages of a raw subscription, unless they are too large or malformed.
+
+    rclpy converts a message before its callback is called, however large it is, and calls no other
+    callback meanwhile.
+
+    Parameters
+    ----------
+    node : Node
+    kind : type
+        Of the messages.
+    topic : str
+        For the warning about a message that was ignored.
+    largest : int
+        Size of a message that is converted at most [bytes].
+
+    """
+
+    def __init__(self, node: Node, kind: type, topic: str, largest: int) -> None:
+        self._kind, self._topic, self._largest = kind, topic, largest
+        self._log = node.get_logger()
+
+    def read(self, data: bytes) -> Any:
+        """Return the message, or None (after a warning) if it was ignored."""
+        if len(data) > self._largest:
+            self._warn(f'a message of {len(data)} bytes was ignored (at most {self._largest})')
+            return None
+        try:
+            return deserialize_message(data, self._kind)
+        except RuntimeError:  # rclpy names its error class privately
+            self._warn(f'a malformed message of {len(data)} bytes was ignored')
+            return None
+
+    def _warn(self, text: str) -> None:
+        self._log.warning(
+            f'{self._topic}: {text}; see who publishes there: ros2 topic info -v {self._topic}',
+            throttle_duration_sec=_WARNING_PERIOD,
+        )
