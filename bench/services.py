@@ -23,7 +23,7 @@ from std_srvs.srv import Trigger
 
 from ur5_pick_place.kinematics import HOME, JOINT_NAMES, forward, load_model
 from ur5_pick_place.nodes.conversions import joint_state_msg, matrix_to_pose
-from ur5_pick_place.nodes.demo_processes import own_domain
+from ur5_pick_place.trials.processes import own_domain
 
 CALLS = 50
 _WAIT = 20.0  # [s]

@@ -15,8 +15,8 @@ from driver_client import LATCHED
 from std_msgs.msg import String
 from test_pick_place_node import START, TARGET, TaskClient
 
-from ur5_pick_place.nodes.demo_processes import NodeProcesses
 from ur5_pick_place.nodes.node_list import node_list
+from ur5_pick_place.trials.processes import NodeProcesses
 
 CONFIG = Path(__file__).parents[1] / 'config'
 

@@ -46,7 +46,7 @@ class DriverProcess:
     def __init__(self, *ros_args: str) -> None:
         self._errors = tempfile.TemporaryFile('w+')  # noqa: SIM115, closed in `wait`
         self._process = subprocess.Popen(
-            [sys.executable, '-m', 'ur5_pick_place.nodes.sim_driver', '--ros-args', *ros_args],
+            [sys.executable, '-m', 'ur5_pick_place.nodes.sim.driver', '--ros-args', *ros_args],
             cwd=ROOT,
             env=dict(os.environ),
             stderr=self._errors,

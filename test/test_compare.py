@@ -8,12 +8,11 @@ import math
 import numpy as np
 import pytest
 
-from ur5_pick_place.commands import compare
 from ur5_pick_place.kinematics import HOME, load_model
-from ur5_pick_place.rig import comparison
-from ur5_pick_place.rig.comparison import MethodRun, common_moves
-from ur5_pick_place.rig.figures import Move, Trace, measure, trace_of
 from ur5_pick_place.sim.driver import CYCLE
+from ur5_pick_place.trials import compare, comparison
+from ur5_pick_place.trials.comparison import MethodRun, common_moves
+from ur5_pick_place.trials.measure import Move, Trace, measure, trace_of
 
 DURATION = 2.0
 
@@ -165,7 +164,7 @@ def test_a_malformed_spot_is_refused(spot, capsys):
 
 def test_the_default_spots_are_the_demo_s():
     pytest.importorskip('rclpy')
-    from ur5_pick_place.nodes.demo_spots import DEFAULT_START, DEFAULT_TARGET
+    from ur5_pick_place.trials.spots import DEFAULT_START, DEFAULT_TARGET
 
     for spot, demo in ((comparison.START, DEFAULT_START), (comparison.TARGET, DEFAULT_TARGET)):
         assert spot == pytest.approx((demo.x, demo.y, math.radians(demo.yaw)))

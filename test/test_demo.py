@@ -14,8 +14,8 @@ import pace
 import pytest
 from PIL import Image
 
-from ur5_pick_place.commands import report
-from ur5_pick_place.nodes.demo import Ended, signals_raised
+from ur5_pick_place.trials import report
+from ur5_pick_place.trials.demo import Ended, signals_raised
 
 pytestmark = pytest.mark.nodes
 
@@ -176,7 +176,7 @@ def test_a_node_that_dies_on_the_way_is_named(demo: DemoProcess) -> None:
 
 def test_what_the_first_method_has_left_stays_when_the_next_fails(tmp_path, monkeypatch, capsys):
     from ur5_pick_place.errors import ExecutionError
-    from ur5_pick_place.nodes import demo
+    from ur5_pick_place.trials import demo
 
     def perform(method, options, config, work):
         if method != 'ik':

@@ -13,16 +13,16 @@ from scipy.spatial.transform import Rotation
 
 from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.kinematics import HOME, load_model
-from ur5_pick_place.nodes import demo_report
-from ur5_pick_place.nodes.demo_progress import Progress
-from ur5_pick_place.nodes.demo_record import (
+from ur5_pick_place.trials import demo_report
+from ur5_pick_place.trials.demo_progress import Progress
+from ur5_pick_place.trials.record import (
     Record,
     RunResult,
     Task,
     check_placement,
     measure,
 )
-from ur5_pick_place.nodes.demo_spots import Displacement, Spot
+from ur5_pick_place.trials.spots import Displacement, Spot
 
 MODEL = load_model('ur5')
 T_TOOL_TCP = np.eye(4)

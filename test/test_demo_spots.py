@@ -12,8 +12,8 @@ import pytest
 from scipy.spatial.transform import Rotation
 
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.nodes.demo_options import read_options
-from ur5_pick_place.nodes.demo_spots import Displacement, Reach, Spot
+from ur5_pick_place.trials.demo_options import read_options
+from ur5_pick_place.trials.spots import Displacement, Reach, Spot
 
 CONFIG = Path(__file__).parents[1] / 'config'
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from test_planning import make_planner, tool_down
 
-from ur5_pick_place.control.supervision import MotionMonitor, TrackingSettings
+from ur5_pick_place.control.motion_monitor import MotionMonitor, TrackingSettings
 from ur5_pick_place.kinematics import HOME, forward, load_model
 from ur5_pick_place.planning.planner import Pace
 from ur5_pick_place.sim.controller_manager import SCALED

@@ -3,8 +3,8 @@
 
 import pytest
 
-from ur5_pick_place.rig.cell import RigCell
-from ur5_pick_place.rig.matrix import START, TARGET, Case
+from ur5_pick_place.trials.cell import RigCell
+from ur5_pick_place.trials.fault_matrix import START, TARGET, Case
 
 
 class Restless(RigCell):

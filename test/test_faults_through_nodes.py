@@ -15,11 +15,11 @@ import pytest
 
 pytest.importorskip('rclpy', reason='needs ROS 2: make setup')
 
-from ur5_pick_place.commands.cells import add_nodes, cell_opener
-from ur5_pick_place.nodes.nodes_cell import open_nodes
-from ur5_pick_place.rig.cell import open_rig
-from ur5_pick_place.rig.matrix import MUST_STOP, START, TARGET, Case
-from ur5_pick_place.rig.soak import soak
+from ur5_pick_place.trials.cell import open_rig
+from ur5_pick_place.trials.cell_options import add_nodes, cell_opener
+from ur5_pick_place.trials.fault_matrix import MUST_STOP, START, TARGET, Case
+from ur5_pick_place.trials.over_dds import open_nodes
+from ur5_pick_place.trials.soak_cycles import soak
 
 pytestmark = pytest.mark.nodes
 CASES = [

@@ -21,15 +21,14 @@ from hypothesis import strategies as st
 from test_kinematics_calibration import SHIPPED, write
 from test_poses import MODEL, NOW, POSES
 
-from ur5_pick_place.control.health import HealthSettings
 from ur5_pick_place.control.loop_settings import LoopSettings
-from ur5_pick_place.control.supervision import TrackingSettings
+from ur5_pick_place.control.motion_monitor import TrackingSettings
+from ur5_pick_place.control.robot_status import HealthSettings
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.kinematics import HOME, forward
-from ur5_pick_place.kinematics.calibration import load_calibrated
+from ur5_pick_place.kinematics.loading import load_calibrated
 from ur5_pick_place.planning.limits import MotionSettings
 from ur5_pick_place.planning.scene_file import load_scene
-from ur5_pick_place.rig.configuration import Configuration
 from ur5_pick_place.settings import Settings
 from ur5_pick_place.sim.fault_schedule import load_schedule
 from ur5_pick_place.sim.world import CellSettings
@@ -39,6 +38,7 @@ from ur5_pick_place.task.motions import TaskSettings
 from ur5_pick_place.task.pattern import PatternSettings
 from ur5_pick_place.task.poses import replayed
 from ur5_pick_place.task.poses_file import PosesFile
+from ur5_pick_place.trials.configuration import Configuration
 
 CONFIG = Path(__file__).parents[1] / 'config'
 KINDS = (
@@ -243,7 +243,7 @@ def test_a_parameter_file_without_parameters_is_refused(tmp_path, monkeypatch) -
     for file in CONFIG.glob('*.yaml'):
         (tmp_path / file.name).write_bytes(file.read_bytes())
     (tmp_path / 'pick_place.yaml').write_text('/**: {method: ik}')
-    monkeypatch.setattr('ur5_pick_place.rig.configuration.CONFIG', tmp_path)
+    monkeypatch.setattr('ur5_pick_place.trials.configuration.CONFIG', tmp_path)
     with pytest.raises(InvalidInput, match=r'pick_place.yaml: must hold, under each node'):
         Configuration({})
 
@@ -257,7 +257,7 @@ def test_a_spoilt_parameter_file_is_read_or_refused(folder: Path, content: bytes
         for file in CONFIG.glob('*.yaml'):
             (config / file.name).write_bytes(file.read_bytes())
         (config / 'trajectory_planner.yaml').write_bytes(content)
-        patch.setattr('ur5_pick_place.rig.configuration.CONFIG', config)
+        patch.setattr('ur5_pick_place.trials.configuration.CONFIG', config)
         try:
             configuration = Configuration({})
             for kind in KINDS:

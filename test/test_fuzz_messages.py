@@ -50,10 +50,10 @@ from test_planning import PICK, make_planner, tool_down  # noqa: E402
 
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError  # noqa: E402
 from ur5_pick_place.kinematics import HOME, JOINT_NAMES, forward, load_model  # noqa: E402
-from ur5_pick_place.nodes.cell import RobotSettings  # noqa: E402
 from ur5_pick_place.nodes.conversions import trajectory_from_msg, trajectory_to_msg  # noqa: E402
 from ur5_pick_place.nodes.frames import Frames  # noqa: E402
 from ur5_pick_place.nodes.parameters import declare_settings  # noqa: E402
+from ur5_pick_place.nodes.robot_settings import RobotSettings  # noqa: E402
 from ur5_pick_place.nodes.scene_book import SceneBook  # noqa: E402
 from ur5_pick_place.planning.limits import MotionSettings  # noqa: E402
 from ur5_pick_place.planning.planner import MotionPlanner  # noqa: E402

@@ -34,7 +34,7 @@ from ur5_pick_place.kinematics import (  # noqa: E402
     inverse,
     load_model,
 )
-from ur5_pick_place.kinematics.calibration import LINKS  # noqa: E402
+from ur5_pick_place.kinematics.loading import LINKS  # noqa: E402
 from ur5_pick_place.kinematics.transforms import exp_se3, quat_from_matrix  # noqa: E402
 from ur5_pick_place.nodes.conversions import (  # noqa: E402
     matrix_to_pose,

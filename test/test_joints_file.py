@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.joints_file import add_joints, read_joints
 from ur5_pick_place.kinematics import JOINT_NAMES
+from ur5_pick_place.trials.joints_file import add_joints, read_joints
 
 NOTHING = [math.nan] * 6
 

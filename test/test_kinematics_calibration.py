@@ -23,8 +23,8 @@ from ur5_pick_place.kinematics import (
     point_velocity,
     solutions_near,
 )
-from ur5_pick_place.kinematics.calibration import LINKS, calibration_offset
 from ur5_pick_place.kinematics.inverse_calibrated import calibrated_solutions
+from ur5_pick_place.kinematics.loading import LINKS, calibration_offset
 from ur5_pick_place.kinematics.transforms import inverse_transform, log_se3
 from ur5_pick_place.planning.limits import tcp_and_elbow_speed
 

@@ -34,8 +34,8 @@ from tf2_msgs.msg import TFMessage  # noqa: E402
 from ur_dashboard_msgs.msg import RobotMode  # noqa: E402
 from ur_msgs.msg import IOStates  # noqa: E402
 
-from ur5_pick_place.nodes.demo_processes import NodeProcesses  # noqa: E402
 from ur5_pick_place.nodes.node_list import node_list  # noqa: E402
+from ur5_pick_place.trials.processes import NodeProcesses  # noqa: E402
 
 pytestmark = pytest.mark.nodes
 CONFIG = Path(__file__).parents[1] / 'config'

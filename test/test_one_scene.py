@@ -35,9 +35,9 @@ from test_planner_node import PlannerClient, box, joints, tool_down  # noqa: E40
 
 from ur5_pick_place.kinematics import HOME  # noqa: E402
 from ur5_pick_place.nodes.conversions import matrix_to_pose  # noqa: E402
-from ur5_pick_place.nodes.demo_processes import NodeProcesses  # noqa: E402
 from ur5_pick_place.nodes.node_list import node_list  # noqa: E402
 from ur5_pick_place.planning.world import OWN_PART  # noqa: E402
+from ur5_pick_place.trials.processes import NodeProcesses  # noqa: E402
 
 pytestmark = pytest.mark.nodes
 CONFIG = Path(__file__).parents[1] / 'config'

@@ -19,7 +19,7 @@ from PIL import Image
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import HOME, JOINT_NAMES
 from ur5_pick_place.sim.cell import upright
-from ur5_pick_place.sim.pictures import (
+from ur5_pick_place.trials.pictures import (
     Recording,
     draw_cell,
     draw_cycle,

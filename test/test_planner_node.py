@@ -49,8 +49,8 @@ from ur_msgs.srv import SetSpeedSliderFraction  # noqa: E402
 
 from ur5_pick_place.kinematics import HOME, JOINT_NAMES, forward, load_model  # noqa: E402
 from ur5_pick_place.nodes.conversions import joint_state_msg, matrix_to_pose  # noqa: E402
-from ur5_pick_place.nodes.demo_processes import NodeProcesses  # noqa: E402
 from ur5_pick_place.nodes.node_list import node_list  # noqa: E402
+from ur5_pick_place.trials.processes import NodeProcesses  # noqa: E402
 
 pytestmark = pytest.mark.nodes
 CONFIG = Path(__file__).parents[1] / 'config'
@@ -409,7 +409,7 @@ def test_what_is_attached_is_kept_off_the_table_until_it_is_taken_off(client):
 
 
 def run_move_to(*words):
-    main = 'from ur5_pick_place.nodes.move_to import main; main()'
+    main = 'from ur5_pick_place.commands.move_to import main; main()'
     command = [sys.executable, '-c', main, *words]
     return subprocess.run(command, capture_output=True, text=True, timeout=60)
 

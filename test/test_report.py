@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from ur5_pick_place.commands import report
-from ur5_pick_place.commands.report_motion import motion_of
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.joints_file import RecordedJoints, add_joints
 from ur5_pick_place.kinematics import HOME, forward, load_model
+from ur5_pick_place.trials import report
+from ur5_pick_place.trials.joints_file import RecordedJoints, add_joints
+from ur5_pick_place.trials.report_motion import motion_of
 
 EVENTS = [
     {'time': 1.0, 'event': 'taught', 'place': 'home', 'pose': [], 'joints': []},
@@ -148,15 +148,15 @@ def test_a_missing_or_broken_file_is_named(name, content, words, tmp_path, capsy
 
 def test_what_a_demo_writes_is_what_is_read(tmp_path):
     pytest.importorskip('rclpy')
-    from ur5_pick_place.nodes.demo_record import Record, RunResult, Task
-    from ur5_pick_place.nodes.demo_report import (
+    from ur5_pick_place.planning.limits import MotionSettings, motion_limits
+    from ur5_pick_place.trials.demo_report import (
         arm_facts,
         write_events,
         write_joints,
         write_result,
     )
-    from ur5_pick_place.nodes.demo_spots import DEFAULT_START, DEFAULT_TARGET
-    from ur5_pick_place.planning.limits import MotionSettings, motion_limits
+    from ur5_pick_place.trials.record import Record, RunResult, Task
+    from ur5_pick_place.trials.spots import DEFAULT_START, DEFAULT_TARGET
 
     model = load_model('ur5')
     facts = arm_facts(model, np.eye(4), motion_limits(model, MotionSettings(max_speed=0.75)))

@@ -14,9 +14,16 @@ import pytest
 
 from ur5_pick_place.commands import faults, soak
 from ur5_pick_place.errors import ExecutionError
-from ur5_pick_place.rig.matrix import EXPECTED, MUST_STOP, STAGES, START, TARGET, run_matrix
-from ur5_pick_place.rig.rig import Rig
 from ur5_pick_place.sim.faults import FAULTS
+from ur5_pick_place.trials.fault_matrix import (
+    EXPECTED,
+    MUST_STOP,
+    STAGES,
+    START,
+    TARGET,
+    run_matrix,
+)
+from ur5_pick_place.trials.in_process import Rig
 
 BEFORE_RELEASE = STAGES[: STAGES.index('release')]
 SILENT = {'joint_states_dropped', 'io_states_silent', 'driver_killed'}

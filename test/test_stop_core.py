@@ -6,9 +6,9 @@ import threading
 import numpy as np
 import pytest
 
-from ur5_pick_place.control.executor import Executor
-from ur5_pick_place.control.health import HealthSettings, RobotStatus
-from ur5_pick_place.control.supervision import TrackingSettings
+from ur5_pick_place.control.execution_manager import Executor
+from ur5_pick_place.control.motion_monitor import TrackingSettings
+from ur5_pick_place.control.robot_status import HealthSettings, RobotStatus
 from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.kinematics import HOME, JOINT_NAMES, load_model
 from ur5_pick_place.planning.limits import MotionSettings, motion_limits

@@ -5,8 +5,8 @@ import pytest
 
 from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.kinematics import HOME
-from ur5_pick_place.rig.matrix import START, TARGET
-from ur5_pick_place.rig.rig import Rig
+from ur5_pick_place.trials.fault_matrix import START, TARGET
+from ur5_pick_place.trials.in_process import Rig
 
 
 @pytest.fixture(scope='module')

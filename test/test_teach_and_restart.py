@@ -15,9 +15,9 @@ from rcl_interfaces.srv import GetParameters
 from test_pick_place_node import CONFIG, START, TARGET, TaskClient
 
 from ur5_pick_place.kinematics import HOME
-from ur5_pick_place.nodes.demo_processes import NodeProcesses
 from ur5_pick_place.nodes.node_list import node_list
 from ur5_pick_place.task.poses_file import PosesFile
+from ur5_pick_place.trials.processes import NodeProcesses
 
 pytestmark = pytest.mark.nodes
 

@@ -19,9 +19,9 @@ from ur5_pick_place.planning.curves import Line
 from ur5_pick_place.planning.dynamics import Dynamics
 from ur5_pick_place.planning.inertias import Load
 from ur5_pick_place.planning.limits import Limits, tcp_and_elbow_speed
-from ur5_pick_place.planning.path_optimum import fastest
 from ur5_pick_place.planning.path_timing import time_path
 from ur5_pick_place.planning.paths import JointPath, follow
+from ur5_pick_place.planning.time_optimal import fastest
 from ur5_pick_place.planning.timing import time_ptp
 
 MODEL = load_model('ur5')

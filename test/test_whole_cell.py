@@ -19,12 +19,12 @@ import pace
 import pytest
 
 from ur5_pick_place.kinematics import load_model
-from ur5_pick_place.nodes.demo_operator import Operator
-from ur5_pick_place.nodes.demo_processes import NodeProcesses, own_domain
-from ur5_pick_place.nodes.demo_record import RunResult, Task
-from ur5_pick_place.nodes.demo_spots import Displacement, Reach
 from ur5_pick_place.nodes.node_list import node_list
 from ur5_pick_place.planning.scene_file import load_scene
+from ur5_pick_place.trials.operator import Operator
+from ur5_pick_place.trials.processes import NodeProcesses, own_domain
+from ur5_pick_place.trials.record import RunResult, Task
+from ur5_pick_place.trials.spots import Displacement, Reach
 
 pytestmark = pytest.mark.nodes
 

@@ -25,7 +25,7 @@ from ur5_pick_place.kinematics import (
     singularity,
     solutions_near,
 )
-from ur5_pick_place.kinematics.calibration import calibration_offset
+from ur5_pick_place.kinematics.loading import calibration_offset
 from ur5_pick_place.kinematics.transforms import (
     exp_so3,
     make_transform,

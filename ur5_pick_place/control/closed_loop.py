@@ -22,11 +22,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ur5_pick_place.control.corridor import Corridor
+from ur5_pick_place.control.line_follower import Steering, make_law
 from ur5_pick_place.control.loop_settings import LoopSettings
 from ur5_pick_place.control.progress import Progress, stall_reason
 from ur5_pick_place.control.reference import CYCLE, Reference
 from ur5_pick_place.control.servo_lag import ServoLag
-from ur5_pick_place.control.steering import Steering, make_law
 from ur5_pick_place.kinematics import JOINT_NAMES, Model, forward
 from ur5_pick_place.planning.limits import Limits
 from ur5_pick_place.planning.timing import stretch

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ur5_pick_place.control.closed_loop import Window
-from ur5_pick_place.control.supervision import MotionMonitor
+from ur5_pick_place.control.motion_monitor import MotionMonitor
 from ur5_pick_place.planning.trajectory import Trajectory
 
 OnEnd = Callable[[str], object]

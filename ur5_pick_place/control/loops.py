@@ -5,10 +5,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ur5_pick_place.control.closed_loop import ClosedLoop
+from ur5_pick_place.control.line_follower import Steering, make_law
 from ur5_pick_place.control.loop_settings import LoopSettings
 from ur5_pick_place.control.reference import CYCLE, limits_used
 from ur5_pick_place.control.rollout import roll_out
-from ur5_pick_place.control.steering import Steering, make_law
 from ur5_pick_place.errors import GateRefusal
 from ur5_pick_place.kinematics import forward
 from ur5_pick_place.planning.limits import Limits

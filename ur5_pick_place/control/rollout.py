@@ -4,6 +4,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from ur5_pick_place.control.line_follower import Steering, make_law
 from ur5_pick_place.control.loop_settings import LoopSettings
 from ur5_pick_place.control.progress import Progress, stall_reason
 from ur5_pick_place.control.reference import (
@@ -13,7 +14,6 @@ from ur5_pick_place.control.reference import (
     shortest_change,
     trajectory_of,
 )
-from ur5_pick_place.control.steering import Steering, make_law
 from ur5_pick_place.errors import IncompletePath
 from ur5_pick_place.kinematics import BRANCHES, Model, classify
 from ur5_pick_place.planning.limits import Limits

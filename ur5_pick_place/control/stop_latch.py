@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from ur5_pick_place.control.closed_loop import AT_REST
 from ur5_pick_place.control.controller import Controller
-from ur5_pick_place.control.health import RobotStatus
+from ur5_pick_place.control.robot_status import RobotStatus
 
 Array = NDArray[np.float64]
 

@@ -175,7 +175,7 @@ def load_model(source: str | Path | Mapping[str, Any] | Model) -> Model:
     if source == 'ur3_lab':
         return _preset('ur3', name='ur3_lab', lengths=_UR3_LAB_DH, offset=_UR3_LAB_OFFSET)
     if Path(source).suffix in ('.yaml', '.yml'):
-        from ur5_pick_place.kinematics.calibration import load_calibrated
+        from ur5_pick_place.kinematics.loading import load_calibrated
 
         return load_calibrated(Path(source))
     known = ', '.join((*UR_TYPES, 'ur3_lab'))

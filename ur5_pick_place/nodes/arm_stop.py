@@ -9,7 +9,7 @@ from rclpy.node import Node
 
 from ur5_pick_place.control.controller import REPLY_TIMEOUT
 from ur5_pick_place.nodes.controller_goals import ControllerGoals
-from ur5_pick_place.nodes.executor import AtOnce
+from ur5_pick_place.nodes.prompt_executor import AtOnce
 
 _PERIOD = 0.05  # [s], steady clock
 _AT_LEAST = 0.3  # [s] for which goals are canceled that nobody reports yet

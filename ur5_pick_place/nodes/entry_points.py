@@ -17,25 +17,25 @@ _PR_SET_PDEATHSIG = 1
 
 def ik_service() -> None:
     """Run the node of that name."""
-    _run('ik_service')
+    _run('ik_service', 'ik_service')
 
 
 def trajectory_planner() -> None:
     """Run the node of that name."""
-    _run('trajectory_planner')
+    _run('trajectory_planner', 'trajectory_planner')
 
 
 def pick_place() -> None:
     """Run the node of that name."""
-    _run('pick_place')
+    _run('pick_place', 'pick_place')
 
 
 def sim_driver() -> None:
     """Run the node of that name."""
-    _run('sim_driver')
+    _run('sim_driver', 'sim.driver')
 
 
-def _run(name: str) -> None:
+def _run(name: str, module: str) -> None:
     words = sys.argv[1:]
     own = words[: words.index('--ros-args')] if '--ros-args' in words else words
     if not {'-h', '--help'}.isdisjoint(own):
@@ -46,4 +46,4 @@ def _run(name: str) -> None:
     # Loading takes a second, and compiled modules turn a KeyboardInterrupt into something else.
     for number in (signal.SIGINT, signal.SIGTERM):  # until the node takes them over
         signal.signal(number, lambda *_: os._exit(0))
-    importlib.import_module(f'ur5_pick_place.nodes.{name}').main()
+    importlib.import_module(f'ur5_pick_place.nodes.{module}').main()

@@ -8,7 +8,7 @@ from builtin_interfaces.msg import Time
 from moveit_msgs.msg import MoveItErrorCodes
 from rclpy.task import Future
 
-from ur5_pick_place.control.executor import IsWanted
+from ur5_pick_place.control.execution_manager import IsWanted
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.nodes.conversions import (
     code_with_message,
@@ -16,7 +16,7 @@ from ur5_pick_place.nodes.conversions import (
     success,
     to_seconds,
 )
-from ur5_pick_place.nodes.motion_executor import MotionExecutor
+from ur5_pick_place.nodes.trajectory_client import MotionExecutor
 
 STOP_EVENT = 'stop on trajectory_execution_event'
 # What MoveIt's actions tell of their state.

@@ -31,7 +31,6 @@ from ur5_pick_place.kinematics import (
     link_pose,
     solutions_near,
 )
-from ur5_pick_place.nodes.cell import GroupSettings
 from ur5_pick_place.nodes.conversions import (
     joints_of_request,
     matrix_to_pose,
@@ -39,6 +38,7 @@ from ur5_pick_place.nodes.conversions import (
     to_seconds,
 )
 from ur5_pick_place.nodes.frames import ArmPose, Frames
+from ur5_pick_place.nodes.robot_settings import GroupSettings
 
 if TYPE_CHECKING:
     from ur5_pick_place.planning.collision import CollisionModel

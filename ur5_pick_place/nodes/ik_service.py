@@ -23,7 +23,6 @@ from visualization_msgs.msg import MarkerArray
 
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.kinematics import Solution
-from ur5_pick_place.nodes.cell import Cell, GroupSettings, RobotSettings, load_cell
 from ur5_pick_place.nodes.conversions import (
     code_with_message,
     error_code,
@@ -38,6 +37,7 @@ from ur5_pick_place.nodes.ik_requests import Answer, IkRequests
 from ur5_pick_place.nodes.parameters import declare_settings
 from ur5_pick_place.nodes.planning_scene import SceneFollower
 from ur5_pick_place.nodes.process import refuse_if_served, run_node
+from ur5_pick_place.nodes.robot_settings import Cell, GroupSettings, RobotSettings, load_cell
 from ur5_pick_place.planning.world import AttachedObject, World
 
 # A request takes a fraction of a millisecond, for which joints and TF can wait.

@@ -4,7 +4,7 @@
 import numpy as np
 
 from ur5_pick_place.kinematics import Model
-from ur5_pick_place.nodes.cell import RobotSettings
+from ur5_pick_place.nodes.robot_settings import RobotSettings
 from ur5_pick_place.planning.dynamics import Dynamics
 from ur5_pick_place.planning.inertias import Load
 

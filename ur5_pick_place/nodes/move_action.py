@@ -21,7 +21,7 @@ from rclpy.node import Node
 from rclpy.task import Future
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
-from ur5_pick_place.control.health import RobotStatus
+from ur5_pick_place.control.robot_status import RobotStatus
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.nodes.conversions import (
     code_with_message,
@@ -31,7 +31,7 @@ from ur5_pick_place.nodes.conversions import (
     trajectory_to_msg,
 )
 from ur5_pick_place.nodes.execution import PLANNING, Execution, end_in_vain
-from ur5_pick_place.nodes.motion_executor import MotionExecutor
+from ur5_pick_place.nodes.trajectory_client import MotionExecutor
 from ur5_pick_place.planning.planner import PlannedMotion
 
 Plan = Callable[[MotionPlanRequest], tuple[PlannedMotion | None, MoveItErrorCodes, float]]

@@ -23,31 +23,31 @@ from std_msgs.msg import String
 from std_srvs.srv import SetBool, Trigger
 from visualization_msgs.msg import MarkerArray
 
-from ur5_pick_place.control.health import HealthSettings, io_patience
 from ur5_pick_place.control.loop_settings import LoopSettings
+from ur5_pick_place.control.robot_status import HealthSettings, io_patience
 from ur5_pick_place.errors import ExecutionError, InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.nodes import markers
 from ur5_pick_place.nodes.arm_stop import ArmStop
 from ur5_pick_place.nodes.asking import ask
 from ur5_pick_place.nodes.carried_part import CarriedPart
-from ur5_pick_place.nodes.cell import (
+from ur5_pick_place.nodes.controller_goals import ControllerGoals
+from ur5_pick_place.nodes.diagnostics import Diagnostics
+from ur5_pick_place.nodes.driver_link import LATCHED
+from ur5_pick_place.nodes.frames import Frames
+from ur5_pick_place.nodes.freedrive import Freedrive
+from ur5_pick_place.nodes.liveness import Heartbeat
+from ur5_pick_place.nodes.loads import arm_dynamics
+from ur5_pick_place.nodes.parameters import declare_settings
+from ur5_pick_place.nodes.planning_scene import SceneFollower
+from ur5_pick_place.nodes.process import refuse_if_served, run_node
+from ur5_pick_place.nodes.prompt_executor import AtOnce
+from ur5_pick_place.nodes.robot_settings import (
     RobotSettings,
     TeachingSettings,
     config_file,
     load_cell,
     warn_of_gaps,
 )
-from ur5_pick_place.nodes.controller_goals import ControllerGoals
-from ur5_pick_place.nodes.diagnostics import Diagnostics
-from ur5_pick_place.nodes.executor import AtOnce
-from ur5_pick_place.nodes.frames import Frames
-from ur5_pick_place.nodes.freedrive import Freedrive
-from ur5_pick_place.nodes.loads import arm_dynamics
-from ur5_pick_place.nodes.parameters import declare_settings
-from ur5_pick_place.nodes.peer import Heartbeat
-from ur5_pick_place.nodes.planning_scene import SceneFollower
-from ur5_pick_place.nodes.process import refuse_if_served, run_node
-from ur5_pick_place.nodes.robot_link import LATCHED
 from ur5_pick_place.nodes.task_port import PLANNER, TaskPort
 from ur5_pick_place.nodes.teach_markers import TeachMarkers
 from ur5_pick_place.nodes.teaching import Teaching

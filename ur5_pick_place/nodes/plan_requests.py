@@ -24,11 +24,11 @@ from ur5_pick_place.errors import (
 )
 from ur5_pick_place.kinematics import BRANCHES, classify, forward, link_pose
 from ur5_pick_place.kinematics.transforms import inverse_transform
-from ur5_pick_place.nodes.cell import GroupSettings
 from ur5_pick_place.nodes.conversions import joints_of_request, pose_to_matrix
 from ur5_pick_place.nodes.distro import speed_limited_link
 from ur5_pick_place.nodes.frames import ArmPose, Frames
 from ur5_pick_place.nodes.goal_constraints import Goal, GoalConstraints, refuse_path_constraints
+from ur5_pick_place.nodes.robot_settings import GroupSettings
 from ur5_pick_place.planning.moves import Move
 from ur5_pick_place.planning.planner import MotionPlanner, Pace, PlannedMotion
 from ur5_pick_place.planning.reach import JumpThresholds, look_along

@@ -21,7 +21,7 @@ from rosgraph_msgs.msg import Clock
 
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError, one_line
 from ur5_pick_place.nodes.distro import count_servers
-from ur5_pick_place.nodes.executor import PromptExecutor
+from ur5_pick_place.nodes.prompt_executor import PromptExecutor
 from ur5_pick_place.parameter_file import read_parameters
 from ur5_pick_place.yaml_file import read_bytes
 

@@ -22,11 +22,11 @@ from std_msgs.msg import String
 from std_srvs.srv import Trigger
 from visualization_msgs.msg import MarkerArray
 
-from ur5_pick_place.control.health import HealthSettings
+from ur5_pick_place.control.line_follower import METHODS
 from ur5_pick_place.control.loop_settings import LoopSettings
 from ur5_pick_place.control.loops import loop_of
-from ur5_pick_place.control.steering import METHODS
-from ur5_pick_place.control.supervision import TrackingSettings
+from ur5_pick_place.control.motion_monitor import TrackingSettings
+from ur5_pick_place.control.robot_status import HealthSettings
 from ur5_pick_place.errors import (
     IncompletePath,
     InvalidInput,
@@ -34,7 +34,6 @@ from ur5_pick_place.errors import (
     one_line,
 )
 from ur5_pick_place.nodes import markers
-from ur5_pick_place.nodes.cell import GroupSettings, RobotSettings, load_cell, warn_of_gaps
 from ur5_pick_place.nodes.conversions import (
     code_with_message,
     error_code,
@@ -46,16 +45,22 @@ from ur5_pick_place.nodes.conversions import (
 from ur5_pick_place.nodes.diagnostics import Diagnostics
 from ur5_pick_place.nodes.distro import read
 from ur5_pick_place.nodes.execution import STOP_EVENT, Execution, check_begins_now
-from ur5_pick_place.nodes.executor import AtOnce
 from ur5_pick_place.nodes.frames import Frames
+from ur5_pick_place.nodes.liveness import watch_peer
 from ur5_pick_place.nodes.loads import arm_dynamics
-from ur5_pick_place.nodes.motion_executor import MotionExecutor
 from ur5_pick_place.nodes.move_action import MoveAction
 from ur5_pick_place.nodes.parameters import declare_settings
-from ur5_pick_place.nodes.peer import watch_peer
 from ur5_pick_place.nodes.plan_requests import CartesianSettings, PlanRequests
 from ur5_pick_place.nodes.planning_scene import SCENE_SERVICES, SceneOwner
 from ur5_pick_place.nodes.process import refuse_if_served, run_node
+from ur5_pick_place.nodes.prompt_executor import AtOnce
+from ur5_pick_place.nodes.robot_settings import (
+    GroupSettings,
+    RobotSettings,
+    load_cell,
+    warn_of_gaps,
+)
+from ur5_pick_place.nodes.trajectory_client import MotionExecutor
 from ur5_pick_place.planning.limits import MotionSettings
 from ur5_pick_place.planning.planner import MotionPlanner, PlannedMotion
 

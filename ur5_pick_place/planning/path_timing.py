@@ -8,7 +8,8 @@ import numpy as np
 
 from ur5_pick_place.planning.dynamics import Dynamics, slowdown_for_torque
 from ur5_pick_place.planning.limits import Limits
-from ur5_pick_place.planning.path_optimum import (
+from ur5_pick_place.planning.paths import JointPath
+from ur5_pick_place.planning.time_optimal import (
     USUAL,
     Array,
     Progress,
@@ -17,7 +18,6 @@ from ur5_pick_place.planning.path_optimum import (
     fastest,
     place,
 )
-from ur5_pick_place.planning.paths import JointPath
 from ur5_pick_place.planning.trajectory import Trajectory, at_rest
 
 _log = logging.getLogger(__name__)

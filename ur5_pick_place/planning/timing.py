@@ -18,9 +18,9 @@ from ruckig import Trajectory as RuckigTrajectory
 from ur5_pick_place.errors import PlanningError
 from ur5_pick_place.planning.dynamics import Dynamics, slowdown_for_torque
 from ur5_pick_place.planning.limits import Limits
-from ur5_pick_place.planning.path_optimum import FINE, SpeedOf
 from ur5_pick_place.planning.path_timing import time_path
 from ur5_pick_place.planning.paths import JointPath
+from ur5_pick_place.planning.time_optimal import FINE, SpeedOf
 from ur5_pick_place.planning.trajectory import Trajectory, at_rest, check_duration
 
 KNOT_SPACING = 0.02  # [s]; a quintic of this length stays within 0.01 mm of a Cartesian line

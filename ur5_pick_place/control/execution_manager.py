@@ -1,0 +1,545 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The one place that commands motion: admits it, watches it, and stops the arm; no ROS."""
+
+import functools
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ur5_pick_place.control.closed_loop import ClosedLoop
+from ur5_pick_place.control.controller import REPLY_TIMEOUT, Controller, Goal, OnEnd
+from ur5_pick_place.control.foreign_motion import ForeignMotion
+from ur5_pick_place.control.motion_monitor import (
+    MotionMonitor,
+    Standstill,
+    TrackingSettings,
+    path_from,
+)
+from ur5_pick_place.control.robot_status import (
+    SAFETY_REDUCED,
+    HealthSettings,
+    RobotStatus,
+    find_fault,
+    is_frozen,
+    mode_fault,
+)
+from ur5_pick_place.control.stop_latch import StopLatch
+from ur5_pick_place.control.stop_trajectory import brake
+from ur5_pick_place.errors import ExecutionError
+from ur5_pick_place.planning.planner import MotionPlanner
+from ur5_pick_place.planning.trajectory import Trajectory
+
+T = TypeVar('T')
+IsWanted = Callable[[], bool]
+
+_BRAKE_REPLY = 0.25  # [s] for the controller to take the motion that brakes; then all is canceled
+_SLOW = 0.2  # speed scaling below which a cancel is as gentle as braking, and ends sooner
+_BEFORE = -0.05  # [s] of a trajectory; farther back its stamps were set back
+_FRESH = 0.1  # [s] joints that are older show where the arm was
+_SET_BACK = 0.1  # [s]
+_BLIND_PERIOD = 0.1  # [s] between two cancels while nobody sees the arm
+_AT_REST_TIME = 2.0  # [s] of robot time for the arm to come to rest once its goal was canceled
+
+
+@dataclass(eq=False)
+class _Stream:
+    """A closed loop on its way; `is_wanted` of a stop that somebody asked for."""
+
+    loop: ClosedLoop
+    trajectory: Trajectory  # its roll-out
+    on_end: OnEnd
+    standstill: Standstill
+    is_wanted: bool = False
+    stamp: float = 0.0
+
+
+def _locked(method: Callable[..., T]) -> Callable[..., T]:
+    @functools.wraps(method)
+    def locked(self: 'Executor', *args: Any, **kwargs: Any) -> T:
+        with self._lock:
+            return method(self, *args, **kwargs)
+
+    return locked
+
+
+class Executor:
+    """
+    Executes one motion at a time, and stops the arm whoever moves it.
+
+    One lock guards its state: answers, joints and the watch may come from different threads.
+
+    Parameters
+    ----------
+    planner : MotionPlanner
+        Its gate looks at every motion.
+    controller : Controller
+    status : RobotStatus
+        Kept up to date by the owner.
+    settings : tuple of HealthSettings, TrackingSettings
+    missing : str
+        What the user has not told about the cell; non-empty refuses all motion.
+    on_change : callable
+        Takes the motion state whenever it is another one.
+    clock : callable
+        Returns the steady time [s].
+
+    Attributes
+    ----------
+    stops : int
+        How often `stop` was called, for who is about to start a motion.
+    is_free : bool
+        Whether the arm is led by hand, set by the owner: it then moves without a motion of ours.
+
+    """
+
+    def __init__(
+        self,
+        planner: MotionPlanner,
+        controller: Controller,
+        status: RobotStatus,
+        settings: tuple[HealthSettings, TrackingSettings],
+        missing: str,
+        on_change: Callable[[str], object],
+        clock: Callable[[], float],
+    ) -> None:
+        self._planner, self._controller, self.status = planner, controller, status
+        self._health, self._tracking = settings
+        self._missing, self._on_change, self._clock = missing, on_change, clock
+        self._lock = threading.RLock()
+        self._gating = threading.Lock()
+        self._goal: Goal | None = None
+        self._stream: _Stream | None = None
+        self._latch = StopLatch(controller, status, clock)
+        self._others = ForeignMotion(clock())
+        self._open: dict[bytes, float] = {}  # our goals that have not ended: when they were sent
+        self._watched = clock()
+        self._canceled_blindly = 0.0
+        self._told = ''
+        self.stops = 0
+        self.is_free = False
+
+    # -- what others ask ---------------------------------------------------------------------
+
+    @property
+    def motion_state(self) -> str:
+        """`ready`, `moving` or `stopped: <reason>`."""
+        if self._latch.reason:
+            return f'stopped: {self._latch.reason}'
+        if self._latch.is_first:
+            return f'stopped: {self._missing or self._obstacle or "looking at the arm"}'
+        return 'moving' if self.is_moving else 'ready'
+
+    @property
+    def is_moving(self) -> bool:
+        """Whether a motion is under way, if only one that brakes after a stop."""
+        return bool(self._goal or self._stream)
+
+    def fault(self) -> str | None:
+        """Why the robot must not move at this moment, or None."""
+        return find_fault(self.status, self._clock(), self._health, bool(self._stream))
+
+    @property
+    def _obstacle(self) -> str:
+        """Why no motion can begin, as far as robot and controller go; empty if it can."""
+        if obstacle := self.fault() or self._controller.missing:
+            return obstacle
+        if self.has_goals:
+            return 'the controller still has a goal, which is being canceled'
+        return '' if self.is_free or self.is_at_rest else 'the arm is moving'
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether the joints show the arm at rest."""
+        return self._others.stillness.is_at_rest
+
+    @property
+    def has_goals(self) -> bool:
+        """Whether the controller has a goal that has not ended, or may still get one of ours."""
+        return bool(self._open or self._controller.goals)
+
+    def path_ahead(self) -> NDArray[np.float64] | None:
+        """Return the joints (n, 6) [rad] of the rest of the motion under way; None at rest."""
+        motion, q = self._goal or self._stream, self.status.q
+        if motion is None or q is None:
+            return None
+        return path_from(q, motion.trajectory)
+
+    def look_ahead(self) -> None:
+        """Stop a motion that would run into what is new in the scene."""
+        ahead = self.path_ahead()
+        if ahead is not None and (obstacle := self._planner.obstacle(ahead)):
+            self.stop(f'the scene has changed: {obstacle}', latch=False)
+
+    def start(
+        self, trajectory: Trajectory, on_end: OnEnd, is_wanted: IsWanted = lambda: True
+    ) -> None:
+        """
+        Gate a motion and send it; of two that come at once the first is executed.
+
+        Parameters
+        ----------
+        trajectory : Trajectory
+        on_end : callable
+            Takes '' once the joints have arrived, else the reason.
+        is_wanted : callable
+            Whether nobody has canceled the motion, asked when it has passed the gate.
+
+        Raises
+        ------
+        GateRefusal, ExecutionError
+            Nothing was sent, and why.
+
+        """
+        prepared: list[Any] = []  # outside the lock, as a long motion takes its time
+
+        def prepare() -> None:
+            prepared.append(self._controller.prepare(trajectory))
+
+        def begin() -> None:
+            self._send(trajectory, on_end, prepared[0])
+
+        self._gated(trajectory, is_wanted, begin, prepare)
+
+    def start_loop(
+        self,
+        loop: ClosedLoop,
+        rollout: Trajectory,
+        on_end: OnEnd,
+        is_wanted: IsWanted = lambda: True,
+    ) -> None:
+        """Gate the roll-out of a closed loop and run the loop; otherwise as `start`."""
+
+        def begin() -> None:
+            self._stream = _Stream(loop, rollout, on_end, Standstill(self._tracking.stall_time))
+            self._tell()
+
+        self._gated(rollout, is_wanted, begin)
+
+    def _gated(
+        self,
+        trajectory: Trajectory,
+        is_wanted: IsWanted,
+        begin: Callable[[], None],
+        prepare: Callable[[], None] = lambda: None,
+    ) -> None:
+        with self._gating:
+            self._check_ready()
+            scene = self._planner.scene
+            # Outside the lock: the gate takes some 50 ms, in which joint_states must be heard.
+            is_reduced = self.status.safety_mode == SAFETY_REDUCED
+            self._planner.check(trajectory, self.status.q, is_reduced)
+            prepare()
+            with self._lock:
+                self._check_ready(is_wanted)
+                self._latch.release()
+                begin()
+        if self._planner.scene is not scene:
+            self.look_ahead()
+
+    def _check_ready(self, is_wanted: IsWanted = lambda: True) -> None:
+        if not is_wanted():
+            raise ExecutionError('motion refused: it was stopped before it began')
+        state = self.motion_state
+        if state != 'ready':
+            cure = '; call ~/rearm once the cause is gone' if self._latch.reason else ''
+            raise ExecutionError(f'motion refused, planner is {state}{cure}')
+        if self.is_free:
+            raise ExecutionError('motion refused: the arm is in freedrive')
+        if fault := self.fault() or self._controller.missing:
+            raise ExecutionError(f'motion refused: {fault}')
+        age = self._clock() - (self.status.arrived or 0.0)
+        if age > self._health.joint_state_timeout:
+            raise ExecutionError(
+                f'motion refused: the joints are {age:.2f} s old (limit joint_state_timeout = '
+                f'{self._health.joint_state_timeout} s); check the driver and the link to it'
+            )
+
+    @_locked
+    def stop(self, reason: str, latch: bool) -> None:
+        """
+        Brake along the path; `latch` = refuse all motion until rearmed.
+
+        What is not ours, not accepted yet or not on its path any more is canceled at once, and
+        again at every watch until it has ended and, with `latch`, the arm is at rest.
+
+        """
+        self.stops += 1
+        if latch:
+            self._latch.shut(reason)
+        if self._goal and not self._goal.stop_reason:
+            self._brake(self._goal, reason)
+        if self._stream and not self._stream.loop.stop_reason:
+            self._stream.is_wanted = True
+            self._stream.loop.stop(reason)
+        self._end_what_must_not_go_on()
+        self._tell()
+
+    def _brake(self, goal: Goal, reason: str) -> None:
+        status = self.status
+        t = goal.time_at(status.stamp, status.speed_scaling)
+        is_on_its_way = goal.is_accepted and _BEFORE < t < goal.trajectory.duration
+        # A slow arm stops at once; one that is seen late would join its ramp with a jolt.
+        age = self._clock() - (status.arrived or 0.0)
+        is_known = age <= self._tracking.takeover_time and status.speed_scaling >= _SLOW
+        if not (is_on_its_way and is_known) or self._foreign:
+            goal.stop_reason, goal.is_canceled = reason, True
+            return
+        takeover_time = self._tracking.takeover_time
+        stopping = brake(goal.trajectory, max(t, 0.0), self._planner.limits, takeover_time)
+        prepared = self._controller.prepare(stopping)
+        self._send(stopping, goal.on_end, prepared, status.stamp)
+        self._goal.stop_reason = reason
+
+    @_locked
+    def fail(self, reason: str) -> None:
+        """A fault: cancel at once, also while the arm is frozen, and latch."""
+        is_new = not self._latch.reason
+        self._latch.shut(reason)
+        self._latch.was_moving |= self.is_moving
+        if is_new or self.is_moving:
+            self._controller.cancel()
+        if self._goal:
+            self._finish(reason)
+        if self._stream:
+            self._end_stream()
+            self._finish(reason)
+        self._tell()
+
+    @_locked
+    def rearm(self) -> str:
+        """Open the latch and return '', or return why it stays shut."""
+        if self._missing:
+            return self._missing
+        if self.is_moving:
+            return 'the arm is still coming to rest; try again'
+        if fault := self.fault():
+            return f'the cause persists: {fault}'
+        if self._obstacle:
+            return f'{self._obstacle}; try again'
+        self._latch.open()
+        self._tell()
+        return ''
+
+    # -- what the robot and its controller report ------------------------------------------------
+
+    @_locked
+    def on_joints(self) -> None:
+        """Look at the joints that `status` now holds."""
+        status, goal = self.status, self._goal
+        if status.bad_joints:
+            self.watch()
+            return
+        if status.q is None or status.qd is None:
+            return
+        self._others.stillness.hear(status.stamp, status.q)
+        if self._stream:
+            self._tick(self._stream)
+        if goal is None:
+            return
+        if goal.has_stopped:
+            if self.is_at_rest:
+                self._finish(goal.stop_reason)
+                self._tell()
+            return
+        lost = goal.monitor.tick(status.stamp, status.q, status.speed_scaling)
+        if goal.has_arrived and goal.monitor.arrived(status.q, status.qd):
+            self._finish(goal.stop_reason)
+            self._tell()
+        elif lost and goal.is_accepted:
+            self.fail(lost)
+        elif goal.monitor.is_overdue:
+            self.fail('the motion has not ended in time; its goal was not reached')
+
+    @_locked
+    def watch(self) -> None:
+        """Look for faults and silence; to be called often, and whenever a mode changes."""
+        self._wake()
+        fault = self._missing or self.fault()
+        if fault and not self._latch.is_first:
+            self.fail(fault)
+        elif not fault and self._latch.is_first and not self._foreign:
+            self._latch.is_first = bool(self._obstacle)
+        goal = self._goal
+        if goal and not goal.is_accepted and self._clock() - goal.sent > REPLY_TIMEOUT:
+            self.fail(f'the controller did not answer the goal within {REPLY_TIMEOUT} s')
+        elif goal and self._controller.missing:
+            self.fail(self._controller.missing)
+        elif goal and goal.has_stopped and self.status.stamp - goal.stopped_at > _AT_REST_TIME:
+            self.fail('the arm does not come to rest: its goal was canceled')
+        self._forget_lost_goals()
+        if not self._missing and (strange := self._foreign_motion()):
+            self.fail(strange)
+        self._end_what_must_not_go_on()
+        self._latch.settle(self._knows_joints, self.has_goals)
+        self._tell()
+
+    @_locked
+    def on_answer(self, goal: Goal, is_accepted: bool) -> None:
+        """Hear whether the controller takes a goal."""
+        if not is_accepted:
+            self._open.pop(goal.id, None)
+            if goal is self._goal and goal.stop_reason:
+                # Nothing brakes: the motion that it was to replace is canceled.
+                goal.is_canceled = goal.has_stopped = True
+                goal.stopped_at = self.status.stamp
+                self._end_what_must_not_go_on()
+            elif goal is self._goal:
+                self.fail(
+                    'the controller refused the motion: it is not active or another one is; see '
+                    'controller_manager/list_controllers and the log of the driver'
+                )
+        else:
+            goal.is_accepted = True
+            if goal.is_canceled or goal is not self._goal:
+                self._controller.cancel()  # answered after we had given it up
+        self._tell()
+
+    def on_feedback(self, goal: Goal, stamp: float, t: float) -> None:
+        """Hear where in a goal's trajectory the controller was at a stamp [s]."""
+        goal.progress = (stamp, t)
+
+    @_locked
+    def on_result(self, goal: Goal, failure: str) -> None:
+        """Hear that a goal has ended, with '' or why it did not succeed."""
+        self._open.pop(goal.id, None)
+        if goal is not self._goal:
+            return
+        if not failure:
+            goal.has_arrived = True
+        elif goal.stop_reason and not self._foreign:
+            goal.has_stopped, goal.stopped_at = True, self.status.stamp
+        else:
+            self.fail(self._foreign or self.fault() or failure)
+
+    # -- within --------------------------------------------------------------------------------
+
+    def _wake(self) -> None:
+        """Excuse the robot for a time in which this process was not run; latch if it was long."""
+        now = self._clock()
+        gap, self._watched = now - self._watched, now
+        self.status.excuse(gap)
+        if is_frozen(gap, self._health.peer_timeout) and not self._latch.is_first:
+            self.fail(f'this node was frozen for {gap:.1f} s: look why, then ~/rearm')
+
+    def _forget_lost_goals(self) -> None:
+        """Forget goals whose end cannot be reported any more."""
+        if self._controller.missing:
+            self._open.clear()  # it is gone, and its goals with it
+            return
+        # A goal is not delivered later than REPLY_TIMEOUT; what is not reported then has ended.
+        last = self._clock() - 2.0 * REPLY_TIMEOUT
+        known = self._controller.goals
+        for name, sent in list(self._open.items()):
+            is_current = self._goal is not None and self._goal.id == name
+            if sent < last and name not in known and not is_current:
+                del self._open[name]
+
+    @property
+    def _foreign(self) -> str:
+        return self._others.goal(self._controller.goals)
+
+    def _foreign_motion(self) -> str:
+        """Say that somebody else moves the arm, or would; empty if nobody does."""
+        now = self._clock()
+        if self._latch.reason or self.is_moving or self.is_free or self.fault():
+            self._others.begin(now)
+            return '' if self._latch.reason else self._foreign
+        if self._foreign or not self._knows_joints or self.status.q is None:
+            return self._foreign
+        return self._others.motion(self.status.q, now)
+
+    def _end_what_must_not_go_on(self) -> None:
+        """Cancel what was stopped, until it has ended and the arm is at rest."""
+        goal = self._goal
+        if goal and goal.is_braking:
+            is_late = not goal.is_accepted and self._clock() - goal.sent > _BRAKE_REPLY
+            goal.is_canceled = is_late or self.status.speed_scaling < _SLOW
+        is_braking = bool((goal and goal.is_braking) or self._stream)
+        if is_braking and not self._foreign:
+            self._latch.end_motion(False)
+            return
+        # By hand, or by the pendant; what is not seen may move.
+        is_led = self.is_free or (self._health.check_modes and bool(mode_fault(self.status)))
+        is_seen = self._knows_joints
+        is_moving = not is_led and not (is_seen and self.is_at_rest)
+        if self._latch.reason:
+            if self.has_goals or (is_moving and (is_seen or self._is_due())):
+                self._controller.cancel()
+            self._latch.end_motion(is_moving and not self.has_goals, is_seen)
+        elif goal and goal.is_canceled:
+            self._controller.cancel()
+
+    def _is_due(self) -> bool:
+        """Return, every now and then, that it is time to cancel again what nobody sees."""
+        now = self._clock()
+        is_due = now - self._canceled_blindly > _BLIND_PERIOD
+        if is_due:
+            self._canceled_blindly = now
+        return is_due
+
+    def _send(
+        self, trajectory: Trajectory, on_end: OnEnd, prepared: Any, begin: float = 0.0
+    ) -> None:
+        """Send a goal that begins at the stamp `begin` [s], or on arrival."""
+        # Stamps, not this machine's clock: on a busy one /clock arrives later than the joints.
+        stamp = self.status.stamp
+        monitor = MotionMonitor(trajectory, self._tracking, stamp)
+        now = self._clock()
+        self._goal = Goal(trajectory, monitor, on_end, now, begin, (stamp, 0.0), prepared)
+        self._others.send(self._goal.id)
+        self._open[self._goal.id] = self._goal.sent
+        self._controller.send(self._goal)
+        self._tell()
+
+    def _tick(self, stream: _Stream) -> None:
+        """Let a closed loop look at the joints, and send what it wants to."""
+        loop, status = stream.loop, self.status
+        if status.stamp < stream.stamp - _SET_BACK:
+            self.fail('the clock of joint_states was set back: see whether the driver restarted')
+            return
+        stream.stamp = status.stamp
+        window = loop.tick(status.stamp, status.q, status.qd, status.speed_scaling)
+        if window is not None:
+            self._controller.follow(window)
+        if loop.stop_reason and not stream.is_wanted:
+            self._latch.shut(loop.stop_reason)
+        if loop.outcome:
+            self._end_stream()  # a slider at zero may have frozen the rest of its ramp
+        if loop.outcome is not None:
+            self._finish(loop.outcome)
+        elif lost := stream.standstill.tick(status.stamp, status.q, loop.q_planned):
+            self.fail(lost)
+        self._tell()
+
+    def _end_stream(self) -> None:
+        """
+        Let the arm hold where it is, also while it is frozen.
+
+        With old or impossible joints nothing is sent: what was sent last ends at rest by itself,
+        while a place that the arm has left would pull it back.
+
+        """
+        if self._knows_joints and self.status.q is not None:
+            self._latch.hold_where_it_is(self.status.q)
+
+    @property
+    def _knows_joints(self) -> bool:
+        """Whether the joints are true and fresh."""
+        age = self._clock() - (self.status.arrived or 0.0)
+        return not self.status.bad_joints and age <= _FRESH
+
+    def _finish(self, reason: str) -> None:
+        ended, self._goal, self._stream = self._goal or self._stream, None, None
+        self._others.begin(self._clock())
+        if ended:
+            ended.on_end(reason)
+
+    def _tell(self) -> None:
+        state = self.motion_state
+        if state != self._told:
+            self._told = state
+            self._on_change(state)

@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the driver says of the robot, kept as one `RobotStatus`."""
+
+import time
+from collections.abc import Callable, Sequence
+
+from rclpy.callback_groups import CallbackGroup
+from rclpy.duration import Duration
+from rclpy.node import Node
+from rclpy.qos import (
+    DurabilityPolicy,
+    QoSProfile,
+    qos_profile_sensor_data,
+)
+from std_msgs.msg import Bool, Float64
+from ur_dashboard_msgs.msg import ProgramState, RobotMode, SafetyMode
+from ur_dashboard_msgs.srv import GetProgramState
+
+from ur5_pick_place.control.controller import REPLY_TIMEOUT
+from ur5_pick_place.control.jitter import Jitter
+from ur5_pick_place.control.robot_status import RobotStatus
+from ur5_pick_place.nodes.joint_listener import JointListener, Joints
+
+LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+_QUESTION_PERIOD = 0.2  # [s] between questions to the dashboard
+_IO = 'io_and_status_controller'
+_PERCENT = 100.0
+_GAP_PERIOD = 1.0  # [s] between two words on gaps
+
+
+def fresh(lifespan: float) -> QoSProfile:
+    """
+    Return the QoS of what moves something: kept longer than `lifespan` [s] it is never delivered.
+
+    Else DDS hands over a reliable request whenever a cut cable is mended, seconds after whoever
+    sent it has given it up and stopped: a gripper opened that way with the part in the air.
+
+    """
+    return QoSProfile(depth=10, lifespan=Duration(nanoseconds=round(1e9 * lifespan)))
+
+
+SWITCHING = fresh(0.5)
+"""Of small requests; a lossy cable has them over within some 0.1 s."""
+GOAL = fresh(REPLY_TIMEOUT)
+"""Of goals, whose many packets take longer; one that comes so late is canceled at once."""
+
+
+class RobotLink:
+    """
+    Subscribes to joints and modes.
+
+    Parameters
+    ----------
+    node : Node
+    joint_names : sequence of str
+        In controller order, with the prefix.
+    on_joints, on_mode : callable
+        Called after every joint_states and after every change of a mode.
+    group : CallbackGroup
+
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        joint_names: Sequence[str],
+        on_joints: Callable[[], None],
+        on_mode: Callable[[], None],
+        group: CallbackGroup,
+    ) -> None:
+        self.status = RobotStatus()
+        self.jitter = Jitter()
+        self._names, self._log = list(joint_names), node.get_logger()
+        self._on_joints, self._on_mode = on_joints, on_mode
+        self._next_question = 0.0  # steady clock [s]
+        self._program = node.create_client(
+            GetProgramState, 'dashboard_client/program_state', callback_group=group
+        )
+
+        def subscribe(kind: type, topic: str, callback: Callable, qos: QoSProfile) -> None:
+            node.create_subscription(kind, topic, callback, qos, callback_group=group)
+
+        JointListener(node, joint_names, self._hear_joints, self._hear_bad_joints, group)
+        subscribe(RobotMode, f'{_IO}/robot_mode', self._hear_robot_mode, LATCHED)
+        subscribe(SafetyMode, f'{_IO}/safety_mode', self._hear_safety_mode, LATCHED)
+        subscribe(Bool, f'{_IO}/robot_program_running', self._hear_program, LATCHED)
+        subscribe(
+            Float64,
+            'speed_scaling_state_broadcaster/speed_scaling',
+            self._hear_scaling,
+            qos_profile_sensor_data,
+        )
+
+    def _hear_joints(self, joints: Joints) -> None:
+        now = time.monotonic()
+        self.jitter.tick(now)
+        stamp, q, qd, _, stamp_gap = joints
+        self.status.hear_joints(stamp, q, qd, self._names, now, stamp_gap)
+        if self.status.gap:
+            self._log_gap()
+        self._on_joints()
+
+    def _hear_bad_joints(self, problem: str) -> None:
+        self.status.bad_joints = problem
+        self._on_joints()
+
+    def _log_gap(self) -> None:
+        gap, self.status.gap = self.status.gap, ''
+        self._log.warning(gap, throttle_duration_sec=_GAP_PERIOD)
+
+    def _hear_robot_mode(self, message: RobotMode) -> None:
+        # Looked at with the next watch: an emergency stop tells of the power that it has cut
+        # before it tells of itself.
+        self.status.robot_mode = message.mode
+
+    def _hear_safety_mode(self, message: SafetyMode) -> None:
+        self.status.safety_mode = message.mode
+        self._on_mode()
+
+    def _hear_program(self, message: Bool) -> None:
+        self.status.program_running = message.data
+        self._on_mode()
+
+    def _hear_scaling(self, message: Float64) -> None:
+        if not 0.0 <= message.data <= _PERCENT:
+            return  # no driver's; NaN too
+        # The driver publishes percent, whatever its documentation says.
+        self.status.speed_scaling = message.data / 100.0
+        if message.data > 0.0:
+            self.status.program_paused = False
+        elif time.monotonic() >= self._next_question and self._program.service_is_ready():
+            self._next_question = time.monotonic() + _QUESTION_PERIOD
+            answer = self._program.call_async(GetProgramState.Request())
+            answer.add_done_callback(lambda future: self._hear_state(future.result()))
+
+    def _hear_state(self, answer: GetProgramState.Response) -> None:
+        """Tell a paused program from a slider at 0: no topic does."""
+        self.status.program_paused = answer.success and answer.state.state == ProgramState.PAUSED
+        self._on_mode()

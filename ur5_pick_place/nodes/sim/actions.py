@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The trajectory controllers' action servers, topics and query service on the simulated cell."""
+
+from threading import Lock
+
+from builtin_interfaces.msg import Duration, Time
+from control_msgs.action import FollowJointTrajectory
+from control_msgs.msg import JointTolerance as JointToleranceMsg
+from control_msgs.srv import QueryTrajectoryState
+from rclpy.action import ActionServer, CancelResponse, GoalResponse
+from rclpy.action.server import ServerGoalHandle
+from rclpy.callback_groups import CallbackGroup
+from rclpy.node import Node
+from rclpy.task import Future
+from std_msgs.msg import Header
+from trajectory_msgs.msg import JointTrajectory
+
+from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.nodes.distro import fill
+from ur5_pick_place.nodes.sim.publishers import (
+    SYSTEM_DEFAULT,
+    actual_point,
+    desired_point,
+    error_point,
+    time_to_msg,
+)
+from ur5_pick_place.nodes.sim.services import through_link
+from ur5_pick_place.sim.driver import Driver
+from ur5_pick_place.sim.goals import INVALID_GOAL, Goal, JointTolerance, Outcome
+from ur5_pick_place.sim.spline import TrajectoryCommand, Waypoint
+
+
+class TrajectoryServer:
+    """
+    One trajectory controller's interface.
+
+    Parameters
+    ----------
+    node : Node
+    driver : Driver
+    name : str
+        Of the controller.
+    lock : Lock
+        Held by whoever touches the driver.
+    group : CallbackGroup
+
+    """
+
+    def __init__(
+        self, node: Node, driver: Driver, name: str, lock: Lock, group: CallbackGroup
+    ) -> None:
+        self._node, self._driver, self._name, self._lock = node, driver, name, lock
+        self._controller = driver.trajectory[name]
+        self._group = group
+        self._running: dict[bytes, tuple[ServerGoalHandle, Goal, Future]] = {}
+        self._server: ActionServer | None = None
+        self._offer()
+        node.create_subscription(
+            JointTrajectory,
+            f'{name}/joint_trajectory',
+            through_link(driver, self._follow),
+            SYSTEM_DEFAULT,
+            callback_group=group,
+        )
+        node.create_service(
+            QueryTrajectoryState, f'{name}/query_state', self._query, callback_group=group
+        )
+
+    def monitor(self) -> None:
+        """Deliver feedback and results; called at 20 Hz of simulated time by the executor."""
+        self._offer()
+        for handle, goal, future in list(self._running.values()):
+            outcome = goal.outcome
+            if outcome is None:
+                self._feed_back(handle, goal)
+            # A goal is cancelled before rclpy notes so; its result must wait for the note.
+            elif not future.done() and (
+                outcome.status != 'canceled' or handle.is_cancel_requested
+            ):
+                future.set_result(outcome)
+
+    def destroy(self) -> None:
+        """End the action server; nobody hears any more of the goals that run."""
+        if self._server is not None:
+            self._server.destroy()
+        self._server = None
+        self._running.clear()
+
+    def _offer(self) -> None:
+        """Offer the action or not."""
+        absent = self._driver.link.actions_absent
+        if absent and self._server is not None:
+            self.destroy()
+        elif not absent and self._server is None:
+            start = through_link(self._driver, self._start, reliable=True)
+            self._server = ActionServer(
+                self._node,
+                FollowJointTrajectory,
+                f'{self._name}/follow_joint_trajectory',
+                execute_callback=self._execute,
+                goal_callback=self._consider,
+                handle_accepted_callback=start,
+                cancel_callback=self._cancel,
+                callback_group=self._group,
+            )
+
+    def _consider(self, request: FollowJointTrajectory.Goal) -> GoalResponse:
+        try:
+            with self._lock:
+                command = command_from_msg(request.trajectory)
+                self._controller.check_goal(command, self._driver.time)
+        except InvalidInput as error:
+            self._node.get_logger().error(f'{self._name}: goal rejected: {error}')
+            return GoalResponse.REJECT
+        return GoalResponse.ACCEPT
+
+    def _start(self, handle: ServerGoalHandle) -> None:
+        if self._server is None:  # it has gone since the goal was accepted
+            return
+        request = handle.request
+        try:
+            with self._lock:
+                goal = self._controller.start_goal(
+                    command_from_msg(request.trajectory),
+                    self._driver.time,
+                    tolerances_from_msg(request.path_tolerance),
+                    tolerances_from_msg(request.goal_tolerance),
+                    _seconds(request.goal_time_tolerance),
+                )
+        except InvalidInput as error:  # it became inactive since the goal was accepted
+            goal = Goal(self._controller.defaults)
+            goal.outcome = Outcome('aborted', INVALID_GOAL, str(error))
+        self._running[_key(handle)] = handle, goal, Future()
+        handle.execute()
+
+    async def _execute(self, handle: ServerGoalHandle) -> FollowJointTrajectory.Result:
+        outcome: Outcome = await self._running[_key(handle)][2]  # type: ignore[assignment]
+        del self._running[_key(handle)]
+        end = {'succeeded': handle.succeed, 'aborted': handle.abort, 'canceled': handle.canceled}
+        end[outcome.status]()
+        return FollowJointTrajectory.Result(error_code=outcome.code, error_string=outcome.message)
+
+    def _cancel(self, handle: ServerGoalHandle) -> CancelResponse:
+        through_link(self._driver, self._cancel_now, reliable=True)(handle)
+        return CancelResponse.ACCEPT
+
+    def _cancel_now(self, handle: ServerGoalHandle) -> None:
+        if _key(handle) in self._running:
+            with self._lock:
+                self._controller.cancel(self._running[_key(handle)][1])
+
+    def _feed_back(self, handle: ServerGoalHandle, goal: Goal) -> None:
+        tracking = goal.tracking
+        if tracking is None:  # accepted since the last cycle
+            return
+        feedback = FollowJointTrajectory.Feedback(
+            header=Header(stamp=time_to_msg(tracking.time)),
+            joint_names=self._controller.joint_names,
+            desired=desired_point(tracking),
+            actual=actual_point(tracking),
+            error=error_point(tracking),
+        )
+        fill(feedback, index=tracking.reference.index)  # control_msgs 6.3 and later
+        handle.publish_feedback(feedback)
+
+    def _follow(self, message: JointTrajectory) -> None:
+        try:
+            with self._lock:
+                self._controller.follow(command_from_msg(message), self._driver.time)
+        except InvalidInput as error:
+            self._node.get_logger().error(f'{self._name}: trajectory ignored: {error}')
+
+    def _query(
+        self, request: QueryTrajectoryState.Request, response: QueryTrajectoryState.Response
+    ) -> QueryTrajectoryState.Response:
+        with self._lock:
+            state = self._controller.query(_seconds(request.time))
+        response.success = state is not None
+        if state is None:
+            response.message = 'No trajectory runs at that time.'
+            return response
+        response.name = list(self._controller.joint_names)
+        response.position, response.velocity, response.acceleration = (
+            state.q.tolist(),
+            state.qd.tolist(),
+            state.qdd.tolist(),
+        )
+        return response
+
+
+def command_from_msg(message: JointTrajectory) -> TrajectoryCommand:
+    """Return a trajectory message as the controller takes it, unchecked."""
+    points = [
+        Waypoint(_seconds(p.time_from_start), p.positions, p.velocities, p.accelerations, p.effort)
+        for p in message.points
+    ]
+    return TrajectoryCommand(message.joint_names, points, _seconds(message.header.stamp))
+
+
+def tolerances_from_msg(messages: list[JointToleranceMsg]) -> list[JointTolerance]:
+    """Return a goal's tolerances as the controller takes them, unchecked."""
+    return [JointTolerance(m.name, m.position, m.velocity, m.acceleration) for m in messages]
+
+
+def _seconds(time: Time | Duration) -> float:
+    return time.sec + time.nanosec * 1e-9
+
+
+def _key(handle: ServerGoalHandle) -> bytes:
+    return bytes(handle.goal_id.uuid)

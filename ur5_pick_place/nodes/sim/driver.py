@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The simulated cell as a node: to a client it is the UR driver (Kilted 4.8) with a CB3 UR5.
+
+The world and its driver run in one thread at 125 Hz of simulated time, `real_time_factor` times
+as fast as the clock on the wall if the machine keeps up; falling behind slows simulated time and
+changes nothing else. Clients with `use_sim_time` stay sound up to a factor of about 3 on two
+cores, open and closed loop alike; beyond it they lose cycles.
+
+For simulations only, under `sim_driver/`: `part_pose` (where the cube really is), `finger_states`
+(travel of the two fingers), `place_part` (puts the cube there), `feed_part` (brings the next of
+`parts` cubes; `part_pose` and `place_part` speak of the last that came), `protective_stop`, and
+for every fault of `sim.faults` a service `faults/<name>` (true injects, false clears) beside
+`clear_faults`; the parameter `faults` names a file that says which happen when
+(`sim.fault_schedule`).
+
+It deviates from the driver so:
+
+- `joint_states.effort` holds torques [N m]; the robot reports motor currents.
+- Positions are not limited: no protective stop at a joint's end.
+- With link latency, what clients send arrives up to 50 ms later still; the clock, feedback, and
+  answers of services and actions are not late.
+- A pin changes one cycle after `set_io` has answered; on the robot often before.
+- `set_io` does not let analog pin 2 through to the tool supply.
+- `speed_scaling_input` is not subscribed to: the driver overwrites it every cycle.
+- `/tf` comes from this node (20.8 Hz; the driver's robot_state_publisher 20 Hz) and there is no
+  `robot_description`. There are no tcp_pose and force_torque broadcasters, and no passthrough,
+  force mode, URScript or controller loading interfaces.
+- The robot has one program, External Control, and it runs from the start, as with
+  `headless_mode`; `play` and `resend_robot_program` both start it again.
+- Of the dashboard there are the services that a CB3 carries out, `is_in_remote_control` and
+  `clear_operational_mode`; the other services that a CB3 refuses are absent.
+- `forward_velocity_controller` is not slowed by the speed slider.
+- A pause freezes the arm within its servo lag; the robot takes a moment longer.
+- Feedback, results and time-outs run on simulated time; the driver's 20 Hz timer on the wall's.
+
+"""
+
+import logging
+import os
+import threading
+import time
+import traceback
+from dataclasses import dataclass
+
+from rclpy.callback_groups import MutuallyExclusiveCallbackGroup, ReentrantCallbackGroup
+from rclpy.node import Node
+
+from ur5_pick_place.nodes.parameters import declare_settings
+from ur5_pick_place.nodes.process import refuse_if_served, run_node
+from ur5_pick_place.nodes.sim.actions import TrajectoryServer
+from ur5_pick_place.nodes.sim.dashboard import DashboardServices
+from ur5_pick_place.nodes.sim.faults import FaultServices
+from ur5_pick_place.nodes.sim.publishers import Publishers
+from ur5_pick_place.nodes.sim.services import Services
+from ur5_pick_place.settings import Settings, setting
+from ur5_pick_place.sim.contact import ContactSettings
+from ur5_pick_place.sim.controller_manager import MOTION_CONTROLLERS, SCALED
+from ur5_pick_place.sim.driver import CYCLE, Driver
+from ur5_pick_place.sim.fault_injector import FaultInjector
+from ur5_pick_place.sim.fault_schedule import load_schedule
+from ur5_pick_place.sim.world import CellSettings, World
+
+_THREADS = 1  # no callback waits: what takes time is awaited
+_MONITOR_PERIOD = 0.05  # [s], the driver's action_monitor_rate
+_END = 1.0  # [s] on the wall within which a cycle ends on any machine
+_KILLED = 137  # exit code that a shell reports of SIGKILL
+_CATCH_UP = 0.02  # [s] on the wall that may be made good in a burst
+
+
+@dataclass(frozen=True)
+class SimDriverSettings(Settings):
+    """How the simulated driver presents itself."""
+
+    real_time_factor: float = setting(
+        1.0, 'simulated seconds per second; clients stay sound up to 3', low=0.05, high=5.0
+    )
+    controller: str = setting(
+        SCALED, 'motion controller that is active from the start', choices=MOTION_CONTROLLERS
+    )
+    tf_prefix: str = setting('', 'prefix of joint names and frames, as given to the driver')
+    publish_tf: bool = setting(True, 'publish the frames of the arm')
+    faults: str = setting('', 'path of a YAML file that says what goes wrong when; empty: nothing')
+
+
+class Simulation:
+    """
+    World and driver in a thread of their own, behind the node's topics and services.
+
+    Parameters
+    ----------
+    node : Node
+    cell : CellSettings
+    contact : ContactSettings
+    settings : SimDriverSettings
+
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        cell: CellSettings,
+        contact: ContactSettings,
+        settings: SimDriverSettings,
+    ) -> None:
+        schedule = load_schedule(settings.faults) if settings.faults else ()
+        world = World(cell)
+        prefix = settings.tf_prefix
+        self._node = node
+        self._driver = Driver(world, settings.controller, prefix, contact)
+        self._faults = FaultInjector(self._driver, schedule)
+        self._lock = threading.Lock()
+        group = ReentrantCallbackGroup()
+        self._publishers = Publishers(node, self._driver, world, prefix, settings.publish_tf)
+        self._services = Services(node, self._driver, world, self._lock, group)
+        DashboardServices(node, self._driver, self._lock, group)
+        self._servers = [
+            TrajectoryServer(node, self._driver, name, self._lock, group)
+            for name in self._driver.trajectory
+        ]
+        FaultServices(node, self._faults, self._lock, group)
+        # The simulation wakes the executor with this: a Future must be completed from there.
+        self._wake = node.create_guard_condition(self._monitor, MutuallyExclusiveCallbackGroup())
+        self._stop = threading.Event()
+        node.context.on_shutdown(self._stop.set)
+        self._period = CYCLE / settings.real_time_factor
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def start(self) -> None:
+        """Let simulated time run."""
+        self._thread.start()
+
+    def end(self) -> None:
+        """Stop simulating and serving goals."""
+        self._stop.set()
+        if self._thread.is_alive():
+            self._thread.join(timeout=_END)
+        for server in self._servers:
+            server.destroy()
+
+    def _monitor(self) -> None:
+        self._driver.link.to_driver.advance(self._driver.time)
+        self._services.monitor()
+        for server in self._servers:
+            server.monitor()
+
+    def _run(self) -> None:
+        try:
+            self._cycle_until_stopped()
+        except Exception:
+            if self._node.context.ok():  # else publishing failed because of the shutdown
+                text = traceback.format_exc()
+                self._node.get_logger().fatal(f'the simulation has failed\n{text}')
+                self._node.context.try_shutdown()
+
+    def _cycle_until_stopped(self) -> None:
+        due = time.monotonic()
+        monitor_due = 0.0
+        while not self._stop.is_set():
+            time.sleep(max(0.0, due - time.monotonic()))
+            with self._lock:
+                self._driver.cycle()
+                self._faults.tick()
+            if self._driver.link.killed:
+                os._exit(_KILLED)  # no farewell: what clients see is silence
+            self._publishers.publish()
+            if self._driver.time >= monitor_due:
+                monitor_due += _MONITOR_PERIOD
+                self._wake.trigger()
+            due = max(due + self._period, time.monotonic() - _CATCH_UP)
+
+
+class SimDriver(Node):
+    """The node; simulated time starts when it is created."""
+
+    def __init__(self) -> None:
+        super().__init__('sim_driver')
+        self._simulation: Simulation | None = None
+        cell, contact, settings = declare_settings(
+            self, CellSettings, ContactSettings, SimDriverSettings
+        )
+        refuse_if_served(self, ['controller_manager/switch_controller'])
+        # Started when the node knows it, so that a signal at any moment can end it.
+        self._simulation = Simulation(self, cell, contact, settings)
+        self._simulation.start()
+
+    def destroy_node(self) -> None:
+        """Stop the simulation, then the node."""
+        if self._simulation is not None:
+            self._simulation.end()
+        super().destroy_node()
+
+
+def main() -> None:
+    """Run the node until it is told to stop."""
+    logging.basicConfig(level=logging.WARNING, format='[%(levelname)s] [%(name)s]: %(message)s')
+    run_node(SimDriver, _THREADS)
+
+
+if __name__ == '__main__':
+    main()

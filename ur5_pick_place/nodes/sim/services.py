@@ -1,0 +1,220 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Services and command topics of the simulated driver, the trajectory controllers' apart."""
+
+import math
+from collections.abc import Callable
+from functools import partial
+from threading import Lock
+from typing import Any
+
+from controller_manager_msgs.msg import ControllerState
+from controller_manager_msgs.srv import ListControllers, SwitchController
+from geometry_msgs.msg import PoseStamped
+from rclpy.callback_groups import CallbackGroup
+from rclpy.node import Node
+from rclpy.service import Service
+from rclpy.task import Future
+from std_msgs.msg import Bool, Float64MultiArray
+from std_srvs.srv import Trigger
+from ur_msgs.srv import SetAnalogOutput, SetIO, SetPayload, SetSpeedSliderFraction
+
+from ur5_pick_place.errors import InvalidInput, one_line
+from ur5_pick_place.nodes.conversions import pose_to_matrix
+from ur5_pick_place.nodes.distro import fill, payload_of
+from ur5_pick_place.nodes.sim.publishers import SYSTEM_DEFAULT
+from ur5_pick_place.sim.controller_manager import (
+    FREEDRIVE,
+    IO_AND_STATUS,
+    POSITION,
+    VELOCITY,
+    Controller,
+)
+from ur5_pick_place.sim.driver import CYCLE, Driver
+from ur5_pick_place.sim.io_controller import Request
+from ur5_pick_place.sim.setpoints import ForwardController
+from ur5_pick_place.sim.world import World
+
+
+class Services:
+    """
+    Everything that clients call or command, but trajectories and the dashboard.
+
+    Parameters
+    ----------
+    node : Node
+    driver : Driver
+    world : World
+    lock : Lock
+        Held by whoever touches driver or world.
+    group : CallbackGroup
+        Reentrant: a service that waits must not keep others from being served.
+
+    """
+
+    def __init__(
+        self, node: Node, driver: Driver, world: World, lock: Lock, group: CallbackGroup
+    ) -> None:
+        self._node, self._driver, self._world, self._lock = node, driver, world, lock
+        self._group = group
+        self._waiting: list[tuple[Request, Future]] = []
+        self._set_io: Service | None = None
+        self._offer_set_io()
+        self._offer_io()
+        self._serve(ListControllers, 'controller_manager/list_controllers', self._list)
+        self._serve(SwitchController, 'controller_manager/switch_controller', self._switch)
+        for name, controller in ((VELOCITY, driver.velocity), (POSITION, driver.position)):
+            forward = through_link(driver, self._forward(controller))
+            self._hear(Float64MultiArray, f'{name}/commands', forward)
+        freedrive = through_link(driver, self._freedrive, reliable=True)
+        self._hear(Bool, f'{FREEDRIVE}/enable_freedrive_mode', freedrive, 10)
+        self._hear(PoseStamped, 'sim_driver/place_part', self._place_part, 10)
+        self._serve(Trigger, 'sim_driver/feed_part', self._feed_part)
+        self._serve(Trigger, 'sim_driver/protective_stop', self._protective_stop)
+
+    def monitor(self) -> None:
+        """Answer the requests that are through; called by the executor."""
+        self._offer_set_io()
+        for request, future in self._waiting:
+            if request.reply is not None:
+                future.set_result(request.reply)
+        self._waiting = [(r, f) for r, f in self._waiting if not f.done()]
+
+    def _offer_set_io(self) -> None:
+        """Offer `set_io` or not; it goes when those who asked before have their answers."""
+        absent, io = self._driver.link.set_io_absent, self._driver.io
+        if absent and self._set_io is not None and not self._waiting:
+            self._node.destroy_service(self._set_io)
+            self._set_io = None
+        elif not absent and self._set_io is None:
+            answer = self._answer_later(lambda r: io.set_io(r.fun, r.pin, r.state))
+            self._set_io = self._serve(SetIO, f'{IO_AND_STATUS}/set_io', answer)
+
+    def _offer_io(self) -> None:
+        io = self._driver.io
+
+        def set_analog_output(r: SetAnalogOutput.Request) -> Request:
+            return io.set_analog_output(r.data.pin, r.data.domain, r.data.state)
+
+        def set_payload(r: SetPayload.Request) -> Request:
+            return io.set_payload(*payload_of(r))
+
+        offered: list[tuple[type, str, Callable[[Any], Request]]] = [
+            (SetAnalogOutput, 'set_analog_output', set_analog_output),
+            (SetPayload, 'set_payload', set_payload),
+            (
+                SetSpeedSliderFraction,
+                'set_speed_slider',
+                lambda r: io.set_speed_slider(r.speed_slider_fraction),
+            ),
+            (Trigger, 'resend_robot_program', lambda r: io.resend_robot_program()),
+            (Trigger, 'hand_back_control', lambda r: io.hand_back_control()),
+            (Trigger, 'zero_ftsensor', lambda r: io.zero_ftsensor()),
+        ]
+        for kind, name, act in offered:
+            self._serve(kind, f'{IO_AND_STATUS}/{name}', self._answer_later(act))
+
+    def _answer_later(self, act: Callable[[Any], Request]) -> Callable:
+        def take(request: Any, future: Future) -> None:
+            with self._lock:
+                self._waiting.append((act(request), future))
+
+        async def serve(request: Any, response: Any) -> Any:
+            future: Future = Future()
+            link = self._driver.link.to_driver
+            link.send(partial(take, request, future), self._driver.time, reliable=True)
+            response.success = await future
+            return response
+
+        return serve
+
+    def _list(
+        self, request: ListControllers.Request, response: ListControllers.Response
+    ) -> ListControllers.Response:
+        with self._lock:
+            known = self._driver.controllers.controllers.values()
+            response.controller = [self._state(controller) for controller in known]
+        return response
+
+    def _state(self, controller: Controller) -> ControllerState:
+        kind = 'velocity' if controller.name == VELOCITY else 'position'
+        interfaces = [f'{joint}/{kind}' for joint in self._driver.joint_names]
+        if not controller.moves or controller.name == FREEDRIVE:
+            interfaces = []
+        return ControllerState(
+            name=controller.name,
+            type=controller.type,
+            state='active' if controller.active else 'inactive',
+            update_rate=round(1 / CYCLE),
+            required_command_interfaces=interfaces,
+            claimed_interfaces=interfaces if controller.active else [],
+        )
+
+    def _switch(
+        self, request: SwitchController.Request, response: SwitchController.Response
+    ) -> SwitchController.Response:
+        with self._lock:
+            response.ok, message = self._driver.controllers.switch(
+                request.activate_controllers, request.deactivate_controllers, request.strictness
+            )
+        fill(response, message=message)
+        if message:
+            self._node.get_logger().warning(one_line(f'switch_controller: {message}'))
+        return response
+
+    def _forward(self, controller: ForwardController) -> Callable[[Float64MultiArray], None]:
+        def receive(message: Float64MultiArray) -> None:
+            try:
+                with self._lock:
+                    controller.receive(message.data)
+            except InvalidInput as error:
+                self._node.get_logger().warning(f'command ignored: {error}')
+
+        return receive
+
+    def _freedrive(self, message: Bool) -> None:
+        with self._lock:
+            self._driver.freedrive.enable(message.data, self._driver.time)
+
+    def _place_part(self, message: PoseStamped) -> None:
+        try:
+            T = pose_to_matrix(message.pose)
+            x, y, z = (float(v) for v in T[:3, 3])
+            with self._lock:
+                self._world.place_part(x, y, math.atan2(T[1, 0], T[0, 0]), z)
+        except InvalidInput as error:
+            self._node.get_logger().error(f'place_part ignored: {error}')
+
+    def _feed_part(
+        self, request: Trigger.Request, response: Trigger.Response
+    ) -> Trigger.Response:
+        try:
+            with self._lock:
+                response.message, response.success = self._world.feed_part(), True
+        except InvalidInput as error:
+            response.message = str(error)
+        return response
+
+    def _protective_stop(
+        self, request: Trigger.Request, response: Trigger.Response
+    ) -> Trigger.Response:
+        with self._lock:
+            self._driver.robot.protective_stop()
+        response.success = True
+        return response
+
+    def _serve(self, kind: type, name: str, callback: Callable) -> Service:
+        return self._node.create_service(kind, name, callback, callback_group=self._group)
+
+    def _hear(self, kind: type, topic: str, callback: Callable, qos: Any = SYSTEM_DEFAULT) -> None:
+        self._node.create_subscription(kind, topic, callback, qos, callback_group=self._group)
+
+
+def through_link(
+    driver: Driver, callback: Callable[[Any], None], reliable: bool = False
+) -> Callable[[Any], None]:
+    """Let what clients send pass the link before it comes to `callback`."""
+
+    def receive(message: Any) -> None:
+        driver.link.to_driver.send(partial(callback, message), driver.time, reliable)
+
+    return receive

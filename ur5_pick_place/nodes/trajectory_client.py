@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The executor in the planner node: between it and the robot's trajectory controller."""
+
+import time
+from typing import Any
+
+import numpy as np
+from action_msgs.msg import GoalStatus
+from control_msgs.action import FollowJointTrajectory
+from control_msgs.msg import JointTolerance
+from numpy.typing import NDArray
+from rclpy.action import ActionClient
+from rclpy.callback_groups import CallbackGroup
+from rclpy.clock import Clock, ClockType
+from rclpy.node import Node
+from rclpy.task import Future
+from trajectory_msgs.msg import JointTrajectory
+from unique_identifier_msgs.msg import UUID
+
+from ur5_pick_place.control.closed_loop import ClosedLoop, Window
+from ur5_pick_place.control.controller import Goal
+from ur5_pick_place.control.execution_manager import Executor, IsWanted
+from ur5_pick_place.control.motion_monitor import TrackingSettings
+from ur5_pick_place.control.robot_status import HealthSettings
+from ur5_pick_place.errors import one_line
+from ur5_pick_place.nodes.controller_goals import ControllerGoals
+from ur5_pick_place.nodes.conversions import (
+    duration_to_msg,
+    time_to_msg,
+    to_seconds,
+    trajectory_to_msg,
+)
+from ur5_pick_place.nodes.driver_link import GOAL, RobotLink
+from ur5_pick_place.nodes.liveness import Heartbeat
+from ur5_pick_place.planning.planner import MotionPlanner
+from ur5_pick_place.planning.trajectory import Trajectory, at_rest
+
+_WATCH_PERIOD = 0.02  # [s], steady clock
+
+_STATUS = {
+    GoalStatus.STATUS_ABORTED: 'aborted',
+    GoalStatus.STATUS_CANCELED: 'canceled by somebody else',
+}
+
+
+class MotionExecutor:
+    """
+    Runs an `Executor` on what the driver says, and publishes its state.
+
+    rclpy runs the done-callbacks of futures outside any callback group, beside the subscriptions
+    and the timer.
+
+    Parameters
+    ----------
+    node : Node
+    controller : str
+        Name of the joint trajectory controller.
+    planner : MotionPlanner
+        Its gate looks at every motion.
+    joint_names : tuple of str
+        With the prefix, in controller order.
+    health, tracking : settings
+    missing : str
+        What the user has not told about the cell; non-empty refuses all motion.
+    group : CallbackGroup
+        Of the subscriptions, the timer and the clients.
+
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        controller: str,
+        planner: MotionPlanner,
+        joint_names: tuple[str, ...],
+        health: HealthSettings,
+        tracking: TrackingSettings,
+        missing: str,
+        group: CallbackGroup,
+    ) -> None:
+        self._node, self._has_been_ready = node, False
+        self._state = Heartbeat(
+            node, '~/motion_state', health.peer_timeout, lambda _seconds: self._watch()
+        )
+        self.link = RobotLink(node, joint_names, self._on_joints, self._watch, group)
+        port = _TrajectoryController(node, controller, joint_names, tracking, group)
+        self.core = port.executor = Executor(
+            planner,
+            port,
+            self.link.status,
+            (health, tracking),
+            missing,
+            self._publish,
+            time.monotonic,
+        )
+        steady = Clock(clock_type=ClockType.STEADY_TIME)
+        node.create_timer(_WATCH_PERIOD, self._watch, callback_group=group, clock=steady)
+
+    def health(self) -> tuple[bool, str]:
+        """Return whether the arm could move now, and the motion state."""
+        state = self.core.motion_state
+        return not state.startswith('stopped'), state
+
+    def start(self, trajectory: Trajectory, is_wanted: IsWanted) -> Future:
+        """Gate a motion and send it; as `Executor.start`, with a future of the outcome."""
+        outcome = Future()
+        self.core.start(trajectory, outcome.set_result, is_wanted)
+        return outcome
+
+    def start_loop(
+        self, loop: ClosedLoop, rollout: Trajectory, is_wanted: IsWanted
+    ) -> Future:
+        """Run a closed loop; as `Executor.start_loop`, with a future of the outcome."""
+        outcome = Future()
+        self.core.start_loop(loop, rollout, outcome.set_result, is_wanted)
+        return outcome
+
+    def _on_joints(self) -> None:
+        self.core.on_joints()
+
+    def _watch(self) -> None:
+        self.core.watch()
+
+    def _publish(self, state: str) -> None:
+        if state.startswith('stopped') and self._has_been_ready:
+            self._node.get_logger().error(state)
+        self._has_been_ready |= state == 'ready'
+        self._state.publish(state)
+
+
+class _TrajectoryController:
+    """The controller's action and topic, as `controller.Controller`."""
+
+    executor: Executor
+
+    def __init__(
+        self,
+        node: Node,
+        controller: str,
+        joint_names: tuple[str, ...],
+        tracking: TrackingSettings,
+        group: CallbackGroup,
+    ) -> None:
+        self._name = f'{controller}/follow_joint_trajectory'
+        self._joint_names, self._tracking = joint_names, tracking
+        self._client = ActionClient(
+            node,
+            FollowJointTrajectory,
+            self._name,
+            goal_service_qos_profile=GOAL,
+            callback_group=group,
+        )
+        self._topic = node.create_publisher(
+            JointTrajectory, f'{controller}/joint_trajectory', 1, callback_group=group
+        )
+        self._goals = ControllerGoals(node, controller, joint_names, group)
+
+    @property
+    def missing(self) -> str:
+        if self._client.server_is_ready():
+            return ''
+        return (
+            f'action server {self._name} is not there; is the driver running and the parameter '
+            '"controller" right?'
+        )
+
+    @property
+    def goals(self) -> frozenset[bytes]:
+        return self._goals.active
+
+    def prepare(self, trajectory: Trajectory) -> JointTrajectory:
+        return trajectory_to_msg(trajectory, self._joint_names)
+
+    def send(self, goal: Goal) -> None:
+        request = FollowJointTrajectory.Goal(trajectory=goal.prepared)
+        request.trajectory.header.stamp = time_to_msg(goal.begin)
+        request.path_tolerance = self._tolerances(self._tracking.path_tolerance)
+        request.goal_tolerance = self._tolerances(self._tracking.goal_tolerance)
+        request.goal_time_tolerance = duration_to_msg(self._tracking.goal_time)
+        reply = self._client.send_goal_async(
+            request,
+            lambda message: self._on_feedback(goal, message.feedback),
+            UUID(uuid=list(goal.id)),
+        )
+        reply.add_done_callback(lambda future: self._on_reply(goal, future.result()))
+
+    def cancel(self) -> None:
+        self._goals.cancel()
+
+    def follow(self, window: Window) -> None:
+        self._publish(window.trajectory, window.begin)
+
+    def hold(self, q: NDArray[np.float64]) -> None:
+        self._publish(at_rest(q))
+
+    def take_over(self) -> None:
+        self._goals.take_over()
+
+    def _publish(self, trajectory: Trajectory, begin: float = 0.0) -> None:
+        message = trajectory_to_msg(trajectory, self._joint_names)
+        message.header.stamp = time_to_msg(begin)
+        self._topic.publish(message)
+
+    def _tolerances(self, position: float) -> list[JointTolerance]:
+        return [JointTolerance(name=n, position=position) for n in self._joint_names]
+
+    def _on_reply(self, goal: Goal, handle: Any) -> None:
+        self.executor.on_answer(goal, handle.accepted)
+        if handle.accepted:
+            handle.get_result_async().add_done_callback(
+                lambda future: self._on_result(goal, future.result())
+            )
+
+    def _on_feedback(self, goal: Goal, feedback: FollowJointTrajectory.Feedback) -> None:
+        at = to_seconds(feedback.header.stamp)
+        self.executor.on_feedback(goal, at, to_seconds(feedback.desired.time_from_start))
+
+    def _on_result(self, goal: Goal, reply: Any) -> None:
+        # A canceled goal also carries error code 0: only status and code together are success.
+        if reply.status == GoalStatus.STATUS_SUCCEEDED and reply.result.error_code == 0:
+            self.executor.on_result(goal, '')
+            return
+        what = _STATUS.get(reply.status, f'ended with status {reply.status}')
+        why = one_line(reply.result.error_string) or 'no reason given'
+        code = reply.result.error_code
+        self.executor.on_result(goal, f'goal {what} (code {code}: {why})')

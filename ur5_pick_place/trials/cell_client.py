@@ -1,0 +1,249 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The demo's own ROS node: what it asks of the cell, waits for, and hears."""
+
+import json
+import math
+import time
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import rclpy
+from builtin_interfaces.msg import Time
+from control_msgs.msg import JointTrajectoryControllerState
+from geometry_msgs.msg import PoseStamped
+from numpy.typing import NDArray
+from rclpy.client import Client
+from rclpy.context import Context
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.node import Node
+from rclpy.qos import qos_profile_sensor_data
+from rclpy.signals import SignalHandlerOptions
+from sensor_msgs.msg import JointState
+from std_msgs.msg import String
+from std_srvs.srv import Trigger
+
+from ur5_pick_place.errors import ExecutionError
+from ur5_pick_place.kinematics import JOINT_NAMES
+from ur5_pick_place.nodes.conversions import matrix_to_pose, pose_to_matrix
+from ur5_pick_place.nodes.distro import distro
+from ur5_pick_place.nodes.driver_link import LATCHED
+from ur5_pick_place.nodes.process import stay_on_loopback
+from ur5_pick_place.trials.record import Record
+
+# On the wall, as they are about processes and not about the robot:
+START_TIME = 30.0  # [s] for the nodes to be there
+_REPLY_TIME = 30.0  # [s] for a service; the longest plans take some three
+_MEETING_TIME = 5.0  # [s] for the nodes to hear of each other
+_SILENCE = 3.0  # [s] without a word of the arm
+_REPEAT = 0.5  # [s] after which a request without effect is made again
+_LOOK = 0.05  # [s] between looks at everything but messages
+
+_JOB_TIME = 300.0  # [s] simulated
+
+Kind = TypeVar('Kind', bound='CellClient')
+
+
+class CellClient:
+    """
+    Talks to the nodes of the cell; leaving the context ends that.
+
+    Parameters
+    ----------
+    domain : int
+        ROS_DOMAIN_ID of the nodes.
+    watch : callable
+        Called during every wait; raises when waiting has become pointless.
+    show : callable
+        Likewise, with the record so far.
+
+    """
+
+    def __init__(
+        self, domain: int, watch: Callable[[], None], show: Callable[[Record], None]
+    ) -> None:
+        self.record = Record()
+        """What was heard; may be replaced by an empty one."""
+        self.events: list[dict[str, Any]] = []
+        """All events of the task node."""
+        self.now = 0.0
+        """Simulated time [s]."""
+        self.planner_state = ''
+        self._watch, self._show, self._silence = watch, show, _SILENCE
+        self._looked = self._heard = time.monotonic()
+        self._context = Context()
+        stay_on_loopback()
+        # Ctrl-C belongs to the demo, which ends its nodes in order.
+        rclpy.init(
+            context=self._context, domain_id=domain, signal_handler_options=SignalHandlerOptions.NO
+        )
+        self._node = Node('demo', context=self._context)
+        self._executor = SingleThreadedExecutor(context=self._context)
+        self._executor.add_node(self._node)
+        self._connect()
+
+    def _connect(self) -> None:
+        node = self._node
+        self._poses = {
+            name: node.create_publisher(PoseStamped, name, 10)
+            for name in (
+                'sim_driver/place_part',
+                'pick_place/start_pose',
+                'pick_place/target_pose',
+            )
+        }
+        self.services: dict[str, Client[Any, Any]] = {
+            name: node.create_client(Trigger, f'pick_place/{name}')
+            for name in ('teach_home', 'init_gripper', 'plan', 'run')
+        }
+        for kind, topic, hear, qos in (
+            (String, 'trajectory_planner/motion_state', self._hear_planner, LATCHED),
+            (String, 'pick_place/event', self._hear_event, 100),
+            (PoseStamped, 'sim_driver/part_pose', self._hear_part, 10),
+            (JointState, 'sim_driver/finger_states', self._hear_fingers, 10),
+            (
+                JointTrajectoryControllerState,
+                f'{distro().controller}/controller_state',
+                self._hear_controller,
+                qos_profile_sensor_data,
+            ),
+        ):
+            node.create_subscription(kind, topic, hear, qos)
+
+    def __enter__(self: Kind) -> Kind:
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self._executor.shutdown()
+        self._node.destroy_node()
+        self._context.try_shutdown()
+
+    # -- asking --------------------------------------------------------------------------------
+
+    def send_pose(self, topic: str, T_base_link_pose: NDArray[Any]) -> None:
+        """Publish a pose (4, 4)."""
+        message = PoseStamped(pose=matrix_to_pose(T_base_link_pose))
+        message.header.frame_id = 'base_link'
+        self._poses[topic].publish(message)
+
+    def call(self, name: str) -> None:
+        """Call a service of the task node; ExecutionError if it says no."""
+        future = self.services[name].call_async(Trigger.Request())
+        self.wait(future.done, f'pick_place/{name} to answer', _REPLY_TIME)
+        reply: Any = future.result()
+        if not reply.success:
+            raise ExecutionError(f'{name}: {reply.message}')
+
+    def do(self, job: str) -> None:
+        """Start a job of the task node and wait for its end; ExecutionError if it failed."""
+        has_ended = self.expect('done', job=job)
+        self.call(job)
+        latest = self.now + _JOB_TIME
+        self.wait(lambda: has_ended() or self.now > latest, f'{job} to end')
+        if not has_ended():
+            raise ExecutionError(f'{job} has not ended within {_JOB_TIME:.0f} s')
+
+    # -- waiting -------------------------------------------------------------------------------
+
+    def wait(self, is_done: Callable[[], bool], what: str, timeout: float = math.inf) -> None:
+        """
+        Hear what there is to hear until something is done.
+
+        Raises
+        ------
+        ExecutionError
+            It was not done within `timeout` [s] on the wall, or the arm has fallen silent.
+
+        """
+        deadline = time.monotonic() + timeout
+        while not is_done():
+            self._executor.spin_once(timeout_sec=_LOOK)
+            now = time.monotonic()
+            if now < self._looked + _LOOK:
+                continue
+            self._looked = now
+            self._watch()
+            self._show(self.record)
+            if now > deadline:
+                raise ExecutionError(f'waited {timeout:.0f} s in vain for {what}')
+            if self.now > 0.0 and now > self._heard + self._silence:
+                raise ExecutionError(f'no word of the arm for {_SILENCE:.0f} s; awaited {what}')
+
+    def wait_simulated(self, duration: float) -> None:
+        """Let simulated time pass [s]."""
+        end = self.now + duration
+        self.wait(lambda: self.now >= end, 'simulated time to pass')
+
+    def expect(self, event: str, **data: Any) -> Callable[[], bool]:
+        """
+        Return a test whether an event has come since now.
+
+        It raises ExecutionError if the task node has stopped or refused instead.
+
+        """
+        known = len(self.events)
+
+        def has_come() -> bool:
+            for seen in self.events[known:]:
+                if seen['event'] in ('stopped', 'refused'):
+                    stage = f'stage {seen["stage"]!r}: ' if seen.get('stage') else ''
+                    raise ExecutionError(f'{stage}{seen["reason"]}')
+                if seen['event'] == event and data.items() <= seen.items():
+                    return True
+            return False
+
+        return has_come
+
+    def until(self, ask: Callable[[], None], has_effect: Callable[[], bool], what: str) -> None:
+        """Ask for something that may be asked for twice until its effect is seen."""
+        deadline = time.monotonic() + START_TIME
+        while not has_effect():
+            if time.monotonic() > deadline:
+                raise ExecutionError(f'waited {START_TIME:.0f} s in vain for {what}')
+            ask()
+            self._wait_for(_REPEAT, has_effect)
+
+    def persist(self, action: Callable[[], None]) -> None:
+        """Do what is refused as long as the nodes have not all heard of each other."""
+        deadline = time.monotonic() + _MEETING_TIME
+        while True:
+            try:
+                return action()
+            except ExecutionError:
+                if time.monotonic() > deadline:
+                    raise
+            self._wait_for(_LOOK, lambda: False)
+
+    def _wait_for(self, seconds: float, is_done: Callable[[], bool]) -> None:
+        end = time.monotonic() + seconds
+        self.wait(lambda: is_done() or time.monotonic() > end, 'the next try')
+
+    # -- hearing -------------------------------------------------------------------------------
+
+    def _hear_planner(self, message: String) -> None:
+        self.planner_state = message.data
+
+    def _hear_event(self, message: String) -> None:
+        event = json.loads(message.data)
+        self.events.append(event)
+        self.record.events.append(event)
+
+    def _hear_part(self, message: PoseStamped) -> None:
+        self.record.part.append((_seconds(message.header.stamp), pose_to_matrix(message.pose)))
+
+    def _hear_fingers(self, message: JointState) -> None:
+        self.record.fingers.append((_seconds(message.header.stamp), message.position))
+
+    def _hear_controller(self, message: JointTrajectoryControllerState) -> None:
+        self._heard = time.monotonic()
+        self.now = _seconds(message.header.stamp)
+        order = [message.joint_names.index(name) for name in JOINT_NAMES]
+        measured, planned = message.feedback, message.reference
+        q, qd, q_planned = (
+            [row[i] for i in order]
+            for row in (measured.positions, measured.velocities, planned.positions)
+        )
+        self.record.joints.append((self.now, q, qd, q_planned))
+
+
+def _seconds(stamp: Time) -> float:
+    return float(stamp.sec + stamp.nanosec * 1e-9)

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`compare`: one task by all three methods on the simulated cell in one process."""
+
+import argparse
+import math
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from ur5_pick_place.commands.arguments import finite
+from ur5_pick_place.control.line_follower import METHODS
+from ur5_pick_place.control.loop_settings import PICK_AND_PLACE_PROJECT
+from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.sim.world import CellSettings
+from ur5_pick_place.task.motions import IK
+from ur5_pick_place.terminal import Parser, quiet_pipe
+from ur5_pick_place.trials.comparison import START, TARGET, MethodRun, common_moves, run_method
+from ur5_pick_place.trials.in_process import Spot
+from ur5_pick_place.trials.measure import measure
+from ur5_pick_place.trials.records import driver_silent, keep_record
+
+_DESCRIPTION = (
+    __doc__ + ' Places are those of the cube on the table in base_link: "x y yaw" in metres and '
+    'degrees.'
+)
+_EPILOG = (
+    'All figures are of measured joints. Every move ends at rest, so that moves compare. '
+    'Iterations: of a closed loop, how often its law gave a joint velocity; of ik, the points of '
+    'the trajectory. Smoothness: second difference of the joint velocities over 8 ms, less where '
+    'motion is slow. Exit code: 0 if every method placed the cube, 1 if not, 2 if the input is '
+    'wrong.'
+    ' Example: compare --method ik --method gradient'
+)
+_PRESETS = {'project': PICK_AND_PLACE_PROJECT}
+
+
+@quiet_pipe()
+@driver_silent()
+def main(argv: list[str] | None = None) -> int:
+    """Run the command and give its exit code."""
+    given = _parser().parse_args(argv)
+    try:
+        _check(given)
+        changes = _changes(given)
+        runs = []
+        for method in given.method or (IK, *METHODS):
+            print(f'{method} …', flush=True)
+            runs.append(run_method(method, given.start, given.target, changes))
+    except InvalidInput as error:
+        print(f'compare: {error}', file=sys.stderr)
+        return 2
+    _report(runs, given, changes)
+    return int(any(run.failure for run in runs))
+
+
+def figures(run: MethodRun, moves: Sequence[str]) -> dict[str, float]:
+    """Return what is compared, of a run that placed the cube and of these of its moves."""
+    assert run.cycle is not None
+    found: dict[str, float] = {}
+    for move in run.moves:
+        if move.name in moves and move.name in ('start', 'target'):
+            away, turn = move.trace.error(move.T_goal)
+            found[f'error at {move.name} [mm]'] = 1e3 * away
+            found[f'error at {move.name} [deg]'] = math.degrees(turn)
+    if moves:
+        of = measure([move for move in run.moves if move.name in moves])
+        found |= {
+            'largest deviation from the line [mm]': 1e3 * of.deviation,
+            'duration [s]': of.duration,
+            'iterations': of.iterations,
+            'joint travel [rad]': of.travel,
+            'peak joint speed [rad/s]': of.joint_speed,
+            'peak TCP speed [m/s]': of.tcp_speed,
+            'smoothness: RMS joint jerk [rad/s^3]': of.jerk,
+        }
+    return found | {
+        'cycle: duration [s]': run.cycle.duration,
+        'cycle: joint travel [rad]': run.cycle.travel,
+        'cycle: peak joint speed [rad/s]': float(run.cycle.joint_speed.max()),
+        'cycle: peak TCP speed [m/s]': float(run.cycle.tcp_speed.max()),
+        'cycle: cube from the target [mm]': 1e3 * run.part_error,
+    }
+
+
+def table(columns: dict[str, dict[str, float]]) -> str:
+    """Return figures by method as lines; a method without figures has dashes."""
+    names = next((list(found) for found in columns.values() if found), [])
+    rows = [('', *columns)]
+    rows += [(name, *(_number(found.get(name)) for found in columns.values())) for name in names]
+    return '\n'.join(f'{row[0]:38}' + ''.join(f'{cell:>15}' for cell in row[1:]) for row in rows)
+
+
+def _report(runs: Sequence[MethodRun], given: argparse.Namespace, changes: dict[str, Any]) -> None:
+    """Print the table and keep it with its plot."""
+    placed = [run for run in runs if not run.failure]
+    moves = common_moves(placed)
+    columns = {run.method: {} if run.failure else figures(run, moves) for run in runs}
+    if placed:
+        print(f'\nThe straight moves together ({", ".join(moves)}), and the whole cycle:')
+        print(table(columns))
+    failures = {run.method: run.failure for run in runs if run.failure}
+    for method, failure in failures.items():
+        print(f'{method} did not place the cube: {failure}')
+    content = {
+        'start': given.start,
+        'target': given.target,
+        'changes': changes,
+        'straight_moves': moves,
+        'figures': columns,
+        'failures': failures,
+    }
+    kept = [keep_record(given.out, 'compare', content)]
+    if moves:
+        from ur5_pick_place.trials.compare_plot import plot  # matplotlib takes its time
+
+        kept.append(kept[0].with_suffix('.png'))
+        plot(placed, kept[1])
+    print(f'kept as {", ".join(map(str, kept))}')
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = Parser(prog='compare', description=_DESCRIPTION, epilog=_EPILOG)
+    parser.add_argument('--method', choices=(IK, *METHODS), action='append', help='default: all')
+    for name, default in (('start', START), ('target', TARGET)):
+        x, y, yaw = default
+        parser.add_argument(
+            f'--{name}',
+            type=_spot,
+            default=default,
+            metavar='"X Y YAW"',
+            help=f'default "{x:g} {y:g} {math.degrees(yaw):g}"',
+        )
+    parser.add_argument(
+        '--preset',
+        choices=tuple(_PRESETS),
+        help="project: the pick-and-place project's K = 1, T_step = 0.5 s and thresholds",
+    )
+    parser.add_argument(
+        '--lag',
+        type=finite,
+        metavar='SECONDS',
+        help=f'of the servos, default {CellSettings().servo_lag:g}; above it, joints are slowed '
+        'in proportion, or the controller gives up for how far they trail',
+    )
+    parser.add_argument('--out', type=Path, default=Path('out'), help='where JSON and plot go')
+    return parser
+
+
+def _spot(text: str) -> Spot:
+    words = text.replace(',', ' ').split()
+    if len(words) != 3:
+        raise argparse.ArgumentTypeError(f'{text!r}: must be three numbers: x y yaw')
+    x, y, yaw = (finite(word) for word in words)
+    return x, y, math.radians(yaw)
+
+
+def _check(given: argparse.Namespace) -> None:
+    """Refuse what the cell cannot be set to, before the first method takes its time."""
+    for name in ('start', 'target'):
+        x, y, yaw = getattr(given, name)
+        try:
+            CellSettings(part_x=x, part_y=y, part_yaw=math.degrees(yaw))
+        except InvalidInput as error:
+            raise InvalidInput(f'--{name}: {error}') from error
+    if given.lag is not None:
+        CellSettings(servo_lag=given.lag)
+
+
+def _changes(given: argparse.Namespace) -> dict[str, Any]:
+    """Return the settings that differ; with late servos the arm trails by lag times speed."""
+    changes: dict[str, Any] = asdict(_PRESETS[given.preset]) if given.preset else {}
+    if given.lag is not None:
+        usual = CellSettings().servo_lag
+        changes |= {'servo_lag': given.lag, 'velocity_scaling': usual / max(usual, given.lag)}
+    return changes
+
+
+def _number(value: float | None) -> str:
+    if value is None:
+        return '-'
+    return str(value) if isinstance(value, int) else f'{value:.3f}'
+
+
+if __name__ == '__main__':
+    sys.exit(main())

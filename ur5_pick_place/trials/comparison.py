@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The same task by each method on the simulated cell: what the arm did, seen on its joints."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ur5_pick_place.control.loop_settings import LoopSettings
+from ur5_pick_place.errors import ExecutionError, PlanningError
+from ur5_pick_place.sim.driver import CYCLE
+from ur5_pick_place.task.motions import PlannedStage, T_base_tool
+from ur5_pick_place.trials.configuration import Configuration
+from ur5_pick_place.trials.in_process import Rig, Spot
+from ur5_pick_place.trials.measure import Move, Trace, trace_of
+
+START: Spot = (0.45, -0.20, 0.0)
+TARGET: Spot = (0.40, 0.25, math.radians(30.0))
+"""The demo's."""
+
+_PATIENCE = 600.0  # [s] of simulated time for a cycle
+_REST = 0.5  # [s] for the cube to come to rest
+
+
+@dataclass(frozen=True)
+class MethodRun:
+    """
+    One cycle by one method.
+
+    Attributes
+    ----------
+    method : str
+    failure : str
+        Why the cube was not placed; empty if it was. What follows is then empty or zero.
+    moves : tuple of Move
+        The straight ones, in order.
+    cycle : Trace or None
+        All of it.
+    part_error : float
+        Of the cube from the target, in the plane of the table [m].
+
+    """
+
+    method: str
+    failure: str = ''
+    moves: tuple[Move, ...] = ()
+    cycle: Trace | None = None
+    part_error: float = 0.0
+
+
+def run_method(
+    method: str, start: Spot, target: Spot, changes: Mapping[str, Any] = {}
+) -> MethodRun:
+    """
+    Do one cycle in which every move ends at rest, so that moves compare.
+
+    Parameters
+    ----------
+    method : str
+    start, target : Spot
+    changes : mapping of str to value
+        Settings that differ from `config/`.
+
+    """
+    rig = Rig({**changes, 'method': method})
+    rig.planner.cycle = tuple(replace(s, blend=0.0) if s.is_move else s for s in rig.planner.cycle)
+    rig.put_part(start)
+    rig.prepare(start, target)
+    recorder = _Recorder(rig)
+    try:
+        rig.plan_and_run()
+        plan = rig.machine.plan
+        rig.until(lambda: not rig.machine.job_name, _PATIENCE, 'the end of the cycle')
+    except (ExecutionError, PlanningError) as error:
+        return MethodRun(method, str(error))
+    if rig.machine.stopped:
+        return MethodRun(method, f'stage {rig.run.stage!r}: {rig.machine.stopped}')
+    rig.on_step = None
+    rig.wait(_REST)
+    trace = recorder.trace()
+    period = max(Configuration(changes).read(LoopSettings).loop_hold, CYCLE)
+    straight = filter(_is_straight, plan.cycles[0])
+    moves = tuple(recorder.move(stage, trace, period) for stage in straight)
+    return MethodRun(
+        method,
+        moves=moves,
+        cycle=trace,
+        part_error=math.dist(rig.world.T_world_part[:2, 3], target[:2]),
+    )
+
+
+def common_moves(runs: Sequence[MethodRun]) -> list[str]:
+    """Return the names of the straight moves that all runs have, in order."""
+    shared = [{move.name for move in run.moves} for run in runs]
+    return [m.name for m in runs[0].moves if all(m.name in s for s in shared)] if runs else []
+
+
+def _is_straight(planned: PlannedStage) -> bool:
+    """Whether a stage is a straight move; a remark says that it became a joint motion."""
+    return planned.stages[0].do in ('lin', 'lin_or_ptp') and not planned.remark
+
+
+class _Recorder:
+    """Writes down the joints of every cycle, and to which stage it belongs."""
+
+    def __init__(self, rig: Rig) -> None:
+        self._rig = rig
+        self._samples: list[tuple[float, Any, Any]] = []
+        self._stages: list[str] = []
+        self._moving: list[bool] = []
+        rig.on_step = self._look
+
+    def trace(self) -> Trace:
+        """Return all that was seen."""
+        planner = self._rig.planner.planner
+        return trace_of(self._samples, planner.model, planner.scene.tool.T_tool_tcp)
+
+    def move(self, planned: PlannedStage, trace: Trace, period: float) -> Move:
+        """Cut the move of a stage out of a trace; a closed loop has an iteration a period [s]."""
+        rows = np.flatnonzero(np.array(self._stages) == planned.name)
+        within = slice(int(rows[0]), int(rows[-1]) + 1)
+        if planned.method:
+            iterations = math.ceil(sum(self._moving[within]) * CYCLE / period)
+        else:
+            iterations = planned.motion.trajectory.t.size
+        planner, settings = self._rig.planner.planner, self._rig.planner.settings
+        T_base_tcp = (
+            T_base_tool(planned.stages[0].to, self._rig.poses, planner, settings)
+            @ planner.scene.tool.T_tool_tcp
+        )
+        return Move(planned.name, trace.part(within), T_base_tcp, iterations)
+
+    def _look(self) -> None:
+        rig = self._rig
+        self._samples.append((rig.time, rig.driver.q, rig.driver.qd))
+        self._stages.append(rig.run.stage)
+        self._moving.append(rig.executor.motion_state == 'moving')

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The demo: the whole system on the simulated cell, in one command.
+
+It starts every node as a process of its own in a DDS domain of its own, teaches, plans and runs
+one pick-and-place cycle, and leaves what happened in `out/`.
+
+"""
+
+import contextlib
+import dataclasses
+import io
+import logging
+import os
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from types import FrameType
+from typing import Any, NoReturn
+
+from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
+from ur5_pick_place.kinematics import load_model
+from ur5_pick_place.nodes.node_list import NodeSpec, node_list
+from ur5_pick_place.planning.limits import MotionSettings, motion_limits
+from ur5_pick_place.planning.scene_file import load_scene
+from ur5_pick_place.share import share_directory
+from ur5_pick_place.terminal import quiet_pipe
+from ur5_pick_place.trials.configuration import Configuration
+from ur5_pick_place.trials.demo_options import DemoOptions, read_options
+from ur5_pick_place.trials.demo_progress import Progress
+from ur5_pick_place.trials.demo_report import (
+    FILES,
+    LATEST,
+    arm_facts,
+    draw_pictures,
+    publish,
+    table,
+    write_events,
+    write_joints,
+    write_result,
+)
+from ur5_pick_place.trials.processes import NodeProcesses, end_with_parent, own_domain
+from ur5_pick_place.trials.record import RunResult
+
+
+class Ended(BaseException):
+    """A signal has told the demo to end."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(signal.Signals(number).name)
+        self.number = number
+
+
+@quiet_pipe()
+def main() -> None:
+    """Run the demo and exit with 0 if the cube is in its place."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)  # for those who watch through a pipe
+    logging.basicConfig(level=logging.WARNING, format='warning: %(message)s')
+    if 'MAKELEVEL' in os.environ:
+        end_with_parent()  # who kills `make demo` means the demo
+    try:
+        with signals_raised():
+            sys.exit(_run(sys.argv[1:]))
+    except Ended as end:
+        told = f'\ndemo: ended by {end}; no process is left, nor a file of an unfinished run'
+        print(told, file=sys.stderr)
+        sys.exit(128 + end.number)
+
+
+def _run(arguments: Sequence[str]) -> int:
+    config = share_directory() / 'config'
+    try:
+        options = read_options(arguments, config)
+    except InvalidInput as error:
+        print(f'demo: {error}', file=sys.stderr)
+        return 2
+    print(f'The cube goes from {options.task.start} to {options.task.target}.')
+    with tempfile.TemporaryDirectory(prefix='ur5_pick_place-') as folder:
+        work = Path(folder)
+        results: list[RunResult] = []
+        try:
+            for method in options.methods:
+                results.append(_perform(method, options, config, work))
+        except (Ur5PickPlaceError, OSError) as error:
+            print(f'demo: {error}', file=sys.stderr)
+            return 1
+        finally:  # what one method has left stays, whatever becomes of the next
+            is_kept = not results or _keep(work, results, options, config)
+    if not is_kept:
+        return 1
+    failed = [result for result in results if not result.success]
+    for result in failed:
+        print(f'demo: {result.method} failed: {result.reason}', file=sys.stderr)
+    return int(bool(failed))
+
+
+def _keep(work: Path, results: list[RunResult], options: DemoOptions, config: Path) -> bool:
+    """Bring the results where they stay, and tell of them; say if that fails."""
+    facts = {'real_time_factor': options.rtf, 'seed': options.seed, 'arm': _arm(config)}
+    try:
+        write_result(work, results, facts)
+        made = publish(work, options.out)
+    except (Ur5PickPlaceError, OSError) as error:
+        print(f'demo: {error}', file=sys.stderr)
+        return False
+    print(f'\n{table(results)}\n')
+    files = ', '.join(name for name in FILES if (made / name).exists())
+    print(f'{options.out / LATEST} -> {made.name}: {files}')
+    return True
+
+
+def _perform(method: str, options: DemoOptions, config: Path, work: Path) -> RunResult:
+    """
+    Do the task and leave what is to be kept in the folder `work`.
+
+    With several methods, events and log follow each other, and the pictures are of the first.
+
+    """
+    task, model = options.task, load_model('ur5')
+    T_tool_tcp = load_scene(config / 'scene_sim.yaml').tool.T_tool_tcp
+    progress = Progress(model, T_tool_tcp, sys.stdout)
+    begin = time.monotonic()
+    with (
+        own_domain() as domain,
+        NodeProcesses(_nodes(method, options, config, work), domain, work) as nodes,
+    ):
+        # Here, so that rclpy loads while the nodes do.
+        from ur5_pick_place.trials.operator import Operator
+
+        with Operator(domain, model, T_tool_tcp, nodes.check, progress.show) as operator:
+            try:
+                operator.prepare()
+                print(
+                    f'{len(nodes.pids)} nodes on ROS_DOMAIN_ID {domain} are ready after '
+                    f'{time.monotonic() - begin:.1f} s.'
+                )
+                result = operator.run_cycle(task, method)
+            except Ur5PickPlaceError as error:
+                result = RunResult(method, success=False, reason=str(error), task=task)
+        progress.end_stage()
+    with (work / 'nodes.log').open('a', encoding='utf-8') as log:
+        log.write(nodes.log())
+    write_events(work, operator.events)
+    write_joints(work, method, operator.record)
+    if operator.record.is_complete and not (work / 'joints.png').exists():
+        print('Drawing the pictures.')
+        draw_pictures(work, operator.record, task)
+    return result
+
+
+def _arm(config: Path) -> dict[str, Any]:
+    """Return the facts of the arm as the nodes' own files have them."""
+    model, scene = load_model('ur5'), load_scene(config / 'scene_sim.yaml')
+    limits = motion_limits(model, Configuration({}).read(MotionSettings))
+    return arm_facts(model, scene.tool.T_tool_tcp, limits)
+
+
+def _nodes(method: str, options: DemoOptions, config: Path, work: Path) -> list[NodeSpec]:
+    """Return the nodes of the cell, with places taught here and nowhere else."""
+    own = {'pick_place': {'poses_file': str(work / 'poses.yaml'), 'method': method}}
+    return [
+        dataclasses.replace(spec, parameters={**spec.parameters, **own.get(spec.executable, {})})
+        for spec in node_list('sim', config, sim_parameters={'real_time_factor': options.rtf})
+    ]
+
+
+@contextlib.contextmanager
+def signals_raised() -> Iterator[None]:
+    """Turn the first signal to end into `Ended`, and ignore those that follow."""
+    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    told: list[Ended] = []
+
+    def end(number: int, _frame: FrameType | None) -> NoReturn:
+        for other in numbers:
+            signal.signal(other, signal.SIG_IGN)  # nothing may cut the clean-up short
+        told.append(Ended(number))
+        raise told[0]
+
+    for number in numbers:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup sets SIGHUP
+            signal.signal(number, end)
+    try:
+        yield
+    except BaseException:
+        if told:  # what was raised within rclpy's C++ may come out of it as something else
+            raise told[0] from None
+        raise
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the demo is asked for on its command line, checked in full before anything starts."""
+
+import argparse
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from ur5_pick_place.control.line_follower import METHODS
+from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.task.motions import IK
+from ur5_pick_place.terminal import Parser, seed_number
+from ur5_pick_place.trials.record import Task
+from ur5_pick_place.trials.spots import (
+    DEFAULT_START,
+    DEFAULT_TARGET,
+    Displacement,
+    Reach,
+    Spot,
+)
+
+_ALL = 'all'
+_RTF = (0.05, 5.0)
+_SHIFT = 10.0  # [mm]; the open gripper has 12 mm of room on either side of the cube
+_TURN = 20.0  # [deg]
+
+
+@dataclass(frozen=True)
+class DemoOptions:
+    """
+    What to do.
+
+    Attributes
+    ----------
+    methods : tuple of str
+        One run each.
+    task : Task
+    rtf : float
+        Simulated seconds per second.
+    seed : int or None
+        From which the spots were drawn that were not given.
+    out : Path
+        Where the results go.
+
+    """
+
+    methods: tuple[str, ...]
+    task: Task
+    rtf: float
+    seed: int | None
+    out: Path
+
+
+def read_options(arguments: Sequence[str], config: Path) -> DemoOptions:
+    """
+    Read and check the command line.
+
+    Parameters
+    ----------
+    arguments : sequence of str
+    config : Path
+        The folder with the parameters of cell and task.
+
+    Raises
+    ------
+    InvalidInput
+        A place that the arm cannot serve, or an output folder that cannot be one.
+    SystemExit
+        Help was asked for, or an argument is malformed.
+
+    """
+    given = _parser().parse_args(arguments)
+    out = Path(given.out)
+    _check_out(out)
+    start, target = given.start, given.target
+    reach = Reach(config)
+    if given.seed is not None:
+        start, target = reach.random_way(np.random.default_rng(given.seed), start, target)
+    task = Task(start or DEFAULT_START, target or DEFAULT_TARGET, given.displace)
+    reach.check_way(task.start, task.target)
+    methods = (IK, *METHODS) if given.method == _ALL else (given.method,)
+    return DemoOptions(methods, task, given.rtf, given.seed, out)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = Parser(
+        prog='demo',
+        description='The arm picks up the cube and puts it down, in simulation. Places are those '
+        "of the cube's centre on the table in base_link (the arm stands at 0, 0 and looks along "
+        'x): "x y yaw" in metres and degrees.',
+        epilog='Exit code: 0 the cube is in its place, 1 something failed, 2 bad arguments. '
+        'Example: demo --method all --start "0.45 -0.2 0" --target "0.4 0.25 30"',
+    )
+    parser.add_argument(
+        '--method',
+        choices=(IK, *METHODS, _ALL),
+        default=IK,
+        help='how Cartesian paths are followed (default: %(default)s)',
+    )
+    for name, default in (('start', DEFAULT_START), ('target', DEFAULT_TARGET)):
+        text = f'{default.x:g} {default.y:g} {default.yaw:g}'
+        parser.add_argument(
+            f'--{name}', type=_spot, metavar='"X Y YAW"', help=f'default "{text}", or by --seed'
+        )
+    parser.add_argument(
+        '--displace',
+        type=_displacement,
+        metavar='"DX DY DYAW"',
+        help=f'move the cube after its place was taught: millimetres up to {_SHIFT:g} and '
+        f'degrees up to {_TURN:g}',
+    )
+    parser.add_argument(
+        '--rtf',
+        type=_rtf,
+        default=1.0,
+        help='simulated seconds per second (default 1; sound up to about 3)',
+    )
+    parser.add_argument('--seed', type=seed_number, help='draw the places that are not given')
+    parser.add_argument('--out', default='out', help='folder for the results (default out)')
+    return parser
+
+
+def _spot(text: str) -> Spot:
+    return Spot(*_numbers(text, 'x y yaw, metres and degrees'))
+
+
+def _displacement(text: str) -> Displacement:
+    moved = Displacement(*_numbers(text, 'dx dy dyaw, millimetres and degrees'))
+    if math.hypot(moved.dx, moved.dy) > _SHIFT or abs(moved.dyaw) > _TURN:
+        raise argparse.ArgumentTypeError(
+            f'{text!r}: must be within {_SHIFT:g} mm and {_TURN:g} deg, or the gripper misses it'
+        )
+    return moved
+
+
+def _numbers(text: str, wanted: str) -> list[float]:
+    try:
+        numbers = [float(word) for word in text.replace(',', ' ').split()]
+    except ValueError:
+        numbers = []
+    if len(numbers) != 3 or not all(map(math.isfinite, numbers)):
+        raise argparse.ArgumentTypeError(f'{text!r}: must be three finite numbers: {wanted}')
+    return numbers
+
+
+def _rtf(text: str) -> float:
+    low, high = _RTF
+    try:
+        factor = float(text)
+    except ValueError:
+        factor = math.nan
+    if not low <= factor <= high:
+        raise argparse.ArgumentTypeError(f'{text!r}: must be a number in {low:g} to {high:g}')
+    return factor
+
+
+def _check_out(out: Path) -> None:
+    latest = out / 'latest'
+    if latest.exists() and not latest.is_symlink():
+        raise InvalidInput(f'--out {out}: {latest} is not a symlink; move it away')
+    existing = next(folder for folder in (out, *out.absolute().parents) if folder.exists())
+    if not existing.is_dir() or not os.access(existing, os.W_OK):
+        raise InvalidInput(f'--out {out}: {existing} is not a folder that can be written to')

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a demo leaves behind: result, events, pictures and log, all of it or nothing."""
+
+import contextlib
+import fcntl
+import json
+import math
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ur5_pick_place.kinematics import Model
+from ur5_pick_place.planning.limits import Limits
+from ur5_pick_place.trials.joints_file import add_joints
+from ur5_pick_place.trials.record import Record, RunResult, Task
+
+LATEST = 'latest'
+FILES = (
+    'result.json',
+    'cell.png',
+    'cycle.gif',
+    'joints.png',
+    'joints.csv',
+    'events.jsonl',
+    'nodes.log',
+)
+"""What may lie in the folder of a demo."""
+
+
+def write_result(folder: Path, results: Sequence[RunResult], facts: Mapping[str, Any]) -> None:
+    """Write `result.json`: the runs, and what else is to be known of them."""
+    content = {**facts, 'runs': [_plain(result) for result in results]}
+    text = json.dumps(content, indent=2, allow_nan=False)
+    (folder / 'result.json').write_text(text + '\n', encoding='utf-8')
+
+
+def _plain(result: RunResult) -> dict[str, Any]:
+    values = asdict(result)
+    task = values.pop('task')
+    return {**{name: _rounded(value) for name, value in values.items()}, **task}
+
+
+def _rounded(value: Any) -> Any:
+    """Leave out what is below a micrometre, a microradian or a microsecond."""
+    if isinstance(value, tuple):
+        return [_rounded(v) for v in value]
+    return round(value, 6) if isinstance(value, float) else value
+
+
+def arm_facts(model: Model, T_tool_tcp: NDArray[np.float64], limits: Limits) -> dict[str, Any]:
+    """Return what is to be known of the arm to make sense of its recorded joints."""
+    return {
+        'ur_type': model.name,
+        'T_tool_tcp': T_tool_tcp.tolist(),
+        'max_velocity': [_rounded(v) for v in limits.qd.tolist()],
+        'max_speed': limits.speed,
+    }
+
+
+def write_joints(folder: Path, method: str, record: Record) -> None:
+    """Add to `joints.csv`, if there is anything to add."""
+    if record.joints:
+        add_joints(folder / 'joints.csv', method, record.joints)
+
+
+def write_events(folder: Path, events: Sequence[Mapping[str, Any]]) -> None:
+    """Add to `events.jsonl`, one event of the task node a line."""
+    with (folder / 'events.jsonl').open('a', encoding='utf-8') as file:
+        file.writelines(json.dumps(event) + '\n' for event in events)
+
+
+def draw_pictures(folder: Path, record: Record, task: Task) -> None:
+    """Draw what was recorded: cell, cycle and joints, or the joints alone without OpenGL."""
+    if not record.is_complete:
+        return
+    # Heavy, and only needed now that nothing has to be in time any more.
+    from ur5_pick_place.trials import pictures
+
+    times = np.unique([t for t, _ in record.part])
+    recording = pictures.Recording(
+        t=times,
+        q=record.joints_at(times),
+        fingers=record.fingers_at(times),
+        T_world_part=record.part_at(times),
+        T_start=task.start.T_part,
+        T_target=task.target.T_part,
+    )
+    t, q, _, q_planned = (np.array(column) for column in zip(*record.joints, strict=True))
+    pictures.plot_joints((t, q_planned), (t, q), folder / 'joints.png')
+    if pictures.draw_cell(recording, folder / 'cell.png'):
+        pictures.draw_cycle(recording, folder / 'cycle.gif')
+
+
+def publish(work: Path, out: Path) -> Path:
+    """
+    Bring the finished files to a folder of their own in `out` and point `latest` there.
+
+    A reader sees all of the folder or nothing of it.
+
+    Parameters
+    ----------
+    work : Path
+        Where the files are; those that were not made are left out.
+    out : Path
+        Made if need be.
+
+    Returns
+    -------
+    Path
+        The folder, named after the time (UTC).
+
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    with _alone_in(out):
+        for remains in out.glob('.*.unfinished'):
+            shutil.rmtree(remains)  # of a demo that was killed right here
+        folder = _unused(out, datetime.now(timezone.utc).strftime('%Y-%m-%dT%H-%M-%SZ'))
+        unfinished = out / f'.{folder.name}.unfinished'
+        unfinished.mkdir()
+        try:
+            for name in FILES:
+                if (work / name).exists():
+                    shutil.copyfile(work / name, unfinished / name)
+            os.replace(unfinished, folder)
+        finally:
+            shutil.rmtree(unfinished, ignore_errors=True)
+        link = out / f'.{LATEST}.unfinished.link'
+        link.unlink(missing_ok=True)
+        link.symlink_to(folder.name)
+        os.replace(link, out / LATEST)
+    return folder
+
+
+@contextlib.contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Keep other demos from publishing here at the same time."""
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _unused(out: Path, stamp: str) -> Path:
+    folder, n = out / stamp, 1
+    while folder.exists():
+        n += 1
+        folder = out / f'{stamp}-{n}'
+    return folder
+
+
+def table(results: Sequence[RunResult]) -> str:
+    """Return the runs as a table for people."""
+    rows = [('method', 'result', 'off target', 'off grip', 'cycle', 'planning', 'top speed')]
+    rows += [
+        (
+            r.method,
+            'placed' if r.success else 'FAILED',
+            _apart(r.placement_error_m, r.placement_error_rad),
+            _apart(r.in_hand_error_m, r.in_hand_error_rad),
+            _number(r.cycle_time_s, '.2f', 's'),
+            _number(r.planning_time_s, '.2f', 's'),
+            _number(r.max_tcp_speed_m_s, '.2f', 'm/s'),
+        )
+        for r in results
+    ]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    lines = ('  '.join(c.ljust(w) for c, w in zip(row, widths, strict=True)) for row in rows)
+    return '\n'.join(line.rstrip() for line in lines)
+
+
+def _apart(miss: float | None, turn: float | None) -> str:
+    if miss is None or turn is None:
+        return '-'
+    return f'{1e3 * miss:.2f} mm {math.degrees(turn):.2f} deg'
+
+
+def _number(value: float | None, form: str, unit: str) -> str:
+    return '-' if value is None else f'{value:{form}} {unit}'

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An operator who also breaks things, presses the robot's buttons, and counts commands."""
+
+import contextlib
+import math
+import time
+from typing import Any
+
+import numpy as np
+from control_msgs.action import FollowJointTrajectory
+from numpy.typing import NDArray
+from rclpy.client import Client
+from rclpy.qos import qos_profile_sensor_data
+from rosgraph_msgs.msg import Clock
+from sensor_msgs.msg import JointState
+from std_srvs.srv import SetBool, Trigger
+from trajectory_msgs.msg import JointTrajectory
+from ur_msgs.msg import IOStates
+
+from ur5_pick_place.errors import ExecutionError, InvalidRobotState
+from ur5_pick_place.kinematics import JOINT_NAMES
+from ur5_pick_place.nodes.conversions import joints_from_state, to_seconds, velocities_from_state
+from ur5_pick_place.nodes.distro import distro
+from ur5_pick_place.nodes.driver_link import LATCHED
+from ur5_pick_place.sim.faults import FAULTS
+from ur5_pick_place.trials.cell_client import START_TIME
+from ur5_pick_place.trials.operator import Operator
+
+_GRIPPER_PINS = (16, 17)
+_BUTTONS = ('unlock_protective_stop', 'brake_release', 'play')
+_REPLY_TIME = 10.0  # [s] on the wall
+_SEEN = 0.2  # [s] between two io_states that show when an output has switched
+_SAYS_TRUTH = 0.3  # [s] for which the controller's last word of the arm holds
+
+_STAYS = 2e-3  # [rad]
+
+
+class FaultOperator(Operator):
+    """
+    See `Operator`.
+
+    Attributes
+    ----------
+    clock : float
+        What `/clock` said last [s].
+    peak : ndarray, shape (6,)
+        Largest joint speeds heard [rad/s]; may be set to zero.
+
+    """
+
+    def _connect(self) -> None:
+        super()._connect()
+        node, controller = self._node, distro().controller
+        self.clock, self.peak = 0.0, np.zeros(6)
+        self._joints = np.full(6, np.nan)
+        self._goals: set[bytes] = set()
+        self._streamed = self._holds = self._switched = 0
+        self._pins, self._pins_heard = (False,) * len(_GRIPPER_PINS), -math.inf
+        for name in ('rearm', 'go_home', 'open_gripper'):
+            self.services[name] = node.create_client(Trigger, f'pick_place/{name}')
+        self._buttons: dict[str, Client[Any, Any]] = {
+            name: node.create_client(Trigger, f'dashboard_client/{name}') for name in _BUTTONS
+        }
+        self._buttons['clear_faults'] = node.create_client(Trigger, 'sim_driver/clear_faults')
+        for fault in FAULTS:
+            self._buttons[fault] = node.create_client(SetBool, f'sim_driver/faults/{fault}')
+        status = FollowJointTrajectory.Impl.GoalStatusMessage
+        action = f'{controller}/follow_joint_trajectory/_action/status'
+        stream, pins = f'{controller}/joint_trajectory', 'io_and_status_controller/io_states'
+        for kind, topic, hear, qos in (
+            (Clock, '/clock', self._hear_clock, 10),
+            (JointState, 'joint_states', self._hear_joints, qos_profile_sensor_data),
+            (IOStates, pins, self._hear_pins, qos_profile_sensor_data),
+            (status, action, self._hear_goals, LATCHED),
+            (JointTrajectory, stream, self._hear_stream, 10),
+        ):
+            node.create_subscription(kind, topic, hear, qos)
+
+    def prepare(self) -> None:
+        """Wait for everything that may be used, and prepare the cell; see `Operator`."""
+        for name, client in self._buttons.items():
+            self.wait(client.service_is_ready, f'service {name}', START_TIME)
+        super().prepare()
+
+    @property
+    def q(self) -> NDArray[np.float64]:
+        """
+        Where the arm really is, (6,) [rad].
+
+        The controller tells the truth whatever becomes of `joint_states`; while it is inactive
+        they do.
+
+        """
+        t, q, *_ = self.record.joints[-1]
+        return np.array(q) if self.clock - t < _SAYS_TRUTH else self._joints
+
+    @property
+    def commands(self) -> tuple[int, int, int]:
+        """
+        Goals and messages to move, messages to stay in place, switchings of the gripper's outputs.
+
+        Of outputs that have switched while `io_states` were silent nobody knows when.
+
+        """
+        return len(self._goals) + self._streamed, self._holds, self._switched
+
+    def press(self, name: str, **fields: Any) -> tuple[bool, str]:
+        """Call a service of dashboard or simulator; return whether it was done, and its words."""
+        client = self._buttons[name]
+        future = client.call_async(client.srv_type.Request(**fields))
+        self.wait(future.done, f'{name} to answer', _REPLY_TIME)
+        reply: Any = future.result()
+        return reply.success, reply.message
+
+    def kill_driver(self) -> None:
+        """End the driver's process without a word; its silence is no surprise from here on."""
+        self._buttons['driver_killed'].call_async(SetBool.Request(data=True))
+        self._silence, self._watch = math.inf, lambda: None
+
+    def refusal(self, name: str) -> str:
+        """Call a service of the task node; return why it says no, or ''."""
+        try:
+            self.call(name)
+        except ExecutionError as error:
+            return str(error)
+        return ''
+
+    def _hear_clock(self, message: Clock) -> None:
+        self.clock = to_seconds(message.clock)
+        self._heard = max(self._heard, time.monotonic())
+
+    def _hear_joints(self, message: JointState) -> None:
+        with contextlib.suppress(InvalidRobotState):  # a fault
+            self._joints = joints_from_state(message, JOINT_NAMES)
+            self.peak = np.fmax(self.peak, np.abs(velocities_from_state(message, JOINT_NAMES)))
+
+    def _hear_pins(self, message: IOStates) -> None:
+        pins = tuple(bool(message.digital_out_states[pin].state) for pin in _GRIPPER_PINS)
+        if self.clock - self._pins_heard < _SEEN:
+            self._switched += sum(a != b for a, b in zip(self._pins, pins, strict=True))
+        self._pins, self._pins_heard = pins, self.clock
+
+    def _hear_goals(self, message: Any) -> None:
+        self._goals |= {bytes(s.goal_info.goal_id.uuid) for s in message.status_list}
+
+    def _hear_stream(self, message: JointTrajectory) -> None:
+        """Count what asks for motion; to stay where the arm is asks for none."""
+        order = [message.joint_names.index(name) for name in JOINT_NAMES]
+        last = np.array(message.points[-1].positions)[order]
+        is_motion = len(message.points) > 1 or np.abs(last - self.q).max() > _STAYS
+        self._streamed += int(is_motion)
+        self._holds += int(not is_motion)

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`faults`: every fault in every stage of the cycle on the simulated cell, in one process."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from ur5_pick_place.control.line_follower import METHODS
+from ur5_pick_place.task.motions import IK
+from ur5_pick_place.terminal import quiet_pipe
+from ur5_pick_place.trials.cell_options import add_nodes, cell_opener
+from ur5_pick_place.trials.fault_matrix import EXPECTED, STAGES, Outcome, run_matrix
+from ur5_pick_place.trials.records import driver_silent, keep_record
+
+_HEAD = (
+    f'{"method":14}{"fault":23}{"stage":14}{"end":11}{"after":>8}{"moves":>6}{"holds":>6}{"grip":>5}{"rad":>7}'
+)
+_EPILOG = (
+    'after: from the fault to the stop [ms of robot time]; moves, holds, grip: words to the '
+    'controller to move and to stay in place, and to the gripper, between the stop and rearming; '
+    'rad: motion of any joint meanwhile, once at rest. '
+    'Exit code: 0 if every case was as it should be, else 1. With --nodes a case takes some 10 s, '
+    'and all of them three hours: start it in the evening.'
+    ' Example: faults --method ik --stage transfer'
+)
+
+
+@quiet_pipe()
+@driver_silent()
+def main(argv: list[str] | None = None) -> int:
+    """Run the command and give its exit code."""
+    parser = argparse.ArgumentParser(prog='faults', description=__doc__, epilog=_EPILOG)
+    parser.add_argument('--method', choices=(IK, *METHODS), action='append', help='default: all')
+    parser.add_argument('--fault', choices=tuple(EXPECTED), action='append', help='default: all')
+    parser.add_argument('--stage', choices=STAGES, action='append', help='default: all')
+    parser.add_argument('--out', type=Path, default=Path('out'), help='where the JSON is kept')
+    add_nodes(parser)
+    given = parser.parse_args(argv)
+    open_cell = cell_opener(parser, given)
+    print(_HEAD)
+    rows = []
+    for method in given.method or (IK, *METHODS):
+        faults, stages = tuple(given.fault or EXPECTED), tuple(given.stage or STAGES)
+        for outcome in run_matrix(faults, stages, {'method': method}, open_cell):
+            print(_line(method, outcome), flush=True)
+            rows.append({'method': method, **vars(outcome)})
+    wrong = sum(bool(row['problem']) for row in rows)
+    content = {'nodes': given.nodes, 'cases': len(rows), 'wrong': wrong, 'rows': rows}
+    kept = keep_record(given.out, 'faults', content)
+    print(f'{len(rows)} cases, {wrong} wrong; kept as {kept}')
+    return int(wrong > 0)
+
+
+def _line(method: str, o: Outcome) -> str:
+    row = f'{method:14}{o.fault:23}{o.stage:14}{o.end:11}'
+    if o.end == 'stopped':
+        row += f'{1e3 * o.reaction:8.0f}{o.motions:6}{o.holds:6}{o.gripper:5}{o.travel:7.3f}'
+        row += f'  {o.reason}'
+    return row + (f'  WRONG: {o.problem}' if o.problem else '')
+
+
+if __name__ == '__main__':
+    sys.exit(main())

@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The simulated driver as executor and task see it, faults of the link included, without ROS."""
+
+import contextlib
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ur5_pick_place.control.closed_loop import Window
+from ur5_pick_place.control.controller import Goal
+from ur5_pick_place.control.execution_manager import Executor
+from ur5_pick_place.control.loop_settings import LoopSettings
+from ur5_pick_place.control.loops import loop_of
+from ur5_pick_place.control.motion_monitor import TrackingSettings
+from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
+from ur5_pick_place.planning.planner import MotionPlanner
+from ur5_pick_place.planning.trajectory import Trajectory, at_rest
+from ur5_pick_place.sim import goals
+from ur5_pick_place.sim.driver import Driver
+from ur5_pick_place.sim.io_controller import SET_DIGITAL_OUT, SET_TOOL_VOLTAGE, Request
+from ur5_pick_place.sim.spline import TrajectoryCommand, Waypoint
+from ur5_pick_place.task import job
+
+_MONITOR_PERIOD = 0.05  # [s] of feedback and results, the driver's action_monitor_rate
+_STOPPED = 'stopped: '
+OnReply = Callable[[str], object]
+
+
+class ControllerPort:
+    """
+    The trajectory controller, as `controller.Controller`.
+
+    Parameters
+    ----------
+    driver : Driver
+    controller : str
+        Which of its controllers.
+    tracking : TrackingSettings
+        Tolerances sent with each goal.
+
+    Attributes
+    ----------
+    motions, holds : int
+        What it was sent: goals and parts of a stream, and words to stay at a place.
+
+    """
+
+    executor: Executor
+
+    def __init__(self, driver: Driver, controller: str, tracking: TrackingSettings) -> None:
+        self._driver, self._controller = driver, driver.trajectory[controller]
+        self._tracking = tracking
+        self._running: list[tuple[Goal, goals.Goal]] = []
+        self._due = 0.0
+        self.motions = self.holds = 0
+
+    @property
+    def missing(self) -> str:
+        link = self._driver.link
+        if link.actions_absent or link.killed:
+            return 'action server follow_joint_trajectory is not there; is the driver running?'
+        return ''
+
+    @property
+    def goals(self) -> frozenset[bytes]:
+        return frozenset(goal.id for goal, running in self._running if running.outcome is None)
+
+    def prepare(self, trajectory: Trajectory) -> None:
+        """Return nothing: a trajectory is taken as it is."""
+
+    def send(self, goal: Goal) -> None:
+        self.motions += 1
+        self._driver.link.to_driver.send(
+            lambda: self._start(goal), self._driver.time, reliable=True
+        )
+
+    def cancel(self) -> None:
+        if self.missing:
+            return
+
+        def cancel_all() -> None:
+            for _, running in self._running:
+                self._controller.cancel(running)
+
+        self._driver.link.to_driver.send(cancel_all, self._driver.time, reliable=True)
+
+    def follow(self, window: Window) -> None:
+        self.motions += 1
+        self._publish(window.trajectory, window.begin)
+
+    def hold(self, q: NDArray[np.float64]) -> None:
+        self.holds += 1
+        self._publish(at_rest(q))
+
+    def take_over(self) -> None:
+        """Do nothing: no other controller is ever active in process."""
+
+    def _publish(self, motion: Trajectory, begin: float = 0.0) -> None:
+        command = _command(self._driver.joint_names, motion, begin)
+
+        def deliver() -> None:
+            with contextlib.suppress(InvalidInput):  # as the driver, that drops it with a log
+                self._controller.follow(command, self._driver.time)
+
+        self._driver.link.to_driver.send(deliver, self._driver.time)
+
+    def monitor(self) -> None:
+        """Tell the executor of progress and ends; to be called every cycle."""
+        if self._driver.time < self._due or self.missing:
+            return
+        self._due = self._driver.time + _MONITOR_PERIOD
+        for pair in list(self._running):
+            goal, running = pair
+            if running.outcome is None:
+                if running.tracking is not None:
+                    at = running.tracking
+                    self.executor.on_feedback(goal, at.time, at.reference_time)
+                continue
+            self._running.remove(pair)
+            end = running.outcome
+            done = end.status == 'succeeded' and end.code == goals.SUCCESSFUL
+            failure = f'goal {end.status} (code {end.code}: {end.message})'
+            self.executor.on_result(goal, '' if done else failure)
+
+    def _start(self, goal: Goal) -> None:
+        tracking, names = self._tracking, self._driver.joint_names
+        try:
+            running = self._controller.start_goal(
+                _command(names, goal.trajectory, goal.begin),
+                self._driver.time,
+                [goals.JointTolerance(name, tracking.path_tolerance) for name in names],
+                [goals.JointTolerance(name, tracking.goal_tolerance) for name in names],
+                tracking.goal_time,
+            )
+        except InvalidInput:
+            self.executor.on_answer(goal, False)
+            return
+        self._running.append((goal, running))
+        self.executor.on_answer(goal, True)
+
+
+def _command(names: Sequence[str], motion: Trajectory, begin: float) -> TrajectoryCommand:
+    rows = zip(motion.t, motion.q, motion.qd, motion.qdd, strict=True)
+    return TrajectoryCommand(names, [Waypoint(*row) for row in rows], begin)
+
+
+class TaskPort:
+    """
+    Robot and planner, as `machine.Port`.
+
+    Parameters
+    ----------
+    driver : Driver
+    executor : Executor
+    planner : MotionPlanner
+        The executor's, to be told what is carried.
+    loops : LoopSettings
+    io_timeout : float
+        io_states silent for longer ends any job [s].
+
+    """
+
+    def __init__(
+        self,
+        driver: Driver,
+        executor: Executor,
+        planner: MotionPlanner,
+        loops: LoopSettings,
+        io_timeout: float,
+    ) -> None:
+        self._driver, self._executor, self._planner = driver, executor, planner
+        self._loops = loops
+        self._io_timeout, self._io_heard = io_timeout, 0.0
+        self._inputs: dict[int, bool] = {}
+        self._outputs: dict[int, bool] = {}
+        self._asked: list[tuple[Request, OnReply]] = []
+        self.gripper_commands = 0
+
+    @property
+    def missing(self) -> str:
+        state = self._executor.motion_state
+        if state != 'ready':
+            return f'the planner is {state}: start or rearm it'
+        return 'set_io is not there: start the driver' if self._driver.link.set_io_absent else ''
+
+    def observe(self) -> job.Observation:
+        state, status = self._executor.motion_state, self._executor.status
+        stopped = state.removeprefix(_STOPPED) if state.startswith(_STOPPED) else ''
+        if not stopped and self._driver.time - self._io_heard > self._io_timeout:
+            stopped = job.silent_io(self._io_timeout)
+        return job.Observation(
+            t=status.stamp,
+            q=status.q,
+            inputs=self._inputs,
+            outputs=self._outputs,
+            tool_voltage=self._driver.robot.tool_voltage,
+            stopped=stopped,
+            is_at_rest=self._executor.is_at_rest,
+            speed_scaling=status.speed_scaling,
+        )
+
+    def send(self, command: job.Command, on_reply: OnReply) -> None:
+        if isinstance(command, job.Move):
+            try:
+                self._move(command, on_reply)
+            except Ur5PickPlaceError as error:
+                on_reply(str(error))
+        elif isinstance(command, job.Carry):
+            self._planner.carry(command.load)
+            on_reply('')
+        elif isinstance(command, job.Compute):
+            on_reply(command.attempt())
+        else:
+            self._ask(command, on_reply)
+
+    def _move(self, command: job.Move, on_reply: OnReply) -> None:
+        motion = command.trajectory
+        if command.method:
+            loop = loop_of(self._planner, command.method, motion, self._loops)
+            self._executor.start_loop(loop, motion, on_reply)
+        else:
+            self._executor.start(motion, on_reply)
+
+    def cancel_motion(self) -> None:
+        self._executor.stop('canceled by the client', latch=False)
+
+    def monitor(self) -> None:
+        """See the pins and hear the answers; to be called every cycle."""
+        link, pins = self._driver.link, self._driver.io.pins
+        if not link.io_states_silent:
+            self._inputs = dict(enumerate(pins.digital_in))
+            self._outputs = dict(enumerate(pins.digital_out))
+            self._io_heard = self._driver.time
+        for asked in list(self._asked):
+            request, on_reply = asked
+            if request.reply is not None:
+                self._asked.remove(asked)
+                on_reply('' if request.reply else 'the driver refused it; see its log')
+
+    def _ask(self, command: job.Command, on_reply: OnReply) -> None:
+        io = self._driver.io
+        is_set_io = not isinstance(command, job.SetPayload)  # which is a service of its own
+        if is_set_io and self._driver.link.set_io_absent:
+            on_reply('service set_io is not there; is the driver running?')
+            return
+        if isinstance(command, job.SetPayload):
+            request = io.set_payload(command.mass, command.centre)
+        elif isinstance(command, job.SetToolVoltage):
+            request = io.set_io(SET_TOOL_VOLTAGE, 0, float(command.voltage))
+        else:
+            assert isinstance(command, job.SetOutput)
+            self.gripper_commands += 1
+            request = io.set_io(SET_DIGITAL_OUT, command.pin, float(command.state))
+        self._asked.append((request, on_reply))

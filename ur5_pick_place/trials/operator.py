@@ -1,0 +1,127 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Works the cell as a person would: places the cube, teaches, plans, runs, and looks."""
+
+import dataclasses
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+from numpy.typing import NDArray
+
+from ur5_pick_place.errors import Ur5PickPlaceError
+from ur5_pick_place.kinematics import Model
+from ur5_pick_place.trials.cell_client import START_TIME, CellClient
+from ur5_pick_place.trials.record import (
+    Record,
+    RunResult,
+    Task,
+    check_placement,
+    distance,
+    measure,
+)
+from ur5_pick_place.trials.spots import Spot
+
+_SETTLING = 0.4  # [s] simulated, from the end of the run to the look at the cube
+_IN_PLACE = (1e-3, math.radians(0.5))  # [m], [rad] a cube just put down may be off
+
+
+class Operator(CellClient):
+    """
+    Does tasks, one after the other; leaving the context closes it.
+
+    Parameters
+    ----------
+    domain : int
+        ROS_DOMAIN_ID of the nodes.
+    model : Model
+    T_tool_tcp : ndarray, shape (4, 4)
+        Arm and tool, to make sense of the joints.
+    watch, show : callable
+        See `CellClient`.
+
+    """
+
+    def __init__(
+        self,
+        domain: int,
+        model: Model,
+        T_tool_tcp: NDArray[Any],
+        watch: Callable[[], None],
+        show: Callable[[Record], None] = lambda _record: None,
+    ) -> None:
+        super().__init__(domain, watch, show)
+        self._model, self._T_tool_tcp = model, T_tool_tcp
+
+    def prepare(self) -> None:
+        """
+        Wait for the cell, teach home where the arm is, and give the gripper power.
+
+        Raises
+        ------
+        Ur5PickPlaceError
+            Something was not there in time, or was refused.
+
+        """
+        for name, client in self.services.items():
+            self.wait(client.service_is_ready, f'service pick_place/{name}', START_TIME)
+        self.wait(lambda: self.record.is_complete, 'word of arm, cube and fingers', START_TIME)
+        self.wait(lambda: self.planner_state == 'ready', 'the planner to be ready', START_TIME)
+        self.persist(self._teach_home)
+        self.persist(lambda: self.do('init_gripper'))
+
+    def run_cycle(self, task: Task, method: str = 'ik') -> RunResult:
+        """
+        Do one task, from placing the cube to measuring where it ended.
+
+        A failure is not raised but told by the result; `record` holds what was heard.
+
+        """
+        result = RunResult(method, success=False, reason='', task=task)
+        try:
+            self.teach(task)
+            begin = time.perf_counter()
+            self.call('plan')
+            result = dataclasses.replace(result, planning_time_s=time.perf_counter() - begin)
+            self.record = Record()
+            self.do('run')
+            self.wait_simulated(_SETTLING)
+            result = self._measured(result)
+            check_placement(result)
+        except Ur5PickPlaceError as error:
+            return dataclasses.replace(self._measured(result), reason=str(error))
+        return dataclasses.replace(result, success=True)
+
+    def _teach_home(self) -> None:
+        self.until(lambda: self.call('teach_home'), self.expect('taught', place='home'), 'home')
+
+    def teach(self, task: Task) -> None:
+        """Place the cube, teach start and target, and displace it if the task says so."""
+        self.put_cube(task.start)
+        self._teach_pose('start', task.start.T_tcp)
+        self._teach_pose('target', task.target.T_tcp)
+        if task.displacement:
+            self.put_cube(task.start.moved(task.displacement))
+
+    def _teach_pose(self, name: str, T: NDArray[Any]) -> None:
+        self.until(
+            lambda: self.send_pose(f'pick_place/{name}_pose', T),
+            self.expect('taught', place=name),
+            f'{name} to be taught',
+        )
+
+    def put_cube(self, spot: Spot) -> None:
+        """Place the cube and see it there."""
+        def lies_there() -> bool:
+            miss = distance(spot.T_part, self.record.part[-1][1])
+            return all(m < allowed for m, allowed in zip(miss, _IN_PLACE, strict=True))
+
+        self.until(
+            lambda: self.send_pose('sim_driver/place_part', spot.T_part),
+            lies_there,
+            f'the cube to lie at {spot}',
+        )
+
+    def _measured(self, result: RunResult) -> RunResult:
+        found = measure(self.record, result.task, self._model, self._T_tool_tcp)
+        return dataclasses.replace(result, **found)

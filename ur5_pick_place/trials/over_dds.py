@@ -1,0 +1,263 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The simulated cell behind the real nodes, each a process over DDS: a `rig.cell.Cell`."""
+
+import contextlib
+import dataclasses
+import math
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ur5_pick_place.control.robot_status import HealthSettings, io_patience
+from ur5_pick_place.errors import ExecutionError, InvalidInput
+from ur5_pick_place.kinematics import Model, forward, load_model
+from ur5_pick_place.nodes.frames import T_BASE_BASE_LINK
+from ur5_pick_place.nodes.node_list import NodeSpec, node_list
+from ur5_pick_place.planning.limits import MotionSettings, motion_limits
+from ur5_pick_place.planning.scene_file import load_scene
+from ur5_pick_place.share import share_directory
+from ur5_pick_place.sim.cell import OPEN_GAP, PART_SIZE
+from ur5_pick_place.trials import spots as demo_spots
+from ur5_pick_place.trials.configuration import Configuration
+from ur5_pick_place.trials.fault_operator import FaultOperator
+from ur5_pick_place.trials.in_process import Spot
+from ur5_pick_place.trials.processes import NodeProcesses, own_domain
+from ur5_pick_place.trials.record import Record, Task, measure
+
+_QUESTION = 0.2  # [s] on the wall between questions to the dashboard whether the program pauses
+_MARGIN = 0.5  # [s] for a stop to be told
+_BRAKING = 1.0  # [s] at most
+_LOOK = 0.1  # [s]
+_STILL = 1e-3  # [rad] of any joint from look to look
+_UNDER_WAY = 0.25  # [s] for what was sent meanwhile
+_AGAIN = 0.1  # [s] on the wall before a request that was refused is made again
+_PINCHED = (0.002, 0.02)  # [m] pads apart but for the cube, and its centre off the TCP at most
+_ROUND_TRIPS = 10
+_CYCLE = 0.008  # [s] of the controller
+
+
+class NodesCell:
+    """
+    See `rig.cell.Cell`.
+
+    Parameters
+    ----------
+    operator : FaultOperator
+        Prepared.
+    nodes : NodeProcesses
+    model : Model
+    T_tool_tcp : ndarray, shape (4, 4)
+    configuration : Configuration
+        What the nodes were started with.
+    real_time_factor : float
+        Of simulated time, at most.
+
+    """
+
+    def __init__(
+        self,
+        operator: FaultOperator,
+        nodes: NodeProcesses,
+        model: Model,
+        T_tool_tcp: NDArray[np.float64],
+        configuration: Configuration,
+        real_time_factor: float,
+    ) -> None:
+        self._operator, self._nodes = operator, nodes
+        self._model, self._T_tool_tcp = model, T_tool_tcp
+        self._limit = motion_limits(model, configuration.read(MotionSettings)).qd
+        silence = io_patience(configuration.read(HealthSettings))
+        self._rtf = real_time_factor
+        self.patience = silence * real_time_factor + _MARGIN
+        self.notice = _QUESTION * real_time_factor + _MARGIN
+        self._start: demo_spots.Spot | None = None
+        self._job_began = 0
+        self._died: float | None = None  # monotonic time at which the driver did [s]
+
+    @property
+    def time(self) -> float:
+        since = 0.0 if self._died is None else time.monotonic() - self._died
+        return self._operator.clock + self._rtf * since
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        return self._operator.events
+
+    @property
+    def is_busy(self) -> bool:
+        return not any(e['event'] in ('done', 'stopped') for e in self.events[self._job_began :])
+
+    @property
+    def stopped(self) -> str:
+        told = [e for e in self.events if e['event'] in ('stopped', 'rearmed')]
+        return told[-1].get('reason', '') if told else ''
+
+    @property
+    def q(self) -> NDArray[np.float64]:
+        return self._operator.q
+
+    @property
+    def T_world_part(self) -> NDArray[np.float64]:
+        return self._operator.record.part[-1][1]
+
+    @property
+    def holds_part(self) -> bool:
+        gap = OPEN_GAP - sum(self._operator.record.fingers[-1][1])
+        T_world_tcp = T_BASE_BASE_LINK @ forward(self._model, self.q) @ self._T_tool_tcp
+        away = np.linalg.norm(T_world_tcp[:3, 3] - self.T_world_part[:3, 3])
+        return bool(gap < PART_SIZE + _PINCHED[0] and away < _PINCHED[1])
+
+    @property
+    def commands(self) -> tuple[int, int, int]:
+        return self._operator.commands
+
+    @property
+    def speed(self) -> float:
+        return float((self._operator.peak / self._limit).max())
+
+    def watch(self) -> None:
+        operator = self._operator
+        operator.events.clear()
+        operator.peak, old = np.zeros(6), operator.record
+        operator.record = Record(old.joints[-1:], old.part[-1:], old.fingers[-1:])
+
+    def placement(self, target: Spot) -> tuple[float, float]:
+        assert self._start is not None
+        task = Task(self._start, _spot(target))
+        found = measure(self._operator.record, task, self._model, self._T_tool_tcp)
+        return found['in_hand_error_m'], found['in_hand_error_rad']
+
+    def figures(self) -> dict[str, float]:
+        """Memory of each node, and how long task node and planner take to answer."""
+        begin = time.perf_counter()
+        for _ in range(_ROUND_TRIPS):
+            self._operator.call('rearm')
+        answer = (time.perf_counter() - begin) / _ROUND_TRIPS
+        memory = {f'{name} [MB]': mb for name, mb in self._nodes.memory().items()}
+        return {**memory, 'answer [ms]': 1e3 * answer}
+
+    def teach(self, start: Spot, target: Spot) -> None:
+        self._start = _spot(start)
+        self._operator.teach(Task(self._start, _spot(target)))
+
+    def put_part(self, spot: Spot) -> None:
+        self._operator.put_cube(_spot(spot))
+
+    def run(self) -> None:
+        self._operator.call('plan')
+        self.start('run')
+
+    def start(self, job: str) -> None:
+        self._job_began = len(self.events)
+        self._operator.call(job)
+
+    def rearm(self) -> str:
+        refusal = self._operator.refusal('rearm')
+        if refusal:
+            self._pause()
+        return refusal
+
+    def inject(self, fault: str) -> None:
+        if fault == 'driver_killed':
+            self._operator.kill_driver()
+            self._died = time.monotonic()
+            return
+        is_done, words = self._operator.press(fault, data=True)
+        if not is_done:
+            raise InvalidInput(words)
+        # The clock is that of the messages: the stop may be heard before the next of them.
+        self.wait(_CYCLE)
+
+    def clear(self, fault: str = '') -> bool:
+        request = {'data': False} if fault else {}
+        is_done, _ = self._operator.press(fault or 'clear_faults', **request)
+        if not is_done:
+            self._pause()
+        return is_done
+
+    def press(self, button: str) -> bool:
+        is_done, _ = self._operator.press(button)
+        if not is_done:
+            self._pause()
+        return is_done
+
+    def settle(self) -> None:
+        end, q = self.time + _BRAKING, np.inf
+        while np.abs(self.q - q).max() > _STILL and self.time < end:
+            q = self.q
+            self.wait(_LOOK)
+        self.wait(_UNDER_WAY)
+
+    def wait(self, seconds: float) -> None:
+        end = self.time + seconds
+        self._operator.wait(lambda: self.time >= end, 'time to pass')
+
+    def until(self, condition: Callable[[], bool], limit: float, what: str) -> None:
+        end = self.time + limit
+
+        def is_over() -> bool:
+            if condition():
+                return True
+            if self.time >= end:
+                raise ExecutionError(f'waited {limit} s in vain for {what}')
+            return False
+
+        self._operator.wait(is_over, what)
+
+    def _pause(self) -> None:
+        end = time.monotonic() + _AGAIN
+        self._operator.wait(lambda: time.monotonic() > end, 'the next try')
+
+
+@contextlib.contextmanager
+def open_nodes(
+    changes: Mapping[str, Any], real_time_factor: float = 2.0
+) -> Iterator[NodesCell]:
+    """
+    Start the nodes of a cell in a DDS domain of their own, and end them.
+
+    Parameters
+    ----------
+    changes : mapping of str to value
+        Parameters of the task node that differ from `config/`.
+    real_time_factor : float
+        Simulated seconds per second.
+
+    """
+    config = share_directory() / 'config'
+    model, T_tool_tcp = load_model('ur5'), load_scene(config / 'scene_sim.yaml').tool.T_tool_tcp
+    with (
+        tempfile.TemporaryDirectory(prefix='ur5_pick_place-') as folder,
+        own_domain() as domain,
+        NodeProcesses(
+            _nodes(changes, real_time_factor, config, Path(folder)), domain, Path(folder)
+        ) as nodes,
+        FaultOperator(domain, model, T_tool_tcp, nodes.check) as operator,
+    ):
+        operator.prepare()
+        yield NodesCell(
+            operator, nodes, model, T_tool_tcp, Configuration(changes), real_time_factor
+        )
+
+
+def _nodes(
+    changes: Mapping[str, Any], real_time_factor: float, config: Path, folder: Path
+) -> list[NodeSpec]:
+    """Return the nodes that a cycle needs, with places taught here and nowhere else."""
+    own = {'pick_place': {'poses_file': str(folder / 'poses.yaml'), **changes}}
+    sim = {'real_time_factor': real_time_factor}
+    return [
+        dataclasses.replace(spec, parameters={**spec.parameters, **own.get(spec.executable, {})})
+        for spec in node_list('sim', config, sim_parameters=sim)
+        if spec.executable != 'ik_service'
+    ]
+
+
+def _spot(spot: Spot) -> demo_spots.Spot:
+    x, y, yaw = spot
+    return demo_spots.Spot(x, y, math.degrees(yaw))

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What was heard during a cycle, and what it says of how well the cycle went."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ur5_pick_place.errors import ExecutionError
+from ur5_pick_place.kinematics import Model, forward
+from ur5_pick_place.kinematics.transforms import inverse_transform, log_so3
+from ur5_pick_place.nodes.frames import T_BASE_BASE_LINK
+from ur5_pick_place.trials.joints_file import JointSample
+from ur5_pick_place.trials.spots import TOOL_DOWN, Displacement, Spot
+
+Array = NDArray[np.float64]
+
+TOLERANCE_M = 0.002
+TOLERANCE_RAD = math.radians(1.0)
+"""How far from its place the cube may end."""
+
+
+@dataclass
+class Record:
+    """
+    Samples over simulated time [s].
+
+    Attributes
+    ----------
+    joints : list of (t, q, qd, q_planned)
+        Measured joints [rad] and velocities [rad/s] and what the controller followed [rad].
+    part : list of (t, T_world_part)
+        The simulator's truth, (4, 4) in `base_link`.
+    fingers : list of (t, travel)
+        How far each finger has closed, two numbers [m].
+    events : list of dict
+        Of the task node.
+
+    """
+
+    joints: list[JointSample] = field(default_factory=list)
+    part: list[tuple[float, Array]] = field(default_factory=list)
+    fingers: list[tuple[float, Sequence[float]]] = field(default_factory=list)
+    events: list[dict[str, Any]] = field(default_factory=list)
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether there is enough to draw."""
+        return bool(self.joints and self.part and self.fingers)
+
+    def time_of(self, event: str) -> float | None:
+        """Return when an event first came, or None."""
+        return next((e['time'] for e in self.events if e['event'] == event), None)
+
+    def joints_at(self, t: float | Array) -> Array:
+        """Return the measured joints (..., 6) [rad], as last heard at `t`."""
+        return np.array([q for _, q, *_ in self.joints])[_last(self.joints, t)]
+
+    def part_at(self, t: float | Array) -> Array:
+        """Return the pose (..., 4, 4) of the cube likewise."""
+        return np.array([T for _, T in self.part])[_last(self.part, t)]
+
+    def fingers_at(self, t: float | Array) -> Array:
+        """Return the travel (..., 2) [m] of the fingers likewise."""
+        return np.array([travel for _, travel in self.fingers])[_last(self.fingers, t)]
+
+
+def _last(samples: Sequence[tuple[Any, ...]], t: float | Array) -> NDArray[np.intp]:
+    times = np.array([sample[0] for sample in samples])
+    slack = 1e-3  # an event's time is rounded to milliseconds
+    return np.maximum(np.searchsorted(times, np.asarray(t) + slack, side='right') - 1, 0)
+
+
+@dataclass(frozen=True)
+class Task:
+    """What was to be done: from where to where, and how the cube was moved after teaching."""
+
+    start: Spot
+    target: Spot
+    displacement: Displacement | None = None
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """
+    How one cycle went; lengths and angles from the simulator's truth, times simulated.
+
+    Attributes
+    ----------
+    success : bool
+        The task node said so, and the cube lies where it should.
+    reason : str
+        Why not; empty on success.
+    placement_error_m, placement_error_rad : float or None
+        From the target to the cube, the real yaw of the cube counting.
+    grip_offset_m, grip_offset_rad : tuple of float or None
+        How the cube sat in the hand after the grip: translation and rotation vector from the
+        taught grip.
+    in_hand_error_m, in_hand_error_rad : float or None
+        From where that grip would have put the cube to where it lies: what the arm, not the grip,
+        is to blame for.
+    cycle_time_s : float or None
+        From the run's start to its end.
+    planning_time_s : float or None
+        On the wall.
+    max_tcp_speed_m_s : float or None
+        From measured joints.
+
+    """
+
+    method: str
+    success: bool
+    reason: str
+    task: Task
+    placement_error_m: float | None = None
+    placement_error_rad: float | None = None
+    grip_offset_m: tuple[float, ...] | None = None
+    grip_offset_rad: tuple[float, ...] | None = None
+    in_hand_error_m: float | None = None
+    in_hand_error_rad: float | None = None
+    cycle_time_s: float | None = None
+    planning_time_s: float | None = None
+    max_tcp_speed_m_s: float | None = None
+
+
+def measure(record: Record, task: Task, model: Model, T_tool_tcp: Array) -> Mapping[str, Any]:
+    """
+    Return the measured fields of a `RunResult`, as far as the record goes.
+
+    Parameters
+    ----------
+    record : Record
+        From before the start of the run until the cube has come to rest.
+    task : Task
+    model : Model
+    T_tool_tcp : ndarray, shape (4, 4)
+
+    """
+    found: dict[str, Any] = {}
+    if not record.is_complete:
+        return found
+    started, done = record.time_of('started'), record.time_of('done')
+    if started is not None and done is not None:
+        found['cycle_time_s'] = round(done - started, 3)
+    T_world_tcp = T_BASE_BASE_LINK @ forward(model, record.joints_at(_times(record))) @ T_tool_tcp
+    found['max_tcp_speed_m_s'] = _top_speed(_times(record), T_world_tcp[:, :3, 3])
+    T_end = record.part[-1][1]
+    found['placement_error_m'], found['placement_error_rad'] = distance(task.target.T_part, T_end)
+    gripped = record.time_of('grasp_verified')
+    if gripped is not None:
+        q = record.joints_at(gripped)
+        T_world_tcp = T_BASE_BASE_LINK @ forward(model, q) @ T_tool_tcp
+        T_tcp_part = inverse_transform(T_world_tcp) @ record.part_at(gripped)
+        offset = TOOL_DOWN @ T_tcp_part
+        found['grip_offset_m'] = tuple(float(v) for v in offset[:3, 3])
+        found['grip_offset_rad'] = tuple(float(v) for v in log_so3(offset[:3, :3]))
+        found['in_hand_error_m'], found['in_hand_error_rad'] = distance(
+            task.target.T_tcp @ T_tcp_part, T_end
+        )
+    return found
+
+
+def check_placement(result: RunResult) -> None:
+    """
+    Refuse a cube that does not lie where it should.
+
+    A cube that was displaced after teaching is held to where the grip left it in the hand.
+
+    Raises
+    ------
+    ExecutionError
+        Says by how much it misses, and what was allowed.
+
+    """
+    what = 'in_hand' if result.task.displacement else 'placement'
+    miss, turn = (getattr(result, f'{what}_error_{unit}') for unit in ('m', 'rad'))
+    if miss is None or turn is None:
+        raise ExecutionError('the simulator did not tell where the cube lies')
+    if miss > TOLERANCE_M or turn > TOLERANCE_RAD:
+        raise ExecutionError(
+            f'the cube lies {1e3 * miss:.1f} mm and {math.degrees(turn):.1f} deg from its place: '
+            f'{1e3 * TOLERANCE_M:.0f} mm and {math.degrees(TOLERANCE_RAD):.0f} deg are allowed'
+        )
+
+
+def distance(T_a: Array, T_b: Array) -> tuple[float, float]:
+    """Return how far two poses (4, 4) are apart, [m] and [rad]."""
+    delta = inverse_transform(T_a) @ T_b
+    return float(np.linalg.norm(delta[:3, 3])), float(np.linalg.norm(log_so3(delta[:3, :3])))
+
+
+def _times(record: Record) -> Array:
+    return np.array([t for t, *_ in record.joints])
+
+
+def _top_speed(t: Array, p: Array) -> float:
+    if len(t) < 2:
+        return 0.0
+    return float((np.linalg.norm(np.diff(p, axis=0), axis=1) / np.diff(t)).max())

@@ -1,0 +1,195 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The plots of a recorded run, over simulated time with its stages as bands, and in space."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from ur5_pick_place.kinematics import JOINT_NAMES
+from ur5_pick_place.trials.report_motion import Motion
+
+Run = Mapping[str, Any]
+
+_LABELLED = 0.012  # share of the time that a stage must take for its number to have room
+_WARNING, _STOP = 'tab:orange', 'tab:red'
+_MEASURED, _REFERENCE, _LIMIT = 'tab:blue', 'tab:orange', 'black'
+
+
+@dataclass(frozen=True)
+class Plot:
+    """A figure, its title, and what is to be said of it."""
+
+    title: str
+    caption: str
+    figure: Figure
+
+
+def plots(run: Run, motion: Motion) -> Iterator[Plot]:
+    """
+    Draw a run.
+
+    Parameters
+    ----------
+    run : mapping
+        As `report.read_runs` returns it.
+    motion : Motion
+        Of the same run.
+
+    """
+    yield Plot(
+        'Joints',
+        'Measured; behind each, pale and wide, what the controller followed. The numbers above '
+        'the plots are those of the stages; dotted lines are remarks, red ones stops.',
+        _over_time(run, motion, (_draw_positions,)),
+    )
+    yield Plot(
+        'Joint speeds',
+        'Measured; dashed the limits that the run had.',
+        _over_time(run, motion, (_draw_velocities,)),
+    )
+    yield Plot(
+        'Speed of the TCP',
+        'From measured joints; dashed the limit that the run had.',
+        _over_time(run, motion, (_draw_tcp_speed,)),
+    )
+    if np.isfinite(motion.q_reference).any():
+        yield Plot(
+            'Errors',
+            'Above, each joint measured minus what its controller followed at that time, servo '
+            'lag included; below, how far the TCP was from the way that the controller followed, '
+            'however late.',
+            _over_time(run, motion, (_draw_error, _draw_deviation)),
+        )
+    yield Plot(
+        'Way of the TCP',
+        'In base_link, which is at the foot of the arm: x forward, y to the left, z up.',
+        _in_space(run, motion),
+    )
+
+
+def _over_time(
+    run: Run, motion: Motion, draws: tuple[Callable[[Axes, Motion], None], ...]
+) -> Figure:
+    """Draw curves one below the other, with bands for stages and lines for what went wrong."""
+    figure = Figure(figsize=(10, 0.6 + 2.9 * len(draws)), layout='constrained')
+    t = motion.trace.t
+    for i, (axes, draw) in enumerate(
+        zip(figure.subplots(len(draws), sharex=True, squeeze=False)[:, 0], draws, strict=True)
+    ):
+        draw(axes, motion)
+        axes.set_xlim(t[0], t[-1])
+        axes.grid(alpha=0.3)
+        axes.ticklabel_format(useOffset=False)
+        _mark_stages(axes, run, is_labelled=not i)
+        for remark in run['remarks']:
+            colour = _STOP if remark['what'] == 'stopped' else _WARNING
+            axes.axvline(remark['time_s'], color=colour, lw=1.5, ls=':')
+        if axes.get_legend_handles_labels()[0]:
+            axes.legend(loc='center left', bbox_to_anchor=(1.0, 0.5), fontsize=8, frameon=False)
+    axes.set_xlabel('simulated time [s]')
+    return figure
+
+
+def _mark_stages(axes: Axes, run: Run, is_labelled: bool) -> None:
+    """Shade every other stage and write the numbers of the longer ones above."""
+    low, high = axes.get_xlim()
+    for number, stage in enumerate(run['stages'], 1):
+        begin, end = stage['begin_s'], stage['begin_s'] + stage['duration_s']
+        if number % 2:
+            axes.axvspan(begin, end, color='grey', alpha=0.13, lw=0)
+        middle = (max(begin, low) + min(end, high)) / 2
+        if is_labelled and end - begin > _LABELLED * (high - low) and low < middle < high:
+            axes.annotate(
+                str(number),
+                (middle, 1.01),
+                xycoords=('data', 'axes fraction'),
+                ha='center',
+                fontsize=8,
+                color='dimgrey',
+            )
+
+
+def _draw_positions(axes: Axes, motion: Motion) -> None:
+    for j, name in enumerate(JOINT_NAMES):
+        for q, width, alpha in ((motion.q_reference, 4.0, 0.3), (motion.trace.q, 1.2, 1.0)):
+            label = _title(name) if q is motion.trace.q else None
+            axes.plot(
+                motion.trace.t, np.degrees(q[:, j]), f'C{j}', lw=width, alpha=alpha, label=label
+            )
+    axes.set_ylabel('position [deg]')
+
+
+def _draw_velocities(axes: Axes, motion: Motion) -> None:
+    for j, name in enumerate(JOINT_NAMES):
+        axes.plot(motion.trace.t, motion.trace.qd[:, j], lw=1.2, label=_title(name))
+    for i, limit in enumerate(np.unique(motion.max_velocity)):
+        for sign in (1, -1):
+            label = 'limit' if not i and sign > 0 else None
+            axes.axhline(sign * limit, color=_LIMIT, lw=1, ls='--', label=label)
+    axes.set_ylabel('speed [rad/s]')
+
+
+def _draw_tcp_speed(axes: Axes, motion: Motion) -> None:
+    axes.plot(motion.trace.t, motion.trace.tcp_speed, _MEASURED, lw=1.2, label='TCP')
+    axes.axhline(motion.max_speed, color=_LIMIT, lw=1, ls='--', label='limit')
+    axes.set_ylim(bottom=0.0)
+    axes.set_ylabel('speed [m/s]')
+
+
+def _draw_error(axes: Axes, motion: Motion) -> None:
+    for j, name in enumerate(JOINT_NAMES):
+        axes.plot(motion.trace.t, np.degrees(motion.error[:, j]), lw=1.2, label=_title(name))
+    axes.set_ylabel('joint error [deg]')
+
+
+def _draw_deviation(axes: Axes, motion: Motion) -> None:
+    axes.plot(motion.trace.t, 1e3 * motion.deviation, _MEASURED, lw=1.2)
+    axes.set_ylim(bottom=0.0)
+    axes.set_ylabel('off the way [mm]')
+
+
+def _in_space(run: Run, motion: Motion) -> Figure:
+    figure = Figure(figsize=(10, 4.8), layout='constrained')
+    space = figure.add_subplot(1, 2, 1, projection='3d')
+    above = figure.add_subplot(1, 2, 2)
+    for axes, dimensions in ((space, 3), (above, 2)):
+        for p, colour, width, label in (
+            (motion.p_tcp_reference, _REFERENCE, 4.0, 'followed'),
+            (motion.p_tcp, _MEASURED, 1.2, 'measured'),
+        ):
+            alpha = 0.4 if width > 2 else 1.0
+            axes.plot(*p.T[:dimensions], color=colour, lw=width, alpha=alpha, label=label)
+        _mark_places(axes, run, motion, dimensions)
+        axes.set_xlabel('x [m]')
+        axes.set_ylabel('y [m]')
+        axes.set_aspect('equal', adjustable='datalim')
+    space.set_zlabel('z [m]')
+    space.set_title('in space', fontsize=10)
+    above.set_title('from above', fontsize=10)
+    above.grid(alpha=0.3)
+    figure.legend(*above.get_legend_handles_labels(), loc='outside lower center', ncols=6)
+    return figure
+
+
+def _mark_places(axes: Axes, run: Run, motion: Motion, dimensions: int) -> None:
+    """Mark where the recording begins and ends, and where the cube was to be taken and laid."""
+    for label, p, marker, size in (
+        ('begin', motion.p_tcp[0], 'o', 9),
+        ('end', motion.p_tcp[-1], 'x', 6),
+    ):
+        axes.plot(*p[:dimensions, None], marker, color='black', ms=size, mfc='none', label=label)
+    for name, colour in (('start', 'tab:red'), ('target', 'tab:green')):
+        if spot := run.get(name):
+            p = np.array([spot['x'], spot['y'], 0.0])
+            square = (4, 0, 45.0 + spot['yaw'])
+            axes.plot(
+                *p[:dimensions, None], marker=square, ls='', color=colour, ms=11, label=name
+            )
+
+
+def _title(joint_name: str) -> str:
+    return joint_name.removesuffix('_joint').replace('_', ' ')
