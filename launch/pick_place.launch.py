@@ -33,12 +33,12 @@ from launch_ros.actions import Node
 from launch_ros.parameter_descriptions import ParameterValue
 from launch_ros.substitutions import FindPackageShare
 
+from ur5_pick_place.config_files import read_parameters
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import UR_TYPES, load_model
 from ur5_pick_place.nodes.distro import distro
 from ur5_pick_place.nodes.entry_points import PARENT
 from ur5_pick_place.nodes.node_list import REMAPPINGS, ROBOTS, NodeSpec, node_list
-from ur5_pick_place.parameter_file import read_parameters
 
 PACKAGE = 'ur5_pick_place'
 # What is needed, by package: its path within the package's prefix.

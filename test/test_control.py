@@ -6,11 +6,11 @@ import re
 import numpy as np
 import pytest
 
-from ur5_pick_place.control.jitter import Jitter
 from ur5_pick_place.control.motion_monitor import MotionMonitor, TrackingSettings
 from ur5_pick_place.control.robot_status import HealthSettings, RobotStatus, find_fault
 from ur5_pick_place.control.stop_trajectory import brake, set_off_again
 from ur5_pick_place.kinematics import HOME, forward, load_model
+from ur5_pick_place.nodes.diagnostics import Jitter
 from ur5_pick_place.planning.limits import MotionSettings, motion_limits
 from ur5_pick_place.planning.moves import Move
 from ur5_pick_place.planning.planner import MotionPlanner

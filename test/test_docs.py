@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
+from ur5_pick_place.config_files import read_parameters
 from ur5_pick_place.nodes.node_list import node_list
-from ur5_pick_place.parameter_file import read_parameters
 
 REPO = Path(__file__).resolve().parents[1]
 CONFIG = REPO / 'config'

@@ -19,7 +19,7 @@ from ur5_pick_place.trials.cell import open_rig
 from ur5_pick_place.trials.cell_options import add_nodes, cell_opener
 from ur5_pick_place.trials.fault_matrix import MUST_STOP, START, TARGET, Case
 from ur5_pick_place.trials.over_dds import open_nodes
-from ur5_pick_place.trials.soak_cycles import soak
+from ur5_pick_place.trials.soak import soak
 
 pytestmark = pytest.mark.nodes
 CASES = [

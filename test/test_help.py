@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ur5_pick_place.parameter_file import read_parameters
+from ur5_pick_place.config_files import read_parameters
 
 REPO = Path(__file__).parents[1]
 EXECUTABLES = dict(re.findall(r"f'(\w+) = {NAME}\.([\w.]+:\w+)'", (REPO / 'setup.py').read_text()))

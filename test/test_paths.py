@@ -11,8 +11,7 @@ import pytest
 
 from ur5_pick_place.errors import IncompletePath, InvalidInput
 from ur5_pick_place.kinematics import BRANCHES, classify, forward, inverse, load_model
-from ur5_pick_place.planning.blends import Rounded
-from ur5_pick_place.planning.curves import Carried, Line, arc_about, arc_through
+from ur5_pick_place.planning.curves import Carried, Line, Rounded, arc_about, arc_through
 from ur5_pick_place.planning.moves import Move, between_stops
 from ur5_pick_place.planning.paths import JOINT_STEP, follow
 

@@ -7,8 +7,8 @@ from test_planning import make_planner, tool_down
 
 from ur5_pick_place.errors import BlockedPath, IncompletePath, InvalidInput
 from ur5_pick_place.kinematics import HOME, forward, load_model
+from ur5_pick_place.planning.moves import JumpThresholds, look_along
 from ur5_pick_place.planning.planner import Pace
-from ur5_pick_place.planning.reach import JumpThresholds, look_along
 
 MODEL = load_model('ur5')
 STEP = 0.002

@@ -21,16 +21,66 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from ur5_pick_place.control.corridor import Corridor
 from ur5_pick_place.control.line_follower import Steering, make_law
 from ur5_pick_place.control.loop_settings import LoopSettings
 from ur5_pick_place.control.progress import Progress, stall_reason
 from ur5_pick_place.control.reference import CYCLE, Reference
-from ur5_pick_place.control.servo_lag import ServoLag
 from ur5_pick_place.kinematics import JOINT_NAMES, Model, forward
 from ur5_pick_place.planning.limits import Limits
 from ur5_pick_place.planning.timing import stretch
 from ur5_pick_place.planning.trajectory import Trajectory
+
+Array = NDArray[np.float64]
+
+_REACH = 100  # samples in which the nearest is looked for, ahead of the last one
+
+
+class Corridor:
+    """
+    The surroundings of a joint path that is followed in one direction.
+
+    Parameters
+    ----------
+    path : ndarray, shape (n, 6)
+        Joint positions [rad], close to one another.
+
+    """
+
+    def __init__(self, path: Array) -> None:
+        self._path = path
+        self._at = 0
+
+    def away(self, q: Array) -> Array:
+        """Return how far each joint of `q` (6,) is from the path's nearest point [rad]."""
+        ahead = self._path[self._at : self._at + _REACH]
+        nearest = int(np.abs(ahead - q).max(axis=1).argmin())
+        self._at += nearest
+        return np.abs(ahead[nearest] - q)
+
+
+_MEMORY = 0.97  # kept of what was seen, per message
+_SLOW = 1e-4  # [rad^2/s^2]; below this speed there is nothing to see
+_MOST = 0.2  # [s]
+
+
+class ServoLag:
+    """Least squares of (reference - measured) = lag times velocity, with a fading memory."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        """The lag, in scaled time [s]."""
+        self._gap_times_speed, self._speed_squared = 0.0, 1e-6
+
+    def hear(self, reference: Reference, q: NDArray[np.float64]) -> None:
+        """Take the joints (6,) [rad] that were measured at the reference's time."""
+        qd = reference.qd_at(reference.time - self.seconds / 2)  # in the middle of the gap
+        if qd @ qd > _SLOW:
+            gap = reference.q_at(reference.time) - q
+            self._gap_times_speed = _MEMORY * self._gap_times_speed + float(gap @ qd)
+            self._speed_squared = _MEMORY * self._speed_squared + float(qd @ qd)
+            lag = self._gap_times_speed / self._speed_squared
+            self.seconds = float(np.clip(lag, 0.0, _MOST))
+
 
 Array = NDArray[np.float64]
 

@@ -7,9 +7,8 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from ur5_pick_place.control.gradient import Gradient, body_error
+from ur5_pick_place.control.laws import Gradient, ResolvedRate, body_error
 from ur5_pick_place.control.loop_settings import LoopSettings
-from ur5_pick_place.control.resolved_rate import ResolvedRate
 from ur5_pick_place.errors import IncompletePath, InvalidInput
 from ur5_pick_place.kinematics import Model, forward
 from ur5_pick_place.planning.curves import Line

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A closed loop run on an ideal arm: the plan of what it will do, for the gate and for people."""
+"""Closed loops planned on an ideal arm: their gated roll-outs, and the loop that runs one."""
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ur5_pick_place.control.closed_loop import ClosedLoop
 from ur5_pick_place.control.line_follower import Steering, make_law
 from ur5_pick_place.control.loop_settings import LoopSettings
 from ur5_pick_place.control.progress import Progress, stall_reason
@@ -11,12 +12,14 @@ from ur5_pick_place.control.reference import (
     CYCLE,
     State,
     gentle_limits,
+    limits_used,
     shortest_change,
     trajectory_of,
 )
-from ur5_pick_place.errors import IncompletePath
-from ur5_pick_place.kinematics import BRANCHES, Model, classify
+from ur5_pick_place.errors import GateRefusal, IncompletePath
+from ur5_pick_place.kinematics import BRANCHES, Model, classify, forward
 from ur5_pick_place.planning.limits import Limits
+from ur5_pick_place.planning.planner import MotionPlanner, Pace, PlannedMotion
 from ur5_pick_place.planning.trajectory import Trajectory
 
 Array = NDArray[np.float64]
@@ -95,3 +98,99 @@ def _check_branch(method: str, model: Model, q: Array) -> None:
             f'{BRANCHES[branches[first]]}: {stall_reason(model, q[first])}',
             first / len(q),
         )
+
+
+Array = NDArray[np.float64]
+
+_LOOK_EVERY = 0.1  # of the lead; with longer steps the goal that runs ahead does not keep up
+_ALONG = 0.5  # cosine at least between the way taken and the way wished, in joint space
+
+
+def plan_roll_out(
+    planner: MotionPlanner,
+    method: str,
+    q_start: Array,
+    T_goal: Array,
+    pace: Pace,
+    settings: LoopSettings,
+) -> PlannedMotion:
+    """
+    Plan a closed loop from joints (6,) [rad] to T_base_tool (4, 4): its roll-out, gated.
+
+    Raises
+    ------
+    IncompletePath
+        The law does not lead to the goal; names how far it gets and what is in the way.
+    PlanningError
+        The gate refuses what the loop would do.
+
+    """
+    rollout = roll_out(
+        method,
+        planner.model,
+        planner.limits_at(pace),
+        planner.scene.tool.p_tool_tcp,
+        q_start,
+        T_goal,
+        settings,
+    )
+    return PlannedMotion(rollout, planner.check(rollout, q_start))
+
+
+def loop_of(
+    planner: MotionPlanner, method: str, rollout: Trajectory, settings: LoopSettings
+) -> ClosedLoop:
+    """
+    Return the closed loop whose roll-out this is, as fast as it and no faster.
+
+    Raises
+    ------
+    InvalidInput
+        The method is unknown.
+    GateRefusal
+        The gate refuses the roll-out, or it is another motion than the method would make.
+
+    """
+    report = planner.check(rollout, rollout.q[0])
+    limits = limits_used(report, planner.limits)
+    path = rollout.sample(np.arange(0.0, rollout.duration + CYCLE, CYCLE))[0]
+    _check_own(planner, method, path, limits, settings)
+    return ClosedLoop(
+        method,
+        planner.model,
+        limits,
+        planner.scene.tool.p_tool_tcp,
+        path,
+        settings,
+        planner.obstacle,
+    )
+
+
+def _check_own(
+    planner: MotionPlanner, method: str, path: Array, limits: Limits, settings: LoopSettings
+) -> None:
+    """
+    Refuse a path (n, 6) that the method would not take, asked for its way every few millimetres.
+
+    To roll it out once more would keep the interpreter for seconds, and the arm's joints unheard.
+
+    """
+    model, law = planner.model, make_law(method, planner.model, settings)
+    T = forward(model, path)
+    steering = Steering(
+        law, model, limits, planner.scene.tool.p_tool_tcp, path[0], T[-1], settings
+    )
+    i = 0
+    while i < len(path) - 1 and not steering.is_there(path[i]):
+        j = i + 1
+        while j < len(path) - 1 and steering.apart(T[i], T[j]) < steering.lead * _LOOK_EVERY:
+            j += 1
+        way, wish = path[j] - path[i], steering.wish(path[i])
+        along = way @ wish >= _ALONG * np.linalg.norm(way) * np.linalg.norm(wish)
+        if steering.is_astray or not along:
+            raise GateRefusal(
+                f'this is no roll-out of {method}: at {i * CYCLE:.2f} s it would go another way; '
+                'plan it with the planner_id of the method',
+                'method',
+            )
+        i = j

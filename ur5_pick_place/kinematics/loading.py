@@ -90,7 +90,7 @@ def _after_joint(ideal: Model) -> Array:
 def _read(path: Path) -> tuple[Mapping[str, Any], str]:
     try:
         # Here, so that kinematics needs NumPy alone.
-        from ur5_pick_place.yaml_file import read_yaml
+        from ur5_pick_place.config_files import read_yaml
     except ImportError as error:
         raise InvalidInput(f'{path}: reading a calibration file needs PyYAML') from error
     data = read_yaml(path, 'calibration file')

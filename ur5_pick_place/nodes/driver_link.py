@@ -17,8 +17,8 @@ from ur_dashboard_msgs.msg import ProgramState, RobotMode, SafetyMode
 from ur_dashboard_msgs.srv import GetProgramState
 
 from ur5_pick_place.control.controller import REPLY_TIMEOUT
-from ur5_pick_place.control.jitter import Jitter
 from ur5_pick_place.control.robot_status import RobotStatus
+from ur5_pick_place.nodes.diagnostics import Jitter
 from ur5_pick_place.nodes.joint_listener import JointListener, Joints
 
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ur5_pick_place.config_files import read_parameters
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.nodes.distro import distro, mock_tells_modes
-from ur5_pick_place.parameter_file import read_parameters
 
 ROBOTS = ('sim', 'mock', 'ursim', 'real')
 

@@ -15,10 +15,9 @@ from rclpy.exceptions import ParameterException
 from rclpy.node import Node
 from rclpy.parameter import Parameter
 
+from ur5_pick_place.config_files import read_parameters, share_directory
 from ur5_pick_place.errors import InvalidInput, one_line
-from ur5_pick_place.parameter_file import read_parameters
 from ur5_pick_place.settings import Settings
-from ur5_pick_place.share import share_directory
 
 _INFINITE = 1e300
 _ROS_OWN = ('use_sim_time', 'start_type_description_service', 'qos_overrides')

@@ -12,10 +12,9 @@ from moveit_msgs.msg import Constraints, MotionPlanRequest, RobotState
 from moveit_msgs.srv import GetCartesianPath
 from numpy.typing import NDArray
 
-from ur5_pick_place.control.gradient import Gradient
+from ur5_pick_place.control.laws import Gradient, ResolvedRate
 from ur5_pick_place.control.loop_settings import LoopSettings
-from ur5_pick_place.control.loops import plan_roll_out
-from ur5_pick_place.control.resolved_rate import ResolvedRate
+from ur5_pick_place.control.rollout import plan_roll_out
 from ur5_pick_place.errors import (
     IncompletePath,
     InvalidInput,
@@ -29,9 +28,8 @@ from ur5_pick_place.nodes.distro import speed_limited_link
 from ur5_pick_place.nodes.frames import ArmPose, Frames
 from ur5_pick_place.nodes.goal_constraints import Goal, GoalConstraints, refuse_path_constraints
 from ur5_pick_place.nodes.robot_settings import GroupSettings
-from ur5_pick_place.planning.moves import Move
+from ur5_pick_place.planning.moves import JumpThresholds, Move, look_along
 from ur5_pick_place.planning.planner import MotionPlanner, Pace, PlannedMotion
-from ur5_pick_place.planning.reach import JumpThresholds, look_along
 from ur5_pick_place.settings import Settings, setting
 
 AUTO, PTP, LIN, CIRC = 'AUTO', 'PTP', 'LIN', 'CIRC'

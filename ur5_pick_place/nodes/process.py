@@ -19,11 +19,10 @@ from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.node import Node
 from rosgraph_msgs.msg import Clock
 
+from ur5_pick_place.config_files import read_bytes, read_parameters
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError, one_line
 from ur5_pick_place.nodes.distro import count_servers
 from ur5_pick_place.nodes.prompt_executor import PromptExecutor
-from ur5_pick_place.parameter_file import read_parameters
-from ur5_pick_place.yaml_file import read_bytes
 
 _DISCOVERY = 1.0  # [s] within which the servers of other nodes are seen, as a rule
 _LATE_DISCOVERY = 10  # [s] within which they are seen on a busy machine too

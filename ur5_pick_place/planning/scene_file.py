@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ur5_pick_place.config_files import read_yaml
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics.transforms import make_transform, matrix_from_rpy
 from ur5_pick_place.planning.scene import (
@@ -20,7 +21,6 @@ from ur5_pick_place.planning.scene import (
     ToolBox,
     check_number,
 )
-from ur5_pick_place.yaml_file import read_yaml
 
 Array = NDArray[np.float64]
 

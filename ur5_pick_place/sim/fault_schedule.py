@@ -15,10 +15,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ur5_pick_place.config_files import read_yaml
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.settings import check_setting, setting
 from ur5_pick_place.sim.faults import FAULTS
-from ur5_pick_place.yaml_file import read_yaml
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ur5_pick_place.config_files import read_yaml
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.planning.scene import check_number
-from ur5_pick_place.yaml_file import read_yaml
 
 MOVES = ('ptp', 'lin', 'lin_or_ptp')
 ACTIONS = ('open', 'close', 'expect_part', 'expect_no_part', 'payload_part', 'payload_tool')

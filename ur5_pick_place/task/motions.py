@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from ur5_pick_place.control.line_follower import METHODS
 from ur5_pick_place.control.loop_settings import LoopSettings
-from ur5_pick_place.control.loops import plan_roll_out
+from ur5_pick_place.control.rollout import plan_roll_out
 from ur5_pick_place.errors import InvalidInput, PlanningError
 from ur5_pick_place.kinematics import forward
 from ur5_pick_place.kinematics.transforms import inverse_transform

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ur5_pick_place.control.loop_settings import LoopSettings
-from ur5_pick_place.control.loops import plan_roll_out
+from ur5_pick_place.control.rollout import plan_roll_out
 from ur5_pick_place.control.stop_trajectory import set_off_again
 from ur5_pick_place.errors import InvalidInput, PlanningError
 from ur5_pick_place.kinematics import BRANCHES, classify, forward, inverse

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import yaml
 
+from ur5_pick_place.config_files import MAX_BYTES, parse_yaml, read_bytes
 from ur5_pick_place.errors import ExecutionError, InvalidInput
 from ur5_pick_place.kinematics import BRANCHES
 from ur5_pick_place.task.poses import TAUGHT, Provenance, TaughtPose
-from ur5_pick_place.yaml_file import MAX_BYTES, parse_yaml, read_bytes
 
 _FORMAT = 1
 _FRAME = 'base'  # of every pose

@@ -5,10 +5,9 @@ from collections.abc import Mapping
 from dataclasses import fields
 from typing import Any
 
+from ur5_pick_place.config_files import read_parameters, share_directory
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.parameter_file import read_parameters
 from ur5_pick_place.settings import Settings
-from ur5_pick_place.share import share_directory
 
 CONFIG = share_directory() / 'config'
 _FILES = (

@@ -21,12 +21,12 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn
 
+from ur5_pick_place.config_files import share_directory
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.kinematics import load_model
 from ur5_pick_place.nodes.node_list import NodeSpec, node_list
 from ur5_pick_place.planning.limits import MotionSettings, motion_limits
 from ur5_pick_place.planning.scene_file import load_scene
-from ur5_pick_place.share import share_directory
 from ur5_pick_place.terminal import quiet_pipe
 from ur5_pick_place.trials.configuration import Configuration
 from ur5_pick_place.trials.demo_options import DemoOptions, read_options

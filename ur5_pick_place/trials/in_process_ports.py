@@ -11,8 +11,8 @@ from ur5_pick_place.control.closed_loop import Window
 from ur5_pick_place.control.controller import Goal
 from ur5_pick_place.control.execution_manager import Executor
 from ur5_pick_place.control.loop_settings import LoopSettings
-from ur5_pick_place.control.loops import loop_of
 from ur5_pick_place.control.motion_monitor import TrackingSettings
+from ur5_pick_place.control.rollout import loop_of
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.trajectory import Trajectory, at_rest

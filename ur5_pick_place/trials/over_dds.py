@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ur5_pick_place.config_files import share_directory
 from ur5_pick_place.control.robot_status import HealthSettings, io_patience
 from ur5_pick_place.errors import ExecutionError, InvalidInput
 from ur5_pick_place.kinematics import Model, forward, load_model
@@ -20,7 +21,6 @@ from ur5_pick_place.nodes.frames import T_BASE_BASE_LINK
 from ur5_pick_place.nodes.node_list import NodeSpec, node_list
 from ur5_pick_place.planning.limits import MotionSettings, motion_limits
 from ur5_pick_place.planning.scene_file import load_scene
-from ur5_pick_place.share import share_directory
 from ur5_pick_place.sim.cell import OPEN_GAP, PART_SIZE
 from ur5_pick_place.trials import spots as demo_spots
 from ur5_pick_place.trials.configuration import Configuration

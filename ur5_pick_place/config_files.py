@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""YAML files that people write, read with suspicion."""
+"""Where config/ is, and the YAML files in it: read with suspicion, for people write them."""
 
 import os
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -120,3 +121,46 @@ def read_yaml(path: str | Path, what: str) -> Any:
         return parse_yaml(read_bytes(path))
     except (OSError, InvalidInput) as error:
         raise InvalidInput(f'{what} {path} cannot be read: {error}') from error
+
+
+def read_parameters(path: Path) -> dict[str, Any]:
+    """
+    Return what a file says of any node, by the parameter's name.
+
+    Raises
+    ------
+    InvalidInput
+        The file cannot be read.
+
+    """
+    return dict(_parameters(read_yaml(path, 'parameter file')))
+
+
+def _parameters(content: Any) -> Iterator[tuple[str, Any]]:
+    if not isinstance(content, dict):
+        return
+    for name, value in content.items():
+        if name == 'ros__parameters' and isinstance(value, dict):
+            yield from value.items()
+        else:
+            yield from _parameters(value)
+
+
+_NAME = 'ur5_pick_place'
+
+
+def share_directory() -> Path:
+    """
+    Return the checkout, or the share folder of the prefix that the package is installed in.
+
+    Raises
+    ------
+    InvalidInput
+        There is neither.
+
+    """
+    for parent in Path(__file__).resolve().parents[1:]:
+        for folder in (parent, parent / 'share' / _NAME):
+            if (folder / 'config' / 'cycle.yaml').is_file():
+                return folder
+    raise InvalidInput(f'{_NAME}: no config folder near {__file__}: install the package again')
