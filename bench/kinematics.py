@@ -7,14 +7,11 @@ import numpy as np
 import peers
 import pinocchio as pin
 from measure import Row, compare
-from numpy.typing import NDArray
 
 from ur5_pick_place.kinematics import HOME, forward, inverse, jacobian, load_model
-from ur5_pick_place.kinematics.transforms import inverse_transform, log_se3
+from ur5_pick_place.kinematics.transforms import Array, inverse_transform, log_se3
 from ur5_pick_place.planning.dynamics import Dynamics, check_torque
 from ur5_pick_place.planning.inertias import Load
-
-Array = NDArray[np.float64]
 
 UR5 = load_model('ur5')
 SINGLES, BATCH, SAMPLES = 200, 10_000, 300

@@ -9,13 +9,12 @@ import sys
 from collections.abc import Callable, Iterator
 
 import numpy as np
-from numpy.typing import NDArray
 from ruckig import InputParameter, Ruckig, Trajectory
 
 from ur5_pick_place.kinematics import Model
+from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.limits import Limits
 
-Array = NDArray[np.float64]
 Solve = Callable[[Array], object]
 
 skipped: dict[str, str] = {}

@@ -10,16 +10,14 @@ about 1 %. toppra keeps no jerk limit, so that its durations are no measure; its
 import numpy as np
 import peers
 from measure import Row, compare
-from numpy.typing import NDArray
 
 from ur5_pick_place.kinematics import forward, load_model
+from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.curves import Line
 from ur5_pick_place.planning.limits import Limits, tcp_and_elbow_speed
 from ur5_pick_place.planning.path_timing import time_path
 from ur5_pick_place.planning.paths import JointPath, follow, follow_poses
 from ur5_pick_place.planning.timing import time_ptp
-
-Array = NDArray[np.float64]
 
 UR5 = load_model('ur5')
 GRID = 300

@@ -8,16 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import UR_TYPES, Model, load_model
-from ur5_pick_place.kinematics.transforms import inverse_transform
+from ur5_pick_place.kinematics.transforms import Array, inverse_transform
 
 if TYPE_CHECKING:
     from ur5_pick_place.planning.collision import CollisionModel
 
-Array = NDArray[np.float64]
 
 T_BASE_LINK_BASE = np.diag([-1.0, -1.0, 1.0, 1.0])  # half a turn about z; its own inverse
 

@@ -6,7 +6,6 @@ import sys
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ur5_pick_place.commands.arguments import (
     Arm,
@@ -17,7 +16,7 @@ from ur5_pick_place.commands.arguments import (
 )
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import BRANCHES, check_joints, classify, forward, singularity
-from ur5_pick_place.kinematics.transforms import log_so3, quat_from_matrix, rpy_from_matrix
+from ur5_pick_place.kinematics.transforms import Array, log_so3, quat_from_matrix, rpy_from_matrix
 from ur5_pick_place.terminal import Parser, quiet_pipe
 
 _TWO_TURNS = 12.6  # [rad]
@@ -55,7 +54,7 @@ def _check_radians(joints: list[float]) -> None:
         )
 
 
-def _pose(arm: Arm, q: NDArray[np.float64]) -> dict[str, Any]:
+def _pose(arm: Arm, q: Array) -> dict[str, Any]:
     """Give the pose in the units and frame of the command line."""
     T = arm.tip_pose(forward(arm.model, q))
     R = T[:3, :3]

@@ -7,7 +7,6 @@ import sys
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ur5_pick_place.commands.arguments import (
     Arm,
@@ -27,6 +26,7 @@ from ur5_pick_place.kinematics import (
 )
 from ur5_pick_place.kinematics.loading import calibration_offset
 from ur5_pick_place.kinematics.transforms import (
+    Array,
     exp_so3,
     make_transform,
     matrix_from_quat,
@@ -87,7 +87,7 @@ def _parser() -> argparse.ArgumentParser:
     return parser
 
 
-def _pose(arguments: argparse.Namespace, angle: float) -> NDArray[np.float64]:
+def _pose(arguments: argparse.Namespace, angle: float) -> Array:
     if arguments.quat is not None:
         rotation = matrix_from_quat(arguments.quat)
     elif arguments.rpy is not None:

@@ -19,18 +19,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ur5_pick_place.control.line_follower import Steering, make_law
 from ur5_pick_place.control.loop_settings import LoopSettings
 from ur5_pick_place.control.progress import Progress, stall_reason
 from ur5_pick_place.control.reference import CYCLE, Reference
 from ur5_pick_place.kinematics import JOINT_NAMES, Model, forward
+from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.limits import Limits
 from ur5_pick_place.planning.timing import stretch
 from ur5_pick_place.planning.trajectory import Trajectory
-
-Array = NDArray[np.float64]
 
 _REACH = 100  # samples in which the nearest is looked for, ahead of the last one
 
@@ -71,7 +69,7 @@ class ServoLag:
         """The lag, in scaled time [s]."""
         self._gap_times_speed, self._speed_squared = 0.0, 1e-6
 
-    def hear(self, reference: Reference, q: NDArray[np.float64]) -> None:
+    def hear(self, reference: Reference, q: Array) -> None:
         """Take the joints (6,) [rad] that were measured at the reference's time."""
         qd = reference.qd_at(reference.time - self.seconds / 2)  # in the middle of the gap
         if qd @ qd > _SLOW:
@@ -82,7 +80,6 @@ class ServoLag:
             self.seconds = float(np.clip(lag, 0.0, _MOST))
 
 
-Array = NDArray[np.float64]
 
 _FROZEN = 0.005  # speed scaling below which the robot waits; the slider's least is 0.01
 _NOT_FOLLOWED = ': the arm is held, or its controller is not active'

@@ -6,11 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ur5_pick_place.control.closed_loop import Window
 from ur5_pick_place.control.motion_monitor import MotionMonitor
+from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.trajectory import Trajectory
 
 OnEnd = Callable[[str], object]
@@ -107,7 +105,7 @@ class Controller(Protocol):
         """Let it follow a part of a stream, in place of the part before."""
         ...
 
-    def hold(self, q: NDArray[np.float64]) -> None:
+    def hold(self, q: Array) -> None:
         """Let it hold joints (6,) [rad] in place of what it follows."""
         ...
 

@@ -7,9 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ur5_pick_place.control.closed_loop import ClosedLoop
 from ur5_pick_place.control.controller import REPLY_TIMEOUT, Controller, Goal, OnEnd
 from ur5_pick_place.control.foreign_motion import ForeignMotion
@@ -30,6 +27,7 @@ from ur5_pick_place.control.robot_status import (
 from ur5_pick_place.control.stop_latch import StopLatch
 from ur5_pick_place.control.stop_trajectory import brake
 from ur5_pick_place.errors import ExecutionError
+from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.trajectory import Trajectory
 
@@ -161,7 +159,7 @@ class Executor:
         """Whether the controller has a goal that has not ended, or may still get one of ours."""
         return bool(self._open or self._controller.goals)
 
-    def path_ahead(self) -> NDArray[np.float64] | None:
+    def path_ahead(self) -> Array | None:
         """Return the joints (n, 6) [rad] of the rest of the motion under way; None at rest."""
         motion, q = self._goal or self._stream, self.status.q
         if motion is None or q is None:

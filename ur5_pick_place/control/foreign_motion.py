@@ -5,9 +5,9 @@ from collections import deque
 from collections.abc import Set
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ur5_pick_place.control.stillness import Stillness
+from ur5_pick_place.kinematics.transforms import Array
 
 _DRIFT = 0.01  # [rad] that an idle arm may turn unasked; a servo that settles turns a fifth of it
 _SETTLING = 1.0  # [s] after a motion, or at the start, in which the arm comes to rest
@@ -36,7 +36,7 @@ class ForeignMotion:
     def __init__(self, now: float) -> None:
         self.stillness = Stillness()
         self._own: deque[bytes] = deque(maxlen=_OWN_GOALS)
-        self._q_rest: NDArray[np.float64] | None = None
+        self._q_rest: Array | None = None
         self._moving_since = now
 
     def send(self, goal: bytes) -> None:
@@ -52,7 +52,7 @@ class ForeignMotion:
         """Say that one of the controller's goals is not ours; empty if all are."""
         return _GOAL if goals and not goals <= set(self._own) else ''
 
-    def motion(self, q: NDArray[np.float64], now: float) -> str:
+    def motion(self, q: Array, now: float) -> str:
         """
         Say that an arm at joints `q` (6,) [rad] moves although nothing of ours moves it.
 

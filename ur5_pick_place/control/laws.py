@@ -45,12 +45,9 @@ and as long, and a law in other coordinates has a stationary point there. That i
 from math import atan2, hypot
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ur5_pick_place.kinematics import Model, forward, jacobian
-from ur5_pick_place.kinematics.transforms import inverse_transform, log_se3, log_so3
-
-Array = NDArray[np.float64]
+from ur5_pick_place.kinematics.transforms import Array, inverse_transform, log_se3, log_so3
 
 # Smallest singular value of the Jacobian, angles weighted by the length, below which the weakest
 # direction is damped [m]: about 5 deg from a wrist singularity. Above it the law is undamped.
@@ -97,7 +94,6 @@ def _damping(sigma: Array) -> Array:
     return _DAMPING * np.sqrt(near)
 
 
-Array = NDArray[np.float64]
 
 SADDLE_MARGIN = np.radians(1.0)
 """Orientation errors this close to 180 degrees count as the saddle [rad]."""

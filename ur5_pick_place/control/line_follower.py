@@ -5,16 +5,14 @@ from dataclasses import replace
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ur5_pick_place.control.laws import Gradient, ResolvedRate, body_error
 from ur5_pick_place.control.loop_settings import LoopSettings
 from ur5_pick_place.errors import IncompletePath, InvalidInput
 from ur5_pick_place.kinematics import Model, forward
+from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.curves import Line
 from ur5_pick_place.planning.limits import Limits, tcp_and_elbow_speed
-
-Array = NDArray[np.float64]
 
 METHODS: dict[str, type[ResolvedRate] | type[Gradient]] = {
     law.name: law for law in (ResolvedRate, Gradient)

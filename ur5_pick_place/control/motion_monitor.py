@@ -4,8 +4,8 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.trajectory import Trajectory
 from ur5_pick_place.settings import Settings, setting
 
@@ -58,7 +58,7 @@ class TrackingSettings(Settings):
     )
 
 
-def path_from(q: NDArray[np.float64], trajectory: Trajectory) -> NDArray[np.float64]:
+def path_from(q: Array, trajectory: Trajectory) -> Array:
     """Return joints (n, 6) [rad] from `q` (6,) along the rest of a trajectory that is followed."""
     samples = trajectory.sample(trajectory.dense_times(_PATH_STEP))[0]
     nearest = int(np.abs(samples - q).max(axis=1).argmin())
@@ -80,7 +80,7 @@ class Standstill:
         self._stall_time = stall_time
         self._since, self._at, self._planned = 0.0, np.full(6, np.inf), np.zeros(6)
 
-    def tick(self, now: float, q: NDArray[np.float64], planned: NDArray[np.float64]) -> str | None:
+    def tick(self, now: float, q: Array, planned: Array) -> str | None:
         """Take measured and planned joints (6,) [rad] stamped `now` [s]; return what is wrong."""
         if np.abs(q - self._at).max() > _STILL:
             self._since, self._at, self._planned = now, q, planned
@@ -118,7 +118,7 @@ class MotionMonitor:
         self.plan_time = 0.0
         """Scaled time since the start [s], not clipped to the duration."""
 
-    def tick(self, now: float, q: NDArray[np.float64], speed_scaling: float) -> str | None:
+    def tick(self, now: float, q: Array, speed_scaling: float) -> str | None:
         """
         Advance to joints `q` (6,) [rad] stamped `now` [s]; return why it is lost, or None.
 
@@ -130,7 +130,7 @@ class MotionMonitor:
         planned = self._trajectory.sample(self.plan_time)[0]
         return self._standstill.tick(now, q, planned) or self._strays(q)
 
-    def _strays(self, q: NDArray[np.float64]) -> str | None:
+    def _strays(self, q: Array) -> str | None:
         window = self.plan_time - np.linspace(0.0, self._settings.stall_time, _WINDOW_SAMPLES)
         planned = self._trajectory.sample(window)[0]
         away = np.abs(planned - q).max(axis=1)
@@ -147,7 +147,7 @@ class MotionMonitor:
         """Whether the end is past by more than the settling time, in scaled time."""
         return self.plan_time > self._trajectory.duration + self._settings.goal_time + 1.0
 
-    def arrived(self, q: NDArray[np.float64], qd: NDArray[np.float64]) -> bool:
+    def arrived(self, q: Array, qd: Array) -> bool:
         """Whether the measured joints are at the goal and at rest."""
         away = np.abs(q - self._trajectory.q[-1]).max()
         return bool(away <= self._settings.goal_tolerance and np.abs(qd).max() <= 0.02)

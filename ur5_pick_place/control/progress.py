@@ -2,11 +2,9 @@
 """Whether a closed loop still gets nearer to its goal, and what holds it up if not."""
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ur5_pick_place.kinematics import JOINT_NAMES, Model, singularity
-
-Array = NDArray[np.float64]
+from ur5_pick_place.kinematics.transforms import Array
 
 # By how much the error must shrink to count as progress: a share of it, or in metres.
 _SHARE, _WAY = 0.05, 0.002

@@ -16,11 +16,10 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.gate import GateReport
 from ur5_pick_place.planning.limits import Limits
 from ur5_pick_place.planning.trajectory import Trajectory
-
-Array = NDArray[np.float64]
 
 CYCLE = 0.008
 """Time between two states [s], that of a CB3 robot's controller."""

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.settings import Settings, setting
 
 # ur_dashboard_msgs/msg/SafetyMode and RobotMode
@@ -121,15 +121,15 @@ class RobotStatus:
     heard: float | None = None
     gap: str = ''
     stamp: float = 0.0
-    q: NDArray[np.float64] | None = None
-    qd: NDArray[np.float64] | None = None
+    q: Array | None = None
+    qd: Array | None = None
     bad_joints: str = ''
     robot_mode: int | None = None
     safety_mode: int | None = None
     program_running: bool = False
     program_paused: bool = False
     speed_scaling: float = 1.0
-    _last: tuple[float, NDArray[np.float64]] | None = None  # as heard, be it possible or not
+    _last: tuple[float, Array] | None = None  # as heard, be it possible or not
 
     @property
     def is_frozen(self) -> bool:
@@ -140,8 +140,8 @@ class RobotStatus:
     def hear_joints(
         self,
         stamp: float,
-        q: NDArray[np.float64],
-        qd: NDArray[np.float64],
+        q: Array,
+        qd: Array,
         names: Sequence[str],
         now: float,
         stamp_gap: float | None = None,
@@ -198,9 +198,9 @@ def _gap(seconds: float, stamps: float) -> str:
 
 
 def _impossible(
-    q: NDArray[np.float64],
+    q: Array,
     stamp: float,
-    before: tuple[float, NDArray[np.float64]] | None,
+    before: tuple[float, Array] | None,
     names: Sequence[str],
 ) -> str:
     """Say why the joints (6,) [rad] cannot be, or nothing."""

@@ -2,7 +2,6 @@
 """Closed loops planned on an ideal arm: their gated roll-outs, and the loop that runs one."""
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ur5_pick_place.control.closed_loop import ClosedLoop
 from ur5_pick_place.control.line_follower import Steering, make_law
@@ -18,11 +17,10 @@ from ur5_pick_place.control.reference import (
 )
 from ur5_pick_place.errors import GateRefusal, IncompletePath
 from ur5_pick_place.kinematics import BRANCHES, Model, classify, forward
+from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.limits import Limits
 from ur5_pick_place.planning.planner import MotionPlanner, Pace, PlannedMotion
 from ur5_pick_place.planning.trajectory import Trajectory
-
-Array = NDArray[np.float64]
 
 _LONGEST = 120.0  # [s]; a roll-out takes a hundredth of the time that the motion does
 
@@ -100,7 +98,6 @@ def _check_branch(method: str, model: Model, q: Array) -> None:
         )
 
 
-Array = NDArray[np.float64]
 
 _LOOK_EVERY = 0.1  # of the lead; with longer steps the goal that runs ahead does not keep up
 _ALONG = 0.5  # cosine at least between the way taken and the way wished, in joint space

@@ -4,7 +4,8 @@
 from collections import deque
 
 import numpy as np
-from numpy.typing import NDArray
+
+from ur5_pick_place.kinematics.transforms import Array
 
 _WINDOW = 0.15  # [s] in which no joint may turn by more than _TURN
 _TURN = 1e-3  # [rad]; an encoder's noise is a hundredth of that
@@ -14,9 +15,9 @@ class Stillness:
     """The arm's joints during the last moments."""
 
     def __init__(self) -> None:
-        self._heard: deque[tuple[float, NDArray[np.float64]]] = deque()
+        self._heard: deque[tuple[float, Array]] = deque()
 
-    def hear(self, stamp: float, q: NDArray[np.float64]) -> None:
+    def hear(self, stamp: float, q: Array) -> None:
         """Take measured joints (6,) [rad] and the time of their measurement [s]."""
         if self._heard and stamp < self._heard[-1][0]:
             self._heard.clear()  # the driver was restarted, or its clock was set back

@@ -10,13 +10,11 @@ we know nothing of, or by a process that has died since.
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ur5_pick_place.control.closed_loop import AT_REST
 from ur5_pick_place.control.controller import Controller
 from ur5_pick_place.control.robot_status import RobotStatus
-
-Array = NDArray[np.float64]
+from ur5_pick_place.kinematics.transforms import Array
 
 _HOLDS = 5  # times that an ended stream is ended; nobody confirms it, and messages may be lost
 _HOLDS_AT_REST = 2

@@ -2,13 +2,11 @@
 """Come to rest on the path that is being followed, and set off on it again, within the limits."""
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.limits import Limits
 from ur5_pick_place.planning.timing import stretch
 from ur5_pick_place.planning.trajectory import Trajectory, at_rest
-
-Array = NDArray[np.float64]
 
 _KNOTS = 24
 _DENSE = np.linspace(0.0, 1.0, 1000)
@@ -62,7 +60,7 @@ def brake(
     return hasty or _rest_of(trajectory, t)
 
 
-def set_off_again(trajectory: Trajectory, q: NDArray[np.float64], limits: Limits) -> Trajectory:
+def set_off_again(trajectory: Trajectory, q: Array, limits: Limits) -> Trajectory:
     """
     Return the rest of `trajectory` for an arm that came to rest on its path at joints `q` (6,).
 

@@ -26,6 +26,7 @@ from numpy.typing import ArrayLike, NDArray
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics.forward import check_joints, jacobian
 from ur5_pick_place.kinematics.model import Model
+from ur5_pick_place.kinematics.transforms import Array
 
 BRANCHES = tuple(
     '-'.join(names)
@@ -74,8 +75,8 @@ def classify(m: Model, q: ArrayLike) -> NDArray[np.intp]:
 
 
 def _calibrated_signs(
-    m: Model, q: NDArray[np.float64], ideal: NDArray[np.float64]
-) -> NDArray[np.float64]:
+    m: Model, q: Array, ideal: Array
+) -> Array:
     """
     Give the signs of the three distances to a singularity, (3, ...), for a calibrated arm.
 
@@ -89,12 +90,12 @@ def _calibrated_signs(
     return np.where(crossed & nearest, -signs, signs)
 
 
-def shoulder_offset(m: Model, theta: NDArray[np.float64]) -> NDArray[np.float64]:
+def shoulder_offset(m: Model, theta: Array) -> Array:
     """Give x of frame 5's origin in frame 1, -r sin(phi) [m], from DH angles (..., 6)."""
     t2 = theta[..., 1]
     t23 = t2 + theta[..., 2]
     t234 = t23 + theta[..., 3]
-    offset: NDArray[np.float64] = (
+    offset: Array = (
         m.a[1] * np.cos(t2) + m.a[2] * np.cos(t23) + m.d[4] * np.sin(t234)
     )
     return offset

@@ -6,12 +6,11 @@ from math import isfinite
 from typing import Literal
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics.model import JOINT_NAMES, Model
-
-Array = NDArray[np.float64]
+from ur5_pick_place.kinematics.transforms import Array
 
 # The links that move, as the robot description calls them: link i turns with joint i.
 LINK_NAMES = (

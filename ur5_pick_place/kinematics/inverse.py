@@ -32,9 +32,8 @@ from ur5_pick_place.kinematics.branches import DOUBLE_ROOT, NEAR_WRIST, WRIST_SI
 from ur5_pick_place.kinematics.inverse_batch import inverse_batch, wrap_to_pi
 from ur5_pick_place.kinematics.inverse_calibrated import inverse_calibrated
 from ur5_pick_place.kinematics.model import Model
-from ur5_pick_place.kinematics.transforms import RIGID_TOLERANCE, as_poses, check_rigid
+from ur5_pick_place.kinematics.transforms import RIGID_TOLERANCE, Array, as_poses, check_rigid
 
-Array = NDArray[np.float64]
 Plane = tuple[int, float, float, float, float, float, float, float]
 Wrist = tuple[int, float, float, float, float]
 

@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from ur5_pick_place.kinematics.branches import DOUBLE_ROOT, NEAR_WRIST, WRIST_SINGULAR
 from ur5_pick_place.kinematics.model import Model
+from ur5_pick_place.kinematics.transforms import Array
 
-Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 CHUNK = 2900  # no multiple of 512: rows of whole pages would share their places in the cache

@@ -21,9 +21,8 @@ from ur5_pick_place.kinematics.branches import WRIST_SINGULAR, classify
 from ur5_pick_place.kinematics.forward import forward, tool_and_jacobian
 from ur5_pick_place.kinematics.inverse_batch import wrap_to_pi
 from ur5_pick_place.kinematics.model import Model
-from ur5_pick_place.kinematics.transforms import log_so3
+from ur5_pick_place.kinematics.transforms import Array, log_so3
 
-Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 MOST = 16

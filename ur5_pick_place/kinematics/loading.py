@@ -18,19 +18,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics.forward import forward
 from ur5_pick_place.kinematics.model import UR_TYPES, Model, load_model
 from ur5_pick_place.kinematics.transforms import (
+    Array,
     inverse_transform,
     log_se3,
     make_transform,
     matrix_from_rpy,
 )
-
-Array = NDArray[np.float64]
 
 LINKS = ('shoulder', 'upper_arm', 'forearm', 'wrist_1', 'wrist_2', 'wrist_3')
 

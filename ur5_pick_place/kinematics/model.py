@@ -22,9 +22,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.kinematics.transforms import Array
 
 JOINT_NAMES = (
     'shoulder_pan_joint',
@@ -111,15 +112,15 @@ class Model:
     """
 
     name: str
-    a: NDArray[np.float64]
-    d: NDArray[np.float64]
-    alpha: NDArray[np.float64]
-    offset: NDArray[np.float64]
-    q_min: NDArray[np.float64]
-    q_max: NDArray[np.float64]
-    qd_max: NDArray[np.float64]
-    effort_max: NDArray[np.float64]
-    mounts: NDArray[np.float64] | None = None
+    a: Array
+    d: Array
+    alpha: Array
+    offset: Array
+    q_min: Array
+    q_max: Array
+    qd_max: Array
+    effort_max: Array
+    mounts: Array | None = None
     calibration: str = ''
 
     def __post_init__(self) -> None:
@@ -223,7 +224,7 @@ def _from_table(table: Mapping[str, Any]) -> Model:
     return Model(name='dh', **columns)
 
 
-def _six(what: str, value: ArrayLike) -> NDArray[np.float64]:
+def _six(what: str, value: ArrayLike) -> Array:
     try:
         column = np.array(value, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -233,7 +234,7 @@ def _six(what: str, value: ArrayLike) -> NDArray[np.float64]:
     return column
 
 
-def _check_ur_geometry(columns: Mapping[str, NDArray[np.float64]]) -> None:
+def _check_ur_geometry(columns: Mapping[str, Array]) -> None:
     """Refuse a table that the closed form does not cover, naming the entry that is off."""
     free = {'a': (1, 2), 'd': (0, 3, 4, 5), 'alpha': ()}
     for key, free_rows in free.items():

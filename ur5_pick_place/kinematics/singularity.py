@@ -4,13 +4,12 @@
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ur5_pick_place.kinematics.branches import shoulder_offset
 from ur5_pick_place.kinematics.forward import check_joints, jacobian
 from ur5_pick_place.kinematics.model import Model
-
-Array = NDArray[np.float64]
+from ur5_pick_place.kinematics.transforms import Array
 
 
 class Singularity(NamedTuple):

@@ -10,15 +10,14 @@ and in y; with one constant for both that cannot happen.
 """
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ur5_pick_place.kinematics.transforms import (
+    Array,
     exp_so3,
     inverse_transform,
     make_transform,
 )
-
-Array = NDArray[np.float64]
 
 LAB_BRANCH = 'left-up-up'  # elbow up, theta_5 = -pi/2
 

@@ -16,9 +16,8 @@ from ur5_pick_place.kinematics.forward import check_joints
 from ur5_pick_place.kinematics.inverse import inverse
 from ur5_pick_place.kinematics.inverse_calibrated import calibrated_solutions
 from ur5_pick_place.kinematics.model import Model
-from ur5_pick_place.kinematics.transforms import check_transform
+from ur5_pick_place.kinematics.transforms import Array, check_transform
 
-Array = NDArray[np.float64]
 Limits = tuple[ArrayLike, ArrayLike]
 
 _TURN = 2.0 * pi

@@ -9,7 +9,6 @@ import numpy as np
 from builtin_interfaces.msg import Duration, Time
 from geometry_msgs.msg import Point, Pose, Quaternion, Transform, Vector3
 from moveit_msgs.msg import MoveItErrorCodes, RobotState, RobotTrajectory
-from numpy.typing import NDArray
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
@@ -29,7 +28,7 @@ from ur5_pick_place.errors import (
     UnknownGroup,
     UnknownLink,
 )
-from ur5_pick_place.kinematics.transforms import quat_from_matrix
+from ur5_pick_place.kinematics.transforms import Array, quat_from_matrix
 from ur5_pick_place.nodes.distro import fill
 from ur5_pick_place.planning.trajectory import Trajectory, joint_order
 
@@ -57,7 +56,7 @@ _CODES = (
 )
 
 
-def pose_to_matrix(pose: Pose) -> NDArray[np.float64]:
+def pose_to_matrix(pose: Pose) -> Array:
     """
     Return a pose as (4, 4).
 
@@ -71,19 +70,19 @@ def pose_to_matrix(pose: Pose) -> NDArray[np.float64]:
     return _matrix((p.x, p.y, p.z), (q.x, q.y, q.z, q.w))
 
 
-def numbers_to_matrix(numbers: NDArray[np.float64]) -> NDArray[np.float64]:
+def numbers_to_matrix(numbers: Array) -> Array:
     """Return position and quaternion x, y, z, w (7,) as (4, 4); errors as `pose_to_matrix`."""
     x, y, z, *quat_xyzw = (float(number) for number in numbers)
     return _matrix((x, y, z), tuple(quat_xyzw))
 
 
-def transform_to_matrix(transform: Transform) -> NDArray[np.float64]:
+def transform_to_matrix(transform: Transform) -> Array:
     """Return a transform as (4, 4); errors as `pose_to_matrix`."""
     p, q = transform.translation, transform.rotation
     return _matrix((p.x, p.y, p.z), (q.x, q.y, q.z, q.w))
 
 
-def _matrix(position: tuple[float, ...], quat_xyzw: tuple[float, ...]) -> NDArray[np.float64]:
+def _matrix(position: tuple[float, ...], quat_xyzw: tuple[float, ...]) -> Array:
     # One pose at a time, in plain numbers: a third of the time that arrays take.
     if not all(map(math.isfinite, position)):
         raise InvalidInput(f'position {position} is not finite')
@@ -105,19 +104,19 @@ def _matrix(position: tuple[float, ...], quat_xyzw: tuple[float, ...]) -> NDArra
     )
 
 
-def matrix_to_pose(T: NDArray[np.float64]) -> Pose:
+def matrix_to_pose(T: Array) -> Pose:
     """Return (4, 4) as a pose."""
     x, y, z = (float(v) for v in T[:3, 3])
     return Pose(position=Point(x=x, y=y, z=z), orientation=_quaternion(T))
 
 
-def matrix_to_transform(T: NDArray[np.float64]) -> Transform:
+def matrix_to_transform(T: Array) -> Transform:
     """Return (4, 4) as a transform."""
     x, y, z = (float(v) for v in T[:3, 3])
     return Transform(translation=Vector3(x=x, y=y, z=z), rotation=_quaternion(T))
 
 
-def _quaternion(T: NDArray[np.float64]) -> Quaternion:
+def _quaternion(T: Array) -> Quaternion:
     x, y, z, w = (float(v) for v in quat_from_matrix(T[:3, :3]))
     return Quaternion(x=x, y=y, z=z, w=w)
 
@@ -134,7 +133,7 @@ def is_of_this_arm(state: JointState, names: Sequence[str]) -> bool:
     return not set(names).isdisjoint(state.name)
 
 
-def joints_from_state(state: JointState, names: Sequence[str]) -> NDArray[np.float64]:
+def joints_from_state(state: JointState, names: Sequence[str]) -> Array:
     """
     Return the positions (6,) [rad] of the joints `names`, whatever the order of the message.
 
@@ -149,8 +148,8 @@ def joints_from_state(state: JointState, names: Sequence[str]) -> NDArray[np.flo
 
 
 def joints_of_request(
-    state: RobotState, names: Sequence[str], present: NDArray[np.float64] | None
-) -> NDArray[np.float64] | None:
+    state: RobotState, names: Sequence[str], present: Array | None
+) -> Array | None:
     """
     Return the joints (6,) [rad] that a request's robot state means.
 
@@ -192,14 +191,14 @@ def joints_of_request(
     return q
 
 
-def velocities_from_state(state: JointState, names: Sequence[str]) -> NDArray[np.float64]:
+def velocities_from_state(state: JointState, names: Sequence[str]) -> Array:
     """Return the velocities (6,) [rad/s] likewise."""
     return _by_name(state.name, state.velocity, names, 'velocity')
 
 
 def _by_name(
     given: Sequence[str], values: Sequence[float], names: Sequence[str], what: str
-) -> NDArray[np.float64]:
+) -> Array:
     if len(given) != len(values) or len(given) > _MAX_NAMES:
         raise InvalidRobotState(
             f'joint state has {len(given)} joint names and {len(values)} of {what}: must be as '
@@ -252,7 +251,7 @@ def trajectory_from_msg(message: RobotTrajectory, names: Sequence[str]) -> Traje
     return Trajectory(t, q, qd, qdd)
 
 
-def _rows(values: Sequence[array], field: str, n: int) -> NDArray[np.float64]:
+def _rows(values: Sequence[array], field: str, n: int) -> Array:
     """Return the numbers of a field, one point a row, (points, n)."""
     for i, row in enumerate(values):
         if len(row) != n:
@@ -297,7 +296,7 @@ def to_seconds(message: Time | Duration) -> float:
     return message.sec + message.nanosec * 1e-9
 
 
-def joint_state_msg(q: NDArray[np.float64], names: Sequence[str]) -> JointState:
+def joint_state_msg(q: Array, names: Sequence[str]) -> JointState:
     """Return joints (6,) [rad] as a message."""
     return JointState(name=list(names), position=q.tolist())
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 import tf2_ros
-from numpy.typing import NDArray
 from rclpy.clock import Clock, ClockType
 from rclpy.duration import Duration
 from rclpy.node import Node
@@ -19,7 +18,7 @@ from visualization_msgs.msg import MarkerArray
 
 from ur5_pick_place.errors import TimedOut, UnknownFrame, UnknownLink
 from ur5_pick_place.kinematics import LINK_NAMES
-from ur5_pick_place.kinematics.transforms import inverse_transform
+from ur5_pick_place.kinematics.transforms import Array, inverse_transform
 from ur5_pick_place.nodes.bounded_reader import BoundedReader
 from ur5_pick_place.nodes.conversions import transform_to_matrix
 
@@ -32,7 +31,7 @@ _LOOK_AGAIN = 0.02  # [s] between two looks for a frame that a request waits for
 _TIP = LINK_NAMES[-1]
 _PARENT = re.compile(r"^(.+): *\n  parent: '(.*)'$", re.MULTILINE)  # in tf2's list of frames
 
-ArmPose = Callable[[str], NDArray[np.float64]]
+ArmPose = Callable[[str], Array]
 """Returns T_base_link (4, 4) of one of `LINK_NAMES` for the joints that a request is about."""
 
 
@@ -52,7 +51,7 @@ class Frames:
     """
 
     def __init__(
-        self, node: Node, tf_prefix: str, T_tool_tcp: NDArray[np.float64] | None
+        self, node: Node, tf_prefix: str, T_tool_tcp: Array | None
     ) -> None:
         self._node, self._prefix, self.T_tool_tcp = node, tf_prefix, T_tool_tcp
         tool = _SAME, _SAME
@@ -83,7 +82,7 @@ class Frames:
 
         return hear
 
-    def T_base_frame(self, frame_id: str, arm: ArmPose | None = None) -> NDArray[np.float64]:
+    def T_base_frame(self, frame_id: str, arm: ArmPose | None = None) -> Array:
         """
         Return the pose (4, 4) of a frame in `base`; an empty name is `base_link`.
 
@@ -116,7 +115,7 @@ class Frames:
                 f'frame {frame_id!r} is not known: {error}; use base_link or base, or publish it'
             ) from error
 
-    def T_base_link(self, link_name: str, arm: ArmPose) -> NDArray[np.float64]:
+    def T_base_link(self, link_name: str, arm: ArmPose) -> Array:
         """
         Return the pose (4, 4) in `base` of a link of the arm, or of `tcp`; empty = `tool0`.
 
@@ -142,7 +141,7 @@ class Frames:
             frame = parents.pop(frame)  # so that a loop ends
         return frame if frame in self._moving else ''
 
-    def _looked_up(self, target: str, source: str) -> NDArray[np.float64]:
+    def _looked_up(self, target: str, source: str) -> Array:
         found = self._buffer.lookup_transform(target, source, Time())
         return transform_to_matrix(found.transform)
 
@@ -196,7 +195,7 @@ class Frames:
                 marker.header.frame_id = self._prefix + marker.header.frame_id
         return drawing
 
-    def T_tool_link(self, link_name: str) -> NDArray[np.float64]:
+    def T_tool_link(self, link_name: str) -> Array:
         """
         Return the pose (4, 4) of a tip link in `tool0`; an empty name is `tool0`.
 
@@ -208,11 +207,11 @@ class Frames:
         """
         return self._link(link_name)[0]
 
-    def T_link_tool(self, link_name: str) -> NDArray[np.float64]:
+    def T_link_tool(self, link_name: str) -> Array:
         """Return the pose (4, 4) of `tool0` in a tip link, likewise."""
         return self._link(link_name)[1]
 
-    def _link(self, name: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    def _link(self, name: str) -> tuple[Array, Array]:
         ways = self._links.get(name.lstrip('/'))
         if ways is None:
             hint = 'tool0 or tcp' if 'tcp' in self._links else 'tool0; tcp needs scene_file'

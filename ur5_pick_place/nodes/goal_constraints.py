@@ -12,17 +12,14 @@ from moveit_msgs.msg import (
     OrientationConstraint,
     PositionConstraint,
 )
-from numpy.typing import NDArray
 from shape_msgs.msg import SolidPrimitive
 
 from ur5_pick_place.errors import InvalidInput, JointLimitViolation, UnknownLink
 from ur5_pick_place.kinematics import BRANCHES, Model, branch_index, classify
-from ur5_pick_place.kinematics.transforms import inverse_transform
+from ur5_pick_place.kinematics.transforms import Array, inverse_transform
 from ur5_pick_place.nodes.conversions import pose_to_matrix, transform_to_matrix
 from ur5_pick_place.nodes.frames import ArmPose, Frames
 from ur5_pick_place.planning.moves import ARC_KINDS
-
-Array = NDArray[np.float64]
 
 _ROUNDING = 1e-6  # [rad] by which joints may miss a goal without tolerance
 # With its middle inside; a prism may be hollow there.

@@ -9,7 +9,6 @@ import numpy as np
 from geometry_msgs.msg import PoseStamped
 from moveit_msgs.msg import Constraints, PositionIKRequest, RobotState
 from moveit_msgs.srv import GetPositionFK
-from numpy.typing import NDArray
 
 from ur5_pick_place.errors import (
     CollisionCheckUnavailable,
@@ -31,6 +30,7 @@ from ur5_pick_place.kinematics import (
     link_pose,
     solutions_near,
 )
+from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.nodes.conversions import (
     joints_of_request,
     matrix_to_pose,
@@ -43,7 +43,6 @@ from ur5_pick_place.nodes.robot_settings import GroupSettings
 if TYPE_CHECKING:
     from ur5_pick_place.planning.collision import CollisionModel
 
-Array = NDArray[np.float64]
 
 _MAX_LINKS = 64
 _MAX_CONSTRAINTS = 64

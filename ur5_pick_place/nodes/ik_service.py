@@ -14,7 +14,6 @@ from dataclasses import replace
 import numpy as np
 from moveit_msgs.msg import MoveItErrorCodes
 from moveit_msgs.srv import GetPositionFK, GetPositionIK
-from numpy.typing import NDArray
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup, ReentrantCallbackGroup
 from rclpy.node import Node
 from rclpy.qos import qos_profile_sensor_data
@@ -23,6 +22,7 @@ from visualization_msgs.msg import MarkerArray
 
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.kinematics import Solution
+from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.nodes.conversions import (
     code_with_message,
     error_code,
@@ -55,7 +55,7 @@ class IkService(Node):
         cell = load_cell(robot)
         self._model, self._names = cell.model, cell.joint_names
         self._frames = Frames(self, robot.tf_prefix, cell.T_tool_tcp)
-        self._q: NDArray[np.float64] | None = None
+        self._q: Array | None = None
         self._heard = 0.0  # steady clock [s]
         self._requests = IkRequests(
             cell.model,
@@ -102,7 +102,7 @@ class IkService(Node):
             self._q = None
             self.get_logger().warning(f'joint_states: {error}', throttle_duration_sec=10.0)
 
-    def _present_joints(self) -> NDArray[np.float64] | None:
+    def _present_joints(self) -> Array | None:
         return self._q if time.monotonic() - self._heard < _PRESENT else None
 
     async def _ik(

@@ -5,13 +5,13 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 from rclpy.callback_groups import CallbackGroup
 from rclpy.node import Node
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import JointState
 
 from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.nodes.bounded_reader import BoundedReader
 from ur5_pick_place.nodes.conversions import (
     is_of_this_arm,
@@ -46,8 +46,8 @@ class Joints(NamedTuple):
     """
 
     stamp: float
-    q: NDArray[np.float64]
-    qd: NDArray[np.float64]
+    q: Array
+    qd: Array
     count: int
     stamp_gap: float
 

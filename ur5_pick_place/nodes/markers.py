@@ -6,12 +6,11 @@ from itertools import combinations, pairwise, product
 
 import numpy as np
 from geometry_msgs.msg import Point
-from numpy.typing import NDArray
 from std_msgs.msg import ColorRGBA
 from visualization_msgs.msg import Marker, MarkerArray
 
 from ur5_pick_place.kinematics import forward
-from ur5_pick_place.kinematics.transforms import make_transform
+from ur5_pick_place.kinematics.transforms import Array, make_transform
 from ur5_pick_place.nodes.conversions import matrix_to_pose
 from ur5_pick_place.nodes.frames import T_BASE_BASE_LINK
 from ur5_pick_place.planning.planner import MotionPlanner
@@ -83,7 +82,7 @@ def swept_tool(planner: MotionPlanner, trajectory: Trajectory, number: int) -> M
     return outlines
 
 
-def _edges(size: NDArray[np.float64]) -> NDArray[np.float64]:
+def _edges(size: Array) -> Array:
     """Return the ends of the 12 edges of a box about the origin, shape (24, 4), homogeneous."""
     corners = np.array(list(product((-0.5, 0.5), repeat=3))) * size
     pairs = [(a, b) for a, b in combinations(corners, 2) if np.count_nonzero(a != b) == 1]
@@ -94,7 +93,7 @@ def surroundings(scene: Scene) -> MarkerArray:
     """Return table, boxes, gripper and clients' objects; what was drawn before goes."""
     middle = make_transform(np.eye(3), [0.0, 0.0, scene.table_height - _TABLE[2] / 2])
     world = scene.world
-    solids: list[tuple[str, NDArray[np.float64], Shape]] = [
+    solids: list[tuple[str, Array, Shape]] = [
         ('base_link', middle, Cuboid(np.array(_TABLE))),
         *(('base_link', box.T_base_link_box, Cuboid(box.size)) for box in scene.boxes),
         *(('tool0', box.T_tool_box, Cuboid(box.size)) for box in scene.tool.shapes),
@@ -139,7 +138,7 @@ def _solid(shape: Shape) -> Marker:
     return marker
 
 
-def _mesh_triangles(mesh: Mesh) -> NDArray[np.float64]:
+def _mesh_triangles(mesh: Mesh) -> Array:
     """Return corners (m, 3, 3) of a mesh, or of the box that holds it where there are many."""
     if len(mesh.triangles) <= _DRAWN_TRIANGLES:
         return np.asarray(mesh.vertices[mesh.triangles])
@@ -148,7 +147,7 @@ def _mesh_triangles(mesh: Mesh) -> NDArray[np.float64]:
     return corners[np.array([t for a, b, c, d in quads for t in ((a, b, c), (a, c, d))])]
 
 
-def _cone_triangles(cone: Cone) -> NDArray[np.float64]:
+def _cone_triangles(cone: Cone) -> Array:
     angle = np.linspace(0.0, 2.0 * np.pi, 25)
     half = np.full(angle.shape, cone.height / 2)
     rim = np.stack([cone.r * np.cos(angle), cone.r * np.sin(angle), -half], axis=1)
@@ -156,14 +155,14 @@ def _cone_triangles(cone: Cone) -> NDArray[np.float64]:
     return np.array([(a, b, end) for a, b in pairwise(rim) for end in (tip, foot)])
 
 
-def _turned_to(normal: NDArray[np.float64]) -> NDArray[np.float64]:
+def _turned_to(normal: Array) -> Array:
     """Return a rotation (3, 3) whose z is `normal`."""
     across = np.cross(normal, np.eye(3)[np.abs(normal).argmin()])
     across /= np.linalg.norm(across)
     return np.stack([across, np.cross(normal, across), normal], axis=1)
 
 
-def place_arrow(place: str, T: NDArray[np.float64]) -> Marker:
+def place_arrow(place: str, T: Array) -> Marker:
     """Return an arrow along the tool's approach, for a TCP at `T` (4, 4); green is the start."""
     is_start = place == 'start'
     arrow = Marker(ns='places', id=int(not is_start), type=Marker.ARROW, action=Marker.ADD)

@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 from moveit_msgs.msg import Constraints, MotionPlanRequest, RobotState
 from moveit_msgs.srv import GetCartesianPath
-from numpy.typing import NDArray
 
 from ur5_pick_place.control.laws import Gradient, ResolvedRate
 from ur5_pick_place.control.loop_settings import LoopSettings
@@ -22,7 +21,7 @@ from ur5_pick_place.errors import (
     Ur5PickPlaceError,
 )
 from ur5_pick_place.kinematics import BRANCHES, classify, forward, link_pose
-from ur5_pick_place.kinematics.transforms import inverse_transform
+from ur5_pick_place.kinematics.transforms import Array, inverse_transform
 from ur5_pick_place.nodes.conversions import joints_of_request, pose_to_matrix
 from ur5_pick_place.nodes.distro import speed_limited_link
 from ur5_pick_place.nodes.frames import ArmPose, Frames
@@ -58,7 +57,7 @@ class _Request(NamedTuple):
 
     planner: MotionPlanner  # in the scene as it was when the request came
     planner_id: str
-    q_start: NDArray[np.float64]  # (6,) [rad]
+    q_start: Array  # (6,) [rad]
     arm: ArmPose
     pace: Pace
     path_constraints: Constraints
@@ -92,7 +91,7 @@ class PlanRequests:
         groups: GroupSettings,
         settings: CartesianSettings,
         loops: LoopSettings,
-        present_joints: Callable[[], NDArray[np.float64] | None],
+        present_joints: Callable[[], Array | None],
         warn: Callable[[str], object],
     ) -> None:
         self._planner, self._frames, self._names = planner, frames, list(joint_names)
@@ -175,7 +174,7 @@ class PlanRequests:
         moves = [Move(T) for T in reach.T_waypoints]
         return planner.chain(q_start, moves, pace, step, T_tool_link), reach.end
 
-    def start_joints(self, state: RobotState) -> NDArray[np.float64]:
+    def start_joints(self, state: RobotState) -> Array:
         """Return the joints (6,) [rad] of a start state; the arm's own if it is empty."""
         q = joints_of_request(state, self._names, self._present())
         if q is None:

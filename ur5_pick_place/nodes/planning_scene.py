@@ -22,7 +22,6 @@ from moveit_msgs.msg import (
     PlanningSceneComponents,
 )
 from moveit_msgs.srv import ApplyPlanningScene, GetPlanningScene
-from numpy.typing import NDArray
 from rclpy.callback_groups import CallbackGroup
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile
@@ -30,6 +29,7 @@ from rclpy.serialization import serialize_message
 
 from ur5_pick_place.errors import ExecutionError, InvalidInput
 from ur5_pick_place.kinematics import forward
+from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.nodes.carried_part import PART_TOPIC, read_carried
 from ur5_pick_place.nodes.cdr import read_message
 from ur5_pick_place.nodes.conversions import joint_state_msg
@@ -41,7 +41,6 @@ from ur5_pick_place.planning.world import AttachedObject, World, shown
 if TYPE_CHECKING:
     from ur5_pick_place.planning.planner import MotionPlanner
 
-Array = NDArray[np.float64]
 
 SCENE_TOPIC = 'monitored_planning_scene'
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 from rclpy.node import Node
 
 from ur5_pick_place.config_files import share_directory
 from ur5_pick_place.errors import InvalidInput, UnknownGroup
 from ur5_pick_place.kinematics import JOINT_NAMES, UR_TYPES, Model, load_model
+from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.dynamics import Dynamics
 from ur5_pick_place.planning.inertias import Load
 from ur5_pick_place.planning.scene import Scene, Tool
@@ -106,7 +106,7 @@ class Cell:
     model: Model
     joint_names: tuple[str, ...]
     scene: Scene
-    T_tool_tcp: NDArray[np.float64] | None
+    T_tool_tcp: Array | None
     missing: str
 
 

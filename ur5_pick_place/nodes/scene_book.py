@@ -12,12 +12,10 @@ from collections.abc import Callable, Iterable
 from dataclasses import replace
 from types import SimpleNamespace
 
-import numpy as np
 from moveit_msgs.msg import AttachedCollisionObject, CollisionObject, PlanningScene
-from numpy.typing import NDArray
 
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.kinematics.transforms import inverse_transform
+from ur5_pick_place.kinematics.transforms import Array, inverse_transform
 from ur5_pick_place.nodes.cdr import Unreadable, read_message
 from ur5_pick_place.nodes.conversions import numbers_to_matrix
 from ur5_pick_place.nodes.frames import T_BASE_BASE_LINK, Frames
@@ -25,7 +23,6 @@ from ur5_pick_place.nodes.scene_messages import OWN, REFUSED, read_links, read_s
 from ur5_pick_place.planning.scene import Scene
 from ur5_pick_place.planning.world import AttachedObject, SceneObject, World, shown
 
-Array = NDArray[np.float64]
 Key = tuple[str, str]  # topic and id
 
 OBJECT, ATTACHED, SCENE = 'collision_object', 'attached_collision_object', 'planning_scene'

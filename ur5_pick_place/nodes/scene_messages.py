@@ -15,12 +15,12 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from geometry_msgs.msg import Point
 from moveit_msgs.msg import AttachedCollisionObject, CollisionObject, PlanningScene
-from numpy.typing import NDArray
 from shape_msgs.msg import Mesh as MeshMessage
 from shape_msgs.msg import MeshTriangle, SolidPrimitive
 from shape_msgs.msg import Plane as PlaneMessage
 
 from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.nodes.conversions import matrix_to_pose, numbers_to_matrix
 from ur5_pick_place.planning.shapes import (
     Cone,
@@ -38,8 +38,6 @@ from ur5_pick_place.planning.world import (
     SceneObject,
     World,
 )
-
-Array = NDArray[np.float64]
 
 OWN, REFUSED = 'ur5_pick_place/own', 'ur5_pick_place/refused'
 # By primitive type: how many dimensions, and the shape of them in MoveIt's order.

@@ -4,9 +4,7 @@
 import time
 from collections.abc import Callable, Sequence
 
-import numpy as np
 from moveit_msgs.action import ExecuteTrajectory
-from numpy.typing import NDArray
 from rclpy.action import ActionClient
 from rclpy.action.client import ClientGoalHandle
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
@@ -17,6 +15,7 @@ from std_msgs.msg import Float64, String
 
 from ur5_pick_place.control.stillness import Stillness
 from ur5_pick_place.errors import ExecutionError
+from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.nodes.carried_part import CarriedPart
 from ur5_pick_place.nodes.conversions import (
     trajectory_to_msg,
@@ -72,7 +71,7 @@ class TaskPort:
         self._stillness = Stillness()
         self._arrived = 0.0  # steady time of `q` [s]
         self._node = node
-        self.q: NDArray[np.float64] | None = None
+        self.q: Array | None = None
         self.stamp = 0.0  # [s] ROS time of `q`: a job's clock, as /clock may come late
         self.planner_state = ''
         self._speed_scaling = 1.0
@@ -112,7 +111,7 @@ class TaskPort:
             return 'set_io and set_payload are not there: start the driver'
         return ''
 
-    def present_joints(self) -> NDArray[np.float64]:
+    def present_joints(self) -> Array:
         """Return the measured joints (6,) [rad], or raise `ExecutionError`."""
         if self.q is None:
             raise ExecutionError('no joint_states yet; is the driver running?')

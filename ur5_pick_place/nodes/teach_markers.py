@@ -12,7 +12,6 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 from geometry_msgs.msg import PoseStamped, Quaternion
-from numpy.typing import NDArray
 from rclpy.callback_groups import CallbackGroup
 from rclpy.node import Node
 from visualization_msgs.msg import (
@@ -24,6 +23,7 @@ from visualization_msgs.msg import (
 from visualization_msgs.srv import GetInteractiveMarkers
 
 from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.nodes.conversions import matrix_to_pose, pose_to_matrix
 from ur5_pick_place.nodes.markers import place_arrow
 
@@ -59,7 +59,7 @@ class TeachMarkers:
         self,
         node: Node,
         tf_prefix: str,
-        places: Callable[[], Mapping[str, NDArray[np.float64]]],
+        places: Callable[[], Mapping[str, Array]],
         teach: Callable[[str, PoseStamped], None],
         group: CallbackGroup,
     ) -> None:
@@ -110,7 +110,7 @@ class TeachMarkers:
             return True  # whoever teaches refuses it, and says why
         return bool(off > _CLICK)
 
-    def _shown(self) -> dict[str, NDArray[np.float64]]:
+    def _shown(self) -> dict[str, Array]:
         return {**_T_BASE_LINK_WAITING, **self._places()}
 
     def _markers(self) -> list[InteractiveMarker]:
@@ -120,7 +120,7 @@ class TeachMarkers:
             for name, T in self._shown().items()
         ]
 
-    def _marker(self, name: str, T: NDArray[np.float64], words: str) -> InteractiveMarker:
+    def _marker(self, name: str, T: Array, words: str) -> InteractiveMarker:
         marker = InteractiveMarker(name=name, description=words, scale=_SCALE)
         # Without a stamp RViz keeps it in this frame, and answers in it.
         marker.header.frame_id = self._frame

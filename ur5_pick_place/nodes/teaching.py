@@ -7,15 +7,13 @@ from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import tf2_ros
 from geometry_msgs.msg import PoseStamped, TransformStamped
-from numpy.typing import NDArray
 from rclpy.node import Node
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import BRANCHES, classify, forward
-from ur5_pick_place.kinematics.transforms import inverse_transform
+from ur5_pick_place.kinematics.transforms import Array, inverse_transform
 from ur5_pick_place.nodes.conversions import matrix_to_transform, pose_to_matrix
 from ur5_pick_place.nodes.frames import T_BASE_BASE_LINK, Frames
 from ur5_pick_place.planning.planner import MotionPlanner
@@ -80,7 +78,7 @@ class Teaching:
         """What was taught, as it was taught."""
         return self._file.poses
 
-    def places(self) -> dict[str, NDArray[np.float64]]:
+    def places(self) -> dict[str, Array]:
         """Return start and target in `base_link`, (4, 4) each, as far as they can be replayed."""
         T_base_link_base = inverse_transform(T_BASE_BASE_LINK)
         found = {}
@@ -98,7 +96,7 @@ class Teaching:
             if (changed := changes(self.poses[name].provenance, pose.provenance))
         ]
 
-    def teach_joints(self, name: str, q: NDArray[np.float64]) -> TaughtPose:
+    def teach_joints(self, name: str, q: Array) -> TaughtPose:
         """
         Take the arm's present joints (6,) [rad] for the place `name`.
 
@@ -128,7 +126,7 @@ class Teaching:
         return self._keep(name, T)
 
     def _keep(
-        self, name: str, T: NDArray[np.float64], joints: tuple[float, ...] = (), branch: str = ''
+        self, name: str, T: Array, joints: tuple[float, ...] = (), branch: str = ''
     ) -> TaughtPose:
         taught = TaughtPose(
             pose=numbers_from_matrix(T),
@@ -148,7 +146,7 @@ class Teaching:
             transforms.append(self._transform('tool0', 'tcp', T_tool_tcp))
         self._tf.sendTransform(transforms)
 
-    def _transform(self, parent: str, child: str, T: NDArray[np.float64]) -> TransformStamped:
+    def _transform(self, parent: str, child: str, T: Array) -> TransformStamped:
         message = TransformStamped(child_frame_id=self._prefix + child)
         message.header.stamp = self._node.get_clock().now().to_msg()
         message.header.frame_id = self._prefix + parent

@@ -4,11 +4,9 @@
 import time
 from typing import Any
 
-import numpy as np
 from action_msgs.msg import GoalStatus
 from control_msgs.action import FollowJointTrajectory
 from control_msgs.msg import JointTolerance
-from numpy.typing import NDArray
 from rclpy.action import ActionClient
 from rclpy.callback_groups import CallbackGroup
 from rclpy.clock import Clock, ClockType
@@ -23,6 +21,7 @@ from ur5_pick_place.control.execution_manager import Executor, IsWanted
 from ur5_pick_place.control.motion_monitor import TrackingSettings
 from ur5_pick_place.control.robot_status import HealthSettings
 from ur5_pick_place.errors import one_line
+from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.nodes.controller_goals import ControllerGoals
 from ur5_pick_place.nodes.conversions import (
     duration_to_msg,
@@ -190,7 +189,7 @@ class _TrajectoryController:
     def follow(self, window: Window) -> None:
         self._publish(window.trajectory, window.begin)
 
-    def hold(self, q: NDArray[np.float64]) -> None:
+    def hold(self, q: Array) -> None:
         self._publish(at_rest(q))
 
     def take_over(self) -> None:

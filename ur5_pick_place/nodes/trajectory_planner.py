@@ -9,11 +9,9 @@ Services and actions carry MoveIt's names and types, so that a MoveIt client wor
 import time
 from typing import Any
 
-import numpy as np
 from moveit_msgs.action import ExecuteTrajectory
 from moveit_msgs.msg import MotionPlanRequest, MoveItErrorCodes, RobotTrajectory
 from moveit_msgs.srv import GetCartesianPath, GetMotionPlan
-from numpy.typing import NDArray
 from rclpy.action import ActionServer, CancelResponse
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 from rclpy.node import Node
@@ -33,6 +31,7 @@ from ur5_pick_place.errors import (
     Ur5PickPlaceError,
     one_line,
 )
+from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.nodes import markers
 from ur5_pick_place.nodes.conversions import (
     code_with_message,
@@ -175,7 +174,7 @@ class TrajectoryPlanner(Node):
     def _hear_task(self, state: String) -> None:
         self._executor.core.is_free = state.data == 'freedrive'
 
-    def _present_joints(self) -> NDArray[np.float64] | None:
+    def _present_joints(self) -> Array | None:
         status = self._executor.link.status
         silence = time.monotonic() - (status.arrived or 0.0)
         return status.q if silence < _PRESENT else None

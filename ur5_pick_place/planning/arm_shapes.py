@@ -18,10 +18,9 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ur5_pick_place.kinematics import Model
-from ur5_pick_place.kinematics.transforms import make_transform
+from ur5_pick_place.kinematics.transforms import Array, make_transform
 
 LINKS = ('base', 'shoulder', 'upper_arm', 'forearm', 'wrist_1', 'wrist_2', 'wrist_3')
 
@@ -43,7 +42,7 @@ class Cylinder:
     """
 
     link: int
-    T_link_cylinder: NDArray[np.float64]
+    T_link_cylinder: Array
     radius: float
     length: float
 

@@ -4,16 +4,14 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ur5_pick_place.kinematics import Model
+from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.arm_shapes import LINKS, arm_cylinders
 from ur5_pick_place.planning.scene import Scene
 from ur5_pick_place.planning.shapes import Cuboid, Cylinder, Mesh, Shape
 from ur5_pick_place.planning.solids import hull_of
 from ur5_pick_place.planning.world import AttachedObject, shown
-
-Array = NDArray[np.float64]
 
 _HAND = 6  # frame of wrist_3, the tool and the part
 _WRIST_2 = 5

@@ -15,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ur5_pick_place.kinematics import Model, link_frames
+from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.bodies import find_bodies, find_own_pairs, reach
 from ur5_pick_place.planning.obstacles import Face, find_faces, find_obstacles
 from ur5_pick_place.planning.scene import Scene
 from ur5_pick_place.planning.shapes import Cuboid, Cylinder
 from ur5_pick_place.planning.solids import solid_of
 
-Array = NDArray[np.float64]
 Mask = NDArray[np.bool_]
 
 @dataclass

@@ -18,11 +18,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import Model, check_joints
+from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.bodies import attached_name
 from ur5_pick_place.planning.clearance import Clearances, Measured
 from ur5_pick_place.planning.scene import RESERVED_NAMES, Scene
-
-Array = NDArray[np.float64]
 
 # An allowed pair may touch: a part laid down is pressed on by what teaching and sag are off.
 TOUCH_DEPTH = 0.003  # [m]

@@ -5,15 +5,12 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.interpolate import make_interp_spline
 from scipy.spatial.transform import Rotation
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import Model, forward
-from ur5_pick_place.kinematics.transforms import inverse_transform
-
-Array = NDArray[np.float64]
+from ur5_pick_place.kinematics.transforms import Array, inverse_transform
 
 _SAME_POINT = 1e-6  # [m]
 _COLLINEAR = 1e-3  # [rad]; flatter arcs are lines

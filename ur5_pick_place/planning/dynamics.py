@@ -12,14 +12,12 @@ from collections.abc import Sequence
 
 import numpy as np
 import pinocchio as pin
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ur5_pick_place.errors import GateRefusal, InvalidInput
 from ur5_pick_place.kinematics import JOINT_NAMES, Model, check_joints
-from ur5_pick_place.kinematics.transforms import exp_so3, make_transform
+from ur5_pick_place.kinematics.transforms import Array, exp_so3, make_transform
 from ur5_pick_place.planning.inertias import LinkInertia, Load, link_inertias
-
-Array = NDArray[np.float64]
 
 GRAVITY = 9.81
 """[m/s2]"""

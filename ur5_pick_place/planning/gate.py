@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ur5_pick_place.errors import GateRefusal
 from ur5_pick_place.kinematics import JOINT_NAMES, Model
+from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.collision import CollisionModel
 from ur5_pick_place.planning.dynamics import Dynamics, check_torque
 from ur5_pick_place.planning.limits import Limits, tcp_and_elbow_speed
@@ -80,7 +81,7 @@ def check_motion(
     model: Model,
     limits: Limits,
     collision: CollisionModel,
-    p_tool_tcp: NDArray[np.float64],
+    p_tool_tcp: Array,
     start_tolerance: float,
     dynamics: Dynamics | None = None,
 ) -> GateReport:
@@ -156,7 +157,7 @@ def _check_rest(trajectory: Trajectory, model: Model) -> None:
 
 
 def _check_position(
-    t: NDArray[np.float64], q: NDArray[np.float64], model: Model, limits: Limits
+    t: Array, q: Array, model: Model, limits: Limits
 ) -> float:
     margin = np.minimum(q - limits.q_min, limits.q_max - q)
     i, joint = np.unravel_index(margin.argmin(), margin.shape)
@@ -171,9 +172,9 @@ def _check_position(
 
 
 def _check_rate(
-    t: NDArray[np.float64],
-    rate: NDArray[np.float64],
-    bound: NDArray[np.float64],
+    t: Array,
+    rate: Array,
+    bound: Array,
     slack: float,
     name: str,
     unit: str,
@@ -191,12 +192,12 @@ def _check_rate(
 
 
 def _check_speed(
-    t: NDArray[np.float64],
-    q: NDArray[np.float64],
-    qd: NDArray[np.float64],
+    t: Array,
+    q: Array,
+    qd: Array,
     model: Model,
     limits: Limits,
-    p_tool_tcp: NDArray[np.float64],
+    p_tool_tcp: Array,
 ) -> tuple[float, float]:
     speed = tcp_and_elbow_speed(model, q, qd, p_tool_tcp)
     i, which = np.unravel_index(speed.argmax(), speed.shape)
@@ -210,7 +211,7 @@ def _check_speed(
 
 
 def _check_collision(
-    t: NDArray[np.float64], q: NDArray[np.float64], collision: CollisionModel
+    t: Array, q: Array, collision: CollisionModel
 ) -> None:
     kept = _spread(q)
     contact = collision.check_path(q[kept])
@@ -224,7 +225,7 @@ def _check_torque(trajectory: Trajectory, dynamics: Dynamics) -> float:
     return check_torque(t, *trajectory.sample(t)[:3], dynamics)
 
 
-def _spread(q: NDArray[np.float64]) -> NDArray[np.intp]:
+def _spread(q: Array) -> NDArray[np.intp]:
     """Indices of samples about `_SWEEP_STEP` apart; the sweep between them is the checker's."""
     way = np.concatenate([[0.0], np.cumsum(np.abs(np.diff(q, axis=0)).max(axis=1))])
     marks = np.arange(0.0, way[-1], _SWEEP_STEP)

@@ -20,11 +20,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ur5_pick_place.errors import InvalidInput
-
-Array = NDArray[np.float64]
+from ur5_pick_place.kinematics.transforms import Array
 
 
 class LinkInertia(NamedTuple):

@@ -5,9 +5,9 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ur5_pick_place.kinematics import Model, point_velocity
+from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.settings import Settings, setting
 
 ELBOW = 2  # DH frame whose origin is the elbow's centre
@@ -67,11 +67,11 @@ class Limits:
 
     """
 
-    q_min: NDArray[np.float64]
-    q_max: NDArray[np.float64]
-    qd: NDArray[np.float64]
-    qdd: NDArray[np.float64]
-    qddd: NDArray[np.float64]
+    q_min: Array
+    q_max: Array
+    qd: Array
+    qdd: Array
+    qddd: Array
     speed: float
 
     def scaled(self, velocity: float, acceleration: float) -> 'Limits':
@@ -98,8 +98,8 @@ def motion_limits(model: Model, settings: MotionSettings) -> Limits:
 
 
 def tcp_and_elbow_speed(
-    model: Model, q: NDArray[np.float64], qd: NDArray[np.float64], p_tool_tcp: NDArray[np.float64]
-) -> NDArray[np.float64]:
+    model: Model, q: Array, qd: Array, p_tool_tcp: Array
+) -> Array:
     """
     Return the speed of the TCP and of the elbow's centre.
 
@@ -117,5 +117,5 @@ def tcp_and_elbow_speed(
 
     """
     points = ((6, p_tool_tcp), (ELBOW, np.zeros(3)))
-    speed: NDArray[np.float64] = np.linalg.norm(point_velocity(model, q, qd, points), axis=-1)
+    speed: Array = np.linalg.norm(point_velocity(model, q, qd, points), axis=-1)
     return speed

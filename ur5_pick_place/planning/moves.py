@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ur5_pick_place.errors import BlockedPath, IncompletePath, InvalidInput
 from ur5_pick_place.kinematics import JOINT_NAMES, Model, forward
+from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.collision import CollisionModel
 from ur5_pick_place.planning.curves import (
     Carried,
@@ -21,8 +21,6 @@ from ur5_pick_place.planning.curves import (
     arc_through,
 )
 from ur5_pick_place.planning.paths import JointPath, even_steps, follow, refine
-
-Array = NDArray[np.float64]
 
 ARC_KINDS = {'interim': arc_through, 'center': arc_about}
 
@@ -142,8 +140,6 @@ def _legs(model: Model, moves: Sequence[Move], q: Array, T_tool_link: Array) -> 
         T = T_goal
     return legs
 
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

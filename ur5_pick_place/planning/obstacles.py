@@ -4,14 +4,12 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ur5_pick_place.kinematics import Model
+from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.scene import Scene
 from ur5_pick_place.planning.shapes import Cuboid, Plane, Shape
 from ur5_pick_place.planning.world import shown
-
-Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)

@@ -12,9 +12,8 @@ from ur5_pick_place.errors import IncompletePath
 from ur5_pick_place.kinematics import BRANCHES, JOINT_NAMES, Model, classify, inverse
 from ur5_pick_place.kinematics.reasons import explain
 from ur5_pick_place.kinematics.singularity import singularity
+from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.curves import Curve
-
-Array = NDArray[np.float64]
 
 POSITION_STEP = 2e-3  # [m] between samples of a Cartesian path
 ANGLE_STEP = 0.02  # [rad] likewise

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ur5_pick_place.errors import (
     GateRefusal,
@@ -22,6 +21,7 @@ from ur5_pick_place.kinematics import (
     all_solutions,
     all_variants,
 )
+from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning import gate
 from ur5_pick_place.planning.collision import collision_model
 from ur5_pick_place.planning.dynamics import Dynamics
@@ -71,7 +71,7 @@ class Pace:
     velocity: float = 0.0
     acceleration: float = 0.0
     speed: float = 0.0
-    p_tool_point: NDArray[np.float64] | None = None
+    p_tool_point: Array | None = None
 
     def __post_init__(self) -> None:
         for name in ('velocity', 'acceleration'):
@@ -154,7 +154,7 @@ class MotionPlanner:
         return other
 
     def ptp(
-        self, q_start: NDArray[np.float64], q_goal: NDArray[np.float64], pace: Pace = Pace()
+        self, q_start: Array, q_goal: Array, pace: Pace = Pace()
     ) -> PlannedMotion:
         """
         Plan a joint motion from rest to rest; `q_start` and `q_goal` (6,) in rad.
@@ -169,12 +169,12 @@ class MotionPlanner:
 
     def ptp_to_pose(
         self,
-        q_start: NDArray[np.float64],
-        T_base_tool: NDArray[np.float64],
+        q_start: Array,
+        T_base_tool: Array,
         pace: Pace = Pace(),
         branch: str = '',
-        q_wish: NDArray[np.float64] | None = None,
-        within: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None,
+        q_wish: Array | None = None,
+        within: tuple[Array, Array] | None = None,
     ) -> PlannedMotion:
         """
         Plan a joint motion to a pose (4, 4), on `branch` or on the branch that is nearest.
@@ -204,8 +204,8 @@ class MotionPlanner:
 
     def lin(
         self,
-        q_start: NDArray[np.float64],
-        T_waypoints: Sequence[NDArray[np.float64]],
+        q_start: Array,
+        T_waypoints: Sequence[Array],
         pace: Pace = Pace(),
         position_step: float = POSITION_STEP,
     ) -> PlannedMotion:
@@ -219,9 +219,9 @@ class MotionPlanner:
 
     def circ(
         self,
-        q_start: NDArray[np.float64],
-        T_goal: NDArray[np.float64],
-        help_point: NDArray[np.float64],
+        q_start: Array,
+        T_goal: Array,
+        help_point: Array,
         kind: str,
         pace: Pace = Pace(),
     ) -> PlannedMotion:
@@ -251,11 +251,11 @@ class MotionPlanner:
 
     def chain(
         self,
-        q_start: NDArray[np.float64],
+        q_start: Array,
         moves: Sequence[Move],
         pace: Pace = Pace(),
         position_step: float = POSITION_STEP,
-        T_tool_link: NDArray[np.float64] | None = None,
+        T_tool_link: Array | None = None,
     ) -> PlannedMotion:
         """
         Plan moves one after another, on one branch, without a stop where they blend.
@@ -295,11 +295,11 @@ class MotionPlanner:
 
     def joint_goals(
         self,
-        T_base_tool: NDArray[np.float64],
-        q_near: NDArray[np.float64],
+        T_base_tool: Array,
+        q_near: Array,
         branch: str = '',
-        within: tuple[NDArray[np.float64], NDArray[np.float64]] | None = None,
-    ) -> list[NDArray[np.float64]]:
+        within: tuple[Array, Array] | None = None,
+    ) -> list[Array]:
         """
         Return every joint goal (6,) for a pose within the limits, the nearest to `q_near` first.
 
@@ -327,7 +327,7 @@ class MotionPlanner:
         return sorted(kept, key=lambda q: float((np.abs(q - q_near) / self.limits.qd).max()))
 
     def check(
-        self, trajectory: Trajectory, q_now: NDArray[np.float64], is_reduced: bool = False
+        self, trajectory: Trajectory, q_now: Array, is_reduced: bool = False
     ) -> gate.GateReport:
         """Pass a motion through the gate; `is_reduced` = the robot's reduced mode is on."""
         self.before_check()
@@ -351,7 +351,7 @@ class MotionPlanner:
         """Return the bounds of a motion at a pace; a bound on a point's speed is the TCP's."""
         return self._paced(replace(pace, p_tool_point=None))
 
-    def obstacle(self, q: NDArray[np.float64]) -> str:
+    def obstacle(self, q: Array) -> str:
         """Return what is left or touched on a path of joints (n, 6) [rad]; empty if nothing."""
         if refusal := self.scene.world.refusal:
             return refusal
@@ -362,12 +362,12 @@ class MotionPlanner:
         return str(self.collision.check_path(q) or '')
 
     def _time_ptp(
-        self, q_start: NDArray[np.float64], q_goal: NDArray[np.float64], pace: Pace
+        self, q_start: Array, q_goal: Array, pace: Pace
     ) -> Trajectory:
         self._check_goal_range(q_goal)
         return time_ptp(q_start, q_goal, self._paced(pace), self._speeds(pace), self._dynamics)
 
-    def _admit(self, trajectory: Trajectory, q_start: NDArray[np.float64]) -> PlannedMotion:
+    def _admit(self, trajectory: Trajectory, q_start: Array) -> PlannedMotion:
         return PlannedMotion(trajectory, self.check(trajectory, q_start))
 
     def _paced(self, pace: Pace) -> Limits:
@@ -384,7 +384,7 @@ class MotionPlanner:
         model, p_tool_tcp, p_tool_point = self.model, self.scene.tool.p_tool_tcp, pace.p_tool_point
         share = self._paced(pace).speed / pace.speed if pace.speed else 0.0
 
-        def speeds(q: NDArray[np.float64], qd: NDArray[np.float64]) -> NDArray[np.float64]:
+        def speeds(q: Array, qd: Array) -> Array:
             own = tcp_and_elbow_speed(model, q, qd, p_tool_tcp)
             if p_tool_point is None:
                 return own
@@ -393,7 +393,7 @@ class MotionPlanner:
 
         return speeds
 
-    def _check_goal_range(self, q_goal: NDArray[np.float64]) -> None:
+    def _check_goal_range(self, q_goal: Array) -> None:
         outside = (q_goal < self.limits.q_min) | (q_goal > self.limits.q_max)
         if outside.any():
             joint = int(outside.argmax())
@@ -406,7 +406,7 @@ class MotionPlanner:
 
 
 def _outside(
-    goals: Sequence[NDArray[np.float64]], low: NDArray[np.float64], high: NDArray[np.float64]
+    goals: Sequence[Array], low: Array, high: Array
 ) -> str:
     """Say how far the nearest of joint goals (6,) is from the bounds that it must keep."""
     excess = [np.maximum(low - q, q - high) for q in goals]

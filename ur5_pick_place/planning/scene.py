@@ -14,14 +14,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.kinematics.transforms import check_transform
+from ur5_pick_place.kinematics.transforms import Array, check_transform
 from ur5_pick_place.planning.world import AttachedObject, SceneObject, World
 from ur5_pick_place.settings import is_finite_number
-
-Array = NDArray[np.float64]
 
 MAX_BOXES = 256  # beyond it a check no longer fits a control tick
 SIZE_RANGE = (1e-3, 10.0)  # edge of a box [m]

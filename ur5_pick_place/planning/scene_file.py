@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ur5_pick_place.config_files import read_yaml
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.kinematics.transforms import make_transform, matrix_from_rpy
+from ur5_pick_place.kinematics.transforms import Array, make_transform, matrix_from_rpy
 from ur5_pick_place.planning.scene import (
     HEIGHT_RANGE,
     MARGIN_RANGE,
@@ -21,8 +20,6 @@ from ur5_pick_place.planning.scene import (
     ToolBox,
     check_number,
 )
-
-Array = NDArray[np.float64]
 
 
 def load_scene(path: str | Path) -> Scene:

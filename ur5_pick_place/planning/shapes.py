@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.settings import is_finite_number
-
-Array = NDArray[np.float64]
 
 SHAPE_RANGE = (1e-4, 100.0)  # an edge, a radius, a height or the extent of a mesh [m]
 PLACE_RANGE = 100.0  # a coordinate of an object [m], either way

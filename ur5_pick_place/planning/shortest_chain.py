@@ -5,11 +5,9 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ur5_pick_place.kinematics import Model, classify
-
-Array = NDArray[np.float64]
+from ur5_pick_place.kinematics.transforms import Array
 
 
 class Stop(NamedTuple):

@@ -20,9 +20,9 @@ from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import ConvexHull, QhullError
 
+from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.shapes import Cone, Cuboid, Cylinder, Mesh, Shape, Sphere
 
-Array = NDArray[np.float64]
 Index = NDArray[np.int64]
 
 _CONVEX = 1e-6  # share of its hull's volume that a convex mesh may lack

@@ -21,17 +21,15 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.interpolate import BSpline, CubicHermiteSpline
 from scipy.linalg import LinAlgError, solveh_banded
 
 from ur5_pick_place.errors import PlanningError
 from ur5_pick_place.kinematics import JOINT_NAMES
+from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.dynamics import Dynamics
 from ur5_pick_place.planning.limits import Limits
 from ur5_pick_place.planning.paths import JointPath
-
-Array = NDArray[np.float64]
 
 # Four points in each interval, on [0, 1].
 _POINTS, _SHARES = np.polynomial.legendre.leggauss(4)
@@ -103,7 +101,7 @@ def gauss_spline(intervals: int) -> GaussSpline:
     return GaussSpline(intervals)
 
 
-Array = NDArray[np.float64]
+
 SpeedOf = Callable[[Array, Array], Array]
 
 USUAL = (48,)

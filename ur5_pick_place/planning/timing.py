@@ -11,11 +11,11 @@ from contextlib import suppress
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 from ruckig import InputParameter, Result, Ruckig, RuckigError, Synchronization
 from ruckig import Trajectory as RuckigTrajectory
 
 from ur5_pick_place.errors import PlanningError
+from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.dynamics import Dynamics, slowdown_for_torque
 from ur5_pick_place.planning.limits import Limits
 from ur5_pick_place.planning.path_timing import time_path
@@ -32,8 +32,8 @@ _ROUNDS = 8
 
 
 def time_ptp(
-    q_start: NDArray[np.float64],
-    q_goal: NDArray[np.float64],
+    q_start: Array,
+    q_goal: Array,
     limits: Limits,
     speed_of: SpeedOf,
     dynamics: Dynamics | None = None,
@@ -112,7 +112,7 @@ def _sooner(
 
 
 def _one_quintic(
-    q_start: NDArray[np.float64], q_goal: NDArray[np.float64], limits: Limits
+    q_start: Array, q_goal: Array, limits: Limits
 ) -> Trajectory:
     """Return the motion between two points alone, within the joints' limits."""
     way = np.abs(q_goal - q_start)
@@ -126,7 +126,7 @@ def _one_quintic(
 
 
 def _ruckig_ptp(
-    q_start: NDArray[np.float64], q_goal: NDArray[np.float64], limits: Limits
+    q_start: Array, q_goal: Array, limits: Limits
 ) -> Trajectory:
     request = InputParameter(6)
     request.current_position, request.target_position = list(q_start), list(q_goal)
@@ -143,7 +143,7 @@ def _ruckig_ptp(
     return Trajectory(t, samples[:, 0], samples[:, 1], samples[:, 2])
 
 
-def _solved(request: InputParameter, qddd_max: NDArray[np.float64]) -> RuckigTrajectory:
+def _solved(request: InputParameter, qddd_max: Array) -> RuckigTrajectory:
     """
     Let ruckig solve a request that lacks the jerk limits (6,) [rad/s3].
 
@@ -183,12 +183,12 @@ def concatenate(legs: Sequence[Trajectory]) -> Trajectory:
     )
 
 
-def _dense(trajectory: Trajectory) -> tuple[NDArray[np.float64], ...]:
+def _dense(trajectory: Trajectory) -> tuple[Array, ...]:
     t = trajectory.dense_times(2e-3)
     return (t, *trajectory.sample(t))
 
 
-def _knots(duration: float, switches: NDArray[np.float64]) -> NDArray[np.float64]:
+def _knots(duration: float, switches: Array) -> Array:
     """
     Return a regular grid whose points give way to jerk switches close to them.
 

@@ -5,9 +5,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ur5_pick_place.errors import GateRefusal, InvalidInput
+from ur5_pick_place.kinematics.transforms import Array
 
 MAX_DURATION = 400.0  # [s]; what looks at a motion every 2 ms has to stay within memory
 _MAX_NAMES = 256  # of joints in a message; a cell has a few dozen at most
@@ -36,10 +37,10 @@ class Trajectory:
 
     """
 
-    t: NDArray[np.float64]
-    q: NDArray[np.float64]
-    qd: NDArray[np.float64]
-    qdd: NDArray[np.float64]
+    t: Array
+    q: Array
+    qd: Array
+    qdd: Array
 
     def __post_init__(self) -> None:
         for name in ('t', 'q', 'qd', 'qdd'):
@@ -79,7 +80,7 @@ class Trajectory:
 
     def sample(
         self, t: ArrayLike
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+    ) -> tuple[Array, Array, Array, Array]:
         """
         Read position, velocity, acceleration and jerk at times `t`, shape (...,) [s].
 
@@ -99,7 +100,7 @@ class Trajectory:
         qdd = 2 * c[2] + u * (6 * c[3] + u * (12 * c[4] + u * 20 * c[5]))
         return q, qd, qdd, 6 * c[3] + u * (24 * c[4] + u * 60 * c[5])
 
-    def _coefficients(self) -> NDArray[np.float64]:
+    def _coefficients(self) -> Array:
         """Quintic per segment and joint, lowest power first: shape (6, n - 1, 6)."""
         cached = self.__dict__.get('_quintic')
         if cached is not None:
@@ -118,7 +119,7 @@ class Trajectory:
         object.__setattr__(self, '_quintic', quintic)
         return quintic
 
-    def dense_times(self, step: float) -> NDArray[np.float64]:
+    def dense_times(self, step: float) -> Array:
         """
         Times [s] that hold every point and split each segment into parts of at most `step`.
 

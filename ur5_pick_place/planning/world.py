@@ -13,14 +13,12 @@ from types import MappingProxyType
 from typing import TypeVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.kinematics.transforms import inverse_transform
+from ur5_pick_place.kinematics.transforms import Array, inverse_transform
 from ur5_pick_place.planning.inertias import Load
 from ur5_pick_place.planning.shapes import PLACE_RANGE, Mesh, Plane, Shape
 
-Array = NDArray[np.float64]
 T = TypeVar('T')
 
 MAX_SHAPES = 256  # of all objects; beyond it a check no longer fits a control tick

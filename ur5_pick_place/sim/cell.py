@@ -8,8 +8,9 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
+from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.sim.engine import mujoco
 
 PART_SIZE = 0.045
@@ -52,9 +53,9 @@ class CellPose:
 
     """
 
-    q: NDArray[np.float64]
-    fingers: NDArray[np.float64]
-    T_world_part: NDArray[np.float64]
+    q: Array
+    fingers: Array
+    T_world_part: Array
 
 
 def load_cell(parts: int = 1) -> mujoco.MjModel:
@@ -124,7 +125,7 @@ def lay_marks(
     mujoco.mj_kinematics(model, data)
 
 
-def upright(x: float, y: float, z: float, yaw: float) -> NDArray[np.float64]:
+def upright(x: float, y: float, z: float, yaw: float) -> Array:
     """Return the pose, shape (4, 4), at x, y, z [m] turned by `yaw` [rad] about z."""
     c, s = math.cos(yaw), math.sin(yaw)
     return np.array([[c, -s, 0.0, x], [s, c, 0.0, y], [0.0, 0.0, 1.0, z], [0.0, 0.0, 0.0, 1.0]])

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ur5_pick_place.kinematics import JOINT_NAMES
+from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.sim.contact import ContactSettings, ContactWatch
 from ur5_pick_place.sim.controller_manager import (
     FREEDRIVE,
@@ -41,8 +41,6 @@ GRIPPER_PIN = 16  # tool output 0 closes
 PART_PRESENT_PIN = 16  # tool input 0
 
 _log = logging.getLogger(__name__)
-
-Array = NDArray[np.float64]
 
 
 class Arm(Protocol):

@@ -13,12 +13,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.sim.spline import Sample, TrajectoryCommand, Waypoint
-
-Array = NDArray[np.float64]
 
 PATH_TOLERANCE = 0.2  # [rad], UR's constraints.<joint>.trajectory
 GOAL_TOLERANCE = 0.1  # [rad], UR's constraints.<joint>.goal

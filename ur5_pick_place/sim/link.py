@@ -13,9 +13,8 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from ur5_pick_place.kinematics.transforms import Array
 
 
 class JointReport(NamedTuple):

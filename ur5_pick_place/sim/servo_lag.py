@@ -2,8 +2,10 @@
 """The reference that the joint servos follow: sparse position setpoints made smooth, and late."""
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.linalg import expm
+
+from ur5_pick_place.kinematics.transforms import Array
 
 
 class LaggedReference:
@@ -39,8 +41,8 @@ class LaggedReference:
         self._output = np.array([q, qd], dtype=float)
 
     def advance(
-        self, setpoint: NDArray[np.float64]
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+        self, setpoint: Array
+    ) -> tuple[Array, Array, Array]:
         """
         Take the setpoint, shape (6,) [rad], that holds at the end of the coming cycle.
 
@@ -66,7 +68,7 @@ class LaggedReference:
         return q, qd, qdd
 
 
-def _step_response(lag: float, times: NDArray[np.float64]) -> NDArray[np.float64]:
+def _step_response(lag: float, times: Array) -> Array:
     """
     Return the map from [x, x', u, u', u'', u'''] to x, x', x'' at `times`, shape (3 n, 6).
 

@@ -5,12 +5,10 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.sim.robot import STEP_LIMIT
-
-Array = NDArray[np.float64]
 
 _SPEEDJ_ACCELERATION = 40.0  # [rad/s2]
 _FREEDRIVE_TIMEOUT = 1.0  # [s]

@@ -13,9 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from ur5_pick_place.kinematics.transforms import Array
 
 _POWERS = np.arange(6)
 

@@ -12,9 +12,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.sim.goals import (
     GOAL_TOLERANCE_VIOLATED,
     INVALID_GOAL,
@@ -28,8 +28,6 @@ from ur5_pick_place.sim.goals import (
     check_command,
 )
 from ur5_pick_place.sim.spline import Knot, Sample, Spline, TrajectoryCommand, Waypoint
-
-Array = NDArray[np.float64]
 
 
 class TrajectoryController:

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import HOME
+from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.settings import Settings, setting
 from ur5_pick_place.sim.cell import (
     ARM,
@@ -141,7 +142,7 @@ class World:
         self._cycles += 1
         mujoco.mj_kinematics(self._model, self._data)  # a step leaves the bodies' poses a step old
 
-    def _step_driven(self, q_command: NDArray[np.float64]) -> None:
+    def _step_driven(self, q_command: Array) -> None:
         if not self._driven:
             self._reference.start_at(self.q, self.qd)
         q, qd, qdd = self._reference.advance(q_command)
@@ -171,7 +172,7 @@ class World:
 
     def _inverse_dynamics(
         self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike
-    ) -> NDArray[np.float64]:
+    ) -> Array:
         """Torque [N m] for a motion of arm and empty gripper, rotor inertia included."""
         model, planned = self._model, self._planned
         planned.qpos[ARM], planned.qvel[ARM], planned.qacc[ARM] = q, qd, qdd
@@ -183,17 +184,17 @@ class World:
         return np.asarray(torque[ARM] + model.dof_armature[ARM] * planned.qacc[ARM])
 
     @property
-    def q(self) -> NDArray[np.float64]:
+    def q(self) -> Array:
         """Joint positions, shape (6,) [rad]."""
         return np.array(self._data.qpos[ARM])
 
     @property
-    def qd(self) -> NDArray[np.float64]:
+    def qd(self) -> Array:
         """Joint velocities, shape (6,) [rad/s]."""
         return np.array(self._data.qvel[ARM])
 
     @property
-    def effort(self) -> NDArray[np.float64]:
+    def effort(self) -> Array:
         """Torque of the joint motors at the end of the last cycle, shape (6,) [N m]."""
         return self._torque.copy()
 
@@ -210,7 +211,7 @@ class World:
         return float(np.abs(self._contact_torque.mean(axis=0)).max())
 
     @property
-    def T_world_tcp(self) -> NDArray[np.float64]:
+    def T_world_tcp(self) -> Array:
         """Pose of the point between the finger pads, shape (4, 4)."""
         return _pose_of(self._data.site('tcp'))
 
@@ -236,12 +237,12 @@ class World:
         return bool(self._closed and stopped and self.finger_gap > _NOTHING_GAP)
 
     @property
-    def T_world_part(self) -> NDArray[np.float64]:
+    def T_world_part(self) -> Array:
         """Pose of the cube's centre, shape (4, 4)."""
         return _pose_of(self._data.body(part_name(self._part)))
 
     @property
-    def T_world_parts(self) -> NDArray[np.float64]:
+    def T_world_parts(self) -> Array:
         """Poses of the centres of all cubes fed so far, the first one first, shape (n, 4, 4)."""
         fed = range(self._part + 1)
         return np.array([_pose_of(self._data.body(part_name(k))) for k in fed])
@@ -297,14 +298,14 @@ class World:
         return f'part {n + 1} of {self._parts}'
 
 
-def _pose_of(thing: Any) -> NDArray[np.float64]:
+def _pose_of(thing: Any) -> Array:
     """Return the pose, shape (4, 4), of a body or site of MuJoCo's data."""
     T = np.eye(4)
     T[:3, :3], T[:3, 3] = thing.xmat.reshape(3, 3), thing.xpos
     return T
 
 
-def _check_joints(q: ArrayLike) -> NDArray[np.float64]:
+def _check_joints(q: ArrayLike) -> Array:
     q = np.asarray(q, dtype=float)
     if q.shape != (6,) or not np.isfinite(q).all():
         raise InvalidInput(f'joint positions {q.tolist()}: must be six finite numbers [rad]')

@@ -12,10 +12,8 @@ from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ur5_pick_place.errors import ExecutionError, Ur5PickPlaceError
+from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.inertias import Load
 from ur5_pick_place.planning.trajectory import Trajectory
 
@@ -47,7 +45,7 @@ class Observation:
     """
 
     t: float
-    q: NDArray[np.float64]
+    q: Array
     inputs: Mapping[int, bool] = field(default_factory=lambda: MappingProxyType({}))
     outputs: Mapping[int, bool] = field(default_factory=lambda: MappingProxyType({}))
     tool_voltage: int | None = None

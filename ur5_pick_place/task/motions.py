@@ -5,14 +5,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ur5_pick_place.control.line_follower import METHODS
 from ur5_pick_place.control.loop_settings import LoopSettings
 from ur5_pick_place.control.rollout import plan_roll_out
 from ur5_pick_place.errors import InvalidInput, PlanningError
 from ur5_pick_place.kinematics import forward
-from ur5_pick_place.kinematics.transforms import inverse_transform
+from ur5_pick_place.kinematics.transforms import Array, inverse_transform
 from ur5_pick_place.planning.inertias import Load
 from ur5_pick_place.planning.moves import Move
 from ur5_pick_place.planning.planner import MotionPlanner, Pace, PlannedMotion
@@ -21,8 +20,6 @@ from ur5_pick_place.planning.trajectory import Trajectory
 from ur5_pick_place.settings import Settings, setting
 from ur5_pick_place.task.cycle import Stage, without_stops
 from ur5_pick_place.task.poses import TaughtPose
-
-Array = NDArray[np.float64]
 
 IK = 'ik'
 """The method that sends whole trajectories; the others are closed loops."""

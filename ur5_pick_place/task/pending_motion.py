@@ -4,7 +4,8 @@
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
+
+from ur5_pick_place.kinematics.transforms import Array
 
 _IDLE = 2.0  # [s] the planner is ready again without having answered
 _BEGIN = 30.0  # [s] within which it moves; a closed loop is rolled out anew before
@@ -28,7 +29,7 @@ class PendingMotion:
     """
 
     def __init__(
-        self, q_goal: NDArray[np.float64], on_reply: Callable[[str], object], now: float
+        self, q_goal: Array, on_reply: Callable[[str], object], now: float
     ) -> None:
         self._q_goal, self._on_reply, self._sent = q_goal, on_reply, now
         self._has_moved = False
@@ -46,7 +47,7 @@ class PendingMotion:
         self._has_moved |= state == 'moving'
         self._idle_since = now if state == 'ready' and self._has_moved else None
 
-    def look(self, q: NDArray[np.float64], now: float) -> None:
+    def look(self, q: Array, now: float) -> None:
         """Judge by the joints (6,) [rad] when the planner is done and says nothing."""
         if self._idle_since is not None and now - self._idle_since > _IDLE:
             self.reply('' if np.abs(q - self._q_goal).max() <= _ARRIVED else LOST)

@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ur5_pick_place.control.loop_settings import LoopSettings
 from ur5_pick_place.control.rollout import plan_roll_out
 from ur5_pick_place.control.stop_trajectory import set_off_again
 from ur5_pick_place.errors import InvalidInput, PlanningError
 from ur5_pick_place.kinematics import BRANCHES, classify, forward, inverse
+from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.planner import MotionPlanner, Pace, PlannedMotion
 from ur5_pick_place.planning.scene import Box
 from ur5_pick_place.task.cycle import Stage
@@ -48,7 +48,7 @@ class CyclePlan:
     cycles: tuple[tuple[PlannedStage, ...], ...]
     lying: tuple[tuple[Box, ...], ...]
     branch: str
-    q_start: NDArray[np.float64]
+    q_start: Array
     fingerprint: str
 
     @property
@@ -104,7 +104,7 @@ class CyclePlanner:
         )
         return hashlib.sha256(repr(parts).encode()).hexdigest()
 
-    def plan(self, poses: Mapping[str, TaughtPose], q_now: NDArray[np.float64]) -> CyclePlan:
+    def plan(self, poses: Mapping[str, TaughtPose], q_now: Array) -> CyclePlan:
         """
         Plan every motion of a run from the joints `q_now` (6,) [rad].
 
@@ -140,7 +140,7 @@ class CyclePlanner:
         branch: str,
         runs: Sequence[Mapping[str, TaughtPose]],
         lying: Sequence[tuple[Box, ...]],
-        q: NDArray[np.float64],
+        q: Array,
     ) -> tuple[tuple[PlannedStage, ...], ...]:
         planned: list[tuple[PlannedStage, ...]] = []
         known: dict[tuple, tuple[PlannedStage, ...]] = {}  # a feeder's cycles are all the same
@@ -174,7 +174,7 @@ class CyclePlanner:
     def way_home(
         self,
         poses: Mapping[str, TaughtPose],
-        q_now: NDArray[np.float64],
+        q_now: Array,
         is_carrying: bool,
         lying: Sequence[Box] = (),
     ) -> tuple[PlannedMotion, ...]:
@@ -214,7 +214,7 @@ class CyclePlanner:
     def again(
         self,
         planned: PlannedStage,
-        q_now: NDArray[np.float64],
+        q_now: Array,
         is_carrying: bool,
         lying: Sequence[Box] = (),
     ) -> PlannedMotion:
@@ -239,7 +239,7 @@ class CyclePlanner:
             return planner
         return planner.carrying(self.settings.part_load(planner.scene.tool.T_tool_tcp))
 
-    def _T_base_tool(self, place: str, poses: Mapping[str, TaughtPose]) -> NDArray[np.float64]:
+    def _T_base_tool(self, place: str, poses: Mapping[str, TaughtPose]) -> Array:
         return T_base_tool(place, poses, self.planner, self.settings)
 
     def _is_reachable(self, poses: Mapping[str, TaughtPose], k: int) -> bool:

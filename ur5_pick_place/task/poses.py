@@ -5,11 +5,11 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import BRANCHES, Model, classify, forward
+from ur5_pick_place.kinematics.transforms import Array
 
 TAUGHT = ('home', 'start', 'target')
 
@@ -66,18 +66,18 @@ class TaughtPose:
     branch: str = ''
 
     @property
-    def T_base_tcp(self) -> NDArray[np.float64]:
+    def T_base_tcp(self) -> Array:
         """The pose as (4, 4)."""
         return matrix_from_numbers(self.pose)
 
 
-def numbers_from_matrix(T: NDArray[np.float64]) -> tuple[float, ...]:
+def numbers_from_matrix(T: Array) -> tuple[float, ...]:
     """Return (4, 4) as x, y, z [m], qx, qy, qz, qw."""
     quat_xyzw = Rotation.from_matrix(T[:3, :3]).as_quat(canonical=True)
     return tuple(float(v) for v in (*T[:3, 3], *quat_xyzw))
 
 
-def matrix_from_numbers(numbers: tuple[float, ...]) -> NDArray[np.float64]:
+def matrix_from_numbers(numbers: tuple[float, ...]) -> Array:
     """Return x, y, z [m], qx, qy, qz, qw as (4, 4)."""
     T = np.eye(4)
     T[:3, :3] = Rotation.from_quat(numbers[3:]).as_matrix()

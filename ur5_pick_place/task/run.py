@@ -6,9 +6,9 @@ from collections.abc import Callable, Generator
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ur5_pick_place.errors import ExecutionError, MissedGrasp
+from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.inertias import Load, boxes_load, joined
 from ur5_pick_place.planning.planner import PlannedMotion
 from ur5_pick_place.planning.scene import Box
@@ -205,7 +205,7 @@ class CycleRun:
             seen = yield from self._resumed()
             motion = yield from self._rest_of(planned, seen.q)
 
-    def _rest_of(self, planned: PlannedStage, q: NDArray[np.float64]) -> Generator:
+    def _rest_of(self, planned: PlannedStage, q: Array) -> Generator:
         """Plan the rest of a motion from joints (6,) [rad], which takes too long for a tick."""
         found: list[PlannedMotion] = []
 
@@ -268,7 +268,7 @@ class _Way:
         self._q = trajectory.sample(self._t)[0]
         self._i = 0
 
-    def stage_at(self, q: NDArray[np.float64]) -> int:
+    def stage_at(self, q: Array) -> int:
         """Return the number of the move for joints (6,) [rad], which only ever go forward."""
         ahead = self._q[self._i : self._i + _WAY_WINDOW]
         self._i += int(np.abs(ahead - q).max(axis=1).argmin())

@@ -12,10 +12,9 @@ from pathlib import Path
 from typing import Any, Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.kinematics.transforms import inverse_transform
+from ur5_pick_place.kinematics.transforms import Array, inverse_transform
 from ur5_pick_place.trials.in_process import Rig, Spot
 
 _LIBC = ctypes.CDLL(None)
@@ -60,12 +59,12 @@ class Cell(Protocol):
         ...
 
     @property
-    def q(self) -> NDArray[np.float64]:
+    def q(self) -> Array:
         """Where the arm really is, (6,) [rad]."""
         ...
 
     @property
-    def T_world_part(self) -> NDArray[np.float64]:
+    def T_world_part(self) -> Array:
         """Where the part really is, (4, 4)."""
         ...
 
@@ -169,7 +168,7 @@ class RigCell:
         _LIBC.mallopt(_M_MMAP_THRESHOLD, _LARGE)
         rig = self._rig = Rig(changes)
         self._limit = rig.planner.planner.limits.qd
-        self._T_tcp_part: NDArray[np.float64] | None = None
+        self._T_tcp_part: Array | None = None
         self.speed = 0.0
         self._jobs: dict[str, Callable[[], object]] = {
             'init_gripper': lambda: rig.machine.start('init_gripper', rig.gripper.initialise()),
@@ -195,11 +194,11 @@ class RigCell:
         return self._rig.machine.stopped
 
     @property
-    def q(self) -> NDArray[np.float64]:
+    def q(self) -> Array:
         return self._rig.world.q
 
     @property
-    def T_world_part(self) -> NDArray[np.float64]:
+    def T_world_part(self) -> Array:
         return self._rig.world.T_world_part
 
     @property

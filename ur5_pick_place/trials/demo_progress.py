@@ -5,9 +5,9 @@ import time
 from typing import TextIO
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ur5_pick_place.kinematics import Model, forward
+from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.sim.cell import OPEN_GAP
 from ur5_pick_place.trials.record import Record
 
@@ -29,7 +29,7 @@ class Progress:
 
     """
 
-    def __init__(self, model: Model, T_tool_tcp: NDArray[np.float64], stream: TextIO) -> None:
+    def __init__(self, model: Model, T_tool_tcp: Array, stream: TextIO) -> None:
         self._model, self._T_tool_tcp, self._stream = model, T_tool_tcp, stream
         self._is_live = stream.isatty()
         self._stages = 0

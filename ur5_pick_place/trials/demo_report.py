@@ -14,9 +14,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ur5_pick_place.kinematics import Model
+from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.limits import Limits
 from ur5_pick_place.trials.joints_file import add_joints
 from ur5_pick_place.trials.record import Record, RunResult, Task
@@ -54,7 +54,7 @@ def _rounded(value: Any) -> Any:
     return round(value, 6) if isinstance(value, float) else value
 
 
-def arm_facts(model: Model, T_tool_tcp: NDArray[np.float64], limits: Limits) -> dict[str, Any]:
+def arm_facts(model: Model, T_tool_tcp: Array, limits: Limits) -> dict[str, Any]:
     """Return what is to be known of the arm to make sense of its recorded joints."""
     return {
         'ur_type': model.name,

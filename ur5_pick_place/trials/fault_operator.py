@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 from control_msgs.action import FollowJointTrajectory
-from numpy.typing import NDArray
 from rclpy.client import Client
 from rclpy.qos import qos_profile_sensor_data
 from rosgraph_msgs.msg import Clock
@@ -19,6 +18,7 @@ from ur_msgs.msg import IOStates
 
 from ur5_pick_place.errors import ExecutionError, InvalidRobotState
 from ur5_pick_place.kinematics import JOINT_NAMES
+from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.nodes.conversions import joints_from_state, to_seconds, velocities_from_state
 from ur5_pick_place.nodes.distro import distro
 from ur5_pick_place.nodes.driver_link import LATCHED
@@ -83,7 +83,7 @@ class FaultOperator(Operator):
         super().prepare()
 
     @property
-    def q(self) -> NDArray[np.float64]:
+    def q(self) -> Array:
         """
         Where the arm really is, (6,) [rad].
 

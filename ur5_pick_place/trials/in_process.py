@@ -6,7 +6,6 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ur5_pick_place.control.execution_manager import Executor
 from ur5_pick_place.control.loop_settings import LoopSettings
@@ -14,7 +13,7 @@ from ur5_pick_place.control.motion_monitor import TrackingSettings
 from ur5_pick_place.control.robot_status import HealthSettings, RobotStatus, io_patience
 from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.kinematics import HOME, forward, load_model
-from ur5_pick_place.kinematics.transforms import make_transform
+from ur5_pick_place.kinematics.transforms import Array, make_transform
 from ur5_pick_place.planning.dynamics import Dynamics
 from ur5_pick_place.planning.inertias import Load
 from ur5_pick_place.planning.limits import MotionSettings
@@ -223,7 +222,7 @@ class Rig:
     def _T_tool_tcp(self) -> Any:
         return self.planner.planner.scene.tool.T_tool_tcp
 
-    def T_base_link_tcp(self, spot: Spot) -> NDArray[np.float64]:
+    def T_base_link_tcp(self, spot: Spot) -> Array:
         """Return where the TCP is when it grips a cube at a spot, (4, 4)."""
         x, y, yaw = spot
         c, s = math.cos(yaw), math.sin(yaw)

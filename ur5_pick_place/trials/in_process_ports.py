@@ -4,9 +4,6 @@
 import contextlib
 from collections.abc import Callable, Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
 from ur5_pick_place.control.closed_loop import Window
 from ur5_pick_place.control.controller import Goal
 from ur5_pick_place.control.execution_manager import Executor
@@ -14,6 +11,7 @@ from ur5_pick_place.control.loop_settings import LoopSettings
 from ur5_pick_place.control.motion_monitor import TrackingSettings
 from ur5_pick_place.control.rollout import loop_of
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
+from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.trajectory import Trajectory, at_rest
 from ur5_pick_place.sim import goals
@@ -89,7 +87,7 @@ class ControllerPort:
         self.motions += 1
         self._publish(window.trajectory, window.begin)
 
-    def hold(self, q: NDArray[np.float64]) -> None:
+    def hold(self, q: Array) -> None:
         self.holds += 1
         self._publish(at_rest(q))
 

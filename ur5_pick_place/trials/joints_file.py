@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import JOINT_NAMES
+from ur5_pick_place.kinematics.transforms import Array
 
-Array = NDArray[np.float64]
 JointSample = tuple[float, Sequence[float], Sequence[float], Sequence[float]]
 """Simulated time [s], measured joints [rad] and their velocities [rad/s], reference [rad]."""
 

@@ -5,12 +5,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ur5_pick_place.kinematics import Model, forward
-from ur5_pick_place.kinematics.transforms import inverse_transform, log_so3
-
-Array = NDArray[np.float64]
+from ur5_pick_place.kinematics.transforms import Array, inverse_transform, log_so3
 
 
 @dataclass(frozen=True)

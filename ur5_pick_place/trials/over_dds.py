@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ur5_pick_place.config_files import share_directory
 from ur5_pick_place.control.robot_status import HealthSettings, io_patience
 from ur5_pick_place.errors import ExecutionError, InvalidInput
 from ur5_pick_place.kinematics import Model, forward, load_model
+from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.nodes.frames import T_BASE_BASE_LINK
 from ur5_pick_place.nodes.node_list import NodeSpec, node_list
 from ur5_pick_place.planning.limits import MotionSettings, motion_limits
@@ -64,7 +64,7 @@ class NodesCell:
         operator: FaultOperator,
         nodes: NodeProcesses,
         model: Model,
-        T_tool_tcp: NDArray[np.float64],
+        T_tool_tcp: Array,
         configuration: Configuration,
         real_time_factor: float,
     ) -> None:
@@ -98,11 +98,11 @@ class NodesCell:
         return told[-1].get('reason', '') if told else ''
 
     @property
-    def q(self) -> NDArray[np.float64]:
+    def q(self) -> Array:
         return self._operator.q
 
     @property
-    def T_world_part(self) -> NDArray[np.float64]:
+    def T_world_part(self) -> Array:
         return self._operator.record.part[-1][1]
 
     @property

@@ -13,15 +13,15 @@ from pathlib import Path
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from numpy.typing import NDArray
 from PIL import Image
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import JOINT_NAMES
+from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.sim.cell import CellPose, apply_pose, lay_marks, load_cell
 from ur5_pick_place.sim.engine import mujoco
 
-JointTrace = tuple[NDArray[np.float64], NDArray[np.float64]]
+JointTrace = tuple[Array, Array]
 
 _log = logging.getLogger(__name__)
 
@@ -57,12 +57,12 @@ class Recording:
 
     """
 
-    t: NDArray[np.float64]
-    q: NDArray[np.float64]
-    fingers: NDArray[np.float64]
-    T_world_part: NDArray[np.float64]
-    T_start: NDArray[np.float64]
-    T_target: NDArray[np.float64]
+    t: Array
+    q: Array
+    fingers: Array
+    T_world_part: Array
+    T_start: Array
+    T_target: Array
 
     def __post_init__(self) -> None:
         n = np.size(self.t)
@@ -175,9 +175,9 @@ class _Stage:
         with mujoco.Renderer(model, height, width) as renderer:
             yield cls(recording, renderer)
 
-    def tcp_path(self, spacing: float = 0.01) -> NDArray[np.float64]:
+    def tcp_path(self, spacing: float = 0.01) -> Array:
         """Return where the TCP has been, thinned to steps of about `spacing` [m]; (k, 3)."""
-        points: list[NDArray[np.float64]] = []
+        points: list[Array] = []
         for i in range(self._recording.t.size):
             apply_pose(self._model, self._data, self._recording.pose(i))
             here = self._data.site('tcp').xpos
@@ -185,7 +185,7 @@ class _Stage:
                 points.append(here.copy())
         return np.array(points)
 
-    def shoot(self, i: int, trace: NDArray[np.float64] | None = None) -> Image.Image:
+    def shoot(self, i: int, trace: Array | None = None) -> Image.Image:
         """Photograph sample i, with a line through the points of `trace`, shape (k, 3)."""
         apply_pose(self._model, self._data, self._recording.pose(i))
         mujoco.mj_forward(self._model, self._data)
@@ -196,7 +196,7 @@ class _Stage:
         return Image.fromarray(self._renderer.render())
 
 
-def _add_segment(scene: 'mujoco.MjvScene', a: NDArray[np.float64], b: NDArray[np.float64]) -> None:
+def _add_segment(scene: 'mujoco.MjvScene', a: Array, b: Array) -> None:
     if scene.ngeom == scene.maxgeom:
         return
     geom = scene.geoms[scene.ngeom]

@@ -7,15 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ur5_pick_place.commands.arguments import T_BASE_LINK_BASE
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import UR_TYPES, forward, load_model
+from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.trials.joints_file import RecordedJoints
 from ur5_pick_place.trials.measure import Trace
-
-Array = NDArray[np.float64]
 
 _LEAST = 3  # samples that make a motion
 _BACK = 50  # samples that the arm may be behind its reference

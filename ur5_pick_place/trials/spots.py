@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from ur5_pick_place.config_files import read_parameters
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import explain, inverse, load_model
-from ur5_pick_place.kinematics.transforms import inverse_transform
+from ur5_pick_place.kinematics.transforms import Array, inverse_transform
 from ur5_pick_place.nodes.frames import T_BASE_BASE_LINK
 from ur5_pick_place.planning.scene_file import load_scene
 from ur5_pick_place.sim.cell import PART_SIZE, TABLE_X, TABLE_Y, upright
@@ -43,12 +43,12 @@ class Spot:
         return f'({self.x:.3f}, {self.y:.3f}) m, {self.yaw:.0f} deg'
 
     @property
-    def T_part(self) -> NDArray[np.float64]:
+    def T_part(self) -> Array:
         """Pose of the cube's centre in `base_link`, shape (4, 4)."""
         return upright(self.x, self.y, PART_SIZE / 2, math.radians(self.yaw))
 
     @property
-    def T_tcp(self) -> NDArray[np.float64]:
+    def T_tcp(self) -> Array:
         """Pose of the TCP that grips the cube there: at its centre, z down, shape (4, 4)."""
         return self.T_part @ TOOL_DOWN
 
