@@ -23,11 +23,12 @@ from ur5_pick_place.control.execution_manager import Executor
 from ur5_pick_place.control.laws import Gradient, ResolvedRate
 from ur5_pick_place.control.loop_settings import PICK_AND_PLACE_PROJECT, LoopSettings
 from ur5_pick_place.control.motion_monitor import TrackingSettings
-from ur5_pick_place.control.reference import CYCLE, Reference, State, shortest_change
+from ur5_pick_place.control.reference import Reference, State, shortest_change
 from ur5_pick_place.control.robot_status import HealthSettings, RobotStatus
 from ur5_pick_place.control.rollout import loop_of, plan_roll_out, roll_out
 from ur5_pick_place.errors import GateRefusal, IncompletePath, InvalidInput
 from ur5_pick_place.kinematics import HOME, forward, jacobian, load_model
+from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.kinematics.transforms import exp_se3, exp_so3, inverse_transform, log_se3
 from ur5_pick_place.planning.limits import MotionSettings
 from ur5_pick_place.planning.planner import MotionPlanner, Pace

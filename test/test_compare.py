@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from ur5_pick_place.kinematics import HOME, load_model
-from ur5_pick_place.sim.driver import CYCLE
+from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.trials import compare, comparison
 from ur5_pick_place.trials.comparison import MethodRun, common_moves
 from ur5_pick_place.trials.measure import Move, Trace, measure, trace_of

@@ -8,9 +8,10 @@ from test_world import Hand
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import HOME
+from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.sim.contact import ContactSettings
 from ur5_pick_place.sim.controller_manager import SCALED
-from ur5_pick_place.sim.driver import CYCLE, Driver
+from ur5_pick_place.sim.driver import Driver
 from ur5_pick_place.sim.robot import SafetyMode
 from ur5_pick_place.sim.world import World
 

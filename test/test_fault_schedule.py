@@ -6,7 +6,7 @@ from test_faults import Cell
 from test_sim_driver_core import HERE, move
 
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.sim.driver import CYCLE
+from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.sim.fault_schedule import Planned, load_schedule
 from ur5_pick_place.sim.world import World
 

@@ -7,8 +7,9 @@ from test_sim_driver_core import HERE, IdealArm, answer, move
 from test_world import GRASP_HEIGHT, hand_over
 
 from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.sim.controller_manager import SCALED
-from ur5_pick_place.sim.driver import CYCLE, Driver
+from ur5_pick_place.sim.driver import Driver
 from ur5_pick_place.sim.fault_injector import FaultInjector
 from ur5_pick_place.sim.faults import FAULTS, LATENCY, LOSS
 from ur5_pick_place.sim.robot import RobotMode, SafetyMode

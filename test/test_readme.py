@@ -14,8 +14,8 @@ from moveit_msgs.srv import GetPositionIK  # noqa: E402
 from rclpy.executors import SingleThreadedExecutor  # noqa: E402
 
 from ur5_pick_place.kinematics import JOINT_NAMES, forward, load_model  # noqa: E402
+from ur5_pick_place.kinematics.transforms import T_BASE_BASE_LINK  # noqa: E402
 from ur5_pick_place.nodes.conversions import pose_to_matrix  # noqa: E402
-from ur5_pick_place.nodes.frames import T_BASE_BASE_LINK  # noqa: E402
 
 README = (Path(__file__).parents[1] / 'README.md').read_text(encoding='utf-8')
 CALL = re.compile(r'^ros2 service call (/\S+) (moveit_msgs/srv/\S+) "(\{.*\})"$', re.MULTILINE)

@@ -26,8 +26,8 @@ from shape_msgs.msg import Mesh, MeshTriangle, Plane, SolidPrimitive
 from test_scene import crate, scene
 
 from ur5_pick_place.errors import InvalidInput, UnknownFrame, UnknownLink
+from ur5_pick_place.kinematics.transforms import T_BASE_BASE_LINK
 from ur5_pick_place.nodes.cdr import read_message
-from ur5_pick_place.nodes.frames import T_BASE_BASE_LINK
 from ur5_pick_place.nodes.scene_book import SceneBook
 from ur5_pick_place.nodes.scene_messages import KnownScene, read_scene, scene_message
 

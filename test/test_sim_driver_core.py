@@ -5,6 +5,7 @@ import numpy as np
 import pytest
 
 from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.sim.controller_manager import (
     FREEDRIVE,
     IO_AND_STATUS,
@@ -14,7 +15,7 @@ from ur5_pick_place.sim.controller_manager import (
     UNSCALED,
     VELOCITY,
 )
-from ur5_pick_place.sim.driver import CYCLE, Driver
+from ur5_pick_place.sim.driver import Driver
 from ur5_pick_place.sim.robot import RobotMode, SafetyMode
 from ur5_pick_place.sim.spline import TrajectoryCommand, Waypoint
 from ur5_pick_place.sim.world import World

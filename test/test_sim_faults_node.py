@@ -5,6 +5,8 @@ import numpy as np
 import pace
 import pytest
 
+from ur5_pick_place.kinematics.model import CYCLE
+
 pytest.importorskip('rclpy', reason='needs ROS 2: make setup')
 
 from driver_client import IO, SCALED, DriverClient, DriverProcess, goal, rest
@@ -14,7 +16,6 @@ from std_srvs.srv import SetBool, Trigger
 from ur_dashboard_msgs.msg import RobotMode, SafetyMode
 
 from ur5_pick_place.kinematics import HOME
-from ur5_pick_place.sim.driver import CYCLE
 from ur5_pick_place.sim.faults import FAULTS, LATENCY
 
 pytestmark = pytest.mark.nodes

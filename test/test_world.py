@@ -15,8 +15,9 @@ from conftest import assert_transforms_close
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import HOME, inverse, load_model
+from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.sim.cell import MAX_PARTS, PART_SIZE, load_cell, part_name, upright
-from ur5_pick_place.sim.world import CYCLE, CellSettings, World
+from ur5_pick_place.sim.world import CellSettings, World
 
 # UR's parameter sheet, typed here a second time: the cell must agree with it, not with itself.
 A = (0.0, -0.425, -0.39225, 0.0, 0.0, 0.0)

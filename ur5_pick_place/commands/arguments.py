@@ -12,13 +12,11 @@ from numpy.typing import ArrayLike
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import UR_TYPES, Model, load_model
-from ur5_pick_place.kinematics.transforms import Array, inverse_transform
+from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, Array, inverse_transform
 
 if TYPE_CHECKING:
     from ur5_pick_place.planning.collision import CollisionModel
 
-
-T_BASE_LINK_BASE = np.diag([-1.0, -1.0, 1.0, 1.0])  # half a turn about z; its own inverse
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,9 @@ import numpy as np
 from ur5_pick_place.control.line_follower import Steering, make_law
 from ur5_pick_place.control.loop_settings import LoopSettings
 from ur5_pick_place.control.progress import Progress, stall_reason
-from ur5_pick_place.control.reference import CYCLE, Reference
+from ur5_pick_place.control.reference import Reference
 from ur5_pick_place.kinematics import JOINT_NAMES, Model, forward
+from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.limits import Limits
 from ur5_pick_place.planning.timing import stretch

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The one place that commands motion: admits it, watches it, and stops the arm; no ROS."""
 
-import functools
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import Any
 
 from ur5_pick_place.control.closed_loop import ClosedLoop
 from ur5_pick_place.control.controller import REPLY_TIMEOUT, Controller, Goal, OnEnd
@@ -28,10 +27,10 @@ from ur5_pick_place.control.stop_latch import StopLatch
 from ur5_pick_place.control.stop_trajectory import brake
 from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.locking import locked
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.trajectory import Trajectory
 
-T = TypeVar('T')
 IsWanted = Callable[[], bool]
 
 _BRAKE_REPLY = 0.25  # [s] for the controller to take the motion that brakes; then all is canceled
@@ -53,15 +52,6 @@ class _Stream:
     standstill: Standstill
     is_wanted: bool = False
     stamp: float = 0.0
-
-
-def _locked(method: Callable[..., T]) -> Callable[..., T]:
-    @functools.wraps(method)
-    def locked(self: 'Executor', *args: Any, **kwargs: Any) -> T:
-        with self._lock:
-            return method(self, *args, **kwargs)
-
-    return locked
 
 
 class Executor:
@@ -256,7 +246,7 @@ class Executor:
                 f'{self._health.joint_state_timeout} s); check the driver and the link to it'
             )
 
-    @_locked
+    @locked
     def stop(self, reason: str, latch: bool) -> None:
         """
         Brake along the path; `latch` = refuse all motion until rearmed.
@@ -292,7 +282,7 @@ class Executor:
         self._send(stopping, goal.on_end, prepared, status.stamp)
         self._goal.stop_reason = reason
 
-    @_locked
+    @locked
     def fail(self, reason: str) -> None:
         """A fault: cancel at once, also while the arm is frozen, and latch."""
         is_new = not self._latch.reason
@@ -307,7 +297,7 @@ class Executor:
             self._finish(reason)
         self._tell()
 
-    @_locked
+    @locked
     def rearm(self) -> str:
         """Open the latch and return '', or return why it stays shut."""
         if self._missing:
@@ -324,7 +314,7 @@ class Executor:
 
     # -- what the robot and its controller report ------------------------------------------------
 
-    @_locked
+    @locked
     def on_joints(self) -> None:
         """Look at the joints that `status` now holds."""
         status, goal = self.status, self._goal
@@ -352,7 +342,7 @@ class Executor:
         elif goal.monitor.is_overdue:
             self.fail('the motion has not ended in time; its goal was not reached')
 
-    @_locked
+    @locked
     def watch(self) -> None:
         """Look for faults and silence; to be called often, and whenever a mode changes."""
         self._wake()
@@ -375,7 +365,7 @@ class Executor:
         self._latch.settle(self._knows_joints, self.has_goals)
         self._tell()
 
-    @_locked
+    @locked
     def on_answer(self, goal: Goal, is_accepted: bool) -> None:
         """Hear whether the controller takes a goal."""
         if not is_accepted:
@@ -400,7 +390,7 @@ class Executor:
         """Hear where in a goal's trajectory the controller was at a stamp [s]."""
         goal.progress = (stamp, t)
 
-    @_locked
+    @locked
     def on_result(self, goal: Goal, failure: str) -> None:
         """Hear that a goal has ended, with '' or why it did not succeed."""
         self._open.pop(goal.id, None)

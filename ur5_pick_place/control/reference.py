@@ -16,13 +16,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
+from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.gate import GateReport
 from ur5_pick_place.planning.limits import Limits
 from ur5_pick_place.planning.trajectory import Trajectory
-
-CYCLE = 0.008
-"""Time between two states [s], that of a CB3 robot's controller."""
 
 STOP_TIME = 1.0  # [s] within which a steady motion can stop; bounds the velocity
 # Share of acceleration and jerk that a motion uses; the rest is for its ramp to begin anywhere.

@@ -8,7 +8,6 @@ from ur5_pick_place.control.line_follower import Steering, make_law
 from ur5_pick_place.control.loop_settings import LoopSettings
 from ur5_pick_place.control.progress import Progress, stall_reason
 from ur5_pick_place.control.reference import (
-    CYCLE,
     State,
     gentle_limits,
     limits_used,
@@ -17,6 +16,7 @@ from ur5_pick_place.control.reference import (
 )
 from ur5_pick_place.errors import GateRefusal, IncompletePath
 from ur5_pick_place.kinematics import BRANCHES, Model, classify, forward
+from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.limits import Limits
 from ur5_pick_place.planning.planner import MotionPlanner, Pace, PlannedMotion

@@ -39,6 +39,9 @@ JOINT_NAMES = (
 HOME = np.deg2rad([0.0, -90.0, 90.0, -90.0, -90.0, 0.0])  # tool down, clear of all singularities
 HOME.setflags(write=False)
 
+CYCLE = 0.008
+"""Control period of a CB3 robot, at which its driver reports and is commanded [s]."""
+
 ALPHA = (math.pi / 2, 0.0, 0.0, math.pi / 2, -math.pi / 2, 0.0)  # the same for every UR [rad]
 
 # The elbow is held to half of its ±360° because the upper arm is in the way beyond about ±180°

@@ -19,6 +19,10 @@ from ur5_pick_place.errors import InvalidInput
 
 Array = NDArray[np.float64]
 
+# base_link (REP-103, x forward) is the controller's base turned by pi about z.
+T_BASE_BASE_LINK: Array = np.diag([-1.0, -1.0, 1.0, 1.0])
+T_BASE_LINK_BASE = T_BASE_BASE_LINK  # half a turn is its own inverse
+
 RIGID_TOLERANCE = 1e-6  # how far R^T R may be from the identity, entry by entry
 _CHUNK = 1800  # poses at a time, so that what is computed stays in the cache
 _SMALL_ANGLE = 1e-4  # rad; below it the series replace quotients of the form 0/0

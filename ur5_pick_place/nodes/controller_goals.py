@@ -10,11 +10,11 @@ from controller_manager_msgs.srv import ListControllers, SwitchController
 from rclpy.callback_groups import CallbackGroup
 from rclpy.client import Client
 from rclpy.node import Node
-from rclpy.qos import DurabilityPolicy, QoSProfile
 from rclpy.task import Future
 
 from ur5_pick_place.nodes.bounded_reader import BoundedReader
 from ur5_pick_place.nodes.conversions import duration_to_msg
+from ur5_pick_place.nodes.qos import LATCHED
 
 # Every controller of the UR driver that takes trajectories as goals; one of them is active.
 _CONTROLLERS = (
@@ -27,7 +27,6 @@ _UNDER_WAY = (
     GoalStatus.STATUS_EXECUTING,
     GoalStatus.STATUS_CANCELING,
 )
-_LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 # What other controllers of the UR driver claim instead of joints to move the arm.
 _MODES = ('force_mode', 'trajectory_passthrough')
 _LARGEST = 65_536  # [bytes] of a report on goals, some 2,000 of them
@@ -117,7 +116,7 @@ class _OneController:
             GoalStatusArray,
             topic,
             self._hear,
-            _LATCHED,
+            LATCHED,
             callback_group=group,
             raw=True,
         )

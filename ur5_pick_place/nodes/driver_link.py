@@ -5,10 +5,8 @@ import time
 from collections.abc import Callable, Sequence
 
 from rclpy.callback_groups import CallbackGroup
-from rclpy.duration import Duration
 from rclpy.node import Node
 from rclpy.qos import (
-    DurabilityPolicy,
     QoSProfile,
     qos_profile_sensor_data,
 )
@@ -16,33 +14,15 @@ from std_msgs.msg import Bool, Float64
 from ur_dashboard_msgs.msg import ProgramState, RobotMode, SafetyMode
 from ur_dashboard_msgs.srv import GetProgramState
 
-from ur5_pick_place.control.controller import REPLY_TIMEOUT
 from ur5_pick_place.control.robot_status import RobotStatus
 from ur5_pick_place.nodes.diagnostics import Jitter
 from ur5_pick_place.nodes.joint_listener import JointListener, Joints
+from ur5_pick_place.nodes.qos import LATCHED
 
-LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 _QUESTION_PERIOD = 0.2  # [s] between questions to the dashboard
 _IO = 'io_and_status_controller'
 _PERCENT = 100.0
 _GAP_PERIOD = 1.0  # [s] between two words on gaps
-
-
-def fresh(lifespan: float) -> QoSProfile:
-    """
-    Return the QoS of what moves something: kept longer than `lifespan` [s] it is never delivered.
-
-    Else DDS hands over a reliable request whenever a cut cable is mended, seconds after whoever
-    sent it has given it up and stopped: a gripper opened that way with the part in the air.
-
-    """
-    return QoSProfile(depth=10, lifespan=Duration(nanoseconds=round(1e9 * lifespan)))
-
-
-SWITCHING = fresh(0.5)
-"""Of small requests; a lossy cable has them over within some 0.1 s."""
-GOAL = fresh(REPLY_TIMEOUT)
-"""Of goals, whose many packets take longer; one that comes so late is canceled at once."""
 
 
 class RobotLink:

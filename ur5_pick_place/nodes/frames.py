@@ -18,12 +18,10 @@ from visualization_msgs.msg import MarkerArray
 
 from ur5_pick_place.errors import TimedOut, UnknownFrame, UnknownLink
 from ur5_pick_place.kinematics import LINK_NAMES
-from ur5_pick_place.kinematics.transforms import Array, inverse_transform
+from ur5_pick_place.kinematics.transforms import T_BASE_BASE_LINK, Array, inverse_transform
 from ur5_pick_place.nodes.bounded_reader import BoundedReader
 from ur5_pick_place.nodes.conversions import transform_to_matrix
 
-# base_link (REP-103, x forward) is the controller's base turned by pi about z.
-T_BASE_BASE_LINK = np.diag([-1.0, -1.0, 1.0, 1.0])
 _SAME = np.eye(4)
 _LARGEST = 16_384  # [bytes] of a message on /tf, some 150 frames, which take 20 ms to convert
 _STATIC = QoSProfile(depth=100, durability=DurabilityPolicy.TRANSIENT_LOCAL)

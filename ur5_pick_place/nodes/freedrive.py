@@ -12,7 +12,7 @@ from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.nodes.asking import ask
 from ur5_pick_place.nodes.conversions import duration_to_msg
 from ur5_pick_place.nodes.distro import read
-from ur5_pick_place.nodes.driver_link import SWITCHING
+from ur5_pick_place.nodes.qos import SWITCHING
 
 _CONTROLLER = 'freedrive_mode_controller'
 _KEEP_ALIVE = 0.3  # [s], steady clock; the controller lets go after 1 s without a message

@@ -9,7 +9,7 @@ from std_msgs.msg import ColorRGBA
 from visualization_msgs.msg import Marker, MarkerArray
 
 from ur5_pick_place.kinematics import Model, Solution, link_frames
-from ur5_pick_place.nodes.frames import T_BASE_BASE_LINK
+from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE
 
 
 def ghosts(model: Model, solutions: Sequence[Solution]) -> MarkerArray:
@@ -35,7 +35,7 @@ def ghosts(model: Model, solutions: Sequence[Solution]) -> MarkerArray:
 
 def _joints(model: Model, solution: Solution) -> np.ndarray:
     """Give the corners of the arm in `base_link`, (13, 3) [m]: each frame, moved d, moved a."""
-    frames = np.linalg.inv(T_BASE_BASE_LINK) @ link_frames(model, solution.q)
+    frames = T_BASE_LINK_BASE @ link_frames(model, solution.q)
     along_axis = frames[:6, :3, 3] + model.d[:, None] * frames[:6, :3, 2]
     corners = np.stack([frames[:6, :3, 3], along_axis], axis=1).reshape(-1, 3)
     return np.vstack([corners, frames[6, :3, 3]])

@@ -10,9 +10,8 @@ from std_msgs.msg import ColorRGBA
 from visualization_msgs.msg import Marker, MarkerArray
 
 from ur5_pick_place.kinematics import forward
-from ur5_pick_place.kinematics.transforms import Array, make_transform
+from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, Array, make_transform
 from ur5_pick_place.nodes.conversions import matrix_to_pose
-from ur5_pick_place.nodes.frames import T_BASE_BASE_LINK
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.scene import Scene
 from ur5_pick_place.planning.shapes import Cone, Cuboid, Cylinder, Mesh, Plane, Shape, Sphere
@@ -33,7 +32,7 @@ def tool_path(planner: MotionPlanner, trajectory: Trajectory) -> MarkerArray:
     """Return the path of the TCP as one line in `base_link`."""
     q = trajectory.sample(np.linspace(0.0, trajectory.duration, _SAMPLES))[0]
     T_base_tcp = forward(planner.model, q) @ planner.scene.tool.T_tool_tcp
-    points = (np.linalg.inv(T_BASE_BASE_LINK) @ T_base_tcp)[:, :3, 3]
+    points = (T_BASE_LINK_BASE @ T_base_tcp)[:, :3, 3]
     line = Marker(ns='planned_path', id=0, type=Marker.LINE_STRIP, action=Marker.ADD)
     line.header.frame_id = 'base_link'
     line.pose.orientation.w = 1.0
@@ -52,7 +51,7 @@ def cycle(planner: MotionPlanner, plan: CyclePlan, poses: Mapping[str, TaughtPos
         line.ns, line.id = 'cycle', i
         array.markers += [line, swept_tool(planner, motion.trajectory, i)]
     for name in ('start', 'target'):
-        arrow = place_arrow(name, np.linalg.inv(T_BASE_BASE_LINK) @ poses[name].T_base_tcp)
+        arrow = place_arrow(name, T_BASE_LINK_BASE @ poses[name].T_base_tcp)
         arrow.header.frame_id = 'base_link'
         array.markers.append(arrow)
     return array
@@ -62,7 +61,7 @@ def swept_tool(planner: MotionPlanner, trajectory: Trajectory, number: int) -> M
     """Return outlines of the tool along a motion, in `base_link`."""
     q = trajectory.sample(np.linspace(0.0, trajectory.duration, _SAMPLES))[0]
     tool = planner.scene.tool
-    T_base_link_tool = np.linalg.inv(T_BASE_BASE_LINK) @ forward(planner.model, q)
+    T_base_link_tool = T_BASE_LINK_BASE @ forward(planner.model, q)
     p = (T_base_link_tool @ tool.T_tool_tcp)[:, :3, 3]
     way = np.append(0.0, np.cumsum(np.linalg.norm(np.diff(p, axis=0), axis=1)))
     shown = np.unique(np.searchsorted(way, np.arange(0.0, way[-1], _OUTLINE_SPACING)))

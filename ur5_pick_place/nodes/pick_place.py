@@ -32,7 +32,6 @@ from ur5_pick_place.nodes.asking import ask
 from ur5_pick_place.nodes.carried_part import CarriedPart
 from ur5_pick_place.nodes.controller_goals import ControllerGoals
 from ur5_pick_place.nodes.diagnostics import Diagnostics
-from ur5_pick_place.nodes.driver_link import LATCHED
 from ur5_pick_place.nodes.frames import Frames
 from ur5_pick_place.nodes.freedrive import Freedrive
 from ur5_pick_place.nodes.liveness import Heartbeat
@@ -40,6 +39,7 @@ from ur5_pick_place.nodes.parameters import declare_settings
 from ur5_pick_place.nodes.planning_scene import SceneFollower
 from ur5_pick_place.nodes.process import refuse_if_served, run_node
 from ur5_pick_place.nodes.prompt_executor import AtOnce
+from ur5_pick_place.nodes.qos import LATCHED
 from ur5_pick_place.nodes.robot_settings import (
     RobotSettings,
     TeachingSettings,

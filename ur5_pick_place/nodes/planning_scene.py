@@ -24,7 +24,7 @@ from moveit_msgs.msg import (
 from moveit_msgs.srv import ApplyPlanningScene, GetPlanningScene
 from rclpy.callback_groups import CallbackGroup
 from rclpy.node import Node
-from rclpy.qos import DurabilityPolicy, QoSProfile
+from rclpy.qos import QoSProfile
 from rclpy.serialization import serialize_message
 
 from ur5_pick_place.errors import ExecutionError, InvalidInput
@@ -34,6 +34,7 @@ from ur5_pick_place.nodes.carried_part import PART_TOPIC, read_carried
 from ur5_pick_place.nodes.cdr import read_message
 from ur5_pick_place.nodes.conversions import joint_state_msg
 from ur5_pick_place.nodes.frames import Frames
+from ur5_pick_place.nodes.qos import LATCHED
 from ur5_pick_place.nodes.scene_book import SceneBook
 from ur5_pick_place.nodes.scene_messages import KnownScene, read_scene, scene_message
 from ur5_pick_place.planning.world import AttachedObject, World, shown
@@ -43,7 +44,6 @@ if TYPE_CHECKING:
 
 
 SCENE_TOPIC = 'monitored_planning_scene'
-LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 SCENE_SERVICES = ('apply_planning_scene', 'get_planning_scene')
 _QUEUE = QoSProfile(depth=1000)  # a client tells of its whole scene at once
 _MAX_WAITING = 50_000_000  # [bytes] not read yet

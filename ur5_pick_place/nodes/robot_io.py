@@ -13,7 +13,7 @@ from ur_msgs.srv import SetIO, SetPayload
 
 from ur5_pick_place.nodes.bounded_reader import BoundedReader
 from ur5_pick_place.nodes.distro import payload_request, takes_inertia
-from ur5_pick_place.nodes.driver_link import SWITCHING
+from ur5_pick_place.nodes.qos import SWITCHING
 from ur5_pick_place.task import job
 
 _IO = 'io_and_status_controller'

@@ -15,10 +15,10 @@ from types import SimpleNamespace
 from moveit_msgs.msg import AttachedCollisionObject, CollisionObject, PlanningScene
 
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.kinematics.transforms import Array, inverse_transform
+from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, Array, inverse_transform
 from ur5_pick_place.nodes.cdr import Unreadable, read_message
 from ur5_pick_place.nodes.conversions import numbers_to_matrix
-from ur5_pick_place.nodes.frames import T_BASE_BASE_LINK, Frames
+from ur5_pick_place.nodes.frames import Frames
 from ur5_pick_place.nodes.scene_messages import OWN, REFUSED, read_links, read_shapes
 from ur5_pick_place.planning.scene import Scene
 from ur5_pick_place.planning.world import AttachedObject, SceneObject, World, shown
@@ -34,7 +34,6 @@ _ADD, _REMOVE, _APPEND, _MOVE = (
 )  # fmt: skip
 _MAX_REFUSED = 100
 _MAX_REASON = 400  # characters
-_T_BASE_LINK_BASE = inverse_transform(T_BASE_BASE_LINK)
 
 
 class SceneBook:
@@ -205,7 +204,7 @@ class SceneBook:
     def _T_base_link(self, message: SimpleNamespace) -> Array:
         """Return T_base_link_object (4, 4)."""
         T_base_frame = self._frames.T_base_frame(message.header.frame_id)
-        return _T_BASE_LINK_BASE @ T_base_frame @ numbers_to_matrix(message.pose)
+        return T_BASE_LINK_BASE @ T_base_frame @ numbers_to_matrix(message.pose)
 
     def _with_attached(self, world: World, message: SimpleNamespace) -> World:
         thing, known = message.object, world.attached
@@ -257,7 +256,7 @@ class SceneBook:
         return T_tool_base @ self._frames.T_base_frame(frame) @ T
 
     def _T_base_link_tool(self) -> Array:
-        return _T_BASE_LINK_BASE @ self._T_base_tool()
+        return T_BASE_LINK_BASE @ self._T_base_tool()
 
     def _laid_down(self, world: World, name: str) -> World:
         """Return the world with what was in the hand where it is now; all without a name."""

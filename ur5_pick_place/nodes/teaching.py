@@ -13,9 +13,9 @@ from rclpy.node import Node
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import BRANCHES, classify, forward
-from ur5_pick_place.kinematics.transforms import Array, inverse_transform
+from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, Array
 from ur5_pick_place.nodes.conversions import matrix_to_transform, pose_to_matrix
-from ur5_pick_place.nodes.frames import T_BASE_BASE_LINK, Frames
+from ur5_pick_place.nodes.frames import Frames
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.task.poses import (
     Provenance,
@@ -80,12 +80,11 @@ class Teaching:
 
     def places(self) -> dict[str, Array]:
         """Return start and target in `base_link`, (4, 4) each, as far as they can be replayed."""
-        T_base_link_base = inverse_transform(T_BASE_BASE_LINK)
         found = {}
         for name in ('start', 'target'):
             with contextlib.suppress(KeyError, InvalidInput):
                 taught = replayed(name, self.poses[name], self._provenance, self._planner.model)
-                found[name] = T_base_link_base @ taught.T_base_tcp
+                found[name] = T_BASE_LINK_BASE @ taught.T_base_tcp
         return found
 
     def conversions(self, poses: Mapping[str, TaughtPose]) -> list[dict[str, Any]]:

@@ -3,6 +3,7 @@
 
 from dataclasses import dataclass
 
+from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.settings import Settings, setting
 
 
@@ -22,7 +23,7 @@ class ContactSettings(Settings):
         0.016,
         'how long it must last: one cycle may be a knock, in three the arm bends things',
         unit='s',
-        low=0.008,
+        low=CYCLE,
         high=0.5,
     )
 

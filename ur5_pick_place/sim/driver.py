@@ -14,6 +14,7 @@ from typing import Protocol
 import numpy as np
 
 from ur5_pick_place.kinematics import JOINT_NAMES
+from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.sim.contact import ContactSettings, ContactWatch
 from ur5_pick_place.sim.controller_manager import (
@@ -33,9 +34,6 @@ from ur5_pick_place.sim.robot import Robot
 from ur5_pick_place.sim.setpoints import ForwardController, FreedriveController, Setpoint
 from ur5_pick_place.sim.trajectory_controller import TrajectoryController
 from ur5_pick_place.sim.wiring import Wiring
-
-CYCLE = 0.008
-"""Update period of a CB3 robot's driver [s]."""
 
 GRIPPER_PIN = 16  # tool output 0 closes
 PART_PRESENT_PIN = 16  # tool input 0

@@ -17,6 +17,7 @@ from typing import Any
 
 from ur5_pick_place.config_files import read_yaml
 from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.settings import check_setting, setting
 from ur5_pick_place.sim.faults import FAULTS
 
@@ -48,7 +49,7 @@ class Planned:
 _KEYS = {
     'fault': setting(None, 'name', kind=str),
     'at': setting(0.0, 'when it begins', unit='s', low=0.0),
-    'for': setting(None, 'how long it lasts', unit='s', low=0.008, kind=float),
+    'for': setting(None, 'how long it lasts', unit='s', low=CYCLE, kind=float),
     'motion': setting(None, 'goal whose start `at` counts from', low=1, kind=int),
 }
 

@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.sim.robot import Robot
 
 DIGITAL_PINS = 18
@@ -24,7 +25,7 @@ SET_TOOL_VOLTAGE = 4
 
 _LOOK_PERIOD = 0.050  # [s]
 _MOST_LOOKS = 11  # after which a service gives up and, for a quirk, answers true
-_ROUND_TRIP = 0.008  # [s] until the robot has a command
+_ROUND_TRIP = CYCLE  # [s] until the robot has a command
 _ROUNDING = 1e-9  # [s]
 
 

@@ -14,6 +14,7 @@ from dataclasses import replace
 import numpy as np
 
 from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.sim.goals import (
     GOAL_TOLERANCE_VIOLATED,
@@ -43,7 +44,7 @@ class TrajectoryController:
 
     """
 
-    def __init__(self, joint_names: Sequence[str], period: float = 0.008) -> None:
+    def __init__(self, joint_names: Sequence[str], period: float = CYCLE) -> None:
         self.joint_names = tuple(joint_names)
         self.active = False
         self.rejecting = False  # every goal, as when something else claims the robot

@@ -15,6 +15,7 @@ from numpy.typing import ArrayLike
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import HOME
+from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.settings import Settings, setting
 from ur5_pick_place.sim.cell import (
@@ -35,9 +36,6 @@ from ur5_pick_place.sim.cell import (
 )
 from ur5_pick_place.sim.engine import mujoco
 from ur5_pick_place.sim.servo_lag import LaggedReference
-
-CYCLE = 0.008
-"""One cycle of the driver [s]: a CB3 controller talks at 125 Hz."""
 
 _FINGER_SPEED = 0.060  # [m/s]
 _FREEDRIVE_DAMPING = 2.0  # [N m s/rad], about what a hand feels on the real arm

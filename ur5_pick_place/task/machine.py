@@ -9,18 +9,18 @@ It owns no clock, thread or ROS; whoever does ticks it and gives it a `Port` to 
 import functools
 import threading
 from collections.abc import Callable, Generator, Mapping
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 import numpy as np
 
 from ur5_pick_place.errors import ExecutionError
+from ur5_pick_place.locking import locked
 from ur5_pick_place.task.job import Carry, Command, Job, Observation
 from ur5_pick_place.task.plan import CyclePlan, CyclePlanner
 from ur5_pick_place.task.plan_report import plan_rows
 from ur5_pick_place.task.poses import TaughtPose
 from ur5_pick_place.task.run import CycleRun, Emit
 
-T = TypeVar('T')
 Poses = Mapping[str, TaughtPose]
 
 PLANNER_GONE = 'the planner node has gone: start it again, then ~/rearm'
@@ -45,15 +45,6 @@ class Port(Protocol):
     def cancel_motion(self) -> None:
         """Have the motion under way, if there is one, brake along its path."""
         ...
-
-
-def _locked(method: Callable[..., T]) -> Callable[..., T]:
-    @functools.wraps(method)
-    def locked(self: 'Machine', *args: Any, **kwargs: Any) -> T:
-        with self._lock:
-            return method(self, *args, **kwargs)
-
-    return locked
 
 
 class Machine:
@@ -168,7 +159,7 @@ class Machine:
             raise ExecutionError('a stop came while the way home was planned: ask again')
         return self.start('go_home', self._run.home(motions))
 
-    @_locked
+    @locked
     def pause(self) -> str:
         """Come to rest on the path, and wait."""
         if self.job_name != 'run':
@@ -177,7 +168,7 @@ class Machine:
         self._port.cancel_motion()
         return f'pausing at stage {self._run.stage!r}'
 
-    @_locked
+    @locked
     def resume(self) -> str:
         """Go on where the arm was paused."""
         if not self._run.is_paused:
@@ -185,7 +176,7 @@ class Machine:
         self._run.resume()
         return f'resuming stage {self._run.stage!r}'
 
-    @_locked
+    @locked
     def start(
         self, name: str, steps: Generator, on_end: Callable[[str], object] = lambda _error: None
     ) -> str:
@@ -209,7 +200,7 @@ class Machine:
         self._emit('started', job=name)
         return f'{name} started'
 
-    @_locked
+    @locked
     def stop(self, reason: str, is_fault: bool = False) -> None:
         """End the job where it is, if there is one, and take no other before `rearmed`."""
         self.stops += 1
@@ -220,7 +211,7 @@ class Machine:
             self.plan = None
             self._emit('stopped', job='', stage='', reason=reason)
 
-    @_locked
+    @locked
     def rearmed(self) -> None:
         """Take jobs again; the next run is planned anew."""
         self.stopped, self.plan = '', None
@@ -228,7 +219,7 @@ class Machine:
 
     # -- ticks ---------------------------------------------------------------------------------
 
-    @_locked
+    @locked
     def tick(self) -> None:
         """Look at the robot and do what comes next."""
         if self._job is None:
@@ -243,7 +234,7 @@ class Machine:
             self._commands += 1
             self._port.send(command, functools.partial(self._take_reply, self._commands))
 
-    @_locked
+    @locked
     def _take_reply(self, command: int, reply: str) -> None:
         if command == self._commands:  # else of a command that nobody waits for any more
             self._reply = reply

@@ -13,7 +13,7 @@ from ur5_pick_place.control.rollout import plan_roll_out
 from ur5_pick_place.control.stop_trajectory import set_off_again
 from ur5_pick_place.errors import InvalidInput, PlanningError
 from ur5_pick_place.kinematics import BRANCHES, classify, forward, inverse
-from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, Array
 from ur5_pick_place.planning.planner import MotionPlanner, Pace, PlannedMotion
 from ur5_pick_place.planning.scene import Box
 from ur5_pick_place.task.cycle import Stage
@@ -22,7 +22,6 @@ from ur5_pick_place.task.pattern import PatternSettings, cells, others
 from ur5_pick_place.task.poses import Provenance, TaughtPose, replayed
 
 _SAME_PLACE = 1e-3  # [m]
-_T_BASE_LINK_BASE = np.diag([-1.0, -1.0, 1.0, 1.0])
 
 
 @dataclass(frozen=True)
@@ -166,7 +165,7 @@ class CyclePlanner:
         part = self.planner.scene.part
         if part is None:
             return ()
-        T_parts = [_T_BASE_LINK_BASE @ pose.T_base_tcp @ part.T_tcp_part for pose in lying]
+        T_parts = [T_BASE_LINK_BASE @ pose.T_base_tcp @ part.T_tcp_part for pose in lying]
         return tuple(
             Box(f'part {k}', T, part.size, is_part=True) for k, T in enumerate(T_parts, 1)
         )

@@ -26,8 +26,8 @@ from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.kinematics import JOINT_NAMES
 from ur5_pick_place.nodes.conversions import matrix_to_pose, pose_to_matrix
 from ur5_pick_place.nodes.distro import distro
-from ur5_pick_place.nodes.driver_link import LATCHED
 from ur5_pick_place.nodes.process import stay_on_loopback
+from ur5_pick_place.nodes.qos import LATCHED
 from ur5_pick_place.trials.record import Record
 
 # On the wall, as they are about processes and not about the robot:

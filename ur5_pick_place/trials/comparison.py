@@ -10,7 +10,7 @@ import numpy as np
 
 from ur5_pick_place.control.loop_settings import LoopSettings
 from ur5_pick_place.errors import ExecutionError, PlanningError
-from ur5_pick_place.sim.driver import CYCLE
+from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.task.motions import PlannedStage, T_base_tool
 from ur5_pick_place.trials.configuration import Configuration
 from ur5_pick_place.trials.in_process import Rig, Spot

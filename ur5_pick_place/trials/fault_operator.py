@@ -21,7 +21,7 @@ from ur5_pick_place.kinematics import JOINT_NAMES
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.nodes.conversions import joints_from_state, to_seconds, velocities_from_state
 from ur5_pick_place.nodes.distro import distro
-from ur5_pick_place.nodes.driver_link import LATCHED
+from ur5_pick_place.nodes.qos import LATCHED
 from ur5_pick_place.sim.faults import FAULTS
 from ur5_pick_place.trials.cell_client import START_TIME
 from ur5_pick_place.trials.operator import Operator

@@ -13,7 +13,8 @@ from ur5_pick_place.control.motion_monitor import TrackingSettings
 from ur5_pick_place.control.robot_status import HealthSettings, RobotStatus, io_patience
 from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.kinematics import HOME, forward, load_model
-from ur5_pick_place.kinematics.transforms import Array, make_transform
+from ur5_pick_place.kinematics.model import CYCLE
+from ur5_pick_place.kinematics.transforms import T_BASE_BASE_LINK, Array, make_transform
 from ur5_pick_place.planning.dynamics import Dynamics
 from ur5_pick_place.planning.inertias import Load
 from ur5_pick_place.planning.limits import MotionSettings
@@ -21,7 +22,7 @@ from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.scene_file import load_scene
 from ur5_pick_place.sim.cell import PART_SIZE
 from ur5_pick_place.sim.contact import ContactSettings
-from ur5_pick_place.sim.driver import CYCLE, Driver
+from ur5_pick_place.sim.driver import Driver
 from ur5_pick_place.sim.fault_injector import FaultInjector
 from ur5_pick_place.sim.fault_schedule import Planned
 from ur5_pick_place.sim.robot import Program
@@ -230,8 +231,7 @@ class Rig:
         return make_transform(down, [x, y, PART_SIZE / 2])
 
     def _taught(self, spot: Spot) -> TaughtPose:
-        T_base_base_link = np.diag([-1.0, -1.0, 1.0, 1.0])
-        T = T_base_base_link @ self.T_base_link_tcp(spot)
+        T = T_BASE_BASE_LINK @ self.T_base_link_tcp(spot)
         return TaughtPose(numbers_from_matrix(T), self._origin, '')
 
     def _report(self) -> None:

@@ -16,8 +16,8 @@ from ur5_pick_place.config_files import share_directory
 from ur5_pick_place.control.robot_status import HealthSettings, io_patience
 from ur5_pick_place.errors import ExecutionError, InvalidInput
 from ur5_pick_place.kinematics import Model, forward, load_model
-from ur5_pick_place.kinematics.transforms import Array
-from ur5_pick_place.nodes.frames import T_BASE_BASE_LINK
+from ur5_pick_place.kinematics.model import CYCLE
+from ur5_pick_place.kinematics.transforms import T_BASE_BASE_LINK, Array
 from ur5_pick_place.nodes.node_list import NodeSpec, node_list
 from ur5_pick_place.planning.limits import MotionSettings, motion_limits
 from ur5_pick_place.planning.scene_file import load_scene
@@ -38,7 +38,6 @@ _UNDER_WAY = 0.25  # [s] for what was sent meanwhile
 _AGAIN = 0.1  # [s] on the wall before a request that was refused is made again
 _PINCHED = (0.002, 0.02)  # [m] pads apart but for the cube, and its centre off the TCP at most
 _ROUND_TRIPS = 10
-_CYCLE = 0.008  # [s] of the controller
 
 
 class NodesCell:
@@ -171,7 +170,7 @@ class NodesCell:
         if not is_done:
             raise InvalidInput(words)
         # The clock is that of the messages: the stop may be heard before the next of them.
-        self.wait(_CYCLE)
+        self.wait(CYCLE)
 
     def clear(self, fault: str = '') -> bool:
         request = {'data': False} if fault else {}

@@ -11,8 +11,12 @@ from numpy.typing import NDArray
 
 from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.kinematics import Model, forward
-from ur5_pick_place.kinematics.transforms import Array, inverse_transform, log_so3
-from ur5_pick_place.nodes.frames import T_BASE_BASE_LINK
+from ur5_pick_place.kinematics.transforms import (
+    T_BASE_BASE_LINK,
+    Array,
+    inverse_transform,
+    log_so3,
+)
 from ur5_pick_place.trials.joints_file import JointSample
 from ur5_pick_place.trials.spots import TOOL_DOWN, Displacement, Spot
 

@@ -8,10 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from ur5_pick_place.commands.arguments import T_BASE_LINK_BASE
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import UR_TYPES, forward, load_model
-from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, Array
 from ur5_pick_place.trials.joints_file import RecordedJoints
 from ur5_pick_place.trials.measure import Trace
 

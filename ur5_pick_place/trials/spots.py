@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from ur5_pick_place.config_files import read_parameters
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import explain, inverse, load_model
-from ur5_pick_place.kinematics.transforms import Array, inverse_transform
-from ur5_pick_place.nodes.frames import T_BASE_BASE_LINK
+from ur5_pick_place.kinematics.transforms import T_BASE_BASE_LINK, Array, inverse_transform
 from ur5_pick_place.planning.scene_file import load_scene
 from ur5_pick_place.sim.cell import PART_SIZE, TABLE_X, TABLE_Y, upright
 

@@ -16,13 +16,13 @@ from std_msgs.msg import Header
 from trajectory_msgs.msg import JointTrajectory
 
 from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.nodes.conversions import time_to_msg
 from ur5_pick_place.nodes.distro import fill
 from ur5_pick_place.nodes.sim.publishers import (
     SYSTEM_DEFAULT,
     actual_point,
     desired_point,
     error_point,
-    time_to_msg,
 )
 from ur5_pick_place.nodes.sim.services import through_link
 from ur5_pick_place.sim.driver import Driver

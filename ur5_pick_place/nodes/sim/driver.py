@@ -46,6 +46,7 @@ from dataclasses import dataclass
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup, ReentrantCallbackGroup
 from rclpy.node import Node
 
+from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.nodes.parameters import declare_settings
 from ur5_pick_place.nodes.process import refuse_if_served, run_node
 from ur5_pick_place.nodes.sim.actions import TrajectoryServer
@@ -56,7 +57,7 @@ from ur5_pick_place.nodes.sim.services import Services
 from ur5_pick_place.settings import Settings, setting
 from ur5_pick_place.sim.contact import ContactSettings
 from ur5_pick_place.sim.controller_manager import MOTION_CONTROLLERS, SCALED
-from ur5_pick_place.sim.driver import CYCLE, Driver
+from ur5_pick_place.sim.driver import Driver
 from ur5_pick_place.sim.fault_injector import FaultInjector
 from ur5_pick_place.sim.fault_schedule import load_schedule
 from ur5_pick_place.sim.world import CellSettings, World

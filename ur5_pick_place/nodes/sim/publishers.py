@@ -9,7 +9,7 @@ from control_msgs.msg import JointTrajectoryControllerState
 from geometry_msgs.msg import PoseStamped, Quaternion, Transform, TransformStamped, Vector3
 from rclpy.node import Node
 from rclpy.publisher import Publisher
-from rclpy.qos import DurabilityPolicy, QoSPresetProfiles, QoSProfile
+from rclpy.qos import QoSPresetProfiles
 from rclpy.serialization import serialize_message
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
@@ -20,20 +20,21 @@ from ur_dashboard_msgs.msg import RobotMode, SafetyMode
 from ur_msgs.msg import Analog, Digital, IOStates, ToolDataMsg
 
 from ur5_pick_place.kinematics import load_model
-from ur5_pick_place.nodes.conversions import duration_to_msg, matrix_to_pose
+from ur5_pick_place.kinematics.model import CYCLE
+from ur5_pick_place.nodes.conversions import duration_to_msg, matrix_to_pose, time_to_msg
+from ur5_pick_place.nodes.qos import LATCHED
 from ur5_pick_place.sim.arm_frames import Frame, fixed_frames, link_frames
 from ur5_pick_place.sim.controller_manager import (
     IO_AND_STATUS,
     JOINT_STATES,
     SPEED_SCALING,
 )
-from ur5_pick_place.sim.driver import CYCLE, Driver
+from ur5_pick_place.sim.driver import Driver
 from ur5_pick_place.sim.goals import Tracking
 from ur5_pick_place.sim.link import JointReport
 from ur5_pick_place.sim.world import World
 
 SYSTEM_DEFAULT = QoSPresetProfiles.SYSTEM_DEFAULT.value
-LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 
 _TF_PERIOD = 0.048  # [s], the whole cycles nearest to robot_state_publisher's 20 Hz
 _TRUTH_PERIOD = 0.040  # [s]
@@ -230,12 +231,6 @@ class _OnChange:
             message = self._kind()
             setattr(message, 'data' if self._kind is Bool else 'mode', value)
             send(partial(self._publisher.publish, message))
-
-
-def time_to_msg(seconds: float) -> Time:
-    """Return a time rounded to microseconds, so that a cycle's stamp is always the same."""
-    micros = round(seconds * 1e6)
-    return Time(sec=micros // 10**6, nanosec=micros % 10**6 * 1000)
 
 
 def desired_point(tracking: Tracking) -> JointTrajectoryPoint:

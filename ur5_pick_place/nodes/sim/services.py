@@ -19,6 +19,7 @@ from std_srvs.srv import Trigger
 from ur_msgs.srv import SetAnalogOutput, SetIO, SetPayload, SetSpeedSliderFraction
 
 from ur5_pick_place.errors import InvalidInput, one_line
+from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.nodes.conversions import pose_to_matrix
 from ur5_pick_place.nodes.distro import fill, payload_of
 from ur5_pick_place.nodes.sim.publishers import SYSTEM_DEFAULT
@@ -29,7 +30,7 @@ from ur5_pick_place.sim.controller_manager import (
     VELOCITY,
     Controller,
 )
-from ur5_pick_place.sim.driver import CYCLE, Driver
+from ur5_pick_place.sim.driver import Driver
 from ur5_pick_place.sim.io_controller import Request
 from ur5_pick_place.sim.setpoints import ForwardController
 from ur5_pick_place.sim.world import World
