@@ -19,7 +19,7 @@ import pytest
 
 from ur5_pick_place.control import rollout
 from ur5_pick_place.control.closed_loop import ClosedLoop
-from ur5_pick_place.control.execution_manager import Executor
+from ur5_pick_place.control.execution_manager import ExecutionManager
 from ur5_pick_place.control.laws import Gradient, ResolvedRate
 from ur5_pick_place.control.loop_settings import PICK_AND_PLACE_PROJECT, LoopSettings
 from ur5_pick_place.control.motion_monitor import TrackingSettings
@@ -31,7 +31,7 @@ from ur5_pick_place.kinematics import HOME, forward, jacobian, load_model
 from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.kinematics.transforms import exp_se3, exp_so3, inverse_transform, log_se3
 from ur5_pick_place.planning.limits import MotionSettings
-from ur5_pick_place.planning.planner import MotionPlanner, Pace
+from ur5_pick_place.planning.planner import MotionPlanner, Scaling
 from ur5_pick_place.planning.scene_file import load_scene
 from ur5_pick_place.sim.controller_manager import SCALED
 from ur5_pick_place.sim.driver import Driver
@@ -331,7 +331,7 @@ def test_the_saddle_of_the_gradient_is_named_instead_of_looping():
 
 
 def test_a_roll_out_keeps_the_speed_of_tcp_and_elbow():
-    limits = PLANNER.limits_at(Pace(1.0, 1.0, 0.05))
+    limits = PLANNER.limits_at(Scaling(1.0, 1.0, 0.05))
     path = roll_out('resolved_rate', MODEL, limits, TCP, START, goal_of(START), LoopSettings())
     report = PLANNER.check(path, START)
     assert 0.045 < max(report.tcp_speed, report.elbow_speed) <= 0.05
@@ -339,7 +339,7 @@ def test_a_roll_out_keeps_the_speed_of_tcp_and_elbow():
 
 def test_a_loop_is_made_of_its_own_roll_out_only():
     path = plan_roll_out(
-        PLANNER, 'gradient', START, goal_of(START), Pace(0.3, 0.3), LoopSettings()
+        PLANNER, 'gradient', START, goal_of(START), Scaling(0.3, 0.3), LoopSettings()
     ).trajectory
     assert loop_of(PLANNER, 'gradient', path, LoopSettings()).method == 'gradient'
     other = PLANNER.ptp(START, START + [0.8, 0.2, -0.4, 0.0, 0.0, 0.3]).trajectory
@@ -351,7 +351,7 @@ def test_a_loop_is_made_of_its_own_roll_out_only():
 def test_every_roll_out_is_known_for_its_own(method, rng):
     for _ in range(3):
         T = goal_of(START, rng.uniform(-0.08, 0.08, 3), (0.0, 0.0, rng.uniform(-0.8, 0.8)))
-        path = plan_roll_out(PLANNER, method, START, T, Pace(), LoopSettings()).trajectory
+        path = plan_roll_out(PLANNER, method, START, T, Scaling(), LoopSettings()).trajectory
         assert loop_of(PLANNER, method, path, LoopSettings()).method == method
 
 
@@ -557,7 +557,7 @@ class Bench:
         self.cell, self.now, self.ends = Cell(START, 0.03), 10.0, []
         self.port = Port(self.cell)
         self.status = RobotStatus(robot_mode=7, safety_mode=1, program_running=True)
-        self.executor = Executor(
+        self.executor = ExecutionManager(
             PLANNER,
             self.port,
             self.status,

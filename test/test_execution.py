@@ -13,7 +13,7 @@ from test_planning import make_planner, tool_down
 
 from ur5_pick_place.control.motion_monitor import MotionMonitor, TrackingSettings
 from ur5_pick_place.kinematics import HOME, forward, load_model
-from ur5_pick_place.planning.planner import Pace
+from ur5_pick_place.planning.planner import Scaling
 from ur5_pick_place.sim.controller_manager import SCALED
 from ur5_pick_place.sim.driver import Driver
 from ur5_pick_place.sim.goals import JointTolerance
@@ -148,7 +148,7 @@ def test_a_pause_of_ten_seconds_is_a_wait_and_then_the_line_goes_on(cell, line):
 
 
 @pytest.mark.parametrize('slider', [0.1, 1.0])
-@pytest.mark.parametrize('pace', [Pace(), Pace(0.05, 0.05)])
+@pytest.mark.parametrize('pace', [Scaling(), Scaling(0.05, 0.05)])
 @pytest.mark.parametrize('share', [0.0, 0.4])
 def test_a_blocked_arm_is_noticed_within_two_seconds(planner, cell, slider, pace, share):
     """Also where it creeps, at the slowest by millimetres a second."""

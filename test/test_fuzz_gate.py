@@ -19,7 +19,7 @@ from test_planning import PICK, make_planner, tool_down
 
 from ur5_pick_place.errors import GateRefusal, InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.planning.gate import CHECKS
-from ur5_pick_place.planning.planner import MotionPlanner, Pace
+from ur5_pick_place.planning.planner import MotionPlanner, Scaling
 from ur5_pick_place.planning.trajectory import MAX_DURATION, Trajectory
 
 Array = NDArray[np.float64]
@@ -141,7 +141,7 @@ def test_every_pace_gives_a_motion_or_a_refusal(
     planner: MotionPlanner, velocity: float, acceleration: float, speed: float, line: bool
 ) -> None:
     try:
-        pace = Pace(velocity, acceleration, speed)
+        pace = Scaling(velocity, acceleration, speed)
         planned = planner.lin(PICK, [END], pace) if line else planner.ptp(PICK, GOAL, pace)
     except Ur5PickPlaceError as refusal:
         assert any(word in str(refusal) for word in ('scaling', 'speed'))

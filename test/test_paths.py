@@ -11,7 +11,7 @@ import pytest
 
 from ur5_pick_place.errors import IncompletePath, InvalidInput
 from ur5_pick_place.kinematics import BRANCHES, classify, forward, inverse, load_model
-from ur5_pick_place.planning.curves import Carried, Line, Rounded, arc_about, arc_through
+from ur5_pick_place.planning.curves import BlendedCurve, Line, OffsetCurve, arc_about, arc_through
 from ur5_pick_place.planning.moves import Move, between_stops
 from ur5_pick_place.planning.paths import JOINT_STEP, follow
 
@@ -114,7 +114,7 @@ def test_points_without_a_circle_are_refused_with_numbers(make, goal, point, mes
 
 def test_a_carried_curve_leads_the_other_frame(rng):
     T_tool_link, line = random_pose(rng), Line(random_pose(rng), random_pose(rng))
-    tool = Carried(line, T_tool_link)
+    tool = OffsetCurve(line, T_tool_link)
     np.testing.assert_allclose(tool(SHARE) @ T_tool_link, line(SHARE), atol=1e-12)
 
 
@@ -134,7 +134,7 @@ class TestRounded:
         return [Line(a, b), Line(b, c), arc_through(c, d, np.array([0.42, 0.07, 0.17]))]
 
     def test_it_is_the_legs_outside_the_radii(self, legs):
-        whole = Rounded(legs, [0.05, 0.04])
+        whole = BlendedCurve(legs, [0.05, 0.04])
         assert whole.length == pytest.approx(sum(leg.length for leg in legs))
         for way, leg, share in (
             (0.10, legs[0], 0.5),
@@ -151,13 +151,13 @@ class TestRounded:
 
     def test_it_cuts_the_corner_within_the_radius(self, legs):
         corner = self.CORNERS[1][:3, 3]
-        p = Rounded(legs, [0.05, 0.04])(np.linspace(0, 1, 5001))[:, :3, 3]
+        p = BlendedCurve(legs, [0.05, 0.04])(np.linspace(0, 1, 5001))[:, :3, 3]
         nearest = np.linalg.norm(p - corner, axis=1).min()
         assert 0.1 * 0.05 < nearest < 0.5 * 0.05
 
     def test_its_third_derivative_has_no_jump(self, legs):
         """Half the spacing halves the steps of a third derivative that does not jump."""
-        whole = Rounded(legs, [0.05, 0.04])
+        whole = BlendedCurve(legs, [0.05, 0.04])
 
         def largest_jump(n):
             poses = whole(np.linspace(0, 1, n))[:, :3].reshape(n, 12)
@@ -167,7 +167,7 @@ class TestRounded:
 
     def test_short_legs_are_refused_with_numbers(self, legs):
         with pytest.raises(InvalidInput, match=r'move 1 is 0\.2000 m long.* 0\.2500 m of it'):
-            Rounded(legs, [0.25, 0.04])
+            BlendedCurve(legs, [0.25, 0.04])
 
     def test_moves_are_run_together_between_stops(self):
         blends = [0.05, 0.0, 0.02, 0.02]

@@ -21,7 +21,7 @@ from ur5_pick_place.planning.dynamics import Dynamics
 from ur5_pick_place.planning.inertias import Load
 from ur5_pick_place.planning.limits import MotionSettings, tcp_and_elbow_speed
 from ur5_pick_place.planning.moves import Move
-from ur5_pick_place.planning.planner import MotionPlanner, Pace
+from ur5_pick_place.planning.planner import MotionPlanner, Scaling
 from ur5_pick_place.planning.scene import Box
 from ur5_pick_place.planning.scene_file import load_scene
 from ur5_pick_place.planning.timing import stretch, time_ptp
@@ -366,7 +366,7 @@ def test_a_branch_is_kept_on_request_and_an_unknown_one_refused(planner):
 @pytest.mark.parametrize('pace', [(-0.1, 0), (0, 1.5), (float('nan'), 0), (0, 0, -1)])
 def test_a_scaling_out_of_range_is_refused(pace):
     with pytest.raises(InvalidInput, match='must'):
-        Pace(*pace)
+        Scaling(*pace)
 
 
 def test_a_load_that_cannot_be_held_is_refused_with_joint_and_torque():
@@ -380,7 +380,7 @@ def test_a_load_that_cannot_be_held_is_refused_with_joint_and_torque():
 def test_scalings_slow_a_motion_down(planner):
     goal = PICK + [1.0, 0, 0, 0, 0, 0]
     full = planner.ptp(PICK, goal).trajectory
-    slow = planner.ptp(PICK, goal, Pace(0.1, 0.1)).trajectory
+    slow = planner.ptp(PICK, goal, Scaling(0.1, 0.1)).trajectory
     assert slow.duration > 5 * full.duration
     assert np.abs(slow.qd).max() <= 0.1 * np.pi + 1e-9
 

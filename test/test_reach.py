@@ -8,7 +8,7 @@ from test_planning import make_planner, tool_down
 from ur5_pick_place.errors import BlockedPath, IncompletePath, InvalidInput
 from ur5_pick_place.kinematics import HOME, forward, load_model
 from ur5_pick_place.planning.moves import JumpThresholds, look_along
-from ur5_pick_place.planning.planner import Pace
+from ur5_pick_place.planning.planner import Scaling
 
 MODEL = load_model('ur5')
 STEP = 0.002
@@ -114,7 +114,7 @@ def test_the_speed_of_the_tcp_or_of_another_point_is_bounded(
     planner, q_start, p_tool_point
 ):
     """The tool turns by 2 rad while it goes: its points move at different speeds."""
-    pace = Pace(speed=0.05, p_tool_point=p_tool_point)
+    pace = Scaling(speed=0.05, p_tool_point=p_tool_point)
     goal = tool_down(0.45, 0.1, 0.15, 2.0)
     for trajectory in (
         planner.lin(q_start, [goal], pace).trajectory,

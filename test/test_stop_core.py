@@ -6,7 +6,7 @@ import threading
 import numpy as np
 import pytest
 
-from ur5_pick_place.control.execution_manager import Executor
+from ur5_pick_place.control.execution_manager import ExecutionManager
 from ur5_pick_place.control.motion_monitor import TrackingSettings
 from ur5_pick_place.control.robot_status import HealthSettings, RobotStatus
 from ur5_pick_place.errors import ExecutionError
@@ -84,7 +84,7 @@ class Cell:
         self.port, self.status = LateController(), RobotStatus(
             robot_mode=7, safety_mode=1, program_running=True
         )
-        self.executor = self.port.executor = Executor(
+        self.executor = self.port.executor = ExecutionManager(
             gate or Anything(),
             self.port,
             self.status,

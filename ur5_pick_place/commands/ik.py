@@ -18,7 +18,7 @@ from ur5_pick_place.commands.arguments import (
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import (
     HOME,
-    Missing,
+    MissingBranch,
     Solution,
     explain,
     singularity,
@@ -116,7 +116,9 @@ def _row(arm: Arm, solution: Solution) -> dict[str, Any]:
     return row
 
 
-def _as_json(arm: Arm, rows: list[dict[str, Any]], missing: tuple[Missing, ...]) -> dict[str, Any]:
+def _as_json(
+    arm: Arm, rows: list[dict[str, Any]], missing: tuple[MissingBranch, ...]
+) -> dict[str, Any]:
     return {
         'robot': arm.model.name,
         'calibration': arm.model.calibration,
@@ -126,7 +128,9 @@ def _as_json(arm: Arm, rows: list[dict[str, Any]], missing: tuple[Missing, ...])
     }
 
 
-def _as_table(arm: Arm, rows: list[dict[str, Any]], missing: tuple[Missing, ...]) -> list[str]:
+def _as_table(
+    arm: Arm, rows: list[dict[str, Any]], missing: tuple[MissingBranch, ...]
+) -> list[str]:
     unit, digits = arm.angle_unit, 4 if arm.angle == 1.0 else 2
     heads = [f'q{i} [{unit}]' for i in range(1, 7)]
     heads += [f'to seed [{unit}]', f'limits [{unit}]']

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ur5_pick_place.control.line_follower import Steering, make_law
+from ur5_pick_place.control.line_follower import LineFollower, make_law
 from ur5_pick_place.control.loop_settings import LoopSettings
 from ur5_pick_place.control.progress import Progress, stall_reason
 from ur5_pick_place.control.reference import Reference
@@ -88,7 +88,7 @@ AT_REST = 0.01  # [rad/s] of the measured joints
 
 
 @dataclass(frozen=True)
-class Window:
+class TrajectorySegment:
     """What goes to the controller: a trajectory, and the stamp [s] at which it began."""
 
     trajectory: Trajectory
@@ -152,7 +152,9 @@ class ClosedLoop:
         """Brake on the ramp that was sent; the outcome will be the reason."""
         self.stop_reason = self.stop_reason or reason
 
-    def tick(self, stamp: float, q: Array, qd: Array, speed_scaling: float) -> Window | None:
+    def tick(
+        self, stamp: float, q: Array, qd: Array, speed_scaling: float
+    ) -> TrajectorySegment | None:
         """
         Take the measured joints (6,) [rad, rad/s] of a stamp [s]; return what to send.
 
@@ -178,12 +180,12 @@ class ClosedLoop:
             return None
         trajectory, ago = reference.window()
         slowed = trajectory if speed_scaling == 1.0 else stretch(trajectory, 1.0 / speed_scaling)
-        return Window(slowed, stamp - ago / speed_scaling)
+        return TrajectorySegment(slowed, stamp - ago / speed_scaling)
 
     def _set_out(self, stamp: float, q: Array) -> None:
         self._stamp = stamp
         self._reference = Reference(q, self._limits)
-        self._steering = Steering(
+        self._steering = LineFollower(
             self._law,
             self._model,
             self._reference.limits,

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from ur5_pick_place.control.closed_loop import Window
+from ur5_pick_place.control.closed_loop import TrajectorySegment
 from ur5_pick_place.control.motion_monitor import MotionMonitor
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.trajectory import Trajectory
@@ -101,7 +101,7 @@ class Controller(Protocol):
         """Ask it to cancel every goal that it has, whoever sent it."""
         ...
 
-    def follow(self, window: Window) -> None:
+    def follow(self, window: TrajectorySegment) -> None:
         """Let it follow a part of a stream, in place of the part before."""
         ...
 

@@ -11,7 +11,7 @@ from ur5_pick_place.control.controller import REPLY_TIMEOUT, Controller, Goal, O
 from ur5_pick_place.control.foreign_motion import ForeignMotion
 from ur5_pick_place.control.motion_monitor import (
     MotionMonitor,
-    Standstill,
+    StallDetector,
     TrackingSettings,
     path_from,
 )
@@ -49,12 +49,12 @@ class _Stream:
     loop: ClosedLoop
     trajectory: Trajectory  # its roll-out
     on_end: OnEnd
-    standstill: Standstill
+    standstill: StallDetector
     is_wanted: bool = False
     stamp: float = 0.0
 
 
-class Executor:
+class ExecutionManager:
     """
     Executes one motion at a time, and stops the arm whoever moves it.
 
@@ -202,7 +202,7 @@ class Executor:
         """Gate the roll-out of a closed loop and run the loop; otherwise as `start`."""
 
         def begin() -> None:
-            self._stream = _Stream(loop, rollout, on_end, Standstill(self._tracking.stall_time))
+            self._stream = _Stream(loop, rollout, on_end, StallDetector(self._tracking.stall_time))
             self._tell()
 
         self._gated(rollout, is_wanted, begin)

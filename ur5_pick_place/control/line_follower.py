@@ -50,7 +50,7 @@ def make_law(method: str, model: Model, settings: LoopSettings) -> Law:
     return METHODS[method](model, settings.loop_gain, settings.loop_length)
 
 
-class Steering:
+class LineFollower:
     """
     What joint velocity a motion wishes at each place.
 

@@ -65,7 +65,7 @@ def path_from(q: Array, trajectory: Trajectory) -> Array:
     return np.vstack([q, samples[nearest:]])
 
 
-class Standstill:
+class StallDetector:
     """
     Notices an arm that stands while its plan goes on.
 
@@ -114,7 +114,7 @@ class MotionMonitor:
         self._trajectory = trajectory
         self._settings = settings
         self._now = now
-        self._standstill = Standstill(settings.stall_time)
+        self._standstill = StallDetector(settings.stall_time)
         self.plan_time = 0.0
         """Scaled time since the start [s], not clipped to the duration."""
 

@@ -4,7 +4,7 @@
 import numpy as np
 
 from ur5_pick_place.control.closed_loop import ClosedLoop
-from ur5_pick_place.control.line_follower import Steering, make_law
+from ur5_pick_place.control.line_follower import LineFollower, make_law
 from ur5_pick_place.control.loop_settings import LoopSettings
 from ur5_pick_place.control.progress import Progress, stall_reason
 from ur5_pick_place.control.reference import (
@@ -19,7 +19,7 @@ from ur5_pick_place.kinematics import BRANCHES, Model, classify, forward
 from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.limits import Limits
-from ur5_pick_place.planning.planner import MotionPlanner, Pace, PlannedMotion
+from ur5_pick_place.planning.planner import MotionPlanner, PlannedMotion, Scaling
 from ur5_pick_place.planning.trajectory import Trajectory
 
 _LONGEST = 120.0  # [s]; a roll-out takes a hundredth of the time that the motion does
@@ -60,7 +60,7 @@ def roll_out(
     """
     limits, progress = gentle_limits(limits), Progress(settings.loop_patience)
     law = make_law(method, model, settings)
-    steering = Steering(law, model, limits, p_tool_tcp, q_start, T_goal, settings)
+    steering = LineFollower(law, model, limits, p_tool_tcp, q_start, T_goal, settings)
     if obstacle := steering.obstacle(q_start):
         raise IncompletePath(f'{method} refused: {obstacle}', 0.0)
     states = [State(q_start, np.zeros(6), np.zeros(6))]
@@ -108,7 +108,7 @@ def plan_roll_out(
     method: str,
     q_start: Array,
     T_goal: Array,
-    pace: Pace,
+    pace: Scaling,
     settings: LoopSettings,
 ) -> PlannedMotion:
     """
@@ -174,7 +174,7 @@ def _check_own(
     """
     model, law = planner.model, make_law(method, planner.model, settings)
     T = forward(model, path)
-    steering = Steering(
+    steering = LineFollower(
         law, model, limits, planner.scene.tool.p_tool_tcp, path[0], T[-1], settings
     )
     i = 0

@@ -19,7 +19,7 @@ from ur5_pick_place.kinematics.forward import (
 )
 from ur5_pick_place.kinematics.inverse import inverse
 from ur5_pick_place.kinematics.model import HOME, JOINT_NAMES, UR_TYPES, Model, load_model
-from ur5_pick_place.kinematics.reasons import Missing, explain
+from ur5_pick_place.kinematics.reasons import MissingBranch, explain
 from ur5_pick_place.kinematics.singularity import Singularity, singularity
 from ur5_pick_place.kinematics.variants import (
     Solution,
@@ -35,7 +35,7 @@ __all__ = [
     'JOINT_NAMES',
     'LINK_NAMES',
     'UR_TYPES',
-    'Missing',
+    'MissingBranch',
     'Model',
     'Singularity',
     'Solution',

@@ -19,7 +19,7 @@ Cause = Literal['cylinder', 'far', 'near', 'double']
 _SHOULDER, _ELBOW, _WRIST = 4, 2, 1  # what the other shoulder, elbow, wrist adds to a row's number
 
 
-class Missing(NamedTuple):
+class MissingBranch(NamedTuple):
     """
     Why one branch has no solution.
 
@@ -43,7 +43,7 @@ class Missing(NamedTuple):
     text: str
 
 
-def explain(m: Model, T: ArrayLike, q6: float = 0.0) -> tuple[Missing, ...]:
+def explain(m: Model, T: ArrayLike, q6: float = 0.0) -> tuple[MissingBranch, ...]:
     """
     Give the reason for each branch on which a pose has no solution.
 
@@ -95,28 +95,28 @@ def _holder(k: int, ok: Mask, planes: set[int]) -> int:
 
 def _reason(
     m: Model, k: int, holder: int, ok: Mask, ways: dict[int, tuple[float, float]]
-) -> Missing:
+) -> MissingBranch:
     branch = BRANCHES[k]
     if holder != k and ok[holder]:
         text = f'double root: the only solution is the one of {BRANCHES[holder]}'
-        return Missing(branch, 'double', 0.0, text)
+        return MissingBranch(branch, 'double', 0.0, text)
     way = hypot(*ways[holder & ~_ELBOW])
     way = inf if isnan(way) else way  # beyond 1e154 m squares overflow
     inner, outer = m.reach
     if way - outer > inner - way:
         amount = max(0.0, way - outer)  # a calibrated arm may miss what the ideal one reaches
         text = f'too far: the stretched elbow misses by {amount:.6g} m'
-        return Missing(branch, 'far', amount, text)
+        return MissingBranch(branch, 'far', amount, text)
     amount = max(0.0, inner - way)
     text = f'too near: the elbow cannot fold; it misses by {amount:.6g} m'
-    return Missing(branch, 'near', amount, text)
+    return MissingBranch(branch, 'near', amount, text)
 
 
-def _cylinder(m: Model, t: list[float], branch: str) -> Missing:
+def _cylinder(m: Model, t: list[float], branch: str) -> MissingBranch:
     _, _, _, d4, _, d6 = m.lengths
     inside = abs(d4) - hypot(t[3] - d6 * t[2], t[7] - d6 * t[6])
     text = (
         f'inside the shoulder cylinder: the wrist is {inside:.6g} m nearer to the axis of joint 1 '
         f'than the {abs(d4):.6g} m it can be'
     )
-    return Missing(branch, 'cylinder', inside, text)
+    return MissingBranch(branch, 'cylinder', inside, text)

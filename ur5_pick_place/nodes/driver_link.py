@@ -25,7 +25,7 @@ _PERCENT = 100.0
 _GAP_PERIOD = 1.0  # [s] between two words on gaps
 
 
-class RobotLink:
+class DriverLink:
     """
     Subscribes to joints and modes.
 

@@ -16,7 +16,7 @@ from ur5_pick_place.nodes.conversions import (
     success,
     to_seconds,
 )
-from ur5_pick_place.nodes.trajectory_client import MotionExecutor
+from ur5_pick_place.nodes.trajectory_client import TrajectoryClient
 
 STOP_EVENT = 'stop on trajectory_execution_event'
 # What MoveIt's actions tell of their state.
@@ -30,13 +30,13 @@ class Execution:
 
     Parameters
     ----------
-    executor : MotionExecutor
+    executor : TrajectoryClient
     log : callable
         Takes a line for the log, of what was not executed.
 
     """
 
-    def __init__(self, executor: MotionExecutor, log: Callable[[str], object]) -> None:
+    def __init__(self, executor: TrajectoryClient, log: Callable[[str], object]) -> None:
         self._executor, self._log = executor, log
         self._stops: dict[bytes, int] = {}  # before each goal that waits for its turn
         self._current: Any = None  # the goal whose motion is under way

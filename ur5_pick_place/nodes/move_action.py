@@ -31,7 +31,7 @@ from ur5_pick_place.nodes.conversions import (
     trajectory_to_msg,
 )
 from ur5_pick_place.nodes.execution import PLANNING, Execution, end_in_vain
-from ur5_pick_place.nodes.trajectory_client import MotionExecutor
+from ur5_pick_place.nodes.trajectory_client import TrajectoryClient
 from ur5_pick_place.planning.planner import PlannedMotion
 
 Plan = Callable[[MotionPlanRequest], tuple[PlannedMotion | None, MoveItErrorCodes, float]]
@@ -53,7 +53,7 @@ class MoveAction:
     ----------
     node : Node
     plan : callable
-    executor : MotionExecutor
+    executor : TrajectoryClient
     execution : Execution
     joint_names : sequence of str
         With the prefix, in controller order.
@@ -65,7 +65,7 @@ class MoveAction:
         self,
         node: Node,
         plan: Plan,
-        executor: MotionExecutor,
+        executor: TrajectoryClient,
         execution: Execution,
         joint_names: Sequence[str],
         group: ReentrantCallbackGroup,

@@ -28,7 +28,7 @@ from ur5_pick_place.nodes.frames import ArmPose, Frames
 from ur5_pick_place.nodes.goal_constraints import Goal, GoalConstraints, refuse_path_constraints
 from ur5_pick_place.nodes.robot_settings import GroupSettings
 from ur5_pick_place.planning.moves import JumpThresholds, Move, look_along
-from ur5_pick_place.planning.planner import MotionPlanner, Pace, PlannedMotion
+from ur5_pick_place.planning.planner import MotionPlanner, PlannedMotion, Scaling
 from ur5_pick_place.settings import Settings, setting
 
 AUTO, PTP, LIN, CIRC = 'AUTO', 'PTP', 'LIN', 'CIRC'
@@ -59,7 +59,7 @@ class _Request(NamedTuple):
     planner_id: str
     q_start: Array  # (6,) [rad]
     arm: ArmPose
-    pace: Pace
+    pace: Scaling
     path_constraints: Constraints
 
 
@@ -181,10 +181,10 @@ class PlanRequests:
             raise InvalidRobotState('no start state given and no joint_states heard yet')
         return q
 
-    def _pace(self, request: MotionPlanRequest | GetCartesianPath.Request) -> Pace:
+    def _pace(self, request: MotionPlanRequest | GetCartesianPath.Request) -> Scaling:
         """Return how fast a request wants to be; Humble's GetCartesianPath cannot say."""
         link = speed_limited_link(request)
-        return Pace(
+        return Scaling(
             self._scaling(request, 'max_velocity_scaling_factor'),
             self._scaling(request, 'max_acceleration_scaling_factor'),
             getattr(request, 'max_cartesian_speed', 0.0),

@@ -15,9 +15,9 @@ from rclpy.task import Future
 from trajectory_msgs.msg import JointTrajectory
 from unique_identifier_msgs.msg import UUID
 
-from ur5_pick_place.control.closed_loop import ClosedLoop, Window
+from ur5_pick_place.control.closed_loop import ClosedLoop, TrajectorySegment
 from ur5_pick_place.control.controller import Goal
-from ur5_pick_place.control.execution_manager import Executor, IsWanted
+from ur5_pick_place.control.execution_manager import ExecutionManager, IsWanted
 from ur5_pick_place.control.motion_monitor import TrackingSettings
 from ur5_pick_place.control.robot_status import HealthSettings
 from ur5_pick_place.errors import one_line
@@ -29,7 +29,7 @@ from ur5_pick_place.nodes.conversions import (
     to_seconds,
     trajectory_to_msg,
 )
-from ur5_pick_place.nodes.driver_link import RobotLink
+from ur5_pick_place.nodes.driver_link import DriverLink
 from ur5_pick_place.nodes.liveness import Heartbeat
 from ur5_pick_place.nodes.qos import GOAL
 from ur5_pick_place.planning.planner import MotionPlanner
@@ -43,9 +43,9 @@ _STATUS = {
 }
 
 
-class MotionExecutor:
+class TrajectoryClient:
     """
-    Runs an `Executor` on what the driver says, and publishes its state.
+    Runs an `ExecutionManager` on what the driver says, and publishes its state.
 
     rclpy runs the done-callbacks of futures outside any callback group, beside the subscriptions
     and the timer.
@@ -82,9 +82,9 @@ class MotionExecutor:
         self._state = Heartbeat(
             node, '~/motion_state', health.peer_timeout, lambda _seconds: self._watch()
         )
-        self.link = RobotLink(node, joint_names, self._on_joints, self._watch, group)
+        self.link = DriverLink(node, joint_names, self._on_joints, self._watch, group)
         port = _TrajectoryController(node, controller, joint_names, tracking, group)
-        self.core = port.executor = Executor(
+        self.core = port.executor = ExecutionManager(
             planner,
             port,
             self.link.status,
@@ -102,7 +102,7 @@ class MotionExecutor:
         return not state.startswith('stopped'), state
 
     def start(self, trajectory: Trajectory, is_wanted: IsWanted) -> Future:
-        """Gate a motion and send it; as `Executor.start`, with a future of the outcome."""
+        """Gate a motion and send it; as `ExecutionManager.start`, with a future of the outcome."""
         outcome = Future()
         self.core.start(trajectory, outcome.set_result, is_wanted)
         return outcome
@@ -110,7 +110,7 @@ class MotionExecutor:
     def start_loop(
         self, loop: ClosedLoop, rollout: Trajectory, is_wanted: IsWanted
     ) -> Future:
-        """Run a closed loop; as `Executor.start_loop`, with a future of the outcome."""
+        """Run a closed loop; as `ExecutionManager.start_loop`, with a future of the outcome."""
         outcome = Future()
         self.core.start_loop(loop, rollout, outcome.set_result, is_wanted)
         return outcome
@@ -131,7 +131,7 @@ class MotionExecutor:
 class _TrajectoryController:
     """The controller's action and topic, as `controller.Controller`."""
 
-    executor: Executor
+    executor: ExecutionManager
 
     def __init__(
         self,
@@ -187,7 +187,7 @@ class _TrajectoryController:
     def cancel(self) -> None:
         self._goals.cancel()
 
-    def follow(self, window: Window) -> None:
+    def follow(self, window: TrajectorySegment) -> None:
         self._publish(window.trajectory, window.begin)
 
     def hold(self, q: Array) -> None:

@@ -59,7 +59,7 @@ from ur5_pick_place.nodes.robot_settings import (
     load_cell,
     warn_of_gaps,
 )
-from ur5_pick_place.nodes.trajectory_client import MotionExecutor
+from ur5_pick_place.nodes.trajectory_client import TrajectoryClient
 from ur5_pick_place.planning.limits import MotionSettings
 from ur5_pick_place.planning.planner import MotionPlanner, PlannedMotion
 
@@ -99,7 +99,7 @@ class TrajectoryPlanner(Node):
         )
         self._frames = Frames(self, robot.tf_prefix, cell.T_tool_tcp)
         refuse_if_served(self, _SERVED)
-        self._executor = MotionExecutor(
+        self._executor = TrajectoryClient(
             self,
             robot.controller,
             self._planner,

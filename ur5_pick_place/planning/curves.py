@@ -133,7 +133,7 @@ class JointLine:
         return forward(self._model, self._q_start + share[:, None] * self._way) @ self._T_tool_link
 
 
-class Carried:
+class OffsetCurve:
     """
     The curve of the tool while another frame, fixed to it, follows a given one.
 
@@ -249,7 +249,7 @@ def _text(point: Array) -> str:
     return '(' + ', '.join(f'{x:.4f}' for x in point) + ')'
 
 
-class Rounded:
+class BlendedCurve:
     """
     Curves one after another, with rounded corners.
 

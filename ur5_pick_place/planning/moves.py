@@ -12,11 +12,11 @@ from ur5_pick_place.kinematics import JOINT_NAMES, Model, forward
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.collision import CollisionModel
 from ur5_pick_place.planning.curves import (
-    Carried,
+    BlendedCurve,
     Curve,
     JointLine,
     Line,
-    Rounded,
+    OffsetCurve,
     arc_about,
     arc_through,
 )
@@ -115,8 +115,8 @@ def path_of(
 
     """
     legs = _legs(model, moves, q_start, T_tool_link)
-    curve = legs[0] if len(legs) == 1 else Rounded(legs, [move.blend for move in moves[:-1]])
-    path = follow(model, Carried(curve, T_tool_link), q_start, position_step)
+    curve = legs[0] if len(legs) == 1 else BlendedCurve(legs, [move.blend for move in moves[:-1]])
+    path = follow(model, OffsetCurve(curve, T_tool_link), q_start, position_step)
     if not any(move.speed for move in moves):
         return path
     corners = np.cumsum([leg.length for leg in legs])[:-1] / curve.length if legs[1:] else []
@@ -136,7 +136,7 @@ def _legs(model: Model, moves: Sequence[Move], q: Array, T_tool_link: Array) -> 
         else:
             legs.append(move.curve(T, T_goal))
             if any(later.q_goal is not None for later in moves[i + 1 :]):
-                q = follow(model, Carried(legs[-1], T_tool_link), q).q[-1]
+                q = follow(model, OffsetCurve(legs[-1], T_tool_link), q).q[-1]
         T = T_goal
     return legs
 
@@ -254,7 +254,7 @@ def look_along(
         return Reach(list(T_waypoints))
     done, n = float(place[-1]), len(lines)
     i = min(int(done), n - 1)
-    T_end = Carried(lines[i], T_tool_link)(np.array([done - i]))[0]
+    T_end = OffsetCurve(lines[i], T_tool_link)(np.array([done - i]))[0]
     message = f'{100 * done / n:.0f} % can be followed; then, on line {i + 1} of {n}, {end}'
     return Reach([*T_waypoints[:i], T_end], type(end)(message, done / n))
 
@@ -269,12 +269,12 @@ def _follow(
     """Return places along the lines (2.5 = amid the third), joints there, and what ends them."""
     places, joints = [np.zeros(1)], [q_start[None]]
     for i, line in enumerate(lines):
-        curve, q_from, share, end = Carried(line, T_tool_link), joints[-1][-1], 1.0, None
+        curve, q_from, share, end = OffsetCurve(line, T_tool_link), joints[-1][-1], 1.0, None
         try:
             s, q = refine(model, curve, q_from, position_step)
         except IncompletePath as error:
             share, end = error.fraction, error
-            part = Carried(Line(line(np.zeros(1))[0], line(np.array([share]))[0]), T_tool_link)
+            part = OffsetCurve(Line(line(np.zeros(1))[0], line(np.array([share]))[0]), T_tool_link)
             s, q = refine(model, part, q_from, position_step)
         places.append(i + share * s)
         joints.append(q)

@@ -53,7 +53,7 @@ class PlannedMotion:
 
 
 @dataclass(frozen=True)
-class Pace:
+class Scaling:
     """
     How fast a motion may be, as shares of the limits (0 = the default) and an extra bound.
 
@@ -86,7 +86,7 @@ class Pace:
                 f'speed limit = {self.speed} m/s: must be 0 (none) or at least {SLOWEST_SPEED} m/s'
             )
 
-    def at_most(self, speed: float) -> 'Pace':
+    def at_most(self, speed: float) -> 'Scaling':
         """Return the pace with a further bound on the speed [m/s]; 0 = none."""
         return replace(self, speed=min(speed or np.inf, self.speed or np.inf)) if speed else self
 
@@ -154,7 +154,7 @@ class MotionPlanner:
         return other
 
     def ptp(
-        self, q_start: Array, q_goal: Array, pace: Pace = Pace()
+        self, q_start: Array, q_goal: Array, pace: Scaling = Scaling()
     ) -> PlannedMotion:
         """
         Plan a joint motion from rest to rest; `q_start` and `q_goal` (6,) in rad.
@@ -171,7 +171,7 @@ class MotionPlanner:
         self,
         q_start: Array,
         T_base_tool: Array,
-        pace: Pace = Pace(),
+        pace: Scaling = Scaling(),
         branch: str = '',
         q_wish: Array | None = None,
         within: tuple[Array, Array] | None = None,
@@ -206,7 +206,7 @@ class MotionPlanner:
         self,
         q_start: Array,
         T_waypoints: Sequence[Array],
-        pace: Pace = Pace(),
+        pace: Scaling = Scaling(),
         position_step: float = POSITION_STEP,
     ) -> PlannedMotion:
         """
@@ -223,7 +223,7 @@ class MotionPlanner:
         T_goal: Array,
         help_point: Array,
         kind: str,
-        pace: Pace = Pace(),
+        pace: Scaling = Scaling(),
     ) -> PlannedMotion:
         """
         Plan a tool motion on a circular arc, on one branch.
@@ -253,7 +253,7 @@ class MotionPlanner:
         self,
         q_start: Array,
         moves: Sequence[Move],
-        pace: Pace = Pace(),
+        pace: Scaling = Scaling(),
         position_step: float = POSITION_STEP,
         T_tool_link: Array | None = None,
     ) -> PlannedMotion:
@@ -265,7 +265,7 @@ class MotionPlanner:
         q_start : ndarray, shape (6,)
             [rad]
         moves : sequence of Move
-        pace : Pace
+        pace : Scaling
         position_step : float
             Largest distance between two samples of the path [m].
         T_tool_link : ndarray, shape (4, 4), optional
@@ -347,7 +347,7 @@ class MotionPlanner:
             self._dynamics,
         )
 
-    def limits_at(self, pace: Pace) -> Limits:
+    def limits_at(self, pace: Scaling) -> Limits:
         """Return the bounds of a motion at a pace; a bound on a point's speed is the TCP's."""
         return self._paced(replace(pace, p_tool_point=None))
 
@@ -362,7 +362,7 @@ class MotionPlanner:
         return str(self.collision.check_path(q) or '')
 
     def _time_ptp(
-        self, q_start: Array, q_goal: Array, pace: Pace
+        self, q_start: Array, q_goal: Array, pace: Scaling
     ) -> Trajectory:
         self._check_goal_range(q_goal)
         return time_ptp(q_start, q_goal, self._paced(pace), self._speeds(pace), self._dynamics)
@@ -370,7 +370,7 @@ class MotionPlanner:
     def _admit(self, trajectory: Trajectory, q_start: Array) -> PlannedMotion:
         return PlannedMotion(trajectory, self.check(trajectory, q_start))
 
-    def _paced(self, pace: Pace) -> Limits:
+    def _paced(self, pace: Scaling) -> Limits:
         limits = self.limits.scaled(
             pace.velocity or self.settings.velocity_scaling,
             pace.acceleration or self.settings.acceleration_scaling,
@@ -379,7 +379,7 @@ class MotionPlanner:
             return limits
         return replace(limits, speed=min(limits.speed, pace.speed))
 
-    def _speeds(self, pace: Pace) -> SpeedOf:
+    def _speeds(self, pace: Scaling) -> SpeedOf:
         """Return the speeds to keep under the paced limit; another point's is scaled to it."""
         model, p_tool_tcp, p_tool_point = self.model, self.scene.tool.p_tool_tcp, pace.p_tool_point
         share = self._paced(pace).speed / pace.speed if pace.speed else 0.0

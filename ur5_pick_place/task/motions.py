@@ -14,7 +14,7 @@ from ur5_pick_place.kinematics import forward
 from ur5_pick_place.kinematics.transforms import Array, inverse_transform
 from ur5_pick_place.planning.inertias import Load
 from ur5_pick_place.planning.moves import Move
-from ur5_pick_place.planning.planner import MotionPlanner, Pace, PlannedMotion
+from ur5_pick_place.planning.planner import MotionPlanner, PlannedMotion, Scaling
 from ur5_pick_place.planning.shortest_chain import Stop, shortest_chain
 from ur5_pick_place.planning.trajectory import Trajectory
 from ur5_pick_place.settings import Settings, setting
@@ -193,7 +193,7 @@ class CycleMotions:
             remark = f'joint motion, no straight line: {error}'
             return self._ptp(arm, stage, q, q_goal), remark
 
-    def _line(self, arm: MotionPlanner, q: Array, T_goal: Array, pace: Pace) -> PlannedMotion:
+    def _line(self, arm: MotionPlanner, q: Array, T_goal: Array, pace: Scaling) -> PlannedMotion:
         if self._method:
             return plan_roll_out(arm, self._method, q, T_goal, pace, self._loops)
         return arm.lin(q, [T_goal], pace)
@@ -209,7 +209,7 @@ class CycleMotions:
             return ()
         T = forward(self._empty.model, self._q)
         T[2, 3] += self._settings.approach_height
-        pace = Pace(speed=self._settings.approach_speed)
+        pace = Scaling(speed=self._settings.approach_speed)
         try:
             up = self._empty.lin(self._q, [T], pace)
             q_above = up.trajectory.q[-1]
@@ -229,8 +229,8 @@ class CycleMotions:
         empty = self._empty
         return iter(shortest_chain(empty.model, self._q, stops, empty.limits.qd))
 
-    def _pace(self, stage: Stage) -> Pace:
-        return Pace(speed=self._settings.approach_speed if stage.pace == 'approach' else 0.0)
+    def _pace(self, stage: Stage) -> Scaling:
+        return Scaling(speed=self._settings.approach_speed if stage.pace == 'approach' else 0.0)
 
     def _T_goal(self, stage: Stage) -> Array:
         if stage.to == 'home':

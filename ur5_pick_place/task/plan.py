@@ -14,7 +14,7 @@ from ur5_pick_place.control.stop_trajectory import set_off_again
 from ur5_pick_place.errors import InvalidInput, PlanningError
 from ur5_pick_place.kinematics import BRANCHES, classify, forward, inverse
 from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, Array
-from ur5_pick_place.planning.planner import MotionPlanner, Pace, PlannedMotion
+from ur5_pick_place.planning.planner import MotionPlanner, PlannedMotion, Scaling
 from ur5_pick_place.planning.scene import Box
 from ur5_pick_place.task.cycle import Stage
 from ur5_pick_place.task.motions import CycleMotions, PlannedStage, T_base_tool, TaskSettings
@@ -203,12 +203,12 @@ class CyclePlanner:
         home = replayed('home', poses['home'], self.provenance, self.planner.model)
         q_home, planner = np.array(home.joints), self._arm(is_carrying, lying)
         try:
-            return (planner.ptp(q_now, q_home, Pace()),)
+            return (planner.ptp(q_now, q_home, Scaling()),)
         except PlanningError:
             T = forward(planner.model, q_now)
             T[2, 3] += self.settings.approach_height
-            up = planner.lin(q_now, [T], Pace(speed=self.settings.approach_speed))
-            return up, planner.ptp(up.trajectory.q[-1], q_home, Pace())
+            up = planner.lin(q_now, [T], Scaling(speed=self.settings.approach_speed))
+            return up, planner.ptp(up.trajectory.q[-1], q_home, Scaling())
 
     def again(
         self,
@@ -225,7 +225,7 @@ class CyclePlanner:
             (stage,) = planned.stages
             slow = self.settings.approach_speed if stage.pace == 'approach' else 0.0
             return plan_roll_out(
-                planner, planned.method, q_now, T_goal, Pace(speed=slow), self._loops
+                planner, planned.method, q_now, T_goal, Scaling(speed=slow), self._loops
             )
         settings = planner.settings
         limits = planner.limits.scaled(settings.velocity_scaling, settings.acceleration_scaling)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ur5_pick_place.control.execution_manager import Executor
+from ur5_pick_place.control.execution_manager import ExecutionManager
 from ur5_pick_place.control.loop_settings import LoopSettings
 from ur5_pick_place.control.motion_monitor import TrackingSettings
 from ur5_pick_place.control.robot_status import HealthSettings, RobotStatus, io_patience
@@ -94,7 +94,7 @@ class Rig:
         tracking = config.read(TrackingSettings)
         self.controller = ControllerPort(self.driver, config['controller'], tracking)
         gate = planner()
-        self.executor = self.controller.executor = Executor(
+        self.executor = self.controller.executor = ExecutionManager(
             gate,
             self.controller,
             self._status,

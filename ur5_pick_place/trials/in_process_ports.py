@@ -4,9 +4,9 @@
 import contextlib
 from collections.abc import Callable, Sequence
 
-from ur5_pick_place.control.closed_loop import Window
+from ur5_pick_place.control.closed_loop import TrajectorySegment
 from ur5_pick_place.control.controller import Goal
-from ur5_pick_place.control.execution_manager import Executor
+from ur5_pick_place.control.execution_manager import ExecutionManager
 from ur5_pick_place.control.loop_settings import LoopSettings
 from ur5_pick_place.control.motion_monitor import TrackingSettings
 from ur5_pick_place.control.rollout import loop_of
@@ -44,7 +44,7 @@ class ControllerPort:
 
     """
 
-    executor: Executor
+    executor: ExecutionManager
 
     def __init__(self, driver: Driver, controller: str, tracking: TrackingSettings) -> None:
         self._driver, self._controller = driver, driver.trajectory[controller]
@@ -83,7 +83,7 @@ class ControllerPort:
 
         self._driver.link.to_driver.send(cancel_all, self._driver.time, reliable=True)
 
-    def follow(self, window: Window) -> None:
+    def follow(self, window: TrajectorySegment) -> None:
         self.motions += 1
         self._publish(window.trajectory, window.begin)
 
@@ -150,7 +150,7 @@ class TaskPort:
     Parameters
     ----------
     driver : Driver
-    executor : Executor
+    executor : ExecutionManager
     planner : MotionPlanner
         The executor's, to be told what is carried.
     loops : LoopSettings
@@ -162,7 +162,7 @@ class TaskPort:
     def __init__(
         self,
         driver: Driver,
-        executor: Executor,
+        executor: ExecutionManager,
         planner: MotionPlanner,
         loops: LoopSettings,
         io_timeout: float,
