@@ -68,6 +68,7 @@ def test_a_stop_brakes_a_closed_loop_and_latches(client):
     assert client.trigger('stop').success
     _, code = client.end(handle)
     assert code.val == CODE.CONTROL_FAILED and 'stop requested' in code.message
+    client.look()  # the result overtakes joints that wait to be read
     assert np.abs(client.qd).max() < 0.02
     client.state('stopped: stop requested')
     assert moved_by(client, lambda: None) < 1e-3

@@ -161,10 +161,10 @@ def test_a_stop_while_the_planner_hangs_is_not_later_for_it(cell):
 
 def test_a_flood_at_the_planner_does_not_keep_the_task_node_from_stopping(cell):
     client = cell.client
-    flood = execute(cell)
     huge = ExecuteTrajectory.Goal()
     points = [rest(HOME, 0.01 * i) for i in range(60_000)]
     huge.trajectory.joint_trajectory = goal(*points).trajectory
+    flood = execute(cell, 16.0)
     refused = flood.send_goal_async(huge)
     client.run(0.2)
     client.do('stop')
