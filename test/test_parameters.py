@@ -15,10 +15,11 @@ import yaml
 rclpy = pytest.importorskip('rclpy')
 
 from ur5_pick_place.errors import InvalidInput  # noqa: E402
-from ur5_pick_place.nodes import ik_service, pick_place, sim_driver, trajectory_planner  # noqa: E402
+from ur5_pick_place.nodes import ik_service, pick_place, trajectory_planner  # noqa: E402
 from ur5_pick_place.nodes.node_list import ROBOTS, node_list  # noqa: E402
 from ur5_pick_place.nodes.parameters import declare_settings  # noqa: E402
 from ur5_pick_place.nodes.robot_settings import RobotSettings, load_cell  # noqa: E402
+from ur5_pick_place.nodes.sim import driver as sim_driver  # noqa: E402
 from ur5_pick_place.settings import Settings, setting  # noqa: E402
 
 CONFIG = Path(__file__).parents[1] / 'config'

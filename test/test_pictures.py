@@ -114,7 +114,8 @@ import logging, sys
 sys.path.insert(0, {str(Path(__file__).parent)!r})
 logging.basicConfig(format='%(levelname)s %(message)s')
 from test_pictures import lifting_recording
-from ur5_pick_place.sim import pictures, world
+from ur5_pick_place.sim import world
+from ur5_pick_place.trials import pictures
 recording = lifting_recording()
 cell = pictures.draw_cell(recording, 'cell.png')
 cycle = pictures.draw_cycle(recording, 'cycle.gif')

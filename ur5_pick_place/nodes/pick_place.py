@@ -35,6 +35,7 @@ from ur5_pick_place.nodes.diagnostics import Diagnostics
 from ur5_pick_place.nodes.frames import Frames
 from ur5_pick_place.nodes.freedrive import Freedrive
 from ur5_pick_place.nodes.liveness import Heartbeat
+from ur5_pick_place.nodes.loads import arm_dynamics
 from ur5_pick_place.nodes.parameters import declare_settings
 from ur5_pick_place.nodes.planning_scene import SceneFollower
 from ur5_pick_place.nodes.process import refuse_if_served, run_node
@@ -43,7 +44,6 @@ from ur5_pick_place.nodes.qos import LATCHED
 from ur5_pick_place.nodes.robot_settings import (
     RobotSettings,
     TeachingSettings,
-    arm_dynamics,
     config_file,
     load_cell,
     warn_of_gaps,

@@ -11,8 +11,6 @@ from ur5_pick_place.config_files import share_directory
 from ur5_pick_place.errors import InvalidInput, UnknownGroup
 from ur5_pick_place.kinematics import JOINT_NAMES, UR_TYPES, Model, load_model
 from ur5_pick_place.kinematics.transforms import Array
-from ur5_pick_place.planning.dynamics import Dynamics
-from ur5_pick_place.planning.inertias import Load
 from ur5_pick_place.planning.scene import Scene, Tool
 from ur5_pick_place.planning.scene_file import load_scene
 from ur5_pick_place.settings import Settings, setting
@@ -172,8 +170,3 @@ def config_file(name: str) -> Path:
         )
     return ours
 
-
-def arm_dynamics(model: Model, settings: RobotSettings) -> Dynamics:
-    """Return the arm with its tool."""
-    tool = Load(settings.payload_mass or 0.0, np.array(settings.payload_centre))
-    return Dynamics(model, [tool])

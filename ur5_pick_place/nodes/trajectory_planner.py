@@ -46,6 +46,7 @@ from ur5_pick_place.nodes.distro import read
 from ur5_pick_place.nodes.execution import STOP_EVENT, Execution, check_begins_now
 from ur5_pick_place.nodes.frames import Frames
 from ur5_pick_place.nodes.liveness import watch_peer
+from ur5_pick_place.nodes.loads import arm_dynamics
 from ur5_pick_place.nodes.move_action import MoveAction
 from ur5_pick_place.nodes.parameters import declare_settings
 from ur5_pick_place.nodes.plan_requests import CartesianSettings, PlanRequests
@@ -55,7 +56,6 @@ from ur5_pick_place.nodes.prompt_executor import AtOnce
 from ur5_pick_place.nodes.robot_settings import (
     GroupSettings,
     RobotSettings,
-    arm_dynamics,
     load_cell,
     warn_of_gaps,
 )
