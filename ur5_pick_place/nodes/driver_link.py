@@ -14,15 +14,19 @@ from std_msgs.msg import Bool, Float64
 from ur_dashboard_msgs.msg import ProgramState, RobotMode, SafetyMode
 from ur_dashboard_msgs.srv import GetProgramState
 
+from ur5_pick_place.control.controller import REPLY_TIMEOUT
 from ur5_pick_place.control.robot_status import RobotStatus
 from ur5_pick_place.nodes.diagnostics import Jitter
 from ur5_pick_place.nodes.joint_listener import JointListener, Joints
-from ur5_pick_place.nodes.qos import LATCHED
+from ur5_pick_place.nodes.qos import LATCHED, fresh
 
 _QUESTION_PERIOD = 0.2  # [s] between questions to the dashboard
 _IO = 'io_and_status_controller'
 _PERCENT = 100.0
 _GAP_PERIOD = 1.0  # [s] between two words on gaps
+
+GOAL = fresh(REPLY_TIMEOUT)
+"""QoS of goals: their many packets take long, and one that comes later is canceled at once."""
 
 
 class DriverLink:

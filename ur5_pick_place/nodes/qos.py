@@ -4,8 +4,6 @@
 from rclpy.duration import Duration
 from rclpy.qos import DurabilityPolicy, QoSProfile
 
-from ur5_pick_place.control.controller import REPLY_TIMEOUT
-
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 
 
@@ -22,5 +20,3 @@ def fresh(lifespan: float) -> QoSProfile:
 
 SWITCHING = fresh(0.5)
 """Of small requests; a lossy cable has them over within some 0.1 s."""
-GOAL = fresh(REPLY_TIMEOUT)
-"""Of goals, whose many packets take longer; one that comes so late is canceled at once."""

@@ -21,9 +21,9 @@ from ur5_pick_place.nodes.conversions import (
     trajectory_to_msg,
 )
 from ur5_pick_place.nodes.distro import name_method
+from ur5_pick_place.nodes.driver_link import GOAL
 from ur5_pick_place.nodes.joint_listener import JointListener, Joints
 from ur5_pick_place.nodes.liveness import watch_peer
-from ur5_pick_place.nodes.qos import GOAL
 from ur5_pick_place.nodes.robot_io import RobotIo
 from ur5_pick_place.task.job import Carry, Command, Compute, Move, Observation, silent_io
 from ur5_pick_place.task.pending_motion import PendingMotion

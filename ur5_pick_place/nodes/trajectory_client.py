@@ -29,9 +29,8 @@ from ur5_pick_place.nodes.conversions import (
     to_seconds,
     trajectory_to_msg,
 )
-from ur5_pick_place.nodes.driver_link import DriverLink
+from ur5_pick_place.nodes.driver_link import GOAL, DriverLink
 from ur5_pick_place.nodes.liveness import Heartbeat
-from ur5_pick_place.nodes.qos import GOAL
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.trajectory import Trajectory, at_rest
 
