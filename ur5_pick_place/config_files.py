@@ -27,7 +27,7 @@ _MALFORMED = (
 )
 
 
-class _Loader(yaml.SafeLoader):
+class _Loader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML has no types
     """
     Without what makes a short file large: aliases, depth and numbers of any length.
 

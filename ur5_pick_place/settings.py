@@ -119,10 +119,11 @@ def _check_number(name: str, value: Any, kind: type, meta: Any) -> float | int:
     if (low is not None and value < low) or (high is not None and value > high):
         bounds = f'{"-inf" if low is None else low} to {"inf" if high is None else high}'
         raise InvalidInput(f'{name} = {value}{unit}: must lie in {bounds}{unit}')
-    return kind(value)
+    number: float | int = kind(value)
+    return number
 
 
-def _check_tuple(name: str, value: Any, default: tuple, meta: Any) -> tuple:
+def _check_tuple(name: str, value: Any, default: tuple[Any, ...], meta: Any) -> tuple[Any, ...]:
     if isinstance(value, (str, bytes, Mapping)) or not hasattr(value, '__getitem__'):
         raise InvalidInput(f'{name} = {value!r}: must be a list')
     length = meta['length']

@@ -21,7 +21,9 @@ _NEGATIVE = re.compile(r'-\.?\d')
 class Parser(argparse.ArgumentParser):
     """Takes -4e-1 and -0.3,0.4,0 for values, where argparse knows -0.4 alone for one."""
 
-    def parse_known_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:
+    def parse_known_args(  # type: ignore[override]  # typeshed has an overload for each namespace
+        self, args: Sequence[str] | None = None, namespace: Any = None
+    ) -> Any:
         """Read the words; one that begins with a space is never an option."""
         words = sys.argv[1:] if args is None else args
         return super().parse_known_args(

@@ -14,6 +14,7 @@ from moveit_msgs.action import ExecuteTrajectory
 from moveit_msgs.msg import Constraints, OrientationConstraint, PositionConstraint
 from moveit_msgs.srv import GetMotionPlan, GetPositionFK
 from rclpy.action import ActionClient
+from rclpy.client import Client
 from rclpy.node import Node
 from rclpy.qos import qos_profile_sensor_data
 from rclpy.task import Future
@@ -47,9 +48,11 @@ class MoveTo(Node):
         self.create_subscription(
             JointState, 'joint_states', self._hear_joints, qos_profile_sensor_data
         )
-        self._planner = self.create_client(GetMotionPlan, 'plan_kinematic_path')
-        self._fk = self.create_client(GetPositionFK, 'compute_fk')
-        self._mover = ActionClient(self, ExecuteTrajectory, 'execute_trajectory')
+        self._planner: Client[Any, Any] = self.create_client(GetMotionPlan, 'plan_kinematic_path')
+        self._fk: Client[Any, Any] = self.create_client(GetPositionFK, 'compute_fk')
+        self._mover: ActionClient[Any, Any, Any] = ActionClient(
+            self, ExecuteTrajectory, 'execute_trajectory'
+        )
 
     def plan(self, T: np.ndarray, scaling: float) -> Any:
         """Return the planned trajectory to the TCP pose T (4, 4) in base_link."""
@@ -104,7 +107,7 @@ class MoveTo(Node):
             raise ExecutionError(f'service {client.srv_name} is not there: start the nodes')
         return self._wait(client.call_async(request), client.srv_name)
 
-    def _wait(self, future: Future, what: str) -> Any:
+    def _wait(self, future: 'Future[Any]', what: str) -> Any:
         rclpy.spin_until_future_complete(self, future, timeout_sec=_REPLY_TIME)
         if not future.done():
             raise ExecutionError(f'waited {_REPLY_TIME:.0f} s in vain for {what}')

@@ -54,7 +54,7 @@ class Corridor:
         ahead = self._path[self._at : self._at + _REACH]
         nearest = int(np.abs(ahead - q).max(axis=1).argmin())
         self._at += nearest
-        return np.abs(ahead[nearest] - q)
+        return np.asarray(np.abs(ahead[nearest] - q))
 
 
 _MEMORY = 0.97  # kept of what was seen, per message

@@ -218,8 +218,9 @@ class ExecutionManager:
             self._check_ready()
             scene = self._planner.scene
             # Outside the lock: the gate takes some 50 ms, in which joint_states must be heard.
-            is_reduced = self.status.safety_mode == SAFETY_REDUCED
-            self._planner.check(trajectory, self.status.q, is_reduced)
+            is_reduced, q = self.status.safety_mode == SAFETY_REDUCED, self.status.q
+            assert q is not None  # it is ready
+            self._planner.check(trajectory, q, is_reduced)
             prepare()
             with self._lock:
                 self._check_ready(is_wanted)
@@ -279,8 +280,7 @@ class ExecutionManager:
         takeover_time = self._tracking.takeover_time
         stopping = brake(goal.trajectory, max(t, 0.0), self._planner.limits, takeover_time)
         prepared = self._controller.prepare(stopping)
-        self._send(stopping, goal.on_end, prepared, status.stamp)
-        self._goal.stop_reason = reason
+        self._send(stopping, goal.on_end, prepared, status.stamp).stop_reason = reason
 
     @locked
     def fail(self, reason: str) -> None:
@@ -471,21 +471,24 @@ class ExecutionManager:
 
     def _send(
         self, trajectory: Trajectory, on_end: OnEnd, prepared: Any, begin: float = 0.0
-    ) -> None:
+    ) -> Goal:
         """Send a goal that begins at the stamp `begin` [s], or on arrival."""
         # Stamps, not this machine's clock: on a busy one /clock arrives later than the joints.
         stamp = self.status.stamp
         monitor = MotionMonitor(trajectory, self._tracking, stamp)
         now = self._clock()
-        self._goal = Goal(trajectory, monitor, on_end, now, begin, (stamp, 0.0), prepared)
-        self._others.send(self._goal.id)
-        self._open[self._goal.id] = self._goal.sent
-        self._controller.send(self._goal)
+        goal = Goal(trajectory, monitor, on_end, now, begin, (stamp, 0.0), prepared)
+        self._goal = goal
+        self._others.send(goal.id)
+        self._open[goal.id] = goal.sent
+        self._controller.send(goal)
         self._tell()
+        return goal
 
     def _tick(self, stream: _Stream) -> None:
         """Let a closed loop look at the joints, and send what it wants to."""
         loop, status = stream.loop, self.status
+        assert status.q is not None and status.qd is not None  # else the loop had not begun
         if status.stamp < stream.stamp - _SET_BACK:
             self.fail('the clock of joint_states was set back: see whether the driver restarted')
             return

@@ -143,7 +143,7 @@ class Gradient:
         if slope == 0.0:
             return np.zeros(6)
         way = J @ d
-        a = min(slope / float(way @ way), _BOLDEST / np.linalg.norm(J, 2) ** 2)
+        a = min(slope / float(way @ way), _BOLDEST / float(np.linalg.norm(J, 2)) ** 2)
         V = float(error @ error / 2.0)
         for _ in range(_HALVINGS):
             if self.value(q - a * d, T_goal) <= V - 0.25 * a * slope:

@@ -122,7 +122,7 @@ class LineFollower:
         qd = self._law.rate(q, T_next)
         speed = tcp_and_elbow_speed(self._model, q[None], qd[None], self._p_tool_tcp).max()
         used = max(np.abs(qd / self._limits.qd).max(), speed / self._limits.speed)
-        return qd / max(used, 1.0)
+        return np.asarray(qd / max(used, 1.0))
 
     def is_there(self, q: Array) -> bool:
         """Whether the goal counts as reached at joints `q` (6,) [rad]."""

@@ -26,7 +26,7 @@ STOP_TIME = 1.0  # [s] within which a steady motion can stop; bounds the velocit
 # Share of acceleration and jerk that a motion uses; the rest is for its ramp to begin anywhere.
 _GENTLE = 0.7
 _MARGIN = 0.97  # share of the velocity and speed bounds, likewise
-_DURATIONS = CYCLE * np.arange(1, 301)[:, None]  # [s]
+_DURATIONS: Array = CYCLE * np.arange(1.0, 301.0)[:, None]  # [s]
 _LEAST = 0.01  # share of the joint velocity limits, and m/s, that a motion may always use
 _FEW = 40  # durations that mostly do
 _HISTORY = 30  # cycles kept of the past
@@ -96,7 +96,7 @@ class Change:
         )  # fmt: skip
         qd = v0 + a0 * (u - 2 * u**2 + u**3) + dv * (3 * u**2 - 2 * u**3)
         qdd = (a0 * (1 - 4 * u + 3 * u**2) + dv * 6 * (u - u**2)) / T
-        after = max(cycle - self.cycles, 0) * CYCLE
+        after = float(max(cycle - self.cycles, 0) * CYCLE)
         return State(self.start.q + q + self.velocity * after, qd, qdd)
 
 
@@ -186,7 +186,7 @@ class Reference:
         x = np.clip(time / CYCLE - self._first, 0.0, len(self._states) - 1.0)
         i = min(int(x), len(self._states) - 2) if len(self._states) > 1 else 0
         a, b = self._states[i], self._states[min(i + 1, len(self._states) - 1)]
-        return a.q + (x - i) * (b.q - a.q)
+        return np.asarray(a.q + (x - i) * (b.q - a.q))
 
     def qd_at(self, time: float) -> Array:
         """Return the joint velocity (6,) [rad/s] likewise."""

@@ -95,7 +95,7 @@ def _is_within(trajectory: Trajectory, limits: Limits, jerk_slack: float = _JERK
 def _excess(trajectory: Trajectory, limits: Limits) -> float:
     """Return how many times longer a motion must last to keep the limits."""
     velocity, acceleration, jerk = _used(trajectory, limits)
-    return max(1.0, velocity, acceleration**0.5, jerk ** (1 / 3))
+    return float(max(1.0, velocity, acceleration**0.5, jerk ** (1 / 3)))
 
 
 def _speed_up(trajectory: Trajectory, t: float, length: float) -> Trajectory:

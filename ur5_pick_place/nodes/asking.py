@@ -14,7 +14,9 @@ REPLY_TIME = 3.0
 """How long a service may take to answer [s, steady clock]."""
 
 
-async def ask(node: Node, client: Client, request: Any, reply_time: float = REPLY_TIME) -> Any:
+async def ask(
+    node: Node, client: 'Client[Any, Any]', request: Any, reply_time: float = REPLY_TIME
+) -> Any:
     """
     Return the reply to a request.
 
@@ -27,7 +29,7 @@ async def ask(node: Node, client: Client, request: Any, reply_time: float = REPL
     name = client.srv_name
     if not client.service_is_ready():
         raise ExecutionError(f'service {name} is not there: start its node')
-    reply = Future()
+    reply: Future[Any] = Future()
 
     def settle(result: Any) -> None:
         if not reply.done():

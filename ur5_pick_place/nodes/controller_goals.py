@@ -57,10 +57,10 @@ class ControllerGoals:
             _OneController(node, name, group)
             for name in dict.fromkeys((controller, *_CONTROLLERS))
         ]
-        self._list = node.create_client(
+        self._list: Client[Any, Any] = node.create_client(
             ListControllers, 'controller_manager/list_controllers', callback_group=group
         )
-        self._switch = node.create_client(
+        self._switch: Client[Any, Any] = node.create_client(
             SwitchController, 'controller_manager/switch_controller', callback_group=group
         )
         self._log = node.get_logger()
@@ -81,8 +81,9 @@ class ControllerGoals:
             listed = self._list.call_async(ListControllers.Request())
             listed.add_done_callback(self._deactivate_others)
 
-    def _deactivate_others(self, listed: Future) -> None:
-        active = [c for c in listed.result().controller if c.state == 'active']
+    def _deactivate_others(self, listed: 'Future[Any]') -> None:
+        reply: Any = listed.result()
+        active = [c for c in reply.controller if c.state == 'active']
         others = [c.name for c in active if c.name != self._controller and self._moves(c)]
         if not others:
             return

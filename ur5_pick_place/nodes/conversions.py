@@ -251,7 +251,7 @@ def trajectory_from_msg(message: RobotTrajectory, names: Sequence[str]) -> Traje
     return Trajectory(t, q, qd, qdd)
 
 
-def _rows(values: Sequence[array], field: str, n: int) -> Array:
+def _rows(values: 'Sequence[array[float]]', field: str, n: int) -> Array:
     """Return the numbers of a field, one point a row, (points, n)."""
     for i, row in enumerate(values):
         if len(row) != n:
@@ -293,7 +293,7 @@ def time_to_msg(seconds: float) -> Time:
 
 def to_seconds(message: Time | Duration) -> float:
     """Return a time or duration in seconds."""
-    return message.sec + message.nanosec * 1e-9
+    return float(message.sec + message.nanosec * 1e-9)
 
 
 def joint_state_msg(q: Array, names: Sequence[str]) -> JointState:

@@ -3,8 +3,10 @@
 
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from rclpy.callback_groups import CallbackGroup
+from rclpy.client import Client
 from rclpy.node import Node
 from rclpy.qos import (
     QoSProfile,
@@ -57,11 +59,13 @@ class DriverLink:
         self._names, self._log = list(joint_names), node.get_logger()
         self._on_joints, self._on_mode = on_joints, on_mode
         self._next_question = 0.0  # steady clock [s]
-        self._program = node.create_client(
+        self._program: Client[Any, Any] = node.create_client(
             GetProgramState, 'dashboard_client/program_state', callback_group=group
         )
 
-        def subscribe(kind: type, topic: str, callback: Callable, qos: QoSProfile) -> None:
+        def subscribe(
+            kind: type, topic: str, callback: Callable[[Any], None], qos: QoSProfile
+        ) -> None:
             node.create_subscription(kind, topic, callback, qos, callback_group=group)
 
         JointListener(node, joint_names, self._hear_joints, self._hear_bad_joints, group)
@@ -78,8 +82,9 @@ class DriverLink:
     def _hear_joints(self, joints: Joints) -> None:
         now = time.monotonic()
         self.jitter.tick(now)
-        stamp, q, qd, _, stamp_gap = joints
-        self.status.hear_joints(stamp, q, qd, self._names, now, stamp_gap)
+        self.status.hear_joints(
+            joints.stamp, joints.q, joints.qd, self._names, now, joints.stamp_gap
+        )
         if self.status.gap:
             self._log_gap()
         self._on_joints()

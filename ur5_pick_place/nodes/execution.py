@@ -60,7 +60,7 @@ class Execution:
     async def run(
         self,
         goal: Any,
-        begin: Callable[[], Future],
+        begin: 'Callable[[], Future[str]]',
         is_wanted: IsWanted,
         feedback: Callable[..., Any],
     ) -> MoveItErrorCodes:

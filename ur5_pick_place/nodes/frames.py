@@ -155,7 +155,7 @@ class Frames:
         """
         clock = Clock(clock_type=ClockType.STEADY_TIME)
         deadline = clock.now() + Duration(seconds=seconds)
-        over = Future()
+        over: Future[None] = Future()
 
         def look() -> None:
             if not self._why_unknown(frame_id) or clock.now() >= deadline:

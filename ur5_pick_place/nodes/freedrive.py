@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Moving the arm by hand: controllers switched there and back, and kept awake meanwhile."""
 
+from typing import Any
+
 from controller_manager_msgs.srv import ListControllers, SwitchController
 from rclpy.callback_groups import CallbackGroup
+from rclpy.client import Client
 from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 from rclpy.task import Future
@@ -45,17 +48,17 @@ class Freedrive:
         self.is_on = False
         self._is_awake = False  # whether we keep the arm free; after a restart nobody does
         self._node, self._controller = node, controller
-        self._list = node.create_client(
+        self._list: Client[Any, Any] = node.create_client(
             ListControllers, 'controller_manager/list_controllers', callback_group=group
         )
-        self._switch = node.create_client(
+        self._switch: Client[Any, Any] = node.create_client(
             SwitchController,
             'controller_manager/switch_controller',
             qos_profile=SWITCHING,
             callback_group=group,
         )
         self._enable = node.create_publisher(Bool, f'{_CONTROLLER}/enable_freedrive_mode', 10)
-        self._asked: Future | None = None
+        self._asked: Future[Any] | None = None
         steady = Clock(clock_type=ClockType.STEADY_TIME)
         self._timer = node.create_timer(
             _KEEP_ALIVE, self._stay_awake, callback_group=group, clock=steady
@@ -103,7 +106,7 @@ class Freedrive:
             self._asked = self._list.call_async(ListControllers.Request())
             self._asked.add_done_callback(self._find_out)
 
-    def _find_out(self, listed: Future) -> None:
+    def _find_out(self, listed: 'Future[Any]') -> None:
         """Learn once, at the start, whether an earlier run of this node left the arm free."""
         self.is_on = self.is_on or _CONTROLLER in _active(listed.result())
 

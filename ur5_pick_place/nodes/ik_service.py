@@ -10,6 +10,7 @@ joint is named `<branch>/<joint>`, best branch first, and the message says why t
 import time
 from collections.abc import Callable
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from moveit_msgs.msg import MoveItErrorCodes
@@ -39,6 +40,9 @@ from ur5_pick_place.nodes.planning_scene import SceneFollower
 from ur5_pick_place.nodes.process import refuse_if_served, run_node
 from ur5_pick_place.nodes.robot_settings import Cell, GroupSettings, RobotSettings, load_cell
 from ur5_pick_place.planning.world import AttachedObject, World
+
+if TYPE_CHECKING:
+    from ur5_pick_place.planning.collision import CollisionModel
 
 # A request takes a fraction of a millisecond, for which joints and TF can wait.
 _THREADS = 1
@@ -75,7 +79,7 @@ class IkService(Node):
         self.create_service(GetPositionIK, 'compute_ik_all', self._ik_all, callback_group=group)
         self.create_service(GetPositionFK, 'compute_fk', self._fk)
 
-    def _collisions(self, cell: Cell):
+    def _collisions(self, cell: Cell) -> 'CollisionModel | None':
         """Give the collision model, or None and say so where coal is missing."""
         try:
             from ur5_pick_place.planning.collision import collision_model
@@ -129,6 +133,7 @@ class IkService(Node):
             return response
         fill(response, answer)
         if self._markers.get_subscription_count():
+            assert self.executor is not None  # it runs this callback
             self.executor.create_task(self._draw, answer.solutions)  # after the reply
         return response
 

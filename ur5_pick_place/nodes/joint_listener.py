@@ -2,7 +2,7 @@
 """The arm's joints as they are now, out of a topic that others publish on too."""
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass
 
 import numpy as np
 from rclpy.callback_groups import CallbackGroup
@@ -28,7 +28,8 @@ _QOS = QoSProfile(depth=_DEPTH, reliability=ReliabilityPolicy.BEST_EFFORT)
 _LARGEST = 16_384  # [bytes] of a message that is looked at; six joints take 300
 
 
-class Joints(NamedTuple):
+@dataclass(frozen=True)
+class Joints:
     """
     What a message says of the arm.
 

@@ -143,7 +143,8 @@ def _mesh_triangles(mesh: Mesh) -> Array:
         return np.asarray(mesh.vertices[mesh.triangles])
     corners = np.array(list(product((-1.0, 1.0), repeat=3))) * mesh.half
     quads = [(0, 1, 3, 2), (4, 5, 7, 6), (0, 1, 5, 4), (2, 3, 7, 6), (0, 2, 6, 4), (1, 3, 7, 5)]
-    return corners[np.array([t for a, b, c, d in quads for t in ((a, b, c), (a, c, d))])]
+    halves = [t for a, b, c, d in quads for t in ((a, b, c), (a, c, d))]
+    return np.asarray(corners[np.array(halves)])
 
 
 def _cone_triangles(cone: Cone) -> Array:

@@ -145,7 +145,7 @@ class MoveAction:
             end_in_vain(goal)
             return
 
-        def begin() -> Future:
+        def begin() -> 'Future[Any]':
             arrival = self._executor.start(planned.trajectory, is_wanted)
             self._trace.begin()
             return arrival

@@ -73,7 +73,7 @@ def _refuse_unknown(node: Node, known: list[str]) -> None:
             raise InvalidInput(f'{node.get_name()}: unknown parameter {name!r}{hint}')
 
 
-def _refuse_another_clock(node: Node, asked: list[Parameter]) -> SetParametersResult:
+def _refuse_another_clock(node: Node, asked: 'list[Parameter[Any]]') -> SetParametersResult:
     """
     Refuse a change of `use_sim_time`: stamps, deadlines and motions of before would be of nowhere.
 

@@ -85,7 +85,8 @@ class PromptExecutor(SingleThreadedExecutor):
         if isinstance(entity, _PROMPT) or self._begun.get(task):
             return True
         # What is to be done once a reply has come is a task of its own, without an entity.
-        is_reply = entity is None and bool(task._args) and isinstance(task._args[0], Future)
+        arguments = task._args or ()
+        is_reply = entity is None and bool(arguments) and isinstance(arguments[0], Future)
         return is_reply or isinstance(getattr(entity, 'callback_group', None), AtOnce)
 
     def _begin(self, task: 'Task[Any]') -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from rclpy.callback_groups import CallbackGroup
+from rclpy.client import Client
 from rclpy.node import Node
 from rclpy.qos import qos_profile_sensor_data
 from ur_msgs.msg import IOStates, ToolDataMsg
@@ -19,7 +20,7 @@ from ur5_pick_place.task import job
 _IO = 'io_and_status_controller'
 _LARGEST = 16_384  # [bytes] of io_states; the driver's 36 pins take 400
 _NO_INERTIA = (0.0,) * 6
-Reply = Callable[[str], None]
+Reply = Callable[[str], object]
 Pins = tuple[dict[int, bool], dict[int, bool]]
 
 
@@ -58,10 +59,10 @@ class RobotIo:
             qos_profile_sensor_data,
             callback_group=group,
         )
-        self._set_io = node.create_client(
+        self._set_io: Client[Any, Any] = node.create_client(
             SetIO, f'{_IO}/set_io', qos_profile=SWITCHING, callback_group=group
         )
-        self._set_payload = node.create_client(
+        self._set_payload: Client[Any, Any] = node.create_client(
             SetPayload, f'{_IO}/set_payload', qos_profile=SWITCHING, callback_group=group
         )
 

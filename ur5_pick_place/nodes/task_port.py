@@ -3,7 +3,9 @@
 
 import time
 from collections.abc import Callable, Sequence
+from typing import Any
 
+import numpy as np
 from moveit_msgs.action import ExecuteTrajectory
 from rclpy.action import ActionClient
 from rclpy.action.client import ClientGoalHandle
@@ -77,13 +79,13 @@ class TaskPort:
         self._speed_scaling = 1.0
         self._names = list(joint_names)
         self._carried, self._io_timeout, self._on_tick = carried, io_timeout, on_tick
-        self._goal: ClientGoalHandle | None = None
+        self._goal: ClientGoalHandle[Any, Any, Any] | None = None
         self._motions = 0
         self._pending: PendingMotion | None = None
         self._heard = 0
         group = MutuallyExclusiveCallbackGroup()
         self._io = RobotIo(node, group)
-        self._execute = ActionClient(
+        self._execute: ActionClient[Any, Any, Any] = ActionClient(
             node,
             ExecuteTrajectory,
             'execute_trajectory',
@@ -93,7 +95,7 @@ class TaskPort:
         state = f'{PLANNER}/motion_state'
         watch_peer(node, state, peer_timeout, self._hear_planner, on_planner_death)
 
-        def hear(kind: type, topic: str, callback: Callable) -> None:
+        def hear(kind: type, topic: str, callback: Callable[[Any], None]) -> None:
             node.create_subscription(
                 kind, topic, callback, qos_profile_sensor_data, callback_group=group
             )
@@ -132,7 +134,7 @@ class TaskPort:
             stopped = silent_io(self._io_timeout)
         return Observation(
             t=self.stamp,
-            q=self.q,
+            q=np.full(6, np.nan) if self.q is None else self.q,
             inputs=inputs,
             outputs=outputs,
             tool_voltage=self._io.tool_voltage,
@@ -149,6 +151,7 @@ class TaskPort:
             on_reply('')
         elif isinstance(command, Compute):
             # The executor's pool does it, beside the messages.
+            assert self._node.executor is not None  # it runs this
             self._node.executor.create_task(lambda: on_reply(command.attempt()))
         else:
             self._io.send(command, on_reply)
@@ -173,7 +176,7 @@ class TaskPort:
             lambda future: self._on_goal(motion, future.result(), pending.reply)
         )
 
-    def _on_goal(self, motion: int, handle: ClientGoalHandle, on_reply: OnReply) -> None:
+    def _on_goal(self, motion: int, handle: Any, on_reply: OnReply) -> None:
         if not handle.accepted:
             on_reply('the planner refused the motion')
             return
@@ -184,8 +187,9 @@ class TaskPort:
             lambda future: self._on_result(handle, future, on_reply)
         )
 
-    def _on_result(self, handle: ClientGoalHandle, future: Future, on_reply: OnReply) -> None:
-        code = future.result().result.error_code
+    def _on_result(self, handle: Any, future: 'Future[Any]', on_reply: OnReply) -> None:
+        reply: Any = future.result()
+        code = reply.result.error_code
         if self._goal is handle:  # else it is the result of an earlier one
             self._goal = None
         on_reply('' if code.val == code.SUCCESS else code.message or f'code {code.val}')

@@ -16,8 +16,10 @@ from rclpy.action import ActionServer, CancelResponse
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 from rclpy.node import Node
 from rclpy.task import Future
+from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from std_srvs.srv import Trigger
+from trajectory_msgs.msg import JointTrajectory
 from visualization_msgs.msg import MarkerArray
 
 from ur5_pick_place.control.line_follower import METHODS
@@ -227,10 +229,10 @@ class TrajectoryPlanner(Node):
         response.solution.joint_trajectory = self._message(planned)
         return response
 
-    def _first_joints(self, planned: PlannedMotion):
+    def _first_joints(self, planned: PlannedMotion) -> JointState:
         return joint_state_msg(planned.trajectory.q[0], self._names)
 
-    def _message(self, planned: PlannedMotion):
+    def _message(self, planned: PlannedMotion) -> JointTrajectory:
         return trajectory_to_msg(planned.trajectory, self._names)
 
     def _show(self, planned: PlannedMotion) -> None:
@@ -243,7 +245,7 @@ class TrajectoryPlanner(Node):
     async def _execute(self, goal: Any) -> ExecuteTrajectory.Result:
         is_wanted = self._execution.is_wanted(goal)
 
-        def begin() -> Future:
+        def begin() -> 'Future[Any]':
             self._scene.wait()
             # rclpy keeps a request for 10 s after its end: 80 MB of a motion of 100,000 points.
             message, goal.request.trajectory = goal.request.trajectory, RobotTrajectory()
@@ -284,7 +286,7 @@ class TrajectoryPlanner(Node):
 
 def _method(request: ExecuteTrajectory.Goal) -> str:
     """Return the closed-loop method that a request names; empty to run the trajectory."""
-    names = list(read(request, 'controller_names', ()))
+    names: list[str] = list(read(request, 'controller_names', ()))
     if len(names) > 1 or not set(names) <= set(METHODS):
         raise InvalidInput(
             f'controller_names = {names}: must be one of {", ".join(METHODS)}, or empty to run '

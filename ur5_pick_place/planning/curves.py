@@ -233,7 +233,8 @@ def _angle(a: Array, b: Array, normal: Array) -> float:
 
 
 def _rotation_between(T_start: Array, T_goal: Array) -> Array:
-    return Rotation.from_matrix(T_start[:3, :3].T @ T_goal[:3, :3]).as_rotvec()
+    turn: Array = Rotation.from_matrix(T_start[:3, :3].T @ T_goal[:3, :3]).as_rotvec()
+    return turn
 
 
 def _poses(T_start: Array, T_goal: Array, s: Array, rotation: Array, positions: Array) -> Array:

@@ -116,7 +116,7 @@ def check_motion(
     with np.errstate(divide='ignore', over='ignore', invalid='ignore'):
         q, qd, qdd, qddd = trajectory.sample(t)
     margin = _check_position(t, q, model, limits)
-    used = [
+    velocity, acceleration, jerk = [
         _check_rate(t, rate, bound, slack, name, unit, model)
         for rate, bound, slack, name, unit in (
             (qd, limits.qd, _SLACK, 'velocity', 'rad/s'),
@@ -127,7 +127,9 @@ def check_motion(
     tcp, elbow = _check_speed(t, q, qd, model, limits, p_tool_tcp)
     _check_collision(t, q, collision)
     torque = 0.0 if dynamics is None else _check_torque(trajectory, dynamics)
-    return GateReport(trajectory.duration, *used, tcp, elbow, margin, torque)
+    return GateReport(
+        trajectory.duration, velocity, acceleration, jerk, tcp, elbow, margin, torque
+    )
 
 
 def check_start(

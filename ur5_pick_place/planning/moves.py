@@ -119,9 +119,11 @@ def path_of(
     path = follow(model, OffsetCurve(curve, T_tool_link), q_start, position_step)
     if not any(move.speed for move in moves):
         return path
-    corners = np.cumsum([leg.length for leg in legs])[:-1] / curve.length if legs[1:] else []
+    corners: Array = np.cumsum([leg.length for leg in legs])[:-1] / curve.length
     speeds = np.array([move.speed or np.inf for move in moves])
-    return JointPath(path.q, path.share, speeds[np.searchsorted(corners, path.share)])
+    return JointPath(
+        path.q, path.share, speeds[np.searchsorted(corners, np.asarray(path.share))]
+    )
 
 
 def _legs(model: Model, moves: Sequence[Move], q: Array, T_tool_link: Array) -> list[Curve]:

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.dynamics import Dynamics, slowdown_for_torque
 from ur5_pick_place.planning.limits import Limits
 from ur5_pick_place.planning.paths import JointPath
 from ur5_pick_place.planning.time_optimal import (
     USUAL,
-    Array,
     Progress,
     SpeedOf,
     derivatives,
@@ -97,7 +97,7 @@ def _places(path: JointPath, progress: Progress) -> Array:
     turn = np.abs(np.diff(derivatives(path, knots)[0], axis=0)).max(axis=1)
     parts = np.ceil(np.minimum(time / _POINT_SPACING, turn / _POINT_TURN)).clip(1).astype(int)
     first = np.concatenate([[0], np.cumsum(parts)])
-    return np.interp(np.arange(first[-1] + 1), first, knots)
+    return np.asarray(np.interp(np.arange(first[-1] + 1), first, knots))
 
 
 def _excess(

@@ -64,7 +64,7 @@ class JointPath:
         """Return the path's own bound on the speed [m/s] at `x` (n,); infinite if it has none."""
         if self.speed is None:
             return np.full(len(x), np.inf)
-        return self.speed[np.rint(x * (len(self.q) - 1)).astype(int)]
+        return np.asarray(self.speed[np.rint(x * (len(self.q) - 1)).astype(int)])
 
 
 def follow(

@@ -36,7 +36,8 @@ from ur5_pick_place.planning.moves import Move, between_stops, path_of
 from ur5_pick_place.planning.path_timing import time_path
 from ur5_pick_place.planning.paths import POSITION_STEP
 from ur5_pick_place.planning.scene import Box, Part, Scene
-from ur5_pick_place.planning.timing import SpeedOf, concatenate, time_ptp
+from ur5_pick_place.planning.time_optimal import SpeedOf
+from ur5_pick_place.planning.timing import concatenate, time_ptp
 from ur5_pick_place.planning.trajectory import Trajectory
 
 SLOWEST = 1e-3  # scaling; a slower motion of any length takes too long

@@ -69,7 +69,7 @@ class GaussSpline:
 
     def values(self, coefficients: Array) -> Array:
         """Return (points, 3): the spline and its first two derivatives."""
-        return (self._basis @ coefficients[self._active][:, :, None])[:, :, 0]
+        return np.asarray((self._basis @ coefficients[self._active][:, :, None])[:, :, 0])
 
     def newton_step(self, gradient: Array, hessian: Array) -> tuple[Array, float]:
         """
@@ -258,9 +258,9 @@ class _Bounds:
     def even_rate(self) -> float:
         """Return the largest constant b, halved."""
         return 0.5 * min(
-            1.0 / self.speed.max(),
-            ((1.0 - np.abs(self.hold)) / np.abs(self.effort[:, 0]).clip(1e-12)).min(),
-            (1.0 / np.abs(self.jerk[:, 0]).max()) ** (2.0 / 3.0),
+            float(1.0 / self.speed.max()),
+            float(((1.0 - np.abs(self.hold)) / np.abs(self.effort[:, 0]).clip(1e-12)).min()),
+            float((1.0 / np.abs(self.jerk[:, 0]).max()) ** (2.0 / 3.0)),
         )
 
 

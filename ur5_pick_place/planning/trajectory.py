@@ -88,12 +88,12 @@ class Trajectory:
         rad, rad/s, rad/s^2 and rad/s^3.
 
         """
-        t = np.clip(np.asarray(t, dtype=float), 0.0, self.duration)
+        times: Array = np.clip(np.asarray(t, dtype=float), 0.0, self.duration)
         if self.t.size == 1:
-            still = np.zeros((*t.shape, 6))
+            still = np.zeros((*times.shape, 6))
             return still + self.q[0], still, still.copy(), still.copy()
-        i = np.clip(np.searchsorted(self.t, t, side='right') - 1, 0, self.t.size - 2)
-        u = (t - self.t[i])[..., None]
+        i = np.clip(np.searchsorted(self.t, times, side='right') - 1, 0, self.t.size - 2)
+        u = (times - self.t[i])[..., None]
         c = self._coefficients()[:, i]
         q = c[0] + u * (c[1] + u * (c[2] + u * (c[3] + u * (c[4] + u * c[5]))))
         qd = c[1] + u * (2 * c[2] + u * (3 * c[3] + u * (4 * c[4] + u * 5 * c[5])))
@@ -102,7 +102,7 @@ class Trajectory:
 
     def _coefficients(self) -> Array:
         """Quintic per segment and joint, lowest power first: shape (6, n - 1, 6)."""
-        cached = self.__dict__.get('_quintic')
+        cached: Array | None = self.__dict__.get('_quintic')
         if cached is not None:
             return cached
         h = np.diff(self.t)[:, None]

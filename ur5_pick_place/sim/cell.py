@@ -70,23 +70,29 @@ def load_cell(parts: int = 1) -> mujoco.MjModel:
 
 def _add_parts(cell: ElementTree.Element, parts: int) -> None:
     """Add the shelf and what waits on it; what lies still costs no time until it is touched."""
-    ElementTree.SubElement(cell.find('option'), 'flag', sleep='enable')
-    world = cell.find('worldbody')
+    ElementTree.SubElement(_child(cell, 'option'), 'flag', sleep='enable')
+    world = _child(cell, 'worldbody')
     x, y = _SHELF
     for pos, size in (
         (f'{x} {y} -0.02', '0.09 0.4 0.02'),
         (f'{x} {y} -0.4', '0.06 0.06 0.36'),
     ):
         ElementTree.SubElement(world, 'geom', {'class': 'table', 'pos': pos, 'size': size})
-    first = world.find("body[@name='part']")
+    first = _child(world, "body[@name='part']")
     for k in range(1, parts):
         part = copy.deepcopy(first)
         row, column = divmod(k - 1, _SHELF_ROW)
         dx, dy = (row - 0.5) * _SHELF_PITCH, (column - (_SHELF_ROW - 1) / 2) * _SHELF_PITCH
         part.set('pos', f'{x + dx} {y + dy} {PART_SIZE / 2}')
-        for named in (part, part.find('freejoint'), part.find('geom')):
+        for named in (part, _child(part, 'freejoint'), _child(part, 'geom')):
             named.set('name', part_name(k))
         world.append(part)
+
+
+def _child(element: ElementTree.Element, path: str) -> ElementTree.Element:
+    found = element.find(path)
+    assert found is not None, path
+    return found
 
 
 def part_name(k: int) -> str:

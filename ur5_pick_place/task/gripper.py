@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """The gripper on digital outputs: set, shown by io_states, and felt by the part-present input."""
 
-from collections.abc import Generator
 from dataclasses import dataclass
 
 from ur5_pick_place.errors import ExecutionError, InvalidInput, MissedGrasp
 from ur5_pick_place.settings import Settings, setting
-from ur5_pick_place.task.job import Observation, SetOutput, SetToolVoltage, perform
+from ur5_pick_place.task.job import Observation, SetOutput, SetToolVoltage, Steps, perform
 
 TOOL_INPUT = 'tool_input'
 SETTLING = 0.1
@@ -70,7 +69,7 @@ class Gripper:
         self._settings = settings
         self._voltage = voltage
 
-    def initialise(self) -> Generator:
+    def initialise(self) -> Steps[None]:
         """Switch the tool supply to its configured voltage and see it there."""
         wanted = self._voltage
         if wanted is None:
@@ -87,16 +86,16 @@ class Gripper:
                 )
             seen = yield None
 
-    def close(self) -> Generator:
+    def close(self) -> Steps[None]:
         """Close, see the pin switched, and give the fingers their time."""
         self._check_supply((yield None))
         yield from self._switch(is_closed=True, travel_time=self._settings.close_time)
 
-    def open(self) -> Generator:
+    def open(self) -> Steps[None]:
         """Open likewise."""
         yield from self._switch(is_closed=False, travel_time=self._settings.open_time)
 
-    def expect_part(self) -> Generator:
+    def expect_part(self) -> Steps[None]:
         """
         Wait until the input tells of a part.
 
@@ -110,7 +109,7 @@ class Gripper:
         """
         yield from self._expect(True)
 
-    def expect_no_part(self) -> Generator:
+    def expect_no_part(self) -> Steps[None]:
         """Wait likewise until the input tells of none."""
         yield from self._expect(False)
 
@@ -137,7 +136,7 @@ class Gripper:
                 f'tool voltage is {seen.tool_voltage} V, not {wanted} V: call ~/init_gripper first'
             )
 
-    def _switch(self, is_closed: bool, travel_time: float) -> Generator:
+    def _switch(self, is_closed: bool, travel_time: float) -> Steps[None]:
         s = self._settings
         changes = [(s.close_pin, is_closed == s.closes_when_on)]
         if s.open_pin >= 0:
@@ -148,7 +147,7 @@ class Gripper:
             yield from self._see_output(seen, pin, state)
         yield from pause(travel_time)
 
-    def _see_output(self, seen: Observation, pin: int, state: bool) -> Generator:
+    def _see_output(self, seen: Observation, pin: int, state: bool) -> Steps[None]:
         if not self._settings.confirm_pins:
             return
         deadline = seen.t + self._settings.pin_timeout
@@ -160,7 +159,7 @@ class Gripper:
                 )
             seen = yield None
 
-    def _expect(self, wanted: bool) -> Generator:
+    def _expect(self, wanted: bool) -> Steps[None]:
         if self._settings.grip_feedback != TOOL_INPUT:
             if not wanted and self.is_closed((yield None)):
                 raise ExecutionError(
@@ -237,7 +236,7 @@ class PartSignal:
         return level if t - self.since >= SETTLING else None
 
 
-def pause(duration: float) -> Generator:
+def pause(duration: float) -> Steps[None]:
     """Wait for `duration` [s] of ROS time."""
     seen = yield None
     end = seen.t + duration

@@ -11,6 +11,7 @@ bottom, and lets a test drive it with made-up observations.
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
+from typing import TypeVar
 
 from ur5_pick_place.errors import ExecutionError, Ur5PickPlaceError
 from ur5_pick_place.kinematics.transforms import Array
@@ -126,7 +127,9 @@ class Compute:
 
 
 Command = Move | SetOutput | SetToolVoltage | SetPayload | Carry | Compute
-Steps = Generator[Command | None, Observation, None]
+T = TypeVar('T')
+Steps = Generator[Command | None, Observation, T]
+"""Commands (None: look again) for observations, to `yield from`; returns a T."""
 
 
 def silent_io(limit: float) -> str:
@@ -145,7 +148,7 @@ class Job:
 
     """
 
-    def __init__(self, name: str, steps: Steps) -> None:
+    def __init__(self, name: str, steps: Steps[None]) -> None:
         self.name = name
         self.is_done = False
         self.error = ''
@@ -176,7 +179,7 @@ class Job:
         self.is_done, self.error = True, reason
 
 
-def perform(command: Command, timeout: float = float('inf')) -> Generator:
+def perform(command: Command, timeout: float = float('inf')) -> Steps[Observation]:
     """
     Issue a command and wait for its end; a step to `yield from`.
 

@@ -8,14 +8,14 @@ It owns no clock, thread or ROS; whoever does ticks it and gives it a `Port` to 
 
 import functools
 import threading
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, Protocol
 
 import numpy as np
 
 from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.locking import locked
-from ur5_pick_place.task.job import Carry, Command, Job, Observation
+from ur5_pick_place.task.job import Carry, Command, Job, Observation, Steps
 from ur5_pick_place.task.plan import CyclePlan, CyclePlanner
 from ur5_pick_place.task.plan_report import plan_rows
 from ur5_pick_place.task.poses import TaughtPose
@@ -178,7 +178,7 @@ class Machine:
 
     @locked
     def start(
-        self, name: str, steps: Generator, on_end: Callable[[str], object] = lambda _error: None
+        self, name: str, steps: Steps[None], on_end: Callable[[str], object] = lambda _error: None
     ) -> str:
         """
         Start a job.

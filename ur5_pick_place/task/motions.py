@@ -86,6 +86,12 @@ class PlannedStage:
     method: str = ''
 
     @property
+    def moved(self) -> PlannedMotion:
+        """The motion of stages that move."""
+        assert self.motion is not None, self.stages
+        return self.motion
+
+    @property
     def name(self) -> str:
         """For people."""
         return ', '.join(stage.name for stage in self.stages)
@@ -135,12 +141,13 @@ class CycleMotions:
             Says at which stage and why.
 
         """
-        arm, planned, wishes = self._empty, [], self._wishes()
+        arm, wishes = self._empty, self._wishes()
+        planned: list[PlannedStage] = []
         for stages in without_stops(self._cycle):
             do = stages[0].do
             if stages[0].is_move:
                 planned += self._moves(arm, stages, [next(wishes) for _ in stages])
-                self._q = planned[-1].motion.trajectory.q[-1]
+                self._q = planned[-1].moved.trajectory.q[-1]
             else:
                 retry = self._retry() if do == 'expect_part' else ()
                 planned.append(PlannedStage(stages, retry=retry))

@@ -5,6 +5,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import product
+from typing import Any
 
 import numpy as np
 
@@ -142,7 +143,8 @@ class CyclePlanner:
         q: Array,
     ) -> tuple[tuple[PlannedStage, ...], ...]:
         planned: list[tuple[PlannedStage, ...]] = []
-        known: dict[tuple, tuple[PlannedStage, ...]] = {}  # a feeder's cycles are all the same
+        # A feeder's cycles are all the same.
+        known: dict[tuple[Any, ...], tuple[PlannedStage, ...]] = {}
         for i, places in enumerate(runs):
             key = (places.get('start'), places.get('target'), others(runs, i), q.tobytes())
             if key not in known:

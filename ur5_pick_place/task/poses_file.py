@@ -162,7 +162,8 @@ def _write(path: Path, content: bytes, like: Path) -> None:
 def _written(poses: Mapping[str, TaughtPose]) -> bytes:
     entries = {name: {'frame': _FRAME, **_plain(asdict(p))} for name, p in poses.items()}
     content = {'format': _FORMAT, 'poses': entries}
-    return (_HEADER + yaml.safe_dump(content, sort_keys=False, explicit_end=True)).encode()
+    text: str = yaml.safe_dump(content, sort_keys=False, explicit_end=True)
+    return (_HEADER + text).encode()
 
 
 def _plain(value: Any) -> Any:

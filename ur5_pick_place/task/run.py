@@ -2,7 +2,7 @@
 """The steps of a cycle and of the way home, for a `Job`."""
 
 from bisect import bisect
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,7 +13,15 @@ from ur5_pick_place.planning.inertias import Load, boxes_load, joined
 from ur5_pick_place.planning.planner import PlannedMotion
 from ur5_pick_place.planning.scene import Box
 from ur5_pick_place.task.gripper import Gripper
-from ur5_pick_place.task.job import Carry, Compute, Move, Observation, SetPayload, perform
+from ur5_pick_place.task.job import (
+    Carry,
+    Compute,
+    Move,
+    Observation,
+    SetPayload,
+    Steps,
+    perform,
+)
 from ur5_pick_place.task.motions import PlannedStage, TaskSettings
 from ur5_pick_place.task.plan import CyclePlan, CyclePlanner
 
@@ -64,7 +72,7 @@ class CycleRun:
         self.waits_for = ''
         """What keeps a motion waiting without a fault; empty if nothing does."""
 
-    def cycle(self, plan: CyclePlan) -> Generator:
+    def cycle(self, plan: CyclePlan) -> Steps[None]:
         """Do every stage of every cycle of `plan`."""
         for number, (stages, lying) in enumerate(zip(plan.cycles, plan.lying, strict=True), 1):
             self.lying = lying
@@ -75,14 +83,14 @@ class CycleRun:
                 yield from self._do(planned)
             self._emit('cycle_done', number=number, of=len(plan.cycles))
 
-    def home(self, motions: tuple[PlannedMotion, ...]) -> Generator:
+    def home(self, motions: tuple[PlannedMotion, ...]) -> Steps[None]:
         """Follow a way home; the gripper stays as it is."""
         yield from perform(Carry(self._part if self.is_carrying else None))
         self.stage = 'home'
         for motion in motions:
             yield from self._move(PlannedStage((), motion))
 
-    def close(self) -> Generator:
+    def close(self) -> Steps[None]:
         """Close the gripper alone; what it then holds is carried from here on."""
         yield from self._gripper.close()
         seen = yield None
@@ -90,7 +98,7 @@ class CycleRun:
             self.look(seen)
             yield from perform(Carry(self._part))
 
-    def open(self) -> Generator:
+    def open(self) -> Steps[None]:
         """Open the gripper alone; a part in it falls."""
         self.is_carrying = False  # from here the part may leave the hand
         yield from self._gripper.open()
@@ -127,7 +135,7 @@ class CycleRun:
         self.is_carrying = False
         return f'; {self._lost}'
 
-    def confirm_payload(self) -> Generator:
+    def confirm_payload(self) -> Steps[None]:
         """Tell the robot the weight of the empty tool, and be told that it knows."""
         yield from perform(self._payload(with_part=False), _PAYLOAD_TIMEOUT)
 
@@ -144,7 +152,7 @@ class CycleRun:
         self.stage = planned.stages[i].name
         self._emit('stage', stage=self.stage, remark=planned.remark)
 
-    def _do(self, planned: PlannedStage) -> Generator:
+    def _do(self, planned: PlannedStage) -> Steps[None]:
         do = planned.stages[0].do
         if planned.motion:
             yield from self._move(planned)
@@ -161,7 +169,7 @@ class CycleRun:
         else:
             yield from self._gripper.expect_no_part()
 
-    def _expect_part(self, planned: PlannedStage) -> Generator:
+    def _expect_part(self, planned: PlannedStage) -> Steps[None]:
         tries = self._settings.grasp_retries if planned.retry else 0
         while True:
             try:
@@ -181,8 +189,8 @@ class CycleRun:
         verified = self._gripper.holds_part((yield None))
         self._emit('grasp_unverified' if verified is None else 'grasp_verified')
 
-    def _move(self, planned: PlannedStage) -> Generator:
-        motion, way, i = planned.motion, _Way(planned), 0
+    def _move(self, planned: PlannedStage) -> Steps[None]:
+        motion, way, i = planned.moved, _Way(planned), 0
         while True:
             if self.is_paused:  # since the stage began, or while the rest was planned
                 yield from self._resumed()
@@ -205,7 +213,7 @@ class CycleRun:
             seen = yield from self._resumed()
             motion = yield from self._rest_of(planned, seen.q)
 
-    def _rest_of(self, planned: PlannedStage, q: Array) -> Generator:
+    def _rest_of(self, planned: PlannedStage, q: Array) -> Steps[PlannedMotion]:
         """Plan the rest of a motion from joints (6,) [rad], which takes too long for a tick."""
         found: list[PlannedMotion] = []
 
@@ -215,7 +223,7 @@ class CycleRun:
         yield from perform(Compute(plan))
         return found[0]
 
-    def _resumed(self) -> Generator:
+    def _resumed(self) -> Steps[Observation]:
         self._emit('paused', stage=self.stage)
         seen = yield None
         while self.is_paused or not seen.is_at_rest:
@@ -262,7 +270,7 @@ class _Way:
     """Knows from the arm's joints alone which of the moves of a motion it is on."""
 
     def __init__(self, planned: PlannedStage) -> None:
-        trajectory = planned.motion.trajectory
+        trajectory = planned.moved.trajectory
         self._passes = planned.passes
         self._t = np.arange(0.0, trajectory.duration + _WAY_STEP, _WAY_STEP)
         self._q = trajectory.sample(self._t)[0]

@@ -81,6 +81,7 @@ def run_method(
     rig.wait(_REST)
     trace = recorder.trace()
     period = max(Configuration(changes).read(LoopSettings).loop_hold, CYCLE)
+    assert plan is not None
     straight = filter(_is_straight, plan.cycles[0])
     moves = tuple(recorder.move(stage, trace, period) for stage in straight)
     return MethodRun(
@@ -124,7 +125,7 @@ class _Recorder:
         if planned.method:
             iterations = math.ceil(sum(self._moving[within]) * CYCLE / period)
         else:
-            iterations = planned.motion.trajectory.t.size
+            iterations = planned.moved.trajectory.t.size
         planner, settings = self._rig.planner.planner, self._rig.planner.settings
         T_base_tcp = (
             T_base_tool(planned.stages[0].to, self._rig.poses, planner, settings)

@@ -5,6 +5,8 @@ import re
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -120,7 +122,7 @@ class Outcome:
 def run_matrix(
     faults: tuple[str, ...],
     stages: tuple[str, ...] = STAGES,
-    changes: dict | None = None,
+    changes: dict[str, Any] | None = None,
     open_cell: OpenCell = open_rig,
 ) -> Iterator[Outcome]:
     """
@@ -227,13 +229,23 @@ class Case:
             self._clear()
             cell.wait(_AFTERMATH)
             travel = max(travel, np.abs(cell.q - rest).max())
-        after = tuple(a - b for a, b in zip(cell.commands, before, strict=True))
+        motions, holds, gripper = (a - b for a, b in zip(cell.commands, before, strict=True))
+        after = motions, holds, gripper
         dropped = held and not cell.holds_part
         problem = self._judge(reason, reaction, after, float(travel), dropped)
         if not problem and self._fault != 'driver_killed':
             problem = self._recover()
         return Outcome(
-            self._fault, self._stage, 'stopped', reason, reaction, *after, float(travel), problem
+            self._fault,
+            self._stage,
+            'stopped',
+            reason,
+            reaction,
+            motions,
+            holds,
+            gripper,
+            float(travel),
+            problem,
         )
 
     def _judge(
@@ -279,7 +291,7 @@ class Case:
             self._find_part()
         # What slipped out may have been run into.
         for button in ('unlock_protective_stop', 'brake_release', 'play'):
-            cell.until(lambda b=button: cell.press(b), 30.0, f'the robot to {button}')
+            cell.until(partial(cell.press, button), 30.0, f'the robot to {button}')
 
     def _find_part(self) -> None:
         """Take the lost part from under the fingers, which may be pressed onto it."""

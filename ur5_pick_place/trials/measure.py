@@ -54,7 +54,8 @@ class Trace:
     @property
     def jerk(self) -> Array:
         """Second difference of the joint velocities, shape (n - 2, 6) [rad/s^3]."""
-        return np.diff(self.qd, 2, axis=0) / (self.t[1] - self.t[0]) ** 2
+        jerk: Array = np.diff(self.qd, 2, axis=0) / (self.t[1] - self.t[0]) ** 2
+        return jerk
 
     def part(self, rows: slice) -> 'Trace':
         """Return some of the rows."""

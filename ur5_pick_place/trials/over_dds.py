@@ -186,7 +186,7 @@ class NodesCell:
         return is_done
 
     def settle(self) -> None:
-        end, q = self.time + _BRAKING, np.inf
+        end, q = self.time + _BRAKING, np.full(6, np.inf)
         while np.abs(self.q - q).max() > _STILL and self.time < end:
             q = self.q
             self.wait(_LOOK)

@@ -209,7 +209,7 @@ def _stages(events: Sequence[Event]) -> list[dict[str, Any]]:
 
 def _ends_stage(event: Event) -> bool:
     if event['event'] in ('done', 'stopped'):
-        return event['job'] == _RUN
+        return bool(event['job'] == _RUN)
     return event['event'] in ('stage', 'cycle_done')
 
 

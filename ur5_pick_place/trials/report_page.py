@@ -23,8 +23,14 @@ _PICTURES = (  # file, type, what it shows
     ('cell.png', 'png', 'the cell when the cube was highest, and the way of the TCP'),
     ('cycle.gif', 'gif', 'the cycle as a film'),
 )
-_NEAREST_HIGH = ('tcp_speed', 'elbow_speed', 'joint_velocity', 'joint_acceleration')
-_NEAREST_HIGH += ('joint_jerk', 'torque')
+_NEAREST_HIGH = (
+    'tcp_speed',
+    'elbow_speed',
+    'joint_velocity',
+    'joint_acceleration',
+    'joint_jerk',
+    'torque',
+)
 _NEAREST_LOW = ('joint_margin',)
 
 _PAGE = Template("""<!DOCTYPE html>

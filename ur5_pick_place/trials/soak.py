@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -72,7 +73,7 @@ def soak(
     cycles: int,
     seed: int,
     faults: tuple[str, ...] = (),
-    changes: dict | None = None,
+    changes: dict[str, Any] | None = None,
     open_cell: OpenCell = open_rig,
 ) -> Iterator[CycleReport]:
     """
@@ -188,7 +189,7 @@ def main(argv: list[str] | None = None) -> int:
     return int(summary['unexplained'] > 0)
 
 
-def summarise(reports: Sequence[CycleReport]) -> dict[str, object]:
+def summarise(reports: Sequence[CycleReport]) -> dict[str, Any]:
     """Return counts and figures of a soak for people."""
     placed = [r for r in reports if r.end == 'placed' and not r.fault]
     return {

@@ -2,13 +2,13 @@
 """The trajectory controllers' action servers, topics and query service on the simulated cell."""
 
 from threading import Lock
+from typing import Any
 
 from builtin_interfaces.msg import Duration, Time
 from control_msgs.action import FollowJointTrajectory
 from control_msgs.msg import JointTolerance as JointToleranceMsg
 from control_msgs.srv import QueryTrajectoryState
 from rclpy.action import ActionServer, CancelResponse, GoalResponse
-from rclpy.action.server import ServerGoalHandle
 from rclpy.callback_groups import CallbackGroup
 from rclpy.node import Node
 from rclpy.task import Future
@@ -52,8 +52,8 @@ class TrajectoryServer:
         self._node, self._driver, self._name, self._lock = node, driver, name, lock
         self._controller = driver.trajectory[name]
         self._group = group
-        self._running: dict[bytes, tuple[ServerGoalHandle, Goal, Future]] = {}
-        self._server: ActionServer | None = None
+        self._running: dict[bytes, tuple[Any, Goal, Future[Any]]] = {}
+        self._server: ActionServer[Any, Any, Any] | None = None
         self._offer()
         node.create_subscription(
             JointTrajectory,
@@ -114,7 +114,7 @@ class TrajectoryServer:
             return GoalResponse.REJECT
         return GoalResponse.ACCEPT
 
-    def _start(self, handle: ServerGoalHandle) -> None:
+    def _start(self, handle: Any) -> None:
         if self._server is None:  # it has gone since the goal was accepted
             return
         request = handle.request
@@ -133,23 +133,23 @@ class TrajectoryServer:
         self._running[_key(handle)] = handle, goal, Future()
         handle.execute()
 
-    async def _execute(self, handle: ServerGoalHandle) -> FollowJointTrajectory.Result:
+    async def _execute(self, handle: Any) -> FollowJointTrajectory.Result:
         outcome: Outcome = await self._running[_key(handle)][2]  # type: ignore[assignment]
         del self._running[_key(handle)]
         end = {'succeeded': handle.succeed, 'aborted': handle.abort, 'canceled': handle.canceled}
         end[outcome.status]()
         return FollowJointTrajectory.Result(error_code=outcome.code, error_string=outcome.message)
 
-    def _cancel(self, handle: ServerGoalHandle) -> CancelResponse:
+    def _cancel(self, handle: Any) -> CancelResponse:
         through_link(self._driver, self._cancel_now, reliable=True)(handle)
         return CancelResponse.ACCEPT
 
-    def _cancel_now(self, handle: ServerGoalHandle) -> None:
+    def _cancel_now(self, handle: Any) -> None:
         if _key(handle) in self._running:
             with self._lock:
                 self._controller.cancel(self._running[_key(handle)][1])
 
-    def _feed_back(self, handle: ServerGoalHandle, goal: Goal) -> None:
+    def _feed_back(self, handle: Any, goal: Goal) -> None:
         tracking = goal.tracking
         if tracking is None:  # accepted since the last cycle
             return
@@ -203,8 +203,8 @@ def tolerances_from_msg(messages: list[JointToleranceMsg]) -> list[JointToleranc
 
 
 def _seconds(time: Time | Duration) -> float:
-    return time.sec + time.nanosec * 1e-9
+    return float(time.sec + time.nanosec * 1e-9)
 
 
-def _key(handle: ServerGoalHandle) -> bytes:
+def _key(handle: Any) -> bytes:
     return bytes(handle.goal_id.uuid)

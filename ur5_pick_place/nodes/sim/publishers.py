@@ -3,6 +3,7 @@
 
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 from builtin_interfaces.msg import Time
 from control_msgs.msg import JointTrajectoryControllerState
@@ -218,7 +219,7 @@ class _OnChange:
     def __init__(
         self, node: Node, kind: type, topic: str, read: Callable[[], int], before: int = -1
     ) -> None:
-        self._publisher: Publisher = node.create_publisher(
+        self._publisher: Publisher[Any] = node.create_publisher(
             kind, f'{IO_AND_STATUS}/{topic}', LATCHED
         )
         self._kind, self._read, self._before = kind, read, before

@@ -57,8 +57,8 @@ class Services:
     ) -> None:
         self._node, self._driver, self._world, self._lock = node, driver, world, lock
         self._group = group
-        self._waiting: list[tuple[Request, Future]] = []
-        self._set_io: Service | None = None
+        self._waiting: list[tuple[Request, Future[Any]]] = []
+        self._set_io: Service[Any, Any] | None = None
         self._offer_set_io()
         self._offer_io()
         self._serve(ListControllers, 'controller_manager/list_controllers', self._list)
@@ -114,13 +114,13 @@ class Services:
         for kind, name, act in offered:
             self._serve(kind, f'{IO_AND_STATUS}/{name}', self._answer_later(act))
 
-    def _answer_later(self, act: Callable[[Any], Request]) -> Callable:
-        def take(request: Any, future: Future) -> None:
+    def _answer_later(self, act: Callable[[Any], Request]) -> Callable[[Any, Any], Any]:
+        def take(request: Any, future: 'Future[Any]') -> None:
             with self._lock:
                 self._waiting.append((act(request), future))
 
         async def serve(request: Any, response: Any) -> Any:
-            future: Future = Future()
+            future: Future[Any] = Future()
             link = self._driver.link.to_driver
             link.send(partial(take, request, future), self._driver.time, reliable=True)
             response.success = await future
@@ -203,10 +203,18 @@ class Services:
         response.success = True
         return response
 
-    def _serve(self, kind: type, name: str, callback: Callable) -> Service:
+    def _serve(
+        self, kind: type, name: str, callback: Callable[[Any, Any], Any]
+    ) -> 'Service[Any, Any]':
         return self._node.create_service(kind, name, callback, callback_group=self._group)
 
-    def _hear(self, kind: type, topic: str, callback: Callable, qos: Any = SYSTEM_DEFAULT) -> None:
+    def _hear(
+        self,
+        kind: type,
+        topic: str,
+        callback: Callable[[Any], None],
+        qos: Any = SYSTEM_DEFAULT,
+    ) -> None:
         self._node.create_subscription(kind, topic, callback, qos, callback_group=self._group)
 
 
