@@ -1,29 +1,95 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A cell of real nodes for tests, each of which can be killed, frozen and started again."""
+"""Simulated cells of real nodes for tests, each a process of its own."""
 
 import contextlib
 import dataclasses
+import json
 import os
 import signal
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 import pace
-from driver_client import LATCHED
+from driver_client import LATCHED, DriverClient
 from std_msgs.msg import String
-from test_pick_place_node import START, TARGET, TaskClient
+from task_client import START, TaskClient
 
-from ur5_pick_place.nodes.node_list import node_list
+from ur5_pick_place.nodes.node_list import NodeSpec, node_list
 from ur5_pick_place.trials.processes import NodeProcesses
 
 CONFIG = Path(__file__).parents[1] / 'config'
+Client = TypeVar('Client', bound=DriverClient)
+
+
+def sim_nodes(
+    folder: Path,
+    own: Mapping[str, Mapping[str, Any]] | None = None,
+    quick: float = 2.0,
+    without: Sequence[str] = (),
+    namespace: str = '',
+) -> list[NodeSpec]:
+    """
+    Return the nodes of a simulated cell, as a user starts them with a file of his own.
+
+    Parameters
+    ----------
+    folder : Path
+        Where that file is written, and the poses that are taught.
+    own : mapping of str to mapping of str to value
+        What else the file says: nodes as ROS names them in parameter files -> parameters.
+    quick : float
+        Simulated seconds per second on a quick machine.
+    without : sequence of str
+        Executables that are not needed.
+    namespace : str
+
+    """
+    said = {name: dict(parameters) for name, parameters in (own or {}).items()}
+    said.setdefault('/**/pick_place', {})['poses_file'] = str(folder / 'poses.yaml')
+    file = folder / 'own.yaml'
+    file.write_text(json.dumps({name: {'ros__parameters': p} for name, p in said.items()}))
+    specs = node_list(
+        'sim', CONFIG, namespace=namespace, params_file=str(file), sim_parameters=pace.sim(quick)
+    )
+    return [spec for spec in specs if spec.executable not in without]
+
+
+@contextlib.contextmanager
+def running_cell(
+    client_type: type[Client], domain: int, folder: Path, namespace: str = '', **options: Any
+) -> Iterator[Client]:
+    """
+    Start a simulated cell; gives a client once it is ready, with the cell's `processes`.
+
+    Parameters
+    ----------
+    client_type : type
+        TaskClient, PlannerClient or one derived from them.
+    domain : int
+        ROS_DOMAIN_ID.
+    folder : Path
+        For logs and taught poses.
+    namespace : str
+    **options
+        See `sim_nodes`.
+
+    """
+    specs = sim_nodes(folder, namespace=namespace, **options)
+    with (
+        NodeProcesses(specs, domain, folder) as processes,
+        contextlib.closing(client_type(namespace)) as client,
+    ):
+        client.processes = processes
+        client.wait_until_ready()
+        yield client
 
 
 class NodesCell:
     """
-    Driver, planner and task node as processes, and a client of them.
+    Driver, planner and task node, each to be killed, frozen and started again, and a client.
 
     Parameters
     ----------
@@ -51,13 +117,9 @@ class NodesCell:
         real_time_factor: float = 2.0,
         controller: str = '',
     ) -> None:
-        own, text = folder / 'own.yaml', f'peer_timeout: {pace.wall(peer_timeout)}'
-        own.write_text(
-            f'/**/pick_place: {{ros__parameters: {{poses_file: {folder}/poses.yaml, {text}}}}}\n'
-            f'/**/trajectory_planner: {{ros__parameters: {{{text}}}}}\n'
-        )
-        sim = {'real_time_factor': real_time_factor * pace.pace()}
-        specs = node_list('sim', CONFIG, params_file=str(own), sim_parameters=sim)
+        patience = {'peer_timeout': pace.wall(peer_timeout)}
+        own = {'/**/pick_place': patience, '/**/trajectory_planner': patience}
+        specs = sim_nodes(folder, own, real_time_factor)
         self._specs = {spec.executable: spec for spec in specs}
         if controller:
             for name in ('trajectory_planner', 'pick_place'):
@@ -69,14 +131,12 @@ class NodesCell:
         self.planner = ''
         for name in ('sim_driver', 'trajectory_planner', 'pick_place'):
             self.start(name)
-        self.client = TaskClient('')
+        self.client = TaskClient()
         self.client.hear(
             String, 'trajectory_planner/motion_state', self._hear_planner, LATCHED
         )
         stack.callback(self.client.close)
-        self.client.wait_for_driver()
-        self.client.until(lambda: self.client.ask('init_gripper').success, 'the planner')
-        self.client.event('done', job='init_gripper')
+        self.client.wait_until_ready()
 
     def _hear_planner(self, message: String) -> None:
         self.planner = message.data
@@ -112,9 +172,7 @@ class NodesCell:
         """Run the cycle to the middle of the transfer."""
         client, since = self.client, len(self.client.events)
         client.put_part(START)
-        client.do('teach_home')
-        client.teach('start', START)
-        client.teach('target', TARGET)
+        client.teach_places()
         client.do('plan')
         client.do('run')
         client.event('stage', since=since, stage='transfer')

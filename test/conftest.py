@@ -7,6 +7,11 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 
+# A failed assertion of what tests share shows its values, as one of a test does.
+pytest.register_assert_rewrite(
+    'cells', 'driver_client', 'hand', 'ideal_driver', 'planner_client', 'task_client'
+)
+
 
 def pytest_report_header() -> str:
     """Say how fast simulated time runs, which is how slow this machine is."""

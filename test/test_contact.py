@@ -2,9 +2,9 @@
 """The simulated robot stops itself when it runs into something, and only then; no ROS."""
 
 import pytest
-from test_faults import Cell
-from test_sim_driver_core import move, run
-from test_world import Hand
+from faulty_cell import FaultyCell
+from hand import Hand
+from ideal_driver import move, run
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import HOME
@@ -65,7 +65,7 @@ def test_the_hardest_stop_is_no_contact(stop):
 
 
 def test_a_knock_of_one_cycle_stops_nothing():
-    cell = Cell()
+    cell = FaultyCell()
     for torques, stopped in (([50.0, 0.0] * 5, False), ([9.9] * 5, False), ([10.1] * 2, True)):
         for cell.arm.external_torque in torques:
             cell.cycle()

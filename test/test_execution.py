@@ -9,7 +9,7 @@ through DDS.
 
 import numpy as np
 import pytest
-from test_planning import make_planner, tool_down
+from motion_planners import make_planner, tool_down
 
 from ur5_pick_place.control.motion_monitor import MotionMonitor, TrackingSettings
 from ur5_pick_place.kinematics import HOME, forward, load_model

@@ -2,8 +2,8 @@
 """Which faults are there, from when to when: by schedule, on demand, and read from a file."""
 
 import pytest
-from test_faults import Cell
-from test_sim_driver_core import HERE, move
+from faulty_cell import FaultyCell
+from ideal_driver import HERE, move
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics.model import CYCLE
@@ -15,18 +15,18 @@ THERE = HERE + 0.5
 
 @pytest.fixture
 def cell():
-    return Cell()
+    return FaultyCell()
 
 
 def test_a_schedule_runs_at_simulated_times():
-    cell = Cell([Planned('joint_states_dropped', at=1.0, duration=0.8)])
+    cell = FaultyCell([Planned('joint_states_dropped', at=1.0, duration=0.8)])
     cell.run(3.0)
     silent = [CYCLE * (i + 1) for i, report in enumerate(cell.reports) if report is None]
     assert silent[0] == pytest.approx(1.0 + CYCLE) and silent[-1] == pytest.approx(1.8)
 
 
 def test_a_scheduled_fault_can_wait_for_a_motion():
-    cell = Cell([Planned('program_paused', at=0.2, motion=2)])
+    cell = FaultyCell([Planned('program_paused', at=0.2, motion=2)])
     for begin in (1.0, 3.0):
         cell.run(begin - cell.driver.time)
         move(cell.driver, THERE if begin == 1.0 else HERE)
@@ -40,7 +40,7 @@ def test_a_scheduled_fault_can_wait_for_a_motion():
 
 
 def test_a_scheduled_end_waits_for_the_robot_to_allow_it():
-    cell = Cell([Planned('protective_stop', at=0.5, duration=1.0)])
+    cell = FaultyCell([Planned('protective_stop', at=0.5, duration=1.0)])
     cell.run(5.0)
     assert cell.faults.active == ('protective_stop',)
     cell.run(1.0)
@@ -48,7 +48,7 @@ def test_a_scheduled_end_waits_for_the_robot_to_allow_it():
 
 
 def test_a_scheduled_fault_that_cannot_come_about_is_told_and_the_rest_goes_on(caplog):
-    cell = Cell(
+    cell = FaultyCell(
         [
             Planned('program_stopped', at=0.5),
             Planned('controller_inactive', at=1.0),
@@ -72,7 +72,7 @@ def test_all_faults_are_cleared_at_once_but_for_those_that_the_robot_holds(cell)
 
 
 def test_injecting_twice_happens_twice_and_is_cleared_together():
-    cell = Cell(arm=World())
+    cell = FaultyCell(arm=World())
     before = cell.arm.T_world_part[:3, 3]
     cell.inject('part_shifted')
     cell.inject('part_shifted')

@@ -3,71 +3,28 @@
 
 import numpy as np
 import pytest
-from test_sim_driver_core import HERE, IdealArm, answer, move
-from test_world import GRASP_HEIGHT, hand_over
+from faulty_cell import THERE, FaultyCell
+from hand import GRASP_HEIGHT, hand_over
+from ideal_driver import HERE, answer, move
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.sim.controller_manager import SCALED
 from ur5_pick_place.sim.driver import Driver
-from ur5_pick_place.sim.fault_injector import FaultInjector
 from ur5_pick_place.sim.faults import FAULTS, LATENCY, LOSS
 from ur5_pick_place.sim.robot import RobotMode, SafetyMode
 from ur5_pick_place.sim.world import World
 
-THERE = HERE + 0.5
-
-
-class Cell:
-    """A driver over an ideal arm, powered, with its faults; everything it tells is kept."""
-
-    def __init__(self, schedule=(), arm=None):
-        self.arm = arm or IdealArm()
-        self.driver = Driver(self.arm)
-        self.faults = FaultInjector(self.driver, schedule)
-        self.reports, self.inputs = [], []
-        self.driver.robot.tool_voltage = 24
-        self.run(CYCLE)
-
-    def cycle(self):
-        self.driver.cycle()
-        self.faults.tick()
-        self.reports.append(self.driver.report)
-        self.inputs.append(self.driver.io.pins.digital_in[16])
-
-    def run(self, seconds):
-        for _ in range(round(seconds / CYCLE)):
-            self.cycle()
-
-    def inject(self, name):
-        self.faults.inject(name)
-
-    def clear(self, name):
-        self.faults.clear(name)
-
-    def moving(self):
-        """Begin a motion of a second; returns its goal, 0.4 s later."""
-        goal = move(self.driver, THERE)
-        self.run(0.4)
-        return goal
-
-    def stands(self, seconds=1.0):
-        """Whether the arm stays where it is, once it has had a moment to stop."""
-        self.run(0.1)
-        before = self.arm.q.copy()
-        self.run(seconds)
-        return np.array_equal(self.arm.q, before)
-
 
 @pytest.fixture
 def cell():
-    return Cell()
+    return FaultyCell()
 
 
 def test_every_fault_says_what_a_person_reads_and_can_be_cleared_at_once_or_says_why():
     world = World()
     for name in FAULTS:
-        cell = Cell(arm=world)
+        cell = FaultyCell(arm=world)
         assert cell.faults.inject(name) == FAULTS[name].text
         assert cell.faults.active == (name,)
         if name == 'protective_stop':
@@ -327,7 +284,7 @@ def test_on_slippery_pads_the_cube_slides_out_and_is_held_again_on_dry_ones():
 
 
 def test_a_missing_part_lies_aside_and_comes_back_to_where_it_was():
-    cell = Cell(arm=World())
+    cell = FaultyCell(arm=World())
     before = cell.arm.T_world_part
     cell.inject('part_missing')
     cell.run(0.2)
@@ -338,7 +295,7 @@ def test_a_missing_part_lies_aside_and_comes_back_to_where_it_was():
 
 
 def test_a_shifted_part_lies_ten_millimetres_off_and_is_put_back_only_if_left_alone():
-    cell = Cell(arm=World())
+    cell = FaultyCell(arm=World())
     before = cell.arm.T_world_part[:3, 3]
     cell.inject('part_shifted')
     cell.run(0.2)

@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import pytest
 import yaml
+from calibration_files import SHIPPED, write
 from fuzzing import NUMBERS, TEXT, WHOLE, fuzzed
 from hypothesis import given
 from hypothesis import strategies as st
-from test_kinematics_calibration import SHIPPED, write
-from test_poses import MODEL, NOW, POSES
+from taught_poses import MODEL, NOW, POSES
 
 from ur5_pick_place.control.loop_settings import LoopSettings
 from ur5_pick_place.control.motion_monitor import TrackingSettings

@@ -13,9 +13,9 @@ import pytest
 from fuzzing import NUMBERS, fuzzed
 from hypothesis import given
 from hypothesis import strategies as st
+from motion_planners import PICK, make_planner, tool_down
 from numpy.typing import NDArray
 from scipy.interpolate import BPoly
-from test_planning import PICK, make_planner, tool_down
 
 from ur5_pick_place.errors import GateRefusal, InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.planning.gate import CHECKS

@@ -22,7 +22,10 @@ from hypothesis import strategies as st
 
 rclpy = pytest.importorskip('rclpy')
 
+from callbacks import at_once  # noqa: E402
 from geometry_msgs.msg import Pose  # noqa: E402
+from ik_garbage import ik_request  # noqa: E402
+from motion_planners import CONFIG, PICK, make_planner, tool_down  # noqa: E402
 from moveit_msgs.msg import (  # noqa: E402
     AttachedCollisionObject,
     CollisionObject,
@@ -35,6 +38,7 @@ from moveit_msgs.srv import (  # noqa: E402
     GetPositionFK,
     GetPositionIK,
 )
+from plan_garbage import box_message, joint_goal, line_request, motion_request  # noqa: E402
 from rclpy.serialization import serialize_message  # noqa: E402
 from rosidl_parser.definition import (  # noqa: E402
     AbstractNestedType,
@@ -44,9 +48,6 @@ from rosidl_parser.definition import (  # noqa: E402
     NamespacedType,
 )
 from shape_msgs.msg import SolidPrimitive  # noqa: E402
-from test_ik_requests import CONFIG, at_once, ik_request  # noqa: E402
-from test_plan_requests import box_message, joint_goal, line_request, motion_request  # noqa: E402
-from test_planning import PICK, make_planner, tool_down  # noqa: E402
 
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError  # noqa: E402
 from ur5_pick_place.kinematics import HOME, JOINT_NAMES, forward, load_model  # noqa: E402

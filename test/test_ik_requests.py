@@ -7,8 +7,6 @@ DDS.
 
 """
 
-import inspect
-import math
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -18,32 +16,17 @@ import pytest
 
 rclpy = pytest.importorskip('rclpy')
 
-from geometry_msgs.msg import PoseStamped  # noqa: E402
-from moveit_msgs.msg import (  # noqa: E402
-    JointConstraint,
-    MoveItErrorCodes,
-    OrientationConstraint,
-    PositionIKRequest,
-    RobotState,
-)
+from callbacks import at_once  # noqa: E402
+from ik_garbage import FOO, GARBAGE, NONE, NUMBERS, WORDS, Codes, Rng, ik_request  # noqa: E402
+from moveit_msgs.msg import MoveItErrorCodes, RobotState  # noqa: E402
 from moveit_msgs.srv import GetPositionFK, GetPositionIK  # noqa: E402
 
 from ur5_pick_place.kinematics import BRANCHES, HOME, JOINT_NAMES, forward, load_model  # noqa: E402
 from ur5_pick_place.kinematics.transforms import exp_se3  # noqa: E402
-from ur5_pick_place.nodes.conversions import (  # noqa: E402
-    joint_state_msg,
-    matrix_to_pose,
-    pose_to_matrix,
-)
+from ur5_pick_place.nodes.conversions import joint_state_msg, pose_to_matrix  # noqa: E402
 
 CONFIG = Path(__file__).parents[1] / 'config'
 UR5 = load_model('ur5')
-Codes = MoveItErrorCodes
-Rng = np.random.Generator
-Spoil = Callable[[PositionIKRequest, Rng], None]
-FOO, NONE = (('-p', f'groups:={groups}', '-r', '__ns:=/groups') for groups in ('[foo]', '[]'))
-NUMBERS = (math.nan, math.inf, -math.inf)
-WORDS = ('', 'moon', 'base link', 'tool0 ', 'TCP', 'böse', '0', 'a/b', '\t', 'x' * 5000)
 
 
 @pytest.fixture(scope='module', params=[()])
@@ -60,27 +43,6 @@ def services(ros_domain: int, request: pytest.FixtureRequest) -> Iterator[dict[s
     finally:
         node.destroy_node()
         rclpy.try_shutdown()
-
-
-def at_once(callback: Callable) -> Callable:
-    """Run a callback that may be a coroutine, which must not wait for anything here."""
-
-    def run(request: object, response: object) -> object:
-        if not inspect.iscoroutinefunction(callback):
-            return callback(request, response)
-        with pytest.raises(StopIteration) as end:
-            callback(request, response).send(None)
-        return end.value.value
-
-    return run
-
-
-def ik_request(T: np.ndarray, seed: np.ndarray = HOME) -> GetPositionIK.Request:
-    request = GetPositionIK.Request()
-    request.ik_request.pose_stamped.header.frame_id = 'base'
-    request.ik_request.pose_stamped.pose = matrix_to_pose(T)
-    request.ik_request.robot_state.joint_state = joint_state_msg(seed, JOINT_NAMES)
-    return request
 
 
 def check_solutions(reply: GetPositionIK.Response, T: np.ndarray) -> None:
@@ -135,90 +97,6 @@ def test_every_unreachable_pose_says_why_on_all_branches(
         reply = services[name](ik_request(T), GetPositionIK.Response())
         check_refused(reply, Codes.NO_IK_SOLUTION)
         assert all(f'{branch}: ' in reply.error_code.message for branch in BRANCHES)
-
-
-def spoil_number(request: PositionIKRequest, rng: Rng) -> None:
-    pose = request.pose_stamped.pose
-    part, field = [(pose.position, a) for a in 'xyz'][rng.integers(3)]
-    if rng.random() < 0.5:
-        part, field = pose.orientation, 'xyzw'[rng.integers(4)]
-    setattr(part, field, NUMBERS[rng.integers(3)])
-
-
-def spoil_quaternion(request: PositionIKRequest, rng: Rng) -> None:
-    q = request.pose_stamped.pose.orientation
-    scale = (0.0, 1e-320, 0.98, 1.02, -3.0, 1e200)[rng.integers(6)]
-    q.x, q.y, q.z, q.w = (scale * v for v in (q.x, q.y, q.z, q.w))
-
-
-def spoil_frame(request: PositionIKRequest, rng: Rng) -> None:
-    request.pose_stamped.header.frame_id = WORDS[rng.integers(1, len(WORDS))]
-
-
-def spoil_link(request: PositionIKRequest, rng: Rng) -> None:
-    if rng.random() < 0.3:
-        request.ik_link_names = ['tool0'] * int(rng.integers(1, 3000))
-    elif rng.random() < 0.3:
-        request.pose_stamped_vector = [PoseStamped()] * int(rng.integers(1, 3000))
-    else:
-        request.ik_link_name = WORDS[rng.integers(1, len(WORDS))]
-
-
-def spoil_group(request: PositionIKRequest, rng: Rng) -> None:
-    request.group_name = WORDS[rng.integers(1, len(WORDS))]
-
-
-def spoil_names(request: PositionIKRequest, rng: Rng) -> None:
-    state = request.robot_state.joint_state
-    one, other = rng.permutation(6)[:2]
-    match rng.integers(5):
-        case 0:  # unknown
-            state.name[one] = WORDS[rng.integers(len(WORDS))]
-        case 1:  # twice
-            state.name[one] = JOINT_NAMES[other]
-        case 2:  # one missing
-            del state.name[one], state.position[one]
-        case 3:  # lists of different length
-            state.position = state.position[: int(rng.integers(6))]
-        case _:  # a crowd
-            n = int(rng.integers(300, 5000))
-            state.name += [f'joint_{i}' for i in range(n)]
-            state.position = [0.0] * (n + 6)
-
-
-def spoil_seed(request: PositionIKRequest, rng: Rng) -> None:
-    request.robot_state.joint_state.position[rng.integers(6)] = NUMBERS[rng.integers(3)]
-
-
-def spoil_constraints(request: PositionIKRequest, rng: Rng) -> None:
-    constraint = JointConstraint(
-        joint_name='elbow_joint', position=1.5, tolerance_above=9.0, tolerance_below=9.0
-    )
-    match rng.integers(5):
-        case 0:
-            constraint.joint_name = WORDS[rng.integers(len(WORDS))]
-        case 1:
-            field = ('position', 'tolerance_above', 'tolerance_below')[rng.integers(3)]
-            setattr(constraint, field, NUMBERS[rng.integers(3)])
-        case 2:
-            constraint.tolerance_below = -1e-3
-        case 3:
-            request.constraints.orientation_constraints = [OrientationConstraint()]
-        case _:
-            request.constraints.name = WORDS[rng.integers(1, len(WORDS))]
-    request.constraints.joint_constraints = [constraint] * int(10.0 ** rng.uniform(0.0, 3.5))
-
-
-GARBAGE: tuple[tuple[Spoil, int], ...] = (
-    (spoil_number, Codes.INVALID_GOAL_CONSTRAINTS),
-    (spoil_quaternion, Codes.INVALID_GOAL_CONSTRAINTS),
-    (spoil_frame, Codes.FRAME_TRANSFORM_FAILURE),
-    (spoil_link, Codes.INVALID_LINK_NAME),
-    (spoil_group, Codes.INVALID_GROUP_NAME),
-    (spoil_names, Codes.INVALID_ROBOT_STATE),
-    (spoil_seed, Codes.INVALID_ROBOT_STATE),
-    (spoil_constraints, Codes.INVALID_GOAL_CONSTRAINTS),
-)
 
 
 def test_every_kind_of_garbage_gets_its_own_error(services: dict[str, Callable], rng: Rng) -> None:

@@ -15,14 +15,14 @@ import pytest
 
 rclpy = pytest.importorskip('rclpy')
 
+from calibration_files import SHIPPED, write  # noqa: E402
 from geometry_msgs.msg import PoseStamped, TransformStamped  # noqa: E402
+from ik_garbage import GARBAGE  # noqa: E402
 from moveit_msgs.msg import JointConstraint, MoveItErrorCodes, PositionConstraint  # noqa: E402
 from moveit_msgs.srv import GetPositionFK, GetPositionIK  # noqa: E402
 from rclpy.executors import SingleThreadedExecutor  # noqa: E402
 from rclpy.node import Node  # noqa: E402
 from sensor_msgs.msg import JointState  # noqa: E402
-from test_ik_requests import GARBAGE  # noqa: E402
-from test_kinematics_calibration import SHIPPED, write  # noqa: E402
 from tf2_ros import StaticTransformBroadcaster  # noqa: E402
 from visualization_msgs.msg import Marker, MarkerArray  # noqa: E402
 

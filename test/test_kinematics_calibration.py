@@ -5,8 +5,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import yaml
 from calibrated_arms import calibrated_arm
+from calibration_files import SHIPPED, write
 from conftest import assert_transforms_close
 from scipy.spatial.transform import Rotation
 
@@ -27,32 +27,6 @@ from ur5_pick_place.kinematics.inverse_calibrated import calibrated_solutions
 from ur5_pick_place.kinematics.loading import LINKS, calibration_offset
 from ur5_pick_place.kinematics.transforms import inverse_transform, log_se3
 from ur5_pick_place.planning.limits import tcp_and_elbow_speed
-
-# What the driver ships for the UR5: x, y, z [m], roll, pitch, yaw [rad] of each joint.
-SHIPPED = {
-    'shoulder': (0, 0, 0.089159, 0, 0, 0),
-    'upper_arm': (0, 0, 0, 1.570796327, 0, 0),
-    'forearm': (-0.425, 0, 0, 0, 0, 0),
-    'wrist_1': (-0.39225, 0, 0.10915, 0, 0, 0),
-    'wrist_2': (0, -0.09465, -1.941303950897609e-11, 1.570796327, 0, 0),
-    'wrist_3': (
-        0,
-        0.0823,
-        -1.688001216681175e-11,
-        1.570796326589793,
-        3.141592653589793,
-        3.141592653589793,
-    ),
-}
-
-
-def write(path: Path, links: dict) -> Path:
-    entries = {
-        link: dict(zip(('x', 'y', 'z', 'roll', 'pitch', 'yaw'), map(float, pose), strict=True))
-        for link, pose in links.items()
-    }
-    path.write_text(yaml.safe_dump({'kinematics': {**entries, 'hash': 'calib_1234'}}))
-    return path
 
 
 @pytest.fixture

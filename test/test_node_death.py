@@ -6,7 +6,7 @@ import pytest
 pytest.importorskip('rclpy')
 
 from cells import nodes_cell
-from test_pick_place_node import START
+from task_client import START
 
 pytestmark = pytest.mark.nodes
 

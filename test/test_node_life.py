@@ -9,8 +9,6 @@ The tests share one cell and go from the gentlest to the last, which ends it.
 import os
 import signal
 import time
-from contextlib import ExitStack
-from pathlib import Path
 
 import pace
 import pytest
@@ -18,6 +16,7 @@ import pytest
 rclpy = pytest.importorskip('rclpy')
 
 from action_msgs.msg import GoalStatusArray  # noqa: E402
+from cells import running_cell  # noqa: E402
 from driver_client import SCALED  # noqa: E402
 from geometry_msgs.msg import PoseStamped  # noqa: E402
 from moveit_msgs.msg import CollisionObject, PlanningScene  # noqa: E402
@@ -29,41 +28,24 @@ from rosgraph_msgs.msg import Clock  # noqa: E402
 from sensor_msgs.msg import JointState  # noqa: E402
 from std_msgs.msg import String  # noqa: E402
 from std_srvs.srv import Trigger  # noqa: E402
-from test_pick_place_node import TaskClient, pose  # noqa: E402
+from task_client import TaskClient, pose  # noqa: E402
 from tf2_msgs.msg import TFMessage  # noqa: E402
 from ur_dashboard_msgs.msg import RobotMode  # noqa: E402
 from ur_msgs.msg import IOStates  # noqa: E402
 
-from ur5_pick_place.nodes.node_list import node_list  # noqa: E402
-from ur5_pick_place.trials.processes import NodeProcesses  # noqa: E402
-
 pytestmark = pytest.mark.nodes
-CONFIG = Path(__file__).parents[1] / 'config'
 START, UNDER_THE_TABLE = (0.45, -0.2, 0.0), pose(0.4, 0.2, 0.6)
 UNDER_THE_TABLE.pose.position.z = -0.15  # seconds of planning
 MALFORMED = QoSProfile(depth=30, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 
 
 class Cell:
-    """All four nodes, a client, and a second source of time."""
+    """A client of all four nodes, and a second source of time."""
 
-    def __init__(self, domain, folder, stack):
-        own = folder / 'own.yaml'
-        own.write_text(
-            f'/**/pick_place: {{ros__parameters: {{poses_file: {folder}/poses.yaml}}}}\n'
-        )
-        specs = node_list(
-            'sim', CONFIG, params_file=str(own), sim_parameters=pace.sim()
-        )
-        self.processes = stack.enter_context(NodeProcesses(specs, domain, folder))
+    def __init__(self, client):
+        self.client, self.processes = client, client.processes
         self.names = list(self.processes.pids)
-        client = self.client = TaskClient('')
-        stack.callback(client.close)
         self.clock = client.node.create_publisher(Clock, '/clock', 10)
-        client.wait_for_driver()
-        client.until(lambda: client.states and client.part, 'the task node')
-        client.until(lambda: client.ask('init_gripper').success, 'the planner')
-        client.event('done', job='init_gripper')
         client.do('teach_home')
 
     def is_alive(self):
@@ -73,8 +55,8 @@ class Cell:
 
 @pytest.fixture(scope='module')
 def cell(ros_domain, tmp_path_factory):
-    with ExitStack() as stack:
-        yield Cell(ros_domain, tmp_path_factory.mktemp('cell'), stack)
+    with running_cell(TaskClient, ros_domain, tmp_path_factory.mktemp('cell')) as client:
+        yield Cell(client)
 
 
 def test_the_clock_of_a_running_node_is_not_changed(cell):

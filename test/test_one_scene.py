@@ -18,6 +18,7 @@ import pytest
 
 rclpy = pytest.importorskip('rclpy')
 
+from cells import running_cell, sim_nodes  # noqa: E402
 from geometry_msgs.msg import Point  # noqa: E402
 from moveit_msgs.msg import (  # noqa: E402
     AllowedCollisionEntry,
@@ -27,20 +28,18 @@ from moveit_msgs.msg import (  # noqa: E402
     PlanningScene,
 )
 from moveit_msgs.srv import ApplyPlanningScene, GetPlanningScene, GetPositionIK  # noqa: E402
+from planner_client import PlannerClient, box, joints, tool_down  # noqa: E402
 from rclpy.qos import DurabilityPolicy, QoSProfile  # noqa: E402
 from rclpy.serialization import deserialize_message, serialize_message  # noqa: E402
 from shape_msgs.msg import Mesh, MeshTriangle, SolidPrimitive  # noqa: E402
 from std_srvs.srv import Trigger  # noqa: E402
-from test_planner_node import PlannerClient, box, joints, tool_down  # noqa: E402
 
 from ur5_pick_place.kinematics import HOME  # noqa: E402
 from ur5_pick_place.nodes.conversions import matrix_to_pose  # noqa: E402
-from ur5_pick_place.nodes.node_list import node_list  # noqa: E402
 from ur5_pick_place.planning.world import OWN_PART  # noqa: E402
 from ur5_pick_place.trials.processes import NodeProcesses  # noqa: E402
 
 pytestmark = pytest.mark.nodes
-CONFIG = Path(__file__).parents[1] / 'config'
 CODE = MoveItErrorCodes
 AWAY = HOME + np.array([1.0, 0, 0, 0, 0, 0])
 IN_THE_WAY = (0.35, 0.36, 0.3)
@@ -51,8 +50,8 @@ DIFF = QoSProfile(depth=10)
 class SceneClient(PlannerClient):
     """Tells of objects, and hears what the planner makes of it."""
 
-    def __init__(self) -> None:
-        super().__init__()
+    def __init__(self, namespace: str = '') -> None:
+        super().__init__(namespace)
         self._scenes: list[bytes] = []  # as bytes: reading a flood would keep the client waiting
         self.node.create_subscription(
             PlanningScene, 'monitored_planning_scene', self._scenes.append, ONE, raw=True
@@ -109,29 +108,19 @@ class SceneClient(PlannerClient):
 
 
 class Cell:
-    """The nodes, each to be killed and started again."""
+    """All nodes, of which the planner is to be killed and started again."""
 
     def __init__(self, domain: int, folder: Path, stack: ExitStack) -> None:
-        own = folder / 'own.yaml'
-        own.write_text(f'/**/pick_place: {{ros__parameters: {{poses_file: {folder}/p.yaml}}}}\n')
-        specs = node_list(
-            'sim', CONFIG, params_file=str(own), sim_parameters=pace.sim()
-        )
-        self.specs = {spec.executable: spec for spec in specs}
         self.domain, self.folder, self.stack = domain, folder, stack
-        self.running = stack.enter_context(NodeProcesses(specs, domain, folder))
-        self.client = SceneClient()
-        stack.callback(self.client.close)
-        self.client.wait_for_driver()
-        self.client.until(lambda: self.client.states, 'the planner', 60.0)
-        self.client.until(lambda: self.client.trigger('rearm').success, 'the planner', 60.0)
+        self.client = stack.enter_context(running_cell(SceneClient, domain, folder))
+        self.running = self.client.processes
 
     def restart_planner(self) -> None:
         os.kill(self.running.pids['trajectory_planner'], signal.SIGKILL)
         folder = self.folder / 'again'
         folder.mkdir()
-        again = NodeProcesses([self.specs['trajectory_planner']], self.domain, folder)
-        self.stack.enter_context(again)
+        planner = sim_nodes(folder, without=['ik_service', 'sim_driver', 'pick_place'])
+        self.stack.enter_context(NodeProcesses(planner, self.domain, folder))
 
 
 @pytest.fixture(scope='module')
@@ -147,9 +136,7 @@ def client(cell):
     assert client.apply(PlanningScene())
     if client.states[-1] != 'ready':
         client.until(lambda: client.trigger('rearm').success, 'the planner to be ready')
-    client.state('ready')
-    if np.abs(client.look() - HOME).max() > 1e-3:
-        client.go(HOME)
+    client.go_home()
     return client
 
 

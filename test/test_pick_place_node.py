@@ -7,26 +7,23 @@ another namespace is not touched.
 
 """
 
-import json
 import math
 import re
-from pathlib import Path
 
 import numpy as np
-import pace
 import pytest
 
 rclpy = pytest.importorskip('rclpy')
 
+from cells import CONFIG, running_cell  # noqa: E402
 from control_msgs.action import GripperCommand  # noqa: E402
 from controller_manager_msgs.srv import ListControllers  # noqa: E402
-from driver_client import IO, LATCHED, DriverClient  # noqa: E402
-from geometry_msgs.msg import PoseStamped  # noqa: E402
+from driver_client import IO, LATCHED  # noqa: E402
 from rclpy.action import ActionClient  # noqa: E402
 from sensor_msgs.msg import JointState  # noqa: E402
-from std_msgs.msg import String  # noqa: E402
-from std_srvs.srv import SetBool, Trigger  # noqa: E402
-from ur_msgs.msg import IOStates, ToolDataMsg  # noqa: E402
+from std_srvs.srv import SetBool  # noqa: E402
+from task_client import START, TARGET, TaskClient, pose  # noqa: E402
+from ur_msgs.msg import IOStates  # noqa: E402
 from visualization_msgs.msg import InteractiveMarkerFeedback, MarkerArray  # noqa: E402
 from visualization_msgs.srv import GetInteractiveMarkers  # noqa: E402
 
@@ -36,100 +33,11 @@ from ur5_pick_place.task.poses_file import PosesFile  # noqa: E402
 from ur5_pick_place.trials.processes import NodeProcesses  # noqa: E402
 
 pytestmark = pytest.mark.nodes
-CONFIG = Path(__file__).parents[1] / 'config'
-START, TARGET = (0.45, -0.2, 0.0), (0.4, 0.2, 0.6)
-
-
-class TaskClient(DriverClient):
-    """Asks the task node, and hears what it says."""
-
-    def __init__(self, namespace):
-        super().__init__(namespace)
-        self.events, self.states, self.part, self.supply = [], [], [], []
-        self.hear(String, 'pick_place/event', self._hear_event, 100)
-        self.hear(String, 'pick_place/state', lambda m: self.states.append(m.data), LATCHED)
-        self.hear(PoseStamped, 'sim_driver/part_pose', self.part.append)
-        self.hear(ToolDataMsg, f'{IO}/tool_data', self.supply.append)
-        for name in ('plan', 'run', 'stop', 'rearm', 'pause', 'resume', 'go_home'):
-            # early, so that replies find their way
-            self._clients[f'pick_place/{name}'] = self.node.create_client(
-                Trigger, f'pick_place/{name}'
-            )
-        self.place = self.node.create_publisher(PoseStamped, 'sim_driver/place_part', 10)
-        self.poses = {
-            name: self.node.create_publisher(PoseStamped, f'pick_place/{name}_pose', 10)
-            for name in ('start', 'target')
-        }
-
-    def _hear_event(self, message):
-        self.events.append(json.loads(message.data))
-
-    def ask(self, name):
-        return self.call(Trigger, f'pick_place/{name}')
-
-    def do(self, name):
-        reply = self.ask(name)
-        assert reply.success, reply.message
-
-    def event(self, kind, wall=60.0, since=0, **data):
-        def found():
-            news = self.events[since:]
-            stops = [e for e in news if e['event'] == 'stopped' != kind]
-            assert not stops, f'stopped while waiting for {kind} {data}: {stops}'
-            return [e for e in news if e['event'] == kind and data.items() <= e.items()]
-
-        self.until(found, f'event {kind} {data}', wall)
-        return found()[-1]
-
-    def job(self, name):
-        since = len(self.events)
-        self.do(name)
-        self.event('done', since=since, job=name)
-
-    def teach(self, name, spot):
-        self.until(self.poses[name].get_subscription_count, f'{name}_pose to be heard')
-        since = len(self.events)
-        self.poses[name].publish(pose(*spot))
-        self.event('taught', since=since, place=name)
-
-    def put_part(self, spot):
-        self.until(self.place.get_subscription_count, 'place_part to be heard')
-        self.place.publish(pose(*spot))
-        self.run(0.3)
-
-    def part_at(self):
-        p = self.part[-1].pose.position
-        return np.array([p.x, p.y, p.z])
-
-
-def pose(x, y, yaw, frame='base_link'):
-    """Cube and TCP alike: 22.5 mm above the table, tool pointing down."""
-    message = PoseStamped()
-    message.header.frame_id = frame
-    message.pose.position.x, message.pose.position.y = x, y
-    message.pose.position.z = 0.0225
-    message.pose.orientation.x = math.cos(yaw / 2)
-    message.pose.orientation.y = math.sin(yaw / 2)
-    message.pose.orientation.w = 0.0
-    return message
 
 
 @pytest.fixture(scope='module')
 def cell(ros_domain, tmp_path_factory):
-    folder = tmp_path_factory.mktemp('cell')
-    own = folder / 'own.yaml'
-    own.write_text(f'/**/pick_place: {{ros__parameters: {{poses_file: {folder}/poses.yaml}}}}\n')
-    specs = [
-        spec
-        for spec in node_list(
-            'sim',
-            CONFIG,
-            namespace='cell2',
-            params_file=str(own),
-            sim_parameters=pace.sim(),
-        )
-        if spec.executable != 'ik_service'
-    ]
+    folder, needless = tmp_path_factory.mktemp('cell'), ['ik_service']
     other = [
         spec
         for spec in node_list(
@@ -138,18 +46,12 @@ def cell(ros_domain, tmp_path_factory):
         if spec.executable == 'sim_driver'
     ]
     with (
-        NodeProcesses(specs, ros_domain, folder) as processes,
         NodeProcesses(other, ros_domain, tmp_path_factory.mktemp('other')),
+        running_cell(TaskClient, ros_domain, folder, 'cell2', without=needless) as client,
     ):
-        client = TaskClient('cell2')
-        client.processes = processes
-        client.wait_for_driver()
-        client.until(lambda: client.states and client.part and client.supply, 'the task node')
-        client.until(lambda: client.ask('init_gripper').success, 'the planner to be ready')
-        client.event('done', job='init_gripper')
+        client.until(lambda: client.supply, 'tool_data')
         client.folder = folder
         yield client
-        client.close()
 
 
 @pytest.fixture
@@ -163,9 +65,7 @@ def taught(cell):
         cell.job('go_home')
     cell.job('open_gripper')
     cell.put_part(START)
-    cell.do('teach_home')
-    cell.teach('start', START)
-    cell.teach('target', TARGET)
+    cell.teach_places()
     yield cell
     cell.processes.check()
 

@@ -15,10 +15,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from recordings import lifting_recording
 
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.kinematics import HOME, JOINT_NAMES
-from ur5_pick_place.sim.cell import upright
+from ur5_pick_place.kinematics import JOINT_NAMES
 from ur5_pick_place.trials.pictures import (
     Recording,
     draw_cell,
@@ -26,18 +26,6 @@ from ur5_pick_place.trials.pictures import (
     joints_figure,
     plot_joints,
 )
-
-
-def lifting_recording(duration: float = 4.0) -> Recording:
-    """Make up a run: the shoulder turns, the cube rises half-way and comes down again."""
-    t = np.arange(0.0, duration, 0.008)
-    x = t / duration
-    T_start, T_target = upright(0.45, -0.3, 0.0225, 0.3), upright(0.5, 0.3, 0.0225, 0.0)
-    T_world_part = np.tile(T_start, (t.size, 1, 1))
-    T_world_part[:, 1, 3] += 0.6 * x
-    T_world_part[:, 2, 3] += 0.3 * np.sin(np.pi * x)
-    q = HOME + np.outer(x, [0.8, 0, 0, 0, 0, 0])
-    return Recording(t, q, np.zeros((t.size, 2)), T_world_part, T_start, T_target)
 
 
 def shares(picture: Image.Image) -> dict[str, float]:
@@ -113,7 +101,7 @@ def test_without_opengl_there_is_one_warning_and_everything_else_works(
 import logging, sys
 sys.path.insert(0, {str(Path(__file__).parent)!r})
 logging.basicConfig(format='%(levelname)s %(message)s')
-from test_pictures import lifting_recording
+from recordings import lifting_recording
 from ur5_pick_place.sim import world
 from ur5_pick_place.trials import pictures
 recording = lifting_recording()

@@ -5,7 +5,7 @@ import json
 
 import numpy as np
 import pytest
-from test_task import CONFIG, MODEL, ORIGIN, POSES, SCENE
+from cycle_poses import CONFIG, MODEL, ORIGIN, POSES, SCENE
 
 from ur5_pick_place.kinematics import HOME, forward
 from ur5_pick_place.planning.limits import MotionSettings, tcp_and_elbow_speed

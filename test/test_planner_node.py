@@ -12,142 +12,50 @@ import math
 import re
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
-import pace
 import pytest
 
 rclpy = pytest.importorskip('rclpy')
 
 from action_msgs.msg import GoalStatus  # noqa: E402
+from cells import CONFIG, running_cell  # noqa: E402
 from diagnostic_msgs.msg import DiagnosticArray  # noqa: E402
-from driver_client import LATCHED, DriverClient  # noqa: E402
 from geometry_msgs.msg import Pose  # noqa: E402
-from moveit_client import MoveGroupClient, wanted_joints, wanted_pose  # noqa: E402
-from moveit_msgs.action import ExecuteTrajectory, MoveGroup  # noqa: E402
+from ik_garbage import NUMBERS, WORDS  # noqa: E402
+from moveit_client import wanted_joints, wanted_pose  # noqa: E402
+from moveit_msgs.action import MoveGroup  # noqa: E402
 from moveit_msgs.msg import (  # noqa: E402
     AttachedCollisionObject,
     CollisionObject,
     Constraints,
-    JointConstraint,
-    MoveItErrorCodes,
-    OrientationConstraint,
     PlanningScene,
     PositionConstraint,
     RobotState,
 )
 from moveit_msgs.srv import GetCartesianPath, GetMotionPlan  # noqa: E402
-from rclpy.action import ActionClient, ActionServer  # noqa: E402
+from plan_garbage import spoilt  # noqa: E402
+from planner_client import (  # noqa: E402
+    CODE,
+    MODEL,
+    T_BASE_LINK_BASE,
+    PlannerClient,
+    box,
+    joints,
+    moved_by,
+    pose_goal,
+    tool_down,
+)
+from rclpy.action import ActionServer  # noqa: E402
 from sensor_msgs.msg import JointState  # noqa: E402
-from shape_msgs.msg import SolidPrimitive  # noqa: E402
 from std_msgs.msg import String  # noqa: E402
 from std_srvs.srv import SetBool, Trigger  # noqa: E402
-from test_ik_requests import NUMBERS, WORDS  # noqa: E402
-from test_plan_requests import spoilt  # noqa: E402
 from ur_msgs.srv import SetSpeedSliderFraction  # noqa: E402
 
-from ur5_pick_place.kinematics import HOME, JOINT_NAMES, forward, load_model  # noqa: E402
+from ur5_pick_place.kinematics import HOME, JOINT_NAMES, forward  # noqa: E402
 from ur5_pick_place.nodes.conversions import joint_state_msg, matrix_to_pose  # noqa: E402
-from ur5_pick_place.nodes.node_list import node_list  # noqa: E402
-from ur5_pick_place.trials.processes import NodeProcesses  # noqa: E402
 
 pytestmark = pytest.mark.nodes
-CONFIG = Path(__file__).parents[1] / 'config'
-CODE = MoveItErrorCodes
-T_BASE_LINK_BASE = np.diag([-1.0, -1.0, 1.0, 1.0])
-MODEL = load_model('ur5')
-
-
-class PlannerClient(DriverClient):
-    """Asks the planner, and watches the arm meanwhile."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.states: list[str] = []
-        for name in ('stop', 'rearm'):  # early, so that replies find their way
-            self._clients[f'trajectory_planner/{name}'] = self.node.create_client(
-                Trigger, f'trajectory_planner/{name}'
-            )
-        self.hear(
-            String,
-            'trajectory_planner/motion_state',
-            lambda m: self.states.append(m.data),
-            LATCHED,
-        )
-        self.execute = ActionClient(self.node, ExecuteTrajectory, 'execute_trajectory')
-        self.move_group = MoveGroupClient(self)
-        create = self.node.create_publisher  # early too: the planner may see it later than it us
-        self.event = create(String, 'trajectory_execution_event', 10)
-        self.boxes = create(CollisionObject, 'collision_object', 10)
-        self.hand = create(AttachedCollisionObject, 'attached_collision_object', 10)
-
-    def plan(self, constraints, planner_id='PTP', scaling=1.0, **fields):
-        request = GetMotionPlan.Request()
-        wish = request.motion_plan_request
-        wish.planner_id, wish.group_name = planner_id, 'ur_manipulator'
-        wish.goal_constraints = [constraints]
-        wish.max_velocity_scaling_factor = wish.max_acceleration_scaling_factor = scaling
-        for name, value in fields.items():
-            setattr(wish, name, value)
-        return self.call(GetMotionPlan, 'plan_kinematic_path', request).motion_plan_response
-
-    def line(self, poses, frame='base_link', **fields):
-        request = GetCartesianPath.Request(waypoints=poses, max_step=0.002, **fields)
-        request.header.frame_id = frame
-        return self.call(GetCartesianPath, 'compute_cartesian_path', request)
-
-    def start(self, trajectory, controllers=()):
-        self.until(self.execute.server_is_ready, 'execute_trajectory')
-        goal = ExecuteTrajectory.Goal(trajectory=trajectory, controller_names=controllers)
-        return self.wait(self.execute.send_goal_async(goal), 'the answer to a motion')
-
-    def end(self, handle):
-        reply = self.wait(handle.get_result_async(), 'the end of a motion', 60.0)
-        return reply.status, reply.result.error_code
-
-    def go(self, q):
-        planned = self.plan(joints(q))
-        assert planned.error_code.val == CODE.SUCCESS, planned.error_code.message
-        status, code = self.end(self.start(planned.trajectory))
-        assert (status, code.val) == (GoalStatus.STATUS_SUCCEEDED, CODE.SUCCESS), code.message
-
-    def set_off(self):
-        """Start a long turn of the shoulder; returns its handle once the arm moves."""
-        trajectory = self.plan(joints(HOME + [2.0, 0, 0, 0, 0, 0]), scaling=0.4).trajectory
-        handle = self.start(trajectory)
-        result = handle.get_result_async()
-        self.until(lambda: result.done() or self.qd[0] > 0.3, 'the arm to move')
-        assert not result.done(), result.result().result.error_code.message
-        return handle
-
-    def trigger(self, name):
-        return self.call(Trigger, f'trajectory_planner/{name}')
-
-    def state(self, text, wall=10.0):
-        self.until(lambda: self.states[-1].startswith(text), f'state {text!r}', wall)
-
-
-def joints(q):
-    return Constraints(
-        joint_constraints=[
-            JointConstraint(joint_name=name, position=float(v))
-            for name, v in zip(JOINT_NAMES, q, strict=True)
-        ]
-    )
-
-
-def pose_goal(T, link='tool0', frame='base_link'):
-    """A goal as pymoveit2 sends it: a sphere of 1 mm and an orientation."""
-    pose = matrix_to_pose(T)
-    position = PositionConstraint(link_name=link)
-    position.header.frame_id = frame
-    centre = Pose(position=pose.position)
-    centre.orientation.w = 1.0
-    position.constraint_region.primitive_poses = [centre]
-    orientation = OrientationConstraint(link_name=link, orientation=pose.orientation)
-    orientation.header.frame_id = frame
-    return Constraints(position_constraints=[position], orientation_constraints=[orientation])
 
 
 def help_point(name, point, link='tool0', frame='base_link'):
@@ -160,49 +68,19 @@ def help_point(name, point, link='tool0', frame='base_link'):
     return Constraints(name=name, position_constraints=[position])
 
 
-def tool_down(x, y, z):
-    """tool0 in base_link, pointing down."""
-    T = np.diag([1.0, -1.0, -1.0, 1.0])
-    T[:3, 3] = x, y, z
-    return T
-
-
 @pytest.fixture(scope='module')
 def client(ros_domain, tmp_path_factory):
-    specs = [
-        spec
-        for spec in node_list('sim', CONFIG, sim_parameters=pace.sim())
-        if spec.executable != 'pick_place'
-    ]
-    with NodeProcesses(specs, ros_domain, tmp_path_factory.mktemp('log')) as processes:
-        client = PlannerClient()
-        client.processes = processes
-        client.wait_for_driver()
-        client.until(lambda: client.states, 'the planner', 60.0)
-        client.until(lambda: client.trigger('rearm').success, 'the planner to be ready', 60.0)
-        client.state('ready')
+    folder = tmp_path_factory.mktemp('cell')
+    with running_cell(PlannerClient, ros_domain, folder, without=['pick_place']) as client:
         yield client
-        client.close()
 
 
 @pytest.fixture(autouse=True)
 def at_home(client):
     """Every test finds the arm at home and the planner ready, and leaves no motion behind."""
-    if client.states[-1] != 'ready':
-        client.trigger('rearm')
-        client.state('ready')
-    if np.abs(client.look() - HOME).max() > 1e-3:
-        client.go(HOME)
+    client.go_home()
     yield
     client.processes.check()
-
-
-def moved_by(client, action, seconds=0.5):
-    """Largest joint motion [rad] that followed an action."""
-    before = client.look()
-    action()
-    client.run(seconds)
-    return np.abs(client.look() - before).max()
 
 
 def test_a_joint_goal_is_planned_executed_and_reached(client):
@@ -342,17 +220,6 @@ def test_a_bad_request_gets_its_code_and_a_reason_and_nothing_moves(
         assert not reply.trajectory.joint_trajectory.points
 
     assert moved_by(client, ask, 0.1) < 1e-4
-
-
-def box(name, x, y, z, size=0.1, operation=CollisionObject.ADD):
-    message = CollisionObject(id=name, operation=operation)
-    message.header.frame_id = 'base_link'
-    message.pose.orientation.w = 1.0
-    message.primitives = [SolidPrimitive(type=SolidPrimitive.BOX, dimensions=[size] * 3)]
-    pose = Pose()
-    pose.position.x, pose.position.y, pose.position.z = x, y, z
-    message.primitive_poses = [pose]
-    return message
 
 
 def test_a_box_bars_the_way_until_it_is_taken_away(client):
@@ -723,7 +590,6 @@ def run_planner(*ros_args):
     main = 'from ur5_pick_place.nodes.trajectory_planner import main; main()'
     words = [sys.executable, '-c', main, '--ros-args', *ros_args]
     return subprocess.run(words, capture_output=True, text=True, timeout=60)
-
 
 
 @pytest.mark.parametrize(

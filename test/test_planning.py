@@ -9,14 +9,14 @@ finite differences of forward kinematics.
 
 import itertools
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 from calibrated_arms import calibrated_arm
+from motion_planners import CONFIG, FAST, MODEL, PICK, make_planner, tool_down
 
 from ur5_pick_place.errors import GateRefusal, IncompletePath, InvalidInput, NoSolution
-from ur5_pick_place.kinematics import BRANCHES, HOME, classify, forward, link_frames, load_model
+from ur5_pick_place.kinematics import BRANCHES, HOME, classify, forward, link_frames
 from ur5_pick_place.planning.dynamics import Dynamics
 from ur5_pick_place.planning.inertias import Load
 from ur5_pick_place.planning.limits import MotionSettings, tcp_and_elbow_speed
@@ -27,34 +27,13 @@ from ur5_pick_place.planning.scene_file import load_scene
 from ur5_pick_place.planning.timing import stretch, time_ptp
 from ur5_pick_place.planning.trajectory import Trajectory
 
-CONFIG = Path(__file__).parents[1] / 'config'
-MODEL = load_model('ur5')
 SCENE = load_scene(CONFIG / 'scene_sim.yaml')
 POST = [0.02, 0.02, 0.04]  # [m]
-FAST = MotionSettings(
-    max_acceleration=10.0,
-    max_jerk=100.0,
-    max_speed=1.5,
-    velocity_scaling=1.0,
-    acceleration_scaling=1.0,
-)
-PICK = np.array([0, -np.pi / 2, np.pi / 2, -np.pi / 2, -np.pi / 2, 0])
-
-
-def make_planner(settings=FAST):
-    return MotionPlanner(MODEL, settings, load_scene(CONFIG / 'scene_sim.yaml'))
 
 
 @pytest.fixture(scope='module')
 def planner():
     return make_planner()
-
-
-def tool_down(x, y, z, yaw):
-    """T_base_tool with the TCP of the cell at x, y, z [m] in base_link, tool pointing down."""
-    c, s = np.cos(yaw), np.sin(yaw)
-    T = np.array([[c, s, 0, x], [s, -c, 0, y], [0, 0, -1, z + 0.145], [0, 0, 0, 1.0]])
-    return np.diag([-1.0, -1.0, 1.0, 1.0]) @ T
 
 
 def excess(trajectory, planner):

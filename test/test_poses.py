@@ -13,25 +13,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from conftest import assert_transforms_close
+from taught_poses import MODEL, NOW, POSES, TOOL, Q, by_joints, by_pose
 
 from ur5_pick_place.errors import ExecutionError, InvalidInput
-from ur5_pick_place.kinematics import BRANCHES, HOME, classify, forward, load_model
+from ur5_pick_place.kinematics import BRANCHES, classify, forward, load_model
 from ur5_pick_place.kinematics.transforms import exp_se3, make_transform
-from ur5_pick_place.task.poses import (
-    Provenance,
-    TaughtPose,
-    changes,
-    matrix_from_numbers,
-    numbers_from_matrix,
-    replayed,
-)
+from ur5_pick_place.task.poses import changes, numbers_from_matrix, replayed
 from ur5_pick_place.task.poses_file import PosesFile
 
-MODEL = load_model('ur5')
-TOOL = make_transform(np.eye(3), [0.0, 0.0, 0.145])
 LONG_TOOL = make_transform(np.diag([-1.0, -1.0, 1.0]), [0.01, 0.0, 0.2])
-NOW = Provenance('ur5', '', numbers_from_matrix(TOOL), 0.9)
-Q = HOME + 0.1
 
 
 @pytest.fixture
@@ -41,20 +31,6 @@ def calibrated(rng):
     ideal[:, 2, 3] = MODEL.d
     mounts = ideal @ exp_se3(rng.uniform(-1e-3, 1e-3, (6, 6)))
     return replace(MODEL, mounts=mounts, calibration='calib_1')
-
-
-def by_joints(q=Q, provenance=NOW):
-    pose = numbers_from_matrix(forward(MODEL, q) @ matrix_from_numbers(provenance.tool))
-    time = '2020-01-01T00:00:00+00:00'
-    return TaughtPose(pose, provenance, time, tuple(q.tolist()), 'left-up-up')
-
-
-def by_pose(x=0.4):
-    T = make_transform(np.diag([1.0, -1.0, -1.0]), [-x, 0.2, 0.02])
-    return TaughtPose(numbers_from_matrix(T), NOW, '2020-01-01T00:00:00+00:00')
-
-
-POSES = {'home': by_joints(), 'start': by_pose(), 'target': by_joints(Q + 0.1)}
 
 
 # ---- under another tool or robot

@@ -23,10 +23,10 @@ from independent_arm import (
     signs,
     tool,
 )
+from motion_planners import make_planner
 from numpy.typing import NDArray
 from scipy.interpolate import BPoly
 from scipy.spatial.transform import Rotation
-from test_planning import make_planner
 
 from ur5_pick_place.errors import GateRefusal, IncompletePath, PlanningError
 from ur5_pick_place.kinematics import HOME, inverse

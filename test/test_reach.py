@@ -3,7 +3,7 @@
 
 import numpy as np
 import pytest
-from test_planning import make_planner, tool_down
+from motion_planners import make_planner, tool_down
 
 from ur5_pick_place.errors import BlockedPath, IncompletePath, InvalidInput
 from ur5_pick_place.kinematics import HOME, forward, load_model

@@ -20,8 +20,10 @@ import pytest
 rclpy = pytest.importorskip('rclpy')
 
 from builtin_interfaces.msg import Time  # noqa: E402
+from callbacks import at_once  # noqa: E402
 from conftest import assert_transforms_close  # noqa: E402
 from geometry_msgs.msg import TransformStamped  # noqa: E402
+from motion_planners import PICK, tool_down  # noqa: E402
 from moveit_msgs.msg import (  # noqa: E402
     AttachedCollisionObject,
     CollisionObject,
@@ -39,13 +41,11 @@ from moveit_msgs.srv import (  # noqa: E402
     GetPositionFK,
     GetPositionIK,
 )
+from plan_garbage import BEYOND, joint_goal, line_request, motion_request  # noqa: E402
 from rclpy.serialization import serialize_message  # noqa: E402
 from scipy.spatial.transform import Rotation  # noqa: E402
 from sensor_msgs.msg import JointState  # noqa: E402
 from shape_msgs.msg import Mesh, SolidPrimitive  # noqa: E402
-from test_ik_requests import at_once  # noqa: E402
-from test_plan_requests import BEYOND, joint_goal, line_request, motion_request  # noqa: E402
-from test_planning import PICK, tool_down  # noqa: E402
 from tf2_msgs.msg import TFMessage  # noqa: E402
 
 from ur5_pick_place.errors import InvalidInput  # noqa: E402

@@ -7,27 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 import yaml
+from scenes import crate, pose, scene
 
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.planning.scene import MAX_BOXES, Box, Part, Scene, Tool, ToolBox
+from ur5_pick_place.planning.scene import MAX_BOXES, Box, Part, Tool
 from ur5_pick_place.planning.scene_file import load_scene, scene_from_dict
 
 SCENE_FILE = Path(__file__).parents[1] / 'config' / 'scene_sim.yaml'
-
-
-def pose(x: float = 0.0, y: float = 0.0, z: float = 0.0) -> np.ndarray:
-    T = np.eye(4)
-    T[:3, 3] = x, y, z
-    return T
-
-
-def crate(name: str = 'crate', x: float = 0.5, size: float = 0.1) -> Box:
-    return Box(name, pose(x), (size, size, size))
-
-
-def scene() -> Scene:
-    tool = Tool(pose(z=0.145), (ToolBox('gripper', pose(z=0.05), (0.08, 0.08, 0.1)),))
-    return Scene(0.0, tool, part=Part(np.eye(4), (0.04, 0.04, 0.04)))
 
 
 def described() -> dict:

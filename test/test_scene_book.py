@@ -22,8 +22,8 @@ from moveit_msgs.msg import (
     PlanningScene,
 )
 from rclpy.serialization import serialize_message
+from scenes import crate, scene
 from shape_msgs.msg import Mesh, MeshTriangle, Plane, SolidPrimitive
-from test_scene import crate, scene
 
 from ur5_pick_place.errors import InvalidInput, UnknownFrame, UnknownLink
 from ur5_pick_place.kinematics.transforms import T_BASE_BASE_LINK

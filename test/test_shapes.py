@@ -5,16 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from test_planning import PICK, make_planner
-from test_scene_shapes import (
-    FINITE,
-    SCENE,
-    UR5,
-    angle_iron,
-    bin_of_plates,
-    of_boxes,
-    polyhedron,
-)
+from motion_planners import PICK, make_planner
+from solids import FINITE, SCENE, UR5, angle_iron, bin_of_plates, of_boxes, polyhedron
 
 from ur5_pick_place.errors import GateRefusal, InvalidInput, PlanningError
 from ur5_pick_place.kinematics import HOME

@@ -3,6 +3,7 @@
 
 import numpy as np
 import pytest
+from ideal_driver import HERE, IdealArm, answer, move, run
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics.model import CYCLE
@@ -17,38 +18,9 @@ from ur5_pick_place.sim.controller_manager import (
 )
 from ur5_pick_place.sim.driver import Driver
 from ur5_pick_place.sim.robot import RobotMode, SafetyMode
-from ur5_pick_place.sim.spline import TrajectoryCommand, Waypoint
 from ur5_pick_place.sim.world import World
 
 BEST_EFFORT = 1
-HERE = np.array([0.0, -1.57, 1.57, -1.57, -1.57, 0.0])
-REST = (0.0,) * 6
-
-
-class IdealArm:
-    """Stands where it was told; sinks slowly in freedrive; grips at once if a part is there."""
-
-    def __init__(self):
-        self.cycles, self.q, self.qd, self.effort = 0, HERE.copy(), np.zeros(6), np.zeros(6)
-        self.part_between_fingers, self.closed, self.free = False, False, False
-        self.external_torque = 0.0
-
-    @property
-    def time(self):
-        return self.cycles * CYCLE
-
-    @property
-    def part_present(self):
-        return self.closed and self.part_between_fingers
-
-    def step(self, q_command):
-        self.free = q_command is None
-        target = self.q - 1e-3 if self.free else np.array(q_command)
-        self.qd, self.q = (target - self.q) / CYCLE, target
-        self.cycles += 1
-
-    def set_gripper(self, closed):
-        self.closed = closed
 
 
 @pytest.fixture
@@ -61,25 +33,6 @@ def driver(arm):
     driver = Driver(arm)
     driver.cycle()
     return driver
-
-
-def run(driver, seconds):
-    for _ in range(round(seconds / CYCLE)):
-        driver.cycle()
-
-
-def answer(driver, request, at_most=0.3):
-    """Run until a request is answered; returns the answer and how long it took [s]."""
-    start = driver.time
-    while request.reply is None:
-        assert driver.time - start < at_most, 'no answer'
-        driver.cycle()
-    return request.reply, driver.time - start
-
-
-def move(driver, q, duration=1.0, controller=SCALED):
-    command = TrajectoryCommand(driver.joint_names, [Waypoint(duration, tuple(q), REST, REST)])
-    return driver.trajectory[controller].start_goal(command, driver.time)
 
 
 def switch(driver, on=(), off=(), strictness=STRICT):

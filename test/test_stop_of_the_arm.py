@@ -14,7 +14,7 @@ import pytest
 
 pytest.importorskip('rclpy')
 
-from cells import TARGET, nodes_cell
+from cells import nodes_cell
 from driver_client import SCALED, goal, rest
 from moveit_msgs.action import ExecuteTrajectory
 from moveit_msgs.msg import PlanningSceneComponents
@@ -22,6 +22,7 @@ from moveit_msgs.srv import GetPlanningScene
 from rclpy.action import ActionClient
 from std_msgs.msg import Float64MultiArray
 from std_srvs.srv import SetBool, Trigger
+from task_client import TARGET
 from trajectory_msgs.msg import JointTrajectory
 
 from ur5_pick_place.kinematics import HOME

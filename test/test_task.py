@@ -8,21 +8,20 @@ The task's steps, driven by made-up observations: what is commanded, and what en
 
 import re
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 
 import numpy as np
 import pytest
-from test_timing import grid_optimum
+from cycle_poses import CONFIG, MODEL, ORIGIN, POSES, SCENE, taught
+from optimum_on_grid import grid_optimum
 
 from ur5_pick_place.errors import ExecutionError, InvalidInput, PlanningError
-from ur5_pick_place.kinematics import BRANCHES, HOME, classify, forward, load_model
+from ur5_pick_place.kinematics import BRANCHES, HOME, classify, forward
 from ur5_pick_place.kinematics.transforms import inverse_transform
 from ur5_pick_place.planning.curves import Line
 from ur5_pick_place.planning.limits import MotionSettings, tcp_and_elbow_speed
 from ur5_pick_place.planning.paths import JointPath, follow
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.scene import Box
-from ur5_pick_place.planning.scene_file import load_scene
 from ur5_pick_place.task.cycle import Stage, load_cycle
 from ur5_pick_place.task.gripper import Gripper, GripperSettings
 from ur5_pick_place.task.job import (
@@ -40,29 +39,9 @@ from ur5_pick_place.task.motions import TaskSettings
 from ur5_pick_place.task.pattern import PatternSettings, cells, others
 from ur5_pick_place.task.pending_motion import LOST, PendingMotion
 from ur5_pick_place.task.plan import CyclePlanner
-from ur5_pick_place.task.poses import Provenance, TaughtPose, numbers_from_matrix
 from ur5_pick_place.task.run import CycleRun
 
-CONFIG = Path(__file__).parents[1] / 'config'
-MODEL = load_model('ur5')
-SCENE = load_scene(CONFIG / 'scene_sim.yaml')
-ORIGIN = Provenance('ur5', '', numbers_from_matrix(SCENE.tool.T_tool_tcp), 0.0)
 TICK = 0.032  # [s]
-
-
-def taught(x, y, yaw=0.0, z=0.0225):
-    c, s = np.cos(yaw), np.sin(yaw)
-    T = np.array([[c, s, 0, x], [s, -c, 0, y], [0, 0, -1, z], [0, 0, 0, 1.0]])
-    T = np.diag([-1.0, -1.0, 1.0, 1.0]) @ T
-    return TaughtPose(numbers_from_matrix(T), ORIGIN, '2020-01-01T00:00:00+00:00')
-
-
-def home():
-    T = forward(MODEL, HOME) @ SCENE.tool.T_tool_tcp
-    return TaughtPose(numbers_from_matrix(T), ORIGIN, 't', tuple(HOME.tolist()), 'left-up-up')
-
-
-POSES = {'home': home(), 'start': taught(0.45, -0.2), 'target': taught(0.35, 0.25, 1.0)}
 
 
 @pytest.fixture(scope='module')

@@ -8,18 +8,16 @@ that was displaced sits askew in the hand; it must be put down as the grip left 
 """
 
 import contextlib
-import dataclasses
 import math
 import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
-import pace
 import pytest
+from cells import CONFIG, sim_nodes
 
 from ur5_pick_place.kinematics import load_model
-from ur5_pick_place.nodes.node_list import node_list
 from ur5_pick_place.planning.scene_file import load_scene
 from ur5_pick_place.trials.operator import Operator
 from ur5_pick_place.trials.processes import NodeProcesses, own_domain
@@ -28,7 +26,6 @@ from ur5_pick_place.trials.spots import Displacement, Reach
 
 pytestmark = pytest.mark.nodes
 
-CONFIG = Path(__file__).parents[1] / 'config'
 SPOTS = int(os.environ.get('UR5_SPOTS', '1'))
 SEED = 20
 
@@ -54,13 +51,7 @@ class Cell:
         return result
 
     def _start(self) -> Operator:
-        poses = {'poses_file': str(self._folder / 'poses.yaml')}
-        specs = [
-            dataclasses.replace(spec, parameters={**spec.parameters, **poses})
-            if spec.executable == 'pick_place'
-            else spec
-            for spec in node_list('sim', CONFIG, sim_parameters=pace.sim())
-        ]
+        specs = sim_nodes(self._folder)
         T_tool_tcp = load_scene(CONFIG / 'scene_sim.yaml').tool.T_tool_tcp
         domain = self._stack.enter_context(own_domain())
         nodes = self._stack.enter_context(NodeProcesses(specs, domain, self._folder))

@@ -7,7 +7,6 @@ It is a process of its own, as Fast DDS looks at a process's network cards only 
 """
 
 import dataclasses
-import json
 import os
 import re
 import sys
@@ -17,14 +16,12 @@ from contextlib import ExitStack
 from pathlib import Path
 
 import numpy as np
-import pace
 from cable import CUT, MACHINES, Cable, Link
-from test_pick_place_node import START, TARGET, TaskClient
+from cells import CONFIG, sim_nodes
+from task_client import START, TARGET, TaskClient
 
-from ur5_pick_place.nodes.node_list import node_list
 from ur5_pick_place.trials.processes import NodeProcesses
 
-CONFIG = Path(__file__).parents[1] / 'config'
 DOMAIN = 42  # nobody else is in these networks
 NODES = {'cell': ['sim_driver'], 'pc': ['trajectory_planner', 'pick_place']}
 LINK = Link(delay=0.005, jitter=0.002, loss=0.01)
@@ -37,11 +34,7 @@ class TwoMachines:
         os.environ['ROS_DOMAIN_ID'] = str(DOMAIN)
         os.environ['ROS_AUTOMATIC_DISCOVERY_RANGE'] = 'SUBNET'
         os.environ['FASTDDS_DEFAULT_PROFILES_FILE'] = str(CONFIG / 'fastdds_two_pcs.xml')
-        own = folder / 'own.yaml'
-        poses = {'poses_file': str(folder / 'poses.yaml')}
-        own.write_text(json.dumps({'/**/pick_place': {'ros__parameters': poses}}))
-        sim = {'real_time_factor': 1.5 * pace.pace()}
-        specs = node_list('sim', CONFIG, params_file=str(own), sim_parameters=sim)
+        specs = sim_nodes(folder, quick=1.5)
         self.cable = stack.enter_context(Cable(LINK))
         for machine, names in NODES.items():
             (peer,) = (address for name, address in MACHINES.items() if name != machine)
@@ -50,19 +43,14 @@ class TwoMachines:
             with self.cable.at(machine):
                 stack.enter_context(NodeProcesses(mine, DOMAIN, folder, reach='SUBNET'))
         stack.enter_context(self.cable.at('pc'))
-        self.client = TaskClient('')
+        self.client = TaskClient()
         stack.callback(self.client.close)
         self._teach()
 
     def _teach(self) -> None:
         client = self.client
-        client.wait_for_driver()
-        client.until(lambda: client.states and client.part, 'the task node', 20.0)
-        client.until(lambda: client.ask('init_gripper').success, 'the planner', 20.0)
-        client.event('done', job='init_gripper')
-        client.do('teach_home')
-        client.teach('start', START)
-        client.teach('target', TARGET)
+        client.wait_until_ready(20.0)
+        client.teach_places()
         client.put_part(START)
         client.do('plan')
 

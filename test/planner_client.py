@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A client of the planner for tests, and the goals and objects that it sends."""
+
+import numpy as np
+from action_msgs.msg import GoalStatus
+from driver_client import LATCHED, DriverClient
+from geometry_msgs.msg import Pose
+from moveit_client import MoveGroupClient
+from moveit_msgs.action import ExecuteTrajectory
+from moveit_msgs.msg import (
+    AttachedCollisionObject,
+    CollisionObject,
+    Constraints,
+    JointConstraint,
+    MoveItErrorCodes,
+    OrientationConstraint,
+    PositionConstraint,
+)
+from moveit_msgs.srv import GetCartesianPath, GetMotionPlan
+from rclpy.action import ActionClient
+from shape_msgs.msg import SolidPrimitive
+from std_msgs.msg import String
+from std_srvs.srv import Trigger
+
+from ur5_pick_place.kinematics import HOME, JOINT_NAMES, load_model
+from ur5_pick_place.nodes.conversions import matrix_to_pose
+
+CODE = MoveItErrorCodes
+T_BASE_LINK_BASE = np.diag([-1.0, -1.0, 1.0, 1.0])
+MODEL = load_model('ur5')
+
+
+class PlannerClient(DriverClient):
+    """Asks the planner, and watches the arm meanwhile."""
+
+    def __init__(self, namespace: str = '') -> None:
+        super().__init__(namespace)
+        self.states: list[str] = []
+        for name in ('stop', 'rearm'):  # early, so that replies find their way
+            self._clients[f'trajectory_planner/{name}'] = self.node.create_client(
+                Trigger, f'trajectory_planner/{name}'
+            )
+        self.hear(
+            String,
+            'trajectory_planner/motion_state',
+            lambda m: self.states.append(m.data),
+            LATCHED,
+        )
+        self.execute = ActionClient(self.node, ExecuteTrajectory, 'execute_trajectory')
+        self.move_group = MoveGroupClient(self)
+        create = self.node.create_publisher  # early too: the planner may see it later than it us
+        self.event = create(String, 'trajectory_execution_event', 10)
+        self.boxes = create(CollisionObject, 'collision_object', 10)
+        self.hand = create(AttachedCollisionObject, 'attached_collision_object', 10)
+
+    def wait_until_ready(self) -> None:
+        """Wait for driver and planner, and rearm."""
+        self.wait_for_driver()
+        self.until(lambda: self.states, 'the planner', 60.0)
+        self.until(lambda: self.trigger('rearm').success, 'the planner to be ready', 60.0)
+        self.state('ready')
+
+    def go_home(self) -> None:
+        """Have the planner ready and the arm at home, whatever was before."""
+        if self.states[-1] != 'ready':
+            self.trigger('rearm')
+            self.state('ready')
+        if np.abs(self.look() - HOME).max() > 1e-3:
+            self.go(HOME)
+
+    def plan(self, constraints, planner_id='PTP', scaling=1.0, **fields):
+        request = GetMotionPlan.Request()
+        wish = request.motion_plan_request
+        wish.planner_id, wish.group_name = planner_id, 'ur_manipulator'
+        wish.goal_constraints = [constraints]
+        wish.max_velocity_scaling_factor = wish.max_acceleration_scaling_factor = scaling
+        for name, value in fields.items():
+            setattr(wish, name, value)
+        return self.call(GetMotionPlan, 'plan_kinematic_path', request).motion_plan_response
+
+    def line(self, poses, frame='base_link', **fields):
+        request = GetCartesianPath.Request(waypoints=poses, max_step=0.002, **fields)
+        request.header.frame_id = frame
+        return self.call(GetCartesianPath, 'compute_cartesian_path', request)
+
+    def start(self, trajectory, controllers=()):
+        self.until(self.execute.server_is_ready, 'execute_trajectory')
+        goal = ExecuteTrajectory.Goal(trajectory=trajectory, controller_names=controllers)
+        return self.wait(self.execute.send_goal_async(goal), 'the answer to a motion')
+
+    def end(self, handle):
+        reply = self.wait(handle.get_result_async(), 'the end of a motion', 60.0)
+        return reply.status, reply.result.error_code
+
+    def go(self, q):
+        planned = self.plan(joints(q))
+        assert planned.error_code.val == CODE.SUCCESS, planned.error_code.message
+        status, code = self.end(self.start(planned.trajectory))
+        assert (status, code.val) == (GoalStatus.STATUS_SUCCEEDED, CODE.SUCCESS), code.message
+
+    def set_off(self):
+        """Start a long turn of the shoulder; returns its handle once the arm moves."""
+        trajectory = self.plan(joints(HOME + [2.0, 0, 0, 0, 0, 0]), scaling=0.4).trajectory
+        handle = self.start(trajectory)
+        result = handle.get_result_async()
+        self.until(lambda: result.done() or self.qd[0] > 0.3, 'the arm to move')
+        assert not result.done(), result.result().result.error_code.message
+        return handle
+
+    def trigger(self, name):
+        return self.call(Trigger, f'trajectory_planner/{name}')
+
+    def state(self, text, wall=10.0):
+        self.until(lambda: self.states[-1].startswith(text), f'state {text!r}', wall)
+
+
+def joints(q):
+    return Constraints(
+        joint_constraints=[
+            JointConstraint(joint_name=name, position=float(v))
+            for name, v in zip(JOINT_NAMES, q, strict=True)
+        ]
+    )
+
+
+def pose_goal(T, link='tool0', frame='base_link'):
+    """A goal as pymoveit2 sends it: a sphere of 1 mm and an orientation."""
+    pose = matrix_to_pose(T)
+    position = PositionConstraint(link_name=link)
+    position.header.frame_id = frame
+    centre = Pose(position=pose.position)
+    centre.orientation.w = 1.0
+    position.constraint_region.primitive_poses = [centre]
+    orientation = OrientationConstraint(link_name=link, orientation=pose.orientation)
+    orientation.header.frame_id = frame
+    return Constraints(position_constraints=[position], orientation_constraints=[orientation])
+
+
+def tool_down(x, y, z):
+    """tool0 in base_link, pointing down."""
+    T = np.diag([1.0, -1.0, -1.0, 1.0])
+    T[:3, 3] = x, y, z
+    return T
+
+
+def moved_by(client, action, seconds=0.5):
+    """Largest joint motion [rad] that followed an action."""
+    before = client.look()
+    action()
+    client.run(seconds)
+    return np.abs(client.look() - before).max()
+
+
+def box(name, x, y, z, size=0.1, operation=CollisionObject.ADD):
+    message = CollisionObject(id=name, operation=operation)
+    message.header.frame_id = 'base_link'
+    message.pose.orientation.w = 1.0
+    message.primitives = [SolidPrimitive(type=SolidPrimitive.BOX, dimensions=[size] * 3)]
+    pose = Pose()
+    pose.position.x, pose.position.y, pose.position.z = x, y, z
+    message.primitive_poses = [pose]
+    return message
