@@ -18,7 +18,8 @@ from ur5_pick_place.kinematics.forward import (
     point_velocity,
 )
 from ur5_pick_place.kinematics.inverse import inverse
-from ur5_pick_place.kinematics.model import HOME, JOINT_NAMES, UR_TYPES, Model, load_model
+from ur5_pick_place.kinematics.loading import load_model
+from ur5_pick_place.kinematics.model import HOME, JOINT_NAMES, UR_TYPES, Model
 from ur5_pick_place.kinematics.reasons import MissingBranch, explain
 from ur5_pick_place.kinematics.singularity import Singularity, singularity
 from ur5_pick_place.kinematics.variants import (

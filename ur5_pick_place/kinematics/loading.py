@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Calibrated arms: what the driver's calibration file says.
+Models of arms: presets, DH tables, and what the driver's calibration file says.
 
-Real joints sit a little beside and askew of where the DH table has them; `inverse_calibrated`
-solves for them.
+The real joints of a calibrated arm sit a little beside and askew of where the DH table has them;
+`inverse_calibrated` solves for them.
 
 References
 ----------
@@ -22,7 +22,15 @@ from numpy.typing import ArrayLike
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics.forward import forward
-from ur5_pick_place.kinematics.model import UR_TYPES, Model, load_model
+from ur5_pick_place.kinematics.model import (
+    ALPHA,
+    PRESETS,
+    Q_MAX,
+    UR3_LAB_DH,
+    UR3_LAB_OFFSET,
+    UR_TYPES,
+    Model,
+)
 from ur5_pick_place.kinematics.transforms import (
     Array,
     inverse_transform,
@@ -38,9 +46,44 @@ _MOST_LENGTH = 0.02  # m; calibrated arms differ from their DH table by millimet
 _MOST_ANGLE = 0.1  # rad
 
 
+def load_model(source: str | Path | Mapping[str, Any] | Model) -> Model:
+    """
+    Return the model of a preset, a DH table, or a calibrated robot.
+
+    Parameters
+    ----------
+    source
+        One of `UR_TYPES` or 'ur3_lab'; the path of a calibration file of the UR driver; or a DH
+        table: a mapping with `a` and `d` (six numbers each, metres), optionally `alpha` and
+        `offset` (radians) and any of `q_min q_max qd_max effort_max`, which are the UR5's if
+        left out. A Model is returned as it is.
+
+    Raises
+    ------
+    InvalidInput
+        Unknown name, unreadable file, or a table that is not a UR's.
+
+    """
+    if isinstance(source, Model):
+        return source
+    if isinstance(source, Mapping):
+        return _from_table(source)
+    if source in PRESETS:
+        return _preset(str(source))
+    if source == 'ur3_lab':
+        return _preset('ur3', name='ur3_lab', lengths=UR3_LAB_DH, offset=UR3_LAB_OFFSET)
+    if Path(source).suffix in ('.yaml', '.yml'):
+        return load_calibrated(Path(source))
+    known = ', '.join((*UR_TYPES, 'ur3_lab'))
+    raise InvalidInput(
+        f'robot model {str(source)!r}: must be one of {known}, or the path of a calibration file '
+        '(.yaml)'
+    )
+
+
 def load_calibrated(path: Path) -> Model:
     """
-    Give the model of the arm that a calibration file of the driver describes.
+    Return the model of the arm that a calibration file of the driver describes.
 
     The file does not name its type: it is the preset whose lengths are nearest.
 
@@ -115,3 +158,70 @@ def _joint_pose(path: Path, kinematics: Mapping[str, Any], link: str) -> Array:
             )
         numbers.append(number)
     return make_transform(matrix_from_rpy(numbers[3:]), numbers[:3])
+
+
+def _preset(
+    preset: str,
+    name: str = '',
+    lengths: tuple[float, ...] = (),
+    offset: tuple[float, ...] = (0.0,) * 6,
+) -> Model:
+    dh, speeds, efforts = PRESETS[preset]
+    a2, a3, d1, d4, d5, d6 = lengths or dh
+    joint_group = [0, 0, 1, 2, 2, 2]
+    return Model(
+        name=name or preset,
+        a=np.array([0.0, a2, a3, 0.0, 0.0, 0.0]),
+        d=np.array([d1, 0.0, 0.0, d4, d5, d6]),
+        alpha=np.array(ALPHA),
+        offset=np.array(offset),
+        q_min=-Q_MAX,
+        q_max=Q_MAX,
+        qd_max=np.deg2rad(np.array(speeds, dtype=float)[joint_group]),
+        effort_max=np.array(efforts, dtype=float)[joint_group],
+    )
+
+
+def _from_table(table: Mapping[str, Any]) -> Model:
+    ur5 = _preset('ur5')
+    keys = ('a', 'd', 'alpha', 'offset', 'q_min', 'q_max', 'qd_max', 'effort_max')
+    for key in table:
+        if key not in keys:
+            raise InvalidInput(f'DH table: unknown key {key!r}; known are: {", ".join(keys)}')
+    for key in ('a', 'd'):
+        if key not in table:
+            raise InvalidInput(f'DH table: {key!r} is missing; give six lengths in metres')
+    columns: dict[str, Any] = {
+        key: _six(f'DH table: {key}', table.get(key, getattr(ur5, key))) for key in keys
+    }
+    _check_ur_geometry(columns)
+    return Model(name='dh', **columns)
+
+
+def _six(what: str, value: ArrayLike) -> Array:
+    try:
+        column = np.array(value, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(f'{what} = {value!r}: must be six numbers') from error
+    if column.shape != (6,) or not np.isfinite(column).all():
+        raise InvalidInput(f'{what} = {value!r}: must be six finite numbers')
+    return column
+
+
+def _check_ur_geometry(columns: Mapping[str, Array]) -> None:
+    """Refuse a table that the closed form does not cover, naming the entry that is off."""
+    free = {'a': (1, 2), 'd': (0, 3, 4, 5), 'alpha': ()}
+    for key, free_rows in free.items():
+        for i, value in enumerate(columns[key]):
+            fixed = ALPHA[i] if key == 'alpha' else 0.0
+            if i not in free_rows and abs(value - fixed) > 1e-9:
+                raise InvalidInput(
+                    f'DH table: {key}[{i}] = {value}: a UR has {fixed:.6g} there, and the closed '
+                    'form needs it; load a calibration file for an arm that deviates'
+                )
+    for key, i in (('a', 1), ('a', 2), ('d', 3), ('d', 4)):
+        if columns[key][i] == 0.0:
+            raise InvalidInput(f'DH table: {key}[{i}] = 0: must be a length other than zero')
+    for low, high in zip(columns['q_min'], columns['q_max'], strict=True):
+        if low >= high:
+            raise InvalidInput(f'DH table: q_min = {low} is not below q_max = {high}')
