@@ -13,6 +13,7 @@ from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.trials import compare, comparison
 from ur5_pick_place.trials.comparison import MethodRun, common_moves
 from ur5_pick_place.trials.measure import Move, Trace, measure, trace_of
+from ur5_pick_place.trials.spots import DEFAULT_START, Spot
 
 DURATION = 2.0
 
@@ -89,7 +90,7 @@ def test_the_tcp_of_a_trace_is_the_tool_s():
 
 @pytest.fixture(scope='module')
 def run_by_ik() -> MethodRun:
-    return comparison.run_method('ik', comparison.START, (0.42, 0.05, 0.2))
+    return comparison.run_method('ik', DEFAULT_START, Spot(0.42, 0.05, 0.2))
 
 
 def test_a_run_on_the_cell_places_the_cube_by_straight_moves_that_end_where_they_should(run_by_ik):
@@ -160,11 +161,3 @@ def test_a_malformed_spot_is_refused(spot, capsys):
     with pytest.raises(SystemExit):
         compare.main(['--start', spot])
     assert 'argument --start' in capsys.readouterr().err
-
-
-def test_the_default_spots_are_the_demo_s():
-    pytest.importorskip('rclpy')
-    from ur5_pick_place.trials.spots import DEFAULT_START, DEFAULT_TARGET
-
-    for spot, demo in ((comparison.START, DEFAULT_START), (comparison.TARGET, DEFAULT_TARGET)):
-        assert spot == pytest.approx((demo.x, demo.y, math.radians(demo.yaw)))

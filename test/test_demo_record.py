@@ -54,7 +54,7 @@ def record_of(T_gripped: np.ndarray, T_end: np.ndarray) -> Record:
 
 
 def test_placement_error_is_from_target_to_cube() -> None:
-    task = Task(Spot(0.5, 0.1, 0.0), Spot(0.4, 0.2, 30.0))
+    task = Task(Spot(0.5, 0.1, 0.0), Spot(0.4, 0.2, math.radians(30.0)))
     record = record_of(pose(*HOME_TCP, HOME_YAW), pose(0.403, 0.204, 0.0225, 32.0))
     found = measure(record, task, MODEL, T_TOOL_TCP)
     assert found['placement_error_m'] == pytest.approx(0.005, abs=1e-9)
@@ -72,7 +72,7 @@ def test_a_quarter_turn_of_the_cube_is_no_symmetry() -> None:
 
 def test_displaced_cube_is_measured_against_its_place_in_the_hand() -> None:
     """Gripped 3 mm off along its own x and put down so, the arm has made no mistake."""
-    task = Task(Spot(0.5, 0.1, 0.0), Spot(0.4, 0.2, 0.0), Displacement(3.0, 0.0, 0.0))
+    task = Task(Spot(0.5, 0.1, 0.0), Spot(0.4, 0.2, 0.0), Displacement(0.003, 0.0, 0.0))
     straight = pose(*HOME_TCP, HOME_YAW)
     off = pose(0.003, 0.0, 0.0, 0.0)
     record = record_of(straight @ off, pose(0.4, 0.2, 0.0225, 0.0) @ off)

@@ -12,9 +12,9 @@ import logging
 import numpy as np
 import pytest
 
-from ur5_pick_place.commands import faults, soak
 from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.sim.faults import FAULTS
+from ur5_pick_place.trials import faults, soak
 from ur5_pick_place.trials.fault_matrix import (
     EXPECTED,
     MUST_STOP,

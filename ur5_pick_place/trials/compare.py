@@ -16,10 +16,10 @@ from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.sim.world import CellSettings
 from ur5_pick_place.task.motions import IK
 from ur5_pick_place.terminal import Parser, quiet_pipe
-from ur5_pick_place.trials.comparison import START, TARGET, MethodRun, common_moves, run_method
-from ur5_pick_place.trials.in_process import Spot
+from ur5_pick_place.trials.comparison import MethodRun, common_moves, run_method
 from ur5_pick_place.trials.measure import measure
 from ur5_pick_place.trials.records import driver_silent, keep_record
+from ur5_pick_place.trials.spots import DEFAULT_START, DEFAULT_TARGET, Spot
 
 _DESCRIPTION = (
     __doc__ + ' Places are those of the cube on the table in base_link: "x y yaw" in metres and '
@@ -123,14 +123,13 @@ def _report(runs: Sequence[MethodRun], given: argparse.Namespace, changes: dict[
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(prog='compare', description=_DESCRIPTION, epilog=_EPILOG)
     parser.add_argument('--method', choices=(IK, *METHODS), action='append', help='default: all')
-    for name, default in (('start', START), ('target', TARGET)):
-        x, y, yaw = default
+    for name, default in (('start', DEFAULT_START), ('target', DEFAULT_TARGET)):
         parser.add_argument(
             f'--{name}',
             type=_spot,
             default=default,
             metavar='"X Y YAW"',
-            help=f'default "{x:g} {y:g} {math.degrees(yaw):g}"',
+            help=f'default "{default.x:g} {default.y:g} {math.degrees(default.yaw):g}"',
         )
     parser.add_argument(
         '--preset',
@@ -153,7 +152,7 @@ def _spot(text: str) -> Spot:
     if len(words) != 3:
         raise argparse.ArgumentTypeError(f'{text!r}: must be three numbers: x y yaw')
     x, y, yaw = (finite(word) for word in words)
-    return x, y, math.radians(yaw)
+    return Spot(x, y, math.radians(yaw))
 
 
 def _check(given: argparse.Namespace) -> None:

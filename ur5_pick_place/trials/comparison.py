@@ -13,12 +13,9 @@ from ur5_pick_place.errors import ExecutionError, PlanningError
 from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.task.motions import PlannedStage, T_base_tool
 from ur5_pick_place.trials.configuration import Configuration
-from ur5_pick_place.trials.in_process import Rig, Spot
+from ur5_pick_place.trials.in_process import Rig
 from ur5_pick_place.trials.measure import Move, Trace, trace_of
-
-START: Spot = (0.45, -0.20, 0.0)
-TARGET: Spot = (0.40, 0.25, math.radians(30.0))
-"""The demo's."""
+from ur5_pick_place.trials.spots import Spot
 
 _PATIENCE = 600.0  # [s] of simulated time for a cycle
 _REST = 0.5  # [s] for the cube to come to rest

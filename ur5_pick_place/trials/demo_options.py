@@ -19,13 +19,13 @@ from ur5_pick_place.trials.spots import (
     DEFAULT_START,
     DEFAULT_TARGET,
     Displacement,
-    Reach,
     Spot,
+    SpotChecker,
 )
 
 _ALL = 'all'
 _RTF = (0.05, 5.0)
-_SHIFT = 10.0  # [mm]; the open gripper has 12 mm of room on either side of the cube
+_SHIFT = 10.0  # [mm]; the open gripper has 12 mm of clearance on either side of the cube
 _TURN = 20.0  # [deg]
 
 
@@ -77,11 +77,11 @@ def read_options(arguments: Sequence[str], config: Path) -> DemoOptions:
     out = Path(given.out)
     _check_out(out)
     start, target = given.start, given.target
-    reach = Reach(config)
+    checker = SpotChecker(config)
     if given.seed is not None:
-        start, target = reach.random_way(np.random.default_rng(given.seed), start, target)
+        start, target = checker.random_pair(np.random.default_rng(given.seed), start, target)
     task = Task(start or DEFAULT_START, target or DEFAULT_TARGET, given.displace)
-    reach.check_way(task.start, task.target)
+    checker.check_pair(task.start, task.target)
     methods = (IK, *METHODS) if given.method == _ALL else (given.method,)
     return DemoOptions(methods, task, given.rtf, given.seed, out)
 
@@ -102,7 +102,7 @@ def _parser() -> argparse.ArgumentParser:
         help='how Cartesian paths are followed (default: %(default)s)',
     )
     for name, default in (('start', DEFAULT_START), ('target', DEFAULT_TARGET)):
-        text = f'{default.x:g} {default.y:g} {default.yaw:g}'
+        text = f'{default.x:g} {default.y:g} {math.degrees(default.yaw):g}'
         parser.add_argument(
             f'--{name}', type=_spot, metavar='"X Y YAW"', help=f'default "{text}", or by --seed'
         )
@@ -125,16 +125,17 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _spot(text: str) -> Spot:
-    return Spot(*_numbers(text, 'x y yaw, metres and degrees'))
+    x, y, yaw = _numbers(text, 'x y yaw, metres and degrees')
+    return Spot(x, y, math.radians(yaw))
 
 
 def _displacement(text: str) -> Displacement:
-    moved = Displacement(*_numbers(text, 'dx dy dyaw, millimetres and degrees'))
-    if math.hypot(moved.dx, moved.dy) > _SHIFT or abs(moved.dyaw) > _TURN:
+    dx, dy, dyaw = _numbers(text, 'dx dy dyaw, millimetres and degrees')
+    if math.hypot(dx, dy) > _SHIFT or abs(dyaw) > _TURN:
         raise argparse.ArgumentTypeError(
             f'{text!r}: must be within {_SHIFT:g} mm and {_TURN:g} deg, or the gripper misses it'
         )
-    return moved
+    return Displacement(dx * 1e-3, dy * 1e-3, math.radians(dyaw))
 
 
 def _numbers(text: str, wanted: str) -> list[float]:

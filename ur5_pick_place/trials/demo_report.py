@@ -20,6 +20,7 @@ from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.limits import Limits
 from ur5_pick_place.trials.joints_file import add_joints
 from ur5_pick_place.trials.record import Record, RunResult, Task
+from ur5_pick_place.trials.spots import Spot
 
 LATEST = 'latest'
 FILES = (
@@ -43,8 +44,24 @@ def write_result(folder: Path, results: Sequence[RunResult], facts: Mapping[str,
 
 def _plain(result: RunResult) -> dict[str, Any]:
     values = asdict(result)
-    task = values.pop('task')
-    return {**{name: _rounded(value) for name, value in values.items()}, **task}
+    del values['task']
+    task, moved = result.task, result.task.displacement
+    return {
+        **{name: _rounded(value) for name, value in values.items()},
+        'start': _plain_spot(task.start),
+        'target': _plain_spot(task.target),
+        'displacement': moved
+        and {
+            'dx': _rounded(1e3 * moved.dx),
+            'dy': _rounded(1e3 * moved.dy),
+            'dyaw': _rounded(math.degrees(moved.dyaw)),
+        },
+    }
+
+
+def _plain_spot(spot: Spot) -> dict[str, float]:
+    """Return a spot as people read it: metres and degrees."""
+    return {'x': spot.x, 'y': spot.y, 'yaw': _rounded(math.degrees(spot.yaw))}
 
 
 def _rounded(value: Any) -> Any:

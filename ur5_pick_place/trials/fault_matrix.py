@@ -10,10 +10,10 @@ import numpy as np
 
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.trials.cell import Cell, OpenCell, open_rig
-from ur5_pick_place.trials.in_process import Spot
+from ur5_pick_place.trials.spots import DEFAULT_START, Spot
 
-START: Spot = (0.45, -0.2, 0.0)
-TARGET: Spot = (0.4, 0.2, 0.6)
+START = DEFAULT_START
+TARGET = Spot(0.4, 0.2, 0.6)
 
 STAGES = (
     'above start',

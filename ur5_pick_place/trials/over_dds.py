@@ -3,7 +3,6 @@
 
 import contextlib
 import dataclasses
-import math
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -22,12 +21,11 @@ from ur5_pick_place.nodes.node_list import NodeSpec, node_list
 from ur5_pick_place.planning.limits import MotionSettings, motion_limits
 from ur5_pick_place.planning.scene_file import load_scene
 from ur5_pick_place.sim.cell import OPEN_GAP, PART_SIZE
-from ur5_pick_place.trials import spots as demo_spots
 from ur5_pick_place.trials.configuration import Configuration
 from ur5_pick_place.trials.fault_operator import FaultOperator
-from ur5_pick_place.trials.in_process import Spot
 from ur5_pick_place.trials.processes import NodeProcesses, own_domain
 from ur5_pick_place.trials.record import Record, Task, measure
+from ur5_pick_place.trials.spots import Spot
 
 _QUESTION = 0.2  # [s] on the wall between questions to the dashboard whether the program pauses
 _MARGIN = 0.5  # [s] for a stop to be told
@@ -74,7 +72,7 @@ class NodesCell:
         self._rtf = real_time_factor
         self.patience = silence * real_time_factor + _MARGIN
         self.notice = _QUESTION * real_time_factor + _MARGIN
-        self._start: demo_spots.Spot | None = None
+        self._start: Spot | None = None
         self._job_began = 0
         self._died: float | None = None  # monotonic time at which the driver did [s]
 
@@ -127,7 +125,7 @@ class NodesCell:
 
     def placement(self, target: Spot) -> tuple[float, float]:
         assert self._start is not None
-        task = Task(self._start, _spot(target))
+        task = Task(self._start, target)
         found = measure(self._operator.record, task, self._model, self._T_tool_tcp)
         return found['in_hand_error_m'], found['in_hand_error_rad']
 
@@ -141,11 +139,11 @@ class NodesCell:
         return {**memory, 'answer [ms]': 1e3 * answer}
 
     def teach(self, start: Spot, target: Spot) -> None:
-        self._start = _spot(start)
-        self._operator.teach(Task(self._start, _spot(target)))
+        self._start = start
+        self._operator.teach(Task(start, target))
 
     def put_part(self, spot: Spot) -> None:
-        self._operator.put_cube(_spot(spot))
+        self._operator.put_cube(spot)
 
     def run(self) -> None:
         self._operator.call('plan')
@@ -255,8 +253,3 @@ def _nodes(
         for spec in node_list('sim', config, sim_parameters=sim)
         if spec.executable != 'ik_service'
     ]
-
-
-def _spot(spot: Spot) -> demo_spots.Spot:
-    x, y, yaw = spot
-    return demo_spots.Spot(x, y, math.degrees(yaw))

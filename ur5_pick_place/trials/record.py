@@ -16,9 +16,10 @@ from ur5_pick_place.kinematics.transforms import (
     Array,
     inverse_transform,
     log_so3,
+    tool_down,
 )
 from ur5_pick_place.trials.joints_file import JointSample
-from ur5_pick_place.trials.spots import TOOL_DOWN, Displacement, Spot
+from ur5_pick_place.trials.spots import Displacement, Spot
 
 TOLERANCE_M = 0.002
 TOLERANCE_RAD = math.radians(1.0)
@@ -156,7 +157,7 @@ def measure(record: Record, task: Task, model: Model, T_tool_tcp: Array) -> Mapp
         q = record.joints_at(gripped)
         T_world_tcp = T_BASE_BASE_LINK @ forward(model, q) @ T_tool_tcp
         T_tcp_part = inverse_transform(T_world_tcp) @ record.part_at(gripped)
-        offset = TOOL_DOWN @ T_tcp_part
+        offset = tool_down(0.0, 0.0, 0.0, 0.0) @ T_tcp_part  # its own inverse
         found['grip_offset_m'] = tuple(float(v) for v in offset[:3, 3])
         found['grip_offset_rad'] = tuple(float(v) for v in log_so3(offset[:3, :3]))
         found['in_hand_error_m'], found['in_hand_error_rad'] = distance(

@@ -19,8 +19,8 @@ from ur5_pick_place.terminal import Parser, quiet_pipe, seed_number
 from ur5_pick_place.trials.cell import Cell, OpenCell, open_rig
 from ur5_pick_place.trials.cell_options import add_nodes, cell_opener
 from ur5_pick_place.trials.fault_matrix import EXPECTED, Case, Outcome
-from ur5_pick_place.trials.in_process import Spot
 from ur5_pick_place.trials.records import driver_silent, keep_record
+from ur5_pick_place.trials.spots import Spot
 
 _RADIUS = (0.35, 0.55)  # [m] from the base's axis
 _AZIMUTH = math.radians(60.0)  # to either side
@@ -138,15 +138,15 @@ def _amiss(end: str, reason: str, error: float, turn: float, speed: float) -> st
 
 
 def _spots(rng: np.random.Generator) -> tuple[Spot, Spot]:
-    """Return where the cube lies and where it goes."""
+    """Return random start and target."""
     while True:
-        places = []
+        spots = []
         for _ in range(2):
             r, azimuth = rng.uniform(*_RADIUS), rng.uniform(-_AZIMUTH, _AZIMUTH)
             yaw = rng.uniform(-math.pi / 4, math.pi / 4)
-            places.append((r * math.cos(azimuth), r * math.sin(azimuth), yaw))
-        if math.dist(places[0][:2], places[1][:2]) > _APART:
-            return places[0], places[1]
+            spots.append(Spot(r * math.cos(azimuth), r * math.sin(azimuth), yaw))
+        if math.dist(spots[0][:2], spots[1][:2]) > _APART:
+            return spots[0], spots[1]
 
 
 FAULTS = tuple(EXPECTED)
