@@ -14,7 +14,7 @@ from scipy.spatial.transform import Rotation
 from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.kinematics import HOME, load_model
 from ur5_pick_place.trials import demo_report
-from ur5_pick_place.trials.demo_progress import Progress
+from ur5_pick_place.trials.demo_progress import ProgressDisplay
 from ur5_pick_place.trials.record import (
     Record,
     RunResult,
@@ -174,7 +174,7 @@ def test_table_speaks_in_millimetres_and_degrees() -> None:
 
 def test_progress_has_a_line_for_every_stage_even_one_that_passed_unseen() -> None:
     stream = io.StringIO()
-    progress = Progress(MODEL, T_TOOL_TCP, stream)
+    progress = ProgressDisplay(MODEL, T_TOOL_TCP, stream)
     record = record_of(np.eye(4), np.eye(4))
     for names in (['grip'], ['verify', 'lift']):
         record.events += [{'time': 1.0, 'event': 'stage', 'stage': n} for n in names]

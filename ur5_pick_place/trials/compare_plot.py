@@ -9,7 +9,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ur5_pick_place.trials.comparison import MethodRun, common_moves
-from ur5_pick_place.trials.measure import Move
+from ur5_pick_place.trials.measure import MeasuredMove
 
 _FLOOR = 0.01  # [mm]; nobody sees less
 
@@ -44,7 +44,7 @@ def plot(runs: Sequence[MethodRun], path: Path) -> None:
     figure.savefig(path, dpi=110)
 
 
-def _length(move: Move) -> float:
+def _length(move: MeasuredMove) -> float:
     return move.length
 
 

@@ -14,7 +14,7 @@ from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.task.motions import PlannedStage, T_base_tool
 from ur5_pick_place.trials.configuration import Configuration
 from ur5_pick_place.trials.in_process import Rig
-from ur5_pick_place.trials.measure import Move, Trace, trace_of
+from ur5_pick_place.trials.measure import MeasuredMove, Trace, trace_of
 from ur5_pick_place.trials.spots import Spot
 
 _PATIENCE = 600.0  # [s] of simulated time for a cycle
@@ -31,7 +31,7 @@ class MethodRun:
     method : str
     failure : str
         Why the cube was not placed; empty if it was. What follows is then empty or zero.
-    moves : tuple of Move
+    moves : tuple of MeasuredMove
         The straight ones, in order.
     cycle : Trace or None
         All of it.
@@ -42,7 +42,7 @@ class MethodRun:
 
     method: str
     failure: str = ''
-    moves: tuple[Move, ...] = ()
+    moves: tuple[MeasuredMove, ...] = ()
     cycle: Trace | None = None
     part_error: float = 0.0
 
@@ -114,7 +114,7 @@ class _Recorder:
         planner = self._rig.planner.planner
         return trace_of(self._samples, planner.model, planner.scene.tool.T_tool_tcp)
 
-    def move(self, planned: PlannedStage, trace: Trace, period: float) -> Move:
+    def move(self, planned: PlannedStage, trace: Trace, period: float) -> MeasuredMove:
         """Cut the move of a stage out of a trace; a closed loop has an iteration a period [s]."""
         rows = np.flatnonzero(np.array(self._stages) == planned.name)
         within = slice(int(rows[0]), int(rows[-1]) + 1)
@@ -127,7 +127,7 @@ class _Recorder:
             T_base_tool(planned.stages[0].to, self._rig.poses, planner, settings)
             @ planner.scene.tool.T_tool_tcp
         )
-        return Move(planned.name, trace.part(within), T_base_tcp, iterations)
+        return MeasuredMove(planned.name, trace.part(within), T_base_tcp, iterations)
 
     def _look(self) -> None:
         rig = self._rig

@@ -30,7 +30,7 @@ from ur5_pick_place.planning.scene_file import load_scene
 from ur5_pick_place.terminal import quiet_pipe
 from ur5_pick_place.trials.configuration import Configuration
 from ur5_pick_place.trials.demo_options import DemoOptions, read_options
-from ur5_pick_place.trials.demo_progress import Progress
+from ur5_pick_place.trials.demo_progress import ProgressDisplay
 from ur5_pick_place.trials.demo_report import (
     FILES,
     LATEST,
@@ -122,7 +122,7 @@ def _perform(method: str, options: DemoOptions, config: Path, work: Path) -> Run
     """
     task, model = options.task, load_model('ur5')
     T_tool_tcp = load_scene(config / 'scene_sim.yaml').tool.T_tool_tcp
-    progress = Progress(model, T_tool_tcp, sys.stdout)
+    progress = ProgressDisplay(model, T_tool_tcp, sys.stdout)
     begin = time.monotonic()
     with (
         own_domain() as domain,

@@ -16,7 +16,7 @@ _REFRESH = 0.1  # [s] on the wall
 _SPAN = 5  # samples over which a joint's speed is taken
 
 
-class Progress:
+class ProgressDisplay:
     """
     Shows a record as it grows.
 

@@ -82,7 +82,7 @@ _PLACED = 0.02  # [m]; a part shifted by 10 mm is laid down as gripped, or pushe
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CaseResult:
     """
     What became of one case.
 
@@ -122,7 +122,7 @@ def run_matrix(
     stages: tuple[str, ...] = STAGES,
     changes: dict | None = None,
     open_cell: OpenCell = open_rig,
-) -> Iterator[Outcome]:
+) -> Iterator[CaseResult]:
     """
     Do every case, one after another in a cell that is recovered as a person would.
 
@@ -145,7 +145,7 @@ def run_matrix(
                         cell.teach(START, TARGET)
                     outcome = Case(cell, fault, START, TARGET, _INTO_STAGE, stage).run()
                 except Ur5PickPlaceError as error:
-                    outcome = Outcome(fault, stage, 'stopped', problem=str(error))
+                    outcome = CaseResult(fault, stage, 'stopped', problem=str(error))
                 if outcome.problem or fault == 'driver_killed':
                     opened.close()
                     cell = None
@@ -176,7 +176,7 @@ class Case:
         self._start, self._target, self._delay = start, target, delay
         self._is_injected = False
 
-    def run(self) -> Outcome:
+    def run(self) -> CaseResult:
         """
         Bring the fault about, look, and recover.
 
@@ -199,7 +199,7 @@ class Case:
                 cell.inject(self._fault)
             except InvalidInput as error:
                 cell.until(lambda: not cell.is_busy, _PATIENCE, 'the end of the cycle')
-                return Outcome(self._fault, self._stage, 'impossible', str(error))
+                return CaseResult(self._fault, self._stage, 'impossible', str(error))
             self._is_injected = True
         return self._look(begin)
 
@@ -207,7 +207,7 @@ class Case:
         stages = [e['stage'] for e in self._cell.events if e['event'] == 'stage']
         return self._stage in stages if self._stage else bool(stages)
 
-    def _look(self, begin: float) -> Outcome:
+    def _look(self, begin: float) -> CaseResult:
         cell = self._cell
         if self._fault == 'speed_slider_zero':
             cell.wait(3.0)
@@ -232,7 +232,7 @@ class Case:
         problem = self._judge(reason, reaction, after, float(travel), dropped)
         if not problem and self._fault != 'driver_killed':
             problem = self._recover()
-        return Outcome(
+        return CaseResult(
             self._fault, self._stage, 'stopped', reason, reaction, *after, float(travel), problem
         )
 
@@ -260,7 +260,7 @@ class Case:
     def _allowed(self) -> float:
         return self._cell.patience if self._fault in _SILENT else self._cell.notice
 
-    def _placed(self, lasted: float) -> Outcome:
+    def _placed(self, lasted: float) -> CaseResult:
         cell, problem = self._cell, ''
         away = np.linalg.norm(cell.T_world_part[:2, 3] - self._target[:2])
         if self._fault in MUST_STOP and self._is_injected and lasted > self._allowed:
@@ -269,7 +269,7 @@ class Case:
             problem = f'the part lies {1e3 * away:.1f} mm from its target'
         self._clear()
         cell.wait(0.2)
-        return Outcome(self._fault, self._stage, 'placed', problem=problem or self._recover())
+        return CaseResult(self._fault, self._stage, 'placed', problem=problem or self._recover())
 
     def _clear(self) -> None:
         """Take the cause away, as a person would: unlock, switch on, press Play."""

@@ -9,7 +9,7 @@ from ur5_pick_place.control.line_follower import METHODS
 from ur5_pick_place.task.motions import IK
 from ur5_pick_place.terminal import quiet_pipe
 from ur5_pick_place.trials.cell_options import add_nodes, cell_opener
-from ur5_pick_place.trials.fault_matrix import EXPECTED, STAGES, Outcome, run_matrix
+from ur5_pick_place.trials.fault_matrix import EXPECTED, STAGES, CaseResult, run_matrix
 from ur5_pick_place.trials.records import driver_silent, keep_record
 
 _HEAD = (
@@ -51,7 +51,7 @@ def main(argv: list[str] | None = None) -> int:
     return int(wrong > 0)
 
 
-def _line(method: str, o: Outcome) -> str:
+def _line(method: str, o: CaseResult) -> str:
     row = f'{method:14}{o.fault:23}{o.stage:14}{o.end:11}'
     if o.end == 'stopped':
         row += f'{1e3 * o.reaction:8.0f}{o.motions:6}{o.holds:6}{o.gripper:5}{o.travel:7.3f}'

@@ -82,7 +82,7 @@ def trace_of(
 
 
 @dataclass(frozen=True)
-class Move:
+class MeasuredMove:
     """
     A straight move as it went.
 
@@ -144,7 +144,7 @@ class MoveFigures:
     jerk: float
 
 
-def measure(moves: Sequence[Move]) -> MoveFigures:
+def measure(moves: Sequence[MeasuredMove]) -> MoveFigures:
     """Return the figures of one or more moves."""
     traces = [move.trace for move in moves]
     jerk = np.concatenate([trace.jerk for trace in traces])

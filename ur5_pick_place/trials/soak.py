@@ -18,7 +18,7 @@ from ur5_pick_place.task.motions import IK
 from ur5_pick_place.terminal import Parser, quiet_pipe, seed_number
 from ur5_pick_place.trials.cell import Cell, OpenCell, open_rig
 from ur5_pick_place.trials.cell_options import add_nodes, cell_opener
-from ur5_pick_place.trials.fault_matrix import EXPECTED, Case, Outcome
+from ur5_pick_place.trials.fault_matrix import EXPECTED, Case, CaseResult
 from ur5_pick_place.trials.records import driver_silent, keep_record
 from ur5_pick_place.trials.spots import Spot
 
@@ -122,11 +122,11 @@ def soak(
                 cell = None
 
 
-def _outcome(case: Case, fault: str) -> Outcome:
+def _outcome(case: Case, fault: str) -> CaseResult:
     try:
         return case.run()
     except Ur5PickPlaceError as error:
-        return Outcome(fault, '', 'stopped', problem=str(error))
+        return CaseResult(fault, '', 'stopped', problem=str(error))
 
 
 def _amiss(end: str, reason: str, error: float, turn: float, speed: float) -> str:
