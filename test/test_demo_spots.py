@@ -99,7 +99,7 @@ def test_bad_input_starts_nothing_and_makes_no_folder(tmp_path: Path) -> None:
 
 def test_an_output_folder_that_is_none_is_refused(tmp_path: Path) -> None:
     (tmp_path / 'file').write_text('')
-    with pytest.raises(InvalidInput, match='file is not a folder'):
+    with pytest.raises(InvalidInput, match='file is not a writable folder'):
         read_options(['--out', str(tmp_path / 'file')], CONFIG)
     (tmp_path / 'latest').mkdir()
     with pytest.raises(InvalidInput, match='is not a symlink'):
