@@ -12,7 +12,8 @@ from ur5_pick_place.kinematics import HOME, load_model
 from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.trials import compare, comparison
 from ur5_pick_place.trials.comparison import MethodRun, common_moves
-from ur5_pick_place.trials.measure import Move, Trace, measure, trace_of
+from ur5_pick_place.trials.measure import MeasuredMove, Trace, measure, trace_of
+from ur5_pick_place.trials.spots import DEFAULT_START, Spot
 
 DURATION = 2.0
 
@@ -23,7 +24,7 @@ def _logging_as_before():
     logging.disable(logging.NOTSET)  # the command silences the driver
 
 
-def bow(height: float = 0.0, name: str = 'lift') -> Move:
+def bow(height: float = 0.0, name: str = 'lift') -> MeasuredMove:
     """A TCP that goes 0.2 m along x in a bow of y, while joint 1 alone turns by half a radian."""
     t = np.arange(0.0, DURATION + CYCLE / 2, CYCLE)
     phase = math.pi * t / DURATION
@@ -35,7 +36,7 @@ def bow(height: float = 0.0, name: str = 'lift') -> Move:
     T[:, 1, 3] = height * np.sin(phase)
     T_goal = np.eye(4)
     T_goal[0, 3] = 0.2
-    return Move(name, Trace(t, q, qd, T), T_goal, 7)
+    return MeasuredMove(name, Trace(t, q, qd, T), T_goal, 7)
 
 
 def test_the_figures_of_a_motion_made_by_hand_are_those_of_its_formulas():
@@ -89,7 +90,7 @@ def test_the_tcp_of_a_trace_is_the_tool_s():
 
 @pytest.fixture(scope='module')
 def run_by_ik() -> MethodRun:
-    return comparison.run_method('ik', comparison.START, (0.42, 0.05, 0.2))
+    return comparison.run_method('ik', DEFAULT_START, Spot(0.42, 0.05, 0.2))
 
 
 def test_a_run_on_the_cell_places_the_cube_by_straight_moves_that_end_where_they_should(run_by_ik):
@@ -160,11 +161,3 @@ def test_a_malformed_spot_is_refused(spot, capsys):
     with pytest.raises(SystemExit):
         compare.main(['--start', spot])
     assert 'argument --start' in capsys.readouterr().err
-
-
-def test_the_default_spots_are_the_demo_s():
-    pytest.importorskip('rclpy')
-    from ur5_pick_place.trials.spots import DEFAULT_START, DEFAULT_TARGET
-
-    for spot, demo in ((comparison.START, DEFAULT_START), (comparison.TARGET, DEFAULT_TARGET)):
-        assert spot == pytest.approx((demo.x, demo.y, math.radians(demo.yaw)))

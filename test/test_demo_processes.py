@@ -99,7 +99,7 @@ def test_a_missing_executable_ends_those_already_started(
         lambda *a, **k: started.append(popen(*a, **k)) or started[-1],
     )
     missing = NodeSpec('no_such_node', '', (), {}, ())
-    with pytest.raises(ExecutionError, match='no_such_node is neither beside'):
+    with pytest.raises(ExecutionError, match='no_such_node is neither next to'):
         NodeProcesses([specs['sleeper'], missing], 17, tmp_path)
     assert len(started) == 1
     assert not is_running(started[0].pid)

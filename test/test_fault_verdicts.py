@@ -60,11 +60,11 @@ def outcome(kind):
 @pytest.mark.parametrize(
     ('kind', 'words'),
     [
-        (Restless, '1 motions and 0 gripper commands after the stop'),
-        (Insistent, 'told 8 times to hold after the stop'),
+        (Restless, '1 motion and 0 gripper commands after the stop'),
+        (Insistent, '8 hold commands after the stop'),
         (Drifting, 'rad of motion after the stop'),
-        (Late, 'noticed after 0.0'),
-        (Faltering, 'it stopped without a fault'),
+        (Late, 'detected after 0.0'),
+        (Faltering, 'stopped without a fault'),
     ],
 )
 def test_a_cell_that_does_wrong_is_told_so(kind, words):

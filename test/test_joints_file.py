@@ -43,13 +43,13 @@ def test_a_person_finds_the_columns_by_name(tmp_path: Path, rng) -> None:
 @pytest.mark.parametrize(
     ('line', 'cell', 'value', 'words'),
     [
-        (0, 0, 'methods', 'must begin with the line method,time,shoulder_pan_joint.position'),
+        (0, 0, 'methods', 'must begin with the heading method,time,shoulder_pan_joint.position'),
         (2, 1, '0.000000', 'line 3: time 0.0 s: must be after 0.0 s'),
         (3, 4, 'nan', "line 4: elbow_joint.position = 'nan': must be a finite number"),
         (3, 4, '', "line 4: elbow_joint.position = ''"),
         (3, 10, 'x', "line 4: elbow_joint.velocity = 'x'"),
         (3, 16, 'inf', "line 4: elbow_joint.reference = 'inf'"),
-        (1, 19, '0,0', 'line 2: has 21 cells: must have 20'),
+        (1, 19, '0,0', 'line 2: 21 columns: must be 20'),
         (1, 0, '"', 'unexpected end of data'),
         (1, 0, '\udcff', "can't decode"),
     ],

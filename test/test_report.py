@@ -86,8 +86,8 @@ def test_the_text_tells_retries_pauses_waits_placement_and_speed(tmp_path, capsy
     said = capsys.readouterr().out
     assert said.startswith('ik: placed\n')
     for words in (
-        '1.23 mm and 0.00 deg off its target, 0.10 mm and 0.57 deg off',
-        'cycle 9.60 s, planning 0.50 s, top TCP speed 0.75 m/s',
+        'placement error 1.23 mm and 0.00 deg, in-hand error 0.10 mm and 0.57 deg',
+        'cycle 9.60 s, planning 0.50 s, max TCP speed 0.75 m/s',
         '4.60 s: grasp missed: closed on nothing',
         "8.25 s: paused at stage 'lift': 2.50 s",
         "11.00 s: waiting at stage 'lift': the speed slider is at 0",
@@ -121,18 +121,18 @@ def test_json_is_what_was_read(tmp_path, capsys):
     ('name', 'content', 'words'),
     [
         ('result.json', None, 'result.json: '),
-        ('result.json', '{', 'result.json: no JSON'),
-        ('result.json', '{"runs": [{"method": "ik"}]}', 'needs "runs"'),
-        ('result.json', '[]', 'needs "runs"'),
-        ('result.json', '{"runs": []}', 'needs "runs"'),
+        ('result.json', '{', 'result.json: invalid JSON'),
+        ('result.json', '{"runs": [{"method": "ik"}]}', 'must have "runs"'),
+        ('result.json', '[]', 'must have "runs"'),
+        ('result.json', '{"runs": []}', 'must have "runs"'),
         ('events.jsonl', None, 'events.jsonl: '),
         ('events.jsonl', b'\xff', 'events.jsonl: '),
         ('events.jsonl', '', 'has events of 0 runs'),
-        ('events.jsonl', '{"time": 1, "event": "done"}\n{"ti', 'line 2: no JSON'),
-        ('events.jsonl', '{"time": "1", "event": "done"}', 'line 1: is no event'),
-        ('events.jsonl', '{"time": 1, "event": "stage", "stage": []}', 'line 1: is no event'),
-        pytest.param('result.json', '[' * 100_000, 'result.json: no JSON', id='deep'),
-        ('result.json', json.dumps({'runs': [{**RESULT, 'cycle_time_s': '9'}]}), 'needs "runs"'),
+        ('events.jsonl', '{"time": 1, "event": "done"}\n{"ti', 'line 2: invalid JSON'),
+        ('events.jsonl', '{"time": "1", "event": "done"}', 'line 1: not an event'),
+        ('events.jsonl', '{"time": 1, "event": "stage", "stage": []}', 'line 1: not an event'),
+        pytest.param('result.json', '[' * 100_000, 'result.json: invalid JSON', id='deep'),
+        ('result.json', json.dumps({'runs': [{**RESULT, 'cycle_time_s': '9'}]}), 'have "runs"'),
         ('events.jsonl', '{"time": 1, "event": "stage"}', "an event lacks 'stage'"),
     ],
 )
@@ -253,8 +253,8 @@ def test_the_page_tells_figures_stages_margins_and_what_went_wrong(tmp_path, cap
         '50% 60% 100% 20% 1.25',
         'gradient: failed lost <b>&amp;',
         'stopped at stage lift: part lost',
-        'The recording holds no report of a plan.',
-        'No joints were recorded of this run: no plots.',
+        'The recording has no plan report.',
+        'No joints were recorded in this run: no plots.',
     ):
         assert words in ' '.join(page.words.split()), words
     plots = ['Joints', 'Joint speeds', 'Speed of the TCP', 'Errors', 'Way of the TCP']
@@ -268,15 +268,15 @@ def test_a_page_without_joints_and_without_a_stage_says_so(tmp_path, capsys):
     record(tmp_path, [FAILED], EVENTS[:3])
     page = page_of(tmp_path, capsys)
     assert not page.pictures
-    for words in ('No joints were recorded', 'No stage was begun', 'no pictures', 'unknown'):
+    for words in ('No joints were recorded', 'No stage was started', 'no pictures', 'unknown'):
         assert words in page.words
 
 
 @pytest.mark.parametrize(
     ('arm', 'words'),
     [
-        (None, 'needs "arm"'),
-        ({**ARM, 'ur_type': '/etc/passwd'}, 'needs "arm"'),
+        (None, 'must have "arm"'),
+        ({**ARM, 'ur_type': '/etc/passwd'}, 'must have "arm"'),
         ({**ARM, 'max_speed': None}, 'max_speed = None: must be a finite number'),
         ({**ARM, 'max_velocity': [1, 2]}, 'max_velocity = [1, 2]: must be 6 finite numbers'),
         ({**ARM, 'T_tool_tcp': [[math.nan] * 4] * 4}, 'must be 4 x 4 finite numbers'),

@@ -13,16 +13,16 @@ import pytest
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import JOINT_NAMES
-from ur5_pick_place.sim.goals import JointTolerance, Outcome
+from ur5_pick_place.sim.goals import GoalResult, JointTolerance
 from ur5_pick_place.sim.spline import TrajectoryCommand, Waypoint
 from ur5_pick_place.sim.trajectory_controller import TrajectoryController
 
 CYCLE = 0.008
 HERE = np.array([0.0, -1.57, 1.57, -1.57, -1.57, 0.0])
 THERE = HERE + 0.4
-REACHED = Outcome('succeeded', 0, 'Goal successfully reached!')
-OFF_PATH = Outcome('aborted', -4, 'Aborted due to path tolerance violation')
-CANCELED = Outcome('canceled', 0, '')
+REACHED = GoalResult('succeeded', 0, 'Goal successfully reached!')
+OFF_PATH = GoalResult('aborted', -4, 'Aborted due to path tolerance violation')
+CANCELED = GoalResult('canceled', 0, '')
 
 
 class Cell:
@@ -371,7 +371,8 @@ def test_a_new_goal_preempts_the_old_one():
     old = cell.send(rest(1.0))
     cell.run(0.2)
     new = cell.send(rest(1.0, HERE))
-    assert old.outcome == Outcome('aborted', -1, 'Current goal preempted by new incoming action.')
+    preempted = 'Current goal preempted by new incoming action.'
+    assert old.outcome == GoalResult('aborted', -1, preempted)
     cell.run_to_end(new)
     assert new.outcome == REACHED and cell.q == pytest.approx(HERE)
 
@@ -406,7 +407,7 @@ def test_deactivation_aborts_the_goal_and_activation_holds():
     goal = cell.send(rest(1.0))
     cell.run(0.4)
     cell.controller.deactivate()
-    assert goal.outcome == Outcome(
+    assert goal.outcome == GoalResult(
         'aborted', -1, 'Current goal cancelled during deactivate transition.'
     )
     cell.controller.activate(cell.q)

@@ -22,7 +22,7 @@ from rclpy.utilities import remove_ros_args
 from sensor_msgs.msg import JointState
 
 from ur5_pick_place.errors import ExecutionError, InvalidInput, Ur5PickPlaceError
-from ur5_pick_place.kinematics.transforms import log_so3
+from ur5_pick_place.kinematics.transforms import log_so3, tool_down
 from ur5_pick_place.nodes.conversions import (
     is_of_this_arm,
     joint_state_msg,
@@ -128,12 +128,6 @@ def _pose_constraints(T: np.ndarray) -> Constraints:
 def _check(code: Any, what: str) -> None:
     if code.val != code.SUCCESS:
         raise ExecutionError(f'{what}: {read(code, "message", "") or f"code {code.val}"}')
-
-
-def tool_down(x: float, y: float, z: float, yaw: float) -> np.ndarray:
-    """Return a pose (4, 4) at x, y, z [m] that points down, turned by `yaw` [rad]."""
-    c, s = math.cos(yaw), math.sin(yaw)
-    return np.array([[c, s, 0.0, x], [s, -c, 0.0, y], [0.0, 0.0, -1.0, z], [0.0, 0.0, 0.0, 1.0]])
 
 
 def _arguments(argv: list[str]) -> argparse.Namespace:

@@ -129,6 +129,22 @@ def make_transform(rotation: ArrayLike, position: ArrayLike) -> Array:
     return T
 
 
+def tool_down(x: float, y: float, z: float, yaw: float) -> Array:
+    """
+    Return the pose of a tool that points down, shape (4, 4).
+
+    Parameters
+    ----------
+    x, y, z : float
+        Position [m].
+    yaw : float
+        Angle of the tool's x axis about z [rad].
+
+    """
+    c, s = np.cos(yaw), np.sin(yaw)
+    return make_transform([[c, s, 0.0], [s, -c, 0.0], [0.0, 0.0, -1.0]], [x, y, z])
+
+
 def inverse_transform(T: ArrayLike) -> Array:
     """Turn T_a_b into T_b_a, for poses (..., 4, 4)."""
     T_a_b = np.asarray(T, dtype=np.float64)

@@ -75,7 +75,7 @@ class Tolerances:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class GoalResult:
     """How a goal ended; the code alone does not tell success."""
 
     status: str  # 'succeeded', 'aborted' or 'canceled'
@@ -98,13 +98,13 @@ class Tracking:
     scaling: float
 
 
-class Goal:
+class AcceptedGoal:
     """An accepted action goal: `tracking` is its latest cycle, `outcome` None while it runs."""
 
     def __init__(self, tolerances: Tolerances) -> None:
         self.tolerances = tolerances
         self.tracking: Tracking | None = None
-        self.outcome: Outcome | None = None
+        self.outcome: GoalResult | None = None
 
 
 def check_command(command: TrajectoryCommand, joint_names: Sequence[str], now: float) -> None:

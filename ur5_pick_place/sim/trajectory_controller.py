@@ -21,9 +21,9 @@ from ur5_pick_place.sim.goals import (
     INVALID_GOAL,
     PATH_TOLERANCE_VIOLATED,
     SUCCESSFUL,
-    Goal,
+    AcceptedGoal,
+    GoalResult,
     JointTolerance,
-    Outcome,
     Tolerances,
     Tracking,
     check_command,
@@ -49,7 +49,7 @@ class TrajectoryController:
         self.active = False
         self.rejecting = False  # every goal, as when something else claims the robot
         self.goals_started = 0
-        self.goal: Goal | None = None
+        self.goal: AcceptedGoal | None = None
         self.tracking: Tracking | None = None
         self._period = period
         self.defaults = Tolerances.default(len(self.joint_names))
@@ -86,11 +86,11 @@ class TrajectoryController:
         path: Sequence[JointTolerance] = (),
         goal: Sequence[JointTolerance] = (),
         goal_time: float = 0.0,
-    ) -> Goal:
+    ) -> AcceptedGoal:
         """Follow a trajectory as an action goal, in place of a running one."""
         self.check_goal(command, now)
         self._finish('aborted', INVALID_GOAL, 'Current goal preempted by new incoming action.')
-        self.goal = Goal(self.defaults.overridden(self.joint_names, path, goal, goal_time))
+        self.goal = AcceptedGoal(self.defaults.overridden(self.joint_names, path, goal, goal_time))
         self.goals_started += 1
         self._next, self._holding = command, False
         return self.goal
@@ -105,7 +105,7 @@ class TrajectoryController:
             raise InvalidInput('controller is not running')
         check_command(command, self.joint_names, now)
 
-    def cancel(self, goal: Goal) -> None:
+    def cancel(self, goal: AcceptedGoal) -> None:
         """End a goal where the arm is; nothing happens when it has ended already."""
         if goal is self.goal:
             self._finish('canceled', SUCCESSFUL, '')
@@ -218,7 +218,7 @@ class TrajectoryController:
 
     def _finish(self, status: str, code: int, message: str) -> None:
         if self.goal is not None:
-            self.goal.outcome = Outcome(status, code, message)
+            self.goal.outcome = GoalResult(status, code, message)
             self.goal = None
 
     def _hold(self, q: Array) -> None:

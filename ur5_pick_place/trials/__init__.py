@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tries, measures and shows the robot: demo, faults, soak, comparison, reports."""
+"""Programs that run, measure and report on the cell: demo, faults, soak, compare, report."""

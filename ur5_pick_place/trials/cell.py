@@ -15,7 +15,8 @@ import numpy as np
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics.transforms import Array, inverse_transform
-from ur5_pick_place.trials.in_process import Rig, Spot
+from ur5_pick_place.trials.in_process import Rig
+from ur5_pick_place.trials.spots import Spot
 
 _LIBC = ctypes.CDLL(None)
 _BRAKING = 1.0  # [s]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The demo's own ROS node: what it asks of the cell, waits for, and hears."""
+"""The ROS node of a trial: requests to the cell, waiting, and subscriptions."""
 
 import json
 import math
@@ -30,13 +30,13 @@ from ur5_pick_place.nodes.process import stay_on_loopback
 from ur5_pick_place.nodes.qos import LATCHED
 from ur5_pick_place.trials.record import Record
 
-# On the wall, as they are about processes and not about the robot:
-START_TIME = 30.0  # [s] for the nodes to be there
-_REPLY_TIME = 30.0  # [s] for a service; the longest plans take some three
-_MEETING_TIME = 5.0  # [s] for the nodes to hear of each other
-_SILENCE = 3.0  # [s] without a word of the arm
-_REPEAT = 0.5  # [s] after which a request without effect is made again
-_LOOK = 0.05  # [s] between looks at everything but messages
+# Wall time, as these concern processes and not the robot:
+START_TIME = 30.0  # [s] for the nodes to start
+_REPLY_TIME = 30.0  # [s] for a service; the longest plans take about 3 s
+_DISCOVERY_TIME = 5.0  # [s] for the nodes to discover each other
+_SILENCE = 3.0  # [s] without controller state
+_REPEAT = 0.5  # [s] after which a request without effect is repeated
+_LOOK = 0.05  # [s] between two checks while waiting
 
 _JOB_TIME = 300.0  # [s] simulated
 
@@ -45,16 +45,16 @@ Kind = TypeVar('Kind', bound='CellClient')
 
 class CellClient:
     """
-    Talks to the nodes of the cell; leaving the context ends that.
+    A client of the cell's nodes; leaving the context closes it.
 
     Parameters
     ----------
     domain : int
         ROS_DOMAIN_ID of the nodes.
     watch : callable
-        Called during every wait; raises when waiting has become pointless.
+        Called during every wait; raises an error to end the wait.
     show : callable
-        Likewise, with the record so far.
+        Called during every wait with the record so far.
 
     """
 
@@ -62,7 +62,7 @@ class CellClient:
         self, domain: int, watch: Callable[[], None], show: Callable[[Record], None]
     ) -> None:
         self.record = Record()
-        """What was heard; may be replaced by an empty one."""
+        """Received samples; may be replaced by an empty record."""
         self.events: list[dict[str, Any]] = []
         """All events of the task node."""
         self.now = 0.0
@@ -72,7 +72,7 @@ class CellClient:
         self._looked = self._heard = time.monotonic()
         self._context = Context()
         stay_on_loopback()
-        # Ctrl-C belongs to the demo, which ends its nodes in order.
+        # The demo handles Ctrl-C itself and ends its nodes in order.
         rclpy.init(
             context=self._context, domain_id=domain, signal_handler_options=SignalHandlerOptions.NO
         )
@@ -117,7 +117,7 @@ class CellClient:
         self._node.destroy_node()
         self._context.try_shutdown()
 
-    # -- asking --------------------------------------------------------------------------------
+    # -- requests ------------------------------------------------------------------------------
 
     def send_pose(self, topic: str, T_base_link_pose: NDArray[Any]) -> None:
         """Publish a pose (4, 4)."""
@@ -126,7 +126,7 @@ class CellClient:
         self._poses[topic].publish(message)
 
     def call(self, name: str) -> None:
-        """Call a service of the task node; ExecutionError if it says no."""
+        """Call a service of the task node; raises ExecutionError if it refuses."""
         future = self.services[name].call_async(Trigger.Request())
         self.wait(future.done, f'pick_place/{name} to answer', _REPLY_TIME)
         reply: Any = future.result()
@@ -134,24 +134,25 @@ class CellClient:
             raise ExecutionError(f'{name}: {reply.message}')
 
     def do(self, job: str) -> None:
-        """Start a job of the task node and wait for its end; ExecutionError if it failed."""
+        """Run a job of the task node to its end; raises ExecutionError if it fails."""
         has_ended = self.expect('done', job=job)
         self.call(job)
         latest = self.now + _JOB_TIME
         self.wait(lambda: has_ended() or self.now > latest, f'{job} to end')
         if not has_ended():
-            raise ExecutionError(f'{job} has not ended within {_JOB_TIME:.0f} s')
+            raise ExecutionError(f'timed out after {_JOB_TIME:.0f} s waiting for {job} to end')
 
     # -- waiting -------------------------------------------------------------------------------
 
     def wait(self, is_done: Callable[[], bool], what: str, timeout: float = math.inf) -> None:
         """
-        Hear what there is to hear until something is done.
+        Process messages until a condition holds.
 
         Raises
         ------
         ExecutionError
-            It was not done within `timeout` [s] on the wall, or the arm has fallen silent.
+            The condition does not hold after `timeout` [s] of wall time, or the controller state
+            is silent.
 
         """
         deadline = time.monotonic() + timeout
@@ -164,20 +165,22 @@ class CellClient:
             self._watch()
             self._show(self.record)
             if now > deadline:
-                raise ExecutionError(f'waited {timeout:.0f} s in vain for {what}')
+                raise ExecutionError(f'timed out after {timeout:.0f} s waiting for {what}')
             if self.now > 0.0 and now > self._heard + self._silence:
-                raise ExecutionError(f'no word of the arm for {_SILENCE:.0f} s; awaited {what}')
+                raise ExecutionError(
+                    f'no controller state for {_SILENCE:.0f} s while waiting for {what}'
+                )
 
     def wait_simulated(self, duration: float) -> None:
-        """Let simulated time pass [s]."""
+        """Wait for a simulated duration [s]."""
         end = self.now + duration
         self.wait(lambda: self.now >= end, 'simulated time to pass')
 
     def expect(self, event: str, **data: Any) -> Callable[[], bool]:
         """
-        Return a test whether an event has come since now.
+        Return a function that tells whether an event has arrived since this call.
 
-        It raises ExecutionError if the task node has stopped or refused instead.
+        The function raises ExecutionError if the task node has stopped or refused instead.
 
         """
         known = len(self.events)
@@ -194,17 +197,17 @@ class CellClient:
         return has_come
 
     def until(self, ask: Callable[[], None], has_effect: Callable[[], bool], what: str) -> None:
-        """Ask for something that may be asked for twice until its effect is seen."""
+        """Repeat an idempotent request until its effect is seen."""
         deadline = time.monotonic() + START_TIME
         while not has_effect():
             if time.monotonic() > deadline:
-                raise ExecutionError(f'waited {START_TIME:.0f} s in vain for {what}')
+                raise ExecutionError(f'timed out after {START_TIME:.0f} s waiting for {what}')
             ask()
             self._wait_for(_REPEAT, has_effect)
 
     def persist(self, action: Callable[[], None]) -> None:
-        """Do what is refused as long as the nodes have not all heard of each other."""
-        deadline = time.monotonic() + _MEETING_TIME
+        """Retry an action that is refused until all nodes have discovered each other."""
+        deadline = time.monotonic() + _DISCOVERY_TIME
         while True:
             try:
                 return action()
@@ -215,9 +218,9 @@ class CellClient:
 
     def _wait_for(self, seconds: float, is_done: Callable[[], bool]) -> None:
         end = time.monotonic() + seconds
-        self.wait(lambda: is_done() or time.monotonic() > end, 'the next try')
+        self.wait(lambda: is_done() or time.monotonic() > end, 'the retry')
 
-    # -- hearing -------------------------------------------------------------------------------
+    # -- subscriptions --------------------------------------------------------------------------
 
     def _hear_planner(self, message: String) -> None:
         self.planner_state = message.data

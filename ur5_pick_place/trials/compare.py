@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`compare`: one task by all three methods on the simulated cell in one process."""
+"""`compare`: run one task by all three methods on the simulated cell, in one process."""
 
 import argparse
 import math
@@ -16,21 +16,21 @@ from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.sim.world import CellSettings
 from ur5_pick_place.task.motions import IK
 from ur5_pick_place.terminal import Parser, quiet_pipe
-from ur5_pick_place.trials.comparison import START, TARGET, MethodRun, common_moves, run_method
-from ur5_pick_place.trials.in_process import Spot
+from ur5_pick_place.trials.comparison import MethodRun, common_moves, run_method
 from ur5_pick_place.trials.measure import measure
 from ur5_pick_place.trials.records import driver_silent, keep_record
+from ur5_pick_place.trials.spots import DEFAULT_START, DEFAULT_TARGET, Spot
 
 _DESCRIPTION = (
-    __doc__ + ' Places are those of the cube on the table in base_link: "x y yaw" in metres and '
-    'degrees.'
+    __doc__ + ' A spot "x y yaw" is the centre of the cube on the table in base_link, in metres '
+    'and degrees.'
 )
 _EPILOG = (
-    'All figures are of measured joints. Every move ends at rest, so that moves compare. '
-    'Iterations: of a closed loop, how often its law gave a joint velocity; of ik, the points of '
-    'the trajectory. Smoothness: second difference of the joint velocities over 8 ms, less where '
-    'motion is slow. Exit code: 0 if every method placed the cube, 1 if not, 2 if the input is '
-    'wrong.'
+    'All figures are computed from measured joints. Every move ends at rest, so that moves can '
+    'be compared. Iterations: of a closed loop, the iterations of its control law; of ik, the '
+    'points of the trajectory. Smoothness: second difference of the joint velocities over 8 ms; '
+    'slow motion reduces it. Exit code: 0 if every method placed the cube, 1 if not, 2 on invalid '
+    'input.'
     ' Example: compare --method ik --method gradient'
 )
 _PRESETS = {'project': PICK_AND_PLACE_PROJECT}
@@ -56,7 +56,7 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def figures(run: MethodRun, moves: Sequence[str]) -> dict[str, float]:
-    """Return what is compared, of a run that placed the cube and of these of its moves."""
+    """Return the figures of a successful run and of some of its moves, by name."""
     assert run.cycle is not None
     found: dict[str, float] = {}
     for move in run.moves:
@@ -85,7 +85,7 @@ def figures(run: MethodRun, moves: Sequence[str]) -> dict[str, float]:
 
 
 def table(columns: dict[str, dict[str, float]]) -> str:
-    """Return figures by method as lines; a method without figures has dashes."""
+    """Return figures by method as a text table; a method without figures has dashes."""
     names = next((list(found) for found in columns.values() if found), [])
     rows = [('', *columns)]
     rows += [(name, *(_number(found.get(name)) for found in columns.values())) for name in names]
@@ -93,12 +93,12 @@ def table(columns: dict[str, dict[str, float]]) -> str:
 
 
 def _report(runs: Sequence[MethodRun], given: argparse.Namespace, changes: dict[str, Any]) -> None:
-    """Print the table and keep it with its plot."""
+    """Print the table and write it with its plot."""
     placed = [run for run in runs if not run.failure]
     moves = common_moves(placed)
     columns = {run.method: {} if run.failure else figures(run, moves) for run in runs}
     if placed:
-        print(f'\nThe straight moves together ({", ".join(moves)}), and the whole cycle:')
+        print(f'\nAll straight moves ({", ".join(moves)}), and the whole cycle:')
         print(table(columns))
     failures = {run.method: run.failure for run in runs if run.failure}
     for method, failure in failures.items():
@@ -113,24 +113,23 @@ def _report(runs: Sequence[MethodRun], given: argparse.Namespace, changes: dict[
     }
     kept = [keep_record(given.out, 'compare', content)]
     if moves:
-        from ur5_pick_place.trials.compare_plot import plot  # matplotlib takes its time
+        from ur5_pick_place.trials.compare_plot import plot  # matplotlib is slow to import
 
         kept.append(kept[0].with_suffix('.png'))
         plot(placed, kept[1])
-    print(f'kept as {", ".join(map(str, kept))}')
+    print(f'written to {", ".join(map(str, kept))}')
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(prog='compare', description=_DESCRIPTION, epilog=_EPILOG)
     parser.add_argument('--method', choices=(IK, *METHODS), action='append', help='default: all')
-    for name, default in (('start', START), ('target', TARGET)):
-        x, y, yaw = default
+    for name, default in (('start', DEFAULT_START), ('target', DEFAULT_TARGET)):
         parser.add_argument(
             f'--{name}',
             type=_spot,
             default=default,
             metavar='"X Y YAW"',
-            help=f'default "{x:g} {y:g} {math.degrees(yaw):g}"',
+            help=f'default "{default.x:g} {default.y:g} {math.degrees(default.yaw):g}"',
         )
     parser.add_argument(
         '--preset',
@@ -141,23 +140,25 @@ def _parser() -> argparse.ArgumentParser:
         '--lag',
         type=finite,
         metavar='SECONDS',
-        help=f'of the servos, default {CellSettings().servo_lag:g}; above it, joints are slowed '
-        'in proportion, or the controller gives up for how far they trail',
+        help=f'lag of the servos, default {CellSettings().servo_lag:g}; joints are slowed in '
+        'proportion to a larger lag, to stay within the path tolerance',
     )
-    parser.add_argument('--out', type=Path, default=Path('out'), help='where JSON and plot go')
+    parser.add_argument('--out', type=Path, default=Path('out'), help='folder for JSON and plot')
     return parser
 
 
 def _spot(text: str) -> Spot:
     words = text.replace(',', ' ').split()
     if len(words) != 3:
-        raise argparse.ArgumentTypeError(f'{text!r}: must be three numbers: x y yaw')
+        raise argparse.ArgumentTypeError(
+            f'{text!r}: must be three numbers: x y yaw, metres and degrees'
+        )
     x, y, yaw = (finite(word) for word in words)
-    return x, y, math.radians(yaw)
+    return Spot(x, y, math.radians(yaw))
 
 
 def _check(given: argparse.Namespace) -> None:
-    """Refuse what the cell cannot be set to, before the first method takes its time."""
+    """Check the settings of the cell before the first method runs."""
     for name in ('start', 'target'):
         x, y, yaw = getattr(given, name)
         try:
@@ -169,7 +170,7 @@ def _check(given: argparse.Namespace) -> None:
 
 
 def _changes(given: argparse.Namespace) -> dict[str, Any]:
-    """Return the settings that differ; with late servos the arm trails by lag times speed."""
+    """Return the changed settings; a larger servo lag reduces the joint velocities."""
     changes: dict[str, Any] = asdict(_PRESETS[given.preset]) if given.preset else {}
     if given.lag is not None:
         usual = CellSettings().servo_lag

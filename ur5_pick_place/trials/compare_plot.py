@@ -9,13 +9,13 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ur5_pick_place.trials.comparison import MethodRun, common_moves
-from ur5_pick_place.trials.measure import Move
+from ur5_pick_place.trials.measure import MeasuredMove
 
-_FLOOR = 0.01  # [mm]; nobody sees less
+_FLOOR = 0.01  # [mm] lower bound of the logarithmic axes
 
 
 def plot(runs: Sequence[MethodRun], path: Path) -> None:
-    """Write a PNG of the longest move that all of these runs have."""
+    """Write a PNG of the longest move that all runs have in common."""
     name = max((m for m in runs[0].moves if m.name in common_moves(runs)), key=_length).name
     figure = Figure(figsize=(11, 7.5), layout='constrained')
     ((to_go, away), (tcp, joints)) = figure.subplots(2, 2)
@@ -31,7 +31,7 @@ def plot(runs: Sequence[MethodRun], path: Path) -> None:
         ):
             axes.plot(t, curve, label=run.method)
     for axes, title, unit in (
-        (to_go, 'distance of the TCP from its goal', 'distance [mm]'),
+        (to_go, 'distance of the TCP from the goal', 'distance [mm]'),
         (away, 'deviation of the TCP from the straight line', 'distance [mm]'),
         (tcp, 'speed of the TCP', 'speed [m/s]'),
         (joints, 'speed of the fastest joint', 'speed [rad/s]'),
@@ -40,11 +40,11 @@ def plot(runs: Sequence[MethodRun], path: Path) -> None:
     for axes in (to_go, away):
         axes.set_yscale('log')
         axes.set_ylim(bottom=_FLOOR)
-    figure.suptitle(f'The straight move {name!r} by each method, from measured joints')
+    figure.suptitle(f'Straight move {name!r} by method, from measured joints')
     figure.savefig(path, dpi=110)
 
 
-def _length(move: Move) -> float:
+def _length(move: MeasuredMove) -> float:
     return move.length
 
 

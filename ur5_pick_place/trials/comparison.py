@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The same task by each method on the simulated cell: what the arm did, seen on its joints."""
+"""One task by each method on the simulated cell, measured on the joints."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -13,14 +13,11 @@ from ur5_pick_place.errors import ExecutionError, PlanningError
 from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.task.motions import PlannedStage, T_base_tool
 from ur5_pick_place.trials.configuration import Configuration
-from ur5_pick_place.trials.in_process import Rig, Spot
-from ur5_pick_place.trials.measure import Move, Trace, trace_of
+from ur5_pick_place.trials.in_process import Rig
+from ur5_pick_place.trials.measure import MeasuredMove, Trace, trace_of
+from ur5_pick_place.trials.spots import Spot
 
-START: Spot = (0.45, -0.20, 0.0)
-TARGET: Spot = (0.40, 0.25, math.radians(30.0))
-"""The demo's."""
-
-_PATIENCE = 600.0  # [s] of simulated time for a cycle
+_PATIENCE = 600.0  # [s] simulated time for a cycle
 _REST = 0.5  # [s] for the cube to come to rest
 
 
@@ -33,19 +30,19 @@ class MethodRun:
     ----------
     method : str
     failure : str
-        Why the cube was not placed; empty if it was. What follows is then empty or zero.
-    moves : tuple of Move
-        The straight ones, in order.
+        Why the cube was not placed, empty on success; the other fields are then empty or zero.
+    moves : tuple of MeasuredMove
+        The straight moves in order.
     cycle : Trace or None
-        All of it.
+        Trace of the whole cycle.
     part_error : float
-        Of the cube from the target, in the plane of the table [m].
+        Placement error of the cube in the plane of the table [m].
 
     """
 
     method: str
     failure: str = ''
-    moves: tuple[Move, ...] = ()
+    moves: tuple[MeasuredMove, ...] = ()
     cycle: Trace | None = None
     part_error: float = 0.0
 
@@ -54,7 +51,7 @@ def run_method(
     method: str, start: Spot, target: Spot, changes: Mapping[str, Any] = {}
 ) -> MethodRun:
     """
-    Do one cycle in which every move ends at rest, so that moves compare.
+    Run one cycle in which every move ends at rest, so that moves can be compared.
 
     Parameters
     ----------
@@ -93,18 +90,18 @@ def run_method(
 
 
 def common_moves(runs: Sequence[MethodRun]) -> list[str]:
-    """Return the names of the straight moves that all runs have, in order."""
+    """Return the names of the straight moves that all runs have in common, in order."""
     shared = [{move.name for move in run.moves} for run in runs]
     return [m.name for m in runs[0].moves if all(m.name in s for s in shared)] if runs else []
 
 
 def _is_straight(planned: PlannedStage) -> bool:
-    """Whether a stage is a straight move; a remark says that it became a joint motion."""
+    """Return whether a stage is a straight move; a remark marks a joint motion instead."""
     return planned.stages[0].do in ('lin', 'lin_or_ptp') and not planned.remark
 
 
 class _Recorder:
-    """Writes down the joints of every cycle, and to which stage it belongs."""
+    """Records joints, stage and motion state of every cycle."""
 
     def __init__(self, rig: Rig) -> None:
         self._rig = rig
@@ -114,12 +111,12 @@ class _Recorder:
         rig.on_step = self._look
 
     def trace(self) -> Trace:
-        """Return all that was seen."""
+        """Return the trace of all samples."""
         planner = self._rig.planner.planner
         return trace_of(self._samples, planner.model, planner.scene.tool.T_tool_tcp)
 
-    def move(self, planned: PlannedStage, trace: Trace, period: float) -> Move:
-        """Cut the move of a stage out of a trace; a closed loop has an iteration a period [s]."""
+    def move(self, planned: PlannedStage, trace: Trace, period: float) -> MeasuredMove:
+        """Return the move of a stage; a closed loop has one iteration per period [s]."""
         rows = np.flatnonzero(np.array(self._stages) == planned.name)
         within = slice(int(rows[0]), int(rows[-1]) + 1)
         if planned.method:
@@ -131,7 +128,7 @@ class _Recorder:
             T_base_tool(planned.stages[0].to, self._rig.poses, planner, settings)
             @ planner.scene.tool.T_tool_tcp
         )
-        return Move(planned.name, trace.part(within), T_base_tcp, iterations)
+        return MeasuredMove(planned.name, trace.part(within), T_base_tcp, iterations)
 
     def _look(self) -> None:
         rig = self._rig

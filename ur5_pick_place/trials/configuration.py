@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The nodes' own parameter files, read without ROS."""
+"""The parameter files of the nodes, read without ROS."""
 
 from collections.abc import Mapping
 from dataclasses import fields
@@ -21,12 +21,12 @@ _FILES = (
 
 class Configuration:
     """
-    What `config/` says of the simulated cell, with changes.
+    Settings of the simulated cell from `config/`, with changes.
 
     Parameters
     ----------
     changes : mapping of str to value
-        Settings by name that differ.
+        Settings by name that differ from `config/`.
 
     Raises
     ------
@@ -50,6 +50,6 @@ class Configuration:
         return self._values[name]
 
     def read(self, kind: type[Settings]) -> Any:
-        """Return settings of a kind; what no file speaks of has its default."""
+        """Return a settings object; what no file sets has its default."""
         known = {f.name for f in fields(kind)}
         return kind(**{name: v for name, v in self._values.items() if name in known})

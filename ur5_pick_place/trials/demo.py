@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The demo: the whole system on the simulated cell, in one command.
+The demo: one command that runs the whole system on the simulated cell.
 
-It starts every node as a process of its own in a DDS domain of its own, teaches, plans and runs
-one pick-and-place cycle, and leaves what happened in `out/`.
+It starts every node as a process in its own DDS domain, teaches, plans and runs one
+pick-and-place cycle, and writes the results to `out/`.
 
 """
 
@@ -30,7 +30,7 @@ from ur5_pick_place.planning.scene_file import load_scene
 from ur5_pick_place.terminal import quiet_pipe
 from ur5_pick_place.trials.configuration import Configuration
 from ur5_pick_place.trials.demo_options import DemoOptions, read_options
-from ur5_pick_place.trials.demo_progress import Progress
+from ur5_pick_place.trials.demo_progress import ProgressDisplay
 from ur5_pick_place.trials.demo_report import (
     FILES,
     LATEST,
@@ -47,7 +47,7 @@ from ur5_pick_place.trials.record import RunResult
 
 
 class Ended(BaseException):
-    """A signal has told the demo to end."""
+    """Raised when the demo receives a signal to end."""
 
     def __init__(self, number: int) -> None:
         super().__init__(signal.Signals(number).name)
@@ -56,18 +56,18 @@ class Ended(BaseException):
 
 @quiet_pipe()
 def main() -> None:
-    """Run the demo and exit with 0 if the cube is in its place."""
+    """Run the demo; the exit code is 0 if the cube was placed."""
     if isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(line_buffering=True)  # for those who watch through a pipe
+        sys.stdout.reconfigure(line_buffering=True)  # so that a pipe shows lines at once
     logging.basicConfig(level=logging.WARNING, format='warning: %(message)s')
     if 'MAKELEVEL' in os.environ:
-        end_with_parent()  # who kills `make demo` means the demo
+        end_with_parent()  # killing `make demo` is to end the demo
     try:
         with signals_raised():
             sys.exit(_run(sys.argv[1:]))
     except Ended as end:
-        told = f'\ndemo: ended by {end}; no process is left, nor a file of an unfinished run'
-        print(told, file=sys.stderr)
+        message = f'\ndemo: ended by {end}; all processes ended, no unfinished results were kept'
+        print(message, file=sys.stderr)
         sys.exit(128 + end.number)
 
 
@@ -78,7 +78,7 @@ def _run(arguments: Sequence[str]) -> int:
     except InvalidInput as error:
         print(f'demo: {error}', file=sys.stderr)
         return 2
-    print(f'The cube goes from {options.task.start} to {options.task.target}.')
+    print(f'Start {options.task.start}, target {options.task.target}.')
     with tempfile.TemporaryDirectory(prefix='ur5_pick_place-') as folder:
         work = Path(folder)
         results: list[RunResult] = []
@@ -88,7 +88,7 @@ def _run(arguments: Sequence[str]) -> int:
         except (Ur5PickPlaceError, OSError) as error:
             print(f'demo: {error}', file=sys.stderr)
             return 1
-        finally:  # what one method has left stays, whatever becomes of the next
+        finally:  # results of one method are kept even if the next one fails
             is_kept = not results or _keep(work, results, options, config)
     if not is_kept:
         return 1
@@ -99,7 +99,7 @@ def _run(arguments: Sequence[str]) -> int:
 
 
 def _keep(work: Path, results: list[RunResult], options: DemoOptions, config: Path) -> bool:
-    """Bring the results where they stay, and tell of them; say if that fails."""
+    """Publish and print the results; return whether that succeeded."""
     facts = {'real_time_factor': options.rtf, 'seed': options.seed, 'arm': _arm(config)}
     try:
         write_result(work, results, facts)
@@ -115,28 +115,28 @@ def _keep(work: Path, results: list[RunResult], options: DemoOptions, config: Pa
 
 def _perform(method: str, options: DemoOptions, config: Path, work: Path) -> RunResult:
     """
-    Do the task and leave what is to be kept in the folder `work`.
+    Run the task by one method and write the results to the folder `work`.
 
-    With several methods, events and log follow each other, and the pictures are of the first.
+    With several methods, events and logs are appended; the pictures show the first method.
 
     """
     task, model = options.task, load_model('ur5')
     T_tool_tcp = load_scene(config / 'scene_sim.yaml').tool.T_tool_tcp
-    progress = Progress(model, T_tool_tcp, sys.stdout)
+    progress = ProgressDisplay(model, T_tool_tcp, sys.stdout)
     begin = time.monotonic()
     with (
         own_domain() as domain,
         NodeProcesses(_nodes(method, options, config, work), domain, work) as nodes,
     ):
-        # Here, so that rclpy loads while the nodes do.
+        # Imported here so that rclpy loads while the nodes start.
         from ur5_pick_place.trials.operator import Operator
 
         with Operator(domain, model, T_tool_tcp, nodes.check, progress.show) as operator:
             try:
                 operator.prepare()
                 print(
-                    f'{len(nodes.pids)} nodes on ROS_DOMAIN_ID {domain} are ready after '
-                    f'{time.monotonic() - begin:.1f} s.'
+                    f'{len(nodes.pids)} nodes on ROS_DOMAIN_ID {domain} are ready '
+                    f'({time.monotonic() - begin:.1f} s).'
                 )
                 result = operator.run_cycle(task, method)
             except Ur5PickPlaceError as error:
@@ -153,14 +153,14 @@ def _perform(method: str, options: DemoOptions, config: Path, work: Path) -> Run
 
 
 def _arm(config: Path) -> dict[str, Any]:
-    """Return the facts of the arm as the nodes' own files have them."""
+    """Return the facts of the arm from the parameter files of the nodes."""
     model, scene = load_model('ur5'), load_scene(config / 'scene_sim.yaml')
     limits = motion_limits(model, Configuration({}).read(MotionSettings))
     return arm_facts(model, scene.tool.T_tool_tcp, limits)
 
 
 def _nodes(method: str, options: DemoOptions, config: Path, work: Path) -> list[NodeSpec]:
-    """Return the nodes of the cell, with places taught here and nowhere else."""
+    """Return the nodes of the cell, with a poses file of their own."""
     own = {'pick_place': {'poses_file': str(work / 'poses.yaml'), 'method': method}}
     return [
         dataclasses.replace(spec, parameters={**spec.parameters, **own.get(spec.executable, {})})
@@ -170,15 +170,15 @@ def _nodes(method: str, options: DemoOptions, config: Path, work: Path) -> list[
 
 @contextlib.contextmanager
 def signals_raised() -> Iterator[None]:
-    """Turn the first signal to end into `Ended`, and ignore those that follow."""
+    """Raise `Ended` on the first signal to end, and ignore further ones."""
     numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    told: list[Ended] = []
+    raised: list[Ended] = []
 
     def end(number: int, _frame: FrameType | None) -> NoReturn:
         for other in numbers:
-            signal.signal(other, signal.SIG_IGN)  # nothing may cut the clean-up short
-        told.append(Ended(number))
-        raise told[0]
+            signal.signal(other, signal.SIG_IGN)  # the clean-up must not be interrupted
+        raised.append(Ended(number))
+        raise raised[0]
 
     for number in numbers:
         if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup sets SIGHUP
@@ -186,8 +186,8 @@ def signals_raised() -> Iterator[None]:
     try:
         yield
     except BaseException:
-        if told:  # what was raised within rclpy's C++ may come out of it as something else
-            raise told[0] from None
+        if raised:  # rclpy's C++ may turn what is raised within it into another exception
+            raise raised[0] from None
         raise
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the demo is asked for on its command line, checked in full before anything starts."""
+"""The command line of the demo, checked completely before anything starts."""
 
 import argparse
 import math
@@ -19,32 +19,32 @@ from ur5_pick_place.trials.spots import (
     DEFAULT_START,
     DEFAULT_TARGET,
     Displacement,
-    Reach,
     Spot,
+    SpotChecker,
 )
 
 _ALL = 'all'
 _RTF = (0.05, 5.0)
-_SHIFT = 10.0  # [mm]; the open gripper has 12 mm of room on either side of the cube
+_SHIFT = 10.0  # [mm]; the open gripper has 12 mm of clearance on either side of the cube
 _TURN = 20.0  # [deg]
 
 
 @dataclass(frozen=True)
 class DemoOptions:
     """
-    What to do.
+    Options of the demo.
 
     Attributes
     ----------
     methods : tuple of str
-        One run each.
+        One run per method.
     task : Task
     rtf : float
         Simulated seconds per second.
     seed : int or None
-        From which the spots were drawn that were not given.
+        Seed of the random spots, None for the default spots.
     out : Path
-        Where the results go.
+        Folder for the results.
 
     """
 
@@ -63,25 +63,25 @@ def read_options(arguments: Sequence[str], config: Path) -> DemoOptions:
     ----------
     arguments : sequence of str
     config : Path
-        The folder with the parameters of cell and task.
+        Folder with the parameters of cell and task.
 
     Raises
     ------
     InvalidInput
-        A place that the arm cannot serve, or an output folder that cannot be one.
+        A spot is out of reach, or the output folder cannot be used.
     SystemExit
-        Help was asked for, or an argument is malformed.
+        Help was requested, or an argument is malformed.
 
     """
     given = _parser().parse_args(arguments)
     out = Path(given.out)
     _check_out(out)
     start, target = given.start, given.target
-    reach = Reach(config)
+    checker = SpotChecker(config)
     if given.seed is not None:
-        start, target = reach.random_way(np.random.default_rng(given.seed), start, target)
+        start, target = checker.random_pair(np.random.default_rng(given.seed), start, target)
     task = Task(start or DEFAULT_START, target or DEFAULT_TARGET, given.displace)
-    reach.check_way(task.start, task.target)
+    checker.check_pair(task.start, task.target)
     methods = (IK, *METHODS) if given.method == _ALL else (given.method,)
     return DemoOptions(methods, task, given.rtf, given.seed, out)
 
@@ -89,10 +89,9 @@ def read_options(arguments: Sequence[str], config: Path) -> DemoOptions:
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(
         prog='demo',
-        description='The arm picks up the cube and puts it down, in simulation. Places are those '
-        "of the cube's centre on the table in base_link (the arm stands at 0, 0 and looks along "
-        'x): "x y yaw" in metres and degrees.',
-        epilog='Exit code: 0 the cube is in its place, 1 something failed, 2 bad arguments. '
+        description='Run one simulated pick-and-place cycle. A spot "x y yaw" is the centre of '
+        'the cube on the table in base_link (arm at 0, 0, x forward), in metres and degrees.',
+        epilog='Exit code: 0 if the cube was placed, 1 on failure, 2 on invalid arguments. '
         'Example: demo --method all --start "0.45 -0.2 0" --target "0.4 0.25 30"',
     )
     parser.add_argument(
@@ -102,39 +101,44 @@ def _parser() -> argparse.ArgumentParser:
         help='how Cartesian paths are followed (default: %(default)s)',
     )
     for name, default in (('start', DEFAULT_START), ('target', DEFAULT_TARGET)):
-        text = f'{default.x:g} {default.y:g} {default.yaw:g}'
+        text = f'{default.x:g} {default.y:g} {math.degrees(default.yaw):g}'
         parser.add_argument(
-            f'--{name}', type=_spot, metavar='"X Y YAW"', help=f'default "{text}", or by --seed'
+            f'--{name}',
+            type=_spot,
+            metavar='"X Y YAW"',
+            help=f'default "{text}"; random with --seed',
         )
     parser.add_argument(
         '--displace',
         type=_displacement,
         metavar='"DX DY DYAW"',
-        help=f'move the cube after its place was taught: millimetres up to {_SHIFT:g} and '
-        f'degrees up to {_TURN:g}',
+        help=f'displace the cube after teaching: dx and dy within {_SHIFT:g} mm in all, dyaw '
+        f'within {_TURN:g} degrees',
     )
     parser.add_argument(
         '--rtf',
         type=_rtf,
         default=1.0,
-        help='simulated seconds per second (default 1; sound up to about 3)',
+        help='simulated seconds per wall second (default: 1; reliable up to about 3)',
     )
-    parser.add_argument('--seed', type=seed_number, help='draw the places that are not given')
-    parser.add_argument('--out', default='out', help='folder for the results (default out)')
+    parser.add_argument('--seed', type=seed_number, help='draw spots that are not given at random')
+    parser.add_argument('--out', default='out', help='folder for the results (default: out)')
     return parser
 
 
 def _spot(text: str) -> Spot:
-    return Spot(*_numbers(text, 'x y yaw, metres and degrees'))
+    x, y, yaw = _numbers(text, 'x y yaw, metres and degrees')
+    return Spot(x, y, math.radians(yaw))
 
 
 def _displacement(text: str) -> Displacement:
-    moved = Displacement(*_numbers(text, 'dx dy dyaw, millimetres and degrees'))
-    if math.hypot(moved.dx, moved.dy) > _SHIFT or abs(moved.dyaw) > _TURN:
+    dx, dy, dyaw = _numbers(text, 'dx dy dyaw, millimetres and degrees')
+    if math.hypot(dx, dy) > _SHIFT or abs(dyaw) > _TURN:
         raise argparse.ArgumentTypeError(
-            f'{text!r}: must be within {_SHIFT:g} mm and {_TURN:g} deg, or the gripper misses it'
+            f'{text!r}: must be within {_SHIFT:g} mm and {_TURN:g} deg, or the gripper misses the '
+            'cube'
         )
-    return moved
+    return Displacement(dx * 1e-3, dy * 1e-3, math.radians(dyaw))
 
 
 def _numbers(text: str, wanted: str) -> list[float]:
@@ -161,7 +165,7 @@ def _rtf(text: str) -> float:
 def _check_out(out: Path) -> None:
     latest = out / 'latest'
     if latest.exists() and not latest.is_symlink():
-        raise InvalidInput(f'--out {out}: {latest} is not a symlink; move it away')
+        raise InvalidInput(f'--out {out}: {latest} is not a symlink; rename or remove it')
     existing = next(folder for folder in (out, *out.absolute().parents) if folder.exists())
     if not existing.is_dir() or not os.access(existing, os.W_OK):
-        raise InvalidInput(f'--out {out}: {existing} is not a folder that can be written to')
+        raise InvalidInput(f'--out {out}: {existing} is not a writable folder')

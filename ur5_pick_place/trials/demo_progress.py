@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the terminal shows of a running cycle: a line a stage, live where there is a terminal."""
+"""The terminal display of a running cycle: one line per stage, refreshed on a terminal."""
 
 import time
 from typing import TextIO
@@ -11,21 +11,22 @@ from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.sim.cell import OPEN_GAP
 from ur5_pick_place.trials.record import Record
 
-_HEADING = '     until  stage            top joint speed  TCP height  finger gap'
-_REFRESH = 0.1  # [s] on the wall
-_SPAN = 5  # samples over which a joint's speed is taken
+_HEADING = '       end  stage            max joint speed  TCP height  finger gap'
+_REFRESH = 0.1  # [s] wall time
+_SPAN = 5  # samples over which a joint's speed is averaged
 
 
-class Progress:
+class ProgressDisplay:
     """
-    Shows a record as it grows.
+    Displays the stages of a record while it is recorded.
 
     Parameters
     ----------
     model : Model
     T_tool_tcp : ndarray, shape (4, 4)
     stream : text stream
-        One line is refreshed if this is a terminal; else each stage's is written at its end.
+        On a terminal the line of the current stage is refreshed; otherwise each line is written
+        when its stage ends.
 
     """
 
@@ -38,7 +39,7 @@ class Progress:
         self._shown = 0.0
 
     def show(self, record: Record) -> None:
-        """Show where the cycle is; to be called often."""
+        """Show the current stage; call this often."""
         stages = [event['stage'] for event in record.events if event['event'] == 'stage']
         if not stages or not record.is_complete:
             return
@@ -56,7 +57,7 @@ class Progress:
             print(f'\r{self._line}', end='', file=self._stream, flush=True)
 
     def end_stage(self) -> None:
-        """Leave the present line as it is and go to the next."""
+        """Finish the current line."""
         if self._line:
             print(f'{self._is_live * chr(13)}{self._line}', file=self._stream, flush=True)
             self._line = ''

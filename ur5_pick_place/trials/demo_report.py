@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a demo leaves behind: result, events, pictures and log, all of it or nothing."""
+"""The result files of a demo: result, events, pictures and log, published all at once."""
 
 import contextlib
 import fcntl
@@ -20,6 +20,7 @@ from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.limits import Limits
 from ur5_pick_place.trials.joints_file import add_joints
 from ur5_pick_place.trials.record import Record, RunResult, Task
+from ur5_pick_place.trials.spots import Spot
 
 LATEST = 'latest'
 FILES = (
@@ -31,11 +32,11 @@ FILES = (
     'events.jsonl',
     'nodes.log',
 )
-"""What may lie in the folder of a demo."""
+"""Files that a results folder may hold."""
 
 
 def write_result(folder: Path, results: Sequence[RunResult], facts: Mapping[str, Any]) -> None:
-    """Write `result.json`: the runs, and what else is to be known of them."""
+    """Write `result.json`: the runs and facts about them."""
     content = {**facts, 'runs': [_plain(result) for result in results]}
     text = json.dumps(content, indent=2, allow_nan=False)
     (folder / 'result.json').write_text(text + '\n', encoding='utf-8')
@@ -43,19 +44,35 @@ def write_result(folder: Path, results: Sequence[RunResult], facts: Mapping[str,
 
 def _plain(result: RunResult) -> dict[str, Any]:
     values = asdict(result)
-    task = values.pop('task')
-    return {**{name: _rounded(value) for name, value in values.items()}, **task}
+    del values['task']
+    task, moved = result.task, result.task.displacement
+    return {
+        **{name: _rounded(value) for name, value in values.items()},
+        'start': _plain_spot(task.start),
+        'target': _plain_spot(task.target),
+        'displacement': moved
+        and {
+            'dx': _rounded(1e3 * moved.dx),
+            'dy': _rounded(1e3 * moved.dy),
+            'dyaw': _rounded(math.degrees(moved.dyaw)),
+        },
+    }
+
+
+def _plain_spot(spot: Spot) -> dict[str, float]:
+    """Return a spot as people read it: metres and degrees."""
+    return {'x': spot.x, 'y': spot.y, 'yaw': _rounded(math.degrees(spot.yaw))}
 
 
 def _rounded(value: Any) -> Any:
-    """Leave out what is below a micrometre, a microradian or a microsecond."""
+    """Round to six digits: micrometres, microradians, microseconds."""
     if isinstance(value, tuple):
         return [_rounded(v) for v in value]
     return round(value, 6) if isinstance(value, float) else value
 
 
 def arm_facts(model: Model, T_tool_tcp: Array, limits: Limits) -> dict[str, Any]:
-    """Return what is to be known of the arm to make sense of its recorded joints."""
+    """Return the facts of the arm that are needed to evaluate recorded joints."""
     return {
         'ur_type': model.name,
         'T_tool_tcp': T_tool_tcp.tolist(),
@@ -65,22 +82,22 @@ def arm_facts(model: Model, T_tool_tcp: Array, limits: Limits) -> dict[str, Any]
 
 
 def write_joints(folder: Path, method: str, record: Record) -> None:
-    """Add to `joints.csv`, if there is anything to add."""
+    """Append the recorded joints to `joints.csv`, if there are any."""
     if record.joints:
         add_joints(folder / 'joints.csv', method, record.joints)
 
 
 def write_events(folder: Path, events: Sequence[Mapping[str, Any]]) -> None:
-    """Add to `events.jsonl`, one event of the task node a line."""
+    """Append events of the task node to `events.jsonl`, one per line."""
     with (folder / 'events.jsonl').open('a', encoding='utf-8') as file:
         file.writelines(json.dumps(event) + '\n' for event in events)
 
 
 def draw_pictures(folder: Path, record: Record, task: Task) -> None:
-    """Draw what was recorded: cell, cycle and joints, or the joints alone without OpenGL."""
+    """Draw cell, cycle and joints; without OpenGL the joints alone."""
     if not record.is_complete:
         return
-    # Heavy, and only needed now that nothing has to be in time any more.
+    # A slow import, needed only after the time-critical part.
     from ur5_pick_place.trials import pictures
 
     times = np.unique([t for t, _ in record.part])
@@ -100,27 +117,27 @@ def draw_pictures(folder: Path, record: Record, task: Task) -> None:
 
 def publish(work: Path, out: Path) -> Path:
     """
-    Bring the finished files to a folder of their own in `out` and point `latest` there.
+    Move the finished files to a new folder in `out` and point the symlink `latest` there.
 
-    A reader sees all of the folder or nothing of it.
+    The folder appears complete or not at all.
 
     Parameters
     ----------
     work : Path
-        Where the files are; those that were not made are left out.
+        Folder with the files; missing ones are skipped.
     out : Path
-        Made if need be.
+        Created if necessary.
 
     Returns
     -------
     Path
-        The folder, named after the time (UTC).
+        The new folder, named after the time (UTC).
 
     """
     out.mkdir(parents=True, exist_ok=True)
     with _alone_in(out):
         for remains in out.glob('.*.unfinished'):
-            shutil.rmtree(remains)  # of a demo that was killed right here
+            shutil.rmtree(remains)  # left by a demo that was killed here
         folder = _unused(out, datetime.now(timezone.utc).strftime('%Y-%m-%dT%H-%M-%SZ'))
         unfinished = out / f'.{folder.name}.unfinished'
         unfinished.mkdir()
@@ -140,7 +157,7 @@ def publish(work: Path, out: Path) -> Path:
 
 @contextlib.contextmanager
 def _alone_in(folder: Path) -> Iterator[None]:
-    """Keep other demos from publishing here at the same time."""
+    """Lock a folder against other demos that publish here."""
     handle = os.open(folder, os.O_RDONLY)
     try:
         fcntl.flock(handle, fcntl.LOCK_EX)
@@ -158,8 +175,16 @@ def _unused(out: Path, stamp: str) -> Path:
 
 
 def table(results: Sequence[RunResult]) -> str:
-    """Return the runs as a table for people."""
-    rows = [('method', 'result', 'off target', 'off grip', 'cycle', 'planning', 'top speed')]
+    """Return the runs as a text table."""
+    rows = [(
+            'method',
+            'result',
+            'placement error',
+            'in-hand error',
+            'cycle',
+            'planning',
+            'max TCP speed',
+        )]
     rows += [
         (
             r.method,

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every fault in every stage of the cycle: what was done about it, and whether all recovered."""
+"""Every fault in every stage of the cycle: the reaction, the reason reported, the recovery."""
 
 import re
 from collections.abc import Iterator
@@ -12,10 +12,10 @@ import numpy as np
 
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.trials.cell import Cell, OpenCell, open_rig
-from ur5_pick_place.trials.in_process import Spot
+from ur5_pick_place.trials.spots import DEFAULT_START, Spot
 
-START: Spot = (0.45, -0.2, 0.0)
-TARGET: Spot = (0.4, 0.2, 0.6)
+START = DEFAULT_START
+TARGET = Spot(0.4, 0.2, 0.6)
 
 STAGES = (
     'above start',
@@ -32,8 +32,8 @@ STAGES = (
     'home',
 )
 
-# What a stop is to be put down to; faults that some stages do not notice, or get over, may end
-# with a part in its place as well.
+# Pattern of the reason that must be reported for a stop. A fault in MAY_STOP may also end with
+# the part placed: some stages do not notice it or recover from it.
 _PINS = 'has not shown it|closed on nothing|still holds a part|is open|was lost|bounces|more than'
 _LOST = 'was lost|closed on nothing'
 _MOTION = 'refused the motion|goal aborted|is not there|is not active'
@@ -71,39 +71,39 @@ MAY_STOP = {
 EXPECTED = MUST_STOP | MAY_STOP
 
 _SILENT = ('joint_states_dropped', 'io_states_silent', 'driver_killed')
-# Whose clearing, or whose very nature, lets the part go.
+# Faults that release the part, or whose clearing does.
 _DROPPING = ('part_slips', 'part_missing', 'emergency_stop', 'output_stuck')
 
 _INTO_STAGE = 0.16  # [s]
-_PATIENCE = 120.0  # [s] for a cycle to end one way or the other
-_COMES_TO_REST = 1.5  # [s] after a stop; what is no fault of the arm ends with it braking
-_AFTERMATH = 1.0  # [s] watched before and after the cause is gone
-_HOLDS = 7  # messages, of which any may be lost: 5 end a stream, 2 come where a frozen arm rests
-_REST = 0.01  # [rad]; a frozen arm that is freed must not go back to where it was canceled
-_PLACED = 0.02  # [m]; a part shifted by 10 mm is laid down as gripped, or pushed by the fingers
+_PATIENCE = 120.0  # [s] for a cycle to end
+_COMES_TO_REST = 1.5  # [s] after a stop until the arm is at rest
+_AFTERMATH = 1.0  # [s] observed before and after the cause is cleared
+_HOLDS = 7  # hold commands: 5 end a stream (any may be lost), 2 follow once a frozen arm rests
+_REST = 0.01  # [rad]; a released arm must not return to where its goal was canceled
+_PLACED = 0.02  # [m]; a part shifted by 10 mm is placed as gripped, or pushed by the fingers
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CaseResult:
     """
-    What became of one case.
+    Result of one case.
 
     Attributes
     ----------
     fault, stage : str
     end : {'stopped', 'placed', 'impossible'}
-        `impossible`: the cell was not in a state for this fault.
+        `impossible`: the state of the cell did not allow this fault.
     reason : str
-        As told.
+        The reported reason of the stop.
     reaction : float
-        From the fault to the stop [s of robot time].
+        Time from the fault to the stop [s of robot time].
     motions, holds, gripper : int
-        Words to the controller to move and to stay in place, and to the gripper, after the stop
-        and before rearming.
+        Motion and hold commands to the controller, and gripper commands, between stop and
+        rearming.
     travel : float
-        Largest joint motion once at rest, before rearming [rad].
+        Largest joint motion between rest and rearming [rad].
     problem : str
-        What is wrong with all that; empty if nothing is.
+        Why the case failed; empty if it passed.
 
     """
 
@@ -124,9 +124,9 @@ def run_matrix(
     stages: tuple[str, ...] = STAGES,
     changes: dict[str, Any] | None = None,
     open_cell: OpenCell = open_rig,
-) -> Iterator[Outcome]:
+) -> Iterator[CaseResult]:
     """
-    Do every case, one after another in a cell that is recovered as a person would.
+    Run all cases in one cell, recovered after each as a person would; yield their results.
 
     Parameters
     ----------
@@ -134,7 +134,7 @@ def run_matrix(
     changes : dict, optional
         Settings that differ from `config/`.
     open_cell : callable
-        Opens the cell, and another one where a case has spoilt it.
+        Opens the cell, and a new one after a failed case.
 
     """
     with ExitStack() as opened:
@@ -147,7 +147,7 @@ def run_matrix(
                         cell.teach(START, TARGET)
                     outcome = Case(cell, fault, START, TARGET, _INTO_STAGE, stage).run()
                 except Ur5PickPlaceError as error:
-                    outcome = Outcome(fault, stage, 'stopped', problem=str(error))
+                    outcome = CaseResult(fault, stage, 'stopped', problem=str(error))
                 if outcome.problem or fault == 'driver_killed':
                     opened.close()
                     cell = None
@@ -156,17 +156,17 @@ def run_matrix(
 
 class Case:
     """
-    One cycle with one fault, or none, and what it takes to be ready for the next.
+    One cycle with at most one fault, and the recovery for the next one.
 
     Parameters
     ----------
     cell : Cell
-        With `start` and `target` taught.
+        A cell with `start` and `target` taught.
     fault : str
         Empty for none.
     start, target : Spot
     delay : float
-        When the fault comes: after the beginning of `stage`, or of the cycle [s].
+        Time of the fault after the beginning of `stage`, or of the cycle if empty [s].
     stage : str
 
     """
@@ -178,14 +178,14 @@ class Case:
         self._start, self._target, self._delay = start, target, delay
         self._is_injected = False
 
-    def run(self) -> Outcome:
+    def run(self) -> CaseResult:
         """
-        Bring the fault about, look, and recover.
+        Run the cycle, inject the fault, judge the reaction and recover; return the result.
 
         Raises
         ------
         Ur5PickPlaceError
-            The cell has not come to where the fault was due, or not to an end.
+            The cell did not reach the stage of the fault, or the cycle did not end.
 
         """
         cell = self._cell
@@ -201,7 +201,7 @@ class Case:
                 cell.inject(self._fault)
             except InvalidInput as error:
                 cell.until(lambda: not cell.is_busy, _PATIENCE, 'the end of the cycle')
-                return Outcome(self._fault, self._stage, 'impossible', str(error))
+                return CaseResult(self._fault, self._stage, 'impossible', str(error))
             self._is_injected = True
         return self._look(begin)
 
@@ -209,7 +209,7 @@ class Case:
         stages = [e['stage'] for e in self._cell.events if e['event'] == 'stage']
         return self._stage in stages if self._stage else bool(stages)
 
-    def _look(self, begin: float) -> Outcome:
+    def _look(self, begin: float) -> CaseResult:
         cell = self._cell
         if self._fault == 'speed_slider_zero':
             cell.wait(3.0)
@@ -235,7 +235,7 @@ class Case:
         problem = self._judge(reason, reaction, after, float(travel), dropped)
         if not problem and self._fault != 'driver_killed':
             problem = self._recover()
-        return Outcome(
+        return CaseResult(
             self._fault,
             self._stage,
             'stopped',
@@ -252,56 +252,57 @@ class Case:
         self, reason: str, reaction: float, after: tuple[int, ...], travel: float, dropped: bool
     ) -> str:
         if not self._is_injected:
-            return 'it stopped without a fault'
+            return 'stopped without a fault'
         expected = EXPECTED[self._fault]
         if not re.search(expected, reason):
-            return f'unexpected reason; expected {expected}'
+            return f'unexpected reason: must match {expected}'
         if self._fault in MUST_STOP and reaction > self._allowed:
-            return f'noticed after {reaction:.2f} s; allowed {self._allowed} s'
+            return f'detected after {reaction:.2f} s: must be at most {self._allowed} s'
         motions, holds, gripper = after
         if motions or gripper:
-            return f'{motions} motions and {gripper} gripper commands after the stop'
+            return f'{motions} motion and {gripper} gripper commands after the stop: must be none'
         if holds > _HOLDS:
-            return f'told {holds} times to hold after the stop; {_HOLDS} end a stream and a freeze'
+            return f'{holds} hold commands after the stop: must be at most {_HOLDS}'
         can_cancel = self._fault != 'action_server_gone'
         if travel > _REST and can_cancel:
-            return f'{travel:.3f} rad of motion after the stop'
+            return f'{travel:.3f} rad of motion after the stop: must be at most {_REST} rad'
         return 'the part was dropped' if dropped and self._fault not in _DROPPING else ''
 
     @property
     def _allowed(self) -> float:
         return self._cell.patience if self._fault in _SILENT else self._cell.notice
 
-    def _placed(self, lasted: float) -> Outcome:
+    def _placed(self, lasted: float) -> CaseResult:
         cell, problem = self._cell, ''
         away = np.linalg.norm(cell.T_world_part[:2, 3] - self._target[:2])
         if self._fault in MUST_STOP and self._is_injected and lasted > self._allowed:
-            problem = 'the cycle went on'
+            problem = 'the cycle was not stopped'
         elif away > _PLACED and self._fault != 'part_missing':
-            problem = f'the part lies {1e3 * away:.1f} mm from its target'
+            most = f'must be at most {1e3 * _PLACED:.0f} mm'
+            problem = f'placement error {1e3 * away:.1f} mm: {most}'
         self._clear()
         cell.wait(0.2)
-        return Outcome(self._fault, self._stage, 'placed', problem=problem or self._recover())
+        return CaseResult(self._fault, self._stage, 'placed', problem=problem or self._recover())
 
     def _clear(self) -> None:
-        """Take the cause away, as a person would: unlock, switch on, press Play."""
+        """Clear the fault as a person would: unlock, switch on, press Play."""
         cell = self._cell
         cell.until(cell.clear, 10.0, f'{self._fault} to be cleared')
         if self._fault == 'part_slips' and 'was lost' in cell.stopped:
             self._find_part()
-        # What slipped out may have been run into.
+        # The arm may have collided with a part that slipped out.
         for button in ('unlock_protective_stop', 'brake_release', 'play'):
             cell.until(partial(cell.press, button), 30.0, f'the robot to {button}')
 
     def _find_part(self) -> None:
-        """Take the lost part from under the fingers, which may be pressed onto it."""
+        """Move the lost part to the spot farther from it, away from the fingers."""
         p = self._cell.T_world_part[:2, 3]
         self._cell.put_part(
             max(self._start, self._target, key=lambda spot: float(np.linalg.norm(p - spot[:2])))
         )
 
     def _recover(self) -> str:
-        """Rearm, go home, let go of the part; say what does not work."""
+        """Rearm, go home and release the part; return the first problem, or ''."""
         cell = self._cell
         try:
             self._clear()
@@ -309,11 +310,11 @@ class Case:
             for job in ('init_gripper', 'go_home', 'open_gripper'):
                 self._do(job)
                 if 'was lost' in cell.stopped and not cell.rearm():
-                    self._do(job)  # a cube put back between closed fingers falls out again
+                    self._do(job)  # a cube between closed fingers falls out again
                 if cell.stopped:
                     return f'{job} after rearming: {cell.stopped}'
         except Ur5PickPlaceError as error:
-            return f'no recovery: {error}'
+            return f'recovery failed: {error}'
         return ''
 
     def _do(self, job: str) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An operator who also breaks things, presses the robot's buttons, and counts commands."""
+"""An operator that also injects faults, calls the dashboard, and counts commands."""
 
 import contextlib
 import math
@@ -28,23 +28,23 @@ from ur5_pick_place.trials.operator import Operator
 
 _GRIPPER_PINS = (16, 17)
 _BUTTONS = ('unlock_protective_stop', 'brake_release', 'play')
-_REPLY_TIME = 10.0  # [s] on the wall
-_SEEN = 0.2  # [s] between two io_states that show when an output has switched
-_SAYS_TRUTH = 0.3  # [s] for which the controller's last word of the arm holds
+_REPLY_TIME = 10.0  # [s] wall time
+_SEEN = 0.2  # [s] longest gap in io_states across which a switched output is counted
+_FRESH = 0.3  # [s] for which the last controller state is valid
 
-_STAYS = 2e-3  # [rad]
+_STAYS = 2e-3  # [rad] from the arm, up to which a streamed point counts as a hold command
 
 
 class FaultOperator(Operator):
     """
-    See `Operator`.
+    An `Operator` with faults, dashboard and counters.
 
     Attributes
     ----------
     clock : float
-        What `/clock` said last [s].
+        Last time received on `/clock` [s].
     peak : ndarray, shape (6,)
-        Largest joint speeds heard [rad/s]; may be set to zero.
+        Largest joint speeds received [rad/s]; may be reset to zero.
 
     """
 
@@ -77,7 +77,7 @@ class FaultOperator(Operator):
             node.create_subscription(kind, topic, hear, qos)
 
     def prepare(self) -> None:
-        """Wait for everything that may be used, and prepare the cell; see `Operator`."""
+        """Wait for all services, then prepare the cell as `Operator` does."""
         for name, client in self._buttons.items():
             self.wait(client.service_is_ready, f'service {name}', START_TIME)
         super().prepare()
@@ -85,27 +85,27 @@ class FaultOperator(Operator):
     @property
     def q(self) -> Array:
         """
-        Where the arm really is, (6,) [rad].
+        Actual joints, (6,) [rad].
 
-        The controller tells the truth whatever becomes of `joint_states`; while it is inactive
-        they do.
+        Faults of `joint_states` do not affect the controller state, so that is used; while the
+        controller is inactive, `joint_states` are.
 
         """
         t, q, *_ = self.record.joints[-1]
-        return np.array(q) if self.clock - t < _SAYS_TRUTH else self._joints
+        return np.array(q) if self.clock - t < _FRESH else self._joints
 
     @property
     def commands(self) -> tuple[int, int, int]:
         """
-        Goals and messages to move, messages to stay in place, switchings of the gripper's outputs.
+        Counts of motion commands, hold commands and switched gripper outputs.
 
-        Of outputs that have switched while `io_states` were silent nobody knows when.
+        Outputs that switch while `io_states` are silent are not counted, as the time is unknown.
 
         """
         return len(self._goals) + self._streamed, self._holds, self._switched
 
     def press(self, name: str, **fields: Any) -> tuple[bool, str]:
-        """Call a service of dashboard or simulator; return whether it was done, and its words."""
+        """Call a service of dashboard or simulator; return success and message."""
         client = self._buttons[name]
         future = client.call_async(client.srv_type.Request(**fields))
         self.wait(future.done, f'{name} to answer', _REPLY_TIME)
@@ -113,12 +113,12 @@ class FaultOperator(Operator):
         return reply.success, reply.message
 
     def kill_driver(self) -> None:
-        """End the driver's process without a word; its silence is no surprise from here on."""
+        """Kill the driver's process; its silence is no error from here on."""
         self._buttons['driver_killed'].call_async(SetBool.Request(data=True))
         self._silence, self._watch = math.inf, lambda: None
 
     def refusal(self, name: str) -> str:
-        """Call a service of the task node; return why it says no, or ''."""
+        """Call a service of the task node; return why it refuses, or ''."""
         try:
             self.call(name)
         except ExecutionError as error:
@@ -144,7 +144,7 @@ class FaultOperator(Operator):
         self._goals |= {bytes(s.goal_info.goal_id.uuid) for s in message.status_list}
 
     def _hear_stream(self, message: JointTrajectory) -> None:
-        """Count what asks for motion; to stay where the arm is asks for none."""
+        """Count motion commands and hold commands of the stream."""
         order = [message.joint_names.index(name) for name in JOINT_NAMES]
         last = np.array(message.points[-1].positions)[order]
         is_motion = len(message.points) > 1 or np.abs(last - self.q).max() > _STAYS

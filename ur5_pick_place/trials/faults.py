@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`faults`: every fault in every stage of the cycle on the simulated cell, in one process."""
+"""`faults`: inject every fault in every stage of the cycle on the simulated cell."""
 
 import argparse
 import sys
@@ -9,18 +9,18 @@ from ur5_pick_place.control.line_follower import METHODS
 from ur5_pick_place.task.motions import IK
 from ur5_pick_place.terminal import quiet_pipe
 from ur5_pick_place.trials.cell_options import add_nodes, cell_opener
-from ur5_pick_place.trials.fault_matrix import EXPECTED, STAGES, Outcome, run_matrix
+from ur5_pick_place.trials.fault_matrix import EXPECTED, STAGES, CaseResult, run_matrix
 from ur5_pick_place.trials.records import driver_silent, keep_record
 
 _HEAD = (
     f'{"method":14}{"fault":23}{"stage":14}{"end":11}{"after":>8}{"moves":>6}{"holds":>6}{"grip":>5}{"rad":>7}'
 )
 _EPILOG = (
-    'after: from the fault to the stop [ms of robot time]; moves, holds, grip: words to the '
-    'controller to move and to stay in place, and to the gripper, between the stop and rearming; '
-    'rad: motion of any joint meanwhile, once at rest. '
-    'Exit code: 0 if every case was as it should be, else 1. With --nodes a case takes some 10 s, '
-    'and all of them three hours: start it in the evening.'
+    'Columns: after = time from the fault to the stop [ms of robot time]; moves, holds, grip = '
+    'motion, hold and gripper commands between stop and rearming; rad = largest joint motion '
+    'between rest and rearming. '
+    'Exit code: 0 if every case passed, else 1. With --nodes a case takes about 10 s and all '
+    'cases about three hours.'
     ' Example: faults --method ik --stage transfer'
 )
 
@@ -33,7 +33,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument('--method', choices=(IK, *METHODS), action='append', help='default: all')
     parser.add_argument('--fault', choices=tuple(EXPECTED), action='append', help='default: all')
     parser.add_argument('--stage', choices=STAGES, action='append', help='default: all')
-    parser.add_argument('--out', type=Path, default=Path('out'), help='where the JSON is kept')
+    parser.add_argument('--out', type=Path, default=Path('out'), help='folder for the JSON file')
     add_nodes(parser)
     given = parser.parse_args(argv)
     open_cell = cell_opener(parser, given)
@@ -47,16 +47,16 @@ def main(argv: list[str] | None = None) -> int:
     wrong = sum(bool(row['problem']) for row in rows)
     content = {'nodes': given.nodes, 'cases': len(rows), 'wrong': wrong, 'rows': rows}
     kept = keep_record(given.out, 'faults', content)
-    print(f'{len(rows)} cases, {wrong} wrong; kept as {kept}')
+    print(f'{len(rows)} cases, {wrong} failed; written to {kept}')
     return int(wrong > 0)
 
 
-def _line(method: str, o: Outcome) -> str:
+def _line(method: str, o: CaseResult) -> str:
     row = f'{method:14}{o.fault:23}{o.stage:14}{o.end:11}'
     if o.end == 'stopped':
         row += f'{1e3 * o.reaction:8.0f}{o.motions:6}{o.holds:6}{o.gripper:5}{o.travel:7.3f}'
         row += f'  {o.reason}'
-    return row + (f'  WRONG: {o.problem}' if o.problem else '')
+    return row + (f'  FAILED: {o.problem}' if o.problem else '')
 
 
 if __name__ == '__main__':

@@ -37,14 +37,12 @@ from ur5_pick_place.task.poses import Provenance, TaughtPose, numbers_from_matri
 from ur5_pick_place.task.run import CycleRun
 from ur5_pick_place.trials.configuration import CONFIG, Configuration
 from ur5_pick_place.trials.in_process_ports import ControllerPort, TaskPort
+from ur5_pick_place.trials.spots import Spot
 
 _WATCH_EVERY, _TICK_EVERY = 2, 4  # cycles, as the nodes do
 
 # The simulated cell's own patience is for a PC that simulates in real time; here none is late.
 _ROBOT = {'joint_state_timeout': 0.1, 'running_joint_state_timeout': 0.5}
-
-Spot = tuple[float, float, float]
-"""x, y [m] and yaw [rad] of the cube in base_link, lying on the table."""
 
 
 class Rig:

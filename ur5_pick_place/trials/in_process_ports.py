@@ -49,7 +49,7 @@ class ControllerPort:
     def __init__(self, driver: Driver, controller: str, tracking: TrackingSettings) -> None:
         self._driver, self._controller = driver, driver.trajectory[controller]
         self._tracking = tracking
-        self._running: list[tuple[Goal, goals.Goal]] = []
+        self._running: list[tuple[Goal, goals.AcceptedGoal]] = []
         self._due = 0.0
         self.motions = self.holds = 0
 

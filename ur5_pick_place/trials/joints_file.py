@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The joints of recorded runs as a table that people open: CSV, one row a cycle of the driver."""
+"""Joints of recorded runs as a CSV file, one row per driver cycle."""
 
 import csv
 import math
@@ -25,16 +25,16 @@ _DIGITS = 6
 @dataclass(frozen=True)
 class RecordedJoints:
     """
-    The joints of one run.
+    Joints of one run.
 
     Attributes
     ----------
     t : ndarray, shape (n,)
-        Simulated time [s], increasing; the clock of the run's events.
+        Simulated time [s], increasing; same clock as the events.
     q, qd : ndarray, shape (n, 6)
-        As measured [rad, rad/s].
+        Measured joints [rad, rad/s].
     q_reference : ndarray, shape (n, 6)
-        What the controller followed [rad]; NaN where it followed nothing.
+        Reference of the controller [rad]; NaN without one.
 
     """
 
@@ -45,7 +45,7 @@ class RecordedJoints:
 
 
 def add_joints(path: Path, method: str, samples: Iterable[JointSample]) -> None:
-    """Add a run to a file, or begin one; a reference that is not finite is left empty."""
+    """Append a run to a file or create it; a reference that is not finite is left empty."""
     is_new = not path.exists()
     with path.open('a', encoding='utf-8', newline='') as file:
         table = csv.writer(file)
@@ -62,7 +62,7 @@ def read_joints(path: Path) -> dict[str, RecordedJoints]:
     Raises
     ------
     InvalidInput
-        The file cannot be read, or is no table that `add_joints` has written; names the line.
+        The file cannot be read, or was not written by `add_joints`; names the line.
 
     """
     try:
@@ -71,15 +71,15 @@ def read_joints(path: Path) -> dict[str, RecordedJoints]:
     except (OSError, UnicodeDecodeError, csv.Error) as error:
         raise InvalidInput(f'{path}: {error}; run the demo again') from error
     if not lines or lines[0] != _HEADING:
-        raise InvalidInput(f'{path}: must begin with the line {",".join(_HEADING[:3])},…')
+        raise InvalidInput(f'{path}: must begin with the heading {",".join(_HEADING[:3])},…')
     runs: dict[str, list[list[float]]] = {}
     for number, cells in enumerate(lines[1:], 2):
         row = _row(cells, f'{path}, line {number}')
         rows = runs.setdefault(cells[0], [])
         if rows and row[0] <= rows[-1][0]:
             raise InvalidInput(
-                f'{path}, line {number}: time {row[0]} s: must be after {rows[-1][0]} s, the '
-                'line before of this method'
+                f'{path}, line {number}: time {row[0]} s: must be after {rows[-1][0]} s of the '
+                'previous row of this method'
             )
         rows.append(row)
     return {method: _recorded(np.array(rows)) for method, rows in runs.items()}
@@ -91,7 +91,7 @@ def _cell(value: float) -> str:
 
 def _row(cells: Sequence[str], where: str) -> list[float]:
     if len(cells) != len(_HEADING):
-        raise InvalidInput(f'{where}: has {len(cells)} cells: must have {len(_HEADING)}')
+        raise InvalidInput(f'{where}: {len(cells)} columns: must be {len(_HEADING)}')
     return [_number(i, cell, where) for i, cell in enumerate(cells[1:], 1)]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Figures of how an arm moved, from its measured joints alone."""
+"""Figures of a motion, computed from measured joints alone."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,7 +13,7 @@ from ur5_pick_place.kinematics.transforms import Array, inverse_transform, log_s
 @dataclass(frozen=True)
 class Trace:
     """
-    What was measured, one row a cycle of the driver.
+    Measured joints and TCP poses, one row per driver cycle.
 
     Attributes
     ----------
@@ -32,12 +32,12 @@ class Trace:
 
     @property
     def duration(self) -> float:
-        """From the first row to the last [s]."""
+        """Time from the first row to the last [s]."""
         return float(self.t[-1] - self.t[0])
 
     @property
     def travel(self) -> float:
-        """Way of all six joints together [rad]."""
+        """Sum of the absolute joint motion of all six joints [rad]."""
         return float(np.abs(np.diff(self.q, axis=0)).sum())
 
     @property
@@ -58,20 +58,20 @@ class Trace:
         return jerk
 
     def part(self, rows: slice) -> 'Trace':
-        """Return some of the rows."""
+        """Return the trace of a slice of rows."""
         return Trace(self.t[rows], self.q[rows], self.qd[rows], self.T_base_tcp[rows])
 
     def error(self, T_goal: Array) -> tuple[float, float]:
-        """Return how far the TCP is from T_base_tcp (4, 4) in the end, [m] and [rad]."""
+        """Return the final error of the TCP from a goal pose T_base_tcp (4, 4), [m] and [rad]."""
         delta = inverse_transform(T_goal) @ self.T_base_tcp[-1]
         return float(np.linalg.norm(delta[:3, 3])), float(np.linalg.norm(log_so3(delta[:3, :3])))
 
     def away_from_line(self, p_goal: Array) -> Array:
-        """Return how far the TCP is from the line between its first place and a goal, (n,) [m]."""
+        """Return the distance of the TCP from the line to a goal (3,) [m], (n,) [m]."""
         p = self.T_base_tcp[:, :3, 3] - self.T_base_tcp[0, :3, 3]
-        way = p_goal - self.T_base_tcp[0, :3, 3]
-        share = np.clip(p @ way / max(float(way @ way), 1e-12), 0.0, 1.0)
-        return np.asarray(np.linalg.norm(p - share[:, None] * way, axis=1))
+        line = p_goal - self.T_base_tcp[0, :3, 3]
+        share = np.clip(p @ line / max(float(line @ line), 1e-12), 0.0, 1.0)
+        return np.asarray(np.linalg.norm(p - share[:, None] * line, axis=1))
 
 
 def trace_of(
@@ -83,19 +83,19 @@ def trace_of(
 
 
 @dataclass(frozen=True)
-class Move:
+class MeasuredMove:
     """
-    A straight move as it went.
+    The measured trace of one straight move.
 
     Attributes
     ----------
     name : str
-        Of its stage.
+        Name of its stage.
     trace : Trace
     T_goal : ndarray, shape (4, 4)
-        T_base_tcp at its end.
+        Commanded T_base_tcp at its end.
     iterations : int
-        Of the closed loop's law, or points of the trajectory that was sent.
+        Iterations of the control law, or points of the trajectory that was sent.
 
     """
 
@@ -106,33 +106,33 @@ class Move:
 
     @property
     def length(self) -> float:
-        """Of the straight line [m]."""
+        """Length of the straight line [m]."""
         return float(np.linalg.norm(self.T_goal[:3, 3] - self.trace.T_base_tcp[0, :3, 3]))
 
     @property
     def deviation(self) -> Array:
-        """How far the TCP is from the straight line, shape (n,) [m]."""
+        """Distance of the TCP from the straight line, shape (n,) [m]."""
         return self.trace.away_from_line(self.T_goal[:3, 3])
 
 
 @dataclass(frozen=True)
 class MoveFigures:
     """
-    Of several moves together: sums of what adds up, of the rest the largest.
+    Figures of several moves: sums of duration, iterations and travel, else the largest value.
 
     Attributes
     ----------
     deviation : float
-        From the straight line [m].
+        Largest distance from the straight line [m].
     duration : float
-        Until the end was proved [s].
+        Sum over the moves, each until its end is confirmed [s].
     iterations : int
     travel : float
-        Of all joints [rad].
+        Sum of the absolute motion of all joints [rad].
     joint_speed, tcp_speed : float
-        Peaks [rad/s], [m/s].
+        Peak speeds [rad/s], [m/s].
     jerk : float
-        Root of the mean square of the joints' jerk [rad/s^3].
+        Root mean square of the joint jerk [rad/s^3].
 
     """
 
@@ -145,7 +145,7 @@ class MoveFigures:
     jerk: float
 
 
-def measure(moves: Sequence[Move]) -> MoveFigures:
+def measure(moves: Sequence[MeasuredMove]) -> MoveFigures:
     """Return the figures of one or more moves."""
     traces = [move.trace for move in moves]
     jerk = np.concatenate([trace.jerk for trace in traces])

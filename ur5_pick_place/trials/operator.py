@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Works the cell as a person would: places the cube, teaches, plans, runs, and looks."""
+"""A client that operates the cell as a person does: place the cube, teach, plan, run, measure."""
 
 import dataclasses
 import math
@@ -22,13 +22,13 @@ from ur5_pick_place.trials.record import (
 )
 from ur5_pick_place.trials.spots import Spot
 
-_SETTLING = 0.4  # [s] simulated, from the end of the run to the look at the cube
-_IN_PLACE = (1e-3, math.radians(0.5))  # [m], [rad] a cube just put down may be off
+_SETTLING = 0.4  # [s] simulated, from the end of the run until the cube is measured
+_IN_PLACE = (1e-3, math.radians(0.5))  # [m], [rad] tolerance of a cube just placed
 
 
 class Operator(CellClient):
     """
-    Does tasks, one after the other; leaving the context closes it.
+    Runs tasks one after the other; leaving the context closes it.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class Operator(CellClient):
         ROS_DOMAIN_ID of the nodes.
     model : Model
     T_tool_tcp : ndarray, shape (4, 4)
-        Arm and tool, to make sense of the joints.
+        Arm and tool, to compute TCP poses from joints.
     watch, show : callable
         See `CellClient`.
 
@@ -55,26 +55,26 @@ class Operator(CellClient):
 
     def prepare(self) -> None:
         """
-        Wait for the cell, teach home where the arm is, and give the gripper power.
+        Wait for the cell, teach the current pose as home, and initialise the gripper.
 
         Raises
         ------
         Ur5PickPlaceError
-            Something was not there in time, or was refused.
+            A service or topic timed out, or a request was refused.
 
         """
         for name, client in self.services.items():
             self.wait(client.service_is_ready, f'service pick_place/{name}', START_TIME)
-        self.wait(lambda: self.record.is_complete, 'word of arm, cube and fingers', START_TIME)
+        self.wait(lambda: self.record.is_complete, 'joints, cube and finger states', START_TIME)
         self.wait(lambda: self.planner_state == 'ready', 'the planner to be ready', START_TIME)
         self.persist(self._teach_home)
         self.persist(lambda: self.do('init_gripper'))
 
     def run_cycle(self, task: Task, method: str = 'ik') -> RunResult:
         """
-        Do one task, from placing the cube to measuring where it ended.
+        Run one task, from placing the cube to measuring its final pose; return the result.
 
-        A failure is not raised but told by the result; `record` holds what was heard.
+        A failure is reported in the result and not raised; `record` holds the received samples.
 
         """
         result = RunResult(method, success=False, reason='', task=task)
@@ -96,7 +96,7 @@ class Operator(CellClient):
         self.until(lambda: self.call('teach_home'), self.expect('taught', place='home'), 'home')
 
     def teach(self, task: Task) -> None:
-        """Place the cube, teach start and target, and displace it if the task says so."""
+        """Place the cube, teach start and target, and displace the cube if required."""
         self.put_cube(task.start)
         self._teach_pose('start', task.start.T_tcp)
         self._teach_pose('target', task.target.T_tcp)
@@ -111,7 +111,7 @@ class Operator(CellClient):
         )
 
     def put_cube(self, spot: Spot) -> None:
-        """Place the cube and see it there."""
+        """Place the cube and wait until it is there."""
         def lies_there() -> bool:
             miss = distance(spot.T_part, self.record.part[-1][1])
             return all(m < allowed for m, allowed in zip(miss, _IN_PLACE, strict=True))
@@ -119,7 +119,7 @@ class Operator(CellClient):
         self.until(
             lambda: self.send_pose('sim_driver/place_part', spot.T_part),
             lies_there,
-            f'the cube to lie at {spot}',
+            f'the cube to be at {spot}',
         )
 
     def _measured(self, result: RunResult) -> RunResult:

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The simulated cell behind the real nodes, each a process over DDS: a `rig.cell.Cell`."""
+"""The simulated cell with the real nodes, one process each, over DDS: a `trials.cell.Cell`."""
 
 import contextlib
 import dataclasses
-import math
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -22,39 +21,38 @@ from ur5_pick_place.nodes.node_list import NodeSpec, node_list
 from ur5_pick_place.planning.limits import MotionSettings, motion_limits
 from ur5_pick_place.planning.scene_file import load_scene
 from ur5_pick_place.sim.cell import OPEN_GAP, PART_SIZE
-from ur5_pick_place.trials import spots as demo_spots
 from ur5_pick_place.trials.configuration import Configuration
 from ur5_pick_place.trials.fault_operator import FaultOperator
-from ur5_pick_place.trials.in_process import Spot
 from ur5_pick_place.trials.processes import NodeProcesses, own_domain
 from ur5_pick_place.trials.record import Record, Task, measure
+from ur5_pick_place.trials.spots import Spot
 
-_QUESTION = 0.2  # [s] on the wall between questions to the dashboard whether the program pauses
-_MARGIN = 0.5  # [s] for a stop to be told
-_BRAKING = 1.0  # [s] at most
-_LOOK = 0.1  # [s]
-_STILL = 1e-3  # [rad] of any joint from look to look
-_UNDER_WAY = 0.25  # [s] for what was sent meanwhile
-_AGAIN = 0.1  # [s] on the wall before a request that was refused is made again
-_PINCHED = (0.002, 0.02)  # [m] pads apart but for the cube, and its centre off the TCP at most
+_POLL = 0.2  # [s] wall time between the nodes' requests to the dashboard for the program state
+_MARGIN = 0.5  # [s] until a stop is reported
+_BRAKING = 1.0  # [s] longest time to brake
+_LOOK = 0.1  # [s] between two checks whether the arm is at rest
+_STILL = 1e-3  # [rad] largest joint motion between two checks of an arm at rest
+_UNDER_WAY = 0.25  # [s] for messages in transit to arrive
+_RETRY = 0.1  # [s] wall time before a refused request is repeated
+_PINCHED = (0.002, 0.02)  # [m] largest gap beyond the cube's size, and of its centre from the TCP
 _ROUND_TRIPS = 10
 
 
 class NodesCell:
     """
-    See `rig.cell.Cell`.
+    A `trials.cell.Cell` whose nodes run as processes over DDS.
 
     Parameters
     ----------
     operator : FaultOperator
-        Prepared.
+        Already prepared.
     nodes : NodeProcesses
     model : Model
     T_tool_tcp : ndarray, shape (4, 4)
     configuration : Configuration
-        What the nodes were started with.
+        Parameters of the nodes.
     real_time_factor : float
-        Of simulated time, at most.
+        Largest ratio of simulated to wall time.
 
     """
 
@@ -73,10 +71,10 @@ class NodesCell:
         silence = io_patience(configuration.read(HealthSettings))
         self._rtf = real_time_factor
         self.patience = silence * real_time_factor + _MARGIN
-        self.notice = _QUESTION * real_time_factor + _MARGIN
-        self._start: demo_spots.Spot | None = None
+        self.notice = _POLL * real_time_factor + _MARGIN
+        self._start: Spot | None = None
         self._job_began = 0
-        self._died: float | None = None  # monotonic time at which the driver did [s]
+        self._died: float | None = None  # monotonic time when the driver died [s]
 
     @property
     def time(self) -> float:
@@ -93,8 +91,8 @@ class NodesCell:
 
     @property
     def stopped(self) -> str:
-        told = [e for e in self.events if e['event'] in ('stopped', 'rearmed')]
-        return told[-1].get('reason', '') if told else ''
+        changes = [e for e in self.events if e['event'] in ('stopped', 'rearmed')]
+        return changes[-1].get('reason', '') if changes else ''
 
     @property
     def q(self) -> Array:
@@ -127,12 +125,12 @@ class NodesCell:
 
     def placement(self, target: Spot) -> tuple[float, float]:
         assert self._start is not None
-        task = Task(self._start, _spot(target))
+        task = Task(self._start, target)
         found = measure(self._operator.record, task, self._model, self._T_tool_tcp)
         return found['in_hand_error_m'], found['in_hand_error_rad']
 
     def figures(self) -> dict[str, float]:
-        """Memory of each node, and how long task node and planner take to answer."""
+        """Return the memory of each node, and the mean response time of task node and planner."""
         begin = time.perf_counter()
         for _ in range(_ROUND_TRIPS):
             self._operator.call('rearm')
@@ -141,11 +139,11 @@ class NodesCell:
         return {**memory, 'answer [ms]': 1e3 * answer}
 
     def teach(self, start: Spot, target: Spot) -> None:
-        self._start = _spot(start)
-        self._operator.teach(Task(self._start, _spot(target)))
+        self._start = start
+        self._operator.teach(Task(start, target))
 
     def put_part(self, spot: Spot) -> None:
-        self._operator.put_cube(_spot(spot))
+        self._operator.put_cube(spot)
 
     def run(self) -> None:
         self._operator.call('plan')
@@ -166,10 +164,10 @@ class NodesCell:
             self._operator.kill_driver()
             self._died = time.monotonic()
             return
-        is_done, words = self._operator.press(fault, data=True)
+        is_done, message = self._operator.press(fault, data=True)
         if not is_done:
-            raise InvalidInput(words)
-        # The clock is that of the messages: the stop may be heard before the next of them.
+            raise InvalidInput(message)
+        # Time comes with messages: the event of the stop may arrive before the next of them.
         self.wait(CYCLE)
 
     def clear(self, fault: str = '') -> bool:
@@ -203,14 +201,14 @@ class NodesCell:
             if condition():
                 return True
             if self.time >= end:
-                raise ExecutionError(f'waited {limit} s in vain for {what}')
+                raise ExecutionError(f'timed out after {limit} s waiting for {what}')
             return False
 
         self._operator.wait(is_over, what)
 
     def _pause(self) -> None:
-        end = time.monotonic() + _AGAIN
-        self._operator.wait(lambda: time.monotonic() > end, 'the next try')
+        end = time.monotonic() + _RETRY
+        self._operator.wait(lambda: time.monotonic() > end, 'the retry')
 
 
 @contextlib.contextmanager
@@ -218,7 +216,7 @@ def open_nodes(
     changes: Mapping[str, Any], real_time_factor: float = 2.0
 ) -> Iterator[NodesCell]:
     """
-    Start the nodes of a cell in a DDS domain of their own, and end them.
+    Start the nodes of a cell in their own DDS domain; leaving the context ends them.
 
     Parameters
     ----------
@@ -247,7 +245,7 @@ def open_nodes(
 def _nodes(
     changes: Mapping[str, Any], real_time_factor: float, config: Path, folder: Path
 ) -> list[NodeSpec]:
-    """Return the nodes that a cycle needs, with places taught here and nowhere else."""
+    """Return the nodes that a cycle needs, with a poses file of their own."""
     own = {'pick_place': {'poses_file': str(folder / 'poses.yaml'), **changes}}
     sim = {'real_time_factor': real_time_factor}
     return [
@@ -255,8 +253,3 @@ def _nodes(
         for spec in node_list('sim', config, sim_parameters=sim)
         if spec.executable != 'ik_service'
     ]
-
-
-def _spot(spot: Spot) -> demo_spots.Spot:
-    x, y, yaw = spot
-    return demo_spots.Spot(x, y, math.degrees(yaw))

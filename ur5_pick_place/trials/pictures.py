@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pictures of a recorded run: the cell, the cycle as a film, the joints as curves."""
+"""Pictures of a recorded run: the cell, an animation of the cycle, plots of the joints."""
 
 import functools
 import itertools
@@ -25,9 +25,9 @@ JointTrace = tuple[Array, Array]
 
 _log = logging.getLogger(__name__)
 
-_FRAME_TIME = 0.08  # [s] of simulated time between two pictures of the film
-_MOST_FRAMES = 240  # a longer run gets fewer pictures a second: the file stays small
-_LEAST_SPAN = 2.0  # [deg] of a joint's axis, so that a joint at rest looks at rest
+_FRAME_TIME = 0.08  # [s] of simulated time between two frames
+_MOST_FRAMES = 240  # longer runs have fewer frames per second, to keep the file small
+_LEAST_SPAN = 2.0  # [deg] of a joint's axis, so that noise of a joint at rest stays small
 _TRACE_RGBA = np.array([0.15, 0.45, 0.85, 0.9], dtype=np.float32)
 _TRACE_RADIUS = 0.0015  # [m]
 
@@ -35,7 +35,7 @@ _TRACE_RADIUS = 0.0015  # [m]
 @dataclass(frozen=True)
 class Recording:
     """
-    What a run did, sampled over simulated time.
+    Samples of a run over simulated time.
 
     Attributes
     ----------
@@ -44,16 +44,16 @@ class Recording:
     q : ndarray, shape (n, 6)
         Joint positions [rad].
     fingers : ndarray, shape (n, 2)
-        How far each finger had closed [m].
+        Closing travel of each finger [m].
     T_world_part : ndarray, shape (n, 4, 4)
         Pose of the cube in `base_link`.
     T_start, T_target : ndarray, shape (4, 4)
-        Where the cube, or the TCP when gripping it, was to start and to go.
+        Start and target pose of the cube, or of the TCP that grips it.
 
     Raises
     ------
     InvalidInput
-        Nothing recorded, wrong shapes, or a value that is not finite.
+        No samples, wrong shapes, or a value that is not finite.
 
     """
 
@@ -67,7 +67,7 @@ class Recording:
     def __post_init__(self) -> None:
         n = np.size(self.t)
         if n == 0:
-            raise InvalidInput('recording is empty: needs at least one sample')
+            raise InvalidInput('recording has no samples: must have at least one')
         shapes = {
             't': (n,),
             'q': (n, 6),
@@ -85,18 +85,18 @@ class Recording:
             object.__setattr__(self, name, array)
 
     def pose(self, i: int) -> CellPose:
-        """Return the cell at sample i."""
+        """Return the poses of the cell at sample i."""
         return CellPose(self.q[i], self.fingers[i], self.T_world_part[i])
 
 
 def draw_cell(recording: Recording, path: Path | str) -> bool:
     """
-    Draw the cell when the part is highest, with the TCP's way through the run; False without GL.
+    Draw the cell when the part is highest, with the path of the TCP; return False without GL.
 
     Parameters
     ----------
     recording : Recording
-        What to show.
+        The run to draw.
     path : path-like
         A PNG file, 960 x 720.
 
@@ -113,14 +113,14 @@ def draw_cell(recording: Recording, path: Path | str) -> bool:
 
 def draw_cycle(recording: Recording, path: Path | str) -> bool:
     """
-    Film the whole run in simulated time; False without GL.
+    Draw an animation of the run in simulated time; return False without GL.
 
     Parameters
     ----------
     recording : Recording
-        What to show.
+        The run to draw.
     path : path-like
-        A GIF file, 320 x 240, some 12 pictures a second.
+        A GIF file, 320 x 240, about 12 frames per second.
 
     """
     if not _can_draw():
@@ -131,7 +131,7 @@ def draw_cycle(recording: Recording, path: Path | str) -> bool:
     samples = np.minimum(np.searchsorted(recording.t, times), recording.t.size - 1)
     with _Stage.open(recording, 480, 360, fast=True) as stage:
         frames = [stage.shoot(int(i)).resize((320, 240)) for i in samples]
-    # The octree keeps rare colours, the marks' and the part's; a median cut would not.
+    # The octree keeps the rare colours of marks and part; a median cut would not.
     palette = frames[len(frames) // 2].quantize(128, Image.Quantize.FASTOCTREE)
     coloured = [f.quantize(palette=palette, dither=Image.Dither.NONE) for f in frames]
     milliseconds = [round(100 * step) * 10] * (len(coloured) - 1) + [1500]
@@ -144,7 +144,7 @@ def draw_cycle(recording: Recording, path: Path | str) -> bool:
 
 @contextmanager
 def _written_whole(path: Path | str) -> Iterator[Path]:
-    """Give a file to write that takes its name only when it is complete."""
+    """Yield a temporary file that gets its name only when complete."""
     unfinished = Path(path).with_name(f'.{Path(path).name}.part')
     try:
         yield unfinished
@@ -176,7 +176,7 @@ class _Stage:
             yield cls(recording, renderer)
 
     def tcp_path(self, spacing: float = 0.01) -> Array:
-        """Return where the TCP has been, thinned to steps of about `spacing` [m]; (k, 3)."""
+        """Return the path of the TCP in steps of about `spacing` [m], (k, 3)."""
         points: list[Array] = []
         for i in range(self._recording.t.size):
             apply_pose(self._model, self._data, self._recording.pose(i))
@@ -186,7 +186,7 @@ class _Stage:
         return np.array(points)
 
     def shoot(self, i: int, trace: Array | None = None) -> Image.Image:
-        """Photograph sample i, with a line through the points of `trace`, shape (k, 3)."""
+        """Render sample i, with a line through the points of `trace`, shape (k, 3)."""
         apply_pose(self._model, self._data, self._recording.pose(i))
         mujoco.mj_forward(self._model, self._data)
         self._renderer.update_scene(self._data, 'overview')
@@ -209,13 +209,13 @@ def _add_segment(scene: 'mujoco.MjvScene', a: Array, b: Array) -> None:
 
 @functools.cache
 def _can_draw() -> bool:
-    """Try OpenGL once; warn, once, if there is none."""
+    """Return whether OpenGL works; log one warning if it does not."""
     try:
         with mujoco.Renderer(load_cell(), 16, 16):
             return True
     except Exception as error:
         _log.warning(
-            'no pictures of the cell, as OpenGL does not work here (%s: %s); '
+            'OpenGL is not available (%s: %s): the pictures of the cell are left out; '
             'install libegl1, libegl-mesa0 and libgl1-mesa-dri and set MUJOCO_GL=egl',
             type(error).__name__,
             error,
@@ -236,8 +236,8 @@ def joints_figure(planned: JointTrace, measured: JointTrace) -> Figure:
     Parameters
     ----------
     planned, measured : tuple of ndarray, shapes (n,) and (n, 6)
-        Simulated time [s], increasing, and joint positions [rad]. A row of NaN in `planned`
-        ends one motion; until the next one nothing is planned.
+        Simulated time [s], increasing, and joint positions [rad]. A row of NaN in `planned` ends
+        a motion; there is no plan until the next row.
 
     """
     figure = Figure(figsize=(11, 10), layout='constrained')
@@ -264,7 +264,7 @@ def _plot_tracking_error(axes: Axes, planned: JointTrace, measured: JointTrace) 
         wanted = np.interp(measured[0], planned[0], planned[1][:, j], left=np.nan, right=np.nan)
         error = np.degrees(measured[1][:, j] - wanted)
         axes.plot(measured[0], error, lw=1, label=_title(name))
-    _frame(axes, 'measured minus planned, servo lag included', 'error [deg]')
+    _frame(axes, 'measured minus planned, including servo lag', 'error [deg]')
     axes.margins(y=0.25)  # leaves room for the legend
     axes.legend(ncols=6, fontsize=8, loc='upper center')
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The demo's nodes as processes: in a DDS domain of their own, and never left behind."""
+"""Nodes as processes in their own DDS domain, which end with this process."""
 
 import contextlib
 import ctypes
@@ -16,9 +16,9 @@ from pathlib import Path
 from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.nodes.node_list import NodeSpec
 
-_DOMAINS = range(1, 102)  # above 101 the ports of a domain are those Linux hands out itself
-_STOP_TIME = 0.6  # [s] to end by themselves, before they are killed
-_TAIL = 12  # lines of its log that tell of a node's death
+_DOMAINS = range(1, 102)  # above 101 the ports overlap Linux's ephemeral ports
+_STOP_TIME = 0.6  # [s] to end after SIGINT, before they are killed
+_TAIL = 12  # log lines quoted when a node has died
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -26,15 +26,15 @@ _LIBC = ctypes.CDLL(None, use_errno=True)
 @contextlib.contextmanager
 def own_domain() -> Iterator[int]:
     """
-    Reserve a ROS_DOMAIN_ID that nobody on this machine uses.
+    Reserve a ROS_DOMAIN_ID that no process on this machine uses.
 
-    A name in Linux's abstract namespace keeps other demos out, for as long as this process lives
-    and no longer; that nobody sits on the domain's ports keeps us from everybody else.
+    A name in Linux's abstract socket namespace locks out other demos while this process lives; a
+    check of the domain's ports excludes all other ROS processes.
 
     Raises
     ------
     ExecutionError
-        All domains are taken.
+        All domains are in use.
 
     """
     for domain in random.sample(_DOMAINS, len(_DOMAINS)):
@@ -43,7 +43,7 @@ def own_domain() -> Iterator[int]:
                 name.bind(f'\0ur5_pick_place.domain.{domain}')
             except OSError:
                 continue
-            # The port of a domain's i-th process; local discovery looks at 32 of them.
+            # The port of a domain's i-th process; local discovery tries 32 of them.
             if all(_is_free(7410 + 250 * domain + 2 * i) for i in range(32)):
                 yield domain
                 return
@@ -61,9 +61,9 @@ def _is_free(port: int) -> bool:
 
 class NodeProcesses:
     """
-    Every node of a list, each in a process of its own.
+    The nodes of a list, one process each.
 
-    Leaving the context ends them; so does the death of this process, however it comes about.
+    Leaving the context ends them; so does any end of this process.
 
     Parameters
     ----------
@@ -71,9 +71,9 @@ class NodeProcesses:
     domain : int
         ROS_DOMAIN_ID.
     folder : Path
-        Where `<executable>.log` is written.
+        Folder for `<executable>.log`.
     reach : str
-        ROS_AUTOMATIC_DISCOVERY_RANGE: how far away other nodes may be.
+        ROS_AUTOMATIC_DISCOVERY_RANGE.
 
     Raises
     ------
@@ -93,7 +93,7 @@ class NodeProcesses:
             'ROS_AUTOMATIC_DISCOVERY_RANGE': reach,
             'RCUTILS_LOGGING_BUFFERED_STREAM': '0',
             'PYTHONUNBUFFERED': '1',
-            # Two cores and five nodes: threads of linear algebra would only be in the way.
+            # Five nodes on two cores: threads of linear algebra would only slow them down.
             'OMP_NUM_THREADS': '1',
             'OPENBLAS_NUM_THREADS': '1',
         }
@@ -112,8 +112,8 @@ class NodeProcesses:
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 env=environment,
-                start_new_session=True,  # Ctrl-C is ours to pass on
-                preexec_fn=_die_with(os.getpid()),  # safe, as no thread runs yet
+                start_new_session=True,  # so that Ctrl-C reaches this process alone
+                preexec_fn=_die_with(os.getpid()),  # safe, as there are no threads yet
             )
 
     def __enter__(self) -> 'NodeProcesses':
@@ -128,7 +128,7 @@ class NodeProcesses:
         return {name: process.pid for name, process in self._processes.items()}
 
     def memory(self) -> dict[str, float]:
-        """Return how much memory each node holds [MB], by executable."""
+        """Return the resident memory of each node [MB], by executable."""
         pages = {
             name: int(Path(f'/proc/{pid}/statm').read_text(encoding='ascii').split()[1])
             for name, pid in self.pids.items()
@@ -137,21 +137,21 @@ class NodeProcesses:
 
     def check(self) -> None:
         """
-        Refuse to go on when a node is gone.
+        Check that all nodes are running.
 
         Raises
         ------
         ExecutionError
-            Names it, how it ended, and its last words.
+            A node has ended; gives its exit code or signal and its last log lines.
 
         """
         for name, process in self._processes.items():
             code = process.poll()
             if code is not None:
-                raise ExecutionError(f'node {name} {_how(code)}{self._last_words(name)}')
+                raise ExecutionError(f'node {name} {_how(code)}{self._log_tail(name)}')
 
     def stop(self) -> None:
-        """End them all, by force where asking does not help."""
+        """End all nodes by SIGINT; kill those that do not end in time."""
         alive = [p for p in self._processes.values() if p.poll() is None]
         for process in alive:
             process.send_signal(signal.SIGINT)
@@ -164,7 +164,7 @@ class NodeProcesses:
                 process.wait()
 
     def log(self) -> str:
-        """Return what all nodes have said, one node after the other."""
+        """Return the logs of all nodes, one after the other."""
         return '\n'.join(
             f'==> {name} <==\n{self._log(name).read_text(encoding="utf-8", errors="replace")}'
             for name in self._processes
@@ -173,40 +173,38 @@ class NodeProcesses:
     def _log(self, name: str) -> Path:
         return self._folder / f'{name}.log'
 
-    def _last_words(self, name: str) -> str:
+    def _log_tail(self, name: str) -> str:
         lines = self._log(name).read_text(encoding='utf-8', errors='replace').splitlines()
-        return (
-            ''.join(f'\n    {line}' for line in ['; its last words:', *lines[-_TAIL:]])
-            if (lines)
-            else '; it said nothing'
-        )
+        if not lines:
+            return '; it logged nothing'
+        return '; its last log lines:' + ''.join(f'\n    {line}' for line in lines[-_TAIL:])
 
 
 def _find(executable: str) -> str:
-    """Return the path of a node's executable: beside this command, else beside Python."""
+    """Return the path of an executable: next to this command, else next to Python."""
     for folder in (Path(sys.argv[0]).parent, Path(sys.executable).parent):
         path = folder / executable
         if path.is_file() and os.access(path, os.X_OK):
             return str(path.resolve())
     raise ExecutionError(
-        f'executable {executable} is neither beside {sys.argv[0]} nor beside {sys.executable}: '
+        f'executable {executable} is neither next to {sys.argv[0]} nor next to {sys.executable}: '
         'install the package (make setup, or colcon build)'
     )
 
 
 def _die_with(parent: int) -> Callable[[], None]:
-    """Return what makes a child end when `parent` ends, even if that is killed."""
+    """Return a `preexec_fn` that ends a child with process `parent`, even if that is killed."""
 
     def ask_kernel() -> None:
         _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
         if os.getppid() != parent:
-            os._exit(1)  # too late: the parent was gone before we asked
+            os._exit(1)  # the parent ended before the request
 
     return ask_kernel
 
 
 def end_with_parent() -> None:
-    """Have this process told to end (SIGTERM) when its parent is gone, even if that is killed."""
+    """Let the kernel end this process (SIGTERM) with its parent, even if that is killed."""
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 

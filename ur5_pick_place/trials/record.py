@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was heard during a cycle, and what it says of how well the cycle went."""
+"""Messages recorded during a cycle, and the figures computed from them."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -16,13 +16,14 @@ from ur5_pick_place.kinematics.transforms import (
     Array,
     inverse_transform,
     log_so3,
+    tool_down,
 )
 from ur5_pick_place.trials.joints_file import JointSample
-from ur5_pick_place.trials.spots import TOOL_DOWN, Displacement, Spot
+from ur5_pick_place.trials.spots import Displacement, Spot
 
 TOLERANCE_M = 0.002
 TOLERANCE_RAD = math.radians(1.0)
-"""How far from its place the cube may end."""
+"""Largest placement error of a successful cycle."""
 
 
 @dataclass
@@ -33,13 +34,13 @@ class Record:
     Attributes
     ----------
     joints : list of (t, q, qd, q_planned)
-        Measured joints [rad] and velocities [rad/s] and what the controller followed [rad].
+        Measured positions [rad] and velocities [rad/s], and the controller's reference [rad].
     part : list of (t, T_world_part)
-        The simulator's truth, (4, 4) in `base_link`.
+        Pose of the cube in the simulator, (4, 4) in `base_link`.
     fingers : list of (t, travel)
-        How far each finger has closed, two numbers [m].
+        Closing travel of both fingers, two numbers [m].
     events : list of dict
-        Of the task node.
+        Events of the task node.
 
     """
 
@@ -50,23 +51,23 @@ class Record:
 
     @property
     def is_complete(self) -> bool:
-        """Whether there is enough to draw."""
+        """Whether the record holds samples of joints, cube and fingers."""
         return bool(self.joints and self.part and self.fingers)
 
     def time_of(self, event: str) -> float | None:
-        """Return when an event first came, or None."""
+        """Return the time of the first event of that name [s], or None."""
         return next((e['time'] for e in self.events if e['event'] == event), None)
 
     def joints_at(self, t: float | Array) -> Array:
-        """Return the measured joints (..., 6) [rad], as last heard at `t`."""
+        """Return the last measured joints up to time `t`, (..., 6) [rad]."""
         return np.array([q for _, q, *_ in self.joints])[_last(self.joints, t)]
 
     def part_at(self, t: float | Array) -> Array:
-        """Return the pose (..., 4, 4) of the cube likewise."""
+        """Return the last pose of the cube up to time `t`, (..., 4, 4)."""
         return np.array([T for _, T in self.part])[_last(self.part, t)]
 
     def fingers_at(self, t: float | Array) -> Array:
-        """Return the travel (..., 2) [m] of the fingers likewise."""
+        """Return the last travel of the fingers up to time `t`, (..., 2) [m]."""
         return np.array([travel for _, travel in self.fingers])[_last(self.fingers, t)]
 
 
@@ -78,7 +79,7 @@ def _last(samples: Sequence[tuple[Any, ...]], t: float | Array) -> NDArray[np.in
 
 @dataclass(frozen=True)
 class Task:
-    """What was to be done: from where to where, and how the cube was moved after teaching."""
+    """Start and target of a cycle, and how the cube is moved after teaching, if it is."""
 
     start: Spot
     target: Spot
@@ -88,28 +89,28 @@ class Task:
 @dataclass(frozen=True)
 class RunResult:
     """
-    How one cycle went; lengths and angles from the simulator's truth, times simulated.
+    Result of one cycle; lengths and angles are the simulator's, times are simulated.
 
     Attributes
     ----------
     success : bool
-        The task node said so, and the cube lies where it should.
+        The task node reported success, and the cube is within tolerance of its target.
     reason : str
-        Why not; empty on success.
+        Why the cycle failed; empty on success.
     placement_error_m, placement_error_rad : float or None
-        From the target to the cube, the real yaw of the cube counting.
+        Pose error of the cube from the target; a quarter turn of the cube counts as an error.
     grip_offset_m, grip_offset_rad : tuple of float or None
-        How the cube sat in the hand after the grip: translation and rotation vector from the
-        taught grip.
+        Pose of the cube in the gripper relative to the taught grip: translation and rotation
+        vector.
     in_hand_error_m, in_hand_error_rad : float or None
-        From where that grip would have put the cube to where it lies: what the arm, not the grip,
-        is to blame for.
+        Pose error of the cube from the target with the grip offset applied: the error that the
+        arm causes, not the grip.
     cycle_time_s : float or None
-        From the run's start to its end.
+        Duration of the run.
     planning_time_s : float or None
-        On the wall.
+        Wall time.
     max_tcp_speed_m_s : float or None
-        From measured joints.
+        Computed from the measured joints.
 
     """
 
@@ -130,12 +131,12 @@ class RunResult:
 
 def measure(record: Record, task: Task, model: Model, T_tool_tcp: Array) -> Mapping[str, Any]:
     """
-    Return the measured fields of a `RunResult`, as far as the record goes.
+    Return the measured fields of a `RunResult` that the record suffices for.
 
     Parameters
     ----------
     record : Record
-        From before the start of the run until the cube has come to rest.
+        Covers the run from before its start until the cube is at rest.
     task : Task
     model : Model
     T_tool_tcp : ndarray, shape (4, 4)
@@ -156,7 +157,7 @@ def measure(record: Record, task: Task, model: Model, T_tool_tcp: Array) -> Mapp
         q = record.joints_at(gripped)
         T_world_tcp = T_BASE_BASE_LINK @ forward(model, q) @ T_tool_tcp
         T_tcp_part = inverse_transform(T_world_tcp) @ record.part_at(gripped)
-        offset = TOOL_DOWN @ T_tcp_part
+        offset = tool_down(0.0, 0.0, 0.0, 0.0) @ T_tcp_part  # its own inverse
         found['grip_offset_m'] = tuple(float(v) for v in offset[:3, 3])
         found['grip_offset_rad'] = tuple(float(v) for v in log_so3(offset[:3, :3]))
         found['in_hand_error_m'], found['in_hand_error_rad'] = distance(
@@ -167,29 +168,29 @@ def measure(record: Record, task: Task, model: Model, T_tool_tcp: Array) -> Mapp
 
 def check_placement(result: RunResult) -> None:
     """
-    Refuse a cube that does not lie where it should.
+    Check that the cube is within tolerance of its target.
 
-    A cube that was displaced after teaching is held to where the grip left it in the hand.
+    If the cube was displaced after teaching, the in-hand error is checked instead.
 
     Raises
     ------
     ExecutionError
-        Says by how much it misses, and what was allowed.
+        The error exceeds the tolerance, or is unknown.
 
     """
     what = 'in_hand' if result.task.displacement else 'placement'
     miss, turn = (getattr(result, f'{what}_error_{unit}') for unit in ('m', 'rad'))
     if miss is None or turn is None:
-        raise ExecutionError('the simulator did not tell where the cube lies')
+        raise ExecutionError('the simulator published no pose of the cube')
     if miss > TOLERANCE_M or turn > TOLERANCE_RAD:
         raise ExecutionError(
-            f'the cube lies {1e3 * miss:.1f} mm and {math.degrees(turn):.1f} deg from its place: '
-            f'{1e3 * TOLERANCE_M:.0f} mm and {math.degrees(TOLERANCE_RAD):.0f} deg are allowed'
+            f'placement error of the cube {1e3 * miss:.1f} mm and {math.degrees(turn):.1f} deg: '
+            f'must be at most {1e3 * TOLERANCE_M:.0f} mm and {math.degrees(TOLERANCE_RAD):.0f} deg'
         )
 
 
 def distance(T_a: Array, T_b: Array) -> tuple[float, float]:
-    """Return how far two poses (4, 4) are apart, [m] and [rad]."""
+    """Return the distance [m] and the angle [rad] between two poses (4, 4)."""
     delta = inverse_transform(T_a) @ T_b
     return float(np.linalg.norm(delta[:3, 3])), float(np.linalg.norm(log_so3(delta[:3, :3])))
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a long measurement leaves behind."""
+"""JSON files of long measurements."""
 
 import contextlib
 import json
@@ -11,7 +11,7 @@ from typing import Any
 
 
 def keep_record(folder: Path, name: str, content: dict[str, Any]) -> Path:
-    """Write `<name>-<UTC stamp>.json` with the time and what was measured; return its path."""
+    """Write `content` and the time to `<name>-<UTC stamp>.json`; return its path."""
     now = datetime.now(timezone.utc)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f'{name}-{now:%Y%m%dT%H%M%SZ}.json'
@@ -22,7 +22,7 @@ def keep_record(folder: Path, name: str, content: dict[str, Any]) -> Path:
 
 @contextlib.contextmanager
 def driver_silent() -> Iterator[None]:
-    """Keep the simulated driver's own words on each fault off the terminal."""
+    """Suppress the log of the simulated driver."""
     logging.disable(logging.ERROR)
     try:
         yield

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`report`: what happened in a recorded run of the demo, as text and as a page with plots."""
+"""`report`: summarise a recorded demo run as text and as an HTML page with plots."""
 
 import argparse
 import json
@@ -18,10 +18,10 @@ from ur5_pick_place.trials.report_page import apart, number, page
 Event = Mapping[str, Any]
 
 _EPILOG = (
-    'Times are simulated. Leaves report.html in the folder. Exit code: 0 if the folder could be '
-    'read, whatever happened in the run; 2 if not. Example: report out/latest'
+    'Times are simulated. Writes report.html to the folder. Exit code: 0 if the folder could be '
+    'read, even if the run failed; 2 otherwise. Example: report out/latest'
 )
-_RUN = 'run'  # the job that does the cycle
+_RUN = 'run'  # the job that runs the cycle
 _WORDS = ('event', 'job', 'stage', 'remark', 'reason')
 _FIGURES = (
     'placement_error_m',
@@ -42,13 +42,13 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument(
         'folder', nargs='?', type=Path, default=Path('out/latest'), help='default: %(default)s'
     )
-    parser.add_argument('--json', action='store_true', help='print JSON instead of text; no page')
+    parser.add_argument('--json', action='store_true', help='print JSON; write no HTML page')
     given = parser.parse_args(argv)
     try:
         if not given.folder.is_dir():
             raise InvalidInput(
-                f'{given.folder}: there is no such folder; run `demo` first, or name a folder '
-                'that it has left'
+                f'{given.folder}: no such folder; run `demo` first, or give a folder with its '
+                'results'
             )
         found = read_runs(given.folder)
         if given.json:
@@ -62,18 +62,18 @@ def main(argv: list[str] | None = None) -> int:
     except (InvalidInput, OSError) as error:
         print(f'report: {error}', file=sys.stderr)
         return 2
-    print(f'\n{path}: the same as a page with plots')
+    print(f'\nHTML page with plots: {path}')
     return 0
 
 
 def read_runs(folder: Path) -> list[dict[str, Any]]:
     """
-    Return the runs of a folder of the demo: result, stages, remarks and planned motions of each.
+    Return the runs of a results folder: result, stages, remarks and planned motions of each.
 
     Raises
     ------
     InvalidInput
-        A file is missing or broken; names it, and the line.
+        A file is missing or invalid; names the file and the line.
 
     """
     runs = _results(folder / 'result.json')
@@ -81,8 +81,8 @@ def read_runs(folder: Path) -> list[dict[str, Any]]:
     parts = _parts(_events(path))
     if len(parts) != len(runs):
         raise InvalidInput(
-            f'{path}: has events of {len(parts)} runs, result.json has {len(runs)} runs: a run '
-            'ended before its first event; look at nodes.log'
+            f'{path}: has events of {len(parts)} runs, but result.json has {len(runs)} runs: a '
+            'run ended before its first event; see nodes.log'
         )
     try:
         return [
@@ -90,17 +90,17 @@ def read_runs(folder: Path) -> list[dict[str, Any]]:
             for run, part in zip(runs, parts, strict=True)
         ]
     except (KeyError, TypeError) as error:
-        raise InvalidInput(f'{path}: an event lacks {error}: is it of a demo?') from error
+        raise InvalidInput(f'{path}: an event lacks {error}: not written by `demo`') from error
 
 
 def read_motions(folder: Path) -> dict[str, Motion]:
     """
-    Return how the arm moved in each run by its method, as far as it was recorded.
+    Return the recorded motion of each run, by method; runs without joints are left out.
 
     Raises
     ------
     InvalidInput
-        `joints.csv` is broken, or `result.json` does not tell of which arm it is.
+        `joints.csv` is invalid, or `result.json` lacks the facts of the arm.
 
     """
     if not (folder / 'joints.csv').exists():
@@ -118,7 +118,7 @@ def _results(path: Path) -> list[dict[str, Any]]:
     content = _json(_read(path), str(path))
     runs = content.get('runs') if isinstance(content, dict) else None
     if not isinstance(runs, list) or not runs or not all(map(_is_result, runs)):
-        raise InvalidInput(f'{path}: needs "runs", a list of results as `demo` writes them')
+        raise InvalidInput(f'{path}: must have "runs", a list of results as written by `demo`')
     return runs
 
 
@@ -143,7 +143,7 @@ def _events(path: Path) -> list[Event]:
     for i, line in enumerate(_read(path).splitlines(), 1):
         event = _json(line, f'{path}, line {i}')
         if not _is_event(event):
-            raise InvalidInput(f'{path}, line {i}: is no event as `demo` writes them')
+            raise InvalidInput(f'{path}, line {i}: not an event as written by `demo`')
         events.append(event)
     return events
 
@@ -169,18 +169,18 @@ def _read(path: Path) -> str:
     try:
         return path.read_text(encoding='utf-8')
     except (OSError, UnicodeDecodeError) as error:
-        raise InvalidInput(f'{path}: {error}; name a folder that `demo` has left') from error
+        raise InvalidInput(f'{path}: {error}; give a folder with results of `demo`') from error
 
 
 def _json(text: str, where: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise InvalidInput(f'{where}: no JSON: {error}') from error
+        raise InvalidInput(f'{where}: invalid JSON: {error}') from error
 
 
 def _parts(events: Sequence[Event]) -> list[list[Event]]:
-    """Split the events of several runs where the clock of a new cell begins again."""
+    """Split the events of several runs where the clock restarts."""
     parts: list[list[Event]] = []
     for event in events:
         if not parts or event['time'] < parts[-1][-1]['time']:
@@ -214,7 +214,7 @@ def _ends_stage(event: Event) -> bool:
 
 
 def _remarks(events: Sequence[Event]) -> list[dict[str, Any]]:
-    """Return what did not go by itself: time [s], what, and the reason or the time it took."""
+    """Return pauses, retries and stops: time [s], what, and the reason or duration."""
     remarks = []
     for i, event in enumerate(events):
         if event['event'] == 'paused':
@@ -231,7 +231,7 @@ def _remarks(events: Sequence[Event]) -> list[dict[str, Any]]:
 
 
 def _plan(events: Sequence[Event]) -> list[dict[str, Any]]:
-    """Return the rows of the last plan that was reported, none if there is none."""
+    """Return the rows of the last plan report, [] without one."""
     rows = [event['rows'] for event in events if event['event'] == 'plan_report']
     return rows[-1] if rows else []
 
@@ -239,15 +239,14 @@ def _plan(events: Sequence[Event]) -> list[dict[str, Any]]:
 def _text(run: Mapping[str, Any]) -> str:
     lines = [f'{run["method"]}: ' + ('placed' if run['success'] else f'FAILED: {run["reason"]}')]
     lines += [
-        f'  the cube lies {apart(run, "placement")} off its target, '
-        f'{apart(run, "in_hand")} off where the grip would have put it',
+        f'  placement error {apart(run, "placement")}, in-hand error {apart(run, "in_hand")}',
         f'  cycle {number(run["cycle_time_s"], "s")}, planning '
-        f'{number(run["planning_time_s"], "s")}, top TCP speed '
+        f'{number(run["planning_time_s"], "s")}, max TCP speed '
         f'{number(run["max_tcp_speed_m_s"], "m/s")}',
-        f'  {"stage":20}{"begins [s]":>12}{"takes [s]":>12}',
+        f'  {"stage":20}{"start [s]":>12}{"duration [s]":>14}',
     ]
     lines += [
-        f'  {s["stage"]:20}{s["begin_s"]:12.2f}{s["duration_s"]:12.2f}  {s["remark"]}'.rstrip()
+        f'  {s["stage"]:20}{s["begin_s"]:12.2f}{s["duration_s"]:14.2f}  {s["remark"]}'.rstrip()
         for s in run['stages']
     ]
     for r in run['remarks']:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the arm moved in a recorded run, and how near it kept to what its controller followed."""
+"""The motion of a recorded run, and its error from the reference of the controller."""
 
 import math
 from collections.abc import Mapping
@@ -14,23 +14,23 @@ from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, Array
 from ur5_pick_place.trials.joints_file import RecordedJoints
 from ur5_pick_place.trials.measure import Trace
 
-_LEAST = 3  # samples that make a motion
-_BACK = 50  # samples that the arm may be behind its reference
+_LEAST = 3  # samples of a motion, at least
+_BACK = 50  # samples by which the arm may lag its reference
 
 
 @dataclass(frozen=True)
 class Motion:
     """
-    The recorded joints of one run with the arm that they are of.
+    The recorded joints of one run, with facts of the arm.
 
     Attributes
     ----------
     trace : Trace
-        As measured.
+        Measured joints.
     q_reference : ndarray, shape (n, 6)
-        What the controller followed [rad]; NaN where it followed nothing.
+        Reference of the controller [rad]; NaN without one.
     p_tcp, p_tcp_reference : ndarray, shape (n, 3)
-        The TCP by either in `base_link` [m].
+        Measured and reference TCP in `base_link` [m].
     max_velocity : ndarray, shape (6,)
         Limits of the joints [rad/s].
     max_speed : float
@@ -47,24 +47,24 @@ class Motion:
 
     @property
     def error(self) -> Array:
-        """Measured minus reference, servo lag included, shape (n, 6) [rad]."""
+        """Measured minus reference, including servo lag, shape (n, 6) [rad]."""
         return self.trace.q - self.q_reference
 
     @property
     def deviation(self) -> Array:
-        """Distance of the TCP from the way of the reference, lag not counted, (n,) [m]."""
-        way, n = self.p_tcp_reference, len(self.p_tcp)
+        """Distance of the TCP from the path of the reference, without lag, (n,) [m]."""
+        path, n = self.p_tcp_reference, len(self.p_tcp)
         nearest = np.full(n, np.nan)
         for back in range(_BACK):
             end = np.maximum(np.arange(n) - back, 0)
             begin = np.maximum(end - 1, 0)
-            nearest = np.fmin(nearest, _to_segment(self.p_tcp, way[begin], way[end]))
+            nearest = np.fmin(nearest, _to_segment(self.p_tcp, path[begin], path[end]))
         return nearest
 
 
 def motion_of(joints: RecordedJoints, arm: Any) -> Motion | None:
     """
-    Return the motion of a run, or None if too little was recorded to speak of one.
+    Return the motion of a run, or None if there are too few samples.
 
     Parameters
     ----------
@@ -75,13 +75,13 @@ def motion_of(joints: RecordedJoints, arm: Any) -> Motion | None:
     Raises
     ------
     InvalidInput
-        `arm` is something else; names what.
+        `arm` is invalid; names the entry.
 
     """
     if joints.t.size < _LEAST:
         return None
     if not isinstance(arm, Mapping) or arm.get('ur_type') not in UR_TYPES:
-        raise InvalidInput('needs "arm" with "ur_type", as `demo` writes it')
+        raise InvalidInput('must have "arm" with "ur_type", as written by `demo`')
     model = load_model(arm['ur_type'])
     T_tool_tcp = _numbers(arm, 'T_tool_tcp', (4, 4))
     trace = Trace(joints.t, joints.q, joints.qd, forward(model, joints.q) @ T_tool_tcp)
@@ -115,7 +115,7 @@ def _in_base_link(T_base_tcp: Array) -> Array:
 
 def _to_segment(p: Array, a: Array, b: Array) -> Array:
     """Return the distance (n,) of points from segments, all (n, 3)."""
-    way = b - a
-    length = np.maximum((way * way).sum(axis=1), 1e-18)
-    share = np.clip(((p - a) * way).sum(axis=1) / length, 0.0, 1.0)
-    return np.asarray(np.linalg.norm(p - a - share[:, None] * way, axis=1))
+    segment = b - a
+    length = np.maximum((segment * segment).sum(axis=1), 1e-18)
+    share = np.clip(((p - a) * segment).sum(axis=1) / length, 0.0, 1.0)
+    return np.asarray(np.linalg.norm(p - a - share[:, None] * segment, axis=1))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A recorded run as one HTML page that needs nothing beside it: no script, no link, no file."""
+"""A recorded run as a self-contained HTML page: no scripts, links or other files."""
 
 import base64
 import io
@@ -20,8 +20,8 @@ from ur5_pick_place.trials.report_plots import plots
 Run = Mapping[str, Any]
 
 _PICTURES = (  # file, type, what it shows
-    ('cell.png', 'png', 'the cell when the cube was highest, and the way of the TCP'),
-    ('cycle.gif', 'gif', 'the cycle as a film'),
+    ('cell.png', 'png', 'the cell with the cube at its highest, and the path of the TCP'),
+    ('cycle.gif', 'gif', 'the cycle as an animation'),
 )
 _NEAREST_HIGH = (
     'tcp_speed',
@@ -88,11 +88,11 @@ def page(folder: Path, runs: Sequence[Run], motions: Mapping[str, Motion]) -> st
     Parameters
     ----------
     folder : Path
-        Of the demo; its pictures are taken in.
+        Results folder of the demo; its pictures are embedded.
     runs : sequence of mapping
         As `report.read_runs` returns them.
     motions : mapping of str to Motion
-        By method, as far as they were recorded.
+        By method; runs without joints are missing.
 
     """
     sections = [_section(run, motions.get(run['method'])) for run in runs]
@@ -108,7 +108,7 @@ def _section(run: Run, motion: Motion | None) -> str:
         parts.append(f'<p class="bad">{escape(run["reason"])}</p>')
     parts += [_facts(run, motion), _timeline(run), _plan(run['plan'])]
     if motion is None:
-        parts.append('<p class="note">No joints were recorded of this run: no plots.</p>')
+        parts.append('<p class="note">No joints were recorded in this run: no plots.</p>')
     else:
         parts += [
             f'<h3>{plot.title}</h3>\n{_figure(_png(plot.figure), "png", plot.title, plot.caption)}'
@@ -123,18 +123,18 @@ def _section(run: Run, motion: Motion | None) -> str:
 def _facts(run: Run, motion: Motion | None) -> str:
     speed = number(run['max_tcp_speed_m_s'], 'm/s')
     facts = [
-        ('cube off its target', apart(run, 'placement')),
-        ('off where the grip would have put it', apart(run, 'in_hand')),
+        ('placement error', apart(run, 'placement')),
+        ('in-hand error', apart(run, 'in_hand')),
         ('cycle time', number(run['cycle_time_s'], 's')),
-        ('planning time, on the wall', number(run['planning_time_s'], 's')),
+        ('planning time (wall)', number(run['planning_time_s'], 's')),
     ]
     if motion is None:
-        facts.append(('top speed of the TCP', speed))
+        facts.append(('max TCP speed', speed))
     else:
         facts += [
-            ('top speed of the TCP', f'{speed} of {motion.max_speed:.2f} m/s'),
-            ('joint nearest to its speed limit', _fastest(motion)),
-            ('TCP farthest from the way followed', _farthest(motion)),
+            ('max TCP speed', f'{speed} of {motion.max_speed:.2f} m/s'),
+            ('joint closest to its speed limit', _fastest(motion)),
+            ('max path deviation of the TCP', _farthest(motion)),
         ]
     cards = (f'<div><dt>{name}</dt><dd>{escape(value)}</dd></div>' for name, value in facts)
     return '<dl class="facts">\n' + '\n'.join(cards) + '\n</dl>'
@@ -152,7 +152,7 @@ def _farthest(motion: Motion) -> str:
 
 
 def apart(run: Run, what: str) -> str:
-    """Return `placement` or `in_hand` error in words."""
+    """Return the `placement` or `in_hand` error as text."""
     miss, turn = run[f'{what}_error_m'], run[f'{what}_error_rad']
     if miss is None or turn is None:
         return 'unknown'
@@ -160,18 +160,18 @@ def apart(run: Run, what: str) -> str:
 
 
 def number(value: float | None, unit: str) -> str:
-    """Return a quantity in words; None is unknown."""
+    """Return a quantity as text; None is unknown."""
     return 'unknown' if value is None else f'{value:.2f} {unit}'
 
 
-# -- what happened when ------------------------------------------------------------------------
+# -- timeline ---------------------------------------------------------------------------------
 
 
 def _timeline(run: Run) -> str:
-    """Return stages and remarks as a table in the order of time, with a bar for each stage."""
+    """Return stages and remarks as a table in order of time, with a bar per stage."""
     stages, remarks = run['stages'], run['remarks']
     if not stages and not remarks:
-        return '<h3>What happened</h3>\n<p class="note">No stage was begun.</p>'
+        return '<h3>Timeline</h3>\n<p class="note">No stage was started.</p>'
     begin = min((s['begin_s'] for s in stages), default=0.0)
     span = max((s['begin_s'] + s['duration_s'] for s in stages), default=1.0) - begin
     rows = [
@@ -180,8 +180,8 @@ def _timeline(run: Run) -> str:
     ]
     rows += [(remark['time_s'], _remark_row(remark)) for remark in remarks]
     rows.sort(key=lambda row: row[0])
-    heading = _row(('', 'stage', 'begins [s]', 'takes [s]', '', 'remark'), 'th', (0, 2, 3))
-    return f'<h3>What happened</h3>\n{_table(heading, [row for _, row in rows])}'
+    heading = _row(('', 'stage', 'start [s]', 'duration [s]', '', 'remark'), 'th', (0, 2, 3))
+    return f'<h3>Timeline</h3>\n{_table(heading, [row for _, row in rows])}'
 
 
 def _stage_row(i: int, stage: Mapping[str, Any], begin: float, span: float) -> str:
@@ -207,10 +207,10 @@ def _remark_row(remark: Mapping[str, Any]) -> str:
 
 
 def _plan(rows: Sequence[Mapping[str, Any]]) -> str:
-    """Return what was planned, the motion nearest to a limit marked in each column."""
+    """Return the planned motions; the one closest to a limit is marked in each column."""
     title = '<h3>Planned motions and their margins</h3>'
     if not rows:
-        return f'{title}\n<p class="note">The recording holds no report of a plan.</p>'
+        return f'{title}\n<p class="note">The recording has no plan report.</p>'
     keys = [key for key, _, _ in COLUMNS]
     numeric = [i for i, (_, _, shape) in enumerate(COLUMNS) if shape != '{}']
     nearest = set(_nearest(rows, keys))
@@ -220,13 +220,13 @@ def _plan(rows: Sequence[Mapping[str, Any]]) -> str:
     ]
     return (
         f'{title}\n{_table(_row([name for _, name, _ in COLUMNS], "th", numeric), body)}\n'
-        '<p class="note">As the gate measured before anything moved. Velocity, acceleration, jerk '
-        'and torque are shares of their limits; the nearest to its limit is marked.</p>'
+        '<p class="note">Computed by the gate before the motion. Velocity, acceleration, jerk and '
+        'torque are fractions of their limits; the value closest to its limit is marked.</p>'
     )
 
 
 def _nearest(rows: Sequence[Mapping[str, Any]], keys: Sequence[str]) -> Iterator[tuple[int, int]]:
-    """Return row and column of what is nearest to its limit."""
+    """Yield row and column of the values closest to their limits."""
     for names, choose in ((_NEAREST_HIGH, max), (_NEAREST_LOW, min)):
         for name in names:
             values = [row[name] for row in rows]
@@ -268,7 +268,7 @@ def _pictures(folder: Path, method: str) -> str:
         if (folder / name).exists()
     ]
     if not found:
-        return '<p class="note">There are no pictures of the cell.</p>'
+        return '<p class="note">The folder has no pictures of the cell.</p>'
     return '<h3>The cell</h3>\n<div class="pictures">\n' + '\n'.join(found) + '\n</div>'
 
 

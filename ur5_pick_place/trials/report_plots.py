@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The plots of a recorded run, over simulated time with its stages as bands, and in space."""
+"""Plots of a recorded run: over simulated time with stages as bands, and in space."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -14,14 +14,14 @@ from ur5_pick_place.trials.report_motion import Motion
 
 Run = Mapping[str, Any]
 
-_LABELLED = 0.012  # share of the time that a stage must take for its number to have room
+_LABELLED = 0.012  # fraction of the total time from which a stage gets its number
 _WARNING, _STOP = 'tab:orange', 'tab:red'
 _MEASURED, _REFERENCE, _LIMIT = 'tab:blue', 'tab:orange', 'black'
 
 
 @dataclass(frozen=True)
 class Plot:
-    """A figure, its title, and what is to be said of it."""
+    """A figure with title and caption."""
 
     title: str
     caption: str
@@ -30,43 +30,42 @@ class Plot:
 
 def plots(run: Run, motion: Motion) -> Iterator[Plot]:
     """
-    Draw a run.
+    Yield the plots of a run.
 
     Parameters
     ----------
     run : mapping
         As `report.read_runs` returns it.
     motion : Motion
-        Of the same run.
+        Motion of the same run.
 
     """
     yield Plot(
         'Joints',
-        'Measured; behind each, pale and wide, what the controller followed. The numbers above '
-        'the plots are those of the stages; dotted lines are remarks, red ones stops.',
+        'Measured positions; the wide pale lines are the reference of the controller. Numbers '
+        'above the plots are those of the stages; dotted lines are remarks, red ones stops.',
         _over_time(run, motion, (_draw_positions,)),
     )
     yield Plot(
         'Joint speeds',
-        'Measured; dashed the limits that the run had.',
+        'Measured; dashed lines are the limits of the run.',
         _over_time(run, motion, (_draw_velocities,)),
     )
     yield Plot(
-        'Speed of the TCP',
-        'From measured joints; dashed the limit that the run had.',
+        'TCP speed',
+        'Computed from measured joints; the dashed line is the limit of the run.',
         _over_time(run, motion, (_draw_tcp_speed,)),
     )
     if np.isfinite(motion.q_reference).any():
         yield Plot(
             'Errors',
-            'Above, each joint measured minus what its controller followed at that time, servo '
-            'lag included; below, how far the TCP was from the way that the controller followed, '
-            'however late.',
+            'Top: measured minus reference of each joint, including servo lag. Bottom: distance '
+            'of the TCP from the path of the reference, without lag.',
             _over_time(run, motion, (_draw_error, _draw_deviation)),
         )
     yield Plot(
-        'Way of the TCP',
-        'In base_link, which is at the foot of the arm: x forward, y to the left, z up.',
+        'Path of the TCP',
+        'In base_link, at the base of the arm: x forward, y left, z up.',
         _in_space(run, motion),
     )
 
@@ -74,7 +73,7 @@ def plots(run: Run, motion: Motion) -> Iterator[Plot]:
 def _over_time(
     run: Run, motion: Motion, draws: tuple[Callable[[Axes, Motion], None], ...]
 ) -> Figure:
-    """Draw curves one below the other, with bands for stages and lines for what went wrong."""
+    """Draw curves below each other, with bands for stages and lines for remarks."""
     figure = Figure(figsize=(10, 0.6 + 2.9 * len(draws)), layout='constrained')
     t = motion.trace.t
     for i, (axes, draw) in enumerate(
@@ -149,7 +148,7 @@ def _draw_error(axes: Axes, motion: Motion) -> None:
 def _draw_deviation(axes: Axes, motion: Motion) -> None:
     axes.plot(motion.trace.t, 1e3 * motion.deviation, _MEASURED, lw=1.2)
     axes.set_ylim(bottom=0.0)
-    axes.set_ylabel('off the way [mm]')
+    axes.set_ylabel('path deviation [mm]')
 
 
 def _in_space(run: Run, motion: Motion) -> Figure:
@@ -158,7 +157,7 @@ def _in_space(run: Run, motion: Motion) -> Figure:
     above = figure.add_subplot(1, 2, 2)
     for axes, dimensions in ((space, 3), (above, 2)):
         for p, colour, width, label in (
-            (motion.p_tcp_reference, _REFERENCE, 4.0, 'followed'),
+            (motion.p_tcp_reference, _REFERENCE, 4.0, 'reference'),
             (motion.p_tcp, _MEASURED, 1.2, 'measured'),
         ):
             alpha = 0.4 if width > 2 else 1.0
@@ -168,15 +167,15 @@ def _in_space(run: Run, motion: Motion) -> Figure:
         axes.set_ylabel('y [m]')
         axes.set_aspect('equal', adjustable='datalim')
     space.set_zlabel('z [m]')
-    space.set_title('in space', fontsize=10)
-    above.set_title('from above', fontsize=10)
+    space.set_title('3D view', fontsize=10)
+    above.set_title('top view', fontsize=10)
     above.grid(alpha=0.3)
     figure.legend(*above.get_legend_handles_labels(), loc='outside lower center', ncols=6)
     return figure
 
 
 def _mark_places(axes: Axes, run: Run, motion: Motion, dimensions: int) -> None:
-    """Mark where the recording begins and ends, and where the cube was to be taken and laid."""
+    """Mark begin and end of the recording, and start and target of the cube."""
     for label, p, marker, size in (
         ('begin', motion.p_tcp[0], 'o', 9),
         ('end', motion.p_tcp[-1], 'x', 6),

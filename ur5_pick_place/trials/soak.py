@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Cycle after cycle over random spots, with random faults at random times if wanted."""
+"""`soak`: many cycles over random spots, with random faults at random times if requested."""
 
 import math
 import sys
@@ -19,41 +19,41 @@ from ur5_pick_place.task.motions import IK
 from ur5_pick_place.terminal import Parser, quiet_pipe, seed_number
 from ur5_pick_place.trials.cell import Cell, OpenCell, open_rig
 from ur5_pick_place.trials.cell_options import add_nodes, cell_opener
-from ur5_pick_place.trials.fault_matrix import EXPECTED, Case, Outcome
-from ur5_pick_place.trials.in_process import Spot
+from ur5_pick_place.trials.fault_matrix import EXPECTED, Case, CaseResult
 from ur5_pick_place.trials.records import driver_silent, keep_record
+from ur5_pick_place.trials.spots import Spot
 
 _RADIUS = (0.35, 0.55)  # [m] from the base's axis
-_AZIMUTH = math.radians(60.0)  # to either side
-_APART = 0.12  # [m] between start and target
-_LATEST = 9.0  # [s] into a cycle that a fault comes
-_PLACED = (2e-3, math.radians(1.0))  # [m], [rad]
-_SPEED = 1.005  # share of the limit that a measured joint may reach: servos ring a little
+_AZIMUTH = math.radians(60.0)  # largest azimuth to either side
+_APART = 0.12  # [m] least distance between start and target
+_LATEST = 9.0  # [s] latest time of a fault in a cycle
+_PLACED = (2e-3, math.radians(1.0))  # [m], [rad] placement tolerance
+_SPEED = 1.005  # largest fraction of a joint's speed limit: servos overshoot slightly
 
 
 @dataclass(frozen=True)
 class CycleReport:
     """
-    One cycle.
+    Result of one cycle.
 
     Attributes
     ----------
     number : int
     fault : str
-        Empty where there was none.
+        Empty for none.
     end : {'placed', 'stopped'}
     reason : str
-        As told.
+        The reported reason of a stop.
     error, turn : float
-        Of a placed part, from where the grip left it in the hand [m], [rad].
+        In-hand error of a placed part [m], [rad].
     speed : float
-        Peak share of a joint's velocity limit, measured.
+        Largest measured joint speed as a fraction of its limit.
     figures : dict of str to float
-        Before it: what should not grow from cycle to cycle.
+        Figures before the cycle that should not grow from cycle to cycle.
     wall : float
-        Time the cycle took on the wall [s].
+        Wall time of the cycle [s].
     problem : str
-        What cannot be explained; empty if nothing.
+        Why the cycle failed; empty if it passed.
 
     """
 
@@ -77,17 +77,17 @@ def soak(
     open_cell: OpenCell = open_rig,
 ) -> Iterator[CycleReport]:
     """
-    Run cycles, a fault in every third if there are any to choose from.
+    Run cycles, every third with a fault if `faults` is not empty; yield their reports.
 
     Parameters
     ----------
     cycles, seed : int
     faults : tuple of str
-        Names to choose from.
+        Faults to choose from.
     changes : dict, optional
         Settings that differ from `config/`.
     open_cell : callable
-        Opens the cell, and another one where a fault has spoilt it.
+        Opens the cell, and a new one after a failed cycle.
 
     """
     rng = np.random.default_rng(seed)
@@ -123,31 +123,36 @@ def soak(
                 cell = None
 
 
-def _outcome(case: Case, fault: str) -> Outcome:
+def _outcome(case: Case, fault: str) -> CaseResult:
     try:
         return case.run()
     except Ur5PickPlaceError as error:
-        return Outcome(fault, '', 'stopped', problem=str(error))
+        return CaseResult(fault, '', 'stopped', problem=str(error))
 
 
 def _amiss(end: str, reason: str, error: float, turn: float, speed: float) -> str:
     if end != 'placed':
-        return f'without a fault the cycle ended: {reason}'
+        return f'stopped without a fault: {reason}'
     if error > _PLACED[0] or turn > _PLACED[1]:
-        return f'placed {1e3 * error:.1f} mm and {math.degrees(turn):.1f} deg off'
-    return f'a joint ran at {speed:.3f} of its limit' if speed > _SPEED else ''
+        return (
+            f'in-hand error {1e3 * error:.1f} mm and {math.degrees(turn):.1f} deg: must be at '
+            f'most {1e3 * _PLACED[0]:.0f} mm and {math.degrees(_PLACED[1]):.0f} deg'
+        )
+    if speed > _SPEED:
+        return f'joint speed {speed:.3f} of its limit: must be at most {_SPEED}'
+    return ''
 
 
 def _spots(rng: np.random.Generator) -> tuple[Spot, Spot]:
-    """Return where the cube lies and where it goes."""
+    """Return random start and target."""
     while True:
-        places = []
+        spots = []
         for _ in range(2):
             r, azimuth = rng.uniform(*_RADIUS), rng.uniform(-_AZIMUTH, _AZIMUTH)
             yaw = rng.uniform(-math.pi / 4, math.pi / 4)
-            places.append((r * math.cos(azimuth), r * math.sin(azimuth), yaw))
-        if math.dist(places[0][:2], places[1][:2]) > _APART:
-            return places[0], places[1]
+            spots.append(Spot(r * math.cos(azimuth), r * math.sin(azimuth), yaw))
+        if math.dist(spots[0][:2], spots[1][:2]) > _APART:
+            return spots[0], spots[1]
 
 
 FAULTS = tuple(EXPECTED)
@@ -155,11 +160,11 @@ FAULTS = tuple(EXPECTED)
 
 
 _EPILOG = (
-    'A cycle ends placed, within 2 mm and 1 degree of where the grip left the part in the hand, '
-    'or stopped with the true reason. Exit code: 0 if every one did, else 1. Example: soak -n 20 '
-    '--seed 7 --faults'
+    'A cycle passes if the part is placed within 2 mm and 1 degree (grip offset applied), or if '
+    'the cycle stops with the reason of its fault. Exit code: 0 if every cycle passed, else 1. '
+    'Example: soak -n 20 --seed 7 --faults'
 )
-_WARM_UP = 10  # cycles at most before growth counts
+_WARM_UP = 10  # cycles before growth is measured, at most
 
 
 @quiet_pipe()
@@ -170,12 +175,12 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument('-n', '--cycles', type=int, default=100, help='default: %(default)s')
     parser.add_argument('--seed', type=seed_number, default=1, help='default: %(default)s')
     parser.add_argument('--method', choices=(IK, *METHODS), default=IK)
-    parser.add_argument('--faults', action='store_true', help='a random one in every third cycle')
-    parser.add_argument('--out', type=Path, default=Path('out'), help='where the JSON is kept')
+    parser.add_argument('--faults', action='store_true', help='random fault in every third cycle')
+    parser.add_argument('--out', type=Path, default=Path('out'), help='folder for the JSON file')
     add_nodes(parser)
     given = parser.parse_args(argv)
     if not 1 <= given.cycles <= 100_000:
-        parser.error(f'{given.cycles} cycles: must be 1 to 100000')
+        parser.error(f'--cycles {given.cycles}: must be within 1 to 100000')
     faults, open_cell = FAULTS if given.faults else (), cell_opener(parser, given)
     reports = []
     for report in soak(given.cycles, given.seed, faults, {'method': given.method}, open_cell):
@@ -185,12 +190,12 @@ def main(argv: list[str] | None = None) -> int:
     content = {'nodes': given.nodes, 'seed': given.seed, 'method': given.method, **summary}
     kept = keep_record(given.out, 'soak', {**content, 'rows': [vars(r) for r in reports]})
     print('\n'.join(f'{name}: {value}' for name, value in summary.items()))
-    print(f'seed {given.seed}; kept as {kept}')
+    print(f'seed {given.seed}; written to {kept}')
     return int(summary['unexplained'] > 0)
 
 
 def summarise(reports: Sequence[CycleReport]) -> dict[str, Any]:
-    """Return counts and figures of a soak for people."""
+    """Return the counts and figures of a soak by name."""
     placed = [r for r in reports if r.end == 'placed' and not r.fault]
     return {
         'ends': dict(Counter(r.end for r in reports)),
@@ -206,20 +211,20 @@ def summarise(reports: Sequence[CycleReport]) -> dict[str, Any]:
 
 
 def _growth(figures: Sequence[dict[str, float]]) -> dict[str, str]:
-    """Tell each figure once warm, half-way and at the end, and how fast it grew up to the end."""
+    """Return each figure after warm-up, half-way and at the end, and its growth, as text."""
     at = [min(_WARM_UP, len(figures) // 2), len(figures) // 2, len(figures) - 1]
-    told = {}
+    texts = {}
     for name in figures[0]:
         early, half, last = (figures[k][name] for k in at)
         whole, late = (
             100.0 * (last - value) / max(at[2] - k, 1)
             for k, value in zip(at, (early, half), strict=False)
         )
-        told[name] = (
+        texts[name] = (
             f'{early:.1f}, {half:.1f}, {last:.1f}: {whole:+.1f} per 100 cycles, '
             f'{late:+.1f} in the second half'
         )
-    return told
+    return texts
 
 
 def _line(r: CycleReport, cycles: int) -> str:
@@ -228,7 +233,7 @@ def _line(r: CycleReport, cycles: int) -> str:
         text += f' {1e3 * r.error:5.2f} mm {math.degrees(r.turn):5.2f} deg'
     else:
         text += f' {r.reason[:70]}'
-    return text + (f'  UNEXPLAINED: {r.problem}' if r.problem else '')
+    return text + (f'  FAILED: {r.problem}' if r.problem else '')
 
 
 if __name__ == '__main__':

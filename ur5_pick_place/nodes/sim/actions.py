@@ -26,7 +26,7 @@ from ur5_pick_place.nodes.sim.publishers import (
 )
 from ur5_pick_place.nodes.sim.services import through_link
 from ur5_pick_place.sim.driver import Driver
-from ur5_pick_place.sim.goals import INVALID_GOAL, Goal, JointTolerance, Outcome
+from ur5_pick_place.sim.goals import INVALID_GOAL, AcceptedGoal, GoalResult, JointTolerance
 from ur5_pick_place.sim.spline import TrajectoryCommand, Waypoint
 
 
@@ -52,7 +52,7 @@ class TrajectoryServer:
         self._node, self._driver, self._name, self._lock = node, driver, name, lock
         self._controller = driver.trajectory[name]
         self._group = group
-        self._running: dict[bytes, tuple[Any, Goal, Future[Any]]] = {}
+        self._running: dict[bytes, tuple[Any, AcceptedGoal, Future[Any]]] = {}
         self._server: ActionServer[Any, Any, Any] | None = None
         self._offer()
         node.create_subscription(
@@ -128,13 +128,13 @@ class TrajectoryServer:
                     _seconds(request.goal_time_tolerance),
                 )
         except InvalidInput as error:  # it became inactive since the goal was accepted
-            goal = Goal(self._controller.defaults)
-            goal.outcome = Outcome('aborted', INVALID_GOAL, str(error))
+            goal = AcceptedGoal(self._controller.defaults)
+            goal.outcome = GoalResult('aborted', INVALID_GOAL, str(error))
         self._running[_key(handle)] = handle, goal, Future()
         handle.execute()
 
     async def _execute(self, handle: Any) -> FollowJointTrajectory.Result:
-        outcome: Outcome = await self._running[_key(handle)][2]  # type: ignore[assignment]
+        outcome: GoalResult = await self._running[_key(handle)][2]  # type: ignore[assignment]
         del self._running[_key(handle)]
         end = {'succeeded': handle.succeed, 'aborted': handle.abort, 'canceled': handle.canceled}
         end[outcome.status]()
@@ -149,7 +149,7 @@ class TrajectoryServer:
             with self._lock:
                 self._controller.cancel(self._running[_key(handle)][1])
 
-    def _feed_back(self, handle: Any, goal: Goal) -> None:
+    def _feed_back(self, handle: Any, goal: AcceptedGoal) -> None:
         tracking = goal.tracking
         if tracking is None:  # accepted since the last cycle
             return
