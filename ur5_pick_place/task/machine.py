@@ -15,6 +15,7 @@ import numpy as np
 
 from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.locking import locked
+from ur5_pick_place.task import events
 from ur5_pick_place.task.job import Carry, Command, Job, Observation
 from ur5_pick_place.task.plan import CyclePlan, CyclePlanner
 from ur5_pick_place.task.plan_report import plan_rows
@@ -128,9 +129,13 @@ class Machine:
         stages = [stage.name for stage in self._planner.cycle]
         n = len(plan.cycles)
         self._emit(
-            'planned', branch=plan.branch, motion_time=plan.motion_time, stages=stages, cycles=n
+            events.PLANNED,
+            branch=plan.branch,
+            motion_time=plan.motion_time,
+            stages=stages,
+            cycles=n,
         )
-        self._emit('plan_report', rows=plan_rows(plan))
+        self._emit(events.PLAN_REPORT, rows=plan_rows(plan))
         what = f'{f"{n} cycles of " if n > 1 else ""}{len(stages)} stages'
         return f'{what} on {plan.branch}, {plan.motion_time:.1f} s of motion'
 
@@ -197,7 +202,7 @@ class Machine:
         self._run.resume()
         self._run.look(self._port.observe())
         self._job, self._on_end, self._reply = Job(name, steps), on_end, None
-        self._emit('started', job=name)
+        self._emit(events.STARTED, job=name)
         return f'{name} started'
 
     @locked
@@ -209,13 +214,13 @@ class Machine:
             self._end(reason)
         elif is_new and is_fault:  # nobody asked for it, so it is an event
             self.plan = None
-            self._emit('stopped', job='', stage='', reason=reason)
+            self._emit(events.STOPPED, job='', stage='', reason=reason)
 
     @locked
     def rearmed(self) -> None:
         """Take jobs again; the next run is planned anew."""
         self.stopped, self.plan = '', None
-        self._emit('rearmed')
+        self._emit(events.REARMED)
 
     # -- ticks ---------------------------------------------------------------------------------
 
@@ -246,7 +251,7 @@ class Machine:
         seen = self._port.observe()
         self._has_looked = bool(seen.inputs and seen.outputs)
         if self._run.feels_part(seen):  # the next job takes it as carried, and says so too
-            self._emit('part_in_hand')
+            self._emit(events.PART_IN_HAND)
             self._port.send(Carry(self._run.part), lambda _reply: None)
 
     def _end(self, error: str) -> None:
@@ -263,9 +268,9 @@ class Machine:
         if reason:
             reason += self._run.loss(self._port.observe())
             self.stopped, self.plan = self.stopped or reason, None
-            self._emit('stopped', job=job.name, stage=self._run.stage, reason=reason)
+            self._emit(events.STOPPED, job=job.name, stage=self._run.stage, reason=reason)
         else:
-            self._emit('done', job=job.name)
+            self._emit(events.DONE, job=job.name)
         self._on_end(reason)
 
     def _check_free(self) -> None:

@@ -12,6 +12,7 @@ from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.inertias import Load, boxes_load, joined
 from ur5_pick_place.planning.planner import PlannedMotion
 from ur5_pick_place.planning.scene import Box
+from ur5_pick_place.task import events
 from ur5_pick_place.task.gripper import Gripper
 from ur5_pick_place.task.job import Carry, Compute, Move, Observation, SetPayload, perform
 from ur5_pick_place.task.motions import PlannedStage, TaskSettings
@@ -73,7 +74,7 @@ class CycleRun:
                     yield from self._resumed()
                 self._enter(planned, 0)
                 yield from self._do(planned)
-            self._emit('cycle_done', number=number, of=len(plan.cycles))
+            self._emit(events.CYCLE_DONE, number=number, of=len(plan.cycles))
 
     def home(self, motions: tuple[PlannedMotion, ...]) -> Generator:
         """Follow a way home; the gripper stays as it is."""
@@ -101,10 +102,10 @@ class CycleRun:
         felt = self._gripper.holds_part(seen)
         if self.feels_part(seen) and not self.is_carrying:
             self.is_carrying, self._signal = True, self._gripper.signal()
-            self._emit('part_in_hand')
+            self._emit(events.PART_IN_HAND)
         elif felt is False and self.is_carrying:  # fallen since, as when the tool lost its power
             self.is_carrying = False
-            self._emit('part_lost', stage=self.stage)
+            self._emit(events.PART_LOST, stage=self.stage)
 
     def feels_part(self, seen: Observation) -> bool:
         """Whether the gripper is closed on a part, whoever closed it."""
@@ -142,7 +143,7 @@ class CycleRun:
 
     def _enter(self, planned: PlannedStage, i: int) -> None:
         self.stage = planned.stages[i].name
-        self._emit('stage', stage=self.stage, remark=planned.remark)
+        self._emit(events.STAGE, stage=self.stage, remark=planned.remark)
 
     def _do(self, planned: PlannedStage) -> Generator:
         do = planned.stages[0].do
@@ -171,7 +172,7 @@ class CycleRun:
                 if not tries:
                     raise
                 tries -= 1
-                self._emit('grasp_missed', reason=str(missed), tries_left=tries)
+                self._emit(events.GRASP_MISSED, reason=str(missed), tries_left=tries)
             yield from self.open()
             for motion in planned.retry:
                 yield from self._move(PlannedStage(planned.stages, motion))
@@ -179,7 +180,7 @@ class CycleRun:
             yield from perform(Carry(self._part))
         self.is_carrying, self._signal = True, self._gripper.signal()
         verified = self._gripper.holds_part((yield None))
-        self._emit('grasp_unverified' if verified is None else 'grasp_verified')
+        self._emit(events.GRASP_UNVERIFIED if verified is None else events.GRASP_VERIFIED)
 
     def _move(self, planned: PlannedStage) -> Generator:
         motion, way, i = planned.motion, _Way(planned), 0
@@ -216,18 +217,18 @@ class CycleRun:
         return found[0]
 
     def _resumed(self) -> Generator:
-        self._emit('paused', stage=self.stage)
+        self._emit(events.PAUSED, stage=self.stage)
         seen = yield None
         while self.is_paused or not seen.is_at_rest:
             self._check_carried(seen)
             seen = yield None
-        self._emit('resumed', stage=self.stage)
+        self._emit(events.RESUMED, stage=self.stage)
         return seen
 
     def _tell_wait(self, seen: Observation) -> None:
         wait = SLIDER_WAIT if seen.speed_scaling == 0.0 else ''
         if wait and not self.waits_for:
-            self._emit('waiting', stage=self.stage, reason=wait)
+            self._emit(events.WAITING, stage=self.stage, reason=wait)
         self.waits_for = wait
 
     def _check_carried(self, seen: Observation) -> None:

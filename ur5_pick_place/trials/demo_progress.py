@@ -9,6 +9,7 @@ import numpy as np
 from ur5_pick_place.kinematics import Model, forward
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.sim.cell import OPEN_GAP
+from ur5_pick_place.task import events
 from ur5_pick_place.trials.record import Record
 
 _HEADING = '     until  stage            top joint speed  TCP height  finger gap'
@@ -39,7 +40,7 @@ class Progress:
 
     def show(self, record: Record) -> None:
         """Show where the cycle is; to be called often."""
-        stages = [event['stage'] for event in record.events if event['event'] == 'stage']
+        stages = [event['stage'] for event in record.events if event['event'] == events.STAGE]
         if not stages or not record.is_complete:
             return
         if not self._stages:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from ur5_pick_place.errors import Ur5PickPlaceError
 from ur5_pick_place.kinematics import Model
+from ur5_pick_place.task import events
 from ur5_pick_place.trials.cell_client import START_TIME, CellClient
 from ur5_pick_place.trials.record import (
     Record,
@@ -93,7 +94,8 @@ class Operator(CellClient):
         return dataclasses.replace(result, success=True)
 
     def _teach_home(self) -> None:
-        self.until(lambda: self.call('teach_home'), self.expect('taught', place='home'), 'home')
+        is_taught = self.expect(events.TAUGHT, place='home')
+        self.until(lambda: self.call('teach_home'), is_taught, 'home')
 
     def teach(self, task: Task) -> None:
         """Place the cube, teach start and target, and displace it if the task says so."""
@@ -106,7 +108,7 @@ class Operator(CellClient):
     def _teach_pose(self, name: str, T: NDArray[Any]) -> None:
         self.until(
             lambda: self.send_pose(f'pick_place/{name}_pose', T),
-            self.expect('taught', place=name),
+            self.expect(events.TAUGHT, place=name),
             f'{name} to be taught',
         )
 
