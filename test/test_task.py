@@ -753,7 +753,7 @@ class TestPendingMotion:
     def test_a_lost_one_is_told_from_where_the_arm_is_once_the_planner_is_ready(self, q, reply):
         pending, replies = self.pending()
         for t, state in ((0.1, 'moving'), (5.0, 'ready')):
-            pending.hear_planner(state, t)
+            pending.on_planner_state(state, t)
         pending.look(q, 6.9)
         assert replies == []
         pending.look(q, 7.1)
@@ -761,13 +761,13 @@ class TestPendingMotion:
 
     def test_a_planner_that_is_still_moving_is_waited_for(self):
         pending, replies = self.pending()
-        pending.hear_planner('moving', 0.1)
+        pending.on_planner_state('moving', 0.1)
         pending.look(HOME, 1000.0)
         assert replies == []
 
     def test_a_motion_that_never_begins_is_given_up(self):
         pending, replies = self.pending()
-        pending.hear_planner('ready', 0.1)
+        pending.on_planner_state('ready', 0.1)
         pending.look(HOME, 29.0)
         pending.look(HOME, 31.0)
         assert replies == [LOST]

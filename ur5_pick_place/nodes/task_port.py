@@ -13,6 +13,7 @@ from rclpy.qos import qos_profile_sensor_data
 from rclpy.task import Future
 from std_msgs.msg import Float64, String
 
+from ur5_pick_place.control.motion_state import MotionState, parse_motion_state
 from ur5_pick_place.control.stillness import Stillness
 from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.kinematics.transforms import Array
@@ -30,7 +31,6 @@ from ur5_pick_place.task.pending_motion import PendingMotion
 
 PLANNER = 'trajectory_planner'
 _TICK_EVERY = 4  # joint_states per tick: 32 ms of robot time
-_STOPPED = 'stopped: '
 _FRESH = 0.3  # [s] joints that are older show nothing of the present
 
 OnReply = Callable[[str], object]
@@ -105,7 +105,7 @@ class TaskPort:
     @property
     def missing(self) -> str:
         state = self.planner_state if self._execute.server_is_ready() else ''
-        if state != 'ready':
+        if parse_motion_state(state)[0] is not MotionState.READY:
             return f'the planner is {state or "not there"}: start or rearm it'
         if not self._io.is_there:
             return 'set_io and set_payload are not there: start the driver'
@@ -125,10 +125,8 @@ class TaskPort:
 
     def observe(self) -> Observation:
         inputs, outputs = self._io.pins()
-        stopped = ''
-        if self.planner_state.startswith(_STOPPED):
-            stopped = self.planner_state.removeprefix(_STOPPED)
-        elif self._io.silence > self._io_timeout:
+        state, stopped = parse_motion_state(self.planner_state)
+        if state is not MotionState.STOPPED and self._io.silence > self._io_timeout:
             stopped = silent_io(self._io_timeout)
         return Observation(
             t=self.stamp,
@@ -193,7 +191,7 @@ class TaskPort:
     def _hear_planner(self, message: String) -> None:
         self.planner_state = message.data
         if self._pending:
-            self._pending.hear_planner(message.data, time.monotonic())
+            self._pending.on_planner_state(message.data, time.monotonic())
         self._on_tick()
 
     def _hear_scaling(self, message: Float64) -> None:

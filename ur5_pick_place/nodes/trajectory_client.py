@@ -19,6 +19,7 @@ from ur5_pick_place.control.closed_loop import ClosedLoop, TrajectorySegment
 from ur5_pick_place.control.controller import Goal
 from ur5_pick_place.control.execution_manager import ExecutionManager, IsWanted
 from ur5_pick_place.control.motion_monitor import TrackingSettings
+from ur5_pick_place.control.motion_state import MotionState, parse_motion_state
 from ur5_pick_place.control.robot_status import HealthSettings
 from ur5_pick_place.errors import one_line
 from ur5_pick_place.kinematics.transforms import Array
@@ -98,8 +99,8 @@ class TrajectoryClient:
 
     def health(self) -> tuple[bool, str]:
         """Return whether the arm could move now, and the motion state."""
-        state = self.core.motion_state
-        return not state.startswith('stopped'), state
+        text = self.core.motion_state
+        return parse_motion_state(text)[0] is not MotionState.STOPPED, text
 
     def start(self, trajectory: Trajectory, is_wanted: IsWanted) -> Future:
         """Gate a motion and send it; as `ExecutionManager.start`, with a future of the outcome."""
@@ -121,11 +122,12 @@ class TrajectoryClient:
     def _watch(self) -> None:
         self.core.watch()
 
-    def _publish(self, state: str) -> None:
-        if state.startswith('stopped') and self._has_been_ready:
-            self._node.get_logger().error(state)
-        self._has_been_ready |= state == 'ready'
-        self._state.publish(state)
+    def _publish(self, text: str) -> None:
+        state, _ = parse_motion_state(text)
+        if state is MotionState.STOPPED and self._has_been_ready:
+            self._node.get_logger().error(text)
+        self._has_been_ready |= state is MotionState.READY
+        self._state.publish(text)
 
 
 class _TrajectoryController:

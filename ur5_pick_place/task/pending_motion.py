@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from ur5_pick_place.control.motion_state import MotionState, parse_motion_state
 from ur5_pick_place.kinematics.transforms import Array
 
 _IDLE = 2.0  # [s] the planner is ready again without having answered
@@ -42,10 +43,12 @@ class PendingMotion:
             self.is_over = True
             self._on_reply(text)
 
-    def hear_planner(self, state: str, now: float) -> None:
-        """Take the planner's motion state at a steady time [s]."""
-        self._has_moved |= state == 'moving'
-        self._idle_since = now if state == 'ready' and self._has_moved else None
+    def on_planner_state(self, text: str, now: float) -> None:
+        """Take the planner's motion state, as published, at a steady time [s]."""
+        state, _ = parse_motion_state(text)
+        self._has_moved |= state is MotionState.MOVING
+        is_idle = state is MotionState.READY and self._has_moved
+        self._idle_since = now if is_idle else None
 
     def look(self, q: Array, now: float) -> None:
         """Judge by the joints (6,) [rad] when the planner is done and says nothing."""

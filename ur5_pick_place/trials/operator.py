@@ -9,6 +9,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from ur5_pick_place.control.motion_state import MotionState, parse_motion_state
 from ur5_pick_place.errors import Ur5PickPlaceError
 from ur5_pick_place.kinematics import Model
 from ur5_pick_place.task import events
@@ -67,7 +68,11 @@ class Operator(CellClient):
         for name, client in self.services.items():
             self.wait(client.service_is_ready, f'service pick_place/{name}', START_TIME)
         self.wait(lambda: self.record.is_complete, 'word of arm, cube and fingers', START_TIME)
-        self.wait(lambda: self.planner_state == 'ready', 'the planner to be ready', START_TIME)
+        self.wait(
+            lambda: parse_motion_state(self.planner_state)[0] is MotionState.READY,
+            'the planner to be ready',
+            START_TIME,
+        )
         self.persist(self._teach_home)
         self.persist(lambda: self.do('init_gripper'))
 
