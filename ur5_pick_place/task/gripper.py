@@ -5,6 +5,7 @@ from collections.abc import Generator
 from dataclasses import dataclass
 
 from ur5_pick_place.errors import ExecutionError, InvalidInput, MissedGrasp
+from ur5_pick_place.pins import DIGITAL_PINS, TOOL_PIN_0, TOOL_PINS
 from ur5_pick_place.settings import Settings, setting
 from ur5_pick_place.task.job import Observation, SetOutput, SetToolVoltage, perform
 
@@ -12,6 +13,8 @@ TOOL_INPUT = 'tool_input'
 SETTLING = 0.1
 """How long a level of the part-present input must stay to be believed [s]."""
 _BOUNCES, _BOUNCE_TIME = 4, 1.0  # changes, [s]; a grip makes one
+_LAST_PIN = DIGITAL_PINS - 1
+_TOOL_PINS = ', '.join(map(str, TOOL_PINS))
 _SERVICE_TIMEOUT = 2.0  # [s]; the driver gives up on a pin after 0.55 s
 
 
@@ -20,13 +23,16 @@ class GripperSettings(Settings):
     """Wiring and timing of the gripper."""
 
     close_pin: int = setting(
-        16, 'digital output that closes the gripper; 16, 17 are the tool outputs', low=0, high=17
+        TOOL_PIN_0,
+        f'digital output that closes the gripper; {_TOOL_PINS} are the tool outputs',
+        low=0,
+        high=_LAST_PIN,
     )
     open_pin: int = setting(
         -1,
         'second output that opens it; -1 = none, the first one switched off opens',
         low=-1,
-        high=17,
+        high=_LAST_PIN,
     )
     closes_when_on: bool = setting(True, 'whether the closing output is on when closed')
     close_time: float = setting(
@@ -38,7 +44,10 @@ class GripperSettings(Settings):
     )
     grip_feedback: str = setting(TOOL_INPUT, 'how a grasp is proved', choices=(TOOL_INPUT, 'none'))
     part_pin: int = setting(
-        16, 'digital input that tells of a part; 16, 17 are the tool inputs', low=0, high=17
+        TOOL_PIN_0,
+        f'digital input that shows a part in the gripper; {_TOOL_PINS} are the tool inputs',
+        low=0,
+        high=_LAST_PIN,
     )
     part_when_on: bool = setting(True, 'whether that input is on with a part')
     part_timeout: float = setting(
@@ -170,7 +179,7 @@ class Gripper:
             return
         seen, timeout = (yield None), self._settings.part_timeout
         begin, signal = seen.t, PartSignal(self._settings)
-        while signal.hear(seen.t, self.holds_part(seen)) != wanted:
+        while signal.update(seen.t, self.holds_part(seen)) != wanted:
             if seen.t > begin + 2.0 * timeout + SETTLING:
                 raise self._unmet(seen, wanted)
             seen = yield None
@@ -215,7 +224,7 @@ class PartSignal:
         self.since = 0.0
         self._changes: list[float] = []
 
-    def hear(self, t: float, level: bool | None) -> bool | None:
+    def update(self, t: float, level: bool | None) -> bool | None:
         """
         Take the level at time `t` [s]; return it once it has settled, else None.
 
