@@ -107,7 +107,7 @@ class IkRequests:
         self._groups, self._present, self._collisions = groups, present_joints, collisions
         self._refusal = ''
 
-    def see(self, collisions: 'CollisionModel', refusal: str) -> None:
+    def set_collisions(self, collisions: 'CollisionModel', refusal: str) -> None:
         """Check collisions in another scene from now on, or refuse to, with the reason."""
         self._collisions, self._refusal = collisions, refusal
 
@@ -164,7 +164,11 @@ class IkRequests:
 
         if not free:
             raise _failure(missing())
-        return Answer(free, lambda: '; '.join(filter(None, (_listed(missing()), _twins(free)))))
+
+        def reasons() -> str:
+            return '; '.join(filter(None, (_listed(missing()), _several_solutions(free))))
+
+        return Answer(free, reasons)
 
     def _contacts(self, solutions: list[Solution]) -> dict[str, str]:
         """Say which solutions touch something, by branch."""
@@ -212,7 +216,7 @@ class IkRequests:
 
     def _arm(self, q: Array | None) -> ArmPose:
         """Give where the links are; it refuses to guess where the joints are not known."""
-        return _nobody_knows if q is None else functools.partial(link_pose, self._model, q)
+        return _unknown_arm_pose if q is None else functools.partial(link_pose, self._model, q)
 
     def _limits(self, constraints: Constraints) -> tuple[Array, Array]:
         """Give the model's limits, narrowed by the request's joint constraints."""
@@ -247,7 +251,7 @@ class IkRequests:
         return T_base_frame @ T_frame_link @ T_link_tool
 
 
-def _nobody_knows(_link: str) -> Array:
+def _unknown_arm_pose(_link: str) -> Array:
     raise InvalidRobotState(
         'robot_state is empty and no joint_states were heard of late: give the joints, or see '
         'whether the driver runs'
@@ -270,7 +274,7 @@ def _failure(missing: dict[str, str]) -> KinematicsError:
     return (JointLimitViolation if _OUTSIDE in reasons else NoSolution)(_listed(missing))
 
 
-def _twins(solutions: list[Solution]) -> str:
+def _several_solutions(solutions: list[Solution]) -> str:
     """Say which branches hold more than one solution, as a calibrated arm's may."""
     branches = [s.branch for s in solutions]
     return '; '.join(

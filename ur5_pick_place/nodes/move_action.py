@@ -30,7 +30,7 @@ from ur5_pick_place.nodes.conversions import (
     joint_state_msg,
     trajectory_to_msg,
 )
-from ur5_pick_place.nodes.execution import PLANNING, Execution, end_in_vain
+from ur5_pick_place.nodes.execution import PLANNING, Execution, end_without_success
 from ur5_pick_place.nodes.trajectory_client import TrajectoryClient
 from ur5_pick_place.planning.planner import PlannedMotion
 
@@ -97,7 +97,7 @@ class MoveAction:
         goal.request.request = MotionPlanRequest()
         goal.request.planning_options = PlanningOptions()
         if planned is None:
-            end_in_vain(goal)
+            end_without_success(goal)
         elif not is_plan_only:
             await self._move(goal, planned, is_wanted, result)
         elif goal.is_cancel_requested:
@@ -142,7 +142,7 @@ class MoveAction:
                 MoveItErrorCodes.CONTROL_FAILED,
                 'another motion of move_action is under way: wait for its end, or cancel it',
             )
-            end_in_vain(goal)
+            end_without_success(goal)
             return
 
         def begin() -> Future:

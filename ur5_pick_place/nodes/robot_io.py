@@ -38,7 +38,7 @@ class RobotIo:
         self._unread: bytes | None = None
         self._pins: Pins = {}, {}
         self._reader = BoundedReader(node, IOStates, f'{_IO}/io_states', _LARGEST)
-        self._heard = time.monotonic()
+        self._received = time.monotonic()
         self._tool: ToolDataMsg | None = None
         self._without_inertia = False  # once the driver has refused one
         self._warn = node.get_logger().warning
@@ -46,7 +46,7 @@ class RobotIo:
         node.create_subscription(
             IOStates,
             f'{_IO}/io_states',
-            self._hear_states,
+            self._on_io_states,
             qos_profile_sensor_data,
             callback_group=group,
             raw=True,
@@ -54,7 +54,7 @@ class RobotIo:
         node.create_subscription(
             ToolDataMsg,
             f'{_IO}/tool_data',
-            self._hear_tool,
+            self._on_tool_data,
             qos_profile_sensor_data,
             callback_group=group,
         )
@@ -146,13 +146,13 @@ class RobotIo:
             lambda future: on_reply('' if future.result().success else refused)
         )
 
-    def _hear_states(self, message: bytes) -> None:
-        self._unread, self._heard = message, time.monotonic()
+    def _on_io_states(self, message: bytes) -> None:
+        self._unread, self._received = message, time.monotonic()
 
     @property
     def silence(self) -> float:
         """How long io_states has not been heard [s, steady clock]."""
-        return time.monotonic() - self._heard
+        return time.monotonic() - self._received
 
-    def _hear_tool(self, message: ToolDataMsg) -> None:
+    def _on_tool_data(self, message: ToolDataMsg) -> None:
         self._tool = message

@@ -26,7 +26,7 @@ from ur5_pick_place.nodes.joint_listener import JointListener, Joints
 from ur5_pick_place.nodes.liveness import watch_peer
 from ur5_pick_place.nodes.qos import GOAL
 from ur5_pick_place.nodes.robot_io import RobotIo
-from ur5_pick_place.task.job import Carry, Command, Compute, Move, Observation, silent_io
+from ur5_pick_place.task.job import Carry, Command, Compute, Observation, RunMotion, silent_io
 from ur5_pick_place.task.pending_motion import PendingMotion
 
 PLANNER = 'trajectory_planner'
@@ -80,7 +80,7 @@ class TaskPort:
         self._goal: ClientGoalHandle | None = None
         self._motions = 0
         self._pending: PendingMotion | None = None
-        self._heard = 0
+        self._received = 0
         group = MutuallyExclusiveCallbackGroup()
         self._io = RobotIo(node, group)
         self._execute = ActionClient(
@@ -91,16 +91,16 @@ class TaskPort:
             callback_group=group,
         )
         state = f'{PLANNER}/motion_state'
-        watch_peer(node, state, peer_timeout, self._hear_planner, on_planner_death)
+        watch_peer(node, state, peer_timeout, self._on_planner_state, on_planner_death)
 
-        def hear(kind: type, topic: str, callback: Callable) -> None:
+        def subscribe(kind: type, topic: str, callback: Callable) -> None:
             node.create_subscription(
                 kind, topic, callback, qos_profile_sensor_data, callback_group=group
             )
 
-        hear(Float64, 'speed_scaling_state_broadcaster/speed_scaling', self._hear_scaling)
+        subscribe(Float64, 'speed_scaling_state_broadcaster/speed_scaling', self._on_speed_scaling)
         # Bad joints are the planner's to judge, which hears them too.
-        JointListener(node, joint_names, self._hear_joints, lambda _problem: None, group)
+        JointListener(node, joint_names, self._on_joint_states, lambda _problem: None, group)
 
     @property
     def missing(self) -> str:
@@ -140,10 +140,10 @@ class TaskPort:
         )
 
     def send(self, command: Command, on_reply: OnReply) -> None:
-        if isinstance(command, Move):
+        if isinstance(command, RunMotion):
             self._move(command, on_reply)
         elif isinstance(command, Carry):
-            self._carried.tell(command.load)
+            self._carried.publish(command.load)
             on_reply('')
         elif isinstance(command, Compute):
             # The executor's pool does it, beside the messages.
@@ -156,7 +156,7 @@ class TaskPort:
         if self._goal is not None:
             self._goal.cancel_goal_async()
 
-    def _move(self, command: Move, on_reply: OnReply) -> None:
+    def _move(self, command: RunMotion, on_reply: OnReply) -> None:
         if not self._execute.server_is_ready():
             on_reply('action server execute_trajectory is not there: start the planner')
             return
@@ -188,23 +188,23 @@ class TaskPort:
             self._goal = None
         on_reply('' if code.val == code.SUCCESS else code.message or f'code {code.val}')
 
-    def _hear_planner(self, message: String) -> None:
+    def _on_planner_state(self, message: String) -> None:
         self.planner_state = message.data
         if self._pending:
             self._pending.on_planner_state(message.data, time.monotonic())
         self._on_tick()
 
-    def _hear_scaling(self, message: Float64) -> None:
+    def _on_speed_scaling(self, message: Float64) -> None:
         if 0.0 <= message.data <= 100.0:  # what else comes is no driver's; NaN too
             self._speed_scaling = message.data / 100.0
 
-    def _hear_joints(self, joints: Joints) -> None:
-        before = self._heard // _TICK_EVERY
-        self._heard += joints.count
+    def _on_joint_states(self, joints: Joints) -> None:
+        before = self._received // _TICK_EVERY
+        self._received += joints.count
         self.q, self.stamp = joints.q, joints.stamp
         self._arrived = time.monotonic()
-        self._stillness.hear(self.stamp, self.q)
-        if self._heard // _TICK_EVERY > before:
+        self._stillness.subscribe(self.stamp, self.q)
+        if self._received // _TICK_EVERY > before:
             if self._pending and not self._pending.is_over:
                 self._pending.look(self.q, self._arrived)
             self._on_tick()

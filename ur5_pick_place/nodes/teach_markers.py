@@ -71,7 +71,7 @@ class TeachMarkers:
         node.create_subscription(
             InteractiveMarkerFeedback,
             f'{TOPIC}/feedback',
-            self._hear,
+            self._on_message,
             _QUEUE,
             callback_group=group,
         )
@@ -95,7 +95,7 @@ class TeachMarkers:
         reply.sequence_number, reply.markers = self._number, self._markers()
         return reply
 
-    def _hear(self, feedback: InteractiveMarkerFeedback) -> None:
+    def _on_message(self, feedback: InteractiveMarkerFeedback) -> None:
         name = feedback.marker_name
         released = feedback.event_type == InteractiveMarkerFeedback.MOUSE_UP
         if released and name in _T_BASE_LINK_WAITING and self._is_moved(feedback):
@@ -120,8 +120,8 @@ class TeachMarkers:
             for name, T in self._shown().items()
         ]
 
-    def _marker(self, name: str, T: Array, words: str) -> InteractiveMarker:
-        marker = InteractiveMarker(name=name, description=words, scale=_SCALE)
+    def _marker(self, name: str, T: Array, description: str) -> InteractiveMarker:
+        marker = InteractiveMarker(name=name, description=description, scale=_SCALE)
         # Without a stamp RViz keeps it in this frame, and answers in it.
         marker.header.frame_id = self._frame
         marker.pose = matrix_to_pose(T)

@@ -60,7 +60,7 @@ class Observation:
 
 
 @dataclass(frozen=True)
-class Move:
+class RunMotion:
     """Execute a trajectory, or run the loop of the method that made it, until the arm is there."""
 
     trajectory: Trajectory
@@ -125,7 +125,7 @@ class Compute:
         return ''
 
 
-Command = Move | SetOutput | SetToolVoltage | SetPayload | Carry | Compute
+Command = RunMotion | SetOutput | SetToolVoltage | SetPayload | Carry | Compute
 Steps = Generator[Command | None, Observation, None]
 
 

@@ -159,7 +159,9 @@ class Machine:
         self._check_free()
         self._run.look(self._port.observe())
         run, stops = self._run, self.stops
-        motions = self._planner.way_home(poses, self._joints(), run.is_carrying, run.lying)
+        motions = self._planner.motions_home(
+            poses, self._joints(), run.is_carrying, run.placed_parts
+        )
         if self.stops != stops:
             raise ExecutionError('a stop came while the way home was planned: ask again')
         return self.start('go_home', self._run.home(motions))

@@ -135,11 +135,11 @@ class CycleMotions:
             Says at which stage and why.
 
         """
-        arm, planned, wishes = self._empty, [], self._wishes()
+        arm, planned, goals_of_moves = self._empty, [], self._goal_joints()
         for stages in without_stops(self._cycle):
             do = stages[0].do
             if stages[0].is_move:
-                planned += self._moves(arm, stages, [next(wishes) for _ in stages])
+                planned += self._moves(arm, stages, [next(goals_of_moves) for _ in stages])
                 self._q = planned[-1].motion.trajectory.q[-1]
             else:
                 retry = self._retry() if do == 'expect_part' else ()
@@ -217,7 +217,7 @@ class CycleMotions:
         except PlanningError:
             return ()
 
-    def _wishes(self) -> Iterator[Array]:
+    def _goal_joints(self) -> Iterator[Array]:
         """Return the joints at the end of each move for which the whole cycle is shortest."""
         stops = []
         for stage in filter(lambda stage: stage.is_move, self._cycle):

@@ -45,7 +45,7 @@ class CyclePlan:
     """
 
     cycles: tuple[tuple[PlannedStage, ...], ...]
-    lying: tuple[tuple[Box, ...], ...]
+    placed_parts: tuple[tuple[Box, ...], ...]
     branch: str
     q_start: Array
     fingerprint: str
@@ -122,23 +122,23 @@ class CyclePlanner:
         preferred = int(classify(self.planner.model, np.array(poses['home'].joints)))
         order = [preferred, *(k for k in range(len(BRANCHES)) if k != preferred)]
         runs = cells(self.pattern, poses)
-        lying = tuple(self._boxes(others(runs, i)) for i in range(len(runs)))
+        placed_parts = tuple(self._boxes(others(runs, i)) for i in range(len(runs)))
         refusals: list[str] = []
         for k in order:
             if not all(self._is_reachable(places, k) for places in runs):
                 continue
             try:
-                cycles = self._plan_on(BRANCHES[k], runs, lying, q_now)
-                return CyclePlan(cycles, lying, BRANCHES[k], q_now, fingerprint)
+                cycles = self._plan_on(BRANCHES[k], runs, placed_parts, q_now)
+                return CyclePlan(cycles, placed_parts, BRANCHES[k], q_now, fingerprint)
             except PlanningError as error:
                 refusals.append(f'{BRANCHES[k]}: {error}')
-        raise PlanningError(self._no_way(runs, refusals))
+        raise PlanningError(self._explain_failure(runs, refusals))
 
     def _plan_on(
         self,
         branch: str,
         runs: Sequence[Mapping[str, TaughtPose]],
-        lying: Sequence[tuple[Box, ...]],
+        placed_parts: Sequence[tuple[Box, ...]],
         q: Array,
     ) -> tuple[tuple[PlannedStage, ...], ...]:
         planned: list[tuple[PlannedStage, ...]] = []
@@ -146,7 +146,7 @@ class CyclePlanner:
         for i, places in enumerate(runs):
             key = (places.get('start'), places.get('target'), others(runs, i), q.tobytes())
             if key not in known:
-                planner = self.planner.among(lying[i])
+                planner = self.planner.among(placed_parts[i])
                 motions = CycleMotions(
                     planner, self.settings, self.cycle, places, branch, q, self._loops
                 )
@@ -160,22 +160,22 @@ class CyclePlanner:
             q = moves[-1].q[-1] if moves else q
         return tuple(planned)
 
-    def _boxes(self, lying: Sequence[TaughtPose]) -> tuple[Box, ...]:
+    def _boxes(self, placed_parts: Sequence[TaughtPose]) -> tuple[Box, ...]:
         """Return the parts that lie where a TCP (4, 4) would grip them; none of unknown shape."""
         part = self.planner.scene.part
         if part is None:
             return ()
-        T_parts = [T_BASE_LINK_BASE @ pose.T_base_tcp @ part.T_tcp_part for pose in lying]
+        T_parts = [T_BASE_LINK_BASE @ pose.T_base_tcp @ part.T_tcp_part for pose in placed_parts]
         return tuple(
             Box(f'part {k}', T, part.size, is_part=True) for k, T in enumerate(T_parts, 1)
         )
 
-    def way_home(
+    def motions_home(
         self,
         poses: Mapping[str, TaughtPose],
         q_now: Array,
         is_carrying: bool,
-        lying: Sequence[Box] = (),
+        placed_parts: Sequence[Box] = (),
     ) -> tuple[PlannedMotion, ...]:
         """
         Plan straight home, or up and then home where the direct way is barred.
@@ -201,7 +201,7 @@ class CyclePlanner:
         if 'home' not in poses:
             raise InvalidInput('home is not taught: call ~/teach_home first')
         home = replayed('home', poses['home'], self.provenance, self.planner.model)
-        q_home, planner = np.array(home.joints), self._arm(is_carrying, lying)
+        q_home, planner = np.array(home.joints), self._arm(is_carrying, placed_parts)
         try:
             return (planner.ptp(q_now, q_home, Scaling()),)
         except PlanningError:
@@ -210,16 +210,16 @@ class CyclePlanner:
             up = planner.lin(q_now, [T], Scaling(speed=self.settings.approach_speed))
             return up, planner.ptp(up.trajectory.q[-1], q_home, Scaling())
 
-    def again(
+    def replan_rest(
         self,
         planned: PlannedStage,
         q_now: Array,
         is_carrying: bool,
-        lying: Sequence[Box] = (),
+        placed_parts: Sequence[Box] = (),
     ) -> PlannedMotion:
         """Return the rest of a motion, for an arm that was stopped on it; as `way_home`."""
         assert planned.motion is not None
-        planner = self._arm(is_carrying, lying)
+        planner = self._arm(is_carrying, placed_parts)
         if planned.method:
             T_goal = forward(planner.model, planned.motion.trajectory.q[-1])
             (stage,) = planned.stages
@@ -232,8 +232,8 @@ class CyclePlanner:
         rest = set_off_again(planned.motion.trajectory, q_now, limits)
         return PlannedMotion(rest, planner.check(rest, q_now))
 
-    def _arm(self, is_carrying: bool, lying: Sequence[Box]) -> MotionPlanner:
-        planner = self.planner.among(lying)
+    def _arm(self, is_carrying: bool, placed_parts: Sequence[Box]) -> MotionPlanner:
+        planner = self.planner.among(placed_parts)
         if not is_carrying:
             return planner
         return planner.carrying(self.settings.part_load(planner.scene.tool.T_tool_tcp))
@@ -251,7 +251,9 @@ class CyclePlanner:
         places = {s.to for s in self.cycle if s.is_move and s.to != 'home'}
         return sorted(places, key=lambda place: (place.startswith('above_'), place))
 
-    def _no_way(self, runs: Sequence[Mapping[str, TaughtPose]], refusals: list[str]) -> str:
+    def _explain_failure(
+        self, runs: Sequence[Mapping[str, TaughtPose]], refusals: list[str]
+    ) -> str:
         if refusals:
             more = f' ({len(refusals) - 1} other branches fail too)' if len(refusals) > 1 else ''
             return f'the cycle cannot be planned on branch {refusals[0]}{more}'

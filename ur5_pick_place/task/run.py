@@ -14,14 +14,14 @@ from ur5_pick_place.planning.planner import PlannedMotion
 from ur5_pick_place.planning.scene import Box
 from ur5_pick_place.task import events
 from ur5_pick_place.task.gripper import Gripper
-from ur5_pick_place.task.job import Carry, Compute, Move, Observation, SetPayload, perform
+from ur5_pick_place.task.job import Carry, Compute, Observation, RunMotion, SetPayload, perform
 from ur5_pick_place.task.motions import PlannedStage, TaskSettings
 from ur5_pick_place.task.plan import CyclePlan, CyclePlanner
 
 Emit = Callable[..., Any]
 SLIDER_WAIT = 'the speed slider is at 0: move it up on the pendant or with set_speed_slider'
-_WAY_STEP = 0.02  # [s]
-_WAY_WINDOW = 50  # samples ahead that are looked at
+_SAMPLE_STEP = 0.02  # [s]
+_LOOKAHEAD = 50  # samples ahead that are looked at
 _PAYLOAD_TIMEOUT = 5.0  # [s]; the driver waits for the robot to report the payload back
 
 
@@ -59,7 +59,7 @@ class CycleRun:
         self.is_paused = False
         """Whether a pause was asked for and not been ended."""
         self._pauses = 0
-        self.lying: tuple[Box, ...] = ()
+        self.placed_parts: tuple[Box, ...] = ()
         """Parts at other cells, as planned for the last cycle that was begun."""
         self.stage = ''
         self.waits_for = ''
@@ -67,8 +67,9 @@ class CycleRun:
 
     def cycle(self, plan: CyclePlan) -> Generator:
         """Do every stage of every cycle of `plan`."""
-        for number, (stages, lying) in enumerate(zip(plan.cycles, plan.lying, strict=True), 1):
-            self.lying = lying
+        cycles = zip(plan.cycles, plan.placed_parts, strict=True)
+        for number, (stages, placed_parts) in enumerate(cycles, 1):
+            self.placed_parts = placed_parts
             for planned in stages:
                 if self.is_paused:
                     yield from self._resumed()
@@ -183,15 +184,15 @@ class CycleRun:
         self._emit(events.GRASP_UNVERIFIED if verified is None else events.GRASP_VERIFIED)
 
     def _move(self, planned: PlannedStage) -> Generator:
-        motion, way, i = planned.motion, _Way(planned), 0
+        motion, way, i = planned.motion, _StageTracker(planned), 0
         while True:
             if self.is_paused:  # since the stage began, or while the rest was planned
                 yield from self._resumed()
             pauses = self._pauses
-            seen = yield Move(motion.trajectory, planned.method)
+            seen = yield RunMotion(motion.trajectory, planned.method)
             while seen.reply is None:
                 self._check_carried(seen)
-                self._tell_wait(seen)
+                self._report_wait(seen)
                 if way.stage_at(seen.q) > i:
                     i += 1
                     self._enter(planned, i)
@@ -211,7 +212,9 @@ class CycleRun:
         found: list[PlannedMotion] = []
 
         def plan() -> None:
-            found.append(self._planner.again(planned, q, self.is_carrying, self.lying))
+            found.append(
+                self._planner.replan_rest(planned, q, self.is_carrying, self.placed_parts)
+            )
 
         yield from perform(Compute(plan))
         return found[0]
@@ -225,14 +228,16 @@ class CycleRun:
         self._emit(events.RESUMED, stage=self.stage)
         return seen
 
-    def _tell_wait(self, seen: Observation) -> None:
+    def _report_wait(self, seen: Observation) -> None:
         wait = SLIDER_WAIT if seen.speed_scaling == 0.0 else ''
         if wait and not self.waits_for:
             self._emit(events.WAITING, stage=self.stage, reason=wait)
         self.waits_for = wait
 
     def _check_carried(self, seen: Observation) -> None:
-        if self.is_carrying and self._signal.hear(seen.t, self._gripper.holds_part(seen)) is False:
+        if not self.is_carrying:
+            return
+        if self._signal.update(seen.t, self._gripper.holds_part(seen)) is False:
             self.is_carrying = False
             raise ExecutionError(self._lost)
 
@@ -259,18 +264,18 @@ class CycleRun:
         return SetPayload(load.mass, (x, y, z), (xx, yy, zz, xy, xz, yz))
 
 
-class _Way:
+class _StageTracker:
     """Knows from the arm's joints alone which of the moves of a motion it is on."""
 
     def __init__(self, planned: PlannedStage) -> None:
         trajectory = planned.motion.trajectory
         self._passes = planned.passes
-        self._t = np.arange(0.0, trajectory.duration + _WAY_STEP, _WAY_STEP)
+        self._t = np.arange(0.0, trajectory.duration + _SAMPLE_STEP, _SAMPLE_STEP)
         self._q = trajectory.sample(self._t)[0]
         self._i = 0
 
     def stage_at(self, q: Array) -> int:
         """Return the number of the move for joints (6,) [rad], which only ever go forward."""
-        ahead = self._q[self._i : self._i + _WAY_WINDOW]
+        ahead = self._q[self._i : self._i + _LOOKAHEAD]
         self._i += int(np.abs(ahead - q).max(axis=1).argmin())
         return bisect(self._passes, self._t[self._i])

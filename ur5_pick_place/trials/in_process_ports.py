@@ -199,7 +199,7 @@ class TaskPort:
         )
 
     def send(self, command: job.Command, on_reply: OnReply) -> None:
-        if isinstance(command, job.Move):
+        if isinstance(command, job.RunMotion):
             try:
                 self._move(command, on_reply)
             except Ur5PickPlaceError as error:
@@ -212,7 +212,7 @@ class TaskPort:
         else:
             self._ask(command, on_reply)
 
-    def _move(self, command: job.Move, on_reply: OnReply) -> None:
+    def _move(self, command: job.RunMotion, on_reply: OnReply) -> None:
         motion = command.trajectory
         if command.method:
             loop = loop_of(self._planner, command.method, motion, self._loops)
