@@ -316,7 +316,7 @@ def test_a_contact_that_flickers_while_carrying_is_not_a_loss_but_a_bounce(cycle
         (lambda t: t > 1.4, 'input 16 took 1.[34]. s to tell of the part, more than part_timeout'),
         (lambda t: False, 'closed on nothing'),
         (lambda t: int(t / 0.07) % 2 == 1, 'input 16 bounces'),
-        (lambda t: None, 'input 16 is not shown by io_states: check part_pin'),
+        (lambda t: None, 'input 16 is not in io_states: check part_pin'),
     ],
 )
 def test_a_part_signal_that_is_late_missing_or_bouncing_is_named(levels, error):
@@ -522,7 +522,7 @@ def test_where_moves_are_too_short_to_blend_the_arm_stops_and_the_plan_says_so(c
     planner = CyclePlanner(cycle_planner.planner, near, cycle_planner.cycle, ORIGIN)
     plan = planner.plan(POSES, HOME)
     stages = {planned.name: planned for planned in plan.cycles[0]}
-    assert 'transfer' in stages and 'stops there: move 1 is 0.01' in stages['lift'].remark
+    assert 'transfer' in stages and 'stops between moves: move 1 is 0.01' in stages['lift'].remark
 
 
 def test_a_missed_grasp_is_tried_again_from_above(cycle_planner):

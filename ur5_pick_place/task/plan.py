@@ -34,13 +34,13 @@ class CyclePlan:
     cycles : tuple of tuple of PlannedStage
         The stages of each cycle.
     lying : tuple of tuple of Box
-        The parts that lie at other cells during each cycle.
+        The parts at other cells during each cycle.
     branch : str
-        On which start and target are reached.
+        The arm configuration at start and target.
     q_start : ndarray, shape (6,)
-        Where the arm must be [rad].
+        Joints from which the plan begins [rad].
     fingerprint : str
-        Of everything the plan rests on; a plan with another one must not be run.
+        Hash of everything that the plan depends on; it must be unchanged when the plan is run.
 
     """
 
@@ -57,13 +57,13 @@ class CyclePlan:
 
     @property
     def motions(self) -> list[PlannedMotion]:
-        """All motions, in order."""
+        """The motions of all cycles, in order."""
         return [s.motion for stages in self.cycles for s in stages if s.motion]
 
 
 class CyclePlanner:
     """
-    Plans cycles and ways home with a `MotionPlanner`.
+    Plans cycles, and motions home, with a `MotionPlanner`.
 
     Parameters
     ----------
@@ -71,7 +71,7 @@ class CyclePlanner:
     settings : TaskSettings
     cycle : sequence of Stage
     provenance : Provenance
-        What taught poses must have been taught with.
+        The present robot and tool.
     pattern : PatternSettings
     loops : LoopSettings
 
@@ -105,7 +105,7 @@ class CyclePlanner:
 
     def plan(self, poses: Mapping[str, TaughtPose], q_now: Array) -> CyclePlan:
         """
-        Plan every motion of a run from the joints `q_now` (6,) [rad].
+        Return a plan of every motion of a run, from the joints `q_now` (6,) [rad].
 
         The branch of home is tried first, then the others.
 
@@ -114,11 +114,11 @@ class CyclePlanner:
         InvalidInput
             A place is not taught or cannot be replayed, or start is target.
         PlanningError
-            No branch carries the cycle; says at which stage and why.
+            The cycle can be planned on no branch; names the stage and the reason.
 
         """
         poses = self.replayed(poses)
-        fingerprint = self.fingerprint(poses)  # of now: the scene may change meanwhile
+        fingerprint = self.fingerprint(poses)  # taken first: the scene may change meanwhile
         preferred = int(classify(self.planner.model, np.array(poses['home'].joints)))
         order = [preferred, *(k for k in range(len(BRANCHES)) if k != preferred)]
         runs = cells(self.pattern, poses)
@@ -161,7 +161,7 @@ class CyclePlanner:
         return tuple(planned)
 
     def _boxes(self, placed_parts: Sequence[TaughtPose]) -> tuple[Box, ...]:
-        """Return the parts that lie where a TCP (4, 4) would grip them; none of unknown shape."""
+        """Return parts gripped by a TCP at these poses, as boxes; none if the shape is unknown."""
         part = self.planner.scene.part
         if part is None:
             return ()
@@ -178,7 +178,7 @@ class CyclePlanner:
         placed_parts: Sequence[Box] = (),
     ) -> tuple[PlannedMotion, ...]:
         """
-        Plan straight home, or up and then home where the direct way is barred.
+        Return a motion home, or one up and one home where the direct motion is blocked.
 
         Parameters
         ----------
@@ -188,14 +188,14 @@ class CyclePlanner:
         is_carrying : bool
             Whether a part is in the hand.
         lying : sequence of Box
-            Parts that lie about.
+            Parts at other cells.
 
         Raises
         ------
         InvalidInput
             Home is not taught or cannot be replayed.
         PlanningError
-            Both ways are barred.
+            Neither can be planned.
 
         """
         if 'home' not in poses:
@@ -217,7 +217,7 @@ class CyclePlanner:
         is_carrying: bool,
         placed_parts: Sequence[Box] = (),
     ) -> PlannedMotion:
-        """Return the rest of a motion, for an arm that was stopped on it; as `way_home`."""
+        """Return the rest of a motion, from joints on its path; errors as `motions_home`."""
         assert planned.motion is not None
         planner = self._arm(is_carrying, placed_parts)
         if planned.method:
@@ -262,14 +262,14 @@ class CyclePlanner:
             if not inverse(self.planner.model, T)[1].any():
                 x, y, z = poses[place.removeprefix('above_')].T_base_tcp[:3, 3] * (-1, -1, 1) + 0.0
                 return (
-                    f'{place} cannot be reached at all: the taught TCP is at '
-                    f'({x:.3f}, {y:.3f}, {z:.3f}) m in base_link; teach it nearer to the arm'
+                    f'{place} is out of reach on every branch: the taught TCP is at '
+                    f'({x:.3f}, {y:.3f}, {z:.3f}) m in base_link; teach it closer to the arm'
                 )
-        return 'no branch reaches start and target alike; teach one of them elsewhere'
+        return 'no branch reaches both start and target; teach one of them elsewhere'
 
     def replayed(self, poses: Mapping[str, TaughtPose]) -> dict[str, TaughtPose]:
         """
-        Return the poses that the cycle needs, as they are under the present robot and tool.
+        Return the poses that the cycle needs, converted to the present robot and tool.
 
         Raises
         ------
