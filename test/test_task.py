@@ -167,7 +167,7 @@ def test_a_cycle_moves_grips_carries_and_releases_in_order(cycle_planner):
     robot.do(job)
     assert job.error == ''
     kinds = [(type(c).__name__, getattr(c, 'state', None)) for c in robot.commands]
-    move = ('Move', None)
+    move = ('RunMotion', None)
     assert kinds == [
         ('SetOutput', False),
         ('Carry', None),

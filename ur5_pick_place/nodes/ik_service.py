@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The IK node: every analytic solution of a pose, and the pose of joints, as services.
+The IK node: inverse kinematics (all analytic solutions) and forward kinematics, as services.
 
-Services carry MoveIt's names and types. `compute_ik_all` answers with every branch at once: each
-joint is named `<branch>/<joint>`, best branch first, and the message says why the others are out.
+Services have MoveIt's names and types. `compute_ik_all` returns every branch at once: each joint
+is named `<branch>/<joint>`, best branch first; the message gives the reasons of missing branches.
 
 """
 
@@ -40,9 +40,9 @@ from ur5_pick_place.nodes.process import refuse_if_served, run_node
 from ur5_pick_place.nodes.robot_settings import GroupSettings, RobotSettings, RobotSetup, load_cell
 from ur5_pick_place.planning.world import AttachedObject, World
 
-# A request takes a fraction of a millisecond, for which joints and TF can wait.
+# A request takes a fraction of a millisecond; joints and TF can wait that long.
 _THREADS = 1
-_PRESENT = 2.0  # [s] of silence after which nobody knows where the arm is
+_PRESENT = 2.0  # [s] of silence after which the arm's joints count as unknown
 _SERVED = ('compute_ik', 'compute_ik_all', 'compute_fk')
 
 
@@ -70,13 +70,13 @@ class IkService(Node):
         )
         self._markers = self.create_publisher(MarkerArray, 'ik_markers', 1)
         refuse_if_served(self, _SERVED)
-        group = ReentrantCallbackGroup()  # so that one that waits keeps nobody waiting
+        group = ReentrantCallbackGroup()  # so that a waiting request does not delay others
         self.create_service(GetPositionIK, 'compute_ik', self._ik, callback_group=group)
         self.create_service(GetPositionIK, 'compute_ik_all', self._ik_all, callback_group=group)
         self.create_service(GetPositionFK, 'compute_fk', self._fk)
 
     def _collisions(self, cell: RobotSetup):
-        """Give the collision model, or None and say so where coal is missing."""
+        """Return the collision model, or None, with a warning, where coal is missing."""
         try:
             from ur5_pick_place.planning.collision import collision_model
         except ImportError as error:

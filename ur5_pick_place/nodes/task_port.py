@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The robot and the planner as the task sees them: topics in, actions and services out."""
+"""The task's connection to robot and planner: topics in, actions and services out."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -31,14 +31,14 @@ from ur5_pick_place.task.pending_motion import PendingMotion
 
 PLANNER = 'trajectory_planner'
 _TICK_EVERY = 4  # joint_states per tick: 32 ms of robot time
-_FRESH = 0.3  # [s] joints that are older show nothing of the present
+_FRESH = 0.3  # [s]; older joints do not show whether the arm is at rest now
 
 OnReply = Callable[[str], object]
 
 
 class TaskPort:
     """
-    A `machine.Port` over ROS; moves the arm through the planner node only.
+    A `machine.Port` over ROS, which moves the arm through the planner node only.
 
     Parameters
     ----------
@@ -46,15 +46,15 @@ class TaskPort:
     joint_names : sequence of str
         With the prefix, in controller order.
     carried : CarriedPart
-        Tells the planner what is in the hand.
+        Publishes to the planner what the gripper holds.
     io_timeout : float
-        io_states silent for longer ends any job [s]; infinite where there is none.
+        Silence of io_states that ends any job [s]; infinite where there is none.
     peer_timeout : float
         See `HealthSettings`.
     on_tick : callable
-        Called at every fourth joint_states, and when the planner has stopped.
+        Called at every fourth joint_states, and at every motion state of the planner.
     on_planner_death : callable
-        Called when the planner has gone.
+        Called when the planner node has died or is stuck.
 
     """
 
@@ -72,7 +72,7 @@ class TaskPort:
         self._arrived = 0.0  # steady time of `q` [s]
         self._node = node
         self.q: Array | None = None
-        self.stamp = 0.0  # [s] ROS time of `q`: a job's clock, as /clock may come late
+        self.stamp = 0.0  # [s] ROS time of `q`: the clock of jobs, as /clock may be late
         self.planner_state = ''
         self._speed_scaling = 1.0
         self._names = list(joint_names)
@@ -99,27 +99,27 @@ class TaskPort:
             )
 
         subscribe(Float64, 'speed_scaling_state_broadcaster/speed_scaling', self._on_speed_scaling)
-        # Bad joints are the planner's to judge, which hears them too.
+        # The planner receives malformed joints too, and judges them.
         JointListener(node, joint_names, self._on_joint_states, lambda _problem: None, group)
 
     @property
     def missing(self) -> str:
         state = self.planner_state if self._execute.server_is_ready() else ''
         if parse_motion_state(state)[0] is not MotionState.READY:
-            return f'the planner is {state or "not there"}: start or rearm it'
+            return f'the planner is {state or "not available"}: start or rearm it'
         if not self._io.is_there:
-            return 'set_io and set_payload are not there: start the driver'
+            return 'set_io and set_payload are not available: start the driver'
         return ''
 
     def present_joints(self) -> Array:
         """Return the measured joints (6,) [rad], or raise `ExecutionError`."""
         if self.q is None:
-            raise ExecutionError('no joint_states yet; is the driver running?')
+            raise ExecutionError('no joint_states yet: check that the driver is running')
         return self.q
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether fresh joints show the arm at rest."""
+        """Return whether recent joint_states show the arm at rest."""
         age = time.monotonic() - self._arrived
         return age < _FRESH and self._stillness.is_at_rest
 
@@ -146,19 +146,19 @@ class TaskPort:
             self._carried.publish(command.load)
             on_reply('')
         elif isinstance(command, Compute):
-            # The executor's pool does it, beside the messages.
+            # Runs in the executor's pool, beside the messages.
             self._node.executor.create_task(lambda: on_reply(command.attempt()))
         else:
             self._io.send(command, on_reply)
 
     def cancel_motion(self) -> None:
-        self._motions += 1  # a goal whose acceptance is still on its way is canceled then
+        self._motions += 1  # a goal not yet accepted is canceled on acceptance
         if self._goal is not None:
             self._goal.cancel_goal_async()
 
     def _move(self, command: RunMotion, on_reply: OnReply) -> None:
         if not self._execute.server_is_ready():
-            on_reply('action server execute_trajectory is not there: start the planner')
+            on_reply('action server execute_trajectory is not available: start the planner')
             return
         goal = ExecuteTrajectory.Goal()
         goal.trajectory.joint_trajectory = trajectory_to_msg(command.trajectory, self._names)
@@ -195,7 +195,7 @@ class TaskPort:
         self._on_tick()
 
     def _on_speed_scaling(self, message: Float64) -> None:
-        if 0.0 <= message.data <= 100.0:  # what else comes is no driver's; NaN too
+        if 0.0 <= message.data <= 100.0:  # other values, NaN too, are not the driver's
             self._speed_scaling = message.data / 100.0
 
     def _on_joint_states(self, joints: Joints) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The executor in the planner node: between it and the robot's trajectory controller."""
+"""The execution manager in the planner node, connected to the trajectory controller."""
 
 import time
 from typing import Any
@@ -40,16 +40,16 @@ _WATCH_PERIOD = 0.02  # [s], steady clock
 
 _STATUS = {
     GoalStatus.STATUS_ABORTED: 'aborted',
-    GoalStatus.STATUS_CANCELED: 'canceled by somebody else',
+    GoalStatus.STATUS_CANCELED: 'canceled by another client',
 }
 
 
 class TrajectoryClient:
     """
-    Runs an `ExecutionManager` on what the driver says, and publishes its state.
+    Runs an `ExecutionManager` on the driver's topics and publishes its motion state.
 
-    rclpy runs the done-callbacks of futures outside any callback group, beside the subscriptions
-    and the timer.
+    rclpy runs the done-callbacks of futures outside any callback group, concurrently with the
+    subscriptions and the timer.
 
     Parameters
     ----------
@@ -57,12 +57,12 @@ class TrajectoryClient:
     controller : str
         Name of the joint trajectory controller.
     planner : MotionPlanner
-        Its gate looks at every motion.
+        Its gate checks every motion.
     joint_names : tuple of str
         With the prefix, in controller order.
     health, tracking : settings
     missing : str
-        What the user has not told about the cell; non-empty refuses all motion.
+        Parameters that the user has not set; if not empty, all motion is refused.
     group : CallbackGroup
         Of the subscriptions, the timer and the clients.
 
@@ -98,7 +98,7 @@ class TrajectoryClient:
         node.create_timer(_WATCH_PERIOD, self._watch, callback_group=group, clock=steady)
 
     def health(self) -> tuple[bool, str]:
-        """Return whether the arm could move now, and the motion state."""
+        """Return whether the arm may move, and the text of the motion state."""
         text = self.core.motion_state
         return parse_motion_state(text)[0] is not MotionState.STOPPED, text
 
@@ -162,8 +162,8 @@ class _TrajectoryController:
         if self._client.server_is_ready():
             return ''
         return (
-            f'action server {self._name} is not there; is the driver running and the parameter '
-            '"controller" right?'
+            f'action server {self._name} is not available: check that the driver is running and '
+            'the parameter "controller"'
         )
 
     @property
@@ -218,7 +218,7 @@ class _TrajectoryController:
         self.executor.on_feedback(goal, at, to_seconds(feedback.desired.time_from_start))
 
     def _on_result(self, goal: Goal, reply: Any) -> None:
-        # A canceled goal also carries error code 0: only status and code together are success.
+        # A canceled goal also has error code 0: success needs both status and code.
         if reply.status == GoalStatus.STATUS_SUCCEEDED and reply.result.error_code == 0:
             self.executor.on_result(goal, '')
             return

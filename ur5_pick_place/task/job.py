@@ -201,7 +201,7 @@ def perform(command: Command, timeout: float = float('inf')) -> Generator:
     deadline = seen.t + timeout
     while seen.reply is None:
         if seen.t > deadline:
-            raise ExecutionError(f'timed out after {timeout} s waiting for the reply to {command}')
+            raise ExecutionError(f'{command} was not answered within {timeout} s')
         seen = yield None
     if seen.reply:
         raise ExecutionError(seen.reply)
