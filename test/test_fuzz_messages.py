@@ -323,7 +323,7 @@ def test_a_refused_object_moves_none_and_bars_all_until_it_is_removed(
         except (UnicodeEncodeError, RuntimeError):
             continue  # no client could send it
         before = fingerprint(planner.scene, book.world)
-        refusal = (book.hear_attached if is_held else book.hear_object)(wire)
+        refusal = (book.take_attached if is_held else book.take_object)(wire)
         if refusal:
             assert fingerprint(planner.scene, book.world) == before
             assert book.world.refusal
@@ -331,8 +331,8 @@ def test_a_refused_object_moves_none_and_bars_all_until_it_is_removed(
     for thing in book.world.objects.values():
         assert np.isfinite(thing.poses()).all()
     planner.set_scene(replace(planner.scene, world=book.world))
-    book.hear_attached(serialize_message(AttachedCollisionObject(object=ALL_AWAY)))
-    book.hear_object(serialize_message(ALL_AWAY))
+    book.take_attached(serialize_message(AttachedCollisionObject(object=ALL_AWAY)))
+    book.take_object(serialize_message(ALL_AWAY))
     assert not book.world.objects and not book.world.attached and not book.world.refused
 
 

@@ -178,7 +178,7 @@ def test_a_driver_that_refuses_the_inertia_alone_ends_no_cycle(send, form):
     assert send(form, robot) == ['', '']
     assert [any(inertia_of(request)) for request in robot.heard] == [True, False, False]
     (warning,) = robot.warnings
-    assert 'took mass and centre alone' in warning
+    assert 'accepted mass and centre alone' in warning
 
 
 @pytest.mark.parametrize('form', FORMS)

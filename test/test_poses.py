@@ -189,7 +189,7 @@ def test_an_edited_file_is_refused_with_what_is_wrong_and_left_alone(path, old, 
     assert old in text
     path.write_text(text.replace(old, new, 1))
     before = contents(path)
-    with pytest.raises(InvalidInput, match=f'(?s){message}.*mend it, or delete it'):
+    with pytest.raises(InvalidInput, match=f'(?s){message}.*correct it, or delete it'):
         PosesFile(path)
     assert contents(path) == before
 

@@ -82,7 +82,7 @@ class Book:
     def object(self, operation: bytes, name: str, *xs: float, at: float = 0.0, **fields: Any):
         """Tell of an object at x = `at`, with a box at each of `xs` from there [m]."""
         message = thing(operation, name, *xs, at=at, **fields)
-        return self.book.hear_object(serialize_message(message))
+        return self.book.take_object(serialize_message(message))
 
     def attach(self, name: str, *xs: float, operation: bytes = ADD, **fields: Any) -> str:
         """Tell of an object in the hand, with a box at each of `xs` from tool0 [m]."""
@@ -90,10 +90,10 @@ class Book:
         held.object.header.frame_id = 'tool0'
         for field, value in fields.items():
             setattr(held, field, value)
-        return self.book.hear_attached(serialize_message(held))
+        return self.book.take_attached(serialize_message(held))
 
     def scene(self, message: PlanningScene) -> str:
-        return self.book.hear_scene(serialize_message(message))
+        return self.book.take_scene(serialize_message(message))
 
     def apply(self, message: PlanningScene) -> None:
         self.book.apply(read_message(serialize_message(message), PlanningScene))
@@ -161,7 +161,7 @@ def test_every_shape_is_taken(book):
     triangles = [MeshTriangle(vertex_indices=np.array(f, np.uint32)) for f in faces]
     message.meshes = [Mesh(vertices=corners, triangles=triangles)]
     message.planes = [Plane(coef=[0.0, 0.0, 2.0, 1.0])]
-    assert not book.book.hear_object(serialize_message(message))
+    assert not book.book.take_object(serialize_message(message))
     kinds = [type(p.shape).__name__ for p in book.world.objects['heap'].shapes]
     assert kinds == ['Cuboid', 'Sphere', 'Cylinder', 'Cone', 'Mesh', 'Plane']
     cylinder, cone = (book.world.objects['heap'].shapes[i].shape for i in (2, 3))
@@ -225,7 +225,7 @@ SPOILT = (
 @pytest.mark.parametrize('cure', ['remove', 'replace', 'remove all'])
 def test_what_cannot_be_taken_bars_all_motion_until_it_is_removed_or_replaced(book, what, cure):
     book.object(ADD, 'crate', 4.0)
-    assert "object 'crate'" in book.book.hear_object(serialize_message(spoilt(what)))
+    assert "object 'crate'" in book.book.take_object(serialize_message(spoilt(what)))
     assert "object 'crate' of collision_object was refused" in book.world.refusal
     assert 'publish it anew on collision_object, or REMOVE it there' in book.world.refusal
     assert book.at() == {'crate': [4.0]}, 'what was known stays meanwhile'
@@ -426,7 +426,7 @@ def test_bytes_of_any_content_leave_a_world_that_can_be_checked(book, rng):
         data = bytearray(good[rng.integers(3)])
         for at in rng.integers(4, len(data), rng.integers(1, 5)):
             data[at] = int(rng.integers(256))
-        book.book.hear_object(bytes(data))
+        book.book.take_object(bytes(data))
         scene_of(book.world).fingerprint()
     for found in book.world.objects.values():
         assert np.isfinite(found.poses()).all()

@@ -28,8 +28,8 @@ from ur5_pick_place.task.job import (
     Carry,
     Compute,
     Job,
-    Move,
     Observation,
+    RunMotion,
     SetOutput,
     SetPayload,
     SetToolVoltage,
@@ -86,7 +86,7 @@ class Robot:
             return
         self.commands.append(command)
         self.reply = 'refused by the driver' if self.is_driver_refusing else ''
-        if isinstance(command, Move):
+        if isinstance(command, RunMotion):
             self.q = command.trajectory.q[-1]
         elif isinstance(command, SetOutput) and not self.is_output_stuck:
             self.outputs[command.pin] = command.state
@@ -146,7 +146,7 @@ def test_a_cycle_moves_grips_carries_and_releases_in_order(cycle_planner):
     robot.do(job)
     assert job.error == ''
     kinds = [(type(c).__name__, getattr(c, 'state', None)) for c in robot.commands]
-    move = ('Move', None)
+    move = ('RunMotion', None)
     assert kinds == [
         ('SetOutput', False),
         ('Carry', None),
@@ -205,7 +205,7 @@ def test_each_gripper_fault_ends_the_cycle_with_its_own_reason(cycle_planner, fa
 def test_a_part_lost_on_the_way_ends_the_cycle_and_is_named(cycle_planner):
     plan, robot = cycle_planner.plan(POSES, HOME), Robot()
     job = Job('run', make_run(cycle_planner).cycle(plan))
-    robot.do(job, until=lambda r: sum(isinstance(c, Move) for c in r.commands) == 2)
+    robot.do(job, until=lambda r: sum(isinstance(c, RunMotion) for c in r.commands) == 2)
     way = robot.commands[-1].trajectory
     robot.follow(job, way.sample(np.arange(0.0, 0.5 * way.duration, TICK))[0])
     robot.is_part_there = False
@@ -277,7 +277,7 @@ def test_a_part_in_a_closed_hand_is_found_at_the_start_and_told(cycle_planner):
 def test_a_contact_that_flickers_while_carrying_is_not_a_loss_but_a_bounce(cycle_planner):
     plan, robot = cycle_planner.plan(POSES, HOME), Robot()
     job = Job('run', make_run(cycle_planner).cycle(plan))
-    robot.do(job, until=lambda r: sum(isinstance(c, Move) for c in r.commands) == 2)
+    robot.do(job, until=lambda r: sum(isinstance(c, RunMotion) for c in r.commands) == 2)
     robot.follow(job, [robot.q] * 3)
     for robot.is_part_there in (False, True):
         robot.follow(job, [robot.q] * 2)
@@ -295,7 +295,7 @@ def test_a_contact_that_flickers_while_carrying_is_not_a_loss_but_a_bounce(cycle
         (lambda t: t > 1.4, 'input 16 took 1.[34]. s to tell of the part, more than part_timeout'),
         (lambda t: False, 'closed on nothing'),
         (lambda t: int(t / 0.07) % 2 == 1, 'input 16 bounces'),
-        (lambda t: None, 'input 16 is not shown by io_states: check part_pin'),
+        (lambda t: None, 'input 16 is not in io_states: check part_pin'),
     ],
 )
 def test_a_part_signal_that_is_late_missing_or_bouncing_is_named(levels, error):
@@ -331,7 +331,7 @@ def test_moves_without_a_stop_tell_which_of_them_the_arm_is_on(cycle_planner):
     plan, robot, events = cycle_planner.plan(POSES, HOME), Robot(), []
     (planned,) = (s for s in plan.cycles[0] if s.name == 'lift, transfer, target')
     job = Job('run', make_run(cycle_planner, events=events).cycle(plan))
-    robot.do(job, until=lambda r: sum(isinstance(c, Move) for c in r.commands) == 2)
+    robot.do(job, until=lambda r: sum(isinstance(c, RunMotion) for c in r.commands) == 2)
     way, told = planned.motion.trajectory, []
     for t in np.arange(0.0, way.duration, TICK):
         robot.follow(job, way.sample(np.array([t]))[0])
@@ -433,11 +433,11 @@ def test_parts_lie_where_cycles_before_left_them_and_later_ones_will_take_them()
 def test_the_way_home_keeps_clear_of_parts_that_lie_about(cycle_planner):
     plan = cycle_planner.plan(POSES, HOME)
     q = next(s.motion.trajectory.q[0] for s in plan.cycles[0] if s.name == 'retreat, home')
-    assert len(cycle_planner.way_home(POSES, q, is_carrying=False)) == 1
+    assert len(cycle_planner.motions_home(POSES, q, is_carrying=False)) == 1
     T = np.eye(4)
     T[:3, 3] = 0.35 + 0.09, 0.25, 0.07  # on another part beside the target
     beside = Box('part 1', T, np.full(3, 0.045), is_part=True)
-    _, home = cycle_planner.way_home(POSES, q, False, [beside])
+    _, home = cycle_planner.motions_home(POSES, q, False, [beside])
     assert cycle_planner.planner.among([beside]).obstacle(home.trajectory.q) == ''
 
 
@@ -447,9 +447,9 @@ def test_a_run_keeps_in_mind_which_parts_lie_about(cycle_planner):
         cycle_planner.planner, TaskSettings(), cycle_planner.cycle, ORIGIN, settings
     )
     plan, run = planner.plan(POSES, HOME), make_run(planner)
-    assert [len(boxes) for boxes in plan.lying] == [0, 1]
+    assert [len(boxes) for boxes in plan.placed_parts] == [0, 1]
     Robot().do(Job('run', run.cycle(plan)))
-    (part,) = run.lying
+    (part,) = run.placed_parts
     assert part.T_base_link_box[:3, 3] == pytest.approx([0.35, 0.25, 0.0225])
 
 
@@ -501,7 +501,7 @@ def test_where_moves_are_too_short_to_blend_the_arm_stops_and_the_plan_says_so(c
     planner = CyclePlanner(cycle_planner.planner, near, cycle_planner.cycle, ORIGIN)
     plan = planner.plan(POSES, HOME)
     stages = {planned.name: planned for planned in plan.cycles[0]}
-    assert 'transfer' in stages and 'stops there: move 1 is 0.01' in stages['lift'].remark
+    assert 'transfer' in stages and 'stops between moves: move 1 is 0.01' in stages['lift'].remark
 
 
 def test_a_missed_grasp_is_tried_again_from_above(cycle_planner):
@@ -576,7 +576,7 @@ def test_a_stopped_planner_ends_any_job_at_once(cycle_planner):
 def test_a_paused_motion_goes_on_from_where_the_arm_came_to_rest(cycle_planner):
     robot, run = Robot(), make_run(cycle_planner)
     job = Job('run', run.cycle(cycle_planner.plan(POSES, HOME)))
-    robot.do(job, until=lambda r: any(isinstance(c, Move) for c in r.commands))
+    robot.do(job, until=lambda r: any(isinstance(c, RunMotion) for c in r.commands))
     first = robot.commands[-1].trajectory
     assert first.duration > 1.0
     run.pause()
@@ -596,7 +596,7 @@ def test_a_paused_motion_goes_on_from_where_the_arm_came_to_rest(cycle_planner):
 def test_a_second_pause_while_the_rest_is_planned_holds_too(cycle_planner):
     robot, run = Robot(), make_run(cycle_planner)
     job = Job('run', run.cycle(cycle_planner.plan(POSES, HOME)))
-    robot.do(job, until=lambda r: any(isinstance(c, Move) for c in r.commands))
+    robot.do(job, until=lambda r: any(isinstance(c, RunMotion) for c in r.commands))
     first = robot.commands[-1].trajectory
     run.pause()
     run.resume()
@@ -671,18 +671,18 @@ def test_places_taught_with_another_payload_are_planned_as_they_are(cycle_planne
 def test_the_way_home_does_not_lead_to_another_robots_home(cycle_planner):
     home = replace(POSES['home'], provenance=replace(ORIGIN, robot='ur10'))
     with pytest.raises(InvalidInput, match='home was taught with a ur10'):
-        cycle_planner.way_home({'home': home}, HOME, is_carrying=False)
+        cycle_planner.motions_home({'home': home}, HOME, is_carrying=False)
 
 
 def test_the_way_home_lifts_first_where_the_direct_way_is_barred(cycle_planner):
     q = cycle_planner.plan(POSES, HOME).motions[0].trajectory.q[-1]
-    motions = cycle_planner.way_home(POSES, q, is_carrying=False)
+    motions = cycle_planner.motions_home(POSES, q, is_carrying=False)
     np.testing.assert_allclose(motions[-1].trajectory.q[-1], HOME)
     np.testing.assert_allclose(motions[0].trajectory.q[0], q, atol=1e-9)
 
 
 def test_the_way_home_from_home_is_no_motion(cycle_planner):
-    (motion,) = cycle_planner.way_home(POSES, HOME, is_carrying=False)
+    (motion,) = cycle_planner.motions_home(POSES, HOME, is_carrying=False)
     assert motion.trajectory.duration == 0.0
 
 
@@ -732,7 +732,7 @@ class TestPendingMotion:
     def test_a_lost_one_is_told_from_where_the_arm_is_once_the_planner_is_ready(self, q, reply):
         pending, replies = self.pending()
         for t, state in ((0.1, 'moving'), (5.0, 'ready')):
-            pending.hear_planner(state, t)
+            pending.on_planner_state(state, t)
         pending.look(q, 6.9)
         assert replies == []
         pending.look(q, 7.1)
@@ -740,13 +740,13 @@ class TestPendingMotion:
 
     def test_a_planner_that_is_still_moving_is_waited_for(self):
         pending, replies = self.pending()
-        pending.hear_planner('moving', 0.1)
+        pending.on_planner_state('moving', 0.1)
         pending.look(HOME, 1000.0)
         assert replies == []
 
     def test_a_motion_that_never_begins_is_given_up(self):
         pending, replies = self.pending()
-        pending.hear_planner('ready', 0.1)
+        pending.on_planner_state('ready', 0.1)
         pending.look(HOME, 29.0)
         pending.look(HOME, 31.0)
         assert replies == [LOST]

@@ -15,6 +15,11 @@ from ur5_pick_place.control.motion_monitor import (
     TrackingSettings,
     path_from,
 )
+from ur5_pick_place.control.motion_state import (
+    MotionState,
+    motion_state_text,
+    parse_motion_state,
+)
 from ur5_pick_place.control.robot_status import (
     SAFETY_REDUCED,
     HealthSettings,
@@ -116,10 +121,11 @@ class ExecutionManager:
     def motion_state(self) -> str:
         """`ready`, `moving` or `stopped: <reason>`."""
         if self._latch.reason:
-            return f'stopped: {self._latch.reason}'
+            return motion_state_text(MotionState.STOPPED, self._latch.reason)
         if self._latch.is_first:
-            return f'stopped: {self._missing or self._obstacle or "looking at the arm"}'
-        return 'moving' if self.is_moving else 'ready'
+            reason = self._missing or self._obstacle or 'looking at the arm'
+            return motion_state_text(MotionState.STOPPED, reason)
+        return motion_state_text(MotionState.MOVING if self.is_moving else MotionState.READY)
 
     @property
     def is_moving(self) -> bool:
@@ -233,7 +239,7 @@ class ExecutionManager:
         if not is_wanted():
             raise ExecutionError('motion refused: it was stopped before it began')
         state = self.motion_state
-        if state != 'ready':
+        if parse_motion_state(state)[0] is not MotionState.READY:
             cure = '; call ~/rearm once the cause is gone' if self._latch.reason else ''
             raise ExecutionError(f'motion refused, planner is {state}{cure}')
         if self.is_free:

@@ -38,7 +38,7 @@ class CarriedPart:
         self._scene, self._link = scene, tf_prefix + 'tool0'
         self._publisher = node.create_publisher(AttachedCollisionObject, PART_TOPIC, PART_QOS)
 
-    def tell(self, load: Load | None) -> None:
+    def publish(self, load: Load | None) -> None:
         """Say that the part is in the hand as `load`, or that nothing is."""
         message = AttachedCollisionObject(link_name=self._link)
         message.object.id = OWN_PART

@@ -116,7 +116,7 @@ class _OneController:
         node.create_subscription(
             GoalStatusArray,
             topic,
-            self._hear,
+            self._on_message,
             LATCHED,
             callback_group=group,
             raw=True,
@@ -135,7 +135,7 @@ class _OneController:
             answer = self._cancel.call_async(CancelGoal.Request())
             answer.add_done_callback(lambda future: self._on_canceled(future.result()))
 
-    def _hear(self, data: bytes) -> None:
+    def _on_message(self, data: bytes) -> None:
         message = self._reader.read(data)
         if message is None:
             return

@@ -22,7 +22,7 @@ from ur5_pick_place.nodes.diagnostics import Jitter
 from ur5_pick_place.nodes.joint_listener import JointListener, Joints
 from ur5_pick_place.nodes.qos import LATCHED, fresh
 
-_QUESTION_PERIOD = 0.2  # [s] between questions to the dashboard
+_REQUEST_PERIOD = 0.2  # [s] between questions to the dashboard
 _IO = 'io_and_status_controller'
 _PERCENT = 100.0
 _GAP_PERIOD = 1.0  # [s] between two words on gaps
@@ -58,7 +58,7 @@ class DriverLink:
         self.jitter = Jitter()
         self._names, self._log = list(joint_names), node.get_logger()
         self._on_joints, self._on_mode = on_joints, on_mode
-        self._next_question = 0.0  # steady clock [s]
+        self._next_request = 0.0  # steady clock [s]
         self._program: Client[Any, Any] = node.create_client(
             GetProgramState, 'dashboard_client/program_state', callback_group=group
         )
@@ -68,18 +68,18 @@ class DriverLink:
         ) -> None:
             node.create_subscription(kind, topic, callback, qos, callback_group=group)
 
-        JointListener(node, joint_names, self._hear_joints, self._hear_bad_joints, group)
-        subscribe(RobotMode, f'{_IO}/robot_mode', self._hear_robot_mode, LATCHED)
-        subscribe(SafetyMode, f'{_IO}/safety_mode', self._hear_safety_mode, LATCHED)
-        subscribe(Bool, f'{_IO}/robot_program_running', self._hear_program, LATCHED)
+        JointListener(node, joint_names, self._on_joint_states, self._on_bad_joints, group)
+        subscribe(RobotMode, f'{_IO}/robot_mode', self._on_robot_mode, LATCHED)
+        subscribe(SafetyMode, f'{_IO}/safety_mode', self._on_safety_mode, LATCHED)
+        subscribe(Bool, f'{_IO}/robot_program_running', self._on_program_running, LATCHED)
         subscribe(
             Float64,
             'speed_scaling_state_broadcaster/speed_scaling',
-            self._hear_scaling,
+            self._on_speed_scaling,
             qos_profile_sensor_data,
         )
 
-    def _hear_joints(self, joints: Joints) -> None:
+    def _on_joint_states(self, joints: Joints) -> None:
         now = time.monotonic()
         self.jitter.tick(now)
         self.status.hear_joints(
@@ -89,7 +89,7 @@ class DriverLink:
             self._log_gap()
         self._on_joints()
 
-    def _hear_bad_joints(self, problem: str) -> None:
+    def _on_bad_joints(self, problem: str) -> None:
         self.status.bad_joints = problem
         self._on_joints()
 
@@ -97,32 +97,32 @@ class DriverLink:
         gap, self.status.gap = self.status.gap, ''
         self._log.warning(gap, throttle_duration_sec=_GAP_PERIOD)
 
-    def _hear_robot_mode(self, message: RobotMode) -> None:
+    def _on_robot_mode(self, message: RobotMode) -> None:
         # Looked at with the next watch: an emergency stop tells of the power that it has cut
         # before it tells of itself.
         self.status.robot_mode = message.mode
 
-    def _hear_safety_mode(self, message: SafetyMode) -> None:
+    def _on_safety_mode(self, message: SafetyMode) -> None:
         self.status.safety_mode = message.mode
         self._on_mode()
 
-    def _hear_program(self, message: Bool) -> None:
+    def _on_program_running(self, message: Bool) -> None:
         self.status.program_running = message.data
         self._on_mode()
 
-    def _hear_scaling(self, message: Float64) -> None:
+    def _on_speed_scaling(self, message: Float64) -> None:
         if not 0.0 <= message.data <= _PERCENT:
             return  # no driver's; NaN too
         # The driver publishes percent, whatever its documentation says.
         self.status.speed_scaling = message.data / 100.0
         if message.data > 0.0:
             self.status.program_paused = False
-        elif time.monotonic() >= self._next_question and self._program.service_is_ready():
-            self._next_question = time.monotonic() + _QUESTION_PERIOD
+        elif time.monotonic() >= self._next_request and self._program.service_is_ready():
+            self._next_request = time.monotonic() + _REQUEST_PERIOD
             answer = self._program.call_async(GetProgramState.Request())
-            answer.add_done_callback(lambda future: self._hear_state(future.result()))
+            answer.add_done_callback(lambda future: self._on_program_state(future.result()))
 
-    def _hear_state(self, answer: GetProgramState.Response) -> None:
+    def _on_program_state(self, answer: GetProgramState.Response) -> None:
         """Tell a paused program from a slider at 0: no topic does."""
         self.status.program_paused = answer.success and answer.state.state == ProgramState.PAUSED
         self._on_mode()

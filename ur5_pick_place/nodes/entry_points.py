@@ -36,8 +36,8 @@ def sim_driver() -> None:
 
 
 def _run(name: str, module: str) -> None:
-    words = sys.argv[1:]
-    own = words[: words.index('--ros-args')] if '--ros-args' in words else words
+    arguments = sys.argv[1:]
+    own = arguments[: arguments.index('--ros-args')] if '--ros-args' in arguments else arguments
     if not {'-h', '--help'}.isdisjoint(own):
         print(node_help(name))
         return

@@ -86,7 +86,7 @@ class Execution:
             code = error_code(error)
             if not is_wanted():
                 code = code_with_message(MoveItErrorCodes.PREEMPTED, str(error))
-            end_in_vain(goal)
+            end_without_success(goal)
             return code
         self._current = goal
         goal.publish_feedback(feedback(state=MONITOR))
@@ -98,12 +98,12 @@ class Execution:
             goal.succeed()
             return success()
         is_preempted = goal.is_cancel_requested or reason == STOP_EVENT
-        end_in_vain(goal)
+        end_without_success(goal)
         code = MoveItErrorCodes.PREEMPTED if is_preempted else MoveItErrorCodes.CONTROL_FAILED
         return code_with_message(code, reason)
 
 
-def end_in_vain(goal: Any) -> None:
+def end_without_success(goal: Any) -> None:
     """End a goal without success: canceled if that was asked for, else aborted."""
     if goal.is_cancel_requested:
         goal.canceled()

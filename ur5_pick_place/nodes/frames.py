@@ -56,7 +56,7 @@ class Frames:
         named = {'tool0': tool, _TIP: tool}
         if T_tool_tcp is not None:
             named['tcp'] = T_tool_tcp, inverse_transform(T_tool_tcp)
-        prefixed = {tf_prefix + name: ways for name, ways in named.items()}
+        prefixed = {tf_prefix + name: poses for name, poses in named.items()}
         self._links = {'': tool, **named, **prefixed}
         # The frames that move with the arm, by name: the link that carries each, and how it sits.
         self._moving = {tf_prefix + name: (name, _SAME) for name in LINK_NAMES}
@@ -73,12 +73,12 @@ class Frames:
         # tf2's own listener converts a message of any size.
         reader = BoundedReader(self._node, TFMessage, topic, _LARGEST)
 
-        def hear(data: bytes) -> None:
+        def receive(data: bytes) -> None:
             message = reader.read(data)
             for transform in message.transforms if message else ():
                 take(transform, 'default_authority')
 
-        return hear
+        return receive
 
     def T_base_frame(self, frame_id: str, arm: ArmPose | None = None) -> Array:
         """
@@ -210,8 +210,8 @@ class Frames:
         return self._link(link_name)[1]
 
     def _link(self, name: str) -> tuple[Array, Array]:
-        ways = self._links.get(name.lstrip('/'))
-        if ways is None:
+        poses = self._links.get(name.lstrip('/'))
+        if poses is None:
             hint = 'tool0 or tcp' if 'tcp' in self._links else 'tool0; tcp needs scene_file'
             raise UnknownLink(f'tip link {name!r} is not known: use {hint}')
-        return ways
+        return poses

@@ -46,7 +46,7 @@ class Freedrive:
 
     def __init__(self, node: Node, controller: str, group: CallbackGroup) -> None:
         self.is_on = False
-        self._is_awake = False  # whether we keep the arm free; after a restart nobody does
+        self._is_kept_on = False  # whether we keep the arm free; after a restart nobody does
         self._node, self._controller = node, controller
         self._list: Client[Any, Any] = node.create_client(
             ListControllers, 'controller_manager/list_controllers', callback_group=group
@@ -58,10 +58,10 @@ class Freedrive:
             callback_group=group,
         )
         self._enable = node.create_publisher(Bool, f'{_CONTROLLER}/enable_freedrive_mode', 10)
-        self._asked: Future[Any] | None = None
+        self._request: Future[Any] | None = None
         steady = Clock(clock_type=ClockType.STEADY_TIME)
         self._timer = node.create_timer(
-            _KEEP_ALIVE, self._stay_awake, callback_group=group, clock=steady
+            _KEEP_ALIVE, self._keep_on, callback_group=group, clock=steady
         )
 
     async def switch(self, is_on: bool) -> None:
@@ -79,12 +79,12 @@ class Freedrive:
         self.is_on = _CONTROLLER in active
         on, off = (_CONTROLLER, self._controller) if is_on else (self._controller, _CONTROLLER)
         if not is_on:
-            self._is_awake = False
+            self._is_kept_on = False
             self._enable.publish(Bool(data=False))
         if on not in active or off in active:
             await self._change(on, off, active)
-        self.is_on = self._is_awake = is_on
-        self._stay_awake()
+        self.is_on = self._is_kept_on = is_on
+        self._keep_on()
 
     async def _change(self, on: str, off: str, active: set[str]) -> None:
         request = SwitchController.Request(
@@ -99,12 +99,12 @@ class Freedrive:
             why = read(reply, 'message', '') or 'see its log'
             raise ExecutionError(f'the controller manager did not switch to {on}: {why}')
 
-    def _stay_awake(self) -> None:
-        if self._is_awake:
+    def _keep_on(self) -> None:
+        if self._is_kept_on:
             self._enable.publish(Bool(data=True))
-        elif self._asked is None and self._list.service_is_ready():
-            self._asked = self._list.call_async(ListControllers.Request())
-            self._asked.add_done_callback(self._find_out)
+        elif self._request is None and self._list.service_is_ready():
+            self._request = self._list.call_async(ListControllers.Request())
+            self._request.add_done_callback(self._find_out)
 
     def _find_out(self, listed: 'Future[Any]') -> None:
         """Learn once, at the start, whether an earlier run of this node left the arm free."""

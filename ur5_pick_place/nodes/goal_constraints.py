@@ -32,7 +32,7 @@ _REGIONS = (
 
 
 @dataclass(frozen=True)
-class Goal:
+class PlanningGoal:
     """
     Where a motion is to end.
 
@@ -85,7 +85,7 @@ class GoalConstraints:
     def __init__(self, model: Model, frames: Frames, joint_names: Sequence[str]) -> None:
         self._model, self._frames, self._names = model, frames, list(joint_names)
 
-    def read(self, goal: Constraints, q_start: Array, arm: ArmPose) -> Goal:
+    def read(self, goal: Constraints, q_start: Array, arm: ArmPose) -> PlanningGoal:
         """
         Return what a goal asks for, of an arm at joints (6,) [rad].
 
@@ -106,12 +106,12 @@ class GoalConstraints:
         if goal.name:
             branch_index(goal.name)
         if T is not None:
-            return Goal(None, T, link, goal.name, low, high)
+            return PlanningGoal(None, T, link, goal.name, low, high)
         assert q is not None
         self._check_branch(q, goal.name)
         free = np.isinf(low)
         low[free], high[free] = q[free] - _ROUNDING, q[free] + _ROUNDING
-        return Goal(q, None, '', goal.name, low, high)
+        return PlanningGoal(q, None, '', goal.name, low, high)
 
     def help_point(self, arc: Constraints, arm: ArmPose) -> Array:
         """Return the help point (3,) of an arc in base [m]; errors as `read`."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an IK or FK request means for this arm, and which error it is when it is wrong."""
+"""Interpret IK and FK requests for this arm, with one kind of error for each kind of fault."""
 
 import functools
 from collections.abc import Callable, Sequence
@@ -53,15 +53,15 @@ _TOUCHES = 'in collision: '
 
 class Answer(NamedTuple):
     """
-    The solutions that a request allows.
+    The solutions that satisfy a request.
 
     Attributes
     ----------
     solutions : list of Solution
         Nearest first; at least one.
     reasons : callable
-        Says why each other branch is out, and which hold more than one solution; worked out when
-        asked for.
+        Returns why each other branch is missing, and which have more than one solution; computed
+        on demand.
 
     """
 
@@ -88,7 +88,7 @@ class IkRequests:
         With the prefix, in controller order.
     groups : GroupSettings
     present_joints : callable
-        Returns the measured joints (6,) [rad], or None if none were heard of late.
+        Returns the measured joints (6,) [rad], or None without recent joint_states.
     collisions : CollisionModel or None
         None where collisions cannot be checked.
 
@@ -107,16 +107,16 @@ class IkRequests:
         self._groups, self._present, self._collisions = groups, present_joints, collisions
         self._refusal = ''
 
-    def see(self, collisions: 'CollisionModel', refusal: str) -> None:
-        """Check collisions in another scene from now on, or refuse to, with the reason."""
+    def set_collisions(self, collisions: 'CollisionModel', refusal: str) -> None:
+        """Use another scene for collision checks, or refuse them for a reason."""
         self._collisions, self._refusal = collisions, refusal
 
     async def wait_for_frame(self, request: PositionIKRequest) -> None:
         """
-        Wait for TF to know the request's frame, as long as its `timeout` says; 0 is not at all.
+        Wait until TF knows the request's frame, at most for its `timeout`; 0 does not wait.
 
-        Nothing else takes time: a solution takes less than a millisecond, and where no joints
-        were heard the seed is home. Nobody waits longer than `_MAX_WAIT`.
+        Nothing else takes time: a solution takes less than a millisecond, and without joints the
+        seed is home. The wait is limited to `_MAX_WAIT`.
 
         Raises
         ------
@@ -135,16 +135,16 @@ class IkRequests:
 
     def solve(self, request: PositionIKRequest) -> Answer:
         """
-        Answer an IK request.
+        Return the solutions of an IK request.
 
         Raises
         ------
         InvalidInput
-            The request is wrong; the kind of error says in what.
+            The request is invalid; the subclass tells in which respect.
         CollisionCheckUnavailable
-            It asks for what is not installed.
+            It requests a collision check that is not available.
         NoSolution, JointLimitViolation, InCollision
-            It allows no solution; the kind is the farthest that any branch came.
+            It has no solution; the kind is that of the branch that came closest.
 
         """
         self._check_kind(request)
@@ -164,10 +164,14 @@ class IkRequests:
 
         if not free:
             raise _failure(missing())
-        return Answer(free, lambda: '; '.join(filter(None, (_listed(missing()), _twins(free)))))
+
+        def reasons() -> str:
+            return '; '.join(filter(None, (_listed(missing()), _several_solutions(free))))
+
+        return Answer(free, reasons)
 
     def _contacts(self, solutions: list[Solution]) -> dict[str, str]:
-        """Say which solutions touch something, by branch."""
+        """Return what solutions are in collision with, by branch."""
         if self._collisions is None:
             raise CollisionCheckUnavailable(
                 'collisions cannot be checked, coal is not installed: set avoid_collisions false'
@@ -179,12 +183,12 @@ class IkRequests:
 
     def poses(self, request: GetPositionFK.Request) -> list[PoseStamped]:
         """
-        Give the pose of each link that an FK request names.
+        Return the pose of each link that an FK request names.
 
         Raises
         ------
         InvalidInput
-            The request is wrong; the kind of error says in what.
+            The request is invalid; the subclass tells in which respect.
 
         """
         if len(request.fk_link_names) > _MAX_LINKS:
@@ -207,15 +211,15 @@ class IkRequests:
             )
 
     def _joints(self, state: RobotState) -> Array | None:
-        """Give the joints of a request, else where the arm is if that is known."""
+        """Return the joints (6,) [rad] of a request, else those of the arm, None if unknown."""
         return joints_of_request(state, self._names, self._present())
 
     def _arm(self, q: Array | None) -> ArmPose:
-        """Give where the links are; it refuses to guess where the joints are not known."""
-        return _nobody_knows if q is None else functools.partial(link_pose, self._model, q)
+        """Return a function for the pose of links, which raises if the joints are unknown."""
+        return _unknown_arm_pose if q is None else functools.partial(link_pose, self._model, q)
 
     def _limits(self, constraints: Constraints) -> tuple[Array, Array]:
-        """Give the model's limits, narrowed by the request's joint constraints."""
+        """Return the model's limits, narrowed by the request's joint constraints."""
         if not constraints.joint_constraints:
             return self._model.q_min, self._model.q_max
         low, high = self._model.q_min.copy(), self._model.q_max.copy()
@@ -247,35 +251,35 @@ class IkRequests:
         return T_base_frame @ T_frame_link @ T_link_tool
 
 
-def _nobody_knows(_link: str) -> Array:
+def _unknown_arm_pose(_link: str) -> Array:
     raise InvalidRobotState(
-        'robot_state is empty and no joint_states were heard of late: give the joints, or see '
-        'whether the driver runs'
+        'robot_state is empty and there are no recent joint_states: give the joints, or check '
+        'that the driver is running'
     )
 
 
 def _allowed_branches(constraints: Constraints) -> tuple[str, ...]:
-    """Give the branch that the constraints name, or all; other kinds of constraint are refused."""
+    """Return the branch that the constraints name, or all; refuse other kinds of constraint."""
     for kind in ('position', 'orientation', 'visibility'):
         if getattr(constraints, f'{kind}_constraints'):
-            raise InvalidInput(f'{kind} constraints are not known here: only joint constraints')
+            raise InvalidInput(f'{kind} constraints are not supported: use joint constraints only')
     return (BRANCHES[branch_index(constraints.name)],) if constraints.name else BRANCHES
 
 
 def _failure(missing: dict[str, str]) -> KinematicsError:
-    """Give the error of a request without solutions: the farthest that any branch came."""
+    """Return the error of a request without solutions: that of the branch that came closest."""
     reasons = missing.values()
     if any(reason.startswith(_TOUCHES) for reason in reasons):
         return InCollision(_listed(missing))
     return (JointLimitViolation if _OUTSIDE in reasons else NoSolution)(_listed(missing))
 
 
-def _twins(solutions: list[Solution]) -> str:
-    """Say which branches hold more than one solution, as a calibrated arm's may."""
+def _several_solutions(solutions: list[Solution]) -> str:
+    """Return which branches have more than one solution, as a calibrated arm's may, as text."""
     branches = [s.branch for s in solutions]
     return '; '.join(
         f'{branch}: {branches.count(branch)} solutions, near a singularity of the calibrated arm; '
-        'given is the one nearest to the seed'
+        'the one nearest to the seed is returned'
         for branch in dict.fromkeys(branches)
         if branches.count(branch) > 1
     )

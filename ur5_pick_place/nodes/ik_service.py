@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The IK node: every analytic solution of a pose, and the pose of joints, as services.
+The IK node: inverse kinematics (all analytic solutions) and forward kinematics, as services.
 
-Services carry MoveIt's names and types. `compute_ik_all` answers with every branch at once: each
-joint is named `<branch>/<joint>`, best branch first, and the message says why the others are out.
+Services have MoveIt's names and types. `compute_ik_all` returns every branch at once: each joint
+is named `<branch>/<joint>`, best branch first; the message gives the reasons of missing branches.
 
 """
 
@@ -38,15 +38,15 @@ from ur5_pick_place.nodes.ik_requests import Answer, IkRequests
 from ur5_pick_place.nodes.parameters import declare_settings
 from ur5_pick_place.nodes.planning_scene import SceneFollower
 from ur5_pick_place.nodes.process import refuse_if_served, run_node
-from ur5_pick_place.nodes.robot_settings import Cell, GroupSettings, RobotSettings, load_cell
+from ur5_pick_place.nodes.robot_settings import GroupSettings, RobotSettings, RobotSetup, load_cell
 from ur5_pick_place.planning.world import AttachedObject, World
 
 if TYPE_CHECKING:
     from ur5_pick_place.planning.collision import CollisionModel
 
-# A request takes a fraction of a millisecond, for which joints and TF can wait.
+# A request takes a fraction of a millisecond; joints and TF can wait that long.
 _THREADS = 1
-_PRESENT = 2.0  # [s] of silence after which nobody knows where the arm is
+_PRESENT = 2.0  # [s] of silence after which the arm's joints count as unknown
 _SERVED = ('compute_ik', 'compute_ik_all', 'compute_fk')
 
 
@@ -60,7 +60,7 @@ class IkService(Node):
         self._model, self._names = cell.model, cell.joint_names
         self._frames = Frames(self, robot.tf_prefix, cell.T_tool_tcp)
         self._q: Array | None = None
-        self._heard = 0.0  # steady clock [s]
+        self._received = 0.0  # steady clock [s]
         self._requests = IkRequests(
             cell.model,
             self._frames,
@@ -70,36 +70,36 @@ class IkService(Node):
             self._collisions(cell),
         )
         self.create_subscription(
-            JointState, 'joint_states', self._hear_joints, qos_profile_sensor_data
+            JointState, 'joint_states', self._on_joint_states, qos_profile_sensor_data
         )
         self._markers = self.create_publisher(MarkerArray, 'ik_markers', 1)
         refuse_if_served(self, _SERVED)
-        group = ReentrantCallbackGroup()  # so that one that waits keeps nobody waiting
+        group = ReentrantCallbackGroup()  # so that a waiting request does not delay others
         self.create_service(GetPositionIK, 'compute_ik', self._ik, callback_group=group)
         self.create_service(GetPositionIK, 'compute_ik_all', self._ik_all, callback_group=group)
         self.create_service(GetPositionFK, 'compute_fk', self._fk)
 
-    def _collisions(self, cell: Cell) -> 'CollisionModel | None':
-        """Give the collision model, or None and say so where coal is missing."""
+    def _collisions(self, cell: RobotSetup) -> 'CollisionModel | None':
+        """Return the collision model, or None, with a warning, where coal is missing."""
         try:
             from ur5_pick_place.planning.collision import collision_model
         except ImportError as error:
             self.get_logger().warning(f'avoid_collisions is switched off: {error}')
             return None
 
-        def see(world: World, part: AttachedObject | None) -> None:
+        def set_collisions(world: World, part: AttachedObject | None) -> None:
             if part:
                 world = world.with_attached(part)
             scene = replace(cell.scene, world=world)
-            self._requests.see(collision_model(cell.model, scene), world.refusal)
+            self._requests.set_collisions(collision_model(cell.model, scene), world.refusal)
 
-        SceneFollower(self, self._frames, see, MutuallyExclusiveCallbackGroup())
+        SceneFollower(self, self._frames, set_collisions, MutuallyExclusiveCallbackGroup())
         return collision_model(cell.model, cell.scene)
 
-    def _hear_joints(self, message: JointState) -> None:
+    def _on_joint_states(self, message: JointState) -> None:
         if not is_of_this_arm(message, self._names):
             return
-        self._heard = time.monotonic()
+        self._received = time.monotonic()
         try:
             self._q = joints_from_state(message, self._names)
         except InvalidInput as error:
@@ -107,7 +107,7 @@ class IkService(Node):
             self.get_logger().warning(f'joint_states: {error}', throttle_duration_sec=10.0)
 
     def _present_joints(self) -> Array | None:
-        return self._q if time.monotonic() - self._heard < _PRESENT else None
+        return self._q if time.monotonic() - self._received < _PRESENT else None
 
     async def _ik(
         self, request: GetPositionIK.Request, response: GetPositionIK.Response

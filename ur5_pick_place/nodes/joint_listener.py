@@ -84,10 +84,10 @@ class JointListener:
         self._stamp: float | None = None
         self._reader = BoundedReader(node, JointState, 'joint_states', _LARGEST)
         self._subscription = node.create_subscription(
-            JointState, 'joint_states', self._hear, _QOS, callback_group=group, raw=True
+            JointState, 'joint_states', self._on_message, _QOS, callback_group=group, raw=True
         )
 
-    def _hear(self, data: bytes) -> None:
+    def _on_message(self, data: bytes) -> None:
         waiting = [data, *take_waiting(self._subscription, _DEPTH)]
         messages = [
             message

@@ -54,7 +54,7 @@ class Heartbeat:
     ) -> None:
         self._publisher = node.create_publisher(String, topic, alive(lease))
         self._lease, self._on_frozen = lease, on_frozen
-        self._beat: float | None = None  # before the node is spun for the first time
+        self._last_beat: float | None = None  # before the node is spun for the first time
         steady = Clock(clock_type=ClockType.STEADY_TIME)
         node.create_timer(lease / _BEATS, self._assert, callback_group=AtOnce(), clock=steady)
 
@@ -64,7 +64,7 @@ class Heartbeat:
 
     def _assert(self) -> None:
         now = time.monotonic()
-        frozen, self._beat = now - (self._beat or now), now
+        frozen, self._last_beat = now - (self._last_beat or now), now
         self._publisher.assert_liveliness()
         if is_frozen(frozen, self._lease):
             self._on_frozen(frozen)
@@ -93,7 +93,7 @@ def watch_peer(
 
     """
 
-    def hear(event: Any) -> None:
+    def on_event(event: Any) -> None:
         # Not only when none is left: its successor may be there before its lease is over.
         if event.alive_count_change < 0:
             on_death()
@@ -104,5 +104,5 @@ def watch_peer(
         on_message,
         alive(lease),
         callback_group=AtOnce(),
-        event_callbacks=on_liveliness(hear),
+        event_callbacks=on_liveliness(on_event),
     )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""MoveIt's action `move_action`: plans as `plan_kinematic_path` does, and executes unless told."""
+"""MoveIt's action `move_action`: plans as `plan_kinematic_path` does and, by default, executes."""
 
 import threading
 from collections.abc import Callable, Sequence
@@ -30,7 +30,7 @@ from ur5_pick_place.nodes.conversions import (
     joint_state_msg,
     trajectory_to_msg,
 )
-from ur5_pick_place.nodes.execution import PLANNING, Execution, end_in_vain
+from ur5_pick_place.nodes.execution import PLANNING, Execution, end_without_success
 from ur5_pick_place.nodes.trajectory_client import TrajectoryClient
 from ur5_pick_place.planning.planner import PlannedMotion
 
@@ -38,16 +38,16 @@ Plan = Callable[[MotionPlanRequest], tuple[PlannedMotion | None, MoveItErrorCode
 """Returns the motion or None, the code, and the time that planning took [s]."""
 
 _TRACE_PERIOD = 0.05  # [s], steady clock
-_MAX_TRACE = 2000  # points; of a longer motion every second one is kept, and so on
-# Of a scene: what changes no motion.
+_MAX_TRACE = 2000  # points; beyond, every second one is dropped, repeatedly if need be
+# Fields of a scene that do not affect motions.
 _LABELS = ('name', 'robot_model_name', 'object_colors', 'is_diff')
 
 
 class MoveAction:
     """
-    The action's server.
+    The action server.
 
-    One goal is planned at a time, so that the other requests of the node keep their threads.
+    It plans for one goal at a time, so that threads remain for other requests of the node.
 
     Parameters
     ----------
@@ -89,15 +89,15 @@ class MoveAction:
 
     async def _execute(self, goal: Any) -> MoveGroup.Result:
         result = MoveGroup.Result()
-        is_wanted = self._execution.is_wanted(goal)  # a stop while it is planned counts too
+        is_wanted = self._execution.is_wanted(goal)  # a stop during planning counts too
         goal.publish_feedback(MoveGroup.Feedback(state=PLANNING))
         is_plan_only = goal.request.planning_options.plan_only
         planned = self._planned(goal.request, result)
-        # rclpy keeps a request for 10 s after its end, and anybody may send a large one.
+        # rclpy keeps a request for 10 s after its end, and any client may send a large one.
         goal.request.request = MotionPlanRequest()
         goal.request.planning_options = PlanningOptions()
         if planned is None:
-            end_in_vain(goal)
+            end_without_success(goal)
         elif not is_plan_only:
             await self._move(goal, planned, is_wanted, result)
         elif goal.is_cancel_requested:
@@ -108,11 +108,11 @@ class MoveAction:
         return result
 
     def _planned(self, request: MoveGroup.Goal, result: MoveGroup.Result) -> PlannedMotion | None:
-        """Plan what a goal asks for, and tell the result of it."""
+        """Return the motion that a goal requests, or None, and fill in the result."""
         if not self._planning.acquire(blocking=False):
             result.error_code = code_with_message(
                 MoveItErrorCodes.FAILURE,
-                'move_action plans for another goal at the moment: send this one again',
+                'move_action is planning for another goal: send this one again later',
             )
             return None
         try:
@@ -142,7 +142,7 @@ class MoveAction:
                 MoveItErrorCodes.CONTROL_FAILED,
                 'another motion of move_action is under way: wait for its end, or cancel it',
             )
-            end_in_vain(goal)
+            end_without_success(goal)
             return
 
         def begin() -> 'Future[Any]':
@@ -160,7 +160,7 @@ class MoveAction:
             self._executing = None
 
     def _claim(self, goal: Any) -> bool:
-        """Make a goal the one that is executed, unless another is."""
+        """Return whether `goal` is now the one to execute; False if another one is."""
         with self._claiming:
             is_free = self._executing is None
             if is_free:
@@ -168,14 +168,14 @@ class MoveAction:
             return is_free
 
     def _on_cancel(self, goal: Any) -> CancelResponse:
-        """Brake if it is this goal that moves the arm; what is being planned is not begun."""
+        """Brake if this goal moves the arm; one that is still being planned does not begin."""
         if goal is self._executing:
             self._executor.core.stop('canceled by the client', latch=False)
         return CancelResponse.ACCEPT
 
 
 class _Trace:
-    """Where the arm was while it moved, as measured."""
+    """The measured joints during a motion."""
 
     def __init__(self, status: RobotStatus) -> None:
         self._status, self._is_on = status, False
@@ -188,7 +188,7 @@ class _Trace:
         self.look()
 
     def look(self) -> None:
-        """Note where the arm is; to be called periodically."""
+        """Record the present joints; to be called periodically."""
         status = self._status
         if not self._is_on or status.q is None or status.qd is None:
             return
@@ -206,7 +206,7 @@ class _Trace:
             self._every *= 2
 
     def end(self) -> list[JointTrajectoryPoint]:
-        """Return what was noted since the beginning, if there was one."""
+        """Stop recording and return the points."""
         self.look()
         self._is_on = False
         points, self._points = self._points, []
@@ -214,22 +214,22 @@ class _Trace:
 
 
 def _check_options(options: PlanningOptions) -> None:
-    """Refuse what cannot be honoured, by name; the rest only tunes that."""
+    """Refuse options that are not supported, by name; the others only tune these."""
     for name in ('look_around', 'replan'):
         if getattr(options, name):
             raise InvalidInput(
-                f'planning_options.{name} is not offered: set it false; a motion whose way gets '
-                'blocked is stopped, plan again'
+                f'planning_options.{name} is not supported: set it false; a motion whose path '
+                'becomes blocked is stopped, plan again'
             )
     if changed := _contents(options.planning_scene_diff):
         raise InvalidInput(
-            f'planning_options.planning_scene_diff holds {", ".join(changed)}: apply it with '
-            'apply_planning_scene first, and leave it empty'
+            f'planning_options.planning_scene_diff holds {", ".join(changed)}: leave it empty, '
+            'and apply it with apply_planning_scene first'
         )
 
 
 def _contents(scene: PlanningScene) -> list[str]:
-    """Return the names of what a scene holds."""
+    """Return the names of the fields of a scene that are not empty."""
     empty = PlanningScene()
     empty.robot_state.is_diff = scene.robot_state.is_diff
     names = [name for name in scene.get_fields_and_field_types() if name not in _LABELS]

@@ -48,16 +48,17 @@ class NodeSpec:
 
     def arguments(self) -> list[str]:
         """Return the command-line arguments that say all this to the executable."""
-        words = ['--ros-args']
+        arguments = ['--ros-args']
         if self.namespace:
-            words += ['-r', f'__ns:=/{self.namespace.strip("/")}']
+            arguments += ['-r', f'__ns:=/{self.namespace.strip("/")}']
         for source, target in self.remappings:
-            words += ['-r', f'{source}:={target}']
+            arguments += ['-r', f'{source}:={target}']
         for file in self.parameter_files:
-            words += ['--params-file', str(file)]
+            arguments += ['--params-file', str(file)]
         for name, value in self.parameters.items():
-            words += ['-p', f'{name}:={json.dumps(value)}']  # JSON is YAML without its surprises
-        return words
+            # JSON is YAML without its surprises.
+            arguments += ['-p', f'{name}:={json.dumps(value)}']
+        return arguments
 
 
 def node_list(

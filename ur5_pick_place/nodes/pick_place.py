@@ -55,6 +55,7 @@ from ur5_pick_place.planning.limits import MotionSettings
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.world import World
 from ur5_pick_place.settings import setting
+from ur5_pick_place.task import events
 from ur5_pick_place.task.cycle import load_cycle
 from ur5_pick_place.task.gripper import Gripper, GripperSettings
 from ur5_pick_place.task.machine import PLANNER_GONE, Machine
@@ -143,7 +144,7 @@ class PickPlace(Node):
         )
         Diagnostics(self, lambda: (not self._machine.stopped, self._machine.state))
         if self._teaching.warning:
-            self._emit('recovered', reason=self._teaching.warning)
+            self._emit(events.RECOVERED, reason=self._teaching.warning)
         self._scene = cell.scene
         self._take_world(cell.scene.world)
         SceneFollower(
@@ -212,7 +213,7 @@ class PickPlace(Node):
             reply.message, reply.success = action(), True
         except Ur5PickPlaceError as error:
             reply.message, reply.success = str(error), False
-            self._emit('refused', request=name, reason=str(error))
+            self._emit(events.REFUSED, request=name, reason=str(error))
         self._publish_state()
         return reply
 
@@ -232,7 +233,7 @@ class PickPlace(Node):
     def _taught(self, name: str, taught: TaughtPose) -> str:
         self._machine.plan = None
         self._teach_markers.show()
-        self._emit('taught', place=name, pose=taught.pose, joints=taught.joints)
+        self._emit(events.TAUGHT, place=name, pose=taught.pose, joints=taught.joints)
         return f'{name} taught{f" on branch {taught.branch}" if taught.branch else ""}'
 
     def _make_plan(self) -> str:
@@ -240,7 +241,7 @@ class PickPlace(Node):
             raise InvalidInput(self._missing)
         poses = self._cycle.replayed(self._teaching.poses)
         for conversion in self._teaching.conversions(poses):
-            self._emit('converted', **conversion)
+            self._emit(events.CONVERTED, **conversion)
         message = self._machine.make_plan(poses)
         drawing = markers.cycle(self._cycle.planner, self._machine.plan, poses)
         self._markers.publish(self._frames.prefixed(drawing))
@@ -291,7 +292,7 @@ class PickPlace(Node):
             finally:
                 self._machine.is_free = self._freedrive.is_on
             reply.success, reply.message = True, f'freedrive {"on" if request.data else "off"}'
-            self._emit('freedrive', is_on=request.data)
+            self._emit(events.FREEDRIVE, is_on=request.data)
         except Ur5PickPlaceError as error:
             reply.success, reply.message = False, str(error)
         self._publish_state()
@@ -358,9 +359,9 @@ class PickPlace(Node):
     def _emit(self, event: str, **data: Any) -> None:
         line = json.dumps({'time': round(self._port.stamp, 3), 'event': event, **data})
         self._event.publish(String(data=line))
-        if event == 'stopped':
+        if event == events.STOPPED:
             self.get_logger().error(line)
-        elif event == 'plan_report':
+        elif event == events.PLAN_REPORT:
             self.get_logger().info(f'the plan:\n{report_text(data["rows"])}')
         else:
             self.get_logger().info(line)

@@ -25,7 +25,11 @@ from ur5_pick_place.kinematics.transforms import Array, inverse_transform
 from ur5_pick_place.nodes.conversions import joints_of_request, pose_to_matrix
 from ur5_pick_place.nodes.distro import speed_limited_link
 from ur5_pick_place.nodes.frames import ArmPose, Frames
-from ur5_pick_place.nodes.goal_constraints import Goal, GoalConstraints, refuse_path_constraints
+from ur5_pick_place.nodes.goal_constraints import (
+    GoalConstraints,
+    PlanningGoal,
+    refuse_path_constraints,
+)
 from ur5_pick_place.nodes.robot_settings import GroupSettings
 from ur5_pick_place.planning.moves import JumpThresholds, Move, look_along
 from ur5_pick_place.planning.planner import MotionPlanner, PlannedMotion, Scaling
@@ -219,7 +223,7 @@ class PlanRequests:
         within = goal.q_low, goal.q_high
         return planner.ptp_to_pose(q_start, goal.T_base_tool, pace, goal.branch, within=within)
 
-    def _cartesian(self, wanted: _Request, goal: Goal) -> PlannedMotion:
+    def _cartesian(self, wanted: _Request, goal: PlanningGoal) -> PlannedMotion:
         """
         Plan a line, or an arc by a help point, of the link that the constraints name.
 

@@ -88,26 +88,28 @@ class SceneOwner:
         warn = node.get_logger().warning
         self._book = SceneBook(planner.scene, frames, self._T_base_tool, warn)
         self._known = KnownScene(f'ur5_pick_place since {time.time_ns()}', World(), None)
-        self._is_new, self._broken = True, ''
+        self._is_new, self._failure = True, ''
         self._work = _InOrder(self._settle)
         self._publisher = node.create_publisher(PlanningScene, SCENE_TOPIC, LATCHED)
         planner.before_check = self.wait
 
-        def hear(kind: type, topic: str, take: Callable[[bytes], str], qos: QoSProfile) -> None:
+        def subscribe(
+            kind: type, topic: str, take: Callable[[bytes], str], qos: QoSProfile
+        ) -> None:
             node.create_subscription(
                 kind,
                 topic,
-                lambda data: self._hear(data, take),
+                lambda data: self._receive(data, take),
                 qos,
                 callback_group=group,
                 raw=True,
             )
 
         book = self._book
-        hear(CollisionObject, 'collision_object', book.hear_object, _QUEUE)
-        hear(AttachedCollisionObject, 'attached_collision_object', book.hear_attached, _QUEUE)
-        hear(PlanningScene, 'planning_scene', book.hear_scene, _QUEUE)
-        hear(AttachedCollisionObject, PART_TOPIC, self._take_part, LATCHED)
+        subscribe(CollisionObject, 'collision_object', book.take_object, _QUEUE)
+        subscribe(AttachedCollisionObject, 'attached_collision_object', book.take_attached, _QUEUE)
+        subscribe(PlanningScene, 'planning_scene', book.take_scene, _QUEUE)
+        subscribe(AttachedCollisionObject, PART_TOPIC, self._take_part, LATCHED)
         create = node.create_service
         create(ApplyPlanningScene, 'apply_planning_scene', self._apply, callback_group=group)
         create(GetPlanningScene, 'get_planning_scene', self._get, callback_group=group)
@@ -117,7 +119,7 @@ class SceneOwner:
         """Return once all that was heard so far is in the planner's scene; errors as a motion."""
         self._work.wait()
 
-    def _hear(self, data: bytes, take: Callable[[bytes], str]) -> None:
+    def _receive(self, data: bytes, take: Callable[[bytes], str]) -> None:
         if self._work.size + len(data) > _MAX_WAITING:
             data = b''  # it is refused, with all that it may have said
 
@@ -152,14 +154,14 @@ class SceneOwner:
         """Have the planner plan in what was taken, and tell."""
         if not self._is_new:
             return
-        self._is_new, self._broken = False, ''
+        self._is_new, self._failure = False, ''
         world = self._book.world
         try:
             self._planner.set_scene(replace(self._scene, world=world))
         except Exception as error:  # of a library, for a shape that nobody thought of
-            self._broken = f'nothing may move, the scene cannot be checked: {error}'
-            self._node.get_logger().error(self._broken)
-            world = World(refused={'scene': self._broken})
+            self._failure = f'nothing may move, the scene cannot be checked: {error}'
+            self._node.get_logger().error(self._failure)
+            world = World(refused={'scene': self._failure})
             self._planner.set_scene(replace(self._scene, world=world))
         self._known = self._known._replace(world=world)
         message = scene_message(self._known, *self._links)
@@ -179,7 +181,7 @@ class SceneOwner:
             self._is_new = True
             return ''
 
-        refusal = self._work.submit(change, len(data)).result() or self._broken
+        refusal = self._work.submit(change, len(data)).result() or self._failure
         if refusal:
             self._node.get_logger().error(f'apply_planning_scene refused: {refusal}')
         reply.success = not refusal
@@ -245,10 +247,10 @@ class SceneFollower:
             node.create_publisher(PlanningScene, 'planning_scene', 10) if restores else None
         )
         node.create_subscription(
-            PlanningScene, SCENE_TOPIC, self._hear, LATCHED, callback_group=group, raw=True
+            PlanningScene, SCENE_TOPIC, self._receive, LATCHED, callback_group=group, raw=True
         )
 
-    def _hear(self, data: bytes) -> None:
+    def _receive(self, data: bytes) -> None:
         self._data = data  # the newest says it all
         if not self._work.is_waiting:
             self._work.submit(_nothing)
@@ -266,10 +268,10 @@ class SceneFollower:
             return
         old, self._known = self._known, known
         if old and old.name != known.name:
-            self._mind_restart(old.world, known.world)
+            self._handle_restart(old.world, known.world)
         self._on_world(known.world, known.part)
 
-    def _mind_restart(self, old: World, new: World) -> None:
+    def _handle_restart(self, old: World, new: World) -> None:
         """Say what a planner that was started anew has lost, and tell it again if that is ours."""
         world = old.without_objects(new.objects).without_attached(new.attached)
         lost = [*world.objects, *world.attached]

@@ -26,9 +26,10 @@ from ur5_pick_place.nodes.prompt_executor import PromptExecutor
 
 _DISCOVERY = 1.0  # [s] within which the servers of other nodes are seen, as a rule
 _LATE_DISCOVERY = 10  # [s] within which they are seen on a busy machine too
-# [s] Now and then rclpy is told of a SIGTERM just before the context ends, looks, and waits on.
-_LOOK_UP = 0.5
-_HASTE = 1e-4  # [s] that a plan may keep Python from the clean-up, at each of its hundred steps
+# [s] rclpy may handle a SIGTERM just before the context ends, then check and keep waiting.
+_SPIN_TIMEOUT = 0.5
+# [s] for which a running plan may hold the interpreter at each of the clean-up's hundred steps
+_SWITCH_INTERVAL = 1e-4
 _LEASE = 5.0  # [s] for which a killed node's servers may still be seen
 
 
@@ -50,7 +51,7 @@ def run_node(create: Callable[[], Node], threads: int) -> None:
         executor = PromptExecutor(threads) if threads > 1 else SingleThreadedExecutor()
         executor.add_node(node)
         while rclpy.ok():
-            executor.spin_once(timeout_sec=_LOOK_UP)
+            executor.spin_once(timeout_sec=_SPIN_TIMEOUT)
     except (KeyboardInterrupt, ExternalShutdownException):
         pass
     except (Ur5PickPlaceError, ParameterException) as error:
@@ -58,15 +59,15 @@ def run_node(create: Callable[[], Node], threads: int) -> None:
         code = 2
     except Exception:
         # What a signal interrupts within rclpy's C++ may come out of it as something else.
-        if rclpy.ok() and not signals.is_heard:
+        if rclpy.ok() and not signals.is_received:
             raise
     finally:
-        signals.is_heard = True  # a second Ctrl-C must not cut the clean-up
-        sys.setswitchinterval(_HASTE)
+        signals.is_received = True  # a second Ctrl-C must not cut the clean-up
+        sys.setswitchinterval(_SWITCH_INTERVAL)
         if node is not None:
             node.destroy_node()
         if isinstance(executor, PromptExecutor) and executor.is_busy:
-            _leave(code)
+            _exit_now(code)
         rclpy.try_shutdown()
         signals.ignore()
     sys.exit(code)
@@ -86,7 +87,7 @@ class _FirstSignal:
     """
 
     def __init__(self) -> None:
-        self.is_heard = False
+        self.is_received = False
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, self._interrupt)
 
@@ -96,8 +97,8 @@ class _FirstSignal:
             signal.signal(number, signal.SIG_IGN)
 
     def _interrupt(self, *_: Any) -> None:
-        if not self.is_heard:
-            self.is_heard = True
+        if not self.is_received:
+            self.is_received = True
             raise KeyboardInterrupt
 
 
@@ -105,11 +106,13 @@ def _ignore_negative_clocks(node: Node) -> None:
     """Keep from rclpy what it raises over: a /clock from before the beginning of time."""
     for subscription in node.subscriptions:
         if subscription.msg_type is Clock:
-            hear = subscription.callback
-            subscription.callback = lambda m, hear=hear: hear(m) if m.clock.sec >= 0 else None
+            receive = subscription.callback
+            subscription.callback = lambda m, receive=receive: (
+                receive(m) if m.clock.sec >= 0 else None
+            )
 
 
-def _leave(code: int) -> NoReturn:
+def _exit_now(code: int) -> NoReturn:
     """End at once: Python waits at its end for every thread, so for a plan that nobody needs."""
     sys.stdout.flush()
     sys.stderr.flush()
@@ -128,8 +131,9 @@ def start_ros() -> None:
 
     """
     stay_on_loopback()
-    words = itertools.pairwise(sys.argv)
-    files = [Path(file) for word, file in words if word == '--params-file' and Path(file).exists()]
+    pairs = itertools.pairwise(sys.argv)
+    files = [Path(file) for option, file in pairs if option == '--params-file']
+    files = [file for file in files if file.exists()]
     try:
         for file in files:
             read_bytes(file)  # rcl would wait for a pipe

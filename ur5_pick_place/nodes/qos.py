@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Qualities of service that more than one node uses; the driver's where it has them."""
+"""QoS profiles that several nodes use; the driver's where it defines them."""
 
 from rclpy.duration import Duration
 from rclpy.qos import DurabilityPolicy, QoSProfile
@@ -9,14 +9,14 @@ LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 
 def fresh(lifespan: float) -> QoSProfile:
     """
-    Return the QoS of what moves something: kept longer than `lifespan` [s] it is never delivered.
+    Return the QoS of commands: one that is older than `lifespan` [s] is not delivered.
 
-    Else DDS hands over a reliable request whenever a cut cable is mended, seconds after whoever
-    sent it has given it up and stopped: a gripper opened that way with the part in the air.
+    Otherwise DDS delivers a reliable request when a cut link returns, seconds after the sender
+    has given up and stopped: a gripper once opened that way while the arm carried the part.
 
     """
     return QoSProfile(depth=10, lifespan=Duration(nanoseconds=round(1e9 * lifespan)))
 
 
 SWITCHING = fresh(0.5)
-"""Of small requests; a lossy cable has them over within some 0.1 s."""
+"""For small requests; a lossy link delivers them within about 0.1 s."""

@@ -26,7 +26,7 @@ Pins = tuple[dict[int, bool], dict[int, bool]]
 
 class RobotIo:
     """
-    Hears the pins and sends what a job commands of them.
+    Receives the pins and sends a job's commands.
 
     Parameters
     ----------
@@ -39,15 +39,15 @@ class RobotIo:
         self._unread: bytes | None = None
         self._pins: Pins = {}, {}
         self._reader = BoundedReader(node, IOStates, f'{_IO}/io_states', _LARGEST)
-        self._heard = time.monotonic()
+        self._received = time.monotonic()
         self._tool: ToolDataMsg | None = None
-        self._without_inertia = False  # once the driver has refused one
+        self._without_inertia = False  # set once the driver has refused one
         self._warn = node.get_logger().warning
-        # Raw: 36 pins 125 times a second are only unpacked when a job looks at them.
+        # Raw: the 36 pins, 125 times a second, are deserialized only when a job needs them.
         node.create_subscription(
             IOStates,
             f'{_IO}/io_states',
-            self._hear_states,
+            self._on_io_states,
             qos_profile_sensor_data,
             callback_group=group,
             raw=True,
@@ -55,7 +55,7 @@ class RobotIo:
         node.create_subscription(
             ToolDataMsg,
             f'{_IO}/tool_data',
-            self._hear_tool,
+            self._on_tool_data,
             qos_profile_sensor_data,
             callback_group=group,
         )
@@ -68,11 +68,11 @@ class RobotIo:
 
     @property
     def is_there(self) -> bool:
-        """Whether the driver's services have been found."""
+        """Return whether the driver's services are available."""
         return self._set_io.service_is_ready() and self._set_payload.service_is_ready()
 
     def pins(self) -> Pins:
-        """Return the digital inputs and outputs by pin, as last shown; empty before that."""
+        """Return the digital inputs and outputs by pin, as last published; empty before that."""
         if self._unread and (states := self._reader.read(self._unread)):
             self._pins = (
                 {d.pin: d.state for d in states.digital_in_states},
@@ -83,13 +83,13 @@ class RobotIo:
 
     @property
     def tool_voltage(self) -> int | None:
-        """Supply of the tool [V], as last shown."""
+        """Supply of the tool [V], as last published."""
         return self._tool.tool_output_voltage if self._tool else None
 
     def send(
         self, command: job.SetOutput | job.SetToolVoltage | job.SetPayload, on_reply: Reply
     ) -> None:
-        """Send a command; `on_reply` gets '' or why it failed."""
+        """Send a command; `on_reply` takes '' when it is done, else why it failed."""
         if isinstance(command, job.SetPayload):
             self._send_payload(command, on_reply)
         elif isinstance(command, job.SetToolVoltage):
@@ -105,11 +105,11 @@ class RobotIo:
 
     def _send_payload(self, command: job.SetPayload, on_reply: Reply) -> None:
         """
-        Send mass, centre and inertia; where that fails, mass and centre with no inertia.
+        Send mass, centre and inertia; if that fails, mass and centre with zero inertia.
 
-        Newer drivers compare all three with what the robot shows, and a CB3 robot, whose script
-        has no inertia, may show another. No topic tells what it shows; but a driver that then
-        takes the same mass and centre without inertia has compared these.
+        Newer drivers compare all three with the values that the robot reports, and a CB3 robot,
+        whose script has no inertia, may report another one. No topic publishes it; but a driver
+        that then accepts the same mass and centre without inertia has compared these.
 
         """
         what = f'set_payload {command.mass:.3f} kg'
@@ -128,9 +128,9 @@ class RobotIo:
             if not error:
                 self._without_inertia = True
                 self._warn(
-                    f'{what}: the driver refused its inertia {command.inertia} kg m2 and took '
-                    'mass and centre alone, as from now on: a CB3 robot knows no inertia; on an '
-                    "e-Series see the driver's log"
+                    f'{what}: the driver refused its inertia {command.inertia} kg m2 and accepted '
+                    'mass and centre alone, which are sent from now on: a CB3 robot has no '
+                    "payload inertia; on an e-Series see the driver's log"
                 )
             on_reply(error)
 
@@ -140,20 +140,23 @@ class RobotIo:
 
     def _call(self, client: Any, request: Any, what: str, on_reply: Reply) -> None:
         if not client.service_is_ready():
-            on_reply(f'{what}: service {client.srv_name} is not there; is the driver running?')
+            on_reply(
+                f'{what}: service {client.srv_name} is not available: check that the driver is '
+                'running'
+            )
             return
-        refused = f'{what}: the driver refused it; see its log and the pin numbers'
+        refused = f'{what}: the driver refused it; check its log and the pin numbers'
         client.call_async(request).add_done_callback(
             lambda future: on_reply('' if future.result().success else refused)
         )
 
-    def _hear_states(self, message: bytes) -> None:
-        self._unread, self._heard = message, time.monotonic()
+    def _on_io_states(self, message: bytes) -> None:
+        self._unread, self._received = message, time.monotonic()
 
     @property
     def silence(self) -> float:
-        """How long io_states has not been heard [s, steady clock]."""
-        return time.monotonic() - self._heard
+        """Time since the last io_states [s, steady clock]."""
+        return time.monotonic() - self._received
 
-    def _hear_tool(self, message: ToolDataMsg) -> None:
+    def _on_tool_data(self, message: ToolDataMsg) -> None:
         self._tool = message

@@ -83,7 +83,7 @@ class TeachingSettings(Settings):
 
 
 @dataclass(frozen=True)
-class Cell:
+class RobotSetup:
     """
     The arm in its scene.
 
@@ -108,7 +108,7 @@ class Cell:
     missing: str
 
 
-def load_cell(settings: RobotSettings) -> Cell:
+def load_cell(settings: RobotSettings) -> RobotSetup:
     """
     Load what the parameters name.
 
@@ -130,7 +130,7 @@ def load_cell(settings: RobotSettings) -> Cell:
         if settings.scene_file
         else Scene(table_height=-2.0, tool=Tool(np.eye(4)))
     )
-    return Cell(
+    return RobotSetup(
         model=load_model(settings.kinematics_params_file or settings.ur_type),
         joint_names=tuple(settings.tf_prefix + name for name in JOINT_NAMES),
         scene=scene,

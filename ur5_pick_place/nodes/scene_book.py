@@ -62,7 +62,7 @@ class SceneBook:
         self._scene, self._frames, self._warn = scene, frames, warn
         self._T_base_tool = T_base_tool
         self._refused: dict[Key, str] = {}
-        self._astray: set[Key] = set()  # refused for a MOVE alone: another one will do
+        self._refused_moves: set[Key] = set()  # refused for a MOVE alone: another one will do
         self._early: dict[str, SimpleNamespace] = {}  # attached by an id that was not known yet
         self._world = World()
 
@@ -74,16 +74,16 @@ class SceneBook:
 
     # -- what comes by topic: taken, or noted as refused ----------------------------------------
 
-    def hear_object(self, data: bytes) -> str:
+    def take_object(self, data: bytes) -> str:
         """Take a CollisionObject; return why it was refused, or ''."""
-        return self._hear(OBJECT, data, CollisionObject, lambda m: m, self._with_new_object)
+        return self._receive(OBJECT, data, CollisionObject, lambda m: m, self._with_new_object)
 
-    def hear_attached(self, data: bytes) -> str:
+    def take_attached(self, data: bytes) -> str:
         """Take an AttachedCollisionObject; return why it was refused, or ''."""
         kind = AttachedCollisionObject
-        return self._hear(ATTACHED, data, kind, lambda m: m.object, self._with_attached)
+        return self._receive(ATTACHED, data, kind, lambda m: m.object, self._with_attached)
 
-    def hear_scene(self, data: bytes) -> str:
+    def take_scene(self, data: bytes) -> str:
         """Take a PlanningScene as far as that is possible; return what was refused, or ''."""
         try:
             message = read_message(data, PlanningScene)
@@ -118,7 +118,7 @@ class SceneBook:
 
     # -- within ----------------------------------------------------------------------------------
 
-    def _hear(
+    def _receive(
         self,
         topic: str,
         data: bytes,
@@ -136,7 +136,7 @@ class SceneBook:
         except InvalidInput as error:
             key, is_known = (topic, thing.id), thing.id in self._world.objects
             if thing.operation == _MOVE and is_known and key not in self._refused:
-                self._astray.add(key)
+                self._refused_moves.add(key)
             return self._refuse(key, str(error))
         for key in self._lifted(topic, thing):
             self._refused.pop(key, None)
@@ -148,12 +148,12 @@ class SceneBook:
         if len(self._refused) >= _MAX_REFUSED:
             key, why = (topic, ''), f'{_MAX_REFUSED} objects were refused, and more: {why}'
         what = 'scene' if topic == SCENE else f'object {shown(name)}'
-        cure = (
+        remedy = (
             'send a whole scene (is_diff false) that can be taken'
             if topic == SCENE
             else f'publish it anew on {topic}, or REMOVE it there'
         )
-        self._refused[key] = f'nothing may move, {what} of {topic} was refused: {why}; {cure}'
+        self._refused[key] = f'nothing may move, {what} of {topic} was refused: {why}; {remedy}'
         return f'{topic} refused, {what}: {why}'
 
     def _lifted(self, topic: str, thing: SimpleNamespace) -> list[Key]:
@@ -162,8 +162,8 @@ class SceneBook:
             return [key for key in self._refused if key[0] == topic]
         key = (topic, thing.id)
         is_whole = thing.operation in (_ADD, _REMOVE)
-        if is_whole or (thing.operation == _MOVE and key in self._astray):
-            self._astray.discard(key)
+        if is_whole or (thing.operation == _MOVE and key in self._refused_moves):
+            self._refused_moves.discard(key)
             return [key]
         return []
 
@@ -213,7 +213,7 @@ class SceneBook:
             raise InvalidInput(f'operation {operation} in the hand: only ADD, APPEND and REMOVE')
         self._early.pop(name, None)
         if operation == _REMOVE:
-            return self._laid_down(world, name)
+            return self._detached(world, name)
         T_tool_link = self._frames.T_tool_link(message.link_name)
         may_touch = read_links(message.touch_links, self._frames.prefix)
         if message.weight == 0.0:
@@ -258,7 +258,7 @@ class SceneBook:
     def _T_base_link_tool(self) -> Array:
         return T_BASE_LINK_BASE @ self._T_base_tool()
 
-    def _laid_down(self, world: World, name: str) -> World:
+    def _detached(self, world: World, name: str) -> World:
         """Return the world with what was in the hand where it is now; all without a name."""
         known = world.attached
         if name and name not in known:
@@ -298,12 +298,12 @@ class SceneBook:
         for thing in message.world.collision_objects:
             if thing.type.db == REFUSED:  # what a planner refused that was there before us
                 refused[(OBJECT, thing.id)] = thing.type.key
-        if beyond := _beyond(message):
-            refused[(SCENE, '')] = '; '.join(beyond)
+        if unsupported := _unsupported(message):
+            refused[(SCENE, '')] = '; '.join(unsupported)
         return world, refused, lifted
 
 
-def _beyond(message: SimpleNamespace) -> list[str]:
+def _unsupported(message: SimpleNamespace) -> list[str]:
     """Say what of a PlanningScene is not known here."""
     matrix = message.allowed_collision_matrix
     found = []

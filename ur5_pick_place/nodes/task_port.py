@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The robot and the planner as the task sees them: topics in, actions and services out."""
+"""The task's connection to robot and planner: topics in, actions and services out."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -15,6 +15,7 @@ from rclpy.qos import qos_profile_sensor_data
 from rclpy.task import Future
 from std_msgs.msg import Float64, String
 
+from ur5_pick_place.control.motion_state import MotionState, parse_motion_state
 from ur5_pick_place.control.stillness import Stillness
 from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.kinematics.transforms import Array
@@ -27,20 +28,19 @@ from ur5_pick_place.nodes.driver_link import GOAL
 from ur5_pick_place.nodes.joint_listener import JointListener, Joints
 from ur5_pick_place.nodes.liveness import watch_peer
 from ur5_pick_place.nodes.robot_io import RobotIo
-from ur5_pick_place.task.job import Carry, Command, Compute, Move, Observation, silent_io
+from ur5_pick_place.task.job import Carry, Command, Compute, Observation, RunMotion, silent_io
 from ur5_pick_place.task.pending_motion import PendingMotion
 
 PLANNER = 'trajectory_planner'
 _TICK_EVERY = 4  # joint_states per tick: 32 ms of robot time
-_STOPPED = 'stopped: '
-_FRESH = 0.3  # [s] joints that are older show nothing of the present
+_FRESH = 0.3  # [s]; older joints do not show whether the arm is at rest now
 
 OnReply = Callable[[str], object]
 
 
 class TaskPort:
     """
-    A `machine.Port` over ROS; moves the arm through the planner node only.
+    A `machine.Port` over ROS, which moves the arm through the planner node only.
 
     Parameters
     ----------
@@ -48,15 +48,15 @@ class TaskPort:
     joint_names : sequence of str
         With the prefix, in controller order.
     carried : CarriedPart
-        Tells the planner what is in the hand.
+        Publishes to the planner what the gripper holds.
     io_timeout : float
-        io_states silent for longer ends any job [s]; infinite where there is none.
+        Silence of io_states that ends any job [s]; infinite where there is none.
     peer_timeout : float
         See `HealthSettings`.
     on_tick : callable
-        Called at every fourth joint_states, and when the planner has stopped.
+        Called at every fourth joint_states, and at every motion state of the planner.
     on_planner_death : callable
-        Called when the planner has gone.
+        Called when the planner node has died or is stuck.
 
     """
 
@@ -74,7 +74,7 @@ class TaskPort:
         self._arrived = 0.0  # steady time of `q` [s]
         self._node = node
         self.q: Array | None = None
-        self.stamp = 0.0  # [s] ROS time of `q`: a job's clock, as /clock may come late
+        self.stamp = 0.0  # [s] ROS time of `q`: the clock of jobs, as /clock may be late
         self.planner_state = ''
         self._speed_scaling = 1.0
         self._names = list(joint_names)
@@ -82,7 +82,7 @@ class TaskPort:
         self._goal: ClientGoalHandle[Any, Any, Any] | None = None
         self._motions = 0
         self._pending: PendingMotion | None = None
-        self._heard = 0
+        self._received = 0
         group = MutuallyExclusiveCallbackGroup()
         self._io = RobotIo(node, group)
         self._execute: ActionClient[Any, Any, Any] = ActionClient(
@@ -93,44 +93,42 @@ class TaskPort:
             callback_group=group,
         )
         state = f'{PLANNER}/motion_state'
-        watch_peer(node, state, peer_timeout, self._hear_planner, on_planner_death)
+        watch_peer(node, state, peer_timeout, self._on_planner_state, on_planner_death)
 
-        def hear(kind: type, topic: str, callback: Callable[[Any], None]) -> None:
+        def subscribe(kind: type, topic: str, callback: Callable[[Any], None]) -> None:
             node.create_subscription(
                 kind, topic, callback, qos_profile_sensor_data, callback_group=group
             )
 
-        hear(Float64, 'speed_scaling_state_broadcaster/speed_scaling', self._hear_scaling)
-        # Bad joints are the planner's to judge, which hears them too.
-        JointListener(node, joint_names, self._hear_joints, lambda _problem: None, group)
+        subscribe(Float64, 'speed_scaling_state_broadcaster/speed_scaling', self._on_speed_scaling)
+        # The planner receives malformed joints too, and judges them.
+        JointListener(node, joint_names, self._on_joint_states, lambda _problem: None, group)
 
     @property
     def missing(self) -> str:
         state = self.planner_state if self._execute.server_is_ready() else ''
-        if state != 'ready':
-            return f'the planner is {state or "not there"}: start or rearm it'
+        if parse_motion_state(state)[0] is not MotionState.READY:
+            return f'the planner is {state or "not available"}: start or rearm it'
         if not self._io.is_there:
-            return 'set_io and set_payload are not there: start the driver'
+            return 'set_io and set_payload are not available: start the driver'
         return ''
 
     def present_joints(self) -> Array:
         """Return the measured joints (6,) [rad], or raise `ExecutionError`."""
         if self.q is None:
-            raise ExecutionError('no joint_states yet; is the driver running?')
+            raise ExecutionError('no joint_states yet: check that the driver is running')
         return self.q
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether fresh joints show the arm at rest."""
+        """Return whether recent joint_states show the arm at rest."""
         age = time.monotonic() - self._arrived
         return age < _FRESH and self._stillness.is_at_rest
 
     def observe(self) -> Observation:
         inputs, outputs = self._io.pins()
-        stopped = ''
-        if self.planner_state.startswith(_STOPPED):
-            stopped = self.planner_state.removeprefix(_STOPPED)
-        elif self._io.silence > self._io_timeout:
+        state, stopped = parse_motion_state(self.planner_state)
+        if state is not MotionState.STOPPED and self._io.silence > self._io_timeout:
             stopped = silent_io(self._io_timeout)
         return Observation(
             t=self.stamp,
@@ -144,26 +142,26 @@ class TaskPort:
         )
 
     def send(self, command: Command, on_reply: OnReply) -> None:
-        if isinstance(command, Move):
+        if isinstance(command, RunMotion):
             self._move(command, on_reply)
         elif isinstance(command, Carry):
-            self._carried.tell(command.load)
+            self._carried.publish(command.load)
             on_reply('')
         elif isinstance(command, Compute):
-            # The executor's pool does it, beside the messages.
-            assert self._node.executor is not None  # it runs this
+            # Runs in the executor's pool, beside the messages.
+            assert self._node.executor is not None
             self._node.executor.create_task(lambda: on_reply(command.attempt()))
         else:
             self._io.send(command, on_reply)
 
     def cancel_motion(self) -> None:
-        self._motions += 1  # a goal whose acceptance is still on its way is canceled then
+        self._motions += 1  # a goal not yet accepted is canceled on acceptance
         if self._goal is not None:
             self._goal.cancel_goal_async()
 
-    def _move(self, command: Move, on_reply: OnReply) -> None:
+    def _move(self, command: RunMotion, on_reply: OnReply) -> None:
         if not self._execute.server_is_ready():
-            on_reply('action server execute_trajectory is not there: start the planner')
+            on_reply('action server execute_trajectory is not available: start the planner')
             return
         goal = ExecuteTrajectory.Goal()
         goal.trajectory.joint_trajectory = trajectory_to_msg(command.trajectory, self._names)
@@ -194,23 +192,23 @@ class TaskPort:
             self._goal = None
         on_reply('' if code.val == code.SUCCESS else code.message or f'code {code.val}')
 
-    def _hear_planner(self, message: String) -> None:
+    def _on_planner_state(self, message: String) -> None:
         self.planner_state = message.data
         if self._pending:
-            self._pending.hear_planner(message.data, time.monotonic())
+            self._pending.on_planner_state(message.data, time.monotonic())
         self._on_tick()
 
-    def _hear_scaling(self, message: Float64) -> None:
-        if 0.0 <= message.data <= 100.0:  # what else comes is no driver's; NaN too
+    def _on_speed_scaling(self, message: Float64) -> None:
+        if 0.0 <= message.data <= 100.0:  # other values, NaN too, are not the driver's
             self._speed_scaling = message.data / 100.0
 
-    def _hear_joints(self, joints: Joints) -> None:
-        before = self._heard // _TICK_EVERY
-        self._heard += joints.count
+    def _on_joint_states(self, joints: Joints) -> None:
+        before = self._received // _TICK_EVERY
+        self._received += joints.count
         self.q, self.stamp = joints.q, joints.stamp
         self._arrived = time.monotonic()
-        self._stillness.hear(self.stamp, self.q)
-        if self._heard // _TICK_EVERY > before:
+        self._stillness.subscribe(self.stamp, self.q)
+        if self._received // _TICK_EVERY > before:
             if self._pending and not self._pending.is_over:
                 self._pending.look(self.q, self._arrived)
             self._on_tick()

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Start and target to be dragged in RViz; a place is taught when the mouse lets go of it.
+Markers in RViz to drag start and target; a place is taught when the mouse is released.
 
-This is the server's side of the protocol of the package interactive_markers, which RViz's display
-InteractiveMarkers speaks: the service gives all markers and the number of the last update, each
-update has the next number, and RViz tells of the mouse on the feedback topic.
+This is the server of the protocol of the package interactive_markers, which RViz's display
+InteractiveMarkers uses: the service returns all markers and the number of the last update, each
+update has the next number, and RViz publishes mouse events on the feedback topic.
 
 """
 
@@ -32,7 +32,7 @@ TOPIC = '~/teach_markers'
 _QUEUE = 100  # as the package's own
 _SCALE = 0.15  # of rings and arrows [m]
 _CLICK = 1e-5  # [m], and of a rotation matrix: a marker that moved less was only clicked
-# Where the marker of a place that is not taught waits to be dragged: in front of the arm.
+# Initial marker of a place that is not taught yet: in front of the arm.
 _T_BASE_LINK_WAITING = {
     name: np.array([[1.0, 0, 0, 0.4], [0, -1, 0, y], [0, 0, -1, 0.2], [0, 0, 0, 1]])
     for name, y in (('start', -0.2), ('target', 0.2))
@@ -50,7 +50,7 @@ class TeachMarkers:
     places : callable
         Returns the taught ones, as (4, 4) in `base_link` by name.
     teach : callable
-        Takes a place's name and its pose; says itself where it refuses.
+        Takes the name and the pose of a place; reports a refusal itself.
     group : CallbackGroup
 
     """
@@ -71,7 +71,7 @@ class TeachMarkers:
         node.create_subscription(
             InteractiveMarkerFeedback,
             f'{TOPIC}/feedback',
-            self._hear,
+            self._on_message,
             _QUEUE,
             callback_group=group,
         )
@@ -83,7 +83,7 @@ class TeachMarkers:
         )
 
     def show(self) -> None:
-        """Put the markers where the places are."""
+        """Publish the markers at the present places."""
         self._number += 1
         update = InteractiveMarkerUpdate(type=InteractiveMarkerUpdate.UPDATE)
         update.seq_num, update.markers = self._number, self._markers()
@@ -95,19 +95,19 @@ class TeachMarkers:
         reply.sequence_number, reply.markers = self._number, self._markers()
         return reply
 
-    def _hear(self, feedback: InteractiveMarkerFeedback) -> None:
+    def _on_message(self, feedback: InteractiveMarkerFeedback) -> None:
         name = feedback.marker_name
         released = feedback.event_type == InteractiveMarkerFeedback.MOUSE_UP
         if released and name in _T_BASE_LINK_WAITING and self._is_moved(feedback):
             self._teach(name, PoseStamped(header=feedback.header, pose=feedback.pose))
-            self.show()  # a place that was refused goes back
+            self.show()  # a refused marker returns to its place
 
     def _is_moved(self, feedback: InteractiveMarkerFeedback) -> bool:
         T_shown = self._shown()[feedback.marker_name]
         try:
             off = np.abs(pose_to_matrix(feedback.pose) - T_shown).max()
         except InvalidInput:
-            return True  # whoever teaches refuses it, and says why
+            return True  # `teach` refuses it and reports why
         return bool(off > _CLICK)
 
     def _shown(self) -> dict[str, Array]:
@@ -120,9 +120,9 @@ class TeachMarkers:
             for name, T in self._shown().items()
         ]
 
-    def _marker(self, name: str, T: Array, words: str) -> InteractiveMarker:
-        marker = InteractiveMarker(name=name, description=words, scale=_SCALE)
-        # Without a stamp RViz keeps it in this frame, and answers in it.
+    def _marker(self, name: str, T: Array, description: str) -> InteractiveMarker:
+        marker = InteractiveMarker(name=name, description=description, scale=_SCALE)
+        # Without a stamp RViz keeps it in this frame, and sends feedback in it.
         marker.header.frame_id = self._frame
         marker.pose = matrix_to_pose(T)
         arrow = InteractiveMarkerControl(always_visible=True)

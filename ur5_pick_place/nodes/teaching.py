@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Taught poses in the node: from the arm, from a topic, from the file, and out to TF."""
+"""Taught poses in the node: from the arm, a topic or the file, and published to TF."""
 
 import contextlib
 from collections.abc import Mapping
@@ -29,24 +29,24 @@ from ur5_pick_place.task.poses_file import PosesFile
 
 class Teaching:
     """
-    Keeps the taught poses in memory, file and TF alike.
+    Keeps the taught poses in memory, in the file and in TF.
 
     Parameters
     ----------
     node : Node
     path : Path
-        The file of poses; read now, written at every change.
+        The file of poses; read on construction, written at every change.
     planner : MotionPlanner
-        Knows arm and tool.
+        Source of arm and tool.
     provenance : Provenance
-        What poses are taught with from now on.
+        The present robot and tool.
     frames : Frames
     tf_prefix : str
 
     Attributes
     ----------
     warning : str
-        What is wrong with the file although it could be read; empty if nothing is.
+        What was wrong with the file although poses could be read; else empty.
 
     Raises
     ------
@@ -75,11 +75,11 @@ class Teaching:
 
     @property
     def poses(self) -> Mapping[str, TaughtPose]:
-        """What was taught, as it was taught."""
+        """The poses as taught."""
         return self._file.poses
 
     def places(self) -> dict[str, Array]:
-        """Return start and target in `base_link`, (4, 4) each, as far as they can be replayed."""
+        """Return start and target, (4, 4) each in `base_link`, if taught and convertible."""
         found = {}
         for name in ('start', 'target'):
             with contextlib.suppress(KeyError, InvalidInput):
@@ -88,7 +88,7 @@ class Teaching:
         return found
 
     def conversions(self, poses: Mapping[str, TaughtPose]) -> list[dict[str, Any]]:
-        """Return which of `poses`, as replayed, were taught under what else."""
+        """Return which of `poses`, as replayed, were converted, and what has changed for each."""
         return [
             {'place': name, 'changed': changed, 'pose': pose.pose}
             for name, pose in poses.items()
@@ -97,7 +97,7 @@ class Teaching:
 
     def teach_joints(self, name: str, q: Array) -> TaughtPose:
         """
-        Take the arm's present joints (6,) [rad] for the place `name`.
+        Teach the place `name` from the arm's present joints (6,) [rad].
 
         Raises
         ------
@@ -111,12 +111,12 @@ class Teaching:
 
     def teach_pose(self, name: str, message: PoseStamped) -> TaughtPose:
         """
-        Take a pose of the TCP for the place `name`.
+        Teach the place `name` from a pose of the TCP.
 
         Raises
         ------
         InvalidInput
-            An unknown frame or numbers that are no pose.
+            The frame is unknown or the numbers are not a pose.
         ExecutionError
             The file of poses cannot be written.
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The executor in the planner node: between it and the robot's trajectory controller."""
+"""The execution manager in the planner node, connected to the trajectory controller."""
 
 import time
 from typing import Any
@@ -19,6 +19,7 @@ from ur5_pick_place.control.closed_loop import ClosedLoop, TrajectorySegment
 from ur5_pick_place.control.controller import Goal
 from ur5_pick_place.control.execution_manager import ExecutionManager, IsWanted
 from ur5_pick_place.control.motion_monitor import TrackingSettings
+from ur5_pick_place.control.motion_state import MotionState, parse_motion_state
 from ur5_pick_place.control.robot_status import HealthSettings
 from ur5_pick_place.errors import one_line
 from ur5_pick_place.kinematics.transforms import Array
@@ -38,16 +39,16 @@ _WATCH_PERIOD = 0.02  # [s], steady clock
 
 _STATUS = {
     GoalStatus.STATUS_ABORTED: 'aborted',
-    GoalStatus.STATUS_CANCELED: 'canceled by somebody else',
+    GoalStatus.STATUS_CANCELED: 'canceled by another client',
 }
 
 
 class TrajectoryClient:
     """
-    Runs an `ExecutionManager` on what the driver says, and publishes its state.
+    Runs an `ExecutionManager` on the driver's topics and publishes its motion state.
 
-    rclpy runs the done-callbacks of futures outside any callback group, beside the subscriptions
-    and the timer.
+    rclpy runs the done-callbacks of futures outside any callback group, concurrently with the
+    subscriptions and the timer.
 
     Parameters
     ----------
@@ -55,12 +56,12 @@ class TrajectoryClient:
     controller : str
         Name of the joint trajectory controller.
     planner : MotionPlanner
-        Its gate looks at every motion.
+        Its gate checks every motion.
     joint_names : tuple of str
         With the prefix, in controller order.
     health, tracking : settings
     missing : str
-        What the user has not told about the cell; non-empty refuses all motion.
+        Parameters that the user has not set; if not empty, all motion is refused.
     group : CallbackGroup
         Of the subscriptions, the timer and the clients.
 
@@ -96,9 +97,9 @@ class TrajectoryClient:
         node.create_timer(_WATCH_PERIOD, self._watch, callback_group=group, clock=steady)
 
     def health(self) -> tuple[bool, str]:
-        """Return whether the arm could move now, and the motion state."""
-        state = self.core.motion_state
-        return not state.startswith('stopped'), state
+        """Return whether the arm may move, and the text of the motion state."""
+        text = self.core.motion_state
+        return parse_motion_state(text)[0] is not MotionState.STOPPED, text
 
     def start(self, trajectory: Trajectory, is_wanted: IsWanted) -> Future:
         """Gate a motion and send it; as `ExecutionManager.start`, with a future of the outcome."""
@@ -120,11 +121,12 @@ class TrajectoryClient:
     def _watch(self) -> None:
         self.core.watch()
 
-    def _publish(self, state: str) -> None:
-        if state.startswith('stopped') and self._has_been_ready:
-            self._node.get_logger().error(state)
-        self._has_been_ready |= state == 'ready'
-        self._state.publish(state)
+    def _publish(self, text: str) -> None:
+        state, _ = parse_motion_state(text)
+        if state is MotionState.STOPPED and self._has_been_ready:
+            self._node.get_logger().error(text)
+        self._has_been_ready |= state is MotionState.READY
+        self._state.publish(text)
 
 
 class _TrajectoryController:
@@ -159,8 +161,8 @@ class _TrajectoryController:
         if self._client.server_is_ready():
             return ''
         return (
-            f'action server {self._name} is not there; is the driver running and the parameter '
-            '"controller" right?'
+            f'action server {self._name} is not available: check that the driver is running and '
+            'the parameter "controller"'
         )
 
     @property
@@ -215,7 +217,7 @@ class _TrajectoryController:
         self.executor.on_feedback(goal, at, to_seconds(feedback.desired.time_from_start))
 
     def _on_result(self, goal: Goal, reply: Any) -> None:
-        # A canceled goal also carries error code 0: only status and code together are success.
+        # A canceled goal also has error code 0: success needs both status and code.
         if reply.status == GoalStatus.STATUS_SUCCEEDED and reply.result.error_code == 0:
             self.executor.on_result(goal, '')
             return

@@ -135,7 +135,7 @@ class TrajectoryPlanner(Node):
             self,
             'pick_place/state',
             health.peer_timeout,
-            self._hear_task,
+            self._on_task_state,
             self._on_task_gone,
         )
         Diagnostics(self, self._executor.health, self._executor.link.jitter.summary)
@@ -173,7 +173,7 @@ class TrajectoryPlanner(Node):
         self._executor.core.is_free = False  # nobody keeps the arm free any more
         self._executor.core.fail(_TASK_GONE)
 
-    def _hear_task(self, state: String) -> None:
+    def _on_task_state(self, state: String) -> None:
         self._executor.core.is_free = state.data == 'freedrive'
 
     def _present_joints(self) -> Array | None:
@@ -186,9 +186,9 @@ class TrajectoryPlanner(Node):
     def _plan(
         self, request: GetMotionPlan.Request, reply: GetMotionPlan.Response
     ) -> GetMotionPlan.Response:
-        response, wish = reply.motion_plan_response, request.motion_plan_request
-        response.group_name = wish.group_name
-        planned, response.error_code, response.planning_time = self._motion_plan(wish)
+        response, wanted = reply.motion_plan_response, request.motion_plan_request
+        response.group_name = wanted.group_name
+        planned, response.error_code, response.planning_time = self._motion_plan(wanted)
         if planned:
             response.trajectory_start.joint_state = self._first_joints(planned)
             response.trajectory.joint_trajectory = self._message(planned)

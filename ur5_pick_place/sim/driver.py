@@ -16,6 +16,7 @@ import numpy as np
 from ur5_pick_place.kinematics import JOINT_NAMES
 from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.pins import TOOL_PIN_0
 from ur5_pick_place.sim.contact import ContactSettings, ContactWatch
 from ur5_pick_place.sim.controller_manager import (
     FREEDRIVE,
@@ -35,8 +36,8 @@ from ur5_pick_place.sim.setpoints import ForwardController, FreedriveController,
 from ur5_pick_place.sim.trajectory_controller import TrajectoryController
 from ur5_pick_place.sim.wiring import Wiring
 
-GRIPPER_PIN = 16  # tool output 0 closes
-PART_PRESENT_PIN = 16  # tool input 0
+GRIPPER_PIN = TOOL_PIN_0  # the output that closes
+PART_PRESENT_PIN = TOOL_PIN_0  # an input
 
 _log = logging.getLogger(__name__)
 

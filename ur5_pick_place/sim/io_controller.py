@@ -14,10 +14,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from ur5_pick_place.kinematics.model import CYCLE
+from ur5_pick_place.pins import DIGITAL_PINS, TOOL_PINS
 from ur5_pick_place.sim.robot import Robot
-
-DIGITAL_PINS = 18
-TOOL_PINS = (16, 17)
 
 SET_DIGITAL_OUT = 1
 SET_ANALOG_OUT = 3

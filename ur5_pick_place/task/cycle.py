@@ -21,12 +21,12 @@ _MAX_STAGES = 100
 @dataclass(frozen=True)
 class Stage:
     """
-    One thing to do.
+    One step of a cycle: a move or an action.
 
     Attributes
     ----------
     name : str
-        For people.
+        As displayed and logged.
     do : str
         One of `MOVES` or `ACTIONS`.
     to : str
@@ -34,7 +34,7 @@ class Stage:
     pace : str
         One of `PACES`, for a move.
     blend : float
-        Radius about its place within which a next move may begin without a stop [m].
+        Radius about its place within which the next move may begin without a stop [m].
 
     """
 
@@ -64,12 +64,12 @@ class Stage:
 
 def load_cycle(path: Path) -> tuple[Stage, ...]:
     """
-    Read the stages of a cycle.
+    Return the stages of a cycle, read from a file.
 
     Raises
     ------
     InvalidInput
-        The file is missing or malformed; names the stage, the key and what may stand there.
+        The file is missing or malformed; names the stage, the key and the values allowed.
 
     """
     content = read_yaml(path, 'cycle file')
@@ -95,7 +95,7 @@ def _stage(entry: Any, i: int) -> Stage:
 
 
 def without_stops(cycle: Sequence[Stage]) -> list[tuple[Stage, ...]]:
-    """Return the stages one by one, but moves that blend into each other together."""
+    """Return the stages in groups: moves that blend into each other, else one stage alone."""
     groups: list[tuple[Stage, ...]] = []
     for stage in cycle:
         if groups and stage.is_move and groups[-1][-1].blend:

@@ -1,16 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The gripper on digital outputs: set, shown by io_states, and felt by the part-present input."""
+"""The gripper on digital outputs, confirmed by io_states and by the part-present input."""
 
 from dataclasses import dataclass
 
 from ur5_pick_place.errors import ExecutionError, InvalidInput, MissedGrasp
+from ur5_pick_place.pins import DIGITAL_PINS, TOOL_PIN_0, TOOL_PINS
 from ur5_pick_place.settings import Settings, setting
 from ur5_pick_place.task.job import Observation, SetOutput, SetToolVoltage, Steps, perform
 
 TOOL_INPUT = 'tool_input'
 SETTLING = 0.1
-"""How long a level of the part-present input must stay to be believed [s]."""
-_BOUNCES, _BOUNCE_TIME = 4, 1.0  # changes, [s]; a grip makes one
+"""How long a level of the part-present input must be stable to count [s]."""
+_BOUNCES, _BOUNCE_TIME = 4, 1.0  # changes, [s]; a grip causes one
+_LAST_PIN = DIGITAL_PINS - 1
+_TOOL_PINS = ', '.join(map(str, TOOL_PINS))
 _SERVICE_TIMEOUT = 2.0  # [s]; the driver gives up on a pin after 0.55 s
 
 
@@ -19,31 +22,41 @@ class GripperSettings(Settings):
     """Wiring and timing of the gripper."""
 
     close_pin: int = setting(
-        16, 'digital output that closes the gripper; 16, 17 are the tool outputs', low=0, high=17
+        TOOL_PIN_0,
+        f'digital output that closes the gripper; {_TOOL_PINS} are the tool outputs',
+        low=0,
+        high=_LAST_PIN,
     )
     open_pin: int = setting(
         -1,
-        'second output that opens it; -1 = none, the first one switched off opens',
+        'second output, which opens the gripper; -1 = none, switching the first one off opens',
         low=-1,
-        high=17,
+        high=_LAST_PIN,
     )
     closes_when_on: bool = setting(True, 'whether the closing output is on when closed')
     close_time: float = setting(
-        0.8, 'how long the fingers need to close', unit='s', low=0, high=10
+        0.8, 'time the fingers need to close', unit='s', low=0, high=10
     )
-    open_time: float = setting(0.8, 'how long the fingers need to open', unit='s', low=0, high=10)
+    open_time: float = setting(0.8, 'time the fingers need to open', unit='s', low=0, high=10)
     pin_timeout: float = setting(
-        1.0, 'how long io_states may take to show a pin; usually 0.02 s', unit='s', low=0.1, high=5
+        1.0, 'timeout for io_states to show a pin; usually 0.02 s', unit='s', low=0.1, high=5
     )
-    grip_feedback: str = setting(TOOL_INPUT, 'how a grasp is proved', choices=(TOOL_INPUT, 'none'))
+    grip_feedback: str = setting(
+        TOOL_INPUT, 'how a grasp is verified', choices=(TOOL_INPUT, 'none')
+    )
     part_pin: int = setting(
-        16, 'digital input that tells of a part; 16, 17 are the tool inputs', low=0, high=17
+        TOOL_PIN_0,
+        f'digital input that shows a part in the gripper; {_TOOL_PINS} are the tool inputs',
+        low=0,
+        high=_LAST_PIN,
     )
-    part_when_on: bool = setting(True, 'whether that input is on with a part')
+    part_when_on: bool = setting(True, 'whether that input is on when a part is held')
     part_timeout: float = setting(
-        1.0, 'how long the input may take after the fingers have moved', unit='s', low=0, high=10
+        1.0, 'timeout for that input after the fingers have moved', unit='s', low=0, high=10
     )
-    confirm_pins: bool = setting(True, 'demand io_states; only mock hardware shows no pins')
+    confirm_pins: bool = setting(
+        True, 'require io_states to confirm outputs; false only for mock hardware, which has none'
+    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -55,13 +68,13 @@ class GripperSettings(Settings):
 
 class Gripper:
     """
-    Steps that open, close and verify; each is a generator for a `Job`.
+    Opens, closes and verifies; each method is a generator of steps for a `Job`.
 
     Parameters
     ----------
     settings : GripperSettings
     voltage : int or None
-        Supply the gripper needs [V]; None = never told.
+        Supply that the gripper needs [V]; None if not configured.
 
     """
 
@@ -70,10 +83,10 @@ class Gripper:
         self._voltage = voltage
 
     def initialise(self) -> Steps[None]:
-        """Switch the tool supply to its configured voltage and see it there."""
+        """Switch the tool supply to its configured voltage and wait for tool_data to show it."""
         wanted = self._voltage
         if wanted is None:
-            raise ExecutionError('tool_voltage is not given: set the parameter to 0, 12 or 24')
+            raise ExecutionError('tool_voltage is not set: set the parameter to 0, 12 or 24 V')
         seen = yield from perform(SetToolVoltage(wanted), _SERVICE_TIMEOUT)
         if not self._settings.confirm_pins:
             return
@@ -87,46 +100,46 @@ class Gripper:
             seen = yield None
 
     def close(self) -> Steps[None]:
-        """Close, see the pin switched, and give the fingers their time."""
+        """Close: switch the pins, wait for io_states to show them, then wait `close_time`."""
         self._check_supply((yield None))
         yield from self._switch(is_closed=True, travel_time=self._settings.close_time)
 
     def open(self) -> Steps[None]:
-        """Open likewise."""
+        """Open: as `close`, with `open_time`."""
         yield from self._switch(is_closed=False, travel_time=self._settings.open_time)
 
     def expect_part(self) -> Steps[None]:
         """
-        Wait until the input tells of a part.
+        Wait until the part-present input shows a part.
 
         Raises
         ------
         MissedGrasp
-            It does not.
+            It shows none.
         ExecutionError
-            It does so too late, it bounces, or io_states does not show it.
+            It shows one too late, it bounces, or io_states does not contain it.
 
         """
         yield from self._expect(True)
 
     def expect_no_part(self) -> Steps[None]:
-        """Wait likewise until the input tells of none."""
+        """Wait until the part-present input shows no part; errors as `expect_part`."""
         yield from self._expect(False)
 
     def holds_part(self, seen: Observation) -> bool | None:
-        """Whether a part is held; None if nothing tells."""
+        """Return whether a part is held; None if no input shows it."""
         if self._settings.grip_feedback != TOOL_INPUT:
             return None
         level = seen.inputs.get(self._settings.part_pin)
         return None if level is None else level == self._settings.part_when_on
 
     def is_closed(self, seen: Observation) -> bool:
-        """Whether io_states shows the output that closes, and is believed."""
+        """Return whether io_states, if it is used at all, shows the closing output on."""
         s = self._settings
         return s.confirm_pins and seen.outputs.get(s.close_pin) == s.closes_when_on
 
     def signal(self) -> 'PartSignal':
-        """Return the part-present input as it is from now on."""
+        """Return a new debounced view of the part-present input."""
         return PartSignal(self._settings)
 
     def _check_supply(self, seen: Observation) -> None:
@@ -155,7 +168,8 @@ class Gripper:
             if seen.t > deadline:
                 raise ExecutionError(
                     f'output {pin} was set {"on" if state else "off"} but io_states has not shown '
-                    f'it within {self._settings.pin_timeout} s: check tool power and wiring'
+                    f'it within pin_timeout = {self._settings.pin_timeout} s: check tool power '
+                    'and wiring'
                 )
             seen = yield None
 
@@ -163,28 +177,28 @@ class Gripper:
         if self._settings.grip_feedback != TOOL_INPUT:
             if not wanted and self.is_closed((yield None)):
                 raise ExecutionError(
-                    'the gripper is closed and nothing tells whether it holds a part: look, and '
+                    'the gripper is closed and no input shows whether it holds a part: check, and '
                     'open it with ~/open_gripper'
                 )
             return
         seen, timeout = (yield None), self._settings.part_timeout
         begin, signal = seen.t, PartSignal(self._settings)
-        while signal.hear(seen.t, self.holds_part(seen)) != wanted:
+        while signal.update(seen.t, self.holds_part(seen)) != wanted:
             if seen.t > begin + 2.0 * timeout + SETTLING:
                 raise self._unmet(seen, wanted)
             seen = yield None
         waited = signal.since - begin
         if waited > timeout:
             raise ExecutionError(
-                f'input {self._settings.part_pin} took {waited:.2f} s to tell of '
+                f'input {self._settings.part_pin} took {waited:.2f} s to show '
                 f'{"the" if wanted else "no"} part, more than part_timeout = {timeout} s: check '
-                'its sensor, or give it more time'
+                'its sensor, or increase part_timeout'
             )
 
     def _unmet(self, seen: Observation, wanted: bool) -> ExecutionError:
         pin, waited = self._settings.part_pin, f'after {2.0 * self._settings.part_timeout} s'
         if self.holds_part(seen) is None:
-            return ExecutionError(f'input {pin} is not shown by io_states: check part_pin')
+            return ExecutionError(f'input {pin} is not in io_states: check part_pin')
         if wanted:
             return MissedGrasp(
                 f'the gripper closed on nothing: no part at this place (input {pin} {waited})'
@@ -192,19 +206,19 @@ class Gripper:
         if self.is_closed(seen):
             return ExecutionError(f'the gripper still holds a part (input {pin} {waited})')
         return ExecutionError(
-            f'input {pin} tells of a part {waited} though the gripper is open: take the part out, '
-            'or the input is stuck'
+            f'input {pin} shows a part {waited} although the gripper is open: remove the part, '
+            'or check whether the input is stuck'
         )
 
 
 class PartSignal:
     """
-    The part-present input, rid of the bounces of its contact.
+    The part-present input, debounced.
 
     Attributes
     ----------
     since : float
-        When the present level came [s].
+        Time of the last change [s].
 
     """
 
@@ -214,14 +228,14 @@ class PartSignal:
         self.since = 0.0
         self._changes: list[float] = []
 
-    def hear(self, t: float, level: bool | None) -> bool | None:
+    def update(self, t: float, level: bool | None) -> bool | None:
         """
-        Take the level at time `t` [s]; return it once it has settled, else None.
+        Take the level at time `t` [s] and return it once it is stable, else None.
 
         Raises
         ------
         ExecutionError
-            It changes too often to be believed.
+            It changes too often.
 
         """
         if level != self._level:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-A job: what to do next, given what is seen; it owns no clock, thread or ROS.
+A job: the next command, given the latest observation; it owns no clock, thread or ROS.
 
-A job's steps are generators that yield a command (or None, to wait) and are sent the next
-observation. That keeps a sequence such as "set the pin, wait until it shows" readable from top to
-bottom, and lets a test drive it with made-up observations.
+A job's steps are generators that yield a command (or None, to wait) and receive the next
+observation. A sequence such as "set the pin, wait until io_states shows it" thus reads from top
+to bottom, and a test can drive it with synthetic observations.
 
 """
 
@@ -22,7 +22,7 @@ from ur5_pick_place.planning.trajectory import Trajectory
 @dataclass(frozen=True)
 class Observation:
     """
-    What is seen of the robot at one tick.
+    The robot as observed at one tick.
 
     Attributes
     ----------
@@ -31,17 +31,17 @@ class Observation:
     q : ndarray, shape (6,)
         Measured joints [rad].
     inputs, outputs : mapping of int to bool
-        Digital pins as last shown in io_states; a pin that was never shown is absent.
+        Digital pins as last published in io_states; a pin that was never published is absent.
     tool_voltage : int or None
-        As last shown in tool_data [V].
+        As last published in tool_data [V].
     stopped : str
-        Why the planner is stopped, or the robot cannot be seen; empty if neither.
+        Why the planner is stopped, or why the robot is not observed; empty if neither.
     reply : str or None
         To the last command: None while it runs, '' when it is done, else why it failed.
     is_at_rest : bool
-        Whether the joints have not moved for a moment.
+        Whether the joints are at rest.
     speed_scaling : float
-        0 to 1, by the robot's slider and by its own slowing down.
+        0 to 1, from the robot's speed slider and its own slow-down.
 
     """
 
@@ -56,13 +56,13 @@ class Observation:
     speed_scaling: float = 1.0
 
     def with_reply(self, reply: str | None) -> 'Observation':
-        """Return the same with a reply."""
+        """Return a copy with a reply."""
         return replace(self, reply=reply)
 
 
 @dataclass(frozen=True)
-class Move:
-    """Execute a trajectory, or run the loop of the method that made it, until the arm is there."""
+class RunMotion:
+    """Execute a trajectory, or run the closed loop of the method that planned it, to its end."""
 
     trajectory: Trajectory
     method: str = ''
@@ -70,7 +70,7 @@ class Move:
 
 @dataclass(frozen=True)
 class SetOutput:
-    """Set a digital output; done when the driver has queued it, which proves nothing yet."""
+    """Set a digital output; done when the driver has queued it, before the pin has changed."""
 
     pin: int
     state: bool
@@ -86,7 +86,7 @@ class SetToolVoltage:
 @dataclass(frozen=True)
 class SetPayload:
     """
-    Tell the robot what it carries.
+    Set the payload of the robot.
 
     Attributes
     ----------
@@ -106,19 +106,19 @@ class SetPayload:
 
 @dataclass(frozen=True)
 class Carry:
-    """Tell the planner what is in the hand from now on: the part as a load in tool0, or None."""
+    """Publish to the planner what the gripper holds from now on: a load in tool0, or None."""
 
     load: Load | None
 
 
 @dataclass(frozen=True)
 class Compute:
-    """Do what takes longer than a tick, beside the ticks; done when `work` has returned."""
+    """Run `work`, which takes longer than a tick, beside the ticks; done when it has returned."""
 
     work: Callable[[], object]
 
     def attempt(self) -> str:
-        """Do it; return '' or why it failed."""
+        """Run the work; return '' or why it failed."""
         try:
             self.work()
         except Ur5PickPlaceError as error:
@@ -126,14 +126,14 @@ class Compute:
         return ''
 
 
-Command = Move | SetOutput | SetToolVoltage | SetPayload | Carry | Compute
+Command = RunMotion | SetOutput | SetToolVoltage | SetPayload | Carry | Compute
 T = TypeVar('T')
 Steps = Generator[Command | None, Observation, T]
-"""Commands (None: look again) for observations, to `yield from`; returns a T."""
+"""Commands (None: observe again) for observations, to `yield from`; returns a T."""
 
 
 def silent_io(limit: float) -> str:
-    """Say that the pins are not seen any more."""
+    """Return the reason of a stop because io_states is silent for more than `limit` [s]."""
     return f'io_states silent for more than {limit} s: check the driver and the link to the robot'
 
 
@@ -174,30 +174,30 @@ class Job:
         return None
 
     def abandon(self, reason: str) -> None:
-        """End the job where it is."""
+        """End the job at its present step, with a reason."""
         self._steps.close()
         self.is_done, self.error = True, reason
 
 
 def perform(command: Command, timeout: float = float('inf')) -> Steps[Observation]:
     """
-    Issue a command and wait for its end; a step to `yield from`.
+    Issue a command and wait for its reply; to be used with `yield from`.
 
     Parameters
     ----------
     command : Command
     timeout : float
-        In ROS time [s]; motions have none, the planner watches them in scaled time.
+        In ROS time [s]; motions have none, as the planner monitors them in scaled time.
 
     Returns
     -------
     Observation
-        The one that carried the reply.
+        The one with the reply.
 
     Raises
     ------
     ExecutionError
-        The command failed, or was not answered in time.
+        The command failed, or its reply timed out.
 
     """
     seen = yield command

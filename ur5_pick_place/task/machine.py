@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The state machine of the task: what is asked of it, what it does at a tick, what it says.
+The state machine of the task: its requests, its ticks and its events.
 
-It owns no clock, thread or ROS; whoever does ticks it and gives it a `Port` to the robot.
+It owns no clock, thread or ROS; its owner calls `tick` and provides a `Port` to the robot.
 
 """
 
@@ -15,6 +15,7 @@ import numpy as np
 
 from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.locking import locked
+from ur5_pick_place.task import events
 from ur5_pick_place.task.job import Carry, Command, Job, Observation, Steps
 from ur5_pick_place.task.plan import CyclePlan, CyclePlanner
 from ur5_pick_place.task.plan_report import plan_rows
@@ -27,7 +28,7 @@ PLANNER_GONE = 'the planner node has gone: start it again, then ~/rearm'
 
 
 class Port(Protocol):
-    """The robot and the planner, as the task sees them."""
+    """The robot and the planner, as the task uses them."""
 
     @property
     def missing(self) -> str:
@@ -35,7 +36,7 @@ class Port(Protocol):
         ...
 
     def observe(self) -> Observation:
-        """Return what is seen now; without a reply, which the machine knows."""
+        """Return the present observation, without a reply, which the machine adds."""
         ...
 
     def send(self, command: Command, on_reply: Callable[[str], object]) -> None:
@@ -43,7 +44,7 @@ class Port(Protocol):
         ...
 
     def cancel_motion(self) -> None:
-        """Have the motion under way, if there is one, brake along its path."""
+        """Brake the present motion, if there is one, along its path."""
         ...
 
 
@@ -59,18 +60,18 @@ class Machine:
     run : CycleRun
     port : Port
     emit : callable
-        Takes an event's name and its data.
+        Takes the name of an event of `events` and its fields.
 
     Attributes
     ----------
     plan : CyclePlan or None
-        What `run` would run.
+        The plan that `start_run` runs.
     stopped : str
-        Why nothing is done before `rearmed`; empty if nothing stands against it.
+        Why no job may start before `rearmed`; empty if one may.
     is_free : bool
         Whether the arm is in freedrive; set by the owner.
     stops : int
-        How often `stop` was called, for what takes its time before it begins.
+        How often `stop` was called: a request that takes time compares it before it acts.
 
     """
 
@@ -95,7 +96,7 @@ class Machine:
 
     @property
     def state(self) -> str:
-        """One line for people."""
+        """One line for display, as published on `~/state`."""
         if self.stopped:
             return f'stopped: {self.stopped}'
         job = self.job_name
@@ -108,16 +109,16 @@ class Machine:
         waits = f' ({self._run.waits_for})' if self._run.waits_for else ''
         return f'{"paused" if self._run.is_paused else "running"}: {self._run.stage}{waits}'
 
-    # -- requests: each returns a message, or raises why not -----------------------------------
+    # -- requests: each returns a message or raises an error -----------------------------------
 
     def make_plan(self, poses: Poses) -> str:
         """
-        Plan a run from where the arm is.
+        Plan a run from the present joints.
 
         Raises
         ------
         ExecutionError
-            A job runs, or the arm is not seen.
+            A job runs, or there are no joint_states yet.
         InvalidInput, PlanningError
             As `CyclePlanner.plan`.
 
@@ -128,14 +129,18 @@ class Machine:
         stages = [stage.name for stage in self._planner.cycle]
         n = len(plan.cycles)
         self._emit(
-            'planned', branch=plan.branch, motion_time=plan.motion_time, stages=stages, cycles=n
+            events.PLANNED,
+            branch=plan.branch,
+            motion_time=plan.motion_time,
+            stages=stages,
+            cycles=n,
         )
-        self._emit('plan_report', rows=plan_rows(plan))
+        self._emit(events.PLAN_REPORT, rows=plan_rows(plan))
         what = f'{f"{n} cycles of " if n > 1 else ""}{len(stages)} stages'
         return f'{what} on {plan.branch}, {plan.motion_time:.1f} s of motion'
 
     def start_run(self, poses: Poses) -> str:
-        """Run exactly what was planned."""
+        """Start the run that was planned."""
         self._check_free()
         plan = self.plan
         if plan is None:
@@ -150,18 +155,22 @@ class Machine:
         return self.start('run', self._run.cycle(plan))
 
     def go_home(self, poses: Poses) -> str:
-        """Go home from wherever the arm is, with what is in the hand."""
+        """Plan motions home from the present joints, with what the gripper holds; start them."""
         self._check_free()
         self._run.look(self._port.observe())
         run, stops = self._run, self.stops
-        motions = self._planner.way_home(poses, self._joints(), run.is_carrying, run.lying)
+        motions = self._planner.motions_home(
+            poses, self._joints(), run.is_carrying, run.placed_parts
+        )
         if self.stops != stops:
-            raise ExecutionError('a stop came while the way home was planned: ask again')
+            raise ExecutionError(
+                'a stop was requested while the motion home was planned: request it again'
+            )
         return self.start('go_home', self._run.home(motions))
 
     @locked
     def pause(self) -> str:
-        """Come to rest on the path, and wait."""
+        """Bring the arm to rest on its path and wait for `resume`."""
         if self.job_name != 'run':
             raise ExecutionError('nothing to pause: no cycle is running')
         self._run.pause()
@@ -170,7 +179,7 @@ class Machine:
 
     @locked
     def resume(self) -> str:
-        """Go on where the arm was paused."""
+        """Continue the paused cycle."""
         if not self._run.is_paused:
             raise ExecutionError('not paused')
         self._run.resume()
@@ -188,7 +197,7 @@ class Machine:
         name : str
         steps : generator
         on_end : callable
-            Takes why it ended early, or ''.
+            Takes the reason if the job ended early, else ''.
 
         """
         self._check_free()
@@ -197,31 +206,31 @@ class Machine:
         self._run.resume()
         self._run.look(self._port.observe())
         self._job, self._on_end, self._reply = Job(name, steps), on_end, None
-        self._emit('started', job=name)
+        self._emit(events.STARTED, job=name)
         return f'{name} started'
 
     @locked
     def stop(self, reason: str, is_fault: bool = False) -> None:
-        """End the job where it is, if there is one, and take no other before `rearmed`."""
+        """End the present job, if there is one, and accept no other before `rearmed`."""
         self.stops += 1
         is_new, self.stopped = not self.stopped, self.stopped or reason
         if self._job:
             self._end(reason)
-        elif is_new and is_fault:  # nobody asked for it, so it is an event
+        elif is_new and is_fault:  # not requested, so it is an event
             self.plan = None
-            self._emit('stopped', job='', stage='', reason=reason)
+            self._emit(events.STOPPED, job='', stage='', reason=reason)
 
     @locked
     def rearmed(self) -> None:
-        """Take jobs again; the next run is planned anew."""
+        """Accept jobs again; the next run needs a new plan."""
         self.stopped, self.plan = '', None
-        self._emit('rearmed')
+        self._emit(events.REARMED)
 
     # -- ticks ---------------------------------------------------------------------------------
 
     @locked
     def tick(self) -> None:
-        """Look at the robot and do what comes next."""
+        """Observe the robot and issue the next command of the job, if there is one."""
         if self._job is None:
             self._look_once()
             return
@@ -236,17 +245,17 @@ class Machine:
 
     @locked
     def _take_reply(self, command: int, reply: str) -> None:
-        if command == self._commands:  # else of a command that nobody waits for any more
+        if command == self._commands:  # else the job of that command has ended
             self._reply = reply
 
     def _look_once(self) -> None:
-        """Find out after the start whether a part is held, and tell the planner."""
+        """After the start, find out whether a part is held, and send it to the planner."""
         if self._has_looked:
             return
         seen = self._port.observe()
         self._has_looked = bool(seen.inputs and seen.outputs)
-        if self._run.feels_part(seen):  # the next job takes it as carried, and says so too
-            self._emit('part_in_hand')
+        if self._run.feels_part(seen):  # the next job takes it as carried, and emits it too
+            self._emit(events.PART_IN_HAND)
             self._port.send(Carry(self._run.part), lambda _reply: None)
 
     def _end(self, error: str) -> None:
@@ -263,13 +272,13 @@ class Machine:
         if reason:
             reason += self._run.loss(self._port.observe())
             self.stopped, self.plan = self.stopped or reason, None
-            self._emit('stopped', job=job.name, stage=self._run.stage, reason=reason)
+            self._emit(events.STOPPED, job=job.name, stage=self._run.stage, reason=reason)
         else:
-            self._emit('done', job=job.name)
+            self._emit(events.DONE, job=job.name)
         self._on_end(reason)
 
     def _check_free(self) -> None:
-        """Refuse a job while there is a stop, freedrive or another job."""
+        """Refuse a job during a stop, in freedrive or while another job runs."""
         if self.stopped:
             raise ExecutionError(f'stopped: {self.stopped}; call ~/rearm first')
         if self.is_free:
@@ -283,5 +292,5 @@ class Machine:
     def _joints(self) -> Any:
         q = self._port.observe().q
         if q is None:
-            raise ExecutionError('no joint_states yet; is the driver running?')
+            raise ExecutionError('no joint_states yet: check that the driver is running')
         return q

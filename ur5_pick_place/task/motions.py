@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The motions of one cycle on one branch, each planned from where the one before ends."""
+"""The motions of one cycle on one branch, each planned from the end of the one before."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -29,18 +29,18 @@ _PASSING_STEP = 5e-3  # [s]
 
 @dataclass(frozen=True)
 class TaskSettings(Settings):
-    """Heights, speeds, method, tries and the part."""
+    """Method, approach height and speed, grasp retries and the part."""
 
     method: str = setting(IK, 'how Cartesian paths are followed', choices=(IK, *METHODS))
 
     approach_height: float = setting(
-        0.1, 'how far above start and target the arm comes and goes', unit='m', low=0.0, high=0.5
+        0.1, 'height of the points above start and target', unit='m', low=0.0, high=0.5
     )
     approach_speed: float = setting(
         0.1, 'TCP speed between a place and the point above it', unit='m/s', low=0.005, high=0.5
     )
     grasp_retries: int = setting(
-        1, 'how often a missed grasp is tried again, from above the place', low=0, high=10
+        1, 'how often a missed grasp is retried, from above the place', low=0, high=10
     )
     part_mass: float = setting(0.08, 'mass of the part', unit='kg', low=0.0, high=16.0)
     part_centre: tuple[float, ...] = setting(
@@ -53,28 +53,28 @@ class TaskSettings(Settings):
     )
 
     def part_load(self, T_tool_tcp: Array) -> Load:
-        """Return the part as a load in tool0, for a TCP (4, 4)."""
+        """Return the part as a load in tool0, given T_tool_tcp (4, 4)."""
         return Load(self.part_mass, (T_tool_tcp @ [*self.part_centre, 1.0])[:3])
 
 
 @dataclass(frozen=True)
 class PlannedStage:
     """
-    A stage, or moves that are run without a stop, with what was planned for them.
+    A stage, or several moves without a stop between them, and their planned motion.
 
     Attributes
     ----------
     stages : tuple of Stage
     motion : PlannedMotion or None
-        Of all of them; None where nothing moves.
+        Through all moves; None for an action.
     remark : str
         On how it was planned.
     passes : tuple of float
-        When each but the last of the moves ends [s].
+        When each move but the last ends [s].
     retry : tuple of PlannedMotion
-        Up and down again after a missed grasp; empty if there is no way.
+        Up and down after a missed grasp; empty if these cannot be planned.
     method : str
-        The closed loop whose roll-out the motion is; empty where it is a trajectory.
+        The closed loop whose roll-out the motion is; empty for a trajectory.
 
     """
 
@@ -93,7 +93,7 @@ class PlannedStage:
 
     @property
     def name(self) -> str:
-        """For people."""
+        """Names of the stages, as displayed."""
         return ', '.join(stage.name for stage in self.stages)
 
 
@@ -104,14 +104,14 @@ class CycleMotions:
     Parameters
     ----------
     planner : MotionPlanner
-        With an empty hand.
+        With an empty gripper.
     settings : TaskSettings
     cycle : sequence of Stage
     poses : mapping of str to TaughtPose
     branch : str
-        On which places other than home are reached.
+        The arm configuration at all places other than home.
     q_start : ndarray, shape (6,)
-        Where the arm is [rad].
+        Joints at the beginning [rad].
     loops : LoopSettings
 
     """
@@ -133,21 +133,20 @@ class CycleMotions:
 
     def plan(self) -> tuple[PlannedStage, ...]:
         """
-        Plan all of it.
+        Return the stages of the cycle with their planned motions.
 
         Raises
         ------
         PlanningError
-            Says at which stage and why.
+            A stage cannot be planned; names the stage and the reason.
 
         """
-        arm, wishes = self._empty, self._wishes()
-        planned: list[PlannedStage] = []
+        arm, planned, goals_of_moves = self._empty, [], self._goal_joints()
         for stages in without_stops(self._cycle):
             do = stages[0].do
             if stages[0].is_move:
-                planned += self._moves(arm, stages, [next(wishes) for _ in stages])
-                self._q = planned[-1].moved.trajectory.q[-1]
+                planned += self._moves(arm, stages, [next(goals_of_moves) for _ in stages])
+                self._q = planned[-1].motion.trajectory.q[-1]
             else:
                 retry = self._retry() if do == 'expect_part' else ()
                 planned.append(PlannedStage(stages, retry=retry))
@@ -157,7 +156,7 @@ class CycleMotions:
     def _moves(
         self, arm: MotionPlanner, stages: tuple[Stage, ...], goals: list[Array]
     ) -> list[PlannedStage]:
-        """Plan moves in one go, or one by one where that is not possible."""
+        """Plan moves as one motion, or one by one where that is not possible."""
         remark = ''
         if len(stages) > 1 and not self._method:
             moves = [self._as_move(stage, q) for stage, q in zip(stages, goals, strict=True)]
@@ -166,7 +165,7 @@ class CycleMotions:
                 passes = _passes(arm, motion.trajectory, [move.T_goal for move in moves[:-1]])
                 return [PlannedStage(stages, motion, passes=passes)]
             except (InvalidInput, PlanningError) as error:
-                remark = f'stops there: {error}'
+                remark = f'stops between moves: {error}'
         planned, q = [], self._q
         for stage, q_goal in zip(stages, goals, strict=True):
             try:
@@ -197,7 +196,7 @@ class CycleMotions:
         except PlanningError as error:
             if stage.do == 'lin':
                 raise
-            remark = f'joint motion, no straight line: {error}'
+            remark = f'joint motion instead of a straight line: {error}'
             return self._ptp(arm, stage, q, q_goal), remark
 
     def _line(self, arm: MotionPlanner, q: Array, T_goal: Array, pace: Scaling) -> PlannedMotion:
@@ -211,7 +210,7 @@ class CycleMotions:
         return arm.ptp_to_pose(q, self._T_goal(stage), self._pace(stage), self._branch, q_goal)
 
     def _retry(self) -> tuple[PlannedMotion, ...]:
-        """Plan up from where the part was missed, and down again."""
+        """Plan the motions up from the missed part and down again."""
         if not self._settings.grasp_retries:
             return ()
         T = forward(self._empty.model, self._q)
@@ -224,8 +223,8 @@ class CycleMotions:
         except PlanningError:
             return ()
 
-    def _wishes(self) -> Iterator[Array]:
-        """Return the joints at the end of each move for which the whole cycle is shortest."""
+    def _goal_joints(self) -> Iterator[Array]:
+        """Return the joints (6,) [rad] at the end of each move that make the cycle shortest."""
         stops = []
         for stage in filter(lambda stage: stage.is_move, self._cycle):
             if stage.to == 'home':
@@ -248,7 +247,7 @@ class CycleMotions:
 def T_base_tool(
     place: str, poses: Mapping[str, TaughtPose], planner: MotionPlanner, settings: TaskSettings
 ) -> Array:
-    """Return T_base_tool (4, 4) with the TCP at a place, or above it; not for home."""
+    """Return T_base_tool (4, 4) with the TCP at `place`, or above it; `place` is not home."""
     T = poses[place.removeprefix('above_')].T_base_tcp
     if place.startswith('above_'):
         T[2, 3] += settings.approach_height  # base's z is base_link's
@@ -258,7 +257,7 @@ def T_base_tool(
 def _passes(
     arm: MotionPlanner, trajectory: Trajectory, corners: Sequence[Array]
 ) -> tuple[float, ...]:
-    """Return when the tool is nearest to each corner T_base_tool, one after another [s]."""
+    """Return when the tool is nearest to each corner T_base_tool, in order [s]."""
     t = trajectory.dense_times(_PASSING_STEP)
     p = forward(arm.model, trajectory.sample(t)[0])[:, :3, 3]
     times, first = [], 0

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Several cycles in one run: the same places again, or the cells of a pallet.
+Several cycles in one run: the same places each time, or the cells of a pallet.
 
-Parts at other cells are obstacles to arm, open gripper and, but for touching them, the carried
-part, so the pitch must leave room for the gripper. They are to the plan, and to ways on and home
-after a stop; the planner node's own check knows of table and boxes only.
+Parts at other cells are obstacles to the arm and the open gripper; the carried part may touch but
+not penetrate them. The pitch must therefore leave room for the gripper. The plan, the rest of a
+paused motion and the motion home after a stop respect them; the planner node's own check knows
+table and boxes only.
 
 """
 
@@ -21,12 +22,12 @@ from ur5_pick_place.task.poses import TaughtPose, numbers_from_matrix
 MAX_CYCLES = 1000
 
 _GRID = 'rows along x and columns along y of the taught TCP, and layers against its z'
-_PITCH = 'way from one row, one column and one layer to the next'
+_PITCH = 'distance between rows, between columns and between layers'
 
 
 @dataclass(frozen=True)
 class PatternSettings(Settings):
-    """How many cycles a run has, and where each takes and leaves its part."""
+    """The number of cycles in a run, and where each picks and places its part."""
 
     cycles: int = setting(
         0, 'cycles in a run; 0 = one for every cell of the larger pattern', low=0, high=MAX_CYCLES
@@ -51,17 +52,17 @@ class PatternSettings(Settings):
             if any(n > 1 and d == 0.0 for n, d in zip(grid, pitch, strict=True)):
                 raise InvalidInput(
                     f'{place}_grid = {list(grid)} with {place}_pitch = {list(pitch)} m: cells '
-                    'would coincide; give each repeated direction its pitch'
+                    'would coincide; set a pitch other than 0 for each repeated direction'
                 )
         starts, targets = np.prod(self.start_grid), np.prod(self.target_grid)
         if min(starts, targets) > 1 and starts != targets:
             raise InvalidInput(
-                f'{starts} cells at start and {targets} at target: must be as many, or one'
+                f'{starts} cells at start and {targets} at target: must be equal, or one of them 1'
             )
         cells = max(starts, targets)
         if cells > MAX_CYCLES or (cells > 1 and self.cycles > cells):
             raise InvalidInput(
-                f'{self.cycles} cycles for {cells} cells: at most one a cell, {MAX_CYCLES} in all'
+                f'{self.cycles} cycles for {cells} cells: at most 1 per cell, {MAX_CYCLES} in all'
             )
 
 
@@ -88,9 +89,9 @@ def cells(
 
 def others(runs: Sequence[Mapping[str, TaughtPose]], i: int) -> tuple[TaughtPose, ...]:
     """
-    Return where parts lie during cycle `i` besides its own: laid down before, or not yet taken.
+    Return where other parts are during cycle `i`: placed before, or not yet picked.
 
-    A place that the cycle itself uses holds none: something brings and takes the parts there.
+    The places of cycle `i` itself hold none: a feeder brings and removes the parts there.
 
     """
     own = [runs[i].get(place) for place in ('start', 'target')]
@@ -102,7 +103,7 @@ def others(runs: Sequence[Mapping[str, TaughtPose]], i: int) -> tuple[TaughtPose
 def _cells_at(
     first: TaughtPose, grid: tuple[int, ...], pitch: tuple[float, ...]
 ) -> list[TaughtPose]:
-    """Return the poses of a pattern, layer by layer; the first is `first` itself."""
+    """Return the poses of a pattern, layer by layer, beginning with `first` itself."""
     found = []
     for layer, column, row in product(*(range(n) for n in reversed(grid))):
         T = first.T_base_tcp

@@ -1,21 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A motion whose end is waited for, also when the planner's answer is lost on the way."""
+"""A motion whose end is awaited, even if the planner's reply is lost in transit."""
 
 from collections.abc import Callable
 
 import numpy as np
 
+from ur5_pick_place.control.motion_state import MotionState, parse_motion_state
 from ur5_pick_place.kinematics.transforms import Array
 
-_IDLE = 2.0  # [s] the planner is ready again without having answered
-_BEGIN = 30.0  # [s] within which it moves; a closed loop is rolled out anew before
+_IDLE = 2.0  # [s] for which the planner is ready again without having replied
+_BEGIN = 30.0  # [s] within which the arm moves; a closed loop is rolled out again before
 _ARRIVED = 0.01  # [rad]
-LOST = "the planner's answer to a motion was lost: look at the planner, then ~/rearm"
+LOST = "the planner's reply to a motion was lost: check the planner, then ~/rearm"
 
 
 class PendingMotion:
     """
-    Waits for one answer. DDS may lose it: a server can fail to match a client that matches it.
+    Awaits one reply. DDS may lose it: a server can fail to match a client that has matched it.
 
     Parameters
     ----------
@@ -37,18 +38,20 @@ class PendingMotion:
         self.is_over = False
 
     def reply(self, text: str) -> None:
-        """Pass the answer on, unless it has been given up."""
+        """Forward the reply, unless the motion has already ended."""
         if not self.is_over:
             self.is_over = True
             self._on_reply(text)
 
-    def hear_planner(self, state: str, now: float) -> None:
-        """Take the planner's motion state at a steady time [s]."""
-        self._has_moved |= state == 'moving'
-        self._idle_since = now if state == 'ready' and self._has_moved else None
+    def on_planner_state(self, text: str, now: float) -> None:
+        """Take the planner's motion state, as published, at a steady time [s]."""
+        state, _ = parse_motion_state(text)
+        self._has_moved |= state is MotionState.MOVING
+        is_idle = state is MotionState.READY and self._has_moved
+        self._idle_since = now if is_idle else None
 
     def look(self, q: Array, now: float) -> None:
-        """Judge by the joints (6,) [rad] when the planner is done and says nothing."""
+        """Decide by the joints (6,) [rad] whether the motion is done if no reply has arrived."""
         if self._idle_since is not None and now - self._idle_since > _IDLE:
             self.reply('' if np.abs(q - self._q_goal).max() <= _ARRIVED else LOST)
         elif not self._has_moved and now - self._sent > _BEGIN:

@@ -35,18 +35,18 @@ class CyclePlan:
     cycles : tuple of tuple of PlannedStage
         The stages of each cycle.
     lying : tuple of tuple of Box
-        The parts that lie at other cells during each cycle.
+        The parts at other cells during each cycle.
     branch : str
-        On which start and target are reached.
+        The arm configuration at start and target.
     q_start : ndarray, shape (6,)
-        Where the arm must be [rad].
+        Joints from which the plan begins [rad].
     fingerprint : str
-        Of everything the plan rests on; a plan with another one must not be run.
+        Hash of everything that the plan depends on; it must be unchanged when the plan is run.
 
     """
 
     cycles: tuple[tuple[PlannedStage, ...], ...]
-    lying: tuple[tuple[Box, ...], ...]
+    placed_parts: tuple[tuple[Box, ...], ...]
     branch: str
     q_start: Array
     fingerprint: str
@@ -58,13 +58,13 @@ class CyclePlan:
 
     @property
     def motions(self) -> list[PlannedMotion]:
-        """All motions, in order."""
+        """The motions of all cycles, in order."""
         return [s.motion for stages in self.cycles for s in stages if s.motion]
 
 
 class CyclePlanner:
     """
-    Plans cycles and ways home with a `MotionPlanner`.
+    Plans cycles, and motions home, with a `MotionPlanner`.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class CyclePlanner:
     settings : TaskSettings
     cycle : sequence of Stage
     provenance : Provenance
-        What taught poses must have been taught with.
+        The present robot and tool.
     pattern : PatternSettings
     loops : LoopSettings
 
@@ -106,7 +106,7 @@ class CyclePlanner:
 
     def plan(self, poses: Mapping[str, TaughtPose], q_now: Array) -> CyclePlan:
         """
-        Plan every motion of a run from the joints `q_now` (6,) [rad].
+        Return a plan of every motion of a run, from the joints `q_now` (6,) [rad].
 
         The branch of home is tried first, then the others.
 
@@ -115,31 +115,31 @@ class CyclePlanner:
         InvalidInput
             A place is not taught or cannot be replayed, or start is target.
         PlanningError
-            No branch carries the cycle; says at which stage and why.
+            The cycle can be planned on no branch; names the stage and the reason.
 
         """
         poses = self.replayed(poses)
-        fingerprint = self.fingerprint(poses)  # of now: the scene may change meanwhile
+        fingerprint = self.fingerprint(poses)  # taken first: the scene may change meanwhile
         preferred = int(classify(self.planner.model, np.array(poses['home'].joints)))
         order = [preferred, *(k for k in range(len(BRANCHES)) if k != preferred)]
         runs = cells(self.pattern, poses)
-        lying = tuple(self._boxes(others(runs, i)) for i in range(len(runs)))
+        placed_parts = tuple(self._boxes(others(runs, i)) for i in range(len(runs)))
         refusals: list[str] = []
         for k in order:
             if not all(self._is_reachable(places, k) for places in runs):
                 continue
             try:
-                cycles = self._plan_on(BRANCHES[k], runs, lying, q_now)
-                return CyclePlan(cycles, lying, BRANCHES[k], q_now, fingerprint)
+                cycles = self._plan_on(BRANCHES[k], runs, placed_parts, q_now)
+                return CyclePlan(cycles, placed_parts, BRANCHES[k], q_now, fingerprint)
             except PlanningError as error:
                 refusals.append(f'{BRANCHES[k]}: {error}')
-        raise PlanningError(self._no_way(runs, refusals))
+        raise PlanningError(self._explain_failure(runs, refusals))
 
     def _plan_on(
         self,
         branch: str,
         runs: Sequence[Mapping[str, TaughtPose]],
-        lying: Sequence[tuple[Box, ...]],
+        placed_parts: Sequence[tuple[Box, ...]],
         q: Array,
     ) -> tuple[tuple[PlannedStage, ...], ...]:
         planned: list[tuple[PlannedStage, ...]] = []
@@ -148,7 +148,7 @@ class CyclePlanner:
         for i, places in enumerate(runs):
             key = (places.get('start'), places.get('target'), others(runs, i), q.tobytes())
             if key not in known:
-                planner = self.planner.among(lying[i])
+                planner = self.planner.among(placed_parts[i])
                 motions = CycleMotions(
                     planner, self.settings, self.cycle, places, branch, q, self._loops
                 )
@@ -162,25 +162,25 @@ class CyclePlanner:
             q = moves[-1].q[-1] if moves else q
         return tuple(planned)
 
-    def _boxes(self, lying: Sequence[TaughtPose]) -> tuple[Box, ...]:
-        """Return the parts that lie where a TCP (4, 4) would grip them; none of unknown shape."""
+    def _boxes(self, placed_parts: Sequence[TaughtPose]) -> tuple[Box, ...]:
+        """Return parts gripped by a TCP at these poses, as boxes; none if the shape is unknown."""
         part = self.planner.scene.part
         if part is None:
             return ()
-        T_parts = [T_BASE_LINK_BASE @ pose.T_base_tcp @ part.T_tcp_part for pose in lying]
+        T_parts = [T_BASE_LINK_BASE @ pose.T_base_tcp @ part.T_tcp_part for pose in placed_parts]
         return tuple(
             Box(f'part {k}', T, part.size, is_part=True) for k, T in enumerate(T_parts, 1)
         )
 
-    def way_home(
+    def motions_home(
         self,
         poses: Mapping[str, TaughtPose],
         q_now: Array,
         is_carrying: bool,
-        lying: Sequence[Box] = (),
+        placed_parts: Sequence[Box] = (),
     ) -> tuple[PlannedMotion, ...]:
         """
-        Plan straight home, or up and then home where the direct way is barred.
+        Return a motion home, or one up and one home where the direct motion is blocked.
 
         Parameters
         ----------
@@ -190,20 +190,20 @@ class CyclePlanner:
         is_carrying : bool
             Whether a part is in the hand.
         lying : sequence of Box
-            Parts that lie about.
+            Parts at other cells.
 
         Raises
         ------
         InvalidInput
             Home is not taught or cannot be replayed.
         PlanningError
-            Both ways are barred.
+            Neither can be planned.
 
         """
         if 'home' not in poses:
             raise InvalidInput('home is not taught: call ~/teach_home first')
         home = replayed('home', poses['home'], self.provenance, self.planner.model)
-        q_home, planner = np.array(home.joints), self._arm(is_carrying, lying)
+        q_home, planner = np.array(home.joints), self._arm(is_carrying, placed_parts)
         try:
             return (planner.ptp(q_now, q_home, Scaling()),)
         except PlanningError:
@@ -212,16 +212,16 @@ class CyclePlanner:
             up = planner.lin(q_now, [T], Scaling(speed=self.settings.approach_speed))
             return up, planner.ptp(up.trajectory.q[-1], q_home, Scaling())
 
-    def again(
+    def replan_rest(
         self,
         planned: PlannedStage,
         q_now: Array,
         is_carrying: bool,
-        lying: Sequence[Box] = (),
+        placed_parts: Sequence[Box] = (),
     ) -> PlannedMotion:
-        """Return the rest of a motion, for an arm that was stopped on it; as `way_home`."""
+        """Return the rest of a motion, from joints on its path; errors as `motions_home`."""
         assert planned.motion is not None
-        planner = self._arm(is_carrying, lying)
+        planner = self._arm(is_carrying, placed_parts)
         if planned.method:
             T_goal = forward(planner.model, planned.motion.trajectory.q[-1])
             (stage,) = planned.stages
@@ -234,8 +234,8 @@ class CyclePlanner:
         rest = set_off_again(planned.motion.trajectory, q_now, limits)
         return PlannedMotion(rest, planner.check(rest, q_now))
 
-    def _arm(self, is_carrying: bool, lying: Sequence[Box]) -> MotionPlanner:
-        planner = self.planner.among(lying)
+    def _arm(self, is_carrying: bool, placed_parts: Sequence[Box]) -> MotionPlanner:
+        planner = self.planner.among(placed_parts)
         if not is_carrying:
             return planner
         return planner.carrying(self.settings.part_load(planner.scene.tool.T_tool_tcp))
@@ -253,7 +253,9 @@ class CyclePlanner:
         places = {s.to for s in self.cycle if s.is_move and s.to != 'home'}
         return sorted(places, key=lambda place: (place.startswith('above_'), place))
 
-    def _no_way(self, runs: Sequence[Mapping[str, TaughtPose]], refusals: list[str]) -> str:
+    def _explain_failure(
+        self, runs: Sequence[Mapping[str, TaughtPose]], refusals: list[str]
+    ) -> str:
         if refusals:
             more = f' ({len(refusals) - 1} other branches fail too)' if len(refusals) > 1 else ''
             return f'the cycle cannot be planned on branch {refusals[0]}{more}'
@@ -262,14 +264,14 @@ class CyclePlanner:
             if not inverse(self.planner.model, T)[1].any():
                 x, y, z = poses[place.removeprefix('above_')].T_base_tcp[:3, 3] * (-1, -1, 1) + 0.0
                 return (
-                    f'{place} cannot be reached at all: the taught TCP is at '
-                    f'({x:.3f}, {y:.3f}, {z:.3f}) m in base_link; teach it nearer to the arm'
+                    f'{place} is out of reach on every branch: the taught TCP is at '
+                    f'({x:.3f}, {y:.3f}, {z:.3f}) m in base_link; teach it closer to the arm'
                 )
-        return 'no branch reaches start and target alike; teach one of them elsewhere'
+        return 'no branch reaches both start and target; teach one of them elsewhere'
 
     def replayed(self, poses: Mapping[str, TaughtPose]) -> dict[str, TaughtPose]:
         """
-        Return the poses that the cycle needs, as they are under the present robot and tool.
+        Return the poses that the cycle needs, converted to the present robot and tool.
 
         Raises
         ------

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a plan will do, motion by motion, and how near it comes to the limits."""
+"""A report on a plan: each motion, and how much of the limits it uses."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -19,7 +19,7 @@ COLUMNS = (  # key in a row, heading, format
     ('joint_acceleration', 'acceleration', '{:.0%}'),
     ('joint_jerk', 'jerk', '{:.0%}'),
     ('torque', 'torque', '{:.0%}'),
-    ('joint_margin', 'to a joint end [rad]', '{:.2f}'),
+    ('joint_margin', 'to a joint limit [rad]', '{:.2f}'),
     ('remark', 'remark', '{}'),
 )
 _DIGITS = 4
@@ -27,14 +27,14 @@ _DIGITS = 4
 
 def plan_rows(plan: CyclePlan) -> list[dict[str, Any]]:
     """
-    Return one row for each motion of a plan, in order; cycles that are the same once.
+    Return one row for each motion of a plan, in order; identical cycles appear once.
 
     Returns
     -------
     list of dict
         `cycle`, the number of the first cycle with this motion; `motion`, its stages; `method`;
-        what the gate measured, as in `GateReport`; `remark`. A retry's motions come after the
-        stage which they repeat.
+        the values measured by the gate, as in `GateReport`; `remark`. The motions of a retry
+        follow the stage that they repeat.
 
     """
     rows: list[dict[str, Any]] = []
@@ -47,12 +47,12 @@ def plan_rows(plan: CyclePlan) -> list[dict[str, Any]]:
 
 
 def cells(row: Mapping[str, Any]) -> list[str]:
-    """Return a row of `plan_rows` as text, one for each of `COLUMNS`."""
+    """Return the cells of a row of `plan_rows` as text, one for each of `COLUMNS`."""
     return [shape.format(row[key]) for key, _, shape in COLUMNS]
 
 
 def report_text(rows: Sequence[dict[str, Any]]) -> str:
-    """Return a table of `plan_rows`; velocity to torque are shares of their limits."""
+    """Return a table of `plan_rows`; velocity to torque are fractions of their limits."""
     lines = [[heading for _, heading, _ in COLUMNS]]
     lines += map(cells, rows)
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]

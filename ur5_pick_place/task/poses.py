@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Taught poses, and what becomes of them under another tool, payload, calibration or robot."""
+"""Taught poses, and their conversion to another tool, payload, calibration or robot."""
 
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -19,7 +19,7 @@ _SAME_POSE = 1e-4  # [m], and of the entries of a rotation matrix; files are wri
 @dataclass(frozen=True)
 class Provenance:
     """
-    What a taught pose depends on; `replayed` says what another one does to it.
+    What a taught pose depends on; `replayed` converts a pose to another one.
 
     Attributes
     ----------
@@ -43,7 +43,7 @@ class Provenance:
 @dataclass(frozen=True)
 class TaughtPose:
     """
-    One place.
+    One taught place.
 
     Attributes
     ----------
@@ -52,7 +52,7 @@ class TaughtPose:
     joints : tuple of float
         [rad] in controller order; empty if only the pose was given.
     branch : str
-        Of the joints; empty likewise.
+        Arm configuration of the joints; empty without joints.
     provenance : Provenance
     time : str
         When it was taught, ISO 8601, UTC.
@@ -87,19 +87,19 @@ def matrix_from_numbers(numbers: tuple[float, ...]) -> Array:
 
 def replayed(name: str, taught: TaughtPose, now: Provenance, model: Model) -> TaughtPose:
     """
-    Return a taught place as it is under the present robot and tool.
+    Return a taught place, converted to the present robot and tool.
 
     It is converted where that is exact, and refused otherwise:
 
     - Payload: nothing changes; the joints were measured with whatever was mounted.
-    - Tool: start and target are where the TCP must be, so that the pose stays, and the joints are
-      dropped. Home is a posture of the arm, so that the joints stay, and the pose follows them.
-    - Calibration of the same robot model: the joints were measured, so that the arm was really
-      where they put it under the calibration of now; the pose is computed anew. A place that was
-      given as a pose is refused: how it was found nobody knows.
+    - Tool: start and target define the pose of the TCP, so the pose is kept and the joints are
+      dropped. Home is a posture of the arm, so the joints are kept and the pose follows them.
+    - Calibration of the same robot model: the joints were measured, so the arm was where the
+      present calibration puts them; the pose is recomputed. A place given as a pose is refused,
+      because how that pose was found is unknown.
     - Robot model: refused.
 
-    The file keeps what was taught.
+    The file keeps the pose as taught.
 
     Parameters
     ----------
@@ -108,12 +108,12 @@ def replayed(name: str, taught: TaughtPose, now: Provenance, model: Model) -> Ta
     taught : TaughtPose
     now : Provenance
     model : Model
-        Of the arm of now.
+        Of the present arm.
 
     Raises
     ------
     InvalidInput
-        It cannot be converted, or its joints and its pose contradict each other; says why.
+        It cannot be converted, or its joints and its pose contradict each other.
 
     """
     then, joints, pose = taught.provenance, taught.joints, taught.pose
@@ -124,8 +124,8 @@ def replayed(name: str, taught: TaughtPose, now: Provenance, model: Model) -> Ta
     if then.calibration != now.calibration:
         if not joints:
             raise InvalidInput(
-                f'{name} was given as a pose under {_calibration(then)}, now it is '
-                f'{_calibration(now)}: where it is now cannot be told; teach it again'
+                f'{name} was given as a pose under {_calibration(then)}, the present one is '
+                f'{_calibration(now)}: it cannot be converted; teach it again'
             )
         pose = _tcp(model, joints, then.tool)
     elif joints:
@@ -142,7 +142,7 @@ def replayed(name: str, taught: TaughtPose, now: Provenance, model: Model) -> Ta
 
 
 def changes(then: Provenance, now: Provenance) -> dict[str, list[Any]]:
-    """Return what differs, by name: [then, now]."""
+    """Return what differs, as [then, now] by name."""
     return {k: [v, vars(now)[k]] for k, v in vars(then).items() if v != vars(now)[k]}
 
 
@@ -162,5 +162,5 @@ def _check_agreement(
     if np.abs(off).max() > _SAME_POSE:
         raise InvalidInput(
             f'{name}: its joints put the TCP {np.linalg.norm(off[:3, 3]):.4f} m from its pose, or '
-            'turned; leave the joints empty to keep the pose, or teach it again'
+            'rotate it; leave the joints empty to keep the pose, or teach it again'
         )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The file of taught poses: written whole or not at all, read with suspicion."""
+"""The file of taught poses: written atomically, validated when read."""
 
 import contextlib
 import fcntl
@@ -29,27 +29,26 @@ class PosesFile:
     """
     Taught poses and the file that keeps them.
 
-    Beside the file lies a copy of it, `<name>.last`. A file that is cut short, or no text at all,
-    is damaged: the copy is taken instead, and `warning` says so. A whole file with something wrong
-    in it was edited: it is refused, as is writing to a file that someone else has changed. Who may
-    read and write the file stays as it is.
+    A copy, `<name>.last`, is kept beside the file. A file that is cut short, or is no text, is
+    damaged: the copy is used instead, and `warning` reports it. A complete file with an error in
+    it was edited: it is refused, as is writing to a file that someone else has changed. Owner and
+    permissions of the file are kept.
 
     Parameters
     ----------
     path : Path
-        Read now; a file that does not exist holds no poses. Of a symlink the file that it names
-        is read and written.
+        Read on construction; a file that does not exist holds no poses. A symlink is followed.
 
     Attributes
     ----------
     poses : mapping of str to TaughtPose
     warning : str
-        That the copy was taken; empty if it was not.
+        Set if the copy was used; else empty.
 
     Raises
     ------
     InvalidInput
-        Nothing of the file can be used; names the pose and the entry.
+        The file cannot be used; names the pose and the entry.
 
     """
 
@@ -73,17 +72,17 @@ class PosesFile:
                 f'{self._copy.name}; delete it and teach again'
             )
         poses = _parsed(self._copy, copy)
-        self.warning = f'taught poses {self._path}: {damage}; took its copy {self._copy.name}'
+        self.warning = f'taught poses {self._path}: {damage}; used its copy {self._copy.name}'
         return poses
 
     def keep(self, name: str, taught: TaughtPose) -> None:
         """
-        Write one more pose: a reader sees the old file or the new one, never a part.
+        Write one more pose, so that a reader sees either the old file or the new one.
 
         Raises
         ------
         ExecutionError
-            Someone else has changed the file, or it cannot be written; nothing is kept then.
+            Someone else has changed the file, or it cannot be written; the pose is not kept.
 
         """
         try:
@@ -104,7 +103,7 @@ class PosesFile:
 
     @contextlib.contextmanager
     def _alone(self) -> Iterator[None]:
-        """Keep other writers out; an `OSError` says that one is writing now."""
+        """Lock out other writers; raises `OSError` if one is writing now."""
         self._path.parent.mkdir(parents=True, exist_ok=True)
         path = self._path.with_name(f'{self._path.name}.lock')
         lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
@@ -126,7 +125,7 @@ def _read(path: Path) -> bytes | None:
 
 
 def _replace_both(path: Path, copy: Path, content: bytes) -> None:
-    """Give both files a new content, or neither: a full disk is found out before the first."""
+    """Replace both files or neither: a full disk is detected before the first replacement."""
     files = [path.with_name(f'{path.name}.{suffix}') for suffix in ('new', 'new.last', 'old.last')]
     new, new_copy, old_copy = files
     try:
@@ -147,12 +146,12 @@ def _replace_both(path: Path, copy: Path, content: bytes) -> None:
 
 
 def _write(path: Path, content: bytes, like: Path) -> None:
-    path.unlink(missing_ok=True)  # what a crash has left
+    path.unlink(missing_ok=True)  # left over from a crash
     with path.open('xb') as file:
         with contextlib.suppress(FileNotFoundError):
             now = like.stat()
             os.fchmod(file.fileno(), stat.S_IMODE(now.st_mode))
-            with contextlib.suppress(PermissionError):  # only root may give a file away
+            with contextlib.suppress(PermissionError):  # only root may change the owner
                 os.fchown(file.fileno(), now.st_uid, now.st_gid)
         file.write(content)
         file.flush()
@@ -173,7 +172,7 @@ def _plain(value: Any) -> Any:
 
 
 def _damage(content: bytes) -> str:
-    """Return what shows that this was not written as it is, by us or by a person; else ''."""
+    """Return why a file is incomplete, neither as written by us nor edited; else ''."""
     try:
         text = content.decode()
     except UnicodeDecodeError as error:
@@ -189,7 +188,7 @@ def _parsed(path: Path, content: bytes) -> dict[str, TaughtPose]:
         return {str(name): _taught(name, entry) for name, entry in data['poses'].items()}
     except _MALFORMED as error:
         raise InvalidInput(
-            f'taught poses {path}: {type(error).__name__} {error}; mend it, or delete it and '
+            f'taught poses {path}: {type(error).__name__} {error}; correct it, or delete it and '
             'teach again'
         ) from error
 

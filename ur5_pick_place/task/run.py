@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The steps of a cycle and of the way home, for a `Job`."""
+"""The steps of a cycle and of the motion home, for a `Job`."""
 
 from bisect import bisect
 from collections.abc import Callable
@@ -12,12 +12,13 @@ from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.inertias import Load, boxes_load, joined
 from ur5_pick_place.planning.planner import PlannedMotion
 from ur5_pick_place.planning.scene import Box
+from ur5_pick_place.task import events
 from ur5_pick_place.task.gripper import Gripper
 from ur5_pick_place.task.job import (
     Carry,
     Compute,
-    Move,
     Observation,
+    RunMotion,
     SetPayload,
     Steps,
     perform,
@@ -26,10 +27,10 @@ from ur5_pick_place.task.motions import PlannedStage, TaskSettings
 from ur5_pick_place.task.plan import CyclePlan, CyclePlanner
 
 Emit = Callable[..., Any]
-SLIDER_WAIT = 'the speed slider is at 0: move it up on the pendant or with set_speed_slider'
-_WAY_STEP = 0.02  # [s]
-_WAY_WINDOW = 50  # samples ahead that are looked at
-_PAYLOAD_TIMEOUT = 5.0  # [s]; the driver waits for the robot to report the payload back
+SLIDER_WAIT = 'the speed slider is at 0: raise it on the pendant or with set_speed_slider'
+_SAMPLE_STEP = 0.02  # [s]
+_LOOKAHEAD = 50  # samples ahead that are searched
+_PAYLOAD_TIMEOUT = 5.0  # [s]; the driver waits until the robot reports the payload
 
 
 class CycleRun:
@@ -39,13 +40,13 @@ class CycleRun:
     Parameters
     ----------
     planner : CyclePlanner
-        Plans the rest of a motion anew after a pause.
+        Replans the rest of a motion after a pause.
     gripper : Gripper
     settings : TaskSettings
     tool_payload : tuple
         Mass [kg] and centre of gravity in tool0 [m] of the empty tool.
     emit : callable
-        Takes an event's name and its data.
+        Takes the name of an event of `events` and its fields.
 
     """
 
@@ -62,36 +63,37 @@ class CycleRun:
         self._part = settings.part_load(planner.planner.scene.tool.T_tool_tcp)
         self._signal = gripper.signal()
         self.is_carrying = False
-        """Whether a part was gripped and not let go since."""
+        """Whether a part was gripped and not released since."""
         self.is_paused = False
-        """Whether a pause was asked for and not been ended."""
+        """Whether a pause was requested and has not been ended."""
         self._pauses = 0
-        self.lying: tuple[Box, ...] = ()
-        """Parts at other cells, as planned for the last cycle that was begun."""
+        self.placed_parts: tuple[Box, ...] = ()
+        """Parts at other cells, as planned for the latest cycle that began."""
         self.stage = ''
         self.waits_for = ''
-        """What keeps a motion waiting without a fault; empty if nothing does."""
+        """Why a motion waits without a fault; empty if it does not."""
 
     def cycle(self, plan: CyclePlan) -> Steps[None]:
-        """Do every stage of every cycle of `plan`."""
-        for number, (stages, lying) in enumerate(zip(plan.cycles, plan.lying, strict=True), 1):
-            self.lying = lying
+        """Run every stage of every cycle of `plan`."""
+        cycles = zip(plan.cycles, plan.placed_parts, strict=True)
+        for number, (stages, placed_parts) in enumerate(cycles, 1):
+            self.placed_parts = placed_parts
             for planned in stages:
                 if self.is_paused:
                     yield from self._resumed()
                 self._enter(planned, 0)
                 yield from self._do(planned)
-            self._emit('cycle_done', number=number, of=len(plan.cycles))
+            self._emit(events.CYCLE_DONE, number=number, of=len(plan.cycles))
 
     def home(self, motions: tuple[PlannedMotion, ...]) -> Steps[None]:
-        """Follow a way home; the gripper stays as it is."""
+        """Follow the motions home; the gripper stays as it is."""
         yield from perform(Carry(self._part if self.is_carrying else None))
         self.stage = 'home'
         for motion in motions:
             yield from self._move(PlannedStage((), motion))
 
     def close(self) -> Steps[None]:
-        """Close the gripper alone; what it then holds is carried from here on."""
+        """Close the gripper, outside a cycle; a part that it then holds counts as carried."""
         yield from self._gripper.close()
         seen = yield None
         if self._gripper.holds_part(seen):
@@ -99,23 +101,23 @@ class CycleRun:
             yield from perform(Carry(self._part))
 
     def open(self) -> Steps[None]:
-        """Open the gripper alone; a part in it falls."""
-        self.is_carrying = False  # from here the part may leave the hand
+        """Open the gripper, outside a cycle; a part in it falls."""
+        self.is_carrying = False  # from here the part may leave the gripper
         yield from self._gripper.open()
         yield from perform(Carry(None))
 
     def look(self, seen: Observation) -> None:
-        """Find out whether a part is held, as after a restart in the middle of a cycle."""
+        """Update whether a part is held, as after a restart in the middle of a cycle."""
         felt = self._gripper.holds_part(seen)
         if self.feels_part(seen) and not self.is_carrying:
             self.is_carrying, self._signal = True, self._gripper.signal()
-            self._emit('part_in_hand')
-        elif felt is False and self.is_carrying:  # fallen since, as when the tool lost its power
+            self._emit(events.PART_IN_HAND)
+        elif felt is False and self.is_carrying:  # it fell, as when the tool lost power
             self.is_carrying = False
-            self._emit('part_lost', stage=self.stage)
+            self._emit(events.PART_LOST, stage=self.stage)
 
     def feels_part(self, seen: Observation) -> bool:
-        """Whether the gripper is closed on a part, whoever closed it."""
+        """Return whether the gripper is closed on a part, whoever closed it."""
         return bool(self._gripper.holds_part(seen)) and self._gripper.is_closed(seen)
 
     @property
@@ -125,9 +127,9 @@ class CycleRun:
 
     def loss(self, seen: Observation) -> str:
         """
-        Say what is to be added to the reason of a stop if the part has just left the hand.
+        Return what to add to the reason of a stop if the part has just left the gripper; else ''.
 
-        It may be what the arm ran into: the robot then stops itself before the input has settled.
+        The part may be what the arm hit: the robot then stops before the input is stable.
 
         """
         if not self.is_carrying or self._gripper.holds_part(seen) is not False:
@@ -136,21 +138,21 @@ class CycleRun:
         return f'; {self._lost}'
 
     def confirm_payload(self) -> Steps[None]:
-        """Tell the robot the weight of the empty tool, and be told that it knows."""
+        """Set the payload of the empty tool and wait for the robot to confirm it."""
         yield from perform(self._payload(with_part=False), _PAYLOAD_TIMEOUT)
 
     def pause(self) -> None:
-        """Wait at the next rest; the owner also cancels the motion under way."""
+        """Wait as soon as the arm is at rest; the owner also cancels the present motion."""
         self.is_paused = True
         self._pauses += 1
 
     def resume(self) -> None:
-        """Go on, at once or as soon as the arm has come to rest."""
+        """Continue, as soon as the arm is at rest."""
         self.is_paused = False
 
     def _enter(self, planned: PlannedStage, i: int) -> None:
         self.stage = planned.stages[i].name
-        self._emit('stage', stage=self.stage, remark=planned.remark)
+        self._emit(events.STAGE, stage=self.stage, remark=planned.remark)
 
     def _do(self, planned: PlannedStage) -> Steps[None]:
         do = planned.stages[0].do
@@ -179,7 +181,7 @@ class CycleRun:
                 if not tries:
                     raise
                 tries -= 1
-                self._emit('grasp_missed', reason=str(missed), tries_left=tries)
+                self._emit(events.GRASP_MISSED, reason=str(missed), tries_left=tries)
             yield from self.open()
             for motion in planned.retry:
                 yield from self._move(PlannedStage(planned.stages, motion))
@@ -187,18 +189,18 @@ class CycleRun:
             yield from perform(Carry(self._part))
         self.is_carrying, self._signal = True, self._gripper.signal()
         verified = self._gripper.holds_part((yield None))
-        self._emit('grasp_unverified' if verified is None else 'grasp_verified')
+        self._emit(events.GRASP_UNVERIFIED if verified is None else events.GRASP_VERIFIED)
 
     def _move(self, planned: PlannedStage) -> Steps[None]:
-        motion, way, i = planned.moved, _Way(planned), 0
+        motion, way, i = planned.moved, _StageTracker(planned), 0
         while True:
             if self.is_paused:  # since the stage began, or while the rest was planned
                 yield from self._resumed()
             pauses = self._pauses
-            seen = yield Move(motion.trajectory, planned.method)
+            seen = yield RunMotion(motion.trajectory, planned.method)
             while seen.reply is None:
                 self._check_carried(seen)
-                self._tell_wait(seen)
+                self._report_wait(seen)
                 if way.stage_at(seen.q) > i:
                     i += 1
                     self._enter(planned, i)
@@ -207,39 +209,43 @@ class CycleRun:
                 for passed in range(i + 1, len(planned.stages)):
                     self._enter(planned, passed)
                 return
-            # A pause that was ended before the arm came to rest canceled the motion all the same.
+            # A pause that ended before the arm was at rest has canceled the motion all the same.
             if pauses == self._pauses:
                 raise ExecutionError(seen.reply)
             seen = yield from self._resumed()
             motion = yield from self._rest_of(planned, seen.q)
 
     def _rest_of(self, planned: PlannedStage, q: Array) -> Steps[PlannedMotion]:
-        """Plan the rest of a motion from joints (6,) [rad], which takes too long for a tick."""
+        """Return the rest of a motion from joints (6,) [rad]; planning takes more than a tick."""
         found: list[PlannedMotion] = []
 
         def plan() -> None:
-            found.append(self._planner.again(planned, q, self.is_carrying, self.lying))
+            found.append(
+                self._planner.replan_rest(planned, q, self.is_carrying, self.placed_parts)
+            )
 
         yield from perform(Compute(plan))
         return found[0]
 
     def _resumed(self) -> Steps[Observation]:
-        self._emit('paused', stage=self.stage)
+        self._emit(events.PAUSED, stage=self.stage)
         seen = yield None
         while self.is_paused or not seen.is_at_rest:
             self._check_carried(seen)
             seen = yield None
-        self._emit('resumed', stage=self.stage)
+        self._emit(events.RESUMED, stage=self.stage)
         return seen
 
-    def _tell_wait(self, seen: Observation) -> None:
+    def _report_wait(self, seen: Observation) -> None:
         wait = SLIDER_WAIT if seen.speed_scaling == 0.0 else ''
         if wait and not self.waits_for:
-            self._emit('waiting', stage=self.stage, reason=wait)
+            self._emit(events.WAITING, stage=self.stage, reason=wait)
         self.waits_for = wait
 
     def _check_carried(self, seen: Observation) -> None:
-        if self.is_carrying and self._signal.hear(seen.t, self._gripper.holds_part(seen)) is False:
+        if not self.is_carrying:
+            return
+        if self._signal.update(seen.t, self._gripper.holds_part(seen)) is False:
             self.is_carrying = False
             raise ExecutionError(self._lost)
 
@@ -247,11 +253,11 @@ class CycleRun:
     def _lost(self) -> str:
         return (
             f'the part was lost at stage {self.stage!r}: the part-present input went off; find '
-            'the part, then ~/rearm'
+            'the part, then call ~/rearm'
         )
 
     def _payload(self, with_part: bool) -> SetPayload:
-        """Return what the robot carries: masses and centres as given, spread as the scene says."""
+        """Return the payload: masses and centres as configured, inertia from the scene's boxes."""
         scene = self._planner.planner.scene
         mass, centre = self._tool_payload
         load = boxes_load(
@@ -266,18 +272,18 @@ class CycleRun:
         return SetPayload(load.mass, (x, y, z), (xx, yy, zz, xy, xz, yz))
 
 
-class _Way:
-    """Knows from the arm's joints alone which of the moves of a motion it is on."""
+class _StageTracker:
+    """Finds, from the arm's joints alone, which move of a motion is being followed."""
 
     def __init__(self, planned: PlannedStage) -> None:
         trajectory = planned.moved.trajectory
         self._passes = planned.passes
-        self._t = np.arange(0.0, trajectory.duration + _WAY_STEP, _WAY_STEP)
+        self._t = np.arange(0.0, trajectory.duration + _SAMPLE_STEP, _SAMPLE_STEP)
         self._q = trajectory.sample(self._t)[0]
         self._i = 0
 
     def stage_at(self, q: Array) -> int:
-        """Return the number of the move for joints (6,) [rad], which only ever go forward."""
-        ahead = self._q[self._i : self._i + _WAY_WINDOW]
+        """Return the number of the move at joints (6,) [rad], which advance along the motion."""
+        ahead = self._q[self._i : self._i + _LOOKAHEAD]
         self._i += int(np.abs(ahead - q).max(axis=1).argmin())
         return bisect(self._passes, self._t[self._i])

@@ -28,6 +28,7 @@ from ur5_pick_place.nodes.conversions import matrix_to_pose, pose_to_matrix
 from ur5_pick_place.nodes.distro import distro
 from ur5_pick_place.nodes.process import stay_on_loopback
 from ur5_pick_place.nodes.qos import LATCHED
+from ur5_pick_place.task import events
 from ur5_pick_place.trials.record import Record
 
 # Wall time, as these concern processes and not the robot:
@@ -135,7 +136,7 @@ class CellClient:
 
     def do(self, job: str) -> None:
         """Run a job of the task node to its end; raises ExecutionError if it fails."""
-        has_ended = self.expect('done', job=job)
+        has_ended = self.expect(events.DONE, job=job)
         self.call(job)
         latest = self.now + _JOB_TIME
         self.wait(lambda: has_ended() or self.now > latest, f'{job} to end')
@@ -187,7 +188,7 @@ class CellClient:
 
         def has_come() -> bool:
             for seen in self.events[known:]:
-                if seen['event'] in ('stopped', 'refused'):
+                if seen['event'] in (events.STOPPED, events.REFUSED):
                     stage = f'stage {seen["stage"]!r}: ' if seen.get('stage') else ''
                     raise ExecutionError(f'{stage}{seen["reason"]}')
                 if seen['event'] == event and data.items() <= seen.items():

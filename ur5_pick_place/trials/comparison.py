@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ur5_pick_place.control.loop_settings import LoopSettings
+from ur5_pick_place.control.motion_state import MotionState, parse_motion_state
 from ur5_pick_place.errors import ExecutionError, PlanningError
 from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.task.motions import PlannedStage, T_base_tool
@@ -134,4 +135,5 @@ class _Recorder:
         rig = self._rig
         self._samples.append((rig.time, rig.driver.q, rig.driver.qd))
         self._stages.append(rig.run.stage)
-        self._moving.append(rig.executor.motion_state == 'moving')
+        state, _ = parse_motion_state(rig.executor.motion_state)
+        self._moving.append(state is MotionState.MOVING)

@@ -9,6 +9,7 @@ import numpy as np
 from ur5_pick_place.kinematics import Model, forward
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.sim.cell import OPEN_GAP
+from ur5_pick_place.task import events
 from ur5_pick_place.trials.record import Record
 
 _HEADING = '       end  stage            max joint speed  TCP height  finger gap'
@@ -40,7 +41,7 @@ class ProgressDisplay:
 
     def show(self, record: Record) -> None:
         """Show the current stage; call this often."""
-        stages = [event['stage'] for event in record.events if event['event'] == 'stage']
+        stages = [event['stage'] for event in record.events if event['event'] == events.STAGE]
         if not stages or not record.is_complete:
             return
         if not self._stages:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
+from ur5_pick_place.task import events
 from ur5_pick_place.trials.cell import Cell, OpenCell, open_rig
 from ur5_pick_place.trials.spots import DEFAULT_START, Spot
 
@@ -206,7 +207,7 @@ class Case:
         return self._look(begin)
 
     def _has_begun(self) -> bool:
-        stages = [e['stage'] for e in self._cell.events if e['event'] == 'stage']
+        stages = [e['stage'] for e in self._cell.events if e['event'] == events.STAGE]
         return self._stage in stages if self._stage else bool(stages)
 
     def _look(self, begin: float) -> CaseResult:

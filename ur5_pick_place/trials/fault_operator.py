@@ -22,11 +22,11 @@ from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.nodes.conversions import joints_from_state, to_seconds, velocities_from_state
 from ur5_pick_place.nodes.distro import distro
 from ur5_pick_place.nodes.qos import LATCHED
+from ur5_pick_place.pins import TOOL_PINS
 from ur5_pick_place.sim.faults import FAULTS
 from ur5_pick_place.trials.cell_client import START_TIME
 from ur5_pick_place.trials.operator import Operator
 
-_GRIPPER_PINS = (16, 17)
 _BUTTONS = ('unlock_protective_stop', 'brake_release', 'play')
 _REPLY_TIME = 10.0  # [s] wall time
 _SEEN = 0.2  # [s] longest gap in io_states across which a switched output is counted
@@ -55,7 +55,7 @@ class FaultOperator(Operator):
         self._joints = np.full(6, np.nan)
         self._goals: set[bytes] = set()
         self._streamed = self._holds = self._switched = 0
-        self._pins, self._pins_heard = (False,) * len(_GRIPPER_PINS), -math.inf
+        self._pins, self._pins_heard = (False,) * len(TOOL_PINS), -math.inf
         for name in ('rearm', 'go_home', 'open_gripper'):
             self.services[name] = node.create_client(Trigger, f'pick_place/{name}')
         self._buttons: dict[str, Client[Any, Any]] = {
@@ -135,7 +135,7 @@ class FaultOperator(Operator):
             self.peak = np.fmax(self.peak, np.abs(velocities_from_state(message, JOINT_NAMES)))
 
     def _hear_pins(self, message: IOStates) -> None:
-        pins = tuple(bool(message.digital_out_states[pin].state) for pin in _GRIPPER_PINS)
+        pins = tuple(bool(message.digital_out_states[pin].state) for pin in TOOL_PINS)
         if self.clock - self._pins_heard < _SEEN:
             self._switched += sum(a != b for a, b in zip(self._pins, pins, strict=True))
         self._pins, self._pins_heard = pins, self.clock

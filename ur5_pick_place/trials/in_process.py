@@ -10,6 +10,7 @@ import numpy as np
 from ur5_pick_place.control.execution_manager import ExecutionManager
 from ur5_pick_place.control.loop_settings import LoopSettings
 from ur5_pick_place.control.motion_monitor import TrackingSettings
+from ur5_pick_place.control.motion_state import MotionState, parse_motion_state
 from ur5_pick_place.control.robot_status import HealthSettings, RobotStatus, io_patience
 from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.kinematics import HOME, forward, load_model
@@ -129,7 +130,11 @@ class Rig:
 
     def prepare(self, start: Spot, target: Spot) -> None:
         """Wait for the robot, switch the tool on, teach home, start and target."""
-        self.until(lambda: self.executor.motion_state == 'ready', 5.0, 'the planner to be ready')
+        self.until(
+            lambda: parse_motion_state(self.executor.motion_state)[0] is MotionState.READY,
+            5.0,
+            'the planner to be ready',
+        )
         self.do('init_gripper', self.gripper.initialise)
         T_home = forward(self.model, HOME) @ self._T_tool_tcp
         joints = tuple(float(v) for v in HOME)
@@ -183,7 +188,7 @@ class Rig:
             self.task.monitor()
         if self.cycles % _WATCH_EVERY == 0:
             self.executor.watch()
-        if self.executor.motion_state.startswith('stopped'):
+        if parse_motion_state(self.executor.motion_state)[0] is MotionState.STOPPED:
             self.machine.tick()
         if self.on_step is not None:
             self.on_step()

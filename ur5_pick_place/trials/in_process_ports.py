@@ -9,6 +9,7 @@ from ur5_pick_place.control.controller import Goal
 from ur5_pick_place.control.execution_manager import ExecutionManager
 from ur5_pick_place.control.loop_settings import LoopSettings
 from ur5_pick_place.control.motion_monitor import TrackingSettings
+from ur5_pick_place.control.motion_state import MotionState, parse_motion_state
 from ur5_pick_place.control.rollout import loop_of
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.kinematics.transforms import Array
@@ -21,7 +22,6 @@ from ur5_pick_place.sim.spline import TrajectoryCommand, Waypoint
 from ur5_pick_place.task import job
 
 _MONITOR_PERIOD = 0.05  # [s] of feedback and results, the driver's action_monitor_rate
-_STOPPED = 'stopped: '
 OnReply = Callable[[str], object]
 
 
@@ -178,13 +178,13 @@ class TaskPort:
     @property
     def missing(self) -> str:
         state = self._executor.motion_state
-        if state != 'ready':
+        if parse_motion_state(state)[0] is not MotionState.READY:
             return f'the planner is {state}: start or rearm it'
         return 'set_io is not there: start the driver' if self._driver.link.set_io_absent else ''
 
     def observe(self) -> job.Observation:
-        state, status = self._executor.motion_state, self._executor.status
-        stopped = state.removeprefix(_STOPPED) if state.startswith(_STOPPED) else ''
+        _, stopped = parse_motion_state(self._executor.motion_state)
+        status = self._executor.status
         if not stopped and self._driver.time - self._io_heard > self._io_timeout:
             stopped = job.silent_io(self._io_timeout)
         return job.Observation(
@@ -199,7 +199,7 @@ class TaskPort:
         )
 
     def send(self, command: job.Command, on_reply: OnReply) -> None:
-        if isinstance(command, job.Move):
+        if isinstance(command, job.RunMotion):
             try:
                 self._move(command, on_reply)
             except Ur5PickPlaceError as error:
@@ -212,7 +212,7 @@ class TaskPort:
         else:
             self._ask(command, on_reply)
 
-    def _move(self, command: job.Move, on_reply: OnReply) -> None:
+    def _move(self, command: job.RunMotion, on_reply: OnReply) -> None:
         motion = command.trajectory
         if command.method:
             loop = loop_of(self._planner, command.method, motion, self._loops)

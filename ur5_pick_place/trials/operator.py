@@ -9,8 +9,10 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from ur5_pick_place.control.motion_state import MotionState, parse_motion_state
 from ur5_pick_place.errors import Ur5PickPlaceError
 from ur5_pick_place.kinematics import Model
+from ur5_pick_place.task import events
 from ur5_pick_place.trials.cell_client import START_TIME, CellClient
 from ur5_pick_place.trials.record import (
     Record,
@@ -66,7 +68,11 @@ class Operator(CellClient):
         for name, client in self.services.items():
             self.wait(client.service_is_ready, f'service pick_place/{name}', START_TIME)
         self.wait(lambda: self.record.is_complete, 'joints, cube and finger states', START_TIME)
-        self.wait(lambda: self.planner_state == 'ready', 'the planner to be ready', START_TIME)
+        self.wait(
+            lambda: parse_motion_state(self.planner_state)[0] is MotionState.READY,
+            'the planner to be ready',
+            START_TIME,
+        )
         self.persist(self._teach_home)
         self.persist(lambda: self.do('init_gripper'))
 
@@ -93,7 +99,8 @@ class Operator(CellClient):
         return dataclasses.replace(result, success=True)
 
     def _teach_home(self) -> None:
-        self.until(lambda: self.call('teach_home'), self.expect('taught', place='home'), 'home')
+        is_taught = self.expect(events.TAUGHT, place='home')
+        self.until(lambda: self.call('teach_home'), is_taught, 'home')
 
     def teach(self, task: Task) -> None:
         """Place the cube, teach start and target, and displace the cube if required."""
@@ -106,7 +113,7 @@ class Operator(CellClient):
     def _teach_pose(self, name: str, T: NDArray[Any]) -> None:
         self.until(
             lambda: self.send_pose(f'pick_place/{name}_pose', T),
-            self.expect('taught', place=name),
+            self.expect(events.TAUGHT, place=name),
             f'{name} to be taught',
         )
 

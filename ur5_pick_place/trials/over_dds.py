@@ -21,6 +21,7 @@ from ur5_pick_place.nodes.node_list import NodeSpec, node_list
 from ur5_pick_place.planning.limits import MotionSettings, motion_limits
 from ur5_pick_place.planning.scene_file import load_scene
 from ur5_pick_place.sim.cell import OPEN_GAP, PART_SIZE
+from ur5_pick_place.task.events import DONE, REARMED, STOPPED
 from ur5_pick_place.trials.configuration import Configuration
 from ur5_pick_place.trials.fault_operator import FaultOperator
 from ur5_pick_place.trials.processes import NodeProcesses, own_domain
@@ -87,11 +88,11 @@ class NodesCell:
 
     @property
     def is_busy(self) -> bool:
-        return not any(e['event'] in ('done', 'stopped') for e in self.events[self._job_began :])
+        return not any(e['event'] in (DONE, STOPPED) for e in self.events[self._job_began :])
 
     @property
     def stopped(self) -> str:
-        changes = [e for e in self.events if e['event'] in ('stopped', 'rearmed')]
+        changes = [e for e in self.events if e['event'] in (STOPPED, REARMED)]
         return changes[-1].get('reason', '') if changes else ''
 
     @property

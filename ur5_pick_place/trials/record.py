@@ -18,6 +18,7 @@ from ur5_pick_place.kinematics.transforms import (
     log_so3,
     tool_down,
 )
+from ur5_pick_place.task import events
 from ur5_pick_place.trials.joints_file import JointSample
 from ur5_pick_place.trials.spots import Displacement, Spot
 
@@ -145,14 +146,14 @@ def measure(record: Record, task: Task, model: Model, T_tool_tcp: Array) -> Mapp
     found: dict[str, Any] = {}
     if not record.is_complete:
         return found
-    started, done = record.time_of('started'), record.time_of('done')
+    started, done = record.time_of(events.STARTED), record.time_of(events.DONE)
     if started is not None and done is not None:
         found['cycle_time_s'] = round(done - started, 3)
     T_world_tcp = T_BASE_BASE_LINK @ forward(model, record.joints_at(_times(record))) @ T_tool_tcp
     found['max_tcp_speed_m_s'] = _top_speed(_times(record), T_world_tcp[:, :3, 3])
     T_end = record.part[-1][1]
     found['placement_error_m'], found['placement_error_rad'] = distance(task.target.T_part, T_end)
-    gripped = record.time_of('grasp_verified')
+    gripped = record.time_of(events.GRASP_VERIFIED)
     if gripped is not None:
         q = record.joints_at(gripped)
         T_world_tcp = T_BASE_BASE_LINK @ forward(model, q) @ T_tool_tcp

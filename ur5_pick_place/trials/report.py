@@ -9,6 +9,20 @@ from pathlib import Path
 from typing import Any
 
 from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.task.events import (
+    CYCLE_DONE,
+    DONE,
+    GRASP_MISSED,
+    GRASP_UNVERIFIED,
+    PART_LOST,
+    PAUSED,
+    PLAN_REPORT,
+    REFUSED,
+    RESUMED,
+    STAGE,
+    STOPPED,
+    WAITING,
+)
 from ur5_pick_place.task.plan_report import cells
 from ur5_pick_place.terminal import quiet_pipe
 from ur5_pick_place.trials.joints_file import read_joints
@@ -32,7 +46,7 @@ _FIGURES = (
     'planning_time_s',
     'max_tcp_speed_m_s',
 )
-_REMARKS = ('waiting', 'grasp_missed', 'grasp_unverified', 'part_lost', 'refused', 'stopped')
+_REMARKS = (WAITING, GRASP_MISSED, GRASP_UNVERIFIED, PART_LOST, REFUSED, STOPPED)
 
 
 @quiet_pipe()
@@ -154,7 +168,7 @@ def _is_event(event: Any) -> bool:
         and 'event' in event
         and isinstance(event.get('time'), (int, float))
         and all(isinstance(event.get(name, ''), str) for name in _WORDS)
-        and (event['event'] != 'plan_report' or _are_rows(event.get('rows')))
+        and (event['event'] != PLAN_REPORT or _are_rows(event.get('rows')))
     )
 
 
@@ -191,7 +205,7 @@ def _parts(events: Sequence[Event]) -> list[list[Event]]:
 
 def _stages(events: Sequence[Event]) -> list[dict[str, Any]]:
     """Return name, begin and duration [s] of each stage of the cycle."""
-    begins = [i for i, event in enumerate(events) if event['event'] == 'stage']
+    begins = [i for i, event in enumerate(events) if event['event'] == STAGE]
     stages = []
     for i in begins:
         event = events[i]
@@ -208,17 +222,17 @@ def _stages(events: Sequence[Event]) -> list[dict[str, Any]]:
 
 
 def _ends_stage(event: Event) -> bool:
-    if event['event'] in ('done', 'stopped'):
+    if event['event'] in (DONE, STOPPED):
         return bool(event['job'] == _RUN)
-    return event['event'] in ('stage', 'cycle_done')
+    return event['event'] in (STAGE, CYCLE_DONE)
 
 
 def _remarks(events: Sequence[Event]) -> list[dict[str, Any]]:
     """Return pauses, retries and stops: time [s], what, and the reason or duration."""
     remarks = []
     for i, event in enumerate(events):
-        if event['event'] == 'paused':
-            resumed = (e['time'] for e in events[i + 1 :] if e['event'] in ('resumed', 'stopped'))
+        if event['event'] == PAUSED:
+            resumed = (e['time'] for e in events[i + 1 :] if e['event'] in (RESUMED, STOPPED))
             text = f'{next(resumed, events[-1]["time"]) - event["time"]:.2f} s'
         elif event['event'] in _REMARKS:
             text = event.get('reason', '')
@@ -232,7 +246,7 @@ def _remarks(events: Sequence[Event]) -> list[dict[str, Any]]:
 
 def _plan(events: Sequence[Event]) -> list[dict[str, Any]]:
     """Return the rows of the last plan report, [] without one."""
-    rows = [event['rows'] for event in events if event['event'] == 'plan_report']
+    rows = [event['rows'] for event in events if event['event'] == PLAN_REPORT]
     return rows[-1] if rows else []
 
 

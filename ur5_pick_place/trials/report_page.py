@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ur5_pick_place.kinematics import JOINT_NAMES
+from ur5_pick_place.task import events
 from ur5_pick_place.task.plan_report import COLUMNS, cells
 from ur5_pick_place.trials.report_motion import Motion
 from ur5_pick_place.trials.report_plots import plots
@@ -197,7 +198,7 @@ def _stage_row(i: int, stage: Mapping[str, Any], begin: float, span: float) -> s
 
 
 def _remark_row(remark: Mapping[str, Any]) -> str:
-    mood = 'bad' if remark['what'] == 'stopped' else 'warning'
+    mood = 'bad' if remark['what'] == events.STOPPED else 'warning'
     where = f' at stage {remark["stage"]}' if remark.get('stage') else ''
     text = f'{remark["what"]}{where}: {remark["text"]}'.rstrip(': ')
     return (

@@ -10,6 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from ur5_pick_place.kinematics import JOINT_NAMES
+from ur5_pick_place.task import events
 from ur5_pick_place.trials.report_motion import Motion
 
 Run = Mapping[str, Any]
@@ -85,7 +86,7 @@ def _over_time(
         axes.ticklabel_format(useOffset=False)
         _mark_stages(axes, run, is_labelled=not i)
         for remark in run['remarks']:
-            colour = _STOP if remark['what'] == 'stopped' else _WARNING
+            colour = _STOP if remark['what'] == events.STOPPED else _WARNING
             axes.axvline(remark['time_s'], color=colour, lw=1.5, ls=':')
         if axes.get_legend_handles_labels()[0]:
             axes.legend(loc='center left', bbox_to_anchor=(1.0, 0.5), fontsize=8, frameon=False)

@@ -65,10 +65,10 @@ class Services:
         self._serve(SwitchController, 'controller_manager/switch_controller', self._switch)
         for name, controller in ((VELOCITY, driver.velocity), (POSITION, driver.position)):
             forward = through_link(driver, self._forward(controller))
-            self._hear(Float64MultiArray, f'{name}/commands', forward)
+            self._subscribe(Float64MultiArray, f'{name}/commands', forward)
         freedrive = through_link(driver, self._freedrive, reliable=True)
-        self._hear(Bool, f'{FREEDRIVE}/enable_freedrive_mode', freedrive, 10)
-        self._hear(PoseStamped, 'sim_driver/place_part', self._place_part, 10)
+        self._subscribe(Bool, f'{FREEDRIVE}/enable_freedrive_mode', freedrive, 10)
+        self._subscribe(PoseStamped, 'sim_driver/place_part', self._place_part, 10)
         self._serve(Trigger, 'sim_driver/feed_part', self._feed_part)
         self._serve(Trigger, 'sim_driver/protective_stop', self._protective_stop)
 
@@ -208,7 +208,7 @@ class Services:
     ) -> 'Service[Any, Any]':
         return self._node.create_service(kind, name, callback, callback_group=self._group)
 
-    def _hear(
+    def _subscribe(
         self,
         kind: type,
         topic: str,

@@ -1,0 +1,28 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The planner's motion state and its text: `ready`, `moving` or `stopped: <reason>`."""
+
+from enum import Enum
+
+_SEPARATOR = ': '
+
+
+class MotionState(Enum):
+    """Whether the arm may start a motion, follows one, or must not move."""
+
+    READY = 'ready'
+    MOVING = 'moving'
+    STOPPED = 'stopped'
+
+
+def motion_state_text(state: MotionState, reason: str = '') -> str:
+    """Return the text of a state as published; `reason` belongs to STOPPED alone."""
+    return f'{state.value}{_SEPARATOR}{reason}' if state is MotionState.STOPPED else state.value
+
+
+def parse_motion_state(text: str) -> tuple[MotionState | None, str]:
+    """Return the state and the reason of a stop that a text means; None if it means no state."""
+    if text in (MotionState.READY.value, MotionState.MOVING.value):
+        return MotionState(text), ''
+    name, separator, reason = text.partition(_SEPARATOR)
+    is_stopped = separator and name == MotionState.STOPPED.value
+    return (MotionState.STOPPED, reason) if is_stopped else (None, '')

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The events of the task: every name on `~/event`, and the fields that it carries.
+
+An event is one JSON line: `time` (ROS time [s]), `event` (one of the names below), then its
+fields in the order of `FIELDS`.
+
+"""
+
+from types import MappingProxyType
+
+TAUGHT = 'taught'
+"""A place was taught: the TCP in `base` (x, y, z [m], qx, qy, qz, qw) and the joints [rad]."""
+CONVERTED = 'converted'
+"""A taught place is replayed under another tool, payload or calibration: [then, now] by name."""
+RECOVERED = 'recovered'
+"""The file of poses was damaged and its copy was read instead."""
+REFUSED = 'refused'
+"""A request to the task node failed."""
+FREEDRIVE = 'freedrive'
+"""Freedrive was switched on or off."""
+
+PLANNED = 'planned'
+"""A run was planned: motion time [s], names of the stages, number of cycles."""
+PLAN_REPORT = 'plan_report'
+"""The motions of that plan, as `plan_report.plan_rows`."""
+
+STARTED = 'started'
+"""A job began."""
+DONE = 'done'
+"""A job ended successfully."""
+STOPPED = 'stopped'
+"""A job ended early, or a fault came between jobs: `job` and `stage` are then empty."""
+REARMED = 'rearmed'
+"""The task accepts jobs again after a stop."""
+
+STAGE = 'stage'
+"""The arm entered a stage of the cycle; the remark is on how it was planned."""
+CYCLE_DONE = 'cycle_done'
+"""Cycle `number` of `of` ended."""
+PAUSED = 'paused'
+"""The cycle was paused at a stage."""
+RESUMED = 'resumed'
+"""The cycle continues, with the arm at rest until now."""
+WAITING = 'waiting'
+"""A motion waits without a fault, such as with the speed slider at 0."""
+
+GRASP_VERIFIED = 'grasp_verified'
+"""The part-present input shows the gripped part."""
+GRASP_UNVERIFIED = 'grasp_unverified'
+"""The gripper closed; no input shows whether it holds a part."""
+GRASP_MISSED = 'grasp_missed'
+"""The gripper closed on nothing; `tries_left` more attempts follow."""
+PART_IN_HAND = 'part_in_hand'
+"""A part is held that no cycle of this run gripped, as after a restart."""
+PART_LOST = 'part_lost'
+"""A carried part was gone when the next job began."""
+
+FIELDS = MappingProxyType(
+    {
+        TAUGHT: ('place', 'pose', 'joints'),
+        CONVERTED: ('place', 'changed', 'pose'),
+        RECOVERED: ('reason',),
+        REFUSED: ('request', 'reason'),
+        FREEDRIVE: ('is_on',),
+        PLANNED: ('branch', 'motion_time', 'stages', 'cycles'),
+        PLAN_REPORT: ('rows',),
+        STARTED: ('job',),
+        DONE: ('job',),
+        STOPPED: ('job', 'stage', 'reason'),
+        REARMED: (),
+        STAGE: ('stage', 'remark'),
+        CYCLE_DONE: ('number', 'of'),
+        PAUSED: ('stage',),
+        RESUMED: ('stage',),
+        WAITING: ('stage', 'reason'),
+        GRASP_VERIFIED: (),
+        GRASP_UNVERIFIED: (),
+        GRASP_MISSED: ('reason', 'tries_left'),
+        PART_IN_HAND: (),
+        PART_LOST: ('stage',),
+    }
+)
+"""Names of the fields by event."""
