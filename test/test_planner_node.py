@@ -843,8 +843,8 @@ def a_scene():
     ('options', 'words'),
     [
         ({'planning_scene_diff': a_scene()}, 'planning_scene_diff holds world: apply it'),
-        ({'look_around': True}, 'look_around is not offered'),
-        ({'replan': True}, 'replan is not offered'),
+        ({'look_around': True}, 'look_around is not supported'),
+        ({'replan': True}, 'replan is not supported'),
     ],
 )
 def test_move_action_refuses_options_that_it_cannot_honour(client, options, words):

@@ -328,7 +328,7 @@ def test_what_cannot_be_attached_bars_until_it_is_let_go(book, fields, message):
 
 def test_an_unknown_id_alone_is_not_attached(book):
     book.attach('ghost')
-    assert 'no object of the scene' in book.world.refusal and not book.world.attached
+    assert 'not an object of the scene' in book.world.refusal and not book.world.attached
 
 
 def test_an_id_that_is_added_only_then_goes_into_the_hand_after_all(book):
