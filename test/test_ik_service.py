@@ -330,7 +330,7 @@ def test_joint_states_are_the_seed_and_the_state_where_none_is_given(client: Cli
     """Until joints are heard FK says so; afterwards they are what it takes."""
     reply = client.call('compute_fk', GetPositionFK.Request())
     assert reply.error_code.val == Codes.INVALID_ROBOT_STATE
-    assert 'no joint_states were heard' in reply.error_code.message
+    assert 'no recent joint_states' in reply.error_code.message
     q = HOME + 0.2
     publisher = client.node.create_publisher(JointState, 'joint_states', 10)
     state = JointState(name=sorted(JOINT_NAMES))

@@ -685,7 +685,7 @@ def test_a_message_with_some_joints_of_the_arm_stops_it_and_says_why(client):
     client.until(publisher.get_subscription_count, 'joint_states to be heard')
     publisher.publish(some)
     client.state('stopped: impossible joint_states: joint state has no position of wrist_1_joint')
-    assert 'something else publish joints of this arm' in client.states[-1]
+    assert 'what else publishes joints of this arm' in client.states[-1]
     client.node.destroy_publisher(publisher)
     client.until(lambda: client.trigger('rearm').success, 'the planner to be rearmed')
 
