@@ -434,7 +434,7 @@ WRONG: dict[str, tuple[Callable, int, str]] = {
     'a kind of constraint we do not know': (
         lambda r: r.ik_request.constraints.position_constraints.append(PositionConstraint()),
         Codes.INVALID_GOAL_CONSTRAINTS,
-        'position constraints are not known here',
+        'position constraints are not supported',
     ),
     'several tips': (
         lambda r: r.ik_request.pose_stamped_vector.append(PoseStamped()),

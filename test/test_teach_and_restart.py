@@ -83,4 +83,4 @@ def test_what_was_taught_runs_after_every_node_was_killed(start, tmp_path):
     assert np.linalg.norm(client.part_at()[:2] - TARGET[:2]) < 2e-3
     assert np.abs(client.q - HOME).max() < 2e-3
     log = (tmp_path / 'pick_place.log').read_text()
-    assert 'cut short' in log and 'took its copy poses.yaml.last' in log
+    assert 'cut short' in log and 'used its copy poses.yaml.last' in log
