@@ -169,7 +169,7 @@ def test_joints_that_fell_silent_are_neither_seed_nor_state(
     monkeypatch.setattr('ur5_pick_place.nodes.ik_service._PRESENT', 0.0)
     found, code = ask()
     assert np.abs(found - HOME).max() < 1e-9 and code.val == Codes.INVALID_ROBOT_STATE
-    assert 'no joint_states were heard of late' in code.message
+    assert 'no recent joint_states' in code.message
 
 
 @pytest.mark.parametrize(

@@ -330,7 +330,7 @@ def test_joint_states_are_the_seed_and_the_state_where_none_is_given(client: Cli
     """Until joints are heard FK says so; afterwards they are what it takes."""
     reply = client.call('compute_fk', GetPositionFK.Request())
     assert reply.error_code.val == Codes.INVALID_ROBOT_STATE
-    assert 'no joint_states were heard' in reply.error_code.message
+    assert 'no recent joint_states' in reply.error_code.message
     q = HOME + 0.2
     publisher = client.node.create_publisher(JointState, 'joint_states', 10)
     state = JointState(name=sorted(JOINT_NAMES))
@@ -434,7 +434,7 @@ WRONG: dict[str, tuple[Callable, int, str]] = {
     'a kind of constraint we do not know': (
         lambda r: r.ik_request.constraints.position_constraints.append(PositionConstraint()),
         Codes.INVALID_GOAL_CONSTRAINTS,
-        'position constraints are not known here',
+        'position constraints are not supported',
     ),
     'several tips': (
         lambda r: r.ik_request.pose_stamped_vector.append(PoseStamped()),

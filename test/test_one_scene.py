@@ -306,4 +306,4 @@ def test_a_planner_that_was_started_anew_is_told_again_what_is_there(cell, clien
     client.until(lambda: client.states[told:], 'the new planner', 60.0)
     client.until(lambda: client.seen() == ['post'], 'the scene to be told again', 20.0)
     client.barred_by("object 'post'")
-    assert "has lost 'post': told it again" in cell.running._log('pick_place').read_text()
+    assert "has lost 'post': published it again" in cell.running._log('pick_place').read_text()

@@ -210,7 +210,7 @@ def test_a_joint_goal_is_on_the_branch_that_it_names(services: dict[str, Callabl
     for goal.name in (name for name in BRANCHES if name != own):
         reply = plan(services, request)
         check_refused(reply, Codes.INVALID_GOAL_CONSTRAINTS)
-        assert f'is on {own}, its name asks for {goal.name}' in reply.error_code.message
+        assert f'is on {own}, its name requires {goal.name}' in reply.error_code.message
     goal.name = 'garbage'
     reply = plan(services, request)
     check_refused(reply, Codes.INVALID_GOAL_CONSTRAINTS)

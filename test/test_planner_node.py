@@ -552,7 +552,7 @@ def test_a_message_with_some_joints_of_the_arm_stops_it_and_says_why(client):
     client.until(publisher.get_subscription_count, 'joint_states to be heard')
     publisher.publish(some)
     client.state('stopped: impossible joint_states: joint state has no position of wrist_1_joint')
-    assert 'something else publish joints of this arm' in client.states[-1]
+    assert 'what else publishes joints of this arm' in client.states[-1]
     client.node.destroy_publisher(publisher)
     client.until(lambda: client.trigger('rearm').success, 'the planner to be rearmed')
 
@@ -709,8 +709,8 @@ def a_scene():
     ('options', 'words'),
     [
         ({'planning_scene_diff': a_scene()}, 'planning_scene_diff holds world: apply it'),
-        ({'look_around': True}, 'look_around is not offered'),
-        ({'replan': True}, 'replan is not offered'),
+        ({'look_around': True}, 'look_around is not supported'),
+        ({'replan': True}, 'replan is not supported'),
     ],
 )
 def test_move_action_refuses_options_that_it_cannot_honour(client, options, words):

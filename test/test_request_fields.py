@@ -589,7 +589,7 @@ def test_a_scaling_beyond_its_range_counts_as_1_with_a_warning(
         end_of(reply)
         lasts.append(duration(reply))
     assert lasts[0] == lasts[1]
-    assert f'{name} = {value}: taken as 1' in capfd.readouterr().err
+    assert f'{name} = {value}: using 1' in capfd.readouterr().err
     path = line_request()
     setattr(path, name, value)
     end_of(line(services, path))

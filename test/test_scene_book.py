@@ -227,7 +227,7 @@ def test_what_cannot_be_taken_bars_all_motion_until_it_is_removed_or_replaced(bo
     book.object(ADD, 'crate', 4.0)
     assert "object 'crate'" in book.book.take_object(serialize_message(spoilt(what)))
     assert "object 'crate' of collision_object was refused" in book.world.refusal
-    assert 'publish it anew on collision_object, or REMOVE it there' in book.world.refusal
+    assert 'publish it again on collision_object, or REMOVE it there' in book.world.refusal
     assert book.at() == {'crate': [4.0]}, 'what was known stays meanwhile'
     book.object(ADD, 'other', 1.0)
     book.object(MOVE, 'other', at=2.0)
@@ -273,7 +273,7 @@ def test_two_in_the_hand_are_let_go_one_by_one(book):
     book.attach('nut', 0.3, weight=0.1)
     book.attach('screw', operation=REMOVE)
     assert list(book.world.attached) == ['bolt', 'nut']
-    assert "no object 'screw' in the hand; there are: 'bolt', 'nut'" in book.warnings[-1]
+    assert "no attached object 'screw'; there are: 'bolt', 'nut'" in book.warnings[-1]
     book.attach('bolt', operation=REMOVE)
     assert list(book.world.attached) == ['nut'] and list(book.world.objects) == ['bolt']
     book.attach('', operation=REMOVE)
@@ -328,7 +328,7 @@ def test_what_cannot_be_attached_bars_until_it_is_let_go(book, fields, message):
 
 def test_an_unknown_id_alone_is_not_attached(book):
     book.attach('ghost')
-    assert 'no object of the scene' in book.world.refusal and not book.world.attached
+    assert 'not an object of the scene' in book.world.refusal and not book.world.attached
 
 
 def test_an_id_that_is_added_only_then_goes_into_the_hand_after_all(book):

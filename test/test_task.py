@@ -292,7 +292,7 @@ def test_a_contact_that_flickers_while_carrying_is_not_a_loss_but_a_bounce(cycle
     [
         (lambda t: t > 0.3, ''),
         (lambda t: 0.2 < t < 0.25 or t > 0.3, ''),
-        (lambda t: t > 1.4, 'input 16 took 1.[34]. s to tell of the part, more than part_timeout'),
+        (lambda t: t > 1.4, 'input 16 took 1.[34]. s to show the part, more than part_timeout'),
         (lambda t: False, 'closed on nothing'),
         (lambda t: int(t / 0.07) % 2 == 1, 'input 16 bounces'),
         (lambda t: None, 'input 16 is not in io_states: check part_pin'),

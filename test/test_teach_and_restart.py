@@ -48,7 +48,7 @@ def test_what_was_taught_runs_after_every_node_was_killed(start, tmp_path):
     with start(payload_mass=1.2) as client:
         runs_what_was_taught(client, taught)
     log = (tmp_path / 'pick_place.log').read_text()
-    assert 'cut short' in log and 'took its copy poses.yaml.last' in log
+    assert 'cut short' in log and 'used its copy poses.yaml.last' in log
 
 
 def runs_what_was_taught(client, taught):

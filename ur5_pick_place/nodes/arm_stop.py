@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stops the arm without the planner, which may have died, be frozen, or be busy with a flood."""
+"""Stops the arm without the planner, which may have died, be frozen or be overloaded."""
 
 import time
 from collections.abc import Callable
@@ -12,9 +12,9 @@ from ur5_pick_place.nodes.controller_goals import ControllerGoals
 from ur5_pick_place.nodes.prompt_executor import AtOnce
 
 _PERIOD = 0.05  # [s], steady clock
-_AT_LEAST = 0.3  # [s] for which goals are canceled that nobody reports yet
+_AT_LEAST = 0.3  # [s] for which goals are canceled that are not reported yet
 _TAKE_OVER_AFTER, _TAKE_OVER_PERIOD = 1.0, 1.0  # [s] of an arm that does not stop
-_AT_MOST = 60.0  # [s]; by then somebody has seen that the arm cannot be stopped from here
+_AT_MOST = 60.0  # [s]; after that an operator must stop the arm
 
 
 class ArmStop:
@@ -26,7 +26,7 @@ class ArmStop:
     node : Node
     goals : ControllerGoals
     is_at_rest : callable
-        Whether fresh joint_states show the arm at rest.
+        Returns whether recent joint_states show the arm at rest.
 
     """
 
@@ -41,12 +41,12 @@ class ArmStop:
         node.create_timer(_PERIOD, self._repeat, callback_group=AtOnce(), clock=steady)
 
     def begin(self) -> None:
-        """Cancel now, and again until the arm is at rest."""
+        """Cancel all goals now, and repeatedly until the arm is at rest."""
         self._began = self._taken_over = time.monotonic()
         self._goals.cancel()
 
     def end(self) -> None:
-        """Cancel no more: motions are wanted again."""
+        """Stop canceling, as motions are allowed again."""
         self._began = None
 
     def _repeat(self) -> None:
@@ -58,10 +58,12 @@ class ArmStop:
         if is_over and lasts > REPLY_TIMEOUT:
             self._began = None
         elif is_over and lasts > _AT_LEAST:
-            return  # but a goal may still be on its way
+            return  # but keep watching: a goal may still be in transit
         elif lasts > _AT_MOST:
             self._began = None
-            self._log.error(f'the arm was not seen at rest within {_AT_MOST:.0f} s of the stop')
+            self._log.error(
+                f'timed out after {_AT_MOST:.0f} s waiting for the stopped arm to come to rest'
+            )
         else:
             self._goals.cancel()
             if lasts > _TAKE_OVER_AFTER and now - self._taken_over > _TAKE_OVER_PERIOD:

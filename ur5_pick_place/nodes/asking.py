@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ask another node's service from within a callback, and wait no longer than told."""
+"""Call another node's service from within a callback, with a timeout."""
 
 from typing import Any
 
@@ -11,19 +11,19 @@ from rclpy.task import Future
 from ur5_pick_place.errors import ExecutionError
 
 REPLY_TIME = 3.0
-"""How long a service may take to answer [s, steady clock]."""
+"""Default timeout of a service call [s, steady clock]."""
 
 
 async def ask(
     node: Node, client: 'Client[Any, Any]', request: Any, reply_time: float = REPLY_TIME
 ) -> Any:
     """
-    Return the reply to a request.
+    Return the reply of a service; to be awaited in a callback.
 
     Raises
     ------
     ExecutionError
-        The service is not there, or it does not answer in time.
+        The service is not available, or its reply timed out.
 
     """
     name = client.srv_name
@@ -36,7 +36,7 @@ async def ask(
             reply.set_result(result)
 
     client.call_async(request).add_done_callback(lambda future: settle(future.result()))
-    # A dead node's service counts as ready until discovery notices, and never answers.
+    # A dead node's service counts as ready until discovery notices, and never replies.
     steady = Clock(clock_type=ClockType.STEADY_TIME)
     timer = node.create_timer(reply_time, lambda: settle(None), clock=steady)
     answer = await reply

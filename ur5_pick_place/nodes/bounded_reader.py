@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages of topics on which anybody may publish anything."""
+"""Size-limited conversion of messages, for topics on which any node may publish."""
 
 from typing import Any
 
@@ -13,18 +13,18 @@ class BoundedReader:
     """
     Converts the serialized messages of a raw subscription, unless they are too large or malformed.
 
-    rclpy converts a message before its callback is called, however large it is, and calls no other
-    callback meanwhile.
+    rclpy would convert a message of any size before it calls the callback, and block all other
+    callbacks meanwhile.
 
     Parameters
     ----------
     node : Node
     kind : type
-        Of the messages.
+        Type of the messages.
     topic : str
         For the warning about a message that was ignored.
     largest : int
-        Size of a message that is converted at most [bytes].
+        Largest size of a message that is converted [bytes].
 
     """
 
@@ -33,7 +33,7 @@ class BoundedReader:
         self._log = node.get_logger()
 
     def read(self, data: bytes) -> Any:
-        """Return the message, or None (after a warning) if it was ignored."""
+        """Return the message, or None, with a warning, if it is too large or malformed."""
         if len(data) > self._largest:
             self._warn(f'a message of {len(data)} bytes was ignored (at most {self._largest})')
             return None
@@ -45,6 +45,6 @@ class BoundedReader:
 
     def _warn(self, text: str) -> None:
         self._log.warning(
-            f'{self._topic}: {text}; see who publishes there: ros2 topic info -v {self._topic}',
+            f'{self._topic}: {text}; list its publishers: ros2 topic info -v {self._topic}',
             throttle_duration_sec=_WARNING_PERIOD,
         )

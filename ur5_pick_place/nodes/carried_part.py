@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the task has in the hand, told to the planner on a topic of its own."""
+"""The part that the task's gripper holds, published to the planner on a separate topic."""
 
 import numpy as np
 from moveit_msgs.msg import AttachedCollisionObject, CollisionObject
@@ -16,20 +16,20 @@ from ur5_pick_place.planning.scene import Part, Scene, Tool
 from ur5_pick_place.planning.shapes import Cuboid
 from ur5_pick_place.planning.world import OWN_PART, AttachedObject, PlacedShape
 
-# Not `attached_collision_object`, which is the clients': none of their ids is this part.
+# Not `attached_collision_object`, which belongs to the clients: none of their ids is this part.
 PART_TOPIC = 'pick_place/carried_part'
 PART_QOS = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 
 
 class CarriedPart:
     """
-    Tells it; also a planner that is started later.
+    Publishes the carried part, latched, so that a planner that starts later receives it too.
 
     Parameters
     ----------
     node : Node
     scene : Scene
-        Knows the part's shape.
+        Source of the part's shape.
     tf_prefix : str
 
     """
@@ -39,7 +39,7 @@ class CarriedPart:
         self._publisher = node.create_publisher(AttachedCollisionObject, PART_TOPIC, PART_QOS)
 
     def publish(self, load: Load | None) -> None:
-        """Say that the part is in the hand as `load`, or that nothing is."""
+        """Publish that the gripper holds the part, as `load` in tool0, or nothing."""
         message = AttachedCollisionObject(link_name=self._link)
         message.object.id = OWN_PART
         message.object.header.frame_id = self._link
@@ -61,7 +61,7 @@ def read_carried(
     data: bytes, tool: Tool
 ) -> tuple[Load | None, Part | None, AttachedObject | None]:
     """
-    Return what `CarriedPart` told: the load, the part, and it as an attached object.
+    Return what `CarriedPart` published: the load, the part, and it as an attached object.
 
     Raises
     ------

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Read messages from their bytes, in a time that does not grow with what they hold.
+Parse messages from their bytes, in a time that does not grow with their content.
 
-rclpy makes a Python object of every triangle and every number before a callback is called, and
-holds up all other callbacks meanwhile: a mesh of 10,000 triangles takes 75 ms, a thousand boxes
-33 ms. Here sequences of numbers, and of messages that are nothing but numbers of one kind, become
-arrays without being copied, and other long sequences are refused.
+rclpy makes a Python object of every triangle and every number before it calls a callback, and
+blocks all other callbacks meanwhile: a mesh of 10,000 triangles takes 75 ms, a thousand boxes
+33 ms. Here sequences of numbers, and of messages that consist of numbers of one type, become
+arrays without a copy, and other long sequences are refused.
 
 """
 
@@ -36,12 +36,12 @@ _NUMBERS = {
 
 class Unreadable(InvalidInput):
     """
-    A message that cannot be read to its end.
+    A message that cannot be parsed completely.
 
     Attributes
     ----------
     id : str
-        The last field of that name before; empty if there was none.
+        The last field `id` before the error; empty if there was none.
 
     """
 
@@ -54,13 +54,13 @@ def read_message(data: bytes, kind: type) -> SimpleNamespace:
     """
     Return the fields of a serialized message.
 
-    A message that holds only numbers of one kind, as a pose, is an array of them (k,); a sequence
-    of such is (n, k). Strings are str, other messages namespaces, other sequences lists.
+    A message of k numbers of one type, such as a pose, is an array (k,); a sequence of n such is
+    (n, k). Strings are str, other messages namespaces, other sequences lists.
 
     Raises
     ------
     Unreadable
-        The bytes end early, or hold more than `MAX_ITEMS` of what is read one by one.
+        The bytes end early, or a sequence that is read item by item exceeds `MAX_ITEMS`.
 
     """
     if len(data) < 4:
@@ -153,7 +153,7 @@ def _fields(kind: type) -> tuple[tuple[str, Any], ...]:
 
 @functools.cache
 def _numbers_of(kind: type) -> tuple[str, int] | None:
-    """Return type and count of the numbers that a message consists of, if of nothing else."""
+    """Return type and count of the numbers that a message consists of; None if of others too."""
     types, count = set(), 0
     for _, of in _fields(kind):
         size = 1

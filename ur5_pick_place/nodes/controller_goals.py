@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The goals of the robot's trajectory controllers, whoever sent them: seen, and canceled."""
+"""Monitors and cancels the goals of the robot's trajectory controllers, whoever sent them."""
 
 import time
 from typing import Any
@@ -29,20 +29,20 @@ _UNDER_WAY = (
 )
 # What other controllers of the UR driver claim instead of joints to move the arm.
 _MODES = ('force_mode', 'trajectory_passthrough')
-_LARGEST = 65_536  # [bytes] of a report on goals, some 2,000 of them
+_LARGEST = 65_536  # [bytes] of a goal status message, for about 2,000 goals
 _NOTHING_LEFT = 0.5  # [s] for which a controller has had nothing to cancel
 _SWITCH_TIME = 2.0  # [s] the controller manager may take
 
 
 class ControllerGoals:
     """
-    Sees and cancels what the trajectory controllers have.
+    Monitors and cancels the goals of all trajectory controllers.
 
     Parameters
     ----------
     node : Node
     controller : str
-        The one that moves the arm for us.
+        The one that this package uses.
     joint_names : sequence of str
         With the prefix.
     group : CallbackGroup
@@ -67,16 +67,16 @@ class ControllerGoals:
 
     @property
     def active(self) -> frozenset[bytes]:
-        """Ids of the goals that have not ended, by the controllers' own report."""
+        """Ids of the goals that have not ended, as the controllers report."""
         return frozenset().union(*(one.goals for one in self._controllers))
 
     def cancel(self) -> None:
-        """Ask every controller that is there to cancel every goal that it has."""
+        """Request every available controller to cancel all its goals."""
         for one in self._controllers:
             one.cancel()
 
     def take_over(self) -> None:
-        """Deactivate what else commands the arm's joints, and activate our controller."""
+        """Deactivate other controllers that command the arm's joints, and activate ours."""
         if self._list.service_is_ready():
             listed = self._list.call_async(ListControllers.Request())
             listed.add_done_callback(self._deactivate_others)
@@ -127,7 +127,7 @@ class _OneController:
     @property
     def goals(self) -> frozenset[bytes]:
         if self._goals and not self._cancel.service_is_ready():
-            self._goals = frozenset()  # its driver has gone, and its goals with it
+            self._goals = frozenset()  # the driver has gone, and its goals with it
         return self._goals
 
     def cancel(self) -> None:
@@ -149,8 +149,8 @@ class _OneController:
         self._goals = goals
 
     def _on_canceled(self, answer: CancelGoal.Response) -> None:
-        # The last report of a driver that was killed stays latched; its successor reports nothing
-        # before its first goal, but it answers that it has nothing to cancel.
+        # The last status of a killed driver stays latched; its successor publishes none before its
+        # first goal, but it replies that it has nothing to cancel.
         now = time.monotonic()
         if answer.goals_canceling:
             self._nothing_since = None

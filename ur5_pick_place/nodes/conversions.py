@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Messages to arrays and back, errors to codes: the only module that knows both."""
+"""Conversions between messages and arrays, and from errors to MoveIt's codes."""
 
 import math
 from array import array
@@ -33,8 +33,8 @@ from ur5_pick_place.nodes.distro import fill
 from ur5_pick_place.planning.trajectory import Trajectory, joint_order
 
 _QUATERNION_SLACK = 0.01  # how far a norm may be from 1 and still be taken for rounding
-# 400 s of our own motions, with a knot every 20 ms. So many take 0.06 s to read, 1.7 s to gate and
-# 0.5 s to send, on one core of a desktop PC; all of it beside the thread that hears the joints.
+# 400 s of this package's motions, with a knot every 20 ms. They take 0.06 s to read, 1.7 s to gate
+# and 0.5 s to send on one core of a desktop PC, beside the thread that receives the joints.
 _MAX_POINTS = 20000
 _MAX_NAMES = 256  # in a joint state; a cell's joints are a few dozen at most
 
@@ -123,11 +123,11 @@ def _quaternion(T: Array) -> Quaternion:
 
 def is_of_this_arm(state: JointState, names: Sequence[str]) -> bool:
     """
-    Tell whether a joint state speaks of any of the joints `names`.
+    Return whether a joint state contains any of the joints `names`.
 
-    A gripper or a second arm publishes on the same topic; what names none of our joints says
-    nothing of this arm, not even that it is heard. What names some of them claims to, and is
-    judged by `joints_from_state`, which wants all.
+    A gripper or a second arm publishes on the same topic; a message without any of the arm's
+    joints is no sign of life of the arm. A message with some of them is checked by
+    `joints_from_state`, which requires all.
 
     """
     return not set(names).isdisjoint(state.name)
@@ -151,15 +151,15 @@ def joints_of_request(
     state: RobotState, names: Sequence[str], present: Array | None
 ) -> Array | None:
     """
-    Return the joints (6,) [rad] that a request's robot state means.
+    Return the joints (6,) [rad] of a request's robot state.
 
-    An empty state means `present`, where the arm is, or None if nobody knows; one with `is_diff`
-    may name some joints only, and means `present` for the others.
+    An empty state stands for `present`, the arm's joints, or None if these are unknown; one with
+    `is_diff` may name some joints only, and stands for `present` for the others.
 
     Raises
     ------
     InvalidRobotState
-        As `joints_from_state`, or it holds what cannot be honoured.
+        As `joints_from_state`, or it has unsupported content.
 
     """
     others = state.multi_dof_joint_state
@@ -170,7 +170,7 @@ def joints_of_request(
     if attached := state.attached_collision_objects:
         raise InvalidRobotState(
             f'robot state attaches {attached[0].object.id!r}, one of {len(attached)}: a request '
-            'cannot; publish it on attached_collision_object, or leave it out'
+            'must not; publish it on attached_collision_object, or leave it out'
         )
     given = state.joint_state
     if not (given.name or given.position):
@@ -183,8 +183,8 @@ def joints_of_request(
         raise InvalidRobotState(f'robot state names none of the joints {", ".join(names)}')
     if present is None:
         raise InvalidRobotState(
-            f'robot state (is_diff) names {", ".join(named)} only, and no joint_states were heard '
-            'of late: name all joints, or see whether the driver runs'
+            f'robot state (is_diff) names {", ".join(named)} only, and there are no recent '
+            'joint_states: name all joints, or check that the driver is running'
         )
     q = present.copy()
     q[[list(names).index(name) for name in named]] = changed
@@ -192,7 +192,7 @@ def joints_of_request(
 
 
 def velocities_from_state(state: JointState, names: Sequence[str]) -> Array:
-    """Return the velocities (6,) [rad/s] likewise."""
+    """Return the velocities (6,) [rad/s] of the joints `names`; as `joints_from_state`."""
     return _by_name(state.name, state.velocity, names, 'velocity')
 
 
@@ -211,7 +211,7 @@ def _by_name(
     if missing:
         raise InvalidRobotState(
             f'joint state has no {what} of {", ".join(missing)}; it names {", ".join(given)}: '
-            'must name all six in one message; does something else publish joints of this arm?'
+            'must name all six in one message; check what else publishes joints of this arm'
         )
     for name in names:
         if not math.isfinite(found[name]):
@@ -263,7 +263,7 @@ def _rows(values: 'Sequence[array[float]]', field: str, n: int) -> Array:
 
 
 def trajectory_to_msg(trajectory: Trajectory, names: Sequence[str]) -> JointTrajectory:
-    """Return the message, to be started on arrival."""
+    """Return a trajectory message that starts on arrival."""
     message = JointTrajectory(joint_names=list(names))
     message.points = [
         JointTrajectoryPoint(
@@ -315,7 +315,7 @@ def error_code(error: Exception) -> MoveItErrorCodes:
 
 
 def code_with_message(code: int, message: str) -> MoveItErrorCodes:
-    """Return a code with a message a person can act on; Humble's message has no place for it."""
+    """Return a code with a message for the user; Humble's has no field for the message."""
     result = MoveItErrorCodes(val=code)
     fill(result, message=message, source='ur5_pick_place')
     return result

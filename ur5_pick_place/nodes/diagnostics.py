@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One line of /diagnostics a second: whether the node is well, and its state in words."""
+"""A status on /diagnostics once a second: whether the node is healthy, and its state."""
 
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -13,20 +13,20 @@ _TICKS = 2000  # 16 s of a CB3 robot's joint_states
 
 
 class Jitter:
-    """The times between the latest ticks."""
+    """Intervals between the latest ticks."""
 
     def __init__(self) -> None:
         self._gaps: deque[float] = deque(maxlen=_TICKS)
         self._last: float | None = None
 
     def tick(self, now: float) -> None:
-        """Take the steady time of a tick [s]."""
+        """Record a tick at steady time `now` [s]."""
         if self._last is not None:
             self._gaps.append(now - self._last)
         self._last = now
 
     def summary(self) -> dict[str, str]:
-        """Return median, 99th percentile and worst time between two ticks, in ms, as text."""
+        """Return median, 99th percentile and maximum of the intervals in ms, as text by name."""
         if not self._gaps:
             return {}
         gaps = 1e3 * np.array(self._gaps)
@@ -35,7 +35,7 @@ class Jitter:
         return {name: f'{value:.1f}' for name, value in zip(names, values, strict=True)}
 
 
-_PERIOD = 1.0  # [s], steady clock: it must go on when simulated time stands still
+_PERIOD = 1.0  # [s], steady clock: it must continue while simulated time stands still
 
 
 class Diagnostics:
@@ -46,7 +46,7 @@ class Diagnostics:
     ----------
     node : Node
     state : callable
-        Returns (is well, state in words).
+        Returns whether the node is healthy, and its state as text.
     figures : callable
         Returns further values as text, by name.
 

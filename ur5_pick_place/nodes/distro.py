@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What differs between ROS distributions; nothing else in the package asks which one it is on."""
+"""Differences between ROS distributions; no other module depends on which one it runs on."""
 
 import importlib
 import os
@@ -22,14 +22,14 @@ _UNNAMED = 'kilted'  # the distribution of the wheels behind `make setup`, which
 @dataclass(frozen=True)
 class Distro:
     """
-    One distribution, as far as it matters here.
+    Properties of one distribution.
 
     Attributes
     ----------
     controller : str
         The trajectory controller that the UR driver starts.
     mock_argument : str
-        The argument of the driver's launch file that asks for mock hardware.
+        The argument of the driver's launch file that selects mock hardware.
 
     """
 
@@ -46,17 +46,17 @@ _OLDER = {
 
 
 def distro() -> Distro:
-    """Return the distribution at hand; one that is not listed counts as newer than all listed."""
+    """Return the present distribution; an unknown one counts as newer than all known ones."""
     return _OLDER.get(os.environ.get('ROS_DISTRO', _UNNAMED), Distro())
 
 
-# The first minor version of the UR driver, by major, whose mock hardware tells its modes: robot
-# running, safety normal, program running. Of 2, 4 and 5 none is known to.
+# First minor version of the UR driver, by major, whose mock hardware publishes its modes: robot
+# running, safety normal, program running. No version 2, 4 or 5 is known to do so.
 _MOCK_MODES = {3: 9, 6: 1}
 
 
 def mock_tells_modes() -> bool:
-    """Tell whether the mock hardware of the UR driver that is installed publishes its modes."""
+    """Return whether the mock hardware of the installed UR driver publishes its modes."""
     version = _driver_version()
     if not version:
         return False
@@ -77,25 +77,25 @@ def _driver_version() -> tuple[int, int] | None:
 
 
 def fill(message: Any, /, **values: Any) -> None:
-    """Set those fields that the message has here; an older or newer one may lack some."""
+    """Set those fields that the message has in this distribution; others are skipped."""
     for name, value in values.items():
         if hasattr(message, name):
             setattr(message, name, value)
 
 
 def read(message: Any, name: str, default: T) -> T:
-    """Return a field, or `default` where the message has none of that name."""
+    """Return a field, or `default` if the message has none of that name."""
     return getattr(message, name, default)
 
 
 def name_method(goal: Any, method: str) -> None:
     """
-    Ask ExecuteTrajectory for a closed loop; empty for none.
+    Set the closed-loop method in a goal of ExecuteTrajectory; empty for none.
 
     Raises
     ------
     ExecutionError
-        Its goal has no field for that, as in Humble.
+        The goal has no field for it, as in Humble.
 
     """
     if not method:
@@ -139,7 +139,7 @@ def payload_request(
 
 
 def takes_inertia(request: Any) -> bool:
-    """Tell whether a request of SetPayload says the inertia too."""
+    """Return whether a request of SetPayload has an inertia."""
     return hasattr(getattr(request, 'payload', request), 'ixx')
 
 
@@ -153,13 +153,13 @@ def payload_of(request: Any) -> tuple[float, tuple[float, float, float]]:
 
 
 def speed_limited_link(request: Any) -> str:
-    """Return the link whose speed a planning request bounds; Humble names it otherwise."""
+    """Return the link whose speed a planning request limits; Humble has another field name."""
     names = ('cartesian_speed_limited_link', 'cartesian_speed_end_effector_link')
     return next((getattr(request, name) for name in names if hasattr(request, name)), '')
 
 
 def on_liveliness(hear: Callable[[Any], None]) -> Any:
-    """Return the event callbacks of a subscription that hears of its publishers' liveliness."""
+    """Return the event callbacks of a subscription for its publishers' liveliness."""
     try:
         events = importlib.import_module('rclpy.event_handler')
     except ModuleNotFoundError:
@@ -168,7 +168,7 @@ def on_liveliness(hear: Callable[[Any], None]) -> Any:
 
 
 def take_waiting(subscription: Any, most: int) -> list[bytes]:
-    """Return the messages that wait for a raw subscription, oldest first."""
+    """Return up to `most` waiting messages of a raw subscription, oldest first."""
     taken: list[bytes] = []
     with subscription.handle:
         while len(taken) < most:
@@ -183,7 +183,7 @@ def count_servers(node: 'Node', name: str) -> int:
     """Return how many nodes offer a service."""
     if hasattr(node, 'count_services'):
         return node.count_services(name)
-    # Humble: asking node by node misses a node of our own name, and nothing else.
+    # Humble: counting node by node misses only a node of the same name.
     wanted = node.resolve_service_name(name)
     nodes = node.get_node_names_and_namespaces()
     return sum(wanted in _services_of(node, *other) for other in nodes)
@@ -192,5 +192,5 @@ def count_servers(node: 'Node', name: str) -> int:
 def _services_of(node: 'Node', *other: str) -> dict[str, list[str]]:
     try:
         return dict(node.get_service_names_and_types_by_node(*other))
-    except RuntimeError:  # rclpy's, of a node that ended while we looked
+    except RuntimeError:  # rclpy's, for a node that has just ended
         return {}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the driver says of the robot, kept as one `RobotStatus`."""
+"""The driver's topics on the robot, kept as one `RobotStatus`."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -22,10 +22,10 @@ from ur5_pick_place.nodes.diagnostics import Jitter
 from ur5_pick_place.nodes.joint_listener import JointListener, Joints
 from ur5_pick_place.nodes.qos import LATCHED, fresh
 
-_REQUEST_PERIOD = 0.2  # [s] between questions to the dashboard
+_REQUEST_PERIOD = 0.2  # [s] between requests to the dashboard
 _IO = 'io_and_status_controller'
 _PERCENT = 100.0
-_GAP_PERIOD = 1.0  # [s] between two words on gaps
+_GAP_PERIOD = 1.0  # [s] between two warnings about gaps
 
 GOAL = fresh(REPLY_TIMEOUT)
 """QoS of goals: their many packets take long, and one that comes later is canceled at once."""
@@ -98,8 +98,8 @@ class DriverLink:
         self._log.warning(gap, throttle_duration_sec=_GAP_PERIOD)
 
     def _on_robot_mode(self, message: RobotMode) -> None:
-        # Looked at with the next watch: an emergency stop tells of the power that it has cut
-        # before it tells of itself.
+        # Evaluated at the next watch: in an emergency stop the robot mode (power off) arrives
+        # before the safety mode.
         self.status.robot_mode = message.mode
 
     def _on_safety_mode(self, message: SafetyMode) -> None:
@@ -112,7 +112,7 @@ class DriverLink:
 
     def _on_speed_scaling(self, message: Float64) -> None:
         if not 0.0 <= message.data <= _PERCENT:
-            return  # no driver's; NaN too
+            return  # not from the driver; NaN too
         # The driver publishes percent, whatever its documentation says.
         self.status.speed_scaling = message.data / 100.0
         if message.data > 0.0:
@@ -123,6 +123,6 @@ class DriverLink:
             answer.add_done_callback(lambda future: self._on_program_state(future.result()))
 
     def _on_program_state(self, answer: GetProgramState.Response) -> None:
-        """Tell a paused program from a slider at 0: no topic does."""
+        """Distinguish a paused program from a slider at 0, which no topic does."""
         self.status.program_paused = answer.success and answer.state.state == ProgramState.PAUSED
         self._on_mode()

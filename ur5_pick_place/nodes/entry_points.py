@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The nodes as executables: their `--help`, and Ctrl-C, which ends them while they load, too."""
+"""The nodes as executables: `--help`, and a clean end on Ctrl-C even while they load."""
 
 import ctypes
 import importlib
@@ -10,7 +10,7 @@ import sys
 from ur5_pick_place.nodes.node_help import node_help
 
 PARENT = 'UR5_PICK_PLACE_PARENT'
-"""Environment variable: id of the process whose end, however it comes about, ends the node."""
+"""Environment variable: id of a parent process whose end, for any reason, ends the node."""
 
 _PR_SET_PDEATHSIG = 1
 
@@ -43,7 +43,7 @@ def _run(name: str, module: str) -> None:
         return
     if os.environ.get(PARENT) == str(os.getppid()):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGINT)
-    # Loading takes a second, and compiled modules turn a KeyboardInterrupt into something else.
-    for number in (signal.SIGINT, signal.SIGTERM):  # until the node takes them over
+    # Loading takes a second, and compiled modules turn a KeyboardInterrupt into other errors.
+    for number in (signal.SIGINT, signal.SIGTERM):  # until the node installs its own handlers
         signal.signal(number, lambda *_: os._exit(0))
     importlib.import_module(f'ur5_pick_place.nodes.{module}').main()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A motion run for the goal of an action: how it ends, in MoveIt's codes and the goal's status."""
+"""Runs a motion for the goal of an action, and sets MoveIt's code and the goal's status."""
 
 from collections.abc import Callable
 from typing import Any
@@ -19,7 +19,7 @@ from ur5_pick_place.nodes.conversions import (
 from ur5_pick_place.nodes.trajectory_client import TrajectoryClient
 
 STOP_EVENT = 'stop on trajectory_execution_event'
-# What MoveIt's actions tell of their state.
+# States in the feedback of MoveIt's actions.
 PLANNING, MONITOR, IDLE = 'PLANNING', 'MONITOR', 'IDLE'
 _AT_ONCE = 1.0  # [s] by which a client's clock may be ahead of ours
 
@@ -32,27 +32,27 @@ class Execution:
     ----------
     executor : TrajectoryClient
     log : callable
-        Takes a line for the log, of what was not executed.
+        Takes a line for the log, about a motion that was not executed.
 
     """
 
     def __init__(self, executor: TrajectoryClient, log: Callable[[str], object]) -> None:
         self._executor, self._log = executor, log
-        self._stops: dict[bytes, int] = {}  # before each goal that waits for its turn
+        self._stops: dict[bytes, int] = {}  # number of stops before each waiting goal
         self._current: Any = None  # the goal whose motion is under way
 
     def accept(self, goal: Any) -> None:
-        """Let a goal be executed, unless a stop comes before its turn; as handle_accepted."""
+        """Execute a goal, unless a stop comes before its turn; a handle_accepted callback."""
         self._stops[bytes(goal.goal_id.uuid)] = self._executor.core.stops
         goal.execute()
 
     def cancel(self, goal: Any) -> None:
-        """Brake, unless it is another goal that moves the arm: this one then never begins."""
+        """Brake, unless another goal moves the arm: this one then never begins."""
         if self._current is None or self._current is goal:
             self._executor.core.stop('canceled by the client', latch=False)
 
     def is_wanted(self, goal: Any) -> IsWanted:
-        """Return what tells whether, since it was accepted, nobody has canceled or stopped it."""
+        """Return a function: whether the goal was neither canceled nor stopped since accepted."""
         core = self._executor.core
         stops = self._stops.pop(bytes(goal.goal_id.uuid), core.stops)
         return lambda: core.stops == stops and not goal.is_cancel_requested
@@ -74,7 +74,7 @@ class Execution:
             Starts the motion and returns the future of its outcome, '' or a reason; may raise
             this package's errors.
         is_wanted : callable
-            Of this goal.
+            As returned by `is_wanted` for this goal.
         feedback : type
             Of the action's feedback, which has a `state`.
 
@@ -104,7 +104,7 @@ class Execution:
 
 
 def end_without_success(goal: Any) -> None:
-    """End a goal without success: canceled if that was asked for, else aborted."""
+    """End a goal without success: canceled if that was requested, else aborted."""
     if goal.is_cancel_requested:
         goal.canceled()
     else:
@@ -112,10 +112,10 @@ def end_without_success(goal: Any) -> None:
 
 
 def check_begins_now(stamp: Time, now: Time) -> None:
-    """Refuse a trajectory that is to begin later: the gate looks at the arm as it is now."""
+    """Refuse a trajectory that begins later: the gate checks it against the present joints."""
     ahead = to_seconds(stamp) - to_seconds(now)
     if ahead > _AT_ONCE:
         raise InvalidInput(
             f'trajectory header.stamp is {ahead:.3f} s from now: a motion begins at once, leave '
-            'it 0, and send it when it is to begin'
+            'it 0, and send the motion when it is due'
         )

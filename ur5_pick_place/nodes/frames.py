@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a request's frame and link are, relative to the arm's own `base` and `tool0`."""
+"""The poses of a request's frame and link, relative to the arm's `base` and `tool0`."""
 
 import re
 from collections.abc import Callable
@@ -23,9 +23,9 @@ from ur5_pick_place.nodes.bounded_reader import BoundedReader
 from ur5_pick_place.nodes.conversions import transform_to_matrix
 
 _SAME = np.eye(4)
-_LARGEST = 16_384  # [bytes] of a message on /tf, some 150 frames, which take 20 ms to convert
+_LARGEST = 16_384  # [bytes] of a message on /tf: about 150 frames, which take 20 ms to convert
 _STATIC = QoSProfile(depth=100, durability=DurabilityPolicy.TRANSIENT_LOCAL)
-_LOOK_AGAIN = 0.02  # [s] between two looks for a frame that a request waits for
+_LOOK_AGAIN = 0.02  # [s] between two look-ups of a frame that a request waits for
 _TIP = LINK_NAMES[-1]
 _PARENT = re.compile(r"^(.+): *\n  parent: '(.*)'$", re.MULTILINE)  # in tf2's list of frames
 
@@ -44,7 +44,7 @@ class Frames:
     tf_prefix : str
         As given to the driver.
     T_tool_tcp : ndarray, shape (4, 4), or None
-        The configured tool; without one there is no `tcp`.
+        The configured tool; None if there is no `tcp`.
 
     """
 
@@ -58,7 +58,7 @@ class Frames:
             named['tcp'] = T_tool_tcp, inverse_transform(T_tool_tcp)
         prefixed = {tf_prefix + name: poses for name, poses in named.items()}
         self._links = {'': tool, **named, **prefixed}
-        # The frames that move with the arm, by name: the link that carries each, and how it sits.
+        # The frames that move with the arm: name -> (the link that carries it, its pose there).
         self._moving = {tf_prefix + name: (name, _SAME) for name in LINK_NAMES}
         self._moving |= {name: (_TIP, T_tip) for name, (T_tip, _) in prefixed.items()}
         self._buffer = tf2_ros.Buffer()
@@ -88,8 +88,8 @@ class Frames:
         ----------
         frame_id : str
         arm : callable, optional
-            Where the arm is that the caller speaks of: a frame that the arm carries is found by
-            it, and never by where the arm happens to be at present, as TF has it.
+            The arm pose that the request is about: it determines the pose of a frame that the
+            arm carries, instead of the arm's present pose in TF.
 
         Raises
         ------
@@ -115,7 +115,7 @@ class Frames:
 
     def T_base_link(self, link_name: str, arm: ArmPose) -> Array:
         """
-        Return the pose (4, 4) in `base` of a link of the arm, or of `tcp`; empty = `tool0`.
+        Return the pose (4, 4) in `base` of a link of the arm, or of `tcp`; '' is `tool0`.
 
         Raises
         ------
@@ -145,12 +145,12 @@ class Frames:
 
     async def wait_for(self, frame_id: str, seconds: float) -> None:
         """
-        Let other callbacks run until a frame is known; await it in a reentrant callback group.
+        Wait until a frame is known, while other callbacks run; for a reentrant callback group.
 
         Raises
         ------
         TimedOut
-            TF does not know the frame after so many seconds of the steady clock.
+            TF does not know the frame after `seconds` of the steady clock.
 
         """
         clock = Clock(clock_type=ClockType.STEADY_TIME)
@@ -179,15 +179,15 @@ class Frames:
 
     @property
     def prefix(self) -> str:
-        """What precedes the names of this arm's frames."""
+        """The prefix of this arm's frames."""
         return self._prefix
 
     def is_link(self, name: str) -> bool:
-        """Tell whether `T_tool_link` knows a link."""
+        """Return whether `T_tool_link` knows a link."""
         return name.lstrip('/') in self._links
 
     def prefixed(self, drawing: MarkerArray) -> MarkerArray:
-        """Return `drawing` with its frames named as this arm's are."""
+        """Return `drawing` with the prefix added to its frames."""
         for marker in drawing.markers:
             if marker.header.frame_id:
                 marker.header.frame_id = self._prefix + marker.header.frame_id
@@ -206,7 +206,7 @@ class Frames:
         return self._link(link_name)[0]
 
     def T_link_tool(self, link_name: str) -> Array:
-        """Return the pose (4, 4) of `tool0` in a tip link, likewise."""
+        """Return the pose (4, 4) of `tool0` in a tip link; errors as `T_tool_link`."""
         return self._link(link_name)[1]
 
     def _link(self, name: str) -> tuple[Array, Array]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Moving the arm by hand: controllers switched there and back, and kept awake meanwhile."""
+"""Freedrive: switches the controllers there and back, and keeps freedrive mode enabled."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ from ur5_pick_place.nodes.distro import read
 from ur5_pick_place.nodes.qos import SWITCHING
 
 _CONTROLLER = 'freedrive_mode_controller'
-_KEEP_ALIVE = 0.3  # [s], steady clock; the controller lets go after 1 s without a message
+_KEEP_ALIVE = 0.3  # [s], steady clock; the controller leaves freedrive after 1 s without a message
 _SWITCH_TIME = 5.0  # [s] the controller manager may take
 
 
@@ -26,14 +26,14 @@ class Freedrive:
     """
     Switches between the trajectory controller and the driver's freedrive mode.
 
-    The controllers may have been switched by an earlier run of this node, which then left them so;
-    that is asked for at the start and before each switch.
+    An earlier run of this node may have left the freedrive controller active; that is checked at
+    the start and before each switch.
 
     Parameters
     ----------
     node : Node
     controller : str
-        The trajectory controller to come back to.
+        The trajectory controller to return to.
     group : CallbackGroup
         Reentrant.
 
@@ -46,7 +46,7 @@ class Freedrive:
 
     def __init__(self, node: Node, controller: str, group: CallbackGroup) -> None:
         self.is_on = False
-        self._is_kept_on = False  # whether we keep the arm free; after a restart nobody does
+        self._is_kept_on = False  # whether this node keeps freedrive enabled
         self._node, self._controller = node, controller
         self._list: Client[Any, Any] = node.create_client(
             ListControllers, 'controller_manager/list_controllers', callback_group=group
@@ -66,12 +66,12 @@ class Freedrive:
 
     async def switch(self, is_on: bool) -> None:
         """
-        Let go of the arm, or take hold of it where it is.
+        Enter freedrive, or leave it with the arm where it is.
 
         Raises
         ------
         ExecutionError
-            The controllers could not be switched; the arm is as it was.
+            The controllers could not be switched; nothing has changed.
 
         """
         listed = await ask(self._node, self._list, ListControllers.Request(), _SWITCH_TIME)
@@ -96,7 +96,7 @@ class Freedrive:
         )
         reply = await ask(self._node, self._switch, request, 2.0 * _SWITCH_TIME)
         if not reply.ok:
-            why = read(reply, 'message', '') or 'see its log'
+            why = read(reply, 'message', '') or 'check its log'
             raise ExecutionError(f'the controller manager did not switch to {on}: {why}')
 
     def _keep_on(self) -> None:
@@ -107,7 +107,7 @@ class Freedrive:
             self._request.add_done_callback(self._find_out)
 
     def _find_out(self, listed: 'Future[Any]') -> None:
-        """Learn once, at the start, whether an earlier run of this node left the arm free."""
+        """Check once, at the start, whether an earlier run left the arm in freedrive."""
         self.is_on = self.is_on or _CONTROLLER in _active(listed.result())
 
 

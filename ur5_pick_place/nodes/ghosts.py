@@ -14,10 +14,10 @@ from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE
 
 def ghosts(model: Model, solutions: Sequence[Solution]) -> MarkerArray:
     """
-    Draw each solution as a line through the joints, and remove those drawn before.
+    Return each solution as a line through the joints, and delete earlier ones.
 
     A line bends where a DH frame's offset d and length a meet, so that shoulder and elbow can be
-    told apart. The first solution is opaque.
+    distinguished. The first solution is opaque.
 
     """
     array = MarkerArray(markers=[Marker(ns='ik', action=Marker.DELETEALL)])
@@ -34,7 +34,7 @@ def ghosts(model: Model, solutions: Sequence[Solution]) -> MarkerArray:
 
 
 def _joints(model: Model, solution: Solution) -> np.ndarray:
-    """Give the corners of the arm in `base_link`, (13, 3) [m]: each frame, moved d, moved a."""
+    """Return the corners of the arm in `base_link`, (13, 3) [m]: each frame, moved d, moved a."""
     frames = T_BASE_LINK_BASE @ link_frames(model, solution.q)
     along_axis = frames[:6, :3, 3] + model.d[:, None] * frames[:6, :3, 2]
     corners = np.stack([frames[:6, :3, 3], along_axis], axis=1).reshape(-1, 3)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What one entry of MoveIt's goal constraints means for this arm, or why it cannot be honoured."""
+"""Interpret one entry of MoveIt's goal constraints for this arm, or refuse it with a reason."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from ur5_pick_place.nodes.frames import ArmPose, Frames
 from ur5_pick_place.planning.moves import ARC_KINDS
 
 _ROUNDING = 1e-6  # [rad] by which joints may miss a goal without tolerance
-# With its middle inside; a prism may be hollow there.
+# Shapes that contain their centre; a prism may be hollow there.
 _REGIONS = (
     SolidPrimitive.BOX,
     SolidPrimitive.SPHERE,
@@ -39,14 +39,14 @@ class PlanningGoal:
     Attributes
     ----------
     q : ndarray, shape (6,), or None
-        Joints [rad]; None where only a pose is asked for, with or without bounds on joints.
+        Joints [rad]; None if the goal is a pose, with or without bounds on joints.
     T_base_tool : ndarray, shape (4, 4), or None
     link : str
         The link that the pose was given for.
     branch : str
         Empty for any.
     q_low, q_high : ndarray, shape (6,)
-        Between which the joints must end [rad]; infinite where nothing is asked for.
+        Bounds on the joints at the end [rad]; infinite where there are none.
 
     """
 
@@ -58,13 +58,13 @@ class PlanningGoal:
     q_high: Array
 
     def check_end(self, q: Array, names: Sequence[str], slack: float) -> None:
-        """Refuse a motion that ends at joints (6,) [rad] other than those asked for."""
+        """Refuse a motion that ends at joints (6,) [rad] outside the bounds."""
         outside = (q < self.q_low - slack) | (q > self.q_high + slack)
         if outside.any():
             joint = int(outside.argmax())
             raise JointLimitViolation(
-                f'the motion would end with {names[joint]} at {q[joint]:.4f} rad, the goal asks '
-                f'for {self.q_low[joint]:.4f} to {self.q_high[joint]:.4f} rad: a line or arc '
+                f'the motion would end with {names[joint]} at {q[joint]:.4f} rad, the goal '
+                f'requires {self.q_low[joint]:.4f} to {self.q_high[joint]:.4f} rad: a line or arc '
                 'keeps its branch and turn; change these with PTP first'
             )
 
@@ -87,18 +87,20 @@ class GoalConstraints:
 
     def read(self, goal: Constraints, q_start: Array, arm: ArmPose) -> PlanningGoal:
         """
-        Return what a goal asks for, of an arm at joints (6,) [rad].
+        Return the goal, for an arm that starts at joints (6,) [rad].
 
-        Joints that it does not name stay where they are, unless it holds a pose too.
+        Joints that it does not name stay at `q_start`, unless it contains a pose too.
 
         Raises
         ------
         InvalidInput
-            It is malformed or holds what cannot be honoured; the kind of error says in what.
+            It is malformed or not supported; the subclass tells in which respect.
 
         """
         if n := len(goal.visibility_constraints):
-            raise InvalidInput(f'goal holds {n} visibility constraints: not offered, leave it out')
+            raise InvalidInput(
+                f'goal holds {n} visibility constraints: not supported, leave them out'
+            )
         q, low, high = self._joints(goal, q_start)
         link, T = '', None
         if goal.position_constraints or goal.orientation_constraints or q is None:
@@ -113,8 +115,8 @@ class GoalConstraints:
         low[free], high[free] = q[free] - _ROUNDING, q[free] + _ROUNDING
         return PlanningGoal(q, None, '', goal.name, low, high)
 
-    def help_point(self, arc: Constraints, arm: ArmPose) -> Array:
-        """Return the help point (3,) of an arc in base [m]; errors as `read`."""
+    def arc_point(self, arc: Constraints, arm: ArmPose) -> Array:
+        """Return the via or centre point (3,) of an arc in base [m]; errors as `read`."""
         others = {
             kind: len(getattr(arc, f'{kind}_constraints'))
             for kind in ('joint', 'orientation', 'visibility')
@@ -129,13 +131,13 @@ class GoalConstraints:
         offset = arc.position_constraints[0].target_point_offset
         if offset != Vector3():
             raise InvalidInput(
-                f'help point with target_point_offset ({offset.x}, {offset.y}, {offset.z}) m: '
-                'must be 0, for the arc gives no orientation there; give where the link passes'
+                f'arc point with target_point_offset ({offset.x}, {offset.y}, {offset.z}) m: '
+                'must be 0, as the arc defines no orientation there; give the point of the link'
             )
         return self._centre(arc.position_constraints[0], arm)
 
     def _joints(self, goal: Constraints, q_start: Array) -> tuple[Array | None, Array, Array]:
-        """Return the joints asked for, if any, and the bounds of all."""
+        """Return the joints (6,) [rad] of the goal, or None, and the bounds of all joints."""
         q, low, high = q_start.copy(), np.full(6, -np.inf), np.full(6, np.inf)
         names = [constraint.joint_name for constraint in goal.joint_constraints]
         if len(set(names)) < len(names):
@@ -156,7 +158,7 @@ class GoalConstraints:
         own = BRANCHES[int(classify(self._model, q))]
         if branch and branch != own:
             raise InvalidInput(
-                f'the joint goal is on {own}, its name asks for {branch}: leave the name empty, '
+                f'the joint goal is on {own}, its name requires {branch}: leave the name empty, '
                 'or give joints on that branch'
             )
 
@@ -167,8 +169,8 @@ class GoalConstraints:
             raise InvalidInput(
                 f'goal with {len(positions)} position and {len(orientations)} orientation '
                 'constraints: a pose goal needs one position constraint and one orientation '
-                'constraint; a position or an orientation alone is not offered, and further poses '
-                'are further goal_constraints'
+                'constraint; a position or an orientation alone is not supported; give further '
+                'poses as further goal_constraints'
             )
         position, orientation = positions[0], orientations[0]
         _check_orientation(orientation)
@@ -192,7 +194,7 @@ class GoalConstraints:
             raise InvalidInput(
                 f'position constraint with {len(region.primitives)} primitives, '
                 f'{len(region.primitive_poses)} primitive_poses and {len(region.meshes)} meshes: '
-                'give one region, with its centre in primitive_poses; further ones are further '
+                'give one region, with its centre in primitive_poses, and further ones as further '
                 'goal_constraints'
             )
         for shape in region.primitives:
@@ -208,7 +210,7 @@ class GoalConstraints:
 
 def _check_joint(constraint: JointConstraint) -> None:
     if not np.isfinite(constraint.position):
-        raise InvalidInput(f'goal of {constraint.joint_name} is {constraint.position}')
+        raise InvalidInput(f'goal of {constraint.joint_name} is {constraint.position} rad')
     for tolerance in (constraint.tolerance_above, constraint.tolerance_below):
         if not 0.0 <= tolerance < np.inf:
             raise InvalidInput(
@@ -228,10 +230,10 @@ def _check_orientation(constraint: OrientationConstraint) -> None:
 
 
 def refuse_path_constraints(constraints: Constraints) -> None:
-    """Refuse constraints on the way; the help point of an arc is none of these."""
+    """Refuse path constraints; the via or centre point of an arc is not one of these."""
     for kind in ('joint', 'position', 'orientation', 'visibility'):
         if n := len(getattr(constraints, f'{kind}_constraints')):
             raise InvalidInput(
-                f'path_constraints holds {n} {kind} constraints: only CIRC knows one, its help '
-                'point; leave it empty'
+                f'path_constraints holds {n} {kind} constraints: only CIRC uses one, its via or '
+                'centre point; leave it empty'
             )

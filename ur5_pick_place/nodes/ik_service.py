@@ -51,7 +51,7 @@ _SERVED = ('compute_ik', 'compute_ik_all', 'compute_fk')
 
 
 class IkService(Node):
-    """Answers IK and FK; see the module's docstring."""
+    """Serves IK and FK; see the module's docstring."""
 
     def __init__(self) -> None:
         super().__init__('ik_service')
@@ -169,5 +169,5 @@ class IkService(Node):
 
 
 def main() -> None:
-    """Run the node until it is told to stop."""
+    """Run the node until it is shut down."""
     run_node(IkService, _THREADS)

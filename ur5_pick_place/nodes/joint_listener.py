@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The arm's joints as they are now, out of a topic that others publish on too."""
+"""The arm's present joints, from a topic on which other devices publish too."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -21,17 +21,17 @@ from ur5_pick_place.nodes.conversions import (
 )
 from ur5_pick_place.nodes.distro import take_waiting
 
-# So deep that a stall of this PC loses none: 0.5 s of an e-Series. All that wait are taken at once
-# and the newest counts, as an arm that is seen late must not be taken for the present one.
+# Deep enough that a stall of this PC loses none: 0.5 s of an e-Series. All waiting messages are
+# taken at once and the newest counts, so that old joints are not mistaken for the present ones.
 _DEPTH = 250
 _QOS = QoSProfile(depth=_DEPTH, reliability=ReliabilityPolicy.BEST_EFFORT)
-_LARGEST = 16_384  # [bytes] of a message that is looked at; six joints take 300
+_LARGEST = 16_384  # [bytes] of a message that is converted; six joints take 300
 
 
 @dataclass(frozen=True)
 class Joints:
     """
-    What a message says of the arm.
+    The arm's joints in a message.
 
     Attributes
     ----------
@@ -40,9 +40,9 @@ class Joints:
     q, qd : ndarray, shape (6,)
         [rad], [rad/s]
     count : int
-        How many messages of the arm came with it, itself included.
+        Number of the arm's messages taken together, this one included.
     stamp_gap : float
-        Largest time between the stamps of two of them, and the one heard before [s].
+        Largest interval between stamps of these messages and the one before [s].
 
     """
 
@@ -55,9 +55,7 @@ class Joints:
 
 class JointListener:
     """
-    Hears `joint_states`.
-
-    Messages of other devices are left alone.
+    Subscribes to `joint_states`; ignores messages of other devices.
 
     Parameters
     ----------
@@ -67,7 +65,7 @@ class JointListener:
     on_joints : callable
         Takes `Joints`.
     on_bad : callable
-        Takes what is wrong with a message of this arm.
+        Takes the error in a message of this arm.
     group : CallbackGroup
 
     """
@@ -106,6 +104,6 @@ class JointListener:
                 q = joints_from_state(message, self._names)
                 newest = stamps[-1], q, velocities_from_state(message, self._names)
             except InvalidInput as error:
-                self._on_bad(str(error))  # however many good ones follow
+                self._on_bad(str(error))  # even if valid ones follow
         if newest is not None:
             self._on_joints(Joints(*newest, len(messages), gap))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Planner and task watch each other's life, by the liveliness of a topic that each publishes.
+Planner and task monitor each other by the liveliness of a topic that each publishes.
 
-Each asserts it from the thread that hears messages, so that one that is frozen, or deaf because it
-converts a huge message, is missed as a killed one is.
+Each asserts it from the thread that receives messages, so that a node that is frozen, or blocked
+by converting a huge message, is detected like a killed one.
 
 """
 
@@ -21,11 +21,11 @@ from ur5_pick_place.control.robot_status import is_frozen
 from ur5_pick_place.nodes.distro import on_liveliness
 from ur5_pick_place.nodes.prompt_executor import AtOnce
 
-_BEATS = 8  # signs of life in a lease
+_BEATS = 8  # assertions per lease
 
 
 def alive(lease: float) -> QoSProfile:
-    """Return the QoS of a latched state whose publisher is watched; any latched client fits it."""
+    """Return the QoS of a latched, monitored state; lease [s]; matches any latched subscriber."""
     return QoSProfile(
         depth=1,
         durability=DurabilityPolicy.TRANSIENT_LOCAL,
@@ -36,16 +36,16 @@ def alive(lease: float) -> QoSProfile:
 
 class Heartbeat:
     """
-    Publishes a latched state, and keeps showing that its node is not stuck.
+    Publishes a latched state and asserts its liveliness while the node is not stuck.
 
     Parameters
     ----------
     node : Node
     topic : str
     lease : float
-        How long the node may give no sign of life [s], the same in both.
+        Lease of the liveliness [s], the same in both nodes.
     on_frozen : callable
-        Takes how long this node was not run [s], if it was frozen and not merely slow.
+        Takes how long this node did not run [s], if it was frozen and not merely slow.
 
     """
 
@@ -78,7 +78,7 @@ def watch_peer(
     on_death: Callable[[], None],
 ) -> None:
     """
-    Hear a peer's latched state, and of its death.
+    Subscribe to a peer's latched state and detect its death.
 
     Parameters
     ----------
@@ -86,15 +86,15 @@ def watch_peer(
     topic : str
         Published with `alive`.
     lease : float
-        How long a peer may be silent [s], the same in both.
+        Lease of the liveliness [s], the same in both nodes.
     on_message : callable
     on_death : callable
-        Called when a publisher of the topic has gone, cleanly or not, or is stuck.
+        Called when a publisher of the topic has ended, cleanly or not, or is stuck.
 
     """
 
     def on_event(event: Any) -> None:
-        # Not only when none is left: its successor may be there before its lease is over.
+        # Not only when none is left: a successor may start before the lease expires.
         if event.alive_count_change < 0:
             on_death()
 

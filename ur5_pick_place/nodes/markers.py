@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What RViz shows of the scene and of a plan."""
+"""RViz markers of the scene and of a plan."""
 
 from collections.abc import Mapping
 from itertools import combinations, pairwise, product
@@ -20,7 +20,7 @@ from ur5_pick_place.task.plan import CyclePlan
 from ur5_pick_place.task.poses import TaughtPose
 
 _SAMPLES = 120
-_OUTLINE_SPACING = 0.05  # [m] of the TCP's way
+_OUTLINE_SPACING = 0.05  # [m] along the TCP's path
 _DRAWN_TRIANGLES = 1000  # of one mesh
 _TABLE = (1.8, 1.8, 0.01)  # as far as the arm reaches [m]
 _Z_TO_X = np.array(
@@ -43,9 +43,9 @@ def tool_path(planner: MotionPlanner, trajectory: Trajectory) -> MarkerArray:
 
 
 def cycle(planner: MotionPlanner, plan: CyclePlan, poses: Mapping[str, TaughtPose]) -> MarkerArray:
-    """Return the scene, what each motion does with the tool, and an arrow at start and target."""
+    """Return the scene, the path and swept tool of each motion, and arrows at start and target."""
     array = surroundings(planner.scene)
-    distinct = {id(motion): motion for motion in plan.motions}.values()  # a feeder's are all alike
+    distinct = {id(motion): motion for motion in plan.motions}.values()  # a feeder's are identical
     for i, motion in enumerate(distinct):
         line = tool_path(planner, motion.trajectory).markers[0]
         line.ns, line.id = 'cycle', i
@@ -89,7 +89,7 @@ def _edges(size: Array) -> Array:
 
 
 def surroundings(scene: Scene) -> MarkerArray:
-    """Return table, boxes, gripper and clients' objects; what was drawn before goes."""
+    """Return table, boxes, gripper and clients' objects, and delete earlier markers."""
     middle = make_transform(np.eye(3), [0.0, 0.0, scene.table_height - _TABLE[2] / 2])
     world = scene.world
     solids: list[tuple[str, Array, Shape]] = [

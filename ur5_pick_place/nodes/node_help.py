@@ -1,19 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each node's `--help` says: what it is, what it offers, its main parameters, an example."""
+"""The `--help` text of each node: purpose, interfaces, main parameters, an example."""
 
 _TEXT = {
     'ik_service': (
-        'Answers inverse and forward kinematics: all eight analytic branches, by name.',
+        'Serves inverse and forward kinematics: all eight analytic branches, by name.',
         {
             'compute_ik': 'the solution nearest to a seed (moveit_msgs/srv/GetPositionIK)',
-            'compute_ik_all': 'every branch, and why the others are missing',
+            'compute_ik_all': 'every branch, and the reasons of missing ones',
             'compute_fk': 'the pose of joints (moveit_msgs/srv/GetPositionFK)',
         },
         {
             'ur_type': 'robot type, such as ur5',
             'kinematics_params_file': 'calibration file of the driver; empty: nominal',
             'scene_file': 'table, TCP, tool and boxes',
-            'groups': 'planning groups that mean this arm',
+            'groups': 'names of planning groups for this arm',
         },
         'robot_sim.yaml',
     ),
@@ -30,8 +30,8 @@ _TEXT = {
             'ur_type': 'robot type, such as ur5',
             'scene_file': 'table, TCP, tool and boxes',
             'payload_mass': 'mass of the tool [kg]',
-            'max_speed': 'bound on the speed of TCP and elbow [m/s]',
-            'velocity_scaling': 'share of the limits where a request says 0',
+            'max_speed': 'limit on the speed of TCP and elbow [m/s]',
+            'velocity_scaling': 'fraction of the limits where a request gives 0',
             'joint_state_timeout': 'silence of joint_states that stops the arm [s]',
         },
         'robot_sim.yaml',
@@ -39,14 +39,14 @@ _TEXT = {
     'pick_place': (
         'Teaches, plans and runs the pick-and-place task, through the planner.',
         {
-            '~/teach_home, ~/teach_start, ~/teach_target': 'take the present joints for a place',
+            '~/teach_home, ~/teach_start, ~/teach_target': 'teach a place from the present joints',
             '~/plan, ~/run, ~/pause, ~/resume, ~/stop, ~/rearm, ~/go_home': 'the cycle',
             '~/init_gripper, ~/open_gripper, ~/close_gripper': 'the gripper alone',
             '~/freedrive': 'switch freedrive (std_srvs/srv/SetBool)',
-            '~/state, ~/event': 'topics: what it does, and what happened (JSON)',
+            '~/state, ~/event': 'topics: the present state, and events (JSON)',
         },
         {
-            'cycle_file': 'the stages, as config/cycle.yaml',
+            'cycle_file': 'the stages, such as config/cycle.yaml',
             'poses_file': 'where taught poses are kept',
             'method': 'ik, resolved_rate or gradient',
             'payload_mass': 'mass of the tool [kg]',
@@ -56,19 +56,19 @@ _TEXT = {
         'robot_sim.yaml',
     ),
     'sim_driver': (
-        'The simulated cell: to a client it is the UR driver with a UR5, a gripper and a cube.',
+        'The simulated cell: the interface of the UR driver with a UR5, a gripper and a cube.',
         {
             'joint_states, io_and_status_controller/..., /tf, /clock': 'as the UR driver',
             '<controller>/follow_joint_trajectory': 'action of the controller',
             'sim_driver/faults/<name>': 'inject a fault (std_srvs/srv/SetBool)',
-            'sim_driver/place_part, sim_driver/part_pose': 'put the cube, and where it is',
+            'sim_driver/place_part, sim_driver/part_pose': 'place the cube; its true pose',
         },
         {
             'real_time_factor': 'simulated seconds per second',
-            'controller': 'motion controller that is active from the start',
+            'controller': 'motion controller that is active at the start',
             'tf_prefix': 'prefix of joint names and frames',
             'publish_tf': 'publish the frames of the arm',
-            'faults': 'file that says what goes wrong when',
+            'faults': 'file with a schedule of faults',
         },
         'sim_driver.yaml',
     ),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which nodes make up a cell, with what parameters: the one list for launch file and demo."""
+"""The nodes of a cell and their parameters: the one list for launch file and demo."""
 
 import json
 from collections.abc import Mapping
@@ -47,7 +47,7 @@ class NodeSpec:
     remappings: tuple[tuple[str, str], ...] = REMAPPINGS
 
     def arguments(self) -> list[str]:
-        """Return the command-line arguments that say all this to the executable."""
+        """Return the command-line arguments for the executable."""
         arguments = ['--ros-args']
         if self.namespace:
             arguments += ['-r', f'__ns:=/{self.namespace.strip("/")}']
@@ -87,15 +87,15 @@ def node_list(
     controller : str
         Empty for the distribution's default.
     params_file : str
-        The user's own, of all nodes, read last.
+        The user's own file, for all nodes; read last.
     sim_parameters : dict, optional
-        Of the simulated cell.
+        Parameters of the simulated cell.
 
     Raises
     ------
     InvalidInput
-        An unknown robot, a simulated one that does not exist, or a parameter in the user's file
-        that an argument decides.
+        The robot is unknown, the simulated cell does not support it, or the user's file has a
+        parameter that an argument determines.
 
     """
     if robot not in ROBOTS:
@@ -135,13 +135,13 @@ def node_list(
 
 
 def _check_own_file(path: Path, shared: Mapping[str, Parameter]) -> dict[str, Any]:
-    """Return what the user's file says, or refuse it."""
-    own = read_parameters(path) if path.exists() else {}  # the nodes say if it does not
+    """Return the parameters of the user's file, or refuse it."""
+    own = read_parameters(path) if path.exists() else {}  # the nodes report a missing file
     for name in own.keys() & shared.keys():
         if own[name] != shared[name]:
             raise InvalidInput(
-                f'{path}: {name} = {own[name]!r} is overruled by {shared[name]!r}, which the '
-                'driver is given too: take it out; launch arguments decide it'
+                f'{path}: {name} = {own[name]!r} conflicts with {shared[name]!r}, which the '
+                'driver gets too: remove it from the file and set the launch argument instead'
             )
     return own
 

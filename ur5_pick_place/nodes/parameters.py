@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""ROS parameters from `Settings` classes: declared with description, unit, range; then fixed."""
+"""ROS parameters from `Settings` classes, with description, unit and range; read-only."""
 
 import difflib
 from dataclasses import fields
@@ -25,10 +25,10 @@ _ROS_OWN = ('use_sim_time', 'start_type_description_service', 'qos_overrides')
 
 def declare_settings(node: Node, *kinds: type[Settings]) -> tuple[Any, ...]:
     """
-    Declare every field of the given settings classes and return the objects, checked.
+    Return objects of the settings classes, after declaring every field as a parameter.
 
-    The values are read once: a running node never changes its limits under a motion, so every
-    parameter is read-only; so is, from here on, the choice of the clock.
+    The values are read once: limits must not change during a motion, so every parameter is
+    read-only; from here on so is the choice of the clock.
 
     Parameters
     ----------
@@ -39,9 +39,9 @@ def declare_settings(node: Node, *kinds: type[Settings]) -> tuple[Any, ...]:
     Raises
     ------
     InvalidInput
-        A value of the wrong type or out of range, or a parameter in the node's file that neither
-        these classes nor any file in `config/` know (a misspelt key would otherwise be ignored in
-        silence); one that is another node's is passed over, as all share the user's file.
+        A value has the wrong type or is out of range, or the node's file has a parameter that
+        neither these classes nor any file in `config/` know (a misspelt key would otherwise be
+        ignored silently). Parameters of other nodes are skipped, as all share the user's file.
 
     """
     node.add_on_set_parameters_callback(lambda asked: _refuse_another_clock(node, asked))
@@ -59,8 +59,8 @@ def declare_settings(node: Node, *kinds: type[Settings]) -> tuple[Any, ...]:
 
 
 def _refuse_unknown(node: Node, known: list[str]) -> None:
-    # rclpy drops overrides of undeclared parameters without a word, and offers no public way to
-    # list them.
+    # rclpy drops overrides of undeclared parameters silently, and offers no public way to list
+    # them.
     given = [name for name in node._parameter_overrides if not name.startswith(_ROS_OWN)]
     if set(given) <= set(known):
         return
@@ -75,7 +75,7 @@ def _refuse_unknown(node: Node, known: list[str]) -> None:
 
 def _refuse_another_clock(node: Node, asked: 'list[Parameter[Any]]') -> SetParametersResult:
     """
-    Refuse a change of `use_sim_time`: stamps, deadlines and motions of before would be of nowhere.
+    Refuse a change of `use_sim_time`: earlier stamps, deadlines and motions would become invalid.
 
     Called before rclpy's own callback, which would change the clock.
 
@@ -84,15 +84,15 @@ def _refuse_another_clock(node: Node, asked: 'list[Parameter[Any]]') -> SetParam
         now = node.get_parameter('use_sim_time').value
         if parameter.name == 'use_sim_time' and parameter.value != now:
             reason = (
-                f'use_sim_time = {one_line(parameter.value)}: is {now} for as long as this node '
-                f'runs; start {node.get_name()} again with the other'
+                f'use_sim_time = {one_line(parameter.value)}: is {now} as long as this node runs; '
+                f'to change it, start {node.get_name()} again'
             )
             return SetParametersResult(successful=False, reason=reason)
     return SetParametersResult(successful=True)
 
 
 def _given(value: Any, f: Any) -> Any:
-    """Return a parameter's value; an empty list reaches rclpy without a type, as no value."""
+    """Return a parameter's value; rclpy returns None for an empty list, which has no type."""
     return () if value is None and isinstance(f.default, tuple) else value
 
 
@@ -107,8 +107,8 @@ def _descriptor(f: Any) -> ParameterDescriptor:
         text += f' (one of: {", ".join(meta["choices"])})'
     descriptor = ParameterDescriptor(description=text, read_only=True)
     low, high = meta['low'], meta['high']
-    # A whole number in YAML for a float is a common slip, a list of names may be empty, and what
-    # the user must give has no value yet: all need dynamic typing; Settings checks the type.
+    # A whole number in YAML for a float is a common mistake, a list of names may be empty, and a
+    # mandatory parameter has no default: all need dynamic typing; Settings checks the type.
     kind = type(f.default[0]) if meta['kind'] is tuple else meta['kind']
     is_list_of_names = meta['kind'] is tuple and kind is str
     descriptor.dynamic_typing = kind is float or is_list_of_names or f.default is None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a MoveIt planning request means for this arm."""
+"""Interpret MoveIt planning requests for this arm."""
 
 import copy
 import functools
@@ -47,17 +47,17 @@ _LOOP_END = 0.05  # [rad] within which a closed loop ends where its thresholds l
 
 @dataclass(frozen=True)
 class CartesianSettings(Settings):
-    """What compute_cartesian_path does with a path that ends early."""
+    """How compute_cartesian_path handles a path that ends early."""
 
     allow_partial_cartesian: bool = setting(
         False,
-        'answer a path that cannot be followed to its end with the part up to there, its fraction '
+        'return the feasible part of a path that cannot be followed to its end, with its fraction '
         'and SUCCESS, as MoveIt does; false: all or nothing',
     )
 
 
 class _Request(NamedTuple):
-    """What all goals of a request share."""
+    """What all goals of a request have in common."""
 
     planner: MotionPlanner  # in the scene as it was when the request came
     planner_id: str
@@ -105,21 +105,21 @@ class PlanRequests:
 
     def motion_plan(self, request: MotionPlanRequest) -> tuple[PlannedMotion, str]:
         """
-        Plan what GetMotionPlan asks; raises this package's errors.
+        Return the motion that GetMotionPlan requests; raises this package's errors.
 
         Returns
         -------
         PlannedMotion
-            The fastest of those to the goals, each of which will do.
+            The fastest motion to any of the goals, which are alternatives.
         str
-            Which goal that is and why others are not reached; empty where nothing is to be said.
+            Which goal that is and why others are not reached; empty for a single goal.
 
         """
         self._groups.check_group(request.group_name)
         if n := len(request.trajectory_constraints.constraints):
-            raise InvalidInput(f'trajectory_constraints holds {n}: not offered, leave it empty')
+            raise InvalidInput(f'trajectory_constraints holds {n}: not supported, leave it empty')
         if n := len(request.reference_trajectories):
-            raise InvalidInput(f'reference_trajectories holds {n}: not offered, leave it empty')
+            raise InvalidInput(f'reference_trajectories holds {n}: not supported, leave it empty')
         goals = request.goal_constraints
         if not 1 <= len(goals) <= _MAX_GOALS:
             raise InvalidInput(
@@ -144,7 +144,7 @@ class PlanRequests:
         self, request: GetCartesianPath.Request
     ) -> tuple[PlannedMotion, IncompletePath | None]:
         """
-        Plan what GetCartesianPath asks, with the reason why it is only a part of that, if so.
+        Return the motion that GetCartesianPath requests, and why it is only a part of it, or None.
 
         Raises this package's errors, for a part too unless `allow_partial_cartesian` is set.
 
@@ -182,11 +182,11 @@ class PlanRequests:
         """Return the joints (6,) [rad] of a start state; the arm's own if it is empty."""
         q = joints_of_request(state, self._names, self._present())
         if q is None:
-            raise InvalidRobotState('no start state given and no joint_states heard yet')
+            raise InvalidRobotState('no start state given and no joint_states received yet')
         return q
 
     def _pace(self, request: MotionPlanRequest | GetCartesianPath.Request) -> Scaling:
-        """Return how fast a request wants to be; Humble's GetCartesianPath cannot say."""
+        """Return the speed that a request specifies; Humble's GetCartesianPath has no fields."""
         link = speed_limited_link(request)
         return Scaling(
             self._scaling(request, 'max_velocity_scaling_factor'),
@@ -199,7 +199,7 @@ class PlanRequests:
         value = float(getattr(request, name, 0.0))
         if 0.0 <= value <= 1.0:
             return value
-        self._warn(f'{name} = {value}: taken as 1; it lies in 0 (the default) to 1 (full speed)')
+        self._warn(f'{name} = {value}: using 1; must be 0 (the default) to 1 (full speed)')
         return 1.0
 
     def _planner_id(self, planner_id: str) -> str:
@@ -212,7 +212,7 @@ class PlanRequests:
         return AUTO
 
     def _to_goal(self, wanted: _Request, constraints: Constraints) -> PlannedMotion:
-        """Plan a motion to one goal; raises this package's errors."""
+        """Return a motion to one goal; raises this package's errors."""
         goal = self._goals.read(constraints, wanted.q_start, wanted.arm)
         planner, q_start, pace = wanted.planner, wanted.q_start, wanted.pace
         if wanted.planner_id not in (AUTO, PTP):
@@ -225,17 +225,17 @@ class PlanRequests:
 
     def _cartesian(self, wanted: _Request, goal: PlanningGoal) -> PlannedMotion:
         """
-        Plan a line, or an arc by a help point, of the link that the constraints name.
+        Return a line or an arc of the link that the constraints name.
 
-        With a closed-loop method it is the roll-out of that, which leads the tool itself.
+        With a closed-loop method it is the roll-out of that, which guides tool0.
 
         """
         planner, q_start = wanted.planner, wanted.q_start
         branch = BRANCHES[int(classify(planner.model, q_start))]
         if goal.branch and goal.branch != branch:
             raise InvalidInput(
-                f'a line or arc stays on its branch: the start is on {branch}, the goal asks '
-                f'for {goal.branch}; change branch with PTP first'
+                f'a line or arc stays on its branch: the start is on {branch}, the goal requires '
+                f'{goal.branch}; change the branch with PTP first'
             )
         T_goal = goal.T_base_tool
         if T_goal is None:
@@ -247,7 +247,7 @@ class PlanRequests:
             move, link = Move(T_goal), goal.link
             if wanted.planner_id == CIRC:
                 arc = wanted.path_constraints
-                point = self._goals.help_point(arc, wanted.arm)
+                point = self._goals.arc_point(arc, wanted.arm)
                 move = Move(T_goal, help_point=point, kind=arc.name)
                 link = arc.position_constraints[0].link_name
             T_tool_link = self._frames.T_tool_link(link)
@@ -258,9 +258,9 @@ class PlanRequests:
 
 def _fastest(plans: Sequence[Callable[[], PlannedMotion]]) -> tuple[PlannedMotion, str]:
     """
-    Return the fastest motion of several ways to plan one, and which that is.
+    Return the fastest of several alternative motions, and which it is.
 
-    Raises the first error, with what the others say too, where none works.
+    If none can be planned, raises the first error, with the reasons of the others.
 
     """
     found: dict[int, PlannedMotion] = {}

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The one scene: the planner's node owns it, the others follow what it publishes.
+The planning scene: the planner node owns it, the other nodes follow what it publishes.
 
-Messages are taken as bytes, which costs the thread that hears everything next to nothing, and are
-read and turned into geometry in a thread of their own, in the order in which they came.
+Messages are received as bytes, which costs the executor's thread almost nothing, and are parsed
+and turned into geometry in a separate thread, in the order of arrival.
 
 """
 
@@ -45,28 +45,28 @@ if TYPE_CHECKING:
 
 SCENE_TOPIC = 'monitored_planning_scene'
 SCENE_SERVICES = ('apply_planning_scene', 'get_planning_scene')
-_QUEUE = QoSProfile(depth=1000)  # a client tells of its whole scene at once
-_MAX_WAITING = 50_000_000  # [bytes] not read yet
+_QUEUE = QoSProfile(depth=1000)  # a client may publish its whole scene at once
+_MAX_WAITING = 50_000_000  # [bytes] not parsed yet
 _PATIENCE = 5.0  # [s]
 _PARTS = PlanningSceneComponents
 
 
 class SceneOwner:
     """
-    Keeps the clients' world, has the planner plan in it, and tells everybody.
+    Keeps the clients' world, sets it in the planner and publishes it.
 
     Parameters
     ----------
     node : Node
     planner : MotionPlanner
-        In the scene of the scene file; waits for what was heard before it checks a motion.
+        In the scene of the scene file; waits for received messages before it checks a motion.
     joint_names : sequence of str
         With the prefix, in controller order.
     frames : Frames
     present_joints : callable
-        Returns the measured joints (6,) [rad], or None if none were heard of late.
+        Returns the measured joints (6,) [rad], or None without recent joint_states.
     on_change : callable
-        Called in the scene's thread after the planner has got another scene.
+        Called in the scene's thread after the planner's scene has changed.
     group : CallbackGroup
         Of the subscriptions and services.
 
@@ -116,12 +116,12 @@ class SceneOwner:
         self._work.submit(_nothing)
 
     def wait(self) -> None:
-        """Return once all that was heard so far is in the planner's scene; errors as a motion."""
+        """Return once all messages received so far are in the planner's scene; as `_InOrder`."""
         self._work.wait()
 
     def _receive(self, data: bytes, take: Callable[[bytes], str]) -> None:
         if self._work.size + len(data) > _MAX_WAITING:
-            data = b''  # it is refused, with all that it may have said
+            data = b''  # which is refused
 
         def change() -> str:
             self._is_new = True
@@ -135,13 +135,13 @@ class SceneOwner:
         q = self._present()
         if q is None:
             raise InvalidInput(
-                'where the hand is is not known, no joint_states of late: see whether the driver '
-                'runs, then say it again'
+                'the pose of the gripper is unknown, there are no recent joint_states: check that '
+                'the driver is running, then publish it again'
             )
         return np.asarray(forward(self._planner.model, q))
 
     def _take_part(self, data: bytes) -> str:
-        """Hear what the task has in the hand."""
+        """Take what the task's gripper holds; return why it was refused, or ''."""
         try:
             load, part, held = read_carried(data, self._scene.tool)
         except InvalidInput as error:
@@ -151,14 +151,14 @@ class SceneOwner:
         return ''
 
     def _settle(self) -> None:
-        """Have the planner plan in what was taken, and tell."""
+        """Set the changed world in the planner and publish it."""
         if not self._is_new:
             return
         self._is_new, self._failure = False, ''
         world = self._book.world
         try:
             self._planner.set_scene(replace(self._scene, world=world))
-        except Exception as error:  # of a library, for a shape that nobody thought of
+        except Exception as error:  # of a library, for an unforeseen shape
             self._failure = f'nothing may move, the scene cannot be checked: {error}'
             self._node.get_logger().error(self._failure)
             world = World(refused={'scene': self._failure})
@@ -214,19 +214,19 @@ class SceneOwner:
 
 class SceneFollower:
     """
-    Sees the scene that the planner publishes.
+    Receives the scene that the planner publishes.
 
     Parameters
     ----------
     node : Node
     frames : Frames
     on_world : callable
-        Takes the clients' world and the task's part in the hand or None; called in a thread of
-        its own. A scene that cannot be read bars all motion.
+        Takes the clients' world and the part that the task's gripper holds, or None; called in
+        a separate thread. A scene that cannot be parsed blocks all motion.
     group : CallbackGroup
         Of the subscription.
     restores : bool
-        Whether a planner that was started anew is told again of what the old one knew.
+        Whether a restarted planner gets the scene of its predecessor again.
 
     """
 
@@ -251,7 +251,7 @@ class SceneFollower:
         )
 
     def _receive(self, data: bytes) -> None:
-        self._data = data  # the newest says it all
+        self._data = data  # the newest is complete
         if not self._work.is_waiting:
             self._work.submit(_nothing)
 
@@ -272,7 +272,7 @@ class SceneFollower:
         self._on_world(known.world, known.part)
 
     def _handle_restart(self, old: World, new: World) -> None:
-        """Say what a planner that was started anew has lost, and tell it again if that is ours."""
+        """Log what a restarted planner has lost, and publish it again, if `restores`."""
         world = old.without_objects(new.objects).without_attached(new.attached)
         lost = [*world.objects, *world.attached]
         if not lost and not world.refused:
@@ -281,8 +281,8 @@ class SceneFollower:
         if self._restore is None:
             return
         self._node.get_logger().warning(
-            f'the planner was started anew and has lost {names}: told it again; remove there what '
-            'is no longer there'
+            f'the planner was restarted and has lost {names}: published it again; remove objects '
+            'that no longer exist'
         )
         message = scene_message(KnownScene('', world, None), *self._links)
         message.is_diff = message.robot_state.is_diff = True
@@ -290,7 +290,7 @@ class SceneFollower:
 
 
 class _InOrder:
-    """Does pieces of work in a thread, one after another; after some at once it settles them."""
+    """Runs work in a thread, in order, and calls `settle` after each batch."""
 
     def __init__(self, settle: Callable[[], None]) -> None:
         self._settle = settle
@@ -299,15 +299,15 @@ class _InOrder:
         self._waiting: list[tuple[Callable[[], str], Future[str]]] = []
         self._is_busy = False
         self.size = 0
-        """Of all that waits [bytes]."""
+        """Of all waiting work [bytes]."""
 
     @property
     def is_waiting(self) -> bool:
-        """Whether some work has not begun."""
+        """Return whether some work has not begun."""
         return bool(self._waiting)
 
     def submit(self, work: Callable[[], str], size: int = 0) -> 'Future[str]':
-        """Have `work` done, which holds `size` bytes; the future says what it returned."""
+        """Queue `work`, which holds `size` [bytes]; return the future of its result."""
         done: Future[str] = Future()
         with self._lock:
             self._waiting.append((work, done))
@@ -316,14 +316,16 @@ class _InOrder:
         return done
 
     def wait(self) -> None:
-        """Return once all of it is done, or raise `ExecutionError` if that takes too long."""
+        """Return once all work is done; raise `ExecutionError` if that times out."""
         with self._lock:
             if not self._waiting and not self._is_busy:
                 return
         try:
             self.submit(_nothing).result(_PATIENCE)
         except TimeoutError as error:
-            why = f'the scene has been worked on for {_PATIENCE} s: try again, or simplify it'
+            why = (
+                f'timed out after {_PATIENCE} s waiting for the scene: try again, or simplify it'
+            )
             raise ExecutionError(why) from error
 
     def _drain(self) -> None:

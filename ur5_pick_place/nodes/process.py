@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The life of a node's process: one of its kind, a clean end, and a clear word when refused."""
+"""The process of a node: one instance only, a clean end, and a clear message when refused."""
 
 import contextlib
 import itertools
@@ -24,18 +24,18 @@ from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError, one_line
 from ur5_pick_place.nodes.distro import count_servers
 from ur5_pick_place.nodes.prompt_executor import PromptExecutor
 
-_DISCOVERY = 1.0  # [s] within which the servers of other nodes are seen, as a rule
-_LATE_DISCOVERY = 10  # [s] within which they are seen on a busy machine too
+_DISCOVERY = 1.0  # [s] within which servers of other nodes are usually discovered
+_LATE_DISCOVERY = 10  # [s] within which they are discovered on a busy machine too
 # [s] rclpy may handle a SIGTERM just before the context ends, then check and keep waiting.
 _SPIN_TIMEOUT = 0.5
 # [s] for which a running plan may hold the interpreter at each of the clean-up's hundred steps
 _SWITCH_INTERVAL = 1e-4
-_LEASE = 5.0  # [s] for which a killed node's servers may still be seen
+_LEASE = 5.0  # [s] for which servers of a killed node may still be listed
 
 
 def run_node(create: Callable[[], Node], threads: int) -> None:
     """
-    Create a node, spin it, and end cleanly on SIGINT, SIGTERM or an error of the user's.
+    Create a node, spin it, and end cleanly on SIGINT, SIGTERM or a user error.
 
     A node that refuses its parameters exits with 2 and one line on stderr.
 
@@ -47,7 +47,7 @@ def run_node(create: Callable[[], Node], threads: int) -> None:
         start_ros()
         node = create()
         _ignore_negative_clocks(node)
-        # Handing each callback to a thread costs as much as a short one takes.
+        # Handing a callback to a thread costs as much as running a short one.
         executor = PromptExecutor(threads) if threads > 1 else SingleThreadedExecutor()
         executor.add_node(node)
         while rclpy.ok():
@@ -58,7 +58,7 @@ def run_node(create: Callable[[], Node], threads: int) -> None:
         print(f'refused to start: {one_line(error)}', file=sys.stderr)
         code = 2
     except Exception:
-        # What a signal interrupts within rclpy's C++ may come out of it as something else.
+        # rclpy's C++ may turn the interrupt of a signal into another exception.
         if rclpy.ok() and not signals.is_received:
             raise
     finally:
@@ -75,14 +75,14 @@ def run_node(create: Callable[[], Node], threads: int) -> None:
 
 class _FirstSignal:
     """
-    Ends the main thread on the first SIGINT or SIGTERM, wherever it is; later ones change nothing.
+    Interrupts the main thread on the first SIGINT or SIGTERM; ignores later ones.
 
-    rclpy's own handlers call the one that they found.
+    rclpy's own handlers call this one, as it was installed before them.
 
     Attributes
     ----------
-    is_heard : bool
-        Whether there was one; may be set.
+    is_received : bool
+        Whether a signal was received; may be set.
 
     """
 
@@ -92,7 +92,7 @@ class _FirstSignal:
             signal.signal(number, self._interrupt)
 
     def ignore(self) -> None:
-        """Leave them to nobody: Python's own end would hand them back to the system."""
+        """Ignore both signals: at its end Python would restore the system's handlers."""
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, signal.SIG_IGN)
 
@@ -103,7 +103,7 @@ class _FirstSignal:
 
 
 def _ignore_negative_clocks(node: Node) -> None:
-    """Keep from rclpy what it raises over: a /clock from before the beginning of time."""
+    """Drop /clock messages with negative time, on which rclpy would raise."""
     for subscription in node.subscriptions:
         if subscription.msg_type is Clock:
             receive = subscription.callback
@@ -113,7 +113,7 @@ def _ignore_negative_clocks(node: Node) -> None:
 
 
 def _exit_now(code: int) -> NoReturn:
-    """End at once: Python waits at its end for every thread, so for a plan that nobody needs."""
+    """Exit at once: Python would wait for every thread, even for a plan no longer needed."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)
@@ -121,13 +121,13 @@ def _exit_now(code: int) -> NoReturn:
 
 def start_ros() -> None:
     """
-    Start rclpy, which turns SIGTERM into a shutdown too: `launch` and `kill` end a node alike.
+    Start rclpy, which shuts down on SIGTERM too, so that `launch` and `kill` end a node alike.
 
     Raises
     ------
     InvalidInput
         The ROS arguments, or a parameter file that they name, cannot be read; or a file gives a
-        parameter twice, of which rcl would take the last.
+        parameter twice, of which rcl would use the last.
 
     """
     stay_on_loopback()
@@ -136,7 +136,7 @@ def start_ros() -> None:
     files = [file for file in files if file.exists()]
     try:
         for file in files:
-            read_bytes(file)  # rcl would wait for a pipe
+            read_bytes(file)  # refuses a pipe, which rcl would block on
         rclpy.init()
     except OSError as error:
         raise InvalidInput(f'--params-file: {error}') from error
@@ -150,11 +150,12 @@ def start_ros() -> None:
 
 def stay_on_loopback() -> None:
     """
-    Leave the transports to a DDS profile that has the loopback alone, as that of `make setup`.
+    Use only the transports of a DDS profile that is limited to loopback, as that of `make setup`.
 
     With ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST rmw_fastrtps adds two of its own to it: shared
     memory, readable for every user, and UDP on all addresses. It announces itself on this machine
-    only, but whoever knows the address gets in from another host. Call before `rclpy.init`.
+    only, but a client that knows the address can connect from another host. Call before
+    `rclpy.init`.
 
     """
     reach, profile = 'ROS_AUTOMATIC_DISCOVERY_RANGE', 'FASTDDS_DEFAULT_PROFILES_FILE'
@@ -166,11 +167,11 @@ def stay_on_loopback() -> None:
 
 def refuse_if_served(node: Node, names: Sequence[str]) -> None:
     """
-    Refuse to start beside another server of one of our names.
+    Refuse to start beside another server of one of this node's names.
 
-    Two servers of one service both answer, so that a running move_group, say, would plan and
-    move in our place. Call before creating the servers. One that is discovered late ends the
-    node from within its executor; of two that were started at once, both may end.
+    Two servers of one service both reply, so that a running move_group, for example, would plan
+    and move instead of this node. Call before creating the servers. A server that is discovered
+    late ends the node from within its executor; of two nodes started together, both may end.
 
     Raises
     ------

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An executor that hears every message at once while requests are served beside it."""
+"""An executor that handles messages at once while requests are served in a pool."""
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -24,28 +24,28 @@ _PROMPT = (Subscription, Timer, Client, ActionClient, GuardCondition)
 
 
 class AtOnce(ReentrantCallbackGroup):
-    """Of requests that must not wait for others, such as a stop; their callbacks are short."""
+    """For requests that must not wait for others, such as a stop; their callbacks are short."""
 
 
 class PromptExecutor(SingleThreadedExecutor):
     """
     Runs messages, timers and replies in its own thread; requests and other tasks in a pool.
 
-    Requests of a group `AtOnce` are run in its own thread too.
+    Requests of a group `AtOnce` run in its own thread too.
 
     A request may take seconds (a plan), a message must not. rclpy's `MultiThreadedExecutor` hands
-    every message to its pool too: with 500 messages a second on two busy cores it took three to
-    eight times as much of the processor and lost a third to two thirds of them.
+    every message to its pool too: with 500 messages a second on two busy cores it needed three to
+    eight times the processor time and lost a third to two thirds of the messages.
 
     Parameters
     ----------
     threads : int
-        How many requests may be served at once.
+        Number of requests that may be served concurrently.
 
     Attributes
     ----------
     is_busy : bool
-        Whether the pool is at work.
+        Whether the pool is working.
 
     """
 
@@ -69,14 +69,14 @@ class PromptExecutor(SingleThreadedExecutor):
         except (ShutdownException, TimeoutException, ConditionReachedException):
             return
         except InvalidHandle:
-            # Another thread has destroyed what was being looked at (rclpy guards the wait itself,
-            # not the look at its outcome). What was ready still is, and is found by the next look.
+            # Another thread has destroyed an entity (rclpy guards the wait itself, not the check
+            # of its outcome). What was ready still is, and the next call finds it.
             return
         if self._is_short(task, entity):
-            task()  # what a request does once it has waited is short
+            task()  # after its wait the rest of a request is short
             if task.done():
                 self._begun.pop(task, None)
-                task.result()  # raises what it raised
+                task.result()  # raises the task's exception
         elif task not in self._begun:
             self._begun[task] = False
             self._pool.submit(self._begin, task)
@@ -84,7 +84,7 @@ class PromptExecutor(SingleThreadedExecutor):
     def _is_short(self, task: 'Task[Any]', entity: Any) -> bool:
         if isinstance(entity, _PROMPT) or self._begun.get(task):
             return True
-        # What is to be done once a reply has come is a task of its own, without an entity.
+        # The done-callback of a reply is a separate task, without an entity.
         arguments = task._args or ()
         is_reply = entity is None and bool(arguments) and isinstance(arguments[0], Future)
         return is_reply or isinstance(getattr(entity, 'callback_group', None), AtOnce)

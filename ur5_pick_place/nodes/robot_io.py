@@ -141,7 +141,7 @@ class RobotIo:
     def _call(self, client: Any, request: Any, what: str, on_reply: Reply) -> None:
         if not client.service_is_ready():
             on_reply(
-                f'{what}: service {client.srv_name} is not available: check that the driver is '
+                f'{what}: service {client.srv_name} is not there: check that the driver is '
                 'running'
             )
             return

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The arm and its surroundings as every node must see them, from the same parameters."""
+"""The arm and its surroundings, from parameters that all nodes share."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +20,7 @@ _GROUP = 'ur_manipulator'  # of the driver's MoveIt configuration
 
 @dataclass(frozen=True)
 class RobotSettings(Settings):
-    """Which robot, and what stands around it."""
+    """The robot, its tool and its surroundings."""
 
     ur_type: str = setting('ur5', 'robot type', choices=UR_TYPES)
     kinematics_params_file: str = setting(
@@ -61,7 +61,7 @@ class RobotSettings(Settings):
 
 @dataclass(frozen=True)
 class GroupSettings(Settings):
-    """How MoveIt clients call this arm."""
+    """Names that MoveIt clients use for this arm."""
 
     groups: tuple[str, ...] = setting(
         ('ur_manipulator', 'arm'),
@@ -77,7 +77,7 @@ class GroupSettings(Settings):
 
 @dataclass(frozen=True)
 class TeachingSettings(Settings):
-    """Where taught poses are; no two robots share them, for equal models cannot be told apart."""
+    """The file of taught poses; one per robot, as equal models cannot be distinguished."""
 
     poses_file: str = setting('~/.ros/ur5_pick_place/poses.yaml', 'where taught poses are kept')
 
@@ -85,7 +85,7 @@ class TeachingSettings(Settings):
 @dataclass(frozen=True)
 class RobotSetup:
     """
-    The arm in its scene.
+    The arm, its joint names and its scene.
 
     Attributes
     ----------
@@ -93,11 +93,11 @@ class RobotSetup:
     joint_names : tuple of str
         With the prefix, in controller order.
     scene : Scene
-        Without a scene file: nothing but a floor far below and no tool.
+        Without a scene file: only a floor far below and no tool.
     T_tool_tcp : ndarray, shape (4, 4), or None
         None without a scene file.
     missing : str
-        What the user still has to give before the arm may move; empty if nothing.
+        Parameters that must be set before the arm may move; empty if none.
 
     """
 
@@ -110,7 +110,7 @@ class RobotSetup:
 
 def load_cell(settings: RobotSettings) -> RobotSetup:
     """
-    Load what the parameters name.
+    Return the arm and its scene, loaded as the parameters specify.
 
     Raises
     ------
@@ -140,7 +140,7 @@ def load_cell(settings: RobotSettings) -> RobotSetup:
 
 
 def warn_of_gaps(node: Node, missing: str, **checks: bool) -> None:
-    """Say in the log what keeps the arm from moving, and which checks are switched off."""
+    """Log a warning for missing parameters and for checks that are switched off."""
     if missing:
         node.get_logger().warning(f'the arm will not be moved: {missing}')
     if off := [name for name, is_on in checks.items() if not is_on]:
@@ -156,7 +156,7 @@ def config_file(name: str) -> Path:
     Raises
     ------
     InvalidInput
-        A bare name is not in config/ but in the working directory, which may be anywhere.
+        A bare name is not in config/, but a file of that name is in the working directory.
 
     """
     path = Path(name).expanduser()

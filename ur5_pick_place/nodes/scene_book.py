@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-What clients do to the scene: objects come, grow, move, go, are taken into the hand and laid down.
+Clients' changes to the scene: objects are added, extended, moved, removed, attached and detached.
 
-What a client says is there and cannot be taken is noted as refused under the topic and the id, and
-bars all motion until that id is given anew or removed there. A known object of that id stays where
-it was meanwhile.
+An object that cannot be accepted is recorded as refused, by topic and id, and blocks all motion
+until that id is published again or removed on that topic. A known object of that id stays where it
+was meanwhile.
 
 """
 
@@ -43,10 +43,10 @@ class SceneBook:
     Parameters
     ----------
     scene : Scene
-        The scene file's, whose limits hold for all together.
+        The scene file's, whose limits apply to all objects together.
     frames : Frames
     T_base_tool : callable
-        Returns where tool0 is in base (4, 4), or raises `InvalidInput` if that is not known.
+        Returns the pose (4, 4) of tool0 in base, or raises `InvalidInput` if it is unknown.
     warn : callable
         Takes a line for the log.
 
@@ -62,29 +62,29 @@ class SceneBook:
         self._scene, self._frames, self._warn = scene, frames, warn
         self._T_base_tool = T_base_tool
         self._refused: dict[Key, str] = {}
-        self._refused_moves: set[Key] = set()  # refused for a MOVE alone: another one will do
-        self._early: dict[str, SimpleNamespace] = {}  # attached by an id that was not known yet
+        self._refused_moves: set[Key] = set()  # refused for a MOVE only: another MOVE clears it
+        self._early: dict[str, SimpleNamespace] = {}  # attached by an id that is not known yet
         self._world = World()
 
     @property
     def world(self) -> World:
-        """What clients were told is there, and what of it was refused."""
+        """The clients' objects, and what was refused."""
         reasons = {repr(key): why for key, why in self._refused.items()}
         return replace(self._world, refused=reasons)
 
-    # -- what comes by topic: taken, or noted as refused ----------------------------------------
+    # -- by topic: accepted, or recorded as refused ---------------------------------------------
 
     def take_object(self, data: bytes) -> str:
-        """Take a CollisionObject; return why it was refused, or ''."""
+        """Accept a CollisionObject; return why it was refused, or ''."""
         return self._receive(OBJECT, data, CollisionObject, lambda m: m, self._with_new_object)
 
     def take_attached(self, data: bytes) -> str:
-        """Take an AttachedCollisionObject; return why it was refused, or ''."""
+        """Accept an AttachedCollisionObject; return why it was refused, or ''."""
         kind = AttachedCollisionObject
         return self._receive(ATTACHED, data, kind, lambda m: m.object, self._with_attached)
 
     def take_scene(self, data: bytes) -> str:
-        """Take a PlanningScene as far as that is possible; return what was refused, or ''."""
+        """Accept a PlanningScene as far as possible; return what was refused, or ''."""
         try:
             message = read_message(data, PlanningScene)
             self._world, refused, lifted = self._with_scene(self._world, message)
@@ -96,16 +96,16 @@ class SceneBook:
             self._refused.pop(key, None)
         return '; '.join(self._refuse(key, why) for key, why in refused.items())
 
-    # -- what comes by service: all of it or nothing ---------------------------------------------
+    # -- by service: all or nothing --------------------------------------------------------------
 
     def apply(self, message: SimpleNamespace) -> None:
         """
-        Take a PlanningScene, all of it.
+        Accept a PlanningScene as a whole.
 
         Raises
         ------
         InvalidInput
-            Something in it cannot be taken; nothing was changed.
+            A part of it cannot be accepted; nothing was changed.
 
         """
         world, refused, lifted = self._with_scene(self._world, message)
@@ -116,7 +116,7 @@ class SceneBook:
         if not message.is_diff:
             self._refused.clear()
 
-    # -- within ----------------------------------------------------------------------------------
+    # -- internal --------------------------------------------------------------------------------
 
     def _receive(
         self,
@@ -149,15 +149,15 @@ class SceneBook:
             key, why = (topic, ''), f'{_MAX_REFUSED} objects were refused, and more: {why}'
         what = 'scene' if topic == SCENE else f'object {shown(name)}'
         remedy = (
-            'send a whole scene (is_diff false) that can be taken'
+            'publish a whole scene (is_diff false) that is valid'
             if topic == SCENE
-            else f'publish it anew on {topic}, or REMOVE it there'
+            else f'publish it again on {topic}, or REMOVE it there'
         )
         self._refused[key] = f'nothing may move, {what} of {topic} was refused: {why}; {remedy}'
         return f'{topic} refused, {what}: {why}'
 
     def _lifted(self, topic: str, thing: SimpleNamespace) -> list[Key]:
-        """Return what is refused no longer, once `thing` was taken."""
+        """Return what is no longer refused once `thing` was accepted."""
         if thing.operation == _REMOVE and not thing.id:
             return [key for key in self._refused if key[0] == topic]
         key = (topic, thing.id)
@@ -184,7 +184,7 @@ class SceneBook:
             if name not in known:
                 raise InvalidInput(f'it is not known, so it cannot move; known: {_listed(known)}')
             if message.primitives or message.meshes or len(message.planes):
-                raise InvalidInput('MOVE with shapes: leave them out, or ADD it anew')
+                raise InvalidInput('MOVE with shapes: leave them out, or ADD it again')
             return world.with_object(known[name].moved(T))
         thing = SceneObject(name, T, read_shapes(message))
         if operation == _APPEND and name in known:
@@ -192,7 +192,7 @@ class SceneBook:
         return self._checked(world.with_object(thing))
 
     def _with_new_object(self, world: World, message: SimpleNamespace) -> World:
-        """Return the world with an object changed, in the hand if that was said before."""
+        """Return the world with an object changed, and attached if that was received before."""
         world = self._with_object(world, message)
         early = self._early.pop(message.id, None) if message.operation == _ADD else None
         if early is None:
@@ -210,14 +210,16 @@ class SceneBook:
         thing, known = message.object, world.attached
         name, operation = thing.id, thing.operation
         if operation not in (_ADD, _REMOVE, _APPEND):
-            raise InvalidInput(f'operation {operation} in the hand: only ADD, APPEND and REMOVE')
+            raise InvalidInput(
+                f'operation {operation} of an attached object: only ADD, APPEND and REMOVE'
+            )
         self._early.pop(name, None)
         if operation == _REMOVE:
             return self._detached(world, name)
         T_tool_link = self._frames.T_tool_link(message.link_name)
         may_touch = read_links(message.touch_links, self._frames.prefix)
         if message.weight == 0.0:
-            self._warn(f'attached object {shown(name)} has no weight: torques leave it out')
+            self._warn(f'attached object {shown(name)} has no weight: torques neglect it')
         has_shapes = thing.primitives or thing.meshes or len(thing.planes)
         if not has_shapes and name in known:
             held = replace(known[name], mass=message.weight, may_touch=may_touch)
@@ -227,8 +229,8 @@ class SceneBook:
                 if len(self._early) < _MAX_REFUSED:  # one topic may overtake the other
                     self._early[name] = message
                 raise InvalidInput(
-                    'it has no shapes and is no object of the scene: give its shapes, or add it '
-                    f'first; there are: {_listed(world.objects)}'
+                    'it has no shapes and is not an object of the scene: give its shapes, or add '
+                    f'it first; there are: {_listed(world.objects)}'
                 )
             standing = world.objects[name]
             T = inverse_transform(self._T_base_link_tool()) @ standing.T_base_link_object
@@ -246,7 +248,7 @@ class SceneBook:
         return self._checked(world.without_objects([name]).with_attached(held))
 
     def _T_tool_object(self, thing: SimpleNamespace, link: str, T_tool_link: Array) -> Array:
-        """Return T_tool_object (4, 4) of an object given with its shapes."""
+        """Return T_tool_object (4, 4) of an object that is given with its shapes."""
         frame, T = thing.header.frame_id, numbers_to_matrix(thing.pose)
         if frame and frame == link:
             return T_tool_link @ T
@@ -259,10 +261,10 @@ class SceneBook:
         return T_BASE_LINK_BASE @ self._T_base_tool()
 
     def _detached(self, world: World, name: str) -> World:
-        """Return the world with what was in the hand where it is now; all without a name."""
+        """Return the world with an attached object detached at its present pose; '' means all."""
         known = world.attached
         if name and name not in known:
-            self._warn(f'no object {shown(name)} in the hand; there are: {_listed(known)}')
+            self._warn(f'no attached object {shown(name)}; there are: {_listed(known)}')
         for held in [known[name]] if name in known else [] if name else list(known.values()):
             T = self._T_base_link_tool() @ held.T_tool_object
             world = world.without_attached([held.id])
@@ -272,7 +274,7 @@ class SceneBook:
     def _with_scene(
         self, world: World, message: SimpleNamespace
     ) -> tuple[World, dict[Key, str], list[Key]]:
-        """Return the world as a PlanningScene has it, what was refused, and what no longer is."""
+        """Return the world after a PlanningScene, what was refused, and what no longer is."""
         objects = [o for o in message.world.collision_objects if o.type.db != REFUSED]
         attached = [
             a for a in message.robot_state.attached_collision_objects if a.object.type.db != OWN
@@ -296,7 +298,7 @@ class SceneBook:
                 else:
                     lifted += self._lifted(topic, thing)
         for thing in message.world.collision_objects:
-            if thing.type.db == REFUSED:  # what a planner refused that was there before us
+            if thing.type.db == REFUSED:  # refused by an earlier run of the planner
                 refused[(OBJECT, thing.id)] = thing.type.key
         if unsupported := _unsupported(message):
             refused[(SCENE, '')] = '; '.join(unsupported)
@@ -304,7 +306,7 @@ class SceneBook:
 
 
 def _unsupported(message: SimpleNamespace) -> list[str]:
-    """Say what of a PlanningScene is not known here."""
+    """Return why parts of a PlanningScene are not supported."""
     matrix = message.allowed_collision_matrix
     found = []
     allowed = any(entry.enabled.any() for entry in matrix.entry_values)
@@ -315,11 +317,11 @@ def _unsupported(message: SimpleNamespace) -> list[str]:
             'of an attached object, or remove the object'
         )
     if any(entry.padding != 0.0 for entry in message.link_padding):
-        found.append("link_padding: the margin is the scene file's")
+        found.append('link_padding: not supported, set the margin in the scene file')
     if any(entry.scale != 1.0 for entry in message.link_scale):
-        found.append('link_scale: the links are as they are')
+        found.append('link_scale: not supported, leave it out')
     if len(message.world.octomap.octomap.data):
-        found.append('octomap: give objects')
+        found.append('octomap: not supported, give objects')
     if message.fixed_frame_transforms:
         found.append('fixed_frame_transforms: publish them on tf_static')
     return found

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Clients' objects to messages and back; messages are read as `cdr.read_message` gives them.
+Conversion of clients' objects to and from messages, the latter as `cdr.read_message` returns them.
 
-A `PlanningScene` of ours holds, beside the clients' objects, what was refused and the task's part;
-`type.db` tells those two apart, as their ids cannot.
+A `PlanningScene` that the planner publishes holds, beside the clients' objects, what was refused
+and the task's part; `type.db` marks these two, as their ids cannot.
 
 """
 
@@ -58,10 +58,10 @@ class KnownScene(NamedTuple):
     Attributes
     ----------
     name : str
-        Another one for each start of the planner.
+        Different for each start of the planner.
     world : World
     part : AttachedObject or None
-        The task's part, while it is in the hand.
+        The task's part, while the gripper holds it.
 
     """
 
@@ -100,7 +100,7 @@ def read_shapes(message: SimpleNamespace) -> tuple[PlacedShape, ...]:
 
 
 def read_links(names: Sequence[str], tf_prefix: str = '') -> frozenset[str]:
-    """Return the links of the arm that `touch_links` names; those of grippers are the tool's."""
+    """Return the arm's links that `touch_links` names, without prefix, as the model names them."""
     own = (name.removeprefix(tf_prefix) for name in names)
     return frozenset(_URDF.get(name, name.removesuffix('_link')) for name in own)
 
@@ -133,7 +133,7 @@ _messages: 'WeakKeyDictionary[Any, CollisionObject]' = WeakKeyDictionary()
 
 
 def object_message(thing: SceneObject | AttachedObject, frame_id: str) -> CollisionObject:
-    """Return an object with its shapes in `frame_id`; made once, not to be changed."""
+    """Return an object with its shapes in `frame_id`; the message is cached: do not change it."""
     found = _messages.get(thing)
     if found is not None and found.header.frame_id == frame_id:
         return found
@@ -167,7 +167,7 @@ def attached_message(thing: AttachedObject, link: str, db: str = '') -> Attached
 
 
 def scene_message(known: KnownScene, base_link: str, tool0: str) -> PlanningScene:
-    """Return all that is known, whole."""
+    """Return the whole scene as a message."""
     message = PlanningScene(name=known.name, is_diff=False)
     world, held = message.world, message.robot_state
     world.collision_objects = [
@@ -186,7 +186,7 @@ def scene_message(known: KnownScene, base_link: str, tool0: str) -> PlanningScen
 
 
 def read_scene(message: SimpleNamespace) -> KnownScene:
-    """Return what `scene_message` says, in whose frames it is; errors as `read_shapes`."""
+    """Return the scene of a message made by `scene_message`; errors as `read_shapes`."""
     objects: dict[str, SceneObject] = {}
     refused: dict[str, str] = {}
     attached: dict[str, AttachedObject] = {}

@@ -108,9 +108,9 @@ class TaskPort:
     def missing(self) -> str:
         state = self.planner_state if self._execute.server_is_ready() else ''
         if parse_motion_state(state)[0] is not MotionState.READY:
-            return f'the planner is {state or "not available"}: start or rearm it'
+            return f'the planner is {state or "not there"}: start or rearm it'
         if not self._io.is_there:
-            return 'set_io and set_payload are not available: start the driver'
+            return 'set_io and set_payload are not there: start the driver'
         return ''
 
     def present_joints(self) -> Array:
@@ -161,7 +161,7 @@ class TaskPort:
 
     def _move(self, command: RunMotion, on_reply: OnReply) -> None:
         if not self._execute.server_is_ready():
-            on_reply('action server execute_trajectory is not available: start the planner')
+            on_reply('action server execute_trajectory is not there: start the planner')
             return
         goal = ExecuteTrajectory.Goal()
         goal.trajectory.joint_trajectory = trajectory_to_msg(command.trajectory, self._names)

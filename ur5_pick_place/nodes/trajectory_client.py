@@ -161,7 +161,7 @@ class _TrajectoryController:
         if self._client.server_is_ready():
             return ''
         return (
-            f'action server {self._name} is not available: check that the driver is running and '
+            f'action server {self._name} is not there: check that the driver is running and '
             'the parameter "controller"'
         )
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The planner node: plans motions, and is the only node that commands one.
+The planner node: plans motions, and is the only node that commands them.
 
-Services and actions carry MoveIt's names and types, so that a MoveIt client works against it.
+Services and actions have MoveIt's names and types, so that MoveIt clients can use it.
 
 """
 
@@ -67,7 +67,7 @@ from ur5_pick_place.planning.planner import MotionPlanner, PlannedMotion
 
 # One for planning requests, one for move_action's, one for scenes and one for goals.
 _THREADS = 4
-_TASK_GONE = 'the pick_place node has gone or is stuck: start it again, then ~/rearm'
+_TASK_GONE = 'the pick_place node has gone or is stuck: start it again, then call ~/rearm'
 _SERVED = (
     'plan_kinematic_path',
     'compute_cartesian_path',
@@ -75,7 +75,7 @@ _SERVED = (
     'move_action/_action/send_goal',
     *SCENE_SERVICES,
 )
-_PRESENT = 0.5  # [s] of silence after which nobody knows where the hand is
+_PRESENT = 0.5  # [s] of silence after which the pose of the gripper counts as unknown
 
 
 class TrajectoryPlanner(Node):
@@ -170,7 +170,7 @@ class TrajectoryPlanner(Node):
         self.create_service(Trigger, '~/rearm', self._on_rearm, callback_group=control)
 
     def _on_task_gone(self) -> None:
-        self._executor.core.is_free = False  # nobody keeps the arm free any more
+        self._executor.core.is_free = False  # freedrive is no longer kept enabled
         self._executor.core.fail(_TASK_GONE)
 
     def _on_task_state(self, state: String) -> None:
@@ -197,7 +197,7 @@ class TrajectoryPlanner(Node):
     def _motion_plan(
         self, request: MotionPlanRequest
     ) -> tuple[PlannedMotion | None, MoveItErrorCodes, float]:
-        """Return the motion that is asked for, or None; the code; how long it took [s]."""
+        """Return the requested motion, or None; the code; the planning time [s]."""
         begin = time.perf_counter()
         try:
             self._scene.wait()
@@ -268,7 +268,7 @@ class TrajectoryPlanner(Node):
         if message.data == 'stop':
             self._executor.core.stop(STOP_EVENT, latch=False)
         else:
-            self._warn(f'trajectory_execution_event {message.data!r}: only "stop"')
+            self._warn(f'trajectory_execution_event {message.data!r} ignored: must be "stop"')
 
     def _warn(self, text: str) -> None:
         self.get_logger().warning(one_line(text))
@@ -285,7 +285,7 @@ class TrajectoryPlanner(Node):
 
 
 def _method(request: ExecuteTrajectory.Goal) -> str:
-    """Return the closed-loop method that a request names; empty to run the trajectory."""
+    """Return the closed-loop method that a request names; empty to follow the trajectory."""
     names: list[str] = list(read(request, 'controller_names', ()))
     if len(names) > 1 or not set(names) <= set(METHODS):
         raise InvalidInput(
@@ -296,5 +296,5 @@ def _method(request: ExecuteTrajectory.Goal) -> str:
 
 
 def main() -> None:
-    """Run the node until it is told to stop."""
+    """Run the node until it is shut down."""
     run_node(TrajectoryPlanner, _THREADS)

@@ -264,7 +264,7 @@ class CyclePlanner:
             if not inverse(self.planner.model, T)[1].any():
                 x, y, z = poses[place.removeprefix('above_')].T_base_tcp[:3, 3] * (-1, -1, 1) + 0.0
                 return (
-                    f'{place} is out of reach on every branch: the taught TCP is at '
+                    f'{place} cannot be reached at all: the taught TCP is at '
                     f'({x:.3f}, {y:.3f}, {z:.3f}) m in base_link; teach it closer to the arm'
                 )
         return 'no branch reaches both start and target; teach one of them elsewhere'

@@ -73,21 +73,21 @@ class TrajectoryServer:
             outcome = goal.outcome
             if outcome is None:
                 self._feed_back(handle, goal)
-            # A goal is cancelled before rclpy notes so; its result must wait for the note.
+            # A goal is canceled before rclpy has set its state; its result must wait for that.
             elif not future.done() and (
                 outcome.status != 'canceled' or handle.is_cancel_requested
             ):
                 future.set_result(outcome)
 
     def destroy(self) -> None:
-        """End the action server; nobody hears any more of the goals that run."""
+        """Destroy the action server; running goals get no result."""
         if self._server is not None:
             self._server.destroy()
         self._server = None
         self._running.clear()
 
     def _offer(self) -> None:
-        """Offer the action or not."""
+        """Create or destroy the action server, as the faults require."""
         absent = self._driver.link.actions_absent
         if absent and self._server is not None:
             self.destroy()
@@ -115,7 +115,7 @@ class TrajectoryServer:
         return GoalResponse.ACCEPT
 
     def _start(self, handle: Any) -> None:
-        if self._server is None:  # it has gone since the goal was accepted
+        if self._server is None:  # destroyed since the goal was accepted
             return
         request = handle.request
         try:
@@ -189,7 +189,7 @@ class TrajectoryServer:
 
 
 def command_from_msg(message: JointTrajectory) -> TrajectoryCommand:
-    """Return a trajectory message as the controller takes it, unchecked."""
+    """Return a trajectory message as a controller's command, unchecked."""
     points = [
         Waypoint(_seconds(p.time_from_start), p.positions, p.velocities, p.accelerations, p.effort)
         for p in message.points
@@ -198,7 +198,7 @@ def command_from_msg(message: JointTrajectory) -> TrajectoryCommand:
 
 
 def tolerances_from_msg(messages: list[JointToleranceMsg]) -> list[JointTolerance]:
-    """Return a goal's tolerances as the controller takes them, unchecked."""
+    """Return a goal's tolerances as the controller's, unchecked."""
     return [JointTolerance(m.name, m.position, m.velocity, m.acceleration) for m in messages]
 
 

@@ -18,7 +18,7 @@ _ROLES = ('PROGRAMMER', 'OPERATOR', 'NONE', 'LOCKED', 'RESTRICTED')
 
 class DashboardServices:
     """
-    `dashboard_client/…`.
+    The services `dashboard_client/…`.
 
     Parameters
     ----------

@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The simulated cell as a node: to a client it is the UR driver (Kilted 4.8) with a CB3 UR5.
+The simulated cell as a node, with the interface of the UR driver (Kilted 4.8) and a CB3 UR5.
 
 The world and its driver run in one thread at 125 Hz of simulated time, `real_time_factor` times
-as fast as the clock on the wall if the machine keeps up; falling behind slows simulated time and
-changes nothing else. Clients with `use_sim_time` stay sound up to a factor of about 3 on two
-cores, open and closed loop alike; beyond it they lose cycles.
+as fast as real time if the machine keeps up; otherwise simulated time slows down, and nothing else
+changes. Clients with `use_sim_time` work up to a factor of about 3 on two cores, open and closed
+loop alike; beyond it they lose cycles.
 
 For simulations only, under `sim_driver/`: `part_pose` (where the cube really is), `finger_states`
 (travel of the two fingers), `place_part` (puts the cube there), `feed_part` (brings the next of
-`parts` cubes; `part_pose` and `place_part` speak of the last that came), `protective_stop`, and
+`parts` cubes; `part_pose` and `place_part` refer to the latest one), `protective_stop`, and
 for every fault of `sim.faults` a service `faults/<name>` (true injects, false clears) beside
-`clear_faults`; the parameter `faults` names a file that says which happen when
+`clear_faults`; the parameter `faults` names a file with a schedule of faults
 (`sim.fault_schedule`).
 
-It deviates from the driver so:
+Deviations from the driver:
 
 - `joint_states.effort` holds torques [N m]; the robot reports motor currents.
 - Positions are not limited: no protective stop at a joint's end.
@@ -65,23 +65,23 @@ from ur5_pick_place.sim.world import CellSettings, World
 _THREADS = 1  # no callback waits: what takes time is awaited
 _MONITOR_PERIOD = 0.05  # [s], the driver's action_monitor_rate
 _END = 1.0  # [s] on the wall within which a cycle ends on any machine
-_KILLED = 137  # exit code that a shell reports of SIGKILL
+_KILLED = 137  # exit code that a shell reports for SIGKILL
 _CATCH_UP = 0.02  # [s] on the wall that may be made good in a burst
 
 
 @dataclass(frozen=True)
 class SimDriverSettings(Settings):
-    """How the simulated driver presents itself."""
+    """Speed, controller, names and faults of the simulated driver."""
 
     real_time_factor: float = setting(
-        1.0, 'simulated seconds per second; clients stay sound up to 3', low=0.05, high=5.0
+        1.0, 'simulated seconds per second; clients keep up to about 3', low=0.05, high=5.0
     )
     controller: str = setting(
-        SCALED, 'motion controller that is active from the start', choices=MOTION_CONTROLLERS
+        SCALED, 'motion controller that is active at the start', choices=MOTION_CONTROLLERS
     )
     tf_prefix: str = setting('', 'prefix of joint names and frames, as given to the driver')
     publish_tf: bool = setting(True, 'publish the frames of the arm')
-    faults: str = setting('', 'path of a YAML file that says what goes wrong when; empty: nothing')
+    faults: str = setting('', 'path of a YAML file with a schedule of faults; empty: none')
 
 
 class Simulation:
@@ -128,7 +128,7 @@ class Simulation:
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def start(self) -> None:
-        """Let simulated time run."""
+        """Start simulated time."""
         self._thread.start()
 
     def end(self) -> None:
@@ -163,7 +163,7 @@ class Simulation:
                 self._driver.cycle()
                 self._faults.tick()
             if self._driver.link.killed:
-                os._exit(_KILLED)  # no farewell: what clients see is silence
+                os._exit(_KILLED)  # without a clean end: clients observe silence only
             self._publishers.publish()
             if self._driver.time >= monitor_due:
                 monitor_due += _MONITOR_PERIOD
@@ -193,7 +193,7 @@ class SimDriver(Node):
 
 
 def main() -> None:
-    """Run the node until it is told to stop."""
+    """Run the node until it is shut down."""
     logging.basicConfig(level=logging.WARNING, format='[%(levelname)s] [%(name)s]: %(message)s')
     run_node(SimDriver, _THREADS)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Services that make things go wrong in the simulated cell: `sim_driver/faults/…`."""
+"""Services that inject faults into the simulated cell: `sim_driver/faults/…`."""
 
 from collections.abc import Callable
 from threading import Lock

@@ -88,7 +88,7 @@ class Publishers:
         self._fingers = node.create_publisher(JointState, 'sim_driver/finger_states', 10)
 
     def publish(self) -> None:
-        """Publish the cycle just run; the joints before the clock that says when they were."""
+        """Publish the cycle just run; the joints before the clock with their time."""
         driver = self._driver
         active = driver.controllers.controllers
         now = time_to_msg(driver.time)
@@ -214,7 +214,7 @@ class _IoPublishers:
 
 
 class _OnChange:
-    """A latched topic that speaks when its value changes; `before` is what it starts from."""
+    """A latched topic, published when its value changes from the last, at first `before`."""
 
     def __init__(
         self, node: Node, kind: type, topic: str, read: Callable[[], int], before: int = -1
@@ -235,7 +235,7 @@ class _OnChange:
 
 
 def desired_point(tracking: Tracking) -> JointTrajectoryPoint:
-    """Where the trajectory is; its time is scaled time."""
+    """Return the desired point on the trajectory; its time is scaled time."""
     return JointTrajectoryPoint(
         positions=tracking.reference.q,
         velocities=tracking.reference.qd,
@@ -245,7 +245,7 @@ def desired_point(tracking: Tracking) -> JointTrajectoryPoint:
 
 
 def actual_point(tracking: Tracking) -> JointTrajectoryPoint:
-    """Where the arm is; its time is not scaled."""
+    """Return the measured joints; the time is not scaled."""
     return JointTrajectoryPoint(
         positions=tracking.q,
         velocities=tracking.qd,
@@ -254,7 +254,7 @@ def actual_point(tracking: Tracking) -> JointTrajectoryPoint:
 
 
 def error_point(tracking: Tracking) -> JointTrajectoryPoint:
-    """Reference minus measurement; velocities are not compared and stay zero."""
+    """Return reference minus measurement; velocities are not compared and stay zero."""
     return JointTrajectoryPoint(
         positions=tracking.error,
         velocities=[0.0] * 6,

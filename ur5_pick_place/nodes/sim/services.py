@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Services and command topics of the simulated driver, the trajectory controllers' apart."""
+"""Services and command topics of the simulated driver, except the trajectory controllers'."""
 
 import math
 from collections.abc import Callable
@@ -38,7 +38,7 @@ from ur5_pick_place.sim.world import World
 
 class Services:
     """
-    Everything that clients call or command, but trajectories and the dashboard.
+    All services and command topics except trajectories and the dashboard.
 
     Parameters
     ----------
@@ -73,7 +73,7 @@ class Services:
         self._serve(Trigger, 'sim_driver/protective_stop', self._protective_stop)
 
     def monitor(self) -> None:
-        """Answer the requests that are through; called by the executor."""
+        """Reply to the requests that are done; called by the executor."""
         self._offer_set_io()
         for request, future in self._waiting:
             if request.reply is not None:
@@ -81,7 +81,7 @@ class Services:
         self._waiting = [(r, f) for r, f in self._waiting if not f.done()]
 
     def _offer_set_io(self) -> None:
-        """Offer `set_io` or not; it goes when those who asked before have their answers."""
+        """Create or destroy `set_io`, as the faults require, once no request is waiting."""
         absent, io = self._driver.link.set_io_absent, self._driver.io
         if absent and self._set_io is not None and not self._waiting:
             self._node.destroy_service(self._set_io)
@@ -221,7 +221,7 @@ class Services:
 def through_link(
     driver: Driver, callback: Callable[[Any], None], reliable: bool = False
 ) -> Callable[[Any], None]:
-    """Let what clients send pass the link before it comes to `callback`."""
+    """Return a callback that passes a message through the simulated link to `callback`."""
 
     def receive(message: Any) -> None:
         driver.link.to_driver.send(partial(callback, message), driver.time, reliable)
