@@ -26,6 +26,12 @@ def text_of(page):
     return NAMING[page].read_text(encoding='utf-8')
 
 
+def anchors(text):
+    """Return what GitHub calls the headings of a page in a link."""
+    headings = re.findall(r'^#+ (.*)$', text, re.MULTILINE)
+    return {re.sub(r'[^\w -]', '', heading.lower()).replace(' ', '-') for heading in headings}
+
+
 def jobs_of(workflow):
     return yaml.safe_load(text_of(workflow))['jobs'].values()
 
@@ -87,9 +93,9 @@ def test_every_link_leads_to_a_file_or_a_heading(page):
     text = text_of(page)
     for target in re.findall(r'\]\((?!https?:)([^)]+)\)', text):
         path, _, heading = target.partition('#')
-        assert (PAGES[page].parent / path).exists(), target
-        headings = [h.lower().replace(' ', '-') for h in re.findall(r'^#+ (.*)$', text, re.M)]
-        assert not heading or heading in headings, target
+        file = PAGES[page].parent / path if path else PAGES[page]
+        assert file.exists(), target
+        assert not heading or heading in anchors(file.read_text(encoding='utf-8')), target
 
 
 @pytest.mark.parametrize('page', PAGES)
