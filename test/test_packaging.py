@@ -9,6 +9,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+import yaml
 
 import ur5_pick_place
 
@@ -23,8 +24,13 @@ MODULE_OF = {
     'python3-pil': 'PIL',
     'python3-scipy': 'scipy',
     'python3-yaml': 'yaml',
+    'python3-hypothesis': 'hypothesis',
+    'python3-pytest': 'pytest',
+    'python3-pytest-timeout': 'pytest_timeout',
 }
 WITHOUT_KEY = {'mujoco', 'ruckig'}  # installed with pip, as the README says
+OURS = (f'{NAME}/**/*.py', 'launch/*.py')
+NEEDED = ('depend', 'exec_depend')
 # Run, not imported; pinocchio is DESIGN's choice for the torque check.
 NOT_IMPORTED = {
     'pinocchio', 'robot_state_publisher', 'rviz2', 'ur_description', 'ur_robot_driver', 'xacro',
@@ -35,15 +41,15 @@ def manifest() -> ElementTree.Element:
     return ElementTree.parse(REPO / 'package.xml').getroot()
 
 
-def declared_modules() -> set[str]:
-    keys = {e.text or '' for tag in ('depend', 'exec_depend') for e in manifest().iter(tag)}
+def declared_modules(*tags: str) -> set[str]:
+    keys = {e.text or '' for tag in tags for e in manifest().iter(tag)}
     return {MODULE_OF.get(key, key) for key in keys}
 
 
-def imported_modules() -> dict[str, str]:
+def imported_modules(*patterns: str) -> dict[str, str]:
     """Return every foreign top-level module with one file that imports it."""
     found = {}
-    for file in [*REPO.glob(f'{NAME}/**/*.py'), *REPO.glob('launch/*.py')]:
+    for file in (file for pattern in patterns for file in REPO.glob(pattern)):
         for node in ast.walk(ast.parse(file.read_text())):
             names = []
             if isinstance(node, ast.Import):
@@ -65,8 +71,8 @@ def entry_points() -> dict[str, str]:
 def test_every_import_is_declared_in_the_manifest():
     undeclared = {
         module: file
-        for module, file in imported_modules().items()
-        if module not in declared_modules() | WITHOUT_KEY
+        for module, file in imported_modules(*OURS).items()
+        if module not in declared_modules(*NEEDED) | WITHOUT_KEY
     }
     assert not undeclared, 'add to package.xml, or to the README if rosdep has no key'
 
@@ -74,12 +80,45 @@ def test_every_import_is_declared_in_the_manifest():
 def test_every_package_that_the_launch_file_runs_is_declared():
     text = (REPO / 'launch/pick_place.launch.py').read_text()
     run = re.findall(r"(?:package=|FindPackageShare\(|FindExecutable\(name=)'(\w+)'", text)
-    assert 'xacro' in run and set(run) <= declared_modules()
+    assert 'xacro' in run and set(run) <= declared_modules(*NEEDED)
 
 
 def test_every_declared_dependency_is_used():
-    unused = declared_modules() - set(imported_modules()) - NOT_IMPORTED
+    unused = declared_modules(*NEEDED) - set(imported_modules(*OURS)) - NOT_IMPORTED
     assert not unused, 'declared in package.xml, imported nowhere'
+
+
+def test_what_the_tests_need_is_declared_and_used():
+    helpers = {file.stem for file in REPO.glob('test/*.py')}
+    used = imported_modules('test/*.py').keys() - helpers - declared_modules(*NEEDED) - WITHOUT_KEY
+    config = configparser.ConfigParser()
+    config.read(REPO / 'setup.cfg')
+    plugins = {'pytest_timeout'} if 'timeout' in config['tool:pytest'] else set()
+    assert declared_modules('test_depend') == used | plugins
+
+
+def test_the_manifest_says_where_the_project_lives():
+    urls = {url.get('type'): url.text for url in manifest().iter('url')}
+    assert urls['website'] == urls['repository']
+    assert urls['bugtracker'] == f'{urls["repository"]}/issues'
+    first = [element.tag for element in manifest()][:8]  # in the order that its schema demands
+    assert first == ['name', 'version', 'description', 'maintainer', 'license', *3 * ['url']]
+
+
+def test_documentation_is_made_of_our_own_pages():
+    name = manifest().findtext('export/rosdoc2')
+    attic, content = yaml.safe_load_all((REPO / name).read_text())
+    assert attic == {'type': 'rosdoc2 config', 'version': 1}
+    (sphinx,) = [builder['sphinx'] for builder in content['builders']]
+    assert (REPO / sphinx['user_doc_dir']).is_dir()
+
+
+def test_hooks_use_the_ruff_that_make_test_uses():
+    hooks = yaml.safe_load((REPO / '.pre-commit-config.yaml').read_text())
+    (ruff,) = [h for repo in hooks['repos'] for h in repo['hooks'] if h['id'] == 'ruff']
+    (pin,) = ruff['additional_dependencies']
+    assert pin in (REPO / 'underlay/requirements.txt').read_text().splitlines()
+    assert ruff['entry'] in (REPO / 'Makefile').read_text()
 
 
 def test_the_three_versions_agree():
