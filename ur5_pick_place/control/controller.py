@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The robot's trajectory controller as the executor sees it, and what it is given."""
+"""What the execution manager needs of the robot's trajectory controller, and what it sends."""
 
 import uuid
 from collections.abc import Callable
@@ -76,8 +76,24 @@ class Goal:
         return bool(self.stop_reason) and not self.is_canceled
 
 
+class GoalListener(Protocol):
+    """Takes what the controller reports of a goal, in any thread."""
+
+    def on_answer(self, goal: Goal, is_accepted: bool) -> None:
+        """Take whether the controller accepts the goal."""
+        ...
+
+    def on_feedback(self, goal: Goal, stamp: float, t: float) -> None:
+        """Take where in the goal's trajectory `t` the controller was at `stamp`, both [s]."""
+        ...
+
+    def on_result(self, goal: Goal, failure: str) -> None:
+        """Take the end of an accepted goal: '' or why it did not succeed."""
+        ...
+
+
 class Controller(Protocol):
-    """The robot's trajectory controller, as the executor needs it."""
+    """The robot's trajectory controller."""
 
     @property
     def missing(self) -> str:
@@ -93,8 +109,8 @@ class Controller(Protocol):
         """Return a trajectory as it is sent, which may take long; for `Goal.prepared`."""
         ...
 
-    def send(self, goal: Goal) -> None:
-        """Send a goal; `on_answer` and `on_result` of the executor tell what becomes of it."""
+    def send(self, goal: Goal, listener: GoalListener) -> None:
+        """Send a goal and report to `listener` what becomes of it."""
         ...
 
     def cancel(self) -> None:

@@ -480,7 +480,7 @@ class ExecutionManager:
         self._goal = Goal(trajectory, monitor, on_end, now, begin, (stamp, 0.0), prepared)
         self._others.send(self._goal.id)
         self._open[self._goal.id] = self._goal.sent
-        self._controller.send(self._goal)
+        self._controller.send(self._goal, self)
         self._tell()
 
     def _tick(self, stream: _Stream) -> None:

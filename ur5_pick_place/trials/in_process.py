@@ -94,7 +94,7 @@ class Rig:
         tracking = config.read(TrackingSettings)
         self.controller = ControllerPort(self.driver, config['controller'], tracking)
         gate = planner()
-        self.executor = self.controller.executor = ExecutionManager(
+        self.executor = ExecutionManager(
             gate,
             self.controller,
             self._status,

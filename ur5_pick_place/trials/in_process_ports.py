@@ -5,7 +5,7 @@ import contextlib
 from collections.abc import Callable, Sequence
 
 from ur5_pick_place.control.closed_loop import TrajectorySegment
-from ur5_pick_place.control.controller import Goal
+from ur5_pick_place.control.controller import Goal, GoalListener
 from ur5_pick_place.control.execution_manager import ExecutionManager
 from ur5_pick_place.control.loop_settings import LoopSettings
 from ur5_pick_place.control.motion_monitor import TrackingSettings
@@ -44,12 +44,10 @@ class ControllerPort:
 
     """
 
-    executor: ExecutionManager
-
     def __init__(self, driver: Driver, controller: str, tracking: TrackingSettings) -> None:
         self._driver, self._controller = driver, driver.trajectory[controller]
         self._tracking = tracking
-        self._running: list[tuple[Goal, goals.Goal]] = []
+        self._running: list[tuple[Goal, goals.Goal, GoalListener]] = []
         self._due = 0.0
         self.motions = self.holds = 0
 
@@ -62,15 +60,15 @@ class ControllerPort:
 
     @property
     def goals(self) -> frozenset[bytes]:
-        return frozenset(goal.id for goal, running in self._running if running.outcome is None)
+        return frozenset(goal.id for goal, running, _ in self._running if running.outcome is None)
 
     def prepare(self, trajectory: Trajectory) -> None:
         """Return nothing: a trajectory is taken as it is."""
 
-    def send(self, goal: Goal) -> None:
+    def send(self, goal: Goal, listener: GoalListener) -> None:
         self.motions += 1
         self._driver.link.to_driver.send(
-            lambda: self._start(goal), self._driver.time, reliable=True
+            lambda: self._start(goal, listener), self._driver.time, reliable=True
         )
 
     def cancel(self) -> None:
@@ -78,7 +76,7 @@ class ControllerPort:
             return
 
         def cancel_all() -> None:
-            for _, running in self._running:
+            for _, running, _ in self._running:
                 self._controller.cancel(running)
 
         self._driver.link.to_driver.send(cancel_all, self._driver.time, reliable=True)
@@ -104,24 +102,24 @@ class ControllerPort:
         self._driver.link.to_driver.send(deliver, self._driver.time)
 
     def monitor(self) -> None:
-        """Tell the executor of progress and ends; to be called every cycle."""
+        """Report progress and results; call it every cycle."""
         if self._driver.time < self._due or self.missing:
             return
         self._due = self._driver.time + _MONITOR_PERIOD
-        for pair in list(self._running):
-            goal, running = pair
+        for entry in list(self._running):
+            goal, running, listener = entry
             if running.outcome is None:
                 if running.tracking is not None:
                     at = running.tracking
-                    self.executor.on_feedback(goal, at.time, at.reference_time)
+                    listener.on_feedback(goal, at.time, at.reference_time)
                 continue
-            self._running.remove(pair)
+            self._running.remove(entry)
             end = running.outcome
             done = end.status == 'succeeded' and end.code == goals.SUCCESSFUL
             failure = f'goal {end.status} (code {end.code}: {end.message})'
-            self.executor.on_result(goal, '' if done else failure)
+            listener.on_result(goal, '' if done else failure)
 
-    def _start(self, goal: Goal) -> None:
+    def _start(self, goal: Goal, listener: GoalListener) -> None:
         tracking, names = self._tracking, self._driver.joint_names
         try:
             running = self._controller.start_goal(
@@ -132,10 +130,10 @@ class ControllerPort:
                 tracking.goal_time,
             )
         except InvalidInput:
-            self.executor.on_answer(goal, False)
+            listener.on_answer(goal, False)
             return
-        self._running.append((goal, running))
-        self.executor.on_answer(goal, True)
+        self._running.append((goal, running, listener))
+        listener.on_answer(goal, True)
 
 
 def _command(names: Sequence[str], motion: Trajectory, begin: float) -> TrajectoryCommand:
