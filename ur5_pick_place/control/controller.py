@@ -14,7 +14,7 @@ from ur5_pick_place.planning.trajectory import Trajectory
 OnEnd = Callable[[str], object]
 
 REPLY_TIMEOUT = 2.0
-"""How long the controller may take to answer a goal [s, steady clock]."""
+"""Time within which the controller must answer a goal [s, steady clock]."""
 
 
 @dataclass(eq=False)
@@ -97,16 +97,16 @@ class Controller(Protocol):
 
     @property
     def missing(self) -> str:
-        """Why it cannot be asked now; empty if it can."""
+        """Why it takes no requests now; empty if it does."""
         ...
 
     @property
     def goals(self) -> frozenset[bytes]:
-        """Ids of the goals that it reports as not ended, whoever sent them."""
+        """Ids of the goals that it reports as not ended, from any client."""
         ...
 
     def prepare(self, trajectory: Trajectory) -> Any:
-        """Return a trajectory as it is sent, which may take long; for `Goal.prepared`."""
+        """Return what is sent for a trajectory, for `Goal.prepared`; may take long."""
         ...
 
     def send(self, goal: Goal, listener: GoalListener) -> None:
@@ -114,17 +114,17 @@ class Controller(Protocol):
         ...
 
     def cancel(self) -> None:
-        """Ask it to cancel every goal that it has, whoever sent it."""
+        """Request the cancellation of every goal, from any client."""
         ...
 
-    def follow(self, window: TrajectorySegment) -> None:
-        """Let it follow a part of a stream, in place of the part before."""
+    def follow(self, segment: TrajectorySegment) -> None:
+        """Let it follow a segment in place of the one before."""
         ...
 
     def hold(self, q: Array) -> None:
-        """Let it hold joints (6,) [rad] in place of what it follows."""
+        """Let it hold joint positions (6,) [rad] in place of what it follows."""
         ...
 
     def take_over(self) -> None:
-        """Switch off whatever other controller moves the arm in its place."""
+        """Deactivate any other controller that moves the arm."""
         ...

@@ -2,7 +2,7 @@
 """
 The task node: teach, plan, run; it moves the arm only through the planner node.
 
-Its thinking is in `task.machine`; here are the requests, and what is told.
+The decisions are made in `task.machine`; here are the requests and the published topics.
 
 """
 
@@ -63,9 +63,9 @@ from ur5_pick_place.task.plan_report import report_text
 from ur5_pick_place.task.poses import TAUGHT, TaughtPose
 from ur5_pick_place.task.station import Station, StationSettings
 
-# One for a plan being made, one for joints and pins, one for the services meanwhile.
+# One for planning, one for joints and pins, one for the services meanwhile.
 _THREADS = 3
-_PLANNER_REPLY = 0.03  # [s, steady clock] before a stop takes the way without the planner
+_PLANNER_REPLY = 0.03  # [s, steady clock] before a stop no longer waits for the planner
 
 
 @dataclass(frozen=True)
@@ -134,7 +134,7 @@ class PickPlace(Node):
         """Read the taught poses and offer every topic and service; `lease` [s] of the state."""
         station, prefix = self._station, self._robot.tf_prefix
         file = Path(self._settings.poses_file).expanduser()
-        # Before the state is published: whoever follows it must not see it come and go.
+        # First, as it may raise: the planner takes a state whose publisher ends for a dead node.
         self._teaching = Teaching(
             self, file, station.planner, station.provenance, self._frames, prefix
         )
@@ -211,7 +211,7 @@ class PickPlace(Node):
             callback_group=group,
         )
 
-    # -- requests: each returns a message, or raises why not ------------------------------------
+    # -- requests: each returns a message, or raises --------------------------------------------
 
     def _answer(
         self, name: str, action: Callable[[], str], reply: Trigger.Response
@@ -259,7 +259,7 @@ class PickPlace(Node):
         reply.success, reply.message = True, 'stopping; call ~/rearm before the next motion'
         self._publish_state()
         try:
-            # It brakes along the path. Whatever it does, the stop does not wait for it.
+            # The planner brakes along the path; the stop does not depend on its reply.
             await ask(self, self._stop_planner, Trigger.Request(), _PLANNER_REPLY)
         except ExecutionError:
             self._arm_stop.begin()
@@ -286,7 +286,7 @@ class PickPlace(Node):
         self, request: SetBool.Request, reply: SetBool.Response
     ) -> SetBool.Response:
         try:
-            # With a wrong payload the arm sinks or rises as soon as it is let go.
+            # With a wrong payload the arm sinks or rises in freedrive.
             if request.data and not self._freedrive.is_on:
                 confirm = self._run.confirm_payload()
                 stops = self._machine.stops
@@ -327,30 +327,30 @@ class PickPlace(Node):
         return self._run.open() if is_open else self._run.close()
 
     async def _job(self, name: str, steps: Generator) -> str:
-        """Do a job; return why it ended early, or ''."""
+        """Run a job; return why it ended early, or ''."""
         outcome = Future()
         self._machine.start(name, steps, outcome.set_result)
         return await outcome
 
     def _on_tick(self) -> None:
-        if self._freedrive.is_on:  # as an earlier run of this node left it
+        if self._freedrive.is_on:  # left on by an earlier run of this node
             self._machine.is_free = True
         self._machine.tick()
         self._publish_state()
 
     def _on_planner_death(self) -> None:
-        """Do what the planner no longer can: stop the arm, whoever moves it, and latch."""
+        """Stop the arm in place of the planner, whichever client moves it, and latch."""
         self._arm_stop.begin()
         self._machine.stop(PLANNER_GONE, is_fault=True)
         self._publish_state()
 
     def _on_frozen(self, seconds: float) -> None:
-        """Latch the stop, as the planner has done meanwhile."""
+        """Latch the stop; the planner has latched it meanwhile."""
         reason = f'this node was frozen for {seconds:.1f} s: look why, then ~/rearm'
         self._machine.stop(reason, is_fault=True)
         self._publish_state()
 
-    # -- telling ---------------------------------------------------------------------------------
+    # -- publishing ------------------------------------------------------------------------------
 
     def _take_world(self, world: World) -> None:
         scene = replace(self._cell.scene, world=world)
@@ -375,5 +375,5 @@ class PickPlace(Node):
 
 
 def main() -> None:
-    """Run the node until it is told to stop."""
+    """Run the node until it is shut down."""
     run_node(PickPlace, _THREADS)

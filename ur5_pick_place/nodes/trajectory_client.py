@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The executor in the planner node: between it and the robot's trajectory controller."""
+"""The execution manager in the planner node, connected to the robot's trajectory controller."""
 
 import time
 from typing import Any
@@ -45,10 +45,10 @@ _STATUS = {
 
 class TrajectoryClient:
     """
-    Runs an `ExecutionManager` on what the driver says, and publishes its state.
+    Feeds an `ExecutionManager` with what the driver reports, and publishes its state.
 
-    rclpy runs the done-callbacks of futures outside any callback group, beside the subscriptions
-    and the timer.
+    rclpy runs the done-callbacks of futures outside any callback group, concurrently with the
+    subscriptions and the timer.
 
     Parameters
     ----------
@@ -56,12 +56,12 @@ class TrajectoryClient:
     controller : str
         Name of the joint trajectory controller.
     planner : MotionPlanner
-        Its gate looks at every motion.
+        Its gate checks every motion.
     joint_names : tuple of str
         With the prefix, in controller order.
     health, tracking : settings
     missing : str
-        What the user has not told about the cell; non-empty refuses all motion.
+        What the user has not configured; non-empty refuses all motion.
     group : CallbackGroup
         Of the subscriptions, the timer and the clients.
 
@@ -101,7 +101,7 @@ class TrajectoryClient:
         return not state.startswith('stopped'), state
 
     def start(self, trajectory: Trajectory, is_wanted: IsWanted) -> Future:
-        """Gate a motion and send it; as `ExecutionManager.start`, with a future of the outcome."""
+        """Call `ExecutionManager.start` and return a future of the outcome."""
         outcome = Future()
         self.core.start(trajectory, outcome.set_result, is_wanted)
         return outcome
@@ -109,7 +109,7 @@ class TrajectoryClient:
     def start_loop(
         self, loop: ClosedLoop, rollout: Trajectory, is_wanted: IsWanted
     ) -> Future:
-        """Run a closed loop; as `ExecutionManager.start_loop`, with a future of the outcome."""
+        """Call `ExecutionManager.start_loop` and return a future of the outcome."""
         outcome = Future()
         self.core.start_loop(loop, rollout, outcome.set_result, is_wanted)
         return outcome
@@ -184,8 +184,8 @@ class _TrajectoryController:
     def cancel(self) -> None:
         self._goals.cancel()
 
-    def follow(self, window: TrajectorySegment) -> None:
-        self._publish(window.trajectory, window.begin)
+    def follow(self, segment: TrajectorySegment) -> None:
+        self._publish(segment.trajectory, segment.begin)
 
     def hold(self, q: Array) -> None:
         self._publish(at_rest(q))
