@@ -9,8 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
-from ur5_pick_place.trials.cell import Cell, OpenCell, open_rig
-from ur5_pick_place.trials.in_process import Spot
+from ur5_pick_place.trials.cell import Cell, OpenCell
+from ur5_pick_place.trials.in_process import Spot, open_in_process
 
 START: Spot = (0.45, -0.2, 0.0)
 TARGET: Spot = (0.4, 0.2, 0.6)
@@ -121,7 +121,7 @@ def run_matrix(
     faults: tuple[str, ...],
     stages: tuple[str, ...] = STAGES,
     changes: dict | None = None,
-    open_cell: OpenCell = open_rig,
+    open_cell: OpenCell = open_in_process,
 ) -> Iterator[Outcome]:
     """
     Do every case, one after another in a cell that is recovered as a person would.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The simulated driver as executor and task see it, faults of the link included, without ROS."""
+"""The simulated driver as execution manager and task see it, link faults included; no ROS."""
 
 import contextlib
 from collections.abc import Callable, Sequence
@@ -35,12 +35,12 @@ class ControllerPort:
     controller : str
         Which of its controllers.
     tracking : TrackingSettings
-        Tolerances sent with each goal.
+        Tolerances of each goal.
 
     Attributes
     ----------
     motions, holds : int
-        What it was sent: goals and parts of a stream, and words to stay at a place.
+        How many goals and trajectory segments it was sent, and how many hold commands.
 
     """
 
@@ -63,7 +63,7 @@ class ControllerPort:
         return frozenset(goal.id for goal, running, _ in self._running if running.outcome is None)
 
     def prepare(self, trajectory: Trajectory) -> None:
-        """Return nothing: a trajectory is taken as it is."""
+        """Do nothing: a trajectory is sent as it is."""
 
     def send(self, goal: Goal, listener: GoalListener) -> None:
         self.motions += 1
@@ -81,9 +81,9 @@ class ControllerPort:
 
         self._driver.link.to_driver.send(cancel_all, self._driver.time, reliable=True)
 
-    def follow(self, window: TrajectorySegment) -> None:
+    def follow(self, segment: TrajectorySegment) -> None:
         self.motions += 1
-        self._publish(window.trajectory, window.begin)
+        self._publish(segment.trajectory, segment.begin)
 
     def hold(self, q: Array) -> None:
         self.holds += 1
@@ -96,7 +96,7 @@ class ControllerPort:
         command = _command(self._driver.joint_names, motion, begin)
 
         def deliver() -> None:
-            with contextlib.suppress(InvalidInput):  # as the driver, that drops it with a log
+            with contextlib.suppress(InvalidInput):  # the driver logs and drops it
                 self._controller.follow(command, self._driver.time)
 
         self._driver.link.to_driver.send(deliver, self._driver.time)
@@ -148,42 +148,42 @@ class TaskPort:
     Parameters
     ----------
     driver : Driver
-    executor : ExecutionManager
+    manager : ExecutionManager
     planner : MotionPlanner
-        The executor's, to be told what is carried.
+        The manager's, which must know what the gripper carries.
     loops : LoopSettings
     io_timeout : float
-        io_states silent for longer ends any job [s].
+        Silence of io_states that ends any job [s].
 
     """
 
     def __init__(
         self,
         driver: Driver,
-        executor: ExecutionManager,
+        manager: ExecutionManager,
         planner: MotionPlanner,
         loops: LoopSettings,
         io_timeout: float,
     ) -> None:
-        self._driver, self._executor, self._planner = driver, executor, planner
+        self._driver, self._manager, self._planner = driver, manager, planner
         self._loops = loops
-        self._io_timeout, self._io_heard = io_timeout, 0.0
+        self._io_timeout, self._io_updated = io_timeout, 0.0
         self._inputs: dict[int, bool] = {}
         self._outputs: dict[int, bool] = {}
-        self._asked: list[tuple[Request, OnReply]] = []
+        self._requests: list[tuple[Request, OnReply]] = []
         self.gripper_commands = 0
 
     @property
     def missing(self) -> str:
-        state = self._executor.motion_state
+        state = self._manager.motion_state
         if state != 'ready':
             return f'the planner is {state}: start or rearm it'
         return 'set_io is not there: start the driver' if self._driver.link.set_io_absent else ''
 
     def observe(self) -> job.Observation:
-        state, status = self._executor.motion_state, self._executor.status
+        state, status = self._manager.motion_state, self._manager.status
         stopped = state.removeprefix(_STOPPED) if state.startswith(_STOPPED) else ''
-        if not stopped and self._driver.time - self._io_heard > self._io_timeout:
+        if not stopped and self._driver.time - self._io_updated > self._io_timeout:
             stopped = job.silent_io(self._io_timeout)
         return job.Observation(
             t=status.stamp,
@@ -192,7 +192,7 @@ class TaskPort:
             outputs=self._outputs,
             tool_voltage=self._driver.robot.tool_voltage,
             stopped=stopped,
-            is_at_rest=self._executor.is_at_rest,
+            is_at_rest=self._manager.is_at_rest,
             speed_scaling=status.speed_scaling,
         )
 
@@ -208,35 +208,35 @@ class TaskPort:
         elif isinstance(command, job.Compute):
             on_reply(command.attempt())
         else:
-            self._ask(command, on_reply)
+            self._request(command, on_reply)
 
     def _move(self, command: job.Move, on_reply: OnReply) -> None:
         motion = command.trajectory
         if command.method:
             loop = loop_of(self._planner, command.method, motion, self._loops)
-            self._executor.start_loop(loop, motion, on_reply)
+            self._manager.start_loop(loop, motion, on_reply)
         else:
-            self._executor.start(motion, on_reply)
+            self._manager.start(motion, on_reply)
 
     def cancel_motion(self) -> None:
-        self._executor.stop('canceled by the client', latch=False)
+        self._manager.stop('canceled by the client', latch=False)
 
     def monitor(self) -> None:
-        """See the pins and hear the answers; to be called every cycle."""
+        """Read the pins and the replies; call it every cycle."""
         link, pins = self._driver.link, self._driver.io.pins
         if not link.io_states_silent:
             self._inputs = dict(enumerate(pins.digital_in))
             self._outputs = dict(enumerate(pins.digital_out))
-            self._io_heard = self._driver.time
-        for asked in list(self._asked):
-            request, on_reply = asked
+            self._io_updated = self._driver.time
+        for entry in list(self._requests):
+            request, on_reply = entry
             if request.reply is not None:
-                self._asked.remove(asked)
+                self._requests.remove(entry)
                 on_reply('' if request.reply else 'the driver refused it; see its log')
 
-    def _ask(self, command: job.Command, on_reply: OnReply) -> None:
+    def _request(self, command: job.Command, on_reply: OnReply) -> None:
         io = self._driver.io
-        is_set_io = not isinstance(command, job.SetPayload)  # which is a service of its own
+        is_set_io = not isinstance(command, job.SetPayload)  # that is another service
         if is_set_io and self._driver.link.set_io_absent:
             on_reply('service set_io is not there; is the driver running?')
             return
@@ -248,4 +248,4 @@ class TaskPort:
             assert isinstance(command, job.SetOutput)
             self.gripper_commands += 1
             request = io.set_io(SET_DIGITAL_OUT, command.pin, float(command.state))
-        self._asked.append((request, on_reply))
+        self._requests.append((request, on_reply))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The simulated cell behind the real nodes, each a process over DDS: a `rig.cell.Cell`."""
+"""The simulated cell behind the real nodes, each a process over DDS: a `trials.cell.Cell`."""
 
 import contextlib
 import dataclasses
@@ -42,7 +42,7 @@ _ROUND_TRIPS = 10
 
 class NodesCell:
     """
-    See `rig.cell.Cell`.
+    See `trials.cell.Cell`.
 
     Parameters
     ----------

@@ -16,10 +16,10 @@ from ur5_pick_place.control.line_follower import METHODS
 from ur5_pick_place.errors import Ur5PickPlaceError
 from ur5_pick_place.task.motions import IK
 from ur5_pick_place.terminal import Parser, quiet_pipe, seed_number
-from ur5_pick_place.trials.cell import Cell, OpenCell, open_rig
+from ur5_pick_place.trials.cell import Cell, OpenCell
 from ur5_pick_place.trials.cell_options import add_nodes, cell_opener
 from ur5_pick_place.trials.fault_matrix import EXPECTED, Case, Outcome
-from ur5_pick_place.trials.in_process import Spot
+from ur5_pick_place.trials.in_process import Spot, open_in_process
 from ur5_pick_place.trials.records import driver_silent, keep_record
 
 _RADIUS = (0.35, 0.55)  # [m] from the base's axis
@@ -73,7 +73,7 @@ def soak(
     seed: int,
     faults: tuple[str, ...] = (),
     changes: dict | None = None,
-    open_cell: OpenCell = open_rig,
+    open_cell: OpenCell = open_in_process,
 ) -> Iterator[CycleReport]:
     """
     Run cycles, a fault in every third if there are any to choose from.
