@@ -3,11 +3,11 @@
 
 import pytest
 
-from ur5_pick_place.trials.cell import RigCell
 from ur5_pick_place.trials.fault_matrix import START, TARGET, Case
+from ur5_pick_place.trials.in_process import InProcessCell
 
 
-class Restless(RigCell):
+class Restless(InProcessCell):
     """Sends the controller something at every look."""
 
     looks = 0
@@ -18,7 +18,7 @@ class Restless(RigCell):
         return self.looks, 0, 0
 
 
-class Insistent(RigCell):
+class Insistent(InProcessCell):
     """Tells the arm more than often enough to stay."""
 
     looks = 0
@@ -29,7 +29,7 @@ class Insistent(RigCell):
         return 0, self.looks, 0
 
 
-class Drifting(RigCell):
+class Drifting(InProcessCell):
     """Goes on after a stop."""
 
     @property
@@ -37,18 +37,18 @@ class Drifting(RigCell):
         return super().q + (0.1 * self.time if self.stopped else 0.0)
 
 
-class Late(RigCell):
+class Late(InProcessCell):
     """Is held to a stop at once."""
 
     notice = 0.0
 
 
-class Faltering(RigCell):
+class Faltering(InProcessCell):
     """Stops before anything was done to it."""
 
     def run(self):
         super().run()
-        self._rig.stop()
+        self.stop()
 
 
 def outcome(kind):

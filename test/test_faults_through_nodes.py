@@ -15,9 +15,9 @@ import pytest
 
 pytest.importorskip('rclpy', reason='needs ROS 2: make setup')
 
-from ur5_pick_place.trials.cell import open_rig
 from ur5_pick_place.trials.cell_options import add_nodes, cell_opener
 from ur5_pick_place.trials.fault_matrix import MUST_STOP, START, TARGET, Case
+from ur5_pick_place.trials.in_process import open_in_process
 from ur5_pick_place.trials.over_dds import open_nodes
 from ur5_pick_place.trials.soak import soak
 
@@ -57,7 +57,7 @@ def test_a_cycle_of_the_soak_is_told_with_memory_and_latency(cell):
 def test_the_commands_take_the_nodes_at_a_factor_and_else_this_process():
     parser = argparse.ArgumentParser()
     add_nodes(parser)
-    assert cell_opener(parser, parser.parse_args([])) is open_rig
+    assert cell_opener(parser, parser.parse_args([])) is open_in_process
     for words, factor in ((['--nodes'], 2.0), (['--nodes', '--rtf', '1.5'], 1.5)):
         opener = cell_opener(parser, parser.parse_args(words))
         assert (opener.func, opener.keywords) == (open_nodes, {'real_time_factor': factor})

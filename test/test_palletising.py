@@ -5,7 +5,7 @@ import math
 
 import numpy as np
 
-from ur5_pick_place.trials.in_process import Rig
+from ur5_pick_place.trials.in_process import InProcessCell
 from ur5_pick_place.trials.spots import Spot
 
 FEEDER, PALLET = Spot(0.4, -0.2, 0.0), Spot(0.36, 0.1, 0.0)
@@ -14,7 +14,7 @@ GRID = (2, 3, 2)
 
 
 def test_a_pallet_of_two_layers_is_filled_by_twelve_cycles() -> None:
-    rig = Rig(
+    cell = InProcessCell(
         {
             'parts': 12,
             'part_x': FEEDER[0],
@@ -26,16 +26,16 @@ def test_a_pallet_of_two_layers_is_filled_by_twelve_cycles() -> None:
             'open_time': 0.4,
         }
     )
-    rig.prepare(FEEDER, PALLET)
-    rig.on_step = lambda: feed(rig)
-    rig.plan_and_run()
-    rig.until(lambda: not rig.machine.job_name, 200.0, 'the pallet to be full')
-    assert not rig.machine.stopped
+    cell.teach(FEEDER, PALLET)
+    cell.on_step = lambda: feed(cell)
+    cell.run()
+    cell.until(lambda: not cell.is_busy, 200.0, 'the pallet to be full')
+    assert not cell.stopped
 
     # The taught TCP looks down: its y is the other way round.
     cells = [(r, -c, n) for n in range(2) for c in range(3) for r in range(2)]
     wanted = [*PALLET[:2], 0.0225] + np.array(cells) * [*PITCH[:2], 0.045]
-    laid = rig.world.T_world_parts
+    laid = cell.world.T_world_parts
     assert np.abs(laid[:, :3, 3] - wanted).max() < 2e-3
     for T in laid:
         upright = math.acos(min(T[2, 2], 1.0))
@@ -43,8 +43,8 @@ def test_a_pallet_of_two_layers_is_filled_by_twelve_cycles() -> None:
         assert max(upright, abs(turned)) < math.radians(2.0)
 
 
-def feed(rig: Rig) -> None:
+def feed(cell: InProcessCell) -> None:
     """Bring the next cube as soon as one has been laid down and the arm is home."""
-    done = sum(event['event'] == 'cycle_done' for event in rig.events)
-    if 0 < done < 12 and len(rig.world.T_world_parts) == done:
-        rig.world.feed_part()
+    done = sum(event['event'] == 'cycle_done' for event in cell.events)
+    if 0 < done < 12 and len(cell.world.T_world_parts) == done:
+        cell.world.feed_part()

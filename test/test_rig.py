@@ -23,7 +23,7 @@ from ur5_pick_place.trials.fault_matrix import (
     TARGET,
     run_matrix,
 )
-from ur5_pick_place.trials.in_process import Rig
+from ur5_pick_place.trials.in_process import InProcessCell
 
 BEFORE_RELEASE = STAGES[: STAGES.index('release')]
 SILENT = {'joint_states_dropped', 'io_states_silent', 'driver_killed'}
@@ -69,77 +69,77 @@ def test_the_table_of_faults_tells_every_case_and_what_is_wrong(tmp_path, capsys
 
 
 @pytest.fixture(scope='module')
-def rig():
+def cell():
     """Prepared once; each test leaves it rearmed, at home, with an open gripper."""
-    rig = Rig()
-    rig.prepare(START, TARGET)
-    return rig
+    cell = InProcessCell()
+    cell.teach(START, TARGET)
+    return cell
 
 
-def begin(rig, stage):
+def begin(cell, stage):
     """Run a cycle into a stage."""
-    rig.put_part(START)
-    rig.wait(0.2)
-    since = len(rig.events)
-    rig.plan_and_run()
+    cell.put_part(START)
+    cell.wait(0.2)
+    since = len(cell.events)
+    cell.run()
     entered = {'event': 'stage', 'stage': stage}
-    rig.until(lambda: any(entered.items() <= e.items() for e in rig.events[since:]), 30.0, stage)
-    rig.wait(0.1)
+    cell.until(lambda: any(entered.items() <= e.items() for e in cell.events[since:]), 30.0, stage)
+    cell.wait(0.1)
 
 
-def finish(rig):
-    rig.until(lambda: not rig.machine.job_name, 30.0, 'the end')
-    assert rig.machine.stopped == ''
+def finish(cell):
+    cell.until(lambda: not cell.is_busy, 30.0, 'the end')
+    assert cell.stopped == ''
 
 
-def test_a_cycle_paused_in_every_stage_waits_there_and_places_its_part(rig):
-    begin(rig, STAGES[0])
+def test_a_cycle_paused_in_every_stage_waits_there_and_places_its_part(cell):
+    begin(cell, STAGES[0])
     for stage in STAGES:
-        rig.until(lambda stage=stage: rig.run.stage == stage, 30.0, stage)
-        rig.wait(0.1)
-        rig.machine.pause()
-        rig.wait(1.5)
-        held, commands = rig.world.q, rig.task.gripper_commands
-        rig.wait(1.0)
-        assert rig.machine.state == f'paused: {stage}'
-        assert np.abs(rig.world.q - held).max() < 1e-4, stage
-        assert rig.task.gripper_commands == commands, stage
-        rig.machine.resume()
-    finish(rig)
-    assert np.linalg.norm(rig.world.T_world_part[:2, 3] - TARGET[:2]) < 2e-3
+        cell.until(lambda stage=stage: cell.station.run.stage == stage, 30.0, stage)
+        cell.wait(0.1)
+        cell.station.machine.pause()
+        cell.wait(1.5)
+        held, commands = cell.world.q, cell.port.gripper_commands
+        cell.wait(1.0)
+        assert cell.station.machine.state == f'paused: {stage}'
+        assert np.abs(cell.world.q - held).max() < 1e-4, stage
+        assert cell.port.gripper_commands == commands, stage
+        cell.station.machine.resume()
+    finish(cell)
+    assert np.linalg.norm(cell.world.T_world_part[:2, 3] - TARGET[:2]) < 2e-3
 
 
 @pytest.mark.parametrize('stage', STAGES)
-def test_a_stop_in_any_stage_leaves_all_as_it_is_until_rearmed_and_planned_anew(rig, stage):
-    begin(rig, stage)
-    rig.stop()
-    commands = rig.task.gripper_commands
-    rig.wait(1.5)
-    held, has_part = rig.world.q, rig.world.part_present
-    rig.wait(2.0)
-    assert rig.machine.state == 'stopped: stop requested'
-    assert rig.executor.motion_state == 'stopped: stop requested'
-    assert np.abs(rig.world.q - held).max() < 1e-4
-    assert rig.task.gripper_commands == commands and rig.world.part_present == has_part
+def test_a_stop_in_any_stage_leaves_all_as_it_is_until_rearmed_and_planned_anew(cell, stage):
+    begin(cell, stage)
+    cell.stop()
+    commands = cell.port.gripper_commands
+    cell.wait(1.5)
+    held, has_part = cell.world.q, cell.world.part_present
+    cell.wait(2.0)
+    assert cell.station.machine.state == 'stopped: stop requested'
+    assert cell.manager.motion_state == 'stopped: stop requested'
+    assert np.abs(cell.world.q - held).max() < 1e-4
+    assert cell.port.gripper_commands == commands and cell.world.part_present == has_part
     with pytest.raises(ExecutionError, match='rearm'):
-        rig.machine.go_home(rig.poses)
-    assert rig.rearm() == ''
-    rig.wait(1.0)
-    assert np.abs(rig.world.q - held).max() < 1e-4, 'rearming alone moves nothing'
+        cell.station.machine.go_home(cell.poses)
+    assert cell.rearm() == ''
+    cell.wait(1.0)
+    assert np.abs(cell.world.q - held).max() < 1e-4, 'rearming alone moves nothing'
     with pytest.raises(ExecutionError, match='no plan'):
-        rig.machine.start_run(rig.poses)
-    rig.machine.go_home(rig.poses)
-    finish(rig)
-    assert rig.world.part_present == has_part, 'what is in the hand stays there'
-    rig.machine.start('open_gripper', rig.run.open())
-    finish(rig)
+        cell.station.machine.start_run(cell.poses)
+    cell.station.machine.go_home(cell.poses)
+    finish(cell)
+    assert cell.world.part_present == has_part, 'what is in the hand stays there'
+    cell.start('open_gripper')
+    finish(cell)
 
 
-def test_the_slider_at_zero_is_a_named_wait(rig):
-    begin(rig, 'transfer')
-    rig.faults.inject('speed_slider_zero')
-    rig.wait(5.0)
-    assert 'the speed slider is at 0' in rig.machine.state
-    assert any(e['event'] == 'waiting' for e in rig.events)
-    rig.faults.clear('speed_slider_zero')
-    finish(rig)
+def test_the_slider_at_zero_is_a_named_wait(cell):
+    begin(cell, 'transfer')
+    cell.faults.inject('speed_slider_zero')
+    cell.wait(5.0)
+    assert 'the speed slider is at 0' in cell.station.machine.state
+    assert any(e['event'] == 'waiting' for e in cell.events)
+    cell.faults.clear('speed_slider_zero')
+    finish(cell)

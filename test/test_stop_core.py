@@ -35,15 +35,16 @@ class LateController:
     def prepare(self, trajectory):
         return trajectory
 
-    def send(self, goal):
+    def send(self, goal, listener):
         self.sent.append(goal)
+        self.listener = listener
 
     def cancel(self):
         self.cancels += 1
         self.strangers.clear()
         ended, self.running = self.running, None
         if ended:
-            self.executor.on_result(ended, 'goal canceled')
+            self.listener.on_result(ended, 'goal canceled')
 
     def hold(self, q):
         self.holds += 1
@@ -55,7 +56,7 @@ class LateController:
     def accept(self, now):
         """Take the goal that was sent last."""
         self.running, self.began = self.sent[-1], now
-        self.executor.on_answer(self.running, True)
+        self.listener.on_answer(self.running, True)
 
     def move(self, now):
         before = self.q
@@ -63,7 +64,7 @@ class LateController:
             self.q = self.running.trajectory.sample(now - self.began)[0]
             if now - self.began > self.running.trajectory.duration:
                 ended, self.running = self.running, None
-                self.executor.on_result(ended, '')
+                self.listener.on_result(ended, '')
         self.q = self.q + self.drift
         return (self.q - before) / CYCLE
 
@@ -84,7 +85,7 @@ class Cell:
         self.port, self.status = LateController(), RobotStatus(
             robot_mode=7, safety_mode=1, program_running=True
         )
-        self.executor = self.port.executor = ExecutionManager(
+        self.executor = ExecutionManager(
             gate or Anything(),
             self.port,
             self.status,

@@ -6,42 +6,42 @@ import pytest
 from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.kinematics import HOME
 from ur5_pick_place.trials.fault_matrix import START, TARGET
-from ur5_pick_place.trials.in_process import Rig
+from ur5_pick_place.trials.in_process import InProcessCell
 
 
 @pytest.fixture(scope='module')
-def rig():
-    rig = Rig()
-    rig.prepare(START, TARGET)
-    return rig
+def cell():
+    cell = InProcessCell()
+    cell.teach(START, TARGET)
+    return cell
 
 
 @pytest.mark.parametrize('who', ['stop', 'cancel'])
 @pytest.mark.parametrize('way', ['trajectory', 'loop'])
 def test_a_motion_stopped_while_it_is_gated_is_refused_and_nothing_is_sent(
-    rig, monkeypatch, who, way
+    cell, monkeypatch, who, way
 ):
-    executor, gate, canceled = rig.executor, rig.executor._planner, []
-    motion = rig.planner.planner.ptp(HOME, HOME + 0.3).trajectory
-    check, stops = gate.check, executor.stops
+    manager, gate, canceled = cell.manager, cell.manager._planner, []
+    motion = cell.station.planner.ptp(HOME, HOME + 0.3).trajectory
+    check, stops = gate.check, manager.stops
 
     def check_while_somebody_stops(*args):
         report = check(*args)
-        executor.stop('canceled', latch=False) if who == 'stop' else canceled.append(True)
+        manager.stop('canceled', latch=False) if who == 'stop' else canceled.append(True)
         return report
 
     monkeypatch.setattr(gate, 'check', check_while_somebody_stops)
 
     def is_wanted():
-        return executor.stops == stops and not canceled
+        return manager.stops == stops and not canceled
 
-    before = sum(c.goals_started for c in rig.driver.trajectory.values())
+    before = sum(c.goals_started for c in cell.driver.trajectory.values())
     with pytest.raises(ExecutionError, match='stopped before it began'):
         if way == 'loop':
-            executor.start_loop(None, motion, lambda _: None, is_wanted)
+            manager.start_loop(None, motion, lambda _: None, is_wanted)
         else:
-            executor.start(motion, lambda _: None, is_wanted)
-    rig.wait(0.5)
-    assert executor.motion_state == 'ready'
-    assert sum(c.goals_started for c in rig.driver.trajectory.values()) == before
-    assert abs(rig.world.q - HOME).max() < 1e-3
+            manager.start(motion, lambda _: None, is_wanted)
+    cell.wait(0.5)
+    assert manager.motion_state == 'ready'
+    assert sum(c.goals_started for c in cell.driver.trajectory.values()) == before
+    assert abs(cell.world.q - HOME).max() < 1e-3

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The robot's trajectory controller as the executor sees it, and what it is given."""
+"""What the execution manager needs of the robot's trajectory controller, and what it sends."""
 
 import uuid
 from collections.abc import Callable
@@ -14,7 +14,7 @@ from ur5_pick_place.planning.trajectory import Trajectory
 OnEnd = Callable[[str], object]
 
 REPLY_TIMEOUT = 2.0
-"""How long the controller may take to answer a goal [s, steady clock]."""
+"""Time within which the controller must answer a goal [s, steady clock]."""
 
 
 @dataclass(eq=False)
@@ -76,39 +76,55 @@ class Goal:
         return bool(self.stop_reason) and not self.is_canceled
 
 
+class GoalListener(Protocol):
+    """Takes what the controller reports of a goal, in any thread."""
+
+    def on_answer(self, goal: Goal, is_accepted: bool) -> None:
+        """Take whether the controller accepts the goal."""
+        ...
+
+    def on_feedback(self, goal: Goal, stamp: float, t: float) -> None:
+        """Take where in the goal's trajectory `t` the controller was at `stamp`, both [s]."""
+        ...
+
+    def on_result(self, goal: Goal, failure: str) -> None:
+        """Take the end of an accepted goal: '' or why it did not succeed."""
+        ...
+
+
 class Controller(Protocol):
-    """The robot's trajectory controller, as the executor needs it."""
+    """The robot's trajectory controller."""
 
     @property
     def missing(self) -> str:
-        """Why it cannot be asked now; empty if it can."""
+        """Why it takes no requests now; empty if it does."""
         ...
 
     @property
     def goals(self) -> frozenset[bytes]:
-        """Ids of the goals that it reports as not ended, whoever sent them."""
+        """Ids of the goals that it reports as not ended, from any client."""
         ...
 
     def prepare(self, trajectory: Trajectory) -> Any:
-        """Return a trajectory as it is sent, which may take long; for `Goal.prepared`."""
+        """Return what is sent for a trajectory, for `Goal.prepared`; may take long."""
         ...
 
-    def send(self, goal: Goal) -> None:
-        """Send a goal; `on_answer` and `on_result` of the executor tell what becomes of it."""
+    def send(self, goal: Goal, listener: GoalListener) -> None:
+        """Send a goal and report to `listener` what becomes of it."""
         ...
 
     def cancel(self) -> None:
-        """Ask it to cancel every goal that it has, whoever sent it."""
+        """Request the cancellation of every goal, from any client."""
         ...
 
-    def follow(self, window: TrajectorySegment) -> None:
-        """Let it follow a part of a stream, in place of the part before."""
+    def follow(self, segment: TrajectorySegment) -> None:
+        """Let it follow a segment in place of the one before."""
         ...
 
     def hold(self, q: Array) -> None:
-        """Let it hold joints (6,) [rad] in place of what it follows."""
+        """Let it hold joint positions (6,) [rad] in place of what it follows."""
         ...
 
     def take_over(self) -> None:
-        """Switch off whatever other controller moves the arm in its place."""
+        """Deactivate any other controller that moves the arm."""
         ...

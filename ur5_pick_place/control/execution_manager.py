@@ -487,7 +487,7 @@ class ExecutionManager:
         self._goal = goal
         self._others.send(goal.id)
         self._open[goal.id] = goal.sent
-        self._controller.send(goal)
+        self._controller.send(goal, self)
         self._tell()
         return goal
 

@@ -2,7 +2,7 @@
 """
 The task node: teach, plan, run; it moves the arm only through the planner node.
 
-Its thinking is in `task.machine`; here are the requests, and what is told.
+The decisions are made in `task.machine`; here are the requests and the published topics.
 
 """
 
@@ -52,23 +52,21 @@ from ur5_pick_place.nodes.task_port import PLANNER, TaskPort
 from ur5_pick_place.nodes.teach_markers import TeachMarkers
 from ur5_pick_place.nodes.teaching import Teaching
 from ur5_pick_place.planning.limits import MotionSettings
-from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.world import World
 from ur5_pick_place.settings import setting
 from ur5_pick_place.task import events
 from ur5_pick_place.task.cycle import load_cycle
-from ur5_pick_place.task.gripper import Gripper, GripperSettings
-from ur5_pick_place.task.machine import PLANNER_GONE, Machine
+from ur5_pick_place.task.gripper import GripperSettings
+from ur5_pick_place.task.machine import PLANNER_GONE
 from ur5_pick_place.task.motions import TaskSettings
 from ur5_pick_place.task.pattern import PatternSettings
-from ur5_pick_place.task.plan import CyclePlanner
 from ur5_pick_place.task.plan_report import report_text
-from ur5_pick_place.task.poses import TAUGHT, Provenance, TaughtPose, numbers_from_matrix
-from ur5_pick_place.task.run import CycleRun
+from ur5_pick_place.task.poses import TAUGHT, TaughtPose
+from ur5_pick_place.task.station import Station, StationSettings
 
-# One for a plan being made, one for joints and pins, one for the services meanwhile.
+# One for planning, one for joints and pins, one for the services meanwhile.
 _THREADS = 3
-_PLANNER_REPLY = 0.03  # [s, steady clock] before a stop takes the way without the planner
+_PLANNER_REPLY = 0.03  # [s, steady clock] before a stop no longer waits for the planner
 
 
 @dataclass(frozen=True)
@@ -106,64 +104,71 @@ class PickPlace(Node):
         warn_of_gaps(
             self, cell.missing, check_modes=health.check_modes, confirm_pins=grip.confirm_pins
         )
-        tool, mass = cell.scene.tool, robot.payload_mass or 0.0
-        self._settings, self._missing = own, cell.missing
-        self._controller, self._joint_names = robot.controller, cell.joint_names
-        planner = MotionPlanner(cell.model, motion, cell.scene, arm_dynamics(cell.model, robot))
-        provenance = Provenance(
-            cell.model.name, cell.model.calibration, numbers_from_matrix(tool.T_tool_tcp), mass
-        )
-        frames = self._frames = Frames(self, robot.tf_prefix, cell.T_tool_tcp)
-        self._teaching = Teaching(
-            self, Path(own.poses_file).expanduser(), planner, provenance, frames, robot.tf_prefix
-        )
-        cycle = load_cycle(config_file(own.cycle_file))
-        self._cycle = CyclePlanner(planner, task, cycle, provenance, pattern, loops)
-        self._gripper = Gripper(grip, robot.tool_voltage)
-        payload = (mass, robot.payload_centre)
-        self._run = CycleRun(self._cycle, self._gripper, task, payload, self._emit)
-        self._published = ''
-        self._state = Heartbeat(self, '~/state', health.peer_timeout, self._on_frozen)
-        self._event = self.create_publisher(String, '~/event', 100)
-        self._markers = self.create_publisher(MarkerArray, '~/markers', LATCHED)
-        carried = CarriedPart(self, cell.scene, robot.tf_prefix)
+        self._settings, self._robot, self._cell = own, robot, cell
+        self._frames = Frames(self, robot.tf_prefix, cell.T_tool_tcp)
         self._port = TaskPort(
             self,
             cell.joint_names,
-            carried,
+            CarriedPart(self, cell.scene, robot.tf_prefix),
             io_patience(health) if grip.confirm_pins else math.inf,
             health.peer_timeout,
             self._on_tick,
             self._on_planner_death,
         )
-        self._machine = Machine(self._cycle, self._run, self._port, self._emit)
+        cycle = load_cycle(config_file(own.cycle_file))
+        payload = (robot.payload_mass or 0.0, robot.payload_centre)
+        station = Station(
+            StationSettings(
+                motion, task, pattern, loops, grip, cycle, robot.tool_voltage, payload
+            ),
+            cell.model,
+            cell.scene,
+            arm_dynamics(cell.model, robot),
+            self._port,
+            self._emit,
+        )
+        self._station, self._run, self._machine = station, station.run, station.machine
+        self._published = ''
+        self._offer(health.peer_timeout)
+
+    def _offer(self, lease: float) -> None:
+        """Read the taught poses and offer every topic and service; `lease` [s] of the state."""
+        station, prefix = self._station, self._robot.tf_prefix
+        file = Path(self._settings.poses_file).expanduser()
+        # First, as it may raise: the planner takes a state whose publisher ends for a dead node.
+        self._teaching = Teaching(
+            self, file, station.planner, station.provenance, self._frames, prefix
+        )
+        self._state = Heartbeat(self, '~/state', lease, self._on_frozen)
+        self._event = self.create_publisher(String, '~/event', 100)
+        self._markers = self.create_publisher(MarkerArray, '~/markers', LATCHED)
         group = ReentrantCallbackGroup()
-        self._offer(group)
+        self._offer_services(group)
+        self._offer_gripper_and_poses(group)
         self._teach_markers = TeachMarkers(
-            self, robot.tf_prefix, self._teaching.places, self._teach_pose, group
+            self, prefix, self._teaching.places, self._teach_pose, group
         )
         Diagnostics(self, lambda: (not self._machine.stopped, self._machine.state))
         if self._teaching.warning:
             self._emit(events.RECOVERED, reason=self._teaching.warning)
-        self._scene = cell.scene
-        self._take_world(cell.scene.world)
+        self._take_world(self._cell.scene.world)
         SceneFollower(
             self,
-            frames,
+            self._frames,
             lambda world, _part: self._take_world(world),
             MutuallyExclusiveCallbackGroup(),
             restores=True,
         )
         self._publish_state()
 
-    def _offer(self, group: ReentrantCallbackGroup) -> None:
-        machine, run = self._machine, self._run
+    def _offer_services(self, group: ReentrantCallbackGroup) -> None:
+        machine, run, gripper = self._machine, self._run, self._station.gripper
         services: dict[str, Callable[[], str]] = {
             **{f'teach_{n}': lambda n=n: self._teach_joints(n) for n in TAUGHT},
             'plan': self._make_plan,
             'run': lambda: machine.start_run(self._teaching.poses),
             'go_home': lambda: machine.go_home(self._teaching.poses),
-            'init_gripper': lambda: machine.start('init_gripper', self._gripper.initialise()),
+            'init_gripper': lambda: machine.start('init_gripper', gripper.initialise()),
             'open_gripper': lambda: machine.start('open_gripper', run.open()),
             'close_gripper': lambda: machine.start('close_gripper', run.close()),
         }
@@ -177,9 +182,12 @@ class PickPlace(Node):
         self.create_service(Trigger, '~/stop', self._stop, callback_group=at_once)
         self.create_service(Trigger, '~/rearm', self._rearm, callback_group=group)
         self.create_service(SetBool, '~/freedrive', self._switch_freedrive, callback_group=group)
-        goals = ControllerGoals(self, self._controller, self._joint_names, at_once)
+        controller = self._robot.controller
+        goals = ControllerGoals(self, controller, self._cell.joint_names, at_once)
         self._arm_stop = ArmStop(self, goals, lambda: self._port.is_at_rest)
-        self._freedrive = Freedrive(self, self._controller, group)
+        self._freedrive = Freedrive(self, controller, group)
+
+    def _offer_gripper_and_poses(self, group: ReentrantCallbackGroup) -> None:
         for name in ('start', 'target'):
             self.create_subscription(
                 PoseStamped,
@@ -204,7 +212,7 @@ class PickPlace(Node):
             callback_group=group,
         )
 
-    # -- requests: each returns a message, or raises why not ------------------------------------
+    # -- requests: each returns a message, or raises --------------------------------------------
 
     def _answer(
         self, name: str, action: Callable[[], str], reply: Trigger.Response
@@ -237,13 +245,13 @@ class PickPlace(Node):
         return f'{name} taught{f" on branch {taught.branch}" if taught.branch else ""}'
 
     def _make_plan(self) -> str:
-        if self._missing:
-            raise InvalidInput(self._missing)
-        poses = self._cycle.replayed(self._teaching.poses)
+        if self._cell.missing:
+            raise InvalidInput(self._cell.missing)
+        poses = self._station.cycle_planner.replayed(self._teaching.poses)
         for conversion in self._teaching.conversions(poses):
             self._emit(events.CONVERTED, **conversion)
         message = self._machine.make_plan(poses)
-        drawing = markers.cycle(self._cycle.planner, self._machine.plan, poses)
+        drawing = markers.cycle(self._station.planner, self._machine.plan, poses)
         self._markers.publish(self._frames.prefixed(drawing))
         return message
 
@@ -252,7 +260,7 @@ class PickPlace(Node):
         reply.success, reply.message = True, 'stopping; call ~/rearm before the next motion'
         self._publish_state()
         try:
-            # It brakes along the path. Whatever it does, the stop does not wait for it.
+            # The planner brakes along the path; the stop does not depend on its reply.
             await ask(self, self._stop_planner, Trigger.Request(), _PLANNER_REPLY)
         except ExecutionError:
             self._arm_stop.begin()
@@ -279,7 +287,7 @@ class PickPlace(Node):
         self, request: SetBool.Request, reply: SetBool.Response
     ) -> SetBool.Response:
         try:
-            # With a wrong payload the arm sinks or rises as soon as it is let go.
+            # With a wrong payload the arm sinks or rises in freedrive.
             if request.data and not self._freedrive.is_on:
                 confirm = self._run.confirm_payload()
                 stops = self._machine.stops
@@ -320,34 +328,34 @@ class PickPlace(Node):
         return self._run.open() if is_open else self._run.close()
 
     async def _job(self, name: str, steps: Generator) -> str:
-        """Do a job; return why it ended early, or ''."""
+        """Run a job; return why it ended early, or ''."""
         outcome = Future()
         self._machine.start(name, steps, outcome.set_result)
         return await outcome
 
     def _on_tick(self) -> None:
-        if self._freedrive.is_on:  # as an earlier run of this node left it
+        if self._freedrive.is_on:  # left on by an earlier run of this node
             self._machine.is_free = True
         self._machine.tick()
         self._publish_state()
 
     def _on_planner_death(self) -> None:
-        """Do what the planner no longer can: stop the arm, whoever moves it, and latch."""
+        """Stop the arm in place of the planner, whichever client moves it, and latch."""
         self._arm_stop.begin()
         self._machine.stop(PLANNER_GONE, is_fault=True)
         self._publish_state()
 
     def _on_frozen(self, seconds: float) -> None:
-        """Latch the stop, as the planner has done meanwhile."""
+        """Latch the stop; the planner has latched it meanwhile."""
         reason = f'this node was frozen for {seconds:.1f} s: look why, then ~/rearm'
         self._machine.stop(reason, is_fault=True)
         self._publish_state()
 
-    # -- telling ---------------------------------------------------------------------------------
+    # -- publishing ------------------------------------------------------------------------------
 
     def _take_world(self, world: World) -> None:
-        scene = replace(self._scene, world=world)
-        self._cycle.planner.set_scene(scene)
+        scene = replace(self._cell.scene, world=world)
+        self._station.planner.set_scene(scene)
         self._markers.publish(self._frames.prefixed(markers.surroundings(scene)))
 
     def _publish_state(self) -> None:
@@ -368,5 +376,5 @@ class PickPlace(Node):
 
 
 def main() -> None:
-    """Run the node until it is told to stop."""
+    """Run the node until it is shut down."""
     run_node(PickPlace, _THREADS)

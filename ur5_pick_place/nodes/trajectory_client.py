@@ -16,7 +16,7 @@ from trajectory_msgs.msg import JointTrajectory
 from unique_identifier_msgs.msg import UUID
 
 from ur5_pick_place.control.closed_loop import ClosedLoop, TrajectorySegment
-from ur5_pick_place.control.controller import Goal
+from ur5_pick_place.control.controller import Goal, GoalListener
 from ur5_pick_place.control.execution_manager import ExecutionManager, IsWanted
 from ur5_pick_place.control.motion_monitor import TrackingSettings
 from ur5_pick_place.control.motion_state import MotionState, parse_motion_state
@@ -83,10 +83,9 @@ class TrajectoryClient:
             node, '~/motion_state', health.peer_timeout, lambda _seconds: self._watch()
         )
         self.link = DriverLink(node, joint_names, self._on_joints, self._watch, group)
-        port = _TrajectoryController(node, controller, joint_names, tracking, group)
-        self.core = port.executor = ExecutionManager(
+        self.core = ExecutionManager(
             planner,
-            port,
+            _TrajectoryController(node, controller, joint_names, tracking, group),
             self.link.status,
             (health, tracking),
             missing,
@@ -102,7 +101,7 @@ class TrajectoryClient:
         return parse_motion_state(text)[0] is not MotionState.STOPPED, text
 
     def start(self, trajectory: Trajectory, is_wanted: IsWanted) -> Future:
-        """Gate a motion and send it; as `ExecutionManager.start`, with a future of the outcome."""
+        """Call `ExecutionManager.start` and return a future of the outcome."""
         outcome = Future()
         self.core.start(trajectory, outcome.set_result, is_wanted)
         return outcome
@@ -110,7 +109,7 @@ class TrajectoryClient:
     def start_loop(
         self, loop: ClosedLoop, rollout: Trajectory, is_wanted: IsWanted
     ) -> Future:
-        """Run a closed loop; as `ExecutionManager.start_loop`, with a future of the outcome."""
+        """Call `ExecutionManager.start_loop` and return a future of the outcome."""
         outcome = Future()
         self.core.start_loop(loop, rollout, outcome.set_result, is_wanted)
         return outcome
@@ -131,8 +130,6 @@ class TrajectoryClient:
 
 class _TrajectoryController:
     """The controller's action and topic, as `controller.Controller`."""
-
-    executor: ExecutionManager
 
     def __init__(
         self,
@@ -172,7 +169,7 @@ class _TrajectoryController:
     def prepare(self, trajectory: Trajectory) -> JointTrajectory:
         return trajectory_to_msg(trajectory, self._joint_names)
 
-    def send(self, goal: Goal) -> None:
+    def send(self, goal: Goal, listener: GoalListener) -> None:
         request = FollowJointTrajectory.Goal(trajectory=goal.prepared)
         request.trajectory.header.stamp = time_to_msg(goal.begin)
         request.path_tolerance = self._tolerances(self._tracking.path_tolerance)
@@ -180,16 +177,16 @@ class _TrajectoryController:
         request.goal_time_tolerance = duration_to_msg(self._tracking.goal_time)
         reply = self._client.send_goal_async(
             request,
-            lambda message: self._on_feedback(goal, message.feedback),
+            lambda message: _report_feedback(goal, message.feedback, listener),
             UUID(uuid=list(goal.id)),
         )
-        reply.add_done_callback(lambda future: self._on_reply(goal, future.result()))
+        reply.add_done_callback(lambda future: _report_answer(goal, future.result(), listener))
 
     def cancel(self) -> None:
         self._goals.cancel()
 
-    def follow(self, window: TrajectorySegment) -> None:
-        self._publish(window.trajectory, window.begin)
+    def follow(self, segment: TrajectorySegment) -> None:
+        self._publish(segment.trajectory, segment.begin)
 
     def hold(self, q: Array) -> None:
         self._publish(at_rest(q))
@@ -205,23 +202,27 @@ class _TrajectoryController:
     def _tolerances(self, position: float) -> list[JointTolerance]:
         return [JointTolerance(name=n, position=position) for n in self._joint_names]
 
-    def _on_reply(self, goal: Goal, handle: Any) -> None:
-        self.executor.on_answer(goal, handle.accepted)
-        if handle.accepted:
-            handle.get_result_async().add_done_callback(
-                lambda future: self._on_result(goal, future.result())
-            )
 
-    def _on_feedback(self, goal: Goal, feedback: FollowJointTrajectory.Feedback) -> None:
-        at = to_seconds(feedback.header.stamp)
-        self.executor.on_feedback(goal, at, to_seconds(feedback.desired.time_from_start))
+def _report_answer(goal: Goal, handle: Any, listener: GoalListener) -> None:
+    listener.on_answer(goal, handle.accepted)
+    if handle.accepted:
+        handle.get_result_async().add_done_callback(
+            lambda future: _report_result(goal, future.result(), listener)
+        )
 
-    def _on_result(self, goal: Goal, reply: Any) -> None:
-        # A canceled goal also has error code 0: success needs both status and code.
-        if reply.status == GoalStatus.STATUS_SUCCEEDED and reply.result.error_code == 0:
-            self.executor.on_result(goal, '')
-            return
-        what = _STATUS.get(reply.status, f'ended with status {reply.status}')
-        why = one_line(reply.result.error_string) or 'no reason given'
-        code = reply.result.error_code
-        self.executor.on_result(goal, f'goal {what} (code {code}: {why})')
+
+def _report_feedback(
+    goal: Goal, feedback: FollowJointTrajectory.Feedback, listener: GoalListener
+) -> None:
+    at = to_seconds(feedback.header.stamp)
+    listener.on_feedback(goal, at, to_seconds(feedback.desired.time_from_start))
+
+
+def _report_result(goal: Goal, reply: Any, listener: GoalListener) -> None:
+    # A canceled goal also carries error code 0: success needs both status and code.
+    if reply.status == GoalStatus.STATUS_SUCCEEDED and reply.result.error_code == 0:
+        listener.on_result(goal, '')
+        return
+    what = _STATUS.get(reply.status, f'ended with status {reply.status}')
+    why = one_line(reply.result.error_string) or 'no reason given'
+    listener.on_result(goal, f'goal {what} (code {reply.result.error_code}: {why})')

@@ -4,7 +4,8 @@
 import argparse
 from functools import partial
 
-from ur5_pick_place.trials.cell import OpenCell, open_rig
+from ur5_pick_place.trials.cell import OpenCell
+from ur5_pick_place.trials.in_process import open_in_process
 
 _FACTOR = 2.0  # simulated seconds per second
 
@@ -27,7 +28,7 @@ def cell_opener(parser: argparse.ArgumentParser, given: argparse.Namespace) -> O
     if not given.nodes:
         if given.rtf is not None:
             parser.error('--rtf requires --nodes: a cell in this process runs as fast as possible')
-        return open_rig
+        return open_in_process
     factor = _FACTOR if given.rtf is None else given.rtf
     if not 0.1 <= factor <= 3.0:
         parser.error(f'--rtf {factor}: must be within 0.1 to 3')

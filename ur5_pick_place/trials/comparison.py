@@ -14,7 +14,7 @@ from ur5_pick_place.errors import ExecutionError, PlanningError
 from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.task.motions import PlannedStage, T_base_tool
 from ur5_pick_place.trials.configuration import Configuration
-from ur5_pick_place.trials.in_process import Rig
+from ur5_pick_place.trials.in_process import InProcessCell
 from ur5_pick_place.trials.measure import MeasuredMove, Trace, trace_of
 from ur5_pick_place.trials.spots import Spot
 
@@ -62,21 +62,22 @@ def run_method(
         Settings that differ from `config/`.
 
     """
-    rig = Rig({**changes, 'method': method})
-    rig.planner.cycle = tuple(replace(s, blend=0.0) if s.is_move else s for s in rig.planner.cycle)
-    rig.put_part(start)
-    rig.prepare(start, target)
-    recorder = _Recorder(rig)
+    cell = InProcessCell({**changes, 'method': method})
+    planner, machine = cell.station.cycle_planner, cell.station.machine
+    planner.cycle = tuple(replace(s, blend=0.0) if s.is_move else s for s in planner.cycle)
+    cell.put_part(start)
+    cell.teach(start, target)
+    recorder = _Recorder(cell)
     try:
-        rig.plan_and_run()
-        plan = rig.machine.plan
-        rig.until(lambda: not rig.machine.job_name, _PATIENCE, 'the end of the cycle')
+        cell.run()
+        plan = machine.plan
+        cell.until(lambda: not cell.is_busy, _PATIENCE, 'the end of the cycle')
     except (ExecutionError, PlanningError) as error:
         return MethodRun(method, str(error))
-    if rig.machine.stopped:
-        return MethodRun(method, f'stage {rig.run.stage!r}: {rig.machine.stopped}')
-    rig.on_step = None
-    rig.wait(_REST)
+    if cell.stopped:
+        return MethodRun(method, f'stage {cell.station.run.stage!r}: {cell.stopped}')
+    cell.on_step = None
+    cell.wait(_REST)
     trace = recorder.trace()
     period = max(Configuration(changes).read(LoopSettings).loop_hold, CYCLE)
     assert plan is not None
@@ -86,7 +87,7 @@ def run_method(
         method,
         moves=moves,
         cycle=trace,
-        part_error=math.dist(rig.world.T_world_part[:2, 3], target[:2]),
+        part_error=math.dist(cell.T_world_part[:2, 3], target[:2]),
     )
 
 
@@ -104,16 +105,16 @@ def _is_straight(planned: PlannedStage) -> bool:
 class _Recorder:
     """Records joints, stage and motion state of every cycle."""
 
-    def __init__(self, rig: Rig) -> None:
-        self._rig = rig
+    def __init__(self, cell: InProcessCell) -> None:
+        self._cell = cell
         self._samples: list[tuple[float, Any, Any]] = []
         self._stages: list[str] = []
         self._moving: list[bool] = []
-        rig.on_step = self._look
+        cell.on_step = self._look
 
     def trace(self) -> Trace:
         """Return the trace of all samples."""
-        planner = self._rig.planner.planner
+        planner = self._cell.station.planner
         return trace_of(self._samples, planner.model, planner.scene.tool.T_tool_tcp)
 
     def move(self, planned: PlannedStage, trace: Trace, period: float) -> MeasuredMove:
@@ -124,16 +125,17 @@ class _Recorder:
             iterations = math.ceil(sum(self._moving[within]) * CYCLE / period)
         else:
             iterations = planned.moved.trajectory.t.size
-        planner, settings = self._rig.planner.planner, self._rig.planner.settings
+        station = self._cell.station
+        planner, settings = station.planner, station.cycle_planner.settings
         T_base_tcp = (
-            T_base_tool(planned.stages[0].to, self._rig.poses, planner, settings)
+            T_base_tool(planned.stages[0].to, self._cell.poses, planner, settings)
             @ planner.scene.tool.T_tool_tcp
         )
         return MeasuredMove(planned.name, trace.part(within), T_base_tcp, iterations)
 
     def _look(self) -> None:
-        rig = self._rig
-        self._samples.append((rig.time, rig.driver.q, rig.driver.qd))
-        self._stages.append(rig.run.stage)
-        state, _ = parse_motion_state(rig.executor.motion_state)
+        cell = self._cell
+        self._samples.append((cell.driver.time, cell.driver.q, cell.driver.qd))
+        self._stages.append(cell.station.run.stage)
+        state, _ = parse_motion_state(cell.manager.motion_state)
         self._moving.append(state is MotionState.MOVING)

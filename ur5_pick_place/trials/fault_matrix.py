@@ -12,7 +12,8 @@ import numpy as np
 
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.task import events
-from ur5_pick_place.trials.cell import Cell, OpenCell, open_rig
+from ur5_pick_place.trials.cell import Cell, OpenCell
+from ur5_pick_place.trials.in_process import open_in_process
 from ur5_pick_place.trials.spots import DEFAULT_START, Spot
 
 START = DEFAULT_START
@@ -124,7 +125,7 @@ def run_matrix(
     faults: tuple[str, ...],
     stages: tuple[str, ...] = STAGES,
     changes: dict[str, Any] | None = None,
-    open_cell: OpenCell = open_rig,
+    open_cell: OpenCell = open_in_process,
 ) -> Iterator[CaseResult]:
     """
     Run all cases in one cell, recovered after each as a person would; yield their results.

@@ -1,8 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The simulated cell with the planner's executor and the task's machine on it."""
+"""The simulated cell with execution manager and task, all in this process and thread."""
 
+import contextlib
+import ctypes
+import gc
 import math
-from collections.abc import Callable, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,10 +17,15 @@ from ur5_pick_place.control.loop_settings import LoopSettings
 from ur5_pick_place.control.motion_monitor import TrackingSettings
 from ur5_pick_place.control.motion_state import MotionState, parse_motion_state
 from ur5_pick_place.control.robot_status import HealthSettings, RobotStatus, io_patience
-from ur5_pick_place.errors import ExecutionError
+from ur5_pick_place.errors import ExecutionError, InvalidInput
 from ur5_pick_place.kinematics import HOME, forward, load_model
 from ur5_pick_place.kinematics.model import CYCLE
-from ur5_pick_place.kinematics.transforms import T_BASE_BASE_LINK, Array, make_transform
+from ur5_pick_place.kinematics.transforms import (
+    T_BASE_BASE_LINK,
+    Array,
+    inverse_transform,
+    make_transform,
+)
 from ur5_pick_place.planning.dynamics import Dynamics
 from ur5_pick_place.planning.inertias import Load
 from ur5_pick_place.planning.limits import MotionSettings
@@ -29,47 +39,50 @@ from ur5_pick_place.sim.fault_schedule import Planned
 from ur5_pick_place.sim.robot import Program
 from ur5_pick_place.sim.world import CellSettings, World
 from ur5_pick_place.task.cycle import load_cycle
-from ur5_pick_place.task.gripper import Gripper, GripperSettings
-from ur5_pick_place.task.machine import Machine
+from ur5_pick_place.task.gripper import GripperSettings
 from ur5_pick_place.task.motions import TaskSettings
 from ur5_pick_place.task.pattern import PatternSettings
-from ur5_pick_place.task.plan import CyclePlanner
-from ur5_pick_place.task.poses import Provenance, TaughtPose, numbers_from_matrix
-from ur5_pick_place.task.run import CycleRun
+from ur5_pick_place.task.poses import TaughtPose, numbers_from_matrix
+from ur5_pick_place.task.station import Station, StationSettings
 from ur5_pick_place.trials.configuration import CONFIG, Configuration
 from ur5_pick_place.trials.in_process_ports import ControllerPort, TaskPort
 from ur5_pick_place.trials.spots import Spot
 
-_WATCH_EVERY, _TICK_EVERY = 2, 4  # cycles, as the nodes do
+_WATCH_EVERY, _TICK_EVERY = 2, 4  # cycles, as in the nodes
+_BRAKING = 1.0  # [s]
+_LIBC = ctypes.CDLL(None)
+_M_MMAP_THRESHOLD, _LARGE = -3, 2**19  # mallopt's option; [B]
 
-# The simulated cell's own patience is for a PC that simulates in real time; here none is late.
+# The timeouts in config/ allow for a PC that simulates in real time; here nothing is late.
 _ROBOT = {'joint_state_timeout': 0.1, 'running_joint_state_timeout': 0.5}
 
 
-class Rig:
+class InProcessCell:
     """
-    The whole cell; nothing happens but in `step`.
+    A `cell.Cell` in this process; time passes only in `step`.
 
     Parameters
     ----------
     changes : mapping of str to value
         Settings that differ from `config/`, by name.
     schedule : sequence of Planned
-        Faults that happen by themselves.
+        Faults that occur by themselves.
 
     Attributes
     ----------
-    world, driver, faults, controller, executor, machine, run
+    world, driver, faults, controller, manager, port, station
         The parts.
     cycles : int
-        How many cycles of 8 ms have passed, whether the driver lived or not.
+        Number of 8 ms cycles so far, also while the driver is dead.
     events : list of dict
-        What the task told, with `event` and the `time` of the robot [s].
+        Events of the task, with `event` and the robot's `time` [s].
     poses : dict of str to TaughtPose
     on_step : callable or None
         Called after every step.
 
     """
+
+    patience, notice = 0.65, 0.5
 
     def __init__(
         self, changes: Mapping[str, Any] = {}, schedule: Sequence[Planned] = ()
@@ -83,94 +96,134 @@ class Rig:
         self.events: list[dict[str, Any]] = []
         self.poses: dict[str, TaughtPose] = {}
         self.on_step: Callable[[], object] | None = None
+        self.cycles = self._reports = 0
         self._status = RobotStatus()
-        self.cycles = self._heard = 0
+        self._T_tcp_part: Array | None = None
+        self.speed = 0.0
 
-        def planner() -> MotionPlanner:
-            dynamics = Dynamics(self.model, [Load(config['payload_mass'], np.zeros(3))])
-            return MotionPlanner(self.model, config.read(MotionSettings), scene, dynamics)
-
-        tracking = config.read(TrackingSettings)
+        dynamics = Dynamics(self.model, [Load(config['payload_mass'], np.zeros(3))])
+        gate = MotionPlanner(self.model, config.read(MotionSettings), scene, dynamics)
+        health, tracking = config.read(HealthSettings), config.read(TrackingSettings)
         self.controller = ControllerPort(self.driver, config['controller'], tracking)
-        gate = planner()
-        self.executor = self.controller.executor = ExecutionManager(
+        self.manager = ExecutionManager(
             gate,
             self.controller,
             self._status,
-            (config.read(HealthSettings), tracking),
+            (health, tracking),
             '',
             lambda _state: None,
-            lambda: self.cycles * CYCLE,
+            lambda: self.time,
         )
-        loops = config.read(LoopSettings)
-        health = config.read(HealthSettings)
-        self.task = TaskPort(self.driver, self.executor, gate, loops, io_patience(health))
-        task = config.read(TaskSettings)
-        self._origin = Provenance(
-            self.model.name,
-            self.model.calibration,
-            numbers_from_matrix(scene.tool.T_tool_tcp),
-            config['payload_mass'],
-        )
-        cycle = load_cycle(CONFIG / config['cycle_file'])
-        self.planner = CyclePlanner(
-            planner(), task, cycle, self._origin, config.read(PatternSettings), loops
-        )
-        self.gripper = Gripper(config.read(GripperSettings), config['tool_voltage'])
-        payload = (config['payload_mass'], (0.0, 0.0, 0.0))
-        self.run = CycleRun(self.planner, self.gripper, task, payload, self._emit)
-        self.machine = Machine(self.planner, self.run, self.task, self._emit)
+        settings = _station_settings(config)
+        self.port = TaskPort(self.driver, self.manager, gate, settings.loops, io_patience(health))
+        self.station = Station(settings, self.model, scene, dynamics, self.port, self._emit)
+
+    # -- what is observed ----------------------------------------------------------------------
 
     @property
     def time(self) -> float:
-        """Time of the robot [s]."""
-        return self.driver.time
+        return self.cycles * CYCLE
+
+    @property
+    def is_busy(self) -> bool:
+        return bool(self.station.machine.job_name)
+
+    @property
+    def stopped(self) -> str:
+        return self.station.machine.stopped
+
+    @property
+    def q(self) -> Array:
+        return self.world.q
+
+    @property
+    def T_world_part(self) -> Array:
+        return self.world.T_world_part
+
+    @property
+    def holds_part(self) -> bool:
+        return self.world.part_present
+
+    @property
+    def commands(self) -> tuple[int, int, int]:
+        return self.controller.motions, self.controller.holds, self.port.gripper_commands
+
+    def watch(self) -> None:
+        self.events.clear()
+        self.speed, self._T_tcp_part = 0.0, None
+
+    def placement(self, target: Spot) -> tuple[float, float]:
+        assert self._T_tcp_part is not None
+        wanted = _T_base_link_tcp(target) @ self._T_tcp_part
+        off = inverse_transform(wanted) @ self.T_world_part
+        turn = math.atan2(off[1, 0], off[0, 0])
+        away = wanted[:2, 3] - self.T_world_part[:2, 3]
+        return float(np.linalg.norm(away)), abs((turn + math.pi / 4) % (math.pi / 2) - math.pi / 4)
+
+    def figures(self) -> dict[str, float]:
+        self.station.machine.plan = None  # up to 0.5 MB, and another one in each cycle
+        gc.collect()
+        _LIBC.malloc_trim(0)  # else memory freed in pieces counts too, 20 MB up or down
+        pages = int(Path('/proc/self/statm').read_text(encoding='ascii').split()[1])
+        return {'memory [MB]': pages * os.sysconf('SC_PAGE_SIZE') / 2**20}
 
     # -- what an operator does -----------------------------------------------------------------
 
-    def prepare(self, start: Spot, target: Spot) -> None:
-        """Wait for the robot, switch the tool on, teach home, start and target."""
+    def teach(self, start: Spot, target: Spot) -> None:
+        self.events.clear()
         self.until(
-            lambda: parse_motion_state(self.executor.motion_state)[0] is MotionState.READY,
+            lambda: parse_motion_state(self.manager.motion_state)[0] is MotionState.READY,
             5.0,
             'the planner to be ready',
         )
-        self.do('init_gripper', self.gripper.initialise)
-        T_home = forward(self.model, HOME) @ self._T_tool_tcp
+        self.start('init_gripper')
+        self.until(lambda: not self.is_busy, 60.0, 'the end of init_gripper')
+        origin, tool = self.station.provenance, self.station.planner.scene.tool
+        T_home = forward(self.model, HOME) @ tool.T_tool_tcp
         joints = tuple(float(v) for v in HOME)
-        self.poses = {
-            'home': TaughtPose(numbers_from_matrix(T_home), self._origin, '', joints),
-            'start': self._taught(start),
-            'target': self._taught(target),
-        }
+        self.poses = {'home': TaughtPose(numbers_from_matrix(T_home), origin, '', joints)}
+        for name, spot in (('start', start), ('target', target)):
+            T = T_BASE_BASE_LINK @ _T_base_link_tcp(spot)
+            self.poses[name] = TaughtPose(numbers_from_matrix(T), origin, '')
 
     def put_part(self, spot: Spot) -> None:
-        """Lay the cube down somewhere."""
         self.world.place_part(*spot)
 
-    def do(self, name: str, steps: Callable[[], Any], limit: float = 60.0) -> str:
-        """Do a job to its end; return why it ended early, or ''."""
-        ended: list[str] = []
-        self.machine.start(name, steps(), ended.append)
-        self.until(lambda: bool(ended), limit, f'the end of {name}')
-        return ended[0]
+    def run(self) -> None:
+        self.station.machine.make_plan(self.poses)
+        self.station.machine.start_run(self.poses)
 
-    def plan_and_run(self) -> None:
-        """Plan and start a run."""
-        self.machine.make_plan(self.poses)
-        self.machine.start_run(self.poses)
+    def start(self, job: str) -> None:
+        machine, station = self.station.machine, self.station
+        if job == 'go_home':
+            machine.go_home(self.poses)
+        else:
+            steps = {'init_gripper': station.gripper.initialise, 'open_gripper': station.run.open}
+            machine.start(job, steps[job]())
 
     def stop(self) -> None:
         """Stop, as ~/stop does."""
-        self.machine.stop('stop requested')
-        self.executor.stop('stop requested', latch=True)
+        self.station.machine.stop('stop requested')
+        self.manager.stop('stop requested', latch=True)
 
     def rearm(self) -> str:
-        """Rearm, as ~/rearm does; return what stands against it, or ''."""
-        obstacle = self.executor.rearm()
-        if not obstacle:
-            self.machine.rearmed()
-        return obstacle
+        refusal = self.manager.rearm()
+        if not refusal:
+            self.station.machine.rearmed()
+        return refusal
+
+    def inject(self, fault: str) -> None:
+        self.faults.inject(fault)
+
+    def clear(self, fault: str = '') -> bool:
+        try:
+            self.faults.clear(fault) if fault else self.faults.clear_all()
+        except InvalidInput:
+            return False
+        return True
+
+    def press(self, button: str) -> bool:
+        return getattr(self.driver.dashboard, button)().success
 
     # -- time ----------------------------------------------------------------------------------
 
@@ -185,60 +238,35 @@ class Rig:
             self.driver.link.to_clients.advance(now)
             self._report()
             self.controller.monitor()
-            self.task.monitor()
+            self.port.monitor()
         if self.cycles % _WATCH_EVERY == 0:
-            self.executor.watch()
-        if parse_motion_state(self.executor.motion_state)[0] is MotionState.STOPPED:
-            self.machine.tick()
+            self.manager.watch()
+        if parse_motion_state(self.manager.motion_state)[0] is MotionState.STOPPED:
+            self.station.machine.tick()
+        self._measure()
         if self.on_step is not None:
             self.on_step()
 
     def until(
         self, condition: Callable[[], bool], limit: float = math.inf, what: str = ''
     ) -> None:
-        """
-        Let time pass until something is so.
-
-        Raises
-        ------
-        ExecutionError
-            It has not come within `limit` seconds of robot time.
-
-        """
         end = self.cycles + limit / CYCLE
         while not condition():
             if self.cycles >= end:
-                raise ExecutionError(f'waited {limit} s in vain for {what}')
+                raise ExecutionError(f'timed out after {limit} s waiting for {what}')
             self.step()
 
     def wait(self, seconds: float) -> None:
-        """Let time pass."""
         for _ in range(round(seconds / CYCLE)):
             self.step()
 
-    def elapsed(self, since: int) -> float:
-        """Return the time since a number of cycles [s]."""
-        return (self.cycles - since) * CYCLE
+    def settle(self) -> None:
+        self.until(lambda: not self.manager.is_moving, _BRAKING, 'the arm to brake')
 
     # -- within --------------------------------------------------------------------------------
 
-    @property
-    def _T_tool_tcp(self) -> Any:
-        return self.planner.planner.scene.tool.T_tool_tcp
-
-    def T_base_link_tcp(self, spot: Spot) -> Array:
-        """Return where the TCP is when it grips a cube at a spot, (4, 4)."""
-        x, y, yaw = spot
-        c, s = math.cos(yaw), math.sin(yaw)
-        down = np.array([[c, s, 0.0], [s, -c, 0.0], [0.0, 0.0, -1.0]])
-        return make_transform(down, [x, y, PART_SIZE / 2])
-
-    def _taught(self, spot: Spot) -> TaughtPose:
-        T = T_BASE_BASE_LINK @ self.T_base_link_tcp(spot)
-        return TaughtPose(numbers_from_matrix(T), self._origin, '')
-
     def _report(self) -> None:
-        """Pass on what the driver says of joints and modes."""
+        """Pass on the modes, and the joints through the link with its faults."""
         driver, status = self.driver, self._status
         robot, report = driver.robot, driver.report
         status.robot_mode, status.safety_mode = int(robot.mode), int(robot.safety)
@@ -246,17 +274,52 @@ class Rig:
         status.program_paused = robot.program is Program.PAUSED
         status.speed_scaling = robot.scaling
         if report is not None:
-            driver.link.to_clients.send(lambda: self._hear(report), driver.time)
+            driver.link.to_clients.send(lambda: self._on_joints(report), driver.time)
 
-    def _hear(self, report: Any) -> None:
-        self._heard += 1
-        now = self.cycles * CYCLE
+    def _on_joints(self, report: Any) -> None:
+        self._reports += 1
         self._status.hear_joints(
-            report.stamp, report.q, report.qd, self.driver.joint_names, now
+            report.stamp, report.q, report.qd, self.driver.joint_names, self.time
         )
-        self.executor.on_joints()
-        if self._heard % _TICK_EVERY == 0:
-            self.machine.tick()
+        self.manager.on_joints()
+        if self._reports % _TICK_EVERY == 0:
+            self.station.machine.tick()
+
+    def _measure(self) -> None:
+        limit = self.station.planner.limits.qd
+        self.speed = max(self.speed, float((np.abs(self.driver.qd) / limit).max()))
+        if self._T_tcp_part is None and self.events and self.station.run.is_carrying:
+            self._T_tcp_part = inverse_transform(self.world.T_world_tcp) @ self.T_world_part
 
     def _emit(self, event: str, **data: Any) -> None:
         self.events.append({'time': round(self._status.stamp, 3), 'event': event, **data})
+
+
+def _station_settings(config: Configuration) -> StationSettings:
+    return StationSettings(
+        motion=config.read(MotionSettings),
+        task=config.read(TaskSettings),
+        pattern=config.read(PatternSettings),
+        loops=config.read(LoopSettings),
+        gripper=config.read(GripperSettings),
+        cycle=load_cycle(CONFIG / config['cycle_file']),
+        tool_voltage=config['tool_voltage'],
+        payload=(config['payload_mass'], (0.0, 0.0, 0.0)),
+    )
+
+
+def _T_base_link_tcp(spot: Spot) -> Array:
+    """Return the pose of the TCP that grips a cube at a spot, (4, 4)."""
+    x, y, yaw = spot
+    c, s = math.cos(yaw), math.sin(yaw)
+    down = np.array([[c, s, 0.0], [s, -c, 0.0], [0.0, 0.0, -1.0]])
+    return make_transform(down, [x, y, PART_SIZE / 2])
+
+
+@contextlib.contextmanager
+def open_in_process(changes: Mapping[str, Any]) -> Iterator[InProcessCell]:
+    """Open a cell in this process."""
+    # By default, glibc reuses the touched memory of the first cell for large arrays of a second
+    # one, such as MuJoCo's hardly touched arena: 1.1 MB more, for good.
+    _LIBC.mallopt(_M_MMAP_THRESHOLD, _LARGE)
+    yield InProcessCell(changes)

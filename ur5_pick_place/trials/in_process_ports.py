@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The simulated driver as executor and task see it, faults of the link included, without ROS."""
+"""The simulated driver as execution manager and task see it, link faults included; no ROS."""
 
 import contextlib
 from collections.abc import Callable, Sequence
 
 from ur5_pick_place.control.closed_loop import TrajectorySegment
-from ur5_pick_place.control.controller import Goal
+from ur5_pick_place.control.controller import Goal, GoalListener
 from ur5_pick_place.control.execution_manager import ExecutionManager
 from ur5_pick_place.control.loop_settings import LoopSettings
 from ur5_pick_place.control.motion_monitor import TrackingSettings
@@ -35,21 +35,19 @@ class ControllerPort:
     controller : str
         Which of its controllers.
     tracking : TrackingSettings
-        Tolerances sent with each goal.
+        Tolerances of each goal.
 
     Attributes
     ----------
     motions, holds : int
-        What it was sent: goals and parts of a stream, and words to stay at a place.
+        How many goals and trajectory segments it was sent, and how many hold commands.
 
     """
-
-    executor: ExecutionManager
 
     def __init__(self, driver: Driver, controller: str, tracking: TrackingSettings) -> None:
         self._driver, self._controller = driver, driver.trajectory[controller]
         self._tracking = tracking
-        self._running: list[tuple[Goal, goals.AcceptedGoal]] = []
+        self._running: list[tuple[Goal, goals.AcceptedGoal, GoalListener]] = []
         self._due = 0.0
         self.motions = self.holds = 0
 
@@ -62,15 +60,15 @@ class ControllerPort:
 
     @property
     def goals(self) -> frozenset[bytes]:
-        return frozenset(goal.id for goal, running in self._running if running.outcome is None)
+        return frozenset(goal.id for goal, running, _ in self._running if running.outcome is None)
 
     def prepare(self, trajectory: Trajectory) -> None:
-        """Return nothing: a trajectory is taken as it is."""
+        """Do nothing: a trajectory is sent as it is."""
 
-    def send(self, goal: Goal) -> None:
+    def send(self, goal: Goal, listener: GoalListener) -> None:
         self.motions += 1
         self._driver.link.to_driver.send(
-            lambda: self._start(goal), self._driver.time, reliable=True
+            lambda: self._start(goal, listener), self._driver.time, reliable=True
         )
 
     def cancel(self) -> None:
@@ -78,14 +76,14 @@ class ControllerPort:
             return
 
         def cancel_all() -> None:
-            for _, running in self._running:
+            for _, running, _ in self._running:
                 self._controller.cancel(running)
 
         self._driver.link.to_driver.send(cancel_all, self._driver.time, reliable=True)
 
-    def follow(self, window: TrajectorySegment) -> None:
+    def follow(self, segment: TrajectorySegment) -> None:
         self.motions += 1
-        self._publish(window.trajectory, window.begin)
+        self._publish(segment.trajectory, segment.begin)
 
     def hold(self, q: Array) -> None:
         self.holds += 1
@@ -98,30 +96,30 @@ class ControllerPort:
         command = _command(self._driver.joint_names, motion, begin)
 
         def deliver() -> None:
-            with contextlib.suppress(InvalidInput):  # as the driver, that drops it with a log
+            with contextlib.suppress(InvalidInput):  # the driver logs and drops it
                 self._controller.follow(command, self._driver.time)
 
         self._driver.link.to_driver.send(deliver, self._driver.time)
 
     def monitor(self) -> None:
-        """Tell the executor of progress and ends; to be called every cycle."""
+        """Report progress and results; call it every cycle."""
         if self._driver.time < self._due or self.missing:
             return
         self._due = self._driver.time + _MONITOR_PERIOD
-        for pair in list(self._running):
-            goal, running = pair
+        for entry in list(self._running):
+            goal, running, listener = entry
             if running.outcome is None:
                 if running.tracking is not None:
                     at = running.tracking
-                    self.executor.on_feedback(goal, at.time, at.reference_time)
+                    listener.on_feedback(goal, at.time, at.reference_time)
                 continue
-            self._running.remove(pair)
+            self._running.remove(entry)
             end = running.outcome
             done = end.status == 'succeeded' and end.code == goals.SUCCESSFUL
             failure = f'goal {end.status} (code {end.code}: {end.message})'
-            self.executor.on_result(goal, '' if done else failure)
+            listener.on_result(goal, '' if done else failure)
 
-    def _start(self, goal: Goal) -> None:
+    def _start(self, goal: Goal, listener: GoalListener) -> None:
         tracking, names = self._tracking, self._driver.joint_names
         try:
             running = self._controller.start_goal(
@@ -132,10 +130,10 @@ class ControllerPort:
                 tracking.goal_time,
             )
         except InvalidInput:
-            self.executor.on_answer(goal, False)
+            listener.on_answer(goal, False)
             return
-        self._running.append((goal, running))
-        self.executor.on_answer(goal, True)
+        self._running.append((goal, running, listener))
+        listener.on_answer(goal, True)
 
 
 def _command(names: Sequence[str], motion: Trajectory, begin: float) -> TrajectoryCommand:
@@ -150,42 +148,42 @@ class TaskPort:
     Parameters
     ----------
     driver : Driver
-    executor : ExecutionManager
+    manager : ExecutionManager
     planner : MotionPlanner
-        The executor's, to be told what is carried.
+        The manager's, which must know what the gripper carries.
     loops : LoopSettings
     io_timeout : float
-        io_states silent for longer ends any job [s].
+        Silence of io_states that ends any job [s].
 
     """
 
     def __init__(
         self,
         driver: Driver,
-        executor: ExecutionManager,
+        manager: ExecutionManager,
         planner: MotionPlanner,
         loops: LoopSettings,
         io_timeout: float,
     ) -> None:
-        self._driver, self._executor, self._planner = driver, executor, planner
+        self._driver, self._manager, self._planner = driver, manager, planner
         self._loops = loops
-        self._io_timeout, self._io_heard = io_timeout, 0.0
+        self._io_timeout, self._io_updated = io_timeout, 0.0
         self._inputs: dict[int, bool] = {}
         self._outputs: dict[int, bool] = {}
-        self._asked: list[tuple[Request, OnReply]] = []
+        self._requests: list[tuple[Request, OnReply]] = []
         self.gripper_commands = 0
 
     @property
     def missing(self) -> str:
-        state = self._executor.motion_state
+        state = self._manager.motion_state
         if parse_motion_state(state)[0] is not MotionState.READY:
             return f'the planner is {state}: start or rearm it'
         return 'set_io is not there: start the driver' if self._driver.link.set_io_absent else ''
 
     def observe(self) -> job.Observation:
-        _, stopped = parse_motion_state(self._executor.motion_state)
-        status = self._executor.status
-        if not stopped and self._driver.time - self._io_heard > self._io_timeout:
+        _, stopped = parse_motion_state(self._manager.motion_state)
+        status = self._manager.status
+        if not stopped and self._driver.time - self._io_updated > self._io_timeout:
             stopped = job.silent_io(self._io_timeout)
         return job.Observation(
             t=status.stamp,
@@ -194,7 +192,7 @@ class TaskPort:
             outputs=self._outputs,
             tool_voltage=self._driver.robot.tool_voltage,
             stopped=stopped,
-            is_at_rest=self._executor.is_at_rest,
+            is_at_rest=self._manager.is_at_rest,
             speed_scaling=status.speed_scaling,
         )
 
@@ -210,35 +208,35 @@ class TaskPort:
         elif isinstance(command, job.Compute):
             on_reply(command.attempt())
         else:
-            self._ask(command, on_reply)
+            self._request(command, on_reply)
 
     def _move(self, command: job.RunMotion, on_reply: OnReply) -> None:
         motion = command.trajectory
         if command.method:
             loop = loop_of(self._planner, command.method, motion, self._loops)
-            self._executor.start_loop(loop, motion, on_reply)
+            self._manager.start_loop(loop, motion, on_reply)
         else:
-            self._executor.start(motion, on_reply)
+            self._manager.start(motion, on_reply)
 
     def cancel_motion(self) -> None:
-        self._executor.stop('canceled by the client', latch=False)
+        self._manager.stop('canceled by the client', latch=False)
 
     def monitor(self) -> None:
-        """See the pins and hear the answers; to be called every cycle."""
+        """Read the pins and the replies; call it every cycle."""
         link, pins = self._driver.link, self._driver.io.pins
         if not link.io_states_silent:
             self._inputs = dict(enumerate(pins.digital_in))
             self._outputs = dict(enumerate(pins.digital_out))
-            self._io_heard = self._driver.time
-        for asked in list(self._asked):
-            request, on_reply = asked
+            self._io_updated = self._driver.time
+        for entry in list(self._requests):
+            request, on_reply = entry
             if request.reply is not None:
-                self._asked.remove(asked)
+                self._requests.remove(entry)
                 on_reply('' if request.reply else 'the driver refused it; see its log')
 
-    def _ask(self, command: job.Command, on_reply: OnReply) -> None:
+    def _request(self, command: job.Command, on_reply: OnReply) -> None:
         io = self._driver.io
-        is_set_io = not isinstance(command, job.SetPayload)  # which is a service of its own
+        is_set_io = not isinstance(command, job.SetPayload)  # that is another service
         if is_set_io and self._driver.link.set_io_absent:
             on_reply('service set_io is not there; is the driver running?')
             return
@@ -250,4 +248,4 @@ class TaskPort:
             assert isinstance(command, job.SetOutput)
             self.gripper_commands += 1
             request = io.set_io(SET_DIGITAL_OUT, command.pin, float(command.state))
-        self._asked.append((request, on_reply))
+        self._requests.append((request, on_reply))

@@ -17,9 +17,10 @@ from ur5_pick_place.control.line_follower import METHODS
 from ur5_pick_place.errors import Ur5PickPlaceError
 from ur5_pick_place.task.motions import IK
 from ur5_pick_place.terminal import Parser, quiet_pipe, seed_number
-from ur5_pick_place.trials.cell import Cell, OpenCell, open_rig
+from ur5_pick_place.trials.cell import Cell, OpenCell
 from ur5_pick_place.trials.cell_options import add_nodes, cell_opener
 from ur5_pick_place.trials.fault_matrix import EXPECTED, Case, CaseResult
+from ur5_pick_place.trials.in_process import open_in_process
 from ur5_pick_place.trials.records import driver_silent, keep_record
 from ur5_pick_place.trials.spots import Spot
 
@@ -74,7 +75,7 @@ def soak(
     seed: int,
     faults: tuple[str, ...] = (),
     changes: dict[str, Any] | None = None,
-    open_cell: OpenCell = open_rig,
+    open_cell: OpenCell = open_in_process,
 ) -> Iterator[CycleReport]:
     """
     Run cycles, every third with a fault if `faults` is not empty; yield their reports.

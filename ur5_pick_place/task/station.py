@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The parts of the task put together: the only place that builds them."""
+
+from dataclasses import dataclass
+
+from ur5_pick_place.control.loop_settings import LoopSettings
+from ur5_pick_place.kinematics import Model
+from ur5_pick_place.planning.dynamics import Dynamics
+from ur5_pick_place.planning.limits import MotionSettings
+from ur5_pick_place.planning.planner import MotionPlanner
+from ur5_pick_place.planning.scene import Scene
+from ur5_pick_place.task.cycle import Stage
+from ur5_pick_place.task.gripper import Gripper, GripperSettings
+from ur5_pick_place.task.machine import Machine, Port
+from ur5_pick_place.task.motions import TaskSettings
+from ur5_pick_place.task.pattern import PatternSettings
+from ur5_pick_place.task.plan import CyclePlanner
+from ur5_pick_place.task.poses import Provenance, numbers_from_matrix
+from ur5_pick_place.task.run import CycleRun, Emit
+
+
+@dataclass(frozen=True)
+class StationSettings:
+    """
+    What a user can change about the task.
+
+    Attributes
+    ----------
+    motion, task, pattern, loops, gripper : settings
+    cycle : tuple of Stage
+    tool_voltage : int or None
+        Supply of the tool [V]; None = not given.
+    payload : tuple
+        Mass [kg] and centre of gravity in tool0 [m] of the tool without a part.
+
+    """
+
+    motion: MotionSettings
+    task: TaskSettings
+    pattern: PatternSettings
+    loops: LoopSettings
+    gripper: GripperSettings
+    cycle: tuple[Stage, ...]
+    tool_voltage: int | None
+    payload: tuple[float, tuple[float, float, float]]
+
+
+class Station:
+    """
+    One arm with its task; the owner ticks `machine`.
+
+    Parameters
+    ----------
+    settings : StationSettings
+    model : Model
+    scene : Scene
+    dynamics : Dynamics
+        The arm with its tool.
+    port : Port
+    emit : callable
+        Takes an event's name and its data; not called before `machine` is used.
+
+    Attributes
+    ----------
+    planner : MotionPlanner
+        The task's own: what the execution manager's gate sees is not changed through it.
+    provenance : Provenance
+        What poses are taught with from now on.
+    cycle_planner : CyclePlanner
+    gripper : Gripper
+    run : CycleRun
+    machine : Machine
+
+    """
+
+    def __init__(
+        self,
+        settings: StationSettings,
+        model: Model,
+        scene: Scene,
+        dynamics: Dynamics,
+        port: Port,
+        emit: Emit,
+    ) -> None:
+        s = settings
+        self.planner = MotionPlanner(model, s.motion, scene, dynamics)
+        self.provenance = Provenance(
+            model.name,
+            model.calibration,
+            numbers_from_matrix(scene.tool.T_tool_tcp),
+            s.payload[0],
+        )
+        self.cycle_planner = CyclePlanner(
+            self.planner, s.task, s.cycle, self.provenance, s.pattern, s.loops
+        )
+        self.gripper = Gripper(s.gripper, s.tool_voltage)
+        self.run = CycleRun(self.cycle_planner, self.gripper, s.task, s.payload, emit)
+        self.machine = Machine(self.cycle_planner, self.run, port, emit)
