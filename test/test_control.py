@@ -12,7 +12,7 @@ from ur5_pick_place.control.stop_trajectory import brake, set_off_again
 from ur5_pick_place.kinematics import HOME, forward, load_model
 from ur5_pick_place.nodes.diagnostics import Jitter
 from ur5_pick_place.planning.limits import MotionSettings, motion_limits
-from ur5_pick_place.planning.moves import Move
+from ur5_pick_place.planning.moves import PathSegment
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.scene import Scene, Tool
 from ur5_pick_place.planning.timing import time_ptp
@@ -193,7 +193,7 @@ def time_optimal_chain():
     corners = [forward(MODEL, q_start) for _ in range(3)]
     for T, way in zip(corners, ([0, 0, 0.15], [0.3, -0.3, 0.15], [0.3, -0.3, 0.0]), strict=True):
         T[:3, 3] += way
-    chain = planner.chain(q_start, [Move(T, blend=0.02) for T in corners])
+    chain = planner.chain(q_start, [PathSegment(T, blend=0.02) for T in corners])
     return chain.trajectory, planner.limits
 
 

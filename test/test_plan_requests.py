@@ -89,14 +89,14 @@ def motion_request(planner_id: str = 'LIN', T: np.ndarray = GOAL) -> GetMotionPl
         Constraints(position_constraints=[position], orientation_constraints=[orientation])
     ]
     if planner_id == 'CIRC':
-        help_point = PositionConstraint()
-        help_point.header.frame_id = 'base'
+        arc_point = PositionConstraint()
+        arc_point.header.frame_id = 'base'
         p = 0.5 * (forward(UR5, PICK) + T)[:3, 3] + [0.0, 0.0, 0.05]
         x, y, z = (float(v) for v in p)
-        help_point.constraint_region.primitive_poses = [matrix_to_pose(np.eye(4))]
-        at = help_point.constraint_region.primitive_poses[0].position
+        arc_point.constraint_region.primitive_poses = [matrix_to_pose(np.eye(4))]
+        at = arc_point.constraint_region.primitive_poses[0].position
         at.x, at.y, at.z = x, y, z
-        wish.path_constraints = Constraints(name='interim', position_constraints=[help_point])
+        wish.path_constraints = Constraints(name='interim', position_constraints=[arc_point])
     return request
 
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from ur5_pick_place.control.line_follower import LineFollower, make_law
 from ur5_pick_place.control.loop_settings import LoopSettings
-from ur5_pick_place.control.progress import Progress, stall_reason
+from ur5_pick_place.control.progress import ProgressMonitor, stall_reason
 from ur5_pick_place.control.reference import Reference
 from ur5_pick_place.kinematics import JOINT_NAMES, Model, forward
 from ur5_pick_place.kinematics.model import CYCLE
@@ -131,7 +131,7 @@ class ClosedLoop:
         self._p_tool_tcp, self._T_goal = p_tool_tcp, forward(model, path[-1])
         self._obstacle = obstacle
         self._corridor = Corridor(path)
-        self._progress = Progress(settings.loop_patience)
+        self._progress = ProgressMonitor(settings.loop_patience)
         self._lag = ServoLag()
         self._ahead = round(settings.loop_ahead / CYCLE)
         self._stamp = 0.0

@@ -13,7 +13,7 @@ _NEAR_LIMIT = 0.05  # [rad]
 _NEAR = {'shoulder': (0.02, 'm'), 'elbow': (0.3, 'rad'), 'wrist': (0.15, 'rad')}
 
 
-class Progress:
+class ProgressMonitor:
     """
     Remembers the smallest error and when it was seen.
 

@@ -6,7 +6,7 @@ import numpy as np
 from ur5_pick_place.control.closed_loop import ClosedLoop
 from ur5_pick_place.control.line_follower import LineFollower, make_law
 from ur5_pick_place.control.loop_settings import LoopSettings
-from ur5_pick_place.control.progress import Progress, stall_reason
+from ur5_pick_place.control.progress import ProgressMonitor, stall_reason
 from ur5_pick_place.control.reference import (
     State,
     gentle_limits,
@@ -58,7 +58,7 @@ def roll_out(
         The law does not lead to the goal; names how far it gets and what is in the way.
 
     """
-    limits, progress = gentle_limits(limits), Progress(settings.loop_patience)
+    limits, progress = gentle_limits(limits), ProgressMonitor(settings.loop_patience)
     law = make_law(method, model, settings)
     steering = LineFollower(law, model, limits, p_tool_tcp, q_start, T_goal, settings)
     if obstacle := steering.obstacle(q_start):
@@ -108,7 +108,7 @@ def plan_roll_out(
     method: str,
     q_start: Array,
     T_goal: Array,
-    pace: Scaling,
+    scaling: Scaling,
     settings: LoopSettings,
 ) -> PlannedMotion:
     """
@@ -125,7 +125,7 @@ def plan_roll_out(
     rollout = roll_out(
         method,
         planner.model,
-        planner.limits_at(pace),
+        planner.limits_at(scaling),
         planner.scene.tool.p_tool_tcp,
         q_start,
         T_goal,

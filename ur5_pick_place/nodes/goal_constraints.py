@@ -113,7 +113,7 @@ class GoalConstraints:
         low[free], high[free] = q[free] - _ROUNDING, q[free] + _ROUNDING
         return Goal(q, None, '', goal.name, low, high)
 
-    def help_point(self, arc: Constraints, arm: ArmPose) -> Array:
+    def arc_point(self, arc: Constraints, arm: ArmPose) -> Array:
         """Return the help point (3,) of an arc in base [m]; errors as `read`."""
         others = {
             kind: len(getattr(arc, f'{kind}_constraints'))
