@@ -75,7 +75,7 @@ class DriverLink:
         now = time.monotonic()
         self.jitter.tick(now)
         stamp, q, qd, _, stamp_gap = joints
-        self.status.hear_joints(stamp, q, qd, self._names, now, stamp_gap)
+        self.status.update_joints(stamp, q, qd, self._names, now, stamp_gap)
         if self.status.gap:
             self._log_gap()
         self._on_joints()

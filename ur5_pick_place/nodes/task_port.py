@@ -205,7 +205,7 @@ class TaskPort:
         self._heard += joints.count
         self.q, self.stamp = joints.q, joints.stamp
         self._arrived = time.monotonic()
-        self._stillness.hear(self.stamp, self.q)
+        self._stillness.update(self.stamp, self.q)
         if self._heard // _TICK_EVERY > before:
             if self._pending and not self._pending.is_over:
                 self._pending.look(self.q, self._arrived)

@@ -187,8 +187,8 @@ class _TrajectoryController:
     def cancel(self) -> None:
         self._goals.cancel()
 
-    def follow(self, window: TrajectorySegment) -> None:
-        self._publish(window.trajectory, window.begin)
+    def follow(self, segment: TrajectorySegment) -> None:
+        self._publish(segment.trajectory, segment.begin)
 
     def hold(self, q: Array) -> None:
         self._publish(at_rest(q))

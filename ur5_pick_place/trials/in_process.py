@@ -248,7 +248,7 @@ class Rig:
     def _hear(self, report: Any) -> None:
         self._heard += 1
         now = self.cycles * CYCLE
-        self._status.hear_joints(
+        self._status.update_joints(
             report.stamp, report.q, report.qd, self.driver.joint_names, now
         )
         self.executor.on_joints()
