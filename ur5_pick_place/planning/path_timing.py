@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.dynamics import Dynamics, slowdown_for_torque
 from ur5_pick_place.planning.limits import Limits
 from ur5_pick_place.planning.paths import JointPath
 from ur5_pick_place.planning.time_optimal import (
     USUAL,
-    Array,
     PathVelocityProfile,
     SpeedOf,
     derivatives,

@@ -36,7 +36,8 @@ from ur5_pick_place.planning.moves import PathSegment, between_stops, path_of
 from ur5_pick_place.planning.path_timing import time_path
 from ur5_pick_place.planning.paths import POSITION_STEP
 from ur5_pick_place.planning.scene import Box, Part, Scene
-from ur5_pick_place.planning.timing import SpeedOf, concatenate, time_ptp
+from ur5_pick_place.planning.time_optimal import SpeedOf
+from ur5_pick_place.planning.timing import concatenate, time_ptp
 from ur5_pick_place.planning.trajectory import Trajectory
 
 SLOWEST = 1e-3  # smallest scaling; slower motions take too long
@@ -157,7 +158,7 @@ class MotionPlanner:
         self, q_start: Array, q_goal: Array, scaling: Scaling = Scaling()
     ) -> PlannedMotion:
         """
-        Plan a joint motion from rest to rest; `q_start` and `q_goal` (6,) in rad.
+        Return a joint motion from rest to rest; `q_start` and `q_goal` (6,) [rad].
 
         Raises
         ------
@@ -177,7 +178,7 @@ class MotionPlanner:
         within: tuple[Array, Array] | None = None,
     ) -> PlannedMotion:
         """
-        Plan a joint motion to a pose (4, 4), on `branch` or on the nearest branch.
+        Return a joint motion to a pose (4, 4), on `branch` or on the nearest branch.
 
         `q_preferred` (6,) [rad] is tried first, then the nearest solutions. `within` bounds the
         joints at the end, low and high (6,) [rad].
@@ -210,7 +211,7 @@ class MotionPlanner:
         position_step: float = POSITION_STEP,
     ) -> PlannedMotion:
         """
-        Plan a straight tool motion from `q_start` through poses T_base_tool, on one branch.
+        Return a straight tool motion from `q_start` through poses T_base_tool, on one branch.
 
         The arm stops at every waypoint. Raises what `chain` raises.
 
@@ -226,7 +227,7 @@ class MotionPlanner:
         scaling: Scaling = Scaling(),
     ) -> PlannedMotion:
         """
-        Plan a tool motion on a circular arc, on one branch.
+        Return a tool motion on a circular arc, on one branch.
 
         Parameters
         ----------
@@ -258,7 +259,7 @@ class MotionPlanner:
         T_tool_link: Array | None = None,
     ) -> PlannedMotion:
         """
-        Plan segments one after another, on one branch, without a stop where they blend.
+        Return a motion along segments, on one branch, without a stop where they blend.
 
         Parameters
         ----------
