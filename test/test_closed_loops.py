@@ -95,15 +95,15 @@ class Cell:
             with suppress(InvalidInput):  # a window of the past; the driver logs and drops it
                 self.driver.trajectory[SCALED].follow(self._queue.pop(0)[1], self.driver.time)
 
-    def send(self, window):
+    def send(self, segment):
         self.sent += 1
         if self._rng.random() < self._lost:
             return
         points = [
             Waypoint(round(float(t), 9), *state)
-            for t, *state in zip(*vars(window.trajectory).values(), strict=False)
+            for t, *state in zip(*vars(segment.trajectory).values(), strict=False)
         ]
-        command = TrajectoryCommand(self.driver.joint_names, points, round(window.begin, 9))
+        command = TrajectoryCommand(self.driver.joint_names, points, round(segment.begin, 9))
         self._queue.append((self._late, command))
 
     def hold(self, q):
@@ -118,11 +118,11 @@ class Cell:
             if k in events:
                 events[k]()
             driver = self.driver
-            window = loop.tick(driver.time, driver.q, driver.qd, driver.robot.scaling)
+            segment = loop.tick(driver.time, driver.q, driver.qd, driver.robot.scaling)
             if loop.outcome is not None:
                 return loop.outcome
-            if window is not None:
-                self.send(window)
+            if segment is not None:
+                self.send(segment)
         return None
 
     @property
@@ -220,7 +220,7 @@ def test_the_gradient_follows_lines_of_every_length_within_seconds(rng):
 
 def test_a_suited_weight_makes_all_directions_alike_and_its_value_falls(rng):
     law = Gradient(MODEL, 1.0, 0.3)
-    law.suit(START)
+    law.adapt_weight(START)
     for _ in range(20):
         T_goal = goal_of(START, rng.uniform(-0.006, 0.006, 3), rng.uniform(-0.02, 0.02, 3))
         q = START
@@ -283,13 +283,14 @@ def test_windows_agree_on_what_is_settled(rng):
     for k in range(80):
         reference.advance(CYCLE if k else 0.0, ahead)
         reference.extend(*reference.propose(rng.uniform(-0.5, 0.5, 6)))
-        window, ago = reference.window()
+        segment, ago = reference.segment()
         assert ago == pytest.approx(0.0, abs=1e-9)
         if before is not None:
             t = CYCLE * np.arange(ahead)
-            np.testing.assert_allclose(window.sample(t)[0], before.sample(t + CYCLE)[0], atol=1e-9)
-        assert not window.qd[-1].any() and not window.qdd[-1].any()
-        before = window
+            expected = before.sample(t + CYCLE)[0]
+            np.testing.assert_allclose(segment.sample(t)[0], expected, atol=1e-9)
+        assert not segment.qd[-1].any() and not segment.qdd[-1].any()
+        before = segment
 
 
 # -- roll-outs -------------------------------------------------------------------------------
@@ -494,7 +495,7 @@ def test_an_arm_pushed_out_of_its_corridor_stops():
     driver = cell.driver
     loop.tick(driver.time + CYCLE, driver.q + [0, 0, 0, 0, 0.02, 0], driver.qd, 1.0)
     assert 'wrist_2_joint is 0.0' in loop.stop_reason
-    assert 'the corridor about its roll-out' in loop.stop_reason
+    assert 'from its roll-out' in loop.stop_reason
 
 
 def test_what_is_in_the_way_stops_the_loop_before_its_ramp_reaches_it():
@@ -519,13 +520,13 @@ def test_what_is_in_the_way_stops_the_loop_before_its_ramp_reaches_it():
 @pytest.mark.parametrize('method', METHODS)
 @pytest.mark.parametrize(
     ('late', 'says'),
-    [(14, 'or the link or the PC late'), (25, r'the arm follows 0\.2. s late')],
+    [(14, 'obstacle, the link and the PC'), (25, r'the arm follows 0\.2. s late')],
 )
 def test_a_loop_whose_windows_arrive_in_vain_says_so(method, late, says):
     """They are past what they settle when they arrive; the arm stays, or trails too far."""
     cell = Cell(START, 0.03, late=late)
     outcome = cell.run(loop_on(plan(method, T_goal=goal_of(START)), method))
-    assert re.search(f'{method} stopped: (no nearer|.* from its reference).*{says}', outcome)
+    assert re.search(f'{method} stopped: (no progress|.* from its reference).*{says}', outcome)
     assert np.abs(cell.driver.qd).max() < 0.01
 
 
@@ -537,9 +538,9 @@ class Port:
     def __init__(self, cell):
         self.cell, self.windows, self.held, self.canceled = cell, 0, [], 0
 
-    def follow(self, window):
+    def follow(self, segment):
         self.windows += 1
-        self.cell.send(window)
+        self.cell.send(segment)
 
     def hold(self, q):
         self.held.append(q)
@@ -578,7 +579,7 @@ class Bench:
             driver = self.cell.driver
             self.status.q, self.status.qd = driver.q, driver.qd
             self.status.stamp = driver.time
-            self.status.arrived = self.status.heard = self.now
+            self.status.arrived = self.status.silent_since = self.now
             self.executor.on_joints()
 
 

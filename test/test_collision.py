@@ -311,7 +311,7 @@ def test_the_fingers_may_come_as_near_to_the_table_as_the_margin(spare):
         assert contact.distance == pytest.approx(SCENE.margin + spare, abs=1e-9)
         assert contact.position[:2] == pytest.approx((0.45, -0.2), abs=0.07)
         assert str(contact).startswith('fingers is 4.5 mm from table near (')
-        assert str(contact).endswith('to be kept: 5.0 mm')
+        assert str(contact).endswith('required clearance 5.0 mm')
 
 
 def test_a_carried_part_is_part_of_the_arm():

@@ -8,11 +8,11 @@ import pytest
 
 from ur5_pick_place.control.motion_monitor import MotionMonitor, TrackingSettings
 from ur5_pick_place.control.robot_status import HealthSettings, RobotStatus, find_fault
-from ur5_pick_place.control.stop_trajectory import brake, set_off_again
+from ur5_pick_place.control.stop_trajectory import brake, resume_on_path
 from ur5_pick_place.kinematics import HOME, forward, load_model
 from ur5_pick_place.nodes.diagnostics import Jitter
 from ur5_pick_place.planning.limits import MotionSettings, motion_limits
-from ur5_pick_place.planning.moves import Move
+from ur5_pick_place.planning.moves import PathSegment
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.scene import Scene, Tool
 from ur5_pick_place.planning.timing import time_ptp
@@ -53,7 +53,7 @@ def test_a_robot_that_runs_normally_or_reduced_may_move(mode):
         ({'q': None}, 'no joint_states yet'),
         ({'bad_joints': 'elbow_joint = nan'}, 'impossible joint_states: elbow_joint = nan'),
         ({'heard': 9.8}, r'joint_states silent for 0\.25 s'),
-        ({'safety_mode': None}, 'not heard yet'),
+        ({'safety_mode': None}, 'not received yet'),
         ({'safety_mode': 3}, 'protective stop; .*unlock'),
         ({'safety_mode': 5}, 'safeguard stop'),
         ({'safety_mode': 6}, 'emergency stop'),
@@ -158,7 +158,7 @@ def test_braking_early_in_a_long_motion_stops_long_before_its_end():
 def test_setting_off_again_follows_the_rest_of_the_path_from_rest_within_the_limits(share):
     motion = time_ptp(HOME, HOME + [1.0, 0.4, 0, -0.3, 0, 2.0], LIMITS, lambda q, qd: np.zeros(1))
     stop = brake(motion, share * motion.duration, LIMITS)
-    rest = set_off_again(motion, stop.q[-1], LIMITS)
+    rest = resume_on_path(motion, stop.q[-1], LIMITS)
     np.testing.assert_allclose(rest.q[0], stop.q[-1], atol=5e-3)
     np.testing.assert_allclose(rest.q[-1], motion.q[-1], atol=1e-12)
     assert not rest.qd[[0, -1]].any() and not rest.qdd[-1].any()
@@ -172,7 +172,7 @@ def test_setting_off_again_follows_the_rest_of_the_path_from_rest_within_the_lim
 
 
 def test_setting_off_from_the_end_of_a_path_is_no_motion():
-    assert set_off_again(TRAJECTORY, TRAJECTORY.q[-1], LIMITS).duration == 0.0
+    assert resume_on_path(TRAJECTORY, TRAJECTORY.q[-1], LIMITS).duration == 0.0
 
 
 def test_jitter_tells_median_tail_and_worst_of_the_ticks():
@@ -193,7 +193,7 @@ def time_optimal_chain():
     corners = [forward(MODEL, q_start) for _ in range(3)]
     for T, way in zip(corners, ([0, 0, 0.15], [0.3, -0.3, 0.15], [0.3, -0.3, 0.0]), strict=True):
         T[:3, 3] += way
-    chain = planner.chain(q_start, [Move(T, blend=0.02) for T in corners])
+    chain = planner.chain(q_start, [PathSegment(T, blend=0.02) for T in corners])
     return chain.trajectory, planner.limits
 
 
@@ -215,7 +215,7 @@ def test_motions_that_brake_and_set_off_keep_their_jerk_in_a_message(rng, takeov
     motion, limits = time_optimal_chain()
     for t in rng.uniform(0.0, motion.duration, 12):
         stop = brake(motion, t, limits, takeover_time)
-        for sent in (stop, set_off_again(motion, stop.q[-1], limits)):
+        for sent in (stop, resume_on_path(motion, stop.q[-1], limits)):
             received = Trajectory(np.round(sent.t, 9), sent.q, sent.qd, sent.qdd)
             jerk, meant = (
                 np.abs(one.sample(one.dense_times(1e-3))[3] / limits.qddd).max()

@@ -12,7 +12,7 @@ import pytest
 from ur5_pick_place.errors import IncompletePath, InvalidInput
 from ur5_pick_place.kinematics import BRANCHES, classify, forward, inverse, load_model
 from ur5_pick_place.planning.curves import BlendedCurve, Line, OffsetCurve, arc_about, arc_through
-from ur5_pick_place.planning.moves import Move, between_stops
+from ur5_pick_place.planning.moves import PathSegment, between_stops
 from ur5_pick_place.planning.paths import JOINT_STEP, follow
 
 MODEL = load_model('ur5')
@@ -171,7 +171,7 @@ class TestRounded:
 
     def test_moves_are_run_together_between_stops(self):
         blends = [0.05, 0.0, 0.02, 0.02]
-        groups = between_stops([Move(np.eye(4), blend=radius) for radius in blends])
+        groups = between_stops([PathSegment(np.eye(4), blend=radius) for radius in blends])
         assert [[move.blend for move in group] for group in groups] == [[0.05, 0.0], [0.02, 0.02]]
         with pytest.raises(InvalidInput, match='no moves'):
             between_stops([])

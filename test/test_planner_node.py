@@ -58,7 +58,7 @@ from ur5_pick_place.nodes.conversions import joint_state_msg, matrix_to_pose  # 
 pytestmark = pytest.mark.nodes
 
 
-def help_point(name, point, link='tool0', frame='base_link'):
+def arc_point(name, point, link='tool0', frame='base_link'):
     """The help point of an arc, as Pilz wants it."""
     position = PositionConstraint(link_name=link)
     position.header.frame_id = frame
@@ -131,7 +131,7 @@ def test_an_arc_goes_round_its_help_point(client, name):
     goal = T.copy()
     goal[:3, 3] = centre + [0, 0.1, 0]
     point = centre if name == 'center' else centre + [0.06, 0.08, 0]
-    constraints = help_point(name, point)
+    constraints = arc_point(name, point)
     planned = client.plan(pose_goal(goal), 'CIRC', path_constraints=constraints)
     assert planned.error_code.val == CODE.SUCCESS, planned.error_code.message
     q = [point.positions for point in planned.trajectory.joint_trajectory.points]
@@ -203,7 +203,7 @@ def zero_quaternion():
         ),
         (
             pose_goal(tool_down(0.5, 0.1, 0.4)),
-            {'planner_id': 'CIRC', 'path_constraints': help_point('center', [0.0, 0.0, 0.0])},
+            {'planner_id': 'CIRC', 'path_constraints': arc_point('center', [0.0, 0.0, 0.0])},
             'INVALID_GOAL_CONSTRAINTS',
             'from the centre (0.0000, 0.0000, 0.0000)',
         ),

@@ -20,7 +20,7 @@ from ur5_pick_place.kinematics import BRANCHES, HOME, classify, forward, link_fr
 from ur5_pick_place.planning.dynamics import Dynamics
 from ur5_pick_place.planning.inertias import Load
 from ur5_pick_place.planning.limits import MotionSettings, tcp_and_elbow_speed
-from ur5_pick_place.planning.moves import Move
+from ur5_pick_place.planning.moves import PathSegment
 from ur5_pick_place.planning.planner import MotionPlanner, Scaling
 from ur5_pick_place.planning.scene import Box
 from ur5_pick_place.planning.scene_file import load_scene
@@ -169,10 +169,10 @@ def test_random_arcs_are_round_keep_their_branch_and_every_limit(planner, rng):
         start, goal = tool_down(*points[0], 0.2), tool_down(*points[2], 0.9)
         kind = ('interim', 'center')[planned % 2]
         p = points[1] if kind == 'interim' else centre
-        help_point = tool_down(*p, 0)[:3, 3]
+        arc_point = tool_down(*p, 0)[:3, 3]
         try:
             q = planner.ptp_to_pose(HOME, start, branch='left-up-up').trajectory.q[-1]
-            trajectory = planner.circ(q, goal, help_point, kind).trajectory
+            trajectory = planner.circ(q, goal, arc_point, kind).trajectory
         except (GateRefusal, IncompletePath, NoSolution):
             continue
         planned += 1
@@ -199,9 +199,9 @@ class TestChain:
 
     def moves(self, blend):
         return [
-            Move(tool_down(0.45, -0.2, 0.2, 0), blend=blend),
-            Move(tool_down(0.45, 0.2, 0.2, 1.0), blend=blend),
-            Move(tool_down(0.45, 0.2, 0.03, 1.0)),
+            PathSegment(tool_down(0.45, -0.2, 0.2, 0), blend=blend),
+            PathSegment(tool_down(0.45, 0.2, 0.2, 1.0), blend=blend),
+            PathSegment(tool_down(0.45, 0.2, 0.03, 1.0)),
         ]
 
     def test_blended_it_does_not_stop_and_is_sooner_there(self, planner, q_start):
@@ -230,7 +230,7 @@ class TestChain:
     def test_an_arc_can_be_part_of_it(self, planner, q_start):
         over = tool_down(0.45, 0.0, 0.32, 0)[:3, 3]
         moves = self.moves(0.02)
-        moves[1] = Move(moves[1].T_goal, 0.02, over)
+        moves[1] = PathSegment(moves[1].T_goal, 0.02, over)
         trajectory = planner.chain(q_start, moves).trajectory
         p = forward(MODEL, trajectory.sample(np.linspace(0, trajectory.duration, 2000))[0])
         assert np.linalg.norm(p[:, :3, 3] - over, axis=1).min() < 1e-3
@@ -250,8 +250,8 @@ class TestChain:
 
     def test_a_joint_motion_can_be_part_of_it(self, planner, q_start):
         q_above = planner.chain(q_start, self.moves(0.0)[:1]).trajectory.q[-1]
-        joint_motion = Move(forward(MODEL, q_above), blend=0.02, q_goal=q_above)
-        line = Move(forward(MODEL, q_start))
+        joint_motion = PathSegment(forward(MODEL, q_above), blend=0.02, q_goal=q_above)
+        line = PathSegment(forward(MODEL, q_start))
         stopping = planner.chain(HOME, [replace(joint_motion, blend=0.0), line])
         blended = planner.chain(HOME, [joint_motion, line])
         assert blended.trajectory.duration < 0.95 * stopping.trajectory.duration
@@ -280,7 +280,7 @@ class TestChain:
         planner = make_planner()
         with_part = planner.carrying(Load(0.1, np.zeros(3)))
         assert with_part.scene.carried and not planner.scene.carried
-        high, low = (Move(tool_down(0.45, -0.2, z, 0)) for z in (0.2, 0.065))
+        high, low = (PathSegment(tool_down(0.45, -0.2, z, 0)) for z in (0.2, 0.065))
         q_high = planner.chain(q_start, [high]).trajectory.q[-1]
         post = Box('post', np.block([[np.eye(3), np.c_[[0.45, -0.2, 0.02]]], [0, 0, 0, 1]]), POST)
         for each in (planner, with_part):
@@ -291,9 +291,10 @@ class TestChain:
 
     def test_a_part_may_be_lifted_off_the_table_and_laid_down(self, q_start):
         with_part = make_planner().carrying(Load(0.1, np.zeros(3)))
-        q = with_part.chain(q_start, [Move(tool_down(0.45, -0.2, 0.021, 0))]).trajectory.q[-1]
+        down = PathSegment(tool_down(0.45, -0.2, 0.021, 0))
+        q = with_part.chain(q_start, [down]).trajectory.q[-1]
         with pytest.raises(GateRefusal, match='part is .* mm inside table'):
-            with_part.chain(q, [Move(tool_down(0.45, -0.2, 0.018, 0))])
+            with_part.chain(q, [PathSegment(tool_down(0.45, -0.2, 0.018, 0))])
 
     def test_another_frame_can_be_the_one_that_goes_straight(self, planner, q_start):
         """The tilting tool goes about the TCP, which goes straight."""
@@ -302,7 +303,7 @@ class TestChain:
         c, s = np.cos(0.4), np.sin(0.4)
         goal = T @ np.array([[1, 0, 0, 0], [0, c, -s, 0], [0, s, c, 0], [0, 0, 0, 1.0]])
         goal[2, 3] += 0.2
-        move = Move(goal @ np.linalg.inv(T_tool_tcp))
+        move = PathSegment(goal @ np.linalg.inv(T_tool_tcp))
         trajectory = planner.chain(q_start, [move], T_tool_link=T_tool_tcp).trajectory
         q = trajectory.sample(np.linspace(0, trajectory.duration, 200))[0]
         tcp = (forward(MODEL, q) @ T_tool_tcp)[:, :3, 3]

@@ -65,7 +65,7 @@ class Request:
     ----------
     q_start : ndarray, shape (6,)
     T_goal : ndarray, shape (4, 4)
-    help_point : ndarray, shape (3,), or None
+    arc_point : ndarray, shape (3,), or None
     kind : str
         'interim' or 'center', of an arc.
 
@@ -73,13 +73,13 @@ class Request:
 
     q_start: Array
     T_goal: Array
-    help_point: Array | None = None
+    arc_point: Array | None = None
     kind: str = ''
 
     def plan(self, planner: MotionPlanner) -> Trajectory:
-        if self.help_point is None:
+        if self.arc_point is None:
             return planner.lin(self.q_start, [self.T_goal]).trajectory
-        args = (self.q_start, self.T_goal, self.help_point, self.kind)
+        args = (self.q_start, self.T_goal, self.arc_point, self.kind)
         return planner.circ(*args).trajectory
 
     def curve(self) -> Callable[[Array], Array]:
@@ -97,7 +97,7 @@ class Request:
         return at
 
     def _place(self, p: Array, goal: Array) -> Callable[[Array], Array]:
-        if self.help_point is None:
+        if self.arc_point is None:
             return lambda s: p + s[:, None] * (goal - p)
         centre, normal, angle = self.circle(p, goal)
         return lambda s: (
@@ -107,11 +107,11 @@ class Request:
     def circle(self, p: Array, goal: Array) -> tuple[Array, Array, float]:
         """Return centre (3,), axis (3,) and angle of the arc."""
         if self.kind == 'center':
-            centre, normal = self.help_point, np.cross(p - self.help_point, goal - self.help_point)
+            centre, normal = self.arc_point, np.cross(p - self.arc_point, goal - self.arc_point)
         else:  # equally far from all three points and in their plane
-            normal = np.cross(self.help_point - p, goal - p)
-            ways = np.stack([self.help_point - p, goal - p, normal])
-            halves = [ways[0] @ (p + self.help_point) / 2, ways[1] @ (p + goal) / 2, normal @ p]
+            normal = np.cross(self.arc_point - p, goal - p)
+            ways = np.stack([self.arc_point - p, goal - p, normal])
+            halves = [ways[0] @ (p + self.arc_point) / 2, ways[1] @ (p + goal) / 2, normal @ p]
             centre = np.linalg.solve(ways, halves)
         normal = normal / np.linalg.norm(normal)
         a, b = p - centre, goal - centre
@@ -224,7 +224,7 @@ def off_curve(request: Request, T: Array) -> tuple[float, float]:
     """Return the largest distance of poses (n, 4, 4) from the curve, in place and rotation."""
     start, goal = T[0, :3, 3], request.T_goal[:3, 3]
     p = T[:, :3, 3]
-    if request.help_point is None:
+    if request.arc_point is None:
         way = goal - start
         share = np.clip((p - start) @ way / (way @ way), 0.0, 1.0)
     else:

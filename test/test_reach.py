@@ -7,7 +7,7 @@ from motion_planners import make_planner, tool_down
 
 from ur5_pick_place.errors import BlockedPath, IncompletePath, InvalidInput
 from ur5_pick_place.kinematics import HOME, forward, load_model
-from ur5_pick_place.planning.moves import JumpThresholds, look_along
+from ur5_pick_place.planning.moves import JumpThresholds, find_followable_path
 from ur5_pick_place.planning.planner import Scaling
 
 MODEL = load_model('ur5')
@@ -28,7 +28,7 @@ def q_start(planner):
 def look(planner, q_start, *waypoints, T_tool_link=np.eye(4), **jumps):
     thresholds = JumpThresholds(**jumps)
     args = (MODEL, planner.collision, q_start, waypoints, STEP, T_tool_link, thresholds)
-    return look_along(*args)
+    return find_followable_path(*args)
 
 
 def test_a_good_path_is_followed_whole(planner, q_start):

@@ -101,7 +101,7 @@ class Cell:
             self.now += CYCLE
             qd = self.port.move(self.now)
             if not self.silent:
-                self.status.hear_joints(self.now, self.port.q, qd, JOINT_NAMES, self.now)
+                self.status.update_joints(self.now, self.port.q, qd, JOINT_NAMES, self.now)
                 self.executor.on_joints()
             if i % 2:
                 self.executor.watch()
@@ -292,7 +292,7 @@ def test_a_stall_of_this_process_is_no_silence_of_the_robot_and_is_told_from_it(
     cell.executor.watch()
     assert cell.state == 'moving'
     stamp = cell.status.stamp + CYCLE
-    cell.status.hear_joints(stamp, cell.port.q, np.zeros(6), JOINT_NAMES, cell.now)
+    cell.status.update_joints(stamp, cell.port.q, np.zeros(6), JOINT_NAMES, cell.now)
     assert cell.status.gap.startswith('this PC was 0.80 s late to read joint_states')
 
 
@@ -381,6 +381,6 @@ def test_a_clock_that_is_set_back_ends_a_closed_loop():
     cell.executor.start_loop(Loop(), turn(1.0, 8.0), cell.ends.append)
     cell.run(0.1)
     cell.now -= 5.0
-    cell.status.hear_joints(cell.now, HOME, np.zeros(6), JOINT_NAMES, cell.now)
+    cell.status.update_joints(cell.now, HOME, np.zeros(6), JOINT_NAMES, cell.now)
     cell.executor.on_joints()
     assert 'the clock of joint_states was set back' in cell.state

@@ -1,4 +1,4 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Let a UR5 pick a part up at one taught place and put it down at another."""
+"""Pick and place with a UR5: kinematics, planning, execution and ROS 2 nodes."""
 
 __version__ = '0.1.0'

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where config/ is, and the YAML files in it: read with suspicion, for people write them."""
+"""Locate config/ and read YAML files strictly, because they are written by hand."""
 
 import os
 import stat
@@ -12,10 +12,10 @@ import yaml
 from ur5_pick_place.errors import InvalidInput
 
 MAX_BYTES = 100_000
-_LARGEST = 2**63  # as ROS parameters
-_MAX_DEPTH = 30  # of brackets; PyYAML takes hours over thousands
+_LARGEST = 2**63  # as for ROS parameters
+_MAX_DEPTH = 30  # of brackets; PyYAML takes hours for thousands
 
-# What PyYAML raises besides its own errors, as on dates and numbers that are none.
+# What PyYAML raises besides its own errors, for example on malformed dates and numbers.
 _MALFORMED = (
     yaml.YAMLError,
     ArithmeticError,
@@ -29,9 +29,9 @@ _MALFORMED = (
 
 class _Loader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML has no types
     """
-    Without what makes a short file large: aliases, depth and numbers of any length.
+    A loader that refuses what makes a short file large: aliases, depth and huge numbers.
 
-    Nor does it take a key twice, of which PyYAML keeps the last.
+    It also refuses duplicate keys, of which PyYAML would keep the last.
 
     """
 
@@ -68,12 +68,12 @@ _Loader.add_constructor('tag:yaml.org,2002:int', _Loader.whole_number)
 
 def parse_yaml(content: bytes) -> Any:
     """
-    Return what the text of a file says.
+    Return the content of a YAML text.
 
     Raises
     ------
     InvalidInput
-        It is larger than `MAX_BYTES`, no text or no YAML, or holds an alias or a key twice.
+        It is larger than `MAX_BYTES`, not text, not YAML, or has an alias or a duplicate key.
 
     """
     if len(content) > MAX_BYTES:
@@ -91,7 +91,7 @@ def read_bytes(path: str | Path) -> bytes:
     Raises
     ------
     OSError
-        It cannot be read, or is no file but a pipe or a device, which might never end.
+        It cannot be read, or is a folder, a pipe or a device instead of a file.
 
     """
     handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -103,7 +103,7 @@ def read_bytes(path: str | Path) -> bytes:
 
 def read_yaml(path: str | Path, what: str) -> Any:
     """
-    Return what a file says.
+    Return the content of a YAML file.
 
     Parameters
     ----------
@@ -114,7 +114,7 @@ def read_yaml(path: str | Path, what: str) -> Any:
     Raises
     ------
     InvalidInput
-        The file cannot be read; says why.
+        The file cannot be read; gives the reason.
 
     """
     try:
@@ -125,7 +125,7 @@ def read_yaml(path: str | Path, what: str) -> Any:
 
 def read_parameters(path: Path) -> dict[str, Any]:
     """
-    Return what a file says of any node, by the parameter's name.
+    Return the parameters of all nodes in a parameter file, by name.
 
     Raises
     ------
@@ -151,12 +151,12 @@ _NAME = 'ur5_pick_place'
 
 def share_directory() -> Path:
     """
-    Return the checkout, or the share folder of the prefix that the package is installed in.
+    Return the checkout, or the share folder of the prefix in which the package is installed.
 
     Raises
     ------
     InvalidInput
-        There is neither.
+        Neither exists.
 
     """
     for parent in Path(__file__).resolve().parents[1:]:

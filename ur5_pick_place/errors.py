@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The exception family: every refusal names the thing, its value, the bounds and what to do.
+The exceptions: each message names the thing, its value, the bounds and what to do.
 
-An expected absence, such as a missing IK branch, is a value and no exception.
+An expected absence, such as a missing IK branch, is a value, not an exception.
 
 """
 
-_LONGEST = 4000  # characters; the longest list of known parameters has some 3000
+_LONGEST = 4000  # characters; the longest list of known parameters has about 3000
 
 
 def one_line(text: object) -> str:
     r"""
-    Return text that may come from outside as one line that can forge nothing in a log.
+    Return text from outside as one printable line, so that it cannot forge log lines.
 
-    What is not printable (line ends, ESC, marks that turn the direction of writing) is written as
-    in Python, so `\n`; of more than 4000 characters the middle is left out.
+    Characters that are not printable (line ends, ESC, bidirectional marks) are escaped as in
+    Python, such as `\n`; of more than 4000 characters the middle is left out.
 
     """
     line = str(text)
@@ -27,22 +27,22 @@ def one_line(text: object) -> str:
 
 
 class Ur5PickPlaceError(Exception):
-    """Base of everything this package raises on purpose; its text is `one_line`."""
+    """Base of all exceptions of this package; its text is one line, see `one_line`."""
 
     def __str__(self) -> str:
         return one_line(super().__str__())
 
 
 class InvalidInput(Ur5PickPlaceError, ValueError):
-    """A caller gave something malformed: not finite, out of range, misshapen, unknown."""
+    """An input is malformed: not finite, out of range, of wrong shape, or unknown."""
 
 
 class UnknownFrame(InvalidInput):
-    """A frame that neither we nor TF know."""
+    """A frame that neither this package nor TF knows."""
 
 
 class TimedOut(Ur5PickPlaceError):
-    """What a request may wait for did not come within its timeout."""
+    """Something a request waits for did not arrive within its timeout."""
 
 
 class UnknownLink(InvalidInput):
@@ -50,15 +50,15 @@ class UnknownLink(InvalidInput):
 
 
 class UnknownGroup(InvalidInput):
-    """A planning group that does not mean this arm."""
+    """A planning group that is not this arm."""
 
 
 class InvalidRobotState(InvalidInput):
-    """Joints of a message that are missing, named twice or not finite."""
+    """Joints in a message are missing, named twice or not finite."""
 
 
 class KinematicsError(Ur5PickPlaceError):
-    """The arm's geometry forbids it."""
+    """The arm's geometry does not allow it."""
 
 
 class NoSolution(KinematicsError):
@@ -70,7 +70,7 @@ class JointLimitViolation(KinematicsError):
 
 
 class InCollision(KinematicsError):
-    """Every solution within the limits touches something."""
+    """Every solution within the limits is in collision."""
 
 
 class CollisionCheckUnavailable(Ur5PickPlaceError):
@@ -88,7 +88,7 @@ class IncompletePath(PlanningError):
     Attributes
     ----------
     fraction : float
-        Share of the path, 0 to 1, that can be followed.
+        Fraction of the path, 0 to 1, that can be followed.
 
     """
 
@@ -98,7 +98,7 @@ class IncompletePath(PlanningError):
 
 
 class BlockedPath(IncompletePath):
-    """A Cartesian path cannot be followed to its end because of what stands in its way."""
+    """A Cartesian path cannot be followed to its end because of a collision."""
 
 
 class GateRefusal(PlanningError):
@@ -118,8 +118,8 @@ class GateRefusal(PlanningError):
 
 
 class ExecutionError(Ur5PickPlaceError):
-    """A motion, pin or grasp did not do what was asked."""
+    """A motion, output or grasp failed."""
 
 
 class MissedGrasp(ExecutionError):
-    """The gripper closed and holds nothing."""
+    """The gripper closed without a part."""

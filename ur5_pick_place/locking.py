@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Methods that several threads call."""
+"""A lock around methods that several threads call."""
 
 import functools
 from collections.abc import Callable
@@ -9,7 +9,7 @@ T = TypeVar('T')
 
 
 def locked(method: Callable[..., T]) -> Callable[..., T]:
-    """Return the method so that it runs with its object's `_lock` held."""
+    """Return the method, wrapped to run with its object's `_lock` held."""
 
     @functools.wraps(method)
     def run(self: Any, *args: Any, **kwargs: Any) -> T:

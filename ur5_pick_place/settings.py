@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Frozen settings that know their units and bounds.
+Frozen settings with units and bounds.
 
-A settings class is a frozen dataclass whose fields carry description, unit and range; the same
-metadata checks a value when the object is built and describes the ROS parameter of that name.
+A settings class is a frozen dataclass whose fields have description, unit and range. The same
+metadata checks the values of an object and describes the ROS parameters.
 
 """
 
@@ -29,21 +29,21 @@ def setting(
     kind: type | None = None,
 ) -> Any:
     """
-    Declare a field of a `Settings` class.
+    Return a field of a `Settings` class.
 
     Parameters
     ----------
     default
-        bool, int, float, str, or a tuple of int, float or str; its type is the type demanded.
-        None = must be given by the user before it is used; then `kind` says the type.
+        bool, int, float, str, or a tuple of int, float or str; its type is the required type.
+        None = the user must give a value before it is used; then `kind` is the type.
     description : str
-        One line for people.
+        One line for users.
     unit : str
         SI symbol, 'deg', 'percent' …; empty for none.
     low, high : float, optional
         Inclusive bounds of a number, or of every entry of a tuple of numbers.
     choices : tuple of str
-        The only strings allowed, when given.
+        The allowed strings, if given.
     length : int, optional
         Exact number of entries of a tuple.
     kind : type, optional
@@ -64,7 +64,7 @@ def setting(
 
 @dataclass(frozen=True)
 class Settings:
-    """Base of all settings; refuses a value outside its field's type or bounds."""
+    """Base of all settings; raises `InvalidInput` for a value of wrong type or out of bounds."""
 
     def __post_init__(self) -> None:
         for f in fields(self):
@@ -73,7 +73,7 @@ class Settings:
 
     @classmethod
     def from_dict(cls: type[Kind], values: dict[str, Any]) -> Kind:
-        """Build from a mapping; an unknown key is refused with the keys that exist."""
+        """Return settings from a mapping, or raise `InvalidInput` naming the known keys."""
         known = [f.name for f in fields(cls)]
         for key in values:
             if key not in known:
@@ -82,7 +82,7 @@ class Settings:
 
 
 def check_setting(name: str, value: Any, default: Any, meta: Any) -> Any:
-    """Return `value` as its field's type, or raise `InvalidInput` naming value and bounds."""
+    """Return `value` in its field's type, or raise `InvalidInput` naming value and bounds."""
     kind = meta['kind']
     if value is None and default is None:
         return None
@@ -102,11 +102,11 @@ def check_setting(name: str, value: Any, default: Any, meta: Any) -> Any:
 
 
 def is_finite_number(value: Any) -> bool:
-    """Tell whether a value is an int or a float, and finite as a float."""
+    """Return whether a value is an int or a float, and finite as a float."""
     try:
         number = isinstance(value, (int, float)) and not isinstance(value, bool)
         return number and math.isfinite(value)
-    except OverflowError:  # an int beyond all floats
+    except OverflowError:  # an int too large for a float
         return False
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every command does alike at the terminal."""
+"""Command-line behaviour that all commands share."""
 
 import argparse
 import contextlib
@@ -19,12 +19,12 @@ _NEGATIVE = re.compile(r'-\.?\d')
 
 
 class Parser(argparse.ArgumentParser):
-    """Takes -4e-1 and -0.3,0.4,0 for values, where argparse knows -0.4 alone for one."""
+    """Accepts -4e-1 and -0.3,0.4,0 as values, of which argparse accepts only -0.4."""
 
     def parse_known_args(  # type: ignore[override]  # typeshed has an overload for each namespace
         self, args: Sequence[str] | None = None, namespace: Any = None
     ) -> Any:
-        """Read the words; one that begins with a space is never an option."""
+        """Return the parsed arguments; one that begins with a space is never an option."""
         words = sys.argv[1:] if args is None else args
         return super().parse_known_args(
             [f' {word}' if _NEGATIVE.match(word) else word for word in words], namespace
@@ -32,7 +32,7 @@ class Parser(argparse.ArgumentParser):
 
 
 def seed_number(text: str) -> int:
-    """Read the seed of random numbers on the command line."""
+    """Return the seed of random numbers from its command-line text."""
     word = text.strip()
     if not (word.isascii() and word.isdigit() and len(word) <= _SEED_DIGITS):
         raise argparse.ArgumentTypeError(
@@ -43,12 +43,12 @@ def seed_number(text: str) -> int:
 
 def check_metres(name: str, position: Sequence[float]) -> None:
     """
-    Refuse a position that no arm reaches by far, as one in millimetres.
+    Refuse a position far out of reach, such as one in millimetres.
 
     Raises
     ------
     InvalidInput
-        It is more than `_FAR` away; names it and asks for the unit.
+        It is more than `_FAR` away; names it and suggests to check the unit.
 
     """
     far = math.hypot(*position)
@@ -62,12 +62,12 @@ def check_metres(name: str, position: Sequence[float]) -> None:
 
 @contextlib.contextmanager
 def quiet_pipe() -> Iterator[None]:
-    """End as Unix tools do once nobody reads on, as in `ik … | head -3`."""
+    """Exit like Unix tools when the reader closes the pipe, as in `ik … | head -3`."""
     try:
         try:
             yield
         finally:
-            print(end='', flush=True)  # here, as nobody can catch what fails at the very end
+            print(end='', flush=True)  # here, where a failure can still be caught
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(128 + signal.SIGPIPE)

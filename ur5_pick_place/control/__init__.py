@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Watching a motion while it runs: supervision, braking and the stop latch; no ROS."""
+"""Execution of motions: closed loops, supervision, braking and the stop latch; no ROS."""

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-A method that follows its law on measured joints, streamed as windows of our own reference.
+A closed loop on measured joints that streams segments of its own reference to the controller.
 
-At each message of the joints the reference grows by one cycle towards the law's wish, and a window
-of it, from now to the ramp that ends it, is what goes to the robot's controller: windows agree on
-what is settled, so that the controller passes from one to the next without a jolt however late
-they arrive, and the last one heard ends at rest. Restarting each from the measurement would crawl
-on an arm with servo lag.
+With each joint_states message the reference grows by one cycle towards the law's desired velocity.
+The segment sent to the robot's controller runs from now to the end of the stopping ramp. Segments
+agree on the committed cycles, so the controller changes from one to the next without a jump,
+however late they arrive, and the last one received ends at rest. Restarting each segment from the
+measurement would slow an arm with servo lag to a crawl.
 
-The law looks at the joints where the arm will be at the end of what is settled: the reference
-there, and by how much the measured joints differ from the reference that they follow, as late as
-the servos are. That lateness is found from the motion itself. What is left of the difference is a
-true one, of sag or a calibration, and the loop undoes it.
+The law is evaluated at the joints that the arm will have at the end of the committed cycles: the
+reference there, plus the difference between the measured joints and the delayed reference that
+they follow. The delay is the servo lag, estimated from the motion itself. The remaining difference
+comes from sag or calibration, and the loop corrects it.
 
 """
 
@@ -22,7 +22,7 @@ import numpy as np
 
 from ur5_pick_place.control.line_follower import LineFollower, make_law
 from ur5_pick_place.control.loop_settings import LoopSettings
-from ur5_pick_place.control.progress import Progress, stall_reason
+from ur5_pick_place.control.progress import ProgressMonitor, stall_reason
 from ur5_pick_place.control.reference import Reference
 from ur5_pick_place.kinematics import JOINT_NAMES, Model, forward
 from ur5_pick_place.kinematics.model import CYCLE
@@ -31,12 +31,12 @@ from ur5_pick_place.planning.limits import Limits
 from ur5_pick_place.planning.timing import stretch
 from ur5_pick_place.planning.trajectory import Trajectory
 
-_REACH = 100  # samples in which the nearest is looked for, ahead of the last one
+_SEARCH_SAMPLES = 100  # path samples searched for the nearest one, from the last one on
 
 
 class Corridor:
     """
-    The surroundings of a joint path that is followed in one direction.
+    The corridor around a joint path that is followed in one direction.
 
     Parameters
     ----------
@@ -49,47 +49,47 @@ class Corridor:
         self._path = path
         self._at = 0
 
-    def away(self, q: Array) -> Array:
-        """Return how far each joint of `q` (6,) is from the path's nearest point [rad]."""
-        ahead = self._path[self._at : self._at + _REACH]
-        nearest = int(np.abs(ahead - q).max(axis=1).argmin())
+    def distance(self, q: Array) -> Array:
+        """Return the distance (6,) [rad] of each joint of `q` (6,) from the nearest path point."""
+        upcoming = self._path[self._at : self._at + _SEARCH_SAMPLES]
+        nearest = int(np.abs(upcoming - q).max(axis=1).argmin())
         self._at += nearest
-        return np.asarray(np.abs(ahead[nearest] - q))
+        return np.asarray(np.abs(upcoming[nearest] - q))
 
 
-_MEMORY = 0.97  # kept of what was seen, per message
-_SLOW = 1e-4  # [rad^2/s^2]; below this speed there is nothing to see
-_MOST = 0.2  # [s]
+_MEMORY = 0.97  # forgetting factor per message
+_SLOW = 1e-4  # [rad^2/s^2]; below this squared speed the lag cannot be estimated
+_LARGEST_LAG = 0.2  # [s]
 
 
 class ServoLag:
-    """Least squares of (reference - measured) = lag times velocity, with a fading memory."""
+    """Least-squares estimate of reference - measured = lag * velocity, with forgetting."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
         """The lag, in scaled time [s]."""
         self._gap_times_speed, self._speed_squared = 0.0, 1e-6
 
-    def hear(self, reference: Reference, q: Array) -> None:
-        """Take the joints (6,) [rad] that were measured at the reference's time."""
+    def update(self, reference: Reference, q: Array) -> None:
+        """Update the estimate with joints (6,) [rad] measured at the reference's time."""
         qd = reference.qd_at(reference.time - self.seconds / 2)  # in the middle of the gap
         if qd @ qd > _SLOW:
             gap = reference.q_at(reference.time) - q
             self._gap_times_speed = _MEMORY * self._gap_times_speed + float(gap @ qd)
             self._speed_squared = _MEMORY * self._speed_squared + float(qd @ qd)
             lag = self._gap_times_speed / self._speed_squared
-            self.seconds = float(np.clip(lag, 0.0, _MOST))
+            self.seconds = float(np.clip(lag, 0.0, _LARGEST_LAG))
 
 
 
-_FROZEN = 0.005  # speed scaling below which the robot waits; the slider's least is 0.01
+_FROZEN = 0.005  # speed scaling below which the robot waits; the slider's minimum is 0.01
 _NOT_FOLLOWED = ': the arm is held, or its controller is not active'
-AT_REST = 0.01  # [rad/s] of the measured joints
+AT_REST = 0.01  # [rad/s]; measured joints below this speed count as at rest
 
 
 @dataclass(frozen=True)
 class TrajectorySegment:
-    """What goes to the controller: a trajectory, and the stamp [s] at which it began."""
+    """A trajectory sent to the controller, and the stamp [s] at which it began."""
 
     trajectory: Trajectory
     begin: float
@@ -97,22 +97,22 @@ class TrajectorySegment:
 
 class ClosedLoop:
     """
-    One motion under a law, from its roll-out to the goal.
+    One closed-loop motion along its roll-out to the goal.
 
     Parameters
     ----------
     method : str
-        One of `steering.METHODS`.
+        One of `line_follower.METHODS`.
     model : Model
     limits : Limits
-        Kept by every window, its ramp included.
+        Kept by every segment, its stopping ramp included.
     p_tool_tcp : ndarray, shape (3,)
         The TCP in tool0 [m].
     path : ndarray, shape (n, 6)
-        The roll-out's joints [rad]; its last is the goal.
+        The joints of the roll-out [rad]; the last row is the goal.
     settings : LoopSettings
     obstacle : callable
-        Given joints (n, 6) [rad], says what is in the way there, or nothing.
+        Returns what is in collision at joints (n, 6) [rad], or an empty text.
 
     """
 
@@ -131,61 +131,61 @@ class ClosedLoop:
         self._p_tool_tcp, self._T_goal = p_tool_tcp, forward(model, path[-1])
         self._obstacle = obstacle
         self._corridor = Corridor(path)
-        self._progress = Progress(settings.loop_patience)
+        self._progress = ProgressMonitor(settings.loop_patience)
         self._lag = ServoLag()
-        self._ahead = round(settings.loop_ahead / CYCLE)
+        self._committed = round(settings.loop_ahead / CYCLE)
         self._stamp = 0.0
-        self._wish, self._wish_until = np.zeros(6), 0.0
+        self._desired_velocity, self._desired_until = np.zeros(6), 0.0
         self._reference: Reference | None = None
         self.method = method
         self.stop_reason = ''
         self.outcome: str | None = None
-        """None on the way; then '' when the goal is reached and proved, else why not."""
+        """None while moving; then '' if the goal was reached, else the reason."""
 
     @property
     def q_planned(self) -> Array:
-        """Where the arm should be now, joints (6,) [rad], as far as its servos are prompt."""
+        """The reference joints (6,) [rad] of now; the arm follows them with servo lag."""
         assert self._reference is not None
         return self._reference.q_at(self._reference.time)
 
     def stop(self, reason: str) -> None:
-        """Brake on the ramp that was sent; the outcome will be the reason."""
+        """Stop on the ramp that was sent; the outcome will be the reason."""
         self.stop_reason = self.stop_reason or reason
 
     def tick(
         self, stamp: float, q: Array, qd: Array, speed_scaling: float
     ) -> TrajectorySegment | None:
         """
-        Take the measured joints (6,) [rad, rad/s] of a stamp [s]; return what to send.
+        Return the segment to send for measured joints (6,) [rad, rad/s] with a stamp [s].
 
-        Nothing is sent for a stamp seen before, nor while the robot's slider is at zero.
+        None for a stamp that is not new, or while the robot's speed slider is at zero.
 
         """
         if self._reference is None:
-            self._set_out(stamp, q)
+            self._begin(stamp, q)
         elif stamp <= self._stamp:
             return None
         reference = self._reference
         assert reference is not None
-        reference.advance((stamp - self._stamp) * speed_scaling, self._ahead)
+        reference.advance((stamp - self._stamp) * speed_scaling, self._committed)
         self._stamp = stamp
-        self._lag.hear(reference, q)
+        self._lag.update(reference, q)
         if not self.stop_reason:
-            self._give_up(self._trouble(q))
-        if not self.stop_reason and reference.room <= self._ahead:
+            self._give_up(self._stop_cause(q))
+        if not self.stop_reason and reference.room <= self._committed:
             self._extend(reference, q)
         is_frozen = speed_scaling < _FROZEN
-        self._judge(reference.is_still, is_frozen, q, qd)
+        self._update_outcome(reference.is_still, is_frozen, q, qd)
         if is_frozen:
             return None
-        trajectory, ago = reference.window()
+        trajectory, ago = reference.segment()
         slowed = trajectory if speed_scaling == 1.0 else stretch(trajectory, 1.0 / speed_scaling)
         return TrajectorySegment(slowed, stamp - ago / speed_scaling)
 
-    def _set_out(self, stamp: float, q: Array) -> None:
+    def _begin(self, stamp: float, q: Array) -> None:
         self._stamp = stamp
         self._reference = Reference(q, self._limits)
-        self._steering = LineFollower(
+        self._follower = LineFollower(
             self._law,
             self._model,
             self._reference.limits,
@@ -194,56 +194,56 @@ class ClosedLoop:
             self._T_goal,
             self._settings,
         )
-        self.stop(self._steering.obstacle(q))
+        self.stop(self._follower.obstacle(q))
 
     def _extend(self, reference: Reference, q: Array) -> None:
-        """Settle one more cycle, unless its ramp could not be driven."""
-        if reference.time >= self._wish_until:
-            self._wish = self._steering.wish(
+        """Commit one more cycle, unless it or its stopping ramp is in collision."""
+        if reference.time >= self._desired_until:
+            self._desired_velocity = self._follower.desired_velocity(
                 reference.tail.q + q - reference.q_at(reference.time - self._lag.seconds)
             )
-            self._wish_until = reference.time + self._settings.loop_hold
-        state, ramp = reference.propose(self._wish)
+            self._desired_until = reference.time + self._settings.loop_hold
+        state, ramp = reference.propose(self._desired_velocity)
         if obstacle := self._obstacle(np.stack([state.q, ramp.at(ramp.cycles).q])):
             self._give_up(obstacle)
         else:
             reference.extend(state, ramp)
 
-    def _give_up(self, trouble: str) -> None:
-        """Stop for our own trouble, if there is any; say too if the arm is late to follow."""
-        lag, ahead = self._lag.seconds, self._settings.loop_ahead
-        late = f'; the arm follows {lag:.2f} s late (loop_ahead {ahead} s): link, PC or servos'
-        if trouble:
-            self.stop(f'{self.method} stopped: {trouble}{late if lag > ahead else ""}')
+    def _give_up(self, cause: str) -> None:
+        """Stop if there is a cause; the reason also names a servo lag that is too large."""
+        lag, allowed = self._lag.seconds, self._settings.loop_ahead
+        late = f'; the arm follows {lag:.2f} s late (loop_ahead {allowed} s): link, PC or servos'
+        if cause:
+            self.stop(f'{self.method} stopped: {cause}{late if lag > allowed else ""}')
 
-    def _trouble(self, q: Array) -> str:
-        """Say why the motion must end, or nothing."""
+    def _stop_cause(self, q: Array) -> str:
+        """Return why the motion must stop; empty if it need not."""
         assert self._reference is not None
         settings, reference = self._settings, self._reference
-        for what, away, name, cause in (
-            ('the corridor about its roll-out', self._corridor.away(q), 'loop_corridor', ''),
+        for what, distance, name, cause in (
+            ('its roll-out', self._corridor.distance(q), 'loop_corridor', ''),
             ('its reference', np.abs(q - self.q_planned), 'loop_gap', _NOT_FOLLOWED),
         ):
-            joint = int(away.argmax())
-            if away[joint] > getattr(settings, name):
+            joint = int(distance.argmax())
+            if distance[joint] > getattr(settings, name):
                 return (
-                    f'{JOINT_NAMES[joint]} is {away[joint]:.3f} rad from '
+                    f'{JOINT_NAMES[joint]} is {distance[joint]:.3f} rad from '
                     f'{what} (limit {getattr(settings, name)} rad, {name}){cause}'
                 )
         if obstacle := self._obstacle(q[None]):
             return obstacle
-        if self._progress.is_stalled(reference.time, self._steering.remaining):
+        if self._progress.is_stalled(reference.time, self._follower.remaining):
             return (
-                f'no nearer to the goal for {settings.loop_patience} s; '
+                f'no progress towards the goal for {settings.loop_patience} s; '
                 f'{stall_reason(self._model, q)}'
             )
         return ''
 
-    def _judge(self, is_still: bool, is_frozen: bool, q: Array, qd: Array) -> None:
-        """Find out whether the motion is over: reference or slider and arm at rest, and where."""
+    def _update_outcome(self, is_still: bool, is_frozen: bool, q: Array, qd: Array) -> None:
+        """Set the outcome once the arm and its reference, or the slider, are at rest."""
         if np.abs(qd).max() >= AT_REST:
             return
         if self.stop_reason and (is_still or is_frozen):
             self.outcome = self.stop_reason
-        elif is_still and self._steering.is_there(q):
+        elif is_still and self._follower.is_at_goal(q):
             self.outcome = ''

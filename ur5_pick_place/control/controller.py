@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the execution manager needs of the robot's trajectory controller, and what it sends."""
+"""The interface of the robot's trajectory controller, and the goals sent to it."""
 
 import uuid
 from collections.abc import Callable
@@ -14,40 +14,40 @@ from ur5_pick_place.planning.trajectory import Trajectory
 OnEnd = Callable[[str], object]
 
 REPLY_TIMEOUT = 2.0
-"""Time within which the controller must answer a goal [s, steady clock]."""
+"""Largest time for the controller to answer a goal [s, steady clock]."""
 
 
 @dataclass(eq=False)
 class Goal:
     """
-    A motion on its way.
+    A motion that was sent to the controller.
 
     Attributes
     ----------
     trajectory : Trajectory
     monitor : MotionMonitor
     on_end : callable
-        Takes '' once the joints have arrived, else the reason why not.
+        Called at the end with '' if the joints have arrived, else with the reason.
     sent : float
-        Steady clock [s].
+        Time of sending [s, steady clock].
     begin : float
         Stamp at which it begins [s]; 0 = on arrival.
     progress : tuple of float
-        Stamp [s], and where the controller was in the trajectory then, by its own report [s].
+        Stamp [s], and the time in the trajectory [s] that the controller reported for it.
     is_accepted, has_arrived : bool
-        By the controller's report; the joints have the last word.
+        As the controller reports; the measured joints decide.
     stop_reason : str
-        Why it is to end early; set while it brakes or is canceled.
+        Why it ends early; set while it brakes or is canceled.
     is_canceled : bool
-        Whether it is canceled, again and again, until it has ended.
+        Whether it is being canceled; the request is repeated until it has ended.
     has_stopped : bool
         Whether it has ended early; the arm may still be coming to rest.
     stopped_at : float
-        Stamp of the joints then [s].
+        Stamp of the joints when it ended early [s].
     prepared : object
-        The trajectory as the controller takes it.
+        The trajectory in the controller's own form.
     id : bytes
-        Under which the controller reports it.
+        The id under which the controller reports it.
 
     """
 
@@ -67,12 +67,12 @@ class Goal:
     id: bytes = field(default_factory=lambda: uuid.uuid4().bytes)
 
     def time_at(self, stamp: float, speed_scaling: float) -> float:
-        """Return where the controller is in the trajectory at `stamp` [s]."""
+        """Return the time in the trajectory at `stamp`, both in [s]."""
         return self.progress[1] + (stamp - self.progress[0]) * speed_scaling
 
     @property
     def is_braking(self) -> bool:
-        """Whether it is the motion that brakes, and may do so."""
+        """Whether it is a braking motion that is not canceled."""
         return bool(self.stop_reason) and not self.is_canceled
 
 
@@ -93,11 +93,11 @@ class GoalListener(Protocol):
 
 
 class Controller(Protocol):
-    """The robot's trajectory controller."""
+    """What the execution manager needs of the robot's trajectory controller."""
 
     @property
     def missing(self) -> str:
-        """Why it takes no requests now; empty if it does."""
+        """Why it is not available now; empty if it is."""
         ...
 
     @property

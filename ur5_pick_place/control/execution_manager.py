@@ -38,54 +38,54 @@ from ur5_pick_place.planning.trajectory import Trajectory
 
 IsWanted = Callable[[], bool]
 
-_BRAKE_REPLY = 0.25  # [s] for the controller to take the motion that brakes; then all is canceled
-_SLOW = 0.2  # speed scaling below which a cancel is as gentle as braking, and ends sooner
-_BEFORE = -0.05  # [s] of a trajectory; farther back its stamps were set back
-_FRESH = 0.1  # [s] joints that are older show where the arm was
-_SET_BACK = 0.1  # [s]
-_BLIND_PERIOD = 0.1  # [s] between two cancels while nobody sees the arm
-_AT_REST_TIME = 2.0  # [s] of robot time for the arm to come to rest once its goal was canceled
+_BRAKE_REPLY = 0.25  # [s] for the controller to accept the braking motion; then all is canceled
+_SLOW = 0.2  # speed scaling below which a cancel is as gentle as braking, and quicker
+_BEFORE = -0.05  # [s]; an earlier time in the trajectory means that the clock was set back
+_FRESH = 0.1  # [s]; older joints are not the present ones
+_SET_BACK = 0.1  # [s]; stamps that decrease by more mean that the clock was set back
+_BLIND_PERIOD = 0.1  # [s] between two cancels while no joints are received
+_AT_REST_TIME = 2.0  # [s] of robot time for the arm to come to rest after a cancel
 
 
 @dataclass(eq=False)
 class _Stream:
-    """A closed loop on its way; `is_wanted` of a stop that somebody asked for."""
+    """A running closed loop; `is_wanted` = its stop was requested."""
 
     loop: ClosedLoop
     trajectory: Trajectory  # its roll-out
     on_end: OnEnd
-    standstill: StallDetector
+    stall: StallDetector
     is_wanted: bool = False
     stamp: float = 0.0
 
 
 class ExecutionManager:
     """
-    Executes one motion at a time, and stops the arm whoever moves it.
+    Executes one motion at a time, and stops the arm, whatever moves it.
 
-    One lock guards its state: answers, joints and the watch may come from different threads.
+    One lock guards its state: answers, joints and `watch` may come from different threads.
 
     Parameters
     ----------
     planner : MotionPlanner
-        Its gate looks at every motion.
+        Its gate checks every motion.
     controller : Controller
     status : RobotStatus
         Kept up to date by the owner.
     settings : tuple of HealthSettings, TrackingSettings
     missing : str
-        What the user has not told about the cell; non-empty refuses all motion.
+        Settings of the cell that the user has not given; non-empty refuses all motion.
     on_change : callable
-        Takes the motion state whenever it is another one.
+        Called with the motion state when it changes.
     clock : callable
         Returns the steady time [s].
 
     Attributes
     ----------
     stops : int
-        How often `stop` was called, for who is about to start a motion.
+        Number of calls of `stop`, for callers that are about to start a motion.
     is_free : bool
-        Whether the arm is led by hand, set by the owner: it then moves without a motion of ours.
+        Whether the arm is guided by hand (freedrive), set by the owner.
 
     """
 
@@ -109,13 +109,13 @@ class ExecutionManager:
         self._latch = StopLatch(controller, status, clock)
         self._others = ForeignMotion(clock())
         self._open: dict[bytes, float] = {}  # our goals that have not ended: when they were sent
-        self._watched = clock()
+        self._last_watch = clock()
         self._canceled_blindly = 0.0
-        self._told = ''
+        self._published_state = ''
         self.stops = 0
         self.is_free = False
 
-    # -- what others ask ---------------------------------------------------------------------
+    # -- requests ------------------------------------------------------------------------------
 
     @property
     def motion_state(self) -> str:
@@ -123,22 +123,22 @@ class ExecutionManager:
         if self._latch.reason:
             return motion_state_text(MotionState.STOPPED, self._latch.reason)
         if self._latch.is_first:
-            reason = self._missing or self._obstacle or 'looking at the arm'
+            reason = self._missing or self._obstacle or 'checking the robot'
             return motion_state_text(MotionState.STOPPED, reason)
         return motion_state_text(MotionState.MOVING if self.is_moving else MotionState.READY)
 
     @property
     def is_moving(self) -> bool:
-        """Whether a motion is under way, if only one that brakes after a stop."""
+        """Whether a motion is running, including one that brakes after a stop."""
         return bool(self._goal or self._stream)
 
     def fault(self) -> str | None:
-        """Why the robot must not move at this moment, or None."""
+        """Return why the robot must not move now, or None."""
         return find_fault(self.status, self._clock(), self._health, bool(self._stream))
 
     @property
     def _obstacle(self) -> str:
-        """Why no motion can begin, as far as robot and controller go; empty if it can."""
+        """Why robot or controller do not allow a motion to start; empty if they do."""
         if obstacle := self.fault() or self._controller.missing:
             return obstacle
         if self.has_goals:
@@ -152,43 +152,43 @@ class ExecutionManager:
 
     @property
     def has_goals(self) -> bool:
-        """Whether the controller has a goal that has not ended, or may still get one of ours."""
+        """Whether the controller has a goal that has not ended, or may still receive ours."""
         return bool(self._open or self._controller.goals)
 
-    def path_ahead(self) -> Array | None:
-        """Return the joints (n, 6) [rad] of the rest of the motion under way; None at rest."""
+    def remaining_path(self) -> Array | None:
+        """Return the joints (n, 6) [rad] of the rest of the running motion; None if none runs."""
         motion, q = self._goal or self._stream, self.status.q
         if motion is None or q is None:
             return None
         return path_from(q, motion.trajectory)
 
-    def look_ahead(self) -> None:
-        """Stop a motion that would run into what is new in the scene."""
-        ahead = self.path_ahead()
-        if ahead is not None and (obstacle := self._planner.obstacle(ahead)):
+    def check_remaining_path(self) -> None:
+        """Stop a motion whose rest collides in the present scene."""
+        path = self.remaining_path()
+        if path is not None and (obstacle := self._planner.obstacle(path)):
             self.stop(f'the scene has changed: {obstacle}', latch=False)
 
     def start(
         self, trajectory: Trajectory, on_end: OnEnd, is_wanted: IsWanted = lambda: True
     ) -> None:
         """
-        Gate a motion and send it; of two that come at once the first is executed.
+        Check a motion in the gate and send it; of two at the same time the first is executed.
 
         Parameters
         ----------
         trajectory : Trajectory
         on_end : callable
-            Takes '' once the joints have arrived, else the reason.
+            Called at the end with '' if the joints have arrived, else with the reason.
         is_wanted : callable
-            Whether nobody has canceled the motion, asked when it has passed the gate.
+            Returns whether the motion is still wanted; called when it has passed the gate.
 
         Raises
         ------
         GateRefusal, ExecutionError
-            Nothing was sent, and why.
+            Nothing was sent; gives the reason.
 
         """
-        prepared: list[Any] = []  # outside the lock, as a long motion takes its time
+        prepared: list[Any] = []  # made outside the lock: a long motion takes time
 
         def prepare() -> None:
             prepared.append(self._controller.prepare(trajectory))
@@ -205,11 +205,11 @@ class ExecutionManager:
         on_end: OnEnd,
         is_wanted: IsWanted = lambda: True,
     ) -> None:
-        """Gate the roll-out of a closed loop and run the loop; otherwise as `start`."""
+        """Check the roll-out of a closed loop in the gate and run the loop; else as `start`."""
 
         def begin() -> None:
             self._stream = _Stream(loop, rollout, on_end, StallDetector(self._tracking.stall_time))
-            self._tell()
+            self._publish_state()
 
         self._gated(rollout, is_wanted, begin)
 
@@ -223,7 +223,7 @@ class ExecutionManager:
         with self._gating:
             self._check_ready()
             scene = self._planner.scene
-            # Outside the lock: the gate takes some 50 ms, in which joint_states must be heard.
+            # Outside the lock: the gate takes about 50 ms, in which joint_states must be read.
             is_reduced, q = self.status.safety_mode == SAFETY_REDUCED, self.status.q
             assert q is not None  # it is ready
             self._planner.check(trajectory, q, is_reduced)
@@ -233,7 +233,7 @@ class ExecutionManager:
                 self._latch.release()
                 begin()
         if self._planner.scene is not scene:
-            self.look_ahead()
+            self.check_remaining_path()
 
     def _check_ready(self, is_wanted: IsWanted = lambda: True) -> None:
         if not is_wanted():
@@ -258,8 +258,8 @@ class ExecutionManager:
         """
         Brake along the path; `latch` = refuse all motion until rearmed.
 
-        What is not ours, not accepted yet or not on its path any more is canceled at once, and
-        again at every watch until it has ended and, with `latch`, the arm is at rest.
+        A motion that is not ours, not accepted yet or past its end is canceled at once, and again
+        at every `watch` until it has ended and, with `latch`, the arm is at rest.
 
         """
         self.stops += 1
@@ -270,17 +270,17 @@ class ExecutionManager:
         if self._stream and not self._stream.loop.stop_reason:
             self._stream.is_wanted = True
             self._stream.loop.stop(reason)
-        self._end_what_must_not_go_on()
-        self._tell()
+        self._cancel_stopped_motion()
+        self._publish_state()
 
     def _brake(self, goal: Goal, reason: str) -> None:
         status = self.status
         t = goal.time_at(status.stamp, status.speed_scaling)
-        is_on_its_way = goal.is_accepted and _BEFORE < t < goal.trajectory.duration
-        # A slow arm stops at once; one that is seen late would join its ramp with a jolt.
+        is_running = goal.is_accepted and _BEFORE < t < goal.trajectory.duration
+        # A slow arm stops at once. With old joints the ramp would be taken over with a jump.
         age = self._clock() - (status.arrived or 0.0)
         is_known = age <= self._tracking.takeover_time and status.speed_scaling >= _SLOW
-        if not (is_on_its_way and is_known) or self._foreign:
+        if not (is_running and is_known) or self._foreign:
             goal.stop_reason, goal.is_canceled = reason, True
             return
         takeover_time = self._tracking.takeover_time
@@ -290,7 +290,7 @@ class ExecutionManager:
 
     @locked
     def fail(self, reason: str) -> None:
-        """A fault: cancel at once, also while the arm is frozen, and latch."""
+        """Cancel at once because of a fault, also while the arm is frozen, and latch."""
         is_new = not self._latch.reason
         self._latch.shut(reason)
         self._latch.was_moving |= self.is_moving
@@ -301,11 +301,11 @@ class ExecutionManager:
         if self._stream:
             self._end_stream()
             self._finish(reason)
-        self._tell()
+        self._publish_state()
 
     @locked
     def rearm(self) -> str:
-        """Open the latch and return '', or return why it stays shut."""
+        """Return '' and open the latch, or return why it stays shut."""
         if self._missing:
             return self._missing
         if self.is_moving:
@@ -315,21 +315,21 @@ class ExecutionManager:
         if self._obstacle:
             return f'{self._obstacle}; try again'
         self._latch.open()
-        self._tell()
+        self._publish_state()
         return ''
 
     # -- what the robot and its controller report ------------------------------------------------
 
     @locked
     def on_joints(self) -> None:
-        """Look at the joints that `status` now holds."""
+        """Process the joints that `status` now holds."""
         status, goal = self.status, self._goal
         if status.bad_joints:
             self.watch()
             return
         if status.q is None or status.qd is None:
             return
-        self._others.stillness.hear(status.stamp, status.q)
+        self._others.stillness.update(status.stamp, status.q)
         if self._stream:
             self._tick(self._stream)
         if goal is None:
@@ -337,12 +337,12 @@ class ExecutionManager:
         if goal.has_stopped:
             if self.is_at_rest:
                 self._finish(goal.stop_reason)
-                self._tell()
+                self._publish_state()
             return
         lost = goal.monitor.tick(status.stamp, status.q, status.speed_scaling)
         if goal.has_arrived and goal.monitor.arrived(status.q, status.qd):
             self._finish(goal.stop_reason)
-            self._tell()
+            self._publish_state()
         elif lost and goal.is_accepted:
             self.fail(lost)
         elif goal.monitor.is_overdue:
@@ -350,8 +350,8 @@ class ExecutionManager:
 
     @locked
     def watch(self) -> None:
-        """Look for faults and silence; to be called often, and whenever a mode changes."""
-        self._wake()
+        """Check for faults and silence; to be called periodically and at every mode change."""
+        self._note_suspension()
         fault = self._missing or self.fault()
         if fault and not self._latch.is_first:
             self.fail(fault)
@@ -363,24 +363,24 @@ class ExecutionManager:
         elif goal and self._controller.missing:
             self.fail(self._controller.missing)
         elif goal and goal.has_stopped and self.status.stamp - goal.stopped_at > _AT_REST_TIME:
-            self.fail('the arm does not come to rest: its goal was canceled')
+            self.fail('the arm does not come to rest after its goal was canceled')
         self._forget_lost_goals()
-        if not self._missing and (strange := self._foreign_motion()):
-            self.fail(strange)
-        self._end_what_must_not_go_on()
-        self._latch.settle(self._knows_joints, self.has_goals)
-        self._tell()
+        if not self._missing and (foreign := self._foreign_motion()):
+            self.fail(foreign)
+        self._cancel_stopped_motion()
+        self._latch.settle(self._has_recent_joints, self.has_goals)
+        self._publish_state()
 
     @locked
     def on_answer(self, goal: Goal, is_accepted: bool) -> None:
-        """Hear whether the controller takes a goal."""
+        """Process the controller's answer to a goal."""
         if not is_accepted:
             self._open.pop(goal.id, None)
             if goal is self._goal and goal.stop_reason:
-                # Nothing brakes: the motion that it was to replace is canceled.
+                # The braking motion was refused: the motion that it should replace is canceled.
                 goal.is_canceled = goal.has_stopped = True
                 goal.stopped_at = self.status.stamp
-                self._end_what_must_not_go_on()
+                self._cancel_stopped_motion()
             elif goal is self._goal:
                 self.fail(
                     'the controller refused the motion: it is not active or another one is; see '
@@ -389,16 +389,16 @@ class ExecutionManager:
         else:
             goal.is_accepted = True
             if goal.is_canceled or goal is not self._goal:
-                self._controller.cancel()  # answered after we had given it up
-        self._tell()
+                self._controller.cancel()  # answered after it was replaced or stopped
+        self._publish_state()
 
     def on_feedback(self, goal: Goal, stamp: float, t: float) -> None:
-        """Hear where in a goal's trajectory the controller was at a stamp [s]."""
+        """Record the time in a goal's trajectory [s] at a stamp [s]."""
         goal.progress = (stamp, t)
 
     @locked
     def on_result(self, goal: Goal, failure: str) -> None:
-        """Hear that a goal has ended, with '' or why it did not succeed."""
+        """Process the end of a goal; `failure` is '' or why it did not succeed."""
         self._open.pop(goal.id, None)
         if goal is not self._goal:
             return
@@ -409,22 +409,22 @@ class ExecutionManager:
         else:
             self.fail(self._foreign or self.fault() or failure)
 
-    # -- within --------------------------------------------------------------------------------
+    # -- internals -----------------------------------------------------------------------------
 
-    def _wake(self) -> None:
-        """Excuse the robot for a time in which this process was not run; latch if it was long."""
+    def _note_suspension(self) -> None:
+        """Excuse silence while this process was not run; latch if that was long."""
         now = self._clock()
-        gap, self._watched = now - self._watched, now
+        gap, self._last_watch = now - self._last_watch, now
         self.status.excuse(gap)
         if is_frozen(gap, self._health.peer_timeout) and not self._latch.is_first:
-            self.fail(f'this node was frozen for {gap:.1f} s: look why, then ~/rearm')
+            self.fail(f'this node was frozen for {gap:.1f} s: find the cause, then call ~/rearm')
 
     def _forget_lost_goals(self) -> None:
-        """Forget goals whose end cannot be reported any more."""
+        """Drop goals whose end cannot be reported any more."""
         if self._controller.missing:
-            self._open.clear()  # it is gone, and its goals with it
+            self._open.clear()  # the controller is gone, and its goals with it
             return
-        # A goal is not delivered later than REPLY_TIMEOUT; what is not reported then has ended.
+        # A goal is delivered within REPLY_TIMEOUT; if it is not reported after that, it has ended.
         last = self._clock() - 2.0 * REPLY_TIMEOUT
         known = self._controller.goals
         for name, sent in list(self._open.items()):
@@ -437,17 +437,17 @@ class ExecutionManager:
         return self._others.goal(self._controller.goals)
 
     def _foreign_motion(self) -> str:
-        """Say that somebody else moves the arm, or would; empty if nobody does."""
+        """Return the fault of motion from another source; empty if there is none."""
         now = self._clock()
         if self._latch.reason or self.is_moving or self.is_free or self.fault():
             self._others.begin(now)
             return '' if self._latch.reason else self._foreign
-        if self._foreign or not self._knows_joints or self.status.q is None:
+        if self._foreign or not self._has_recent_joints or self.status.q is None:
             return self._foreign
         return self._others.motion(self.status.q, now)
 
-    def _end_what_must_not_go_on(self) -> None:
-        """Cancel what was stopped, until it has ended and the arm is at rest."""
+    def _cancel_stopped_motion(self) -> None:
+        """Cancel a stopped motion until it has ended and the arm is at rest."""
         goal = self._goal
         if goal and goal.is_braking:
             is_late = not goal.is_accepted and self._clock() - goal.sent > _BRAKE_REPLY
@@ -456,19 +456,20 @@ class ExecutionManager:
         if is_braking and not self._foreign:
             self._latch.end_motion(False)
             return
-        # By hand, or by the pendant; what is not seen may move.
-        is_led = self.is_free or (self._health.check_modes and bool(mode_fault(self.status)))
-        is_seen = self._knows_joints
-        is_moving = not is_led and not (is_seen and self.is_at_rest)
+        # In freedrive or by the pendant. Without recent joints the arm may be moving.
+        is_robot_unable = self._health.check_modes and bool(mode_fault(self.status))
+        is_moved_otherwise = self.is_free or is_robot_unable
+        is_seen = self._has_recent_joints
+        is_moving = not is_moved_otherwise and not (is_seen and self.is_at_rest)
         if self._latch.reason:
-            if self.has_goals or (is_moving and (is_seen or self._is_due())):
+            if self.has_goals or (is_moving and (is_seen or self._is_blind_cancel_due())):
                 self._controller.cancel()
             self._latch.end_motion(is_moving and not self.has_goals, is_seen)
         elif goal and goal.is_canceled:
             self._controller.cancel()
 
-    def _is_due(self) -> bool:
-        """Return, every now and then, that it is time to cancel again what nobody sees."""
+    def _is_blind_cancel_due(self) -> bool:
+        """Return once per `_BLIND_PERIOD` that a cancel without joints is due."""
         now = self._clock()
         is_due = now - self._canceled_blindly > _BLIND_PERIOD
         if is_due:
@@ -478,8 +479,8 @@ class ExecutionManager:
     def _send(
         self, trajectory: Trajectory, on_end: OnEnd, prepared: Any, begin: float = 0.0
     ) -> Goal:
-        """Send a goal that begins at the stamp `begin` [s], or on arrival."""
-        # Stamps, not this machine's clock: on a busy one /clock arrives later than the joints.
+        """Send a goal that begins at the stamp `begin` [s]; 0 = on arrival."""
+        # Stamps, not this machine's clock: under load /clock arrives later than the joints.
         stamp = self.status.stamp
         monitor = MotionMonitor(trajectory, self._tracking, stamp)
         now = self._clock()
@@ -488,44 +489,44 @@ class ExecutionManager:
         self._others.send(goal.id)
         self._open[goal.id] = goal.sent
         self._controller.send(goal, self)
-        self._tell()
+        self._publish_state()
         return goal
 
     def _tick(self, stream: _Stream) -> None:
-        """Let a closed loop look at the joints, and send what it wants to."""
+        """Advance a closed loop by the latest joints, and send its segment."""
         loop, status = stream.loop, self.status
         assert status.q is not None and status.qd is not None  # else the loop had not begun
         if status.stamp < stream.stamp - _SET_BACK:
-            self.fail('the clock of joint_states was set back: see whether the driver restarted')
+            self.fail('the clock of joint_states was set back: check whether the driver restarted')
             return
         stream.stamp = status.stamp
-        window = loop.tick(status.stamp, status.q, status.qd, status.speed_scaling)
-        if window is not None:
-            self._controller.follow(window)
+        segment = loop.tick(status.stamp, status.q, status.qd, status.speed_scaling)
+        if segment is not None:
+            self._controller.follow(segment)
         if loop.stop_reason and not stream.is_wanted:
             self._latch.shut(loop.stop_reason)
         if loop.outcome:
-            self._end_stream()  # a slider at zero may have frozen the rest of its ramp
+            self._end_stream()  # a speed slider at zero may have frozen the rest of its ramp
         if loop.outcome is not None:
             self._finish(loop.outcome)
-        elif lost := stream.standstill.tick(status.stamp, status.q, loop.q_planned):
+        elif lost := stream.stall.tick(status.stamp, status.q, loop.q_planned):
             self.fail(lost)
-        self._tell()
+        self._publish_state()
 
     def _end_stream(self) -> None:
         """
-        Let the arm hold where it is, also while it is frozen.
+        Command the arm to hold where it is, also while it is frozen.
 
-        With old or impossible joints nothing is sent: what was sent last ends at rest by itself,
-        while a place that the arm has left would pull it back.
+        With old or impossible joints nothing is sent: the last segment ends at rest by itself,
+        while holding old joints would pull the arm back.
 
         """
-        if self._knows_joints and self.status.q is not None:
+        if self._has_recent_joints and self.status.q is not None:
             self._latch.hold_where_it_is(self.status.q)
 
     @property
-    def _knows_joints(self) -> bool:
-        """Whether the joints are true and fresh."""
+    def _has_recent_joints(self) -> bool:
+        """Whether the joints are valid and recent."""
         age = self._clock() - (self.status.arrived or 0.0)
         return not self.status.bad_joints and age <= _FRESH
 
@@ -535,8 +536,8 @@ class ExecutionManager:
         if ended:
             ended.on_end(reason)
 
-    def _tell(self) -> None:
+    def _publish_state(self) -> None:
         state = self.motion_state
-        if state != self._told:
-            self._told = state
+        if state != self._published_state:
+            self._published_state = state
             self._on_change(state)

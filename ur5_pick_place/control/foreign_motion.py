@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether somebody else moves the arm: another client, or a goal that outlived its sender."""
+"""Detect motion not commanded by this node: another client, or a goal whose sender died."""
 
 from collections import deque
 from collections.abc import Set
@@ -9,9 +9,9 @@ import numpy as np
 from ur5_pick_place.control.stillness import Stillness
 from ur5_pick_place.kinematics.transforms import Array
 
-_DRIFT = 0.01  # [rad] that an idle arm may turn unasked; a servo that settles turns a fifth of it
-_SETTLING = 1.0  # [s] after a motion, or at the start, in which the arm comes to rest
-_OWN_GOALS = 64  # whose ids are kept: the controller reports them for a while after their end
+_DRIFT = 0.01  # [rad] that an idle arm may drift; a settling servo turns a fifth of it
+_SETTLING = 1.0  # [s] for the arm to come to rest after a motion or at the start
+_OWN_GOALS = 64  # ids kept: the controller reports a goal for a while after its end
 _GOAL = (
     'foreign motion: the controller has a goal that this node did not send; end the client that '
     'sent it'
@@ -20,7 +20,7 @@ _GOAL = (
 
 class ForeignMotion:
     """
-    Knows our own goals, and where the arm rests between them.
+    Keeps the ids of our own goals, and the joints at which the arm rests between them.
 
     Parameters
     ----------
@@ -40,23 +40,23 @@ class ForeignMotion:
         self._moving_since = now
 
     def send(self, goal: bytes) -> None:
-        """Take the id of a goal of ours that is being sent."""
+        """Record the id of an own goal that is being sent."""
         self._own.append(goal)
         self.stillness.forget()
 
     def begin(self, now: float) -> None:
-        """Take note that the arm may move at a steady time [s]: by us, by hand, by its robot."""
+        """Record that the arm may move at a steady time [s]: by us, by hand or by the robot."""
         self._q_rest, self._moving_since = None, now
 
     def goal(self, goals: Set[bytes]) -> str:
-        """Say that one of the controller's goals is not ours; empty if all are."""
+        """Return a fault if one of the controller's goals is not ours; empty if all are."""
         return _GOAL if goals and not goals <= set(self._own) else ''
 
     def motion(self, q: Array, now: float) -> str:
         """
-        Say that an arm at joints `q` (6,) [rad] moves although nothing of ours moves it.
+        Return a fault if the arm at joints `q` (6,) [rad] moves without a motion of ours.
 
-        Slow motions are noticed too, as the arm is compared with where it once rested.
+        Slow motions are detected too, because the arm is compared with where it came to rest.
 
         """
         if not self.stillness.is_moving:
@@ -71,6 +71,6 @@ class ForeignMotion:
             is_far = drift[joint] > _DRIFT
             what = f'turned joint {joint + 1} by {drift[joint]:.3f} rad' if is_far else ''
         return what and (
-            f'foreign motion: the arm {what} without a motion of ours; end the client or '
+            f'foreign motion: the arm {what} without a command of this node; end the client or '
             'controller that moves it'
         )

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The two laws of a closed loop: joint velocity from the pose error that is left.
+The two control laws of a closed loop: joint velocity from the remaining pose error.
 
 Resolved rate
 -------------
-The resolved-rate law: the joint velocity that shrinks the pose error along its own twist.
+The joint velocity that reduces the pose error along its own twist.
 
 With exp(xi^) = T_goal^-1 T the law is q' = -K J_b^-1 xi, so that xi' = -K xi: the error falls as
 exp(-K t) and keeps its direction.
@@ -15,30 +15,31 @@ doi:10.1002/rob.4620050603.
 
 Gradient
 --------
-The gradient law: joint rates down the slope of the weighted pose error, q' = -K a J_b^T W e.
+The joint velocity down the gradient of the weighted pose error, q' = -K a J_b^T W e.
 
 e = (R^T (p - p_goal), log(R_goal^T R)) is the error in the tool's axes; W = diag(1, 1, 1, l^2,
-l^2, l^2) = W_0 makes l metres of one radian; V = e^T W e / 2. Since |p - p_goal|' and
+l^2, l^2) = W_0 counts one radian as l metres; V = e^T W e / 2. Since |p - p_goal|' and
 |log(R_goal^T R)|' are the components of the body twist along e, V' = e^T W J_b q' exactly:
 d = J_b^T W e is the gradient of V. (With the linear part of the SE(3) logarithm that would hold
 near the goal only.)
 
 The weight. V falls as unevenly as the singular values of J_b differ: with W_0 an error in the
-weakest direction takes tens of seconds. Where the goal is near, `suit` chooses another W, constant
-until it is called again: with U S V^T = W_0^(1/2) J_b there, it is W_0^(1/2) U (S^2 + s^2)^-1 U^T
+weakest direction takes tens of seconds. Near the goal `adapt_weight` chooses another W, constant
+until the next call: with U S V^T = W_0^(1/2) J_b there, it is W_0^(1/2) U (S^2 + s^2)^-1 U^T
 W_0^(1/2), for which all directions stronger than s fall alike. It mixes position and orientation,
 so that d is the gradient of V but for a share as large as e. The step holds with any W.
 
 The step. Along -d the linearised error gives V(a) = V - a |d|^2 + a^2 |J_b d|_W^2 / 2 with its
 minimum at a* = |d|^2 / |J_b d|_W^2. For every a <= a* and every share f in (0, 1] of the step
-V falls by at least f a |d|^2 / 2: in every iteration, whatever share of it is taken. a* itself
-grows to 1 / sigma_min^2 once only weak directions are left; it is bounded to `_BOLDEST` times
-1 / sigma_max^2, so that noise in a strong direction is not driven beyond that. What the linear
-error leaves out is met by halving a until the true V falls by a |d|^2 / 4 (Armijo); V is smooth
+V falls by at least f a |d|^2 / 2: in every iteration, whatever share f is taken. a* itself
+grows to 1 / sigma_min^2 once only weak directions are left; it is bounded to `_LARGEST_STEP` times
+1 / sigma_max^2, which limits the amplification of noise in strong directions. Because the error is
+not linear, a is halved until the true V falls by a |d|^2 / 4 (Armijo); V is smooth
 off the 180-degree saddle, so the halving ends.
 
-The saddle. Where the orientation error is 180 degrees V has a ridge: both ways round are downhill
-and as long, and a law in other coordinates has a stationary point there. That is told.
+The saddle. At an orientation error of 180 degrees V has a ridge: both directions of rotation are
+downhill and equally long, and a law in other coordinates has a stationary point there. Such a goal
+is refused with a message.
 
 """
 
@@ -65,7 +66,7 @@ class ResolvedRate:
     gain : float
         K [1/s].
     length : float
-        By how many metres one radian counts where directions are told weak or strong.
+        How many metres one radian counts when directions are compared.
 
     """
 
@@ -84,7 +85,7 @@ class ResolvedRate:
         return -self._gain * (vt.T @ (inverse * (u.T @ (self._weight * xi))))
 
     def obstacle(self, _q: Array, _T_goal: Array) -> str:
-        """Return why the law cannot lead from `q` to the goal; it always can set out."""
+        """Return '': this law can start from any joints."""
         return ''
 
 
@@ -97,8 +98,8 @@ def _damping(sigma: Array) -> Array:
 
 SADDLE_MARGIN = np.radians(1.0)
 """Orientation errors this close to 180 degrees count as the saddle [rad]."""
-_BOLDEST = 8.0
-_WEAKEST = 0.05  # [m] per radian of the joints; a weaker direction is not raised to the others
+_LARGEST_STEP = 8.0
+_WEAKEST = 0.05  # [m] per radian of the joints; weaker directions are not scaled up fully
 _HALVINGS = 30
 _NEAR_HALF_TURN = -0.9  # cosine
 
@@ -113,7 +114,7 @@ class Gradient:
     gain : float
         K [1/s], at most 1 / T where a rate is held for T.
     length : float
-        l: by how many metres one radian counts.
+        l: how many metres one radian counts.
 
     """
 
@@ -124,8 +125,8 @@ class Gradient:
         self._plain = np.diag([1.0, 1.0, 1.0, length, length, length])
         self._root = self._plain  # W = root^T root
 
-    def suit(self, q: Array) -> None:
-        """Choose W so that at joints `q` (6,) [rad] all directions are about as strong."""
+    def adapt_weight(self, q: Array) -> None:
+        """Choose W so that all directions are about equally strong at joints `q` (6,) [rad]."""
         u, sigma, _ = np.linalg.svd(self._plain @ jacobian(self._model, q))
         self._root = (u / np.hypot(sigma, _WEAKEST)).T @ self._plain
 
@@ -135,15 +136,15 @@ class Gradient:
         return float(weighted @ weighted / 2.0)
 
     def step(self, q: Array, T_goal: Array) -> Array:
-        """Return the change (6,) [rad] of the joints that takes one whole step; zero at a rest."""
+        """Return one whole step (6,) [rad] of the joints; zero at a stationary point."""
         error = self._root @ body_error(forward(self._model, q), T_goal)
         J = self._root @ jacobian(self._model, q)
         d = J.T @ error
         slope = float(d @ d)
         if slope == 0.0:
             return np.zeros(6)
-        way = J @ d
-        a = min(slope / float(way @ way), _BOLDEST / float(np.linalg.norm(J, 2)) ** 2)
+        Jd = J @ d
+        a = min(slope / float(Jd @ Jd), _LARGEST_STEP / float(np.linalg.norm(J, 2)) ** 2)
         V = float(error @ error / 2.0)
         for _ in range(_HALVINGS):
             if self.value(q - a * d, T_goal) <= V - 0.25 * a * slope:
@@ -156,14 +157,14 @@ class Gradient:
         return self._gain * self.step(q, T_goal)
 
     def obstacle(self, q: Array, T_goal: Array) -> str:
-        """Return why the law cannot lead from joints `q` (6,) to the goal (4, 4), or nothing."""
+        """Return why the law cannot reach the goal (4, 4) from joints (6,); empty if it can."""
         angle = np.linalg.norm(body_error(forward(self._model, q), T_goal)[3:])
         if angle < np.pi - SADDLE_MARGIN:
             return ''
         return (
             f'the tool is turned {np.degrees(angle):.1f} deg from the goal, the 180-degree saddle '
-            'of the gradient: both ways round are as long; turn the tool a few degrees first or '
-            'go there with another method'
+            'of the gradient: both directions of rotation are equally long; turn the tool a few '
+            'degrees first or use another method'
         )
 
 
@@ -174,7 +175,7 @@ def body_error(T: Array, T_goal: Array) -> Array:
 
 
 def _rotvec(R: Array) -> Array:
-    """Return what `log_so3` does of one rotation, which is for stacks, in a tenth of the time."""
+    """Return the rotation vector (3,) [rad] of one rotation; `log_so3`, ten times faster."""
     (xx, xy, xz), (yx, yy, yz), (zx, zy, zz) = R.tolist()
     x, y, z = (zy - yz) / 2.0, (xz - zx) / 2.0, (yx - xy) / 2.0
     sine, cosine = hypot(x, y, z), (xx + yy + zz - 1.0) / 2.0

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Leads the tool along the straight line to its goal by a law that knows only the next pose."""
+"""Follow the straight line to a goal with a law that knows only the next pose."""
 
 from dataclasses import replace
 from typing import Protocol
@@ -20,17 +20,17 @@ METHODS: dict[str, type[ResolvedRate] | type[Gradient]] = {
 """The closed-loop methods by the name that `controller_names` takes."""
 
 
-# Shares of the thresholds: a roll-out may miss its goal by half, and the arm the roll-out's end by
-# half. Within the other the law is at rest.
+# Fractions of the thresholds. A roll-out may miss its goal by half, and the arm may miss the
+# roll-out's end by the other half. Within _CLOSE the desired velocity is zero.
 _SETTLED = 0.5
 _CLOSE = 0.2
-_ASTRAY = 0.5  # of the lead, beyond it
-_NEAR = 0.1  # [m] of the lead, within which W may mix position and orientation
-_SUITED_FOR = 0.005  # [m] of the line
+_OFF_LINE = 0.5  # fraction of the lookahead by which its distance may be exceeded
+_NEAR = 0.1  # [m]; with a lookahead up to this, W may mix position and orientation
+_ADAPT_EVERY = 0.005  # [m] along the line
 
 
 class Law(Protocol):
-    """From where the arm is to the joint velocity that shrinks its error."""
+    """A control law: the joint velocity that reduces the pose error."""
 
     name: str
 
@@ -39,12 +39,12 @@ class Law(Protocol):
         ...
 
     def obstacle(self, q: Array, T_goal: Array) -> str:
-        """Return why the law cannot lead from joints `q` (6,) to the goal (4, 4), or nothing."""
+        """Return why the law cannot reach the goal (4, 4) from joints (6,); empty if it can."""
         ...
 
 
 def make_law(method: str, model: Model, settings: LoopSettings) -> Law:
-    """Return the law of a method; an unknown one is refused with those that exist."""
+    """Return the law of a method, or raise `InvalidInput` naming the known methods."""
     if method not in METHODS:
         raise InvalidInput(f'method {method!r} is unknown: use {" or ".join(METHODS)}')
     return METHODS[method](model, settings.loop_gain, settings.loop_length)
@@ -52,17 +52,17 @@ def make_law(method: str, model: Model, settings: LoopSettings) -> Law:
 
 class LineFollower:
     """
-    What joint velocity a motion wishes at each place.
+    The desired joint velocity of a motion along the line from start to goal.
 
-    The law's goal runs ahead of the tool on the line from start to goal, as far as the lead, so
-    that any law stays near the line. A wish that is too fast is scaled as a whole.
+    The law's goal moves along the line in front of the tool, at most the lookahead away, so that
+    any law stays near the line. A velocity that exceeds a limit is scaled as a whole.
 
     Parameters
     ----------
     law : Law
     model : Model
     limits : Limits
-        Joint velocity and speed of TCP and elbow are kept.
+        Bounds on joint velocity and on the speed of TCP and elbow.
     p_tool_tcp : ndarray, shape (3,)
         The TCP in tool0 [m].
     q_start : ndarray, shape (6,)
@@ -73,13 +73,13 @@ class LineFollower:
 
     Attributes
     ----------
-    way, remaining : float
-        The length of the line, and what was left of it at the last wish; radians count by the
-        length [m].
-    lead : float
-        How far the law's goal may be from the tool [m].
-    is_astray : bool
-        Whether the tool was thrown off the line, farther from the law's goal than the lead.
+    length, remaining : float
+        Length of the line, and what remained of it at the last `desired_velocity` [m]; rotation
+        counts `loop_length` metres per radian.
+    lookahead : float
+        Largest distance of the law's goal from the tool [m].
+    is_off_line : bool
+        Whether the tool has left the line: its distance from the law's goal exceeds the lookahead.
 
     """
 
@@ -97,20 +97,20 @@ class LineFollower:
         self._limits = replace(limits, qd=np.minimum(limits.qd, settings.loop_velocity))
         self._p_tool_tcp, self._settings, self._T_goal = p_tool_tcp, settings, T_goal
         self._line = Line(forward(model, q_start), T_goal)
-        self.way = float(np.hypot(self._line.length, settings.loop_length * self._line.turn))
-        self.remaining, self._error = self.way, body_error(forward(model, q_start), T_goal)
-        self.is_astray = False
-        self.lead = settings.loop_lead
+        self.length = float(np.hypot(self._line.length, settings.loop_length * self._line.turn))
+        self.remaining, self._error = self.length, body_error(forward(model, q_start), T_goal)
+        self.is_off_line = False
+        self.lookahead = settings.loop_lead
         if law.name == Gradient.name:
-            self.lead = settings.loop_gradient_lead
-        self._share = 0.0  # of the line, where the law's goal is
-        self._suited = -np.inf  # where it was when the law was last suited to the arm [m]
+            self.lookahead = settings.loop_gradient_lead
+        self._share = 0.0  # position of the law's goal on the line, 0 to 1
+        self._adapted = -np.inf  # position at which the weight was last adapted [m]
 
     def obstacle(self, q: Array) -> str:
-        """Return why the law cannot lead from joints `q` (6,) to the goal, or nothing."""
+        """Return why the law cannot reach the goal from joints `q` (6,); empty if it can."""
         return self._law.obstacle(q, self._T_goal)
 
-    def wish(self, q: Array) -> Array:
+    def desired_velocity(self, q: Array) -> Array:
         """Return the joint velocity (6,) [rad/s] at joints `q` (6,) [rad]; zero at the goal."""
         T = forward(self._model, q)
         error = body_error(T, self._T_goal)
@@ -118,20 +118,20 @@ class LineFollower:
         if self._is_within(error, _CLOSE):
             return np.zeros(6)
         T_next = self._next_goal(T)
-        self._suit(q)
+        self._adapt_weight(q)
         qd = self._law.rate(q, T_next)
         speed = tcp_and_elbow_speed(self._model, q[None], qd[None], self._p_tool_tcp).max()
         used = max(np.abs(qd / self._limits.qd).max(), speed / self._limits.speed)
         return np.asarray(qd / max(used, 1.0))
 
-    def is_there(self, q: Array) -> bool:
-        """Whether the goal counts as reached at joints `q` (6,) [rad]."""
+    def is_at_goal(self, q: Array) -> bool:
+        """Return whether the goal counts as reached at joints `q` (6,) [rad]."""
         return self._is_within(body_error(forward(self._model, q), self._T_goal), _SETTLED)
 
     def incomplete(self, reason: str) -> IncompletePath:
-        """Return the error that says how far the law has come."""
-        # A way beyond all measure has no share: nothing of it then.
-        fraction = float(np.nan_to_num(np.clip(1.0 - self.remaining / self.way, 0.0, 1.0)))
+        """Return the error that states how far the law has come along the line."""
+        # The fraction of a line of infinite length is 0.
+        fraction = float(np.nan_to_num(np.clip(1.0 - self.remaining / self.length, 0.0, 1.0)))
         away, turned = np.linalg.norm(self._error.reshape(2, 3), axis=1)
         return IncompletePath(
             f'{self._law.name} can follow the line to {np.floor(100 * fraction):.0f} %, '
@@ -139,8 +139,8 @@ class LineFollower:
             fraction,
         )
 
-    def apart(self, T_a: Array, T_b: Array) -> float:
-        """Return the distance of two poses (4, 4), radians counting by the length [m]."""
+    def distance(self, T_a: Array, T_b: Array) -> float:
+        """Return the distance of two poses (4, 4) [m]; a radian counts `loop_length` metres."""
         return self._weighed(body_error(T_a, T_b))
 
     def _is_within(self, error: Array, share: float) -> bool:
@@ -151,22 +151,22 @@ class LineFollower:
         )
 
     def _next_goal(self, T: Array) -> Array:
-        """Move the law's goal on; by the triangle inequality it stays within the lead."""
-        lead = self.lead
-        spare = lead - self._weighed(body_error(T, self._at(self._share)))
-        self.is_astray = spare < -_ASTRAY * lead
+        """Return the law's next goal; by the triangle inequality it stays within the lookahead."""
+        lookahead = self.lookahead
+        spare = lookahead - self._weighed(body_error(T, self._at(self._share)))
+        self.is_off_line = spare < -_OFF_LINE * lookahead
         if self._share < 1.0:
-            self._share = min(1.0, self._share + max(spare, 0.0) / max(self.way, 1e-9))
+            self._share = min(1.0, self._share + max(spare, 0.0) / max(self.length, 1e-9))
         return self._at(self._share)
 
-    def _suit(self, q: Array) -> None:
-        """Let gradient weigh its error anew each time that its near goal has gone some way."""
-        gone = self._share * self.way
-        has_ended = self._share == 1.0 and self._suited < gone
-        is_due = has_ended or gone - self._suited >= _SUITED_FOR
-        if isinstance(self._law, Gradient) and self.lead <= _NEAR and is_due:
-            self._law.suit(q)
-            self._suited = gone
+    def _adapt_weight(self, q: Array) -> None:
+        """Adapt the weight of the gradient law each time its goal has moved far enough."""
+        travelled = self._share * self.length
+        has_ended = self._share == 1.0 and self._adapted < travelled
+        is_due = has_ended or travelled - self._adapted >= _ADAPT_EVERY
+        if isinstance(self._law, Gradient) and self.lookahead <= _NEAR and is_due:
+            self._law.adapt_weight(q)
+            self._adapted = travelled
 
     def _at(self, share: float) -> Array:
         return self._T_goal if share == 1.0 else self._line(np.array([share]))[0]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a user may choose about closed loops, and the numbers of the project they come from."""
+"""Settings of the closed loops, and their values in the student project."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ class LoopSettings(Settings):
 
     loop_gain: float = setting(
         5.0,
-        'K: the share of the pose error that is undone per second; above 5 an arm with 0.1 s of '
+        'gain K: fraction of the pose error corrected per second; above 5 an arm with 0.1 s of '
         'servo lag overshoots',
         unit='1/s',
         low=0.1,
@@ -20,29 +20,29 @@ class LoopSettings(Settings):
     )
     loop_hold: float = setting(
         0.0,
-        'how long one rate is kept, in scaled time; 0 = one cycle of the controller',
+        'how long one joint velocity is held, in scaled time; 0 = one control cycle',
         unit='s',
         low=0.0,
         high=1.0,
     )
     loop_length: float = setting(
         0.3,
-        'by how many metres one radian counts; at 0.3 the Jacobian is best conditioned',
+        'metres that one radian counts; at 0.3 the Jacobian is best conditioned',
         unit='m',
         low=0.01,
         high=2.0,
     )
     loop_lead: float = setting(
         0.03,
-        'how far the goal of resolved_rate runs ahead of the tool on the line, radians by '
-        'loop_length; times loop_gain it is the speed',
+        'lookahead of resolved_rate: distance of its goal from the tool along the line, radians '
+        'by loop_length; times loop_gain it is the speed',
         unit='m',
         low=0.005,
         high=10.0,
     )
     loop_gradient_lead: float = setting(
         0.01,
-        'the same for gradient, which may leave the line by half of it: the open gripper has '
+        'lookahead of gradient, which may leave the line by half of it; the open gripper has '
         '12 mm beside a part',
         unit='m',
         low=0.002,
@@ -50,7 +50,7 @@ class LoopSettings(Settings):
     )
     loop_velocity: float = setting(
         1.0,
-        'largest joint velocity of a closed loop: times servo lag it must stay below loop_gap',
+        'largest joint velocity of a closed loop; times servo lag it must stay below loop_gap',
         unit='rad/s',
         low=0.05,
         high=3.2,
@@ -63,36 +63,37 @@ class LoopSettings(Settings):
     )
     loop_corridor: float = setting(
         0.1,
-        'largest distance of any joint from the roll-out, wherever on it; as path_tolerance',
+        'largest distance of any joint from the path of the roll-out; as path_tolerance',
         unit='rad',
         low=0.01,
         high=0.5,
     )
     loop_gap: float = setting(
         0.15,
-        'largest distance of any joint from its reference: servo lag times speed, below the '
-        '0.2 rad at which the controller gives up',
+        'largest distance of any joint from its reference, about servo lag times speed; the '
+        'controller aborts at 0.2 rad',
         unit='rad',
         low=0.01,
         high=0.19,
     )
     loop_ahead: float = setting(
         0.08,
-        'how much of the motion is settled in advance; messages later than this arrive in vain',
+        'time for which the motion is committed in advance; a segment that arrives later than '
+        'this has no effect',
         unit='s',
         low=0.016,
         high=0.4,
     )
     loop_patience: float = setting(
         2.0,
-        'how long the error may stay the same, in scaled time',
+        'how long the error may go without falling, in scaled time',
         unit='s',
         low=0.5,
         high=30.0,
     )
 
 
-# q_{k+1} = q_k - K T_step J_b^-1 xi_k, with the goal itself from the first step on and no line.
+# q_{k+1} = q_k - K T_step J_b^-1 xi_k, towards the goal itself from the first step on.
 PICK_AND_PLACE_PROJECT = LoopSettings(
     loop_gain=1.0,
     loop_hold=0.5,

@@ -1,26 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a closed loop still gets nearer to its goal, and what holds it up if not."""
+"""Whether a closed loop still approaches its goal, and the likely cause if not."""
 
 import numpy as np
 
 from ur5_pick_place.kinematics import JOINT_NAMES, Model, singularity
 from ur5_pick_place.kinematics.transforms import Array
 
-# By how much the error must shrink to count as progress: a share of it, or in metres.
-_SHARE, _WAY = 0.05, 0.002
-# What counts as near, when the cause of a stall is named.
+# How far the error must fall to count as progress: a fraction of it, or a distance [m].
+_FRACTION, _DISTANCE = 0.05, 0.002
+# What counts as near when the cause of a stall is named.
 _NEAR_LIMIT = 0.05  # [rad]
 _NEAR = {'shoulder': (0.02, 'm'), 'elbow': (0.3, 'rad'), 'wrist': (0.15, 'rad')}
 
 
-class Progress:
+class ProgressMonitor:
     """
-    Remembers the smallest error and when it was seen.
+    Detects that the error no longer falls: keeps its smallest value and the time of it.
 
     Parameters
     ----------
     patience : float
-        How long the error may stay the same [s].
+        How long the error may go without falling [s].
 
     """
 
@@ -29,19 +29,19 @@ class Progress:
         self._best, self._since = np.inf, 0.0
 
     def is_stalled(self, time: float, error: float) -> bool:
-        """Take the error at a time [s]; return whether it has not shrunk for too long."""
-        if error < max((1.0 - _SHARE) * self._best, self._best - _WAY):
+        """Return whether the error, given at a time [s], has not fallen for too long."""
+        if error < max((1.0 - _FRACTION) * self._best, self._best - _DISTANCE):
             self._best, self._since = error, time
         return time - self._since > self._patience
 
 
 def stall_reason(model: Model, q: Array) -> str:
-    """Say what may hold the arm up at joints `q` (6,) [rad], and what to do."""
+    """Return the likely cause of a stall at joints `q` (6,) [rad], and what to do."""
     margin = np.minimum(q - model.q_min, model.q_max - q)
     joint = int(margin.argmin())
     if margin[joint] < _NEAR_LIMIT:
         return (
-            f'{JOINT_NAMES[joint]} = {np.degrees(q[joint]):.1f} deg is at the end of its range; '
+            f'{JOINT_NAMES[joint]} = {np.degrees(q[joint]):.1f} deg is at its joint limit; '
             'start from another branch or turn'
         )
     distance = singularity(model, q)
@@ -56,4 +56,7 @@ def stall_reason(model: Model, q: Array) -> str:
             f'the arm is {float(getattr(distance, name)):.3f} {_NEAR[name][1]} from its {name} '
             'singularity; move the line away from it or choose another branch'
         )
-    return 'nothing of the arm is at an end; is something in its way, or the link or the PC late?'
+    return (
+        'no joint limit or singularity is near; check for an obstacle, the link and the PC for '
+        'delays'
+    )

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Our own joint reference of a closed loop, one cycle at a time, with the ramp that ends it.
+The joint reference of a closed loop, one cycle at a time, with its stopping ramp.
 
-A change from velocity v0 and acceleration a0 to a velocity v at rest of acceleration is the cubic
-that meets them, over the fewest whole cycles that keep every joint's acceleration and jerk. All
-joints share its duration, so that from a steady motion the velocity vector goes straight to the
-new one, and what was scaled as a whole stays so. Its positions are a quartic, which the robot's
-controller, joining points by quintics, follows exactly: the limits kept here are kept there.
+A change from velocity v0 and acceleration a0 to velocity v and zero acceleration is the cubic that
+meets them, over the fewest whole cycles within every joint's acceleration and jerk limits. All
+joints share its duration, so that from a steady motion the velocity vector moves straight to the
+new one. The positions are a quartic, which the robot's controller, joining points by quintics,
+follows exactly: limits kept here are kept there.
 
 """
 
@@ -23,18 +23,18 @@ from ur5_pick_place.planning.limits import Limits
 from ur5_pick_place.planning.trajectory import Trajectory
 
 STOP_TIME = 1.0  # [s] within which a steady motion can stop; bounds the velocity
-# Share of acceleration and jerk that a motion uses; the rest is for its ramp to begin anywhere.
+# Fraction of acceleration and jerk that a motion uses; the rest lets its ramp begin anywhere.
 _GENTLE = 0.7
 _MARGIN = 0.97  # share of the velocity and speed bounds, likewise
 _DURATIONS: Array = CYCLE * np.arange(1.0, 301.0)[:, None]  # [s]
-_LEAST = 0.01  # share of the joint velocity limits, and m/s, that a motion may always use
-_FEW = 40  # durations that mostly do
+_LEAST = 0.01  # fraction of the joint velocity limits, and m/s, that a motion may always use
+_FEW = 40  # durations tried first; mostly enough
 _HISTORY = 30  # cycles kept of the past
 _STILL = 1e-9  # [rad/s]
 
 
 def gentle_limits(limits: Limits) -> Limits:
-    """Return the bounds that a motion keeps so that its ramp can keep `limits`."""
+    """Return the limits of a motion whose stopping ramp can keep `limits`."""
     stoppable = np.minimum(limits.qdd * STOP_TIME / 1.5, limits.qddd * STOP_TIME**2 / 6.0)
     return replace(
         limits,
@@ -46,10 +46,10 @@ def gentle_limits(limits: Limits) -> Limits:
 
 
 def limits_used(report: GateReport, limits: Limits) -> Limits:
-    """Return the bounds within which a motion that the gate measured would come out as it did."""
+    """Return the limits that a motion with this gate report has used, within `limits`."""
     speed = max(report.tcp_speed, report.elbow_speed)
     qd = limits.qd * max(report.joint_velocity, _LEAST) / _MARGIN
-    # Never so little that the velocity could not be stopped.
+    # Always enough to stop from the velocity.
     qdd = np.maximum(limits.qdd * report.joint_acceleration / _GENTLE, 1.5 * qd / STOP_TIME)
     qddd = np.maximum(limits.qddd * report.joint_jerk / _GENTLE, 6.0 * qd / STOP_TIME**2)
     return replace(
@@ -71,7 +71,7 @@ class State:
 
     @property
     def is_still(self) -> bool:
-        """Whether nothing moves."""
+        """Whether velocity and acceleration are zero."""
         return bool(np.abs(self.qd).max() < _STILL and np.abs(self.qdd).max() < _STILL)
 
 
@@ -111,7 +111,7 @@ def shortest_change(start: State, velocity: Array, limits: Limits) -> Change:
 
 
 def _fits(start: State, velocity: Array, limits: Limits, durations: Array) -> NDArray[np.bool_]:
-    """Tell which durations (n, 1) [s] of a change keep the limits (n,)."""
+    """Return which durations (n, 1) [s] of a change keep the limits, (n,)."""
     a0, dv = start.qdd, (velocity - start.qd) / durations  # dv (n, 6) [rad/s2]
     begin = np.abs(6.0 * dv - 4.0 * a0) / durations
     end = np.abs(2.0 * a0 - 6.0 * dv) / durations
@@ -119,19 +119,19 @@ def _fits(start: State, velocity: Array, limits: Limits, durations: Array) -> ND
     with np.errstate(divide='ignore', invalid='ignore'):
         u = np.where(bend == 0.0, 0.0, np.clip((4.0 * a0 - 6.0 * dv) / bend, 0.0, 1.0))
     peak = np.abs(a0 * (1 - 4 * u + 3 * u**2) + 6.0 * dv * (u - u**2))
-    # A remaining change was found before from rounded states: it must be found again.
+    # The tolerance lets a change found before be found again from rounded states.
     kept = (np.maximum(begin, end) <= 1.001 * limits.qddd + 1e-9) & (peak <= 1.001 * limits.qdd)
     return np.asarray(kept.all(axis=1))
 
 
 class Reference:
     """
-    States at whole cycles, some of them still to come, and the ramp that follows the last.
+    Committed states at whole cycles, past and future, and the stopping ramp after the last.
 
     Parameters
     ----------
     q : ndarray, shape (6,)
-        Where the arm rests [rad].
+        Joints at which the arm rests [rad].
     limits : Limits
         Kept by the ramp.
 
@@ -140,7 +140,7 @@ class Reference:
     limits : Limits
         Kept by the motion before the ramp.
     time : float
-        Where the robot's controller is, in scaled time [s].
+        Time of the robot's controller, in scaled time [s].
 
     """
 
@@ -151,14 +151,14 @@ class Reference:
         self._ramp = self._stop(self._states[0])
         self.time = 0.0
 
-    def advance(self, seconds: float, ahead: int) -> None:
-        """Move on; up to `ahead` cycles from now all is settled, by the ramp if need be."""
+    def advance(self, seconds: float, committed: int) -> None:
+        """Advance the time and commit `committed` cycles from now, of the ramp if need be."""
         self.time += seconds
         now = int(self.time / CYCLE + 1e-6)
         last = self._first + len(self._states) - 1
-        for cycle in range(last + 1, now + ahead + 1):
+        for cycle in range(last + 1, now + committed + 1):
             self._states.append(self._ramp.at(cycle - last))
-        if now + ahead > last:
+        if now + committed > last:
             self._ramp = self._stop(self._states[-1])
         surplus = now - _HISTORY - self._first
         if surplus > 0:
@@ -167,44 +167,44 @@ class Reference:
 
     @property
     def tail(self) -> State:
-        """The last settled state; what comes after it is still open."""
+        """The last committed state."""
         return self._states[-1]
 
     @property
     def room(self) -> int:
-        """How many settled cycles are still to come."""
+        """Number of committed cycles after now."""
         return self._first + len(self._states) - 1 - int(self.time / CYCLE + 1e-6)
 
     @property
     def is_still(self) -> bool:
-        """Whether nothing moves, now or later."""
+        """Whether all committed states from now on are at rest."""
         now = int(self.time / CYCLE + 1e-6)
         return all(state.is_still for state in self._states[max(0, now - self._first) :])
 
     def q_at(self, time: float) -> Array:
-        """Return the joints (6,) at a scaled time that is not long past."""
+        """Return the joints (6,) [rad] at a scaled time [s] within the kept history."""
         x = np.clip(time / CYCLE - self._first, 0.0, len(self._states) - 1.0)
         i = min(int(x), len(self._states) - 2) if len(self._states) > 1 else 0
         a, b = self._states[i], self._states[min(i + 1, len(self._states) - 1)]
         return np.asarray(a.q + (x - i) * (b.q - a.q))
 
     def qd_at(self, time: float) -> Array:
-        """Return the joint velocity (6,) [rad/s] likewise."""
+        """Return the joint velocity (6,) [rad/s] at a scaled time within the kept history."""
         return (self.q_at(time + CYCLE / 2) - self.q_at(time - CYCLE / 2)) / CYCLE
 
     def propose(self, velocity: Array) -> tuple[State, Change]:
-        """Return the next state on the way to `velocity` (6,) [rad/s], and the ramp after it."""
+        """Return the next state towards `velocity` (6,) [rad/s], and the ramp after it."""
         state = shortest_change(self.tail, velocity, self.limits).at(1)
         return state, self._stop(state)
 
     def extend(self, state: State, ramp: Change) -> None:
-        """Settle what `propose` gave."""
+        """Commit a state and ramp from `propose`."""
         self._states.append(state)
         self._ramp = ramp
 
-    def window(self) -> tuple[Trajectory, float]:
+    def segment(self) -> tuple[Trajectory, float]:
         """
-        Return the settled states from now on, the ramp, and how long ago the first one was [s].
+        Return the committed states from now on with the ramp, and the age of the first one [s].
 
         The last point is at rest.
 
@@ -222,7 +222,7 @@ class Reference:
 
 
 def trajectory_of(states: Sequence[State], cycles: Sequence[int]) -> Trajectory:
-    """Join states at some cycles, the first of them 0, to a trajectory that ends at rest."""
+    """Return the trajectory through states at given cycles, the first 0, ending at rest."""
     q, qd, qdd = (np.array([getattr(s, name) for s in states]) for name in ('q', 'qd', 'qdd'))
     qd[-1] = qdd[-1] = 0.0
     return Trajectory(CYCLE * np.array(cycles), q, qd, qdd)

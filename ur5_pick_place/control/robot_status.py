@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the robot may move at all: its modes, its program, and how fresh its word is."""
+"""Whether the robot may move: its modes, its program, and the age of its joint_states."""
 
 import math
 from collections.abc import Sequence
@@ -12,16 +12,16 @@ from ur5_pick_place.settings import Settings, setting
 
 # ur_dashboard_msgs/msg/SafetyMode and RobotMode
 SAFETY_NORMAL, SAFETY_REDUCED = 1, 2
-# No joint of a UR5 can be farther out or faster; such a message is a fault, not a position.
+# No joint of a UR can exceed these; such a message is a fault, not a position.
 _IMPOSSIBLE_POSITION = 2 * math.pi + 0.1  # [rad]
 _IMPOSSIBLE_VELOCITY = 8.0  # [rad/s] between two messages; the fastest UR wrist does 2 pi
 _STEP_SLACK = 0.05  # [rad]
-_LOOK = 0.04  # [s] between two looks at the robot at most, while this process is run
-_STALL = 1.0  # [s] for which a loaded PC may keep a process waiting
-_EXCUSED = 1.0  # [s] at most between two joint_states: the robot may be silent at the same time
-_LATE = 0.1  # [s] between two arrivals, above which a gap is worth a word
-_IO_PATIENCE = 3.0
-_UNBROKEN = 0.05  # [s] between two stamps: six cycles, a few of which may be lost
+_CHECK_PERIOD = 0.04  # [s] between two checks of the robot at most, while this process runs
+_STALL = 1.0  # [s] for which a loaded PC may suspend a process
+_EXCUSED = 1.0  # [s] excused at most after joint_states: the robot may be silent as well
+_LATE = 0.1  # [s] between two arrivals above which a gap is reported
+_IO_PATIENCE = 3.0  # times joint_state_timeout
+_UNBROKEN = 0.05  # [s] between two stamps: six cycles, of which a few may be lost
 ROBOT_RUNNING = 7
 _SAFETY = {
     3: ('protective stop', 'clear the cause, close the popup and unlock on the pendant'),
@@ -55,70 +55,71 @@ class HealthSettings(Settings):
 
     joint_state_timeout: float = setting(
         0.1,
-        'no motion begins, and no closed loop goes on, with joint_states older than this; the '
-        'driver sends every 8 ms',
+        'no motion starts, and no closed loop continues, with joint_states older than this; the '
+        'driver publishes every 8 ms',
         unit='s',
         low=0.02,
         high=2.0,
     )
     running_joint_state_timeout: float = setting(
         0.5,
-        'a trajectory that runs in the controller is canceled after so long without joint_states; '
-        'at least joint_state_timeout',
+        'a trajectory that the controller executes is canceled after this time without '
+        'joint_states; at least joint_state_timeout',
         unit='s',
         low=0.02,
         high=5.0,
     )
     peer_timeout: float = setting(
         1.0,
-        'a planner or task node that gives no sign of life for so long counts as gone for the '
-        'other; the same in both',
+        'a planner or task node whose liveliness is missing for this time counts as gone for the '
+        'other; must be the same in both',
         unit='s',
         low=0.1,
         high=10.0,
     )
     check_modes: bool = setting(
-        True, 'watch robot mode, safety mode and the program; only mock hardware has none'
+        True, 'check robot mode, safety mode and the program; mock hardware has none'
     )
 
 
 def is_frozen(seconds: float, health_timeout: float) -> bool:
-    """Tell whether a process that was not run for so long was frozen, and not merely slow [s]."""
+    """Return whether a process not run for `seconds` was frozen rather than slow."""
     return seconds > max(health_timeout, _STALL)
 
 
 def io_patience(health: HealthSettings) -> float:
     """Return how long io_states may be silent during a job [s, steady clock]."""
-    # The planner watches the arm's own feedback, which has to be fresher.
+    # The planner checks the feedback of the arm itself, which must be more recent.
     return max(_IO_PATIENCE * health.joint_state_timeout, health.running_joint_state_timeout)
 
 
 @dataclass
 class RobotStatus:
     """
-    The latest that is known of the robot; None where nothing was heard yet.
+    The latest state of the robot; None where nothing was received yet.
 
     Attributes
     ----------
     arrived : float or None
         Steady-clock time at which the last good joint_states arrived [s].
-    heard : float or None
-        The same, later by what this process was not run since: silence counts from here.
+    silent_since : float or None
+        Steady-clock time from which silence counts: `arrived`, plus the time in which this process
+        was not run since then [s].
     gap : str
-        What the last gap between two joint_states was; empty until there is one.
+        Cause of the last gap between two joint_states; empty until there was one.
     stamp : float
         ROS time at which the joints were measured [s].
     q, qd : ndarray, shape (6,), or None
         Measured joints [rad], [rad/s].
     bad_joints : str
-        What was wrong with the last joint_states; empty if nothing.
+        What is wrong with the last joint_states; empty if nothing.
     speed_scaling : float
-        0 to 1; 1 until the driver says otherwise.
+        0 to 1; 1 until the driver reports it.
 
     """
 
     arrived: float | None = None
-    heard: float | None = None
+    silent_since: float | None = None
     gap: str = ''
     stamp: float = 0.0
     q: Array | None = None
@@ -129,15 +130,15 @@ class RobotStatus:
     program_running: bool = False
     program_paused: bool = False
     speed_scaling: float = 1.0
-    _last: tuple[float, Array] | None = None  # as heard, be it possible or not
+    _last: tuple[float, Array] | None = None  # as received, even if impossible
 
     @property
     def is_frozen(self) -> bool:
-        """Whether the robot keeps the arm from moving while its program waits to go on."""
+        """Whether the robot holds the arm while its program waits to continue."""
         may_move = self.safety_mode in (SAFETY_NORMAL, SAFETY_REDUCED) and not self.program_paused
         return self.program_running and not may_move
 
-    def hear_joints(
+    def update_joints(
         self,
         stamp: float,
         q: Array,
@@ -147,7 +148,7 @@ class RobotStatus:
         stamp_gap: float | None = None,
     ) -> None:
         """
-        Take what joint_states says, unless no arm could be there.
+        Take the joints of joint_states, unless they are impossible for any arm.
 
         Parameters
         ----------
@@ -156,12 +157,12 @@ class RobotStatus:
         q, qd : ndarray, shape (6,)
             [rad], [rad/s]
         names : sequence of str
-            Of the joints, for the complaint.
+            Joint names, for the error text.
         now : float
             Steady-clock time [s].
         stamp_gap : float, optional
-            Largest time between the stamps of messages that came since the last one [s], if there
-            were others.
+            Largest time between the stamps of the messages since the last update [s], if there
+            were several.
 
         """
         before, self._last = self._last, (stamp, q)
@@ -172,29 +173,30 @@ class RobotStatus:
             stamps = stamp - before[0] if stamp_gap is None else stamp_gap
             self.gap = _gap(now - self.arrived, stamps) or self.gap
         self.q, self.qd, self.stamp = q, qd, stamp
-        self.arrived = self.heard = now
+        self.arrived = self.silent_since = now
 
     def excuse(self, gap: float) -> None:
         """
-        Take the time between two looks at the robot [s, steady clock].
+        Take the time between two checks of the robot [s, steady clock].
 
-        What is beyond the usual is time in which this process was not run. The robot was not
-        silent then: its messages wait to be read.
+        Time beyond the usual period is time in which this process was not run. The robot was not
+        silent then: its messages are waiting to be read.
 
         """
-        if self.heard is not None and self.arrived is not None and gap > _LOOK:
-            self.heard = min(self.heard + gap - _LOOK, self.arrived + _EXCUSED)
+        if self.silent_since is not None and self.arrived is not None and gap > _CHECK_PERIOD:
+            excused_until = self.silent_since + gap - _CHECK_PERIOD
+            self.silent_since = min(excused_until, self.arrived + _EXCUSED)
 
 
 def _gap(seconds: float, stamps: float) -> str:
-    """Say whose a gap of `seconds` between arrivals was, given that of the stamps [s]."""
+    """Return the cause of a gap of `seconds` between arrivals, given the gap of stamps [s]."""
     if seconds <= _LATE:
         return ''
     if stamps <= _UNBROKEN:
         return (
             f'this PC was {seconds:.2f} s late to read joint_states; none was lost: it is too busy'
         )
-    return f'joint_states were silent for {seconds:.2f} s: look at the driver and the link to it'
+    return f'joint_states were silent for {seconds:.2f} s: check the driver and the link to it'
 
 
 def _impossible(
@@ -203,7 +205,7 @@ def _impossible(
     before: tuple[float, Array] | None,
     names: Sequence[str],
 ) -> str:
-    """Say why the joints (6,) [rad] cannot be, or nothing."""
+    """Return why joints (6,) [rad] are impossible; empty if they are not."""
     if not np.isfinite(q).all():
         return f'{names[int(np.argmin(np.isfinite(q)))]} is not a finite number'
     joint = int(np.abs(q).argmax())
@@ -211,7 +213,7 @@ def _impossible(
         return f'{names[joint]} = {q[joint]:.3f} rad is outside any UR range'
     if before is None or not np.isfinite(before[1]).all():
         return ''
-    # Messages may be lost on a busy machine, so a step is judged by the time it took.
+    # Messages may be lost on a loaded machine, so a step is compared with the time it took.
     gap, step = stamp - before[0], np.abs(q - before[1])
     joint = int(step.argmax())
     if step[joint] > _STEP_SLACK + _IMPOSSIBLE_VELOCITY * max(gap, 0.0):
@@ -232,14 +234,14 @@ def find_fault(
         Steady-clock time [s].
     settings : HealthSettings
     is_streamed : bool
-        Whether the arm needs joints at all times; a trajectory in the controller ends by itself.
+        Whether a closed loop runs, which needs joints all the time; a trajectory ends by itself.
 
     """
     if status.bad_joints:
         return f'impossible joint_states: {status.bad_joints}; check the driver'
-    if status.q is None or status.heard is None:
+    if status.q is None or status.silent_since is None:
         return 'no joint_states yet; is the driver running?'
-    silence, limit = now - status.heard, settings.joint_state_timeout
+    silence, limit = now - status.silent_since, settings.joint_state_timeout
     if not is_streamed:
         limit = max(limit, settings.running_joint_state_timeout)
     if silence > limit:
@@ -251,9 +253,9 @@ def find_fault(
 
 
 def mode_fault(status: RobotStatus) -> str | None:
-    """Return why the robot's modes and program do not let the arm be moved by us, or None."""
+    """Return why the robot's modes or program forbid motion, or None."""
     if status.safety_mode is None or status.robot_mode is None:
-        return 'robot mode and safety mode not heard yet; is io_and_status_controller active?'
+        return 'robot mode and safety mode not received yet; is io_and_status_controller active?'
     if status.safety_mode not in (SAFETY_NORMAL, SAFETY_REDUCED):
         name, cure = _SAFETY.get(status.safety_mode, (f'safety mode {status.safety_mode}', ''))
         return f'{name}; {cure}' if cure else name

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Closed loops planned on an ideal arm: their gated roll-outs, and the loop that runs one."""
+"""Closed loops simulated on an ideal arm: gated roll-outs, and the loop that follows one."""
 
 import numpy as np
 
 from ur5_pick_place.control.closed_loop import ClosedLoop
 from ur5_pick_place.control.line_follower import LineFollower, make_law
 from ur5_pick_place.control.loop_settings import LoopSettings
-from ur5_pick_place.control.progress import Progress, stall_reason
+from ur5_pick_place.control.progress import ProgressMonitor, stall_reason
 from ur5_pick_place.control.reference import (
     State,
     gentle_limits,
@@ -22,7 +22,7 @@ from ur5_pick_place.planning.limits import Limits
 from ur5_pick_place.planning.planner import MotionPlanner, PlannedMotion, Scaling
 from ur5_pick_place.planning.trajectory import Trajectory
 
-_LONGEST = 120.0  # [s]; a roll-out takes a hundredth of the time that the motion does
+_LONGEST = 120.0  # [s]; computing a roll-out takes about 1 % of the duration of the motion
 
 
 def roll_out(
@@ -35,15 +35,15 @@ def roll_out(
     settings: LoopSettings,
 ) -> Trajectory:
     """
-    Return what a closed loop does on an arm that is where its reference is.
+    Return the motion of a closed loop on an ideal arm, which follows its reference exactly.
 
     Parameters
     ----------
     method : str
-        One of `steering.METHODS`.
+        One of `line_follower.METHODS`.
     model : Model
     limits : Limits
-        The motion keeps a little distance from them, for its stopping ramp.
+        The motion keeps a margin to them, which its stopping ramp needs.
     p_tool_tcp : ndarray, shape (3,)
         The TCP in tool0 [m].
     q_start : ndarray, shape (6,)
@@ -55,38 +55,39 @@ def roll_out(
     Raises
     ------
     IncompletePath
-        The law does not lead to the goal; names how far it gets and what is in the way.
+        The law does not reach the goal; names how far it gets and the cause.
 
     """
-    limits, progress = gentle_limits(limits), Progress(settings.loop_patience)
+    limits, progress = gentle_limits(limits), ProgressMonitor(settings.loop_patience)
     law = make_law(method, model, settings)
-    steering = LineFollower(law, model, limits, p_tool_tcp, q_start, T_goal, settings)
-    if obstacle := steering.obstacle(q_start):
+    follower = LineFollower(law, model, limits, p_tool_tcp, q_start, T_goal, settings)
+    if obstacle := follower.obstacle(q_start):
         raise IncompletePath(f'{method} refused: {obstacle}', 0.0)
     states = [State(q_start, np.zeros(6), np.zeros(6))]
-    until, wish = 0.0, np.zeros(6)
-    while not (states[-1].is_still and steering.is_there(states[-1].q)):
+    until, desired_velocity = 0.0, np.zeros(6)
+    while not (states[-1].is_still and follower.is_at_goal(states[-1].q)):
         time = CYCLE * len(states)
         reason = ''
         if time > _LONGEST:
             reason = (
-                f'this is as far as it gets within {_LONGEST:.0f} s, the longest that a closed '
-                'loop may take; ask for more speed, go in parts or use another method'
+                f'this is as far as it gets within {_LONGEST:.0f} s, the limit for a closed loop; '
+                'use a higher speed, split the motion or use another method'
             )
-        elif steering.is_astray or progress.is_stalled(time, steering.remaining):
+        elif follower.is_off_line or progress.is_stalled(time, follower.remaining):
             reason = stall_reason(model, states[-1].q)
         if reason:
-            raise steering.incomplete(reason)
+            raise follower.incomplete(reason)
         if time >= until:
-            wish, until = steering.wish(states[-1].q), time + settings.loop_hold
-        states.append(shortest_change(states[-1], wish, limits).at(1))
+            desired_velocity = follower.desired_velocity(states[-1].q)
+            until = time + settings.loop_hold
+        states.append(shortest_change(states[-1], desired_velocity, limits).at(1))
     rollout = trajectory_of(states, range(len(states)))
     _check_branch(method, model, rollout.q)
     return rollout
 
 
 def _check_branch(method: str, model: Model, q: Array) -> None:
-    """Refuse a path (n, 6) that crosses a singularity, be it ever so slowly."""
+    """Refuse a path (n, 6) that crosses a singularity, at any speed."""
     branches = classify(model, q)
     others = np.flatnonzero(branches != branches[0])
     if others.size:
@@ -99,8 +100,8 @@ def _check_branch(method: str, model: Model, q: Array) -> None:
 
 
 
-_LOOK_EVERY = 0.1  # of the lead; with longer steps the goal that runs ahead does not keep up
-_ALONG = 0.5  # cosine at least between the way taken and the way wished, in joint space
+_CHECK_EVERY = 0.1  # of the lookahead; with longer steps the law's goal does not keep up
+_LEAST_COSINE = 0.5  # between the step of the path and the desired velocity, in joint space
 
 
 def plan_roll_out(
@@ -108,24 +109,24 @@ def plan_roll_out(
     method: str,
     q_start: Array,
     T_goal: Array,
-    pace: Scaling,
+    scaling: Scaling,
     settings: LoopSettings,
 ) -> PlannedMotion:
     """
-    Plan a closed loop from joints (6,) [rad] to T_base_tool (4, 4): its roll-out, gated.
+    Return the gated roll-out of a closed loop from joints (6,) [rad] to T_base_tool (4, 4).
 
     Raises
     ------
     IncompletePath
-        The law does not lead to the goal; names how far it gets and what is in the way.
+        The law does not reach the goal; names how far it gets and the cause.
     PlanningError
-        The gate refuses what the loop would do.
+        The gate refuses the roll-out.
 
     """
     rollout = roll_out(
         method,
         planner.model,
-        planner.limits_at(pace),
+        planner.limits_at(scaling),
         planner.scene.tool.p_tool_tcp,
         q_start,
         T_goal,
@@ -138,14 +139,14 @@ def loop_of(
     planner: MotionPlanner, method: str, rollout: Trajectory, settings: LoopSettings
 ) -> ClosedLoop:
     """
-    Return the closed loop whose roll-out this is, as fast as it and no faster.
+    Return the closed loop of a roll-out, no faster than the roll-out.
 
     Raises
     ------
     InvalidInput
         The method is unknown.
     GateRefusal
-        The gate refuses the roll-out, or it is another motion than the method would make.
+        The gate refuses the roll-out, or the method would move differently.
 
     """
     report = planner.check(rollout, rollout.q[0])
@@ -167,27 +168,28 @@ def _check_own(
     planner: MotionPlanner, method: str, path: Array, limits: Limits, settings: LoopSettings
 ) -> None:
     """
-    Refuse a path (n, 6) that the method would not take, asked for its way every few millimetres.
+    Refuse a path (n, 6) that deviates from the method's own, compared every few millimetres.
 
-    To roll it out once more would keep the interpreter for seconds, and the arm's joints unheard.
+    A second roll-out would hold the interpreter for seconds, in which no joint_states are read.
 
     """
     model, law = planner.model, make_law(method, planner.model, settings)
     T = forward(model, path)
-    steering = LineFollower(
+    follower = LineFollower(
         law, model, limits, planner.scene.tool.p_tool_tcp, path[0], T[-1], settings
     )
     i = 0
-    while i < len(path) - 1 and not steering.is_there(path[i]):
+    while i < len(path) - 1 and not follower.is_at_goal(path[i]):
         j = i + 1
-        while j < len(path) - 1 and steering.apart(T[i], T[j]) < steering.lead * _LOOK_EVERY:
+        step = _CHECK_EVERY * follower.lookahead
+        while j < len(path) - 1 and follower.distance(T[i], T[j]) < step:
             j += 1
-        way, wish = path[j] - path[i], steering.wish(path[i])
-        along = way @ wish >= _ALONG * np.linalg.norm(way) * np.linalg.norm(wish)
-        if steering.is_astray or not along:
+        dq, qd = path[j] - path[i], follower.desired_velocity(path[i])
+        is_along = dq @ qd >= _LEAST_COSINE * np.linalg.norm(dq) * np.linalg.norm(qd)
+        if follower.is_off_line or not is_along:
             raise GateRefusal(
-                f'this is no roll-out of {method}: at {i * CYCLE:.2f} s it would go another way; '
-                'plan it with the planner_id of the method',
+                f'this is no roll-out of {method}: at {i * CYCLE:.2f} s the method '
+                'moves in another direction; plan it with the planner_id of the method',
                 'method',
             )
         i = j

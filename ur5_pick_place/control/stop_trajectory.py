@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Come to rest on the path that is being followed, and set off on it again, within the limits."""
+"""Brake to rest on the path of a running trajectory, and resume it, within the limits."""
 
 import numpy as np
 
@@ -10,17 +10,17 @@ from ur5_pick_place.planning.trajectory import Trajectory, at_rest
 
 _KNOTS = 24
 _DENSE = np.linspace(0.0, 1.0, 1000)
-# Messages carry whole nanoseconds: rounding the times of points that are 1 ms apart adds up to
-# 40 % of jerk, as it grows with the cube. So points are sampled at whole nanoseconds, well apart.
-_GAP = 4e-3  # [s] between two points at least
+# Messages carry whole nanoseconds. Rounding the times of points 1 ms apart would add up to 40 % of
+# jerk, which grows with the cube. So points are sampled at whole nanoseconds, at least _GAP apart.
+_GAP = 4e-3  # [s]
 _DIGITS = 9
 _SPACING = 0.02  # [s] between points that repeat the trajectory
-_DELAYS = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.8)  # [s] beyond the time to take over
+_DELAYS = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.8)  # [s] beyond the takeover time
 _LENGTHS = tuple(np.geomspace(0.1, 2.0, 14))  # [s]
 _SLACK = 1.005
 _JERK_SLACK = 1.05
-# Rather than not before the end of the motion: the plan repeated at other points than its own
-# costs some jerk where the plan is at its limit.
+# Accepted if the arm would otherwise stop only at the end of the motion: resampling the plan at
+# other points adds some jerk where the plan is at its limit.
 _HASTY_JERK = 1.5
 
 
@@ -30,14 +30,14 @@ def brake(
     """
     Return a motion that leaves `trajectory` at time `t` [s] and stops early on its path.
 
-    The pace sigma falls from 1 to 0 as a smooth step, so that a step of length h advances the
-    plan's time by h / 2. Where the plan itself already brakes with all it has, slowing down
-    further would break its limits: then the step begins later, or takes half as much jerk again,
-    or the plan is followed to its end. The earliest rest that keeps the limits is taken.
+    The time scaling sigma falls from 1 to 0 as a smooth step, so that a step of length h advances
+    the plan's time by h / 2. Where the plan itself brakes at its limits, braking harder would
+    exceed them: then the step begins later, or uses half as much jerk again, or the plan is
+    followed to its end. The earliest stop that keeps the limits is chosen.
 
-    The first point moves, and for a while the motion repeats the plan: sent with the stamp at
-    which the plan was at `t`, the controller joins it without a jolt if it gets it within the
-    `takeover_time` [s]; later than that it meets the ramp half-way and catches up with it.
+    The first point is moving, and at first the motion repeats the plan. Sent with the stamp at
+    which the plan was at `t`, the controller takes it over without a jump if it is received within
+    `takeover_time` [s]; after that it meets the ramp half-way and has to catch up.
 
     """
     if t >= trajectory.duration:
@@ -60,12 +60,12 @@ def brake(
     return hasty or _rest_of(trajectory, t)
 
 
-def set_off_again(trajectory: Trajectory, q: Array, limits: Limits) -> Trajectory:
+def resume_on_path(trajectory: Trajectory, q: Array, limits: Limits) -> Trajectory:
     """
     Return the rest of `trajectory` for an arm that came to rest on its path at joints `q` (6,).
 
-    The pace rises from 0 to 1 as a smooth step, nowhere faster than the plan; the quickest start
-    that keeps the limits is taken.
+    The time scaling rises from 0 to 1 as a smooth step, nowhere faster than the plan; the quickest
+    start that keeps the limits is chosen.
 
     """
     times = trajectory.dense_times(_SPACING / 10)
@@ -80,7 +80,7 @@ def set_off_again(trajectory: Trajectory, q: Array, limits: Limits) -> Trajector
 
 
 def _used(trajectory: Trajectory, limits: Limits) -> tuple[float, float, float]:
-    """Return the largest shares of the limits on velocity, acceleration and jerk."""
+    """Return the largest fractions of the limits on velocity, acceleration and jerk."""
     _, qd, qdd, qddd = trajectory.sample(trajectory.dense_times(4e-3))
     shares = (qd / limits.qd, qdd / limits.qdd, qddd / limits.qddd)
     velocity, acceleration, jerk = (float(np.abs(share).max()) for share in shares)
@@ -93,7 +93,7 @@ def _is_within(trajectory: Trajectory, limits: Limits, jerk_slack: float = _JERK
 
 
 def _excess(trajectory: Trajectory, limits: Limits) -> float:
-    """Return how many times longer a motion must last to keep the limits."""
+    """Return the factor by which a motion must be stretched to keep the limits, at least 1."""
     velocity, acceleration, jerk = _used(trajectory, limits)
     return float(max(1.0, velocity, acceleration**0.5, jerk ** (1 / 3)))
 
@@ -106,10 +106,10 @@ def _speed_up(trajectory: Trajectory, t: float, length: float) -> Trajectory:
     end = float(np.interp(trajectory.duration - t, advanced(_DENSE), _DENSE))
     own = np.interp(trajectory.t - t, advanced(_DENSE), _DENSE)
     u = _whole(_merged(np.linspace(0.0, end, _KNOTS), own, _GAP / length), length)
-    pace = (10 * u**3 - 15 * u**4 + 6 * u**5)[:, None]
-    pace_rate = (30 * u**2 * (1 - u) ** 2 / length)[:, None]
+    sigma = (10 * u**3 - 15 * u**4 + 6 * u**5)[:, None]
+    sigma_rate = (30 * u**2 * (1 - u) ** 2 / length)[:, None]
     q, qd, qdd, _ = trajectory.sample(t + advanced(u))
-    velocity, acceleration = qd * pace, qdd * pace**2 + qd * pace_rate
+    velocity, acceleration = qd * sigma, qdd * sigma**2 + qd * sigma_rate
     reached = t + advanced(u)[-1]
     after = trajectory.t > reached + _GAP
     times = np.concatenate([u * length, trajectory.t[after] - reached + u[-1] * length])
@@ -127,30 +127,30 @@ def _slow_down(trajectory: Trajectory, t: float, delay: float, length: float) ->
 
     own = np.interp(trajectory.t - t - delay, advanced(_DENSE), _DENSE)
     u = _whole(_merged(np.linspace(0.0, 1.0, _KNOTS), own, _GAP / length), length)
-    pace = 1 - (10 * u**3 - 15 * u**4 + 6 * u**5)
-    pace_rate = -30 * u**2 * (1 - u) ** 2 / length
+    sigma = 1 - (10 * u**3 - 15 * u**4 + 6 * u**5)
+    sigma_rate = -30 * u**2 * (1 - u) ** 2 / length
     even = np.append(np.arange(0.0, delay, _SPACING), delay)
     before = _merged(even, trajectory.t - t, _GAP)
     before = np.round(before[before < delay - _GAP], _DIGITS)
-    pace = np.concatenate([np.ones_like(before), pace])[:, None]
-    pace_rate = np.concatenate([np.zeros_like(before), pace_rate])[:, None]
+    sigma = np.concatenate([np.ones_like(before), sigma])[:, None]
+    sigma_rate = np.concatenate([np.zeros_like(before), sigma_rate])[:, None]
     tau = np.concatenate([t + before, t + delay + advanced(u)])
     q, qd, qdd, _ = trajectory.sample(tau)
-    velocity, acceleration = qd * pace, qdd * pace**2 + qd * pace_rate
+    velocity, acceleration = qd * sigma, qdd * sigma**2 + qd * sigma_rate
     velocity[-1] = acceleration[-1] = 0.0
     return Trajectory(np.concatenate([before, delay + u * length]), q, velocity, acceleration)
 
 
 def _whole(u: Array, length: float) -> Array:
-    """Return shares of a ramp of `length` [s], moved to the nearest whole nanosecond."""
+    """Return fractions of a ramp of `length` [s], rounded to whole nanoseconds."""
     return np.round(u * length, _DIGITS) / length
 
 
 def _merged(even: Array, own: Array, gap: float) -> Array:
     """
-    Return both in order, within the ends of `even`, no two closer than `gap` to each other.
+    Return both sorted, within the ends of `even`, no even point closer than `gap` to an own one.
 
-    The plan's own points are kept rather than even ones: there its jerk switches.
+    The plan's own points have priority, because its jerk switches there.
 
     """
     first, last = even[0], even[-1]

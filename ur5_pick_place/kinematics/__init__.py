@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Kinematics of the UR family: every analytic answer, named, and never a surprise.
+Analytic kinematics of the UR family: forward, inverse on named branches, singularities.
 
-Radians, metres, float64; twists linear first; quaternions x, y, z, w; `T_a_b` maps b to a. `base`
-is the controller's base frame, `tool` is DH frame 6, tool0. Needs NumPy only.
+Radians, metres, float64; twists linear part first; quaternions x, y, z, w; `T_a_b` maps b to a.
+`base` is the controller's base frame, `tool` is DH frame 6, tool0. Needs NumPy only.
 
 """
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The eight ways in which a UR reaches a pose, and which of them given joints belong to.
+The eight branches on which a UR reaches a pose, and the branch of given joints.
 
 With p the origin of frame 5 in `base`, psi = atan2(p_y, p_x) and phi = wrap(theta_1 - psi - pi/2):
 
@@ -14,7 +14,7 @@ r = d4: frame 5 on the cylinder, the shoulder singularity. In frame 1, p has x1 
 = a2 c2 + a3 c23 + d5 s234: a smooth function of the joints whose sign is that of -phi, which is
 how it is computed here. theta_3 changes sign through 0 (arm stretched) or pi (arm folded), the
 two elbow singularities; sin(theta_5) changes sign at the wrist singularity. Each label is thus
-constant on any joint path that keeps clear of all three, however close it may pass.
+constant on any joint path that does not cross one of the three, however close it passes.
 
 """
 
@@ -38,7 +38,7 @@ BRANCHES = tuple(
 DOUBLE_ROOT = 1e-13
 
 # Below this |sin(theta_5)| theta_6 is free: any choice turns the tool by less than this [rad].
-# Below NEAR_WRIST, theta_6 may be turned as far as turns the tool by no more than that: rounding
+# Below NEAR_WRIST, theta_6 may be turned as long as the tool turns by no more than that: rounding
 # of the pose, divided by sin(theta_5), may have put a stretched elbow just out of reach.
 WRIST_SINGULAR = 1e-12
 NEAR_WRIST = 0.05
@@ -46,10 +46,10 @@ NEAR_WRIST = 0.05
 
 def classify(m: Model, q: ArrayLike) -> NDArray[np.intp]:
     """
-    Give the branch of joints as index into `BRANCHES`.
+    Return the branch of joints as index into `BRANCHES`.
 
     Where two branches meet (a double root), it is the `left`, `up` or `down` one, as in `inverse`.
-    A calibrated arm is judged by its ideal geometry, corrected beside its own singularities.
+    A calibrated arm is classified by its ideal geometry, corrected near its own singularities.
 
     Parameters
     ----------
@@ -78,7 +78,7 @@ def _calibrated_signs(
     m: Model, q: Array, ideal: Array
 ) -> Array:
     """
-    Give the signs of the three distances to a singularity, (3, ...), for a calibrated arm.
+    Return the signs of the three distances to a singularity, (3, ...), for a calibrated arm.
 
     det J of the ideal arm is a2 a3 x1 sin(theta_3) sin(theta_5). Where that of the calibrated one
     has the other sign, its own singularity lies on the other side: the nearest of the three.
@@ -91,7 +91,7 @@ def _calibrated_signs(
 
 
 def shoulder_offset(m: Model, theta: Array) -> Array:
-    """Give x of frame 5's origin in frame 1, -r sin(phi) [m], from DH angles (..., 6)."""
+    """Return x of frame 5's origin in frame 1, -r sin(phi) [m], from DH angles (..., 6)."""
     t2 = theta[..., 1]
     t23 = t2 + theta[..., 2]
     t234 = t23 + theta[..., 3]
@@ -102,7 +102,7 @@ def shoulder_offset(m: Model, theta: Array) -> Array:
 
 
 def branch_index(name: str) -> int:
-    """Give the row of a branch by name; an unknown name is refused with the eight that exist."""
+    """Return the row of a branch by name, or raise `InvalidInput` naming the eight branches."""
     if name not in BRANCHES:
         raise InvalidInput(f'branch {name!r}: must be one of {", ".join(BRANCHES)}')
     return BRANCHES.index(name)

@@ -24,7 +24,7 @@ LINK_NAMES = (
 
 
 def check_joints(q: ArrayLike, name: str = 'q') -> Array:
-    """Return joints as float64 (..., 6), or raise `InvalidInput` naming the entry that is off."""
+    """Return joints as float64 (..., 6), or raise `InvalidInput` naming the wrong entry."""
     try:
         joints = np.asarray(q, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -32,7 +32,7 @@ def check_joints(q: ArrayLike, name: str = 'q') -> Array:
     if joints.shape[-1:] != (6,):
         raise InvalidInput(f'{name} has shape {joints.shape}: must be (..., 6)')
     if joints.ndim == 1 and all(map(isfinite, joints.tolist())):
-        return joints  # plain numbers are faster for six
+        return joints  # faster than NumPy for six numbers
     finite = np.isfinite(joints)
     if not finite.all():
         at = tuple(int(i) for i in np.argwhere(~finite)[0])
@@ -45,7 +45,7 @@ def check_joints(q: ArrayLike, name: str = 'q') -> Array:
 
 def forward(m: Model, q: ArrayLike) -> Array:
     """
-    Give the pose of the tool (DH frame 6, tool0) in `base`.
+    Return the pose of the tool (DH frame 6, tool0) in `base`.
 
     Parameters
     ----------
@@ -68,7 +68,7 @@ def forward(m: Model, q: ArrayLike) -> Array:
 
 def link_frames(m: Model, q: ArrayLike) -> Array:
     """
-    Give the pose in `base` of every DH frame, 0 (`base` itself) to 6 (the tool).
+    Return the pose in `base` of every DH frame, 0 (`base` itself) to 6 (the tool).
 
     Parameters
     ----------
@@ -124,7 +124,7 @@ def link_pose(m: Model, q: ArrayLike, link: str) -> Array:
 
 def jacobian(m: Model, q: ArrayLike, frame: Literal['tool', 'base'] = 'tool') -> Array:
     """
-    Give the Jacobian from joint speeds to the twist of the tool, linear part first.
+    Return the Jacobian from joint velocities to the twist of the tool, linear part first.
 
     Joint i turns about the z axis of its mount, so its column is (z x (p_tool - p_mount), z).
 
@@ -153,7 +153,7 @@ def jacobian(m: Model, q: ArrayLike, frame: Literal['tool', 'base'] = 'tool') ->
 
 
 def tool_and_jacobian(m: Model, q: ArrayLike) -> tuple[Array, Array]:
-    """Return `forward` and the `jacobian` in the axes of `base`, in the time of one of them."""
+    """Return `forward` and the `jacobian` in the axes of `base`, in one pass."""
     frames = link_frames(m, q)
     z, origin = _joint_axes(m, frames)
     columns = np.concatenate([np.cross(z, frames[..., 6, None, :3, 3] - origin), z], axis=-1)
@@ -173,7 +173,7 @@ def point_velocity(
     q, qd : array_like, shape (..., 6)
         Joint angles [rad] and velocities [rad/s].
     points : sequence of (int, array_like of shape (3,))
-        For each point its DH frame, 1 to 6 (6 = the tool), and where it is in that frame [m].
+        For each point its DH frame, 1 to 6 (6 = the tool), and its position in that frame [m].
 
     Returns
     -------
@@ -184,8 +184,7 @@ def point_velocity(
     frames = link_frames(m, q)
     z, origin = _joint_axes(m, frames)
     spin = np.asarray(qd, dtype=np.float64)[..., None] * z
-    # The angular velocity of each link, and the velocity of the link's point that is now at the
-    # origin of `base`.
+    # Angular velocity of each link, and velocity of the link's point at the origin of `base`.
     omega = np.cumsum(spin, axis=-2)
     drift = np.cumsum(np.cross(origin, spin), axis=-2)
     velocities = []
@@ -203,7 +202,7 @@ def _joint_axes(m: Model, frames: Array) -> tuple[Array, Array]:
 
 
 def _steps(m: Model, q: Array) -> Array:
-    """Give the motion from frame i-1 to frame i for each joint, (..., 6, 4, 4)."""
+    """Return the transform from frame i-1 to frame i for each joint, (..., 6, 4, 4)."""
     theta = q + m.offset
     c, s = np.cos(theta), np.sin(theta)
     ca, sa = np.round(np.cos(m.alpha)), np.round(np.sin(m.alpha))  # 0 and ±1, unrounded

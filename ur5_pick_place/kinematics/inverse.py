@@ -2,7 +2,7 @@
 """
 Inverse kinematics in closed form: every joint solution of a pose, in the row of its branch.
 
-One pose at a time, the way it is done on paper; `inverse_batch` does the same for many at once.
+One pose at a time, in the order of the derivation; `inverse_batch` solves many at once.
 With n, o, a the axes of the tool and p its origin, all in `base`:
 
     theta_1    Frame 5, at p - d6 a, lies d4 beside the plane in which the arm bends. Where it is
@@ -10,10 +10,10 @@ With n, o, a the axes of the tool and p its origin, all in `base`:
     theta_5,   from axis 1 as the tool sees it, (s5 c6, -s5 s6, c5): sine and cosine both, so that
     theta_6    no digit is lost near 0 and pi. Where s5 = 0, theta_6 is free.
     theta_234  The sum of theta_2, theta_3 and theta_4: how z of frame 4 stands in the arm's plane.
-    theta_3,   from the triangle of upper arm, forearm, and the way from frame 1 to frame 3.
-    theta_2    theta_4 is what remains of the sum.
+    theta_3,   from the triangle of upper arm, forearm, and the vector from frame 1 to frame 3.
+    theta_2    theta_4 is the rest of the sum.
 
-No sine or cosine is taken of an angle just found; angles come out of atan2 at the very end.
+No sine or cosine of a computed angle is taken; angles come from atan2 at the very end.
 
 References
 ----------
@@ -40,12 +40,12 @@ Wrist = tuple[int, float, float, float, float]
 _TAU = 2.0 * pi
 _NO_ROWS = Struct('48d').pack(*48 * [nan])
 _MINUS_PI = Struct('d').pack(-pi)
-_put_row = Struct('6d').pack_into  # numbers into an array's bytes, in a third of its own time
+_put_row = Struct('6d').pack_into  # writes to an array's bytes, three times faster than indexing
 
 
 def inverse(m: Model, T: ArrayLike, q6: ArrayLike = 0.0) -> tuple[Array, NDArray[np.bool_]]:
     """
-    Give all joint solutions of poses of the tool.
+    Return all joint solutions of poses of the tool.
 
     Parameters
     ----------
@@ -53,8 +53,8 @@ def inverse(m: Model, T: ArrayLike, q6: ArrayLike = 0.0) -> tuple[Array, NDArray
     T : array_like, shape (..., 4, 4)
         T_base_tool [m].
     q6 : array_like, shape () or (...)
-        Wish for the last joint where a wrist singularity leaves it free [rad]. It is kept if the
-        elbow can reach with it, else the nearest one that it can reach with is taken.
+        Desired last joint where a wrist singularity leaves it free [rad]. It is used if the elbow
+        can reach with it, otherwise the nearest value with which it can.
 
     Returns
     -------
@@ -67,7 +67,7 @@ def inverse(m: Model, T: ArrayLike, q6: ArrayLike = 0.0) -> tuple[Array, NDArray
     Raises
     ------
     InvalidInput
-        A pose that is misshapen, not finite or not rigid, or a wish that is not finite.
+        A pose has a wrong shape, is not finite or not rigid, or `q6` is not finite.
 
     """
     poses = as_poses(T, 'T')
@@ -75,20 +75,22 @@ def inverse(m: Model, T: ArrayLike, q6: ArrayLike = 0.0) -> tuple[Array, NDArray
         return _inverse_one(m, poses, q6)
     check_rigid(poses, 'T')
     stack = poses.shape[:-2]
-    wish = np.asarray(q6, dtype=np.float64)
-    if not np.isfinite(wish).all():
+    desired_theta6 = np.asarray(q6, dtype=np.float64)
+    if not np.isfinite(desired_theta6).all():
         raise InvalidInput(f'q6 = {q6!r}: must be finite')
     try:
-        wishes = np.broadcast_to(wish, stack).reshape(-1)
+        desired = np.broadcast_to(desired_theta6, stack).reshape(-1)
     except ValueError as error:
-        raise InvalidInput(f'q6 has shape {wish.shape}: must fit the poses, {stack}') from error
+        raise InvalidInput(
+            f'q6 has shape {desired_theta6.shape}: must fit the poses, {stack}'
+        ) from error
     solve = inverse_batch if m.mounts is None else inverse_calibrated
-    q, ok = solve(m, poses.reshape(-1, 4, 4), wishes)
+    q, ok = solve(m, poses.reshape(-1, 4, 4), desired)
     return q.reshape(*stack, 8, 6), ok.reshape(*stack, 8)
 
 
 def _inverse_one(m: Model, T: Array, q6: float) -> tuple[Array, NDArray[np.bool_]]:
-    """Solve one pose, (4, 4): checks included, ten times faster than a batch of one."""
+    """Return the solutions of one pose, (4, 4), checked; ten times faster than a batch of one."""
     t = T.ravel().tolist()
     if not _is_rigid(t):
         check_rigid(T, 'T')
@@ -100,15 +102,15 @@ def _inverse_one(m: Model, T: Array, q6: float) -> tuple[Array, NDArray[np.bool_
     for k, sigma, t1, t5, t6, t234, u, v in arm_planes(m, t, q6):
         c3 = (u * u + v * v - sides) / twice
         ss3 = (1.0 - c3) * (1.0 + c3)
-        if not ss3 >= -DOUBLE_ROOT:  # the three sides don't meet; NaN where squares overflow
+        if not ss3 >= -DOUBLE_ROOT:  # no triangle; NaN where squares overflow
             continue
         s3 = sqrt(ss3) if ss3 > DOUBLE_ROOT else 0.0
-        way, lean = atan2(v, u), sigma * atan2(a3 * s3, a2 + a3 * c3)
-        t2, t3 = remainder(way - lean, _TAU), sigma * atan2(s3, c3)  # up bends as phi does
+        direction, lean = atan2(v, u), sigma * atan2(a3 * s3, a2 + a3 * c3)
+        t2, t3 = remainder(direction - lean, _TAU), sigma * atan2(s3, c3)  # up bends as phi does
         _put_row(rows, 48 * k, t1, t2, t3, remainder(t234 - t2 - t3, _TAU), t5, t6)
         found[k] = True
         if s3:
-            t2, t3 = remainder(way + lean, _TAU), -t3
+            t2, t3 = remainder(direction + lean, _TAU), -t3
             _put_row(rows, 48 * (k + 2), t1, t2, t3, remainder(t234 - t2 - t3, _TAU), t5, t6)
             found[k + 2] = True
     q: Array = np.ndarray((8, 6), np.float64, rows)
@@ -121,7 +123,7 @@ def _inverse_one(m: Model, T: Array, q6: float) -> tuple[Array, NDArray[np.bool_
 
 def arm_planes(m: Model, t: list[float], q6: float) -> list[Plane]:
     """
-    Give what the choices of shoulder and wrist leave to the elbow: a triangle in a plane.
+    Return the planar triangles that remain for the elbow, by shoulder and wrist.
 
     Parameters
     ----------
@@ -129,13 +131,13 @@ def arm_planes(m: Model, t: list[float], q6: float) -> list[Plane]:
     t : list of float
         The 16 entries of a rigid T_base_tool, row by row [m].
     q6 : float
-        Wish for the last joint at a wrist singularity [rad].
+        Desired last joint at a wrist singularity [rad].
 
     Returns
     -------
     list of tuple
         Up to four of: row of the branch with elbow up, sign of phi, theta_1, theta_5, theta_6,
-        theta_234, and u, v, the way from frame 1 to frame 3 in the plane [m].
+        theta_234, and u, v, the vector from frame 1 to frame 3 in the plane [m].
 
     """
     _, _, d1, d4, d5, d6 = m.lengths
@@ -170,9 +172,9 @@ def _wrists(
     q6: float,
 ) -> tuple[Wrist, ...]:
     """
-    Give (0 for down or 1 for up, theta_5, theta_6, sin and cos of theta_234).
+    Return (0 for down or 1 for up, theta_5, theta_6, sin and cos of theta_234).
 
-    From axis 1 as the tool sees it, and from the tool's n and o along x and y of frame 1.
+    Inputs are axis 1 in the tool's frame, and the tool's n and o along x and y of frame 1.
 
     """
     s5c6, s5s6, c5 = axis_1
@@ -180,8 +182,9 @@ def _wrists(
     s5 = sqrt(s5c6 * s5c6 + s5s6 * s5s6)
     free = s5 <= WRIST_SINGULAR
     if free:
-        wish = q6 + m.offsets[5]
-        s5, t6, c6, s6 = 0.0, remainder(wish, _TAU), cos(wish), sin(wish)
+        desired_theta6 = q6 + m.offsets[5]
+        s5, t6 = 0.0, remainder(desired_theta6, _TAU)
+        c6, s6 = cos(desired_theta6), sin(desired_theta6)
     else:
         c6, s6 = s5c6 / s5, s5s6 / s5
         t6 = atan2(s6, c6)
@@ -197,13 +200,13 @@ def _wrists(
 
 def _turned(m: Model, wrist: Wrist, x1_z: tuple[float, float], allowed: float) -> Wrist:
     """
-    Near a wrist singularity, turn theta_6 no farther than needed for the elbow to reach.
+    Return a wrist near its singularity with theta_6 turned just enough for the elbow to reach.
 
     Turning theta_6 and theta_234 against each other leaves the tool where it is and swings frame 3
     on a circle of radius d5 about frame 5, which is `rho` from the shoulder. By the law of cosines
     the elbow reaches where the sine of the swing lies between two bounds; the nearest swing that
-    does is that sine clipped, on the same side. Beside the singularity a turn tilts the tool a
-    little, so that no more than `allowed` is taken.
+    does is that sine clipped, on the same side. Near the singularity a turn tilts the tool a
+    little, so that it is at most `allowed`.
 
     """
     flip, t5, t6, s234, c234 = wrist
@@ -227,7 +230,7 @@ def _turned(m: Model, wrist: Wrist, x1_z: tuple[float, float], allowed: float) -
 
 
 def _is_rigid(t: list[float]) -> bool:
-    """Tell whether 16 entries, row by row, are a rigid motion: `check_rigid` in plain numbers."""
+    """Return whether 16 entries, row by row, are a rigid motion; `check_rigid` without NumPy."""
     nx, ox, ax, px, ny, oy, ay, py, nz, oz, az, pz, h0, h1, h2, h3 = t
     e = RIGID_TOLERANCE
     return (

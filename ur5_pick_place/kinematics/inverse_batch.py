@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The closed form of `inverse` on many poses at once: the same equations, on rows of numbers.
+The closed form of `inverse` for many poses at once: the same equations on arrays.
 
 The last axis of every array runs over the poses of a chunk; before it come one of 2 for the
 shoulder, from theta_6 on one of 2 for the wrist, and for the elbow's two angles one of 2 between
-them. Chunks keep what is computed on the way in the processor's cache, and the memory small.
+them. Chunks keep intermediate results in the processor's cache, and the memory small.
 
 """
 
@@ -19,14 +19,14 @@ from ur5_pick_place.kinematics.transforms import Array
 
 Mask = NDArray[np.bool_]
 
-CHUNK = 2900  # no multiple of 512: rows of whole pages would share their places in the cache
+CHUNK = 2900  # not a multiple of 512: rows of whole pages would map to the same cache lines
 
 _SIGMA = np.array([[1.0], [-1.0]])  # sign of phi: left, right
 
 
 def inverse_batch(m: Model, T: Array, q6: Array) -> tuple[Array, Mask]:
     """
-    Solve n rigid poses.
+    Return the solutions of n rigid poses.
 
     Parameters
     ----------
@@ -34,7 +34,7 @@ def inverse_batch(m: Model, T: Array, q6: Array) -> tuple[Array, Mask]:
     T : ndarray, shape (n, 4, 4)
         T_base_tool [m].
     q6 : ndarray, shape (n,)
-        Wish for the last joint at a wrist singularity [rad].
+        Desired last joint at a wrist singularity [rad].
 
     Returns
     -------
@@ -63,17 +63,17 @@ def inverse_batch(m: Model, T: Array, q6: Array) -> tuple[Array, Mask]:
 
 
 def wrap_to_pi(angle: Array) -> Array:
-    """Bring angles [rad] into (-pi, pi]."""
+    """Return angles [rad] wrapped to (-pi, pi]."""
     wrapped: Array = angle - 2.0 * pi * np.ceil(angle / (2.0 * pi) - 0.5)
     return np.minimum(wrapped, pi, out=wrapped)  # just above by rounding only
 
 
-def _solve(m: Model, t: Array, wish: Array, theta: Array) -> Mask:
-    """Fill theta (2, 2, 2, 6, n), by shoulder, elbow, wrist, joint, pose; tell which rows hold."""
+def _solve(m: Model, t: Array, desired_theta6: Array, theta: Array) -> Mask:
+    """Fill theta (2, 2, 2, 6, n), by shoulder, elbow, wrist, joint, pose; return which exist."""
     t1, t2, t3, t4, t5, t6 = np.moveaxis(theta, 3, 0)
     c1, s1, x1, z, has_shoulder = _shoulders(m, t)
     t1[:] = np.arctan2(s1, c1)[:, None, None]
-    wrists, free = _wrists(m, t, (c1, s1, x1, z), wish)
+    wrists, free = _wrists(m, t, (c1, s1, x1, z), desired_theta6)
     t5[:], t6[:] = wrists[:2, :, None]
     s234, c234 = wrists[2:]
     d5 = m.lengths[4]
@@ -89,7 +89,7 @@ def _solve(m: Model, t: Array, wish: Array, theta: Array) -> Mask:
 
 
 def _shoulders(m: Model, t: Array) -> tuple[Array, Array, Array, Array, Mask]:
-    """Give cos and sin of theta_1 (2, n), frame 5 in frame 1 (x1, z), and which exist."""
+    """Return cos and sin of theta_1 (2, n), frame 5 in frame 1 (x1, z), and which exist."""
     _, _, d1, d4, _, d6 = m.lengths
     x, y, z = t[3:12:4] - d6 * t[2:12:4]
     z -= d1
@@ -102,9 +102,9 @@ def _shoulders(m: Model, t: Array) -> tuple[Array, Array, Array, Array, Mask]:
 
 
 def _wrists(
-    m: Model, t: Array, shoulder: tuple[Array, Array, Array, Array], wish: Array
+    m: Model, t: Array, shoulder: tuple[Array, Array, Array, Array], desired_theta6: Array
 ) -> tuple[Array, Mask]:
-    """Give theta_5, theta_6, sin and cos of theta_234 (4, 2, 2, n); and where theta_6 is free."""
+    """Return theta_5, theta_6, sin, cos of theta_234 (4, 2, 2, n), and where theta_6 is free."""
     c1, s1, x1, z = shoulder
     c, s, x, y = c1[:, None], s1[:, None], t[:3], t[4:7]  # of n, o, a
     axis_1, along = s * x, c * x[:2]
@@ -116,7 +116,8 @@ def _wrists(
     c6, s6 = s5c6 / s5, s5s6 / s5
     if free.any():
         s5 = np.where(free, 0.0, s5)
-        c6, s6 = np.where(free, np.cos(wish), c6), np.where(free, np.sin(wish), s6)
+        c6 = np.where(free, np.cos(desired_theta6), c6)
+        s6 = np.where(free, np.sin(desired_theta6), s6)
     wrists = np.empty((4, 2, 2, t.shape[1]))
     down, up = wrists[:, :, 0], wrists[:, :, 1]
     np.arctan2(s5, c5, out=down[0])
@@ -163,12 +164,12 @@ def _elbows(m: Model, u: Array, v: Array, theta_2_3: tuple[Array, Array]) -> Mas
     """
     Solve the triangles to frame 3 at (u, v), by shoulder, wrist and pose, (2, 2, n).
 
-    Fills theta_2 and theta_3, and tells which exist, by shoulder, elbow, wrist, pose (2, 2, 2, n).
+    Fills theta_2 and theta_3; returns which exist, by shoulder, elbow, wrist, pose (2, 2, 2, n).
 
     """
     a2, a3, *_ = m.lengths
     t2, t3 = theta_2_3
-    c3 = u * u  # in place from here on: fewer rows in the cache
+    c3 = u * u  # in place from here on, for the cache
     c3 += v * v
     c3 -= a2 * a2 + a3 * a3
     c3 *= 0.5 / (a2 * a3)

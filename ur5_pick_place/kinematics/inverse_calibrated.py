@@ -2,12 +2,12 @@
 """
 The inverse of a calibrated arm: Newton's method from the solutions of the ideal arm.
 
-Real joints sit a little beside and askew of where the DH table has them, so that the closed form
-only gives seeds. Near a singularity two things change with that. Solutions exist where the ideal
-arm has none: its roots are kept apart and its triangles closed (`_APART`), so that they are seeds
-there too. And theta_6, free at the ideal arm's wrist singularity, has several isolated values: the
-seeds there go round the circle (`_CIRCLE`). At last each solution found tells what the calibration
-does to the tool, so that the ideal solutions of the pose without it are better seeds for the rest.
+Real joints are slightly displaced and tilted against the DH table, so that the closed form only
+gives seeds. Near a singularity this has two effects. Solutions exist where the ideal arm has none:
+its roots are kept apart and its triangles closed (`_APART`), so that there are seeds there too.
+And theta_6, free at the ideal arm's wrist singularity, has several isolated values: there the
+seeds cover the circle (`_CIRCLE`). Finally each solution shows the effect of the calibration on
+the tool, so that the ideal solutions of the pose without it are better seeds for the rest.
 
 """
 
@@ -26,20 +26,20 @@ from ur5_pick_place.kinematics.transforms import Array, log_so3
 Indices = NDArray[np.intp]
 
 MOST = 16
-"""Solutions of one pose that are kept; no pose was seen to have more than twelve."""
+"""Largest number of solutions kept for one pose; no more than twelve were ever found."""
 
 _RESIDUAL = 1e-11  # m and rad, of a solution
-_CONVERGED = 1e-12  # after which one more step reaches rounding
+_CONVERGED = 1e-12  # m and rad; one more step then reaches rounding error
 _ITERATIONS = 20
 _LONGEST_STEP = 0.5  # rad
 _DAMPING = 0.01
-_SAME = 1e-6  # rad between two solutions that are one
-_NEW = 0.1  # rad from every solution, of a seed that may lead to another
+_SAME = 1e-6  # rad; closer solutions count as one
+_NEW = 0.1  # rad; a seed must be this far from every known solution
 _APART = 0.1  # rad of phi, and of theta_3 from 0 or pi; calibrations move a singularity less
 _CLOSED = 1.1  # largest cosine of theta_3 for which the triangle is closed
 _NEAR_WRIST = 0.1  # rad of theta_5; a few times what calibrations tilt the tool by
-_WRISTS = np.array([0.0, pi])  # theta_6 from its own value
-_CIRCLE = pi / 8.0 * np.delete(np.arange(16.0), [0, 8])  # the same all round
+_WRISTS = np.array([0.0, pi])  # offsets of theta_6 from its closed-form value
+_CIRCLE = pi / 8.0 * np.delete(np.arange(16.0), [0, 8])  # the same, around the circle
 _CHUNK = 256  # poses at a time, which bounds the memory
 _SIGMA = np.array([1.0, -1.0])  # sign of phi: left, right; and of theta_3 by it: up, down
 
@@ -49,8 +49,8 @@ def inverse_calibrated(m: Model, T: Array, q6: Array) -> tuple[Array, NDArray[np
     Return the solutions of n rigid poses (n, 4, 4) of a calibrated arm; see `inverse`.
 
     A solution is in the row that `classify` names. Near a singularity two may share a label: the
-    row then holds the one whose theta_6 is nearer to the desired one; `calibrated_solutions` gives
-    both.
+    row then holds the one whose theta_6 is nearer to the desired one; `calibrated_solutions`
+    returns both.
 
     """
     q, count = calibrated_solutions(m, T, q6)
@@ -67,7 +67,7 @@ def inverse_calibrated(m: Model, T: Array, q6: Array) -> tuple[Array, NDArray[np
 
 def calibrated_solutions(m: Model, T: Array, q6: Array) -> tuple[Array, Indices]:
     """
-    Return every solution that was found of n rigid poses.
+    Return every solution found for n rigid poses.
 
     Parameters
     ----------
@@ -75,12 +75,12 @@ def calibrated_solutions(m: Model, T: Array, q6: Array) -> tuple[Array, Indices]
     T : ndarray, shape (n, 4, 4)
         T_base_tool [m].
     q6 : ndarray, shape (n,)
-        Where to look for theta_6 first at a wrist singularity of the ideal arm [rad].
+        First theta_6 to try at a wrist singularity of the ideal arm [rad].
 
     Returns
     -------
     q : ndarray, shape (n, MOST, 6)
-        In (-pi, pi]; NaN behind the last.
+        In (-pi, pi]; NaN after the last solution.
     count : ndarray of int, shape (n,)
 
     """
@@ -89,8 +89,8 @@ def calibrated_solutions(m: Model, T: Array, q6: Array) -> tuple[Array, Indices]
         rows = slice(start, start + _CHUNK)
         search = _Search(m, T[rows])
         search.begin(q6[rows])
-        search.look_beside()
-        search.look_beside()
+        search.search_beside()
+        search.search_beside()
         q[rows], count[rows] = search.q, search.count
     return q, count
 
@@ -101,10 +101,10 @@ class _Search:
     def __init__(self, m: Model, T: Array) -> None:
         self._m, self._ideal, self._T = m, replace(m, mounts=None), T
         self.q, self.count = np.full((len(T), MOST, 6), np.nan), np.zeros(len(T), dtype=np.intp)
-        self._seen = np.zeros(len(T), dtype=np.intp)  # solutions that were looked beside
+        self._searched = np.zeros(len(T), dtype=np.intp)  # solutions searched beside
 
     def begin(self, q6: Array) -> None:
-        """Look from the ideal solutions, near a wrist singularity all round the circle."""
+        """Search from the ideal solutions, near a wrist singularity around the circle."""
         seeds, s5 = _seeds(self._ideal, self._T, q6, _WRISTS)
         is_near = s5 < _NEAR_WRIST
         near = np.flatnonzero(is_near.any(axis=1))
@@ -114,13 +114,13 @@ class _Search:
         all_seeds = seeds.reshape(-1, 6), circle.reshape(-1, 6)
         self._add(np.concatenate(poses), np.concatenate(all_seeds))
 
-    def look_beside(self) -> None:
-        """Look from the ideal solutions of the poses that the ideal arm has at new solutions."""
-        place = np.arange(MOST)
-        pose, k = np.nonzero((place >= self._seen[:, None]) & (place < self.count[:, None]))
+    def search_beside(self) -> None:
+        """Search from the ideal solutions of the poses that the ideal arm has at new solutions."""
+        index = np.arange(MOST)
+        pose, k = np.nonzero((index >= self._searched[:, None]) & (index < self.count[:, None]))
         if not len(pose):
             return
-        self._seen = self.count.copy()
+        self._searched = self.count.copy()
         found = self.q[pose, k]
         seeds, _ = _seeds(self._ideal, forward(self._ideal, found), found[:, 5], _WRISTS)
         known = self.q[pose, : self.count.max()]
@@ -129,7 +129,7 @@ class _Search:
         self._add(pose.repeat(8), seeds.reshape(-1, 6))
 
     def _add(self, pose: Indices, seeds: Array) -> None:
-        """Keep what seeds (k, 6) for poses (k,) lead to and is new; rows of NaN lead nowhere."""
+        """Keep the new solutions reached from seeds (k, 6) for poses (k,); skip rows of NaN."""
         is_seed = np.isfinite(seeds[:, 0])
         pose = pose[is_seed]
         q, residual = _newton(self._m, self._T[pose], seeds[is_seed])
@@ -149,7 +149,7 @@ def _seeds(ideal: Model, T: Array, q6: Array, turns: Array) -> tuple[Array, Arra
     """
     Return joints (n, 4 k, 6) [rad] with which an ideal arm is at or near poses (n, 4, 4).
 
-    And with them, by shoulder, the size of sin(theta_5) of its own wrists, (n, 2).
+    Also returns |sin(theta_5)| of its wrists by shoulder, (n, 2).
 
     By shoulder, elbow and turn: theta_6 is turned from its own value, which leaves the first wrist
     or with half a turn the second, by `turns` (k,) [rad], and theta_5 is what suits it best. Rows
@@ -187,7 +187,7 @@ def _seeds(ideal: Model, T: Array, q6: Array, turns: Array) -> tuple[Array, Arra
 
 
 def _newton(m: Model, T: Array, seeds: Array) -> tuple[Array, Array]:
-    """Return joints (n, 6) that reach poses (n, 4, 4) from seeds, and what is still missing."""
+    """Return joints (n, 6) that reach poses (n, 4, 4) from seeds, and the residuals (n,)."""
     q, residual = seeds.copy(), np.full(len(seeds), np.inf)
     active = np.arange(len(q))
     for _ in range(_ITERATIONS):
@@ -204,7 +204,7 @@ def _newton(m: Model, T: Array, seeds: Array) -> tuple[Array, Array]:
 
 
 def _damped_step(J: Array, miss: Array) -> Array:
-    """Solve J dq = miss, damped by what is missing, so that it ends as Newton's method does."""
+    """Return dq of J dq = miss, damped by the residual, so that it converges like Newton."""
     J_T = np.swapaxes(J, -1, -2)
     damping = _DAMPING * (miss * miss).sum(axis=-1)[:, None, None]
     dq: Array = (J_T @ np.linalg.solve(J @ J_T + damping * np.eye(6), miss[..., None]))[..., 0]

@@ -41,9 +41,9 @@ from ur5_pick_place.kinematics.transforms import (
 
 LINKS = ('shoulder', 'upper_arm', 'forearm', 'wrist_1', 'wrist_2', 'wrist_3')
 
-_ROUNDING = 1e-9  # a file this near to the ideal arm is the ideal arm, printed with ten digits
-_MOST_LENGTH = 0.02  # m; calibrated arms differ from their DH table by millimetres
-_MOST_ANGLE = 0.1  # rad
+_ROUNDING = 1e-9  # a file within this is the ideal arm, printed with ten digits
+_MAX_LENGTH = 0.02  # m; calibrated arms differ from their DH table by millimetres only
+_MAX_ANGLE = 0.1  # rad
 
 
 def load_model(source: str | Path | Mapping[str, Any] | Model) -> Model:
@@ -85,12 +85,12 @@ def load_calibrated(path: Path) -> Model:
     """
     Return the model of the arm that a calibration file of the driver describes.
 
-    The file does not name its type: it is the preset whose lengths are nearest.
+    The file does not name its type, so the preset with the nearest lengths is used.
 
     Raises
     ------
     InvalidInput
-        The file cannot be read, an entry is missing or no number, or the arm is no UR we know.
+        The file cannot be read, an entry is missing or not a number, or the arm is not a known UR.
 
     """
     kinematics, name = _read(path)
@@ -104,11 +104,11 @@ def load_calibrated(path: Path) -> Model:
     before = np.concatenate([np.eye(4)[None], after[:-1]])
     mounts = inverse_transform(before) @ poses
     askew = float(np.linalg.norm(log_se3(mounts)[:, 3:], axis=1).max())
-    if min(off) > _MOST_LENGTH or askew > _MOST_ANGLE:
+    if min(off) > _MAX_LENGTH or askew > _MAX_ANGLE:
         raise InvalidInput(
             f'{path}: the nearest arm is {ideal.name}, but a length differs by {min(off):.4g} m '
-            f'and an axis by {askew:.4g} rad; a calibration stays within {_MOST_LENGTH} m and '
-            f'{_MOST_ANGLE} rad, so that this is another robot or a damaged file'
+            f'and an axis by {askew:.4g} rad; a calibration stays within {_MAX_LENGTH} m and '
+            f'{_MAX_ANGLE} rad, so this is another robot or a damaged file'
         )
     straight = make_transform(np.eye(3), ideal.d[:, None] * [0.0, 0.0, 1.0])
     if np.abs(mounts - straight).max() < _ROUNDING:
@@ -117,21 +117,21 @@ def load_calibrated(path: Path) -> Model:
 
 
 def calibration_offset(m: Model, q: ArrayLike) -> tuple[Array, Array]:
-    """Tell how far the tool is from where the ideal arm would have it: [m] and [rad], (...)."""
+    """Return the distance of the tool from that of the ideal arm, [m] and [rad], (...) each."""
     miss = inverse_transform(forward(replace(m, mounts=None), q)) @ forward(m, q)
     angle = np.linalg.norm(log_se3(miss)[..., 3:], axis=-1)
     return np.linalg.norm(miss[..., :3, 3], axis=-1), angle
 
 
 def _after_joint(ideal: Model) -> Array:
-    """Give Tx(a) Rx(alpha) (6, 4, 4): from each joint, turned, to its DH frame."""
+    """Return Tx(a) Rx(alpha) (6, 4, 4), from each turned joint to its DH frame."""
     roll = ideal.alpha[:, None] * [1.0, 0.0, 0.0]
     return make_transform(matrix_from_rpy(roll), ideal.a[:, None] * [1.0, 0.0, 0.0])
 
 
 def _read(path: Path) -> tuple[Mapping[str, Any], str]:
     try:
-        # Here, so that kinematics needs NumPy alone.
+        # Imported here, so that kinematics needs only NumPy.
         from ur5_pick_place.config_files import read_yaml
     except ImportError as error:
         raise InvalidInput(f'{path}: reading a calibration file needs PyYAML') from error

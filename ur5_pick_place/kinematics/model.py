@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-What one arm is: its DH table, its limits, and where its joints really sit once calibrated.
+The model of one arm: DH table, limits, and joint mounts if it is calibrated.
 
 Frame i follows frame i-1 by Rz(q_i + offset_i) Tz(d_i) Tx(a_i) Rx(alpha_i) (standard DH). Frame 0
 is the controller's `base`, frame 6 is `tool0`. Metres and radians throughout.
@@ -9,7 +9,7 @@ References
 ----------
 DH tables: Universal Robots, article "DH Parameters for calculations of kinematics and dynamics".
 Limits: Universal_Robots_ROS2_Description, config/<type>/joint_limits.yaml, which takes speeds from
-the user manuals and torques from the article "Max. joint torques". The same numbers are in its
+the user manuals and torques from the article "Max. joint torques". The same numbers are in
 config/<type>/default_kinematics.yaml.
 
 """
@@ -35,13 +35,13 @@ HOME = np.deg2rad([0.0, -90.0, 90.0, -90.0, -90.0, 0.0])  # tool down, clear of 
 HOME.setflags(write=False)
 
 CYCLE = 0.008
-"""Control period of a CB3 robot, at which its driver reports and is commanded [s]."""
+"""Control period of a CB3 robot and its driver [s]."""
 
 ALPHA = (math.pi / 2, 0.0, 0.0, math.pi / 2, -math.pi / 2, 0.0)  # the same for every UR [rad]
 
-# The elbow is held to half of its ±360° because the upper arm is in the way beyond about ±180°
-# (ros-industrial/universal_robot issue 265). wrist_3 of ur3 and ur3e turns endlessly; it is kept
-# to ±360° like the others, which is also as far as a variant need ever go.
+# The elbow is limited to half of its ±360° because it hits the upper arm beyond about ±180°
+# (ros-industrial/universal_robot issue 265). wrist_3 of ur3 and ur3e turns endlessly; it is
+# limited to ±360° like the others, which is also enough for every variant.
 Q_MAX = np.deg2rad([360.0, 360.0, 180.0, 360.0, 360.0, 360.0])
 
 # name: a2, a3, d1, d4, d5, d6 [m]; speeds of joint 1-2, 3, 4-6 [deg/s]; torques of the same [N m]
@@ -76,7 +76,7 @@ PRESETS = {
 }
 UR_TYPES = tuple(PRESETS)
 
-# The UR3 of the laboratory exercise, from the lengths printed on its work sheet. Its zero differs:
+# The UR3 of the laboratory exercise, with the lengths of its work sheet. Its zero differs:
 # robot theta_1 = sheet + pi, robot theta_4 = sheet - pi/2.
 UR3_LAB_DH = (-0.244, -0.213, 0.152, 0.110, 0.083, 0.082)
 UR3_LAB_OFFSET = (math.pi, 0.0, 0.0, -math.pi / 2, 0.0, 0.0)
@@ -90,11 +90,11 @@ class Model:
     Attributes
     ----------
     name : str
-        Preset, or 'dh' for a table of the caller's.
+        Preset, or 'dh' for a caller's own table.
     a, d : ndarray, shape (6,)
         DH lengths and offsets [m].
     alpha, offset : ndarray, shape (6,)
-        DH twists, and what is added to q to give theta [rad].
+        DH twists, and the offset added to q to give theta [rad].
     q_min, q_max : ndarray, shape (6,)
         Position limits of q [rad].
     qd_max : ndarray, shape (6,)
@@ -130,14 +130,14 @@ class Model:
 
     @cached_property
     def lengths(self) -> tuple[float, float, float, float, float, float]:
-        """The six lengths that make a UR, as plain numbers: a2, a3, d1, d4, d5, d6 [m]."""
+        """The six lengths of a UR as plain numbers: a2, a3, d1, d4, d5, d6 [m]."""
         _, a2, a3, *_ = self.a.tolist()
         d1, _, _, d4, d5, d6 = self.d.tolist()
         return a2, a3, d1, d4, d5, d6
 
     @cached_property
     def reach(self) -> tuple[float, float]:
-        """How near and how far frame 3 can be from frame 1: elbow folded and stretched [m]."""
+        """Least and largest distance of frame 3 from frame 1: elbow folded, stretched [m]."""
         a2, a3 = abs(self.lengths[0]), abs(self.lengths[1])
         return abs(a2 - a3), a2 + a3
 

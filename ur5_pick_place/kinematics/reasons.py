@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Why a pose has no solution on a branch, and by how much it misses."""
+"""Why a pose has no solution on a branch, and by how much it is missed."""
 
 from math import hypot, inf, isnan
 from typing import Literal, NamedTuple
@@ -16,7 +16,7 @@ from ur5_pick_place.kinematics.transforms import check_transform
 Mask = NDArray[np.bool_]
 Cause = Literal['cylinder', 'far', 'near', 'double']
 
-_SHOULDER, _ELBOW, _WRIST = 4, 2, 1  # what the other shoulder, elbow, wrist adds to a row's number
+_SHOULDER, _ELBOW, _WRIST = 4, 2, 1  # bits of a row number for the other shoulder, elbow, wrist
 
 
 class MissingBranch(NamedTuple):
@@ -29,11 +29,11 @@ class MissingBranch(NamedTuple):
         Its name.
     cause : str
         'cylinder': frame 5 is nearer to axis 1 than d4. 'far', 'near': the elbow cannot stretch or
-        fold as far as frame 3 asks for. 'double': another branch's row holds this very root.
+        fold enough for frame 3. 'double': the row of another branch holds the same root.
     amount : float
         By how much [m]; 0 for 'double'.
     text : str
-        The same in words.
+        The reason as text.
 
     """
 
@@ -45,10 +45,10 @@ class MissingBranch(NamedTuple):
 
 def explain(m: Model, T: ArrayLike, q6: float = 0.0) -> tuple[MissingBranch, ...]:
     """
-    Give the reason for each branch on which a pose has no solution.
+    Return the reason for each branch on which a pose has no solution.
 
-    A calibrated arm is judged by its ideal geometry, so that `amount` is then good to about the
-    size of the calibration.
+    A calibrated arm is treated by its ideal geometry, so that `amount` is then accurate to about
+    the size of the calibration.
 
     Parameters
     ----------
@@ -56,12 +56,12 @@ def explain(m: Model, T: ArrayLike, q6: float = 0.0) -> tuple[MissingBranch, ...
     T : array_like, shape (4, 4)
         T_base_tool [m].
     q6 : float
-        The wish that was given to `inverse` [rad].
+        Desired last joint, as given to `inverse` [rad].
 
     Returns
     -------
-    tuple of Missing
-        In the order of `BRANCHES`; empty where all eight exist.
+    tuple of MissingBranch
+        In the order of `BRANCHES`; empty if all eight exist.
 
     """
     pose = check_transform(T, 'T')
@@ -69,16 +69,16 @@ def explain(m: Model, T: ArrayLike, q6: float = 0.0) -> tuple[MissingBranch, ...
         raise InvalidInput(f'T has shape {pose.shape}: must be (4, 4), one pose at a time')
     _, ok = inverse(m, pose, q6)
     t = pose.ravel().tolist()
-    ways = {int(k): (u, v) for k, *_, u, v in arm_planes(m, t, q6)}
+    vectors = {int(k): (u, v) for k, *_, u, v in arm_planes(m, t, q6)}
     missing = np.flatnonzero(~ok).tolist()
-    if not ways:
+    if not vectors:
         return tuple(_cylinder(m, t, BRANCHES[k]) for k in missing)
-    return tuple(_reason(m, k, _holder(k, ok, set(ways)), ok, ways) for k in missing)
+    return tuple(_reason(m, k, _holder(k, ok, set(vectors)), ok, vectors) for k in missing)
 
 
 def _holder(k: int, ok: Mask, planes: set[int]) -> int:
     """
-    Give the row that holds the root of row `k` where two roots are one.
+    Return the row that holds the root of row `k` where two roots coincide.
 
     `right` is held by `left`; the elbow's name, which depends on the shoulder's, then turns over.
     `up` of the wrist is held by `down`, `down` of the elbow by `up`.
@@ -94,20 +94,20 @@ def _holder(k: int, ok: Mask, planes: set[int]) -> int:
 
 
 def _reason(
-    m: Model, k: int, holder: int, ok: Mask, ways: dict[int, tuple[float, float]]
+    m: Model, k: int, holder: int, ok: Mask, vectors: dict[int, tuple[float, float]]
 ) -> MissingBranch:
     branch = BRANCHES[k]
     if holder != k and ok[holder]:
         text = f'double root: the only solution is the one of {BRANCHES[holder]}'
         return MissingBranch(branch, 'double', 0.0, text)
-    way = hypot(*ways[holder & ~_ELBOW])
-    way = inf if isnan(way) else way  # beyond 1e154 m squares overflow
+    distance = hypot(*vectors[holder & ~_ELBOW])
+    distance = inf if isnan(distance) else distance  # squares overflow beyond 1e154 m
     inner, outer = m.reach
-    if way - outer > inner - way:
-        amount = max(0.0, way - outer)  # a calibrated arm may miss what the ideal one reaches
+    if distance - outer > inner - distance:
+        amount = max(0.0, distance - outer)  # 0 where only the ideal arm reaches
         text = f'too far: the stretched elbow misses by {amount:.6g} m'
         return MissingBranch(branch, 'far', amount, text)
-    amount = max(0.0, inner - way)
+    amount = max(0.0, inner - distance)
     text = f'too near: the elbow cannot fold; it misses by {amount:.6g} m'
     return MissingBranch(branch, 'near', amount, text)
 
@@ -117,6 +117,6 @@ def _cylinder(m: Model, t: list[float], branch: str) -> MissingBranch:
     inside = abs(d4) - hypot(t[3] - d6 * t[2], t[7] - d6 * t[6])
     text = (
         f'inside the shoulder cylinder: the wrist is {inside:.6g} m nearer to the axis of joint 1 '
-        f'than the {abs(d4):.6g} m it can be'
+        f'than its least distance of {abs(d4):.6g} m'
     )
     return MissingBranch(branch, 'cylinder', inside, text)

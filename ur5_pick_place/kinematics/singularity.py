@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How far joints are from the three singularities, and how well the arm moves there."""
+"""Distances of joints to the three singularities, and manipulability."""
 
 from typing import NamedTuple
 
@@ -43,7 +43,7 @@ class Singularity(NamedTuple):
 
 def singularity(m: Model, q: ArrayLike) -> Singularity:
     """
-    Tell how far joints are from each singularity; a calibrated arm is judged as if ideal.
+    Return the distances of joints to each singularity; a calibrated arm is treated as ideal.
 
     Parameters
     ----------

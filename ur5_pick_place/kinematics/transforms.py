@@ -2,9 +2,9 @@
 """
 Rigid motions: poses, twists, quaternions, roll-pitch-yaw, rotation vectors.
 
-`T_a_b` is the pose of b in a and maps p_b to p_a, so T_a_b @ T_b_c = T_a_c. Twists are linear
-first. Quaternions are x, y, z, w as in ROS. Roll, pitch, yaw are about the fixed axes, as in URDF:
-R = Rz(yaw) Ry(pitch) Rx(roll). Everything works on stacks: shape (..., 4, 4), (..., 6) and so on.
+`T_a_b` is the pose of b in a and maps p_b to p_a, so T_a_b @ T_b_c = T_a_c. Twists have the linear
+part first. Quaternions are x, y, z, w as in ROS. Roll, pitch, yaw are about the fixed axes, as in
+URDF: R = Rz(yaw) Ry(pitch) Rx(roll). Everything works on stacks: shape (..., 4, 4), (..., 6) etc.
 
 References
 ----------
@@ -24,18 +24,18 @@ T_BASE_BASE_LINK: Array = np.diag([-1.0, -1.0, 1.0, 1.0])
 T_BASE_LINK_BASE = T_BASE_BASE_LINK  # half a turn is its own inverse
 
 RIGID_TOLERANCE = 1e-6  # how far R^T R may be from the identity, entry by entry
-_CHUNK = 1800  # poses at a time, so that what is computed stays in the cache
-_SMALL_ANGLE = 1e-4  # rad; below it the series replace quotients of the form 0/0
+_CHUNK = 1800  # poses at a time; keeps intermediate results in the cache
+_SMALL_ANGLE = 1e-4  # rad; below it series replace quotients of the form 0/0
 
 
 def check_transform(T: ArrayLike, name: str = 'transform') -> Array:
     """
-    Return `T` as float64 (..., 4, 4), or say which entry keeps it from being a rigid motion.
+    Return `T` as float64 (..., 4, 4), or raise naming the entry that is not rigid.
 
     Raises
     ------
     InvalidInput
-        Wrong shape, a non-finite entry, a last row other than 0 0 0 1, or a rotation part that is
+        The shape is wrong, an entry is not finite, the last row is not 0 0 0 1, or the rotation is
         not orthonormal and right-handed within `RIGID_TOLERANCE`.
 
     """
@@ -45,7 +45,7 @@ def check_transform(T: ArrayLike, name: str = 'transform') -> Array:
 
 
 def as_poses(T: ArrayLike, name: str) -> Array:
-    """Return `T` as float64 of shape (..., 4, 4), its entries unseen; see `check_transform`."""
+    """Return `T` as float64 of shape (..., 4, 4), entries unchecked; see `check_transform`."""
     try:
         poses = np.asarray(T, dtype=np.float64)
     except (TypeError, ValueError) as error:
@@ -56,7 +56,7 @@ def as_poses(T: ArrayLike, name: str) -> Array:
 
 
 def check_rigid(poses: Array, name: str) -> None:
-    """Look at the entries of poses (..., 4, 4); see `check_transform`."""
+    """Check the entries of poses (..., 4, 4); raises as `check_transform`."""
     rows = poses.reshape(-1, 16)
     for start in range(0, len(rows), _CHUNK):
         with np.errstate(invalid='ignore', over='ignore'):
@@ -66,7 +66,7 @@ def check_rigid(poses: Array, name: str) -> None:
 
 
 def _is_rigid(t: Array) -> NDArray[np.bool_]:
-    """Tell, for the 16 entries of n poses, shape (16, n), row by row, which are rigid motions."""
+    """Return which of n poses, entries row by row (16, n), are rigid motions, (n,)."""
     nx, ox, ax, px, ny, oy, ay, py, nz, oz, az, pz, h0, h1, h2, h3 = t
     defects = np.array(
         [
@@ -82,7 +82,7 @@ def _is_rigid(t: Array) -> NDArray[np.bool_]:
             h3 - 1.0,
         ]
     )
-    worst = np.abs(defects, out=defects).max(axis=0)  # hands NaN on
+    worst = np.abs(defects, out=defects).max(axis=0)  # propagates NaN
     rigid: NDArray[np.bool_] = (worst <= RIGID_TOLERANCE) & np.isfinite(px + py + pz)
     return rigid
 
@@ -100,11 +100,11 @@ def _explain_not_rigid(poses: Array, bad: int, name: str) -> None:
     if np.linalg.det(T[:3, :3]) < 0.0:
         raise InvalidInput(
             f'{name}: not a rotation: det R = {np.linalg.det(T[:3, :3]):.6g}, must be 1; its axes '
-            'are left-handed, so that one of them points the wrong way'
+            'are left-handed: one of them points in the opposite direction'
         )
     gram = T[:3, :3].T @ T[:3, :3]
     i, j = np.unravel_index(np.argmax(np.abs(gram - np.eye(3))), (3, 3))
-    if abs(gram[i, j] - (i == j)) <= RIGID_TOLERANCE:  # as sums of small defects may
+    if abs(gram[i, j] - (i == j)) <= RIGID_TOLERANCE:  # many small defects may add up
         off = np.cross(T[:3, 0], T[:3, 1]) - T[:3, 2]
         k = int(np.argmax(np.abs(off)))
         raise InvalidInput(
@@ -119,7 +119,7 @@ def _explain_not_rigid(poses: Array, bad: int, name: str) -> None:
 
 
 def make_transform(rotation: ArrayLike, position: ArrayLike) -> Array:
-    """Join rotations (..., 3, 3) and positions (..., 3) [m] to poses (..., 4, 4)."""
+    """Return poses (..., 4, 4) of rotations (..., 3, 3) and positions (..., 3) [m]."""
     R = np.asarray(rotation, dtype=np.float64)
     p = np.asarray(position, dtype=np.float64)
     T = np.zeros((*np.broadcast_shapes(R.shape[:-2], p.shape[:-1]), 4, 4))
@@ -146,7 +146,7 @@ def tool_down(x: float, y: float, z: float, yaw: float) -> Array:
 
 
 def inverse_transform(T: ArrayLike) -> Array:
-    """Turn T_a_b into T_b_a, for poses (..., 4, 4)."""
+    """Return T_b_a of T_a_b, for poses (..., 4, 4)."""
     T_a_b = np.asarray(T, dtype=np.float64)
     R_b_a = np.swapaxes(T_a_b[..., :3, :3], -1, -2)
     return make_transform(R_b_a, -(R_b_a @ T_a_b[..., :3, 3:])[..., 0])
@@ -154,7 +154,7 @@ def inverse_transform(T: ArrayLike) -> Array:
 
 def adjoint(T: ArrayLike) -> Array:
     """
-    Give the (..., 6, 6) matrix that carries a twist seen from b to the same twist seen from a.
+    Return the (..., 6, 6) matrix that maps a twist in b to the same twist in a.
 
     With T = T_a_b and the linear part first it is [[R, [p] R], [0, R]].
 
@@ -169,7 +169,7 @@ def adjoint(T: ArrayLike) -> Array:
 
 
 def skew(w: ArrayLike) -> Array:
-    """Give the matrix of the cross product w x, for w (..., 3)."""
+    """Return the matrix (..., 3, 3) of the cross product w x, for w (..., 3)."""
     v = np.asarray(w, dtype=np.float64)
     W = np.zeros((*v.shape[:-1], 3, 3))
     W[..., 0, 1], W[..., 0, 2], W[..., 1, 2] = -v[..., 2], v[..., 1], -v[..., 0]
@@ -178,7 +178,7 @@ def skew(w: ArrayLike) -> Array:
 
 
 def exp_so3(rotvec: ArrayLike) -> Array:
-    """Turn rotation vectors (..., 3) [rad] into rotations (..., 3, 3)."""
+    """Return rotations (..., 3, 3) of rotation vectors (..., 3) [rad]."""
     w = np.asarray(rotvec, dtype=np.float64)
     W = skew(w)
     A, B, _ = _exp_factors(w)
@@ -186,7 +186,7 @@ def exp_so3(rotvec: ArrayLike) -> Array:
 
 
 def exp_se3(twist: ArrayLike) -> Array:
-    """Turn twists (..., 6), linear first [m, rad], into the poses (..., 4, 4) they lead to."""
+    """Return the poses (..., 4, 4) of twists (..., 6), linear part first [m, rad]."""
     xi = np.asarray(twist, dtype=np.float64)
     v, w = xi[..., :3], xi[..., 3:]
     W = skew(w)
@@ -197,7 +197,7 @@ def exp_se3(twist: ArrayLike) -> Array:
 
 
 def _exp_factors(w: Array) -> tuple[Array, Array, Array]:
-    """Give sin t / t, (1 - cos t) / t^2, (t - sin t) / t^3 of t = |w|, shaped (..., 1, 1)."""
+    """Return sin t / t, (1 - cos t) / t^2, (t - sin t) / t^3 of t = |w|, shaped (..., 1, 1)."""
     t = np.linalg.norm(w, axis=-1)[..., None, None]
     small = t < _SMALL_ANGLE
     s = np.where(small, 1.0, t)
@@ -209,9 +209,9 @@ def _exp_factors(w: Array) -> tuple[Array, Array, Array]:
 
 def log_so3(R: ArrayLike) -> Array:
     """
-    Turn rotations (..., 3, 3) into rotation vectors (..., 3) [rad] of length up to pi.
+    Return rotation vectors (..., 3) [rad] of length up to pi of rotations (..., 3, 3).
 
-    The way over the quaternion is exact near 0 and near pi alike; at pi either axis is right.
+    The computation by quaternions is exact near 0 and near pi; at pi either axis is correct.
 
     """
     quat = quat_from_matrix(R)
@@ -222,7 +222,7 @@ def log_so3(R: ArrayLike) -> Array:
 
 
 def log_se3(T: ArrayLike) -> Array:
-    """Turn poses (..., 4, 4) into the twists (..., 6), linear first [m, rad], that reach them."""
+    """Return the twists (..., 6) of poses (..., 4, 4), linear part first [m, rad]."""
     pose = np.asarray(T, dtype=np.float64)
     w = log_so3(pose[..., :3, :3])
     t = np.linalg.norm(w, axis=-1)[..., None, None]
@@ -237,7 +237,7 @@ def log_se3(T: ArrayLike) -> Array:
 
 def quat_from_matrix(R: ArrayLike) -> Array:
     """
-    Turn rotations (..., 3, 3) into unit quaternions (..., 4) x, y, z, w with w >= 0.
+    Return unit quaternions (..., 4) x, y, z, w with w >= 0 of rotations (..., 3, 3).
 
     Row k below is 4 q_k q; the row of the largest |q_k| loses no digits.
 
@@ -263,7 +263,7 @@ def quat_from_matrix(R: ArrayLike) -> Array:
 
 
 def matrix_from_quat(quat_xyzw: ArrayLike) -> Array:
-    """Turn quaternions (..., 4) x, y, z, w of any length but zero into rotations (..., 3, 3)."""
+    """Return rotations (..., 3, 3) of quaternions (..., 4) x, y, z, w of any length but zero."""
     q = np.asarray(quat_xyzw, dtype=np.float64)
     norm = np.linalg.norm(q, axis=-1, keepdims=True)
     if not (norm > 0.0).all() or not np.isfinite(norm).all():
@@ -275,7 +275,7 @@ def matrix_from_quat(quat_xyzw: ArrayLike) -> Array:
 
 
 def matrix_from_rpy(rpy: ArrayLike) -> Array:
-    """Turn roll, pitch, yaw (..., 3) [rad] into rotations (..., 3, 3)."""
+    """Return rotations (..., 3, 3) of roll, pitch, yaw (..., 3) [rad]."""
     angles = np.asarray(rpy, dtype=np.float64)
     (sr, sp, sy), (cr, cp, cy) = (np.moveaxis(f(angles), -1, 0) for f in (np.sin, np.cos))
     rows = (
@@ -288,10 +288,10 @@ def matrix_from_rpy(rpy: ArrayLike) -> Array:
 
 def rpy_from_matrix(R: ArrayLike) -> Array:
     """
-    Turn rotations (..., 3, 3) into roll, pitch, yaw (..., 3) [rad], pitch within ±pi/2.
+    Return roll, pitch, yaw (..., 3) [rad] of rotations (..., 3, 3), pitch within ±pi/2.
 
-    Where pitch is ±pi/2, roll and yaw turn about one axis; roll is then 0. Yaw comes from what is
-    left once pitch and roll are undone, so that the three always give R back.
+    Where pitch is ±pi/2, roll and yaw turn about one axis; roll is then 0. Yaw is computed with
+    pitch and roll removed, so that the three always reproduce R.
 
     """
     r = np.asarray(R, dtype=np.float64)

@@ -1,11 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The UR3 laboratory exercise: where its world and its gripper are, for the model 'ur3_lab'.
+The UR3 laboratory exercise: its world and gripper frames, for the model 'ur3_lab'.
 
 The exercise commands the gripper's point in the world frame, in metres, and a yaw; the tool always
-points down. Both directions below go through the same two constants. The exercise's own forward
-kinematics takes 0.060 m where its inverse takes 0.0535 m, so that the two disagree by 4.6 mm in x
-and in y; with one constant for both that cannot happen.
+points down. Both functions below use the same two constants. The exercise's own forward kinematics
+uses 0.060 m where its inverse uses 0.0535 m, so that the two differ by 4.6 mm in x and in y.
 
 """
 
@@ -30,9 +29,9 @@ T_TOOL_GRIP = make_transform(np.diag([-1.0, 1.0, -1.0]), [-0.0535, 0.0, 0.059])
 
 def lab_tool_pose(position: ArrayLike, yaw: float) -> Array:
     """
-    Give T_base_tool (4, 4) for the gripper's point in the world [m] and its yaw [rad].
+    Return T_base_tool (4, 4) for the gripper's point in the world [m] and its yaw [rad].
 
-    Hand the result to `inverse` with the model 'ur3_lab'; the exercise's own joints are those in
+    Pass the result to `inverse` with the model 'ur3_lab'; the exercise's own joints are those in
     the row of `LAB_BRANCH`.
 
     """
@@ -42,7 +41,7 @@ def lab_tool_pose(position: ArrayLike, yaw: float) -> Array:
 
 
 def lab_grip_pose(T_base_tool: ArrayLike) -> Array:
-    """Give T_world_grip (..., 4, 4) for poses of the tool: what a command reached."""
+    """Return T_world_grip (..., 4, 4) of poses T_base_tool (..., 4, 4)."""
     T_base_grip = np.asarray(T_base_tool, dtype=np.float64) @ T_TOOL_GRIP
     T_world_grip: Array = inverse_transform(T_BASE_WORLD) @ T_base_grip
     return T_world_grip

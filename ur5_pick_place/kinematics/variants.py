@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whole turns: the same solution ±360° in some joints, within limits and near to a seed."""
+"""Variants of a solution by whole turns of joints, within limits and near a seed."""
 
 import itertools
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ def nearest_variant(
     m: Model, q: ArrayLike, seed: ArrayLike, limits: Limits | None = None
 ) -> Array:
     """
-    Turn each joint by whole turns to where it is nearest to a seed and within limits.
+    Return solutions with each joint turned by whole turns to be nearest a seed within limits.
 
     Parameters
     ----------
@@ -43,7 +43,7 @@ def nearest_variant(
     q : array_like, shape (..., 6)
         Solutions [rad]; rows of NaN stay.
     seed : array_like, shape (6,) or (..., 6)
-        Where to be near to [rad].
+        Joints to be near [rad].
     limits : pair of array_like, shape (6,), optional
         Lowest and highest joint angles instead of the model's [rad].
 
@@ -66,12 +66,12 @@ def nearest_variant(
 def _turned(
     q: Sequence[float], seed: Sequence[float], low: Sequence[float], high: Sequence[float]
 ) -> list[float]:
-    """Turn one solution, in plain numbers, which takes a third of the time; empty if none fits."""
+    """Return one solution turned as `nearest_variant`, in plain numbers; empty if none fits."""
     variant = []
-    for angle, wish, least, most in zip(q, seed, low, high, strict=True):
+    for angle, desired, least, most in zip(q, seed, low, high, strict=True):
         turned = angle
-        if not -pi <= wish - angle <= pi:
-            turned += _TURN * round((wish - angle) / _TURN)
+        if not -pi <= desired - angle <= pi:
+            turned += _TURN * round((desired - angle) / _TURN)
         if not least <= turned <= most:
             turns = ceil((least - angle) / _TURN), floor((most - angle) / _TURN)
             turned = angle + _TURN * turns[turned > most]
@@ -83,7 +83,7 @@ def _turned(
 
 def all_variants(m: Model, q: ArrayLike, limits: Limits | None = None) -> Array:
     """
-    Give every combination of whole turns of one solution that is within limits.
+    Return every combination of whole turns of one solution that is within limits.
 
     Parameters
     ----------
@@ -111,8 +111,8 @@ def all_solutions(m: Model, T: ArrayLike, q6: float = 0.0) -> tuple[Array, NDArr
     """
     Return every joint solution of one pose with its branch.
 
-    They are the rows of `inverse`, and on a calibrated arm the others too of those that share a
-    branch near a singularity.
+    These are the rows of `inverse`; on a calibrated arm also further solutions that share a branch
+    near a singularity.
 
     Parameters
     ----------
@@ -152,10 +152,10 @@ def solutions_near(
     m: Model, T: ArrayLike, seed: ArrayLike, limits: Limits | None = None
 ) -> list[Solution]:
     """
-    Give the solutions of one pose that keep the limits, nearest to a seed first.
+    Return the solutions of one pose within the limits, nearest to a seed first.
 
-    Nearest is what needs the smallest largest joint difference; at a wrist singularity the seed's
-    last joint is the wish. Near a singularity of a calibrated arm a branch may occur twice.
+    The distance is the largest joint difference; at a wrist singularity the seed's last joint is
+    the desired one. Near a singularity of a calibrated arm a branch may occur twice.
 
     Parameters
     ----------
@@ -163,7 +163,7 @@ def solutions_near(
     T : array_like, shape (4, 4)
         T_base_tool [m].
     seed : array_like, shape (6,)
-        Where to be near to [rad].
+        Joints to be near [rad].
     limits : pair of array_like, shape (6,), optional
         Lowest and highest joint angles instead of the model's [rad].
 
@@ -180,7 +180,7 @@ def solutions_near(
 
 
 def _turns_within(m: Model, q: Array, limits: Limits | None) -> tuple[Array, Array]:
-    """Give the fewest and most whole turns that keep each joint within limits."""
+    """Return the fewest and most whole turns that keep each joint within limits."""
     low, high = (m.q_min, m.q_max) if limits is None else limits
     fewest = np.ceil((np.asarray(low) - q) / _TURN)
     most = np.floor((np.asarray(high) - q) / _TURN)

@@ -82,7 +82,7 @@ class DriverLink:
     def _on_joint_states(self, joints: Joints) -> None:
         now = time.monotonic()
         self.jitter.tick(now)
-        self.status.hear_joints(
+        self.status.update_joints(
             joints.stamp, joints.q, joints.qd, self._names, now, joints.stamp_gap
         )
         if self.status.gap:

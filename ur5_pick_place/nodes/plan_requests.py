@@ -31,7 +31,7 @@ from ur5_pick_place.nodes.goal_constraints import (
     refuse_path_constraints,
 )
 from ur5_pick_place.nodes.robot_settings import GroupSettings
-from ur5_pick_place.planning.moves import JumpThresholds, Move, look_along
+from ur5_pick_place.planning.moves import JumpThresholds, PathSegment, find_followable_path
 from ur5_pick_place.planning.planner import MotionPlanner, PlannedMotion, Scaling
 from ur5_pick_place.settings import Settings, setting
 
@@ -63,7 +63,7 @@ class _Request(NamedTuple):
     planner_id: str
     q_start: Array  # (6,) [rad]
     arm: ArmPose
-    pace: Scaling
+    scaling: Scaling
     path_constraints: Constraints
 
 
@@ -135,7 +135,7 @@ class PlanRequests:
             planner_id,
             q_start,
             functools.partial(link_pose, self._planner.model, q_start),
-            self._pace(request),
+            self._scaling(request),
             request.path_constraints,
         )
         return _fastest([functools.partial(self._to_goal, wanted, goal) for goal in goals])
@@ -163,20 +163,20 @@ class PlanRequests:
         T_tool_link = self._frames.T_tool_link(request.link_name)
         T_link_tool = inverse_transform(T_tool_link)
         waypoints = [T_base_frame @ pose_to_matrix(p) @ T_link_tool for p in request.waypoints]
-        pace = self._pace(request)
+        scaling = self._scaling(request)
         jumps = JumpThresholds(
             request.jump_threshold,
             request.revolute_jump_threshold,
             request.prismatic_jump_threshold,
         )
         step = min(request.max_step or 0.002, _MAX_STEP)
-        reach = look_along(
+        reach = find_followable_path(
             planner.model, planner.collision, q_start, waypoints, step, T_tool_link, jumps
         )
         if reach.end and not (self._settings.allow_partial_cartesian and reach.end.fraction > 0.0):
             raise reach.end
-        moves = [Move(T) for T in reach.T_waypoints]
-        return planner.chain(q_start, moves, pace, step, T_tool_link), reach.end
+        moves = [PathSegment(T) for T in reach.T_waypoints]
+        return planner.chain(q_start, moves, scaling, step, T_tool_link), reach.end
 
     def start_joints(self, state: RobotState) -> Array:
         """Return the joints (6,) [rad] of a start state; the arm's own if it is empty."""
@@ -185,7 +185,7 @@ class PlanRequests:
             raise InvalidRobotState('no start state given and no joint_states received yet')
         return q
 
-    def _pace(self, request: MotionPlanRequest | GetCartesianPath.Request) -> Scaling:
+    def _scaling(self, request: MotionPlanRequest | GetCartesianPath.Request) -> Scaling:
         """Return the speed that a request specifies; Humble's GetCartesianPath has no fields."""
         link = speed_limited_link(request)
         return Scaling(
@@ -214,14 +214,14 @@ class PlanRequests:
     def _to_goal(self, wanted: _Request, constraints: Constraints) -> PlannedMotion:
         """Return a motion to one goal; raises this package's errors."""
         goal = self._goals.read(constraints, wanted.q_start, wanted.arm)
-        planner, q_start, pace = wanted.planner, wanted.q_start, wanted.pace
+        planner, q_start, scaling = wanted.planner, wanted.q_start, wanted.scaling
         if wanted.planner_id not in (AUTO, PTP):
             return self._cartesian(wanted, goal)
         if goal.q is not None:
-            return planner.ptp(q_start, goal.q, pace)
+            return planner.ptp(q_start, goal.q, scaling)
         assert goal.T_base_tool is not None
         within = goal.q_low, goal.q_high
-        return planner.ptp_to_pose(q_start, goal.T_base_tool, pace, goal.branch, within=within)
+        return planner.ptp_to_pose(q_start, goal.T_base_tool, scaling, goal.branch, within=within)
 
     def _cartesian(self, wanted: _Request, goal: PlanningGoal) -> PlannedMotion:
         """
@@ -242,16 +242,16 @@ class PlanRequests:
             assert goal.q is not None
             T_goal = forward(planner.model, goal.q)
         if method := _METHODS.get(wanted.planner_id):
-            planned = plan_roll_out(planner, method, q_start, T_goal, wanted.pace, self._loops)
+            planned = plan_roll_out(planner, method, q_start, T_goal, wanted.scaling, self._loops)
         else:
-            move, link = Move(T_goal), goal.link
+            move, link = PathSegment(T_goal), goal.link
             if wanted.planner_id == CIRC:
                 arc = wanted.path_constraints
                 point = self._goals.arc_point(arc, wanted.arm)
-                move = Move(T_goal, help_point=point, kind=arc.name)
+                move = PathSegment(T_goal, arc_point=point, kind=arc.name)
                 link = arc.position_constraints[0].link_name
             T_tool_link = self._frames.T_tool_link(link)
-            planned = planner.chain(q_start, [move], wanted.pace, T_tool_link=T_tool_link)
+            planned = planner.chain(q_start, [move], wanted.scaling, T_tool_link=T_tool_link)
         goal.check_end(planned.trajectory.q[-1], self._names, _LOOP_END if method else 0.0)
         return planned
 

@@ -207,7 +207,7 @@ class TaskPort:
         self._received += joints.count
         self.q, self.stamp = joints.q, joints.stamp
         self._arrived = time.monotonic()
-        self._stillness.subscribe(self.stamp, self.q)
+        self._stillness.update(self.stamp, self.q)
         if self._received // _TICK_EVERY > before:
             if self._pending and not self._pending.is_over:
                 self._pending.look(self.q, self._arrived)

@@ -128,7 +128,7 @@ class TrajectoryPlanner(Node):
             self._names,
             self._frames,
             self._present_joints,
-            self._executor.core.look_ahead,
+            self._executor.core.check_remaining_path,
             MutuallyExclusiveCallbackGroup(),
         )
         watch_peer(

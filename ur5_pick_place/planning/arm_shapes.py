@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The arm's own bodies: cylinders around the housings and tubes of every UR type.
+Collision bodies of the arm: cylinders around the housings and tubes of every UR type.
 
 The dimensions enclose the manufacturer's collision meshes to within 1 mm (measured on 5 mm surface
 samples of Universal_Robots_ROS2_Description 2.4.5, meshes/<type>/collision), rounded up to whole
-millimetres. Only the cable socket behind the base of ur3 and ur5 (35 mm) stands out; where
-something can reach it, a box in the scene stands for it.
+millimetres. Only the cable socket behind the base of ur3 and ur5 (35 mm) protrudes; where
+something can reach it, add a box to the scene.
 
-Cylinders are wider than meshes: of 700 random configurations they let none pass in which the
-meshes touch, and refused 7 % (ur5), 11 % (ur3) and 22 % (ur5e) in which the meshes stay 5 mm
-apart, most of them with the wrist folded back onto the forearm.
+Cylinders are wider than meshes. Of 700 random configurations they accepted none in which the
+meshes touch, and refused 7 % (ur5), 11 % (ur3) and 22 % (ur5e) in which the meshes are 5 mm apart,
+most of them with the wrist folded back onto the forearm.
 
 """
 
@@ -33,7 +33,7 @@ class Cylinder:
     Attributes
     ----------
     link : int
-        DH frame it is fixed to, an index into `LINKS`.
+        DH frame to which it is fixed, an index into `LINKS`.
     T_link_cylinder : ndarray, shape (4, 4)
         Pose of its centre in that frame.
     radius, length : float
@@ -49,7 +49,7 @@ class Cylinder:
 
 class _Dimensions(NamedTuple):
     """
-    What is measured on one type, all in millimetres; z and y are axes of the link's DH frame.
+    Measured dimensions of one type, all in millimetres; y and z are axes of the link's DH frame.
 
     base: radius, height. shoulder: radius, half length along y, end along z. upper_arm: radii of
     the housings at shoulder and elbow and of the tube, span along z (parallel to joints 2 and 3).
@@ -100,10 +100,10 @@ _UR5_REACH = 0.425 + 0.39225  # [m]
 
 def arm_cylinders(model: Model) -> tuple[Cylinder, ...]:
     """
-    Return the bodies of an arm.
+    Return the collision bodies of an arm.
 
-    A model that is none of the known types gets the UR5's dimensions, scaled by the length of
-    upper arm and forearm.
+    A model of no known type gets the UR5's dimensions, scaled by the length of upper arm and
+    forearm.
 
     """
     upper, fore = -float(model.a[1]), -float(model.a[2])
@@ -132,7 +132,7 @@ def _long_link(
     link: int, length: float, side: float, r_near: float, r_far: float, r_tube: float,
     low: float, high: float,
 ) -> tuple[Cylinder, ...]:
-    """Two housings along z, the near one `length` up the x axis, and the tube between them."""
+    """Return two housings along z, the near one at `length` on x, and the tube between them."""
     low, high = low * side, high * side
     return (
         _cylinder(link, 'z', r_near, low, high, (length, 0.0, 0.0)),
@@ -156,7 +156,7 @@ def _cylinder(
     high: float,
     through: tuple[float, float, float] = (0.0, 0.0, 0.0),
 ) -> Cylinder:
-    """Cylinder from `low` to `high` along an axis of the link's frame, through a point."""
+    """Return a cylinder from `low` to `high` along an axis of the link, through a point."""
     rotation = _ALONG[axis]
     centre = np.array(through) + rotation[:, 2] * (low + high) / 2
     return Cylinder(link, make_transform(rotation, centre), radius, abs(high - low))

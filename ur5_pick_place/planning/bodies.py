@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Bodies of arm, tool and load: what they are, which can meet, how far a joint moves them."""
+"""Collision bodies of arm, tool and load, the pairs that can meet, and their lever arms."""
 
 from dataclasses import dataclass
 
@@ -15,15 +15,15 @@ from ur5_pick_place.planning.world import AttachedObject, shown
 
 _HAND = 6  # frame of wrist_3, the tool and the part
 _WRIST_2 = 5
-# Neighbours meet at their joint by design. The upper arm swings beside the base, whose axis its
-# nearest point passes at the base's radius or more; wrist_1 and wrist_3 are held apart by wrist_2,
-# at sqrt(d5^2 + d6^2) whatever the joints.
+# Neighbours meet at their joint by design. The upper arm swings beside the base and stays at least
+# the base's radius from its axis. wrist_2 keeps wrist_1 and wrist_3 sqrt(d5^2 + d6^2) apart at any
+# joints.
 _NEVER = {(0, 2), (4, 6)}
 
 
 @dataclass(frozen=True)
 class Body:
-    """A convex solid fixed to a link; `may_touch` names links that it is not checked against."""
+    """A convex body fixed to a link; links in `may_touch` are not checked against it."""
 
     name: str
     link: int
@@ -33,17 +33,17 @@ class Body:
 
     @property
     def half(self) -> Array:
-        """Half its extents (3,) [m]."""
+        """Half of its extents (3,) [m]."""
         return self.shape.half
 
     @property
     def radius(self) -> float:
-        """Of the sphere around its origin that holds it [m]."""
+        """Radius of the bounding sphere about its origin [m]."""
         return self.shape.radius
 
 
 def find_bodies(model: Model, scene: Scene) -> list[Body]:
-    """Return all bodies that move with the arm, and its base."""
+    """Return the bodies of the arm, its base included, and of what it carries."""
     bodies = [
         Body(
             LINKS[c.link], c.link, c.T_link_cylinder, Cylinder(c.radius, c.length)
@@ -61,7 +61,7 @@ def find_bodies(model: Model, scene: Scene) -> list[Body]:
 
 
 def attached_name(id: str) -> str:
-    """Return what an attached object of a client is called in contacts."""
+    """Return the name of a client's attached object in contacts."""
     return f'attached object {shown(id)}'
 
 
@@ -79,7 +79,7 @@ def _attached(thing: AttachedObject) -> list[Body]:
 
 
 def find_own_pairs(bodies: list[Body]) -> list[tuple[int, int]]:
-    """Pairs of the arm's own bodies that can meet, the one nearer to the base first."""
+    """Return the pairs of the arm's own bodies that can meet, the one nearer to the base first."""
     return [
         (a, b)
         for a, first in enumerate(bodies)
@@ -91,22 +91,22 @@ def find_own_pairs(bodies: list[Body]) -> list[tuple[int, int]]:
 
 
 def _can_meet(first: Body, second: Body) -> bool:
-    if second.name not in LINKS:  # tool and part: bolted on, they may be of any shape
+    if second.name not in LINKS:  # tool and part are fixed to the flange and may have any shape
         return first.link <= _WRIST_2
     return second.link - first.link > 1 and (first.link, second.link) not in _NEVER
 
 
-def reach(model: Model, body: Body) -> Array:
+def axis_distances(model: Model, body: Body) -> Array:
     """
-    Bound the distance of a body's points from each joint's axis, at any joint positions.
+    Return a bound on the distance of a body's points from each joint's axis, at any joints.
 
-    It is at most the way along the chain: from the axis to the body's frame, link by link, and on
-    to the body's farthest point. The first link counts without its offset along the axis.
+    It is the length of the chain from the axis to the body's frame, link by link, plus the
+    distance of the body's farthest point. The first link counts without its offset along the axis.
 
     Returns
     -------
     ndarray, shape (6,)
-        [m]; zero for joints beyond the body.
+        [m]; zero for joints that do not move the body.
 
     """
     to_axis = np.abs(model.a)

@@ -2,8 +2,8 @@
 """
 Distances between all pairs of bodies, for many configurations at once.
 
-Every distance starts as a lower bound from bounding spheres, computed in bulk (those to the table
-and to planes are exact from the start); those few that a caller needs exactly are then measured
+Every distance starts as a lower bound from bounding spheres, computed in bulk; distances to the
+table and to planes are exact from the start. The few that a caller needs exactly are then computed
 one by one by coal.
 
 """
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from ur5_pick_place.kinematics import Model, link_frames
 from ur5_pick_place.kinematics.transforms import Array
-from ur5_pick_place.planning.bodies import find_bodies, find_own_pairs, reach
+from ur5_pick_place.planning.bodies import axis_distances, find_bodies, find_own_pairs
 from ur5_pick_place.planning.obstacles import Face, find_faces, find_obstacles
 from ur5_pick_place.planning.scene import Scene
 from ur5_pick_place.planning.shapes import Cuboid, Cylinder
@@ -27,7 +27,7 @@ Mask = NDArray[np.bool_]
 @dataclass
 class Measured:
     """
-    What is known about n configurations.
+    Distances of n configurations, as bounds or exact.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ class Clearances:
         self._bodies = find_bodies(model, scene)
         self._obstacles = find_obstacles(scene)
         moving = [i for i, body in enumerate(self._bodies) if body.link > 0]
-        # The shoulder only turns about the upright axis: its height above the table is constant.
+        # The shoulder only turns about the vertical axis: its height above the table is constant.
         self._over_table = [i for i in moving if self._bodies[i].link > 1]
         self._faces = [
             *((moving, face) for face in find_faces(model, scene)),
@@ -92,11 +92,11 @@ class Clearances:
         )
         self.is_own = np.arange(len(self.pairs)) < len(own)
         self._stack_geometry()
-        self._reach = self._reaches(own, boxed)
+        self._lever = self._levers(own, boxed)
         self._solids = self._pair_solids(own, boxed)
 
     def measure(self, q: Array) -> Measured:
-        """Bound all distances from below at configurations q (n, 6)."""
+        """Return lower bounds on all distances at configurations q (n, 6) [rad]."""
         T = self._poses(q)
         own = self._own_bounds(T)
         boxed = self._box_bounds(T)
@@ -109,7 +109,7 @@ class Clearances:
         """
         Replace bounds by exact distances where marked.
 
-        With `enough` (P,) a configuration is left as soon as one distance lies below its entry.
+        With `enough` (P,) a configuration is abandoned once one distance is below its entry.
 
         """
         todo = where & ~measured.exact
@@ -120,7 +120,7 @@ class Clearances:
                     break
 
     def exact(self, measured: Measured, row: int, pair: int) -> float:
-        """Return, and note in `measured`, one signed distance [m]."""
+        """Return one signed distance [m] and store it in `measured`."""
         if not measured.exact[row, pair]:
             distance = self._query(measured, row, pair).min_distance
             if distance > 0.0 and self._is_within(measured, row, pair):
@@ -137,12 +137,12 @@ class Clearances:
 
     def largest_change(self, turned: Array) -> Array:
         """
-        Bound how much each distance can change while the joints turn.
+        Return bounds on the change of each distance while the joints turn.
 
         Parameters
         ----------
         turned : ndarray, shape (n, 6)
-            How far each joint turns [rad], not negative.
+            Turn of each joint [rad], not negative.
 
         Returns
         -------
@@ -150,7 +150,7 @@ class Clearances:
             [m]
 
         """
-        return turned @ self._reach.T
+        return turned @ self._lever.T
 
     def _query(self, measured: Measured, row: int, pair: int) -> coal.DistanceResult:
         a, query, T_other = self._solids[pair]
@@ -161,7 +161,7 @@ class Clearances:
         return result
 
     def _is_within(self, measured: Measured, row: int, pair: int) -> bool:
-        """Whether a body that does not touch a surface of triangles lies inside it."""
+        """Return whether a body that touches no triangle of a surface lies inside it."""
         k = self._surfaces.get(pair)
         if k is None:
             return False
@@ -184,7 +184,7 @@ class Clearances:
         return np.asarray(centres - self._radius[a] - self._radius[b])
 
     def _box_bounds(self, T: Array) -> Array:
-        """Distance of the bounding spheres from the obstacles' boxes, (n, moving * obstacles)."""
+        """Return distances of bounding spheres from obstacles' boxes, (n, moving * obstacles)."""
         n, moving = len(T), self._moving
         if not self._obstacles:
             return np.empty((n, 0))
@@ -195,7 +195,7 @@ class Clearances:
         return np.asarray(apart - self._radius[moving, None]).reshape(n, -1)
 
     def _face_distances(self, T: Array, over: list[int], face: Face) -> Array:
-        """Height of each body's lowest point over a face, shape (n, bodies over it)."""
+        """Return the height of each body's lowest point over a face, (n, bodies over it) [m]."""
         up = T[:, over, :3, :3].swapaxes(-1, -2) @ face.normal  # in the bodies' frames
         along, half = np.abs(up), self._half[over]
         beside = np.where(
@@ -222,21 +222,21 @@ class Clearances:
         self._R_box = np.array([o.T_base_link[:3, :3] for o in self._obstacles])
         self._half_box = np.array([o.shape.half for o in self._obstacles])
 
-    def _reaches(self, own: list[tuple[int, int]], boxed: list[tuple[int, int]]) -> Array:
-        """How far a pair's distance changes at most per radian of each joint [m], shape (P, 6)."""
-        reaches = [reach(self._model, body) for body in self._bodies]
-        rows = [reaches[b] * (np.arange(6) >= self._bodies[a].link) for a, b in own]
-        rows += [reaches[i] for i, _ in boxed]
-        rows += [reaches[i] for over, _ in self._faces[:-1] for i in over]
+    def _levers(self, own: list[tuple[int, int]], boxed: list[tuple[int, int]]) -> Array:
+        """Return bounds on a pair's change of distance per radian of each joint, (P, 6) [m]."""
+        levers = [axis_distances(self._model, body) for body in self._bodies]
+        rows = [levers[b] * (np.arange(6) >= self._bodies[a].link) for a, b in own]
+        rows += [levers[i] for i, _ in boxed]
+        rows += [levers[i] for over, _ in self._faces[:-1] for i in over]
         mounts = self._model.mounts
         tilt = 0.0 if mounts is None else float(np.hypot(*mounts[0, :2, 2]))
-        rows += [reaches[i] * [tilt, 1, 1, 1, 1, 1] for i in self._over_table]
+        rows += [levers[i] * [tilt, 1, 1, 1, 1, 1] for i in self._over_table]
         return np.array(rows)
 
     def _pair_solids(
         self, own: list[tuple[int, int]], boxed: list[tuple[int, int]]
     ) -> list[tuple[int, coal.ComputeDistance, int | coal.Transform3s]]:
-        """Per pair: first body, coal's query, and the second body or where it stands."""
+        """Return for each pair the first body, coal's query, and the second body or its pose."""
         solids = [solid_of(body.shape).geometry for body in self._bodies]
         others = [solid_of(o.shape).geometry for o in self._obstacles]
         stands = [_placed(o.T_base_link) for o in self._obstacles]

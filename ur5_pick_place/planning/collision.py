@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Whether arm, tool or load touch themselves or what is around; also between samples.
+Collision checks of arm, tool and load with themselves and the scene, also between samples.
 
-Between two samples joint j turns by at most |dq_j|, and no point of a body is farther from that
-joint's axis than the body's reach. So a distance changes by at most L = sum_j |dq_j| reach_j over
-the step, and from its values d0 and d1 at the ends it is nowhere below (d0 + d1 - L) / 2. Steps
-for which that is not enough are halved until it is, or until a contact is found.
+Between two samples joint j turns by |dq_j|, and no point of a body is farther from that joint's
+axis than r_j. So a distance changes by at most L = sum_j |dq_j| r_j over the step, and with the
+values d0 and d1 at the ends it is never below (d0 + d1 - L) / 2. Steps for which this bound is too
+small are halved until it suffices or a contact is found.
 
 """
 
@@ -23,14 +23,14 @@ from ur5_pick_place.planning.bodies import attached_name
 from ur5_pick_place.planning.clearance import Clearances, Measured
 from ur5_pick_place.planning.scene import RESERVED_NAMES, Scene
 
-# An allowed pair may touch: a part laid down is pressed on by what teaching and sag are off.
+# An allowed pair may touch: a placed part is pressed down by errors of teaching and sag.
 TOUCH_DEPTH = 0.003  # [m]
-# The arm's own bodies pass each other by less than a wide margin wants: forearm and wrist_2 by
-# 6 mm (ur3) to 10 mm (ur5) in the usual poses. Their places are known; this much will do [m].
+# The arm's own bodies pass each other closely: forearm and wrist_2 by 6 mm (ur3) to 10 mm (ur5) in
+# usual poses. Their geometry is known, so this margin is enough [m].
 OWN_MARGIN = 0.005
-# Between samples a clearance is proved to within this of the margin [m].
+# Between samples the margin is guaranteed up to this tolerance [m].
 RESOLUTION = 0.001
-# Configurations measured at once: many, for speed, but few where many boxes take much memory.
+# Configurations measured at once: many for speed, fewer where many boxes take much memory.
 _CHUNK = 128
 _CHUNK_PAIRS = 50_000
 
@@ -43,14 +43,14 @@ class Contact:
     Attributes
     ----------
     body_a, body_b : str
-        Links of the arm, pieces of the tool, 'part', 'table' or boxes by name; of clients
-        `object '<id>'` and `attached object '<id>'`.
+        Names of arm links, tool pieces, 'part', 'table' or boxes; `object '<id>'` and
+        `attached object '<id>'` of clients.
     distance : float
-        Between their surfaces; negative: how deep they are in each other [m].
+        Distance of their surfaces [m]; negative = depth of penetration.
     margin : float
-        The distance that was to be kept [m].
+        The required clearance [m].
     position : tuple of float
-        Midway between the nearest points, in `base_link` [m].
+        Midpoint of the nearest points, in `base_link` [m].
 
     """
 
@@ -66,7 +66,7 @@ class Contact:
         relation = f'{depth:.1f} mm inside' if self.distance < 0.0 else f'{depth:.1f} mm from'
         return (
             f'{self.body_a} is {relation} {self.body_b} near ({where}) m; '
-            f'to be kept: {1e3 * self.margin:.1f} mm'
+            f'required clearance {1e3 * self.margin:.1f} mm'
         )
 
 
@@ -78,7 +78,7 @@ class PathContact:
     Attributes
     ----------
     sample : float
-        Where: 3.25 is a quarter of the way from sample 3 to sample 4.
+        Position on the path: 3.25 is a quarter of the step from sample 3 to sample 4.
     contact : Contact
 
     """
@@ -108,7 +108,7 @@ class CollisionModel:
         Parameters
         ----------
         pairs : iterable of (str, str)
-            For instance ('part', 'table') while the part is lifted or laid down.
+            For instance ('part', 'table') while the part is lifted or placed.
 
         """
         other = copy.copy(self)
@@ -134,7 +134,7 @@ class CollisionModel:
 
     def collides(self, q: ArrayLike) -> NDArray[np.bool_]:
         """
-        Tell which configurations have a contact.
+        Return which configurations have a contact.
 
         Parameters
         ----------
@@ -162,7 +162,7 @@ class CollisionModel:
         """
         Return the smallest clearance [m], negative in a contact, and the two bodies.
 
-        Pairs that are allowed to touch do not count.
+        Pairs that may touch are left out.
 
         Parameters
         ----------
@@ -183,12 +183,12 @@ class CollisionModel:
 
     def check_path(self, q: ArrayLike) -> PathContact | None:
         """
-        Return the first contact along a path, between its samples too.
+        Return the first contact along a path, also between its samples, or None.
 
         Parameters
         ----------
         q : array_like, shape (n, 6)
-            Joint positions [rad], taken as straight in joint space from one to the next.
+            Joint positions [rad], joined by straight lines in joint space.
 
         """
         joints = check_joints(q)
@@ -202,7 +202,7 @@ class CollisionModel:
         return None
 
     def _sweep(self, q: Array) -> PathContact | None:
-        """First contact along samples that fit one measurement."""
+        """Return the first contact along samples that fit one measurement."""
         at = np.arange(len(q), dtype=float)
         measured = self._clearances.measure(q)
         found = None
@@ -218,7 +218,7 @@ class CollisionModel:
             at, measured = self._halve(at, measured, open_steps)
 
     def _open_steps(self, measured: Measured) -> NDArray[np.bool_]:
-        """Steps (n - 1,) on which a contact cannot be excluded yet."""
+        """Return the steps (n - 1,) on which a contact cannot be excluded yet."""
         turned = np.abs(np.diff(measured.q, axis=0))
         change = self._clearances.largest_change(turned)  # (n - 1, P)
         needed = self._margins - RESOLUTION
@@ -237,7 +237,7 @@ class CollisionModel:
     def _halve(
         self, at: Array, measured: Measured, steps: NDArray[np.bool_]
     ) -> tuple[Array, Measured]:
-        """Insert a sample in the middle of each marked step."""
+        """Return positions and measurements with a sample in the middle of each marked step."""
         before = np.flatnonzero(steps)
         middle = self._clearances.measure((measured.q[before] + measured.q[before + 1]) / 2)
         order = np.argsort(np.concatenate([np.arange(len(at)), before + 0.5]))
@@ -245,7 +245,7 @@ class CollisionModel:
         return at, measured.joined(middle).rows(order)
 
     def _touching(self, measured: Measured) -> NDArray[np.bool_]:
-        """Configurations (n,) with a contact."""
+        """Return the configurations (n,) with a contact."""
         self._clearances.refine(measured, ~(measured.distance >= self._margins))
         return np.array(~(measured.distance >= self._margins).all(axis=1))
 
@@ -277,9 +277,9 @@ class CollisionModel:
 
 def collision_model(model: Model, scene: Scene) -> CollisionModel:
     """
-    Return the arm in a scene, where what it carries may touch what it stands on.
+    Return the arm in a scene, in which the carried part may touch table and other parts.
 
-    That is the table and other parts, when it is lifted and laid down.
+    It touches them when it is lifted and placed.
 
     """
     held = [attached_name(id) for id in scene.world.attached]

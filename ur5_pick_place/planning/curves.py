@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Curves of the tool in space: straight lines, circular arcs, and where joint motions lead it."""
+"""Curves of the tool in space: straight lines, circular arcs, joint motions and blends."""
 
 from collections.abc import Sequence
 from typing import Protocol
@@ -14,7 +14,7 @@ from ur5_pick_place.kinematics.transforms import Array, inverse_transform
 
 _SAME_POINT = 1e-6  # [m]
 _COLLINEAR = 1e-3  # [rad]; flatter arcs are lines
-_JOINT_SAMPLES = 200  # of a joint motion, to know how far along the tool is
+_JOINT_SAMPLES = 200  # of a joint motion, for the arc length of its curve
 _RADIUS_TOLERANCE = 1e-3  # [m] by which start and goal may differ in distance from the centre
 
 
@@ -25,9 +25,9 @@ class Curve(Protocol):
     Attributes
     ----------
     length : float
-        Way of the tool's origin [m].
+        Path length of the tool's origin [m].
     turn : float
-        Way of its rotation [rad].
+        Total rotation [rad].
 
     """
 
@@ -51,14 +51,14 @@ class Line:
 
     def __init__(self, T_start: Array, T_goal: Array) -> None:
         self._T_start, self._T_goal = T_start, T_goal
-        self._way = T_goal[:3, 3] - T_start[:3, 3]
+        self._displacement = T_goal[:3, 3] - T_start[:3, 3]
         self._rotation = _rotation_between(T_start, T_goal)
-        self.length = float(np.linalg.norm(self._way))
+        self.length = float(np.linalg.norm(self._displacement))
         self.turn = float(np.linalg.norm(self._rotation))
 
     def __call__(self, s: Array) -> Array:
         """Return T_base_tool (n, 4, 4) at shares `s` (n,) of the line, 0 to 1."""
-        positions = self._T_start[:3, 3] + s[:, None] * self._way
+        positions = self._T_start[:3, 3] + s[:, None] * self._displacement
         return _poses(self._T_start, self._T_goal, s, self._rotation, positions)
 
 
@@ -72,7 +72,7 @@ class Arc:
     centre : ndarray, shape (3,)
         [m]
     normal : ndarray, shape (3,)
-        Unit axis about which the arc goes, counter-clockwise.
+        Unit vector of the axis; the arc is counter-clockwise about it.
     angle : float
         Of the arc [rad], positive.
 
@@ -97,7 +97,7 @@ class Arc:
 
 class JointLine:
     """
-    The curve of a frame, fixed to the tool, in a straight joint motion; its shares are of its way.
+    The curve of a frame fixed to the tool in a straight joint motion, by arc length.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ class JointLine:
 
     def __init__(self, model: Model, q_start: Array, q_goal: Array, T_tool_link: Array) -> None:
         self._model, self._T_tool_link = model, T_tool_link
-        self._q_start, self._way = q_start, q_goal - q_start
+        self._q_start, self._dq = q_start, q_goal - q_start
         share = np.linspace(0.0, 1.0, _JOINT_SAMPLES)
         poses = self._at(share)
         steps = np.linalg.norm(np.diff(poses[:, :3, 3], axis=0), axis=1)
@@ -121,21 +121,21 @@ class JointLine:
         if steps.min() > 0.0:
             gone = np.concatenate([[0.0], np.cumsum(steps)]) / self.length
             self._joint_share = make_interp_spline(gone, share, k=5)
-        else:  # the frame turns on the spot
+        else:  # the frame only rotates
             self._joint_share = make_interp_spline(share, share, k=1)
 
     def __call__(self, s: Array) -> Array:
-        """Return the poses (n, 4, 4) in base at shares `s` (n,) of the way, 0 to 1."""
+        """Return the poses (n, 4, 4) in base at shares `s` (n,) of the length, 0 to 1."""
         share = np.where((s == 0.0) | (s == 1.0), s, self._joint_share(s))
         return self._at(share)
 
     def _at(self, share: Array) -> Array:
-        return forward(self._model, self._q_start + share[:, None] * self._way) @ self._T_tool_link
+        return forward(self._model, self._q_start + share[:, None] * self._dq) @ self._T_tool_link
 
 
 class OffsetCurve:
     """
-    The curve of the tool while another frame, fixed to it, follows a given one.
+    The curve of the tool while another frame fixed to it follows a given curve.
 
     Parameters
     ----------
@@ -167,12 +167,12 @@ def arc_through(T_start: Array, T_goal: Array, p_interim: Array) -> Arc:
     """
     p, q = T_start[:3, 3], T_goal[:3, 3]
     to_interim, to_goal = p_interim - p, q - p
-    for name, way in (
+    for name, chord in (
         ('start and interim point', to_interim),
         ('start and goal', to_goal),
         ('interim point and goal', to_goal - to_interim),
     ):
-        if np.linalg.norm(way) < _SAME_POINT:
+        if np.linalg.norm(chord) < _SAME_POINT:
             raise InvalidInput(f'{name} of the arc coincide at {_text(p_interim)} m')
     normal = np.cross(to_interim, to_goal)
     bend = np.linalg.norm(normal) / (np.linalg.norm(to_interim) * np.linalg.norm(to_goal))
@@ -190,13 +190,13 @@ def arc_about(T_start: Array, T_goal: Array, centre: Array) -> Arc:
     """
     Return the shorter arc from start to goal pose about a centre (3,) [m].
 
-    A centre that is off the plane halfway between start and goal by less than the tolerance is
-    moved onto it, so that the arc meets the goal.
+    A centre within the tolerance of the plane midway between start and goal is moved onto it, so
+    that the arc ends at the goal.
 
     Raises
     ------
     InvalidInput
-        Start and goal are unequally far from the centre, or on one line with it.
+        The distances of start and goal from the centre differ, or the three are on one line.
 
     """
     p, q = T_start[:3, 3], T_goal[:3, 3]
@@ -238,7 +238,7 @@ def _rotation_between(T_start: Array, T_goal: Array) -> Array:
 
 
 def _poses(T_start: Array, T_goal: Array, s: Array, rotation: Array, positions: Array) -> Array:
-    """Join positions (n, 3) with the rotation from start, and put the goal where `s` is 1."""
+    """Return poses from positions (n, 3) and the rotation from start; the goal where `s` is 1."""
     poses = np.tile(np.eye(4), (len(s), 1, 1))
     poses[:, :3, :3] = T_start[:3, :3] @ Rotation.from_rotvec(s[:, None] * rotation).as_matrix()
     poses[:, :3, 3] = positions
@@ -252,17 +252,17 @@ def _text(point: Array) -> str:
 
 class BlendedCurve:
     """
-    Curves one after another, with rounded corners.
+    Curves one after another, with blended corners.
 
-    Within the blend radius of a corner, counted along the curves, the pace of the first one fades
-    out while that of the second fades in: their displacements from the corner are added up. With
-    a fade that is twice continuously differentiable the whole is so three times, which keeps the
-    jerk of a motion finite. The tool leaves each curve and meets the next exactly at the radius.
+    Within the blend radius of a corner, measured along the curves, the speed along the first curve
+    fades out while the speed along the second fades in: their displacements from the corner are
+    added. The fade is twice continuously differentiable, so the blend is three times, which keeps
+    the jerk of a motion finite. The tool leaves each curve and joins the next at the radius.
 
     Parameters
     ----------
     legs : sequence of Curve
-        Each starts where the one before ends.
+        Each starts where the previous one ends.
     radii : sequence of float
         Blend radius at each inner corner [m], positive.
 
@@ -279,7 +279,7 @@ class BlendedCurve:
             if leg.length < (ends[i] + ends[i + 1]) * (1.0 - 1e-9):
                 raise InvalidInput(
                     f'move {i + 1} is {leg.length:.4f} m long, the blends at its ends take '
-                    f'{ends[i]:.4f} and {ends[i + 1]:.4f} m of it: give smaller blend radii'
+                    f'{ends[i]:.4f} and {ends[i + 1]:.4f} m of it: use smaller blend radii'
                 )
         self._legs, self._radii = list(legs), list(radii)
         self._corners = np.cumsum([leg.length for leg in legs])[:-1]  # [m] from the start
@@ -288,25 +288,25 @@ class BlendedCurve:
 
     def __call__(self, s: Array) -> Array:
         """Return T_base_tool (n, 4, 4) at shares `s` (n,) of the length, 0 to 1."""
-        way = np.asarray(s) * self.length
-        poses = np.empty((way.size, 4, 4))
-        which = np.searchsorted(self._corners, way)
+        distance = np.asarray(s) * self.length
+        poses = np.empty((distance.size, 4, 4))
+        which = np.searchsorted(self._corners, distance)
         starts = np.concatenate([[0.0], self._corners])
         for i, leg in enumerate(self._legs):
             on = which == i
-            share = (way[on] - starts[i]) / leg.length
-            poses[on] = leg(np.where(way[on] == self.length, 1.0, share))
+            share = (distance[on] - starts[i]) / leg.length
+            poses[on] = leg(np.where(distance[on] == self.length, 1.0, share))
         for i, (corner, radius) in enumerate(zip(self._corners, self._radii, strict=True)):
-            on = np.abs(way - corner) < radius
-            poses[on] = self._corner(i, (way[on] - corner) / radius)
+            on = np.abs(distance - corner) < radius
+            poses[on] = self._corner(i, (distance[on] - corner) / radius)
         return poses
 
     def _corner(self, i: int, u: Array) -> Array:
-        """Return the poses where `u` (n,), -1 to 1, is the way from corner `i` over its radius."""
+        """Return poses at `u` (n,), -1 to 1: the distance from corner `i` over its radius."""
         before, after, radius = self._legs[i], self._legs[i + 1], self._radii[i]
         sigma = 0.5 * (u + 1.0)
         gone = 2.0 * sigma**4 * (2.5 - 3.0 * sigma + sigma**2)  # on the second leg, over radius
-        left = 1.0 - 2.0 * sigma + gone  # on the first leg, likewise
+        left = 1.0 - 2.0 * sigma + gone  # left of the first leg, over radius
         first = before(1.0 - left * radius / before.length)
         second = after(gone * radius / after.length)
         corner = after(np.zeros(1))[0]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-What torque a motion takes: the arm with tool and payload as rigid bodies, through pinocchio.
+Joint torques of a motion: the arm with tool and payload as rigid bodies, by pinocchio.
 
-M(q) qdd + C(q, qd) qd + g(q) = torque, without friction and without the motors' rotors, which UR
-does not publish. The base stands upright: gravity is -9.81 m/s2 along z of `base`.
+M(q) qdd + C(q, qd) qd + g(q) = torque, without friction and without the motor rotors, which UR
+does not publish. The base is upright: gravity is -9.81 m/s2 along z of `base`.
 
 """
 
@@ -30,16 +30,16 @@ class Dynamics:
     Parameters
     ----------
     m : Model
-        Ideal or calibrated; a DH table of the caller's has the UR5's inertias.
+        Ideal or calibrated; a caller's own DH table gets the UR5's inertias.
     loads : sequence of Load
         Tool and payload, fixed to tool0.
     source : str
-        Which published inertias, see `link_inertias`.
+        Source of the published inertias, see `link_inertias`.
 
     Raises
     ------
     InvalidInput
-        The source is unknown, or does not know the arm.
+        The source is unknown or does not contain the arm.
 
     """
 
@@ -107,7 +107,7 @@ class Dynamics:
 
 def check_torque(t: Array, q: Array, qd: Array, qdd: Array, dynamics: Dynamics) -> float:
     """
-    Admit a motion whose torques the joints can give.
+    Return the largest fraction of a torque limit that a motion uses, or refuse it.
 
     Parameters
     ----------
@@ -116,12 +116,12 @@ def check_torque(t: Array, q: Array, qd: Array, qdd: Array, dynamics: Dynamics) 
     q, qd, qdd : ndarray, shape (n, 6)
         The motion as the controller interpolates it [rad, s].
     dynamics : Dynamics
-        With the tool, and with the part where it is carried.
+        Includes the tool, and the part where it is carried.
 
     Returns
     -------
     float
-        Largest share of a joint's limit that is used, 0 to 1.
+        Largest fraction of a joint's limit, 0 to 1.
 
     Raises
     ------
@@ -144,9 +144,9 @@ def check_torque(t: Array, q: Array, qd: Array, qdd: Array, dynamics: Dynamics) 
 
 def slowdown_for_torque(q: Array, qd: Array, qdd: Array, dynamics: Dynamics) -> float:
     """
-    Return by which factor a motion (n, 6) must be slowed down to keep the torque limits.
+    Return the factor by which a motion (n, 6) must be slowed down to keep the torque limits.
 
-    Below 1 where there is room; infinite where gravity alone takes more than there is.
+    Below 1 if it may be faster; infinite if gravity alone exceeds a limit.
 
     """
     gravity = dynamics.gravity(q)
@@ -158,13 +158,13 @@ def slowdown_for_torque(q: Array, qd: Array, qdd: Array, dynamics: Dynamics) -> 
 
 
 def _build(m: Model, links: Sequence[LinkInertia]) -> pin.Model:
-    """Chain six revolute joints with a link each."""
+    """Return the chain of six revolute joints with a link each."""
     arm = pin.Model()
     arm.gravity.linear = np.array([0.0, 0.0, -GRAVITY])
     before = pin.SE3.Identity()
     for i, link in enumerate(links):
-        place = before * _mount(m, i)
-        joint = arm.addJoint(i, pin.JointModelRZ(), place, JOINT_NAMES[i])
+        placement = before * _mount(m, i)
+        joint = arm.addJoint(i, pin.JointModelRZ(), placement, JOINT_NAMES[i])
         before = _after_joint(m, i)
         body = pin.Inertia(link.mass, np.array(link.centre), link.inertia)
         arm.appendBodyToJoint(joint, body, before)
@@ -172,13 +172,13 @@ def _build(m: Model, links: Sequence[LinkInertia]) -> pin.Model:
 
 
 def _mount(m: Model, i: int) -> pin.SE3:
-    """Return joint i at q = 0 seen from DH frame i: its mount, turned by its offset."""
-    sits = make_transform(np.eye(3), [0.0, 0.0, m.d[i]]) if m.mounts is None else m.mounts[i]
-    return pin.SE3(sits) * pin.SE3(exp_so3([0.0, 0.0, m.offset[i]]), np.zeros(3))
+    """Return the pose of joint i at q = 0 in DH frame i: its mount, turned by its offset."""
+    mount = make_transform(np.eye(3), [0.0, 0.0, m.d[i]]) if m.mounts is None else m.mounts[i]
+    return pin.SE3(mount) * pin.SE3(exp_so3([0.0, 0.0, m.offset[i]]), np.zeros(3))
 
 
 def _after_joint(m: Model, i: int) -> pin.SE3:
-    """Return DH frame i + 1 seen from joint i, which turns about z: Tx(a) Rx(alpha)."""
+    """Return the pose of DH frame i + 1 in joint i, which turns about z: Tx(a) Rx(alpha)."""
     return pin.SE3(exp_so3([m.alpha[i], 0.0, 0.0]), np.array([m.a[i], 0.0, 0.0]))
 
 
@@ -190,7 +190,7 @@ def _six(values: ArrayLike, name: str) -> Array:
 
 
 def _states(q: ArrayLike, qd: ArrayLike, other: ArrayLike) -> tuple[Array, tuple[int, ...]]:
-    """Return stacked states (n, 3, 6) and the shape (..., 6) that they came in."""
+    """Return stacked states (n, 3, 6) and their original shape (..., 6)."""
     joints = np.broadcast_arrays(check_joints(q), qd, other)
     states = np.stack(joints, axis=-2).astype(np.float64, copy=False)
     if not np.isfinite(states).all():

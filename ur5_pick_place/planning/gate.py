@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The gate: one look at every motion before it is sent, whatever made it.
+The gate: checks every motion before it is sent, from whatever source.
 
-The robot's driver checks none of this: it accepts NaN, duplicated joints, any speed and any
-distance from where the arm is.
+The robot's driver checks none of this: it accepts NaN, duplicate joints, any speed and any
+distance from the present joints.
 
 """
 
@@ -36,7 +36,7 @@ CHECKS = (
     'method',
 )
 
-# What rounding of times to nanoseconds and quintic interpolation may add to an exact optimum.
+# What rounding to nanoseconds and quintic interpolation may add to an exact optimum.
 _SLACK = 1.001
 _JERK_SLACK = 1.05
 _REST_VELOCITY = 1e-6  # [rad/s]; the driver refuses a last point faster than 1.2e-7
@@ -48,20 +48,20 @@ _SWEEP_STEP = 0.01  # [rad] of joint motion between two collision samples
 @dataclass(frozen=True)
 class GateReport:
     """
-    What the gate measured on an admitted motion; all figures are peaks or smallest margins.
+    What the gate measured on an admitted motion: peaks and smallest margins.
 
     Attributes
     ----------
     duration : float
         [s]
     joint_velocity, joint_acceleration, joint_jerk : float
-        Share of the limit that is used, 0 to 1.
+        Peak as a fraction of the limit, 0 to 1.
     tcp_speed, elbow_speed : float
         Peak [m/s].
     joint_margin : float
-        Smallest distance to a joint's range [rad].
+        Smallest distance to a joint limit [rad].
     torque : float
-        Share of a joint's torque limit that is used, 0 to 1; 0 where the dynamics are not known.
+        Peak as a fraction of the torque limit, 0 to 1; 0 without dynamics.
 
     """
 
@@ -86,27 +86,27 @@ def check_motion(
     dynamics: Dynamics | None = None,
 ) -> GateReport:
     """
-    Admit a motion or say what is wrong with it.
+    Return a report on an admitted motion, or raise what is wrong with it.
 
     Parameters
     ----------
     trajectory : Trajectory
-        What would be sent, checked as the controller will interpolate it.
+        The motion to send, checked as the controller will interpolate it.
     q_now : array_like, shape (6,)
-        Where the arm is [rad].
+        Present joints [rad].
     model, limits, collision
-        The arm, its bounds and its surroundings.
+        The arm, its limits and its scene.
     p_tool_tcp : ndarray, shape (3,)
         The TCP in tool0 [m].
     start_tolerance : float
         Largest distance of the first point from the arm, any joint [rad].
     dynamics : Dynamics, optional
-        The arm with its load; torques are not looked at if not given.
+        The arm with its load; torques are not checked if not given.
 
     Raises
     ------
     GateRefusal
-        Names check, sample, time, joint or bodies, value and bound.
+        Names time, joint or bodies, value and bound.
 
     """
     check_start(trajectory, q_now, model, start_tolerance)
@@ -135,7 +135,7 @@ def check_motion(
 def check_start(
     trajectory: Trajectory, q_now: ArrayLike, model: Model, start_tolerance: float
 ) -> None:
-    """Refuse a motion that does not begin where the arm is."""
+    """Refuse a motion that does not start at the present joints."""
     away = np.abs(trajectory.q[0] - np.asarray(q_now))
     joint = int(away.argmax())
     if not away[joint] <= start_tolerance:
@@ -228,7 +228,7 @@ def _check_torque(trajectory: Trajectory, dynamics: Dynamics) -> float:
 
 
 def _spread(q: Array) -> NDArray[np.intp]:
-    """Indices of samples about `_SWEEP_STEP` apart; the sweep between them is the checker's."""
-    way = np.concatenate([[0.0], np.cumsum(np.abs(np.diff(q, axis=0)).max(axis=1))])
-    marks = np.arange(0.0, way[-1], _SWEEP_STEP)
-    return np.unique(np.append(np.searchsorted(way, marks), len(q) - 1))
+    """Return indices of samples about `_SWEEP_STEP` apart; the checker sweeps between them."""
+    travel = np.concatenate([[0.0], np.cumsum(np.abs(np.diff(q, axis=0)).max(axis=1))])
+    marks = np.arange(0.0, travel[-1], _SWEEP_STEP)
+    return np.unique(np.append(np.searchsorted(travel, marks), len(q) - 1))

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Masses of the links, as published, and what the flange carries.
+Published masses and inertias of the links, and the load of the flange.
 
-Centre and inertia of link i are in DH frame i, which turns with joint i. Of the UR5 there are two
-sets: they agree on the centres and on all masses but the wrist's. None knows the motors' rotors.
+Centre and inertia of link i are in DH frame i, which turns with joint i. For the UR5 there are two
+sets; they agree on the centres and on all masses except the wrist's. Neither has the rotors.
 
 References
 ----------
 'sheet': the parameter sheet of the UR5 (kinematics and dynamics), after Universal Robots, article
 "DH Parameters for calculations of kinematics and dynamics".
 'description': Universal_Robots_ROS2_Description, config/<type>/physical_parameters.yaml at
-2221ec0, turned here from the links' frames to DH frames. The links of ur3, ur5, ur3e and ur5e are
-cylinders there.
+2221ec0, rotated here from link frames to DH frames. It models the links of ur3, ur5, ur3e and ur5e
+as cylinders.
 
 """
 
@@ -27,7 +27,7 @@ from ur5_pick_place.kinematics.transforms import Array
 
 class LinkInertia(NamedTuple):
     """
-    One link.
+    Mass, centre and inertia of one link.
 
     Attributes
     ----------
@@ -154,25 +154,25 @@ LINKS: Mapping[str, Mapping[str, tuple[LinkInertia, ...]]] = {
 }
 """By source and robot type, links 1 to 6."""
 
-# As its limits, the inertias of a DH table are the UR5's.
+# A caller's own DH table gets the UR5's inertias, as it gets its limits.
 _SAME_AS = {'dh': 'ur5', 'ur3_lab': 'ur3'}
 
 
 def link_inertias(arm: str, source: str = '') -> tuple[LinkInertia, ...]:
     """
-    Give the links of an arm by name.
+    Return the six link inertias of an arm.
 
     Parameters
     ----------
     arm : str
         `Model.name`.
     source : str
-        One of `LINKS`; empty = the sheet where there is one, else the description.
+        One of `LINKS`; empty = 'sheet' if it contains the arm, else 'description'.
 
     Raises
     ------
     InvalidInput
-        The source does not know the arm; tells which do.
+        The source does not contain the arm; names those that do.
 
     """
     kind = _SAME_AS.get(arm, arm)
@@ -188,7 +188,7 @@ def link_inertias(arm: str, source: str = '') -> tuple[LinkInertia, ...]:
 @dataclass(frozen=True, eq=False)
 class Load:
     """
-    What the flange carries: a tool, a part, or both as one.
+    The load of the flange: a tool, a part, or both as one body.
 
     Attributes
     ----------
@@ -197,13 +197,13 @@ class Load:
     centre : array_like, shape (3,)
         Centre of gravity in tool0 [m].
     inertia : array_like, shape (3, 3)
-        About the centre, along the axes of tool0 [kg m2]; zero = all mass in the centre, which is
-        what the robot itself assumes.
+        About the centre, along the axes of tool0 [kg m2]; zero = a point mass, as the robot itself
+        assumes.
 
     Raises
     ------
     InvalidInput
-        A negative mass, a number that is not finite, or a matrix that is no inertia.
+        The mass is negative, a number is not finite, or the matrix is not an inertia.
 
     """
 
@@ -228,7 +228,7 @@ class Load:
 
 
 def joined(loads: Sequence[Load]) -> Load:
-    """Return several loads as the one rigid body that they make together."""
+    """Return several loads joined to one rigid body."""
     mass = sum(load.mass for load in loads)
     if mass == 0.0:
         return loads[0]
@@ -242,10 +242,9 @@ def joined(loads: Sequence[Load]) -> Load:
 
 def boxes_load(mass: float, centre: Array, boxes: Sequence[tuple[Array, Array]]) -> Load:
     """
-    Return a body whose mass and centre are known, and whose mass is spread as boxes say.
+    Return a load of known mass and centre with the inertia of uniformly filled boxes.
 
-    The boxes are taken for filled evenly, and only what they say of the spread about their common
-    centre is used; without boxes all mass is in the centre.
+    Only the inertia about the boxes' common centre is used. Without boxes it is a point mass.
 
     Parameters
     ----------

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a motion may not exceed, and how fast the tool and the elbow move."""
+"""Limits of a motion, and the speed of TCP and elbow."""
 
 import math
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ ELBOW = 2  # DH frame whose origin is the elbow's centre
 
 @dataclass(frozen=True)
 class MotionSettings(Settings):
-    """Limits of motion; the robot's own safety limits are set on its pendant, not here."""
+    """Limits of motion; the robot's safety limits are set on its pendant, not here."""
 
     max_velocity: float = setting(
         math.pi, 'joint velocity; 180 deg/s in the UR5 manual', unit='rad/s', low=0.01, high=6.3
@@ -28,23 +28,27 @@ class MotionSettings(Settings):
     )
     max_speed: float = setting(
         0.25,
-        'speed of TCP and elbow; the usual collaborative bound',
+        'speed of TCP and elbow; 250 mm/s is the reduced speed of ISO 10218-1',
         unit='m/s',
         low=0.005,
         high=1.5,
     )
     reduced_speed: float = setting(
-        0.1, 'the same while the safety mode is reduced', unit='m/s', low=0.005, high=1.5
+        0.1,
+        'speed of TCP and elbow while the safety mode is reduced',
+        unit='m/s',
+        low=0.005,
+        high=1.5,
     )
     velocity_scaling: float = setting(
-        0.1, 'velocity scaling of a request that leaves it at 0', low=0.01, high=1.0
+        0.1, 'velocity scaling of a request that gives 0', low=0.01, high=1.0
     )
     acceleration_scaling: float = setting(
-        0.1, 'acceleration scaling of a request that leaves it at 0', low=0.01, high=1.0
+        0.1, 'acceleration scaling of a request that gives 0', low=0.01, high=1.0
     )
     start_tolerance: float = setting(
         0.01,
-        'how far the first point may be from the arm, any joint',
+        'largest distance of the first point from the arm, any joint',
         unit='rad',
         low=1e-4,
         high=0.1,
@@ -59,7 +63,7 @@ class Limits:
     Attributes
     ----------
     q_min, q_max : ndarray, shape (6,)
-        Joint range [rad].
+        Joint limits [rad].
     qd, qdd, qddd : ndarray, shape (6,)
         Largest joint velocity [rad/s], acceleration [rad/s^2] and jerk [rad/s^3].
     speed : float
@@ -86,7 +90,7 @@ class Limits:
 
 
 def motion_limits(model: Model, settings: MotionSettings) -> Limits:
-    """Return the stricter of the robot's limits and the settings'."""
+    """Return the stricter of the limits of the robot and of the settings."""
     return Limits(
         q_min=np.asarray(model.q_min, dtype=float),
         q_max=np.asarray(model.q_max, dtype=float),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The moves that a motion is made of."""
+"""Segments of a motion (lines, arcs, joint motions), and how far a polyline can be followed."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -26,30 +26,30 @@ ARC_KINDS = {'interim': arc_through, 'center': arc_about}
 
 
 @dataclass(frozen=True)
-class Move:
+class PathSegment:
     """
-    One move of a chain: a line, an arc by a help point, or a joint motion.
+    One segment of a motion: a line, a circular arc, or a joint motion.
 
     Attributes
     ----------
     T_goal : ndarray, shape (4, 4)
         T_base_tool at its end.
     blend : float
-        Radius about the goal within which the next move may begin [m]; 0 = rest there.
-    help_point : ndarray, shape (3,), optional
-        Of an arc, in base [m].
+        Radius about the goal within which the next segment may begin [m]; 0 = stop there.
+    arc_point : ndarray, shape (3,), optional
+        Via point or centre of an arc, in base [m].
     kind : {'interim', 'center'}
-        Whether the arc goes through the help point, or the shorter way about it.
+        Whether the arc passes through `arc_point`, or is the shorter arc about it.
     speed : float
-        Bound on the speed of TCP and elbow [m/s]; 0 = none but the motion's.
+        Bound on the speed of TCP and elbow [m/s]; 0 = only the bound of the whole motion.
     q_goal : ndarray, shape (6,), optional
-        Of a joint motion: the joints at its end [rad], on the branch of its start.
+        Joint motion only: the joints at its end [rad], on the branch of its start.
 
     """
 
     T_goal: Array
     blend: float = 0.0
-    help_point: Array | None = None
+    arc_point: Array | None = None
     kind: str = 'interim'
     speed: float = 0.0
     q_goal: Array | None = None
@@ -63,81 +63,88 @@ class Move:
             raise InvalidInput(f'arc by {self.kind!r}: must be one of {", ".join(ARC_KINDS)}')
 
     def curve(self, T_start: Array, T_goal: Array) -> Curve:
-        """Return the line or arc between two poses of the frame that the move is about."""
-        if self.help_point is None:
+        """Return the line or arc between two poses of the frame that follows it."""
+        if self.arc_point is None:
             return Line(T_start, T_goal)
-        return ARC_KINDS[self.kind](T_start, T_goal, self.help_point)
+        return ARC_KINDS[self.kind](T_start, T_goal, self.arc_point)
 
 
-def between_stops(moves: Sequence[Move]) -> list[list[Move]]:
+def between_stops(segments: Sequence[PathSegment]) -> list[list[PathSegment]]:
     """
-    Return what can be run without a stop, one after another.
+    Return the segments in groups that can be run without a stop.
 
     Raises
     ------
     InvalidInput
-        There are no moves.
+        There are no segments.
 
     """
-    if not moves:
+    if not segments:
         raise InvalidInput('no moves: give at least one')
-    groups: list[list[Move]] = [[]]
-    for move in moves:
-        groups[-1].append(move)
-        if move.blend == 0.0:
+    groups: list[list[PathSegment]] = [[]]
+    for segment in segments:
+        groups[-1].append(segment)
+        if segment.blend == 0.0:
             groups.append([])
     return [group for group in groups if group]
 
 
 def path_of(
-    model: Model, moves: Sequence[Move], q_start: Array, T_tool_link: Array, position_step: float
+    model: Model,
+    segments: Sequence[PathSegment],
+    q_start: Array,
+    T_tool_link: Array,
+    position_step: float,
 ) -> JointPath:
     """
-    Return the joint path of moves that are run without a stop.
+    Return the joint path of segments that are run without a stop.
 
     Parameters
     ----------
     model : Model
-    moves : sequence of Move
+    segments : sequence of PathSegment
     q_start : ndarray, shape (6,)
         [rad]
     T_tool_link : ndarray, shape (4, 4)
-        The frame that goes straight or round, in the tool.
+        The frame that follows lines and arcs, in the tool.
     position_step : float
         Largest distance between two samples of the path [m].
 
     Raises
     ------
     InvalidInput
-        A move is shorter than the blends at its ends, or an arc has no circle.
+        A segment is shorter than the blends at its ends, or the points define no circle.
     IncompletePath
         As `follow`.
 
     """
-    legs = _legs(model, moves, q_start, T_tool_link)
-    curve = legs[0] if len(legs) == 1 else BlendedCurve(legs, [move.blend for move in moves[:-1]])
+    legs = _legs(model, segments, q_start, T_tool_link)
+    radii = [segment.blend for segment in segments[:-1]]
+    curve = BlendedCurve(legs, radii) if radii else legs[0]
     path = follow(model, OffsetCurve(curve, T_tool_link), q_start, position_step)
-    if not any(move.speed for move in moves):
+    if not any(segment.speed for segment in segments):
         return path
     corners: Array = np.cumsum([leg.length for leg in legs])[:-1] / curve.length
-    speeds = np.array([move.speed or np.inf for move in moves])
+    speeds = np.array([segment.speed or np.inf for segment in segments])
     return JointPath(
         path.q, path.share, speeds[np.searchsorted(corners, np.asarray(path.share))]
     )
 
 
-def _legs(model: Model, moves: Sequence[Move], q: Array, T_tool_link: Array) -> list[Curve]:
-    """Return the curve of the link for each move."""
+def _legs(
+    model: Model, segments: Sequence[PathSegment], q: Array, T_tool_link: Array
+) -> list[Curve]:
+    """Return the curve of the link frame for each segment."""
     legs: list[Curve] = []
     T = forward(model, q) @ T_tool_link
-    for i, move in enumerate(moves):
-        T_goal = move.T_goal @ T_tool_link
-        if move.q_goal is not None:
-            legs.append(JointLine(model, q, move.q_goal, T_tool_link))
-            q = move.q_goal
+    for i, segment in enumerate(segments):
+        T_goal = segment.T_goal @ T_tool_link
+        if segment.q_goal is not None:
+            legs.append(JointLine(model, q, segment.q_goal, T_tool_link))
+            q = segment.q_goal
         else:
-            legs.append(move.curve(T, T_goal))
-            if any(later.q_goal is not None for later in moves[i + 1 :]):
+            legs.append(segment.curve(T, T_goal))
+            if any(later.q_goal is not None for later in segments[i + 1 :]):
                 q = follow(model, OffsetCurve(legs[-1], T_tool_link), q).q[-1]
         T = T_goal
     return legs
@@ -147,16 +154,16 @@ def _legs(model: Model, moves: Sequence[Move], q: Array, T_tool_link: Array) -> 
 @dataclass(frozen=True)
 class JumpThresholds:
     """
-    What counts as a jump of the joints between two steps of a path, as MoveIt has it; 0 = nothing.
+    Bounds on the joint step between two samples of a path, as in MoveIt; 0 = no bound.
 
     Attributes
     ----------
     relative : float
-        Largest step, summed over the joints, in units of the path's mean step.
+        Largest step, summed over the joints, as a multiple of the path's mean step.
     revolute : float
         Largest step of one joint [rad].
     prismatic : float
-        Likewise of a sliding joint [m], of which this arm has none.
+        Largest step of a prismatic joint [m]; this arm has none.
 
     """
 
@@ -173,7 +180,7 @@ class JumpThresholds:
                 )
 
     def first_jump(self, q: Array) -> tuple[int, str] | None:
-        """Return the first step of `q` (n, 6) [rad] that is a jump, and what jumps, or None."""
+        """Return the first step of `q` (n, 6) [rad] over a threshold, and a text, or None."""
         steps = np.abs(np.diff(q, axis=0))
         if not steps.any():
             return None
@@ -188,24 +195,24 @@ class JumpThresholds:
         i = int(jumps.argmax())
         joint = int(steps[i].argmax())
         return i, (
-            f'{JOINT_NAMES[joint]} jumps by {steps[i, joint]:.4f} rad in one step and all joints '
-            f'together by {shares[i]:.1f} times the mean; thresholds (0 = none) are '
+            f'{JOINT_NAMES[joint]} jumps by {steps[i, joint]:.4f} rad in one step; the sum over '
+            f'all joints is {shares[i]:.1f} times the mean; thresholds (0 = none) are '
             f'{self.revolute:g} rad and {self.relative:g} times'
         )
 
 
 @dataclass(frozen=True)
-class Reach:
+class FollowablePath:
     """
-    How far a polyline can be followed.
+    The part of a polyline that can be followed.
 
     Attributes
     ----------
     T_waypoints : list of ndarray, shape (4, 4)
-        T_base_tool up to there; the last one may lie between two that were given.
+        T_base_tool of that part; the last one may lie between two of the given waypoints.
     end : IncompletePath or None
-        Where and why it ends, with the share of the whole, in which every line counts alike;
-        None if it can be followed to its end.
+        Where and why the part ends, with the fraction of the whole, in which every line has the
+        same weight; None if the whole polyline can be followed.
 
     """
 
@@ -213,7 +220,7 @@ class Reach:
     end: IncompletePath | None = None
 
 
-def look_along(
+def find_followable_path(
     model: Model,
     collision: CollisionModel,
     q_start: Array,
@@ -221,9 +228,9 @@ def look_along(
     position_step: float,
     T_tool_link: Array,
     jumps: JumpThresholds,
-) -> Reach:
+) -> FollowablePath:
     """
-    Return how far the lines through waypoints can be followed, on one branch and touching nothing.
+    Return how far the lines through waypoints can be followed on one branch without contact.
 
     Parameters
     ----------
@@ -236,29 +243,29 @@ def look_along(
     position_step : float
         Largest distance between two samples [m].
     T_tool_link : ndarray, shape (4, 4)
-        The frame that goes straight, in the tool.
+        The frame that follows the lines, in the tool.
     jumps : JumpThresholds
 
     """
     corners = [T @ T_tool_link for T in (forward(model, q_start), *T_waypoints)]
     lines = [Line(a, b) for a, b in pairwise(corners)]
-    place, q, end = _follow(model, lines, q_start, position_step, T_tool_link)
+    position, q, end = _follow(model, lines, q_start, position_step, T_tool_link)
     steps = np.concatenate([i + even_steps(c, position_step) for i, c in enumerate(lines)])
-    steps = steps[steps <= place[-1]]
-    at_steps = np.column_stack([np.interp(steps, place, joint) for joint in q.T])
+    steps = steps[steps <= position[-1]]
+    at_steps = np.column_stack([np.interp(steps, position, joint) for joint in q.T])
     if jump := jumps.first_jump(at_steps):
-        kept = place <= steps[jump[0]]
-        place, q, end = place[kept], q[kept], IncompletePath(jump[1], 0.0)
+        kept = position <= steps[jump[0]]
+        position, q, end = position[kept], q[kept], IncompletePath(jump[1], 0.0)
     if contact := collision.check_path(q):
-        # One sample more than needed, lest rounding lets the end touch when the gate looks again.
-        place, end = place[: max(1, int(contact.sample))], BlockedPath(str(contact), 0.0)
+        # One sample fewer than possible, so that rounding cannot fail the end in the gate.
+        position, end = position[: max(1, int(contact.sample))], BlockedPath(str(contact), 0.0)
     if end is None:
-        return Reach(list(T_waypoints))
-    done, n = float(place[-1]), len(lines)
+        return FollowablePath(list(T_waypoints))
+    done, n = float(position[-1]), len(lines)
     i = min(int(done), n - 1)
     T_end = OffsetCurve(lines[i], T_tool_link)(np.array([done - i]))[0]
     message = f'{100 * done / n:.0f} % can be followed; then, on line {i + 1} of {n}, {end}'
-    return Reach([*T_waypoints[:i], T_end], type(end)(message, done / n))
+    return FollowablePath([*T_waypoints[:i], T_end], type(end)(message, done / n))
 
 
 def _follow(
@@ -268,8 +275,13 @@ def _follow(
     position_step: float,
     T_tool_link: Array,
 ) -> tuple[Array, Array, IncompletePath | None]:
-    """Return places along the lines (2.5 = amid the third), joints there, and what ends them."""
-    places, joints = [np.zeros(1)], [q_start[None]]
+    """
+    Return positions along the lines, the joints there, and why following ended.
+
+    A position counts lines: 2.5 is the middle of the third one.
+
+    """
+    positions, joints = [np.zeros(1)], [q_start[None]]
     for i, line in enumerate(lines):
         curve, q_from, share, end = OffsetCurve(line, T_tool_link), joints[-1][-1], 1.0, None
         try:
@@ -278,8 +290,8 @@ def _follow(
             share, end = error.fraction, error
             part = OffsetCurve(Line(line(np.zeros(1))[0], line(np.array([share]))[0]), T_tool_link)
             s, q = refine(model, part, q_from, position_step)
-        places.append(i + share * s)
+        positions.append(i + share * s)
         joints.append(q)
         if end is not None:
             break
-    return np.concatenate(places), np.concatenate(joints), end
+    return np.concatenate(positions), np.concatenate(joints), end

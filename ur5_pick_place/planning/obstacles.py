@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the arm may run into: the scene file's boxes and clients' objects, shape by shape."""
+"""Static obstacles, shape by shape: the boxes of the scene file and clients' objects."""
 
 from dataclasses import dataclass
 
@@ -15,12 +15,12 @@ from ur5_pick_place.planning.world import shown
 @dataclass(frozen=True)
 class Obstacle:
     """
-    A shape that stands still.
+    A static shape.
 
     Attributes
     ----------
     name : str
-        In contacts.
+        Its name in contacts.
     T_base_link : ndarray, shape (4, 4)
     shape : Shape
 
@@ -34,14 +34,14 @@ class Obstacle:
 @dataclass(frozen=True)
 class Face:
     """
-    A plane beyond which all is solid.
+    A plane with a solid half space behind it.
 
     Attributes
     ----------
     name : str
-        In contacts.
+        Its name in contacts.
     normal : ndarray, shape (3,)
-        Of length 1, to the arm's side.
+        Unit vector towards the arm.
     offset : float
         `normal @ x` of its points x [m].
 
@@ -53,12 +53,12 @@ class Face:
 
 
 def object_name(id: str) -> str:
-    """Return what a client's object is called in contacts."""
+    """Return the name of a client's object in contacts."""
     return f'object {shown(id)}'
 
 
 def find_obstacles(scene: Scene) -> list[Obstacle]:
-    """Return all that have an end, planes and the table apart."""
+    """Return all obstacles of finite size, that is without planes and the table."""
     return [
         *(Obstacle(box.name, box.T_base_link_box, Cuboid(box.size)) for box in scene.boxes),
         *(found for found in _clients(scene) if not isinstance(found.shape, Plane)),
@@ -67,9 +67,9 @@ def find_obstacles(scene: Scene) -> list[Obstacle]:
 
 def find_faces(model: Model, scene: Scene) -> list[Face]:
     """
-    Return the planes of clients' objects, each with its normal to the side of the arm's shoulder.
+    Return the planes of clients' objects, each with its normal towards the arm's shoulder.
 
-    The arm is one piece and its base stays: what reaches to the other side has gone through.
+    The base is fixed, so a part of the arm on the other side has passed through the plane.
 
     """
     shoulder = np.array([0.0, 0.0, model.d[0]])

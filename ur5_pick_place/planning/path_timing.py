@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The fastest motion along a path, as points that the controller's quintics carry faithfully."""
+"""The fastest motion along a path, as points that the controller joins by quintics."""
 
 import logging
 from collections.abc import Sequence
@@ -12,21 +12,21 @@ from ur5_pick_place.planning.limits import Limits
 from ur5_pick_place.planning.paths import JointPath
 from ur5_pick_place.planning.time_optimal import (
     USUAL,
-    Progress,
+    PathVelocityProfile,
     SpeedOf,
     derivatives,
     fastest,
-    place,
+    path_parameter,
 )
 from ur5_pick_place.planning.trajectory import Trajectory, at_rest
 
 _log = logging.getLogger(__name__)
 
-# Every knot of the rate, where jerk bends, becomes a point; between two of them there are more
-# where these are farther apart than both of:
+# Every knot of the profile, where the jerk has a kink, becomes a point. Between two knots that are
+# farther apart than both of these, points are added:
 _POINT_SPACING = 8e-3  # [s]
 _POINT_TURN = 4e-3  # [rad] of any joint
-_LITTLE = 1.001  # by which quintics may slow the optimum down before a finer one is looked for
+_LITTLE = 1.001  # slowdown by the quintics above which a finer optimum is searched for
 
 
 def time_path(
@@ -39,8 +39,8 @@ def time_path(
     """
     Return the fastest motion along `path`, rest to rest, within `limits` everywhere.
 
-    Limits hold on the quintics between the points, and one of them is met: what the optimum along
-    the path leaves free, or what the quintics add to it, is made good by one factor on all times.
+    Limits hold on the quintics between the points, and one of them is met with equality: one
+    factor on all times removes what the quintics add to the optimum or what it leaves unused.
 
     Parameters
     ----------
@@ -51,49 +51,51 @@ def time_path(
     dynamics : Dynamics, optional
         The arm with its load, whose torque limits are then kept too.
     intervals : sequence of int
-        Of the optimum's spline, at least: the next one is tried if the quintics add `_LITTLE`.
+        Smallest numbers of spline intervals; the next is tried if the quintics add `_LITTLE`.
 
     Raises
     ------
     PlanningError
-        The joints cannot even hold the arm somewhere on the path.
+        The joint torques cannot hold the arm at rest somewhere on the path.
 
     """
     if path.is_point:
         return at_rest(path.q[0])
     best: Trajectory | None = None
     for count in intervals:
-        progress = fastest(path, limits, speed_of, dynamics, count)
-        draft, x = _points(path, progress, 1.0)
-        own = np.minimum(path.speed_at(place(x)), limits.speed)
+        profile = fastest(path, limits, speed_of, dynamics, count)
+        draft, x = _points(path, profile, 1.0)
+        own = np.minimum(path.speed_at(path_parameter(x)), limits.speed)
         factor = _excess(draft, limits, own, speed_of, dynamics) * (1.0 + 1e-6)
         if best is None or factor * draft.duration < best.duration:
-            best = _points(path, progress, factor)[0]
-        if progress.is_optimal and factor < _LITTLE:
+            best = _points(path, profile, factor)[0]
+        if profile.is_optimal and factor < _LITTLE:
             break
-    if not progress.is_optimal:
-        _log.warning('the search for the fastest motion ended early: it is slower than need be')
+    if not profile.is_optimal:
+        _log.warning('time-optimal search did not converge: the motion is slower than possible')
     assert best is not None
     return best
 
 
-def _points(path: JointPath, progress: Progress, factor: float) -> tuple[Trajectory, Array]:
-    """Return points of the motion `factor` times longer, at whole nanoseconds, and their x."""
-    clock = progress.clock()
-    x = _places(path, progress)
+def _points(
+    path: JointPath, profile: PathVelocityProfile, factor: float
+) -> tuple[Trajectory, Array]:
+    """Return the motion stretched by `factor`, points at whole nanoseconds, and their x."""
+    clock = profile.clock()
+    x = _places(path, profile)
     t = (clock(x) * factor).round(9)
-    for _ in range(2):  # Newton, to where the motion is at the rounded time
-        x[1:-1] -= ((clock(x) - t / factor) * np.sqrt(progress.rate(x)))[1:-1]
+    for _ in range(2):  # Newton steps to the x of the rounded time
+        x[1:-1] -= ((clock(x) - t / factor) * np.sqrt(profile.rate(x)))[1:-1]
     q, f1, f2, _ = derivatives(path, x)
-    b, slope = (progress.rate(x, nu=k)[:, None] for k in (0, 1))
+    b, slope = (profile.rate(x, nu=k)[:, None] for k in (0, 1))
     qd, qdd = f1 * np.sqrt(b) / factor, (f2 * b + 0.5 * f1 * slope) / factor**2
     return Trajectory(t, q, qd, qdd), x
 
 
-def _places(path: JointPath, progress: Progress) -> Array:
+def _places(path: JointPath, profile: PathVelocityProfile) -> Array:
     """Return the parameters x of the points."""
-    knots = np.unique(progress.rate.t)
-    time = np.diff(progress.clock()(knots))
+    knots = np.unique(profile.rate.t)
+    time = np.diff(profile.clock()(knots))
     turn = np.abs(np.diff(derivatives(path, knots)[0], axis=0)).max(axis=1)
     parts = np.ceil(np.minimum(time / _POINT_SPACING, turn / _POINT_TURN)).clip(1).astype(int)
     first = np.concatenate([[0], np.cumsum(parts)])
@@ -108,9 +110,9 @@ def _excess(
     dynamics: Dynamics | None,
 ) -> float:
     """
-    Return by which factor the motion must slow down; below 1 where there is room.
+    Return the factor by which the motion must slow down; below 1 if it may be faster.
 
-    `speed` (n,) bounds TCP and elbow [m/s] at each point; between two the laxer one holds.
+    `speed` (n,) bounds TCP and elbow [m/s] at each point; between two points the larger holds.
 
     """
     t = trajectory.dense_times(np.inf)
@@ -129,8 +131,8 @@ def _excess(
 
 
 def _jerk_peaks(trajectory: Trajectory) -> Array:
-    """Return the largest jerk (6,) [rad/s^3] of each joint: each quintic's is a parabola."""
-    t, h = trajectory.t[:-1], np.diff(trajectory.t)  # at its end it jumps to the next one's
+    """Return the peak jerk (6,) [rad/s^3] of each joint; on a quintic it is a parabola."""
+    t, h = trajectory.t[:-1], np.diff(trajectory.t)  # at the end jerk jumps to the next quintic's
     first, middle, last = (trajectory.sample(t + u * h)[3] for u in (0.0, 0.5, 1.0 - 1e-9))
     slope, bend = 4.0 * middle - 3.0 * first - last, 2.0 * (first - 2.0 * middle + last)
     with np.errstate(divide='ignore', invalid='ignore'):

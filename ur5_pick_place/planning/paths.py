@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the arm goes, without when: joint paths that follow a Cartesian curve on one branch."""
+"""Joint paths, without timing, that follow a Cartesian curve on one branch."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -20,11 +20,11 @@ ANGLE_STEP = 0.02  # [rad] likewise
 JOINT_STEP = 0.03  # [rad] likewise, any joint
 _MIN_SAMPLES = 24
 _MAX_SAMPLES = 4000
-# A joint that turns this far [rad] between two samples, however close, has met a singularity.
+# A joint that turns more than this [rad] between two samples has met a singularity.
 _MAX_JOINT_STEP = 0.35
 _HALVINGS = 12
 _NO_MOTION = 1e-9  # [rad]
-_WRIST_SIZE = 0.3  # [m] from the tool to frame 3, at most, on any type
+_WRIST_SIZE = 0.3  # [m]; largest distance from the tool to frame 3 on any type
 
 
 @dataclass(frozen=True)
@@ -37,9 +37,9 @@ class JointPath:
     q : ndarray, shape (n, 6)
         Samples [rad] at equal steps of x, n >= 6.
     share : ndarray, shape (n,), optional
-        Of the curve at each sample, 0 to 1.
+        Fraction of the curve at each sample, 0 to 1.
     speed : ndarray, shape (n,), optional
-        Bound on the speed of TCP and elbow about each sample [m/s], beside that of the limits.
+        Bound on the speed of TCP and elbow around each sample [m/s], besides that of the limits.
 
     """
 
@@ -57,11 +57,11 @@ class JointPath:
         return bool(np.ptp(self.q, axis=0).max() < _NO_MOTION)
 
     def sample(self, x: Array) -> tuple[Array, ...]:
-        """Return q and its first three derivatives by x, each (n, 6), at `x` (n,)."""
+        """Return q [rad] and its first three derivatives by x, each (n, 6), at `x` (n,)."""
         return tuple(self._spline(x, nu=order) for order in range(4))
 
     def speed_at(self, x: Array) -> Array:
-        """Return the path's own bound on the speed [m/s] at `x` (n,); infinite if it has none."""
+        """Return the path's own speed bound (n,) [m/s] at `x` (n,); infinite if it has none."""
         if self.speed is None:
             return np.full(len(x), np.inf)
         return np.asarray(self.speed[np.rint(x * (len(self.q) - 1)).astype(int)])
@@ -73,8 +73,8 @@ def follow(
     """
     Return the joint path along `curve` on the branch of `q_start`.
 
-    Its parameter advances half with the curve and half with the joints' own way, so that it stays
-    smooth where the joints hurry: near a singularity, or at a stretched elbow at either end.
+    Its parameter advances half with the curve and half with the joint motion, so that it stays
+    smooth where the joints move fast: near a singularity, or at a stretched elbow at either end.
 
     Parameters
     ----------
@@ -95,8 +95,8 @@ def follow(
     """
     steps = max(curve.length / position_step, curve.turn / ANGLE_STEP)
     s, q = refine(model, curve, q_start, position_step)
-    hurry = np.abs(np.diff(q, axis=0)).max(axis=1).sum() / JOINT_STEP
-    n = int(np.clip(2.0 * max(steps, hurry), _MIN_SAMPLES, _MAX_SAMPLES))
+    joint_steps = np.abs(np.diff(q, axis=0)).max(axis=1).sum() / JOINT_STEP
+    n = int(np.clip(2.0 * max(steps, joint_steps), _MIN_SAMPLES, _MAX_SAMPLES))
     for _ in range(2):  # the second time from even samples, whose chords are smooth
         s = _even(s, q, n)
         q = follow_poses(model, curve(s), q_start, s)
@@ -104,18 +104,18 @@ def follow(
 
 
 def _even(s: Array, q: Array, n: int) -> Array:
-    """Return `n` places in [0, 1] a constant share of curve and joint motion apart."""
-    way = np.linalg.norm(np.diff(q, axis=0), axis=1)
-    if way.sum() < _NO_MOTION:
+    """Return `n` parameters in [0, 1] with equal steps of curve and joint motion."""
+    dq = np.linalg.norm(np.diff(q, axis=0), axis=1)
+    if dq.sum() < _NO_MOTION:
         return np.linspace(0.0, 1.0, n)
-    gone = np.concatenate([[0.0], np.cumsum(0.5 * np.diff(s) + 0.5 * way / way.sum())])
-    even = make_interp_spline(gone / gone[-1], s, k=5)(np.linspace(0.0, 1.0, n))
+    travelled = np.concatenate([[0.0], np.cumsum(0.5 * np.diff(s) + 0.5 * dq / dq.sum())])
+    even = make_interp_spline(travelled / travelled[-1], s, k=5)(np.linspace(0.0, 1.0, n))
     even[[0, -1]] = 0.0, 1.0
     return even if (np.diff(even) > 0.0).all() else np.linspace(0.0, 1.0, n)
 
 
 def even_steps(curve: Curve, position_step: float) -> Array:
-    """Return shares of `curve` an equal step apart, at most `position_step` [m]."""
+    """Return fractions of `curve` with equal steps of at most `position_step` [m]."""
     steps = np.ceil(max(curve.length / position_step, curve.turn / ANGLE_STEP))
     return np.linspace(0.0, 1.0, int(np.clip(steps + 1, _MIN_SAMPLES, _MAX_SAMPLES)))
 
@@ -124,10 +124,10 @@ def refine(
     model: Model, curve: Curve, q_start: Array, position_step: float
 ) -> tuple[Array, Array]:
     """
-    Return shares of `curve` (n,) and the joints there (n, 6) [rad], of which none turns far.
+    Return fractions of `curve` (n,) and the joints there (n, 6) [rad], in small joint steps.
 
-    Even steps are halved where one does, and where the branch or the range ends; parameters and
-    errors as `follow`.
+    Even steps are halved where a joint turns far, and where the branch or the range ends.
+    Parameters and errors as `follow`.
 
     """
     s = even_steps(curve, position_step)
@@ -146,7 +146,7 @@ def refine(
 
 
 def _on_branch(model: Model, poses: Array, q_start: Array) -> Array:
-    """Return the joints (m, 6) up to the first pose that the branch does not reach."""
+    """Return the joints (m, 6) [rad] up to the first pose not reachable on the branch."""
     rows, reached = inverse(model, poses, q6=float(q_start[5]))
     branch = int(classify(model, q_start))
     good = len(poses) if reached[:, branch].all() else int(np.argmin(reached[:, branch]))
@@ -165,7 +165,7 @@ def follow_poses(model: Model, poses: Array, q_start: Array, s: Array | None = N
     q_start : ndarray, shape (6,)
         Joints at the first pose [rad]; later joints continue from it without a turn.
     s : ndarray, shape (n,), optional
-        Share of the path at each pose, 0 to 1; equal steps if not given.
+        Fraction of the path at each pose, 0 to 1; equal steps if not given.
 
     Raises
     ------
@@ -192,14 +192,14 @@ def follow_poses(model: Model, poses: Array, q_start: Array, s: Array | None = N
     if len(q) < len(poses):
         gap = next(g for g in explain(model, poses[len(q)], q_start[5]) if g.branch == name)
         cause = f'branch {name} ends: {gap.text}'
-        if gap.amount > _way(poses[len(q) - 1], poses[len(q)]):  # it was not about to end
+        if gap.amount > _wrist_motion(poses[len(q) - 1], poses[len(q)]):  # far from its end
             cause = f'{_meets(model, before[-1])}; beyond, {cause}'
         raise _incomplete(len(q), share, poses, cause)
     return q
 
 
 def _meets(model: Model, q: Array) -> str:
-    """Name the singularity that joints (6,) are nearest to, and what to do about it."""
+    """Return a text naming the singularity nearest to joints (6,) and what to do."""
     near = singularity(model, q)
     distances = {
         'shoulder': abs(float(near.shoulder)) / model.reach[1],
@@ -214,8 +214,8 @@ def _meets(model: Model, q: Array) -> str:
     )
 
 
-def _way(T_a: Array, T_b: Array) -> float:
-    """Return how far any point of the wrist may move between two poses [m], generously."""
+def _wrist_motion(T_a: Array, T_b: Array) -> float:
+    """Return an upper bound on the motion of any wrist point between two poses [m]."""
     turn = np.linalg.norm(T_b[:3, :3] - T_a[:3, :3])
     return float(np.linalg.norm(T_b[:3, 3] - T_a[:3, 3]) + _WRIST_SIZE * turn)
 

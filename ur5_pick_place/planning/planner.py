@@ -32,7 +32,7 @@ from ur5_pick_place.planning.limits import (
     motion_limits,
     tcp_and_elbow_speed,
 )
-from ur5_pick_place.planning.moves import Move, between_stops, path_of
+from ur5_pick_place.planning.moves import PathSegment, between_stops, path_of
 from ur5_pick_place.planning.path_timing import time_path
 from ur5_pick_place.planning.paths import POSITION_STEP
 from ur5_pick_place.planning.scene import Box, Part, Scene
@@ -40,7 +40,7 @@ from ur5_pick_place.planning.time_optimal import SpeedOf
 from ur5_pick_place.planning.timing import concatenate, time_ptp
 from ur5_pick_place.planning.trajectory import Trajectory
 
-SLOWEST = 1e-3  # scaling; a slower motion of any length takes too long
+SLOWEST = 1e-3  # smallest scaling; slower motions take too long
 SLOWEST_SPEED = 1e-4  # [m/s]
 _CANDIDATES = 16  # joint goals tried for one pose, nearest first
 
@@ -56,7 +56,7 @@ class PlannedMotion:
 @dataclass(frozen=True)
 class Scaling:
     """
-    How fast a motion may be, as shares of the limits (0 = the default) and an extra bound.
+    Bounds on one motion: fractions of the limits (0 = the default) and a speed.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class Scaling:
     speed : float
         Bound on the speed of TCP and elbow [m/s]; 0 = `max_speed` alone.
     p_tool_point : ndarray, shape (3,), optional
-        The point of the tool, in tool0 [m], to which `speed` applies instead.
+        The point of the tool, in tool0 [m], to which `speed` applies instead of TCP and elbow.
 
     """
 
@@ -79,8 +79,8 @@ class Scaling:
             value = getattr(self, name)
             if value != 0.0 and not SLOWEST <= value <= 1.0:
                 raise InvalidInput(
-                    f'{name} scaling = {value}: must lie in 0 to 1 (0 = the default), not below '
-                    f'{SLOWEST}'
+                    f'{name} scaling = {value}: must be 0 (the default) or lie in '
+                    f'{SLOWEST} to 1'
                 )
         if self.speed != 0.0 and not SLOWEST_SPEED <= self.speed < np.inf:
             raise InvalidInput(
@@ -88,13 +88,13 @@ class Scaling:
             )
 
     def at_most(self, speed: float) -> 'Scaling':
-        """Return the pace with a further bound on the speed [m/s]; 0 = none."""
+        """Return the scaling with a further bound on the speed [m/s]; 0 = none."""
         return replace(self, speed=min(speed or np.inf, self.speed or np.inf)) if speed else self
 
 
 class MotionPlanner:
     """
-    Plans point-to-point and straight-line motions and checks any motion.
+    Plans point-to-point, straight-line and circular motions, and checks any motion.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ class MotionPlanner:
     scene : Scene
         Table, boxes and tool; replace it with `set_scene`.
     dynamics : Dynamics, optional
-        The arm with its load; torques are not looked at if not given.
+        The arm with its load; torques are not checked if not given.
 
     """
 
@@ -118,13 +118,13 @@ class MotionPlanner:
         self.carried: Load | None = None
         self._part: Part | None = None
         self.before_check: Callable[[], object] = lambda: None
-        """Called before a motion is checked, to let the scene come up to date."""
+        """Called before a motion is checked, to bring the scene up to date."""
         self.settings = settings
         self.limits = motion_limits(model, settings)
         self.set_scene(scene)
 
     def set_scene(self, scene: Scene) -> None:
-        """Plan and check in another scene from now on; what is carried stays in the hand."""
+        """Plan and check in another scene from now on; the carried part stays in the gripper."""
         self._given, part = scene, self._part or scene.part
         scene = replace(scene, part=part, carried=self.carried is not None and part is not None)
         collision = collision_model(self.model, scene)
@@ -136,7 +136,7 @@ class MotionPlanner:
         self.scene, self.collision, self._dynamics = scene, collision, dynamics
 
     def carry(self, load: Load | None, part: Part | None = None) -> None:
-        """From now on `part`, or the scene's, is in the hand as `load`; None = it is empty."""
+        """Carry `part`, or the scene's part, as `load` from now on; None = carry nothing."""
         self.carried, self._part = load, part if load else None
         self.set_scene(self._given)
 
@@ -149,55 +149,55 @@ class MotionPlanner:
         return other
 
     def carrying(self, load: Load) -> 'MotionPlanner':
-        """Return a planner for the same arm in the same scene with the part in the hand."""
+        """Return a planner for the same arm and scene with the part in the gripper."""
         other = copy.copy(self)
         other.carry(load)
         return other
 
     def ptp(
-        self, q_start: Array, q_goal: Array, pace: Scaling = Scaling()
+        self, q_start: Array, q_goal: Array, scaling: Scaling = Scaling()
     ) -> PlannedMotion:
         """
-        Plan a joint motion from rest to rest; `q_start` and `q_goal` (6,) in rad.
+        Return a joint motion from rest to rest; `q_start` and `q_goal` (6,) [rad].
 
         Raises
         ------
         PlanningError
-            A goal out of range or a motion that the gate refuses, with the reason.
+            The goal is out of range, or the gate refuses the motion; gives the reason.
 
         """
-        return self._admit(self._time_ptp(q_start, q_goal, pace), q_start)
+        return self._admit(self._time_ptp(q_start, q_goal, scaling), q_start)
 
     def ptp_to_pose(
         self,
         q_start: Array,
         T_base_tool: Array,
-        pace: Scaling = Scaling(),
+        scaling: Scaling = Scaling(),
         branch: str = '',
-        q_wish: Array | None = None,
+        q_preferred: Array | None = None,
         within: tuple[Array, Array] | None = None,
     ) -> PlannedMotion:
         """
-        Plan a joint motion to a pose (4, 4), on `branch` or on the branch that is nearest.
+        Return a joint motion to a pose (4, 4), on `branch` or on the nearest branch.
 
-        The solution to try first is `q_wish` (6,) [rad], or the nearest if not given; `within`
-        bounds the joints at the end, low and high (6,) [rad].
+        `q_preferred` (6,) [rad] is tried first, then the nearest solutions. `within` bounds the
+        joints at the end, low and high (6,) [rad].
 
         Raises
         ------
         NoSolution
             The pose cannot be reached (on that branch) within the joint limits.
         JointLimitViolation
-            It can, but not `within`.
+            The pose can be reached, but not `within`.
         PlanningError
-            No way to any of the solutions passes the gate; names the reason of the nearest.
+            The gate refuses the motion to every solution; gives the reason for the first one.
 
         """
         first: PlanningError | None = None
         goals = self.joint_goals(T_base_tool, q_start, branch, within)[:_CANDIDATES]
-        for q_goal in goals if q_wish is None else [q_wish, *goals]:
+        for q_goal in goals if q_preferred is None else [q_preferred, *goals]:
             try:
-                return self.ptp(q_start, q_goal, pace)
+                return self.ptp(q_start, q_goal, scaling)
             except PlanningError as error:
                 first = first or error
         assert first is not None
@@ -207,27 +207,27 @@ class MotionPlanner:
         self,
         q_start: Array,
         T_waypoints: Sequence[Array],
-        pace: Scaling = Scaling(),
+        scaling: Scaling = Scaling(),
         position_step: float = POSITION_STEP,
     ) -> PlannedMotion:
         """
-        Plan a straight tool motion from `q_start` through poses T_base_tool, on one branch.
+        Return a straight tool motion from `q_start` through poses T_base_tool, on one branch.
 
-        The arm rests at every waypoint. Raises what `chain` raises.
+        The arm stops at every waypoint. Raises what `chain` raises.
 
         """
-        return self.chain(q_start, [Move(T) for T in T_waypoints], pace, position_step)
+        return self.chain(q_start, [PathSegment(T) for T in T_waypoints], scaling, position_step)
 
     def circ(
         self,
         q_start: Array,
         T_goal: Array,
-        help_point: Array,
+        arc_point: Array,
         kind: str,
-        pace: Scaling = Scaling(),
+        scaling: Scaling = Scaling(),
     ) -> PlannedMotion:
         """
-        Plan a tool motion on a circular arc, on one branch.
+        Return a tool motion on a circular arc, on one branch.
 
         Parameters
         ----------
@@ -235,10 +235,10 @@ class MotionPlanner:
             [rad]
         T_goal : ndarray, shape (4, 4)
             T_base_tool.
-        help_point : ndarray, shape (3,)
-            In base [m].
+        arc_point : ndarray, shape (3,)
+            Via point or centre, in base [m].
         kind : {'interim', 'center'}
-            Whether the arc goes through the help point, or the shorter way about it.
+            Whether the arc passes through `arc_point`, or is the shorter arc about it.
 
         Raises
         ------
@@ -248,49 +248,49 @@ class MotionPlanner:
             As `chain`.
 
         """
-        return self.chain(q_start, [Move(T_goal, help_point=help_point, kind=kind)], pace)
+        return self.chain(q_start, [PathSegment(T_goal, arc_point=arc_point, kind=kind)], scaling)
 
     def chain(
         self,
         q_start: Array,
-        moves: Sequence[Move],
-        pace: Scaling = Scaling(),
+        segments: Sequence[PathSegment],
+        scaling: Scaling = Scaling(),
         position_step: float = POSITION_STEP,
         T_tool_link: Array | None = None,
     ) -> PlannedMotion:
         """
-        Plan moves one after another, on one branch, without a stop where they blend.
+        Return a motion along segments, on one branch, without a stop where they blend.
 
         Parameters
         ----------
         q_start : ndarray, shape (6,)
             [rad]
-        moves : sequence of Move
-        pace : Scaling
+        segments : sequence of PathSegment
+        scaling : Scaling
         position_step : float
             Largest distance between two samples of the path [m].
         T_tool_link : ndarray, shape (4, 4), optional
-            The frame that goes straight or round, in the tool; the tool itself if not given.
+            The frame that follows lines and arcs, in the tool; the tool itself if not given.
 
         Raises
         ------
         InvalidInput
-            A move is shorter than the blends at its ends, or an arc has no circle.
+            A segment is shorter than the blends at its ends, or the points define no circle.
         IncompletePath
             The path cannot be followed to its end; names the first bad pose and the cause.
         PlanningError
-            The motion is refused by the gate.
+            The gate refuses the motion.
 
         """
         T_tool_link = np.eye(4) if T_tool_link is None else T_tool_link
         parts, q = [], q_start
-        for group in between_stops(moves):
+        for group in between_stops(segments):
             if len(group) == 1 and group[0].q_goal is not None:
-                parts.append(self._time_ptp(q, group[0].q_goal, pace.at_most(group[0].speed)))
+                parts.append(self._time_ptp(q, group[0].q_goal, scaling.at_most(group[0].speed)))
             else:
                 path = path_of(self.model, group, q, T_tool_link, position_step)
-                limits = self._paced(pace)
-                parts.append(time_path(path, limits, self._speeds(pace), self._dynamics))
+                limits = self._scaled_limits(scaling)
+                parts.append(time_path(path, limits, self._speeds(scaling), self._dynamics))
             q = parts[-1].q[-1]
         return self._admit(concatenate(parts), q_start)
 
@@ -302,10 +302,19 @@ class MotionPlanner:
         within: tuple[Array, Array] | None = None,
     ) -> list[Array]:
         """
-        Return every joint goal (6,) for a pose within the limits, the nearest to `q_near` first.
+        Return every joint goal (6,) of a pose within the limits, the nearest to `q_near` first.
 
-        Near means a short point-to-point time: the largest joint distance over its speed. Joints
-        outside `within`, low and high (6,) [rad], are none.
+        The measure is the point-to-point time: the largest joint distance over its speed. Joints
+        outside `within`, low and high (6,) [rad], are left out.
+
+        Raises
+        ------
+        InvalidInput
+            The branch is unknown.
+        NoSolution
+            There is no joint solution (on that branch) within the joint limits.
+        JointLimitViolation
+            There are solutions, but none `within`.
 
         """
         if branch and branch not in BRANCHES:
@@ -330,7 +339,7 @@ class MotionPlanner:
     def check(
         self, trajectory: Trajectory, q_now: Array, is_reduced: bool = False
     ) -> gate.GateReport:
-        """Pass a motion through the gate; `is_reduced` = the robot's reduced mode is on."""
+        """Return the gate's report on a motion; `is_reduced` = the robot is in reduced mode."""
         self.before_check()
         if refusal := self.scene.world.refusal:
             raise GateRefusal(refusal, 'collision')
@@ -348,42 +357,49 @@ class MotionPlanner:
             self._dynamics,
         )
 
-    def limits_at(self, pace: Scaling) -> Limits:
-        """Return the bounds of a motion at a pace; a bound on a point's speed is the TCP's."""
-        return self._paced(replace(pace, p_tool_point=None))
+    def limits_at(self, scaling: Scaling) -> Limits:
+        """Return the bounds at a scaling; its speed bound applies to TCP and elbow."""
+        return self._scaled_limits(replace(scaling, p_tool_point=None))
 
     def obstacle(self, q: Array) -> str:
-        """Return what is left or touched on a path of joints (n, 6) [rad]; empty if nothing."""
+        """Return why a path of joints (n, 6) [rad] is not free; empty if it is."""
         if refusal := self.scene.world.refusal:
             return refusal
         outside = (q < self.limits.q_min) | (q > self.limits.q_max)
         if outside.any():
             joint = int(outside.any(axis=0).argmax())
-            return f'{JOINT_NAMES[joint]} is at the end of its range; start from another turn'
+            return f'{JOINT_NAMES[joint]} is outside its range; start from another turn'
         return str(self.collision.check_path(q) or '')
 
     def _time_ptp(
-        self, q_start: Array, q_goal: Array, pace: Scaling
+        self, q_start: Array, q_goal: Array, scaling: Scaling
     ) -> Trajectory:
         self._check_goal_range(q_goal)
-        return time_ptp(q_start, q_goal, self._paced(pace), self._speeds(pace), self._dynamics)
+        limits = self._scaled_limits(scaling)
+        return time_ptp(q_start, q_goal, limits, self._speeds(scaling), self._dynamics)
 
     def _admit(self, trajectory: Trajectory, q_start: Array) -> PlannedMotion:
         return PlannedMotion(trajectory, self.check(trajectory, q_start))
 
-    def _paced(self, pace: Scaling) -> Limits:
+    def _scaled_limits(self, scaling: Scaling) -> Limits:
         limits = self.limits.scaled(
-            pace.velocity or self.settings.velocity_scaling,
-            pace.acceleration or self.settings.acceleration_scaling,
+            scaling.velocity or self.settings.velocity_scaling,
+            scaling.acceleration or self.settings.acceleration_scaling,
         )
-        if not pace.speed or pace.p_tool_point is not None:
+        if not scaling.speed or scaling.p_tool_point is not None:
             return limits
-        return replace(limits, speed=min(limits.speed, pace.speed))
+        return replace(limits, speed=min(limits.speed, scaling.speed))
 
-    def _speeds(self, pace: Scaling) -> SpeedOf:
-        """Return the speeds to keep under the paced limit; another point's is scaled to it."""
-        model, p_tool_tcp, p_tool_point = self.model, self.scene.tool.p_tool_tcp, pace.p_tool_point
-        share = self._paced(pace).speed / pace.speed if pace.speed else 0.0
+    def _speeds(self, scaling: Scaling) -> SpeedOf:
+        """
+        Return the function of the speeds to keep under the scaled limit.
+
+        The speed of `p_tool_point` is multiplied so that its own bound becomes that limit.
+
+        """
+        model, p_tool_tcp = self.model, self.scene.tool.p_tool_tcp
+        p_tool_point = scaling.p_tool_point
+        share = self._scaled_limits(scaling).speed / scaling.speed if scaling.speed else 0.0
 
         def speeds(q: Array, qd: Array) -> Array:
             own = tcp_and_elbow_speed(model, q, qd, p_tool_tcp)
@@ -409,12 +425,12 @@ class MotionPlanner:
 def _outside(
     goals: Sequence[Array], low: Array, high: Array
 ) -> str:
-    """Say how far the nearest of joint goals (6,) is from the bounds that it must keep."""
+    """Return how far the nearest of joint goals (6,) is outside its bounds, as a message."""
     excess = [np.maximum(low - q, q - high) for q in goals]
     nearest = min(range(len(goals)), key=lambda i: float(excess[i].max()))
     joint = int(excess[nearest].argmax())
     return (
         f'none of the {len(goals)} joint solutions of the pose keeps the joint constraints; the '
-        f'nearest has {JOINT_NAMES[joint]} at {goals[nearest][joint]:.4f} rad, asked for are '
+        f'nearest has {JOINT_NAMES[joint]} at {goals[nearest][joint]:.4f} rad, allowed are '
         f'{low[joint]:.4f} to {high[joint]:.4f} rad'
     )

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-What surrounds the arm: table, boxes, the tool and the part it carries; frame `base_link`.
+The scene of the arm: table, boxes, tool and carried part; frame `base_link`.
 
-A scene never changes: every edit gives a new one, so that a plan can name the scene it was checked
-in (`Scene.fingerprint`).
+Scenes are immutable: every edit returns a new one, so that a plan can name the scene in which it
+was checked (`Scene.fingerprint`).
 
 """
 
@@ -21,12 +21,12 @@ from ur5_pick_place.kinematics.transforms import Array, check_transform
 from ur5_pick_place.planning.world import AttachedObject, SceneObject, World
 from ur5_pick_place.settings import is_finite_number
 
-MAX_BOXES = 256  # beyond it a check no longer fits a control tick
+MAX_BOXES = 256  # with more, a check does not fit into a control cycle
 SIZE_RANGE = (1e-3, 10.0)  # edge of a box [m]
 POSITION_RANGE = (-10.0, 10.0)  # coordinate of a box [m]
 HEIGHT_RANGE = (-2.0, 2.0)  # [m]
-MARGIN_RANGE = (0.0, 0.02)  # [m]; the shoulder joint itself is but 29 mm above the UR5's table
-# What contacts are named after besides boxes; no box may take one of these names.
+MARGIN_RANGE = (0.0, 0.02)  # [m]; the shoulder joint is only 29 mm above the UR5's table
+# Names of other bodies in contacts; no box may have one of these names.
 RESERVED_NAMES = (
     'base', 'shoulder', 'upper_arm', 'forearm', 'wrist_1', 'wrist_2', 'wrist_3', 'part', 'table',
 )
@@ -36,7 +36,7 @@ _MAX_NAME = 64
 @dataclass(frozen=True, eq=False)
 class Box:
     """
-    An obstacle that stands still.
+    A static obstacle.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class Box:
     size : ndarray, shape (3,)
         Full edge lengths [m].
     is_part : bool
-        Whether it is another part, which the carried one may touch when it is laid down.
+        Whether it is another part, which the carried part may touch when it is placed.
 
     """
 
@@ -57,13 +57,13 @@ class Box:
 
     def __post_init__(self) -> None:
         _check_name(self.name)
-        _settle(self, f'box {self.name!r}', 'T_base_link_box')
+        _freeze_box(self, f'box {self.name!r}', 'T_base_link_box')
 
 
 @dataclass(frozen=True, eq=False)
 class ToolBox:
     """
-    A piece of the tool.
+    A box that is fixed to the tool.
 
     Attributes
     ----------
@@ -71,7 +71,7 @@ class ToolBox:
     T_tool_box : ndarray, shape (4, 4)
         Pose of the box's centre in tool0.
     size : ndarray, shape (3,)
-        Full edge lengths [m]; a moving finger's box covers its whole travel.
+        Full edge lengths [m]; the box of a moving finger covers its whole travel.
 
     """
 
@@ -81,13 +81,13 @@ class ToolBox:
 
     def __post_init__(self) -> None:
         _check_name(self.name)
-        _settle(self, f'tool box {self.name!r}', 'T_tool_box')
+        _freeze_box(self, f'tool box {self.name!r}', 'T_tool_box')
 
 
 @dataclass(frozen=True, eq=False)
 class Part:
     """
-    The box that the gripper takes.
+    The part that the gripper grips, a box.
 
     Attributes
     ----------
@@ -102,20 +102,20 @@ class Part:
     size: Array
 
     def __post_init__(self) -> None:
-        _settle(self, 'part', 'T_tcp_part')
+        _freeze_box(self, 'part', 'T_tcp_part')
 
 
 @dataclass(frozen=True, eq=False)
 class Tool:
     """
-    What is bolted to the flange.
+    The tool on the flange.
 
     Attributes
     ----------
     T_tool_tcp : ndarray, shape (4, 4)
         Pose of the TCP in tool0.
     shapes : tuple of ToolBox
-        What the tool fills.
+        The volume of the tool.
 
     """
 
@@ -136,23 +136,23 @@ class Tool:
 @dataclass(frozen=True, eq=False)
 class Scene:
     """
-    Everything the arm can run into, itself apart.
+    Everything that the arm can collide with, except itself.
 
     Attributes
     ----------
     table_height : float
-        All below this z is table [m].
+        z of the table top [m]; everything below is solid.
     tool : Tool
     boxes : tuple of Box
         At most `MAX_BOXES`, no name twice.
     part : Part or None
-        What the gripper takes, carried or not.
+        The part to grip, carried or not.
     carried : bool
         Whether the part is in the gripper.
     margin : float
         Distance below which two bodies count as touching [m].
     world : World
-        What clients were told is there, whose ids are no names of ours.
+        Clients' objects; their ids are separate from the names here.
 
     """
 
@@ -175,15 +175,15 @@ class Scene:
         names = [shape.name for shape in self.tool.shapes] + [box.name for box in self.boxes]
         _check_unique('box', names)
         if self.carried and self.part is None:
-            raise InvalidInput('no part is known that could be carried: give the scene one first')
+            raise InvalidInput('no part is known that could be carried: add one to the scene')
 
     def with_box(self, box: Box) -> 'Scene':
-        """Return the scene with `box` added, or put in the place of the box of its name."""
+        """Return the scene with `box` added; it replaces a box of the same name."""
         kept = tuple(b for b in self.boxes if b.name != box.name)
         return replace(self, boxes=(*kept, box))
 
     def without_box(self, name: str) -> 'Scene':
-        """Return the scene without the box of this name; an unknown name is refused."""
+        """Return the scene without the box of this name, or raise `InvalidInput` if unknown."""
         kept = tuple(b for b in self.boxes if b.name != name)
         if len(kept) == len(self.boxes):
             known = ', '.join(repr(b.name) for b in self.boxes) or 'none'
@@ -196,10 +196,10 @@ class Scene:
 
     def fingerprint(self) -> str:
         """
-        Digest of everything a plan relies on; equal scenes give equal digests, on any machine.
+        Return a digest of everything a plan depends on, equal for equal scenes on any machine.
 
-        The order of the boxes does not count. Nor does `carried`, which a plan itself changes.
-        Lengths count to the nanometre.
+        The order of the boxes does not count, nor does `carried`, which a plan itself changes.
+        Lengths are rounded to the nanometre.
 
         """
         digest = hashlib.sha256()
@@ -229,7 +229,7 @@ class Scene:
 def _clients(
     world: World,
 ) -> Iterator[tuple[str, SceneObject | AttachedObject, Sequence[Array]]]:
-    """Return clients' objects in an order of their own, with the poses of their shapes."""
+    """Yield clients' objects sorted by id, with the poses of their shapes."""
     for name in sorted(world.objects):
         thing = world.objects[name]
         yield 'object', thing, thing.poses()
@@ -238,8 +238,8 @@ def _clients(
         yield 'attached', held, [held.T_tool_object @ p.T_object_shape for p in held.shapes]
 
 
-def _settle(box: Any, what: str, pose: str) -> None:
-    """Check pose and size of a box and keep read-only copies of them."""
+def _freeze_box(box: Any, what: str, pose: str) -> None:
+    """Check pose and size of a box and replace them by read-only copies."""
     object.__setattr__(box, pose, _pose(what, getattr(box, pose)))
     size = np.array(box.size, dtype=np.float64)
     if size.shape != (3,):

@@ -24,7 +24,7 @@ from ur5_pick_place.planning.scene import (
 
 def load_scene(path: str | Path) -> Scene:
     """
-    Read a scene.
+    Return the scene of a file.
 
     Raises
     ------
@@ -40,7 +40,7 @@ def load_scene(path: str | Path) -> Scene:
 
 
 def scene_from_dict(data: Any) -> Scene:
-    """Build a scene from nested mappings: positions and sizes in metres, `rpy` in degrees."""
+    """Return the scene of nested mappings: positions and sizes in metres, `rpy` in degrees."""
     top = _keys('scene', data, ('table_height', 'tool'), ('boxes', 'part', 'margin'))
     tool = _keys('tool', top['tool'], ('tcp',), ('boxes',))
     tcp = _keys('tool.tcp', tool['tcp'], ('position',), ('rpy',))

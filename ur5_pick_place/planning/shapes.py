@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The shapes that objects consist of, each about its own origin; lengths in metres, no coal needed.
+Shapes of objects, each about its own origin; lengths in metres. Does not need coal.
 
-A cylinder's and a cone's axis is z, their origin midway along it; the cone's tip is up.
+The axis of a cylinder or cone is z, with the origin at half height; a cone's tip is at the top.
 
 """
 
@@ -17,20 +17,20 @@ from ur5_pick_place.settings import is_finite_number
 
 SHAPE_RANGE = (1e-4, 100.0)  # an edge, a radius, a height or the extent of a mesh [m]
 PLACE_RANGE = 100.0  # a coordinate of an object [m], either way
-MAX_TRIANGLES = 5_000  # of one mesh; making its hull holds up the rest for 25 ms
-_UNIT_SLACK = 1e-6  # of a plane's normal, once it was normalised
+MAX_TRIANGLES = 5_000  # of one mesh; computing its hull blocks for 25 ms
+_MIN_NORMAL = 1e-6  # smallest length of a plane's normal before normalisation
 
 
 class Shape:
     """
-    A shape.
+    Base of all shapes.
 
     Attributes
     ----------
     half : ndarray, shape (3,)
-        Half the extents of the box about the origin that holds it [m].
+        Half extents of the bounding box about the origin [m].
     radius : float
-        Of the sphere about the origin that holds it [m].
+        Radius of the bounding sphere about the origin [m].
 
     """
 
@@ -38,11 +38,11 @@ class Shape:
     radius: float
 
     def support(self, direction: Array) -> Array:
-        """Return how far it extends along directions (..., 3) of length 1; shape (...) [m]."""
+        """Return the extent along unit directions (..., 3); shape (...) [m]."""
         raise NotImplementedError
 
     def numbers(self) -> tuple[ArrayLike, ...]:
-        """Return what tells it from others of its class."""
+        """Return the numbers that distinguish it from others of its class."""
         raise NotImplementedError
 
 
@@ -128,12 +128,12 @@ class Cone(Shape):
 @dataclass(frozen=True, eq=False)
 class Mesh(Shape):
     """
-    Triangles.
+    A mesh of triangles.
 
     Attributes
     ----------
     vertices : ndarray, shape (n, 3)
-        [m]; those that no triangle uses are left out.
+        [m]; vertices that no triangle uses are dropped.
     triangles : ndarray of int, shape (m, 3)
         Rows of `vertices`; the order of the corners does not count.
 
@@ -170,7 +170,7 @@ class Mesh(Shape):
 
     @property
     def middle(self) -> Array:
-        """A point of its convex hull, (3,)."""
+        """The mean of its vertices, (3,) [m]; lies in its convex hull."""
         return np.asarray(self.vertices.mean(axis=0))
 
     def support(self, direction: Array) -> Array:
@@ -183,12 +183,12 @@ class Mesh(Shape):
 @dataclass(frozen=True, eq=False)
 class Plane(Shape):
     """
-    All that lies beyond a plane, as seen from the arm's shoulder.
+    The half space behind a plane, as seen from the arm's shoulder.
 
     Attributes
     ----------
     normal : ndarray, shape (3,)
-        Of length 1, to either side.
+        Unit vector, to either side.
     offset : float
         `normal @ x` of the points x of the plane [m].
 
@@ -202,7 +202,7 @@ class Plane(Shape):
         if not (np.isfinite(normal).all() and is_finite_number(self.offset)):
             raise InvalidInput(f'plane {normal.tolist()}, {self.offset}: must be finite numbers')
         length = float(np.linalg.norm(normal))
-        if not length > _UNIT_SLACK:
+        if not length > _MIN_NORMAL:
             raise InvalidInput(f'plane with normal {normal.tolist()}: must not be zero')
         _keep(
             self,

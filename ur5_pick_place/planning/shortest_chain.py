@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which of its many joint solutions an arm should take at each stop of a chain of moves."""
+"""Choose the joint solution at each stop for the shortest chain of moves."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -12,14 +12,14 @@ from ur5_pick_place.kinematics.transforms import Array
 
 class Stop(NamedTuple):
     """
-    A place on the way.
+    One stop of a chain of moves.
 
     Attributes
     ----------
     goals : ndarray, shape (k, 6)
-        Every joint solution allowed there, whole turns included [rad].
+        All allowed joint solutions, whole turns included [rad].
     is_line : bool
-        Whether a straight line leads there, which keeps its branch and makes no whole turn.
+        Whether a straight line leads to it, which keeps the branch and makes no whole turn.
 
     """
 
@@ -31,7 +31,7 @@ def shortest_chain(
     model: Model, q_start: Array, stops: Sequence[Stop], qd_max: Array
 ) -> list[Array]:
     """
-    Return the joints (6,) at each stop for which the moves together take least.
+    Return the joints (6,) at each stop that minimise the total time of the moves.
 
     By dynamic programming over all solutions of all stops; a move takes as long as its slowest
     joint at full velocity.

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Shapes as coal measures them: exactly, or as something larger.
+Shapes as coal geometries, exact or enclosing.
 
-A mesh that is convex becomes its convex hull, so that its inside is solid. Any other mesh stays a
-surface of triangles, lest a bin be filled up, and each closed part of it has an inside, which an
-odd number of crossings of a ray tells. A surface with a rim is a sheet. What moves with the arm is
-always convex: a mesh in the hand is its hull.
+A convex mesh becomes its convex hull, so that its inside is solid. Any other mesh stays a surface
+of triangles, so that a bin remains open. Each closed part of it has an inside, found by an odd
+number of ray crossings; a surface with a rim is a sheet. Bodies that move with the arm are always
+convex: a mesh in the gripper becomes its hull.
 
 """
 
@@ -25,24 +25,24 @@ from ur5_pick_place.planning.shapes import Cone, Cuboid, Cylinder, Mesh, Shape, 
 
 Index = NDArray[np.int64]
 
-_CONVEX = 1e-6  # share of its hull's volume that a convex mesh may lack
-_FLAT = 1e-6  # share of its extent below which a mesh has no thickness
-_SKIN = 5e-5  # thickness given to a flat mesh in the hand, either way [m]
-_WELD = 9  # decimals [m] to which two vertices are one
-# No edge of a real mesh lies along these.
+_CONVEX = 1e-6  # fraction of its hull's volume that a convex mesh may lack
+_FLAT = 1e-6  # thickness over extent below which a mesh is flat
+_SKIN = 5e-5  # thickness added to a flat mesh in the gripper, either way [m]
+_WELD = 9  # decimals [m] to which two vertices count as one
+# Ray directions that are not parallel to edges of real meshes.
 _RAYS = np.array([[0.5377, 0.8339, -0.1234], [-0.2588, 0.6122, 0.7471]])
 
 
 class Solid(NamedTuple):
     """
-    What coal measures.
+    A shape as coal geometry.
 
     Attributes
     ----------
     geometry : coal.CollisionGeometry
     is_inside : callable or None
-        Tells whether a point (3,) of the shape's frame lies within; None where coal's distance is
-        negative there.
+        Returns whether a point (3,) in the shape's frame is inside; None if coal's distance is
+        negative inside.
 
     """
 
@@ -55,7 +55,7 @@ _hulls: 'WeakKeyDictionary[Mesh, Mesh]' = WeakKeyDictionary()
 
 
 def solid_of(shape: Shape) -> Solid:
-    """Return any finite shape as coal knows it; made once."""
+    """Return the coal geometry of a finite shape; cached."""
     found = _solids.get(shape)
     if found is None:
         found = _solids[shape] = _make(shape)
@@ -63,7 +63,7 @@ def solid_of(shape: Shape) -> Solid:
 
 
 def hull_of(mesh: Mesh) -> Mesh:
-    """Return the surface of the convex hull of a mesh; a flat one is given some thickness."""
+    """Return the convex hull of a mesh; a flat mesh is thickened. Cached."""
     found = _hulls.get(mesh)
     if found is None:
         found = _hulls[mesh] = _hull(mesh.vertices)
@@ -116,7 +116,7 @@ def _hull(vertices: Array) -> Mesh:
 
 
 def _volume(mesh: Mesh) -> float:
-    """Return what a closed surface holds [m3]; of others no useful number."""
+    """Return the volume of a closed surface [m3]; meaningless for open ones."""
     a, b, c = (mesh.vertices[mesh.triangles[:, i]] for i in range(3))
     return abs(float(np.einsum('ij,ij->', a, np.cross(b, c)))) / 6.0
 
@@ -136,7 +136,7 @@ def _triangles(triangles: Index) -> coal.StdVec_Triangle:
 
 
 def _inside(mesh: Mesh) -> Callable[[Array], bool] | None:
-    """Return what tells the inside of the closed parts of a surface; None if there are none."""
+    """Return the inside test of the closed parts of a surface; None if there are none."""
     welded, index = np.unique(mesh.vertices.round(_WELD), axis=0, return_inverse=True)
     triangles = index.reshape(-1)[mesh.triangles]
     a, b, c = triangles.T
@@ -164,7 +164,7 @@ def _inside(mesh: Mesh) -> Callable[[Array], bool] | None:
 def _crossings_are_odd(
     point: Array, ray: Array, origin: Array, u: Array, v: Array, part_of: Index
 ) -> bool:
-    """Tell whether a ray from `point` crosses any closed part an odd number of times."""
+    """Return whether a ray from `point` crosses any closed part an odd number of times."""
     normal = np.cross(ray, v)
     scale = np.einsum('ij,ij->i', u, normal)
     with np.errstate(divide='ignore', invalid='ignore'):

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The fastest way along a joint path, rest to rest, under velocity, acceleration and jerk limits.
+The fastest motion along a joint path, rest to rest, within velocity, acceleration and jerk limits.
 
-The place on the path is l(x) = 10 x^3 - 15 x^4 + 6 x^5, which starts and stops like a motion of
-constant jerk, so that the square of the remaining rate, b = (dx/dt)^2, stays positive from end to
-end. With f(x) the joints at l(x) and ' the derivative by x:
+The path parameter is l(x) = 10 x^3 - 15 x^4 + 6 x^5. It starts and stops like a motion of constant
+jerk, so that b = (dx/dt)^2 stays positive from end to end. With f(x) the joints at l(x) and ' the
+derivative with respect to x:
 
     velocity      f' sqrt(b)
     acceleration  f'' b + f' b' / 2
@@ -12,7 +12,7 @@ end. With f(x) the joints at l(x) and ' the derivative by x:
     torque        (M f'' + C(f') f') b + M f' b' / 2 + g
 
 b is a cubic spline. Its coefficients minimise the integral of 1 / sqrt(b), the duration, plus a
-logarithmic barrier for each of these bounds; every iterate is a motion within the limits.
+logarithmic barrier for each of these bounds. Every iterate is a motion within the limits.
 
 """
 
@@ -43,13 +43,13 @@ class GaussSpline:
     Parameters
     ----------
     intervals : int
-        Equal ones.
+        Number of equal intervals.
 
     Attributes
     ----------
     knots : ndarray, shape (intervals + 7,)
     x, weight : ndarray, shape (n,)
-        Gauss points, four in each interval, and what each counts for in an integral.
+        Gauss points, four in each interval, and their quadrature weights.
     size : int
         Number of coefficients.
 
@@ -61,7 +61,7 @@ class GaussSpline:
         self.x = (grid[:-1, None] + grid[1] * ABSCISSAE).ravel()
         self.weight = np.tile(grid[1] * WEIGHTS, intervals)
         self.intervals, self.size = intervals, intervals + 3
-        # Which four coefficients each point feels, and how: (points, 4) and (points, 3, 4).
+        # The four coefficients that act on each point, (points, 4), and the basis, (points, 3, 4).
         self._active = np.arange(intervals).repeat(len(WEIGHTS))[:, None] + np.arange(4)
         bases = BSpline(self.knots, np.eye(self.size), 3)
         points = np.arange(self.x.size)[:, None]
@@ -73,12 +73,12 @@ class GaussSpline:
 
     def newton_step(self, gradient: Array, hessian: Array) -> tuple[Array, float]:
         """
-        Return the Newton step and the decrease it promises.
+        Return the Newton step and the predicted decrease.
 
         Parameters
         ----------
         gradient, hessian : ndarray, shapes (points, 3) and (points, 3, 3)
-            Of a sum over the points, by the values there.
+            Of a sum over the points, with respect to the values there.
 
         """
         per_interval = (self.intervals, len(WEIGHTS), 4)
@@ -97,7 +97,7 @@ class GaussSpline:
 
 @lru_cache(maxsize=4)
 def gauss_spline(intervals: int) -> GaussSpline:
-    """Return the spline with so many equal intervals; the last few are remembered."""
+    """Return the spline with that many equal intervals; the last four are cached."""
     return GaussSpline(intervals)
 
 
@@ -105,29 +105,29 @@ def gauss_spline(intervals: int) -> GaussSpline:
 SpeedOf = Callable[[Array, Array], Array]
 
 USUAL = (48,)
-"""Numbers of intervals of the spline that a path is timed with, at least; good to 0.3 %."""
+"""Smallest numbers of spline intervals for timing a path; duration within 0.3 %."""
 FINE = (96, 144, 192)
-"""The same of a joint line, which bends nowhere; good to 0.1 %."""
+"""The same for a joint line, which has no bends; duration within 0.1 %."""
 _STEP_INTERVALS = 48
 _MAX_INTERVALS = 768
 _INTERVALS_PER_BEND = 4.0  # where the path bends sharply: 20 to 30 for a rounded corner
 _BARRIERS = (0.3, 0.06, 0.012, 1.5e-3)  # weights, as shares of the duration
-_LAST_BARRIER = 2e-4  # likewise, where the spline has intervals enough to profit from it
+_LAST_BARRIER = 2e-4  # likewise, for splines with enough intervals to profit from it
 _MAX_STEPS = 80
-_MIN_LENGTH = 1e-4  # of a step, as a share of Newton's
+_MIN_LENGTH = 1e-4  # of a step, as a fraction of the Newton step
 
 
 @dataclass(frozen=True)
-class Progress:
+class PathVelocityProfile:
     """
-    Where a motion is on its path, as a function of a parameter x in [0, 1] and of time.
+    The rate at which a motion passes its path, over a parameter x in [0, 1].
 
     Attributes
     ----------
     rate : BSpline
         b = (dx/dt)^2 over x [1/s^2].
     is_optimal : bool
-        Whether the search ended at its optimum; the motion is within the limits in any case.
+        Whether the search converged; the motion is within the limits in any case.
 
     """
 
@@ -138,8 +138,8 @@ class Progress:
         """Return the time [s] as a function of x, exact to about 1e-9 s."""
         x = np.linspace(0.0, 1.0, 10 * (len(np.unique(self.rate.t)) - 1) + 1)
         h = x[1]
-        pace = 1.0 / np.sqrt(self.rate(x[:-1, None] + h * ABSCISSAE))
-        t = np.concatenate([[0.0], np.cumsum(h * (pace @ WEIGHTS))])
+        slowness = 1.0 / np.sqrt(self.rate(x[:-1, None] + h * ABSCISSAE))
+        t = np.concatenate([[0.0], np.cumsum(h * (slowness @ WEIGHTS))])
         return CubicHermiteSpline(x, t, 1.0 / np.sqrt(self.rate(x)))
 
 
@@ -149,9 +149,9 @@ def fastest(
     speed_of: SpeedOf,
     dynamics: Dynamics | None = None,
     min_intervals: int = USUAL[0],
-) -> Progress:
+) -> PathVelocityProfile:
     """
-    Return the fastest progress along `path` within `limits`, as its spline can tell.
+    Return the fastest profile along `path` within `limits` that the spline can represent.
 
     Parameters
     ----------
@@ -162,12 +162,12 @@ def fastest(
     dynamics : Dynamics, optional
         The arm with its load, whose torque limits are then kept too.
     min_intervals : int
-        Of the spline; more where the path bends.
+        Smallest number of spline intervals; more are used where the path bends.
 
     Raises
     ------
     PlanningError
-        The joints cannot even hold the arm somewhere on the path.
+        The joint torques cannot hold the arm at rest somewhere on the path.
 
     """
     spline = gauss_spline(_intervals(path, min_intervals))
@@ -178,46 +178,46 @@ def fastest(
     if rate(np.linspace(0.0, 1.0, 20 * spline.intervals)).min() <= 0.0:  # between two points
         rate = BSpline(spline.knots, np.full(spline.size, bounds.even_rate()), 3)
         is_optimal = False
-    return Progress(rate, is_optimal)
+    return PathVelocityProfile(rate, is_optimal)
 
 
 def _intervals(path: JointPath, least: int) -> int:
-    """Return how many intervals resolve the sharpest bend, in steps of which few occur."""
+    """Return the number of intervals that resolves the sharpest bend, a multiple of 48."""
     _, slope, bend, _ = path.sample(np.linspace(0.0, 1.0, len(path.q)))
-    pace = np.linalg.norm(slope, axis=1)
-    sharpest = (np.linalg.norm(bend, axis=1) / pace.clip(1e-9 * pace.max())).max()
+    slowness = np.linalg.norm(slope, axis=1)
+    sharpest = (np.linalg.norm(bend, axis=1) / slowness.clip(1e-9 * slowness.max())).max()
     wanted = np.clip(_INTERVALS_PER_BEND * sharpest, least, _MAX_INTERVALS)
     return _STEP_INTERVALS * int(np.ceil(wanted / _STEP_INTERVALS))
 
 
-def place(x: Array) -> Array:
-    """Return l(x)."""
+def path_parameter(x: Array) -> Array:
+    """Return the path parameter l(x), 0 to 1."""
     return x**3 * (10.0 - 15.0 * x + 6.0 * x**2)
 
 
 def derivatives(path: JointPath, x: Array) -> tuple[Array, ...]:
-    """Return the joints at l(x) and their first three derivatives by x, each (n, 6)."""
+    """Return the joints at l(x) and their first three derivatives by x, each (n, 6) [rad]."""
     x = x[:, None]
     l1 = 30.0 * (x * (1.0 - x)) ** 2
     l2 = 60.0 * x * (1.0 - x) * (1.0 - 2.0 * x)
     l3 = 60.0 * (1.0 - 6.0 * x * (1.0 - x))
-    q, d1, d2, d3 = path.sample(place(x[:, 0]))
+    q, d1, d2, d3 = path.sample(path_parameter(x[:, 0]))
     return q, d1 * l1, d2 * l1**2 + d1 * l2, d3 * l1**3 + 3.0 * d2 * l1 * l2 + d1 * l3
 
 
 @dataclass(frozen=True)
 class _Bounds:
     """
-    Use of each limit at each point as a function of b, b' and b''; 1 is the limit.
+    Fraction of each limit that is used at each point, as a function of b, b' and b''.
 
     Attributes
     ----------
     speed : ndarray, shape (n,)
-        Share of velocity and speed limits, squared, per b.
+        Fraction of the velocity and speed limits, squared, per b.
     effort : ndarray, shape (n, 2, m)
         Of joint accelerations, and of joint torques if they are known, per b and b'.
     hold : ndarray, shape (n, m)
-        The same at rest: zero for accelerations, gravity's share for torques.
+        The same at rest: zero for accelerations, gravity for torques.
     jerk : ndarray, shape (n, 3, 6)
         Per b, b' and b'', to be multiplied by sqrt(b).
 
@@ -247,7 +247,7 @@ class _Bounds:
             torque = np.stack(moving, axis=1) - gravity[:, None]
             effort = np.concatenate([effort, torque / dynamics.torque_max], axis=2)
             hold = np.concatenate([hold, gravity / dynamics.torque_max], axis=1)
-        speed_max = np.minimum(limits.speed, path.speed_at(place(x)))
+        speed_max = np.minimum(limits.speed, path.speed_at(path_parameter(x)))
         return cls(
             np.maximum(joint, speed_of(q, f1).max(axis=1) / speed_max) ** 2,
             effort,
@@ -256,7 +256,7 @@ class _Bounds:
         )
 
     def even_rate(self) -> float:
-        """Return the largest constant b, halved."""
+        """Return half of the largest constant b."""
         return 0.5 * min(
             float(1.0 / self.speed.max()),
             float(((1.0 - np.abs(self.hold)) / np.abs(self.effort[:, 0]).clip(1e-12)).min()),
@@ -265,7 +265,7 @@ class _Bounds:
 
 
 def _check_hold(gravity: Array, torque_max: Array) -> None:
-    """Refuse a path on which a joint cannot hold the arm, torques (n, 6) and limits in N m."""
+    """Refuse a path where gravity exceeds a torque limit; torques (n, 6), limits (6,) [N m]."""
     i, joint = np.unravel_index((np.abs(gravity) / torque_max).argmax(), gravity.shape)
     if abs(gravity[i, joint]) >= torque_max[joint]:
         raise PlanningError(
@@ -275,7 +275,7 @@ def _check_hold(gravity: Array, torque_max: Array) -> None:
 
 
 class _Barrier:
-    """Duration, and how near a rate is to its bounds, with gradients by b, b' and b''."""
+    """Duration and barrier of a profile, with gradients with respect to b, b' and b''."""
 
     def __init__(self, values: Array, weight: Array, bounds: _Bounds) -> None:
         self._weight, self._bounds = weight, bounds
@@ -346,11 +346,11 @@ def _minimise(
 def _step_length(
     spline: GaussSpline, bounds: _Bounds, at: _Barrier, c: Array, step: Array, mu: float
 ) -> float:
-    """Return the share of a step, halved until the cost falls within the bounds; 0 = none."""
+    """Return the step length, halved until the cost falls within the bounds; 0 = no step."""
     length = 1.0
     while length > _MIN_LENGTH:
-        ahead = _Barrier(spline.values(c + length * step), spline.weight, bounds)
-        if ahead.is_inside and ahead.cost(mu) < at.cost(mu):
+        trial = _Barrier(spline.values(c + length * step), spline.weight, bounds)
+        if trial.is_inside and trial.cost(mu) < at.cost(mu):
             return length
         length *= 0.5
     return 0.0

@@ -2,7 +2,7 @@
 """
 Point-to-point motions within velocity, acceleration, jerk and speed limits.
 
-Knots lie where the jerk switches, because a quintic laid across such a place overshoots it.
+Knots lie where the jerk switches, because a quintic across a switch overshoots.
 
 """
 
@@ -25,8 +25,8 @@ from ur5_pick_place.planning.trajectory import Trajectory, at_rest, check_durati
 
 KNOT_SPACING = 0.02  # [s]; a quintic of this length stays within 0.01 mm of a Cartesian line
 _MIN_KNOT_GAP = 1e-3  # [s]
-_REST = 1e-9  # [rad]; shorter motions are none
-_BRIEF = 4.0 * _MIN_KNOT_GAP  # [s]; the jerk of a shorter motion switches faster than points may
+_REST = 1e-9  # [rad]; shorter motions count as rest
+_BRIEF = 4.0 * _MIN_KNOT_GAP  # [s]; in shorter motions the jerk switches closer than knots may
 _LINE_SAMPLES = 24
 _ROUNDS = 8
 
@@ -46,13 +46,13 @@ def time_ptp(
     q_start, q_goal : ndarray, shape (6,)
         Joint positions [rad].
     limits : Limits
-        Bounds. Where those of the joints alone bind, the slowest joint meets them with equality
-        (the double-S optimum); else the straight joint line is timed as a path.
+        If only joint limits bind, the slowest joint meets them with equality (the double-S
+        optimum); otherwise the straight joint line is timed as a path.
     speed_of : callable
         (q (n, 6), qd (n, 6)) -> speeds (n, k) [m/s] to keep under `limits.speed`.
     dynamics : Dynamics, optional
-        The arm with its load, whose torque limits are then kept too, unless the joints cannot
-        even hold the arm somewhere.
+        The arm with its load, whose torque limits are then kept too, unless the joint torques
+        cannot hold the arm at rest somewhere.
 
     """
     if np.abs(q_goal - q_start).max() < _REST:
@@ -63,24 +63,24 @@ def time_ptp(
     excess = _excess(trajectory, limits, speed_of, dynamics)
     if excess <= 1.0:
         return trajectory
-    if np.isinf(excess):  # the gate says which joint cannot hold the arm, and where
+    if np.isinf(excess):  # the gate reports which joint cannot hold the arm, and where
         return time_ptp(q_start, q_goal, limits, speed_of)
     share = np.linspace(0.0, 1.0, _LINE_SAMPLES)[:, None]
     line = JointPath(q_start + share * (q_goal - q_start))
     as_path = time_path(line, limits, speed_of, dynamics, FINE)
-    return _sooner(as_path, trajectory, excess, limits, speed_of, dynamics)
+    return _shorter(as_path, trajectory, excess, limits, speed_of, dynamics)
 
 
 def _excess(
     trajectory: Trajectory, limits: Limits, speed_of: SpeedOf, dynamics: Dynamics | None
 ) -> float:
-    """Return by which factor a motion must be slowed down for speeds and torques."""
+    """Return the factor by which a motion must be slowed down for speeds and torques."""
     _, q, qd, qdd, _ = _dense(trajectory)
     speed = float(speed_of(q, qd).max()) / limits.speed
     return speed if dynamics is None else max(speed, slowdown_for_torque(q, qd, qdd, dynamics))
 
 
-def _sooner(
+def _shorter(
     as_path: Trajectory,
     trajectory: Trajectory,
     excess: float,
@@ -89,17 +89,17 @@ def _sooner(
     dynamics: Dynamics | None,
 ) -> Trajectory:
     """
-    Return a double S at lower velocity where that is sooner there than the motion as a path.
+    Return a double S at lower velocity if it is shorter than the motion timed as a path.
 
-    So it may be by the little that the path's optimum is missed by, where a cruise at constant
-    speed is the best there is. `trajectory` is the double S that is too fast by `excess`.
+    It can be, as the path timing misses its optimum slightly, where a cruise at constant speed is
+    optimal. `trajectory` is the double S that is too fast by the factor `excess`.
 
     """
     for _ in range(_ROUNDS):
         stretched = trajectory.duration * excess * 1.0001
         if stretched < as_path.duration:
             as_path = stretch(trajectory, excess * 1.0001)
-        # The joints may peak below their limit on a short move, so scale what they reach.
+        # On a short motion the joints may peak below their limit, so the peak is scaled.
         peak = np.abs(_dense(trajectory)[2]).max(axis=0).clip(1e-6)
         slower = replace(limits, qd=np.minimum(limits.qd, peak) / (excess * 1.0001))
         trajectory = _ruckig_ptp(trajectory.q[0], trajectory.q[-1], slower)
@@ -114,12 +114,12 @@ def _sooner(
 def _one_quintic(
     q_start: Array, q_goal: Array, limits: Limits
 ) -> Trajectory:
-    """Return the motion between two points alone, within the joints' limits."""
-    way = np.abs(q_goal - q_start)
+    """Return the single quintic between two points within the joint limits."""
+    dq = np.abs(q_goal - q_start)
     duration = max(
-        (1.875 * way / limits.qd).max(),
-        np.sqrt((10.0 / np.sqrt(3.0) * way / limits.qdd).max()),
-        np.cbrt((60.0 * way / limits.qddd).max()),
+        (1.875 * dq / limits.qd).max(),
+        np.sqrt((10.0 / np.sqrt(3.0) * dq / limits.qdd).max()),
+        np.cbrt((60.0 * dq / limits.qddd).max()),
     )
     t = np.array([0.0, np.ceil(duration * 1e9) / 1e9])
     return Trajectory(t, np.stack([q_start, q_goal]), np.zeros((2, 6)), np.zeros((2, 6)))
@@ -139,16 +139,16 @@ def _ruckig_ptp(
     t = _knots(result.duration, switches)
     samples = np.array([result.at_time(x) for x in t])  # (n, 3, 6)
     samples[0, 1:] = samples[-1, 1:] = 0.0
-    samples[-1, 0] = q_goal  # ruckig arrives within rounding
+    samples[-1, 0] = q_goal  # ruckig arrives within rounding error
     return Trajectory(t, samples[:, 0], samples[:, 1], samples[:, 2])
 
 
 def _solved(request: InputParameter, qddd_max: Array) -> RuckigTrajectory:
     """
-    Let ruckig solve a request that lacks the jerk limits (6,) [rad/s3].
+    Return ruckig's solution of a request for jerk limits (6,) [rad/s3].
 
-    Where a joint just reaches its acceleration or velocity limit, ruckig may find no profile at
-    all: at 5 rad/s2 and 50 rad/s3 over 0.1 rad, exactly. A hair less jerk leads past that.
+    Where a joint just reaches its acceleration or velocity limit, ruckig may find no profile: for
+    example at 5 rad/s2 and 50 rad/s3 over exactly 0.1 rad. Slightly less jerk avoids this.
 
     """
     for share in (1.0, 1.0 - 1e-9, 1.0 - 1e-6):
@@ -163,7 +163,7 @@ def _solved(request: InputParameter, qddd_max: Array) -> RuckigTrajectory:
 
 
 def stretch(trajectory: Trajectory, factor: float) -> Trajectory:
-    """Return the same path, `factor` times slower."""
+    """Return the trajectory `factor` times slower."""
     return Trajectory(
         trajectory.t * factor,
         trajectory.q,
@@ -173,7 +173,7 @@ def stretch(trajectory: Trajectory, factor: float) -> Trajectory:
 
 
 def concatenate(legs: Sequence[Trajectory]) -> Trajectory:
-    """Join motions that each start at rest where the one before ends."""
+    """Return motions joined, each of which starts at rest where the previous one ends."""
     legs = [leg for leg in legs if leg.t.size > 1] or list(legs[:1])
     starts = np.cumsum([0.0, *(leg.duration for leg in legs[:-1])])
     parts = [(leg.t + t0, leg.q, leg.qd, leg.qdd) for leg, t0 in zip(legs, starts, strict=True)]
@@ -190,10 +190,10 @@ def _dense(trajectory: Trajectory) -> tuple[Array, ...]:
 
 def _knots(duration: float, switches: Array) -> Array:
     """
-    Return a regular grid whose points give way to jerk switches close to them.
+    Return a regular grid in which jerk switches replace the points close to them.
 
-    In whole nanoseconds, as messages carry them: between two points 1 ms apart, half a nanosecond
-    would otherwise be worth 100 rad/s^3.
+    Times are whole nanoseconds, as in messages: between two points 1 ms apart, half a nanosecond
+    changes the jerk by 100 rad/s^3.
 
     """
     inside = (switches > _MIN_KNOT_GAP) & (switches < duration - _MIN_KNOT_GAP)

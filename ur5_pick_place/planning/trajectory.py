@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A timed joint trajectory, read between its points exactly as the robot's controller reads it."""
+"""A timed joint trajectory, interpolated exactly as the robot's controller does."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 from ur5_pick_place.errors import GateRefusal, InvalidInput
 from ur5_pick_place.kinematics.transforms import Array
 
-MAX_DURATION = 400.0  # [s]; what looks at a motion every 2 ms has to stay within memory
-_MAX_NAMES = 256  # of joints in a message; a cell has a few dozen at most
+MAX_DURATION = 400.0  # [s]; bounds the memory of checks that sample every 2 ms
+_MAX_NAMES = 256  # joints in a message; a cell has a few dozen at most
 
 
 @dataclass(frozen=True)
@@ -32,8 +32,8 @@ class Trajectory:
     Raises
     ------
     InvalidInput
-        Fewer than one point, wrong shapes, a value that is not finite, or times that do not
-        increase from 0 to at most `MAX_DURATION`.
+        There is no point, a shape is wrong, a value is not finite, or times do not increase from 0
+        to at most `MAX_DURATION`.
 
     """
 
@@ -82,9 +82,9 @@ class Trajectory:
         self, t: ArrayLike
     ) -> tuple[Array, Array, Array, Array]:
         """
-        Read position, velocity, acceleration and jerk at times `t`, shape (...,) [s].
+        Return position, velocity, acceleration and jerk at times `t`, shape (...,) [s].
 
-        Times outside the trajectory are moved to its ends. Each result has shape (..., 6), in
+        Times outside the trajectory are clipped to its ends. Each result has shape (..., 6), in
         rad, rad/s, rad/s^2 and rad/s^3.
 
         """
@@ -101,14 +101,14 @@ class Trajectory:
         return q, qd, qdd, 6 * c[3] + u * (24 * c[4] + u * 60 * c[5])
 
     def _coefficients(self) -> Array:
-        """Quintic per segment and joint, lowest power first: shape (6, n - 1, 6)."""
+        """Return the quintic per segment and joint, lowest power first: shape (6, n - 1, 6)."""
         cached: Array | None = self.__dict__.get('_quintic')
         if cached is not None:
             return cached
         h = np.diff(self.t)[:, None]
         p0, v0, a0 = self.q[:-1], self.qd[:-1], self.qdd[:-1]
         v1, a1 = self.qd[1:], self.qdd[1:]
-        # What is left at the segment's end after the motion the first point already implies.
+        # What remains at the segment's end after the motion that the first point implies.
         dp = self.q[1:] - p0 - h * (v0 + 0.5 * h * a0)
         dv = v1 - v0 - h * a0
         da = a1 - a0
@@ -121,10 +121,10 @@ class Trajectory:
 
     def dense_times(self, step: float) -> Array:
         """
-        Times [s] that hold every point and split each segment into parts of at most `step`.
+        Return times [s] with every point and each segment split into parts of at most `step`.
 
-        A segment has at least eight parts, so that the peaks of a quintic between two close
-        points are seen too.
+        A segment has at least eight parts, so that peaks of a quintic between two close points
+        are sampled too.
 
         """
         if self.t.size == 1:
@@ -142,7 +142,7 @@ def check_duration(duration: float) -> None:
     if not duration <= MAX_DURATION:
         raise InvalidInput(
             f'motion takes {duration:.4g} s: must be at most {MAX_DURATION:.0f} s; ask for more '
-            'speed or go in parts'
+            'speed or split the motion'
         )
 
 
@@ -154,7 +154,7 @@ def at_rest(q: ArrayLike) -> Trajectory:
 
 def joint_order(names: Sequence[str], wanted: Sequence[str]) -> list[int]:
     """
-    Return where each wanted joint stands in `names`.
+    Return the index in `names` of each wanted joint.
 
     Raises
     ------

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-What clients were told is around the arm and in its hand, by their ids; frame `base_link`.
+Clients' objects around the arm and in its gripper, by their ids; frame `base_link`.
 
-A world never changes: every edit gives a new one. Its ids are the clients' own: none of them is a
+Worlds are immutable: every edit returns a new one. The ids are the clients' own; none names a
 body of the arm, of the scene file or of the task.
 
 """
@@ -21,18 +21,18 @@ from ur5_pick_place.planning.shapes import PLACE_RANGE, Mesh, Plane, Shape
 
 T = TypeVar('T')
 
-MAX_SHAPES = 256  # of all objects; beyond it a check no longer fits a control tick
+MAX_SHAPES = 256  # of all objects; with more, a check does not fit into a control cycle
 MAX_ALL_TRIANGLES = 10_000
-_MIDDLE = 1e-9  # [m] that a mesh may be off its middle
+_MIDDLE = 1e-9  # [m]; largest offset of a mesh from its middle
 _SHOWN = 64  # characters of an id in a message
 
 OWN_PART = 'ur5_pick_place/part'
-"""What the task's part is called beside clients' objects."""
+"""The id of the task's part among clients' objects."""
 
 
 @dataclass(frozen=True, eq=False)
 class PlacedShape:
-    """A shape and its pose in the frame of its object; a mesh is put about its middle."""
+    """A shape and its pose in the frame of its object; a mesh is centred on its middle."""
 
     shape: Shape
     T_object_shape: Array
@@ -51,7 +51,7 @@ class PlacedShape:
 @dataclass(frozen=True, eq=False)
 class SceneObject:
     """
-    What stands about under one id.
+    A static object of a client.
 
     Attributes
     ----------
@@ -76,11 +76,11 @@ class SceneObject:
         return [self.T_base_link_object @ placed.T_object_shape for placed in self.shapes]
 
     def moved(self, T_base_link_object: Array) -> 'SceneObject':
-        """Return it at another pose."""
+        """Return the object at another pose."""
         return replace(self, T_base_link_object=T_base_link_object)
 
     def extended(self, other: 'SceneObject') -> 'SceneObject':
-        """Return it with the shapes of another as well, which stay where they are."""
+        """Return the object with the shapes of another one added, which keep their poses."""
         T = inverse_transform(self.T_base_link_object) @ other.T_base_link_object
         more = (PlacedShape(p.shape, T @ p.T_object_shape) for p in other.shapes)
         return replace(self, shapes=(*self.shapes, *more))
@@ -89,7 +89,7 @@ class SceneObject:
 @dataclass(frozen=True, eq=False)
 class AttachedObject:
     """
-    What is fixed to the hand under one id.
+    A client's object that is fixed to the tool.
 
     Attributes
     ----------
@@ -100,7 +100,7 @@ class AttachedObject:
     mass : float
         [kg]
     may_touch : frozenset of str
-        Links of the arm that are not looked at.
+        Links of the arm that are not checked against it.
 
     """
 
@@ -120,7 +120,7 @@ class AttachedObject:
 
     @property
     def load(self) -> Load:
-        """Its mass, in the middle of its shapes; in tool0."""
+        """Its load in tool0: a point mass at the mean of its shapes' origins."""
         centres = [(self.T_tool_object @ p.T_object_shape)[:3, 3] for p in self.shapes]
         return Load(self.mass, np.mean(centres, axis=0))
 
@@ -128,15 +128,15 @@ class AttachedObject:
 @dataclass(frozen=True, eq=False)
 class World:
     """
-    All of it.
+    All objects of clients.
 
     Attributes
     ----------
     objects : mapping of str to SceneObject
     attached : mapping of str to AttachedObject
     refused : mapping of str to str
-        What a client said is there and could not be taken, with the reason and what to do; while
-        there is any, nothing may move.
+        Objects of clients that could not be accepted, with the reason and what to do; while there
+        is any, motion is refused.
 
     """
 
@@ -161,19 +161,19 @@ class World:
 
     @property
     def shape_count(self) -> int:
-        """How many shapes there are in all."""
+        """Number of shapes of all objects."""
         return sum(1 for _ in self._placed())
 
     @property
     def refusal(self) -> str:
-        """Why nothing may move; empty if it may."""
+        """Why motion is refused; empty if it is not."""
         if not self.refused:
             return ''
         first, *others = self.refused.values()
         return first + (f' ({len(others)} more)' if others else '')
 
     def with_object(self, thing: SceneObject) -> 'World':
-        """Return the world with an object added, or put in the place of the one of its id."""
+        """Return the world with an object added; it replaces the one of the same id."""
         return replace(self, objects={**self.objects, thing.id: thing})
 
     def without_objects(self, ids: Iterable[str]) -> 'World':
@@ -181,11 +181,11 @@ class World:
         return replace(self, objects=_without(self.objects, ids))
 
     def with_attached(self, thing: AttachedObject) -> 'World':
-        """Return the world with an object in the hand, in the place of the one of its id."""
+        """Return the world with an attached object; it replaces the one of the same id."""
         return replace(self, attached={**self.attached, thing.id: thing})
 
     def without_attached(self, ids: Iterable[str]) -> 'World':
-        """Return the world without these in the hand."""
+        """Return the world without these attached objects."""
         return replace(self, attached=_without(self.attached, ids))
 
     def _placed(self) -> Iterable[PlacedShape]:
@@ -196,12 +196,12 @@ class World:
 
 
 def shown(id: str) -> str:
-    """Return an id as it is named in messages: quoted, escaped, not too long."""
+    """Return an id as messages show it: quoted, escaped and shortened."""
     return repr(id if len(id) <= _SHOWN else f'{id[:_SHOWN]}…')
 
 
 def check_place(T: Array) -> None:
-    """Refuse a pose (4, 4) beyond `PLACE_RANGE`."""
+    """Refuse a pose (4, 4) with a coordinate beyond `PLACE_RANGE`."""
     for axis, value in zip('xyz', T[:3, 3], strict=True):
         if not abs(value) <= PLACE_RANGE:
             raise InvalidInput(

@@ -13,7 +13,7 @@ from ur5_pick_place.errors import InvalidInput, PlanningError
 from ur5_pick_place.kinematics import forward
 from ur5_pick_place.kinematics.transforms import Array, inverse_transform
 from ur5_pick_place.planning.inertias import Load
-from ur5_pick_place.planning.moves import Move
+from ur5_pick_place.planning.moves import PathSegment
 from ur5_pick_place.planning.planner import MotionPlanner, PlannedMotion, Scaling
 from ur5_pick_place.planning.shortest_chain import Stop, shortest_chain
 from ur5_pick_place.planning.trajectory import Trajectory
@@ -177,37 +177,39 @@ class CycleMotions:
             q = motion.trajectory.q[-1]
         return planned
 
-    def _as_move(self, stage: Stage, q_goal: Array) -> Move:
-        return Move(
+    def _as_move(self, stage: Stage, q_goal: Array) -> PathSegment:
+        return PathSegment(
             self._T_goal(stage),
             blend=stage.blend,
-            speed=self._pace(stage).speed,
+            speed=self._scaling(stage).speed,
             q_goal=q_goal if stage.do == 'ptp' else None,
         )
 
     def _move(
         self, arm: MotionPlanner, stage: Stage, q: Array, q_goal: Array
     ) -> tuple[PlannedMotion, str]:
-        pace = self._pace(stage)
+        scaling = self._scaling(stage)
         if stage.do == 'ptp':
             return self._ptp(arm, stage, q, q_goal), ''
         try:
-            return self._line(arm, q, self._T_goal(stage), pace), ''
+            return self._line(arm, q, self._T_goal(stage), scaling), ''
         except PlanningError as error:
             if stage.do == 'lin':
                 raise
             remark = f'joint motion instead of a straight line: {error}'
             return self._ptp(arm, stage, q, q_goal), remark
 
-    def _line(self, arm: MotionPlanner, q: Array, T_goal: Array, pace: Scaling) -> PlannedMotion:
+    def _line(
+        self, arm: MotionPlanner, q: Array, T_goal: Array, scaling: Scaling
+    ) -> PlannedMotion:
         if self._method:
-            return plan_roll_out(arm, self._method, q, T_goal, pace, self._loops)
-        return arm.lin(q, [T_goal], pace)
+            return plan_roll_out(arm, self._method, q, T_goal, scaling, self._loops)
+        return arm.lin(q, [T_goal], scaling)
 
     def _ptp(self, arm: MotionPlanner, stage: Stage, q: Array, q_goal: Array) -> PlannedMotion:
         if stage.to == 'home':
-            return arm.ptp(q, q_goal, self._pace(stage))
-        return arm.ptp_to_pose(q, self._T_goal(stage), self._pace(stage), self._branch, q_goal)
+            return arm.ptp(q, q_goal, self._scaling(stage))
+        return arm.ptp_to_pose(q, self._T_goal(stage), self._scaling(stage), self._branch, q_goal)
 
     def _retry(self) -> tuple[PlannedMotion, ...]:
         """Plan the motions up from the missed part and down again."""
@@ -215,11 +217,11 @@ class CycleMotions:
             return ()
         T = forward(self._empty.model, self._q)
         T[2, 3] += self._settings.approach_height
-        pace = Scaling(speed=self._settings.approach_speed)
+        scaling = Scaling(speed=self._settings.approach_speed)
         try:
-            up = self._empty.lin(self._q, [T], pace)
+            up = self._empty.lin(self._q, [T], scaling)
             q_above = up.trajectory.q[-1]
-            return up, self._empty.lin(q_above, [forward(self._empty.model, self._q)], pace)
+            return up, self._empty.lin(q_above, [forward(self._empty.model, self._q)], scaling)
         except PlanningError:
             return ()
 
@@ -235,7 +237,7 @@ class CycleMotions:
         empty = self._empty
         return iter(shortest_chain(empty.model, self._q, stops, empty.limits.qd))
 
-    def _pace(self, stage: Stage) -> Scaling:
+    def _scaling(self, stage: Stage) -> Scaling:
         return Scaling(speed=self._settings.approach_speed if stage.pace == 'approach' else 0.0)
 
     def _T_goal(self, stage: Stage) -> Array:

@@ -11,7 +11,7 @@ import numpy as np
 
 from ur5_pick_place.control.loop_settings import LoopSettings
 from ur5_pick_place.control.rollout import plan_roll_out
-from ur5_pick_place.control.stop_trajectory import set_off_again
+from ur5_pick_place.control.stop_trajectory import resume_on_path
 from ur5_pick_place.errors import InvalidInput, PlanningError
 from ur5_pick_place.kinematics import BRANCHES, classify, forward, inverse
 from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, Array
@@ -231,7 +231,7 @@ class CyclePlanner:
             )
         settings = planner.settings
         limits = planner.limits.scaled(settings.velocity_scaling, settings.acceleration_scaling)
-        rest = set_off_again(planned.motion.trajectory, q_now, limits)
+        rest = resume_on_path(planned.motion.trajectory, q_now, limits)
         return PlannedMotion(rest, planner.check(rest, q_now))
 
     def _arm(self, is_carrying: bool, placed_parts: Sequence[Box]) -> MotionPlanner:

@@ -278,7 +278,7 @@ class InProcessCell:
 
     def _on_joints(self, report: Any) -> None:
         self._reports += 1
-        self._status.hear_joints(
+        self._status.update_joints(
             report.stamp, report.q, report.qd, self.driver.joint_names, self.time
         )
         self.manager.on_joints()
