@@ -5,17 +5,17 @@ PYTHON ?= python3
 .PHONY: help setup demo test bench faults soak clean
 
 help:
-	@echo 'make demo    the arm picks up the cube and puts it down, in simulation'
+	@echo 'make demo    run one simulated pick-and-place cycle'
 	@echo '             METHOD=ik|resolved_rate|gradient|all  START="x y yaw"  TARGET="x y yaw"  RTF=…  SEED=…'
-	@echo '             (cube on the table in base_link: metres and degrees)'
-	@echo 'make test    all tests'
-	@echo 'make bench   how fast, beside others'
-	@echo 'make faults  every fault in every stage, all methods: a table (an hour; METHOD=ik for one);'
-	@echo '             NODES=1 through the real nodes: a night; RTF=…'
+	@echo '             (centre of the cube on the table in base_link, metres and degrees)'
+	@echo 'make test    run linter and all tests'
+	@echo 'make bench   compare speed with other packages'
+	@echo 'make faults  inject every fault in every stage, all methods (1 h; METHOD=ik for one method)'
+	@echo '             NODES=1 with the real nodes (a night), RTF=…'
 	@echo 'make soak    N=100 cycles over random spots, a random fault in every third; SEED=… METHOD=…'
-	@echo '             NODES=1 through the real nodes; RTF=…'
-	@echo 'make setup   only what demo and test need first (PYTHON=python3.12 to choose one)'
-	@echo 'make clean   forget what was built; out/ stays'
+	@echo '             NODES=1 with the real nodes, RTF=…'
+	@echo 'make setup   create the virtual environment (PYTHON=python3.12 to choose the interpreter)'
+	@echo 'make clean   remove everything that was built; keeps out/'
 
 setup:
 	@$(PYTHON) underlay/make_venv.py
@@ -30,7 +30,7 @@ test: setup
 	.venv/bin/python -m pytest -m 'not nodes' --numprocesses 2 --dist worksteal
 	.venv/bin/python -m pytest -m nodes
 
-# What cannot be installed is named and left out.
+# Packages that cannot be installed are reported and skipped.
 bench: setup
 	@grep -v '^#' underlay/requirements-bench.txt | \
 	  xargs -n 1 .venv/bin/python -m pip install --quiet --disable-pip-version-check --no-deps || true

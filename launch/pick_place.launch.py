@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The cell: our nodes beside the simulated robot, or beside the UR driver.
+Launch the cell: our nodes with the simulated robot or with the UR driver.
 
 ros2 launch ur5_pick_place pick_place.launch.py robot:=sim rviz:=true
 
@@ -41,7 +41,7 @@ from ur5_pick_place.nodes.entry_points import PARENT
 from ur5_pick_place.nodes.node_list import REMAPPINGS, ROBOTS, NodeSpec, node_list
 
 PACKAGE = 'ur5_pick_place'
-# What is needed, by package: its path within the package's prefix.
+# Required packages, each with a path within its prefix.
 DRIVER = (
     ('ur_robot_driver', 'share/ur_robot_driver/launch/ur_control.launch.py'),
     ('controller_manager', 'lib/controller_manager/spawner'),
@@ -57,29 +57,29 @@ BOOLEAN = ['true', 'false']
 ARGUMENTS = {
     'robot': (
         'sim',
-        'sim: our simulated cell; mock: the UR driver on mock hardware; ursim: on URSim; '
-        'real: on the robot',
+        'sim: simulated cell; mock: UR driver with mock hardware; ursim: with URSim; '
+        'real: with the robot',
         list(ROBOTS),
     ),
     'ur_type': ('ur5', 'robot type, as for the UR driver', None),
     'robot_ip': ('', 'address of the robot; empty: that of URSim, none for sim and mock', None),
-    'rviz': ('false', 'show the cell', BOOLEAN),
-    'namespace': ('', 'namespace of everything; with robot:=sim only', None),
+    'rviz': ('false', 'start RViz', BOOLEAN),
+    'namespace': ('', 'namespace of all nodes; only with robot:=sim', None),
     'tf_prefix': ('', 'prefix of joint names and frames', None),
     'controller': ('', 'trajectory controller; empty: the default of the UR driver', None),
     'kinematics_params_file': (
         '',
-        'calibration of the robot (absolute path), for driver and our nodes alike; '
-        'empty: nominal',
+        'calibration file of the robot (absolute path), for driver and nodes; '
+        'empty: nominal kinematics',
         None,
     ),
-    'headless_mode': ('false', 'the driver sends its program itself, without the URCap', BOOLEAN),
-    'params_file': ('', 'parameters of our nodes that win over config/ (absolute path)', None),
+    'headless_mode': ('false', 'the driver sends its program itself; needs no URCap', BOOLEAN),
+    'params_file': ('', 'parameter file (absolute path) that overrides config/', None),
 }
 
 
 def generate_launch_description() -> LaunchDescription:
-    """Declare the arguments; what they mean together is decided at launch."""
+    """Declare the arguments; they are evaluated together at launch."""
     declared = [
         DeclareLaunchArgument(name, default_value=default, description=text, choices=choices)
         for name, (default, text, choices) in ARGUMENTS.items()
@@ -116,7 +116,7 @@ def start(context: LaunchContext) -> list[LaunchDescriptionEntity]:
         actions.append(rviz(given, share))
         needed.append(RVIZ)
     if needed or given['kinematics_params_file'] or given['params_file']:
-        # First, as launch leaves behind what it has started before it meets an error.
+        # Must be first: launch leaves processes running that it started before an error.
         check = OpaqueFunction(function=lambda _context: check_everything(given, needed))
         actions.insert(0, check)
     return actions
@@ -124,7 +124,7 @@ def start(context: LaunchContext) -> list[LaunchDescriptionEntity]:
 
 def check_everything(given: dict[str, str], needed: list[tuple[str, str]]) -> None:
     """
-    Refuse to start anything while a file cannot be read, or what is needed is not installed.
+    Check that all files can be read and all required packages are installed.
 
     Parameters
     ----------
@@ -166,7 +166,7 @@ def our_node(spec: NodeSpec) -> Node:
         namespace=spec.namespace,
         parameters=[*map(str, spec.parameter_files), parameters],
         remappings=list(spec.remappings),
-        additional_env={PARENT: str(os.getpid())},  # a launch that is killed leaves none behind
+        additional_env={PARENT: str(os.getpid())},  # ends the node with launch, even if killed
         output='screen',
     )
 
@@ -175,18 +175,18 @@ def driver(given: dict[str, str]) -> GroupAction:
     """
     Include the UR driver's launch file.
 
-    It inherits none of our launch configurations: an empty `kinematics_params_file` of ours would
-    otherwise take the place of its default.
+    It inherits none of our launch configurations, as an empty `kinematics_params_file` would
+    override its default.
 
     """
     robot, robot_ip = given['robot'], given['robot_ip']
     if given['namespace']:
         raise InvalidInput(
             f'namespace = {given["namespace"]!r}: the UR driver expects /controller_manager; '
-            'tell two robots apart by tf_prefix and ROS_DOMAIN_ID'
+            'use tf_prefix and ROS_DOMAIN_ID for several robots'
         )
     if robot == 'real' and not robot_ip:
-        raise InvalidInput('robot_ip is not given: robot:=real needs the address of the robot')
+        raise InvalidInput('robot_ip is missing: robot:=real requires the address of the robot')
     arguments = {
         'ur_type': given['ur_type'],
         'robot_ip': robot_ip or {'ursim': '192.168.56.101'}.get(robot, '0.0.0.0'),
@@ -208,7 +208,7 @@ def driver(given: dict[str, str]) -> GroupAction:
 
 
 def robot_state_publisher(given: dict[str, str]) -> Node:
-    """Publish the simulated arm's frames and its description, which RViz draws."""
+    """Return the robot_state_publisher of the simulated arm, for RViz."""
     xacro = PathJoinSubstitution([FindPackageShare('ur_description'), 'urdf', 'ur.urdf.xacro'])
     words = [
         FindExecutable(name='xacro'), ' ', xacro, ' name:=ur ur_type:=', given['ur_type'],

@@ -146,7 +146,7 @@ def test_fk_prints_the_pose_the_branch_and_what_is_wrong(
     assert fk.main(['0', '-90', '200', '-90', '-90', '0']) == 0
     text = capsys.readouterr().out
     assert 'branch        right-up-up' in text
-    assert 'joints [3] are beyond theirs' in text
+    assert 'joints [3] are outside their limits' in text
     assert fk.main(['0', '-90', '90', '-90', '-90', '0', '--tip', 'tcp', '--scene', SCENE]) == 0
     text = capsys.readouterr().out
     assert 'xyz [m]       0.486900 0.109150 0.286859' in text
@@ -220,4 +220,4 @@ def test_millimetres_and_degrees_in_place_of_metres_and_radians_are_asked_about(
     assert 'ik: --xyz 450 100 300: is 550' in (said := capsys.readouterr().err)
     assert 'metres, not mm?' in said
     assert fk.main(['0', '-90', '90', '-90', '-90', '0', '--radians']) == 2
-    assert 'degrees, without --radians?' in capsys.readouterr().err
+    assert 'omit --radians for degrees' in capsys.readouterr().err

@@ -56,7 +56,7 @@ def test_a_scheduled_fault_that_cannot_come_about_is_told_and_the_rest_goes_on(c
         ]
     )
     cell.run(2.0)
-    assert 'controller_inactive did not come about' in caplog.text
+    assert 'controller_inactive was not injected' in caplog.text
     assert cell.faults.active == ('program_stopped', 'io_states_silent')
 
 

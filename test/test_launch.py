@@ -231,7 +231,7 @@ def test_our_empty_arguments_do_not_leak_into_the_driver(launched):
 
 
 def test_a_real_robot_needs_an_address(launched):
-    with pytest.raises(InvalidInput, match='robot_ip is not given'):
+    with pytest.raises(InvalidInput, match='robot_ip is missing'):
         launched(robot='real')
 
 

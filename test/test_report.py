@@ -257,7 +257,7 @@ def test_the_page_tells_figures_stages_margins_and_what_went_wrong(tmp_path, cap
         'No joints were recorded in this run: no plots.',
     ):
         assert words in ' '.join(page.words.split()), words
-    plots = ['Joints', 'Joint speeds', 'Speed of the TCP', 'Errors', 'Way of the TCP']
+    plots = ['Joints', 'Joint speeds', 'TCP speed', 'Errors', 'Path of the TCP']
     assert [alt for alt in page.plots if not alt.startswith('the cell')] == plots
     for alt, picture in zip(page.plots, page.pictures, strict=True):
         if alt in plots:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What `ik` and `fk` have in common on the command line: the arm, its scene, frames and units."""
+"""Command-line options that `ik` and `fk` share: arm, scene, frames and units."""
 
 import argparse
 import math
@@ -28,11 +28,11 @@ class Arm:
     ----------
     model : Model
     T_frame_base : ndarray, shape (4, 4)
-        `base` in the frame that poses are given in.
+        Pose of `base` in the frame of the poses.
     T_tool_tip : ndarray, shape (4, 4)
-        The point that poses are of, in tool0.
+        Pose of the tip in tool0.
     angle : float
-        Radians in one unit of angle: 1, or one degree.
+        Radians per unit of angle.
     collisions : CollisionModel or None
         None where coal is not installed.
 
@@ -50,17 +50,17 @@ class Arm:
         return 'rad' if self.angle == 1.0 else 'deg'
 
     def tool_pose(self, T_frame_tip: Array) -> Array:
-        """Turn a pose of the command line into T_base_tool."""
+        """Return T_base_tool of a pose of the command line."""
         return np.asarray(
             inverse_transform(self.T_frame_base) @ T_frame_tip @ inverse_transform(self.T_tool_tip)
         )
 
     def tip_pose(self, T_base_tool: Array) -> Array:
-        """Turn T_base_tool into a pose of the command line."""
+        """Return the pose of the command line of T_base_tool."""
         return np.asarray(self.T_frame_base @ T_base_tool @ self.T_tool_tip)
 
     def contact(self, q: ArrayLike) -> str | None:
-        """Say in words what touches, '' for nothing; None where it cannot be checked."""
+        """Return the collision as text, '' for none; None if it cannot be checked."""
         if self.collisions is None:
             return None
         contact = self.collisions.check(q)
@@ -68,7 +68,7 @@ class Arm:
 
 
 def finite(text: str) -> float:
-    """Read a number of the command line; NaN and infinity are none."""
+    """Return a finite number of the command line; refuse NaN and infinity."""
     number = float(text)
     if not math.isfinite(number):
         raise argparse.ArgumentTypeError(f'{text}: must be a finite number')
@@ -93,13 +93,13 @@ def add_arm_arguments(parser: argparse.ArgumentParser) -> None:
         '--tip',
         choices=('tool0', 'tcp'),
         default='tool0',
-        help='point that the pose is of; the TCP is that of --scene',
+        help='frame whose pose is given; the TCP is defined in --scene',
     )
     parser.add_argument(
         '--scene',
         type=Path,
         metavar='FILE',
-        help='table, tool and boxes, as config/scene_sim.yaml; without it the arm stands alone',
+        help='table, tool and boxes, as in config/scene_sim.yaml; default: an empty scene',
     )
     parser.add_argument('--radians', action='store_true', help='angles in radians, not degrees')
     parser.add_argument('--json', action='store_true', help='print JSON instead of a table')
@@ -107,12 +107,12 @@ def add_arm_arguments(parser: argparse.ArgumentParser) -> None:
 
 def read_arm(arguments: argparse.Namespace) -> Arm:
     """
-    Load what the options name.
+    Return the arm that the options describe.
 
     Raises
     ------
     InvalidInput
-        An unknown robot, a damaged file, or a TCP without a scene that has one.
+        An unknown robot, an invalid file, or `--tip tcp` without a scene.
 
     """
     model = load_model(arguments.robot)
@@ -129,14 +129,14 @@ def read_arm(arguments: argparse.Namespace) -> Arm:
 
 
 def verdict(contact: str | None) -> str:
-    """Say what `Arm.contact` found."""
+    """Return the result of `Arm.contact` as text."""
     if contact is None:
         return 'not checked: coal is not installed'
     return contact or 'free'
 
 
 def _surroundings(model: Model, path: Path | None) -> 'tuple[Array, CollisionModel | None]':
-    """Give the TCP in tool0 and what checks collisions; only the latter needs coal."""
+    """Return the TCP in tool0 and the collision model; only the latter needs coal."""
     try:
         from ur5_pick_place.planning.collision import CollisionModel
         from ur5_pick_place.planning.scene import Scene, Tool

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`cycle_diagram`: the stages of a cycle file as a Mermaid diagram, as GitHub draws it."""
+"""`cycle_diagram`: print the stages of a cycle file as a Mermaid diagram."""
 
 import argparse
 import sys
@@ -11,18 +11,18 @@ from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.task.cycle import Stage, load_cycle
 from ur5_pick_place.terminal import quiet_pipe
 
-_SPECIAL = str.maketrans({c: f'#{ord(c)};' for c in '#"<>&'})  # what Mermaid would take as its own
+_SPECIAL = str.maketrans({c: f'#{ord(c)};' for c in '#"<>&'})  # special characters of Mermaid
 
 
 @quiet_pipe()
 def main(argv: list[str] | None = None) -> int:
-    """Run the command and give its exit code: 0, or 2 if the file is wrong."""
+    """Run the command and give its exit code: 0, or 2 if the file is invalid."""
     parser = argparse.ArgumentParser(
         prog='cycle_diagram',
         description=__doc__,
         epilog='Example: cycle_diagram config/cycle.yaml',
     )
-    parser.add_argument('file', type=Path, help='such as config/cycle.yaml')
+    parser.add_argument('file', type=Path, help='cycle file, such as config/cycle.yaml')
     try:
         print(diagram(load_cycle(parser.parse_args(argv).file)))
     except InvalidInput as error:
@@ -33,9 +33,9 @@ def main(argv: list[str] | None = None) -> int:
 
 def diagram(cycle: Sequence[Stage]) -> str:
     """
-    Return Mermaid text: rounded boxes where the arm moves, others where it stands.
+    Return Mermaid text: rounded boxes where the arm moves, rectangles where it is at rest.
 
-    A move that goes on into the next one without a stop ends with an arrow.
+    An arrow marks a move that is blended into the next one.
 
     """
     lines = ['flowchart LR']

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`fk`: where joints take the tool, without a ROS graph."""
+"""`fk`: print the tool pose of a joint position, without a ROS graph."""
 
 import json
 import sys
@@ -24,7 +24,7 @@ _TWO_TURNS = 12.6  # [rad]
 
 @quiet_pipe()
 def main(argv: list[str] | None = None) -> int:
-    """Run the command and give its exit code: 0, or 2 if the input is wrong."""
+    """Run the command and give its exit code: 0, or 2 if the input is invalid."""
     parser = Parser(
         prog='fk', description=__doc__, epilog='Example: fk 0 -90 90 -90 -90 0 --tip tool0'
     )
@@ -46,16 +46,15 @@ def main(argv: list[str] | None = None) -> int:
 
 
 def _check_radians(joints: list[float]) -> None:
-    """Refuse joints that no arm has by far, as degrees."""
+    """Refuse joint values that are far outside all limits: probably degrees."""
     if (most := max(joints, key=abs)) and abs(most) > _TWO_TURNS:
         raise InvalidInput(
-            f'joint at {most:g} rad: no joint turns by more than 6.3 rad; degrees, without '
-            '--radians?'
+            f'joint = {most:g} rad: must be within 6.3 rad; omit --radians for degrees'
         )
 
 
 def _pose(arm: Arm, q: Array) -> dict[str, Any]:
-    """Give the pose in the units and frame of the command line."""
+    """Return the pose in the units and frame of the command line."""
     T = arm.tip_pose(forward(arm.model, q))
     R = T[:3, :3]
     near = singularity(arm.model, q)
@@ -81,14 +80,14 @@ def _as_lines(arm: Arm, found: dict[str, Any]) -> list[str]:
     def numbers(values: list[float]) -> str:
         return ' '.join(f'{round(x, 6) + 0.0:.6f}' for x in values)  # + 0.0: never -0.0
 
-    unit, beyond = arm.angle_unit, found['joints_beyond_limits']
+    unit, outside = arm.angle_unit, found['joints_beyond_limits']
     return [
         f'xyz [m]       {numbers(found["xyz"])}',
         f'rpy [{unit}]     {numbers(found["rpy"])}',
         f'rotvec [{unit}]  {numbers(found["rotvec"])}',
         f'quat x y z w  {numbers(found["quat_xyzw"])}',
         f'branch        {found["branch"]}',
-        f'limits        {f"joints {beyond} are beyond theirs" if beyond else "kept"}',
+        f'limits        {f"joints {outside} are outside their limits" if outside else "kept"}',
         f'singularity   shoulder {found["shoulder_singularity_m"]:.4f} m, elbow '
         f'{found["elbow_singularity"]:.4f} {unit}, wrist {found["wrist_singularity"]:.4f} {unit}',
         f'collision     {verdict(found["collision"])}',

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ik`: the table of all joint solutions for a pose, without a ROS graph."""
+"""`ik`: print all joint solutions of a pose as a table, without a ROS graph."""
 
 import argparse
 import json
@@ -36,8 +36,9 @@ from ur5_pick_place.terminal import Parser, check_metres, quiet_pipe
 
 _DISTANCES = ('shoulder_singularity_m', 'elbow_singularity', 'wrist_singularity')
 _EPILOG = (
-    'Lengths are metres, angles degrees unless --radians. Exit code: 0 if there is a solution, 1 '
-    'if there is none, 2 if the input is wrong. Example: ik --xyz 0.45 -0.2 0.3 --rpy 180 0 90'
+    'Lengths are in metres, angles in degrees unless --radians is given. Exit code: 0 if there is '
+    'a solution, 1 if there is none, 2 if the input is invalid. '
+    'Example: ik --xyz 0.45 -0.2 0.3 --rpy 180 0 90'
 )
 
 
@@ -81,7 +82,8 @@ def _parser() -> argparse.ArgumentParser:
         nargs=6,
         type=finite,
         metavar='Q',
-        help='joints to be near to; at a wrist singularity the last is kept (default: home)',
+        help='sort solutions by distance to these joints; the last one is kept at a wrist '
+        'singularity (default: home)',
     )
     add_arm_arguments(parser)
     return parser
@@ -98,7 +100,7 @@ def _pose(arguments: argparse.Namespace, angle: float) -> Array:
 
 
 def _row(arm: Arm, solution: Solution) -> dict[str, Any]:
-    """Give one solution in the units of the command line."""
+    """Return one solution in the units of the command line."""
     near = singularity(arm.model, solution.q)
     margin = np.minimum(solution.q - arm.model.q_min, arm.model.q_max - solution.q).min()
     row = {
@@ -158,7 +160,7 @@ def _remarks(rows: list[dict[str, Any]]) -> list[str]:
     offsets = [row['calibration_offset_m'] for row in rows if 'calibration_offset_m' in row]
     if not offsets:
         return []
-    return ['', f'Calibration moves the tool by up to {1e3 * max(offsets):.2f} mm here.']
+    return ['', f'Calibration moves the tool by up to {1e3 * max(offsets):.2f} mm at this pose.']
 
 
 if __name__ == '__main__':

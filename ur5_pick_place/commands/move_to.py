@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`move_to`: send the gripper to a point, pointing down, and report how near it came."""
+"""`move_to`: move the TCP to a point, pointing down, and report the error."""
 
 import argparse
 import math
@@ -33,9 +33,9 @@ from ur5_pick_place.nodes.distro import read
 from ur5_pick_place.nodes.process import start_ros
 from ur5_pick_place.terminal import Parser, check_metres, quiet_pipe
 
-_SERVER_TIME = 5.0  # [s] on the wall for planner and IK service to be there
-_REPLY_TIME = 10.0  # [s] on the wall for an answer; the motion itself is the planner's to watch
-_SETTLING = 0.5  # [s] on the wall, from the end of the motion to the look at the joints
+_SERVER_TIME = 5.0  # [s] wall time for planner and IK service to be available
+_REPLY_TIME = 10.0  # [s] wall time for a reply; the planner monitors the motion itself
+_SETTLING = 0.5  # [s] wall time from the end of the motion to the measurement
 
 
 class MoveTo(Node):
@@ -44,7 +44,7 @@ class MoveTo(Node):
     def __init__(self) -> None:
         super().__init__('move_to')
         self._joints: JointState | None = None
-        self._names: Sequence[str] = ()  # of the arm's joints, as the planner says them
+        self._names: Sequence[str] = ()  # joint names of the arm, as in the planned trajectory
         self.create_subscription(
             JointState, 'joint_states', self._hear_joints, qos_profile_sensor_data
         )
@@ -57,19 +57,19 @@ class MoveTo(Node):
     def plan(self, T: np.ndarray, scaling: float) -> Any:
         """Return the planned trajectory to the TCP pose T (4, 4) in base_link."""
         request = GetMotionPlan.Request()
-        wish = request.motion_plan_request
-        wish.planner_id = 'PTP'
-        wish.goal_constraints = [_pose_constraints(T)]
-        wish.max_velocity_scaling_factor = wish.max_acceleration_scaling_factor = scaling
+        plan = request.motion_plan_request
+        plan.planner_id = 'PTP'
+        plan.goal_constraints = [_pose_constraints(T)]
+        plan.max_velocity_scaling_factor = plan.max_acceleration_scaling_factor = scaling
         reply = self._call(self._planner, request).motion_plan_response
-        _check(reply.error_code, 'not planned')
+        _check(reply.error_code, 'planning failed')
         self._names = reply.trajectory.joint_trajectory.joint_names
         return reply.trajectory
 
     def move(self, trajectory: Any) -> None:
-        """Execute a trajectory and wait for its end, however slow the robot is set."""
+        """Execute a trajectory and wait for its end, without a timeout."""
         if not self._mover.wait_for_server(_SERVER_TIME):
-            raise ExecutionError('action execute_trajectory is not there: start the planner')
+            raise ExecutionError('action execute_trajectory is not available: start the planner')
         goal = ExecuteTrajectory.Goal(trajectory=trajectory)
         handle = self._wait(self._mover.send_goal_async(goal), 'the planner to accept')
         outcome = handle.get_result_async()
@@ -79,18 +79,18 @@ class MoveTo(Node):
             handle.cancel_goal_async()
             self._wait(outcome, 'the arm to stop')
             raise
-        _check(outcome.result().result.error_code, 'not moved')
+        _check(outcome.result().result.error_code, 'motion failed')
 
     def tcp(self, joints: JointState) -> np.ndarray:
-        """Return the TCP pose (4, 4) in base_link that joints give."""
+        """Return the TCP pose (4, 4) in base_link of a joint state."""
         request = GetPositionFK.Request(fk_link_names=['tcp'])
         request.robot_state.joint_state = joints
         reply = self._call(self._fk, request)
-        _check(reply.error_code, 'no forward kinematics')
+        _check(reply.error_code, 'forward kinematics failed')
         return pose_to_matrix(reply.pose_stamped[0].pose)
 
     def measure(self) -> JointState:
-        """Return the joints once the arm has settled."""
+        """Return the joints after the arm has settled."""
         end = self.get_clock().now().nanoseconds + int(_SETTLING * 1e9)
         while self.get_clock().now().nanoseconds < end:
             rclpy.spin_once(self, timeout_sec=_SETTLING)
@@ -104,13 +104,13 @@ class MoveTo(Node):
 
     def _call(self, client: Any, request: Any) -> Any:
         if not client.wait_for_service(_SERVER_TIME):
-            raise ExecutionError(f'service {client.srv_name} is not there: start the nodes')
+            raise ExecutionError(f'service {client.srv_name} is not available: start the nodes')
         return self._wait(client.call_async(request), client.srv_name)
 
     def _wait(self, future: 'Future[Any]', what: str) -> Any:
         rclpy.spin_until_future_complete(self, future, timeout_sec=_REPLY_TIME)
         if not future.done():
-            raise ExecutionError(f'waited {_REPLY_TIME:.0f} s in vain for {what}')
+            raise ExecutionError(f'timed out after {_REPLY_TIME:.0f} s waiting for {what}')
         return future.result()
 
 
@@ -133,14 +133,14 @@ def _check(code: Any, what: str) -> None:
 def _arguments(argv: list[str]) -> argparse.Namespace:
     parser = Parser(
         prog='move_to',
-        description='Move the TCP to a point in the world (base_link), pointing down; print '
-        'joints and forward kinematics, and at the end measured minus commanded.',
-        epilog='Needs the nodes of a cell. Example: move_to 0.45 -0.2 0.3 30',
+        description='Move the TCP to a point in base_link, pointing down. Prints commanded and '
+        'measured joints and TCP, and their difference.',
+        epilog='Requires the running nodes of a cell. Example: move_to 0.45 -0.2 0.3 30',
     )
     for name, unit in (('X', 'm'), ('Y', 'm'), ('Z', 'm'), ('YAW', 'deg')):
         parser.add_argument(name.lower(), metavar=name, type=float, help=f'[{unit}]')
     parser.add_argument(
-        '--scaling', type=float, default=0.0, help="share of the limits, 0 = the planner's default"
+        '--scaling', type=float, default=0.0, help="fraction of the limits, 0: planner's default"
     )
     args = parser.parse_args(argv)
     for name in ('x', 'y', 'z', 'yaw', 'scaling'):
@@ -175,12 +175,12 @@ def _run(node: MoveTo, args: argparse.Namespace) -> None:
     miss = (T - T_goal)[:3, 3] * 1000.0
     turn = math.degrees(float(np.linalg.norm(log_so3(T_goal[:3, :3].T @ T[:3, :3]))))
     print(f'measured minus commanded: ({miss[0]:.3f}, {miss[1]:.3f}, {miss[2]:.3f}) mm, ', end='')
-    print(f'{float(np.linalg.norm(miss)):.3f} mm and {turn:.4f} deg in all')
+    print(f'{float(np.linalg.norm(miss)):.3f} mm and {turn:.4f} deg in total')
 
 
 @quiet_pipe()
 def main() -> None:
-    """Run the command; exit code 1 if the arm did not get there, 2 for bad input."""
+    """Run the command; exit code 1 if the motion failed, 2 on invalid input."""
     node = None
     code = 0
     try:

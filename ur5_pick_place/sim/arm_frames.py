@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The TF tree of ur_description: links, side frames, and how each sits on its parent.
+The TF tree of ur_description: link frames and fixed frames.
 
 References
 ----------
@@ -43,7 +43,7 @@ class Frame:
 
 
 def fixed_frames(prefix: str = '') -> list[Frame]:
-    """Frames that never move; all but `world` carry the prefix."""
+    """Return the fixed frames; all names but `world` have the prefix."""
     here = (0.0, 0.0, 0.0)
     turned = (0.0, 0.0, 1.0, 0.0)  # pi about z: base_link is REP-103, base the controller's
     return [
@@ -58,7 +58,7 @@ def fixed_frames(prefix: str = '') -> list[Frame]:
 
 def link_frames(model: Model, q: Sequence[float], prefix: str = '') -> list[Frame]:
     """
-    Frames that move with the joints.
+    Return the frames that move with the joints.
 
     Parameters
     ----------

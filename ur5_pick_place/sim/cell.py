@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The model of the cell, `cell.xml`: where things are in it, and how to put them there."""
+"""The MuJoCo model of the cell, `cell.xml`: dimensions, and functions that place bodies."""
 
 import copy
 import math
@@ -17,7 +17,7 @@ PART_SIZE = 0.045
 """Edge of the cube [m]."""
 
 MAX_PARTS = 24
-"""How many cubes there may be."""
+"""Largest number of cubes."""
 
 TABLE_X = (-0.35, 0.85)
 TABLE_Y = (-0.60, 0.60)
@@ -25,9 +25,9 @@ TABLE_Y = (-0.60, 0.60)
 
 OPEN_GAP = 0.070
 FINGER_TRAVEL = 0.034
-"""Distance between the pads of the open gripper, and how far each finger closes [m]."""
+"""Distance between the pads of the open gripper, and closing travel of each finger [m]."""
 
-# Places in MuJoCo's position and velocity vectors.
+# Indices in MuJoCo's position and velocity vectors.
 ARM = slice(0, 6)
 FINGERS = slice(6, 8)
 _PART_Q, _PART_V = 8, 8  # of the first part; the others follow
@@ -40,16 +40,16 @@ _SHELF_ROW, _SHELF_PITCH = 12, 0.06  # parts, [m]
 @dataclass(frozen=True)
 class CellPose:
     """
-    Where everything that moves is.
+    Poses of everything that moves.
 
     Attributes
     ----------
     q : ndarray, shape (6,)
         Joint positions [rad].
     fingers : ndarray, shape (2,)
-        How far left and right finger have closed [m], 0 = open.
+        Closing travel of left and right finger [m], 0 = open.
     T_world_part : ndarray, shape (4, 4)
-        Pose of the centre of the cube in question.
+        Pose of the centre of the cube.
 
     """
 
@@ -59,7 +59,7 @@ class CellPose:
 
 
 def load_cell(parts: int = 1) -> mujoco.MjModel:
-    """Compile the cell's model, up to `MAX_PARTS` cubes in it, all but the first on a shelf."""
+    """Return the compiled model with up to `MAX_PARTS` cubes, all but the first on a shelf."""
     path = Path(__file__).with_name('cell.xml')
     if parts == 1:
         return mujoco.MjModel.from_xml_path(str(path))
@@ -69,7 +69,7 @@ def load_cell(parts: int = 1) -> mujoco.MjModel:
 
 
 def _add_parts(cell: ElementTree.Element, parts: int) -> None:
-    """Add the shelf and what waits on it; what lies still costs no time until it is touched."""
+    """Add the shelf and its cubes; cubes at rest sleep and cost no time until touched."""
     ElementTree.SubElement(_child(cell, 'option'), 'flag', sleep='enable')
     world = _child(cell, 'worldbody')
     x, y = _SHELF
@@ -101,14 +101,14 @@ def part_name(k: int) -> str:
 
 
 def part_velocity(k: int) -> slice:
-    """Return the place of part `k`, counted from 0, in MuJoCo's velocity vector."""
+    """Return the slice of part `k`, counted from 0, in MuJoCo's velocity vector."""
     return slice(_PART_V + 6 * k, _PART_V + 6 * (k + 1))
 
 
 def apply_pose(
     model: mujoco.MjModel, data: mujoco.MjData, pose: CellPose, part: int = 0
 ) -> None:
-    """Put arm, fingers and one part where `pose` says, and update the poses of all bodies."""
+    """Apply `pose` to arm, fingers and one part, and update the poses of all bodies."""
     data.qpos[ARM] = pose.q
     data.qpos[FINGERS] = pose.fingers
     quat_wxyz = np.empty(4)
@@ -121,7 +121,7 @@ def apply_pose(
 def lay_marks(
     model: mujoco.MjModel, data: mujoco.MjData, T_start: ArrayLike, T_target: ArrayLike
 ) -> None:
-    """Lay the marks on the table below two poses, shape (4, 4), turned as their x axes are."""
+    """Place the marks on the table below two poses, shape (4, 4), aligned with their x axes."""
     for name, pose in (('mark_start', T_start), ('mark_target', T_target)):
         T = np.asarray(pose, dtype=float)
         yaw = math.atan2(T[1, 0], T[0, 0])

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the robot notices that it has run into something: torque that its model does not explain."""
+"""Collision detection of the simulated robot: joint torque that its model does not explain."""
 
 from dataclasses import dataclass
 
@@ -9,19 +9,19 @@ from ur5_pick_place.settings import Settings, setting
 
 @dataclass(frozen=True)
 class ContactSettings(Settings):
-    """When a contact ends in a protective stop."""
+    """Thresholds of the protective stop after a contact."""
 
     contact_torque: float = setting(
         10.0,
-        'unexplained torque of any joint that stops the robot; 0.6 is normal with the cube, '
-        'running into something gives above 100',
+        'unexplained torque of any joint that causes a protective stop; 0.6 is normal with the '
+        'cube, a collision exceeds 100',
         unit='N m',
         low=2.0,
         high=150.0,
     )
     contact_time: float = setting(
         0.016,
-        'how long it must last: one cycle may be a knock, in three the arm bends things',
+        'how long the torque must last; one cycle may be noise, three cause damage',
         unit='s',
         low=CYCLE,
         high=0.5,
@@ -30,7 +30,7 @@ class ContactSettings(Settings):
 
 class ContactWatch:
     """
-    Judges the unexplained torque cycle by cycle.
+    Detects a contact from the unexplained torque of each cycle.
 
     Parameters
     ----------
@@ -46,10 +46,10 @@ class ContactWatch:
         self._cycles = 0
 
     def update(self, torque: float) -> bool:
-        """Take a cycle's torque [N m]; return whether it has been too large for too long."""
+        """Take a cycle's torque [N m]; return whether a contact is detected."""
         self._cycles = self._cycles + 1 if torque > self._torque else 0
         return self._cycles >= self._cycles_needed
 
     def reset(self) -> None:
-        """Begin anew."""
+        """Reset the count of cycles."""
         self._cycles = 0

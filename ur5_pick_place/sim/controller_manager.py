@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which controllers are active: listing, switching, and stopping with the robot's program."""
+"""The controllers of the driver: list, switch, and stop with the robot's program."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ class Controller:
 
     @property
     def moves(self) -> bool:
-        """Whether it commands motion; only one such controller can be active."""
+        """Whether the controller commands motion; only one such controller can be active."""
         return self.name in MOTION_CONTROLLERS
 
 
@@ -75,14 +75,14 @@ class ControllerManager:
         self, activate: Sequence[str], deactivate: Sequence[str], strictness: int
     ) -> tuple[bool, str]:
         """
-        Deactivate and activate in one go.
+        Deactivate and activate controllers in one step.
 
-        With `STRICT` anything impossible refuses the whole request; otherwise it is left out.
+        With `STRICT` an impossible entry refuses the whole request; otherwise it is left out.
 
         Returns
         -------
         ok, message
-            The message names what was refused or left out.
+            The message names the entries that were refused or left out.
 
         """
         off: list[str] = []
@@ -105,13 +105,13 @@ class ControllerManager:
         return True, '; '.join(problems)
 
     def stop_motion(self) -> None:
-        """Deactivate what commands motion, as controller_stopper does when the program ends."""
+        """Deactivate the motion controllers, as controller_stopper does when the program ends."""
         self._restored = [name for name in MOTION_CONTROLLERS if self.controllers[name].active]
         for name in self._restored:
             self._set(name, False)
 
     def restore_motion(self) -> None:
-        """Activate again what `stop_motion` deactivated, unless another has taken its place."""
+        """Reactivate the controllers of `stop_motion`, unless another one is active."""
         for name in self._restored:
             if not self.motion:
                 self._set(name, True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The dashboard server of a CB3 robot: what each command does and the words it answers with."""
+"""The dashboard server of a CB3 robot: its commands and replies."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -16,7 +16,7 @@ _UNLOCK_ADVICE = (
 
 
 class Answer(NamedTuple):
-    """Whether a command was carried out, and the server's words."""
+    """Whether a command succeeded, and the reply of the server."""
 
     success: bool
     text: str
@@ -47,7 +47,7 @@ class Dashboard:
         return _answer(self._robot.play(), 'Starting program', 'play')
 
     def pause(self) -> Answer:
-        """Freeze the program."""
+        """Pause the program."""
         return _answer(self._robot.pause(), 'Pausing program', 'pause')
 
     def stop(self) -> Answer:
@@ -55,17 +55,17 @@ class Dashboard:
         return _answer(self._robot.stop(), 'Stopped', 'stop')
 
     def unlock_protective_stop(self) -> Answer:
-        """Lift a protective stop."""
+        """Unlock a protective stop."""
         done = self._robot.unlock()
         return Answer(done, 'Protective stop releasing' if done else _UNLOCK_ADVICE)
 
     def close_popup(self) -> Answer:
-        """Take the message off the pendant."""
+        """Close the popup on the pendant."""
         self._robot.popup = ''
         return Answer(True, 'closing popup')
 
     def close_safety_popup(self) -> Answer:
-        """Take the safety message off the pendant."""
+        """Close the safety popup on the pendant."""
         self._robot.popup = ''
         return Answer(True, 'closing safety popup')
 
@@ -85,41 +85,41 @@ class Dashboard:
         return Answer(True, 'Added log message')
 
     def robotmode(self) -> Answer:
-        """Tell the robot mode."""
+        """Return the robot mode."""
         return Answer(True, f'Robotmode: {self._robot.mode.name}')
 
     def safetymode(self) -> Answer:
-        """Tell the safety mode."""
+        """Return the safety mode."""
         return Answer(True, f'Safetymode: {self._robot.safety.name}')
 
     def running(self) -> Answer:
-        """Tell whether a program runs."""
+        """Return whether a program is running."""
         return Answer(True, f'Program running: {str(self._robot.program_running).lower()}')
 
     def program_state(self) -> Answer:
-        """Tell the program's state and name."""
+        """Return the program's state and name."""
         return Answer(True, f'{self._robot.program.value} {PROGRAM}')
 
     def get_loaded_program(self) -> Answer:
-        """Tell which program is loaded."""
+        """Return which program is loaded."""
         return Answer(True, f'Loaded program: /programs/{PROGRAM}')
 
     def load_program(self, name: str) -> Answer:
-        """Load a program; External Control is the only one there is."""
+        """Load a program; only External Control exists."""
         if name.rsplit('/', 1)[-1] == PROGRAM:
             return Answer(True, f'Loading program: /programs/{PROGRAM}')
         return Answer(False, f'File not found: {name}')
 
     def polyscope_version(self) -> Answer:
-        """Tell the software version."""
+        """Return the software version."""
         return Answer(True, f'URSoftware {".".join(map(str, VERSION))}')
 
     def get_robot_model(self) -> Answer:
-        """Tell the model."""
+        """Return the model."""
         return Answer(True, 'UR5')
 
     def raw_request(self, query: str) -> str:
-        """Answer a line as it would be typed into the server's socket."""
+        """Return the reply to a line of the server's socket protocol."""
         line = query.strip()
         for word, command in self._with_argument().items():
             if line.startswith(f'{word} '):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The UR driver on the simulated cell, one 8 ms cycle at a time; no ROS.
+The UR driver on the simulated cell, in cycles of 8 ms, without ROS.
 
-A cycle moves the world by what was commanded in the one before, reads the joints, serves the
-requests, and asks the active controller for the next command, as ros2_control does on the robot.
+A cycle applies the previous command to the world, reads the joints, serves the requests, and
+updates the active controller, as ros2_control does on the robot.
 
 """
 
@@ -43,7 +43,7 @@ _log = logging.getLogger(__name__)
 
 
 class Arm(Protocol):
-    """What the driver needs of the world; `sim.world.World` is one."""
+    """The interface of the world that the driver uses; `sim.world.World` implements it."""
 
     @property
     def time(self) -> float: ...
@@ -67,7 +67,7 @@ class Arm(Protocol):
 
     def set_gripper(self, closed: bool) -> None: ...
 
-    # For faults of the part only:
+    # Only for faults of the part:
 
     @property
     def T_world_part(self) -> Array: ...
@@ -79,16 +79,16 @@ class Arm(Protocol):
 
 class Driver:
     """
-    Controllers, pins and modes over an arm.
+    Controllers, pins and modes of the simulated driver.
 
     Parameters
     ----------
     arm : Arm
-        The world; nobody else may step it.
+        The world; only the driver may step it.
     contact : ContactSettings
-        When a contact ends in a protective stop.
+        Thresholds of the protective stop after a contact.
     controller : str
-        The motion controller that is active from the start.
+        The motion controller that is active at the start.
     tf_prefix : str
         Prefix of the joint names.
 
@@ -99,11 +99,11 @@ class Driver:
     q, qd, effort : ndarray, shape (6,)
         Last measurement in controller joint order [rad, rad/s, N m].
     report : JointReport or None
-        What joint_states tells of it; None for nothing.
+        The measurement as published on joint_states; None if it is dropped.
     link, wiring
-        What lies between the driver and its clients, and between the tool and its gripper.
+        The connection from driver to clients, and from tool connector to gripper.
     robot, dashboard, io, controllers
-        The parts that services talk to.
+        The parts that the services use.
     trajectory : dict of str to TrajectoryController
         Both trajectory controllers by name.
     velocity, position : ForwardController
@@ -158,7 +158,7 @@ class Driver:
         self.report = self.link.pass_on(JointReport(self.time, self.q, self.qd, self.effort))
 
     def _watch_contact(self) -> None:
-        """Stop the robot when it has run into something; it then rests where it has been."""
+        """Trigger a protective stop at a contact and hold the measured joints."""
         if not self.robot.moves:
             self._contact.reset()
         elif self._contact.update(self.arm.external_torque):
@@ -168,7 +168,7 @@ class Driver:
             _log.error('%s: %.0f N m', self.robot.popup, self.arm.external_torque)
 
     def _wire_gripper(self) -> None:
-        """Let the gripper close on its output and report a part, as long as the tool has power."""
+        """Connect output, gripper and part-present input while the tool has power."""
         powered = self.robot.tool_voltage > 0
         pins = self.io.pins
         close = self.wiring.close_command(pins.digital_out[GRIPPER_PIN])
@@ -186,7 +186,7 @@ class Driver:
         self._program_ran = runs
 
     def _command(self) -> None:
-        """Ask the active motion controller for the setpoint of the next cycle."""
+        """Compute the setpoint of the next cycle with the active motion controller."""
         name, moves = self.controllers.motion, self.robot.moves
         target = None
         if name in self.trajectory:
@@ -208,8 +208,8 @@ class Driver:
         refused_before = self._setpoint.refused
         self._setpoint.servo(target)
         if self._setpoint.refused and not refused_before:
-            self.robot.popup = 'Velocity too high: ignoring commands until they are in reach'
-            _log.error('%s: a setpoint asks for more than 20 rad/s', self.robot.popup)
+            self.robot.popup = 'Velocity too high: ignoring setpoints until they are within reach'
+            _log.error('%s: a setpoint requires more than 20 rad/s', self.robot.popup)
 
     def _on_controller(self, name: str, active: bool) -> None:
         if name == IO_AND_STATUS:

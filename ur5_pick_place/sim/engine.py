@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-MuJoCo, imported so that a missing OpenGL costs the pictures and not the physics.
+MuJoCo, imported so that without OpenGL the physics still works and only pictures are missing.
 
-MuJoCo picks its OpenGL back end from `MUJOCO_GL` when it is imported, and with some libraries
-missing that import itself fails. Everybody here takes `mujoco` from this module.
+MuJoCo selects its OpenGL back end from `MUJOCO_GL` on import, and that import fails if libraries
+are missing. All modules of this package import `mujoco` from here.
 
 """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Brings faults about and takes them back: on demand, and by a schedule in simulated time."""
+"""Injects and clears faults: on request, and by a schedule in simulated time."""
 
 import logging
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ class FaultInjector:
     ----------
     driver : Driver
     schedule : sequence of Planned
-        What happens by itself.
+        Scheduled faults.
 
     """
 
@@ -31,7 +31,7 @@ class FaultInjector:
         self._undo: dict[str, list[Undo]] = {}
         self._to_come = list(schedule)
         self._to_end: list[tuple[float, str]] = []
-        self._motions: list[float] = []  # when each trajectory goal began [s]
+        self._motions: list[float] = []  # start time of each trajectory goal [s]
 
     @property
     def active(self) -> tuple[str, ...]:
@@ -40,12 +40,12 @@ class FaultInjector:
 
     def inject(self, name: str) -> str:
         """
-        Bring a fault about, once more if it is there already; return what a person reads.
+        Inject a fault, again if it is active already; return its description.
 
         Raises
         ------
         InvalidInput
-            There is no such fault, or the cell is not in a state for it.
+            The fault is unknown, or the state of the cell does not allow it.
 
         """
         check_fault(name)
@@ -56,12 +56,12 @@ class FaultInjector:
 
     def clear(self, name: str) -> str:
         """
-        Take a fault back, the latest injection first; return what a person reads.
+        Clear all injections of a fault, the latest first; return a message.
 
         Raises
         ------
         InvalidInput
-            There is no such fault, or the robot does not allow it yet: the fault stays.
+            The fault is unknown, or the robot does not allow clearing it yet.
 
         """
         check_fault(name)
@@ -77,12 +77,12 @@ class FaultInjector:
 
     def clear_all(self) -> str:
         """
-        Take every fault back.
+        Clear all faults; return a message.
 
         Raises
         ------
         InvalidInput
-            Names those that the robot does not allow to be cleared yet, and why.
+            Names the faults that the robot does not allow to be cleared yet, and why.
 
         """
         left = []
@@ -96,7 +96,7 @@ class FaultInjector:
         return 'all faults cleared'
 
     def tick(self) -> None:
-        """Do what the schedule says; call after every cycle of the driver."""
+        """Execute the schedule; call this after every cycle of the driver."""
         now = self._driver.time
         begun = sum(c.goals_started for c in self._driver.trajectory.values())
         self._motions += [now] * (begun - len(self._motions))
@@ -107,7 +107,7 @@ class FaultInjector:
             try:
                 self.clear(name)
             except InvalidInput:
-                _log.debug('%s should have ended at %.3f s: tried again', name, end)
+                _log.debug('%s was due to end at %.3f s: retrying', name, end)
 
     def _is_due(self, planned: Planned, now: float) -> bool:
         if planned.motion is None:
@@ -122,7 +122,7 @@ class FaultInjector:
         try:
             self.inject(planned.fault)
         except InvalidInput as error:
-            _log.error('%.3f s: %s did not come about: %s', now, planned.fault, error)
+            _log.error('%.3f s: %s was not injected: %s', now, planned.fault, error)
         else:
             if planned.duration is not None:
                 self._to_end.append((now + planned.duration, planned.fault))

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-When which fault happens, read from a YAML file: a list of entries.
+A schedule of faults, read from a YAML file: a list of entries.
 
     - fault: protective_stop     # one of `sim.faults.FAULTS`
       motion: 3                  # counted from the third trajectory goal; absent: from the start
@@ -25,18 +25,18 @@ from ur5_pick_place.sim.faults import FAULTS
 @dataclass(frozen=True)
 class Planned:
     """
-    A fault to come.
+    A scheduled fault.
 
     Attributes
     ----------
     fault : str
-        Its name.
+        Name of the fault.
     at : float
-        When it is injected [s], simulated.
+        Simulated time of the injection [s].
     duration : float or None
-        After which it is cleared [s]; None leaves it.
+        Simulated time until it is cleared [s]; None never clears it.
     motion : int or None
-        The trajectory goal, counted from 1, whose start `at` counts from; None: the driver's.
+        Trajectory goal, counted from 1, from whose start `at` counts; None: the driver's start.
 
     """
 
@@ -56,7 +56,7 @@ _KEYS = {
 
 def load_schedule(path: str | Path) -> tuple[Planned, ...]:
     """
-    Read a schedule.
+    Return the schedule in a file.
 
     Raises
     ------

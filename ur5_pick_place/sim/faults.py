@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-What can go wrong in the simulated cell, by name, each as the real robot shows it to its clients.
+The faults of the simulated cell by name, each as the real robot shows it to its clients.
 
-A fault is what a person reads of it and how it comes about; bringing it about returns how it is
-taken back. Taking back is what a person in the cell would do, and no more: after a stop the
-program stays paused until it is played, and what fell from the gripper lies where it fell.
+A fault has a description and a function that injects it; that function returns another one that
+clears the fault. Clearing does what a person in the cell would do, and no more: after a stop the
+program stays paused until it is played, and a part that fell stays where it is.
 
 """
 
@@ -24,20 +24,20 @@ from ur5_pick_place.sim.link import Channel, Frozen, Jumping, dropped, not_a_num
 from ur5_pick_place.sim.robot import Program
 from ur5_pick_place.sim.wiring import Bouncing, Late
 
-LATENCY = 0.1  # [s] each way: a poor wireless link
-LOSS = 0.2  # share of the best-effort messages, likewise
+LATENCY = 0.1  # [s] each way, as on a poor wireless link
+LOSS = 0.2  # fraction of the best-effort messages, as on a poor wireless link
 
-_ASIDE = (-0.25, -0.5, PART_SIZE / 2)  # [m] on a corner of the table, out of the way
+_ASIDE = (-0.25, -0.5, PART_SIZE / 2)  # [m] on a corner of the table
 _SHIFT = 0.010  # [m]
-_SLIPPERY = 0.03  # share of the pads' friction: a held cube slides out within a second
-_LEFT_ALONE = 0.001  # [m] within which the cube still lies where it was put
+_SLIPPERY = 0.03  # fraction of the pads' friction: a held cube slides out within 1 s
+_UNMOVED = 0.001  # [m] within which the cube is where it was placed
 
 Undo = Callable[[], Any]
-"""Takes a fault back; raises `InvalidInput` with the reason while the robot does not allow it."""
+"""Clears a fault; raises `InvalidInput` with the reason while the robot does not allow it."""
 
 
 class Fault(NamedTuple):
-    """`inject` raises `InvalidInput` with the reason if the cell is not in a state for it."""
+    """`inject` raises `InvalidInput` with the reason if the cell does not allow it now."""
 
     text: str
     inject: Callable[[Driver], Undo]
@@ -105,14 +105,14 @@ def _part_missing(driver: Driver) -> Undo:
 
 def _part_shifted(driver: Driver) -> Undo:
     if driver.arm.part_present:
-        raise InvalidInput('the gripper holds the cube: it can only be shifted where it lies')
+        raise InvalidInput('the gripper holds the cube: it can only be shifted on the table')
     return _displace(driver, driver.arm.T_world_part[:3, 3] + [_SHIFT, 0.0, 0.0])
 
 
 def _controller_inactive(driver: Driver) -> Undo:
     name = driver.controllers.motion
     if not name:
-        raise InvalidInput('no motion controller is active that could be deactivated')
+        raise InvalidInput('no motion controller is active: nothing to deactivate')
     driver.controllers.switch([], [name], STRICT)
 
     def activate() -> None:
@@ -157,9 +157,9 @@ def _raise(thing: object, flag: str) -> Undo:
 
 def _displace(driver: Driver, to: Any) -> Undo:
     """
-    Put the cube somewhere, x, y, z [m]; taken back only if it still lies there.
+    Place the cube at x, y, z [m]; clearing moves it back only if it is still there.
 
-    What was taken out of the gripper stays out: between its fingers there may be no room by then.
+    A cube that was taken out of the gripper is not put back: the fingers may have closed.
 
     """
     arm = driver.arm
@@ -169,7 +169,7 @@ def _displace(driver: Driver, to: Any) -> Undo:
     arm.place_part(to[0], to[1], yaw, to[2])
 
     def put_back() -> None:
-        lies_there = np.linalg.norm((arm.T_world_part[:3, 3] - to)[:2]) < _LEFT_ALONE
+        lies_there = np.linalg.norm((arm.T_world_part[:3, 3] - to)[:2]) < _UNMOVED
         if lies_there and not was_held:
             x, y, z = before[:3, 3]
             arm.place_part(x, y, yaw, z)
@@ -179,88 +179,88 @@ def _displace(driver: Driver, to: Any) -> Undo:
 
 FAULTS = {
     'protective_stop': Fault(
-        'protective stop: the arm halts, the program pauses; unlocked after 5 s at the earliest',
+        'protective stop: the arm stops, the program is paused; can be unlocked after 5 s',
         _protective_stop,
     ),
     'emergency_stop': Fault(
-        'emergency stop pressed: the arm halts, arm and tool lose power, the program pauses',
+        'emergency stop: the arm stops, arm and tool lose power, the program is paused',
         _emergency_stop,
     ),
     'safeguard_stop': Fault(
-        'safeguard open: the arm halts, the program pauses', _safeguard_stop
+        'safeguard open: the arm stops, the program is paused', _safeguard_stop
     ),
     'program_stopped': Fault(
-        'External Control ended: motion controllers inactive, goals aborted', _program_stopped
+        'External Control stopped: motion controllers inactive, goals aborted', _program_stopped
     ),
-    'program_paused': Fault('program paused: goals freeze', _program_paused),
+    'program_paused': Fault('program paused: goals are frozen', _program_paused),
     'speed_slider_zero': Fault('speed slider at 0: goals wait', _speed_slider_zero),
     'joint_states_frozen': Fault(
-        'joint_states repeat the same joints under new stamps',
+        'joint_states repeat the same joints with new stamps',
         lambda driver: _add(driver.link.joint_faults, Frozen()),
     ),
     'joint_states_dropped': Fault(
         'no joint_states', lambda driver: _add(driver.link.joint_faults, dropped)
     ),
     'joint_states_jumping': Fault(
-        'every fiftieth joint_states shows the first joint 0.5 rad away',
+        'every 50th joint_states has the first joint 0.5 rad off',
         lambda driver: _add(driver.link.joint_faults, Jumping()),
     ),
     'joint_states_nan': Fault(
-        'joint_states with NaN for positions',
+        'joint_states with NaN positions',
         lambda driver: _add(driver.link.joint_faults, not_a_number),
     ),
     'io_states_silent': Fault(
         'no io_states', lambda driver: _raise(driver.link, 'io_states_silent')
     ),
     'set_io_slow': Fault(
-        'set_io answers and acts at its last look, after 0.55 s',
+        'set_io replies and takes effect after 0.55 s',
         lambda driver: _raise(driver.io, 'slow'),
     ),
     'set_io_lying': Fault(
-        'set_io answers true after 0.55 s and nothing happens',
+        'set_io replies true after 0.55 s without effect',
         lambda driver: _raise(driver.io, 'deaf'),
     ),
     'set_io_absent': Fault(
-        'there is no service set_io', lambda driver: _raise(driver.link, 'set_io_absent')
+        'service set_io is missing', lambda driver: _raise(driver.link, 'set_io_absent')
     ),
     'output_stuck': Fault(
-        "the gripper's wire keeps its state, whatever io_states shows of output 16",
+        "the gripper's wire keeps its state, regardless of output 16 in io_states",
         _output_stuck,
     ),
     'part_present_stuck': Fault(
         'the part-present input (16) keeps its state', _part_present_stuck
     ),
     'part_present_bouncing': Fault(
-        'the part-present input (16) chatters for 0.1 s after every change',
+        'the part-present input (16) bounces for 0.1 s after every change',
         lambda driver: _add(driver.wiring.input_faults, Bouncing()),
     ),
     'part_present_late': Fault(
-        'the part-present input (16) follows 0.5 s later',
+        'the part-present input (16) is delayed by 0.5 s',
         lambda driver: _add(driver.wiring.input_faults, Late()),
     ),
     'part_slips': Fault('the pads are slippery: a held cube slides out', _part_slips),
     'part_missing': Fault(
-        'someone has taken the cube and laid it on the corner of the table', _part_missing
+        'the cube is moved to the corner of the table', _part_missing
     ),
-    'part_shifted': Fault('the cube lies 10 mm further along x', _part_shifted),
+    'part_shifted': Fault('the cube is shifted by 10 mm along x', _part_shifted),
     'controller_inactive': Fault(
-        'the motion controller is inactive though the program runs', _controller_inactive
+        'the motion controller is inactive while the program is running', _controller_inactive
     ),
     'goals_rejected': Fault('every trajectory goal is rejected', _goals_rejected),
     'action_server_gone': Fault(
-        'there is no follow_joint_trajectory; a running motion goes on',
+        'action follow_joint_trajectory is missing; a running motion continues',
         lambda driver: _raise(driver.link, 'actions_absent'),
     ),
     'driver_killed': Fault(
-        "the driver's process ends without a word",
+        "the driver's process is killed",
         lambda driver: _raise(driver.link, 'killed'),
     ),
     'link_latency': Fault(
-        'what the driver publishes, and goals, cancels, commands and io requests, are 0.1 s late',
+        'messages of the driver, goals, cancels, commands and io requests are delayed by 0.1 s',
         _on_both_ways('latency', LATENCY),
     ),
     'link_loss': Fault(
-        'every fifth best-effort message between driver and clients is lost',
+        '20 % of the best-effort messages between driver and clients are lost',
         _on_both_ways('loss', LOSS),
     ),
 }

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Goals of the driver's trajectory controller: which it accepts, what judges them, how they end.
+Goals of the driver's trajectory controller: acceptance, tolerances and results.
 
-Joint limits, finite values and the distance to the first point are not checked: the real
+Joint limits, finite values and the distance to the first point are not checked, as the real
 controller does not check them either.
 
 """
@@ -32,7 +32,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class JointTolerance:
-    """A client's wish for one joint: > 0 replaces, 0 keeps the default, -1 switches off."""
+    """A client's tolerance of one joint: > 0 replaces, 0 keeps the default, -1 switches it off."""
 
     name: str
     position: float = 0.0  # [rad]
@@ -42,15 +42,15 @@ class JointTolerance:
 
 @dataclass(frozen=True)
 class Tolerances:
-    """What a goal is judged by; infinite where switched off."""
+    """Tolerances of a goal; infinite where switched off."""
 
     path: Array  # (6,) [rad]
     goal: Array  # (6,) [rad]
-    goal_time: float = 0.0  # [s]; 0 waits for ever
+    goal_time: float = 0.0  # [s]; 0 waits without limit
 
     @classmethod
     def default(cls, joints: int) -> 'Tolerances':
-        """Return UR's own."""
+        """Return the defaults of UR."""
         return cls(np.full(joints, PATH_TOLERANCE), np.full(joints, GOAL_TOLERANCE))
 
     def overridden(
@@ -60,23 +60,23 @@ class Tolerances:
         goal: Sequence[JointTolerance],
         goal_time: float,
     ) -> 'Tolerances':
-        """Apply a client's wishes; one that makes no sense drops them all, with a log entry."""
+        """Return these with a client's tolerances; an invalid one drops all, with a log entry."""
         limits = {'path': self.path.copy(), 'goal': self.goal.copy()}
-        for kind, wishes in (('path', path), ('goal', goal)):
-            for wish in wishes:
-                values = (wish.position, wish.velocity, wish.acceleration)
-                if wish.name not in joint_names or any(v < 0.0 and v != -1.0 for v in values):
-                    _log.error('%s tolerance %s: using the defaults for all', kind, wish)
+        for kind, tolerances in (('path', path), ('goal', goal)):
+            for given in tolerances:
+                values = (given.position, given.velocity, given.acceleration)
+                if given.name not in joint_names or any(v < 0.0 and v != -1.0 for v in values):
+                    _log.error('%s tolerance %s: using the defaults for all', kind, given)
                     return self
-                if wish.position != 0.0:
-                    joint = joint_names.index(wish.name)
-                    limits[kind][joint] = math.inf if wish.position < 0.0 else wish.position
+                if given.position != 0.0:
+                    joint = joint_names.index(given.name)
+                    limits[kind][joint] = math.inf if given.position < 0.0 else given.position
         return Tolerances(limits['path'], limits['goal'], max(goal_time, 0.0))
 
 
 @dataclass(frozen=True)
 class GoalResult:
-    """How a goal ended; the code alone does not tell success."""
+    """Result of a goal; the code alone does not imply success."""
 
     status: str  # 'succeeded', 'aborted' or 'canceled'
     code: int
@@ -85,7 +85,7 @@ class GoalResult:
 
 @dataclass(frozen=True)
 class Tracking:
-    """One cycle as the controller saw it; joint arrays are (6,) in controller order."""
+    """State of the controller in one cycle; joint arrays are (6,) in controller order."""
 
     time: float  # [s]
     reference: Sample
@@ -99,7 +99,7 @@ class Tracking:
 
 
 class AcceptedGoal:
-    """An accepted action goal: `tracking` is its latest cycle, `outcome` None while it runs."""
+    """An accepted action goal: `tracking` is its latest cycle, `outcome` is None until it ends."""
 
     def __init__(self, tolerances: Tolerances) -> None:
         self.tolerances = tolerances
@@ -109,12 +109,12 @@ class AcceptedGoal:
 
 def check_command(command: TrajectoryCommand, joint_names: Sequence[str], now: float) -> None:
     """
-    Refuse what the driver refuses, in its order.
+    Check a command as the driver does, in the same order.
 
     Raises
     ------
     InvalidInput
-        With the first reason.
+        The command is refused; gives the first reason.
 
     """
     names, points = command.joint_names, command.points

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The driver's io_and_status_controller: pins, and services that answer before anything happened.
+The driver's io_and_status_controller: pins, and services that reply before they take effect.
 
-One service is served at a time. A valid request is answered at the service's first look, 50 ms
-later, and "true" means no more than sent: pins change a cycle after the answer. On the robot they
-may be quicker, never surer. Only a payload is answered when the robot has it.
+One request is served at a time. A valid request is answered at the first poll of the service,
+50 ms later, and "true" only means sent: pins change one cycle after the reply. The robot may be
+faster, but guarantees no more. Only set_payload is answered after the robot has the payload.
 
 """
 
@@ -21,8 +21,8 @@ SET_DIGITAL_OUT = 1
 SET_ANALOG_OUT = 3
 SET_TOOL_VOLTAGE = 4
 
-_LOOK_PERIOD = 0.050  # [s]
-_MOST_LOOKS = 11  # after which a service gives up and, for a quirk, answers true
+_POLL_PERIOD = 0.050  # [s]
+_MOST_POLLS = 11  # after which a service gives up, and replies true all the same, as UR's does
 _ROUND_TRIP = CYCLE  # [s] until the robot has a command
 _ROUNDING = 1e-9  # [s]
 
@@ -44,22 +44,22 @@ class Request:
         self, act: Callable[[], object] | None, confirmed: bool = False, looks: int = 1
     ) -> None:
         self.reply: bool | None = None
-        self._act = act  # None: refused without asking the robot
+        self._act = act  # None: refused without a command to the robot
         self._confirmed = confirmed  # answered only after the robot has acted
-        self._looks = looks  # of the service until the hardware side has taken the command
+        self._looks = looks  # polls of the service until the hardware has taken the command
         self._look = math.inf
         self._sent = False
 
     def serve(self, now: float, send: Callable[[Callable[[], object]], None]) -> None:
-        """Take one cycle's share of the work, at `now` [s]."""
+        """Process one cycle at `now` [s]."""
         if self._act is None:
             self.reply = False
         elif self._look == math.inf:
-            self._look = now + self._looks * _LOOK_PERIOD
+            self._look = now + self._looks * _POLL_PERIOD
         elif now >= self._look - _ROUNDING:
             if not self._sent:
                 send(self._act)
-                self._look += _LOOK_PERIOD
+                self._look += _POLL_PERIOD
             if self._sent or not self._confirmed:
                 self.reply = True
             self._sent = True
@@ -77,11 +77,11 @@ class IoController:
     ----------
     pins : Pins
     active : bool
-        Whether the controller is.
+        Whether the controller is active.
     slow : bool
-        The hardware side takes what `set_io` asks for at the service's last look, 0.55 s later.
+        The hardware takes a `set_io` command only at the last poll of the service, 0.55 s later.
     deaf : bool
-        It never does; `set_io` then answers true all the same.
+        The hardware ignores `set_io` commands; the service replies true all the same.
 
     """
 
@@ -129,7 +129,7 @@ class IoController:
 
         if act is not None and self.deaf:
             act = _nothing
-        return self._request(act, looks=_MOST_LOOKS if self.slow or self.deaf else 1)
+        return self._request(act, looks=_MOST_POLLS if self.slow or self.deaf else 1)
 
     def set_analog_output(self, pin: int, domain: int, state: float) -> Request:
         """Set an analog output and whether it is a current (0) or a voltage (1)."""
@@ -149,7 +149,7 @@ class IoController:
         return self._request(act if 0.01 <= fraction <= 1.0 else None)
 
     def set_payload(self, mass: float, centre_of_gravity: Sequence[float]) -> Request:
-        """Tell the robot what it carries: mass [kg], centre of gravity in tool0 [m]."""
+        """Set the payload: mass [kg], centre of gravity in tool0 [m]."""
 
         def act() -> None:
             x, y, z = centre_of_gravity
@@ -179,4 +179,4 @@ class IoController:
 
 
 def _nothing() -> None:
-    """What becomes of a command that the hardware side never takes."""
+    """Ignore a command, as a deaf hardware does."""

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-What lies between the driver and its clients: messages pass as they are, late, changed or never.
+The connection between driver and clients, which may delay, change or drop messages.
 
-Whoever serves the clients sends through the two channels, be it ROS or a test, and offers a
-service or an action only as long as it is not absent here.
+The ROS node or a test sends through the two channels, and offers a service or an action only
+while it is not absent here.
 
 """
 
@@ -18,7 +18,7 @@ from ur5_pick_place.kinematics.transforms import Array
 
 
 class JointReport(NamedTuple):
-    """One reading of the joints, (6,) in controller order: what joint_states tells."""
+    """One measurement of the joints, (6,) in controller order, as in joint_states."""
 
     stamp: float  # [s]
     q: Array  # [rad]
@@ -27,24 +27,24 @@ class JointReport(NamedTuple):
 
 
 Distortion = Callable[[JointReport], JointReport | None]
-"""What becomes of a report; None for nothing. Called once a cycle."""
+"""Returns a changed report, or None to drop it. Called once per cycle."""
 
 
 class Channel:
     """
-    One direction, late and lossy when told to be.
+    One direction of the connection, with optional latency and loss.
 
     Parameters
     ----------
     seed : int
-        Of the losses.
+        Seed of the losses.
 
     Attributes
     ----------
     latency : float
-        How long every delivery takes [s].
+        Delay of every delivery [s].
     loss : float
-        Share of the deliveries that never happen, 0 to 1; reliable ones always do.
+        Fraction of best-effort deliveries that are lost, 0 to 1; reliable ones never are.
 
     """
 
@@ -54,7 +54,7 @@ class Channel:
         self._under_way: deque[tuple[float, Callable[[], object]]] = deque()
 
     def send(self, deliver: Callable[[], object], now: float, reliable: bool = False) -> None:
-        """Call `deliver` at once, later through `advance`, or never; the order is kept."""
+        """Call `deliver` now, later from `advance`, or never; the order is kept."""
         if self.loss and not reliable and self._random.random() < self.loss:
             return
         if self.latency or self._under_way:
@@ -63,25 +63,25 @@ class Channel:
             deliver()
 
     def advance(self, now: float) -> None:
-        """Deliver what has arrived by `now` [s]."""
+        """Deliver the messages due by `now` [s]."""
         while self._under_way and self._under_way[0][0] <= now:
             self._under_way.popleft()[1]()
 
 
 class Link:
     """
-    Both directions, and what has gone from the driver's side.
+    Both directions of the connection, and what the driver no longer offers.
 
     Attributes
     ----------
     to_clients, to_driver : Channel
     joint_faults : list of Distortion
-        What a joint report passes through.
+        Distortions of the joint reports, in order.
     io_states_silent : bool
     set_io_absent, actions_absent : bool
-        Not offered any more.
+        Whether the service or actions are missing.
     killed : bool
-        The driver's process has died.
+        Whether the driver's process is dead.
 
     """
 
@@ -93,16 +93,16 @@ class Link:
         self.killed = False
 
     def pass_on(self, report: JointReport) -> JointReport | None:
-        """Return what clients are told instead of this report."""
-        told: JointReport | None = report
+        """Return the report after all distortions; None if it is dropped."""
+        passed: JointReport | None = report
         for distort in self.joint_faults:
-            if told is not None:
-                told = distort(told)
-        return told
+            if passed is not None:
+                passed = distort(passed)
+        return passed
 
 
 class Frozen:
-    """Repeats the first report under new stamps."""
+    """Repeats the first report with new stamps."""
 
     def __init__(self) -> None:
         self._first: JointReport | None = None
@@ -115,9 +115,9 @@ class Frozen:
 
 
 class Jumping:
-    """Shows the first joint somewhere else in every fiftieth report."""
+    """Shifts the first joint in every 50th report."""
 
-    _JUMP = np.array([0.5, 0.0, 0.0, 0.0, 0.0, 0.0])  # [rad] 60 rad/s: no arm does that
+    _JUMP = np.array([0.5, 0.0, 0.0, 0.0, 0.0, 0.0])  # [rad] 60 rad/s, which no arm reaches
     _PERIOD = 50
 
     def __init__(self) -> None:
@@ -131,9 +131,9 @@ class Jumping:
 
 
 def dropped(report: JointReport) -> None:
-    """Tell nothing."""
+    """Drop the report."""
 
 
 def not_a_number(report: JointReport) -> JointReport:
-    """Tell positions that are none."""
+    """Return the report with NaN positions."""
     return report._replace(q=np.full(6, np.nan))

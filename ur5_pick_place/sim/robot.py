@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The modes of a CB3 robot controller: power, safety, program, and how fast it lets things go."""
+"""The modes of a CB3 robot controller: power, safety, program and speed scaling."""
 
 from enum import Enum, IntEnum
 
@@ -34,7 +34,7 @@ _STOPS = (
     SafetyMode.PROTECTIVE_STOP,
     SafetyMode.SAFEGUARD_STOP,
 )
-"""Gravest first: of several stops at once the robot reports that one."""
+"""Most severe first: of several active stops the robot reports the first."""
 
 
 class Program(Enum):
@@ -54,14 +54,14 @@ class Robot:
     slider : float
         Speed slider, 0 to 1.
     scaling : float
-        Speed scaling as the driver combines it: the slider, 0 while a pause or a safety stop
-        freezes the program, and in between on a ramp afterwards.
+        Speed scaling as the driver reports it: the slider, 0 while the program is paused, and a
+        ramp from 0 to the slider afterwards.
     tool_voltage : int
         0, 12 or 24 [V].
     payload : tuple
         Mass [kg] and centre of gravity (x, y, z) in tool0 [m].
     popup : str
-        What the pendant shows; empty for nothing.
+        Popup on the pendant; empty for none.
 
     """
 
@@ -80,17 +80,17 @@ class Robot:
 
     @property
     def program_running(self) -> bool:
-        """Whether External Control is connected; a paused program is."""
+        """Whether External Control is connected; also while the program is paused."""
         return self.program is not Program.STOPPED
 
     @property
     def safety(self) -> SafetyMode:
-        """The stop that holds the arm, or normal."""
+        """The most severe active stop, or normal."""
         return next((stop for stop in _STOPS if stop in self._stops), SafetyMode.NORMAL)
 
     @property
     def safe(self) -> bool:
-        """Whether no safety function holds the arm."""
+        """Whether no stop is active."""
         return not self._stops
 
     @property
@@ -120,7 +120,7 @@ class Robot:
         return True
 
     def release_brakes(self) -> bool:
-        """Make the arm ready to move, switching it on if need be."""
+        """Make the arm ready to move, switching it on if necessary."""
         if not self.safe:
             return False
         if self.mode is not RobotMode.RUNNING:
@@ -142,7 +142,7 @@ class Robot:
         return True
 
     def pause(self) -> bool:
-        """Freeze the program."""
+        """Pause the program."""
         if self.program is Program.PLAYING:
             self.program = Program.PAUSED
         return self.program is Program.PAUSED
@@ -153,13 +153,13 @@ class Robot:
         return True
 
     def protective_stop(self) -> None:
-        """Halt the arm because something is wrong; the program pauses."""
+        """Stop the arm because of an error; the program is paused."""
         self._stops.add(SafetyMode.PROTECTIVE_STOP)
         self._stopped_at = self._now
         self.pause()
 
     def unlock(self) -> bool:
-        """Lift a protective stop; refused in its first five seconds."""
+        """Unlock a protective stop; refused in its first five seconds."""
         if SafetyMode.PROTECTIVE_STOP in self._stops:
             if self._now - self._stopped_at < _UNLOCK_WAIT:
                 return False
@@ -167,7 +167,7 @@ class Robot:
         return True
 
     def open_safeguard(self) -> None:
-        """Halt the arm because someone may be near (category 2 stop); the program pauses."""
+        """Stop the arm as a person may be near (category 2 stop); the program is paused."""
         self._stops.add(SafetyMode.SAFEGUARD_STOP)
         self.pause()
 
@@ -176,13 +176,13 @@ class Robot:
         self._stops.discard(SafetyMode.SAFEGUARD_STOP)
 
     def press_emergency_stop(self) -> None:
-        """Halt the arm and cut its power and the tool's (category 1 stop); the program pauses."""
+        """Stop the arm and cut power to arm and tool (category 1 stop); the program is paused."""
         self._stops.add(SafetyMode.ROBOT_EMERGENCY_STOP)
         self.pause()
         self._cut_power()
 
     def release_emergency_stop(self) -> None:
-        """Let go of the button; the arm stays off until it is switched on."""
+        """Release the button; the arm stays off until it is switched on."""
         self._stops.discard(SafetyMode.ROBOT_EMERGENCY_STOP)
 
     def _cut_power(self) -> None:

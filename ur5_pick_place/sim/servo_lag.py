@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The reference that the joint servos follow: sparse position setpoints made smooth, and late."""
+"""The reference of the joint servos: interpolated and delayed position setpoints."""
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -10,21 +10,21 @@ from ur5_pick_place.kinematics.transforms import Array
 
 class LaggedReference:
     """
-    Turns one position setpoint a cycle into a smooth reference inside the cycle.
+    Interpolates one position setpoint per cycle to a smooth reference within the cycle.
 
-    Between two setpoints runs the cubic that starts with the last velocity and ends with the
-    velocity of the parabola through the last three setpoints. A critically damped second-order
+    Setpoints are joined by a cubic that starts with the last velocity and ends with the velocity
+    of the parabola through the last three setpoints. A critically damped second-order
     low-pass, x'' = w^2 (u - x) - 2 w x', follows it: on a ramp it trails by 2 / w, so
     w = 2 / lag. Cubic and low-pass are one linear system, stepped exactly.
 
     Parameters
     ----------
     lag : float
-        How far [s] the reference trails a setpoint of constant velocity; 0 for none.
+        Delay of the reference behind a setpoint of constant velocity [s]; 0 for none.
     cycle : float
         Time between setpoints [s].
     steps : int
-        References wanted per cycle, evenly spaced, the first at the cycle's beginning.
+        References per cycle, evenly spaced, the first at the beginning of the cycle.
 
     """
 
@@ -35,7 +35,7 @@ class LaggedReference:
         self.start_at(np.zeros(6), np.zeros(6))
 
     def start_at(self, q: ArrayLike, qd: ArrayLike) -> None:
-        """Forget the past: the arm passes `q` [rad] with velocity `qd` [rad/s], shapes (6,)."""
+        """Restart at joints `q` [rad] and velocities `qd` [rad/s], shapes (6,)."""
         self._setpoints = np.array([q, q], dtype=float)  # the last, and the one before
         self._input_velocity = np.array(qd, dtype=float)
         self._output = np.array([q, qd], dtype=float)
@@ -44,12 +44,12 @@ class LaggedReference:
         self, setpoint: Array
     ) -> tuple[Array, Array, Array]:
         """
-        Take the setpoint, shape (6,) [rad], that holds at the end of the coming cycle.
+        Advance by one cycle to the setpoint at its end, shape (6,) [rad].
 
         Returns
         -------
         q, qd, qdd : ndarray, shape (steps, 6)
-            The reference inside the cycle, in rad, rad/s and rad/s^2.
+            The reference within the cycle [rad, rad/s, rad/s^2].
 
         """
         h = self._cycle
@@ -72,7 +72,7 @@ def _step_response(lag: float, times: Array) -> Array:
     """
     Return the map from [x, x', u, u', u'', u'''] to x, x', x'' at `times`, shape (3 n, 6).
 
-    The state of a linear system moves by the exponential of its matrix.
+    Computed with the matrix exponential of the linear system.
 
     """
     system = np.zeros((6, 6))

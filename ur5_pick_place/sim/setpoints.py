@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Between controllers and joints: forwarded commands, freedrive, and what the robot refuses."""
+"""From controllers to joints: forwarded commands, freedrive, and limits of setpoints."""
 
 import math
 from collections.abc import Sequence
@@ -15,14 +15,14 @@ _FREEDRIVE_TIMEOUT = 1.0  # [s]
 
 
 class ForwardController:
-    """Hands on six numbers; the last ones hold until others come or it is deactivated."""
+    """Forwards six numbers; the last command holds until the next one or deactivation."""
 
     def __init__(self) -> None:
         self.active = False
         self.command: Array | None = None
 
     def set_active(self, active: bool) -> None:
-        """Activate or deactivate; earlier commands are forgotten."""
+        """Activate or deactivate; clears the command."""
         self.active, self.command = active, None
 
     def receive(self, values: Sequence[float]) -> None:
@@ -32,7 +32,7 @@ class ForwardController:
         Raises
         ------
         InvalidInput
-            Not active, not six values, or one that is not finite; the last command holds on.
+            Not active, not six values, or a value that is not finite; the last command stays.
 
         """
         command = np.array(values, dtype=float)
@@ -46,22 +46,22 @@ class ForwardController:
 
 
 class FreedriveController:
-    """Lets go of the arm as long as someone keeps asking for it."""
+    """Releases the arm while it is enabled repeatedly."""
 
     def __init__(self) -> None:
         self.active = False
         self._until = -math.inf
 
     def set_active(self, active: bool) -> None:
-        """Activate or deactivate; freedrive itself must be asked for."""
+        """Activate or deactivate; freedrive itself must be enabled."""
         self.active, self._until = active, -math.inf
 
     def enable(self, enabled: bool, now: float) -> None:
-        """Let go from `now` [s] on for a second, or hold."""
+        """Release the arm for 1 s from `now` [s], or hold it."""
         self._until = now + _FREEDRIVE_TIMEOUT if enabled and self.active else -math.inf
 
     def free(self, now: float) -> bool:
-        """Whether the arm is let go."""
+        """Return whether the arm is released."""
         return now < self._until
 
 
@@ -72,7 +72,7 @@ class Setpoint:
     Parameters
     ----------
     q : ndarray, shape (6,)
-        Where the arm is [rad].
+        Measured joints [rad].
     period : float
         Cycle time [s].
 
@@ -85,14 +85,14 @@ class Setpoint:
         self._period = period
 
     def hold(self, q: Array) -> None:
-        """Start anew at the measured joints (6,) [rad]."""
+        """Restart at the measured joints (6,) [rad]."""
         self.q, self._qd = q.copy(), np.zeros_like(q)
 
     def servo(self, q: Array) -> None:
         """
-        Go to a joint position (6,) [rad], as `servoj` does.
+        Set a joint position (6,) [rad], as `servoj` does.
 
-        One that asks for more than 20 rad/s is ignored whole; a joint's NaN leaves that joint.
+        A position that requires more than 20 rad/s is ignored; NaN keeps the joint's position.
 
         """
         wanted = np.where(np.isfinite(q), q, self.q)
@@ -102,7 +102,7 @@ class Setpoint:
             self.q = wanted
 
     def speed(self, qd: Array) -> None:
-        """Approach a joint velocity (6,) [rad/s], as `speedj` does, and move with it."""
+        """Accelerate to a joint velocity (6,) [rad/s], as `speedj` does."""
         most = _SPEEDJ_ACCELERATION * self._period
         self._qd = self._qd + np.clip(qd - self._qd, -most, most)
         self.q = self.q + self._qd * self._period

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Joint waypoints joined as the driver's trajectory controller joins them.
+Interpolation of joint waypoints as in the driver's trajectory controller.
 
 The degree of a segment follows from what *both* its ends carry: positions give a straight line,
-velocities a cubic, velocities and accelerations a quintic. Accelerations without velocities match
-none of these, and the controller then asks for zero; so does this spline.
+velocities a cubic, velocities and accelerations a quintic. For accelerations without velocities
+the controller commands zero; so does this spline.
 
 """
 
@@ -21,7 +21,7 @@ _POWERS = np.arange(6)
 
 @dataclass(frozen=True)
 class Waypoint:
-    """One point of a commanded trajectory; an empty field was not given."""
+    """One point of a commanded trajectory; empty fields are not given."""
 
     time: float  # [s] from the trajectory's start
     positions: Sequence[float]  # [rad]
@@ -32,7 +32,7 @@ class Waypoint:
 
 @dataclass(frozen=True)
 class TrajectoryCommand:
-    """What a client asks for; `stamp` [s] of zero means now."""
+    """A trajectory commanded by a client; `stamp` [s] of zero means now."""
 
     joint_names: Sequence[str]
     points: Sequence[Waypoint]
@@ -41,7 +41,7 @@ class TrajectoryCommand:
 
 @dataclass(frozen=True)
 class Knot:
-    """Joint state at a waypoint, (6,) each; None where the waypoint says nothing."""
+    """Joint state at a waypoint, (6,) each; None where not given."""
 
     q: Array
     qd: Array | None = None
@@ -60,7 +60,7 @@ class Sample:
 
 class Spline:
     """
-    Waypoints over trajectory time, entered from a measured state.
+    A spline through waypoints over trajectory time, starting at a measured state.
 
     Parameters
     ----------
@@ -93,7 +93,7 @@ class Spline:
         return self.times[-1]
 
     def sample(self, time: float) -> Sample:
-        """Interpolate at a trajectory time [s]; the last waypoint is held after its time."""
+        """Return the joint state at a trajectory time [s]; later ones give the last waypoint."""
         index = bisect_right(self.times, time)
         if index == len(self.times):
             last = self._knots[-1]
@@ -113,7 +113,7 @@ class Spline:
             return Sample(powers @ c, first @ c[1:], second @ c[2:], index)
 
     def _segment(self, index: int) -> Array:
-        """Polynomial coefficients (6 powers, 6 joints) of the segment that ends at a waypoint."""
+        """Return the coefficients (6 powers, 6 joints) of the segment that ends at a waypoint."""
         if index not in self._segments:
             a = self._entry if index == 0 else self._knots[index - 1]
             start = self.entry_time if index == 0 else self.times[index - 1]
@@ -125,7 +125,7 @@ class Spline:
 
 def join(a: Knot, b: Knot, duration: float) -> Array:
     """
-    Polynomial coefficients between two joint states.
+    Return the polynomial coefficients between two joint states.
 
     Returns
     -------
@@ -145,7 +145,7 @@ def join(a: Knot, b: Knot, duration: float) -> Array:
         c[3] = (-2 * step / duration + a.qd + b.qd) / duration**2
         return c
     c[2] = a.qdd / 2
-    rest = step - (a.qd + c[2] * duration) * duration  # what the upper three powers must add
+    rest = step - (a.qd + c[2] * duration) * duration  # contribution of the upper three powers
     speed = (b.qd - a.qd - a.qdd * duration) * duration
     bend = (b.qdd - a.qdd) * duration**2
     c[3] = (10 * rest - 4 * speed + bend / 2) / duration**3

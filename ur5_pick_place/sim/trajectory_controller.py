@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The driver's joint trajectory controller: how it follows, judges and reports.
+The driver's joint trajectory controller: tracking, tolerances and results.
 
-Behaviour is that of UR's scaled trajectory controller 4.8 over joint_trajectory_controller 5.17
-with the UR configuration, oddities included: a goal without goal time is waited for without end,
-and cancelling holds the measured position without braking.
+It behaves as UR's scaled trajectory controller 4.8 with joint_trajectory_controller 5.17 and the
+UR configuration, including their quirks: a goal without goal time never times out, and
+cancelling holds the measured position without braking.
 
 """
 
@@ -47,7 +47,7 @@ class TrajectoryController:
     def __init__(self, joint_names: Sequence[str], period: float = CYCLE) -> None:
         self.joint_names = tuple(joint_names)
         self.active = False
-        self.rejecting = False  # every goal, as when something else claims the robot
+        self.rejecting = False  # rejects every goal, as when another controller claims the robot
         self.goals_started = 0
         self.goal: AcceptedGoal | None = None
         self.tracking: Tracking | None = None
@@ -61,20 +61,20 @@ class TrajectoryController:
         self._q = self._output
 
     def activate(self, q: Array) -> None:
-        """Start by holding the measured joints (6,) [rad]."""
+        """Activate and hold the measured joints (6,) [rad]."""
         self.active = True
         self._q = self._output = np.array(q, dtype=float)
         self._hold(self._q)
 
     def deactivate(self) -> None:
-        """Stop; a running goal is aborted."""
+        """Deactivate; a running goal is aborted."""
         self.active = False
         reason = 'Current goal cancelled during deactivate transition.'
         self._finish('aborted', INVALID_GOAL, reason)
         self.tracking = self._spline = None
 
     def check_goal(self, command: TrajectoryCommand, now: float) -> None:
-        """Raise `InvalidInput` with the reason why a goal is rejected, if it is."""
+        """Raise `InvalidInput` with the reason if a goal is rejected."""
         if self.rejecting:
             raise InvalidInput('every goal is being rejected')
         self._check(command, now)
@@ -87,7 +87,7 @@ class TrajectoryController:
         goal: Sequence[JointTolerance] = (),
         goal_time: float = 0.0,
     ) -> AcceptedGoal:
-        """Follow a trajectory as an action goal, in place of a running one."""
+        """Follow a trajectory as an action goal, which preempts a running one; return the goal."""
         self.check_goal(command, now)
         self._finish('aborted', INVALID_GOAL, 'Current goal preempted by new incoming action.')
         self.goal = AcceptedGoal(self.defaults.overridden(self.joint_names, path, goal, goal_time))
@@ -96,7 +96,7 @@ class TrajectoryController:
         return self.goal
 
     def follow(self, command: TrajectoryCommand, now: float) -> None:
-        """Follow a trajectory from the topic; a running goal is then judged against it."""
+        """Follow a trajectory from the topic; a running goal is then checked against it."""
         self._check(command, now)
         self._next, self._holding = command, False
 
@@ -106,7 +106,7 @@ class TrajectoryController:
         check_command(command, self.joint_names, now)
 
     def cancel(self, goal: AcceptedGoal) -> None:
-        """End a goal where the arm is; nothing happens when it has ended already."""
+        """Cancel a goal and hold the measured joints; no effect if it has ended already."""
         if goal is self.goal:
             self._finish('canceled', SUCCESSFUL, '')
             self._hold(self._q)
@@ -153,7 +153,7 @@ class TrajectoryController:
         return self._output
 
     def query(self, time: float) -> Sample | None:
-        """State of the running trajectory at a ROS time [s], None outside of it."""
+        """Return the state of the running trajectory at a ROS time [s], None outside of it."""
         if self._spline is None:
             return None
         elapsed = time - self._start
@@ -162,7 +162,7 @@ class TrajectoryController:
         return self._spline.sample(elapsed)
 
     def _enter(self, now: float, measured: Knot) -> None:
-        """Turn the waiting command into a spline that begins at the measured state."""
+        """Build the spline of the pending command, starting at the measured state."""
         command, self._next = self._next, None
         assert command is not None
         self._start = command.stamp or now
@@ -187,7 +187,7 @@ class TrajectoryController:
         self._spline = Spline([p.time for p in command.points], knots, self._time, measured)
 
     def _judge(self, error: Array, ahead: Sample, first: bool) -> None:
-        """Check tolerances, take over the next command or hold, and end the goal if it is time."""
+        """Check tolerances, take over the next command or hold, and end the goal if it is due."""
         assert self._spline is not None
         tolerances = self.defaults if self.goal is None else self.goal.tolerances
         past_end = ahead.index == len(self._spline.times)

@@ -1,27 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The wires between tool connector and gripper: one closes it, one tells of a part."""
+"""The wires between tool connector and gripper: close command and part-present signal."""
 
 from collections import deque
 from collections.abc import Callable
 
-_BOUNCE = 0.1  # [s] of chatter after a change, as of a worn switch
-_HALF_PERIOD = 0.024  # [s] whole cycles, so that the chatter is seen in io_states
+_BOUNCE = 0.1  # [s] of bouncing after a change, as of a worn switch
+_HALF_PERIOD = 0.024  # [s] whole cycles, so that the bouncing is visible in io_states
 _LATE = 0.5  # [s]
 
 Signal = Callable[[bool, float], bool]
-"""What arrives of a state, at a time [s]; called once a cycle."""
+"""Maps a state at a time [s] to the state that arrives; called once per cycle."""
 
 
 class Wiring:
     """
-    What arrives at the other end of either wire.
+    The signals at the far end of either wire.
 
     Attributes
     ----------
     stuck_output : bool or None
-        State that the gripper's wire keeps, whatever the output says; None if it follows.
+        State that the gripper's wire keeps regardless of the output; None if it follows.
     input_faults : list of Signal
-        What the part-present signal passes through on its way to the input.
+        Faults of the part-present signal, in order.
 
     """
 
@@ -30,18 +30,18 @@ class Wiring:
         self.input_faults: list[Signal] = []
 
     def close_command(self, output: bool) -> bool:
-        """What the gripper is told when the output is so."""
+        """Return the command at the gripper for a state of the output."""
         return output if self.stuck_output is None else self.stuck_output
 
     def part_present(self, present: bool, now: float) -> bool:
-        """What the input reads when the gripper's switch is so, at `now` [s]."""
+        """Return the state of the input for a state of the gripper's switch, at `now` [s]."""
         for fault in self.input_faults:
             present = fault(present, now)
         return present
 
 
 class Bouncing:
-    """Chatters after every change."""
+    """Bounces after every change."""
 
     def __init__(self) -> None:
         self._state: bool | None = None
@@ -57,7 +57,7 @@ class Bouncing:
 
 
 class Late:
-    """Passes every state on half a second later."""
+    """Delays every state by 0.5 s."""
 
     def __init__(self) -> None:
         self._arrived: bool | None = None

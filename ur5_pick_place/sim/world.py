@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The physical cell in motion: a UR5, its gripper and cubes, in MuJoCo, with a clock of its own.
+The simulated cell: a UR5, its gripper and cubes in MuJoCo, with its own clock, without ROS.
 
-Everything is in the frame `base_link`, whose z = 0 is the table's top. No ROS.
+All poses are in `base_link`, whose z = 0 is the table's top.
 
 """
 
@@ -38,52 +38,52 @@ from ur5_pick_place.sim.engine import mujoco
 from ur5_pick_place.sim.servo_lag import LaggedReference
 
 _FINGER_SPEED = 0.060  # [m/s]
-_FREEDRIVE_DAMPING = 2.0  # [N m s/rad], about what a hand feels on the real arm
+_FREEDRIVE_DAMPING = 2.0  # [N m s/rad], about that of the real arm
 
-# The part-present signal: fingers told to close stand still against something.
-_STANDSTILL = 0.001  # [m/s] a finger
-_NOTHING_GAP = 0.004  # [m]; closed on nothing the pads are 2 mm apart
-_BLOCKED_LEAD = 0.001  # [m] by which the command has run ahead of each finger
+# The part-present signal: closing fingers are blocked.
+_STANDSTILL = 0.001  # [m/s] largest speed of a blocked finger
+_NOTHING_GAP = 0.004  # [m]; without a part the closed pads are 2 mm apart
+_BLOCKED_LEAD = 0.001  # [m] by which the command leads a blocked finger
 
 _FEEDER_CLEARANCE = 0.08  # [m]; two cubes that touch at corners are 64 mm apart
 
-_GRIP = 6  # the gripper's place among the actuators, after the arm's
+_GRIP = 6  # index of the gripper's actuator, after those of the arm
 
 
 @dataclass(frozen=True)
 class CellSettings(Settings):
-    """What a user may choose about the simulated cell."""
+    """Settings of the simulated cell."""
 
     servo_lag: float = setting(
-        0.03, 'how far the arm trails its setpoint; real ones do', unit='s', low=0.0, high=0.2
+        0.03, 'lag of the arm behind its setpoint; real arms lag too', unit='s', low=0.0, high=0.2
     )
     part_x: float = setting(
-        0.45, 'where the cube lies in base_link', unit='m', low=TABLE_X[0], high=TABLE_X[1]
+        0.45, 'initial x of the cube in base_link', unit='m', low=TABLE_X[0], high=TABLE_X[1]
     )
     part_y: float = setting(
-        -0.20, 'where the cube lies in base_link', unit='m', low=TABLE_Y[0], high=TABLE_Y[1]
+        -0.20, 'initial y of the cube in base_link', unit='m', low=TABLE_Y[0], high=TABLE_Y[1]
     )
     part_yaw: float = setting(
-        0.0, 'how the cube is turned about z', unit='deg', low=-180.0, high=180.0
+        0.0, 'initial rotation of the cube about z', unit='deg', low=-180.0, high=180.0
     )
     parts: int = setting(
-        1, 'cubes; all but the first wait on a shelf to be fed', low=1, high=MAX_PARTS
+        1, 'number of cubes; all but the first wait on a shelf to be fed', low=1, high=MAX_PARTS
     )
 
 
 class World:
     """
-    The cell, one driver cycle at a time.
+    The simulated cell, stepped by one driver cycle at a time.
 
     The joint servos are position controllers with inverse-dynamics feed-forward for the arm and
     its empty gripper, limited to the joints' torques.
 
-    Of several cubes, `the` cube, or part, is the one that was fed last.
+    Of several cubes, "the cube" or "the part" is the one that was fed last.
 
     Parameters
     ----------
     settings : CellSettings
-        How many cubes there are, where they are fed to, and how late the servos are.
+        Number of cubes, position of the feeder, and servo lag.
     q : array_like, shape (6,)
         Joint positions to start from, at rest [rad].
 
@@ -93,7 +93,7 @@ class World:
         q = _check_joints(q)
         self._model = load_cell(settings.parts)
         self._data = mujoco.MjData(self._model)
-        self._planned = mujoco.MjData(self._model)  # the state that inverse dynamics looks at
+        self._planned = mujoco.MjData(self._model)  # the state for inverse dynamics
         self._steps = round(CYCLE / self._model.opt.timestep)
         self._cycles = 0
         self._reference = LaggedReference(settings.servo_lag, CYCLE, self._steps)
@@ -123,13 +123,13 @@ class World:
         ----------
         q_command : array_like, shape (6,), or None
             Joint setpoint [rad] for the end of the cycle, as `servoj` takes it. At the start and
-            after freedrive the arm takes its measured position for the setpoint before. None is
-            freedrive: gravity is compensated, motion lightly damped.
+            after freedrive the measured position is the previous setpoint. None is freedrive:
+            gravity is compensated, and motion is lightly damped.
 
         Raises
         ------
         InvalidInput
-            A setpoint that is not six finite numbers; nothing has moved.
+            The setpoint is not six finite numbers; nothing has moved.
 
         """
         if q_command is None:
@@ -138,7 +138,7 @@ class World:
             self._step_driven(_check_joints(q_command))
         self._driven = q_command is not None
         self._cycles += 1
-        mujoco.mj_kinematics(self._model, self._data)  # a step leaves the bodies' poses a step old
+        mujoco.mj_kinematics(self._model, self._data)  # a step leaves them one step old
 
     def _step_driven(self, q_command: Array) -> None:
         if not self._driven:
@@ -171,7 +171,7 @@ class World:
     def _inverse_dynamics(
         self, q: ArrayLike, qd: ArrayLike, qdd: ArrayLike
     ) -> Array:
-        """Torque [N m] for a motion of arm and empty gripper, rotor inertia included."""
+        """Return the torque [N m] of a motion of arm and empty gripper, with rotor inertia."""
         model, planned = self._model, self._planned
         planned.qpos[ARM], planned.qvel[ARM], planned.qacc[ARM] = q, qd, qdd
         torque = np.empty(model.nv)
@@ -201,9 +201,9 @@ class World:
         """
         Largest joint torque that the measured motion does not explain [N m], mean of the cycle.
 
-        What a motor gives beyond the inverse dynamics of the measured motion is what contacts
-        load its joint with. 0.6 N m in normal motion with the cube, above 100 when the arm runs
-        into something; a hard stop, whose torque is its own, shows nothing.
+        Contacts load a joint with the torque of its motor beyond the inverse dynamics of the
+        measured motion: 0.6 N m in normal motion with the cube, above 100 N m in a collision. A
+        joint's hard stop does not count.
 
         """
         return float(np.abs(self._contact_torque.mean(axis=0)).max())
@@ -214,11 +214,11 @@ class World:
         return _pose_of(self._data.site('tcp'))
 
     def set_gripper(self, closed: bool) -> None:
-        """Tell the gripper to close or open; it moves at 60 mm/s a finger."""
+        """Command the gripper to close or open; each finger moves at 60 mm/s."""
         self._closed = closed
 
     def set_grip(self, share: float) -> None:
-        """Give the pads a share of their friction, 0 to 1; a held cube slides out below 0.04."""
+        """Scale the friction of the pads, 0 to 1; a held cube slides out below 0.04."""
         self._model.geom_friction[self._pads] = self._pad_friction * share
 
     @property
@@ -228,7 +228,7 @@ class World:
 
     @property
     def part_present(self) -> bool:
-        """What the gripper's switch says: told to close, it stands still against something."""
+        """State of the gripper's switch: closing fingers are blocked by a part."""
         lead = self._data.ctrl[_GRIP] - self._data.qpos[FINGERS].sum()
         speed = np.abs(self._data.qvel[FINGERS]).max()
         stopped = lead > 2 * _BLOCKED_LEAD and speed < _STANDSTILL
@@ -247,21 +247,21 @@ class World:
 
     @property
     def pose(self) -> CellPose:
-        """Where everything that moves is now."""
+        """Current poses of everything that moves."""
         return CellPose(self.q, self._data.qpos[FINGERS].copy(), self.T_world_part)
 
     def place_part(self, x: float, y: float, yaw: float, z: float | None = None) -> None:
         """
-        Put the cube down, upright and at rest.
+        Place the cube upright and at rest.
 
         Parameters
         ----------
         x, y : float
-            Where its centre is [m].
+            Position of its centre [m].
         yaw : float
-            How it is turned about z [rad].
+            Rotation about z [rad].
         z : float, optional
-            Height of its centre [m]; on the table if not given.
+            Height of its centre [m]; default: on the table.
 
         """
         height = PART_SIZE / 2 if z is None else z
@@ -273,23 +273,23 @@ class World:
 
     def feed_part(self) -> str:
         """
-        Bring the next waiting cube to where the first one lay; say which it is.
+        Place the next waiting cube at the feeder; return which one it is.
 
         Raises
         ------
         InvalidInput
-            None is left, or a cube is in the way.
+            No cube is left, or a cube is too close to the feeder.
 
         """
         n = self._part + 1
         if n == self._parts:
-            raise InvalidInput(f'no part waits, all {n} were fed: set `parts` higher')
+            raise InvalidInput(f'all {n} parts were fed: increase `parts`')
         x, y, yaw = self._feeder
         away = np.linalg.norm(self.T_world_parts[:, :3, 3] - [x, y, PART_SIZE / 2], axis=1)
         if away.min() < _FEEDER_CLEARANCE:
             raise InvalidInput(
                 f'part {away.argmin() + 1} is {1e3 * away.min():.0f} mm from the feeder: must be '
-                f'{1e3 * _FEEDER_CLEARANCE:.0f} mm away; take it away first'
+                f'at least {1e3 * _FEEDER_CLEARANCE:.0f} mm away; remove it first'
             )
         self._part = n
         self.place_part(x, y, yaw)

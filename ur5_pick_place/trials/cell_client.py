@@ -70,7 +70,7 @@ class CellClient:
         """Simulated time [s]."""
         self.planner_state = ''
         self._watch, self._show, self._silence = watch, show, _SILENCE
-        self._looked = self._heard = time.monotonic()
+        self._looked = self._received = time.monotonic()
         self._context = Context()
         stay_on_loopback()
         # The demo handles Ctrl-C itself and ends its nodes in order.
@@ -96,19 +96,19 @@ class CellClient:
             name: node.create_client(Trigger, f'pick_place/{name}')
             for name in ('teach_home', 'init_gripper', 'plan', 'run')
         }
-        for kind, topic, hear, qos in (
-            (String, 'trajectory_planner/motion_state', self._hear_planner, LATCHED),
-            (String, 'pick_place/event', self._hear_event, 100),
-            (PoseStamped, 'sim_driver/part_pose', self._hear_part, 10),
-            (JointState, 'sim_driver/finger_states', self._hear_fingers, 10),
+        for kind, topic, callback, qos in (
+            (String, 'trajectory_planner/motion_state', self._on_planner_state, LATCHED),
+            (String, 'pick_place/event', self._on_event, 100),
+            (PoseStamped, 'sim_driver/part_pose', self._on_part, 10),
+            (JointState, 'sim_driver/finger_states', self._on_fingers, 10),
             (
                 JointTrajectoryControllerState,
                 f'{distro().controller}/controller_state',
-                self._hear_controller,
+                self._on_controller_state,
                 qos_profile_sensor_data,
             ),
         ):
-            node.create_subscription(kind, topic, hear, qos)
+            node.create_subscription(kind, topic, callback, qos)
 
     def __enter__(self: Kind) -> Kind:
         return self
@@ -167,7 +167,7 @@ class CellClient:
             self._show(self.record)
             if now > deadline:
                 raise ExecutionError(f'timed out after {timeout:.0f} s waiting for {what}')
-            if self.now > 0.0 and now > self._heard + self._silence:
+            if self.now > 0.0 and now > self._received + self._silence:
                 raise ExecutionError(
                     f'no controller state for {_SILENCE:.0f} s while waiting for {what}'
                 )
@@ -179,7 +179,7 @@ class CellClient:
 
     def expect(self, event: str, **data: Any) -> Callable[[], bool]:
         """
-        Return a function that tells whether an event has arrived since this call.
+        Return a function: whether an event has arrived since this call.
 
         The function raises ExecutionError if the task node has stopped or refused instead.
 
@@ -197,13 +197,15 @@ class CellClient:
 
         return has_come
 
-    def until(self, ask: Callable[[], None], has_effect: Callable[[], bool], what: str) -> None:
+    def until(
+        self, request: Callable[[], None], has_effect: Callable[[], bool], what: str
+    ) -> None:
         """Repeat an idempotent request until its effect is seen."""
         deadline = time.monotonic() + START_TIME
         while not has_effect():
             if time.monotonic() > deadline:
                 raise ExecutionError(f'timed out after {START_TIME:.0f} s waiting for {what}')
-            ask()
+            request()
             self._wait_for(_REPEAT, has_effect)
 
     def persist(self, action: Callable[[], None]) -> None:
@@ -223,22 +225,22 @@ class CellClient:
 
     # -- subscriptions --------------------------------------------------------------------------
 
-    def _hear_planner(self, message: String) -> None:
+    def _on_planner_state(self, message: String) -> None:
         self.planner_state = message.data
 
-    def _hear_event(self, message: String) -> None:
+    def _on_event(self, message: String) -> None:
         event = json.loads(message.data)
         self.events.append(event)
         self.record.events.append(event)
 
-    def _hear_part(self, message: PoseStamped) -> None:
+    def _on_part(self, message: PoseStamped) -> None:
         self.record.part.append((_seconds(message.header.stamp), pose_to_matrix(message.pose)))
 
-    def _hear_fingers(self, message: JointState) -> None:
+    def _on_fingers(self, message: JointState) -> None:
         self.record.fingers.append((_seconds(message.header.stamp), message.position))
 
-    def _hear_controller(self, message: JointTrajectoryControllerState) -> None:
-        self._heard = time.monotonic()
+    def _on_controller_state(self, message: JointTrajectoryControllerState) -> None:
+        self._received = time.monotonic()
         self.now = _seconds(message.header.stamp)
         order = [message.joint_names.index(name) for name in JOINT_NAMES]
         measured, planned = message.feedback, message.reference

@@ -55,7 +55,7 @@ class FaultOperator(Operator):
         self._joints = np.full(6, np.nan)
         self._goals: set[bytes] = set()
         self._streamed = self._holds = self._switched = 0
-        self._pins, self._pins_heard = (False,) * len(TOOL_PINS), -math.inf
+        self._pins, self._pins_received = (False,) * len(TOOL_PINS), -math.inf
         for name in ('rearm', 'go_home', 'open_gripper'):
             self.services[name] = node.create_client(Trigger, f'pick_place/{name}')
         self._buttons: dict[str, Client[Any, Any]] = {
@@ -67,14 +67,14 @@ class FaultOperator(Operator):
         status = FollowJointTrajectory.Impl.GoalStatusMessage
         action = f'{controller}/follow_joint_trajectory/_action/status'
         stream, pins = f'{controller}/joint_trajectory', 'io_and_status_controller/io_states'
-        for kind, topic, hear, qos in (
-            (Clock, '/clock', self._hear_clock, 10),
-            (JointState, 'joint_states', self._hear_joints, qos_profile_sensor_data),
-            (IOStates, pins, self._hear_pins, qos_profile_sensor_data),
-            (status, action, self._hear_goals, LATCHED),
-            (JointTrajectory, stream, self._hear_stream, 10),
+        for kind, topic, callback, qos in (
+            (Clock, '/clock', self._on_clock, 10),
+            (JointState, 'joint_states', self._on_joints, qos_profile_sensor_data),
+            (IOStates, pins, self._on_pins, qos_profile_sensor_data),
+            (status, action, self._on_goals, LATCHED),
+            (JointTrajectory, stream, self._on_stream, 10),
         ):
-            node.create_subscription(kind, topic, hear, qos)
+            node.create_subscription(kind, topic, callback, qos)
 
     def prepare(self) -> None:
         """Wait for all services, then prepare the cell as `Operator` does."""
@@ -125,25 +125,25 @@ class FaultOperator(Operator):
             return str(error)
         return ''
 
-    def _hear_clock(self, message: Clock) -> None:
+    def _on_clock(self, message: Clock) -> None:
         self.clock = to_seconds(message.clock)
-        self._heard = max(self._heard, time.monotonic())
+        self._received = max(self._received, time.monotonic())
 
-    def _hear_joints(self, message: JointState) -> None:
+    def _on_joints(self, message: JointState) -> None:
         with contextlib.suppress(InvalidRobotState):  # a fault
             self._joints = joints_from_state(message, JOINT_NAMES)
             self.peak = np.fmax(self.peak, np.abs(velocities_from_state(message, JOINT_NAMES)))
 
-    def _hear_pins(self, message: IOStates) -> None:
+    def _on_pins(self, message: IOStates) -> None:
         pins = tuple(bool(message.digital_out_states[pin].state) for pin in TOOL_PINS)
-        if self.clock - self._pins_heard < _SEEN:
+        if self.clock - self._pins_received < _SEEN:
             self._switched += sum(a != b for a, b in zip(self._pins, pins, strict=True))
-        self._pins, self._pins_heard = pins, self.clock
+        self._pins, self._pins_received = pins, self.clock
 
-    def _hear_goals(self, message: Any) -> None:
+    def _on_goals(self, message: Any) -> None:
         self._goals |= {bytes(s.goal_info.goal_id.uuid) for s in message.status_list}
 
-    def _hear_stream(self, message: JointTrajectory) -> None:
+    def _on_stream(self, message: JointTrajectory) -> None:
         """Count motion commands and hold commands of the stream."""
         order = [message.joint_names.index(name) for name in JOINT_NAMES]
         last = np.array(message.points[-1].positions)[order]

@@ -119,13 +119,13 @@ class Operator(CellClient):
 
     def put_cube(self, spot: Spot) -> None:
         """Place the cube and wait until it is there."""
-        def lies_there() -> bool:
+        def is_there() -> bool:
             miss = distance(spot.T_part, self.record.part[-1][1])
             return all(m < allowed for m, allowed in zip(miss, _IN_PLACE, strict=True))
 
         self.until(
             lambda: self.send_pose('sim_driver/place_part', spot.T_part),
-            lies_there,
+            is_there,
             f'the cube to be at {spot}',
         )
 
