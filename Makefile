@@ -27,6 +27,7 @@ demo: setup
 
 test: setup
 	.venv/bin/ruff check --config .ci/ruff.toml
+	.venv/bin/mypy
 	.venv/bin/python -m pytest -m 'not nodes' --numprocesses 2 --dist worksteal
 	.venv/bin/python -m pytest -m nodes
 

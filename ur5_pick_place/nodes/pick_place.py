@@ -8,8 +8,9 @@ The decisions are made in `task.machine`; here are the requests and the publishe
 
 import json
 import math
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from control_msgs.action import GripperCommand
 from geometry_msgs.msg import PoseStamped
 from rclpy.action import ActionServer
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup, ReentrantCallbackGroup
+from rclpy.client import Client
 from rclpy.node import Node
 from rclpy.task import Future
 from std_msgs.msg import String
@@ -57,6 +59,7 @@ from ur5_pick_place.settings import setting
 from ur5_pick_place.task import events
 from ur5_pick_place.task.cycle import load_cycle
 from ur5_pick_place.task.gripper import GripperSettings
+from ur5_pick_place.task.job import Steps
 from ur5_pick_place.task.machine import PLANNER_GONE
 from ur5_pick_place.task.motions import TaskSettings
 from ur5_pick_place.task.pattern import PatternSettings
@@ -164,7 +167,7 @@ class PickPlace(Node):
     def _offer_services(self, group: ReentrantCallbackGroup) -> None:
         machine, run, gripper = self._machine, self._run, self._station.gripper
         services: dict[str, Callable[[], str]] = {
-            **{f'teach_{n}': lambda n=n: self._teach_joints(n) for n in TAUGHT},
+            **{f'teach_{n}': partial(self._teach_joints, n) for n in TAUGHT},
             'plan': self._make_plan,
             'run': lambda: machine.start_run(self._teaching.poses),
             'go_home': lambda: machine.go_home(self._teaching.poses),
@@ -177,8 +180,12 @@ class PickPlace(Node):
             self._serve(name, action, group)
         for name, action in (('pause', machine.pause), ('resume', machine.resume)):
             self._serve(name, action, at_once)
-        self._rearm_planner = self.create_client(Trigger, f'{PLANNER}/rearm', callback_group=group)
-        self._stop_planner = self.create_client(Trigger, f'{PLANNER}/stop', callback_group=at_once)
+        self._rearm_planner: Client[Any, Any] = self.create_client(
+            Trigger, f'{PLANNER}/rearm', callback_group=group
+        )
+        self._stop_planner: Client[Any, Any] = self.create_client(
+            Trigger, f'{PLANNER}/stop', callback_group=at_once
+        )
         self.create_service(Trigger, '~/stop', self._stop, callback_group=at_once)
         self.create_service(Trigger, '~/rearm', self._rearm, callback_group=group)
         self.create_service(SetBool, '~/freedrive', self._switch_freedrive, callback_group=group)
@@ -251,6 +258,7 @@ class PickPlace(Node):
         for conversion in self._teaching.conversions(poses):
             self._emit(events.CONVERTED, **conversion)
         message = self._machine.make_plan(poses)
+        assert self._machine.plan is not None
         drawing = markers.cycle(self._station.planner, self._machine.plan, poses)
         self._markers.publish(self._frames.prefixed(drawing))
         return message
@@ -321,17 +329,17 @@ class PickPlace(Node):
             goal.succeed()
         return result
 
-    def _gripper_steps(self, position: float) -> Generator:
+    def _gripper_steps(self, position: float) -> Steps[None]:
         if not math.isfinite(position):
             raise InvalidInput(f'position = {position} m: must be a finite number')
         is_open = position > self._settings.gripper_threshold
         return self._run.open() if is_open else self._run.close()
 
-    async def _job(self, name: str, steps: Generator) -> str:
+    async def _job(self, name: str, steps: Steps[None]) -> str:
         """Run a job; return why it ended early, or ''."""
-        outcome = Future()
+        outcome: Future[str] = Future()
         self._machine.start(name, steps, outcome.set_result)
-        return await outcome
+        return str(await outcome)
 
     def _on_tick(self) -> None:
         if self._freedrive.is_on:  # left on by an earlier run of this node

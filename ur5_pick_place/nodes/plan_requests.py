@@ -189,13 +189,13 @@ class PlanRequests:
         """Return the speed that a request specifies; Humble's GetCartesianPath has no fields."""
         link = speed_limited_link(request)
         return Scaling(
-            self._scaling(request, 'max_velocity_scaling_factor'),
-            self._scaling(request, 'max_acceleration_scaling_factor'),
+            self._factor(request, 'max_velocity_scaling_factor'),
+            self._factor(request, 'max_acceleration_scaling_factor'),
             getattr(request, 'max_cartesian_speed', 0.0),
             self._frames.T_tool_link(link)[:3, 3] if link else None,
         )
 
-    def _scaling(self, request: MotionPlanRequest | GetCartesianPath.Request, name: str) -> float:
+    def _factor(self, request: MotionPlanRequest | GetCartesianPath.Request, name: str) -> float:
         value = float(getattr(request, name, 0.0))
         if 0.0 <= value <= 1.0:
             return value

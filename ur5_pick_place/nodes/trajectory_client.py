@@ -100,17 +100,17 @@ class TrajectoryClient:
         text = self.core.motion_state
         return parse_motion_state(text)[0] is not MotionState.STOPPED, text
 
-    def start(self, trajectory: Trajectory, is_wanted: IsWanted) -> Future:
+    def start(self, trajectory: Trajectory, is_wanted: IsWanted) -> 'Future[str]':
         """Call `ExecutionManager.start` and return a future of the outcome."""
-        outcome = Future()
+        outcome: Future[str] = Future()
         self.core.start(trajectory, outcome.set_result, is_wanted)
         return outcome
 
     def start_loop(
         self, loop: ClosedLoop, rollout: Trajectory, is_wanted: IsWanted
-    ) -> Future:
+    ) -> 'Future[str]':
         """Call `ExecutionManager.start_loop` and return a future of the outcome."""
-        outcome = Future()
+        outcome: Future[str] = Future()
         self.core.start_loop(loop, rollout, outcome.set_result, is_wanted)
         return outcome
 
@@ -141,7 +141,7 @@ class _TrajectoryController:
     ) -> None:
         self._name = f'{controller}/follow_joint_trajectory'
         self._joint_names, self._tracking = joint_names, tracking
-        self._client = ActionClient(
+        self._client: ActionClient[Any, Any, Any] = ActionClient(
             node,
             FollowJointTrajectory,
             self._name,

@@ -141,12 +141,13 @@ class CycleMotions:
             A stage cannot be planned; names the stage and the reason.
 
         """
-        arm, planned, goals_of_moves = self._empty, [], self._goal_joints()
+        arm, goals_of_moves = self._empty, self._goal_joints()
+        planned: list[PlannedStage] = []
         for stages in without_stops(self._cycle):
             do = stages[0].do
             if stages[0].is_move:
                 planned += self._moves(arm, stages, [next(goals_of_moves) for _ in stages])
-                self._q = planned[-1].motion.trajectory.q[-1]
+                self._q = planned[-1].moved.trajectory.q[-1]
             else:
                 retry = self._retry() if do == 'expect_part' else ()
                 planned.append(PlannedStage(stages, retry=retry))

@@ -223,7 +223,7 @@ class InProcessCell:
         return True
 
     def press(self, button: str) -> bool:
-        return getattr(self.driver.dashboard, button)().success
+        return bool(getattr(self.driver.dashboard, button)().success)
 
     # -- time ----------------------------------------------------------------------------------
 

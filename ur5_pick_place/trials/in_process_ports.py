@@ -4,6 +4,8 @@
 import contextlib
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from ur5_pick_place.control.closed_loop import TrajectorySegment
 from ur5_pick_place.control.controller import Goal, GoalListener
 from ur5_pick_place.control.execution_manager import ExecutionManager
@@ -187,7 +189,7 @@ class TaskPort:
             stopped = job.silent_io(self._io_timeout)
         return job.Observation(
             t=status.stamp,
-            q=status.q,
+            q=np.full(6, np.nan) if status.q is None else status.q,
             inputs=self._inputs,
             outputs=self._outputs,
             tool_voltage=self._driver.robot.tool_voltage,
