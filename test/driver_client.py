@@ -147,7 +147,7 @@ class DriverClient:
         """Spin until something is true."""
         deadline = time.monotonic() + pace.wall(wall)
         while not condition():
-            assert time.monotonic() < deadline, f'waited {wall} s in vain for {what}'
+            assert time.monotonic() < deadline, f'timed out after {wall} s waiting for {what}'
             self._executor.spin_once(timeout_sec=0.1)
 
     def look(self) -> np.ndarray:

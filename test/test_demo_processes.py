@@ -37,7 +37,7 @@ def specs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, NodeSpec
 def until(condition, what: str, seconds: float = 10.0) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
-        assert time.monotonic() < deadline, f'waited in vain for {what}'
+        assert time.monotonic() < deadline, f'timed out waiting for {what}'
         time.sleep(0.01)
 
 

@@ -52,7 +52,7 @@ class Rviz:
     def until(self, condition):
         deadline = time.monotonic() + 10.0
         while not condition():
-            assert time.monotonic() < deadline, 'waited 10 s in vain'
+            assert time.monotonic() < deadline, 'timed out after 10 s'
             self._executor.spin_once(timeout_sec=0.1)
 
     def ask(self):

@@ -43,7 +43,7 @@ def nearest_variant(
     q : array_like, shape (..., 6)
         Solutions [rad]; rows of NaN stay.
     seed : array_like, shape (6,) or (..., 6)
-        Joints to be near [rad].
+        Joints that the solutions are to be close to [rad].
     limits : pair of array_like, shape (6,), optional
         Lowest and highest joint angles instead of the model's [rad].
 
@@ -163,7 +163,7 @@ def solutions_near(
     T : array_like, shape (4, 4)
         T_base_tool [m].
     seed : array_like, shape (6,)
-        Joints to be near [rad].
+        Joints that the solutions are to be close to [rad].
     limits : pair of array_like, shape (6,), optional
         Lowest and highest joint angles instead of the model's [rad].
 

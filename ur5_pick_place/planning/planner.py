@@ -195,6 +195,7 @@ class MotionPlanner:
         """
         first: PlanningError | None = None
         goals = self.joint_goals(T_base_tool, q_start, branch, within)[:_CANDIDATES]
+        self._check_world()  # each candidate would be timed before the gate refuses it
         for q_goal in goals if q_preferred is None else [q_preferred, *goals]:
             try:
                 return self.ptp(q_start, q_goal, scaling)
@@ -340,9 +341,7 @@ class MotionPlanner:
         self, trajectory: Trajectory, q_now: Array, is_reduced: bool = False
     ) -> gate.GateReport:
         """Return the gate's report on a motion; `is_reduced` = the robot is in reduced mode."""
-        self.before_check()
-        if refusal := self.scene.world.refusal:
-            raise GateRefusal(refusal, 'collision')
+        self._check_world()
         limits = self.limits
         if is_reduced:
             limits = replace(limits, speed=min(limits.speed, self.settings.reduced_speed))
@@ -356,6 +355,11 @@ class MotionPlanner:
             self.settings.start_tolerance,
             self._dynamics,
         )
+
+    def _check_world(self) -> None:
+        self.before_check()
+        if refusal := self.scene.world.refusal:
+            raise GateRefusal(refusal, 'collision')
 
     def limits_at(self, scaling: Scaling) -> Limits:
         """Return the bounds at a scaling; its speed bound applies to TCP and elbow."""
