@@ -31,7 +31,7 @@ TRAJECTORY = time_ptp(
     HOME, HOME + [1.0, 0.3, -0.3, 0.5, 0.0, 2.0], LIMITS, lambda q, qd: np.zeros(1)
 )
 GOOD = {
-    'heard': 10.0,
+    'silent_since': 10.0,
     'q': HOME,
     'qd': np.zeros(6),
     'robot_mode': 7,
@@ -52,7 +52,7 @@ def test_a_robot_that_runs_normally_or_reduced_may_move(mode):
     [
         ({'q': None}, 'no joint_states yet'),
         ({'bad_joints': 'elbow_joint = nan'}, 'impossible joint_states: elbow_joint = nan'),
-        ({'heard': 9.8}, r'joint_states silent for 0\.25 s'),
+        ({'silent_since': 9.8}, r'joint_states silent for 0\.25 s'),
         ({'safety_mode': None}, 'not received yet'),
         ({'safety_mode': 3}, 'protective stop; .*unlock'),
         ({'safety_mode': 5}, 'safeguard stop'),
@@ -70,7 +70,7 @@ def test_each_fault_is_named_with_its_cure(change, reason):
 
 
 def test_mock_hardware_is_judged_by_its_joints_alone():
-    status = RobotStatus(heard=10.0, q=HOME, qd=np.zeros(6))
+    status = RobotStatus(silent_since=10.0, q=HOME, qd=np.zeros(6))
     assert find_fault(status, 10.05, HealthSettings(check_modes=False)) is None
 
 

@@ -162,5 +162,5 @@ def test_a_recording_that_is_malformed_is_refused() -> None:
         Recording(**{**parts, 'q': whole.q[:, :5]})
     with pytest.raises(InvalidInput, match='T_start holds a value that is not finite'):
         Recording(**{**parts, 'T_start': np.full((4, 4), np.nan)})
-    with pytest.raises(InvalidInput, match='empty'):
+    with pytest.raises(InvalidInput, match='no samples'):
         Recording(**{**parts, 't': np.zeros(0)})

@@ -314,4 +314,4 @@ def test_too_few_joints_are_none():
 def test_a_folder_that_is_not_there_is_named_with_what_to_do(tmp_path, capsys):
     assert report.main([str(tmp_path / 'latest')]) == 2
     (line,) = capsys.readouterr().err.splitlines()
-    assert 'latest: there is no such folder; run `demo` first' in line and 'Errno' not in line
+    assert 'latest: no such folder; run `demo` first' in line and 'Errno' not in line
