@@ -30,7 +30,6 @@ from std_msgs.msg import String  # noqa: E402
 from std_srvs.srv import Trigger  # noqa: E402
 from task_client import TaskClient, pose  # noqa: E402
 from tf2_msgs.msg import TFMessage  # noqa: E402
-from ur_dashboard_msgs.msg import RobotMode  # noqa: E402
 from ur_msgs.msg import IOStates  # noqa: E402
 
 pytestmark = pytest.mark.nodes
@@ -96,7 +95,6 @@ def test_a_malformed_message_ends_no_node(cell, data):
             (JointState, 'joint_states'),
             (TFMessage, '/tf'),
             (IOStates, 'io_and_status_controller/io_states'),
-            (RobotMode, 'io_and_status_controller/robot_mode'),
             (GoalStatusArray, f'{SCALED}/follow_joint_trajectory/_action/status'),
             (CollisionObject, 'collision_object'),
             (String, 'trajectory_execution_event'),
