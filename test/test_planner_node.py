@@ -188,7 +188,7 @@ def zero_quaternion():
         (pose_goal(np.eye(4), link='nose'), {}, 'INVALID_LINK_NAME', "'nose'"),
         (Constraints(), {}, 'INVALID_GOAL_CONSTRAINTS', 'position constraint'),
         (joints(HOME), {'group_name': 'leg'}, 'INVALID_GROUP_NAME', "'leg'"),
-        (joints(HOME), {'scaling': 1e-5}, 'INVALID_GOAL_CONSTRAINTS', '1e-05: must lie in 0 to 1'),
+        (joints(HOME), {'scaling': 1e-5}, 'INVALID_GOAL_CONSTRAINTS', '1e-05: must be 0'),
         (
             joints(HOME + [0, 0, 0, 0, 0, 3.14]),
             {'planner_id': 'JACOBIAN_TRANSPOSE'},
@@ -722,7 +722,7 @@ def a_scene():
 @pytest.mark.parametrize(
     ('options', 'words'),
     [
-        ({'planning_scene_diff': a_scene()}, 'planning_scene_diff holds world: apply it'),
+        ({'planning_scene_diff': a_scene()}, 'planning_scene_diff holds world: leave it empty'),
         ({'look_around': True}, 'look_around is not supported'),
         ({'replan': True}, 'replan is not supported'),
     ],
