@@ -186,3 +186,41 @@ def test_a_driver_that_takes_no_payload_at_all_is_a_failure(send, form):
     robot = Robot(lambda request: False)
     assert all('the driver refused it' in reply for reply in send(form, robot))
     assert not robot.warnings
+
+
+class Listener(Robot):
+    """A node that keeps its callbacks by topic, and its warnings."""
+
+    def __init__(self):
+        super().__init__(lambda _request: True)
+        self.callbacks = {}
+
+    def create_subscription(self, _kind, topic, callback, *_arguments, **_options):
+        self.callbacks[topic] = callback
+
+    def get_logger(self):
+        return SimpleNamespace(warning=lambda text, **_options: self.warnings.append(text))
+
+
+@pytest.mark.parametrize('strange', [b'', b'\0\1\0\0' + b'\xff' * 40, bytes(1_000_000)])
+def test_io_states_that_cannot_be_read_hide_no_silent_driver(monkeypatch, strange):
+    pytest.importorskip('rclpy')
+    from rclpy.serialization import serialize_message
+    from ur_msgs.msg import Digital, IOStates
+
+    from ur5_pick_place.nodes import robot_io
+
+    now = [10.0]
+    monkeypatch.setattr(robot_io.time, 'monotonic', lambda: now[0])
+    node = Listener()
+    io = robot_io.RobotIo(node, None)
+    publish = node.callbacks['io_and_status_controller/io_states']
+    publish(serialize_message(IOStates(digital_out_states=[Digital(pin=16, state=True)])))
+    now[0] = 11.0
+    assert io.pins() == ({}, {16: True}) and io.silence == 1.0
+    for _ in range(3):
+        publish(strange)
+        now[0] += 1.0
+        assert io.pins() == ({}, {16: True})
+    assert io.silence == 4.0
+    assert 'ignored' in node.warnings[0]

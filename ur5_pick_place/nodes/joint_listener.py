@@ -99,10 +99,10 @@ class JointListener:
         gap = float(np.diff([before, *stamps]).max())
         self._stamp = stamps[-1]
         newest = None
-        for message in messages:
+        for stamp, message in zip(stamps, messages, strict=True):
             try:
                 q = joints_from_state(message, self._names)
-                newest = stamps[-1], q, velocities_from_state(message, self._names)
+                newest = stamp, q, velocities_from_state(message, self._names)
             except InvalidInput as error:
                 self._on_bad(str(error))  # even if valid ones follow
         if newest is not None:

@@ -36,7 +36,7 @@ class RobotIo:
     """
 
     def __init__(self, node: Node, group: CallbackGroup) -> None:
-        self._unread: bytes | None = None
+        self._unread: tuple[bytes, float] | None = None  # and its time of arrival
         self._pins: Pins = {}, {}
         self._reader = BoundedReader(node, IOStates, f'{_IO}/io_states', _LARGEST)
         self._received = time.monotonic()
@@ -73,12 +73,13 @@ class RobotIo:
 
     def pins(self) -> Pins:
         """Return the digital inputs and outputs by pin, as last published; empty before that."""
-        if self._unread and (states := self._reader.read(self._unread)):
+        unread, self._unread = self._unread, None
+        if unread and (states := self._reader.read(unread[0])):
+            self._received = unread[1]  # what cannot be read must not hide a silent driver
             self._pins = (
                 {d.pin: d.state for d in states.digital_in_states},
                 {d.pin: d.state for d in states.digital_out_states},
             )
-        self._unread = None
         return self._pins
 
     @property
@@ -151,7 +152,7 @@ class RobotIo:
         )
 
     def _on_io_states(self, message: bytes) -> None:
-        self._unread, self._received = message, time.monotonic()
+        self._unread = message, time.monotonic()
 
     @property
     def silence(self) -> float:
