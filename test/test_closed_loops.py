@@ -339,21 +339,25 @@ def test_a_roll_out_keeps_the_speed_of_tcp_and_elbow():
 
 
 def test_a_loop_is_made_of_its_own_roll_out_only():
-    path = plan_roll_out(
+    own = plan_roll_out(
         PLANNER, 'gradient', START, goal_of(START), Scaling(0.3, 0.3), LoopSettings()
-    ).trajectory
-    assert loop_of(PLANNER, 'gradient', path, LoopSettings()).method == 'gradient'
-    other = PLANNER.ptp(START, START + [0.8, 0.2, -0.4, 0.0, 0.0, 0.3]).trajectory
+    )
+    assert made_of(own, 'gradient').method == 'gradient'
+    other = PLANNER.ptp(START, START + [0.8, 0.2, -0.4, 0.0, 0.0, 0.3])
     with pytest.raises(GateRefusal, match='no roll-out of gradient'):
-        loop_of(PLANNER, 'gradient', other, LoopSettings())
+        made_of(other, 'gradient')
+
+
+def made_of(planned, method):
+    return loop_of(PLANNER, method, planned.trajectory, LoopSettings(), planned.report)
 
 
 @pytest.mark.parametrize('method', METHODS)
 def test_every_roll_out_is_known_for_its_own(method, rng):
     for _ in range(3):
         T = goal_of(START, rng.uniform(-0.08, 0.08, 3), (0.0, 0.0, rng.uniform(-0.8, 0.8)))
-        path = plan_roll_out(PLANNER, method, START, T, Scaling(), LoopSettings()).trajectory
-        assert loop_of(PLANNER, method, path, LoopSettings()).method == method
+        own = plan_roll_out(PLANNER, method, START, T, Scaling(), LoopSettings())
+        assert made_of(own, method).method == method
 
 
 # -- the loop on the robot -------------------------------------------------------------------
@@ -571,7 +575,7 @@ class Bench:
         self.executor.watch()
         path = plan('resolved_rate')
         loop = loop_on(path, 'resolved_rate', obstacle=obstacle)
-        self.executor.start_loop(loop, path, self.ends.append)
+        self.executor.start_loop(lambda _: loop, path, self.ends.append)
 
     def run(self, seconds):
         for _ in range(round(seconds / CYCLE)):

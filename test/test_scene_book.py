@@ -6,6 +6,7 @@ Poses are judged by a forward kinematics of the test's own.
 
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -178,47 +179,34 @@ def test_what_is_appended_moves_along(book):
     assert book.at() == {'shelf': [7.0]}
 
 
+def _one_corner(message: CollisionObject) -> None:
+    triangle = MeshTriangle(vertex_indices=np.array([0, 1, 2], np.uint32))
+    message.meshes = [Mesh(vertices=[Point(), Point(x=1.0)], triangles=[triangle])]
+
+
+SPOILT: dict[str, Callable[[CollisionObject], object]] = {
+    'nan': lambda m: setattr(m.pose.position, 'x', np.nan),
+    'quaternion': lambda m: setattr(m.pose.orientation, 'w', 3.0),
+    'zero': lambda m: setattr(m.primitives[0], 'dimensions', [0.1, 0.0, 0.1]),
+    'dimensions': lambda m: setattr(m.primitives[0], 'dimensions', [0.1, 0.1]),
+    'prism': lambda m: setattr(m.primitives[0], 'type', 5),
+    'poses': lambda m: m.primitive_poses.append(Pose()),
+    'frame': lambda m: setattr(m.header, 'frame_id', 'moon'),
+    'operation': lambda m: setattr(m, 'operation', b'\x07'),
+    'nothing': lambda m: (m.primitives.clear(), m.primitive_poses.clear()),
+    'far': lambda m: setattr(m.pose.position, 'y', 1e6),
+    'crowd': lambda m: setattr(m, 'primitives', m.primitives * 10_000),
+    'many': lambda m: setattr(m, 'primitives', m.primitives * 257),
+    'mesh': lambda m: setattr(m, 'meshes', [Mesh()]),
+    'index': _one_corner,
+    'plane': lambda m: setattr(m, 'planes', [Plane()]),
+}
+
+
 def spoilt(what: str) -> CollisionObject:
     message = thing(ADD, 'crate', 1.0)
-    match what:
-        case 'nan':
-            message.pose.position.x = np.nan
-        case 'quaternion':
-            message.pose.orientation.w = 3.0
-        case 'zero':
-            message.primitives[0].dimensions = [0.1, 0.0, 0.1]
-        case 'dimensions':
-            message.primitives[0].dimensions = [0.1, 0.1]
-        case 'prism':
-            message.primitives[0].type = 5
-        case 'poses':
-            message.primitive_poses.append(Pose())
-        case 'frame':
-            message.header.frame_id = 'moon'
-        case 'operation':
-            message.operation = b'\x07'
-        case 'nothing':
-            message.primitives, message.primitive_poses = [], []
-        case 'far':
-            message.pose.position.y = 1e6
-        case 'crowd':
-            message.primitives = message.primitives * 10_000
-        case 'many':
-            message.primitives = message.primitives * 257
-        case 'mesh':
-            message.meshes = [Mesh()]
-        case 'index':
-            triangle = MeshTriangle(vertex_indices=np.array([0, 1, 2], np.uint32))
-            message.meshes = [Mesh(vertices=[Point(), Point(x=1.0)], triangles=[triangle])]
-        case 'plane':
-            message.planes = [Plane()]
+    SPOILT[what](message)
     return message
-
-
-SPOILT = (
-    'nan', 'quaternion', 'zero', 'dimensions', 'prism', 'poses', 'frame', 'operation', 'nothing',
-    'far', 'crowd', 'many', 'mesh', 'index', 'plane',
-)  # fmt: skip
 
 
 @pytest.mark.parametrize('what', SPOILT)

@@ -204,7 +204,7 @@ def test_an_arm_that_creeps_is_noticed_by_where_it_once_rested():
 
 def test_an_arm_led_by_hand_is_no_foreign_motion_and_gets_no_motion():
     cell = Cell()
-    cell.executor.is_free = True
+    cell.executor.status.is_free = True
     cell.port.drift[0] = 0.2 * CYCLE
     cell.run(2.0)
     assert cell.state == 'ready'
@@ -378,7 +378,7 @@ def test_a_clock_that_is_set_back_ends_a_closed_loop():
             return None
 
     cell = Cell()
-    cell.executor.start_loop(Loop(), turn(1.0, 8.0), cell.ends.append)
+    cell.executor.start_loop(lambda _: Loop(), turn(1.0, 8.0), cell.ends.append)
     cell.run(0.1)
     cell.now -= 5.0
     cell.status.update_joints(cell.now, HOME, np.zeros(6), JOINT_NAMES, cell.now)

@@ -38,7 +38,7 @@ def test_a_motion_stopped_while_it_is_gated_is_refused_and_nothing_is_sent(
     before = sum(c.goals_started for c in cell.driver.trajectory.values())
     with pytest.raises(ExecutionError, match='stopped before it began'):
         if way == 'loop':
-            manager.start_loop(None, motion, lambda _: None, is_wanted)
+            manager.start_loop(lambda _: None, motion, lambda _: None, is_wanted)
         else:
             manager.start(motion, lambda _: None, is_wanted)
     cell.wait(0.5)

@@ -16,6 +16,9 @@ OnEnd = Callable[[str], object]
 REPLY_TIMEOUT = 2.0
 """Largest time for the controller to answer a goal [s, steady clock]."""
 
+_BEFORE = -0.05  # [s]; an earlier time in the trajectory means that the clock was set back
+_AT_REST_TIME = 2.0  # [s] of robot time for the arm to come to rest after a cancel
+
 
 @dataclass(eq=False)
 class Goal:
@@ -69,6 +72,18 @@ class Goal:
     def time_at(self, stamp: float, speed_scaling: float) -> float:
         """Return the time in the trajectory at `stamp`, both in [s]."""
         return self.progress[1] + (stamp - self.progress[0]) * speed_scaling
+
+    def is_running_at(self, t: float) -> bool:
+        """Return whether the controller follows it at time `t` [s] in its trajectory."""
+        return self.is_accepted and _BEFORE < t < self.trajectory.duration
+
+    def failure(self, now: float, stamp: float) -> str:
+        """Return why it has failed at a steady time `now` and a stamp of the joints, both [s]."""
+        if not self.is_accepted and now - self.sent > REPLY_TIMEOUT:
+            return f'the controller did not answer the goal within {REPLY_TIMEOUT} s'
+        if self.has_stopped and stamp - self.stopped_at > _AT_REST_TIME:
+            return 'the arm does not come to rest after its goal was canceled'
+        return ''
 
     @property
     def is_braking(self) -> bool:

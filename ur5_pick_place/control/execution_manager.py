@@ -3,60 +3,25 @@
 
 import threading
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
+from ur5_pick_place.control.admission import Admission, IsWanted
 from ur5_pick_place.control.closed_loop import ClosedLoop
-from ur5_pick_place.control.controller import REPLY_TIMEOUT, Controller, Goal, OnEnd
+from ur5_pick_place.control.controller import Controller, Goal, OnEnd
 from ur5_pick_place.control.foreign_motion import ForeignMotion
-from ur5_pick_place.control.motion_monitor import (
-    MotionMonitor,
-    StallDetector,
-    TrackingSettings,
-    path_from,
-)
-from ur5_pick_place.control.motion_state import (
-    MotionState,
-    motion_state_text,
-    parse_motion_state,
-)
-from ur5_pick_place.control.robot_status import (
-    SAFETY_REDUCED,
-    HealthSettings,
-    RobotStatus,
-    find_fault,
-    is_frozen,
-    mode_fault,
-)
+from ur5_pick_place.control.motion_monitor import MotionMonitor, TrackingSettings, path_from
+from ur5_pick_place.control.motion_state import motion_state_text
+from ur5_pick_place.control.robot_status import HealthSettings, RobotStatus, is_frozen, mode_fault
 from ur5_pick_place.control.stop_latch import StopLatch
 from ur5_pick_place.control.stop_trajectory import brake
-from ur5_pick_place.errors import ExecutionError
-from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.control.stream import Stream
 from ur5_pick_place.locking import locked
+from ur5_pick_place.planning.gate import GateReport
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.trajectory import Trajectory
 
-IsWanted = Callable[[], bool]
-
 _BRAKE_REPLY = 0.25  # [s] for the controller to accept the braking motion; then all is canceled
 _SLOW = 0.2  # speed scaling below which a cancel is as gentle as braking, and quicker
-_BEFORE = -0.05  # [s]; an earlier time in the trajectory means that the clock was set back
-_FRESH = 0.1  # [s]; older joints are not the present ones
-_SET_BACK = 0.1  # [s]; stamps that decrease by more mean that the clock was set back
-_BLIND_PERIOD = 0.1  # [s] between two cancels while no joints are received
-_AT_REST_TIME = 2.0  # [s] of robot time for the arm to come to rest after a cancel
-
-
-@dataclass(eq=False)
-class _Stream:
-    """A running closed loop; `is_wanted` = its stop was requested."""
-
-    loop: ClosedLoop
-    trajectory: Trajectory  # its roll-out
-    on_end: OnEnd
-    stall: StallDetector
-    is_wanted: bool = False
-    stamp: float = 0.0
 
 
 class ExecutionManager:
@@ -84,8 +49,6 @@ class ExecutionManager:
     ----------
     stops : int
         Number of calls of `stop`, for callers that are about to start a motion.
-    is_free : bool
-        Whether the arm is guided by hand (freedrive), set by the owner.
 
     """
 
@@ -101,71 +64,52 @@ class ExecutionManager:
     ) -> None:
         self._planner, self._controller, self.status = planner, controller, status
         self._health, self._tracking = settings
-        self._missing, self._on_change, self._clock = missing, on_change, clock
+        self._on_change, self._clock = on_change, clock
         self._lock = threading.RLock()
-        self._gating = threading.Lock()
         self._goal: Goal | None = None
-        self._stream: _Stream | None = None
+        self._stream: Stream | None = None
         self._latch = StopLatch(controller, status, clock)
         self._others = ForeignMotion(clock())
-        self._open: dict[bytes, float] = {}  # our goals that have not ended: when they were sent
+        self._own = self._others.own
+        self._admission = Admission(
+            planner,
+            controller,
+            status,
+            self._health,
+            missing,
+            self._latch,
+            self._others,
+            lambda: self.is_moving,
+            self._lock,
+            clock,
+        )
         self._last_watch = clock()
-        self._canceled_blindly = 0.0
         self._published_state = ''
         self.stops = 0
-        self.is_free = False
 
     # -- requests ------------------------------------------------------------------------------
 
     @property
     def motion_state(self) -> str:
         """`ready`, `moving` or `stopped: <reason>`."""
-        if self._latch.reason:
-            return motion_state_text(MotionState.STOPPED, self._latch.reason)
-        if self._latch.is_first:
-            reason = self._missing or self._obstacle or 'checking the robot'
-            return motion_state_text(MotionState.STOPPED, reason)
-        return motion_state_text(MotionState.MOVING if self.is_moving else MotionState.READY)
+        return motion_state_text(*self._admission.state())
 
     @property
     def is_moving(self) -> bool:
         """Whether a motion is running, including one that brakes after a stop."""
         return bool(self._goal or self._stream)
 
-    def fault(self) -> str | None:
-        """Return why the robot must not move now, or None."""
-        return find_fault(self.status, self._clock(), self._health, bool(self._stream))
-
-    @property
-    def _obstacle(self) -> str:
-        """Why robot or controller do not allow a motion to start; empty if they do."""
-        if obstacle := self.fault() or self._controller.missing:
-            return obstacle
-        if self.has_goals:
-            return 'the controller still has a goal, which is being canceled'
-        return '' if self.is_free or self.is_at_rest else 'the arm is moving'
-
     @property
     def is_at_rest(self) -> bool:
         """Whether the joints show the arm at rest."""
         return self._others.stillness.is_at_rest
 
-    @property
-    def has_goals(self) -> bool:
-        """Whether the controller has a goal that has not ended, or may still receive ours."""
-        return bool(self._open or self._controller.goals)
-
-    def remaining_path(self) -> Array | None:
-        """Return the joints (n, 6) [rad] of the rest of the running motion; None if none runs."""
-        motion, q = self._goal or self._stream, self.status.q
-        if motion is None or q is None:
-            return None
-        return path_from(q, motion.trajectory)
-
     def check_remaining_path(self) -> None:
         """Stop a motion whose rest collides in the present scene."""
-        path = self.remaining_path()
-        if path is not None and (obstacle := self._planner.obstacle(path)):
+        motion, q = self._goal or self._stream, self.status.q
+        if motion is None or q is None:
+            return
+        if obstacle := self._planner.obstacle(path_from(q, motion.trajectory)):
             self.stop(f'the scene has changed: {obstacle}', latch=False)
 
     def start(
@@ -188,70 +132,35 @@ class ExecutionManager:
             Nothing was sent; gives the reason.
 
         """
-        prepared: list[Any] = []  # made outside the lock: a long motion takes time
-
-        def prepare() -> None:
-            prepared.append(self._controller.prepare(trajectory))
-
-        def begin() -> None:
-            self._send(trajectory, on_end, prepared[0])
-
-        self._gated(trajectory, is_wanted, begin, prepare)
+        has_scene_changed = self._admission.admit(
+            trajectory,
+            is_wanted,
+            lambda _report: self._controller.prepare(trajectory),  # takes time if it is long
+            lambda prepared: self._send(trajectory, on_end, prepared),
+        )
+        if has_scene_changed:
+            self.check_remaining_path()
 
     def start_loop(
         self,
-        loop: ClosedLoop,
+        make_loop: Callable[[GateReport], ClosedLoop],
         rollout: Trajectory,
         on_end: OnEnd,
         is_wanted: IsWanted = lambda: True,
     ) -> None:
-        """Check the roll-out of a closed loop in the gate and run the loop; else as `start`."""
+        """
+        Check the roll-out of a closed loop in the gate, make the loop and run it; else as `start`.
 
-        def begin() -> None:
-            self._stream = _Stream(loop, rollout, on_end, StallDetector(self._tracking.stall_time))
+        `make_loop` takes the gate's report on the roll-out and may refuse it.
+
+        """
+
+        def begin(loop: ClosedLoop) -> None:
+            self._stream = Stream(loop, rollout, on_end, self._tracking.stall_time)
             self._publish_state()
 
-        self._gated(rollout, is_wanted, begin)
-
-    def _gated(
-        self,
-        trajectory: Trajectory,
-        is_wanted: IsWanted,
-        begin: Callable[[], None],
-        prepare: Callable[[], None] = lambda: None,
-    ) -> None:
-        with self._gating:
-            self._check_ready()
-            scene = self._planner.scene
-            # Outside the lock: the gate takes about 50 ms, in which joint_states must be read.
-            is_reduced, q = self.status.safety_mode == SAFETY_REDUCED, self.status.q
-            assert q is not None  # it is ready
-            self._planner.check(trajectory, q, is_reduced)
-            prepare()
-            with self._lock:
-                self._check_ready(is_wanted)
-                self._latch.release()
-                begin()
-        if self._planner.scene is not scene:
+        if self._admission.admit(rollout, is_wanted, make_loop, begin):
             self.check_remaining_path()
-
-    def _check_ready(self, is_wanted: IsWanted = lambda: True) -> None:
-        if not is_wanted():
-            raise ExecutionError('motion refused: it was stopped before it began')
-        state = self.motion_state
-        if parse_motion_state(state)[0] is not MotionState.READY:
-            cure = '; call ~/rearm once the cause is gone' if self._latch.reason else ''
-            raise ExecutionError(f'motion refused, planner is {state}{cure}')
-        if self.is_free:
-            raise ExecutionError('motion refused: the arm is in freedrive')
-        if fault := self.fault() or self._controller.missing:
-            raise ExecutionError(f'motion refused: {fault}')
-        age = self._clock() - (self.status.arrived or 0.0)
-        if age > self._health.joint_state_timeout:
-            raise ExecutionError(
-                f'motion refused: the joints are {age:.2f} s old (limit joint_state_timeout = '
-                f'{self._health.joint_state_timeout} s); check the driver and the link to it'
-            )
 
     @locked
     def stop(self, reason: str, latch: bool) -> None:
@@ -268,7 +177,7 @@ class ExecutionManager:
         if self._goal and not self._goal.stop_reason:
             self._brake(self._goal, reason)
         if self._stream and not self._stream.loop.stop_reason:
-            self._stream.is_wanted = True
+            self._stream.is_wanted_stop = True
             self._stream.loop.stop(reason)
         self._cancel_stopped_motion()
         self._publish_state()
@@ -276,11 +185,10 @@ class ExecutionManager:
     def _brake(self, goal: Goal, reason: str) -> None:
         status = self.status
         t = goal.time_at(status.stamp, status.speed_scaling)
-        is_running = goal.is_accepted and _BEFORE < t < goal.trajectory.duration
         # A slow arm stops at once. With old joints the ramp would be taken over with a jump.
-        age = self._clock() - (status.arrived or 0.0)
-        is_known = age <= self._tracking.takeover_time and status.speed_scaling >= _SLOW
-        if not (is_running and is_known) or self._foreign:
+        is_known = status.age(self._clock()) <= self._tracking.takeover_time
+        is_fast = status.speed_scaling >= _SLOW
+        if not (goal.is_running_at(t) and is_known and is_fast) or self._admission.foreign_goal:
             goal.stop_reason, goal.is_canceled = reason, True
             return
         takeover_time = self._tracking.takeover_time
@@ -296,24 +204,23 @@ class ExecutionManager:
         self._latch.was_moving |= self.is_moving
         if is_new or self.is_moving:
             self._controller.cancel()
-        if self._goal:
-            self._finish(reason)
         if self._stream:
             self._end_stream()
+        if self.is_moving:
             self._finish(reason)
         self._publish_state()
 
     @locked
     def rearm(self) -> str:
         """Return '' and open the latch, or return why it stays shut."""
-        if self._missing:
-            return self._missing
+        if self._admission.missing:
+            return self._admission.missing
         if self.is_moving:
             return 'the arm is still coming to rest; try again'
-        if fault := self.fault():
+        if fault := self._fault:
             return f'the cause persists: {fault}'
-        if self._obstacle:
-            return f'{self._obstacle}; try again'
+        if obstacle := self._admission.obstacle():
+            return f'{obstacle}; try again'
         self._latch.open()
         self._publish_state()
         return ''
@@ -352,30 +259,29 @@ class ExecutionManager:
     def watch(self) -> None:
         """Check for faults and silence; to be called periodically and at every mode change."""
         self._note_suspension()
-        fault = self._missing or self.fault()
+        fault = self._admission.missing or self._fault
         if fault and not self._latch.is_first:
             self.fail(fault)
-        elif not fault and self._latch.is_first and not self._foreign:
-            self._latch.is_first = bool(self._obstacle)
-        goal = self._goal
-        if goal and not goal.is_accepted and self._clock() - goal.sent > REPLY_TIMEOUT:
-            self.fail(f'the controller did not answer the goal within {REPLY_TIMEOUT} s')
-        elif goal and self._controller.missing:
-            self.fail(self._controller.missing)
-        elif goal and goal.has_stopped and self.status.stamp - goal.stopped_at > _AT_REST_TIME:
-            self.fail('the arm does not come to rest after its goal was canceled')
-        self._forget_lost_goals()
-        if not self._missing and (foreign := self._foreign_motion()):
+        elif not fault and self._latch.is_first and not self._admission.foreign_goal:
+            self._latch.is_first = bool(self._admission.obstacle())
+        missing, now = self._controller.missing, self._clock()
+        if self._goal and (failure := missing or self._goal.failure(now, self.status.stamp)):
+            self.fail(failure)
+        if missing:
+            self._own.end_all()
+        current = self._goal.id if self._goal else None
+        self._own.forget_lost(self._controller.goals, current, now)
+        if not self._admission.missing and (foreign := self._foreign_motion()):
             self.fail(foreign)
         self._cancel_stopped_motion()
-        self._latch.settle(self._has_recent_joints, self.has_goals)
+        self._latch.settle(self._admission.knows_joints, self._admission.has_goals)
         self._publish_state()
 
     @locked
     def on_answer(self, goal: Goal, is_accepted: bool) -> None:
         """Process the controller's answer to a goal."""
         if not is_accepted:
-            self._open.pop(goal.id, None)
+            self._own.end(goal.id)
             if goal is self._goal and goal.stop_reason:
                 # The braking motion was refused: the motion that it should replace is canceled.
                 goal.is_canceled = goal.has_stopped = True
@@ -399,15 +305,15 @@ class ExecutionManager:
     @locked
     def on_result(self, goal: Goal, failure: str) -> None:
         """Process the end of a goal; `failure` is '' or why it did not succeed."""
-        self._open.pop(goal.id, None)
+        self._own.end(goal.id)
         if goal is not self._goal:
             return
         if not failure:
             goal.has_arrived = True
-        elif goal.stop_reason and not self._foreign:
+        elif goal.stop_reason and not self._admission.foreign_goal:
             goal.has_stopped, goal.stopped_at = True, self.status.stamp
         else:
-            self.fail(self._foreign or self.fault() or failure)
+            self.fail(self._admission.foreign_goal or self._fault or failure)
 
     # -- internals -----------------------------------------------------------------------------
 
@@ -419,32 +325,19 @@ class ExecutionManager:
         if is_frozen(gap, self._health.peer_timeout) and not self._latch.is_first:
             self.fail(f'this node was frozen for {gap:.1f} s: find the cause, then call ~/rearm')
 
-    def _forget_lost_goals(self) -> None:
-        """Drop goals whose end cannot be reported any more."""
-        if self._controller.missing:
-            self._open.clear()  # the controller is gone, and its goals with it
-            return
-        # A goal is delivered within REPLY_TIMEOUT; if it is not reported after that, it has ended.
-        last = self._clock() - 2.0 * REPLY_TIMEOUT
-        known = self._controller.goals
-        for name, sent in list(self._open.items()):
-            is_current = self._goal is not None and self._goal.id == name
-            if sent < last and name not in known and not is_current:
-                del self._open[name]
-
     @property
-    def _foreign(self) -> str:
-        return self._others.goal(self._controller.goals)
+    def _fault(self) -> str | None:
+        return self._admission.fault(is_streamed=bool(self._stream))
 
     def _foreign_motion(self) -> str:
         """Return the fault of motion from another source; empty if there is none."""
         now = self._clock()
-        if self._latch.reason or self.is_moving or self.is_free or self.fault():
+        if self._latch.reason or self.is_moving or self.status.is_free or self._fault:
             self._others.begin(now)
-            return '' if self._latch.reason else self._foreign
-        if self._foreign or not self._has_recent_joints or self.status.q is None:
-            return self._foreign
-        return self._others.motion(self.status.q, now)
+            return '' if self._latch.reason else self._admission.foreign_goal
+        q = self.status.q if self._admission.knows_joints else None
+        foreign_goal = self._admission.foreign_goal
+        return foreign_goal if foreign_goal or q is None else self._others.motion(q, now)
 
     def _cancel_stopped_motion(self) -> None:
         """Cancel a stopped motion until it has ended and the arm is at rest."""
@@ -453,28 +346,18 @@ class ExecutionManager:
             is_late = not goal.is_accepted and self._clock() - goal.sent > _BRAKE_REPLY
             goal.is_canceled = is_late or self.status.speed_scaling < _SLOW
         is_braking = bool((goal and goal.is_braking) or self._stream)
-        if is_braking and not self._foreign:
+        if is_braking and not self._admission.foreign_goal:
             self._latch.end_motion(False)
             return
         # In freedrive or by the pendant. Without recent joints the arm may be moving.
         is_robot_unable = self._health.check_modes and bool(mode_fault(self.status))
-        is_moved_otherwise = self.is_free or is_robot_unable
-        is_seen = self._has_recent_joints
+        is_moved_otherwise = self.status.is_free or is_robot_unable
+        is_seen = self._admission.knows_joints
         is_moving = not is_moved_otherwise and not (is_seen and self.is_at_rest)
         if self._latch.reason:
-            if self.has_goals or (is_moving and (is_seen or self._is_blind_cancel_due())):
-                self._controller.cancel()
-            self._latch.end_motion(is_moving and not self.has_goals, is_seen)
+            self._latch.cancel(is_moving, self._admission.has_goals, is_seen)
         elif goal and goal.is_canceled:
             self._controller.cancel()
-
-    def _is_blind_cancel_due(self) -> bool:
-        """Return once per `_BLIND_PERIOD` that a cancel without joints is due."""
-        now = self._clock()
-        is_due = now - self._canceled_blindly > _BLIND_PERIOD
-        if is_due:
-            self._canceled_blindly = now
-        return is_due
 
     def _send(
         self, trajectory: Trajectory, on_end: OnEnd, prepared: Any, begin: float = 0.0
@@ -486,31 +369,26 @@ class ExecutionManager:
         now = self._clock()
         goal = Goal(trajectory, monitor, on_end, now, begin, (stamp, 0.0), prepared)
         self._goal = goal
-        self._others.send(goal.id)
-        self._open[goal.id] = goal.sent
+        self._own.send(goal.id, goal.sent)
+        self._others.stillness.forget()
         self._controller.send(goal, self)
         self._publish_state()
         return goal
 
-    def _tick(self, stream: _Stream) -> None:
+    def _tick(self, stream: Stream) -> None:
         """Advance a closed loop by the latest joints, and send its segment."""
-        loop, status = stream.loop, self.status
-        assert status.q is not None and status.qd is not None  # else the loop had not begun
-        if status.stamp < stream.stamp - _SET_BACK:
-            self.fail('the clock of joint_states was set back: check whether the driver restarted')
-            return
-        stream.stamp = status.stamp
-        segment = loop.tick(status.stamp, status.q, status.qd, status.speed_scaling)
+        loop = stream.loop
+        segment, fault = stream.tick(self.status)
         if segment is not None:
             self._controller.follow(segment)
-        if loop.stop_reason and not stream.is_wanted:
+        if loop.stop_reason and not stream.is_wanted_stop:
             self._latch.shut(loop.stop_reason)
         if loop.outcome:
             self._end_stream()  # a speed slider at zero may have frozen the rest of its ramp
         if loop.outcome is not None:
             self._finish(loop.outcome)
-        elif lost := stream.stall.tick(status.stamp, status.q, loop.q_planned):
-            self.fail(lost)
+        elif fault:
+            self.fail(fault)
         self._publish_state()
 
     def _end_stream(self) -> None:
@@ -521,14 +399,8 @@ class ExecutionManager:
         while holding old joints would pull the arm back.
 
         """
-        if self._has_recent_joints and self.status.q is not None:
+        if self._admission.knows_joints and self.status.q is not None:
             self._latch.hold_where_it_is(self.status.q)
-
-    @property
-    def _has_recent_joints(self) -> bool:
-        """Whether the joints are valid and recent."""
-        age = self._clock() - (self.status.arrived or 0.0)
-        return not self.status.bad_joints and age <= _FRESH
 
     def _finish(self, reason: str) -> None:
         ended, self._goal, self._stream = self._goal or self._stream, None, None

@@ -1,26 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Detect motion not commanded by this node: another client, or a goal whose sender died."""
-
-from collections import deque
-from collections.abc import Set
+"""Detect motion of the arm that this node did not command."""
 
 import numpy as np
 
+from ur5_pick_place.control.own_goals import OwnGoals
 from ur5_pick_place.control.stillness import Stillness
 from ur5_pick_place.kinematics.transforms import Array
 
 _DRIFT = 0.01  # [rad] that an idle arm may drift; a settling servo turns a fifth of it
 _SETTLING = 1.0  # [s] for the arm to come to rest after a motion or at the start
-_OWN_GOALS = 64  # ids kept: the controller reports a goal for a while after its end
-_GOAL = (
-    'foreign motion: the controller has a goal that this node did not send; end the client that '
-    'sent it'
-)
 
 
 class ForeignMotion:
     """
-    Keeps the ids of our own goals, and the joints at which the arm rests between them.
+    Keeps our own goals, and the joints at which the arm rests between them.
 
     Parameters
     ----------
@@ -29,28 +22,19 @@ class ForeignMotion:
 
     Attributes
     ----------
+    own : OwnGoals
     stillness : Stillness
 
     """
 
     def __init__(self, now: float) -> None:
-        self.stillness = Stillness()
-        self._own: deque[bytes] = deque(maxlen=_OWN_GOALS)
+        self.own, self.stillness = OwnGoals(), Stillness()
         self._q_rest: Array | None = None
         self._moving_since = now
-
-    def send(self, goal: bytes) -> None:
-        """Record the id of an own goal that is being sent."""
-        self._own.append(goal)
-        self.stillness.forget()
 
     def begin(self, now: float) -> None:
         """Record that the arm may move at a steady time [s]: by us, by hand or by the robot."""
         self._q_rest, self._moving_since = None, now
-
-    def goal(self, goals: Set[bytes]) -> str:
-        """Return a fault if one of the controller's goals is not ours; empty if all are."""
-        return _GOAL if goals and not goals <= set(self._own) else ''
 
     def motion(self, q: Array, now: float) -> str:
         """

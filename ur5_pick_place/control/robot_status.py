@@ -19,6 +19,7 @@ _STEP_SLACK = 0.05  # [rad]
 _CHECK_PERIOD = 0.04  # [s] between two checks of the robot at most, while this process runs
 _STALL = 1.0  # [s] for which a loaded PC may suspend a process
 _EXCUSED = 1.0  # [s] excused at most after joint_states: the robot may be silent as well
+_RECENT = 0.1  # [s]; older joints are not the present ones
 _LATE = 0.1  # [s] between two arrivals above which a gap is reported
 _IO_PATIENCE = 3.0  # times joint_state_timeout
 _UNBROKEN = 0.05  # [s] between two stamps: six cycles, of which a few may be lost
@@ -113,6 +114,8 @@ class RobotStatus:
         Measured joints [rad], [rad/s].
     bad_joints : str
         What is wrong with the last joint_states; empty if nothing.
+    is_free : bool
+        Whether the arm is guided by hand (freedrive), as the task node reports.
     speed_scaling : float
         0 to 1; 1 until the driver reports it.
 
@@ -129,6 +132,7 @@ class RobotStatus:
     safety_mode: int | None = None
     program_running: bool = False
     program_paused: bool = False
+    is_free: bool = False
     speed_scaling: float = 1.0
     _last: tuple[float, Array] | None = None  # as received, even if impossible
 
@@ -137,6 +141,14 @@ class RobotStatus:
         """Whether the robot holds the arm while its program waits to continue."""
         may_move = self.safety_mode in (SAFETY_NORMAL, SAFETY_REDUCED) and not self.program_paused
         return self.program_running and not may_move
+
+    def age(self, now: float) -> float:
+        """Return the age of the last good joints [s] at a steady time `now` [s]."""
+        return now - (self.arrived or 0.0)
+
+    def is_recent(self, now: float) -> bool:
+        """Return whether the joints are valid and recent at a steady time `now` [s]."""
+        return not self.bad_joints and self.age(now) <= _RECENT
 
     def update_joints(
         self,

@@ -18,6 +18,7 @@ from ur5_pick_place.errors import GateRefusal, IncompletePath
 from ur5_pick_place.kinematics import BRANCHES, Model, classify, forward
 from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.planning.gate import GateReport
 from ur5_pick_place.planning.limits import Limits
 from ur5_pick_place.planning.planner import MotionPlanner, PlannedMotion, Scaling
 from ur5_pick_place.planning.trajectory import Trajectory
@@ -136,20 +137,23 @@ def plan_roll_out(
 
 
 def loop_of(
-    planner: MotionPlanner, method: str, rollout: Trajectory, settings: LoopSettings
+    planner: MotionPlanner,
+    method: str,
+    rollout: Trajectory,
+    settings: LoopSettings,
+    report: GateReport,
 ) -> ClosedLoop:
     """
-    Return the closed loop of a roll-out, no faster than the roll-out.
+    Return the closed loop of a roll-out, no faster than the gate has measured on it.
 
     Raises
     ------
     InvalidInput
         The method is unknown.
     GateRefusal
-        The gate refuses the roll-out, or the method would move differently.
+        The method would move differently.
 
     """
-    report = planner.check(rollout, rollout.q[0])
     limits = limits_used(report, planner.limits)
     path = rollout.sample(np.arange(0.0, rollout.duration + CYCLE, CYCLE))[0]
     _check_own(planner, method, path, limits, settings)

@@ -23,6 +23,7 @@ _ELSEWHERE = 1e-3  # [rad] from the joints that the controller holds
 _HOLD_AFTER = 0.25  # commanded to hold its position,
 _TAKE_OVER_AFTER = 0.75  # and every other controller is deactivated.
 _HOLD_PERIOD, _TAKE_OVER_PERIOD = 0.1, 1.0  # [s] between repetitions
+_BLIND_PERIOD = 0.1  # [s] between two cancels while no joints are received
 
 
 class StopLatch:
@@ -57,7 +58,7 @@ class StopLatch:
         self._q_hold: Array | None = None  # the joints of the hold command
         self._holds = 0  # hold commands still to be sent
         self._moving_since: float | None = None
-        self._held = self._taken_over = -np.inf  # steady times
+        self._held = self._taken_over = self._canceled_blindly = -np.inf  # steady times
 
     def shut(self, reason: str) -> None:
         """Refuse all motion from now on; the first reason is kept."""
@@ -93,6 +94,24 @@ class StopLatch:
             self._hold_where_frozen()
         self._hold()
 
+    def cancel(self, is_moving: bool, has_goals: bool, knows_joints: bool) -> None:
+        """
+        Cancel every goal, and stop an arm that moves without one.
+
+        Parameters
+        ----------
+        is_moving : bool
+            Whether the arm moves, as far as is known.
+        has_goals : bool
+            Whether the controller has a goal or may still receive one.
+        knows_joints : bool
+            Whether the joints are valid and recent.
+
+        """
+        if has_goals or (is_moving and self._is_cancel_due(knows_joints)):
+            self._controller.cancel()
+        self.end_motion(is_moving and not has_goals, knows_joints)
+
     def end_motion(self, is_moving: bool, may_hold: bool = False) -> None:
         """
         Stop an arm that moves without a goal, by a topic or another controller.
@@ -118,6 +137,14 @@ class StopLatch:
         if duration > _TAKE_OVER_AFTER and now - self._taken_over > _TAKE_OVER_PERIOD:
             self._taken_over = now
             self._controller.take_over()
+
+    def _is_cancel_due(self, knows_joints: bool) -> bool:
+        """Return whether to cancel now: once per `_BLIND_PERIOD` without joints, else always."""
+        now = self._clock()
+        if knows_joints or now - self._canceled_blindly <= _BLIND_PERIOD:
+            return knows_joints
+        self._canceled_blindly = now
+        return True
 
     def _hold_where_frozen(self) -> None:
         """

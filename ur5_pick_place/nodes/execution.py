@@ -8,7 +8,7 @@ from builtin_interfaces.msg import Time
 from moveit_msgs.msg import MoveItErrorCodes
 from rclpy.task import Future
 
-from ur5_pick_place.control.execution_manager import IsWanted
+from ur5_pick_place.control.admission import IsWanted
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.nodes.conversions import (
     code_with_message,

@@ -109,10 +109,9 @@ def node_list(
         'kinematics_params_file': kinematics_params_file,
     }
     own_file = (Path(params_file),) if params_file else ()
-    modes = {'check_modes': True} if robot == 'mock' and mock_tells_modes() else {}
-    for file in own_file:
-        if 'check_modes' in _check_own_file(file, shared):
-            modes = {}
+    own = _own_parameters(own_file[0], shared) if own_file else {}
+    tells_modes = robot == 'mock' and 'check_modes' not in own and mock_tells_modes()
+    modes = {'check_modes': True} if tells_modes else {}
     nodes = [
         NodeSpec(
             name,
@@ -124,17 +123,13 @@ def node_list(
     ]
     if robot == 'sim':
         _check_simulated(ur_type, kinematics_params_file)
-        cell: dict[str, Parameter] = {
-            'tf_prefix': tf_prefix,
-            'controller': controller,
-            **(sim_parameters or {}),
-        }
+        cell = {'tf_prefix': tf_prefix, 'controller': controller, **(sim_parameters or {})}
         files = (config / 'sim_driver.yaml', *own_file)
         nodes.insert(0, NodeSpec('sim_driver', namespace, files, cell))
     return tuple(nodes)
 
 
-def _check_own_file(path: Path, shared: Mapping[str, Parameter]) -> dict[str, Any]:
+def _own_parameters(path: Path, shared: Mapping[str, Parameter]) -> dict[str, Any]:
     """Return the parameters of the user's file, or refuse it."""
     own = read_parameters(path) if path.exists() else {}  # the nodes report a missing file
     for name in own.keys() & shared.keys():

@@ -2,6 +2,7 @@
 """The execution manager in the planner node, connected to the trajectory controller."""
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 from action_msgs.msg import GoalStatus
@@ -15,9 +16,10 @@ from rclpy.task import Future
 from trajectory_msgs.msg import JointTrajectory
 from unique_identifier_msgs.msg import UUID
 
+from ur5_pick_place.control.admission import IsWanted
 from ur5_pick_place.control.closed_loop import ClosedLoop, TrajectorySegment
 from ur5_pick_place.control.controller import Goal, GoalListener
-from ur5_pick_place.control.execution_manager import ExecutionManager, IsWanted
+from ur5_pick_place.control.execution_manager import ExecutionManager
 from ur5_pick_place.control.motion_monitor import TrackingSettings
 from ur5_pick_place.control.motion_state import MotionState, parse_motion_state
 from ur5_pick_place.control.robot_status import HealthSettings
@@ -32,6 +34,7 @@ from ur5_pick_place.nodes.conversions import (
 )
 from ur5_pick_place.nodes.driver_link import GOAL, DriverLink
 from ur5_pick_place.nodes.liveness import Heartbeat
+from ur5_pick_place.planning.gate import GateReport
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.trajectory import Trajectory, at_rest
 
@@ -107,11 +110,14 @@ class TrajectoryClient:
         return outcome
 
     def start_loop(
-        self, loop: ClosedLoop, rollout: Trajectory, is_wanted: IsWanted
+        self,
+        make_loop: Callable[[GateReport], ClosedLoop],
+        rollout: Trajectory,
+        is_wanted: IsWanted,
     ) -> 'Future[str]':
         """Call `ExecutionManager.start_loop` and return a future of the outcome."""
         outcome: Future[str] = Future()
-        self.core.start_loop(loop, rollout, outcome.set_result, is_wanted)
+        self.core.start_loop(make_loop, rollout, outcome.set_result, is_wanted)
         return outcome
 
     def _on_joints(self) -> None:

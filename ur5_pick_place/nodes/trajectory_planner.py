@@ -7,6 +7,7 @@ Services and actions have MoveIt's names and types, so that MoveIt clients can u
 """
 
 import time
+from functools import partial
 from typing import Any
 
 from moveit_msgs.action import ExecuteTrajectory
@@ -170,11 +171,11 @@ class TrajectoryPlanner(Node):
         self.create_service(Trigger, '~/rearm', self._on_rearm, callback_group=control)
 
     def _on_task_gone(self) -> None:
-        self._executor.core.is_free = False  # freedrive is no longer kept enabled
+        self._executor.core.status.is_free = False  # freedrive is no longer kept enabled
         self._executor.core.fail(_TASK_GONE)
 
     def _on_task_state(self, state: String) -> None:
-        self._executor.core.is_free = state.data == 'freedrive'
+        self._executor.core.status.is_free = state.data == 'freedrive'
 
     def _present_joints(self) -> Array | None:
         status = self._executor.link.status
@@ -254,8 +255,8 @@ class TrajectoryPlanner(Node):
             method, trajectory = _method(goal.request), trajectory_from_msg(message, self._names)
             if not method:
                 return self._executor.start(trajectory, is_wanted)
-            loop = loop_of(self._planner, method, trajectory, self._loops)
-            return self._executor.start_loop(loop, trajectory, is_wanted)
+            make_loop = partial(loop_of, self._planner, method, trajectory, self._loops)
+            return self._executor.start_loop(make_loop, trajectory, is_wanted)
 
         code = await self._execution.run(goal, begin, is_wanted, ExecuteTrajectory.Feedback)
         return ExecuteTrajectory.Result(error_code=code)

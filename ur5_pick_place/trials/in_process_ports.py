@@ -3,6 +3,7 @@
 
 import contextlib
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
@@ -215,8 +216,8 @@ class TaskPort:
     def _move(self, command: job.RunMotion, on_reply: OnReply) -> None:
         motion = command.trajectory
         if command.method:
-            loop = loop_of(self._planner, command.method, motion, self._loops)
-            self._manager.start_loop(loop, motion, on_reply)
+            make_loop = partial(loop_of, self._planner, command.method, motion, self._loops)
+            self._manager.start_loop(make_loop, motion, on_reply)
         else:
             self._manager.start(motion, on_reply)
 

@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Admit a motion: the robot, its controller, the latch, the joints and the gate must allow it."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from ur5_pick_place.control.controller import Controller
+from ur5_pick_place.control.foreign_motion import ForeignMotion
+from ur5_pick_place.control.motion_state import MotionState, motion_state_text
+from ur5_pick_place.control.robot_status import (
+    SAFETY_REDUCED,
+    HealthSettings,
+    RobotStatus,
+    find_fault,
+)
+from ur5_pick_place.control.stop_latch import StopLatch
+from ur5_pick_place.errors import ExecutionError
+from ur5_pick_place.planning.gate import GateReport
+from ur5_pick_place.planning.planner import MotionPlanner
+from ur5_pick_place.planning.trajectory import Trajectory
+
+T = TypeVar('T')
+IsWanted = Callable[[], bool]
+
+
+@dataclass(eq=False)
+class Admission:
+    """
+    The conditions under which a motion begins.
+
+    Attributes
+    ----------
+    planner : MotionPlanner
+        Its gate checks every motion.
+    controller : Controller
+    status : RobotStatus
+    health : HealthSettings
+    missing : str
+        Settings of the cell that the user has not given; non-empty refuses all motion.
+    latch : StopLatch
+    others : ForeignMotion
+    is_moving : callable
+        Returns whether a motion is running.
+    lock : RLock
+        Held while a motion begins.
+    clock : callable
+        Returns the steady time [s].
+
+    """
+
+    planner: MotionPlanner
+    controller: Controller
+    status: RobotStatus
+    health: HealthSettings
+    missing: str
+    latch: StopLatch
+    others: ForeignMotion
+    is_moving: Callable[[], bool]
+    lock: Any  # threading.RLock is a function, not a type
+    clock: Callable[[], float]
+    _gating: threading.Lock = field(default_factory=threading.Lock)
+
+    @property
+    def has_goals(self) -> bool:
+        """Whether the controller has a goal that has not ended, or may still receive ours."""
+        return bool(self.others.own.are_open or self.controller.goals)
+
+    @property
+    def foreign_goal(self) -> str:
+        """A fault if the controller has a goal that is not ours; empty if it has none."""
+        return self.others.own.foreign(self.controller.goals)
+
+    @property
+    def knows_joints(self) -> bool:
+        """Whether the joints are valid and recent."""
+        return self.status.is_recent(self.clock())
+
+    def fault(self, is_streamed: bool = False) -> str | None:
+        """Return why the robot must not move now, or None; `is_streamed` as in `find_fault`."""
+        return find_fault(self.status, self.clock(), self.health, is_streamed)
+
+    def obstacle(self) -> str:
+        """Return why robot or controller do not allow a motion to start; empty if they do."""
+        if obstacle := self.fault() or self.controller.missing:
+            return obstacle
+        if self.has_goals:
+            return 'the controller still has a goal, which is being canceled'
+        is_quiet = self.status.is_free or self.others.stillness.is_at_rest
+        return '' if is_quiet else 'the arm is moving'
+
+    def state(self) -> tuple[MotionState, str]:
+        """Return the motion state and the reason of a stop."""
+        if self.latch.reason:
+            return MotionState.STOPPED, self.latch.reason
+        if self.latch.is_first:
+            return MotionState.STOPPED, self.missing or self.obstacle() or 'checking the robot'
+        return (MotionState.MOVING if self.is_moving() else MotionState.READY), ''
+
+    def check(self, is_wanted: IsWanted = lambda: True) -> None:
+        """
+        Check that a motion may begin now.
+
+        Raises
+        ------
+        ExecutionError
+            It may not; gives the reason and the cure.
+
+        """
+        if not is_wanted():
+            raise ExecutionError('motion refused: it was stopped before it began')
+        state, reason = self.state()
+        if state is not MotionState.READY:
+            cure = '; call ~/rearm once the cause is gone' if self.latch.reason else ''
+            text = motion_state_text(state, reason)
+            raise ExecutionError(f'motion refused, planner is {text}{cure}')
+        if self.status.is_free:
+            raise ExecutionError('motion refused: the arm is in freedrive')
+        if fault := self.fault() or self.controller.missing:
+            raise ExecutionError(f'motion refused: {fault}')
+        age = self.status.age(self.clock())
+        if age > self.health.joint_state_timeout:
+            raise ExecutionError(
+                f'motion refused: the joints are {age:.2f} s old (limit joint_state_timeout = '
+                f'{self.health.joint_state_timeout} s); check the driver and the link to it'
+            )
+
+    def admit(
+        self,
+        trajectory: Trajectory,
+        is_wanted: IsWanted,
+        prepare: Callable[[GateReport], T],
+        begin: Callable[[T], object],
+    ) -> bool:
+        """
+        Pass a motion through the gate and begin it, one at a time.
+
+        Return whether the scene has changed since the motion was checked in it.
+
+        Parameters
+        ----------
+        trajectory : Trajectory
+        is_wanted : callable
+            Returns whether the motion is still wanted; called when it has passed the gate.
+        prepare : callable
+            Takes the gate's report and returns what `begin` needs; may take long.
+        begin : callable
+
+        Raises
+        ------
+        GateRefusal, ExecutionError
+            The motion does not begin; gives the reason.
+
+        """
+        with self._gating:
+            self.check()
+            scene = self.planner.scene
+            # Outside the lock: the gate takes about 50 ms, in which joint_states must be read.
+            is_reduced, q = self.status.safety_mode == SAFETY_REDUCED, self.status.q
+            assert q is not None  # it is ready
+            prepared = prepare(self.planner.check(trajectory, q, is_reduced))
+            with self.lock:
+                self.check(is_wanted)
+                self.latch.release()
+                begin(prepared)
+            return self.planner.scene is not scene

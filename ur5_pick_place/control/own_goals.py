@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which goals of the controller are this node's own, and which of them have not ended."""
+
+from collections import deque
+from collections.abc import Set
+
+from ur5_pick_place.control.controller import REPLY_TIMEOUT
+
+_KEPT = 64  # ids kept: the controller reports a goal for a while after its end
+_FOREIGN = (
+    'foreign motion: the controller has a goal that this node did not send; end the client that '
+    'sent it'
+)
+
+
+class OwnGoals:
+    """The ids of the goals that this node has sent."""
+
+    def __init__(self) -> None:
+        self._sent: deque[bytes] = deque(maxlen=_KEPT)
+        self._open: dict[bytes, float] = {}  # when they were sent [s, steady clock]
+
+    @property
+    def are_open(self) -> bool:
+        """Whether the controller may still have, or receive, a goal of this node."""
+        return bool(self._open)
+
+    def send(self, goal: bytes, now: float) -> None:
+        """Record a goal that is sent at a steady time [s]."""
+        self._sent.append(goal)
+        self._open[goal] = now
+
+    def end(self, goal: bytes) -> None:
+        """Record that a goal has ended or was rejected."""
+        self._open.pop(goal, None)
+
+    def end_all(self) -> None:
+        """Record that the controller is gone, and its goals with it."""
+        self._open.clear()
+
+    def forget_lost(self, reported: Set[bytes], current: bytes | None, now: float) -> None:
+        """
+        Drop goals whose end cannot be reported any more.
+
+        A goal is delivered within `REPLY_TIMEOUT`; one that the controller does not report after
+        that has ended.
+
+        """
+        last = now - 2.0 * REPLY_TIMEOUT
+        for goal, sent in list(self._open.items()):
+            if sent < last and goal not in reported and goal != current:
+                del self._open[goal]
+
+    def foreign(self, reported: Set[bytes]) -> str:
+        """Return a fault if one of the controller's goals is not ours; empty if all are."""
+        return _FOREIGN if reported and not reported <= set(self._sent) else ''
