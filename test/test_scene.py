@@ -52,11 +52,11 @@ def test_a_box_is_read_with_its_angles_in_degrees():
         (lambda d: d.update(table_height=9), r'table_height = 9 m: must lie in -2 to 2 m'),
         (lambda d: d.update(margin=float('nan')), r'margin = nan: must be a finite number'),
         (lambda d: d.update(margin=-0.01), r'margin = -0.01 m: must lie in 0 to 0.02 m'),
-        (lambda d: d.update(boxes={'name': 'x'}), r'boxes = .*: must be a list of boxes'),
-        (lambda d: d.update(boxes=[3]), r'boxes\[0\] = 3: must be a mapping with name, position'),
+        (lambda d: d.update(boxes={'name': 'x'}), r'boxes = .*: must be a list'),
+        (lambda d: d.update(boxes=[3]), r'boxes\[0\] = 3: must be a mapping with .*name, size'),
         (
             lambda d: d.update(boxes=[{'name': 'x', 'position': [0, 1], 'size': [1, 1, 1]}]),
-            r'boxes\[0\].position = \[0, 1\]: must be a list of three numbers',
+            r'boxes\[0\].position = \[0, 1\]: must have 3 entries',
         ),
         (
             lambda d: d.update(boxes=[{'name': 'x', 'position': [0, 0, 99], 'size': [1, 1, 1]}]),
