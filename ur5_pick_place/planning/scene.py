@@ -2,7 +2,7 @@
 """
 The scene of the arm: table, boxes, tool and carried part; frame `base_link`.
 
-Scenes are immutable: every edit returns a new one, so that a plan can name the scene in which it
+Scenes are immutable, so that a plan can name the scene in which it
 was checked (`Scene.fingerprint`).
 
 """
@@ -10,7 +10,7 @@ was checked (`Scene.fingerprint`).
 import hashlib
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -176,23 +176,6 @@ class Scene:
         _check_unique('box', names)
         if self.carried and self.part is None:
             raise InvalidInput('no part is known that could be carried: add one to the scene')
-
-    def with_box(self, box: Box) -> 'Scene':
-        """Return the scene with `box` added; it replaces a box of the same name."""
-        kept = tuple(b for b in self.boxes if b.name != box.name)
-        return replace(self, boxes=(*kept, box))
-
-    def without_box(self, name: str) -> 'Scene':
-        """Return the scene without the box of this name, or raise `InvalidInput` if unknown."""
-        kept = tuple(b for b in self.boxes if b.name != name)
-        if len(kept) == len(self.boxes):
-            known = ', '.join(repr(b.name) for b in self.boxes) or 'none'
-            raise InvalidInput(f'no box is called {name!r}; there are: {known}')
-        return replace(self, boxes=kept)
-
-    def with_part_carried(self, carried: bool) -> 'Scene':
-        """Return the scene with the part in the gripper, or out of it."""
-        return replace(self, carried=carried)
 
     def fingerprint(self) -> str:
         """
