@@ -3,9 +3,13 @@
 
 import os
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
+
+if TYPE_CHECKING:
+    from planner_client import PlannerClient
 
 # A failed assertion of what tests share shows its values, as one of a test does.
 pytest.register_assert_rewrite(
@@ -35,6 +39,25 @@ def ros_domain() -> Iterator[int]:
         os.environ['ROS_DOMAIN_ID'] = str(domain)
         os.environ['ROS_AUTOMATIC_DISCOVERY_RANGE'] = 'LOCALHOST'
         yield domain
+
+
+@pytest.fixture(scope='module')
+def client(ros_domain: int, tmp_path_factory: pytest.TempPathFactory) -> 'Iterator[PlannerClient]':
+    """Give a client of a cell without task node; a module may have another client of its own."""
+    from cells import running_cell
+    from planner_client import PlannerClient
+
+    folder = tmp_path_factory.mktemp('cell')
+    with running_cell(PlannerClient, ros_domain, folder, without=['pick_place']) as client:
+        yield client
+
+
+@pytest.fixture
+def at_home(client: 'PlannerClient') -> Iterator[None]:
+    """Begin with the arm at home and the planner ready; every node must outlive the test."""
+    client.go_home()
+    yield
+    client.processes.check()
 
 
 def assert_transforms_close(

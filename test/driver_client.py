@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """A client of the UR driver for tests: ordinary rclpy, time judged by the stamps of the joints."""
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -33,6 +35,7 @@ ROOT = Path(__file__).parents[1]
 SCALED = 'scaled_joint_trajectory_controller'
 IO = 'io_and_status_controller'
 LATCHED = QoSProfile(depth=10, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+SHUTDOWN = 3.0  # [s] on the wall: 2 are promised, a busy machine may need one more
 STATUS = {
     GoalStatus.STATUS_SUCCEEDED: 'succeeded',
     GoalStatus.STATUS_ABORTED: 'aborted',
@@ -70,6 +73,21 @@ class DriverProcess:
         self._errors.seek(0)
         with self._errors:
             return code, self._errors.read()
+
+
+@contextlib.contextmanager
+def running_driver(*ros_args: str) -> 'Iterator[DriverClient]':
+    """Start a driver and give a client of it; the driver must end as it is asked to."""
+    process = DriverProcess(*ros_args)
+    client = DriverClient()
+    try:
+        client.wait_for_driver()
+        yield client
+    finally:
+        client.close()
+        code, taken, errors = process.stop()
+    assert code == 0 and taken < pace.wall(SHUTDOWN), errors
+    assert 'Traceback' not in errors
 
 
 class DriverClient:

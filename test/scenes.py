@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Scenes made by hand."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from ur5_pick_place.planning.scene import Box, Part, Scene, Tool, ToolBox
@@ -14,6 +16,10 @@ def pose(x: float = 0.0, y: float = 0.0, z: float = 0.0) -> np.ndarray:
 
 def crate(name: str = 'crate', x: float = 0.5, size: float = 0.1) -> Box:
     return Box(name, pose(x), (size, size, size))
+
+
+def with_boxes(scene: Scene, *boxes: Box) -> Scene:
+    return replace(scene, boxes=(*scene.boxes, *boxes))
 
 
 def scene() -> Scene:

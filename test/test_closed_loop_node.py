@@ -13,13 +13,11 @@ import pytest
 
 rclpy = pytest.importorskip('rclpy')
 
-from cells import running_cell  # noqa: E402
 from driver_client import SCALED  # noqa: E402
 from planner_client import (  # noqa: E402
     CODE,
     MODEL,
     T_BASE_LINK_BASE,
-    PlannerClient,
     joints,
     moved_by,
     pose_goal,
@@ -30,24 +28,9 @@ from trajectory_msgs.msg import JointTrajectory  # noqa: E402
 
 from ur5_pick_place.kinematics import HOME, forward  # noqa: E402
 
-pytestmark = pytest.mark.nodes
+pytestmark = [pytest.mark.nodes, pytest.mark.usefixtures('at_home')]
 METHODS = {'resolved_rate': 'RESOLVED_RATE', 'gradient': 'JACOBIAN_TRANSPOSE'}
 WAY = np.array([0.03, 0.1, -0.04])  # [m]
-
-
-@pytest.fixture(scope='module')
-def client(ros_domain, tmp_path_factory):
-    folder = tmp_path_factory.mktemp('cell')
-    with running_cell(PlannerClient, ros_domain, folder, without=['pick_place']) as client:
-        yield client
-
-
-@pytest.fixture(autouse=True)
-def at_home(client):
-    """Every test finds the arm at home and the planner ready, and leaves no motion behind."""
-    client.go_home()
-    yield
-    client.processes.check()
 
 
 def plan(client, method, way=WAY):

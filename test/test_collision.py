@@ -159,9 +159,9 @@ def dense_distances(q, scene, n=31):
 
 
 def crowded():
-    scene = SCENE.with_box(box_at('post', (0.5, 0.5, 0.3), (0.06, 0.06, 0.6)))
-    scene = scene.with_box(box_at('shelf', (-0.3, 0.6, 0.7), (0.5, 0.3, 0.02)))
-    return scene.with_part_carried(True)
+    post = box_at('post', (0.5, 0.5, 0.3), (0.06, 0.06, 0.6))
+    shelf = box_at('shelf', (-0.3, 0.6, 0.7), (0.5, 0.3, 0.02))
+    return replace(SCENE, boxes=(post, shelf), carried=True)
 
 
 def random_free(rng, collision, count):
@@ -317,13 +317,13 @@ def test_the_fingers_may_come_as_near_to_the_table_as_the_margin(spare):
 def test_a_carried_part_is_part_of_the_arm():
     low = elbow_up_at(0.45, -0.2, HALF_CUBE + 0.002)
     assert CollisionModel(UR5, SCENE).check(low) is None
-    contact = CollisionModel(UR5, SCENE.with_part_carried(True)).check(low)
+    contact = CollisionModel(UR5, replace(SCENE, carried=True)).check(low)
     assert (contact.body_a, contact.body_b) == ('part', 'table')
     assert contact.distance == pytest.approx(0.002, abs=1e-9)
 
 
 def test_an_allowed_pair_may_touch_but_not_be_pushed_through():
-    strict = CollisionModel(UR5, SCENE.with_part_carried(True))
+    strict = CollisionModel(UR5, replace(SCENE, carried=True))
     lifting = strict.allowing([('table', 'part')])
     assert lifting.check(elbow_up_at(0.45, -0.2, HALF_CUBE)) is None
     assert strict.check(elbow_up_at(0.45, -0.2, HALF_CUBE)) is not None, (
@@ -348,12 +348,12 @@ def test_a_wide_margin_keeps_the_scene_away_but_not_the_arm_from_itself():
 
 def test_a_box_in_the_way_is_a_contact_until_it_is_removed():
     q = elbow_up_at(0.45, -0.2, 0.2)
-    scene = SCENE.with_box(box_at('crate', (0.45, -0.2, 0.1), (0.1, 0.1, 0.2)))
+    scene = replace(SCENE, boxes=(box_at('crate', (0.45, -0.2, 0.1), (0.1, 0.1, 0.2)),))
     contact = CollisionModel(UR5, scene).check(q)
     assert contact.body_b == 'crate'
     assert contact.distance < 0.0
     assert contact.position == pytest.approx((0.45, -0.2, 0.19), abs=0.06)
-    assert CollisionModel(UR5, scene.without_box('crate')).check(q) is None
+    assert CollisionModel(UR5, SCENE).check(q) is None
 
 
 def test_many_configurations_at_once_give_what_one_at_a_time_gives(rng):
@@ -369,7 +369,7 @@ def test_many_configurations_at_once_give_what_one_at_a_time_gives(rng):
 def test_a_thin_plate_between_two_samples_is_found():
     """Neither sample touches it; the hand passes it in between."""
     plate = box_at('plate', (0.45, 0.0, 0.15), (0.1, 0.001, 0.3))
-    collision = CollisionModel(UR5, SCENE.with_box(plate))
+    collision = CollisionModel(UR5, replace(SCENE, boxes=(plate,)))
     ends = np.array([elbow_up_at(0.45, -0.2, 0.15), elbow_up_at(0.45, 0.2, 0.15)])
     assert not collision.collides(ends).any()
     found = collision.check_path(ends)
@@ -417,7 +417,7 @@ def test_a_contact_late_on_a_long_path_is_counted_from_its_start():
 def test_no_step_of_a_long_path_is_skipped(waits):
     """Wherever it lies in the portions in which a path is measured."""
     plate = box_at('plate', (0.45, 0.0, 0.15), (0.1, 0.001, 0.3))
-    collision = CollisionModel(UR5, SCENE.with_box(plate))
+    collision = CollisionModel(UR5, replace(SCENE, boxes=(plate,)))
     before, after = elbow_up_at(0.45, -0.2, 0.15), elbow_up_at(0.45, 0.2, 0.15)
     found = collision.check_path([before] * waits + [after] * 140)
     assert waits - 1 < found.sample < waits

@@ -23,11 +23,12 @@ from driver_client import (
     IO,
     JOINT_NAMES,
     SCALED,
-    DriverClient,
+    SHUTDOWN,
     DriverProcess,
     goal,
     point,
     rest,
+    running_driver,
     trajectory,
 )
 from geometry_msgs.msg import PoseStamped
@@ -47,7 +48,6 @@ from ur_msgs.srv import SetAnalogOutput, SetPayload, SetSpeedSliderFraction
 from ur5_pick_place.kinematics import HOME, forward, load_model
 
 pytestmark = pytest.mark.nodes
-SHUTDOWN = 3.0  # [s] on the wall: 2 are promised, a busy machine may need one more
 UNSCALED = 'joint_trajectory_controller'
 VELOCITY = 'forward_velocity_controller'
 FREEDRIVE = 'freedrive_mode_controller'
@@ -58,15 +58,8 @@ OFF_PATH = ('aborted', -4, 'Aborted due to path tolerance violation')
 
 @pytest.fixture(scope='module')
 def driver(ros_domain):
-    process = DriverProcess('-p', f'real_time_factor:={3.0 * pace.pace()}')
-    client = DriverClient()
-    try:
-        client.wait_for_driver()
+    with running_driver('-p', f'real_time_factor:={3.0 * pace.pace()}') as client:
         yield client
-    finally:
-        client.close()
-        code, taken, errors = process.stop()
-    assert code == 0 and taken < pace.wall(SHUTDOWN), errors
 
 
 @pytest.fixture
@@ -559,6 +552,7 @@ def test_controllers_are_listed_with_one_motion_controller_active(cell):
         IO,
         'speed_scaling_state_broadcaster',
         SCALED,
+    SHUTDOWN,
     }
     assert {UNSCALED, VELOCITY, FREEDRIVE} <= set(found)
 

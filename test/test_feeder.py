@@ -6,7 +6,7 @@ import pytest
 
 pytest.importorskip('rclpy', reason='needs ROS 2: make setup')
 
-from driver_client import DriverClient, DriverProcess
+from driver_client import running_driver
 from geometry_msgs.msg import PoseStamped
 from std_srvs.srv import Trigger
 
@@ -16,17 +16,9 @@ FEEDER, ASIDE = (0.4, 0.1), (0.5, -0.2)
 
 @pytest.fixture
 def driver(ros_domain):
-    process = DriverProcess(
-        '-p', f'part_x:={FEEDER[0]}', '-p', f'part_y:={FEEDER[1]}', '-p', 'parts:=2'
-    )
-    client = DriverClient()
-    try:
-        client.wait_for_driver()
+    place = ('-p', f'part_x:={FEEDER[0]}', '-p', f'part_y:={FEEDER[1]}')
+    with running_driver(*place, '-p', 'parts:=2') as client:
         yield client
-    finally:
-        client.close()
-        code, _, errors = process.stop()
-    assert code == 0, errors
 
 
 def test_the_feeder_brings_the_next_part_once_its_place_is_free(driver):

@@ -203,14 +203,33 @@ def test_flipped_angles_are_the_same_joint(tmp_path: Path) -> None:
     assert load_model(write(tmp_path / 'flipped.yaml', flipped)).mounts is None
 
 
+ZERO = dict.fromkeys(('x', 'y', 'z', 'roll', 'pitch', 'yaw'), 0)
+
+
+def damaged(shoulder: object) -> str:
+    """Return a calibration file with this in the place of the shoulder's pose."""
+    links = {**dict.fromkeys(SHIPPED, ZERO), 'shoulder': shoulder}
+    return str({'kinematics': links}).replace("'", '')
+
+
+def test_a_number_may_be_written_without_a_point(tmp_path: Path) -> None:
+    near = {**SHIPPED, 'upper_arm': (1e-5, 0, 0, 1.570796327, 0, 0)}
+    path = write(tmp_path / 'calibration.yaml', near)
+    path.write_text(path.read_text().replace('1.0e-05', '1e-5'))
+    assert '1e-5' in path.read_text()
+    metres, _ = calibration_offset(load_model(path), np.zeros(6))
+    assert metres == pytest.approx(1e-5)
+
+
 @pytest.mark.parametrize(
     ('content', 'message'),
     [
         ('{', 'calibration file .* cannot be read'),
         ('[1, 2]', "has no 'kinematics'"),
-        ('kinematics: {shoulder: 3}', "kinematics has no 'shoulder'; it needs shoulder, upper"),
-        ('kinematics: {shoulder: {x: 0}}', 'shoulder.y = None: must be a finite number'),
-        ('kinematics: {shoulder: {x: .nan}}', 'shoulder.x = nan: must be a finite number'),
+        ('kinematics: {shoulder: 3}', "kinematics has no 'upper_arm'; it needs shoulder, upper"),
+        (damaged(3), 'kinematics.shoulder = 3: must be a mapping with x, y, z, roll'),
+        (damaged({'x': 0}), "kinematics.shoulder lacks the key 'y'"),
+        (damaged({**ZERO, 'x': '.nan'}), 'shoulder.x = nan: must be a finite number'),
     ],
 )
 def test_a_damaged_file_is_refused(tmp_path: Path, content: str, message: str) -> None:

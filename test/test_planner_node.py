@@ -19,7 +19,7 @@ import pytest
 rclpy = pytest.importorskip('rclpy')
 
 from action_msgs.msg import GoalStatus  # noqa: E402
-from cells import CONFIG, running_cell  # noqa: E402
+from cells import CONFIG  # noqa: E402
 from diagnostic_msgs.msg import DiagnosticArray  # noqa: E402
 from geometry_msgs.msg import Pose  # noqa: E402
 from ik_garbage import NUMBERS, WORDS  # noqa: E402
@@ -39,7 +39,6 @@ from planner_client import (  # noqa: E402
     CODE,
     MODEL,
     T_BASE_LINK_BASE,
-    PlannerClient,
     box,
     joints,
     moved_by,
@@ -55,7 +54,7 @@ from ur_msgs.srv import SetSpeedSliderFraction  # noqa: E402
 from ur5_pick_place.kinematics import HOME, JOINT_NAMES, forward  # noqa: E402
 from ur5_pick_place.nodes.conversions import joint_state_msg, matrix_to_pose  # noqa: E402
 
-pytestmark = pytest.mark.nodes
+pytestmark = [pytest.mark.nodes, pytest.mark.usefixtures('at_home')]
 
 
 def arc_point(name, point, link='tool0', frame='base_link'):
@@ -66,21 +65,6 @@ def arc_point(name, point, link='tool0', frame='base_link'):
     pose.position.x, pose.position.y, pose.position.z = point
     position.constraint_region.primitive_poses = [pose]
     return Constraints(name=name, position_constraints=[position])
-
-
-@pytest.fixture(scope='module')
-def client(ros_domain, tmp_path_factory):
-    folder = tmp_path_factory.mktemp('cell')
-    with running_cell(PlannerClient, ros_domain, folder, without=['pick_place']) as client:
-        yield client
-
-
-@pytest.fixture(autouse=True)
-def at_home(client):
-    """Every test finds the arm at home and the planner ready, and leaves no motion behind."""
-    client.go_home()
-    yield
-    client.processes.check()
 
 
 def test_a_joint_goal_is_planned_executed_and_reached(client):

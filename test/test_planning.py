@@ -284,7 +284,7 @@ class TestChain:
         q_high = planner.chain(q_start, [high]).trajectory.q[-1]
         post = Box('post', np.block([[np.eye(3), np.c_[[0.45, -0.2, 0.02]]], [0, 0, 0, 1]]), POST)
         for each in (planner, with_part):
-            each.set_scene(SCENE.with_box(post))
+            each.set_scene(replace(SCENE, boxes=(post,)))
         planner.chain(q_high, [low])
         with pytest.raises(GateRefusal, match='part is .* mm from post'):
             with_part.chain(q_high, [low])

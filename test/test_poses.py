@@ -12,6 +12,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+import yaml
 from conftest import assert_transforms_close
 from taught_poses import MODEL, NOW, POSES, TOOL, Q, by_joints, by_pose
 
@@ -171,15 +172,15 @@ def test_a_damaged_file_without_a_whole_copy_is_refused(path, copy):
     ('old', 'new', 'message'),
     [
         ('format: 1', 'format: 9', 'format 9 is unknown'),
-        ('  home:', '  hut:', "pose 'hut' is unknown"),
-        ('frame: base', 'frame: world', "frame 'world' must be 'base'"),
-        ('robot: ur5', 'rowboat: ur5', "'robot'"),
-        ('- 0.145', '- .nan', 'tool = .* must be 7 finite numbers'),
+        ('  home:', '  hut:', "poses: key = 'hut': must be one of home, start, target"),
+        ('frame: base', 'frame: world', "poses.home.frame = 'world': must be one of base"),
+        ('robot: ur5', 'rowboat: ur5', "provenance has the unknown key 'rowboat'; known"),
+        ('- 0.145', '- .nan', r'tool\[2\] = nan: must be a finite number'),
         ('payload: 0.9', 'payload: heavy', 'heavy'),
         ('payload: 0.9', f'payload: {10**400}', 'OverflowError'),
-        ('branch: left-up-up', 'branch: left-up', "branch 'left-up' is not one of"),
-        ('joints:', 'joints: []\n    unjoints:', 'home: joints are missing'),
-        ('- 0.145\n', '- 0.145\n      - 1.0\n', 'must be 7 finite numbers'),
+        ('branch: left-up-up', 'branch: left-up', "branch = 'left-up': must be one of left-up"),
+        ('joints:', 'unjoints:', "home has the unknown key 'unjoints'"),
+        ('- 0.145\n', '- 0.145\n      - 1.0\n', 'tool = .* must have 7 entries'),
         ('poses:', 'poses: [1', 'ParserError'),
         ('poses:', 'poses: ' + 700 * '[', 'RecursionError'),
     ],
@@ -192,6 +193,22 @@ def test_an_edited_file_is_refused_with_what_is_wrong_and_left_alone(path, old, 
     with pytest.raises(InvalidInput, match=f'(?s){message}.*correct it, or delete it'):
         PosesFile(path)
     assert contents(path) == before
+
+
+@pytest.mark.parametrize(
+    ('joints', 'branch', 'message'),
+    [
+        ([], '', 'poses.home: joints are missing'),
+        ([], 'left-up-up', "branch = 'left-up-up': must be empty without joints"),
+        ([0.0] * 5, 'left-up-up', r'joints = .*: must have 6 entries, or none'),
+    ],
+)
+def test_joints_are_six_with_a_branch_and_home_has_them(path, joints, branch, message):
+    content = yaml.safe_load(path.read_text())
+    content['poses']['home'].update(joints=joints, branch=branch)
+    path.write_text(yaml.safe_dump(content, explicit_end=True))
+    with pytest.raises(InvalidInput, match=message):
+        PosesFile(path)
 
 
 def test_what_is_too_large_for_a_file_of_poses_is_refused(path):

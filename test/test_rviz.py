@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What config/pick_place.rviz shows is there: RViz itself cannot run in a test, its topics can."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -78,7 +79,7 @@ def test_every_topic_of_the_view_is_published_under_its_type_and_in_the_arms_fra
 
 def test_table_boxes_and_gripper_are_drawn_where_they_are():
     box = Box('shelf', np.eye(4), [0.1, 0.2, 0.3])
-    scene = load_scene(CONFIG / 'scene_sim.yaml').with_box(box)
+    scene = replace(load_scene(CONFIG / 'scene_sim.yaml'), boxes=(box,))
     clear, table, shelf, *gripper = markers.surroundings(scene).markers
     assert clear.action == Marker.DELETEALL, 'what was there before must go'
     assert table.pose.position.z + table.scale.z / 2 == pytest.approx(scene.table_height)

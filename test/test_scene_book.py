@@ -23,7 +23,7 @@ from moveit_msgs.msg import (
     PlanningScene,
 )
 from rclpy.serialization import serialize_message
-from scenes import crate, scene
+from scenes import crate, scene, with_boxes
 from shape_msgs.msg import Mesh, MeshTriangle, Plane, SolidPrimitive
 
 from ur5_pick_place.errors import InvalidInput, UnknownFrame, UnknownLink
@@ -73,7 +73,7 @@ class Book:
         self.warnings: list[str] = []
         arm = Arm()
         self.book = SceneBook(
-            scene().with_box(crate('post')), arm, arm.T_base_tool, self.warnings.append
+            with_boxes(scene(), crate('post')), arm, arm.T_base_tool, self.warnings.append
         )
 
     @property

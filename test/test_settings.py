@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pytest
 
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.settings import Settings, setting
+from ur5_pick_place.settings import REQUIRED, Settings, setting
 
 
 @dataclass(frozen=True)
@@ -53,5 +53,42 @@ def test_a_value_that_must_be_told_stays_none_until_it_is():
 
 
 def test_an_unknown_key_is_refused_with_the_known_ones():
-    with pytest.raises(InvalidInput, match="unknown setting 'heigth'; known are: height"):
+    with pytest.raises(InvalidInput, match="unknown key 'heigth'; known are: height"):
         Sample.from_dict({'heigth': 1.0})
+
+
+@dataclass(frozen=True)
+class Nested(Settings):
+    first: Sample = setting(REQUIRED, 'one', kind=Sample)
+    more: tuple[Sample, ...] = setting((), 'several', of=Sample)
+    named: dict[str, Sample] | None = setting(
+        None, 'by name', kind=dict, of=Sample, choices=('x', 'y')
+    )
+    until: float | None = setting(None, 'a keyword', kind=float, key='for')
+
+
+def test_nested_settings_are_read_from_nested_mappings():
+    content = {'first': {}, 'more': [{'count': 4}], 'named': {'x': {'kind': 'b'}}, 'for': 2}
+    assert Nested.from_dict(content) == Nested(
+        Sample(), (Sample(count=4),), {'x': Sample(kind='b')}, 2.0
+    )
+    assert Nested.from_dict({'first': {}, 'more': None}).more == ()
+
+
+@pytest.mark.parametrize(
+    ('content', 'message'),
+    [
+        ([], r'settings = \[\]: must be a mapping with first, more, named, for'),
+        ({}, "settings lacks the key 'first'"),
+        ({'first': None}, 'first = None: must be a mapping with height, count'),
+        ({'first': {'offset': [0, 9]}}, r'first\.offset\[1\] = 9 m: must lie in -inf to 1\.0 m'),
+        ({'first': {}, 'more': {}}, 'more = {}: must be a list'),
+        ({'first': {}, 'more': [{}, {'cuont': 1}]}, r"more\[1\] has the unknown key 'cuont'"),
+        ({'first': {}, 'named': {'z': {}}}, "named: key = 'z': must be one of x, y"),
+        ({'first': {}, 'named': {'y': {'count': 0}}}, r'named\.y\.count = 0: must lie in 1'),
+        ({'first': {}, 'for': 'ever'}, "for = 'ever': must be a finite number"),
+    ],
+)
+def test_what_is_wrong_in_nested_mappings_is_named_by_its_place(content, message):
+    with pytest.raises(InvalidInput, match=message):
+        Nested.from_dict(content)

@@ -9,7 +9,7 @@ from ur5_pick_place.kinematics.model import CYCLE
 
 pytest.importorskip('rclpy', reason='needs ROS 2: make setup')
 
-from driver_client import IO, SCALED, DriverClient, DriverProcess, goal, rest
+from driver_client import IO, SCALED, DriverProcess, goal, rest, running_driver
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
 from std_srvs.srv import SetBool, Trigger
@@ -24,16 +24,8 @@ THERE = HOME + 0.3 * np.array([1, -1, 1, 0, 0, 1])
 
 @pytest.fixture(scope='module')
 def driver(ros_domain):
-    process = DriverProcess('-p', f'real_time_factor:={3.0 * pace.pace()}')
-    client = DriverClient()
-    try:
-        client.wait_for_driver()
+    with running_driver('-p', f'real_time_factor:={3.0 * pace.pace()}') as client:
         yield client
-    finally:
-        client.close()
-        code, _, errors = process.stop()
-    assert code == 0, errors
-    assert 'Traceback' not in errors
 
 
 @pytest.fixture
@@ -215,4 +207,4 @@ def test_a_bad_schedule_is_refused_before_anything_starts(ros_domain, tmp_path):
     process = DriverProcess('-r', '__ns:=/doomed', '-p', f'faults:={path}')
     code, errors = process.wait(60.0)
     assert code == 2
-    assert errors.startswith(f'refused to start: faults file {path}: unknown fault')
+    assert errors.startswith(f'refused to start: faults file {path}: faults[0]: unknown fault')

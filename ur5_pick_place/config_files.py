@@ -2,14 +2,17 @@
 """Locate config/ and read YAML files strictly, because they are written by hand."""
 
 import os
+import re
 import stat
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
 
 from ur5_pick_place.errors import InvalidInput
+
+T = TypeVar('T')
 
 MAX_BYTES = 100_000
 _LARGEST = 2**63  # as for ROS parameters
@@ -64,6 +67,10 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML has no types
 
 
 _Loader.add_constructor('tag:yaml.org,2002:int', _Loader.whole_number)
+# 1e-5 is text for PyYAML, and a number for everybody else, ROS and the driver included.
+_Loader.add_implicit_resolver(
+    'tag:yaml.org,2002:float', re.compile(r'[-+]?\d+(\.\d*)?[eE][-+]?\d+$'), list('-+0123456789')
+)
 
 
 def parse_yaml(content: bytes) -> Any:
@@ -121,6 +128,30 @@ def read_yaml(path: str | Path, what: str) -> Any:
         return parse_yaml(read_bytes(path))
     except (OSError, InvalidInput) as error:
         raise InvalidInput(f'{what} {path} cannot be read: {error}') from error
+
+
+def load_yaml(path: str | Path, what: str, build: Callable[[Any], T]) -> T:
+    """
+    Return what `build` makes of the content of a YAML file.
+
+    Parameters
+    ----------
+    path, what
+        As for `read_yaml`.
+    build : callable
+        Such as `from_dict` of a settings class; raises `InvalidInput` for bad content.
+
+    Raises
+    ------
+    InvalidInput
+        The file cannot be read, or `build` refuses it; names the file.
+
+    """
+    content = read_yaml(path, what)
+    try:
+        return build(content)
+    except InvalidInput as error:
+        raise InvalidInput(f'{what} {path}: {error}') from error
 
 
 def read_parameters(path: Path) -> dict[str, Any]:

@@ -3,18 +3,22 @@
 Frozen settings with units and bounds.
 
 A settings class is a frozen dataclass whose fields have description, unit and range. The same
-metadata checks the values of an object and describes the ROS parameters.
+metadata checks the values of an object, validates the files of a user, nested ones too, and
+describes the ROS parameters.
 
 """
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
-from typing import Any, TypeVar
+from dataclasses import MISSING, Field, dataclass, field, fields
+from typing import Any, ClassVar, TypeVar
 
 from ur5_pick_place.errors import InvalidInput
 
 Kind = TypeVar('Kind', bound='Settings')
+
+REQUIRED: Any = MISSING
+"""The default of a field that every object and every file must give."""
 
 
 def setting(
@@ -27,6 +31,8 @@ def setting(
     choices: tuple[str, ...] = (),
     length: int | None = None,
     kind: type | None = None,
+    of: 'type[Settings] | None' = None,
+    key: str = '',
 ) -> Any:
     """
     Return a field of a `Settings` class.
@@ -35,7 +41,8 @@ def setting(
     ----------
     default
         bool, int, float, str, or a tuple of int, float or str; its type is the required type.
-        None = the user must give a value before it is used; then `kind` is the type.
+        None = may be left out, or must be given before it is used; then, and with `REQUIRED`,
+        `kind` is the type.
     description : str
         One line for users.
     unit : str
@@ -47,7 +54,11 @@ def setting(
     length : int, optional
         Exact number of entries of a tuple.
     kind : type, optional
-        float, str or tuple; needed with the default None.
+        bool, int, float, str, tuple, dict or a `Settings` class; needed without a default value.
+    of : `Settings` class, optional
+        The type of the entries of a tuple or of the values of a dict; the keys of a dict are text.
+    key : str
+        The name in files, if it cannot be that of the field.
 
     """
     meta = {
@@ -58,6 +69,8 @@ def setting(
         'choices': choices,
         'length': length,
         'kind': kind or type(default),
+        'of': of,
+        'key': key,
     }
     return field(default=default, metadata=meta)
 
@@ -66,39 +79,79 @@ def setting(
 class Settings:
     """Base of all settings; raises `InvalidInput` for a value of wrong type or out of bounds."""
 
+    title: ClassVar[str] = 'settings'
+    """What errors call the content of a file."""
+
     def __post_init__(self) -> None:
         for f in fields(self):
-            checked = check_setting(f.name, getattr(self, f.name), f.default, f.metadata)
-            object.__setattr__(self, f.name, checked)
+            object.__setattr__(self, f.name, _check(f.name, getattr(self, f.name), f))
 
     @classmethod
-    def from_dict(cls: type[Kind], values: dict[str, Any]) -> Kind:
-        """Return settings from a mapping, or raise `InvalidInput` naming the known keys."""
-        known = [f.name for f in fields(cls)]
+    def from_dict(cls: type[Kind], values: Any, where: str = '') -> Kind:
+        """
+        Return settings from what a file holds.
+
+        Parameters
+        ----------
+        values : object
+            Must be a mapping.
+        where : str
+            Its place in the file, such as 'tool.boxes[0]'; empty for the whole content.
+
+        Raises
+        ------
+        InvalidInput
+            A key is unknown or missing, or a value has the wrong type or is out of bounds.
+
+        """
+        what, known = where or cls.title, {f.metadata['key'] or f.name: f for f in fields(cls)}
+        if not isinstance(values, Mapping):
+            raise InvalidInput(f'{what} = {values!r}: must be a mapping with {", ".join(known)}')
         for key in values:
             if key not in known:
-                raise InvalidInput(f'unknown setting {key!r}; known are: {", ".join(known)}')
-        return cls(**values)
+                raise InvalidInput(
+                    f'{what} has the unknown key {key!r}; known are: {", ".join(known)}'
+                )
+        for key, f in known.items():
+            if f.default is MISSING and key not in values:
+                raise InvalidInput(f'{what} lacks the key {key!r}')
+        dot = where and f'{where}.'
+        checked = {known[k].name: _check(f'{dot}{k}', v, known[k]) for k, v in values.items()}
+        try:
+            return cls(**checked)
+        except InvalidInput as error:
+            raise InvalidInput(f'{where and where + ": "}{error}') from error
+
+    @classmethod
+    def from_list(cls: type[Kind], values: Any, where: str) -> tuple[Kind, ...]:
+        """Return settings from a list of mappings, as `from_dict` does from one."""
+        if isinstance(values, (str, bytes, Mapping)) or not hasattr(values, '__getitem__'):
+            raise InvalidInput(f'{where} = {values!r}: must be a list')
+        return tuple(
+            v if isinstance(v, cls) else cls.from_dict(v, f'{where}[{i}]')
+            for i, v in enumerate(values)
+        )
 
 
-def check_setting(name: str, value: Any, default: Any, meta: Any) -> Any:
+def _check(name: str, value: Any, f: 'Field[Any]') -> Any:
     """Return `value` in its field's type, or raise `InvalidInput` naming value and bounds."""
+    meta, default = f.metadata, f.default
     kind = meta['kind']
-    if value is None and default is None:
-        return None
+    if value is None and (default is None or default == ()):
+        return default
     if kind is tuple:
-        return _check_tuple(name, value, default or (), meta)
+        return _check_tuple(name, value, default, meta)
+    if kind is dict:
+        return _check_dict(name, value, meta)
+    if issubclass(kind, Settings):
+        return value if isinstance(value, kind) else kind.from_dict(value, name)
     if kind is bool:
         if not isinstance(value, bool):
             raise InvalidInput(f'{name} = {value!r}: must be true or false')
-    elif kind is str:
-        if not isinstance(value, str):
-            raise InvalidInput(f'{name} = {value!r}: must be text')
-        if meta['choices'] and value not in meta['choices']:
-            raise InvalidInput(f'{name} = {value!r}: must be one of {", ".join(meta["choices"])}')
-    else:
-        return _check_number(name, value, kind, meta)
-    return value
+        return value
+    if kind is str:
+        return _check_text(name, value, meta)
+    return _check_number(name, value, kind, meta)
 
 
 def is_finite_number(value: Any) -> bool:
@@ -123,14 +176,35 @@ def _check_number(name: str, value: Any, kind: type, meta: Any) -> float | int:
     return number
 
 
-def _check_tuple(name: str, value: Any, default: tuple[Any, ...], meta: Any) -> tuple[Any, ...]:
+def _check_text(name: str, value: Any, meta: Any) -> str:
+    if not isinstance(value, str):
+        raise InvalidInput(f'{name} = {value!r}: must be text')
+    if meta['choices'] and value not in meta['choices']:
+        raise InvalidInput(f'{name} = {value!r}: must be one of {", ".join(meta["choices"])}')
+    return value
+
+
+def _check_dict(name: str, value: Any, meta: Any) -> dict[str, Any]:
+    if not isinstance(value, Mapping):
+        raise InvalidInput(f'{name} = {value!r}: must be a mapping')
+    names = {_check_text(f'{name}: key', key, meta): entry for key, entry in value.items()}
+    return {
+        key: v if isinstance(v, meta['of']) else meta['of'].from_dict(v, f'{name}.{key}')
+        for key, v in names.items()
+    }
+
+
+def _check_tuple(name: str, value: Any, default: Any, meta: Any) -> tuple[Any, ...]:
+    if meta['of'] is not None:
+        entries: tuple[Any, ...] = meta['of'].from_list(value, name)
+        return entries
     if isinstance(value, (str, bytes, Mapping)) or not hasattr(value, '__getitem__'):
         raise InvalidInput(f'{name} = {value!r}: must be a list')
     length = meta['length']
     if length is not None and len(value) != length:
         raise InvalidInput(f'{name} = {list(value)!r}: must have {length} entries')
-    if default and isinstance(default[0], str):
-        entry = {**meta, 'kind': str}
-        return tuple(check_setting(f'{name}[{i}]', v, '', entry) for i, v in enumerate(value))
-    kind = int if default and isinstance(default[0], int) else float
+    first = default[0] if default not in (MISSING, ()) else 0.0
+    if isinstance(first, str):
+        return tuple(_check_text(f'{name}[{i}]', v, meta) for i, v in enumerate(value))
+    kind = int if isinstance(first, int) else float
     return tuple(_check_number(f'{name}[{i}]', v, kind, meta) for i, v in enumerate(value))

@@ -42,16 +42,10 @@ def roll_out(
     ----------
     method : str
         One of `line_follower.METHODS`.
-    model : Model
     limits : Limits
         The motion keeps a margin to them, which its stopping ramp needs.
-    p_tool_tcp : ndarray, shape (3,)
-        The TCP in tool0 [m].
-    q_start : ndarray, shape (6,)
-        [rad]
-    T_goal : ndarray, shape (4, 4)
-        T_base_tool.
-    settings : LoopSettings
+    model, p_tool_tcp, q_start, T_goal, settings
+        As for `LineFollower`.
 
     Raises
     ------

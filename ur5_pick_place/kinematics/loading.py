@@ -13,7 +13,7 @@ pose x y z roll pitch yaw of its joint in the frame of the link before, as a URD
 """
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import astuple, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,12 +38,23 @@ from ur5_pick_place.kinematics.transforms import (
     make_transform,
     matrix_from_rpy,
 )
+from ur5_pick_place.settings import REQUIRED, Settings, setting
 
 LINKS = ('shoulder', 'upper_arm', 'forearm', 'wrist_1', 'wrist_2', 'wrist_3')
 
 _ROUNDING = 1e-9  # a file within this is the ideal arm, printed with ten digits
 _MAX_LENGTH = 0.02  # m; calibrated arms differ from their DH table by millimetres only
 _MAX_ANGLE = 0.1  # rad
+
+
+@dataclass(frozen=True)
+class _JointPose(Settings):
+    x: float = setting(REQUIRED, 'position', unit='m', kind=float)
+    y: float = setting(REQUIRED, 'position', unit='m', kind=float)
+    z: float = setting(REQUIRED, 'position', unit='m', kind=float)
+    roll: float = setting(REQUIRED, 'rotation', unit='rad', kind=float)
+    pitch: float = setting(REQUIRED, 'rotation', unit='rad', kind=float)
+    yaw: float = setting(REQUIRED, 'rotation', unit='rad', kind=float)
 
 
 def load_model(source: str | Path | Mapping[str, Any] | Model) -> Model:
@@ -93,9 +104,9 @@ def load_calibrated(path: Path) -> Model:
         The file cannot be read, an entry is missing or not a number, or the arm is not a known UR.
 
     """
-    kinematics, name = _read(path)
-    poses = np.array([_joint_pose(path, kinematics, link) for link in LINKS])
-    x, y, z = poses[:, :3, 3].T
+    numbers, name = _read(path)
+    poses = make_transform(matrix_from_rpy(numbers[:, 3:]), numbers[:, :3])
+    x, y, z = numbers[:, :3].T
     lengths = np.array([x[2], x[3], z[0], z[3], -y[4], y[5]])  # a2, a3, d1, d4, d5, d6
     presets = [load_model(ur_type) for ur_type in UR_TYPES]
     off = [float(np.abs(lengths - ideal.lengths).max()) for ideal in presets]
@@ -129,35 +140,25 @@ def _after_joint(ideal: Model) -> Array:
     return make_transform(matrix_from_rpy(roll), ideal.a[:, None] * [1.0, 0.0, 0.0])
 
 
-def _read(path: Path) -> tuple[Mapping[str, Any], str]:
+def _read(path: Path) -> tuple[Array, str]:
+    """Return x, y, z [m], roll, pitch, yaw [rad] of each joint (6, 6), and the file's hash."""
     try:
         # Imported here, so that kinematics needs only NumPy.
-        from ur5_pick_place.config_files import read_yaml
+        from ur5_pick_place.config_files import load_yaml
     except ImportError as error:
         raise InvalidInput(f'{path}: reading a calibration file needs PyYAML') from error
-    data = read_yaml(path, 'calibration file')
+    return load_yaml(path, 'calibration file', _joint_poses)
+
+
+def _joint_poses(data: Any) -> tuple[Array, str]:
     kinematics = data.get('kinematics') if isinstance(data, Mapping) else None
     if not isinstance(kinematics, Mapping):
-        raise InvalidInput(f"{path}: has no 'kinematics'; give the file that ur_calibration wrote")
-    return kinematics, str(kinematics.get('hash', ''))
-
-
-def _joint_pose(path: Path, kinematics: Mapping[str, Any], link: str) -> Array:
-    entry = kinematics.get(link)
-    if not isinstance(entry, Mapping):
-        raise InvalidInput(f"{path}: kinematics has no {link!r}; it needs {', '.join(LINKS)}")
-    numbers = []
-    for key in ('x', 'y', 'z', 'roll', 'pitch', 'yaw'):
-        try:
-            number = float(entry[key])
-        except (KeyError, TypeError, ValueError):
-            number = np.nan
-        if not np.isfinite(number):
-            raise InvalidInput(
-                f'{path}: {link}.{key} = {entry.get(key)!r}: must be a finite number'
-            )
-        numbers.append(number)
-    return make_transform(matrix_from_rpy(numbers[3:]), numbers[:3])
+        raise InvalidInput("has no 'kinematics'; give the file that ur_calibration wrote")
+    for link in LINKS:
+        if link not in kinematics:
+            raise InvalidInput(f'kinematics has no {link!r}; it needs {", ".join(LINKS)}')
+    poses = [_JointPose.from_dict(kinematics[link], f'kinematics.{link}') for link in LINKS]
+    return np.array([astuple(pose) for pose in poses]), str(kinematics.get('hash', ''))
 
 
 def _preset(

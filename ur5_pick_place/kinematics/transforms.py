@@ -8,7 +8,7 @@ URDF: R = Rz(yaw) Ry(pitch) Rx(roll). Everything works on stacks: shape (..., 4,
 
 References
 ----------
-Lynch and Park, Modern Robotics (2017), sections 3.2 and 3.3, for exp, log and the adjoint.
+Lynch and Park, Modern Robotics (2017), sections 3.2 and 3.3, for exp and log.
 
 """
 
@@ -150,22 +150,6 @@ def inverse_transform(T: ArrayLike) -> Array:
     T_a_b = np.asarray(T, dtype=np.float64)
     R_b_a = np.swapaxes(T_a_b[..., :3, :3], -1, -2)
     return make_transform(R_b_a, -(R_b_a @ T_a_b[..., :3, 3:])[..., 0])
-
-
-def adjoint(T: ArrayLike) -> Array:
-    """
-    Return the (..., 6, 6) matrix that maps a twist in b to the same twist in a.
-
-    With T = T_a_b and the linear part first it is [[R, [p] R], [0, R]].
-
-    """
-    T_a_b = np.asarray(T, dtype=np.float64)
-    R = T_a_b[..., :3, :3]
-    A = np.zeros((*T_a_b.shape[:-2], 6, 6))
-    A[..., :3, :3] = R
-    A[..., 3:, 3:] = R
-    A[..., :3, 3:] = skew(T_a_b[..., :3, 3]) @ R
-    return A
 
 
 def skew(w: ArrayLike) -> Array:

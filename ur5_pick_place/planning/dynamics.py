@@ -33,19 +33,17 @@ class Dynamics:
         Ideal or calibrated; a caller's own DH table gets the UR5's inertias.
     loads : sequence of Load
         Tool and payload, fixed to tool0.
-    source : str
-        Source of the published inertias, see `link_inertias`.
 
     Raises
     ------
     InvalidInput
-        The source is unknown or does not contain the arm.
+        The inertias of the arm are unknown.
 
     """
 
-    def __init__(self, m: Model, loads: Sequence[Load] = (), source: str = '') -> None:
+    def __init__(self, m: Model, loads: Sequence[Load] = ()) -> None:
         self.torque_max = m.effort_max
-        self._arm = _build(m, link_inertias(m.name, source))
+        self._arm = _build(m, link_inertias(m.name))
         self._T_joint_tool = _after_joint(m, 5)
         for load in loads:
             self._append(load)
@@ -60,20 +58,6 @@ class Dynamics:
         other._arm = self._arm.copy()
         other._append(load)
         return other
-
-    def mass_matrix(self, q: ArrayLike) -> Array:
-        """Return M(q), shape (6, 6) [kg m2], for joints (6,) [rad]."""
-        return np.array(pin.crba(self._arm, self._arm.createData(), _six(q, 'q')))
-
-    def coriolis_matrix(self, q: ArrayLike, qd: ArrayLike) -> Array:
-        """Return C(q, qd), shape (6, 6), with dM/dt - 2 C skew; joints (6,) [rad, rad/s]."""
-        data = self._arm.createData()
-        C = pin.computeCoriolisMatrix(self._arm, data, _six(q, 'q'), _six(qd, 'qd'))
-        return np.array(C)
-
-    def coriolis(self, q: ArrayLike, qd: ArrayLike) -> Array:
-        """Return C(q, qd) qd: Coriolis and centrifugal torques, shape (..., 6) [N m]."""
-        return self.inverse(q, qd, 0.0) - self.gravity(q)
 
     def gravity(self, q: ArrayLike) -> Array:
         """Return g(q): the torques that hold the arm, shape (..., 6) [N m]."""
@@ -97,12 +81,6 @@ class Dynamics:
         states, shape = _states(q, qd, qdd)
         data = self._arm.createData()
         return np.array([pin.rnea(self._arm, data, *s) for s in states]).reshape(shape)
-
-    def forward(self, q: ArrayLike, qd: ArrayLike, torque: ArrayLike) -> Array:
-        """Return the accelerations [rad/s2] that torques [N m] cause; shapes as `inverse`."""
-        states, shape = _states(q, qd, torque)
-        data = self._arm.createData()
-        return np.array([pin.aba(self._arm, data, *s) for s in states]).reshape(shape)
 
 
 def check_torque(t: Array, q: Array, qd: Array, qdd: Array, dynamics: Dynamics) -> float:
@@ -182,17 +160,10 @@ def _after_joint(m: Model, i: int) -> pin.SE3:
     return pin.SE3(exp_so3([m.alpha[i], 0.0, 0.0]), np.array([m.a[i], 0.0, 0.0]))
 
 
-def _six(values: ArrayLike, name: str) -> Array:
-    array = check_joints(values, name)
-    if array.shape != (6,):
-        raise InvalidInput(f'{name} has shape {array.shape}: must be (6,)')
-    return array
-
-
-def _states(q: ArrayLike, qd: ArrayLike, other: ArrayLike) -> tuple[Array, tuple[int, ...]]:
+def _states(q: ArrayLike, qd: ArrayLike, qdd: ArrayLike) -> tuple[Array, tuple[int, ...]]:
     """Return stacked states (n, 3, 6) and their original shape (..., 6)."""
-    joints = np.broadcast_arrays(check_joints(q), qd, other)
+    joints = np.broadcast_arrays(check_joints(q), qd, qdd)
     states = np.stack(joints, axis=-2).astype(np.float64, copy=False)
     if not np.isfinite(states).all():
-        raise InvalidInput('velocities, accelerations or torques are not all finite')
+        raise InvalidInput('velocities or accelerations are not all finite')
     return states.reshape(-1, 3, 6), joints[0].shape

@@ -44,12 +44,8 @@ def time_path(
 
     Parameters
     ----------
-    path : JointPath
-    limits : Limits
-    speed_of : callable
-        (q (n, 6), qd (n, 6)) -> speeds (n, k) [m/s] to keep under `limits.speed`.
-    dynamics : Dynamics, optional
-        The arm with its load, whose torque limits are then kept too.
+    path, limits, speed_of, dynamics
+        As for `fastest`.
     intervals : sequence of int
         Smallest numbers of spline intervals; the next is tried if the quintics add `_LITTLE`.
 

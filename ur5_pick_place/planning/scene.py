@@ -2,7 +2,7 @@
 """
 The scene of the arm: table, boxes, tool and carried part; frame `base_link`.
 
-Scenes are immutable: every edit returns a new one, so that a plan can name the scene in which it
+Scenes are immutable, so that a plan can name the scene in which it
 was checked (`Scene.fingerprint`).
 
 """
@@ -10,7 +10,7 @@ was checked (`Scene.fingerprint`).
 import hashlib
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
@@ -24,8 +24,8 @@ from ur5_pick_place.settings import is_finite_number
 MAX_BOXES = 256  # with more, a check does not fit into a control cycle
 SIZE_RANGE = (1e-3, 10.0)  # edge of a box [m]
 POSITION_RANGE = (-10.0, 10.0)  # coordinate of a box [m]
-HEIGHT_RANGE = (-2.0, 2.0)  # [m]
-MARGIN_RANGE = (0.0, 0.02)  # [m]; the shoulder joint is only 29 mm above the UR5's table
+HEIGHT_RANGE = (-2, 2)  # [m]
+MARGIN_RANGE = (0, 0.02)  # [m]; the shoulder joint is only 29 mm above the UR5's table
 # Names of other bodies in contacts; no box may have one of these names.
 RESERVED_NAMES = (
     'base', 'shoulder', 'upper_arm', 'forearm', 'wrist_1', 'wrist_2', 'wrist_3', 'part', 'table',
@@ -165,8 +165,8 @@ class Scene:
     world: World = field(default_factory=World)
 
     def __post_init__(self) -> None:
-        check_number('table height', self.table_height, HEIGHT_RANGE)
-        check_number('margin', self.margin, MARGIN_RANGE)
+        _check_number('table height', self.table_height, HEIGHT_RANGE)
+        _check_number('margin', self.margin, MARGIN_RANGE)
         object.__setattr__(self, 'boxes', tuple(self.boxes))
         count = len(self.boxes) + self.world.shape_count
         if count > MAX_BOXES:
@@ -176,23 +176,6 @@ class Scene:
         _check_unique('box', names)
         if self.carried and self.part is None:
             raise InvalidInput('no part is known that could be carried: add one to the scene')
-
-    def with_box(self, box: Box) -> 'Scene':
-        """Return the scene with `box` added; it replaces a box of the same name."""
-        kept = tuple(b for b in self.boxes if b.name != box.name)
-        return replace(self, boxes=(*kept, box))
-
-    def without_box(self, name: str) -> 'Scene':
-        """Return the scene without the box of this name, or raise `InvalidInput` if unknown."""
-        kept = tuple(b for b in self.boxes if b.name != name)
-        if len(kept) == len(self.boxes):
-            known = ', '.join(repr(b.name) for b in self.boxes) or 'none'
-            raise InvalidInput(f'no box is called {name!r}; there are: {known}')
-        return replace(self, boxes=kept)
-
-    def with_part_carried(self, carried: bool) -> 'Scene':
-        """Return the scene with the part in the gripper, or out of it."""
-        return replace(self, carried=carried)
 
     def fingerprint(self) -> str:
         """
@@ -245,7 +228,7 @@ def _freeze_box(box: Any, what: str, pose: str) -> None:
     if size.shape != (3,):
         raise InvalidInput(f'{what}: size has shape {size.shape}: must be three edge lengths')
     for i, edge in enumerate(size):
-        check_number(f'{what}: size[{i}]', float(edge), SIZE_RANGE)
+        _check_number(f'{what}: size[{i}]', float(edge), SIZE_RANGE)
     size.setflags(write=False)
     object.__setattr__(box, 'size', size)
 
@@ -255,12 +238,12 @@ def _pose(what: str, T: ArrayLike) -> Array:
     if pose.shape != (4, 4):
         raise InvalidInput(f'{what}: pose has shape {pose.shape}: must be (4, 4)')
     for axis, value in zip('xyz', pose[:3, 3], strict=True):
-        check_number(f'{what}: {axis}', float(value), POSITION_RANGE)
+        _check_number(f'{what}: {axis}', float(value), POSITION_RANGE)
     pose.setflags(write=False)
     return pose
 
 
-def check_number(
+def _check_number(
     what: str, value: Any, bounds: tuple[float, float] = (-math.inf, math.inf)
 ) -> float:
     """Return `value` as a float, or raise `InvalidInput` naming it and its bounds [m]."""

@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read a scene from a YAML file such as `config/scene_sim.yaml`; frame `base_link`."""
 
-from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from ur5_pick_place.config_files import read_yaml
-from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.config_files import load_yaml
 from ur5_pick_place.kinematics.transforms import Array, make_transform, matrix_from_rpy
 from ur5_pick_place.planning.scene import (
     HEIGHT_RANGE,
@@ -18,8 +17,59 @@ from ur5_pick_place.planning.scene import (
     Scene,
     Tool,
     ToolBox,
-    check_number,
 )
+from ur5_pick_place.settings import REQUIRED, Settings, setting
+
+_ZERO = (0.0, 0.0, 0.0)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Pose(Settings):
+    position: tuple[float, ...] = setting(REQUIRED, 'origin', unit='m', length=3, kind=tuple)
+    rpy: tuple[float, ...] = setting(_ZERO, 'about fixed axes', unit='deg', length=3)
+
+    @property
+    def T(self) -> Array:
+        """The pose as (4, 4)."""
+        return make_transform(matrix_from_rpy(np.deg2rad(self.rpy)), self.position)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Box(_Pose):
+    name: str = setting(REQUIRED, 'as collisions name it', kind=str)
+    size: tuple[float, ...] = setting(REQUIRED, 'full edges', unit='m', length=3, kind=tuple)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Part(_Pose):
+    position: tuple[float, ...] = setting(_ZERO, 'of its centre', unit='m', length=3)
+    size: tuple[float, ...] = setting(REQUIRED, 'full edges', unit='m', length=3, kind=tuple)
+
+
+@dataclass(frozen=True)
+class _Tool(Settings):
+    tcp: _Pose = setting(REQUIRED, 'in tool0', kind=_Pose)
+    boxes: tuple[_Box, ...] = setting((), 'volume of the tool in tool0', of=_Box)
+
+
+@dataclass(frozen=True)
+class _Scene(Settings):
+    title = 'scene'
+
+    table_height: float = setting(
+        REQUIRED,
+        'top of the table',
+        unit='m',
+        low=HEIGHT_RANGE[0],
+        high=HEIGHT_RANGE[1],
+        kind=float,
+    )
+    tool: _Tool = setting(REQUIRED, 'the tool on the flange', kind=_Tool)
+    boxes: tuple[_Box, ...] = setting((), 'obstacles', of=_Box)
+    part: _Part | None = setting(None, 'the carried part in the TCP', kind=_Part)
+    margin: float = setting(
+        Scene.margin, 'clearance', unit='m', low=MARGIN_RANGE[0], high=MARGIN_RANGE[1]
+    )
 
 
 def load_scene(path: str | Path) -> Scene:
@@ -32,77 +82,17 @@ def load_scene(path: str | Path) -> Scene:
         The file cannot be read, a key is missing or unknown, or a value is out of bounds.
 
     """
-    data = read_yaml(path, 'scene file')
-    try:
-        return scene_from_dict(data)
-    except InvalidInput as error:
-        raise InvalidInput(f'scene file {path}: {error}') from error
+    return load_yaml(path, 'scene file', scene_from_dict)
 
 
 def scene_from_dict(data: Any) -> Scene:
     """Return the scene of nested mappings: positions and sizes in metres, `rpy` in degrees."""
-    top = _keys('scene', data, ('table_height', 'tool'), ('boxes', 'part', 'margin'))
-    tool = _keys('tool', top['tool'], ('tcp',), ('boxes',))
-    tcp = _keys('tool.tcp', tool['tcp'], ('position',), ('rpy',))
-    shapes = [
-        ToolBox(*_named_box(f'tool.boxes[{i}]', entry))
-        for i, entry in enumerate(_list('tool.boxes', tool.get('boxes', ())))
-    ]
-    boxes = [
-        Box(*_named_box(f'boxes[{i}]', entry))
-        for i, entry in enumerate(_list('boxes', top.get('boxes', ())))
-    ]
-    part = None
-    if top.get('part') is not None:
-        entry = _keys('part', top['part'], ('size',), ('position', 'rpy'))
-        part = Part(_read_pose('part', entry), _vector('part.size', entry['size']))
+    given = _Scene.from_dict(data)
+    shapes = (ToolBox(box.name, box.T, np.array(box.size)) for box in given.tool.boxes)
     return Scene(
-        table_height=check_number('table_height', top['table_height'], HEIGHT_RANGE),
-        tool=Tool(_read_pose('tool.tcp', tcp), tuple(shapes)),
-        boxes=tuple(boxes),
-        part=part,
-        margin=check_number('margin', top.get('margin', Scene.margin), MARGIN_RANGE),
+        table_height=given.table_height,
+        tool=Tool(given.tool.tcp.T, tuple(shapes)),
+        boxes=tuple(Box(box.name, box.T, np.array(box.size)) for box in given.boxes),
+        part=Part(given.part.T, np.array(given.part.size)) if given.part else None,
+        margin=given.margin,
     )
-
-
-def _named_box(where: str, entry: Any) -> tuple[str, Array, Array]:
-    keys = _keys(where, entry, ('name', 'position', 'size'), ('rpy',))
-    if not isinstance(keys['name'], str):
-        raise InvalidInput(f'{where}.name = {keys["name"]!r}: must be text')
-    return keys['name'], _read_pose(where, keys), _vector(f'{where}.size', keys['size'])
-
-
-def _read_pose(where: str, entry: Mapping[str, Any]) -> Array:
-    position = _vector(f'{where}.position', entry.get('position', (0.0, 0.0, 0.0)))
-    rpy = _vector(f'{where}.rpy', entry.get('rpy', (0.0, 0.0, 0.0)))
-    return make_transform(matrix_from_rpy(np.deg2rad(rpy)), position)
-
-
-def _vector(where: str, value: Any) -> Array:
-    if not isinstance(value, Sequence) or isinstance(value, str) or len(value) != 3:
-        raise InvalidInput(f'{where} = {value!r}: must be a list of three numbers')
-    return np.array([check_number(f'{where}[{i}]', v) for i, v in enumerate(value)])
-
-
-def _keys(
-    where: str, entry: Any, required: tuple[str, ...], optional: tuple[str, ...]
-) -> Mapping[str, Any]:
-    known = (*required, *optional)
-    if not isinstance(entry, Mapping):
-        raise InvalidInput(f'{where} = {entry!r}: must be a mapping with {", ".join(known)}')
-    for key in entry:
-        if key not in known:
-            raise InvalidInput(f'{where} has the unknown key {key!r}; known are: '
-                               f'{", ".join(known)}')
-    for key in required:
-        if key not in entry:
-            raise InvalidInput(f'{where} lacks the key {key!r}')
-    return entry
-
-
-def _list(where: str, value: Any) -> Sequence[Any]:
-    if value is None:
-        return ()
-    if not isinstance(value, Sequence) or isinstance(value, str):
-        raise InvalidInput(f'{where} = {value!r}: must be a list of boxes')
-    return value

@@ -10,48 +10,40 @@ A schedule of faults, read from a YAML file: a list of entries.
 """
 
 import difflib
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from ur5_pick_place.config_files import read_yaml
+from ur5_pick_place.config_files import load_yaml
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics.model import CYCLE
-from ur5_pick_place.settings import check_setting, setting
+from ur5_pick_place.settings import REQUIRED, Settings, setting
 from ur5_pick_place.sim.faults import FAULTS
 
 
 @dataclass(frozen=True)
-class Planned:
-    """
-    A scheduled fault.
+class Planned(Settings):
+    """A scheduled fault."""
 
-    Attributes
-    ----------
-    fault : str
-        Name of the fault.
-    at : float
-        Simulated time of the injection [s].
-    duration : float or None
-        Simulated time until it is cleared [s]; None never clears it.
-    motion : int or None
-        Trajectory goal, counted from 1, from whose start `at` counts; None: the driver's start.
+    fault: str = setting(REQUIRED, 'name', kind=str)
+    at: float = setting(0.0, 'simulated time of the injection', unit='s', low=0.0)
+    duration: float | None = setting(
+        None,
+        'simulated time until it is cleared; without it, it is never cleared',
+        unit='s',
+        low=CYCLE,
+        kind=float,
+        key='for',
+    )
+    motion: int | None = setting(
+        None,
+        "trajectory goal from whose start `at` counts; without it, from the driver's start",
+        low=1,
+        kind=int,
+    )
 
-    """
-
-    fault: str
-    at: float = 0.0
-    duration: float | None = None
-    motion: int | None = None
-
-
-_KEYS = {
-    'fault': setting(None, 'name', kind=str),
-    'at': setting(0.0, 'when it begins', unit='s', low=0.0),
-    'for': setting(None, 'how long it lasts', unit='s', low=CYCLE, kind=float),
-    'motion': setting(None, 'goal whose start `at` counts from', low=1, kind=int),
-}
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_fault(self.fault)
 
 
 def load_schedule(path: str | Path) -> tuple[Planned, ...]:
@@ -64,27 +56,7 @@ def load_schedule(path: str | Path) -> tuple[Planned, ...]:
         The file cannot be read, or an entry has an unknown fault, an unknown key or a bad time.
 
     """
-    data = read_yaml(path, 'faults file')
-    if not isinstance(data, list):
-        raise InvalidInput(f'faults file {path}: must be a list, each of {", ".join(_KEYS)}')
-    try:
-        return tuple(_planned(f'entry {i + 1}', entry) for i, entry in enumerate(data))
-    except InvalidInput as error:
-        raise InvalidInput(f'faults file {path}: {error}') from error
-
-
-def _planned(where: str, entry: Any) -> Planned:
-    if not isinstance(entry, Mapping) or 'fault' not in entry:
-        raise InvalidInput(f'{where} = {entry!r}: must be a mapping that names its `fault`')
-    for key in entry:
-        if key not in _KEYS:
-            raise InvalidInput(f'{where}: unknown key {key!r}; known are: {", ".join(_KEYS)}')
-    values = {
-        key: check_setting(f'{where}: {key}', entry.get(key, f.default), f.default, f.metadata)
-        for key, f in _KEYS.items()
-    }
-    check_fault(values['fault'])
-    return Planned(values['fault'], values['at'], values['for'], values['motion'])
+    return load_yaml(path, 'faults file', lambda data: Planned.from_list(data, 'faults'))
 
 
 def check_fault(name: str) -> None:

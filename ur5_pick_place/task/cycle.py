@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """The stages of a cycle as data, read from a file that a user can change."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from ur5_pick_place.config_files import read_yaml
+from ur5_pick_place.config_files import load_yaml
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.planning.scene import check_number
+from ur5_pick_place.settings import REQUIRED, Settings, setting
 
 MOVES = ('ptp', 'lin', 'lin_or_ptp')
 ACTIONS = ('open', 'close', 'expect_part', 'expect_no_part', 'payload_part', 'payload_tool')
@@ -19,47 +18,46 @@ _MAX_STAGES = 100
 
 
 @dataclass(frozen=True)
-class Stage:
-    """
-    One step of a cycle: a move or an action.
+class Stage(Settings):
+    """One step of a cycle: a move or an action."""
 
-    Attributes
-    ----------
-    name : str
-        As displayed and logged.
-    do : str
-        One of `MOVES` or `ACTIONS`.
-    to : str
-        One of `PLACES`, for a move.
-    pace : str
-        One of `PACES`, for a move.
-    blend : float
-        Radius about its place within which the next move may begin without a stop [m].
-
-    """
-
-    name: str
-    do: str
-    to: str = ''
-    pace: str = 'travel'
-    blend: float = 0.0
+    name: str = setting(REQUIRED, 'as displayed and logged', kind=str)
+    do: str = setting(REQUIRED, 'the move or action', kind=str, choices=(*MOVES, *ACTIONS))
+    to: str = setting('', 'the place that a move leads to, one of `PLACES`')
+    pace: str = setting('travel', 'the speeds of a move', choices=PACES)
+    blend: float = setting(
+        0.0,
+        'radius about the place of a move within which the next one may begin without a stop',
+        unit='m',
+        low=0.0,
+        high=MAX_BLEND,
+    )
 
     def __post_init__(self) -> None:
-        _check_choice(self.name, 'do', self.do, (*MOVES, *ACTIONS))
-        _check_choice(self.name, 'pace', self.pace, PACES)
-        if self.is_move:
-            _check_choice(self.name, 'to', self.to, PLACES)
-        elif self.to or self.blend:
-            raise InvalidInput(f'stage {self.name!r}: {self.do} takes no "to" and no "blend"')
-        if not 0.0 <= self.blend <= MAX_BLEND:
+        super().__post_init__()
+        if self.is_move and self.to not in PLACES:
             raise InvalidInput(
-                f'stage {self.name!r}: blend = {self.blend} m: must lie in 0 to {MAX_BLEND} m'
+                f'stage {self.name!r}: to = {self.to!r}: must be one of {", ".join(PLACES)}'
             )
+        if not self.is_move and (self.to or self.blend):
+            raise InvalidInput(f'stage {self.name!r}: {self.do} takes no "to" and no "blend"')
 
     @property
     def is_move(self) -> bool:
         """Whether the arm moves."""
         return self.do in MOVES
+
+
+@dataclass(frozen=True)
+class _CycleFile(Settings):
+    title = 'cycle'
+
+    stages: tuple[Stage, ...] = setting(REQUIRED, 'in order', kind=tuple, of=Stage)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not 1 <= len(self.stages) <= _MAX_STAGES:
+            raise InvalidInput(f'{len(self.stages)} stages: must be a list of 1 to {_MAX_STAGES}')
 
 
 def load_cycle(path: Path) -> tuple[Stage, ...]:
@@ -72,26 +70,7 @@ def load_cycle(path: Path) -> tuple[Stage, ...]:
         The file is missing or malformed; names the stage, the key and the values allowed.
 
     """
-    content = read_yaml(path, 'cycle file')
-    stages = content.get('stages') if isinstance(content, Mapping) else None
-    if not isinstance(stages, list) or not 1 <= len(stages) <= _MAX_STAGES:
-        raise InvalidInput(f'cycle file {path}: needs "stages:", a list of 1 to {_MAX_STAGES}')
-    try:
-        return tuple(_stage(entry, i) for i, entry in enumerate(stages))
-    except InvalidInput as error:
-        raise InvalidInput(f'cycle file {path}: {error}') from error
-
-
-def _stage(entry: Any, i: int) -> Stage:
-    known = Stage.__dataclass_fields__
-    if not isinstance(entry, Mapping) or not {'name', 'do'} <= entry.keys() <= known.keys():
-        raise InvalidInput(
-            f'stage {i + 1}: {entry!r} must have name, do and, for a move, to, pace, blend'
-        )
-    for key, value in entry.items():
-        if key != 'blend' and not isinstance(value, str):
-            raise InvalidInput(f'stage {i + 1}: {key} = {value!r} must be text')
-    return Stage(**{**entry, 'blend': check_number('blend', entry.get('blend', 0.0))})
+    return load_yaml(path, 'cycle file', _CycleFile.from_dict).stages
 
 
 def without_stops(cycle: Sequence[Stage]) -> list[tuple[Stage, ...]]:
@@ -103,8 +82,3 @@ def without_stops(cycle: Sequence[Stage]) -> list[tuple[Stage, ...]]:
         else:
             groups.append((stage,))
     return groups
-
-
-def _check_choice(stage: str, key: str, value: str, choices: tuple[str, ...]) -> None:
-    if value not in choices:
-        raise InvalidInput(f'stage {stage!r}: {key} = {value!r}, must be one of {choices}')

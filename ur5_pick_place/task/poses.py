@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Taught poses, and their conversion to another tool, payload, calibration or robot."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ from scipy.spatial.transform import Rotation
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import BRANCHES, Model, classify, forward
 from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.settings import REQUIRED, Settings, setting
 
 TAUGHT = ('home', 'start', 'target')
 
@@ -17,53 +18,32 @@ _SAME_POSE = 1e-4  # [m], and of the entries of a rotation matrix; files are wri
 
 
 @dataclass(frozen=True)
-class Provenance:
-    """
-    What a taught pose depends on; `replayed` converts a pose to another one.
+class Provenance(Settings):
+    """What a taught pose depends on; `replayed` converts a pose to another one."""
 
-    Attributes
-    ----------
-    robot : str
-        Model name.
-    calibration : str
-        Hash of the calibration file; empty for nominal kinematics.
-    tool : tuple of float
-        T_tool_tcp as x, y, z [m], qx, qy, qz, qw.
-    payload : float
-        Mass of the tool [kg].
-
-    """
-
-    robot: str
-    calibration: str
-    tool: tuple[float, ...]
-    payload: float
+    robot: str = setting(REQUIRED, 'model name', kind=str)
+    calibration: str = setting(
+        REQUIRED, 'hash of the calibration file; empty for nominal kinematics', kind=str
+    )
+    tool: tuple[float, ...] = setting(
+        REQUIRED, 'T_tool_tcp as x, y, z [m], qx, qy, qz, qw', length=7, kind=tuple
+    )
+    payload: float = setting(REQUIRED, 'mass of the tool', unit='kg', kind=float)
 
 
 @dataclass(frozen=True)
-class TaughtPose:
-    """
-    One taught place.
+class TaughtPose(Settings):
+    """One taught place."""
 
-    Attributes
-    ----------
-    pose : tuple of float
-        The TCP in `base`: x, y, z [m], qx, qy, qz, qw.
-    joints : tuple of float
-        [rad] in controller order; empty if only the pose was given.
-    branch : str
-        Arm configuration of the joints; empty without joints.
-    provenance : Provenance
-    time : str
-        When it was taught, ISO 8601, UTC.
-
-    """
-
-    pose: tuple[float, ...]
-    provenance: Provenance
-    time: str
-    joints: tuple[float, ...] = field(default=())
-    branch: str = ''
+    pose: tuple[float, ...] = setting(
+        REQUIRED, 'the TCP in `base`: x, y, z [m], qx, qy, qz, qw', length=7, kind=tuple
+    )
+    provenance: Provenance = setting(REQUIRED, 'what the pose depends on', kind=Provenance)
+    time: str = setting(REQUIRED, 'when it was taught, ISO 8601, UTC', kind=str)
+    joints: tuple[float, ...] = setting(
+        (), 'in controller order; empty if only the pose was given', unit='rad'
+    )
+    branch: str = setting('', 'arm configuration of the joints; empty without joints')
 
     @property
     def T_base_tcp(self) -> Array:

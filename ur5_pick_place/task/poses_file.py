@@ -6,7 +6,7 @@ import fcntl
 import os
 import stat
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +15,47 @@ import yaml
 
 from ur5_pick_place.config_files import MAX_BYTES, parse_yaml, read_bytes
 from ur5_pick_place.errors import ExecutionError, InvalidInput
-from ur5_pick_place.kinematics import BRANCHES
-from ur5_pick_place.task.poses import TAUGHT, Provenance, TaughtPose
+from ur5_pick_place.kinematics import BRANCHES, JOINT_NAMES
+from ur5_pick_place.settings import REQUIRED, Settings, setting
+from ur5_pick_place.task.poses import TAUGHT, TaughtPose
 
 _FORMAT = 1
 _FRAME = 'base'  # of every pose
 _END = '\n...'  # YAML's end of a document: without it the file was cut short
 _HEADER = '# Taught poses of ur5_pick_place. The last line must stay "...".\n'
-_MALFORMED = (LookupError, TypeError, AttributeError, ValueError, ArithmeticError)
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Entry(TaughtPose):
+    frame: str = setting(REQUIRED, 'of the pose', kind=str, choices=(_FRAME,))
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if len(self.joints) not in (0, len(JOINT_NAMES)):
+            raise InvalidInput(f'joints = {list(self.joints)}: must have 6 entries, or none')
+        if self.branch not in (BRANCHES if self.joints else ('',)):
+            known = f'one of {", ".join(BRANCHES)}' if self.joints else 'empty without joints'
+            raise InvalidInput(f'branch = {self.branch!r}: must be {known}')
+        for what, pose in (('pose', self.pose), ('provenance.tool', self.provenance.tool)):
+            if abs(np.linalg.norm(pose[3:]) - 1.0) > 1e-3:
+                raise InvalidInput(f'{what}: {list(pose[3:])} is not a unit quaternion')
+
+    def taught(self) -> TaughtPose:
+        """Return the pose without what only the file needs."""
+        return TaughtPose(**{f.name: getattr(self, f.name) for f in fields(TaughtPose)})
+
+
+@dataclass(frozen=True)
+class _Content(Settings):
+    title = 'content'
+
+    format: int = setting(REQUIRED, 'version of this layout', kind=int)
+    poses: dict[str, _Entry] = setting(REQUIRED, 'by place', kind=dict, of=_Entry, choices=TAUGHT)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if 'home' in self.poses and not self.poses['home'].joints:
+            raise InvalidInput('poses.home: joints are missing')
 
 
 class PosesFile:
@@ -183,51 +216,11 @@ def _damage(content: bytes) -> str:
 def _parsed(path: Path, content: bytes) -> dict[str, TaughtPose]:
     try:
         data = parse_yaml(content)
-        if data['format'] != _FORMAT:
+        if isinstance(data, dict) and data.get('format', _FORMAT) != _FORMAT:
             raise InvalidInput(f'format {data["format"]!r} is unknown, must be {_FORMAT}')
-        return {str(name): _taught(name, entry) for name, entry in data['poses'].items()}
-    except _MALFORMED as error:
+        entries = _Content.from_dict(data).poses
+    except InvalidInput as error:
         raise InvalidInput(
-            f'taught poses {path}: {type(error).__name__} {error}; correct it, or delete it and '
-            'teach again'
+            f'taught poses {path}: {error}; correct it, or delete it and teach again'
         ) from error
-
-
-def _taught(name: Any, entry: Mapping[str, Any]) -> TaughtPose:
-    if name not in TAUGHT:
-        raise InvalidInput(f'pose {name!r} is unknown: {", ".join(TAUGHT)}')
-    if entry['frame'] != _FRAME:
-        raise InvalidInput(f'pose {name}: frame {entry["frame"]!r} must be {_FRAME!r}')
-    origin = entry['provenance']
-    provenance = Provenance(
-        str(origin['robot']),
-        str(origin['calibration']),
-        _pose(name, 'tool', origin['tool']),
-        _numbers(name, 'payload', [origin['payload']], 1)[0],
-    )
-    joints, branch = entry['joints'], entry['branch']
-    if name == 'home' and not joints:
-        raise InvalidInput('pose home: joints are missing')
-    if branch not in (BRANCHES if joints else ('',)):
-        raise InvalidInput(f'pose {name}: branch {branch!r} is not one of {", ".join(BRANCHES)}')
-    return TaughtPose(
-        _pose(name, 'pose', entry['pose']),
-        provenance,
-        str(entry['time']),
-        _numbers(name, 'joints', joints, 6) if joints else (),
-        branch,
-    )
-
-
-def _pose(name: Any, what: str, values: Any) -> tuple[float, ...]:
-    pose = _numbers(name, what, values, 7)
-    if abs(np.linalg.norm(pose[3:]) - 1.0) > 1e-3:
-        raise InvalidInput(f'pose {name}: {what}: {pose[3:]} is not a unit quaternion')
-    return pose
-
-
-def _numbers(name: Any, what: str, values: Any, n: int) -> tuple[float, ...]:
-    numbers = tuple(float(v) for v in values)
-    if len(numbers) != n or not np.isfinite(numbers).all():
-        raise InvalidInput(f'pose {name}: {what} = {values} must be {n} finite numbers')
-    return numbers
+    return {name: entry.taught() for name, entry in entries.items()}

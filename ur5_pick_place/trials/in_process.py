@@ -6,7 +6,7 @@ import ctypes
 import gc
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -35,7 +35,6 @@ from ur5_pick_place.sim.cell import PART_SIZE
 from ur5_pick_place.sim.contact import ContactSettings
 from ur5_pick_place.sim.driver import Driver
 from ur5_pick_place.sim.fault_injector import FaultInjector
-from ur5_pick_place.sim.fault_schedule import Planned
 from ur5_pick_place.sim.robot import Program
 from ur5_pick_place.sim.world import CellSettings, World
 from ur5_pick_place.task.cycle import load_cycle
@@ -65,8 +64,6 @@ class InProcessCell:
     ----------
     changes : mapping of str to value
         Settings that differ from `config/`, by name.
-    schedule : sequence of Planned
-        Faults that occur by themselves.
 
     Attributes
     ----------
@@ -84,15 +81,13 @@ class InProcessCell:
 
     patience, notice = 0.65, 0.5
 
-    def __init__(
-        self, changes: Mapping[str, Any] = {}, schedule: Sequence[Planned] = ()
-    ) -> None:
+    def __init__(self, changes: Mapping[str, Any] = {}) -> None:
         config = Configuration({**_ROBOT, **changes})
         scene = load_scene(CONFIG / config['scene_file'])
         self.model = load_model(config['ur_type'])
         self.world = World(config.read(CellSettings))
         self.driver = Driver(self.world, contact=config.read(ContactSettings))
-        self.faults = FaultInjector(self.driver, schedule)
+        self.faults = FaultInjector(self.driver)
         self.events: list[dict[str, Any]] = []
         self.poses: dict[str, TaughtPose] = {}
         self.on_step: Callable[[], object] | None = None

@@ -30,6 +30,7 @@ _MOST_FRAMES = 240  # longer runs have fewer frames per second, to keep the file
 _LEAST_SPAN = 2.0  # [deg] of a joint's axis, so that noise of a joint at rest stays small
 _TRACE_RGBA = np.array([0.15, 0.45, 0.85, 0.9], dtype=np.float32)
 _TRACE_RADIUS = 0.0015  # [m]
+_SPACING = 0.01  # [m] of the points of a trace
 
 
 @dataclass(frozen=True)
@@ -175,13 +176,13 @@ class _Stage:
         with mujoco.Renderer(model, height, width) as renderer:
             yield cls(recording, renderer)
 
-    def tcp_path(self, spacing: float = 0.01) -> Array:
-        """Return the path of the TCP in steps of about `spacing` [m], (k, 3)."""
+    def tcp_path(self) -> Array:
+        """Return the path of the TCP in steps of about `_SPACING`, (k, 3) [m]."""
         points: list[Array] = []
         for i in range(self._recording.t.size):
             apply_pose(self._model, self._data, self._recording.pose(i))
             here = self._data.site('tcp').xpos
-            if not points or np.linalg.norm(here - points[-1]) > spacing:
+            if not points or np.linalg.norm(here - points[-1]) > _SPACING:
                 points.append(here.copy())
         return np.array(points)
 
