@@ -190,6 +190,7 @@ def test_the_distances_to_singularities_multiply_to_the_determinant(
     a2, a3, *_ = UR5.lengths
     product = abs(a2 * a3) * np.sin(s.elbow) * np.sin(s.wrist) * s.shoulder
     assert np.abs(np.abs(np.linalg.det(jacobian(UR5, q))) - product).max() < 1e-15
+    assert np.abs(s.manipulability - product).max() < 1e-15
     assert np.abs(s.condition / np.linalg.cond(jacobian(UR5, q)) - 1).max() < 1e-9
     assert s.shoulder.shape == (2, 500)
 

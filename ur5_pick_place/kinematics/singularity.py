@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Distances of joints to the three singularities, and condition of the Jacobian."""
+"""Distances of joints to the three singularities, and manipulability."""
 
 from typing import NamedTuple
 
@@ -27,6 +27,8 @@ class Singularity(NamedTuple):
         From theta_3 to the nearest of 0 (stretched) and pi (folded) [rad].
     wrist : ndarray
         From theta_5 to the nearest of 0 and pi [rad].
+    manipulability : ndarray
+        |det J|, Yoshikawa's measure [m^3].
     condition : ndarray
         Largest over smallest singular value of the body Jacobian, metres against radians.
 
@@ -35,6 +37,7 @@ class Singularity(NamedTuple):
     shoulder: Array
     elbow: Array
     wrist: Array
+    manipulability: Array
     condition: Array
 
 
@@ -58,6 +61,7 @@ def singularity(m: Model, q: ArrayLike) -> Singularity:
         shoulder=np.abs(shoulder_offset(m, theta)),
         elbow=_to_multiple_of_pi(theta[..., 2]),
         wrist=_to_multiple_of_pi(theta[..., 4]),
+        manipulability=np.prod(values, axis=-1),
         condition=condition,
     )
 
