@@ -177,15 +177,20 @@ class RobotStatus:
             were several.
 
         """
-        before, self._last = self._last, (stamp, q)
-        self.bad_joints = _impossible(q, stamp, before, names)
-        if self.bad_joints:
+        before = self._last
+        if self.is_impossible(stamp, q, names):
             return
         if self.arrived is not None and before is not None:
             stamps = stamp - before[0] if stamp_gap is None else stamp_gap
             self.gap = _gap(now - self.arrived, stamps) or self.gap
         self.q, self.qd, self.stamp = q, qd, stamp
         self.arrived = self.silent_since = now
+
+    def is_impossible(self, stamp: float, q: Array, names: Sequence[str]) -> bool:
+        """Return whether joints are impossible, after those before them; parameters as above."""
+        before, self._last = self._last, (stamp, q)
+        self.bad_joints = _impossible(q, stamp, before, names)
+        return bool(self.bad_joints)
 
     def excuse(self, gap: float) -> None:
         """

@@ -8,11 +8,8 @@ from typing import Any
 from rclpy.callback_groups import CallbackGroup
 from rclpy.client import Client
 from rclpy.node import Node
-from rclpy.qos import (
-    QoSProfile,
-    qos_profile_sensor_data,
-)
-from std_msgs.msg import Bool, Float64
+from rclpy.qos import QoSProfile
+from std_msgs.msg import Bool
 from ur_dashboard_msgs.msg import ProgramState, RobotMode, SafetyMode
 from ur_dashboard_msgs.srv import GetProgramState
 
@@ -21,10 +18,11 @@ from ur5_pick_place.control.robot_status import RobotStatus
 from ur5_pick_place.nodes.diagnostics import Jitter
 from ur5_pick_place.nodes.joint_listener import JointListener, Joints
 from ur5_pick_place.nodes.qos import LATCHED, fresh
+from ur5_pick_place.nodes.rounds import ROUND, Rounds
+from ur5_pick_place.nodes.speed_scaling import SpeedScaling
 
 _REQUEST_PERIOD = 0.2  # [s] between requests to the dashboard
 _IO = 'io_and_status_controller'
-_PERCENT = 100.0
 _GAP_PERIOD = 1.0  # [s] between two warnings about gaps
 
 GOAL = fresh(REPLY_TIMEOUT)
@@ -41,7 +39,9 @@ class DriverLink:
     joint_names : sequence of str
         In controller order, with the prefix.
     on_joints, on_mode : callable
-        Called after every joint_states and after every change of a mode.
+        Called after joint_states and after every change of a mode.
+    is_moving : callable
+        Returns whether a motion runs: joints are then taken as they arrive.
     group : CallbackGroup
 
     """
@@ -52,6 +52,7 @@ class DriverLink:
         joint_names: Sequence[str],
         on_joints: Callable[[], None],
         on_mode: Callable[[], None],
+        is_moving: Callable[[], bool],
         group: CallbackGroup,
     ) -> None:
         self.status = RobotStatus()
@@ -68,20 +69,21 @@ class DriverLink:
         ) -> None:
             node.create_subscription(kind, topic, callback, qos, callback_group=group)
 
-        JointListener(node, joint_names, self._on_joint_states, self._on_bad_joints, group)
+        rounds = Rounds(node, ROUND, group)
+        JointListener(
+            node, joint_names, self._on_joint_states, self._on_bad_joints, rounds, is_moving
+        )
+        SpeedScaling(node, self._on_speed_scaling, rounds)
         subscribe(RobotMode, f'{_IO}/robot_mode', self._on_robot_mode, LATCHED)
         subscribe(SafetyMode, f'{_IO}/safety_mode', self._on_safety_mode, LATCHED)
         subscribe(Bool, f'{_IO}/robot_program_running', self._on_program_running, LATCHED)
-        subscribe(
-            Float64,
-            'speed_scaling_state_broadcaster/speed_scaling',
-            self._on_speed_scaling,
-            qos_profile_sensor_data,
-        )
 
     def _on_joint_states(self, joints: Joints) -> None:
         now = time.monotonic()
         self.jitter.tick(now)
+        for stamp, q in joints.earlier:
+            if self.status.is_impossible(stamp, q, self._names):
+                self._on_joints()
         self.status.update_joints(
             joints.stamp, joints.q, joints.qd, self._names, now, joints.stamp_gap
         )
@@ -110,12 +112,9 @@ class DriverLink:
         self.status.program_running = message.data
         self._on_mode()
 
-    def _on_speed_scaling(self, message: Float64) -> None:
-        if not 0.0 <= message.data <= _PERCENT:
-            return  # not from the driver; NaN too
-        # The driver publishes percent, whatever its documentation says.
-        self.status.speed_scaling = message.data / 100.0
-        if message.data > 0.0:
+    def _on_speed_scaling(self, scaling: float) -> None:
+        self.status.speed_scaling = scaling
+        if scaling > 0.0:
             self.status.program_paused = False
         elif time.monotonic() >= self._next_request and self._program.service_is_ready():
             self._next_request = time.monotonic() + _REQUEST_PERIOD

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """The poses of a request's frame and link, relative to the arm's `base` and `tool0`."""
 
+import contextlib
 import re
-from collections.abc import Callable
-from typing import Any
+import threading
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import tf2_ros
@@ -20,11 +21,16 @@ from ur5_pick_place.errors import TimedOut, UnknownFrame, UnknownLink
 from ur5_pick_place.kinematics import LINK_NAMES
 from ur5_pick_place.kinematics.transforms import T_BASE_BASE_LINK, Array, inverse_transform
 from ur5_pick_place.nodes.bounded_reader import BoundedReader
+from ur5_pick_place.nodes.cdr import Layout, Unreadable
 from ur5_pick_place.nodes.conversions import transform_to_matrix
+from ur5_pick_place.nodes.rounds import Rounds
 
 _SAME = np.eye(4)
 _LARGEST = 16_384  # [bytes] of a message on /tf: about 150 frames, which take 20 ms to convert
 _STATIC = QoSProfile(depth=100, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+_ROUND = 0.05  # [s] between two looks at /tf, besides those of requests
+_DEPTH = 250  # 0.5 s of an e-Series
+_LAYOUTS = 64  # of messages on /tf that are kept
 _LOOK_AGAIN = 0.02  # [s] between two look-ups of a frame that a request waits for
 _TIP = LINK_NAMES[-1]
 _PARENT = re.compile(r"^(.+): *\n  parent: '(.*)'$", re.MULTILINE)  # in tf2's list of frames
@@ -62,23 +68,48 @@ class Frames:
         self._moving = {tf_prefix + name: (name, _SAME) for name in LINK_NAMES}
         self._moving |= {name: (_TIP, T_tip) for name, (T_tip, _) in prefixed.items()}
         self._buffer = tf2_ros.Buffer()
-        for topic, qos, take in (
-            ('/tf', QoSProfile(depth=100), self._buffer.set_transform),
-            ('/tf_static', _STATIC, self._buffer.set_transform_static),
-        ):
-            node.create_subscription(TFMessage, topic, self._taker(topic, take), qos, raw=True)
+        # tf2's own listener converts a message of any size, and each at once.
+        self._static_reader = BoundedReader(node, TFMessage, '/tf_static', _LARGEST)
+        node.create_subscription(
+            TFMessage, '/tf_static', self._take_static, _STATIC, raw=True
+        )
+        self._reader = BoundedReader(node, TFMessage, '/tf', _LARGEST)
+        self._layouts: dict[int, Layout] = {}  # by the size of the message
+        self._looking = threading.Lock()
+        self._rounds = Rounds(node, _ROUND)
+        self._rounds.subscribe(TFMessage, '/tf', self._take, QoSProfile(depth=_DEPTH))
 
-    def _taker(self, topic: str, take: Callable[[Any, str], object]) -> Callable[[bytes], None]:
-        """Return a callback that hands each transform of a message to tf2."""
-        # tf2's own listener converts a message of any size.
-        reader = BoundedReader(self._node, TFMessage, topic, _LARGEST)
+    def _take_static(self, data: bytes) -> None:
+        message = self._static_reader.read(data)
+        for transform in message.transforms if message else ():
+            self._buffer.set_transform_static(transform, 'default_authority')
 
-        def receive(data: bytes) -> None:
-            message = reader.read(data)
-            for transform in message.transforms if message else ():
-                take(transform, 'default_authority')
+    def _take(self, waiting: Sequence[bytes]) -> None:
+        """Hand tf2 the newest message of each layout, that is of each set of frames."""
+        with self._looking:
+            newest = []
+            taken: set[int] = set()
+            for data in reversed(waiting):
+                layout = self._layouts.get(len(data))
+                if layout and layout.fits(data):
+                    if len(data) in taken:
+                        continue
+                    taken.add(len(data))
+                newest.append(data)
+            for data in reversed(newest):
+                self._give(data)
 
-        return receive
+    def _give(self, data: bytes) -> None:
+        message = self._reader.read(data)
+        if message is None:
+            return
+        for transform in message.transforms:
+            self._buffer.set_transform(transform, 'default_authority')
+        if len(data) not in self._layouts or not self._layouts[len(data)].fits(data):
+            if len(self._layouts) >= _LAYOUTS:
+                self._layouts.clear()
+            with contextlib.suppress(Unreadable):
+                self._layouts[len(data)] = Layout(data, TFMessage)
 
     def T_base_frame(self, frame_id: str, arm: ArmPose | None = None) -> Array:
         """
@@ -102,6 +133,7 @@ class Frames:
             return T_BASE_BASE_LINK
         if frame in ('base', f'{self._prefix}base'):
             return _SAME
+        self._rounds.look()
         try:
             if arm is not None and (carrier := self._carrier(frame)):
                 link, T_link_carrier = self._moving[carrier]

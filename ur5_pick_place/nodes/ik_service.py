@@ -17,28 +17,26 @@ from moveit_msgs.msg import MoveItErrorCodes
 from moveit_msgs.srv import GetPositionFK, GetPositionIK
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup, ReentrantCallbackGroup
 from rclpy.node import Node
-from rclpy.qos import qos_profile_sensor_data
-from sensor_msgs.msg import JointState
 from visualization_msgs.msg import MarkerArray
 
-from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
+from ur5_pick_place.errors import Ur5PickPlaceError
 from ur5_pick_place.kinematics import Solution
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.nodes.conversions import (
     code_with_message,
     error_code,
-    is_of_this_arm,
     joint_state_msg,
-    joints_from_state,
     success,
 )
 from ur5_pick_place.nodes.frames import Frames
 from ur5_pick_place.nodes.ghosts import ghosts
 from ur5_pick_place.nodes.ik_requests import Answer, IkRequests
+from ur5_pick_place.nodes.joint_listener import JointListener, Joints
 from ur5_pick_place.nodes.parameters import declare_settings
 from ur5_pick_place.nodes.planning_scene import SceneFollower
 from ur5_pick_place.nodes.process import refuse_if_served, run_node
 from ur5_pick_place.nodes.robot_settings import GroupSettings, RobotSettings, RobotSetup, load_cell
+from ur5_pick_place.nodes.rounds import Rounds
 from ur5_pick_place.planning.world import AttachedObject, World
 
 if TYPE_CHECKING:
@@ -46,6 +44,8 @@ if TYPE_CHECKING:
 
 # A request takes a fraction of a millisecond; joints and TF can wait that long.
 _THREADS = 1
+# [s] between two looks at the joints, besides those of requests, which a look delays
+_ROUND = 0.02
 _PRESENT = 2.0  # [s] of silence after which the arm's joints count as unknown
 _SERVED = ('compute_ik', 'compute_ik_all', 'compute_fk')
 
@@ -69,8 +69,14 @@ class IkService(Node):
             self._present_joints,
             self._collisions(cell),
         )
-        self.create_subscription(
-            JointState, 'joint_states', self._on_joint_states, qos_profile_sensor_data
+        self._rounds = Rounds(self, _ROUND)
+        JointListener(
+            self,
+            self._names,
+            self._on_joints,
+            self._on_bad_joints,
+            self._rounds,
+            with_velocities=False,
         )
         self._markers = self.create_publisher(MarkerArray, 'ik_markers', 1)
         refuse_if_served(self, _SERVED)
@@ -96,17 +102,15 @@ class IkService(Node):
         SceneFollower(self, self._frames, set_collisions, MutuallyExclusiveCallbackGroup())
         return collision_model(cell.model, cell.scene)
 
-    def _on_joint_states(self, message: JointState) -> None:
-        if not is_of_this_arm(message, self._names):
-            return
-        self._received = time.monotonic()
-        try:
-            self._q = joints_from_state(message, self._names)
-        except InvalidInput as error:
-            self._q = None
-            self.get_logger().warning(f'joint_states: {error}', throttle_duration_sec=10.0)
+    def _on_joints(self, joints: Joints) -> None:
+        self._q, self._received = joints.q, time.monotonic()
+
+    def _on_bad_joints(self, problem: str) -> None:
+        self._q = None
+        self.get_logger().warning(f'joint_states: {problem}', throttle_duration_sec=10.0)
 
     def _present_joints(self) -> Array | None:
+        self._rounds.look()
         return self._q if time.monotonic() - self._received < _PRESENT else None
 
     async def _ik(

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The arm's present joints, from a topic on which other devices publish too."""
 
+import math
+import struct
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from rclpy.callback_groups import CallbackGroup
 from rclpy.node import Node
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import JointState
@@ -13,19 +14,23 @@ from sensor_msgs.msg import JointState
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.nodes.bounded_reader import BoundedReader
+from ur5_pick_place.nodes.cdr import Layout, Unreadable
 from ur5_pick_place.nodes.conversions import (
     is_of_this_arm,
     joints_from_state,
     to_seconds,
     velocities_from_state,
 )
-from ur5_pick_place.nodes.distro import take_waiting
+from ur5_pick_place.nodes.rounds import Rounds
 
 # Deep enough that a stall of this PC loses none: 0.5 s of an e-Series. All waiting messages are
 # taken at once and the newest counts, so that old joints are not mistaken for the present ones.
 _DEPTH = 250
 _QOS = QoSProfile(depth=_DEPTH, reliability=ReliabilityPolicy.BEST_EFFORT)
 _LARGEST = 16_384  # [bytes] of a message that is converted; six joints take 300
+_LAYOUTS = 16  # that are kept: one or two for each publisher
+_DOUBLE = 8  # [bytes]
+_UNREAD: Array = np.full(6, np.nan)
 
 
 @dataclass(frozen=True)
@@ -38,7 +43,9 @@ class Joints:
     stamp : float
         When it was measured [s].
     q, qd : ndarray, shape (6,)
-        [rad], [rad/s]
+        [rad], [rad/s]; `qd` is NaN where velocities are not read.
+    earlier : tuple of (float, ndarray)
+        Stamp and joints of the valid messages that were taken with it, oldest first.
     count : int
         Number of the arm's messages taken together, this one included.
     stamp_gap : float
@@ -49,8 +56,19 @@ class Joints:
     stamp: float
     q: Array
     qd: Array
+    earlier: tuple[tuple[float, Array], ...]
     count: int
     stamp_gap: float
+
+
+@dataclass(frozen=True)
+class _Sample:
+    """One message; `problem` = what is wrong with it."""
+
+    stamp: float
+    q: Array
+    qd: Array
+    problem: str = ''
 
 
 class JointListener:
@@ -66,7 +84,11 @@ class JointListener:
         Takes `Joints`.
     on_bad : callable
         Takes the error in a message of this arm.
-    group : CallbackGroup
+    rounds : Rounds
+    is_urgent : callable
+        Returns whether joints are to be taken as they arrive.
+    with_velocities : bool
+        Whether velocities are read, and a message without them is an error.
 
     """
 
@@ -76,34 +98,109 @@ class JointListener:
         names: Sequence[str],
         on_joints: Callable[[Joints], object],
         on_bad: Callable[[str], object],
-        group: CallbackGroup,
+        rounds: Rounds,
+        is_urgent: Callable[[], bool] = lambda: False,
+        with_velocities: bool = True,
     ) -> None:
-        self._names, self._on_joints, self._on_bad = list(names), on_joints, on_bad
+        self._on_joints, self._on_bad = on_joints, on_bad
         self._stamp: float | None = None
-        self._reader = BoundedReader(node, JointState, 'joint_states', _LARGEST)
-        self._subscription = node.create_subscription(
-            JointState, 'joint_states', self._on_message, _QOS, callback_group=group, raw=True
-        )
+        self._reader = _JointReader(node, names, with_velocities)
+        rounds.subscribe(JointState, 'joint_states', self._take, _QOS, is_urgent)
 
-    def _on_message(self, data: bytes) -> None:
-        waiting = [data, *take_waiting(self._subscription, _DEPTH)]
-        messages = [
-            message
-            for data in waiting
-            if (message := self._reader.read(data)) and is_of_this_arm(message, self._names)
-        ]
-        if not messages:
+    def _take(self, waiting: Sequence[bytes]) -> None:
+        samples = [sample for data in waiting if (sample := self._reader.read(data))]
+        if not samples:
             return
-        stamps = [to_seconds(message.header.stamp) for message in messages]
+        stamps = [sample.stamp for sample in samples]
         before = stamps[0] if self._stamp is None else self._stamp
-        gap = float(np.diff([before, *stamps]).max())
+        gap = max(b - a for a, b in zip([before, *stamps], stamps, strict=False))
         self._stamp = stamps[-1]
-        newest = None
-        for stamp, message in zip(stamps, messages, strict=True):
-            try:
-                q = joints_from_state(message, self._names)
-                newest = stamp, q, velocities_from_state(message, self._names)
-            except InvalidInput as error:
-                self._on_bad(str(error))  # even if valid ones follow
-        if newest is not None:
-            self._on_joints(Joints(*newest, len(messages), gap))
+        for sample in samples:
+            if sample.problem:
+                self._on_bad(sample.problem)  # even if valid ones follow
+        if valid := [sample for sample in samples if not sample.problem]:
+            *others, last = valid
+            earlier = tuple((sample.stamp, sample.q) for sample in others)
+            self._on_joints(Joints(last.stamp, last.q, last.qd, earlier, len(samples), gap))
+
+
+class _JointReader:
+    """Reads a publisher's names once, and the numbers of each message."""
+
+    def __init__(self, node: Node, names: Sequence[str], with_velocities: bool) -> None:
+        self._names, self._with_velocities = list(names), with_velocities
+        self._reader = BoundedReader(node, JointState, 'joint_states', _LARGEST)
+        self._known: dict[int, _Numbers] = {}  # by the size of the message
+
+    def read(self, data: bytes) -> _Sample | None:
+        """Return what a message says of this arm; None, if nothing, or if it is unreadable."""
+        known = self._known.get(len(data))
+        if known is None or not known.layout.fits(data):
+            return self._read_names(data)
+        if not known.order:
+            return None
+        return known.read(data) or self._read_names(data)
+
+    def _read_names(self, data: bytes) -> _Sample | None:
+        state = self._reader.read(data)
+        if state is None:
+            return None
+        sample, order = None, []
+        if is_of_this_arm(state, self._names):
+            sample = self._checked(state)
+            if sample.problem:
+                return sample
+            order = [list(state.name).index(name) for name in self._names]
+        if len(self._known) >= _LAYOUTS:
+            self._known.clear()
+        try:
+            layout = Layout(data, JointState)
+        except Unreadable:
+            return sample  # longer than the lists that this package reads
+        self._known[len(data)] = _Numbers(layout, order, self._with_velocities)
+        return sample
+
+    def _checked(self, state: JointState) -> _Sample:
+        stamp, q, qd = to_seconds(state.header.stamp), _UNREAD, _UNREAD
+        try:
+            q = joints_from_state(state, self._names)
+            if self._with_velocities:
+                qd = velocities_from_state(state, self._names)
+        except InvalidInput as error:
+            return _Sample(stamp, q, qd, str(error))
+        return _Sample(stamp, q, qd)
+
+
+class _Numbers:
+    """
+    Where the arm's numbers lie in the messages of one layout.
+
+    Parameters
+    ----------
+    layout : Layout
+    order : list of int
+        Place of each of the arm's joints among the message's; empty for other devices.
+    with_velocities : bool
+
+    """
+
+    def __init__(self, layout: Layout, order: list[int], with_velocities: bool) -> None:
+        self.layout, self.order = layout, order
+        if not order:
+            return
+        (self._stamp, _), _, (self._begin, end), *others = layout.numbers
+        places = np.array(order)
+        if with_velocities:
+            (begin, end), *_ = others
+            places = np.append(places, places + (begin - self._begin) // _DOUBLE)
+        self._places, self._count = places, (end - self._begin) // _DOUBLE
+        self._type, self._stamp_format = np.dtype(f'{layout.order}f8'), f'{layout.order}iI'
+
+    def read(self, data: bytes) -> _Sample | None:
+        """Return the arm's joints; None if a number is not finite."""
+        numbers = np.frombuffer(data, self._type, self._count, self._begin)[self._places]
+        if not math.isfinite(numbers.sum()):  # as it is if one of them is not
+            return None
+        sec, nanosec = struct.unpack_from(self._stamp_format, data, self._stamp)
+        q, qd = numbers[:6].astype(float), numbers[6:].astype(float)
+        return _Sample(sec + nanosec * 1e-9, q, qd if len(qd) else _UNREAD)

@@ -8,17 +8,19 @@ from typing import Any
 from rclpy.callback_groups import CallbackGroup
 from rclpy.client import Client
 from rclpy.node import Node
-from rclpy.qos import qos_profile_sensor_data
+from rclpy.qos import QoSProfile, ReliabilityPolicy
 from ur_msgs.msg import IOStates, ToolDataMsg
 from ur_msgs.srv import SetIO, SetPayload
 
 from ur5_pick_place.nodes.bounded_reader import BoundedReader
 from ur5_pick_place.nodes.distro import payload_request, takes_inertia
 from ur5_pick_place.nodes.qos import SWITCHING
+from ur5_pick_place.nodes.rounds import Rounds
 from ur5_pick_place.task import job
 
 _IO = 'io_and_status_controller'
 _LARGEST = 16_384  # [bytes] of io_states; the driver's 36 pins take 400
+_NEWEST = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 _NO_INERTIA = (0.0,) * 6
 Reply = Callable[[str], object]
 Pins = tuple[dict[int, bool], dict[int, bool]]
@@ -32,33 +34,24 @@ class RobotIo:
     ----------
     node : Node
     group : CallbackGroup
+        Of the clients.
+    rounds : Rounds
 
     """
 
-    def __init__(self, node: Node, group: CallbackGroup) -> None:
+    def __init__(self, node: Node, group: CallbackGroup, rounds: Rounds) -> None:
         self._unread: tuple[bytes, float] | None = None  # and its time of arrival
         self._pins: Pins = {}, {}
         self._reader = BoundedReader(node, IOStates, f'{_IO}/io_states', _LARGEST)
         self._received = time.monotonic()
-        self._tool: ToolDataMsg | None = None
+        self._tool_reader = BoundedReader(node, ToolDataMsg, f'{_IO}/tool_data', _LARGEST)
+        self._unread_tool = b''
+        self._tool_voltage: int | None = None
         self._without_inertia = False  # set once the driver has refused one
         self._warn = node.get_logger().warning
-        # Raw: the 36 pins, 125 times a second, are deserialized only when a job needs them.
-        node.create_subscription(
-            IOStates,
-            f'{_IO}/io_states',
-            self._on_io_states,
-            qos_profile_sensor_data,
-            callback_group=group,
-            raw=True,
-        )
-        node.create_subscription(
-            ToolDataMsg,
-            f'{_IO}/tool_data',
-            self._on_tool_data,
-            qos_profile_sensor_data,
-            callback_group=group,
-        )
+        # 125 to 500 times a second, and deserialized only when a job needs them.
+        rounds.subscribe(IOStates, f'{_IO}/io_states', self._on_io_states, _NEWEST)
+        rounds.subscribe(ToolDataMsg, f'{_IO}/tool_data', self._on_tool_data, _NEWEST)
         self._set_io: Client[Any, Any] = node.create_client(
             SetIO, f'{_IO}/set_io', qos_profile=SWITCHING, callback_group=group
         )
@@ -85,7 +78,10 @@ class RobotIo:
     @property
     def tool_voltage(self) -> int | None:
         """Supply of the tool [V], as last published."""
-        return self._tool.tool_output_voltage if self._tool else None
+        if self._unread_tool and (message := self._tool_reader.read(self._unread_tool)):
+            self._tool_voltage = message.tool_output_voltage
+        self._unread_tool = b''
+        return self._tool_voltage
 
     def send(
         self, command: job.SetOutput | job.SetToolVoltage | job.SetPayload, on_reply: Reply
@@ -151,13 +147,13 @@ class RobotIo:
             lambda future: on_reply('' if future.result().success else refused)
         )
 
-    def _on_io_states(self, message: bytes) -> None:
-        self._unread = message, time.monotonic()
+    def _on_io_states(self, waiting: Sequence[bytes]) -> None:
+        self._unread = waiting[-1], time.monotonic()
 
     @property
     def silence(self) -> float:
         """Time since the last io_states [s, steady clock]."""
         return time.monotonic() - self._received
 
-    def _on_tool_data(self, message: ToolDataMsg) -> None:
-        self._tool = message
+    def _on_tool_data(self, waiting: Sequence[bytes]) -> None:
+        self._unread_tool = waiting[-1]

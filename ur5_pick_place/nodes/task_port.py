@@ -11,9 +11,8 @@ from rclpy.action import ActionClient
 from rclpy.action.client import ClientGoalHandle
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 from rclpy.node import Node
-from rclpy.qos import qos_profile_sensor_data
 from rclpy.task import Future
-from std_msgs.msg import Float64, String
+from std_msgs.msg import String
 
 from ur5_pick_place.control.motion_state import MotionState, parse_motion_state
 from ur5_pick_place.control.stillness import Stillness
@@ -28,6 +27,8 @@ from ur5_pick_place.nodes.driver_link import GOAL
 from ur5_pick_place.nodes.joint_listener import JointListener, Joints
 from ur5_pick_place.nodes.liveness import watch_peer
 from ur5_pick_place.nodes.robot_io import RobotIo
+from ur5_pick_place.nodes.rounds import ROUND, Rounds
+from ur5_pick_place.nodes.speed_scaling import SpeedScaling
 from ur5_pick_place.task.job import Carry, Command, Compute, Observation, RunMotion, silent_io
 from ur5_pick_place.task.pending_motion import PendingMotion
 
@@ -84,7 +85,8 @@ class TaskPort:
         self._pending: PendingMotion | None = None
         self._received = 0
         group = MutuallyExclusiveCallbackGroup()
-        self._io = RobotIo(node, group)
+        rounds = Rounds(node, ROUND, group)
+        self._io = RobotIo(node, group, rounds)
         self._execute: ActionClient[Any, Any, Any] = ActionClient(
             node,
             ExecuteTrajectory,
@@ -95,14 +97,9 @@ class TaskPort:
         state = f'{PLANNER}/motion_state'
         watch_peer(node, state, peer_timeout, self._on_planner_state, on_planner_death)
 
-        def subscribe(kind: type, topic: str, callback: Callable[[Any], None]) -> None:
-            node.create_subscription(
-                kind, topic, callback, qos_profile_sensor_data, callback_group=group
-            )
-
-        subscribe(Float64, 'speed_scaling_state_broadcaster/speed_scaling', self._on_speed_scaling)
+        SpeedScaling(node, self._on_speed_scaling, rounds)
         # The planner receives malformed joints too, and judges them.
-        JointListener(node, joint_names, self._on_joint_states, lambda _problem: None, group)
+        JointListener(node, joint_names, self._on_joint_states, lambda _problem: None, rounds)
 
     @property
     def missing(self) -> str:
@@ -198,9 +195,8 @@ class TaskPort:
             self._pending.on_planner_state(message.data, time.monotonic())
         self._on_tick()
 
-    def _on_speed_scaling(self, message: Float64) -> None:
-        if 0.0 <= message.data <= 100.0:  # other values, NaN too, are not the driver's
-            self._speed_scaling = message.data / 100.0
+    def _on_speed_scaling(self, scaling: float) -> None:
+        self._speed_scaling = scaling
 
     def _on_joint_states(self, joints: Joints) -> None:
         before = self._received // _TICK_EVERY

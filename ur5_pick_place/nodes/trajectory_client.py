@@ -85,7 +85,14 @@ class TrajectoryClient:
         self._state = Heartbeat(
             node, '~/motion_state', health.peer_timeout, lambda _seconds: self._watch()
         )
-        self.link = DriverLink(node, joint_names, self._on_joints, self._watch, group)
+        self.link = DriverLink(
+            node,
+            joint_names,
+            self._on_joints,
+            self._watch,
+            lambda: self.core.is_moving,
+            group,
+        )
         self.core = ExecutionManager(
             planner,
             _TrajectoryController(node, controller, joint_names, tracking, group),

@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Topics of many messages: read in rounds, the names once, and no bad number is missed."""
+
+import time
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pytest
+import rclpy
+from geometry_msgs.msg import TransformStamped
+from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.node import Node
+from rclpy.qos import qos_profile_sensor_data
+from rclpy.serialization import serialize_message
+from sensor_msgs.msg import JointState
+from tf2_msgs.msg import TFMessage
+
+from ur5_pick_place.nodes import bounded_reader
+from ur5_pick_place.nodes.driver_link import DriverLink
+from ur5_pick_place.nodes.frames import Frames
+from ur5_pick_place.nodes.joint_listener import JointListener
+from ur5_pick_place.nodes.rounds import Rounds
+
+NAMES = [f'joint_{i}' for i in range(6)]
+SHUFFLED = [4, 0, 5, 1, 3, 2]
+NEVER = 1e3  # [s]
+
+
+class Talk:
+    """A node to be tested, and publishers of another one."""
+
+    def __init__(self) -> None:
+        self.node, self.speaker = Node('hears'), Node('speaks')
+        self.executor = SingleThreadedExecutor()
+        self.executor.add_node(self.node)
+        self.turns = 0
+
+    def publisher(self, kind: type, topic: str):
+        publisher = self.speaker.create_publisher(kind, topic, 300)
+        self.until(publisher.get_subscription_count)
+        return publisher
+
+    def until(self, is_so: Callable[[], object]) -> None:
+        deadline = time.monotonic() + 10.0
+        while not is_so():
+            assert time.monotonic() < deadline
+            self.executor.spin_once(timeout_sec=0.02)
+            self.turns += 1
+
+
+@pytest.fixture
+def talk(ros_domain: int) -> Iterator[Talk]:
+    rclpy.init()
+    talk = Talk()
+    yield talk
+    talk.node.destroy_node()
+    rclpy.shutdown()
+
+
+@pytest.fixture
+def conversions(monkeypatch: pytest.MonkeyPatch) -> list[type]:
+    """Types of the messages that rclpy has converted."""
+    made: list[type] = []
+    convert = bounded_reader.deserialize_message
+
+    def deserialize(data: bytes, kind: type) -> object:
+        made.append(kind)
+        return convert(data, kind)
+
+    monkeypatch.setattr(bounded_reader, 'deserialize_message', deserialize)
+    return made
+
+
+class ByHand:
+    """Rounds whose messages a test hands over."""
+
+    def subscribe(self, _kind, _topic, take, _qos, _is_urgent=None) -> None:
+        self.take = lambda *messages: take([serialize_message(m) for m in messages])
+
+
+def joints(q, stamp: float = 0.0, names=NAMES, qd=None) -> JointState:
+    order = SHUFFLED[: len(names)] if len(names) == 6 else range(len(names))
+    message = JointState(name=[names[i] for i in order], position=[float(q[i]) for i in order])
+    message.velocity = [float((q if qd is None else qd)[i]) for i in order]
+    message.header.frame_id = 'base_link'
+    message.header.stamp.sec = int(stamp)
+    message.header.stamp.nanosec = round((stamp - int(stamp)) * 1e9)
+    return message
+
+
+def listener(talk: Talk, **options):
+    rounds, heard, bad = ByHand(), [], []
+    JointListener(talk.node, NAMES, heard.append, bad.append, rounds, **options)
+    return rounds.take, heard, bad
+
+
+def test_the_names_are_read_once_and_the_numbers_always(talk, conversions, rng):
+    take, heard, bad = listener(talk)
+    for i in range(200):
+        q, qd = rng.normal(size=6), rng.normal(size=6)
+        take(joints(q, 5.0 + 0.002 * i, qd=qd), joints([0.1, 0.2], 9.0, ['finger', 'thumb']))
+        np.testing.assert_array_equal([heard[-1].q, heard[-1].qd], [q, qd])
+        assert heard[-1].stamp == pytest.approx(5.0 + 0.002 * i, abs=1e-9)
+        assert heard[-1].count == 1
+    assert len(heard) == 200 and not bad
+    assert len(conversions) == 2
+
+
+@pytest.mark.parametrize('value', [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize('place', range(5))
+def test_a_number_that_is_not_finite_is_noticed_in_any_message_of_a_round(talk, place, value):
+    take, heard, bad = listener(talk)
+    take(joints(np.zeros(6)))
+    messages = [joints(np.full(6, 0.1 * i), 1.0 + 0.002 * i) for i in range(5)]
+    messages[place].position[2] = value
+    take(*messages)
+    assert len(bad) == 1 and 'position' in bad[0]
+    assert heard[-1].count == 5
+    assert len(heard[-1].earlier) == 3
+
+
+def test_a_publisher_that_changes_its_order_or_forgets_a_joint_is_read_anew(talk, rng):
+    take, heard, bad = listener(talk)
+    q = rng.normal(size=6)
+    take(joints(q))
+    other = joints(q)
+    other.name, other.position, other.velocity = NAMES, q.tolist(), q.tolist()
+    take(other)
+    np.testing.assert_array_equal(heard[-1].q, q)
+    other.name = [*NAMES[:5], 'joint_x']
+    take(other)
+    assert len(heard) == 2 and 'joint_5' in bad[0]
+    without = joints(q)
+    without.velocity = []
+    take(without)
+    assert len(heard) == 2 and 'velocity' in bad[1]
+
+
+def test_velocities_that_nobody_reads_may_be_missing(talk, rng):
+    take, heard, bad = listener(talk, with_velocities=False)
+    for _ in range(3):
+        q = rng.normal(size=6)
+        message = joints(q)
+        message.velocity = []
+        take(message)
+        np.testing.assert_array_equal(heard[-1].q, q)
+    assert not bad
+
+
+def test_a_jump_between_two_messages_of_a_round_is_noticed(talk):
+    problems = []
+    link = DriverLink(
+        talk.node,
+        NAMES,
+        lambda: problems.append(link.status.bad_joints),
+        lambda: None,
+        lambda: False,
+        MutuallyExclusiveCallbackGroup(),
+    )
+    publisher = talk.publisher(JointState, 'joint_states')
+    for i in range(8):
+        publisher.publish(joints(np.full(6, 0.5 if i == 5 else 0.0), 3.0 + 0.002 * i))
+    time.sleep(0.2)
+    talk.until(lambda: link.status.stamp > 3.013)
+    assert sum('jumped by' in problem for problem in problems) == 2, problems
+
+
+def test_many_messages_are_taken_in_few_rounds_and_in_their_order(talk):
+    rounds, taken = Rounds(talk.node, 0.1), []
+    rounds.subscribe(JointState, 'joint_states', taken.append, qos_profile_sensor_data)
+    publisher = talk.publisher(JointState, 'joint_states')
+    talk.turns = 0
+    begin, sent = time.monotonic(), 0
+    while time.monotonic() < begin + 0.5:
+        publisher.publish(JointState(name=[f'{sent:04}']))
+        sent += 1
+        talk.executor.spin_once(timeout_sec=0.001)
+    assert sent > 50
+    assert 3 <= len(taken) <= 7
+    data = [bytes(data) for batch in taken for data in batch]
+    assert data == sorted(data)
+
+
+def test_what_is_urgent_is_taken_as_it_arrives(talk):
+    rounds, taken, urgent = Rounds(talk.node, NEVER), [], []
+    rounds.subscribe(
+        JointState, 'joint_states', taken.extend, qos_profile_sensor_data, lambda: bool(urgent)
+    )
+    publisher = talk.publisher(JointState, 'joint_states')
+    publisher.publish(JointState())
+    for _ in range(20):
+        talk.executor.spin_once(timeout_sec=0.01)
+    assert not taken
+    urgent.append(True)
+    talk.until(lambda: len(taken) == 1)
+    publisher.publish(JointState())
+    talk.until(lambda: len(taken) == 2)
+
+
+def transforms(x: float, *children: str) -> TFMessage:
+    frames = [TransformStamped(child_frame_id=child) for child in children]
+    for frame in frames:
+        frame.header.frame_id = 'base_link'
+        frame.header.stamp.sec, frame.header.stamp.nanosec = 7, round(1e8 * x)
+        frame.transform.translation.x = x
+        frame.transform.rotation.w = 1.0
+    return TFMessage(transforms=frames)
+
+
+def test_of_many_transforms_the_newest_are_read_when_a_frame_is_asked_for(talk, conversions):
+    frames = Frames(talk.node, '', None)
+    publisher = talk.publisher(TFMessage, '/tf')
+    conversions.clear()
+    for i in range(100):
+        publisher.publish(transforms(0.01 * i, 'camera', 'tray'))
+        if i == 50:
+            publisher.publish(transforms(0.3, 'belt_12'))
+    time.sleep(0.3)
+    # base_link is turned by pi about z in base.
+    assert frames.T_base_frame('tray')[0, 3] == pytest.approx(-0.99)
+    assert frames.T_base_frame('belt_12')[0, 3] == pytest.approx(-0.3)
+    assert len(conversions) <= 102
+    conversions.clear()
+    for i in range(100):
+        publisher.publish(transforms(1.0 + 0.01 * i, 'camera', 'tray'))
+    time.sleep(0.3)
+    assert frames.T_base_frame('camera')[0, 3] == pytest.approx(-1.99)
+    assert len(conversions) == 1

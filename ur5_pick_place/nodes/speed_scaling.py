@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The speed scaling that the driver reports."""
+
+from collections.abc import Callable, Sequence
+
+from rclpy.node import Node
+from rclpy.qos import qos_profile_sensor_data
+from std_msgs.msg import Float64
+
+from ur5_pick_place.nodes.bounded_reader import BoundedReader
+from ur5_pick_place.nodes.rounds import Rounds
+
+_TOPIC = 'speed_scaling_state_broadcaster/speed_scaling'
+_LARGEST = 64  # [bytes]; one number takes 12
+_PERCENT = 100.0
+
+
+class SpeedScaling:
+    """
+    Subscribes to the speed scaling.
+
+    Parameters
+    ----------
+    node : Node
+    on_scaling : callable
+        Takes the scaling, 0 to 1.
+    rounds : Rounds
+
+    """
+
+    def __init__(
+        self, node: Node, on_scaling: Callable[[float], object], rounds: Rounds
+    ) -> None:
+        self._on_scaling = on_scaling
+        self._reader = BoundedReader(node, Float64, _TOPIC, _LARGEST)
+        rounds.subscribe(Float64, _TOPIC, self._take, qos_profile_sensor_data)
+
+    def _take(self, waiting: Sequence[bytes]) -> None:
+        for data in waiting:
+            message = self._reader.read(data)
+            # The driver publishes percent, whatever its documentation says. Other values, NaN
+            # too, are not the driver's.
+            if message and 0.0 <= message.data <= _PERCENT:
+                self._on_scaling(message.data / _PERCENT)
