@@ -10,7 +10,7 @@ help:
 	@echo '             (centre of the cube on the table in base_link, metres and degrees)'
 	@echo 'make test    run linter and all tests'
 	@echo 'make bench   compare speed with other packages'
-	@echo 'make faults  inject every fault in every stage, all methods (1 h; METHOD=ik for one method)'
+	@echo 'make faults  inject every fault in every stage, all methods (1 h on one core; METHOD=ik for one method)'
 	@echo '             NODES=1 with the real nodes (a night), RTF=…  JOBS=… or DASK=… as below'
 	@echo 'make soak    N=100 cycles over random spots, a random fault in every third; SEED=… METHOD=…'
 	@echo '             NODES=1 with the real nodes, RTF=…'

@@ -126,7 +126,7 @@ class _Worker(Generic[Item, Result]):
     def begin(self, number: int, item: Item) -> None:
         """Begin the trial of an item."""
         self.number = number
-        with contextlib.suppress(BrokenPipeError):  # a dead worker's pipe is readable
+        with contextlib.suppress(ConnectionError):  # a dead worker's pipe is readable
             self.pipe.send(item)
 
     def result(self) -> Result:
