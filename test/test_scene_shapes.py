@@ -229,7 +229,7 @@ def test_no_motion_near_any_shape_is_admitted_that_points_on_it_deny():
     false = [(n, d) for n, d in admitted.items() if d < SCENE.margin - RESOLUTION - SLACK]
     needless = [v.number for v in verdicts if v.needless]
     refused = count - len(admitted)
-    print(f'{count} scenes: {len(admitted)} admitted, {refused} refused, false {false}, {needless}')
+    print(f'{len(admitted)} scenes admitted, {refused} refused, false {false}, {needless}')
     assert not any(v.problem for v in verdicts), [v for v in verdicts if v.problem]
     assert not false, f'admitted in scene, at a distance of [m]: {false}'
     assert not needless, f'refused far from everything: {needless}'

@@ -48,8 +48,8 @@ def add_jobs(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         '--jobs',
         type=int,
-        help='worker processes (default: one for each core; with --nodes 1, as nodes need the '
-        'machine for themselves); DASK=tcp://scheduler:8786 in the environment uses the workers '
+        help='worker processes (default: one for each core, or 1 with --nodes, as nodes run in '
+        'real time); DASK=tcp://scheduler:8786 in the environment uses the workers '
         'of that Dask cluster instead',
     )
 

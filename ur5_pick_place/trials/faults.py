@@ -22,7 +22,7 @@ _EPILOG = (
     'Columns: after = time from the fault to the stop [ms of robot time]; moves, holds, grip = '
     'motion, hold and gripper commands between stop and rearming; rad = largest joint motion '
     'between rest and rearming. '
-    'In this process each case has a new cell; with --nodes a cell is kept while all is well, a '
+    'Without --nodes each case has a new cell. With --nodes a cell is kept until a case fails, a '
     'case takes about 10 s and all cases about three hours. '
     'Exit code: 0 if every case passed, 1 if not, 2 on invalid input.'
     ' Example: faults --method ik --stage transfer'
