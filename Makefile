@@ -10,17 +10,18 @@ help:
 	@echo '             (centre of the cube on the table in base_link, metres and degrees)'
 	@echo 'make test    run linter and all tests'
 	@echo 'make bench   compare speed with other packages'
-	@echo 'make faults  inject every fault in every stage, all methods (1 h; METHOD=ik for one method)'
-	@echo '             NODES=1 with the real nodes (a night), RTF=…'
+	@echo 'make faults  inject every fault in every stage, all methods (1 h on one core; METHOD=ik for one method)'
+	@echo '             NODES=1 with the real nodes (a night), RTF=…  JOBS=… or DASK=… as below'
 	@echo 'make soak    N=100 cycles over random spots, a random fault in every third; SEED=… METHOD=…'
 	@echo '             NODES=1 with the real nodes, RTF=…'
+	@echo '             both run on all cores: JOBS=1 for one, DASK=tcp://scheduler:8786 for a cluster'
 	@echo 'make setup   create the virtual environment (PYTHON=python3.12 to choose the interpreter)'
 	@echo 'make clean   remove everything that was built; keeps out/'
 
 setup:
 	@$(PYTHON) underlay/make_venv.py
 
-export METHOD START TARGET RTF SEED N
+export METHOD START TARGET RTF SEED N JOBS DASK
 demo: setup
 	@exec .venv/bin/demo $(if $(METHOD),--method "$$METHOD") $(if $(START),--start "$$START") \
 	  $(if $(TARGET),--target "$$TARGET") $(if $(RTF),--rtf "$$RTF") $(if $(SEED),--seed "$$SEED")
@@ -39,11 +40,12 @@ bench: setup
 
 faults: setup
 	@exec .venv/bin/faults $(if $(NODES),--nodes) $(if $(RTF),--rtf "$$RTF") \
-	  $(if $(METHOD),--method "$$METHOD")
+	  $(if $(METHOD),--method "$$METHOD") $(if $(JOBS),--jobs "$$JOBS")
 
 soak: setup
 	@exec .venv/bin/soak --faults $(if $(NODES),--nodes) $(if $(RTF),--rtf "$$RTF") \
-	  $(if $(N),-n "$$N") $(if $(SEED),--seed "$$SEED") $(if $(METHOD),--method "$$METHOD")
+	  $(if $(N),-n "$$N") $(if $(SEED),--seed "$$SEED") $(if $(METHOD),--method "$$METHOD") \
+	  $(if $(JOBS),--jobs "$$JOBS")
 
 clean:
 	rm -rf .venv build install log *.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache

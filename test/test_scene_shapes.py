@@ -4,16 +4,18 @@ The gate against an independent measurement, in random scenes of all shapes: no 
 
 Judged by points on the arm's bodies and closed-form distances to the objects, and the other way
 round, along every motion that was admitted; frames are from DH matrices written a second time.
-UR5_SCENES=10000 asks for more scenes, UR5_FIRST_SCENE for later ones.
+UR5_SCENES=10000 asks for more scenes, on all cores or on the cluster of DASK (whose workers need
+this folder in PYTHONPATH); UR5_FIRST_SCENE for later ones.
 
 """
 
+import contextlib
 import functools
 import os
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
-import pytest
 from independent_arm import frames
 from solids import FINITE, SCENE, UR5, Array, Solid, box_distance, box_surface, round_surface
 
@@ -25,6 +27,7 @@ from ur5_pick_place.planning.limits import MotionSettings
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.shapes import Cuboid, Cylinder, Mesh, Plane
 from ur5_pick_place.planning.world import AttachedObject, PlacedShape, SceneObject, World
+from ur5_pick_place.trials.parallel import Workers, cores, in_order
 
 SAMPLES = 9  # of each admitted motion
 SLACK = 1e-4  # [m] of arithmetic
@@ -161,9 +164,18 @@ class Case:
         return float(nearest)
 
 
-@pytest.fixture(scope='module')
-def starts() -> Array:
-    """Joints of motions that are free without objects, (n, 2, 6)."""
+@dataclass
+class Verdict:
+    """On a motion in a scene; `clearance` of an admitted one, `problem` of one not judged."""
+
+    number: int
+    clearance: float | None = None
+    needless: bool = False
+    problem: str = ''
+
+
+def free_motions() -> Array:
+    """Return joints of motions that are free without objects, (n, 2, 6)."""
     rng = np.random.default_rng(12)
     empty = CollisionModel(UR5, SCENE)
     q = rng.uniform(-np.pi, np.pi, (600, 6))
@@ -175,35 +187,50 @@ def starts() -> Array:
     return np.array([pair for pair in pairs if empty.check_path(pair) is None])
 
 
-def test_no_motion_near_any_shape_is_admitted_that_points_on_it_deny(starts):
+@contextlib.contextmanager
+def open_work() -> Iterator[Callable[[int], Verdict]]:
     planner = MotionPlanner(UR5, MotionSettings(max_speed=1.5), SCENE)
     bodies = own_bodies(np.random.default_rng(0))
+    yield functools.partial(judge, planner, bodies, free_motions())
+
+
+def judge(
+    planner: MotionPlanner, bodies: list[tuple[int, Placed]], starts: Array, number: int
+) -> Verdict:
+    """Plan a motion in the scene of a number, and measure it."""
+    rng = np.random.default_rng(number)
+    q = starts[rng.integers(len(starts))]
+    case = Case(rng, q[0])
+    planner.set_scene(replace(SCENE, world=case.world))
+    try:
+        motion = planner.ptp(q[0], q[1]).trajectory
+    except GateRefusal as refusal:
+        assert refusal.check == 'collision', refusal
+        about_us = "from object '" in str(refusal) or "inside object '" in str(refusal)
+        hollow = any(isinstance(h.solid.shape, Mesh) for h in case.held)
+        ends = q[0] + np.linspace(0, 1, SAMPLES)[:, None] * (q[1] - q[0])
+        far = about_us and not hollow and case.clearance(ends, bodies) > NEEDLESS
+        return Verdict(number, needless=far)
+    samples = motion.sample(np.linspace(0.0, motion.duration, SAMPLES))[0]
+    return Verdict(number, case.clearance(samples, bodies))
+
+
+def lost(number: int, why: str) -> Verdict:
+    return Verdict(number, problem=why)
+
+
+def test_no_motion_near_any_shape_is_admitted_that_points_on_it_deny():
     count = int(os.environ.get('UR5_SCENES', '40'))
     first = int(os.environ.get('UR5_FIRST_SCENE', '0'))
-    admitted = refused = 0
-    false, needless = [], []
-    for number in range(first, first + count):
-        rng = np.random.default_rng(number)
-        q = starts[rng.integers(len(starts))]
-        case = Case(rng, q[0])
-        planner.set_scene(replace(SCENE, world=case.world))
-        try:
-            motion = planner.ptp(q[0], q[1]).trajectory
-        except GateRefusal as refusal:
-            assert refusal.check == 'collision', refusal
-            refused += 1
-            about_us = "from object '" in str(refusal) or "inside object '" in str(refusal)
-            hollow = any(isinstance(h.solid.shape, Mesh) for h in case.held)
-            ends = q[0] + np.linspace(0, 1, SAMPLES)[:, None] * (q[1] - q[0])
-            if about_us and not hollow and case.clearance(ends, bodies) > NEEDLESS:
-                needless.append(number)
-            continue
-        admitted += 1
-        samples = motion.sample(np.linspace(0.0, motion.duration, SAMPLES))[0]
-        clearance = case.clearance(samples, bodies)
-        if clearance < SCENE.margin - RESOLUTION - SLACK:
-            false.append((number, clearance))
-    print(f'{count} scenes: {admitted} admitted, {refused} refused, false {false}, {needless}')
+    many = 'UR5_SCENES' in os.environ
+    workers = Workers(cores(), os.environ.get('DASK', '')) if many else Workers()
+    verdicts = list(in_order(open_work, range(first, first + count), lost, workers))
+    admitted = {v.number: v.clearance for v in verdicts if v.clearance is not None}
+    false = [(n, d) for n, d in admitted.items() if d < SCENE.margin - RESOLUTION - SLACK]
+    needless = [v.number for v in verdicts if v.needless]
+    refused = count - len(admitted)
+    print(f'{len(admitted)} scenes admitted, {refused} refused, false {false}, {needless}')
+    assert not any(v.problem for v in verdicts), [v for v in verdicts if v.problem]
     assert not false, f'admitted in scene, at a distance of [m]: {false}'
     assert not needless, f'refused far from everything: {needless}'
-    assert min(admitted, refused) > 0.15 * count
+    assert min(len(admitted), refused) > 0.15 * count

@@ -2,7 +2,7 @@
 """A cell as a person uses it, whether in this process or behind real nodes."""
 
 from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from typing import Any, Protocol
 
 from ur5_pick_place.kinematics.transforms import Array
@@ -136,3 +136,36 @@ class Cell(Protocol):
 
 OpenCell = Callable[[Mapping[str, Any]], AbstractContextManager[Cell]]
 """Takes settings that differ from `config/`, by name; the cell ends with the context."""
+
+
+class KeptCell(ExitStack):
+    """
+    A cell that is opened when it is needed and kept until it is closed, again and again.
+
+    Parameters
+    ----------
+    open_cell : callable
+    changes : mapping of str to value
+        Settings that differ from `config/`, by name.
+
+    Attributes
+    ----------
+    cell : Cell or None
+        None while there is none.
+
+    """
+
+    def __init__(self, open_cell: OpenCell, changes: Mapping[str, Any]) -> None:
+        super().__init__()
+        self._open_cell, self._changes = open_cell, changes
+        self.cell: Cell | None = None
+
+    def open(self) -> Cell:
+        """Open the cell and return it."""
+        self.cell = self.enter_context(self._open_cell(self._changes))
+        return self.cell
+
+    def close(self) -> None:
+        """End the cell, if there is one."""
+        self.cell = None
+        super().close()

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Command-line options that choose between a cell in this process and the real nodes."""
+"""Command-line options that choose the cell of a trial, and where trials run."""
 
 import argparse
+import os
 from functools import partial
 
 from ur5_pick_place.trials.cell import OpenCell
 from ur5_pick_place.trials.in_process import open_in_process
+from ur5_pick_place.trials.parallel import Workers, cores
 
 _FACTOR = 2.0  # simulated seconds per second
 
@@ -39,3 +41,27 @@ def cell_opener(parser: argparse.ArgumentParser, given: argparse.Namespace) -> O
             f'--nodes requires ROS 2: {error}; run make setup or source your ROS installation'
         )
     return partial(open_nodes, real_time_factor=factor)
+
+
+def add_jobs(parser: argparse.ArgumentParser) -> None:
+    """Add the option `--jobs`."""
+    parser.add_argument(
+        '--jobs',
+        type=int,
+        help='worker processes (default: one for each core, or 1 with --nodes, as nodes run in '
+        'real time); DASK=tcp://scheduler:8786 in the environment uses the workers '
+        'of that Dask cluster instead',
+    )
+
+
+def chosen_workers(parser: argparse.ArgumentParser, given: argparse.Namespace) -> Workers:
+    """Return where the trials run."""
+    cluster = os.environ.get('DASK', '').strip()
+    if cluster and given.jobs is not None:
+        parser.error(f'--jobs {given.jobs} and DASK={cluster}: choose one of them')
+    if cluster and given.nodes:
+        parser.error(f'--nodes and DASK={cluster}: real nodes run on this machine only')
+    jobs = given.jobs if given.jobs is not None else 1 if given.nodes else cores()
+    if jobs < 1:
+        parser.error(f'--jobs {jobs}: must be at least 1')
+    return Workers(jobs, cluster)

@@ -2,8 +2,8 @@
 """Every fault in every stage of the cycle: the reaction, the reason reported, the recovery."""
 
 import re
-from collections.abc import Iterator
-from contextlib import ExitStack
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -12,8 +12,9 @@ import numpy as np
 
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.task import events
-from ur5_pick_place.trials.cell import Cell, OpenCell
+from ur5_pick_place.trials.cell import Cell, KeptCell, OpenCell
 from ur5_pick_place.trials.in_process import open_in_process
+from ur5_pick_place.trials.parallel import Workers, in_order
 from ur5_pick_place.trials.spots import DEFAULT_START, Spot
 
 START = DEFAULT_START
@@ -93,8 +94,8 @@ class CaseResult:
     Attributes
     ----------
     fault, stage : str
-    end : {'stopped', 'placed', 'impossible'}
-        `impossible`: the state of the cell did not allow this fault.
+    end : {'stopped', 'placed', 'impossible', 'lost'}
+        `impossible`: the state of the cell did not allow this fault; `lost`: its process died.
     reason : str
         The reported reason of the stop.
     reaction : float
@@ -126,9 +127,11 @@ def run_matrix(
     stages: tuple[str, ...] = STAGES,
     changes: dict[str, Any] | None = None,
     open_cell: OpenCell = open_in_process,
-) -> Iterator[CaseResult]:
+    workers: Workers = Workers(),
+    fresh: bool = False,
+) -> Generator[CaseResult, None, None]:
     """
-    Run all cases in one cell, recovered after each as a person would; yield their results.
+    Run all cases, recovering the cell after each as a person would; yield the results in order.
 
     Parameters
     ----------
@@ -136,24 +139,44 @@ def run_matrix(
     changes : dict, optional
         Settings that differ from `config/`.
     open_cell : callable
-        Opens the cell, and a new one after a failed case.
+        Opens the cell of a worker, and a new one after a failed case.
+    workers : Workers
+    fresh : bool
+        Open a new cell for each case, so that no figure depends on the cases before it.
 
     """
-    with ExitStack() as opened:
-        cell: Cell | None = None
-        for fault in faults:
-            for stage in stages:
-                try:
-                    if cell is None:
-                        cell = opened.enter_context(open_cell(changes or {}))
-                        cell.teach(START, TARGET)
-                    outcome = Case(cell, fault, START, TARGET, _INTO_STAGE, stage).run()
-                except Ur5PickPlaceError as error:
-                    outcome = CaseResult(fault, stage, 'stopped', problem=str(error))
-                if outcome.problem or fault == 'driver_killed':
-                    opened.close()
-                    cell = None
-                yield outcome
+    cases = [(fault, stage) for fault in faults for stage in stages]
+    open_work = partial(_open_work, open_cell, changes or {}, fresh)
+    return in_order(open_work, cases, _lost, workers)
+
+
+@contextmanager
+def _open_work(
+    open_cell: OpenCell, changes: Mapping[str, Any], fresh: bool
+) -> Iterator[Callable[[tuple[str, str]], CaseResult]]:
+    with KeptCell(open_cell, changes) as kept:
+        yield partial(_run_case, kept, fresh)
+
+
+def _run_case(kept: KeptCell, fresh: bool, case: tuple[str, str]) -> CaseResult:
+    fault, stage = case
+    if fresh:
+        kept.close()
+    try:
+        cell = kept.cell
+        if cell is None:
+            cell = kept.open()
+            cell.teach(START, TARGET)
+        outcome = Case(cell, fault, START, TARGET, _INTO_STAGE, stage).run()
+    except Ur5PickPlaceError as error:
+        outcome = CaseResult(fault, stage, 'stopped', problem=str(error))
+    if outcome.problem or fault == 'driver_killed':
+        kept.close()
+    return outcome
+
+
+def _lost(case: tuple[str, str], why: str) -> CaseResult:
+    return CaseResult(*case, 'lost', problem=why)
 
 
 class Case:

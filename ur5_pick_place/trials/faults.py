@@ -2,13 +2,16 @@
 """`faults`: inject every fault in every stage of the cycle on the simulated cell."""
 
 import argparse
+import contextlib
 import sys
 from pathlib import Path
+from typing import Any
 
 from ur5_pick_place.control.line_follower import METHODS
+from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.task.motions import IK
 from ur5_pick_place.terminal import quiet_pipe
-from ur5_pick_place.trials.cell_options import add_nodes, cell_opener
+from ur5_pick_place.trials.cell_options import add_jobs, add_nodes, cell_opener, chosen_workers
 from ur5_pick_place.trials.fault_matrix import EXPECTED, STAGES, CaseResult, run_matrix
 from ur5_pick_place.trials.records import driver_silent, keep_record
 
@@ -19,8 +22,9 @@ _EPILOG = (
     'Columns: after = time from the fault to the stop [ms of robot time]; moves, holds, grip = '
     'motion, hold and gripper commands between stop and rearming; rad = largest joint motion '
     'between rest and rearming. '
-    'Exit code: 0 if every case passed, else 1. With --nodes a case takes about 10 s and all '
-    'cases about three hours.'
+    'Without --nodes each case has a new cell. With --nodes a cell is kept until a case fails, a '
+    'case takes about 10 s and all cases about three hours. '
+    'Exit code: 0 if every case passed, 1 if not, 2 on invalid input.'
     ' Example: faults --method ik --stage transfer'
 )
 
@@ -35,20 +39,35 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument('--stage', choices=STAGES, action='append', help='default: all')
     parser.add_argument('--out', type=Path, default=Path('out'), help='folder for the JSON file')
     add_nodes(parser)
+    add_jobs(parser)
     given = parser.parse_args(argv)
-    open_cell = cell_opener(parser, given)
-    print(_HEAD)
-    rows = []
-    for method in given.method or (IK, *METHODS):
-        faults, stages = tuple(given.fault or EXPECTED), tuple(given.stage or STAGES)
-        for outcome in run_matrix(faults, stages, {'method': method}, open_cell):
-            print(_line(method, outcome), flush=True)
-            rows.append({'method': method, **vars(outcome)})
+    try:
+        rows = _run(parser, given)
+    except InvalidInput as error:
+        print(f'faults: {error}', file=sys.stderr)
+        return 2
     wrong = sum(bool(row['problem']) for row in rows)
     content = {'nodes': given.nodes, 'cases': len(rows), 'wrong': wrong, 'rows': rows}
     kept = keep_record(given.out, 'faults', content)
     print(f'{len(rows)} cases, {wrong} failed; written to {kept}')
     return int(wrong > 0)
+
+
+def _run(parser: argparse.ArgumentParser, given: argparse.Namespace) -> list[dict[str, Any]]:
+    """Print the results of all cases and return them."""
+    open_cell, workers = cell_opener(parser, given), chosen_workers(parser, given)
+    faults, stages = tuple(given.fault or EXPECTED), tuple(given.stage or STAGES)
+    print(_HEAD, flush=True)
+    rows = []
+    for method in given.method or (IK, *METHODS):
+        changes, fresh = {'method': method}, not given.nodes
+        with contextlib.closing(
+            run_matrix(faults, stages, changes, open_cell, workers, fresh)
+        ) as outcomes:
+            for outcome in outcomes:
+                print(_line(method, outcome), flush=True)
+                rows.append({'method': method, **vars(outcome)})
+    return rows
 
 
 def _line(method: str, o: CaseResult) -> str:

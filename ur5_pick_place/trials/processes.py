@@ -148,7 +148,7 @@ class NodeProcesses:
         for name, process in self._processes.items():
             code = process.poll()
             if code is not None:
-                raise ExecutionError(f'node {name} {_how(code)}{self._log_tail(name)}')
+                raise ExecutionError(f'node {name} {how_ended(code)}{self._log_tail(name)}')
 
     def stop(self) -> None:
         """End all nodes by SIGINT; kill those that do not end in time."""
@@ -208,7 +208,8 @@ def end_with_parent() -> None:
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
 
 
-def _how(code: int) -> str:
+def how_ended(code: int) -> str:
+    """Return in words how a process ended, from the `exitcode` that Python gives."""
     if code >= 0:
         return f'ended with exit code {code}'
     return f'was killed by {signal.Signals(-code).name}'

@@ -1,26 +1,36 @@
 # SPDX-License-Identifier: Apache-2.0
 """`soak`: many cycles over random spots, with random faults at random times if requested."""
 
+import argparse
 import math
+import os
+import socket
 import sys
 import time
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ur5_pick_place.control.line_follower import METHODS
-from ur5_pick_place.errors import Ur5PickPlaceError
+from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.task.motions import IK
 from ur5_pick_place.terminal import Parser, quiet_pipe, seed_number
-from ur5_pick_place.trials.cell import Cell, OpenCell
-from ur5_pick_place.trials.cell_options import add_nodes, cell_opener
+from ur5_pick_place.trials.cell import KeptCell, OpenCell
+from ur5_pick_place.trials.cell_options import (
+    add_jobs,
+    add_nodes,
+    cell_opener,
+    chosen_workers,
+)
 from ur5_pick_place.trials.fault_matrix import EXPECTED, Case, CaseResult
 from ur5_pick_place.trials.in_process import open_in_process
+from ur5_pick_place.trials.parallel import Workers, in_order
 from ur5_pick_place.trials.records import driver_silent, keep_record
 from ur5_pick_place.trials.spots import Spot
 
@@ -33,6 +43,29 @@ _SPEED = 1.005  # largest fraction of a joint's speed limit: servos overshoot sl
 
 
 @dataclass(frozen=True)
+class Cycle:
+    """
+    What is drawn for one cycle.
+
+    Attributes
+    ----------
+    number : int
+    start, target : Spot
+    fault : str
+        Empty for none.
+    delay : float
+        Time of the fault after the beginning of the cycle [s].
+
+    """
+
+    number: int
+    start: Spot
+    target: Spot
+    fault: str
+    delay: float
+
+
+@dataclass(frozen=True)
 class CycleReport:
     """
     Result of one cycle.
@@ -42,7 +75,8 @@ class CycleReport:
     number : int
     fault : str
         Empty for none.
-    end : {'placed', 'stopped'}
+    end : {'placed', 'stopped', 'impossible', 'lost'}
+        As of a `fault_matrix.CaseResult`.
     reason : str
         The reported reason of a stop.
     error, turn : float
@@ -50,11 +84,13 @@ class CycleReport:
     speed : float
         Largest measured joint speed as a fraction of its limit.
     figures : dict of str to float
-        Figures before the cycle that should not grow from cycle to cycle.
+        Figures before the cycle that should not grow from cycle to cycle of a worker.
     wall : float
         Wall time of the cycle [s].
     problem : str
         Why the cycle failed; empty if it passed.
+    worker : str
+        Computer and process in which it ran.
 
     """
 
@@ -68,6 +104,7 @@ class CycleReport:
     figures: dict[str, float]
     wall: float
     problem: str
+    worker: str
 
 
 def soak(
@@ -76,9 +113,10 @@ def soak(
     faults: tuple[str, ...] = (),
     changes: dict[str, Any] | None = None,
     open_cell: OpenCell = open_in_process,
-) -> Iterator[CycleReport]:
+    workers: Workers = Workers(),
+) -> Generator[CycleReport, None, None]:
     """
-    Run cycles, every third with a fault if `faults` is not empty; yield their reports.
+    Run cycles, every third with a fault if `faults` is not empty; yield their reports in order.
 
     Parameters
     ----------
@@ -88,40 +126,63 @@ def soak(
     changes : dict, optional
         Settings that differ from `config/`.
     open_cell : callable
-        Opens the cell, and a new one after a failed cycle.
+        Opens the cell of a worker, and a new one after a failed cycle.
+    workers : Workers
 
     """
+    open_work = partial(_open_work, open_cell, changes or {})
+    return in_order(open_work, draw(cycles, seed, faults), _lost, workers)
+
+
+def draw(cycles: int, seed: int, faults: tuple[str, ...]) -> list[Cycle]:
+    """Return the cycles of a seed; a larger number of cycles begins with the same ones."""
     rng = np.random.default_rng(seed)
-    with ExitStack() as opened:
-        cell: Cell | None = None
-        for number in range(1, cycles + 1):
-            begin = time.perf_counter()
-            cell = cell or opened.enter_context(open_cell(changes or {}))
-            start, target = _spots(rng)
-            cell.teach(start, target)
-            figures = cell.figures()
-            fault = str(rng.choice(faults)) if faults and number % 3 == 0 else ''
-            delay = float(rng.uniform(0.0, _LATEST))
-            outcome = _outcome(Case(cell, fault, start, target, delay), fault)
-            error, turn = cell.placement(target) if outcome.end == 'placed' else (0.0, 0.0)
-            problem = outcome.problem
-            if not fault and not problem:
-                problem = _amiss(outcome.end, outcome.reason, error, turn, cell.speed)
-            yield CycleReport(
-                number,
-                fault,
-                outcome.end,
-                outcome.reason,
-                error,
-                turn,
-                cell.speed,
-                figures,
-                time.perf_counter() - begin,
-                problem,
-            )
-            if problem or fault == 'driver_killed':
-                opened.close()
-                cell = None
+    drawn = []
+    for number in range(1, cycles + 1):
+        start, target = _spots(rng)
+        fault = str(rng.choice(faults)) if faults and number % 3 == 0 else ''
+        drawn.append(Cycle(number, start, target, fault, float(rng.uniform(0.0, _LATEST))))
+    return drawn
+
+
+@contextmanager
+def _open_work(
+    open_cell: OpenCell, changes: dict[str, Any]
+) -> Iterator[Callable[[Cycle], CycleReport]]:
+    with KeptCell(open_cell, changes) as kept:
+        yield partial(_run_cycle, kept)
+
+
+def _run_cycle(kept: KeptCell, drawn: Cycle) -> CycleReport:
+    begin = time.perf_counter()
+    cell = kept.cell or kept.open()
+    cell.teach(drawn.start, drawn.target)
+    figures = cell.figures()
+    case = Case(cell, drawn.fault, drawn.start, drawn.target, drawn.delay)
+    outcome = _outcome(case, drawn.fault)
+    error, turn = cell.placement(drawn.target) if outcome.end == 'placed' else (0.0, 0.0)
+    problem, speed = outcome.problem, cell.speed
+    if not drawn.fault and not problem:
+        problem = _amiss(outcome.end, outcome.reason, error, turn, speed)
+    if problem or drawn.fault == 'driver_killed':
+        kept.close()
+    return CycleReport(
+        drawn.number,
+        drawn.fault,
+        outcome.end,
+        outcome.reason,
+        error,
+        turn,
+        speed,
+        figures,
+        time.perf_counter() - begin,
+        problem,
+        f'{socket.gethostname()}:{os.getpid()}',
+    )
+
+
+def _lost(drawn: Cycle, why: str) -> CycleReport:
+    return CycleReport(drawn.number, drawn.fault, 'lost', '', 0.0, 0.0, 0.0, {}, 0.0, why, '')
 
 
 def _outcome(case: Case, fault: str) -> CaseResult:
@@ -162,10 +223,11 @@ FAULTS = tuple(EXPECTED)
 
 _EPILOG = (
     'A cycle passes if the part is placed within 2 mm and 1 degree (grip offset applied), or if '
-    'the cycle stops with the reason of its fault. Exit code: 0 if every cycle passed, else 1. '
+    'the cycle stops with the reason of its fault. Each worker keeps its cell; growth is that of '
+    'the worker that grew most. Exit code: 0 if every cycle passed, 1 if not, 2 on invalid input. '
     'Example: soak -n 20 --seed 7 --faults'
 )
-_WARM_UP = 10  # cycles before growth is measured, at most
+_WARM_UP = 10  # cycles of a worker before growth is measured, at most
 
 
 @quiet_pipe()
@@ -179,20 +241,35 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument('--faults', action='store_true', help='random fault in every third cycle')
     parser.add_argument('--out', type=Path, default=Path('out'), help='folder for the JSON file')
     add_nodes(parser)
+    add_jobs(parser)
     given = parser.parse_args(argv)
     if not 1 <= given.cycles <= 100_000:
         parser.error(f'--cycles {given.cycles}: must be within 1 to 100000')
-    faults, open_cell = FAULTS if given.faults else (), cell_opener(parser, given)
-    reports = []
-    for report in soak(given.cycles, given.seed, faults, {'method': given.method}, open_cell):
-        reports.append(report)
-        print(_line(report, given.cycles), flush=True)
+    try:
+        reports = _run(parser, given)
+    except InvalidInput as error:
+        print(f'soak: {error}', file=sys.stderr)
+        return 2
     summary = summarise(reports)
     content = {'nodes': given.nodes, 'seed': given.seed, 'method': given.method, **summary}
     kept = keep_record(given.out, 'soak', {**content, 'rows': [vars(r) for r in reports]})
     print('\n'.join(f'{name}: {value}' for name, value in summary.items()))
     print(f'seed {given.seed}; written to {kept}')
     return int(summary['unexplained'] > 0)
+
+
+def _run(parser: argparse.ArgumentParser, given: argparse.Namespace) -> list[CycleReport]:
+    """Print the results of all cycles and return them."""
+    faults, changes = FAULTS if given.faults else (), {'method': given.method}
+    open_cell, workers = cell_opener(parser, given), chosen_workers(parser, given)
+    reports = []
+    with closing(
+        soak(given.cycles, given.seed, faults, changes, open_cell, workers)
+    ) as cycles:
+        for report in cycles:
+            reports.append(report)
+            print(_line(report, given.cycles), flush=True)
+    return reports
 
 
 def summarise(reports: Sequence[CycleReport]) -> dict[str, Any]:
@@ -206,26 +283,36 @@ def summarise(reports: Sequence[CycleReport]) -> dict[str, Any]:
             math.degrees(max((r.turn for r in placed), default=0.0)), 3
         ),
         'peak joint speed [share of limit]': round(max(r.speed for r in reports), 4),
-        **_growth([r.figures for r in reports]),
+        **_largest_growth(reports),
         'wall time of a cycle, median [s]': round(float(np.median([r.wall for r in reports])), 2),
     }
 
 
-def _growth(figures: Sequence[dict[str, float]]) -> dict[str, str]:
-    """Return each figure after warm-up, half-way and at the end, and its growth, as text."""
-    at = [min(_WARM_UP, len(figures) // 2), len(figures) // 2, len(figures) - 1]
-    texts = {}
-    for name in figures[0]:
-        early, half, last = (figures[k][name] for k in at)
-        whole, late = (
-            100.0 * (last - value) / max(at[2] - k, 1)
-            for k, value in zip(at, (early, half), strict=False)
-        )
-        texts[name] = (
-            f'{early:.1f}, {half:.1f}, {last:.1f}: {whole:+.1f} per 100 cycles, '
-            f'{late:+.1f} in the second half'
-        )
-    return texts
+def _largest_growth(reports: Sequence[CycleReport]) -> dict[str, str]:
+    """Return each figure of the worker in which it grew most after warm-up, as text."""
+    of_workers: dict[str, list[dict[str, float]]] = {}
+    for report in reports:
+        if report.figures:
+            of_workers.setdefault(report.worker, []).append(report.figures)
+    names = next(iter(of_workers.values()))[0] if of_workers else ()
+    return {
+        name: max(_growth([f[name] for f in series]) for series in of_workers.values())[1]
+        for name in names
+    }
+
+
+def _growth(figure: Sequence[float]) -> tuple[float, str]:
+    """Return a figure's growth; and itself after warm-up, half-way and at the end, as text."""
+    at = [min(_WARM_UP, len(figure) // 2), len(figure) // 2, len(figure) - 1]
+    early, half, last = (figure[k] for k in at)
+    whole, late = (
+        100.0 * (last - value) / max(at[2] - k, 1)
+        for k, value in zip(at, (early, half), strict=False)
+    )
+    return last - early, (
+        f'{early:.1f}, {half:.1f}, {last:.1f}: {whole:+.1f} per 100 cycles, '
+        f'{late:+.1f} in the second half'
+    )
 
 
 def _line(r: CycleReport, cycles: int) -> str:

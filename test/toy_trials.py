@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Trials that workers can import: quick ones, and ones that kill their worker."""
+
+import contextlib
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+
+from ur5_pick_place.trials.parallel import Workers, in_order
+
+
+def run(folder: Path, item: str) -> str:
+    """
+    Return the item; leave a file of its name for each time that it ran.
+
+    An item that says `once` or `always` kills its process; `raises` raises; `sleeps` takes long.
+
+    """
+    times = len(list(folder.glob(f'{item}-*')))
+    (folder / f'{item}-{times}').touch()
+    if 'always' in item or ('once' in item and not times):
+        os.kill(os.getpid(), signal.SIGKILL)
+    if 'raises' in item:
+        raise ValueError(f'{item} cannot be done')
+    time.sleep(60.0 if 'sleeps' in item else 0.1 if 'slow' in item else 0.0)
+    return item
+
+
+@contextlib.contextmanager
+def open_work(folder: Path) -> Iterator[Callable[[str], str]]:
+    """Leave a file when the worker has closed what it keeps."""
+    try:
+        yield partial(run, folder)
+    finally:
+        (folder / f'closed {os.getpid()}').touch()
+
+
+def lost(item: str, why: str) -> str:
+    return f'{item} lost: {why}'
+
+
+if __name__ == '__main__':
+    long = ['sleeps', 'sleeps too']
+    print(*in_order(partial(open_work, Path(sys.argv[1])), long, lost, Workers(2)))
