@@ -132,6 +132,22 @@ class CollisionModel:
         measured = self._clearances.measure(_one(q))
         return self._contact(measured, 0) if self._touching(measured)[0] else None
 
+    def contacts(self, q: ArrayLike) -> list[Contact]:
+        """
+        Return every contact at one configuration, the worst first.
+
+        Parameters
+        ----------
+        q : array_like, shape (6,)
+            Joint positions [rad].
+
+        """
+        measured = self._clearances.measure(_one(q))
+        self._touching(measured)
+        spare = np.nan_to_num(measured.distance[0] - self._margins, nan=-np.inf)
+        worst_first = np.argsort(spare, kind='stable')
+        return [self._contact_of(measured, 0, int(k)) for k in worst_first if spare[k] < 0.0]
+
     def collides(self, q: ArrayLike) -> NDArray[np.bool_]:
         """
         Return which configurations have a contact.
@@ -253,6 +269,9 @@ class CollisionModel:
         """Return the worst contact of a configuration that has one."""
         spare = measured.distance[row] - self._margins
         pair = int(np.where(np.isnan(spare), -np.inf, spare).argmin())
+        return self._contact_of(measured, row, pair)
+
+    def _contact_of(self, measured: Measured, row: int, pair: int) -> Contact:
         x, y, z = self._clearances.nearest(measured, row, pair)
         return Contact(
             *self._clearances.pairs[pair],
