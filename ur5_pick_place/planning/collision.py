@@ -20,6 +20,7 @@ from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import Model, check_joints
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.bodies import attached_name
+from ur5_pick_place.planning.cancellation import checkpoint
 from ur5_pick_place.planning.clearance import Clearances, Measured
 from ur5_pick_place.planning.scene import RESERVED_NAMES, Scene
 
@@ -223,6 +224,7 @@ class CollisionModel:
         measured = self._clearances.measure(q)
         found = None
         while True:
+            checkpoint()
             touching = self._touching(measured)
             if touching.any():
                 first = int(touching.argmax())
