@@ -20,14 +20,19 @@ Poses = Mapping[str, TaughtPose]
 
 
 def visits(cycle: Sequence[Stage]) -> list[tuple[str, bool]]:
-    """Return each place of a cycle, and whether the part is in the hand; taught places first."""
+    """
+    Return each place of a cycle, and whether the part is in the hand there.
+
+    Taught places come first, and the empty hand, whose reasons are the plainer ones.
+
+    """
     found, place, is_carrying = [], '', False
     for stage in cycle:
         place = stage.to if stage.is_move else place
         is_carrying = {'close': True, 'open': False}.get(stage.do, is_carrying)
         if place:
             found.append((place, is_carrying))
-    return sorted(dict.fromkeys(found), key=lambda visit: visit[0].startswith('above_'))
+    return sorted(dict.fromkeys(found), key=lambda v: (v[0].startswith('above_'), v[1]))
 
 
 class CyclePlaces:
