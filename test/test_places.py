@@ -91,11 +91,11 @@ def inside_an_object(rng):
 def between_walls(rng):
     gap = rng.uniform(0.095, 0.11)
     walls = [
-        at([0.4, 0.25 + side * (gap / 2 + 0.05), 0.1], [0.3, 0.1, 0.2], f'wall {side}')
+        at([0.3, 0.35 + side * (gap / 2 + 0.05), 0.1], [0.3, 0.1, 0.2], f'wall {side}')
         for side in (-1, 1)
     ]
     reason = "fingers is MM inside object 'wall -?1'"
-    return planner_among(*walls), taught(0.4, 0.25), '', reason, FINGERS_HALF - gap / 2
+    return planner_among(*walls), taught(0.3, 0.35), '', reason, FINGERS_HALF - gap / 2
 
 
 def outside_the_joint_limits(rng):
