@@ -416,7 +416,7 @@ def test_an_open_gripper_that_would_hit_the_part_beside_is_refused(cycle_planner
     planner = CyclePlanner(
         cycle_planner.planner, TaskSettings(), cycle_planner.cycle, ORIGIN, narrow
     )
-    where = r"of 2, stage 'start': .*fingers is .* part 1"
+    where = 'of 2, start: fingers is .* part 1'
     with pytest.raises(PlanningError, match=where):
         planner.plan(POSES, HOME)
 
