@@ -82,7 +82,7 @@ class CyclePlaces:
         possible: dict[str, tuple[str, ...]] = {}
         known: set[tuple[object, ...]] = set()
         alone, nothing = self._hands(planner), [()] * len(runs)
-        # Without the other parts first: their scenes take longer to build than the places to check.
+        # Without the other parts first: their scenes take longer to build than to check.
         for parts in (nothing, placed_parts) if any(placed_parts) else (nothing,):
             for i, poses in enumerate(runs):
                 checkpoint()
