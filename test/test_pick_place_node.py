@@ -122,7 +122,7 @@ def test_a_place_that_can_never_be_is_refused_when_taught_and_nothing_changes(ta
     low = pose(0.4, 0.2, 0.0)
     low.pose.position.z = -0.2
     for place, reason in (
-        (pose(1.3, 0.0, 0.0), r'out of reach by 393 mm .* \(1\.300, 0\.000, 0\.022\) m'),
+        (pose(1.3, 0.0, 0.0), r'out of reach by 394 mm .* \(1\.300, 0\.000, 0\.022\) m'),
         (low, 'the TCP is 200 mm below the table'),
     ):
         since = len(taught.events)
