@@ -28,13 +28,12 @@ from rosgraph_msgs.msg import Clock  # noqa: E402
 from sensor_msgs.msg import JointState  # noqa: E402
 from std_msgs.msg import String  # noqa: E402
 from std_srvs.srv import Trigger  # noqa: E402
-from task_client import TaskClient, pose  # noqa: E402
+from task_client import TaskClient  # noqa: E402
 from tf2_msgs.msg import TFMessage  # noqa: E402
 from ur_msgs.msg import IOStates  # noqa: E402
 
 pytestmark = pytest.mark.nodes
-START, UNDER_THE_TABLE = (0.45, -0.2, 0.0), pose(0.4, 0.2, 0.6)
-UNDER_THE_TABLE.pose.position.z = -0.15  # seconds of planning
+SLOW_TO_PLAN = {'/**/pick_place': {'method': 'gradient'}}
 MALFORMED = QoSProfile(depth=30, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 
 
@@ -54,7 +53,8 @@ class Cell:
 
 @pytest.fixture(scope='module')
 def cell(ros_domain, tmp_path_factory):
-    with running_cell(TaskClient, ros_domain, tmp_path_factory.mktemp('cell')) as client:
+    folder = tmp_path_factory.mktemp('cell')
+    with running_cell(TaskClient, ros_domain, folder, own=SLOW_TO_PLAN) as client:
         yield Cell(client)
 
 
@@ -117,9 +117,7 @@ def test_a_malformed_message_ends_no_node(cell, data):
 
 def test_every_node_ends_within_two_seconds_of_ctrl_c_while_a_plan_is_made(cell):
     client = cell.client
-    client.teach('start', START)
-    client.poses['target'].publish(UNDER_THE_TABLE)
-    client.run(0.3)
+    client.teach_places()
     plan = client._clients['pick_place/plan'].call_async(Trigger.Request())
     client.run(0.4)
     is_planning = not plan.done()

@@ -19,15 +19,18 @@ from cells import CONFIG, running_cell  # noqa: E402
 from control_msgs.action import GripperCommand  # noqa: E402
 from controller_manager_msgs.srv import ListControllers  # noqa: E402
 from driver_client import IO, LATCHED  # noqa: E402
+from moveit_msgs.msg import CollisionObject, PlanningScene  # noqa: E402
+from moveit_msgs.srv import ApplyPlanningScene  # noqa: E402
+from planner_client import box  # noqa: E402
 from rclpy.action import ActionClient  # noqa: E402
 from sensor_msgs.msg import JointState  # noqa: E402
-from std_srvs.srv import SetBool  # noqa: E402
+from std_srvs.srv import SetBool, Trigger  # noqa: E402
 from task_client import START, TARGET, TaskClient, pose  # noqa: E402
 from ur_msgs.msg import IOStates  # noqa: E402
 from visualization_msgs.msg import InteractiveMarkerFeedback, MarkerArray  # noqa: E402
 from visualization_msgs.srv import GetInteractiveMarkers  # noqa: E402
 
-from ur5_pick_place.kinematics import HOME, JOINT_NAMES  # noqa: E402
+from ur5_pick_place.kinematics import BRANCHES, HOME, JOINT_NAMES  # noqa: E402
 from ur5_pick_place.nodes.node_list import node_list  # noqa: E402
 from ur5_pick_place.task.poses_file import PosesFile  # noqa: E402
 from ur5_pick_place.trials.processes import NodeProcesses  # noqa: E402
@@ -114,12 +117,58 @@ def test_a_run_needs_a_plan_and_the_plan_the_same_poses(taught):
     assert taught.event('refused', request='run')
 
 
-def test_an_unreachable_place_is_refused_when_planned(taught):
-    taught.teach('start', (1.3, 0.0, 0.0))
+def test_a_place_that_can_never_be_is_refused_when_taught_and_nothing_changes(taught):
+    before = (taught.folder / 'poses.yaml').read_text()
+    low = pose(0.4, 0.2, 0.0)
+    low.pose.position.z = -0.2
+    for place, reason in (
+        (pose(1.3, 0.0, 0.0), r'out of reach by 394 mm .* \(1\.300, 0\.000, 0\.022\) m'),
+        (low, 'the TCP is 200 mm below the table'),
+    ):
+        since = len(taught.events)
+        taught.poses['start'].publish(place)
+        refused = taught.event('refused', since=since, request='start_pose')
+        assert re.search(f'start not taught: {reason}', refused['reason']), refused
+    assert (taught.folder / 'poses.yaml').read_text() == before
+
+
+def test_a_place_in_an_object_is_taught_with_a_warning_and_named_by_the_plan(taught):
+    assert taught.event('taught', place='target')['warning'] == ''
+    change(taught, box('crate', *TARGET[:2], 0.05))
+
+    def warning():
+        since = len(taught.events)
+        taught.teach('target', TARGET)
+        return taught.event('taught', since=since, place='target')['warning']
+
+    blocked = "inside object 'crate'"
+    taught.until(lambda: blocked in warning(), 'the crate to be seen')
     refusal = taught.ask('plan')
     assert not refusal.success
-    assert 'start cannot be reached at all' in refusal.message
-    assert '(1.300, 0.000, 0.022)' in refusal.message
+    assert refusal.message.startswith('target: ') and blocked in refusal.message
+    change(taught, box('crate', 0.0, 0.0, 0.0, operation=CollisionObject.REMOVE))
+    taught.until(lambda: warning() == '', 'the crate to be gone')
+    taught.do('plan')
+
+
+def change(cell, thing):
+    scene = PlanningScene(is_diff=True)
+    scene.world.collision_objects = [thing]
+    assert cell.call(ApplyPlanningScene, 'apply_planning_scene', scene=scene).success
+
+
+def test_a_stop_ends_the_planning(taught):
+    since = len(taught.events)
+    plan = taught._clients['pick_place/plan'].call_async(Trigger.Request())
+    begun = taught.event('planning', since=since, stage='above start')
+    assert 0.0 <= begun['share'] < 1.0 and begun['branch'] in BRANCHES
+    taught.until(lambda: taught.states[-1] == 'planning', 'the state')
+    taught.do('stop')
+    reply = taught.wait(plan, 'the end of planning', 1.0)
+    assert not reply.success and 'a stop was requested while this was planned' in reply.message
+    assert taught.states[-1] == 'stopped: stop requested'
+    taught.do('rearm')
+    taught.do('plan')
 
 
 def test_a_pose_in_an_unknown_frame_is_refused_and_nothing_changes(taught):

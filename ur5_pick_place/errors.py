@@ -81,6 +81,10 @@ class PlanningError(Ur5PickPlaceError):
     """No admissible motion was found; nothing has moved."""
 
 
+class PlanningCanceled(Ur5PickPlaceError):
+    """A stop was requested while a motion was planned; nothing was decided about the motion."""
+
+
 class IncompletePath(PlanningError):
     """
     A Cartesian path cannot be followed to its end.

@@ -18,6 +18,7 @@ from ur5_pick_place.errors import GateRefusal, IncompletePath
 from ur5_pick_place.kinematics import BRANCHES, Model, classify, forward
 from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.planning.cancellation import checkpoint
 from ur5_pick_place.planning.gate import GateReport
 from ur5_pick_place.planning.limits import Limits
 from ur5_pick_place.planning.planner import MotionPlanner, PlannedMotion, Scaling
@@ -61,6 +62,7 @@ def roll_out(
     states = [State(q_start, np.zeros(6), np.zeros(6))]
     until, desired_velocity = 0.0, np.zeros(6)
     while not (states[-1].is_still and follower.is_at_goal(states[-1].q)):
+        checkpoint()
         time = CYCLE * len(states)
         reason = ''
         if time > _LONGEST:

@@ -8,6 +8,7 @@ The decisions are made in `task.machine`; here are the requests and the publishe
 
 import json
 import math
+import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -131,7 +132,7 @@ class PickPlace(Node):
             self._emit,
         )
         self._station, self._run, self._machine = station, station.run, station.machine
-        self._published = ''
+        self._published, self._publishing = '', threading.Lock()
         self._offer(health.peer_timeout)
 
     def _offer(self, lease: float) -> None:
@@ -140,7 +141,13 @@ class PickPlace(Node):
         file = Path(self._settings.poses_file).expanduser()
         # First, as it may raise: the planner takes a state whose publisher ends for a dead node.
         self._teaching = Teaching(
-            self, file, station.planner, station.provenance, self._frames, prefix
+            self,
+            file,
+            station.planner,
+            station.provenance,
+            self._frames,
+            prefix,
+            station.cycle_planner.places.check_taught,
         )
         self._state = Heartbeat(self, '~/state', lease, self._on_frozen)
         self._event = self.create_publisher(String, '~/event', 100)
@@ -236,20 +243,23 @@ class PickPlace(Node):
         q = self._port.present_joints()
         if not self._port.is_at_rest:
             raise ExecutionError(f'{name} not taught: the arm is moving; wait, or call ~/stop')
-        return self._taught(name, self._teaching.teach_joints(name, q))
+        return self._taught(name, *self._teaching.teach_joints(name, q))
 
     def _teach_pose(self, name: str, message: PoseStamped) -> None:
         self._answer(
             f'{name}_pose',
-            lambda: self._taught(name, self._teaching.teach_pose(name, message)),
+            lambda: self._taught(name, *self._teaching.teach_pose(name, message)),
             Trigger.Response(),
         )
 
-    def _taught(self, name: str, taught: TaughtPose) -> str:
+    def _taught(self, name: str, taught: TaughtPose, warning: str) -> str:
         self._machine.plan = None
         self._teach_markers.show()
-        self._emit(events.TAUGHT, place=name, pose=taught.pose, joints=taught.joints)
-        return f'{name} taught{f" on branch {taught.branch}" if taught.branch else ""}'
+        self._emit(
+            events.TAUGHT, place=name, pose=taught.pose, joints=taught.joints, warning=warning
+        )
+        branch = f' on branch {taught.branch}' if taught.branch else ''
+        return f'{name} taught{branch}{f"; warning: {warning}" if warning else ""}'
 
     def _make_plan(self) -> str:
         if self._cell.missing:
@@ -367,15 +377,19 @@ class PickPlace(Node):
         self._markers.publish(self._frames.prefixed(markers.surroundings(scene)))
 
     def _publish_state(self) -> None:
-        text = self._machine.state
-        if text != self._published:
-            self._published = text
-            self._state.publish(text)
+        with self._publishing:  # else an older state may follow a newer one
+            text = self._machine.state
+            if text != self._published:
+                self._published = text
+                self._state.publish(text)
 
     def _emit(self, event: str, **data: Any) -> None:
         line = json.dumps({'time': round(self._port.stamp, 3), 'event': event, **data})
         self._event.publish(String(data=line))
-        if event == events.STOPPED:
+        if event == events.PLANNING:
+            self._publish_state()  # it is `planning` now
+            self.get_logger().debug(line)
+        elif event == events.STOPPED:
             self.get_logger().error(line)
         elif event == events.PLAN_REPORT:
             self.get_logger().info(f'the plan:\n{report_text(data["rows"])}')

@@ -2,7 +2,7 @@
 """Taught poses in the node: from the arm, a topic or the file, and published to TF."""
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
@@ -42,6 +42,9 @@ class Teaching:
         The present robot and tool.
     frames : Frames
     tf_prefix : str
+    check : callable
+        Takes the name and the pose of a place to teach; returns a warning, or '', or raises why
+        the arm can never be there.
 
     Attributes
     ----------
@@ -63,6 +66,7 @@ class Teaching:
         provenance: Provenance,
         frames: Frames,
         tf_prefix: str,
+        check: Callable[[str, TaughtPose], str],
     ) -> None:
         self._file = PosesFile(path)
         self.warning = self._file.warning
@@ -70,6 +74,7 @@ class Teaching:
             node.get_logger().warning(self.warning)
         self._node, self._planner = node, planner
         self._provenance, self._frames, self._prefix = provenance, frames, tf_prefix
+        self._check = check
         self._tf = tf2_ros.StaticTransformBroadcaster(node)
         self.show()
 
@@ -95,12 +100,14 @@ class Teaching:
             if (changed := changes(self.poses[name].provenance, pose.provenance))
         ]
 
-    def teach_joints(self, name: str, q: Array) -> TaughtPose:
+    def teach_joints(self, name: str, q: Array) -> tuple[TaughtPose, str]:
         """
-        Teach the place `name` from the arm's present joints (6,) [rad].
+        Teach the place `name` from the arm's present joints (6,) [rad]; return it and a warning.
 
         Raises
         ------
+        PlanningError
+            The arm can never be there, as its gate sees it.
         ExecutionError
             The file of poses cannot be written.
 
@@ -109,12 +116,14 @@ class Teaching:
         branch = BRANCHES[int(classify(self._planner.model, q))]
         return self._keep(name, T, tuple(float(v) for v in q), branch)
 
-    def teach_pose(self, name: str, message: PoseStamped) -> TaughtPose:
+    def teach_pose(self, name: str, message: PoseStamped) -> tuple[TaughtPose, str]:
         """
-        Teach the place `name` from a pose of the TCP.
+        Teach the place `name` from a pose of the TCP; return it and a warning.
 
         Raises
         ------
+        PlanningError
+            The arm can never be there.
         InvalidInput
             The frame is unknown or the numbers are not a pose.
         ExecutionError
@@ -126,7 +135,7 @@ class Teaching:
 
     def _keep(
         self, name: str, T: Array, joints: tuple[float, ...] = (), branch: str = ''
-    ) -> TaughtPose:
+    ) -> tuple[TaughtPose, str]:
         taught = TaughtPose(
             pose=numbers_from_matrix(T),
             provenance=self._provenance,
@@ -134,9 +143,10 @@ class Teaching:
             joints=joints,
             branch=branch,
         )
+        warning = self._check(name, taught)
         self._file.keep(name, taught)
         self.show()
-        return taught
+        return taught, warning
 
     def show(self) -> None:
         """Publish `tcp`, `start` and `target` as static transforms."""

@@ -20,6 +20,7 @@ from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import Model, check_joints
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.bodies import attached_name
+from ur5_pick_place.planning.cancellation import checkpoint
 from ur5_pick_place.planning.clearance import Clearances, Measured
 from ur5_pick_place.planning.scene import RESERVED_NAMES, Scene
 
@@ -132,6 +133,22 @@ class CollisionModel:
         measured = self._clearances.measure(_one(q))
         return self._contact(measured, 0) if self._touching(measured)[0] else None
 
+    def contacts(self, q: ArrayLike) -> list[Contact]:
+        """
+        Return every contact at one configuration, the worst first.
+
+        Parameters
+        ----------
+        q : array_like, shape (6,)
+            Joint positions [rad].
+
+        """
+        measured = self._clearances.measure(_one(q))
+        self._touching(measured)
+        spare = np.nan_to_num(measured.distance[0] - self._margins, nan=-np.inf)
+        worst_first = np.argsort(spare, kind='stable')
+        return [self._contact_of(measured, 0, int(k)) for k in worst_first if spare[k] < 0.0]
+
     def collides(self, q: ArrayLike) -> NDArray[np.bool_]:
         """
         Return which configurations have a contact.
@@ -207,6 +224,7 @@ class CollisionModel:
         measured = self._clearances.measure(q)
         found = None
         while True:
+            checkpoint()
             touching = self._touching(measured)
             if touching.any():
                 first = int(touching.argmax())
@@ -253,6 +271,9 @@ class CollisionModel:
         """Return the worst contact of a configuration that has one."""
         spare = measured.distance[row] - self._margins
         pair = int(np.where(np.isnan(spare), -np.inf, spare).argmin())
+        return self._contact_of(measured, row, pair)
+
+    def _contact_of(self, measured: Measured, row: int, pair: int) -> Contact:
         x, y, z = self._clearances.nearest(measured, row, pair)
         return Contact(
             *self._clearances.pairs[pair],

@@ -35,10 +35,12 @@ from ur5_pick_place.planning.limits import (
 from ur5_pick_place.planning.moves import PathSegment, between_stops, path_of
 from ur5_pick_place.planning.path_timing import time_path
 from ur5_pick_place.planning.paths import POSITION_STEP
+from ur5_pick_place.planning.place_check import check_pose
 from ur5_pick_place.planning.scene import Box, Part, Scene
 from ur5_pick_place.planning.time_optimal import SpeedOf
 from ur5_pick_place.planning.timing import concatenate, time_ptp
 from ur5_pick_place.planning.trajectory import Trajectory
+from ur5_pick_place.planning.world import World
 
 SLOWEST = 1e-3  # smallest scaling; slower motions take too long
 SLOWEST_SPEED = 1e-4  # [m/s]
@@ -154,6 +156,12 @@ class MotionPlanner:
         other.carry(load)
         return other
 
+    def without_objects(self) -> 'MotionPlanner':
+        """Return a planner for the same arm without clients' objects, held ones included."""
+        other = copy.copy(self)
+        other.set_scene(replace(self._given, world=World()))
+        return other
+
     def ptp(
         self, q_start: Array, q_goal: Array, scaling: Scaling = Scaling()
     ) -> PlannedMotion:
@@ -190,13 +198,18 @@ class MotionPlanner:
         JointLimitViolation
             The pose can be reached, but not `within`.
         PlanningError
-            The gate refuses the motion to every solution; gives the reason for the first one.
+            Every solution is in collision, or the gate refuses the motion to each; gives the
+            reason, for the motion to the first one.
 
         """
         first: PlanningError | None = None
-        goals = self.joint_goals(T_base_tool, q_start, branch, within)[:_CANDIDATES]
+        goals = self.joint_goals(T_base_tool, q_start, branch, within)
         self._check_world()  # each candidate would be timed before the gate refuses it
-        for q_goal in goals if q_preferred is None else [q_preferred, *goals]:
+        free = self._free_at_rest(goals if q_preferred is None else [q_preferred, *goals])
+        if not free:
+            reason = self._reason_against(T_base_tool, q_start) or self.collision.check(goals[0])
+            raise GateRefusal(f'the goal is in collision: {reason}', 'collision')
+        for q_goal in free[:_CANDIDATES]:
             try:
                 return self.ptp(q_start, q_goal, scaling)
             except PlanningError as error:
@@ -331,6 +344,7 @@ class MotionPlanner:
             raise NoSolution(
                 f'no joint solution{f" on branch {branch}" if branch else ""} for the tool at '
                 f'({p[0]:.3f}, {p[1]:.3f}, {p[2]:.3f}) m in base within the joint limits'
+                f'{f": {reason}" if (reason := self._reason_against(T_base_tool, q_near)) else ""}'
             )
         kept = [q for q in goals if ((low <= q) & (q <= high)).all()]
         if not kept:
@@ -374,6 +388,23 @@ class MotionPlanner:
             joint = int(outside.any(axis=0).argmax())
             return f'{JOINT_NAMES[joint]} is outside its range; start from another turn'
         return str(self.collision.check_path(q) or '')
+
+    def _free_at_rest(self, goals: Sequence[Array]) -> list[Array]:
+        """Return the joint goals (6,) [rad] without a contact; whole turns change none."""
+        q = np.array(goals)
+        _, first, same = np.unique(
+            np.hstack([np.cos(q), np.sin(q)]).round(9),
+            axis=0,
+            return_index=True,
+            return_inverse=True,
+        )
+        hit = self.collision.collides(q[first])[same.reshape(-1)]
+        return [goal for goal, is_hit in zip(goals, hit, strict=True) if not is_hit]
+
+    def _reason_against(self, T_base_tool: Array, q_near: Array) -> str:
+        """Return why a pose is possible on no branch; empty if it is on one."""
+        q6 = float(q_near[5])
+        return check_pose(self.model, self.limits, self.collision, T_base_tool, q6).reason
 
     def _time_ptp(
         self, q_start: Array, q_goal: Array, scaling: Scaling

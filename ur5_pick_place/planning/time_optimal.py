@@ -27,6 +27,7 @@ from scipy.linalg import LinAlgError, solveh_banded
 from ur5_pick_place.errors import PlanningError
 from ur5_pick_place.kinematics import JOINT_NAMES
 from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.planning.cancellation import checkpoint
 from ur5_pick_place.planning.dynamics import Dynamics
 from ur5_pick_place.planning.limits import Limits
 from ur5_pick_place.planning.paths import JointPath
@@ -330,6 +331,7 @@ def _minimise(
     for share in barriers:
         mu, promise = share * at.duration, np.inf
         while promise > mu and left:
+            checkpoint()
             left -= 1
             try:
                 step, promise = spline.newton_step(*at.expand(mu))

@@ -10,7 +10,12 @@ fields in the order of `FIELDS`.
 from types import MappingProxyType
 
 TAUGHT = 'taught'
-"""A place was taught: the TCP in `base` (x, y, z [m], qx, qy, qz, qw) and the joints [rad]."""
+"""
+A place was taught: the TCP in `base` (x, y, z [m], qx, qy, qz, qw) and the joints [rad].
+
+The warning says why the arm cannot be there, or above it, as the scene is now; empty if it can.
+
+"""
 CONVERTED = 'converted'
 """A taught place is replayed under another tool, payload or calibration: [then, now] by name."""
 RECOVERED = 'recovered'
@@ -20,6 +25,13 @@ REFUSED = 'refused'
 FREEDRIVE = 'freedrive'
 """Freedrive was switched on or off."""
 
+PLANNING = 'planning'
+"""
+A stage is being planned.
+
+The share, 0 to 1, is that of the work on this branch; the first stage, `places`, has no branch.
+
+"""
 PLANNED = 'planned'
 """A run was planned: motion time [s], names of the stages, number of cycles."""
 PLAN_REPORT = 'plan_report'
@@ -58,11 +70,12 @@ PART_LOST = 'part_lost'
 
 FIELDS = MappingProxyType(
     {
-        TAUGHT: ('place', 'pose', 'joints'),
+        TAUGHT: ('place', 'pose', 'joints', 'warning'),
         CONVERTED: ('place', 'changed', 'pose'),
         RECOVERED: ('reason',),
         REFUSED: ('request', 'reason'),
         FREEDRIVE: ('is_on',),
+        PLANNING: ('branch', 'stage', 'share'),
         PLANNED: ('branch', 'motion_time', 'stages', 'cycles'),
         PLAN_REPORT: ('rows',),
         STARTED: ('job',),

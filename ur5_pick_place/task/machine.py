@@ -8,13 +8,15 @@ It owns no clock, thread or ROS; its owner calls `tick` and provides a `Port` to
 
 import functools
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 import numpy as np
 
 from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.locking import locked
+from ur5_pick_place.planning.cancellation import cancelable
 from ur5_pick_place.task import events
 from ur5_pick_place.task.job import Carry, Command, Job, Observation, Steps
 from ur5_pick_place.task.plan import CyclePlan, CyclePlanner
@@ -83,6 +85,7 @@ class Machine:
         self._reply: str | None = None
         self._commands = 0
         self.plan: CyclePlan | None = None
+        self._is_planning = False
         self.stopped = ''
         self.is_free = False
         self._has_looked = False
@@ -101,6 +104,8 @@ class Machine:
             return f'stopped: {self.stopped}'
         job = self.job_name
         if not job:
+            if self._is_planning:
+                return 'planning'
             if self.is_free:
                 return 'freedrive'
             return 'planned' if self.plan else 'idle'
@@ -118,14 +123,17 @@ class Machine:
         Raises
         ------
         ExecutionError
-            A job runs, or there are no joint_states yet.
+            A job runs, another plan is in work, or there are no joint_states yet.
+        PlanningCanceled
+            A stop was requested meanwhile.
         InvalidInput, PlanningError
             As `CyclePlanner.plan`.
 
         """
-        self._check_idle()
-        self.plan = None
-        self.plan = plan = self._planner.plan(poses, self._joints())
+        with self._planning():
+            self.plan = None
+            plan = self._planner.plan(poses, self._joints(), self._report_progress)
+        self.plan = plan
         stages = [stage.name for stage in self._planner.cycle]
         n = len(plan.cycles)
         self._emit(
@@ -158,13 +166,10 @@ class Machine:
         """Plan motions home from the present joints, with what the gripper holds; start them."""
         self._check_free()
         self._run.look(self._port.observe())
-        run, stops = self._run, self.stops
-        motions = self._planner.motions_home(
-            poses, self._joints(), run.is_carrying, run.placed_parts
-        )
-        if self.stops != stops:
-            raise ExecutionError(
-                'a stop was requested while the motion home was planned: request it again'
+        run = self._run
+        with self._planning():
+            motions = self._planner.motions_home(
+                poses, self._joints(), run.is_carrying, run.placed_parts
             )
         return self.start('go_home', self._run.home(motions))
 
@@ -277,6 +282,21 @@ class Machine:
             self._emit(events.DONE, job=job.name)
         self._on_end(reason)
 
+    @contextmanager
+    def _planning(self) -> Iterator[None]:
+        """Show that a plan is in work, and end it as soon as a stop is requested."""
+        with self._lock:
+            self._check_idle()
+            self._is_planning, stops = True, self.stops
+        try:
+            with cancelable(lambda: self.stops != stops):
+                yield
+        finally:
+            self._is_planning = False
+
+    def _report_progress(self, branch: str, stage: str, share: float) -> None:
+        self._emit(events.PLANNING, branch=branch, stage=stage, share=round(share, 3))
+
     def _check_free(self) -> None:
         """Refuse a job during a stop, in freedrive or while another job runs."""
         if self.stopped:
@@ -288,6 +308,8 @@ class Machine:
     def _check_idle(self) -> None:
         if self._job:
             raise ExecutionError(f'busy with {self._job.name}: wait or call ~/stop')
+        if self._is_planning:
+            raise ExecutionError('busy planning: wait or call ~/stop')
 
     def _joints(self) -> Any:
         q = self._port.observe().q

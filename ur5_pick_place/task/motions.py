@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The motions of one cycle on one branch, each planned from the end of the one before."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -113,6 +113,8 @@ class CycleMotions:
     q_start : ndarray, shape (6,)
         Joints at the beginning [rad].
     loops : LoopSettings
+    on_stage : callable
+        Takes the number of each stage, from 0, before it is planned.
 
     """
 
@@ -125,7 +127,9 @@ class CycleMotions:
         branch: str,
         q_start: Array,
         loops: LoopSettings = LoopSettings(),
+        on_stage: Callable[[int], object] = lambda _number: None,
     ) -> None:
+        self._on_stage = on_stage
         self._empty, self._settings, self._cycle = planner, settings, cycle
         self._loops, self._method = loops, '' if settings.method == IK else settings.method
         self._carrying = planner.carrying(settings.part_load(planner.scene.tool.T_tool_tcp))
@@ -143,7 +147,10 @@ class CycleMotions:
         """
         arm, goals_of_moves = self._empty, self._goal_joints()
         planned: list[PlannedStage] = []
+        number = 0
         for stages in without_stops(self._cycle):
+            self._on_stage(number)
+            number += len(stages)
             do = stages[0].do
             if stages[0].is_move:
                 planned += self._moves(arm, stages, [next(goals_of_moves) for _ in stages])

@@ -2,9 +2,8 @@
 """The whole cycle planned and checked before the first motion."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import product
 from typing import Any
 
 import numpy as np
@@ -13,16 +12,20 @@ from ur5_pick_place.control.loop_settings import LoopSettings
 from ur5_pick_place.control.rollout import plan_roll_out
 from ur5_pick_place.control.stop_trajectory import resume_on_path
 from ur5_pick_place.errors import InvalidInput, PlanningError
-from ur5_pick_place.kinematics import BRANCHES, classify, forward, inverse
+from ur5_pick_place.kinematics import BRANCHES, classify, forward
 from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, Array
 from ur5_pick_place.planning.planner import MotionPlanner, PlannedMotion, Scaling
 from ur5_pick_place.planning.scene import Box
 from ur5_pick_place.task.cycle import Stage
-from ur5_pick_place.task.motions import CycleMotions, PlannedStage, T_base_tool, TaskSettings
+from ur5_pick_place.task.motions import CycleMotions, PlannedStage, TaskSettings
 from ur5_pick_place.task.pattern import PatternSettings, cells, others
+from ur5_pick_place.task.places import CyclePlaces
 from ur5_pick_place.task.poses import Provenance, TaughtPose, replayed
 
 _SAME_PLACE = 1e-3  # [m]
+
+OnStage = Callable[[str, str, float], object]
+"""Takes the branch and the stage in work, and the share of the work on that branch, 0 to 1."""
 
 
 @dataclass(frozen=True)
@@ -76,6 +79,10 @@ class CyclePlanner:
     pattern : PatternSettings
     loops : LoopSettings
 
+    Attributes
+    ----------
+    places : CyclePlaces
+
     """
 
     def __init__(
@@ -89,6 +96,7 @@ class CyclePlanner:
     ) -> None:
         self.planner, self.cycle, self.provenance = planner, tuple(cycle), provenance
         self.settings, self.pattern, self._loops = settings, pattern, loops
+        self.places = CyclePlaces(planner, settings, cycle)
 
     def fingerprint(self, poses: Mapping[str, TaughtPose]) -> str:
         """Return a hash of poses, scene, tool, payload, calibration, settings and stages."""
@@ -104,36 +112,43 @@ class CyclePlanner:
         )
         return hashlib.sha256(repr(parts).encode()).hexdigest()
 
-    def plan(self, poses: Mapping[str, TaughtPose], q_now: Array) -> CyclePlan:
+    def plan(
+        self,
+        poses: Mapping[str, TaughtPose],
+        q_now: Array,
+        on_stage: OnStage = lambda _branch, _stage, _share: None,
+    ) -> CyclePlan:
         """
         Return a plan of every motion of a run, from the joints `q_now` (6,) [rad].
 
-        The branch of home is tried first, then the others.
+        The places are checked first, each by itself. Of the branches on which all of them are
+        possible, that of home is tried first. `on_stage` takes the progress.
 
         Raises
         ------
         InvalidInput
             A place is not taught or cannot be replayed, or start is target.
         PlanningError
-            The cycle can be planned on no branch; names the stage and the reason.
+            A place cannot be, or the cycle can be planned on no branch; names place or stage, and
+            the reason.
 
         """
         poses = self.replayed(poses)
         fingerprint = self.fingerprint(poses)  # taken first: the scene may change meanwhile
-        preferred = int(classify(self.planner.model, np.array(poses['home'].joints)))
-        order = [preferred, *(k for k in range(len(BRANCHES)) if k != preferred)]
         runs = cells(self.pattern, poses)
         placed_parts = tuple(self._boxes(others(runs, i)) for i in range(len(runs)))
+        on_stage('', 'places', 0.0)
+        possible = self.places.common_branches(runs, placed_parts, q_now)
+        preferred = BRANCHES[int(classify(self.planner.model, np.array(poses['home'].joints)))]
         refusals: list[str] = []
-        for k in order:
-            if not all(self._is_reachable(places, k) for places in runs):
-                continue
+        for branch in sorted(possible, key=lambda b: (b != preferred, BRANCHES.index(b))):
             try:
-                cycles = self._plan_on(BRANCHES[k], runs, placed_parts, q_now)
-                return CyclePlan(cycles, placed_parts, BRANCHES[k], q_now, fingerprint)
+                cycles = self._plan_on(branch, runs, placed_parts, q_now, on_stage)
+                return CyclePlan(cycles, placed_parts, branch, q_now, fingerprint)
             except PlanningError as error:
-                refusals.append(f'{BRANCHES[k]}: {error}')
-        raise PlanningError(self._explain_failure(runs, refusals))
+                refusals.append(f'{branch}: {error}')
+        more = f' ({len(refusals) - 1} other branches fail too)' if len(refusals) > 1 else ''
+        raise PlanningError(f'the cycle cannot be planned on branch {refusals[0]}{more}')
 
     def _plan_on(
         self,
@@ -141,7 +156,13 @@ class CyclePlanner:
         runs: Sequence[Mapping[str, TaughtPose]],
         placed_parts: Sequence[tuple[Box, ...]],
         q: Array,
+        on_stage: OnStage,
     ) -> tuple[tuple[PlannedStage, ...], ...]:
+
+        def enter(number: int) -> None:
+            share = (len(planned) + number / len(self.cycle)) / len(runs)
+            on_stage(branch, self.cycle[number].name, share)
+
         planned: list[tuple[PlannedStage, ...]] = []
         # A feeder's cycles are all the same.
         known: dict[tuple[Any, ...], tuple[PlannedStage, ...]] = {}
@@ -150,7 +171,7 @@ class CyclePlanner:
             if key not in known:
                 planner = self.planner.among(placed_parts[i])
                 motions = CycleMotions(
-                    planner, self.settings, self.cycle, places, branch, q, self._loops
+                    planner, self.settings, self.cycle, places, branch, q, self._loops, enter
                 )
                 try:
                     known[key] = motions.plan()
@@ -240,34 +261,9 @@ class CyclePlanner:
             return planner
         return planner.carrying(self.settings.part_load(planner.scene.tool.T_tool_tcp))
 
-    def _T_base_tool(self, place: str, poses: Mapping[str, TaughtPose]) -> Array:
-        return T_base_tool(place, poses, self.planner, self.settings)
-
-    def _is_reachable(self, poses: Mapping[str, TaughtPose], k: int) -> bool:
-        return all(
-            inverse(self.planner.model, self._T_base_tool(place, poses))[1][k]
-            for place in self._places()
-        )
-
     def _places(self) -> list[str]:
         places = {s.to for s in self.cycle if s.is_move and s.to != 'home'}
         return sorted(places, key=lambda place: (place.startswith('above_'), place))
-
-    def _explain_failure(
-        self, runs: Sequence[Mapping[str, TaughtPose]], refusals: list[str]
-    ) -> str:
-        if refusals:
-            more = f' ({len(refusals) - 1} other branches fail too)' if len(refusals) > 1 else ''
-            return f'the cycle cannot be planned on branch {refusals[0]}{more}'
-        for poses, place in product(runs, self._places()):
-            T = self._T_base_tool(place, poses)
-            if not inverse(self.planner.model, T)[1].any():
-                x, y, z = poses[place.removeprefix('above_')].T_base_tcp[:3, 3] * (-1, -1, 1) + 0.0
-                return (
-                    f'{place} cannot be reached at all: the taught TCP is at '
-                    f'({x:.3f}, {y:.3f}, {z:.3f}) m in base_link; teach it closer to the arm'
-                )
-        return 'no branch reaches both start and target; teach one of them elsewhere'
 
     def replayed(self, poses: Mapping[str, TaughtPose]) -> dict[str, TaughtPose]:
         """

@@ -1,0 +1,322 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Tasks that cannot be are refused by place and reason before any motion is timed.
+
+Every task is built so that the reason, and by how much, follows from the lengths of the data sheet
+and of the boxes alone.
+
+"""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from cycle_poses import CONFIG, MODEL, ORIGIN, POSES, SCENE, taught
+
+from ur5_pick_place.errors import ExecutionError, GateRefusal, PlanningCanceled, PlanningError
+from ur5_pick_place.kinematics import BRANCHES, HOME, all_solutions
+from ur5_pick_place.kinematics.transforms import T_BASE_BASE_LINK
+from ur5_pick_place.planning import planner as planner_module
+from ur5_pick_place.planning.limits import MotionSettings
+from ur5_pick_place.planning.place_check import check_pose
+from ur5_pick_place.planning.planner import MotionPlanner
+from ur5_pick_place.planning.scene import Box
+from ur5_pick_place.planning.shapes import Cuboid
+from ur5_pick_place.planning.world import PlacedShape, SceneObject, World
+from ur5_pick_place.task.cycle import load_cycle
+from ur5_pick_place.task.job import Observation
+from ur5_pick_place.task.machine import Machine
+from ur5_pick_place.task.motions import TaskSettings
+from ur5_pick_place.task.places import visits
+from ur5_pick_place.task.plan import CyclePlanner
+
+CYCLE = load_cycle(CONFIG / 'cycle.yaml')
+FAST = MotionSettings(
+    max_acceleration=10.0, max_jerk=100.0, max_speed=1.0, velocity_scaling=1.0,
+    acceleration_scaling=1.0,
+)
+# UR5 data sheet, and the tool of scene_sim.yaml [m].
+D1, A2, A3, D4, D5, D6, TCP = 0.089159, 0.425, 0.39225, 0.10915, 0.09465, 0.0823, 0.145
+FINGERS_BELOW, FINGERS_HALF = 0.013, 0.059
+GRIP = 0.0225
+HEIGHT = 0.1  # of the points above
+
+
+def at(p, size, name='block'):
+    """Return a client's box with its centre at p, in `base_link` [m]."""
+    T = np.eye(4)
+    T[:3, 3] = p
+    return SceneObject(name, T, (PlacedShape(Cuboid(np.array(size)), np.eye(4)),))
+
+
+def planner_among(*objects, model=MODEL, **settings):
+    world = World()
+    for thing in objects:
+        world = world.with_object(thing)
+    planner = MotionPlanner(model, FAST, replace(SCENE, world=world))
+    return CyclePlanner(planner, TaskSettings(**settings), CYCLE, ORIGIN)
+
+
+def missed_by(radius, z):
+    """Return by how much the stretched elbow misses a TCP that points down [m]."""
+    reach = np.sqrt(radius**2 - D4**2) - D5  # the wrist bent towards the arm
+    return np.hypot(reach, z + TCP + D6 - D1) - (A2 + A3)
+
+
+def below_the_table(rng):
+    depth = rng.uniform(0.001, 0.3)
+    return planner_among(), taught(0.4, 0.25, z=-depth), '', 'the TCP is MM below the table', depth
+
+
+def out_of_reach(rng):
+    radius, bearing = rng.uniform(1.0, 1.5), rng.uniform(-2.0, 2.0)
+    place = taught(radius * np.cos(bearing), radius * np.sin(bearing), yaw=bearing)
+    return planner_among(), place, '', 'out of reach by MM on', missed_by(radius, GRIP)
+
+
+def too_near_the_base(rng):
+    radius, bearing = rng.uniform(0.02, 0.1), rng.uniform(-3.0, 3.0)
+    place = taught(radius * np.cos(bearing), radius * np.sin(bearing), z=0.4)
+    return planner_among(), place, '', 'out of reach by MM on', D4 - radius
+
+
+def inside_an_object(rng):
+    top = rng.uniform(0.02, 0.06)
+    planner = planner_among(at([0.35, 0.35, top / 2], [0.25, 0.25, top]))
+    reason = "fingers is MM inside object 'block'"
+    return planner, taught(0.35, 0.35), '', reason, top - (GRIP - FINGERS_BELOW)
+
+
+def between_walls(rng):
+    gap = rng.uniform(0.095, 0.11)
+    walls = [
+        at([0.3, 0.35 + side * (gap / 2 + 0.05), 0.1], [0.3, 0.1, 0.2], f'wall {side}')
+        for side in (-1, 1)
+    ]
+    reason = "fingers is MM inside object 'wall -?1'"
+    return planner_among(*walls), taught(0.3, 0.35), '', reason, FINGERS_HALF - gap / 2
+
+
+def outside_the_joint_limits(rng):
+    bearing, radius, bound = rng.uniform(0.8, 2.0), 0.45, 0.2
+    narrow = np.array([bound, *MODEL.q_max[1:]])
+    planner = planner_among(model=replace(MODEL, q_min=-narrow, q_max=narrow))
+    lean = np.arcsin(D4 / radius)
+    pans = np.array([bearing - lean, bearing + lean + np.pi])  # the arm on either side of axis 1
+    off = np.abs((pans + np.pi) % (2 * np.pi) - np.pi).min() - bound
+    place = taught(radius * np.cos(bearing), radius * np.sin(bearing))
+    return planner, place, '', 'shoulder_pan_joint is MM outside limits', np.degrees(off)
+
+
+def the_point_above_out_of_reach(rng):
+    radius, height = rng.uniform(0.86, 0.88), 0.3
+    place = taught(0.0, radius)
+    missed = missed_by(radius, GRIP + height)
+    planner = planner_among(approach_height=height)
+    return planner, place, 'above_', 'out of reach by MM on', missed
+
+
+def the_point_above_blocked(rng):
+    x, y = rng.uniform(0.4, 0.45), rng.uniform(0.2, 0.25)
+    block = at([x, y, 0.42], [0.02, 0.02, 0.06])
+    return planner_among(block), taught(x, y), 'above_', "inside object 'block'", None
+
+
+TASKS = {
+    kind.__name__: kind
+    for kind in (
+        below_the_table, out_of_reach, too_near_the_base, inside_an_object, between_walls,
+        outside_the_joint_limits, the_point_above_out_of_reach, the_point_above_blocked,
+    )
+}
+
+
+@pytest.fixture
+def untimed(monkeypatch):
+    """Fail where a motion is timed."""
+    def fail(*_args, **_keywords):
+        raise AssertionError('a motion was timed')
+
+    for name in ('time_ptp', 'time_path', 'path_of'):
+        monkeypatch.setattr(planner_module, name, fail)
+
+
+@pytest.mark.parametrize('seed', range(3))
+@pytest.mark.parametrize('kind', TASKS)
+def test_an_impossible_task_is_named_before_any_motion_is_timed(untimed, kind, seed):
+    rng = np.random.default_rng([seed, list(TASKS).index(kind)])
+    planner, place, prefix, reason, amount = TASKS[kind](rng)
+    name = str(rng.choice(['start', 'target']))
+    other = {'start': 'target', 'target': 'start'}[name]
+    straight_ahead = taught(0.45, D4)  # with the shoulder pan at 0, as at home
+    poses = {'home': POSES['home'], name: place, other: straight_ahead}
+    with pytest.raises(PlanningError) as refusal:
+        planner.plan(poses, HOME)
+    text = str(refusal.value)
+    assert text.startswith(f'{prefix}{name}: '), text
+    found = re.search(reason.replace('MM', r'([\d.]+) (?:mm|deg)'), text)
+    assert found, text
+    if amount is not None:
+        scale = 1.0 if 'limits' in reason else 1e3
+        assert float(found[1]) == pytest.approx(scale * amount, abs=0.6), text
+
+
+def test_a_posture_at_home_and_the_present_one_are_looked_at_too(untimed):
+    into_table = HOME + [0.0, 1.2, 0.0, 0.0, 0.0, 0.0]
+    with pytest.raises(PlanningError, match='^the arm cannot start where it is: .* inside table'):
+        planner_among().plan(POSES, into_table)
+    home = replace(POSES['home'], joints=tuple(into_table))
+    with pytest.raises(PlanningError, match='^home: .* inside table'):
+        planner_among().places.common_branches([{**POSES, 'home': home}], [()], HOME)
+
+
+def test_places_without_a_common_branch_are_listed_with_theirs(untimed):
+    # An elbow that bends one way only: the shoulder must then be the left one at one place.
+    narrow = np.array(MODEL.q_max)
+    low, high = -narrow, narrow.copy()
+    low[0], high[0] = -1.2, 1.2
+    planner = planner_among(model=replace(MODEL, q_min=low, q_max=high))
+    poses = {**POSES, 'start': taught(-0.45, 0.1), 'target': taught(0.45, 0.1)}
+    with pytest.raises(PlanningError, match='no branch is possible at all places, but ') as error:
+        planner.plan(poses, HOME)
+    sides = dict(re.findall(r'(\w+) on (left|right)', str(error.value)))
+    assert sides['start'] != sides['target'], error.value
+
+
+def test_the_places_of_a_cycle_are_seen_with_the_hand_that_is_there():
+    assert visits(CYCLE) == [
+        ('start', False), ('target', False), ('home', False), ('start', True), ('target', True),
+        ('above_start', False), ('above_target', False), ('above_start', True),
+        ('above_target', True),
+    ]
+
+
+def test_the_carried_part_counts_where_it_is_carried(untimed):
+    # Beside the closed fingers, 8 mm from the cube that hangs between them: free when empty.
+    low = at([0.4, 0.25, 0.002], [0.2, 0.2, 0.004])
+    planner = planner_among(low)
+    with pytest.raises(PlanningError, match="^target: part is 4.0 mm inside object 'block'"):
+        planner.plan({**POSES, 'target': taught(0.4, 0.25)}, HOME)
+
+
+def test_branches_that_are_called_possible_are_so_and_no_others():
+    rng = np.random.default_rng(5)
+    block = Box('block', np.eye(4) + 0.0, np.array([0.2, 0.2, 0.6]))
+    T = np.eye(4)
+    T[:3, 3] = [0.3, -0.3, 0.3]
+    planner = MotionPlanner(
+        MODEL, FAST, replace(SCENE, boxes=(replace(block, T_base_link_box=T),))
+    )
+    kinds = {True: 0, False: 0}
+    for _ in range(60):
+        T = T_BASE_BASE_LINK @ np.diag([1.0, -1.0, -1.0, 1.0])
+        T[:3, 3] = rng.uniform([-0.7, -0.7, 0.1], [0.7, 0.7, 0.5])
+        report = check_pose(MODEL, planner.limits, planner.collision, T)
+        q, rows = all_solutions(MODEL, T)
+        free = {BRANCHES[k] for x, k in zip(q, rows, strict=True) if not planner.obstacle(x[None])}
+        assert set(report.branches) == free
+        assert bool(report.reason) == (not free)
+        kinds[bool(free)] += 1
+    assert min(kinds.values()) > 5
+
+
+def test_a_pose_goal_in_collision_is_refused_before_any_motion_is_timed(untimed):
+    planner = planner_among().planner
+    T = T_BASE_BASE_LINK @ np.diag([1.0, -1.0, -1.0, 1.0])
+    T[:3, 3] = [-0.4, -0.2, TCP - 0.2]
+    with pytest.raises(GateRefusal, match='the TCP is 200 mm below the table') as refusal:
+        planner.ptp_to_pose(HOME, T)
+    assert refusal.value.check == 'collision'
+
+
+class TestTeaching:
+    def test_a_good_place_is_taught_without_a_word(self):
+        for name, pose in POSES.items():
+            assert planner_among().places.check_taught(name, pose) == ''
+
+    @pytest.mark.parametrize(
+        ('pose', 'reason'),
+        [
+            (taught(0.4, 0.25, z=-0.2), 'target not taught: the TCP is 200 mm below the table'),
+            (taught(1.5, 0.0), 'target not taught: out of reach by 593 mm'),
+            (taught(0.4, 0.25, z=0.0), 'target not taught: fingers is 13.0 mm inside table'),
+        ],
+    )
+    def test_what_can_never_be_is_refused_whatever_else_is_in_the_way(self, pose, reason):
+        for objects in ([], [at([0.4, 0.25, 0.2], [0.3, 0.3, 0.1])]):
+            with pytest.raises(PlanningError, match=reason):
+                planner_among(*objects).places.check_taught('target', pose)
+
+    def test_what_may_be_removed_is_warned_of(self):
+        planner = planner_among(at([0.4, 0.25, 0.02], [0.1, 0.1, 0.04]))
+        warning = planner.places.check_taught('target', taught(0.4, 0.25))
+        assert warning.startswith('target: ') and "inside object 'block'" in warning
+
+    def test_the_point_above_is_warned_of(self):
+        planner = planner_among(approach_height=0.3)
+        warning = planner.places.check_taught('target', taught(0.0, 0.87))
+        assert warning.startswith('above_target: out of reach by')
+
+    def test_home_is_a_posture(self):
+        home = replace(POSES['home'], joints=tuple(HOME + [0.0, 1.2, 0.0, 0.0, 0.0, 0.0]))
+        with pytest.raises(PlanningError, match='home not taught: .* inside table'):
+            planner_among().places.check_taught('home', home)
+
+
+class StillPort:
+    missing = ''
+
+    def observe(self):
+        return Observation(0.0, HOME.copy())
+
+    def cancel_motion(self):
+        pass
+
+
+def machine_with(on_planning):
+    """Return a machine that hands itself to `on_planning` at each stage being planned."""
+    def emit(event, **data):
+        if event == 'planning':
+            on_planning(machine, **data)
+
+    machine = Machine(planner_among(), None, StillPort(), emit)
+    return machine
+
+
+def test_the_state_is_planning_with_the_stage_in_work_and_other_requests_wait():
+    seen = []
+
+    def on_planning(machine, branch, stage, share):
+        seen.append((branch, stage, share, machine.state))
+        for request in (machine.make_plan, machine.start_run):
+            with pytest.raises(ExecutionError, match='busy planning: wait or call ~/stop'):
+                request(POSES)
+
+    machine = machine_with(on_planning)
+    machine.make_plan(POSES)
+    assert seen[0] == ('', 'places', 0.0, 'planning')
+    branches, stages, shares, states = zip(*seen[1:], strict=True)
+    assert set(branches) == {machine.plan.branch} and set(states) == {'planning'}
+    assert {'above start', 'lift', 'retreat'} <= set(stages)
+    assert list(shares) == sorted(set(shares)) and shares[-1] < 1.0
+    assert machine.state == 'planned'
+
+
+@pytest.mark.parametrize('stage', ['places', 'above start', 'lift'])
+def test_a_stop_ends_the_planning_within_the_stage_in_work(stage):
+    stages = []
+
+    def on_planning(machine, branch, stage, share):
+        stages.append(stage)
+        if stage == last:
+            machine.stop('stop requested')
+
+    last, machine = stage, machine_with(on_planning)
+    with pytest.raises(PlanningCanceled, match='a stop was requested while this was planned'):
+        machine.make_plan(POSES)
+    assert stages[-1] == stage
+    assert machine.plan is None
+    assert machine.state == 'stopped: stop requested'
+    machine.rearmed()
+    assert machine.state == 'idle'

@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The places of a cycle, each looked at by itself before any motion is planned."""
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from ur5_pick_place.errors import PlanningError
+from ur5_pick_place.kinematics import BRANCHES
+from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.planning.cancellation import checkpoint
+from ur5_pick_place.planning.place_check import PlaceReport, check_joints_at_rest, check_pose
+from ur5_pick_place.planning.planner import MotionPlanner
+from ur5_pick_place.planning.scene import Box
+from ur5_pick_place.task.cycle import Stage
+from ur5_pick_place.task.motions import T_base_tool, TaskSettings
+from ur5_pick_place.task.poses import TaughtPose
+
+Poses = Mapping[str, TaughtPose]
+
+
+def visits(cycle: Sequence[Stage]) -> list[tuple[str, bool]]:
+    """
+    Return each place of a cycle, and whether the part is in the hand there.
+
+    Taught places come first, and the empty hand, whose reasons are the plainer ones.
+
+    """
+    found, place, is_carrying = [], '', False
+    for stage in cycle:
+        place = stage.to if stage.is_move else place
+        is_carrying = {'close': True, 'open': False}.get(stage.do, is_carrying)
+        if place:
+            found.append((place, is_carrying))
+    return sorted(dict.fromkeys(found), key=lambda v: (v[0].startswith('above_'), v[1]))
+
+
+class CyclePlaces:
+    """
+    Checks places without planning a motion.
+
+    Parameters
+    ----------
+    planner : MotionPlanner
+        With an empty gripper; its scene at the time of a check counts.
+    settings : TaskSettings
+    cycle : sequence of Stage
+
+    """
+
+    def __init__(
+        self, planner: MotionPlanner, settings: TaskSettings, cycle: Sequence[Stage]
+    ) -> None:
+        self._planner, self._settings, self._visits = planner, settings, visits(cycle)
+
+    def common_branches(
+        self, runs: Sequence[Poses], placed_parts: Sequence[tuple[Box, ...]], q_now: Array
+    ) -> frozenset[str]:
+        """
+        Return the branches on which the arm can be at every place of every cycle.
+
+        Parameters
+        ----------
+        runs : sequence of mapping of str to TaughtPose
+            The poses of each cycle.
+        placed_parts : sequence of tuple of Box
+            The parts at other cells during each cycle.
+        q_now : ndarray, shape (6,)
+            Joints at the beginning [rad].
+
+        Raises
+        ------
+        PlanningError
+            Names the first place that cannot be, and why.
+
+        """
+        planner = self._planner
+        if planner.scene.world.refusal:
+            raise PlanningError(planner.scene.world.refusal)
+        if reason := check_joints_at_rest(planner.limits, planner.collision, q_now):
+            raise PlanningError(f'the arm cannot start where it is: {reason}; jog it free')
+        possible: dict[str, tuple[str, ...]] = {}
+        known: set[tuple[object, ...]] = set()
+        alone, nothing = self._hands(planner), [()] * len(runs)
+        # Without the other parts first: their scenes take longer to build than to check.
+        for parts in (nothing, placed_parts) if any(placed_parts) else (nothing,):
+            for i, poses in enumerate(runs):
+                checkpoint()
+                cycle = f'cycle {i + 1} of {len(runs)}, ' if len(runs) > 1 else ''
+                arms = self._hands(planner.among(parts[i])) if parts[i] else alone
+                for place, is_carrying in self._visits:
+                    pose = poses[place.removeprefix('above_')]
+                    if (key := (place, pose.pose, is_carrying, parts[i])) in known:
+                        continue
+                    known.add(key)
+                    report = self._check(place, pose, arms[is_carrying], float(q_now[5]))
+                    if report.reason:
+                        raise PlanningError(f'{cycle}{place}: {report.reason}')
+                    if len(report.branches) < len(BRANCHES):
+                        possible[f'{cycle}{place}'] = report.branches
+        common = frozenset(BRANCHES).intersection(*possible.values())
+        if not common:
+            each = '; '.join(f'{place} on {", ".join(b)}' for place, b in possible.items())
+            raise PlanningError(
+                f'no branch is possible at all places, but {each}: teach one of them elsewhere'
+            )
+        return common
+
+    def check_taught(self, name: str, pose: TaughtPose) -> str:
+        """
+        Return a warning about a place at the moment of teaching; empty if all is well.
+
+        It warns of what may change: clients' objects, and the height of the point above.
+
+        Raises
+        ------
+        PlanningError
+            The arm can never be at the place, whichever objects are removed; gives the reason.
+
+        """
+        own = [visit for visit in self._visits if visit[0].removeprefix('above_') == name]
+        present, empty = (
+            self._hands(planner) for planner in (self._planner, self._planner.without_objects())
+        )
+        warnings: list[str] = []
+        for place, is_carrying in own or [(name, False)]:
+            reason = self._check(place, pose, present[is_carrying]).reason
+            never = self._check(place, pose, empty[is_carrying]).reason if reason else ''
+            if never and place == name:
+                raise PlanningError(f'{name} not taught: {never}')
+            if reason:
+                warnings.append(f'{place}: {reason}')
+        return '; '.join(dict.fromkeys(warnings))
+
+    def _hands(self, planner: MotionPlanner) -> tuple[MotionPlanner, MotionPlanner]:
+        """Return the arm with an empty gripper, and with the part in it."""
+        load = self._settings.part_load(planner.scene.tool.T_tool_tcp)
+        return planner, planner.carrying(load)
+
+    def _check(
+        self, place: str, pose: TaughtPose, arm: MotionPlanner, q6: float = 0.0
+    ) -> PlaceReport:
+        if place == 'home' and pose.joints:  # a posture, on whichever branch
+            q = np.array(pose.joints)
+            return PlaceReport(BRANCHES, check_joints_at_rest(arm.limits, arm.collision, q))
+        T = T_base_tool(place, {place.removeprefix('above_'): pose}, arm, self._settings)
+        return check_pose(arm.model, arm.limits, arm.collision, T, q6)
