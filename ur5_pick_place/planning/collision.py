@@ -21,6 +21,7 @@ from ur5_pick_place.kinematics import Model, check_joints
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.bodies import attached_name
 from ur5_pick_place.planning.clearance import Clearances, Measured
+from ur5_pick_place.planning.quick_collision import QuickCollision
 from ur5_pick_place.planning.scene import RESERVED_NAMES, Scene
 
 # An allowed pair may touch: a placed part is pressed down by errors of teaching and sag.
@@ -94,7 +95,7 @@ class CollisionModel:
     """One arm in one scene; safe to share between threads."""
 
     def __init__(self, model: Model, scene: Scene) -> None:
-        self.scene = scene
+        self.scene, self._model = scene, model
         self._clearances = Clearances(model, scene)
         self._allowed = np.zeros(len(self._clearances.pairs), dtype=bool)
         self._chunk = max(8, min(_CHUNK, _CHUNK_PAIRS // len(self._clearances.pairs)))
@@ -118,6 +119,14 @@ class CollisionModel:
         )
         other._margins = np.where(other._allowed, -TOUCH_DEPTH, self._margins)
         return other
+
+    def quick(self, extra: float = 0.0) -> QuickCollision:
+        """Return a quick test with the same verdict, or with `extra` clearance [m] of all pairs."""
+        return QuickCollision(self._model, self._clearances, self._margins + extra)
+
+    def levers(self) -> Array:
+        """Return a bound (6,) on the motion of any point of the arm per turn of a joint [m]."""
+        return self._clearances.levers()
 
     def check(self, q: ArrayLike) -> Contact | None:
         """
