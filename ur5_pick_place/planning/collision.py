@@ -121,8 +121,15 @@ class CollisionModel:
         return other
 
     def quick(self, extra: float = 0.0) -> QuickCollision:
-        """Return a quick test with the same verdict, or with `extra` clearance [m] of all pairs."""
-        return QuickCollision(self._model, self._clearances, self._margins + extra)
+        """
+        Return a quick test with the same verdict.
+
+        With `extra`, it requires that much more clearance [m] of pairs that are not both the
+        arm's own: their geometry is known, and some pass each other closely by design.
+
+        """
+        margins = self._margins + np.where(self._clearances.is_own, 0.0, extra)
+        return QuickCollision(self._model, self._clearances, margins)
 
     def levers(self) -> Array:
         """Return a bound (6,) on the motion of any point of the arm per turn of a joint [m]."""

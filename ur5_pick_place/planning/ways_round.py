@@ -17,6 +17,7 @@ import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 
@@ -30,7 +31,9 @@ _EXTRA = 0.004
 _STEP = 0.05  # [m] that no point of the arm moves farther than between two tests
 _NEAR_END = 0.15  # [m] of motion within which the required clearance itself is enough
 _STRIDE = 0.7  # [rad], largest edge of a tree
-_TESTS = 9_000  # for improvement, per second of allowed time
+_SHORTER = (1.0, 0.3, 0.1)  # shares of it that are tried where it is blocked
+_TESTS = 6_000  # for improvement, per second of allowed time
+_LATEST = 3.0  # times the allowed time, when improvement ends on a machine that is that busy
 _TESTS_PER_TRY = 1_500
 _DETOUR = 1.6  # a raw way may be longer than the best one by this factor before it is shortened
 _GOOD = 1.02  # of the lower bound: not worth a further search
@@ -49,7 +52,8 @@ class SearchTime:
     Attributes
     ----------
     allowed : float
-        [s] until the first way must be found; improvement takes part of it.
+        [s] until the first way must be found. On a machine that is not busy its improvement ends
+        within the rest of it.
     is_wanted : callable
         Whether the search is still wanted; asked all the time.
 
@@ -153,6 +157,7 @@ class _Search:
         self._low = np.maximum(limits.q_min, self._ends.min(axis=0) - np.pi)
         self._high = np.minimum(limits.q_max, self._ends.max(axis=0) + np.pi)
         self._search, self._begin = search, time.monotonic()
+        self._seconds = search.allowed
         seed = zlib.crc32(np.round(self._ends, 6).tobytes())
         self._rng = np.random.default_rng(seed)
 
@@ -160,6 +165,7 @@ class _Search:
         first = self._connect(shortest, np.inf)
         if first is None:
             return []
+        self._seconds = _LATEST * self._search.allowed
         ways = [self._shortened(first)]
         end = self._tests() + self._search.allowed * _TESTS
         least = float(time_distance(self._goals - self._start, self._qd).min())
@@ -183,7 +189,7 @@ class _Search:
     def _is_in_time(self) -> bool:
         if not self._search.is_wanted():
             raise PlanningError('planning was ended: its motion is no longer wanted')
-        return time.monotonic() - self._begin < self._search.allowed
+        return time.monotonic() - self._begin < self._seconds
 
     # -- trees -----------------------------------------------------------------------------------
 
@@ -225,11 +231,14 @@ class _Search:
         q = tree.q[i]
         dq = target - q
         share = min(1.0, _STRIDE / max(1e-9, float(np.abs(dq).max())))
-        q_new = target if share == 1.0 else q + share * dq
-        cost = tree.cost[i] + float(time_distance(q_new - q, self._qd))
-        if cost + self._least(q_new, not from_start) >= bound or not self._is_free_edge(q, q_new):
-            return None
-        return tree.add(q_new, i, cost)
+        for shorter in _SHORTER:
+            q_new = target if share * shorter == 1.0 else q + share * shorter * dq
+            cost = tree.cost[i] + float(time_distance(q_new - q, self._qd))
+            if cost + self._least(q_new, not from_start) >= bound:
+                return None
+            if self._is_free_edge(q, q_new):
+                return tree.add(q_new, i, cost)
+        return None
 
     def _reach(self, tree: _Tree, target: Array, from_start: bool, bound: float) -> int | None:
         """Return a node at `target`, after as many strides as it takes, or None."""
@@ -280,7 +289,7 @@ class _Search:
             chord[:, joint] = ends[0, joint] + share * (ends[1, joint] - ends[0, joint])
         if self._length(chord) > self._length(part) - 1e-4 * at[-1]:
             return None
-        if not all(self._is_free_edge(a, b) for a, b in zip(chord[:-1], chord[1:], strict=True)):
+        if not all(self._is_free_edge(a, b) for a, b in pairwise(chord)):
             return None
         way = np.vstack([points[at <= low], chord, points[at >= high]])
         kept = np.append(True, np.abs(np.diff(way, axis=0)).max(axis=1) > 1e-6)

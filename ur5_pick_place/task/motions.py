@@ -191,7 +191,8 @@ class CycleMotions:
     ) -> tuple[PlannedMotion, str]:
         scaling = self._scaling(stage)
         if stage.do == 'ptp':
-            return self._ptp(arm, stage, q, q_goal), ''
+            motion = self._ptp(arm, stage, q, q_goal)
+            return motion, str(motion.detour or '')
         try:
             return self._line(arm, q, self._T_goal(stage), scaling), ''
         except PlanningError as error:
@@ -209,8 +210,8 @@ class CycleMotions:
 
     def _ptp(self, arm: MotionPlanner, stage: Stage, q: Array, q_goal: Array) -> PlannedMotion:
         if stage.to == 'home':
-            return arm.ptp(q, q_goal, self._scaling(stage))
-        return arm.ptp_to_pose(q, self._T_goal(stage), self._scaling(stage), self._branch, q_goal)
+            return arm.auto(q, [q_goal], self._scaling(stage))
+        return arm.auto_to_pose(q, self._T_goal(stage), self._scaling(stage), self._branch, q_goal)
 
     def _retry(self) -> tuple[PlannedMotion, ...]:
         """Plan the motions up from the missed part and down again."""

@@ -205,12 +205,12 @@ class CyclePlanner:
         home = replayed('home', poses['home'], self.provenance, self.planner.model)
         q_home, planner = np.array(home.joints), self._arm(is_carrying, placed_parts)
         try:
-            return (planner.ptp(q_now, q_home, Scaling()),)
+            return (planner.auto(q_now, [q_home], Scaling()),)
         except PlanningError:
             T = forward(planner.model, q_now)
             T[2, 3] += self.settings.approach_height
             up = planner.lin(q_now, [T], Scaling(speed=self.settings.approach_speed))
-            return up, planner.ptp(up.trajectory.q[-1], q_home, Scaling())
+            return up, planner.auto(up.trajectory.q[-1], [q_home], Scaling())
 
     def replan_rest(
         self,
