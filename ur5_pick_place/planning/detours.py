@@ -17,7 +17,7 @@ from ur5_pick_place.planning.rounding import RoundedWay
 from ur5_pick_place.planning.trajectory import Trajectory
 from ur5_pick_place.planning.ways_round import SearchTime, find_ways, time_distance
 
-_SAMPLE = 0.05  # [rad] between samples of a joint line; what lies between is proved
+_SAMPLE = 0.04  # [rad] between samples of a path; what lies between is proved
 _STRAIGHT_TRIES = 16  # goals, nearest first, to which the straight motion is tried
 _NO_SEARCH = 1.25  # a straight motion to another goal, longer by at most this factor, is taken
 
@@ -132,7 +132,7 @@ def motion_to_any(
 
 
 def _free(motions: JointMotions[M], goals: Sequence[Array]) -> list[Array]:
-    """Return the goals without contact, the first one first, then by distance; refuse if none."""
+    """Return the goals without contact, the preferred one first; refuse if there is none."""
     collision = motions.collision
     if contact := collision.check(motions.q_start):
         raise GateRefusal(
@@ -191,8 +191,11 @@ def _along(motions: JointMotions[M], way: Array) -> M | None:
     """Return the motion along a polyline, its corners rounded, or None where it is refused."""
 
     def first_contact(q: Array) -> float | None:
-        contact = motions.collision.check_path(q)
-        return None if contact is None else contact.sample
+        travel = np.concatenate([[0.0], np.cumsum(np.abs(np.diff(q, axis=0)).max(axis=1))])
+        kept = np.searchsorted(travel, np.arange(0.0, travel[-1], _SAMPLE))
+        kept = np.unique(np.append(kept, len(q) - 1))
+        contact = motions.collision.check_path(q[kept])
+        return contact and float(np.interp(contact.sample, np.arange(len(kept)), kept))
 
     rounded = RoundedWay(way, motions.limits.qd)
     if not rounded.prove(first_contact):

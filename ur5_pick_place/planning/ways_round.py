@@ -14,7 +14,7 @@ Euclidean one, which keeps the other joints from wandering.
 
 import time
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -40,6 +40,7 @@ _GOOD = 1.02  # of the lower bound: not worth a further search
 _EUCLIDEAN = 0.1  # share of the Euclidean length
 _CHORDS = 120  # tries per shortening
 _IDLE = 40  # tries in vain that end it
+_BATCH = 256  # samples
 _MAX_GOALS = 64
 _KEPT = 4  # ways, the shortest first
 
@@ -157,7 +158,7 @@ class _Search:
         self._low = np.maximum(limits.q_min, self._ends.min(axis=0) - np.pi)
         self._high = np.minimum(limits.q_max, self._ends.max(axis=0) + np.pi)
         self._search, self._begin = search, time.monotonic()
-        self._seconds = search.allowed
+        self._seconds, self._rounds = search.allowed, 0
         seed = zlib.crc32(np.round(self._ends, 6).tobytes())
         self._rng = np.random.default_rng(seed)
 
@@ -184,7 +185,8 @@ class _Search:
         return ways
 
     def _tests(self) -> int:
-        return self._exact.count + self._wide.count
+        """Return the work done: tests, and rounds, which may need none."""
+        return self._exact.count + self._wide.count + self._rounds
 
     def _is_in_time(self) -> bool:
         if not self._search.is_wanted():
@@ -196,9 +198,10 @@ class _Search:
     def _connect(self, bound: float, last_test: float) -> list[Array] | None:
         """Return a way shorter than `bound` [s], or None; ends at the `last_test`."""
         one, other = _Tree(self._start[None], self._qd), _Tree(self._goals, self._qd)
-        from_start = True
+        from_start, samples = True, self._samples(bound)
         while self._tests() < last_test and self._is_in_time():
-            sample = self._sample(bound)
+            self._rounds += 1
+            sample = next(samples)
             i = self._extend(one, one.nearest(sample), sample, from_start, bound)
             if i is not None:
                 k = self._reach(other, one.q[i], not from_start, bound - one.cost[i])
@@ -208,16 +211,17 @@ class _Search:
             one, other, from_start = other, one, not from_start
         return None
 
-    def _sample(self, bound: float) -> Array:
-        """Return joints from which a way within `bound` may be made."""
+    def _samples(self, bound: float) -> Iterator[Array]:
+        """Yield random joints, those through which a way within `bound` [s] can lead."""
         reach = min(bound, 1e3) * self._qd
         low = np.maximum(self._low, self._start - reach)
         high = np.minimum(self._high, self._start + reach)
-        for _ in range(20):
-            q = self._rng.uniform(low, high)
-            if self._least(q, True) + self._least(q, False) < bound:
-                break
-        return q
+        while True:
+            q = self._rng.uniform(low, high, (_BATCH, 6))
+            to_goals = np.min([time_distance(goal - q, self._qd) for goal in self._goals], axis=0)
+            least = time_distance(q - self._start, self._qd) + to_goals
+            kept = q[least < bound]
+            yield from kept if len(kept) else q[np.argsort(least)[:8]]
 
     def _least(self, q: Array, from_start: bool) -> float:
         """Return the least time from the start, or to a goal."""
