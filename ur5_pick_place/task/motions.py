@@ -198,8 +198,9 @@ class CycleMotions:
         except PlanningError as error:
             if stage.do == 'lin':
                 raise
-            remark = f'joint motion instead of a straight line: {error}'
-            return self._ptp(arm, stage, q, q_goal), remark
+            motion = self._ptp(arm, stage, q, q_goal)
+            how = f'joint motion, {motion.detour},' if motion.detour else 'joint motion'
+            return motion, f'{how} instead of a straight line: {error}'
 
     def _line(
         self, arm: MotionPlanner, q: Array, T_goal: Array, scaling: Scaling
