@@ -195,7 +195,9 @@ def _along(motions: JointMotions[M], way: Array) -> M | None:
         kept = np.searchsorted(travel, np.arange(0.0, travel[-1], _SAMPLE))
         kept = np.unique(np.append(kept, len(q) - 1))
         contact = motions.collision.check_path(q[kept])
-        return contact and float(np.interp(contact.sample, np.arange(len(kept)), kept))
+        if contact is None:
+            return None
+        return float(np.interp(contact.sample, np.arange(len(kept)), kept))
 
     rounded = RoundedWay(way, motions.limits.qd)
     if not rounded.prove(first_contact):

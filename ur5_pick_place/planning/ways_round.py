@@ -255,8 +255,8 @@ class _Search:
 
     # -- shortening ------------------------------------------------------------------------------
 
-    def _length(self, way: Sequence[Array]) -> float:
-        dq = np.diff(np.array(way), axis=0)
+    def _length(self, way: Array) -> float:
+        dq = np.diff(way, axis=0)
         return float(self._lengths(dq).sum())
 
     def _lengths(self, dq: Array) -> Array:
@@ -305,7 +305,8 @@ class _Search:
         i = 1
         while i < len(points) - 1:
             before, here, after = points[i - 1 : i + 2]
-            saves = self._length([before, here, after]) >= self._length([before, after]) - 1e-9
+            by_corner = self._length(np.array([before, here, after]))
+            saves = by_corner >= self._length(np.array([before, after])) - 1e-9
             if saves and self._is_free_edge(before, after):
                 points = np.delete(points, i, axis=0)
             else:

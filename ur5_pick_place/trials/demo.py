@@ -27,7 +27,6 @@ from ur5_pick_place.kinematics import load_model
 from ur5_pick_place.nodes.node_list import NodeSpec, node_list
 from ur5_pick_place.planning.limits import MotionSettings, motion_limits
 from ur5_pick_place.planning.scene_file import load_scene
-from ur5_pick_place.sim.world import CellSettings
 from ur5_pick_place.terminal import quiet_pipe
 from ur5_pick_place.trials.configuration import Configuration
 from ur5_pick_place.trials.demo_options import DemoOptions, read_options
@@ -45,7 +44,7 @@ from ur5_pick_place.trials.demo_report import (
 )
 from ur5_pick_place.trials.processes import NodeProcesses, end_with_parent, own_domain
 from ur5_pick_place.trials.record import RunResult
-from ur5_pick_place.trials.wall import wall_settings, write_scene_with_wall
+from ur5_pick_place.trials.wall import cell_wall, wall_settings, write_scene_with_wall
 
 
 class Ended(BaseException):
@@ -150,7 +149,7 @@ def _perform(method: str, options: DemoOptions, config: Path, work: Path) -> Run
     write_joints(work, method, operator.record)
     if operator.record.is_complete and not (work / 'joints.png').exists():
         print('Drawing the pictures.')
-        wall = CellSettings(**wall_settings(task, options.wall)).wall
+        wall = cell_wall(wall_settings(task, options.wall))
         draw_pictures(work, operator.record, task, wall)
     return result
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import yaml
 
 from ur5_pick_place.config_files import read_yaml
-from ur5_pick_place.sim.cell import WALL_LENGTH, WALL_THICKNESS
+from ur5_pick_place.sim.cell import WALL_LENGTH, WALL_THICKNESS, Wall
 from ur5_pick_place.trials.record import Task
 
 
@@ -29,6 +29,14 @@ def wall_settings(task: Task, height: float) -> dict[str, float]:
         'wall_y': (start.y + target.y) / 2,
         'wall_yaw': math.degrees(math.remainder(across, math.pi)),
     }
+
+
+def cell_wall(wall: Mapping[str, float]) -> Wall | None:
+    """Return the wall of `wall_settings`, None if there is none."""
+    if not wall:
+        return None
+    yaw = math.radians(wall['wall_yaw'])
+    return Wall(wall['wall_x'], wall['wall_y'], yaw, wall['wall_height'])
 
 
 def write_scene_with_wall(scene_file: Path, wall: Mapping[str, float], path: Path) -> None:
