@@ -33,7 +33,7 @@ _NEAR_END = 0.15  # [m] of motion within which the required clearance itself is 
 _STRIDE = 0.7  # [rad], largest edge of a tree
 _SHORTER = (1.0, 0.3, 0.1)  # shares of it that are tried where it is blocked
 _TESTS = 6_000  # for improvement, per second of allowed time
-_LATEST = 3.0  # times the allowed time, when improvement ends on a machine that is that busy
+_LATEST = 3.0  # times the allowed time, when all ends on a machine too busy to search
 _TESTS_PER_TRY = 1_500
 _DETOUR = 1.6  # a raw way may be longer than the best one by this factor before it is shortened
 _GOOD = 1.02  # of the lower bound: not worth a further search
@@ -53,8 +53,8 @@ class SearchTime:
     Attributes
     ----------
     allowed : float
-        [s] until the first way must be found. On a machine that is not busy its improvement ends
-        within the rest of it.
+        [s] until the first way must be found; up to three times as long, if so little processor
+        time was available. On a machine that is not busy its improvement ends within the rest.
     is_wanted : callable
         Whether the search is still wanted; asked all the time.
 
@@ -158,7 +158,8 @@ class _Search:
         self._low = np.maximum(limits.q_min, self._ends.min(axis=0) - np.pi)
         self._high = np.minimum(limits.q_max, self._ends.max(axis=0) + np.pi)
         self._search, self._begin = search, time.monotonic()
-        self._seconds, self._rounds = search.allowed, 0
+        self._begin_cpu = time.thread_time()
+        self._has_way, self._rounds = False, 0
         seed = zlib.crc32(np.round(self._ends, 6).tobytes())
         self._rng = np.random.default_rng(seed)
 
@@ -166,7 +167,7 @@ class _Search:
         first = self._connect(shortest, np.inf)
         if first is None:
             return []
-        self._seconds = _LATEST * self._search.allowed
+        self._has_way = True
         ways = [self._shortened(first)]
         end = self._tests() + self._search.allowed * _TESTS
         least = float(time_distance(self._goals - self._start, self._qd).min())
@@ -191,7 +192,11 @@ class _Search:
     def _is_in_time(self) -> bool:
         if not self._search.is_wanted():
             raise PlanningError('planning was ended: its motion is no longer wanted')
-        return time.monotonic() - self._begin < self._seconds
+        elapsed, latest = time.monotonic() - self._begin, _LATEST * self._search.allowed
+        if self._has_way:
+            return elapsed < latest
+        is_starved = time.thread_time() - self._begin_cpu < 0.5 * self._search.allowed
+        return elapsed < (latest if is_starved else self._search.allowed)
 
     # -- trees -----------------------------------------------------------------------------------
 
