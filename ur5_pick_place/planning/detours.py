@@ -19,6 +19,8 @@ from ur5_pick_place.planning.ways_round import SearchTime, find_ways, time_dista
 
 _SAMPLE = 0.04  # [rad] between samples of a path; what lies between is proved
 _STRAIGHT_TRIES = 16  # goals, nearest first, to which the straight motion is tried
+_SEARCHES = 3  # at most
+_LEAST_SEARCH = 0.2  # share of the allowed time that another search needs
 _NO_SEARCH = 1.25  # a straight motion to another goal, longer by at most this factor, is taken
 
 
@@ -114,14 +116,20 @@ def motion_to_any(
     if motion is not None and (k == 0 or lengths[k] <= _NO_SEARCH * min(lengths)):
         return motion, None
     assert contact is not None
-    left = replace(search, allowed=search.allowed - (time.monotonic() - begin))
     shortest = np.inf if motion is None else lengths[k]
-    ways = find_ways(motions.collision, motions.limits, motions.q_start, free, shortest, left)
-    for way in ways:
-        found = _along(motions, way)
-        if found is not None:
-            ratio = found.trajectory.duration / motions.straight_time(free[0])
-            return found, Detour(contact.body_b, ratio)
+    for care in range(_SEARCHES):  # again, if what was found at samples cannot be proved
+        left = search.allowed - (time.monotonic() - begin)
+        if care and left < _LEAST_SEARCH * search.allowed:
+            break
+        rest = replace(search, allowed=max(left, 0.5 * search.allowed))
+        ways = find_ways(
+            motions.collision, motions.limits, motions.q_start, free, shortest, rest, care
+        )
+        for way in ways:
+            found = _along(motions, way)
+            if found is not None:
+                ratio = found.trajectory.duration / motions.straight_time(free[0])
+                return found, Detour(contact.body_b, ratio)
     if motion is not None:
         return motion, None
     raise PlanningError(

@@ -71,6 +71,7 @@ def find_ways(
     goals: Sequence[Array],
     shortest: float = np.inf,
     search: SearchTime = SearchTime(),
+    care: int = 0,
 ) -> list[Array]:
     """
     Return ways (n, 6) [rad] from the start to any of the goals, the shortest first.
@@ -89,6 +90,8 @@ def find_ways(
     shortest : float
         Only shorter ways are of use [s].
     search : SearchTime
+    care : int
+        0, or more for another search with tests closer together.
 
     Returns
     -------
@@ -101,7 +104,7 @@ def find_ways(
         The search is no longer wanted.
 
     """
-    return _Search(collision, limits, q_start, goals, search).run(shortest)
+    return _Search(collision, limits, q_start, goals, search, care).run(shortest)
 
 
 def time_distance(dq: Array, qd: Array) -> Array:
@@ -150,6 +153,7 @@ class _Search:
         q_start: Array,
         goals: Sequence[Array],
         search: SearchTime,
+        care: int = 0,
     ) -> None:
         self._exact, self._wide = collision.quick(), collision.quick(_EXTRA)
         self._lever, self._qd = collision.levers(), limits.qd
@@ -160,8 +164,9 @@ class _Search:
         self._search, self._begin = search, time.monotonic()
         self._begin_cpu = time.thread_time()
         self._has_way, self._rounds = False, 0
+        self._step = _STEP / 3**care
         seed = zlib.crc32(np.round(self._ends, 6).tobytes())
-        self._rng = np.random.default_rng(seed)
+        self._rng = np.random.default_rng([seed, care])
 
     def run(self, shortest: float) -> list[Array]:
         first = self._connect(shortest, np.inf)
@@ -323,7 +328,7 @@ class _Search:
     def _is_free_edge(self, a: Array, b: Array) -> bool:
         """Return whether the samples after `a` up to `b` are free."""
         dq = b - a
-        n = max(1, int(np.ceil(self._lever @ np.abs(dq) / _STEP)))
+        n = max(1, int(np.ceil(self._lever @ np.abs(dq) / self._step)))
         return all(self._is_free(a + share * dq) for share in _bisecting(n))
 
     def _is_free(self, q: Array) -> bool:
