@@ -7,6 +7,7 @@ PYTHON ?= python3
 help:
 	@echo 'make demo    run one simulated pick-and-place cycle'
 	@echo '             METHOD=ik|resolved_rate|gradient|all  START="x y yaw"  TARGET="x y yaw"  RTF=…  SEED=…'
+	@echo '             WALL=0.35 puts a wall of that height [m] between start and target'
 	@echo '             (centre of the cube on the table in base_link, metres and degrees)'
 	@echo 'make test    run linter and all tests'
 	@echo 'make bench   compare speed with other packages'
@@ -21,10 +22,11 @@ help:
 setup:
 	@$(PYTHON) underlay/make_venv.py
 
-export METHOD START TARGET RTF SEED N JOBS DASK
+export METHOD START TARGET RTF SEED N WALL JOBS DASK
 demo: setup
 	@exec .venv/bin/demo $(if $(METHOD),--method "$$METHOD") $(if $(START),--start "$$START") \
-	  $(if $(TARGET),--target "$$TARGET") $(if $(RTF),--rtf "$$RTF") $(if $(SEED),--seed "$$SEED")
+	  $(if $(TARGET),--target "$$TARGET") $(if $(RTF),--rtf "$$RTF") $(if $(SEED),--seed "$$SEED") \
+	  $(if $(WALL),--wall "$$WALL")
 
 test: setup
 	.venv/bin/ruff check --config .ci/ruff.toml

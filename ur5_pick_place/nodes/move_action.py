@@ -34,8 +34,15 @@ from ur5_pick_place.nodes.execution import PLANNING, Execution, end_without_succ
 from ur5_pick_place.nodes.trajectory_client import TrajectoryClient
 from ur5_pick_place.planning.planner import PlannedMotion
 
-Plan = Callable[[MotionPlanRequest], tuple[PlannedMotion | None, MoveItErrorCodes, float]]
-"""Returns the motion or None, the code, and the time that planning took [s]."""
+Plan = Callable[
+    [MotionPlanRequest, Callable[[], bool]], tuple[PlannedMotion | None, MoveItErrorCodes, float]
+]
+"""
+Takes a request and whether it is still wanted.
+
+Returns the motion or None, the code, and the time that planning took [s].
+
+"""
 
 _TRACE_PERIOD = 0.05  # [s], steady clock
 _MAX_TRACE = 2000  # points; beyond, every second one is dropped, repeatedly if need be
@@ -92,11 +99,14 @@ class MoveAction:
         is_wanted = self._execution.is_wanted(goal)  # a stop during planning counts too
         goal.publish_feedback(MoveGroup.Feedback(state=PLANNING))
         is_plan_only = goal.request.planning_options.plan_only
-        planned = self._planned(goal.request, result)
+        planned = self._planned(goal.request, result, is_wanted)
         # rclpy keeps a request for 10 s after its end, and any client may send a large one.
         goal.request.request = MotionPlanRequest()
         goal.request.planning_options = PlanningOptions()
         if planned is None:
+            if not is_wanted():
+                why = 'stopped or canceled while it was planned'
+                result.error_code = code_with_message(MoveItErrorCodes.PREEMPTED, why)
             end_without_success(goal)
         elif not is_plan_only:
             await self._move(goal, planned, is_wanted, result)
@@ -107,7 +117,9 @@ class MoveAction:
             goal.succeed()
         return result
 
-    def _planned(self, request: MoveGroup.Goal, result: MoveGroup.Result) -> PlannedMotion | None:
+    def _planned(
+        self, request: MoveGroup.Goal, result: MoveGroup.Result, is_wanted: Callable[[], bool]
+    ) -> PlannedMotion | None:
         """Return the motion that a goal requests, or None, and fill in the result."""
         if not self._planning.acquire(blocking=False):
             result.error_code = code_with_message(
@@ -117,7 +129,9 @@ class MoveAction:
             return None
         try:
             _check_options(request.planning_options)
-            planned, result.error_code, result.planning_time = self._plan(request.request)
+            planned, result.error_code, result.planning_time = self._plan(
+                request.request, is_wanted
+            )
         except InvalidInput as error:
             result.error_code = error_code(error)
             return None

@@ -33,6 +33,7 @@ from ur5_pick_place.nodes.goal_constraints import (
 from ur5_pick_place.nodes.robot_settings import GroupSettings
 from ur5_pick_place.planning.moves import JumpThresholds, PathSegment, find_followable_path
 from ur5_pick_place.planning.planner import MotionPlanner, PlannedMotion, Scaling
+from ur5_pick_place.planning.ways_round import SearchTime
 from ur5_pick_place.settings import Settings, setting
 
 AUTO, PTP, LIN, CIRC = 'AUTO', 'PTP', 'LIN', 'CIRC'
@@ -41,6 +42,8 @@ _METHODS = {'RESOLVED_RATE': ResolvedRate.name, 'JACOBIAN_TRANSPOSE': Gradient.n
 PLANNER_IDS = (AUTO, PTP, LIN, CIRC, *_METHODS)
 _MAX_GOALS = 16  # alternatives of one request; each may take a second to plan
 _MAX_WAYPOINTS = 1000
+_SEARCH_TIME = 1.0  # [s] for a request with allowed_planning_time 0
+_MAX_SEARCH_TIME = 60.0  # [s]
 _MAX_STEP = 0.01  # [m]; coarser steps than this could miss a singularity
 _LOOP_END = 0.05  # [rad] within which a closed loop ends where its thresholds let it
 
@@ -65,6 +68,7 @@ class _Request(NamedTuple):
     arm: ArmPose
     scaling: Scaling
     path_constraints: Constraints
+    search: SearchTime  # for each goal
 
 
 class PlanRequests:
@@ -103,16 +107,24 @@ class PlanRequests:
         self._present, self._warn = present_joints, warn
         self._goals = GoalConstraints(planner.model, frames, joint_names)
 
-    def motion_plan(self, request: MotionPlanRequest) -> tuple[PlannedMotion, str]:
+    def motion_plan(
+        self, request: MotionPlanRequest, is_wanted: Callable[[], bool] = lambda: True
+    ) -> tuple[PlannedMotion, str]:
         """
         Return the motion that GetMotionPlan requests; raises this package's errors.
+
+        Parameters
+        ----------
+        request : MotionPlanRequest
+        is_wanted : callable
+            Whether the motion is still wanted; a search ends with an error where it is not.
 
         Returns
         -------
         PlannedMotion
             The fastest motion to any of the goals, which are alternatives.
         str
-            Which goal that is and why others are not reached; empty for a single goal.
+            What it goes round, which goal is reached and why others are not; may be empty.
 
         """
         self._groups.check_group(request.group_name)
@@ -137,6 +149,7 @@ class PlanRequests:
             functools.partial(link_pose, self._planner.model, q_start),
             self._scaling(request),
             request.path_constraints,
+            SearchTime(self._search_time(request) / len(goals), is_wanted),
         )
         return _fastest([functools.partial(self._to_goal, wanted, goal) for goal in goals])
 
@@ -202,6 +215,18 @@ class PlanRequests:
         self._warn(f'{name} = {value}: using 1; must be 0 (the default) to 1 (full speed)')
         return 1.0
 
+    def _search_time(self, request: MotionPlanRequest) -> float:
+        """Return how long a way round may be searched for [s]; as MoveIt, 1 s where unclear."""
+        allowed = float(request.allowed_planning_time)
+        if 0.0 < allowed < np.inf:
+            return min(allowed, _MAX_SEARCH_TIME)
+        if allowed != 0.0:
+            self._warn(
+                f'allowed_planning_time = {allowed}: using {_SEARCH_TIME:g} s; must be 0 (the '
+                f'default) to {_MAX_SEARCH_TIME:g} s'
+            )
+        return _SEARCH_TIME
+
     def _planner_id(self, planner_id: str) -> str:
         wanted = planner_id.upper() or AUTO
         if wanted in PLANNER_IDS:
@@ -217,11 +242,18 @@ class PlanRequests:
         planner, q_start, scaling = wanted.planner, wanted.q_start, wanted.scaling
         if wanted.planner_id not in (AUTO, PTP):
             return self._cartesian(wanted, goal)
+        is_auto, search = wanted.planner_id == AUTO, wanted.search
         if goal.q is not None:
+            if is_auto:
+                return planner.auto(q_start, [goal.q], scaling, search)
             return planner.ptp(q_start, goal.q, scaling)
         assert goal.T_base_tool is not None
-        within = goal.q_low, goal.q_high
-        return planner.ptp_to_pose(q_start, goal.T_base_tool, scaling, goal.branch, within=within)
+        T, within = goal.T_base_tool, (goal.q_low, goal.q_high)
+        if is_auto:
+            return planner.auto_to_pose(
+                q_start, T, scaling, goal.branch, within=within, search=search
+            )
+        return planner.ptp_to_pose(q_start, T, scaling, goal.branch, within=within)
 
     def _cartesian(self, wanted: _Request, goal: PlanningGoal) -> PlannedMotion:
         """
@@ -276,7 +308,6 @@ def _fastest(plans: Sequence[Callable[[], PlannedMotion]]) -> tuple[PlannedMotio
             errors[0].args = (reasons,)
         raise errors[0]
     best = min(found, key=lambda i: found[i].trajectory.duration)
-    if len(plans) == 1:
-        return found[best], ''
-    chosen = f'goal {best + 1} of {len(plans)} is the fastest'
-    return found[best], f'{chosen}; {reasons}' if reasons else chosen
+    detour = str(found[best].detour or '')
+    chosen = f'goal {best + 1} of {len(plans)} is the fastest' if len(plans) > 1 else ''
+    return found[best], '; '.join(filter(None, (detour, chosen, reasons)))

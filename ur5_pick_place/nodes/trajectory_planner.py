@@ -7,6 +7,7 @@ Services and actions have MoveIt's names and types, so that MoveIt clients can u
 """
 
 import time
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -189,24 +190,29 @@ class TrajectoryPlanner(Node):
     ) -> GetMotionPlan.Response:
         response, wanted = reply.motion_plan_response, request.motion_plan_request
         response.group_name = wanted.group_name
-        planned, response.error_code, response.planning_time = self._motion_plan(wanted)
+        stops = self._executor.core.stops
+        planned, response.error_code, response.planning_time = self._motion_plan(
+            wanted, lambda: self._executor.core.stops == stops
+        )
         if planned:
             response.trajectory_start.joint_state = self._first_joints(planned)
             response.trajectory.joint_trajectory = self._message(planned)
         return reply
 
     def _motion_plan(
-        self, request: MotionPlanRequest
+        self, request: MotionPlanRequest, is_wanted: Callable[[], bool]
     ) -> tuple[PlannedMotion | None, MoveItErrorCodes, float]:
         """Return the requested motion, or None; the code; the planning time [s]."""
         begin = time.perf_counter()
         try:
             self._scene.wait()
-            planned, note = self._requests.motion_plan(request)
+            planned, note = self._requests.motion_plan(request, is_wanted)
         except Ur5PickPlaceError as error:
             self.get_logger().info(f'refused: {error}')
             return None, error_code(error), time.perf_counter() - begin
         seconds = time.perf_counter() - begin
+        if planned.detour:
+            self.get_logger().info(f'planned a {planned.detour}')
         self._show(planned)
         return planned, code_with_message(MoveItErrorCodes.SUCCESS, note), seconds
 

@@ -8,6 +8,7 @@ one by one by coal.
 
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import coal
@@ -66,41 +67,51 @@ class Clearances:
         Names of the two bodies of each pair; a link's several cylinders share its name.
     is_own : ndarray of bool, shape (P,)
         Pairs of the arm's own bodies, tool and part included.
+    bodies : list of Body
+    obstacles : list of Obstacle
+    faces : list of (list of int, Face)
+        Half spaces, each with the bodies that are checked against it.
 
     """
 
     def __init__(self, model: Model, scene: Scene) -> None:
         self._model = model
-        self._bodies = find_bodies(model, scene)
-        self._obstacles = find_obstacles(scene)
-        moving = [i for i, body in enumerate(self._bodies) if body.link > 0]
+        self.bodies = find_bodies(model, scene)
+        self.obstacles = find_obstacles(scene)
+        moving = [i for i, body in enumerate(self.bodies) if body.link > 0]
         # The shoulder only turns about the vertical axis: its height above the table is constant.
-        self._over_table = [i for i in moving if self._bodies[i].link > 1]
-        self._faces = [
+        self._over_table = [i for i in moving if self.bodies[i].link > 1]
+        self.faces = [
             *((moving, face) for face in find_faces(model, scene)),
             (self._over_table, Face('table', np.array([0.0, 0.0, 1.0]), scene.table_height)),
         ]
-        own = find_own_pairs(self._bodies)
-        boxed = [(i, k) for i in moving for k in range(len(self._obstacles))]
+        own = find_own_pairs(self.bodies)
+        boxed = [(i, k) for i in moving for k in range(len(self.obstacles))]
         self._own = np.array(own, dtype=np.intp).reshape(-1, 2)
         self._moving = np.array(moving, dtype=np.intp)
-        names = [body.name for body in self._bodies]
+        names = [body.name for body in self.bodies]
         self.pairs = (
             *((names[a], names[b]) for a, b in own),
-            *((names[i], self._obstacles[k].name) for i, k in boxed),
-            *((names[i], face.name) for over, face in self._faces for i in over),
+            *((names[i], self.obstacles[k].name) for i, k in boxed),
+            *((names[i], face.name) for over, face in self.faces for i in over),
         )
         self.is_own = np.arange(len(self.pairs)) < len(own)
         self._stack_geometry()
         self._lever = self._levers(own, boxed)
         self._solids = self._pair_solids(own, boxed)
 
+    def pair_ends(self) -> Iterator[tuple[int, int, int]]:
+        """Yield each pair: its body, and 0, 1 or 2 and an index: a body, obstacle or face."""
+        yield from ((int(a), 0, int(b)) for a, b in self._own)
+        yield from ((int(i), 1, k) for i in self._moving for k in range(len(self.obstacles)))
+        yield from ((i, 2, k) for k, (over, _) in enumerate(self.faces) for i in over)
+
     def measure(self, q: Array) -> Measured:
         """Return lower bounds on all distances at configurations q (n, 6) [rad]."""
         T = self._poses(q)
         own = self._own_bounds(T)
         boxed = self._box_bounds(T)
-        flat = [self._face_distances(T, over, face) for over, face in self._faces]
+        flat = [self._face_distances(T, over, face) for over, face in self.faces]
         exact = np.zeros((len(q), len(self.pairs)), dtype=bool)
         exact[:, own.shape[1] + boxed.shape[1] :] = True
         return Measured(q, T, np.concatenate([own, boxed, *flat], axis=1), exact)
@@ -152,6 +163,10 @@ class Clearances:
         """
         return turned @ self._lever.T
 
+    def levers(self) -> Array:
+        """Return the largest lever of any body about each joint's axis, (6,) [m]."""
+        return np.asarray(np.max([axis_distances(self._model, b) for b in self.bodies], axis=0))
+
     def _query(self, measured: Measured, row: int, pair: int) -> coal.DistanceResult:
         a, query, T_other = self._solids[pair]
         T = measured.T_base_link_body[row]
@@ -166,7 +181,7 @@ class Clearances:
         if k is None:
             return False
         a, _, _ = self._solids[pair]
-        obstacle = self._obstacles[k]
+        obstacle = self.obstacles[k]
         away = measured.T_base_link_body[row, a, :3, 3] - obstacle.T_base_link[:3, 3]
         is_inside = solid_of(obstacle.shape).is_inside
         return is_inside is not None and is_inside(away @ obstacle.T_base_link[:3, :3])
@@ -186,7 +201,7 @@ class Clearances:
     def _box_bounds(self, T: Array) -> Array:
         """Return distances of bounding spheres from obstacles' boxes, (n, moving * obstacles)."""
         n, moving = len(T), self._moving
-        if not self._obstacles:
+        if not self.obstacles:
             return np.empty((n, 0))
         away = T[..., :3, 3][:, moving, None] - self._p_box  # (n, moving, boxes, 3)
         local = np.einsum('nmki,kij->nmkj', away, self._R_box)
@@ -206,28 +221,28 @@ class Clearances:
         below = beside + along[..., 2] * half[:, 2]
         for column, i in enumerate(over):
             if not self._is_plain[i]:
-                below[:, column] = self._bodies[i].shape.support(-up[:, column])
+                below[:, column] = self.bodies[i].shape.support(-up[:, column])
         return np.asarray(T[:, over][..., :3, 3] @ face.normal - face.offset - below)
 
     def _stack_geometry(self) -> None:
-        self._link = np.array([body.link for body in self._bodies])
-        self._T_link_body = np.array([body.T_link_body for body in self._bodies])
-        self._half = np.array([body.half for body in self._bodies])
-        self._is_cylinder = np.array([isinstance(b.shape, Cylinder) for b in self._bodies])
+        self._link = np.array([body.link for body in self.bodies])
+        self._T_link_body = np.array([body.T_link_body for body in self.bodies])
+        self._half = np.array([body.half for body in self.bodies])
+        self._is_cylinder = np.array([isinstance(b.shape, Cylinder) for b in self.bodies])
         self._is_plain = np.array(
-            [isinstance(b.shape, Cuboid | Cylinder) for b in self._bodies]
+            [isinstance(b.shape, Cuboid | Cylinder) for b in self.bodies]
         )
-        self._radius = np.array([body.radius for body in self._bodies])
-        self._p_box = np.array([o.T_base_link[:3, 3] for o in self._obstacles])
-        self._R_box = np.array([o.T_base_link[:3, :3] for o in self._obstacles])
-        self._half_box = np.array([o.shape.half for o in self._obstacles])
+        self._radius = np.array([body.radius for body in self.bodies])
+        self._p_box = np.array([o.T_base_link[:3, 3] for o in self.obstacles])
+        self._R_box = np.array([o.T_base_link[:3, :3] for o in self.obstacles])
+        self._half_box = np.array([o.shape.half for o in self.obstacles])
 
     def _levers(self, own: list[tuple[int, int]], boxed: list[tuple[int, int]]) -> Array:
         """Return bounds on a pair's change of distance per radian of each joint, (P, 6) [m]."""
-        levers = [axis_distances(self._model, body) for body in self._bodies]
-        rows = [levers[b] * (np.arange(6) >= self._bodies[a].link) for a, b in own]
+        levers = [axis_distances(self._model, body) for body in self.bodies]
+        rows = [levers[b] * (np.arange(6) >= self.bodies[a].link) for a, b in own]
         rows += [levers[i] for i, _ in boxed]
-        rows += [levers[i] for over, _ in self._faces[:-1] for i in over]
+        rows += [levers[i] for over, _ in self.faces[:-1] for i in over]
         mounts = self._model.mounts
         tilt = 0.0 if mounts is None else float(np.hypot(*mounts[0, :2, 2]))
         rows += [levers[i] * [tilt, 1, 1, 1, 1, 1] for i in self._over_table]
@@ -237,14 +252,14 @@ class Clearances:
         self, own: list[tuple[int, int]], boxed: list[tuple[int, int]]
     ) -> list[tuple[int, coal.ComputeDistance, int | coal.Transform3s]]:
         """Return for each pair the first body, coal's query, and the second body or its pose."""
-        solids = [solid_of(body.shape).geometry for body in self._bodies]
-        others = [solid_of(o.shape).geometry for o in self._obstacles]
-        stands = [_placed(o.T_base_link) for o in self._obstacles]
-        spaces = [(over, coal.Halfspace(f.normal, f.offset)) for over, f in self._faces]
+        solids = [solid_of(body.shape).geometry for body in self.bodies]
+        others = [solid_of(o.shape).geometry for o in self.obstacles]
+        stands = [_placed(o.T_base_link) for o in self.obstacles]
+        spaces = [(over, coal.Halfspace(f.normal, f.offset)) for over, f in self.faces]
         self._surfaces = {
             len(own) + pair: k
             for pair, (_, k) in enumerate(boxed)
-            if solid_of(self._obstacles[k].shape).is_inside
+            if solid_of(self.obstacles[k].shape).is_inside
         }
         self._kept = (*solids, *others, *spaces)  # coal's queries do not keep their shapes alive
         return [

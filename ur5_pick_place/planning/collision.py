@@ -22,6 +22,7 @@ from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.bodies import attached_name
 from ur5_pick_place.planning.cancellation import checkpoint
 from ur5_pick_place.planning.clearance import Clearances, Measured
+from ur5_pick_place.planning.quick_collision import QuickCollision
 from ur5_pick_place.planning.scene import RESERVED_NAMES, Scene
 
 # An allowed pair may touch: a placed part is pressed down by errors of teaching and sag.
@@ -95,7 +96,7 @@ class CollisionModel:
     """One arm in one scene; safe to share between threads."""
 
     def __init__(self, model: Model, scene: Scene) -> None:
-        self.scene = scene
+        self.scene, self._model = scene, model
         self._clearances = Clearances(model, scene)
         self._allowed = np.zeros(len(self._clearances.pairs), dtype=bool)
         self._chunk = max(8, min(_CHUNK, _CHUNK_PAIRS // len(self._clearances.pairs)))
@@ -119,6 +120,21 @@ class CollisionModel:
         )
         other._margins = np.where(other._allowed, -TOUCH_DEPTH, self._margins)
         return other
+
+    def quick(self, extra: float = 0.0) -> QuickCollision:
+        """
+        Return a quick test with the same verdict.
+
+        With `extra`, it requires that much more clearance [m] of pairs that are not both the
+        arm's own: their geometry is known, and some pass each other closely by design.
+
+        """
+        margins = self._margins + np.where(self._clearances.is_own, 0.0, extra)
+        return QuickCollision(self._model, self._clearances, margins)
+
+    def levers(self) -> Array:
+        """Return a bound (6,) on the motion of any point of the arm per turn of a joint [m]."""
+        return self._clearances.levers()
 
     def check(self, q: ArrayLike) -> Contact | None:
         """

@@ -139,14 +139,28 @@ def _build(m: Model, links: Sequence[LinkInertia]) -> pin.Model:
     """Return the chain of six revolute joints with a link each."""
     arm = pin.Model()
     arm.gravity.linear = np.array([0.0, 0.0, -GRAVITY])
-    before = pin.SE3.Identity()
-    for i, link in enumerate(links):
-        placement = before * _mount(m, i)
-        joint = arm.addJoint(i, pin.JointModelRZ(), placement, JOINT_NAMES[i])
-        before = _after_joint(m, i)
+    for link, (joint, frame) in zip(links, chain(arm, m, pin.SE3.Identity())[1:], strict=True):
         body = pin.Inertia(link.mass, np.array(link.centre), link.inertia)
-        arm.appendBodyToJoint(joint, body, before)
+        arm.appendBodyToJoint(joint, body, frame)
     return arm
+
+
+def chain(arm: pin.Model, m: Model, base: pin.SE3) -> list[tuple[int, pin.SE3]]:
+    """
+    Add the six joints of `m` to an empty model whose world sees `base` at the given pose.
+
+    Returns
+    -------
+    list of (int, pinocchio.SE3)
+        For DH frames 0 to 6: the joint that moves it, 0 = none, and its pose in that joint.
+
+    """
+    frames = [(0, base)]
+    for i, name in enumerate(JOINT_NAMES):
+        before, placement = frames[-1]
+        joint = arm.addJoint(before, pin.JointModelRZ(), placement * _mount(m, i), name)
+        frames.append((joint, _after_joint(m, i)))
+    return frames
 
 
 def _mount(m: Model, i: int) -> pin.SE3:

@@ -24,6 +24,7 @@ from ur5_pick_place.kinematics import (
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning import gate
 from ur5_pick_place.planning.collision import collision_model
+from ur5_pick_place.planning.detours import Detour, JointMotions, motion_to_any
 from ur5_pick_place.planning.dynamics import Dynamics
 from ur5_pick_place.planning.inertias import Load
 from ur5_pick_place.planning.limits import (
@@ -34,12 +35,13 @@ from ur5_pick_place.planning.limits import (
 )
 from ur5_pick_place.planning.moves import PathSegment, between_stops, path_of
 from ur5_pick_place.planning.path_timing import time_path
-from ur5_pick_place.planning.paths import POSITION_STEP
+from ur5_pick_place.planning.paths import POSITION_STEP, JointPath
 from ur5_pick_place.planning.place_check import check_pose
 from ur5_pick_place.planning.scene import Box, Part, Scene
 from ur5_pick_place.planning.time_optimal import SpeedOf
 from ur5_pick_place.planning.timing import concatenate, time_ptp
 from ur5_pick_place.planning.trajectory import Trajectory
+from ur5_pick_place.planning.ways_round import SearchTime
 from ur5_pick_place.planning.world import World
 
 SLOWEST = 1e-3  # smallest scaling; slower motions take too long
@@ -49,10 +51,21 @@ _CANDIDATES = 16  # joint goals tried for one pose, nearest first
 
 @dataclass(frozen=True)
 class PlannedMotion:
-    """A motion and what the gate measured on it."""
+    """
+    A motion and what the gate measured on it.
+
+    Attributes
+    ----------
+    trajectory : Trajectory
+    report : GateReport
+    detour : Detour or None
+        What it goes round and how much longer that takes; None if nothing is in the way.
+
+    """
 
     trajectory: Trajectory
     report: gate.GateReport
+    detour: Detour | None = None
 
 
 @dataclass(frozen=True)
@@ -121,6 +134,8 @@ class MotionPlanner:
         self._part: Part | None = None
         self.before_check: Callable[[], object] = lambda: None
         """Called before a motion is checked, to bring the scene up to date."""
+        self.search = SearchTime()
+        """For motions that do not state their own."""
         self.settings = settings
         self.limits = motion_limits(model, settings)
         self.set_scene(scene)
@@ -216,6 +231,65 @@ class MotionPlanner:
                 first = first or error
         assert first is not None
         raise first
+
+    def auto(
+        self,
+        q_start: Array,
+        goals: Sequence[Array],
+        scaling: Scaling = Scaling(),
+        search: SearchTime | None = None,
+    ) -> PlannedMotion:
+        """
+        Return a joint motion to any of `goals` (6,) [rad], straight where free, else a way round.
+
+        The preferred goal comes first. Equal requests have equal motions.
+
+        Raises
+        ------
+        PlanningError
+            Start or goals are not free, the gate refuses the motion, or no way round was found
+            in time; names the bodies.
+
+        """
+        for q_goal in goals:
+            self._check_goal_range(q_goal)
+        self._check_world()
+
+        def along(paths: Sequence[JointPath]) -> PlannedMotion:
+            limits, speeds = self._scaled_limits(scaling), self._speeds(scaling)
+            parts = [time_path(path, limits, speeds, self._dynamics) for path in paths]
+            return self._admit(concatenate(parts), q_start)
+
+        motions = JointMotions(
+            self.collision,
+            self.limits,
+            q_start,
+            lambda q_goal: self.ptp(q_start, q_goal, scaling),
+            lambda q_goal: self._time_ptp(q_start, q_goal, scaling).duration,
+            along,
+        )
+        motion, detour = motion_to_any(motions, goals, search or self.search)
+        return replace(motion, detour=detour)
+
+    def auto_to_pose(
+        self,
+        q_start: Array,
+        T_base_tool: Array,
+        scaling: Scaling = Scaling(),
+        branch: str = '',
+        q_preferred: Array | None = None,
+        within: tuple[Array, Array] | None = None,
+        search: SearchTime | None = None,
+    ) -> PlannedMotion:
+        """
+        Return a motion as `auto` to a pose (4, 4), on any branch, or on the one given.
+
+        Parameters and errors as `ptp_to_pose` and `auto`.
+
+        """
+        goals = self.joint_goals(T_base_tool, q_start, branch, within)
+        preferred = [] if q_preferred is None else [q_preferred]
+        return self.auto(q_start, [*preferred, *goals], scaling, search)
 
     def lin(
         self,

@@ -23,6 +23,9 @@ TABLE_X = (-0.35, 0.85)
 TABLE_Y = (-0.60, 0.60)
 """Extent of the table's top in `base_link` [m]."""
 
+WALL_LENGTH, WALL_THICKNESS = 0.36, 0.02
+"""Of a wall on the table [m]."""
+
 OPEN_GAP = 0.070
 FINGER_TRAVEL = 0.034
 """Distance between the pads of the open gripper, and closing travel of each finger [m]."""
@@ -58,14 +61,38 @@ class CellPose:
     T_world_part: Array
 
 
-def load_cell(parts: int = 1) -> mujoco.MjModel:
+@dataclass(frozen=True)
+class Wall:
+    """A wall on the table: its centre [m], the direction of its length [rad], its height [m]."""
+
+    x: float
+    y: float
+    yaw: float
+    height: float
+
+
+def load_cell(parts: int = 1, wall: Wall | None = None) -> mujoco.MjModel:
     """Return the compiled model with up to `MAX_PARTS` cubes, all but the first on a shelf."""
     path = Path(__file__).with_name('cell.xml')
-    if parts == 1:
+    if parts == 1 and wall is None:
         return mujoco.MjModel.from_xml_path(str(path))
     cell = ElementTree.parse(path).getroot()
-    _add_parts(cell, parts)
+    if wall is not None:
+        _add_wall(cell, wall)
+    if parts > 1:
+        _add_parts(cell, parts)
     return mujoco.MjModel.from_xml_string(ElementTree.tostring(cell, encoding='unicode'))
+
+
+def _add_wall(cell: ElementTree.Element, wall: Wall) -> None:
+    geom = {
+        'name': 'wall',
+        'class': 'table',
+        'pos': f'{wall.x} {wall.y} {wall.height / 2}',
+        'euler': f'0 0 {math.degrees(wall.yaw)}',
+        'size': f'{WALL_LENGTH / 2} {WALL_THICKNESS / 2} {wall.height / 2}',
+    }
+    ElementTree.SubElement(_child(cell, 'worldbody'), 'geom', geom)
 
 
 def _add_parts(cell: ElementTree.Element, parts: int) -> None:

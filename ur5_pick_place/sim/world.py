@@ -28,6 +28,7 @@ from ur5_pick_place.sim.cell import (
     TABLE_X,
     TABLE_Y,
     CellPose,
+    Wall,
     apply_pose,
     load_cell,
     part_name,
@@ -69,6 +70,25 @@ class CellSettings(Settings):
     parts: int = setting(
         1, 'number of cubes; all but the first wait on a shelf to be fed', low=1, high=MAX_PARTS
     )
+    wall_height: float = setting(
+        0.0, 'height of a wall on the table; 0 = none', unit='m', low=0.0, high=0.8
+    )
+    wall_x: float = setting(
+        0.45, 'x of its centre in base_link', unit='m', low=TABLE_X[0], high=TABLE_X[1]
+    )
+    wall_y: float = setting(
+        0.0, 'y of its centre in base_link', unit='m', low=TABLE_Y[0], high=TABLE_Y[1]
+    )
+    wall_yaw: float = setting(
+        0.0, 'direction of its length about z', unit='deg', low=-180.0, high=180.0
+    )
+
+    @property
+    def wall(self) -> Wall | None:
+        """The wall, if there is one."""
+        if self.wall_height == 0.0:
+            return None
+        return Wall(self.wall_x, self.wall_y, math.radians(self.wall_yaw), self.wall_height)
 
 
 class World:
@@ -91,7 +111,7 @@ class World:
 
     def __init__(self, settings: CellSettings = CellSettings(), q: ArrayLike = HOME) -> None:
         q = _check_joints(q)
-        self._model = load_cell(settings.parts)
+        self._model = load_cell(settings.parts, settings.wall)
         self._data = mujoco.MjData(self._model)
         self._planned = mujoco.MjData(self._model)  # the state for inverse dynamics
         self._steps = round(CYCLE / self._model.opt.timestep)

@@ -198,14 +198,16 @@ class CycleMotions:
     ) -> tuple[PlannedMotion, str]:
         scaling = self._scaling(stage)
         if stage.do == 'ptp':
-            return self._ptp(arm, stage, q, q_goal), ''
+            motion = self._ptp(arm, stage, q, q_goal)
+            return motion, str(motion.detour or '')
         try:
             return self._line(arm, q, self._T_goal(stage), scaling), ''
         except PlanningError as error:
             if stage.do == 'lin':
                 raise
-            remark = f'joint motion instead of a straight line: {error}'
-            return self._ptp(arm, stage, q, q_goal), remark
+            motion = self._ptp(arm, stage, q, q_goal)
+            how = f'joint motion, {motion.detour},' if motion.detour else 'joint motion'
+            return motion, f'{how} instead of a straight line: {error}'
 
     def _line(
         self, arm: MotionPlanner, q: Array, T_goal: Array, scaling: Scaling
@@ -216,8 +218,8 @@ class CycleMotions:
 
     def _ptp(self, arm: MotionPlanner, stage: Stage, q: Array, q_goal: Array) -> PlannedMotion:
         if stage.to == 'home':
-            return arm.ptp(q, q_goal, self._scaling(stage))
-        return arm.ptp_to_pose(q, self._T_goal(stage), self._scaling(stage), self._branch, q_goal)
+            return arm.auto(q, [q_goal], self._scaling(stage))
+        return arm.auto_to_pose(q, self._T_goal(stage), self._scaling(stage), self._branch, q_goal)
 
     def _retry(self) -> tuple[PlannedMotion, ...]:
         """Plan the motions up from the missed part and down again."""

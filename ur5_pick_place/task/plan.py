@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The whole cycle planned and checked before the first motion."""
 
+import contextlib
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -201,7 +202,9 @@ class CyclePlanner:
         placed_parts: Sequence[Box] = (),
     ) -> tuple[PlannedMotion, ...]:
         """
-        Return a motion home, or one up and one home where the direct motion is blocked.
+        Return a motion home, or one up and one home where the straight motion is blocked.
+
+        Home is reached round what is in the way, directly where the arm cannot go up first.
 
         Parameters
         ----------
@@ -225,13 +228,14 @@ class CyclePlanner:
             raise InvalidInput('home is not taught: call ~/teach_home first')
         home = replayed('home', poses['home'], self.provenance, self.planner.model)
         q_home, planner = np.array(home.joints), self._arm(is_carrying, placed_parts)
-        try:
+        with contextlib.suppress(PlanningError):
             return (planner.ptp(q_now, q_home, Scaling()),)
-        except PlanningError:
-            T = forward(planner.model, q_now)
-            T[2, 3] += self.settings.approach_height
+        T = forward(planner.model, q_now)
+        T[2, 3] += self.settings.approach_height
+        with contextlib.suppress(PlanningError):
             up = planner.lin(q_now, [T], Scaling(speed=self.settings.approach_speed))
-            return up, planner.ptp(up.trajectory.q[-1], q_home, Scaling())
+            return up, planner.auto(up.trajectory.q[-1], [q_home], Scaling())
+        return (planner.auto(q_now, [q_home], Scaling()),)
 
     def replan_rest(
         self,

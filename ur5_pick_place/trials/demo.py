@@ -44,6 +44,7 @@ from ur5_pick_place.trials.demo_report import (
 )
 from ur5_pick_place.trials.processes import NodeProcesses, end_with_parent, own_domain
 from ur5_pick_place.trials.record import RunResult
+from ur5_pick_place.trials.wall import cell_wall, wall_settings, write_scene_with_wall
 
 
 class Ended(BaseException):
@@ -148,7 +149,8 @@ def _perform(method: str, options: DemoOptions, config: Path, work: Path) -> Run
     write_joints(work, method, operator.record)
     if operator.record.is_complete and not (work / 'joints.png').exists():
         print('Drawing the pictures.')
-        draw_pictures(work, operator.record, task)
+        wall = cell_wall(wall_settings(task, options.wall))
+        draw_pictures(work, operator.record, task, wall)
     return result
 
 
@@ -161,10 +163,19 @@ def _arm(config: Path) -> dict[str, Any]:
 
 def _nodes(method: str, options: DemoOptions, config: Path, work: Path) -> list[NodeSpec]:
     """Return the nodes of the cell, with a poses file of their own."""
-    own = {'pick_place': {'poses_file': str(work / 'poses.yaml'), 'method': method}}
+    own: dict[str, Any] = {'poses_file': str(work / 'poses.yaml'), 'method': method}
+    wall, shared = wall_settings(options.task, options.wall), {}
+    if wall:
+        scene = work / 'scene.yaml'
+        write_scene_with_wall(config / 'scene_sim.yaml', wall, scene)
+        shared = {'scene_file': str(scene)}
+    sim = {'real_time_factor': options.rtf, **wall}
+    more: dict[str, dict[str, Any]] = {'sim_driver': {}, 'pick_place': shared | own}
     return [
-        dataclasses.replace(spec, parameters={**spec.parameters, **own.get(spec.executable, {})})
-        for spec in node_list('sim', config, sim_parameters={'real_time_factor': options.rtf})
+        dataclasses.replace(
+            spec, parameters={**spec.parameters, **more.get(spec.executable, shared)}
+        )
+        for spec in node_list('sim', config, sim_parameters=sim)
     ]
 
 

@@ -25,6 +25,7 @@ from ur5_pick_place.trials.spots import (
 
 _ALL = 'all'
 _RTF = (0.05, 5.0)
+_WALL = (0.05, 0.6)  # [m]
 _SHIFT = 10.0  # [mm]; the open gripper has 12 mm of clearance on either side of the cube
 _TURN = 20.0  # [deg]
 
@@ -45,6 +46,8 @@ class DemoOptions:
         Seed of the random spots, None for the default spots.
     out : Path
         Folder for the results.
+    wall : float
+        Height of a wall between start and target [m]; 0 = none.
 
     """
 
@@ -53,6 +56,7 @@ class DemoOptions:
     rtf: float
     seed: int | None
     out: Path
+    wall: float = 0.0
 
 
 def read_options(arguments: Sequence[str], config: Path) -> DemoOptions:
@@ -83,7 +87,7 @@ def read_options(arguments: Sequence[str], config: Path) -> DemoOptions:
     task = Task(start or DEFAULT_START, target or DEFAULT_TARGET, given.displace)
     checker.check_pair(task.start, task.target)
     methods = (IK, *METHODS) if given.method == _ALL else (given.method,)
-    return DemoOptions(methods, task, given.rtf, given.seed, out)
+    return DemoOptions(methods, task, given.rtf, given.seed, out, given.wall)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -121,6 +125,13 @@ def _parser() -> argparse.ArgumentParser:
         default=1.0,
         help='simulated seconds per wall second (default: 1; reliable up to about 3)',
     )
+    parser.add_argument(
+        '--wall',
+        type=_wall,
+        default=0.0,
+        metavar='HEIGHT',
+        help='put a wall of this height [m] between start and target',
+    )
     parser.add_argument('--seed', type=seed_number, help='draw spots that are not given at random')
     parser.add_argument('--out', default='out', help='folder for the results (default: out)')
     return parser
@@ -152,7 +163,15 @@ def _numbers(text: str, wanted: str) -> list[float]:
 
 
 def _rtf(text: str) -> float:
-    low, high = _RTF
+    return _number(text, _RTF)
+
+
+def _wall(text: str) -> float:
+    return _number(text, _WALL)
+
+
+def _number(text: str, bounds: tuple[float, float]) -> float:
+    low, high = bounds
     try:
         factor = float(text)
     except ValueError:

@@ -18,6 +18,7 @@ import numpy as np
 from ur5_pick_place.kinematics import Model
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.limits import Limits
+from ur5_pick_place.sim.cell import Wall
 from ur5_pick_place.trials.joints_file import add_joints
 from ur5_pick_place.trials.record import Record, RunResult, Task
 from ur5_pick_place.trials.spots import Spot
@@ -93,7 +94,7 @@ def write_events(folder: Path, events: Sequence[Mapping[str, Any]]) -> None:
         file.writelines(json.dumps(event) + '\n' for event in events)
 
 
-def draw_pictures(folder: Path, record: Record, task: Task) -> None:
+def draw_pictures(folder: Path, record: Record, task: Task, wall: Wall | None = None) -> None:
     """Draw cell, cycle and joints; without OpenGL the joints alone."""
     if not record.is_complete:
         return
@@ -108,6 +109,7 @@ def draw_pictures(folder: Path, record: Record, task: Task) -> None:
         T_world_part=record.part_at(times),
         T_start=task.start.T_part,
         T_target=task.target.T_part,
+        wall=wall,
     )
     t, q, _, q_planned = (np.array(column) for column in zip(*record.joints, strict=True))
     pictures.plot_joints((t, q_planned), (t, q), folder / 'joints.png')

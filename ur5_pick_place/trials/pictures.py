@@ -18,7 +18,7 @@ from PIL import Image
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import JOINT_NAMES
 from ur5_pick_place.kinematics.transforms import Array
-from ur5_pick_place.sim.cell import CellPose, apply_pose, lay_marks, load_cell
+from ur5_pick_place.sim.cell import CellPose, Wall, apply_pose, lay_marks, load_cell
 from ur5_pick_place.sim.engine import mujoco
 
 JointTrace = tuple[Array, Array]
@@ -50,6 +50,7 @@ class Recording:
         Pose of the cube in `base_link`.
     T_start, T_target : ndarray, shape (4, 4)
         Start and target pose of the cube, or of the TCP that grips it.
+    wall : Wall or None
 
     Raises
     ------
@@ -64,6 +65,7 @@ class Recording:
     T_world_part: Array
     T_start: Array
     T_target: Array
+    wall: Wall | None = None
 
     def __post_init__(self) -> None:
         n = np.size(self.t)
@@ -169,7 +171,7 @@ class _Stage:
     def open(
         cls, recording: Recording, width: int, height: int, fast: bool = False
     ) -> Iterator['_Stage']:
-        model = load_cell()
+        model = load_cell(wall=recording.wall)
         if fast:
             model.vis.quality.shadowsize = 1024
             model.vis.quality.offsamples = 0

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Seeded scenes in which the straight joint motion is blocked, and a checker of their own."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from solids import SCENE, UR5, Array, box_distance, box_surface
+
+from ur5_pick_place.kinematics import inverse, link_frames
+from ur5_pick_place.planning.arm_shapes import arm_cylinders
+from ur5_pick_place.planning.collision import CollisionModel, collision_model
+from ur5_pick_place.planning.scene import Box, Scene
+
+Boxes = list[tuple[tuple[float, float, float], tuple[float, float, float]]]  # centres, sizes
+FLIP = np.diag([-1.0, -1.0, 1.0, 1.0])  # base_link from base
+
+
+@dataclass
+class Problem:
+    scene: Scene
+    q_start: Array
+    q_goal: Array
+
+
+def down(x: float, y: float, z: float) -> Array:
+    """Return T_base_tool with the TCP at a point of base_link, tool pointing down."""
+    T = np.diag([1.0, -1.0, -1.0, 1.0])
+    T[:3, 3] = x, y, z + 0.145
+    return FLIP @ T
+
+
+def wall(rng) -> tuple[Boxes, Array, Array]:
+    y, height = rng.uniform(-0.05, 0.05), rng.uniform(0.25, 0.4)
+    boxes = [((0.45, y, height / 2), (0.5, 0.03, height))]
+    x = rng.uniform(0.35, 0.5, 2)
+    low = rng.uniform(0.03, 0.1, 2)
+    return boxes, down(x[0], -0.28, low[0]), down(x[1], 0.28, low[1])
+
+
+def box(rng) -> tuple[Boxes, Array, Array]:
+    """From beside an open box into it."""
+    x, y, d, h = 0.45, rng.uniform(-0.1, 0.1), rng.uniform(0.16, 0.2), rng.uniform(0.12, 0.2)
+    boxes = [((x + s * d, y, h / 2), (0.02, 2 * d, h)) for s in (-1, 1)]
+    boxes += [((x, y + s * d, h / 2), (2 * d, 0.02, h)) for s in (-1, 1)]
+    return boxes, down(0.4, y + 0.45, 0.05), down(x, y, h - 0.08)
+
+
+def shelf(rng) -> tuple[Boxes, Array, Array]:
+    """From one bay into the next, tool pointing down from above each."""
+    h = rng.uniform(0.25, 0.35)
+    boxes = [((0.5, y, h / 2), (0.35, 0.02, h)) for y in (-0.4, 0.0, 0.4)]
+    boxes.append(((0.68, 0.0, h / 2), (0.02, 0.8, h)))
+    return boxes, down(0.48, -0.2, rng.uniform(0.04, 0.1)), down(0.48, 0.2, rng.uniform(0.04, 0.1))
+
+
+def cage(rng) -> tuple[Boxes, Array, Array]:
+    """Between bars that stand around the place, open above."""
+    x, y, h, r = 0.45, -0.25, rng.uniform(0.2, 0.3), 0.17
+    angles = rng.uniform(0, np.pi / 4) + np.arange(8) * np.pi / 4
+    boxes = [((x + r * np.cos(a), y + r * np.sin(a), h / 2), (0.02, 0.02, h)) for a in angles]
+    return boxes, down(x, y, rng.uniform(0.03, 0.08)), down(0.4, 0.3, 0.05)
+
+
+def under(rng) -> tuple[Boxes, Array, Array]:
+    """From above a raised board to below it."""
+    z = rng.uniform(0.32, 0.38)
+    boxes = [((0.6, 0.0, z), (0.35, 0.5, 0.03))]
+    return boxes, down(0.55, 0.05, z + 0.1), down(0.42, rng.uniform(-0.42, -0.38), 0.05)
+
+
+FAMILIES: dict[str, Callable] = {f.__name__: f for f in (wall, box, shelf, cage, under)}
+
+
+def problem(family: str, seed: int) -> Problem:
+    """Return the first problem from `seed` on: both ends free, the straight motion blocked."""
+    for k in range(seed, seed + 50):
+        rng = np.random.default_rng(k)
+        boxes, T_start, T_goal = FAMILIES[family](rng)
+        named = tuple(placed(f'{family} {i}', *b) for i, b in enumerate(boxes))
+        here = replace(SCENE, boxes=named)
+        collision = collision_model(UR5, here)
+        start, goal = (free_solution(collision, T, rng) for T in (T_start, T_goal))
+        if start is None or goal is None or not collision.check_path(np.array([start, goal])):
+            continue
+        return Problem(here, start, goal)
+    raise AssertionError(f'no problem of family {family} from seed {seed} on')
+
+
+def placed(name: str, centre: tuple[float, ...], size: tuple[float, ...]) -> Box:
+    T = np.eye(4)
+    T[:3, 3] = centre
+    return Box(name, T, np.array(size))
+
+
+def free_solution(collision: CollisionModel, T: Array, rng) -> Array | None:
+    q, ok = inverse(UR5, T)
+    free = [row for row in q[ok] if collision.check(row) is None]
+    return free[rng.integers(min(2, len(free)))] if free else None
+
+
+def clearance(scene: Scene, q: Array, rng) -> float:
+    """
+    Return the smallest distance that points find between arm, tool and boxes, or the table.
+
+    Points on each body are measured against the boxes in closed form; nothing of the collision
+    model is used but the dimensions of the arm.
+    """
+    frames, nearest = FLIP @ link_frames(UR5, q), np.inf
+    parts = []
+    for c in arm_cylinders(UR5):
+        angle, z, full = rng.uniform(0, 2 * np.pi, 120), rng.uniform(-1, 1, 120), rng.random(120)
+        ends = rng.random(120) < 0.3
+        r = c.radius * np.where(ends, np.sqrt(full), 1.0)
+        z = c.length / 2 * np.where(ends, np.sign(z), z)
+        points = np.stack([r * np.cos(angle), r * np.sin(angle), z], axis=1)
+        parts.append((c.link, c.T_link_cylinder, points))
+    for tool in scene.tool.shapes:
+        parts.append((6, tool.T_tool_box, box_surface(rng, tool.size / 2, 60)))
+    if scene.carried:
+        T = scene.tool.T_tool_tcp @ scene.part.T_tcp_part
+        parts.append((6, T, box_surface(rng, scene.part.size / 2, 60)))
+    for link, T, points in parts:
+        if link == 0:
+            continue
+        local = points @ T[:3, :3].T + T[:3, 3]
+        world = np.einsum('nij,pj->npi', frames[:, link, :3, :3], local)
+        world += frames[:, link, None, :3, 3]
+        flat = world.reshape(-1, 3)
+        for box_ in scene.boxes:
+            away = (flat - box_.T_base_link_box[:3, 3]) @ box_.T_base_link_box[:3, :3]
+            nearest = min(nearest, box_distance(away, box_.size / 2).min())
+        if link > 1:
+            nearest = min(nearest, flat[:, 2].min() - scene.table_height)
+    return float(nearest)

@@ -1,0 +1,216 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Joint motions that go straight where that is free, and round what is in the way elsewhere."""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Generic, Protocol, TypeVar
+
+import numpy as np
+
+from ur5_pick_place.errors import GateRefusal, PlanningError
+from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.planning.collision import CollisionModel, Contact
+from ur5_pick_place.planning.limits import Limits
+from ur5_pick_place.planning.paths import JointPath
+from ur5_pick_place.planning.rounding import RoundedWay
+from ur5_pick_place.planning.trajectory import Trajectory
+from ur5_pick_place.planning.ways_round import SearchTime, find_ways, time_distance
+
+_SAMPLE = 0.04  # [rad] between samples of a path; what lies between is proved
+_STRAIGHT_TRIES = 16  # goals, nearest first, to which the straight motion is tried
+_SEARCHES = 3  # at most
+_LEAST_SEARCH = 0.2  # share of the allowed time that another search needs
+_NO_SEARCH = 1.25  # a straight motion to another goal, longer by at most this factor, is taken
+
+
+class Timed(Protocol):
+    """A planned motion."""
+
+    @property
+    def trajectory(self) -> Trajectory:
+        """Its trajectory."""
+
+
+M = TypeVar('M', bound=Timed)
+
+
+@dataclass(frozen=True)
+class Detour:
+    """
+    How a motion differs from the straight one.
+
+    Attributes
+    ----------
+    obstacle : str
+        The body that is in the way of the straight motion.
+    ratio : float
+        Duration over that of the straight motion, which would be refused.
+
+    """
+
+    obstacle: str
+    ratio: float
+
+    def __str__(self) -> str:
+        percent = round(100.0 * (self.ratio - 1.0))
+        longer = f'{percent} % longer than' if percent > 0 else 'no longer than'
+        return f'way round {self.obstacle}, {longer} straight'
+
+
+@dataclass(frozen=True)
+class JointMotions(Generic[M]):
+    """
+    What is needed of a planner, for motions from joints `q_start` (6,) [rad].
+
+    Attributes
+    ----------
+    collision : CollisionModel
+    limits : Limits
+    q_start : ndarray, shape (6,)
+    straight : callable
+        Returns the admitted straight motion to joints (6,) [rad].
+    straight_time : callable
+        Returns the time of the straight motion to joints (6,), were it free [s].
+    along : callable
+        Returns the admitted motion along paths, with a stop between any two.
+
+    """
+
+    collision: CollisionModel
+    limits: Limits
+    q_start: Array
+    straight: Callable[[Array], M]
+    straight_time: Callable[[Array], float]
+    along: Callable[[Sequence[JointPath]], M]
+
+
+def motion_to_any(
+    motions: JointMotions[M], goals: Sequence[Array], search: SearchTime
+) -> tuple[M, Detour | None]:
+    """
+    Return a motion to one of the goals, and how it differs from the straight one, if it does.
+
+    The straight motion to the first goal is taken where it is free, then one to another goal that
+    is hardly longer; else the shortest of these and of the ways round that a search finds.
+
+    Parameters
+    ----------
+    motions : JointMotions
+    goals : sequence of ndarray, shape (6,)
+        [rad], the preferred one first.
+    search : SearchTime
+
+    Raises
+    ------
+    GateRefusal
+        Start or all goals are in collision, or the gate refuses the motion for another reason.
+    PlanningError
+        No way was found; names what is in the way.
+
+    """
+    begin = time.monotonic()
+    free = _free(motions, goals)
+    lengths = [float(time_distance(q - motions.q_start, motions.limits.qd)) for q in free]
+    motion, k, contact = _straight(motions, free, lengths)
+    if motion is not None and (k == 0 or lengths[k] <= _NO_SEARCH * min(lengths)):
+        return motion, None
+    assert contact is not None
+    shortest = np.inf if motion is None else lengths[k]
+    for care in range(_SEARCHES):  # again, if what was found at samples cannot be proved
+        left = search.allowed - (time.monotonic() - begin)
+        if care and left < _LEAST_SEARCH * search.allowed:
+            break
+        rest = replace(search, allowed=max(left, 0.5 * search.allowed))
+        ways = find_ways(
+            motions.collision, motions.limits, motions.q_start, free, shortest, rest, care
+        )
+        for way in ways:
+            found = _along(motions, way)
+            if found is not None:
+                ratio = found.trajectory.duration / motions.straight_time(free[0])
+                return found, Detour(contact.body_b, ratio)
+    if motion is not None:
+        return motion, None
+    raise PlanningError(
+        f'the straight motion is not free: {contact}; no way round {contact.body_b} was found in '
+        f'{time.monotonic() - begin:.1f} s: allow more time (allowed_planning_time), make room, '
+        'or choose another goal'
+    )
+
+
+def _free(motions: JointMotions[M], goals: Sequence[Array]) -> list[Array]:
+    """Return the goals without contact, the preferred one first; refuse if there is none."""
+    collision = motions.collision
+    if contact := collision.check(motions.q_start):
+        raise GateRefusal(
+            f'at the start of the motion {contact}: move the arm or the body away first',
+            'collision',
+        )
+    quick = collision.quick()
+    known: dict[bytes, bool] = {}  # whole turns change nothing
+    free = []
+    for q in goals:
+        key = np.round(np.exp(1j * q), 6).tobytes()
+        if key not in known:
+            known[key] = quick.is_free(q)
+        if known[key]:
+            free.append(q)
+    if not free:
+        also = f' (so at all {len(known)} joint solutions)' if len(known) > 1 else ''
+        raise GateRefusal(f'at the goal{also} {collision.check(goals[0])}', 'collision')
+    if free[0] is goals[0]:
+        return free
+    return sorted(free, key=lambda q: float(time_distance(q - motions.q_start, motions.limits.qd)))
+
+
+def _straight(
+    motions: JointMotions[M], goals: Sequence[Array], lengths: Sequence[float]
+) -> tuple[M | None, int, Contact | None]:
+    """
+    Return the first straight motion that is free, the index of its goal, and the first contact.
+
+    Raises the gate's refusal if that is the only goal and its cause is no collision.
+
+    """
+    first: Contact | None = None
+    refusal: PlanningError | None = None
+    for k in sorted(range(len(goals)), key=lambda i: (i > 0, lengths[i]))[:_STRAIGHT_TRIES]:
+        line = _samples(motions.q_start, goals[k])
+        if contact := motions.collision.check_path(line):
+            first = first or contact.contact
+            continue
+        try:
+            return motions.straight(goals[k]), k, first
+        except PlanningError as error:
+            refusal = refusal or error
+    if first is None:
+        assert refusal is not None
+        raise refusal
+    return None, -1, first
+
+
+def _samples(a: Array, b: Array) -> Array:
+    steps = int(np.ceil(float(np.abs(b - a).max()) / _SAMPLE))
+    return np.asarray(a + np.linspace(0.0, 1.0, max(2, steps + 1))[:, None] * (b - a))
+
+
+def _along(motions: JointMotions[M], way: Array) -> M | None:
+    """Return the motion along a polyline, its corners rounded, or None where it is refused."""
+
+    def first_contact(q: Array) -> float | None:
+        travel = np.concatenate([[0.0], np.cumsum(np.abs(np.diff(q, axis=0)).max(axis=1))])
+        kept = np.searchsorted(travel, np.arange(0.0, travel[-1], _SAMPLE))
+        kept = np.unique(np.append(kept, len(q) - 1))
+        contact = motions.collision.check_path(q[kept])
+        if contact is None:
+            return None
+        return float(np.interp(contact.sample, np.arange(len(kept)), kept))
+
+    rounded = RoundedWay(way, motions.limits.qd)
+    if not rounded.prove(first_contact):
+        return None
+    try:
+        return motions.along(rounded.paths())
+    except PlanningError:
+        return None

@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Polylines in joint space as smooth paths, with corners rounded as far as nothing is in the way.
+
+Lengths are times at full joint speed, see `ways_round`. A corner V between legs of directions u
+and w is replaced, from the distance d before it to d after it, by the Bezier curve of degree 6
+with the control points V - d u, V - 2/3 d u, V - 1/3 d u, V, V + 1/3 d w, V + 2/3 d w, V + d w.
+It meets both legs with equal speed and without second and third derivatives, so that the whole
+path is three times continuously differentiable.
+
+"""
+
+from collections.abc import Callable
+from itertools import pairwise
+
+import numpy as np
+
+from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.planning.paths import JointPath
+
+_PER_CORNER = 24  # samples
+_SAMPLES = (64, 800)
+_LEAST = 0.03  # [s]; with a smaller radius the arm stops at the corner
+_SHRINK = 0.6  # of a corner that is in the way
+_BEZIER = np.array([1.0, 6.0, 15.0, 20.0, 15.0, 6.0, 1.0])
+
+
+class RoundedWay:
+    """
+    A polyline with rounded corners.
+
+    Parameters
+    ----------
+    points : ndarray, shape (n, 6)
+        [rad]
+    qd : ndarray, shape (6,)
+        Joint speeds that measure lengths [rad/s].
+
+    """
+
+    def __init__(self, points: Array, qd: Array) -> None:
+        self._points = points
+        self._legs = (np.abs(np.diff(points, axis=0)) / qd).max(axis=1)
+        self._corners = np.cumsum(self._legs)[:-1]
+        room = np.minimum(self._legs[:-1], self._legs[1:])
+        # A leg at either end is used whole, one between two corners by half.
+        whole = np.minimum(
+            np.append(self._legs[0], self._legs[1:-1] / 2),
+            np.append(self._legs[1:-1] / 2, self._legs[-1]),
+        )
+        self.radii = np.minimum(room, whole) if len(room) else room
+
+    def prove(self, blocked: Callable[[Array], float | None]) -> bool:
+        """
+        Shrink the corners until nothing is in the way; return whether that is possible.
+
+        Parameters
+        ----------
+        blocked : callable
+            Takes samples (n, 6) [rad] and returns the position of the first contact, counted in
+            samples, or None.
+
+        """
+        while True:
+            s = self._samples(0, len(self._points) - 1)
+            at = blocked(self._at(s))
+            if at is None:
+                return True
+            where = float(np.interp(at, np.arange(len(s)), s))
+            corner = np.flatnonzero(np.abs(self._corners - where) < self.radii)
+            if not corner.size:
+                return False
+            shrunk = self.radii[corner[0]] * _SHRINK
+            self.radii[corner[0]] = shrunk if shrunk >= _LEAST else 0.0
+
+    def paths(self) -> list[JointPath]:
+        """Return the paths between stops: one, unless a corner has no radius."""
+        stops = [0, *(np.flatnonzero(self.radii == 0.0) + 1), len(self._points) - 1]
+        return [JointPath(self._at(self._samples(a, b))) for a, b in pairwise(stops)]
+
+    def _samples(self, first: int, last: int) -> Array:
+        """Return even positions from one point to another, several of them in each corner."""
+        at = np.concatenate([[0.0], np.cumsum(self._legs)])
+        radii = self.radii[first : last - 1]
+        smallest = 2.0 * float(radii[radii > 0.0].min(initial=np.inf))
+        wanted = _PER_CORNER * (at[last] - at[first]) / smallest
+        return np.linspace(at[first], at[last], int(np.clip(wanted, *_SAMPLES)))
+
+    def _at(self, s: Array) -> Array:
+        """Return the joints (n, 6) [rad] at positions `s` (n,)."""
+        at = np.concatenate([[0.0], np.cumsum(self._legs)])
+        q = np.column_stack([np.interp(s, at, column) for column in self._points.T])
+        for i, (corner, radius) in enumerate(zip(self._corners, self.radii, strict=True)):
+            inside = np.abs(s - corner) < radius
+            if inside.any():
+                q[inside] = self._rounded(i, radius, (s[inside] - corner) / radius)
+        return q
+
+    def _rounded(self, i: int, radius: float, place: Array) -> Array:
+        """Return the joints at places -1 to 1 of corner `i`."""
+        before, corner, after = self._points[i : i + 3]
+        legs = self._legs[i : i + 2]
+        share = np.linspace(1.0, 0.0, 4)[:, None]
+        back = corner + share * (before - corner) * (radius / legs[0])
+        forth = corner + share * (after - corner) * (radius / legs[1])
+        controls = np.vstack([back, forth[::-1][1:]])
+        u, k = ((place + 1.0) / 2.0)[:, None], np.arange(7)
+        return np.asarray((_BEZIER * u**k * (1.0 - u) ** (6 - k)) @ controls)

@@ -1,0 +1,351 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+A search for joint ways round obstacles: polylines from a start to the nearest of many goals.
+
+Two trees grow towards each other, one from the start and one from all goals (RRT-Connect: Kuffner
+and LaValle, ICRA 2000). The way found is shortened by chords, and the search begins anew for a
+shorter one, as long as its budget of collision tests lasts: the first way takes the time that it
+takes, the improvement a number of tests, so that equal requests have equal answers.
+
+Lengths are times: the largest joint distance over its speed limit, plus a small share of the
+Euclidean one, which keeps the other joints from wandering.
+
+"""
+
+import time
+import zlib
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+
+import numpy as np
+
+from ur5_pick_place.errors import PlanningError
+from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.planning.collision import CollisionModel
+from ur5_pick_place.planning.limits import Limits
+
+# Clearance beyond the required one, away from the ends [m]: tests lie apart, and corners are cut.
+_EXTRA = 0.004
+_STEP = 0.05  # [m] that no point of the arm moves farther than between two tests
+_NEAR_END = 0.15  # [m] of motion within which the required clearance itself is enough
+_STRIDE = 0.7  # [rad], largest edge of a tree
+_SHORTER = (1.0, 0.3, 0.1)  # shares of it that are tried where it is blocked
+_TESTS = 6_000  # for improvement, per second of allowed time
+_LATEST = 3.0  # times the allowed time, when all ends on a machine too busy to search
+_TESTS_PER_TRY = 1_500
+_DETOUR = 1.6  # a raw way may be longer than the best one by this factor before it is shortened
+_GOOD = 1.02  # of the lower bound: not worth a further search
+_EUCLIDEAN = 0.1  # share of the Euclidean length
+_CHORDS = 120  # tries per shortening
+_IDLE = 40  # tries in vain that end it
+_BATCH = 256  # samples
+_MAX_GOALS = 64
+_KEPT = 4  # ways, the shortest first
+
+
+@dataclass(frozen=True)
+class SearchTime:
+    """
+    How long a search may take.
+
+    Attributes
+    ----------
+    allowed : float
+        [s] until the first way must be found; up to three times as long, if so little processor
+        time was available. On a machine that is not busy its improvement ends within the rest.
+    is_wanted : callable
+        Whether the search is still wanted; asked all the time.
+
+    """
+
+    allowed: float = 1.0
+    is_wanted: Callable[[], bool] = lambda: True
+
+
+def find_ways(
+    collision: CollisionModel,
+    limits: Limits,
+    q_start: Array,
+    goals: Sequence[Array],
+    shortest: float = np.inf,
+    search: SearchTime = SearchTime(),
+    care: int = 0,
+) -> list[Array]:
+    """
+    Return ways (n, 6) [rad] from the start to any of the goals, the shortest first.
+
+    They are tested at samples only: prove them before use.
+
+    Parameters
+    ----------
+    collision : CollisionModel
+    limits : Limits
+        Joint ranges and speeds.
+    q_start : ndarray, shape (6,)
+        [rad], free of contact.
+    goals : sequence of ndarray, shape (6,)
+        [rad], free of contact, the nearest first.
+    shortest : float
+        Only shorter ways are of use [s].
+    search : SearchTime
+    care : int
+        0, or more for another search with tests closer together.
+
+    Returns
+    -------
+    list of ndarray
+        Empty if none was found in time.
+
+    Raises
+    ------
+    PlanningError
+        The search is no longer wanted.
+
+    """
+    return _Search(collision, limits, q_start, goals, search, care).run(shortest)
+
+
+def time_distance(dq: Array, qd: Array) -> Array:
+    """Return the times [s] that joint distances dq (..., 6) [rad] take at speeds qd (6,)."""
+    return np.asarray(np.abs(dq / qd).max(axis=-1))
+
+
+class _Tree:
+    """Configurations with parents, from one or more roots."""
+
+    def __init__(self, roots: Array, qd: Array) -> None:
+        self._qd, self.size = qd, len(roots)
+        self._scaled = np.empty((max(256, 2 * len(roots)), 6))
+        self._scaled[: self.size] = roots / qd
+        self.q = list(roots)
+        self.parent, self.cost = [-1] * self.size, [0.0] * self.size
+
+    def nearest(self, q: Array) -> int:
+        away = np.abs(self._scaled[: self.size] - q / self._qd)
+        return int(away.max(axis=1).argmin())
+
+    def add(self, q: Array, parent: int, cost: float) -> int:
+        if self.size == len(self._scaled):
+            self._scaled = np.concatenate([self._scaled, np.empty_like(self._scaled)])
+        self._scaled[self.size] = q / self._qd
+        self.q.append(q)
+        self.parent.append(parent)
+        self.cost.append(cost)
+        self.size += 1
+        return self.size - 1
+
+    def branch(self, i: int) -> list[Array]:
+        """Return the configurations from node `i` to its root."""
+        found = []
+        while i >= 0:
+            found.append(self.q[i])
+            i = self.parent[i]
+        return found
+
+
+class _Search:
+    def __init__(
+        self,
+        collision: CollisionModel,
+        limits: Limits,
+        q_start: Array,
+        goals: Sequence[Array],
+        search: SearchTime,
+        care: int = 0,
+    ) -> None:
+        self._exact, self._wide = collision.quick(), collision.quick(_EXTRA)
+        self._lever, self._qd = collision.levers(), limits.qd
+        self._start, self._goals = q_start, np.array(goals[:_MAX_GOALS])
+        self._ends = np.vstack([q_start, self._goals])
+        self._low = np.maximum(limits.q_min, self._ends.min(axis=0) - np.pi)
+        self._high = np.minimum(limits.q_max, self._ends.max(axis=0) + np.pi)
+        self._search, self._begin = search, time.monotonic()
+        self._begin_cpu = time.thread_time()
+        self._has_way, self._rounds = False, 0
+        self._step = _STEP / 3**care
+        seed = zlib.crc32(np.round(self._ends, 6).tobytes())
+        self._rng = np.random.default_rng([seed, care])
+
+    def run(self, shortest: float) -> list[Array]:
+        first = self._connect(shortest, np.inf)
+        if first is None:
+            return []
+        self._has_way = True
+        ways = [self._shortened(first)]
+        end = self._tests() + self._search.allowed * _TESTS
+        least = float(time_distance(self._goals - self._start, self._qd).min())
+        while self._tests() < end and self._is_in_time():
+            best = self._length(ways[0])
+            if best <= _GOOD * (1.0 + _EUCLIDEAN) * least:
+                break
+            goals = time_distance(self._goals - self._start, self._qd) < best
+            self._goals = self._goals[goals] if goals.any() else self._goals
+            bound = min(_DETOUR * best, shortest)
+            way = self._connect(bound, min(end, self._tests() + _TESTS_PER_TRY))
+            if way is not None:
+                ways.append(self._shortened(way))
+                ways.sort(key=self._length)
+                del ways[_KEPT:]
+        return ways
+
+    def _tests(self) -> int:
+        """Return the work done: tests, and rounds, which may need none."""
+        return self._exact.count + self._wide.count + self._rounds
+
+    def _is_in_time(self) -> bool:
+        if not self._search.is_wanted():
+            raise PlanningError('planning was ended: its motion is no longer wanted')
+        elapsed, latest = time.monotonic() - self._begin, _LATEST * self._search.allowed
+        if self._has_way:
+            return elapsed < latest
+        is_starved = time.thread_time() - self._begin_cpu < 0.5 * self._search.allowed
+        return elapsed < (latest if is_starved else self._search.allowed)
+
+    # -- trees -----------------------------------------------------------------------------------
+
+    def _connect(self, bound: float, last_test: float) -> list[Array] | None:
+        """Return a way shorter than `bound` [s], or None; ends at the `last_test`."""
+        one, other = _Tree(self._start[None], self._qd), _Tree(self._goals, self._qd)
+        from_start, samples = True, self._samples(bound)
+        while self._tests() < last_test and self._is_in_time():
+            self._rounds += 1
+            sample = next(samples)
+            i = self._extend(one, one.nearest(sample), sample, from_start, bound)
+            if i is not None:
+                k = self._reach(other, one.q[i], not from_start, bound - one.cost[i])
+                if k is not None:
+                    way = one.branch(i)[::-1] + other.branch(k)[1:]
+                    return way if from_start else way[::-1]
+            one, other, from_start = other, one, not from_start
+        return None
+
+    def _samples(self, bound: float) -> Iterator[Array]:
+        """Yield random joints, those through which a way within `bound` [s] can lead."""
+        reach = min(bound, 1e3) * self._qd
+        low = np.maximum(self._low, self._start - reach)
+        high = np.minimum(self._high, self._start + reach)
+        while True:
+            q = self._rng.uniform(low, high, (_BATCH, 6))
+            to_goals = np.min([time_distance(goal - q, self._qd) for goal in self._goals], axis=0)
+            least = time_distance(q - self._start, self._qd) + to_goals
+            kept = q[least < bound]
+            yield from kept if len(kept) else q[np.argsort(least)[:8]]
+
+    def _least(self, q: Array, from_start: bool) -> float:
+        """Return the least time from the start, or to a goal."""
+        ends = self._start[None] if from_start else self._goals
+        return float(time_distance(ends - q, self._qd).min())
+
+    def _extend(
+        self, tree: _Tree, i: int, target: Array, from_start: bool, bound: float
+    ) -> int | None:
+        """Return a new node one stride from node `i` towards `target`, or None."""
+        q = tree.q[i]
+        dq = target - q
+        share = min(1.0, _STRIDE / max(1e-9, float(np.abs(dq).max())))
+        for shorter in _SHORTER:
+            q_new = target if share * shorter == 1.0 else q + share * shorter * dq
+            cost = tree.cost[i] + float(time_distance(q_new - q, self._qd))
+            if cost + self._least(q_new, not from_start) >= bound:
+                return None
+            if self._is_free_edge(q, q_new):
+                return tree.add(q_new, i, cost)
+        return None
+
+    def _reach(self, tree: _Tree, target: Array, from_start: bool, bound: float) -> int | None:
+        """Return a node at `target`, after as many strides as it takes, or None."""
+        i: int | None = tree.nearest(target)
+        while i is not None:
+            i = self._extend(tree, i, target, from_start, np.inf)
+            if i is not None and np.array_equal(tree.q[i], target):
+                return i if tree.cost[i] < bound else None
+        return None
+
+    # -- shortening ------------------------------------------------------------------------------
+
+    def _length(self, way: Array) -> float:
+        dq = np.diff(way, axis=0)
+        return float(self._lengths(dq).sum())
+
+    def _lengths(self, dq: Array) -> Array:
+        euclidean = np.linalg.norm(dq / self._qd, axis=-1)
+        return np.asarray(time_distance(dq, self._qd) + _EUCLIDEAN * euclidean)
+
+    def _shortened(self, way: list[Array]) -> Array:
+        """Return a way after chords between random points of it, of all joints or of one."""
+        points, idle = np.array(way), 0
+        for k in range(_CHORDS):
+            if idle > _IDLE or len(points) < 3 or not self._is_in_time():
+                break
+            shorter = self._with_chord(points, joint=None if k % 3 else int(self._rng.integers(6)))
+            idle = idle + 1 if shorter is None else 0
+            points = points if shorter is None else shorter
+        return self._without_needless(points)
+
+    def _with_chord(self, points: Array, joint: int | None) -> Array | None:
+        """Return the way with a chord that makes it shorter, or None."""
+        at = np.concatenate([[0.0], np.cumsum(self._lengths(np.diff(points, axis=0)))])
+        low, high = np.sort(self._rng.uniform(0.0, at[-1], 2))
+        if high - low < 0.02 * at[-1]:
+            return None
+        ends = np.column_stack([np.interp([low, high], at, column) for column in points.T])
+        inside = (at > low) & (at < high)
+        if not inside.any():
+            return None
+        part = np.vstack([ends[0], points[inside], ends[1]])
+        if joint is None:
+            chord = ends
+        else:
+            chord = part.copy()
+            share = (np.concatenate([[low], at[inside], [high]]) - low) / (high - low)
+            chord[:, joint] = ends[0, joint] + share * (ends[1, joint] - ends[0, joint])
+        if self._length(chord) > self._length(part) - 1e-4 * at[-1]:
+            return None
+        if not all(self._is_free_edge(a, b) for a, b in pairwise(chord)):
+            return None
+        way = np.vstack([points[at <= low], chord, points[at >= high]])
+        kept = np.append(True, np.abs(np.diff(way, axis=0)).max(axis=1) > 1e-6)
+        kept[-1] = True
+        return np.asarray(way[kept])
+
+    def _without_needless(self, points: Array) -> Array:
+        """Return the way without corners that a free edge can skip at no cost."""
+        i = 1
+        while i < len(points) - 1:
+            before, here, after = points[i - 1 : i + 2]
+            by_corner = self._length(np.array([before, here, after]))
+            saves = by_corner >= self._length(np.array([before, after])) - 1e-9
+            if saves and self._is_free_edge(before, after):
+                points = np.delete(points, i, axis=0)
+            else:
+                i += 1
+        return points
+
+    # -- tests -----------------------------------------------------------------------------------
+
+    def _is_free_edge(self, a: Array, b: Array) -> bool:
+        """Return whether the samples after `a` up to `b` are free."""
+        dq = b - a
+        n = max(1, int(np.ceil(self._lever @ np.abs(dq) / self._step)))
+        return all(self._is_free(a + share * dq) for share in _bisecting(n))
+
+    def _is_free(self, q: Array) -> bool:
+        if self._wide.is_free(q):
+            return True
+        motion = np.abs(self._ends - q) @ self._lever
+        return bool(motion.min() < _NEAR_END) and self._exact.is_free(q)
+
+
+@lru_cache(maxsize=512)
+def _bisecting(n: int) -> tuple[float, ...]:
+    """Return 1/n, 2/n ... 1: the end first, then the middle, then the quarters, and so on."""
+    order, seen, gap = [n], {0, n}, 1 << max(0, (n - 1).bit_length())
+    while gap > 1:
+        gap //= 2
+        for k in range(gap, n, gap):
+            if k not in seen:
+                seen.add(k)
+                order.append(k)
+    return tuple(k / n for k in order)
