@@ -32,7 +32,7 @@ from ur5_pick_place.task.job import Carry, Command, Compute, Observation, RunMot
 from ur5_pick_place.task.pending_motion import PendingMotion
 
 PLANNER = 'trajectory_planner'
-_TICK_EVERY = 4  # joint_states per tick: 32 ms of robot time
+_TICK_EVERY = 2  # joint_states per tick: 16 ms of robot time
 _FRESH = 0.3  # [s]; older joints do not show whether the arm is at rest now
 
 OnReply = Callable[[str], object]
@@ -54,7 +54,7 @@ class TaskPort:
     peer_timeout : float
         See `HealthSettings`.
     on_tick : callable
-        Called at every fourth joint_states, and at every motion state of the planner.
+        Called at every second joint_states, and at every motion state of the planner.
     on_planner_death : callable
         Called when the planner node has died or is stuck.
 

@@ -48,7 +48,7 @@ from ur5_pick_place.trials.configuration import CONFIG, Configuration
 from ur5_pick_place.trials.in_process_ports import ControllerPort, TaskPort
 from ur5_pick_place.trials.spots import Spot
 
-_WATCH_EVERY, _TICK_EVERY = 2, 4  # cycles, as in the nodes
+_WATCH_EVERY, _TICK_EVERY = 2, 2  # cycles, as in the nodes
 _BRAKING = 1.0  # [s]
 _LIBC = ctypes.CDLL(None)
 _M_MMAP_THRESHOLD, _LARGE = -3, 2**19  # mallopt's option; [B]
