@@ -253,14 +253,15 @@ class Gripper:
         return seen
 
     def _expect(self, wanted: bool) -> Steps[None]:
+        seen = yield None
         if self._settings.grip_feedback != TOOL_INPUT:
-            if not wanted and self.is_closed((yield None)):
+            if not wanted and self.is_closed(seen):
                 raise ExecutionError(
                     'the gripper is closed and no input shows whether it holds a part: check, and '
                     'open it with ~/open_gripper'
                 )
             return
-        seen, timeout = (yield None), self._settings.part_timeout
+        timeout = self._settings.part_timeout
         begin, signal = seen.t, self._signal
         while signal.update(seen.t, self.holds_part(seen)) != wanted:
             if seen.t > begin + 2.0 * timeout + SETTLING:

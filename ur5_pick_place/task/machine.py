@@ -239,8 +239,8 @@ class Machine:
             self._reply = None
             self._commands += 1
             self._port.send(command, functools.partial(self._take_reply, self._commands))
-            if self._reply is None or self._job is None:
-                return  # else it was answered at once
+            if self._reply is None or not isinstance(command, Carry):
+                return  # only a Carry, which moves nothing, takes no tick
         if self._job.is_done:
             self._end(self._job.error)
 

@@ -25,7 +25,8 @@ IK = 'ik'
 """The method that sends whole trajectories; the others are closed loops."""
 
 _PASSING_STEP = 5e-3  # [s]
-_LATE = 3e-3  # [m] by which an arm that follows its reference late slows down late
+_LATE = 6e-3  # [m] by which an arm that follows its reference late slows down late
+_BLENDS = (1.0, 0.5)  # shares of the blend radii that are tried before the arm stops between moves
 
 
 @dataclass(frozen=True)
@@ -173,15 +174,17 @@ class CycleMotions:
     ) -> list[PlannedStage]:
         """Plan moves as one motion, or one by one where that is not possible."""
         remark = ''
-        if len(stages) > 1 and not self._method:
+        for share in _BLENDS if len(stages) > 1 and not self._method else ():
             places = [self._place, *(stage.to for stage in stages)]
-            moves = [self._as_move(*move) for move in zip(stages, places, goals, strict=False)]
+            moves = [
+                self._as_move(*move, share) for move in zip(stages, places, goals, strict=False)
+            ]
             try:
                 motion = arm.chain(self._q, moves)
                 passes = _passes(arm, motion.trajectory, [move.T_goal for move in moves[:-1]])
                 return [PlannedStage(stages, motion, passes=passes)]
             except (InvalidInput, PlanningError) as error:
-                remark = f'stops between moves: {error}'
+                remark = remark or f'stops between moves: {error}'
         planned, q, place = [], self._q, self._place
         for stage, q_goal in zip(stages, goals, strict=True):
             try:
@@ -193,12 +196,14 @@ class CycleMotions:
             q, place = motion.trajectory.q[-1], stage.to
         return planned
 
-    def _as_move(self, stage: Stage, place: str, q_goal: Array) -> PathSegment:
+    def _as_move(
+        self, stage: Stage, place: str, q_goal: Array, blend: float = 1.0
+    ) -> PathSegment:
         """Return a move from a place (empty: from elsewhere), slow only near contact."""
         distance = self._settings.approach_distance
         return PathSegment(
             self._T_goal(stage),
-            blend=stage.blend,
+            blend=blend * stage.blend,
             speed=self._scaling(stage).speed,
             slow_first=distance if touches(place) else 0.0,
             slow_last=distance + _LATE if touches(stage.to) else 0.0,
