@@ -49,7 +49,7 @@ from ur5_pick_place.trials.in_process_ports import ControllerPort, TaskPort
 from ur5_pick_place.trials.spots import Spot
 
 _WATCH_EVERY = 2  # cycles, as in the nodes
-_BRAKING = 1.0  # [s]
+_BRAKING = 1.5  # [s]; a motion at its limits brakes on its path within 1.1 s
 _LIBC = ctypes.CDLL(None)
 _M_MMAP_THRESHOLD, _LARGE = -3, 2**19  # mallopt's option; [B]
 
