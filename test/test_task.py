@@ -148,8 +148,7 @@ def test_a_cycle_moves_grips_carries_and_releases_in_order(cycle_planner):
     kinds = [(type(c).__name__, getattr(c, 'state', None)) for c in robot.commands]
     move = ('RunMotion', None)
     assert kinds == [
-        ('SetOutput', False),
-        ('Carry', None),
+        ('Carry', None),  # and no output: the gripper is open
         move,
         ('SetOutput', True),
         ('Carry', None),

@@ -33,7 +33,7 @@ from ur5_pick_place.task.job import Carry, Command, Compute, Observation, RunMot
 from ur5_pick_place.task.pending_motion import PendingMotion
 
 PLANNER = 'trajectory_planner'
-_TICK_EVERY = 4  # joint_states per tick: 32 ms of robot time
+_TICK = 0.006  # [s] of robot time between ticks: a cycle of a CB3, four of an e-Series
 _FRESH = 0.3  # [s]; older joints do not show whether the arm is at rest now
 
 OnReply = Callable[[str], object]
@@ -55,7 +55,7 @@ class TaskPort:
     peer_timeout : float
         See `HealthSettings`.
     on_tick : callable
-        Called at every fourth joint_states, and at every motion state of the planner.
+        Called every 8 ms of robot time, and at every motion state of the planner.
     on_planner_death : callable
         Called when the planner node has died or is stuck.
 
@@ -83,7 +83,7 @@ class TaskPort:
         self._goal: ClientGoalHandle[Any, Any, Any] | None = None
         self._motions = 0
         self._pending: PendingMotion | None = None
-        self._received = 0
+        self._ticked = 0.0  # stamp of the latest tick [s]
         group = MutuallyExclusiveCallbackGroup()
         rounds = Rounds(node, ROUND, group)
         self._io = RobotIo(node, group, rounds)
@@ -199,12 +199,11 @@ class TaskPort:
         self._speed_scaling = scaling
 
     def _on_joint_states(self, joints: Joints) -> None:
-        before = self._received // _TICK_EVERY
-        self._received += joints.count
         self.q, self.stamp = joints.q, joints.stamp
         self._arrived = time.monotonic()
         self._stillness.update(self.stamp, self.q)
-        if self._received // _TICK_EVERY > before:
+        if abs(self.stamp - self._ticked) >= _TICK:  # stamps may jump back
+            self._ticked = self.stamp
             if self._pending and not self._pending.is_over:
                 self._pending.look(self.q, self._arrived)
             self._on_tick()

@@ -42,6 +42,9 @@ class PathSegment:
         Whether the arc passes through `arc_point`, or is the shorter arc about it.
     speed : float
         Bound on the speed of TCP and elbow [m/s]; 0 = only the bound of the whole motion.
+    slow_first, slow_last : float
+        How much of the segment's begin and end is bound to `speed` [m]; all of it if both are 0.
+        Not for a joint motion between two stops.
     q_goal : ndarray, shape (6,), optional
         Joint motion only: the joints at its end [rad], on the branch of its start.
 
@@ -52,6 +55,8 @@ class PathSegment:
     arc_point: Array | None = None
     kind: str = 'interim'
     speed: float = 0.0
+    slow_first: float = 0.0
+    slow_last: float = 0.0
     q_goal: Array | None = None
 
     def __post_init__(self) -> None:
@@ -124,11 +129,23 @@ def path_of(
     path = follow(model, OffsetCurve(curve, T_tool_link), q_start, position_step)
     if not any(segment.speed for segment in segments):
         return path
-    corners: Array = np.cumsum([leg.length for leg in legs])[:-1] / curve.length
-    speeds = np.array([segment.speed or np.inf for segment in segments])
-    return JointPath(
-        path.q, path.share, speeds[np.searchsorted(corners, np.asarray(path.share))]
-    )
+    lengths = [leg.length for leg in legs]
+    return JointPath(path.q, path.share, _speeds(segments, lengths, np.asarray(path.share)))
+
+
+def _speeds(segments: Sequence[PathSegment], lengths: Sequence[float], share: Array) -> Array:
+    """Return the bound on the speed (n,) [m/s] at shares (n,) of segments of these lengths [m]."""
+    ends = np.cumsum(lengths)
+    distance = share * ends[-1]
+    which = np.searchsorted(ends[:-1], distance)
+    gone = distance - (ends - lengths)[which]
+    first, last, speed = np.array(
+        [(s.slow_first, s.slow_last, s.speed or np.inf) for s in segments]
+    ).T
+    near_start = gone <= first[which]
+    near_end = np.asarray(lengths)[which] - gone <= last[which]
+    everywhere = (first == 0.0) & (last == 0.0)
+    return np.where(near_start | near_end | everywhere[which], speed[which], np.inf)
 
 
 def _legs(

@@ -1,12 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """The gripper on digital outputs, confirmed by io_states and by the part-present input."""
 
+import math
 from dataclasses import dataclass
 
 from ur5_pick_place.errors import ExecutionError, InvalidInput, MissedGrasp
 from ur5_pick_place.pins import DIGITAL_PINS, TOOL_PIN_0, TOOL_PINS
 from ur5_pick_place.settings import Settings, setting
-from ur5_pick_place.task.job import Observation, SetOutput, SetToolVoltage, Steps, perform
+from ur5_pick_place.task.job import (
+    Command,
+    Observation,
+    SetOutput,
+    SetToolVoltage,
+    Steps,
+    perform,
+)
 
 TOOL_INPUT = 'tool_input'
 SETTLING = 0.1
@@ -14,6 +22,8 @@ SETTLING = 0.1
 _BOUNCES, _BOUNCE_TIME = 4, 1.0  # changes, [s]; a grip causes one
 _LAST_PIN = DIGITAL_PINS - 1
 _TOOL_PINS = ', '.join(map(str, TOOL_PINS))
+ANSWER_TIMEOUT = 5.0
+"""Of the payload [s]; the driver waits until the robot reports it."""
 _SERVICE_TIMEOUT = 2.0  # [s]; the driver gives up on a pin after 0.55 s
 
 
@@ -81,6 +91,10 @@ class Gripper:
     def __init__(self, settings: GripperSettings, voltage: int | None) -> None:
         self._settings = settings
         self._voltage = voltage
+        self._signal = PartSignal(settings)
+        self._closes = self._is_shown = False
+        self.fingers_end = 0.0
+        """When the fingers will have moved [s], after `close_time` or `open_time`."""
 
     def initialise(self) -> Steps[None]:
         """Switch the tool supply to its configured voltage and wait for tool_data to show it."""
@@ -100,13 +114,54 @@ class Gripper:
             seen = yield None
 
     def close(self) -> Steps[None]:
-        """Close: switch the pins, wait for io_states to show them, then wait `close_time`."""
-        self._check_supply((yield None))
-        yield from self._switch(is_closed=True, travel_time=self._settings.close_time)
+        """Close: switch the pins, wait for io_states to show them, then for the fingers."""
+        yield from self.begin_closing()
+        yield from self.await_fingers()
 
     def open(self) -> Steps[None]:
-        """Open: as `close`, with `open_time`."""
-        yield from self._switch(is_closed=False, travel_time=self._settings.open_time)
+        """Open: as `close`."""
+        yield from self.begin_opening()
+        yield from self.await_fingers()
+
+    def begin_closing(self) -> Steps[None]:
+        """Switch the pins and wait for io_states to show them."""
+        seen = yield None
+        self._check_supply(seen)
+        yield from self._switch(True, self._settings.close_time, self.holds_part(seen) is False)
+
+    def begin_opening(self, is_holding: bool = False) -> Steps[None]:
+        """Switch as `begin_closing`; `is_holding` = the input shows a part that will be let go."""
+        yield from self._switch(False, self._settings.open_time, is_holding)
+
+    def await_fingers(self, beside: Command | None = None) -> Steps[bool]:
+        """
+        Wait until the part-present input has changed, else for `close_time` or `open_time`.
+
+        Parameters
+        ----------
+        beside : Command, optional
+            Issued, and confirmed, while the fingers move: once the input has changed, or at once
+            without that input.
+
+        Returns
+        -------
+        bool
+            Whether `beside` was issued; it is not if the input never changes.
+
+        """
+        issued, is_answered = math.inf, True
+        seen = yield None
+        while True:
+            level = self.holds_part(seen)
+            is_there = self._signal.update(seen.t, level) is self._closes and self._is_shown
+            is_answered = is_answered or _is_answered(beside, seen, issued)
+            if is_answered and (is_there or seen.t >= self.fingers_end):
+                return issued < math.inf
+            if beside and issued == math.inf and level in (self._closes, None):
+                issued, is_answered = seen.t, False
+                seen = yield beside
+            else:
+                seen = yield None
 
     def expect_part(self) -> Steps[None]:
         """
@@ -126,6 +181,17 @@ class Gripper:
         """Wait until the part-present input shows no part; errors as `expect_part`."""
         yield from self._expect(False)
 
+    def stays_empty(self) -> Steps[None]:
+        """Wait until the part-present input, which shows no part now, is stable."""
+        seen = yield None
+        while self._signal.update(seen.t, self.holds_part(seen)) is not False:
+            if self.holds_part(seen) is not False:
+                raise ExecutionError(
+                    f'input {self._settings.part_pin} shows a part although the gripper is open: '
+                    'remove the part, or check whether the input is stuck'
+                )
+            seen = yield None
+
     def holds_part(self, seen: Observation) -> bool | None:
         """Return whether a part is held; None if no input shows it."""
         if self._settings.grip_feedback != TOOL_INPUT:
@@ -138,6 +204,12 @@ class Gripper:
         s = self._settings
         return s.confirm_pins and seen.outputs.get(s.close_pin) == s.closes_when_on
 
+    def is_open(self, seen: Observation) -> bool:
+        """Return whether io_states, if it is used at all, shows the outputs of an open gripper."""
+        return self._settings.confirm_pins and all(
+            seen.outputs.get(pin) == state for pin, state in self._pins(is_closed=False)
+        )
+
     def signal(self) -> 'PartSignal':
         """Return a new debounced view of the part-present input."""
         return PartSignal(self._settings)
@@ -149,20 +221,26 @@ class Gripper:
                 f'tool voltage is {seen.tool_voltage} V, not {wanted} V: call ~/init_gripper first'
             )
 
-    def _switch(self, is_closed: bool, travel_time: float) -> Steps[None]:
+    def _pins(self, is_closed: bool) -> list[tuple[int, bool]]:
+        """Return the outputs and their states, in the order in which they are switched."""
         s = self._settings
         changes = [(s.close_pin, is_closed == s.closes_when_on)]
         if s.open_pin >= 0:
             # First off, then on: a double-acting valve must never see both.
             changes = sorted([*changes, (s.open_pin, not changes[0][1])], key=lambda c: c[1])
-        for pin, state in changes:
-            seen = yield from perform(SetOutput(pin, state), _SERVICE_TIMEOUT)
-            yield from self._see_output(seen, pin, state)
-        yield from pause(travel_time)
+        return changes
 
-    def _see_output(self, seen: Observation, pin: int, state: bool) -> Steps[None]:
+    def _switch(self, is_closed: bool, travel_time: float, is_shown: bool) -> Steps[None]:
+        """Switch the pins; `is_shown` = the part-present input will show when it is done."""
+        for pin, state in self._pins(is_closed):
+            seen = yield from perform(SetOutput(pin, state), _SERVICE_TIMEOUT)
+            seen = yield from self._see_output(seen, pin, state)
+        self._closes, self._is_shown = is_closed, is_shown
+        self._signal, self.fingers_end = PartSignal(self._settings), seen.t + travel_time
+
+    def _see_output(self, seen: Observation, pin: int, state: bool) -> Steps[Observation]:
         if not self._settings.confirm_pins:
-            return
+            return seen
         deadline = seen.t + self._settings.pin_timeout
         while seen.outputs.get(pin) != state:
             if seen.t > deadline:
@@ -172,17 +250,19 @@ class Gripper:
                     'and wiring'
                 )
             seen = yield None
+        return seen
 
     def _expect(self, wanted: bool) -> Steps[None]:
+        seen = yield None
         if self._settings.grip_feedback != TOOL_INPUT:
-            if not wanted and self.is_closed((yield None)):
+            if not wanted and self.is_closed(seen):
                 raise ExecutionError(
                     'the gripper is closed and no input shows whether it holds a part: check, and '
                     'open it with ~/open_gripper'
                 )
             return
-        seen, timeout = (yield None), self._settings.part_timeout
-        begin, signal = seen.t, PartSignal(self._settings)
+        timeout = self._settings.part_timeout
+        begin, signal = seen.t, self._signal
         while signal.update(seen.t, self.holds_part(seen)) != wanted:
             if seen.t > begin + 2.0 * timeout + SETTLING:
                 raise self._unmet(seen, wanted)
@@ -225,6 +305,7 @@ class PartSignal:
     def __init__(self, settings: GripperSettings) -> None:
         self._pin = settings.part_pin
         self._level: bool | None = None
+        self._latest = -math.inf
         self.since = 0.0
         self._changes: list[float] = []
 
@@ -242,6 +323,9 @@ class PartSignal:
             if self._level is not None:
                 self._changes = [past for past in self._changes if past > t - _BOUNCE_TIME] + [t]
             self._level, self.since = level, t
+        elif t - self._latest > SETTLING:  # nobody looked: it may have changed meanwhile
+            self.since = t
+        self._latest = t
         if len(self._changes) >= _BOUNCES:
             raise ExecutionError(
                 f'input {self._pin} bounces: {len(self._changes)} changes within '
@@ -250,9 +334,10 @@ class PartSignal:
         return level if t - self.since >= SETTLING else None
 
 
-def pause(duration: float) -> Steps[None]:
-    """Wait for `duration` [s] of ROS time."""
-    seen = yield None
-    end = seen.t + duration
-    while seen.t < end:
-        seen = yield None
+def _is_answered(command: Command | None, seen: Observation, issued: float) -> bool:
+    """Return whether a command issued at a time [s] is done, or raise why it will not be."""
+    if seen.reply:
+        raise ExecutionError(seen.reply)
+    if seen.reply is None and seen.t > issued + ANSWER_TIMEOUT:
+        raise ExecutionError(f'{command} was not answered within {ANSWER_TIMEOUT} s')
+    return seen.reply is not None

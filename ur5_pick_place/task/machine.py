@@ -240,13 +240,14 @@ class Machine:
             self._look_once()
             return
         seen = self._port.observe()
-        command = self._job.tick(seen.with_reply(self._reply))
-        if self._job.is_done:
-            self._end(self._job.error)
-        elif command is not None:
+        while command := self._job.tick(seen.with_reply(self._reply)):
             self._reply = None
             self._commands += 1
             self._port.send(command, functools.partial(self._take_reply, self._commands))
+            if self._reply is None or not isinstance(command, Carry):
+                return  # only a Carry, which moves nothing, takes no tick
+        if self._job.is_done:
+            self._end(self._job.error)
 
     @locked
     def _take_reply(self, command: int, reply: str) -> None:

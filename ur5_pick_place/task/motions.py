@@ -2,7 +2,7 @@
 """The motions of one cycle on one branch, each planned from the end of the one before."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -25,6 +25,8 @@ IK = 'ik'
 """The method that sends whole trajectories; the others are closed loops."""
 
 _PASSING_STEP = 5e-3  # [s]
+_LATE = 6e-3  # [m] by which an arm that follows its reference late slows down late
+_BLENDS = (1.0, 0.5)  # shares of the blend radii that are tried before the arm stops between moves
 
 
 @dataclass(frozen=True)
@@ -37,7 +39,18 @@ class TaskSettings(Settings):
         0.1, 'height of the points above start and target', unit='m', low=0.0, high=0.5
     )
     approach_speed: float = setting(
-        0.1, 'TCP speed between a place and the point above it', unit='m/s', low=0.005, high=0.5
+        0.1,
+        'TCP speed in the last approach_distance before a place and the first after it',
+        unit='m/s',
+        low=0.005,
+        high=0.5,
+    )
+    approach_distance: float = setting(
+        0.015,
+        'distance from a place within which approach_speed holds',
+        unit='m',
+        low=0.001,
+        high=0.5,
     )
     grasp_retries: int = setting(
         1, 'how often a missed grasp is retried, from above the place', low=0, high=10
@@ -134,6 +147,7 @@ class CycleMotions:
         self._loops, self._method = loops, '' if settings.method == IK else settings.method
         self._carrying = planner.carrying(settings.part_load(planner.scene.tool.T_tool_tcp))
         self._poses, self._branch, self._q = poses, branch, q_start
+        self._place = ''
 
     def plan(self) -> tuple[PlannedStage, ...]:
         """
@@ -155,6 +169,7 @@ class CycleMotions:
             if stages[0].is_move:
                 planned += self._moves(arm, stages, [next(goals_of_moves) for _ in stages])
                 self._q = planned[-1].moved.trajectory.q[-1]
+                self._place = stages[-1].to
             else:
                 retry = self._retry() if do == 'expect_part' else ()
                 planned.append(PlannedStage(stages, retry=retry))
@@ -166,42 +181,50 @@ class CycleMotions:
     ) -> list[PlannedStage]:
         """Plan moves as one motion, or one by one where that is not possible."""
         remark = ''
-        if len(stages) > 1 and not self._method:
-            moves = [self._as_move(stage, q) for stage, q in zip(stages, goals, strict=True)]
+        for share in _BLENDS if len(stages) > 1 and not self._method else ():
+            places = [self._place, *(stage.to for stage in stages)]
+            moves = [
+                self._as_move(*move, share) for move in zip(stages, places, goals, strict=False)
+            ]
             try:
                 motion = arm.chain(self._q, moves)
                 passes = _passes(arm, motion.trajectory, [move.T_goal for move in moves[:-1]])
                 return [PlannedStage(stages, motion, passes=passes)]
             except (InvalidInput, PlanningError) as error:
-                remark = f'stops between moves: {error}'
-        planned, q = [], self._q
+                remark = remark or f'stops between moves: {error}'
+        planned, q, place = [], self._q, self._place
         for stage, q_goal in zip(stages, goals, strict=True):
             try:
-                motion, why = self._move(arm, stage, q, q_goal)
+                motion, why = self._move(arm, stage, place, q, q_goal)
             except PlanningError as error:
                 raise PlanningError(f'stage {stage.name!r}: {error}') from error
             method = '' if why or stage.do == 'ptp' else self._method
             planned.append(PlannedStage((stage,), motion, why or remark, method=method))
-            q = motion.trajectory.q[-1]
+            q, place = motion.trajectory.q[-1], stage.to
         return planned
 
-    def _as_move(self, stage: Stage, q_goal: Array) -> PathSegment:
+    def _as_move(
+        self, stage: Stage, place: str, q_goal: Array, blend: float = 1.0
+    ) -> PathSegment:
+        """Return a move from a place (empty: from elsewhere), slow only near contact."""
+        distance = self._settings.approach_distance
         return PathSegment(
             self._T_goal(stage),
-            blend=stage.blend,
+            blend=blend * stage.blend,
             speed=self._scaling(stage).speed,
+            slow_first=distance if touches(place) else 0.0,
+            slow_last=distance + _LATE if touches(stage.to) else 0.0,
             q_goal=q_goal if stage.do == 'ptp' else None,
         )
 
     def _move(
-        self, arm: MotionPlanner, stage: Stage, q: Array, q_goal: Array
+        self, arm: MotionPlanner, stage: Stage, place: str, q: Array, q_goal: Array
     ) -> tuple[PlannedMotion, str]:
-        scaling = self._scaling(stage)
         if stage.do == 'ptp':
             motion = self._ptp(arm, stage, q, q_goal)
             return motion, str(motion.detour or '')
         try:
-            return self._line(arm, q, self._T_goal(stage), scaling), ''
+            return self._line(arm, q, self._as_move(stage, place, q_goal)), ''
         except PlanningError as error:
             if stage.do == 'lin':
                 raise
@@ -209,12 +232,11 @@ class CycleMotions:
             how = f'joint motion, {motion.detour},' if motion.detour else 'joint motion'
             return motion, f'{how} instead of a straight line: {error}'
 
-    def _line(
-        self, arm: MotionPlanner, q: Array, T_goal: Array, scaling: Scaling
-    ) -> PlannedMotion:
+    def _line(self, arm: MotionPlanner, q: Array, move: PathSegment) -> PlannedMotion:
         if self._method:
-            return plan_roll_out(arm, self._method, q, T_goal, scaling, self._loops)
-        return arm.lin(q, [T_goal], scaling)
+            scaling = Scaling(speed=move.speed)
+            return plan_roll_out(arm, self._method, q, move.T_goal, scaling, self._loops)
+        return arm.chain(q, [replace(move, blend=0.0)])
 
     def _ptp(self, arm: MotionPlanner, stage: Stage, q: Array, q_goal: Array) -> PlannedMotion:
         if stage.to == 'home':
@@ -227,11 +249,12 @@ class CycleMotions:
             return ()
         T = forward(self._empty.model, self._q)
         T[2, 3] += self._settings.approach_height
-        scaling = Scaling(speed=self._settings.approach_speed)
+        speed, near = self._settings.approach_speed, self._settings.approach_distance
+        T_grip = forward(self._empty.model, self._q)
+        down = PathSegment(T_grip, speed=speed, slow_last=near + _LATE)
         try:
-            up = self._empty.lin(self._q, [T], scaling)
-            q_above = up.trajectory.q[-1]
-            return up, self._empty.lin(q_above, [forward(self._empty.model, self._q)], scaling)
+            up = self._empty.chain(self._q, [PathSegment(T, speed=speed, slow_first=near)])
+            return up, self._empty.chain(up.trajectory.q[-1], [down])
         except PlanningError:
             return ()
 
@@ -254,6 +277,11 @@ class CycleMotions:
         if stage.to == 'home':
             return forward(self._empty.model, np.array(self._poses['home'].joints))
         return T_base_tool(stage.to, self._poses, self._empty, self._settings)
+
+
+def touches(place: str) -> bool:
+    """Return whether the tool touches something at a place; empty: it is elsewhere."""
+    return bool(place) and place != 'home' and not place.startswith('above_')
 
 
 def T_base_tool(

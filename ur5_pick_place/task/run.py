@@ -2,7 +2,8 @@
 """The steps of a cycle and of the motion home, for a `Job`."""
 
 from bisect import bisect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import takewhile
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,7 @@ from ur5_pick_place.planning.inertias import Load, boxes_load, joined
 from ur5_pick_place.planning.planner import PlannedMotion
 from ur5_pick_place.planning.scene import Box
 from ur5_pick_place.task import events
-from ur5_pick_place.task.gripper import Gripper
+from ur5_pick_place.task.gripper import ANSWER_TIMEOUT, Gripper
 from ur5_pick_place.task.job import (
     Carry,
     Compute,
@@ -23,14 +24,13 @@ from ur5_pick_place.task.job import (
     Steps,
     perform,
 )
-from ur5_pick_place.task.motions import PlannedStage, TaskSettings
+from ur5_pick_place.task.motions import PlannedStage, TaskSettings, touches
 from ur5_pick_place.task.plan import CyclePlan, CyclePlanner
 
 Emit = Callable[..., Any]
 SLIDER_WAIT = 'the speed slider is at 0: raise it on the pendant or with set_speed_slider'
 _SAMPLE_STEP = 0.02  # [s]
 _LOOKAHEAD = 50  # samples ahead that are searched
-_PAYLOAD_TIMEOUT = 5.0  # [s]; the driver waits until the robot reports the payload
 
 
 class CycleRun:
@@ -72,17 +72,22 @@ class CycleRun:
         self.stage = ''
         self.waits_for = ''
         """Why a motion waits without a fault; empty if it does not."""
+        self._place = ''
+        self._open_at = 0.0  # [s] when the fingers, which are on their way, will be open
+        self._check: Steps[None] | None = None  # that the gripper is empty, beside a motion
+        self._payload_ahead: bool | None = None  # set with or without part, before its stage
 
     def cycle(self, plan: CyclePlan) -> Steps[None]:
         """Run every stage of every cycle of `plan`."""
         cycles = zip(plan.cycles, plan.placed_parts, strict=True)
         for number, (stages, placed_parts) in enumerate(cycles, 1):
             self.placed_parts = placed_parts
-            for planned in stages:
+            self._place, self._check, self._payload_ahead = '', None, None
+            for i, planned in enumerate(stages):
                 if self.is_paused:
                     yield from self._resumed()
                 self._enter(planned, 0)
-                yield from self._do(planned)
+                yield from self._do(planned, _payload_before_move(stages[i + 1 :]))
             self._emit(events.CYCLE_DONE, number=number, of=len(plan.cycles))
 
     def home(self, motions: tuple[PlannedMotion, ...]) -> Steps[None]:
@@ -100,11 +105,12 @@ class CycleRun:
             self.look(seen)
             yield from perform(Carry(self._part))
 
-    def open(self) -> Steps[None]:
-        """Open the gripper, outside a cycle; a part in it falls."""
-        self.is_carrying = False  # from here the part may leave the gripper
-        yield from self._gripper.open()
+    def open(self, payload: bool | None = None) -> Steps[None]:
+        """Open the gripper; a part in it falls. `payload` as `_payload_before_move`."""
+        was_carrying, self.is_carrying = self.is_carrying, False  # from here the part may fall
+        yield from self._gripper.begin_opening(was_carrying)
         yield from perform(Carry(None))
+        yield from self._await_fingers(payload)
 
     def look(self, seen: Observation) -> None:
         """Update whether a part is held, as after a restart in the middle of a cycle."""
@@ -139,7 +145,7 @@ class CycleRun:
 
     def confirm_payload(self) -> Steps[None]:
         """Set the payload of the empty tool and wait for the robot to confirm it."""
-        yield from perform(self._payload(with_part=False), _PAYLOAD_TIMEOUT)
+        yield from perform(self._payload(with_part=False), ANSWER_TIMEOUT)
 
     def pause(self) -> None:
         """Wait as soon as the arm is at rest; the owner also cancels the present motion."""
@@ -154,39 +160,99 @@ class CycleRun:
         self.stage = planned.stages[i].name
         self._emit(events.STAGE, stage=self.stage, remark=planned.remark)
 
-    def _do(self, planned: PlannedStage) -> Steps[None]:
+    def _do(self, planned: PlannedStage, payload: bool | None) -> Steps[None]:
         do = planned.stages[0].do
         if planned.motion:
+            yield from self._open_enough(planned)
             yield from self._move(planned)
+            self._place = planned.stages[-1].to
         elif do.startswith('payload_'):
-            payload = self._payload(with_part=do == 'payload_part')
-            yield from perform(payload, _PAYLOAD_TIMEOUT)
+            with_part = do == 'payload_part'
+            if self._payload_ahead is not with_part:
+                yield from perform(self._payload(with_part), ANSWER_TIMEOUT)
+            self._payload_ahead = None
         elif do == 'close':
-            yield from self._gripper.close()
-            yield from perform(Carry(self._part))
+            yield from self._close(payload)
+        elif do == 'open' and touches(self._place):
+            yield from self.open(payload)
         elif do == 'open':
-            yield from self.open()
+            yield from self._open_on_the_way()
         elif do == 'expect_part':
-            yield from self._expect_part(planned)
+            yield from self._expect_part(planned, payload)
+        else:
+            yield from self._expect_no_part()
+
+    def _close(self, payload: bool | None) -> Steps[None]:
+        yield from self._gripper.begin_closing()
+        yield from perform(Carry(self._part))
+        yield from self._await_fingers(payload)
+
+    def _await_fingers(self, payload: bool | None) -> Steps[None]:
+        """
+        Wait for the fingers, and set the payload meanwhile.
+
+        The arm is at rest, and until it lifts the table carries the part.
+
+        """
+        command = None if payload is None else self._payload(payload)
+        was_issued = yield from self._gripper.await_fingers(command)
+        self._payload_ahead = payload if was_issued else None
+
+    def _open_on_the_way(self) -> Steps[None]:
+        """Open while the arm moves, if the gripper is not open."""
+        self.is_carrying = False
+        if not self._gripper.is_open((yield None)):
+            yield from self._gripper.begin_opening()
+            self._open_at = self._gripper.fingers_end
+        yield from perform(Carry(None))
+
+    def _open_enough(self, planned: PlannedStage) -> Steps[None]:
+        """Wait until the fingers will be open when the arm comes near a part."""
+        if not self._open_at:
+            return
+        ends = [*planned.passes, planned.moved.trajectory.duration]
+        near = [touches(stage.to) for stage in planned.stages]
+        free = ([0.0, *ends])[near.index(True) if True in near else -1]
+        while (yield None).t < self._open_at - free:
+            pass
+        if True in near:
+            self._open_at = 0.0
+
+    def _expect_no_part(self) -> Steps[None]:
+        """Check that no part is held, beside the next motion if the open gripper shows none."""
+        seen = yield None
+        is_away = not touches(self._place)
+        if is_away and self._gripper.is_open(seen) and self._gripper.holds_part(seen) is False:
+            self._check = self._gripper.stays_empty()
+            next(self._check)
         else:
             yield from self._gripper.expect_no_part()
 
-    def _expect_part(self, planned: PlannedStage) -> Steps[None]:
+    def _go_on_checking(self, seen: Observation) -> None:
+        if self._check:
+            try:
+                self._check.send(seen)
+            except StopIteration:
+                self._check = None
+
+    def _expect_part(self, planned: PlannedStage, payload: bool | None) -> Steps[None]:
         tries = self._settings.grasp_retries if planned.retry else 0
         while True:
             try:
                 yield from self._gripper.expect_part()
                 break
             except MissedGrasp as missed:
+                ahead = None if self._payload_ahead is None else False
                 if not tries:
+                    if ahead is False:
+                        yield from perform(self._payload(with_part=False), ANSWER_TIMEOUT)
                     raise
                 tries -= 1
                 self._emit(events.GRASP_MISSED, reason=str(missed), tries_left=tries)
-            yield from self.open()
+            yield from self.open(ahead)
             for motion in planned.retry:
                 yield from self._move(PlannedStage(planned.stages, motion))
-            yield from self._gripper.close()
-            yield from perform(Carry(self._part))
+            yield from self._close(payload)
         self.is_carrying, self._signal = True, self._gripper.signal()
         verified = self._gripper.holds_part((yield None))
         self._emit(events.GRASP_UNVERIFIED if verified is None else events.GRASP_VERIFIED)
@@ -200,12 +266,15 @@ class CycleRun:
             seen = yield RunMotion(motion.trajectory, planned.method)
             while seen.reply is None:
                 self._check_carried(seen)
+                self._go_on_checking(seen)
                 self._report_wait(seen)
                 if way.stage_at(seen.q) > i:
                     i += 1
                     self._enter(planned, i)
                 seen = yield None
             if not seen.reply:
+                while self._check:
+                    self._go_on_checking((yield None))
                 for passed in range(i + 1, len(planned.stages)):
                     self._enter(planned, passed)
                 return
@@ -270,6 +339,14 @@ class CycleRun:
         x, y, z = map(float, load.centre)
         xx, yy, zz, xy, xz, yz = map(float, load.inertia[(0, 1, 2, 0, 0, 1), (0, 1, 2, 1, 2, 2)])
         return SetPayload(load.mass, (x, y, z), (xx, yy, zz, xy, xz, yz))
+
+
+def _payload_before_move(stages: Sequence[PlannedStage]) -> bool | None:
+    """Return whether the payload set before the next move has the part; None: it is not set."""
+    for planned in takewhile(lambda planned: not planned.motion, stages):
+        if planned.stages[0].do.startswith('payload_'):
+            return planned.stages[0].do == 'payload_part'
+    return None
 
 
 class _StageTracker:

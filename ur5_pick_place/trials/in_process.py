@@ -47,8 +47,8 @@ from ur5_pick_place.trials.configuration import CONFIG, Configuration
 from ur5_pick_place.trials.in_process_ports import ControllerPort, TaskPort
 from ur5_pick_place.trials.spots import Spot
 
-_WATCH_EVERY, _TICK_EVERY = 2, 4  # cycles, as in the nodes
-_BRAKING = 1.0  # [s]
+_WATCH_EVERY = 2  # cycles, as in the nodes
+_BRAKING = 1.5  # [s]; a motion at its limits brakes on its path within 1.1 s
 _LIBC = ctypes.CDLL(None)
 _M_MMAP_THRESHOLD, _LARGE = -3, 2**19  # mallopt's option; [B]
 
@@ -91,7 +91,7 @@ class InProcessCell:
         self.events: list[dict[str, Any]] = []
         self.poses: dict[str, TaughtPose] = {}
         self.on_step: Callable[[], object] | None = None
-        self.cycles = self._reports = 0
+        self.cycles = 0
         self._status = RobotStatus()
         self._T_tcp_part: Array | None = None
         self.speed = 0.0
@@ -272,13 +272,11 @@ class InProcessCell:
             driver.link.to_clients.send(lambda: self._on_joints(report), driver.time)
 
     def _on_joints(self, report: Any) -> None:
-        self._reports += 1
         self._status.update_joints(
             report.stamp, report.q, report.qd, self.driver.joint_names, self.time
         )
         self.manager.on_joints()
-        if self._reports % _TICK_EVERY == 0:
-            self.station.machine.tick()
+        self.station.machine.tick()
 
     def _measure(self) -> None:
         limit = self.station.planner.limits.qd
