@@ -16,13 +16,13 @@ from motion_planners import FAST, PICK
 from obstacle_scenes import FAMILIES, clearance, down, placed, problem
 from solids import SCENE, UR5
 
-from ur5_pick_place.errors import GateRefusal, PlanningError
+from ur5_pick_place.errors import GateRefusal, PlanningCanceled, PlanningError
 from ur5_pick_place.kinematics import BRANCHES, HOME, classify, forward, inverse
+from ur5_pick_place.planning.cancellation import cancelable
 from ur5_pick_place.planning.collision import collision_model
 from ur5_pick_place.planning.inertias import Load
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.rounding import RoundedWay
-from ur5_pick_place.planning.ways_round import SearchTime
 
 SAMPLES = 200
 
@@ -41,7 +41,7 @@ def test_a_way_round_is_found_that_points_on_the_arm_find_free(family, rng):
     planner = planner_in(task.scene)
     with pytest.raises(PlanningError):
         planner.ptp(task.q_start, task.q_goal)
-    motion = planner.auto(task.q_start, [task.q_goal], search=SearchTime(1.5))
+    motion = planner.auto(task.q_start, [task.q_goal], allowed=1.5)
     q = dense(motion)
     np.testing.assert_allclose(q[[0, -1]], [task.q_start, task.q_goal], atol=1e-9)
     assert clearance(task.scene, q, rng) > task.scene.margin - 2e-3
@@ -91,7 +91,7 @@ def test_what_is_carried_goes_round_too(rng):
     planner.carry(Load(0.1, (0.0, 0.0, 0.15)))
     with pytest.raises(GateRefusal, match='part'):
         planner.check(empty.trajectory, here)
-    motion = planner.auto(here, [there], search=SearchTime(3.0))
+    motion = planner.auto(here, [there], allowed=3.0)
     assert motion.detour.obstacle == 'wall'
     assert clearance(planner.scene, dense(motion), rng) > SCENE.margin - 2e-3
 
@@ -120,17 +120,22 @@ def test_where_there_is_no_way_the_refusal_names_what_is_in_the_way_and_keeps_th
     there = here + [1.4, 0, 0, 0, 0, 0]
     begin = time.monotonic()
     with pytest.raises(PlanningError, match='no way round|at the') as refusal:
-        planner.auto(here, [there], search=SearchTime(0.4))
+        planner.auto(here, [there], allowed=0.4)
     assert time.monotonic() - begin < 3.0
     assert 'partition' in str(refusal.value)
 
 
 def test_a_search_that_is_not_wanted_any_more_ends():
     task = problem('wall', 3)
-    with pytest.raises(PlanningError, match='no longer wanted'):
-        planner_in(task.scene).auto(
-            task.q_start, [task.q_goal], search=SearchTime(60.0, lambda: False)
-        )
+    planner, asked = planner_in(task.scene), []
+
+    def is_canceled():
+        asked.append(True)
+        return len(asked) > 200
+
+    with pytest.raises(PlanningCanceled), cancelable(is_canceled):
+        planner.auto(task.q_start, [task.q_goal], allowed=60.0)
+    assert len(asked) == 201
 
 
 @pytest.mark.parametrize('carried', [False, True])

@@ -18,6 +18,7 @@ from ur5_pick_place.errors import (
     IncompletePath,
     InvalidInput,
     InvalidRobotState,
+    PlanningCanceled,
     Ur5PickPlaceError,
 )
 from ur5_pick_place.kinematics import BRANCHES, classify, forward, link_pose
@@ -31,9 +32,10 @@ from ur5_pick_place.nodes.goal_constraints import (
     refuse_path_constraints,
 )
 from ur5_pick_place.nodes.robot_settings import GroupSettings
+from ur5_pick_place.planning.cancellation import cancelable
 from ur5_pick_place.planning.moves import JumpThresholds, PathSegment, find_followable_path
 from ur5_pick_place.planning.planner import MotionPlanner, PlannedMotion, Scaling
-from ur5_pick_place.planning.ways_round import SearchTime
+from ur5_pick_place.planning.ways_round import SEARCH_TIME
 from ur5_pick_place.settings import Settings, setting
 
 AUTO, PTP, LIN, CIRC = 'AUTO', 'PTP', 'LIN', 'CIRC'
@@ -42,7 +44,6 @@ _METHODS = {'RESOLVED_RATE': ResolvedRate.name, 'JACOBIAN_TRANSPOSE': Gradient.n
 PLANNER_IDS = (AUTO, PTP, LIN, CIRC, *_METHODS)
 _MAX_GOALS = 16  # alternatives of one request; each may take a second to plan
 _MAX_WAYPOINTS = 1000
-_SEARCH_TIME = 1.0  # [s] for a request with allowed_planning_time 0
 _MAX_SEARCH_TIME = 60.0  # [s]
 _MAX_STEP = 0.01  # [m]; coarser steps than this could miss a singularity
 _LOOP_END = 0.05  # [rad] within which a closed loop ends where its thresholds let it
@@ -68,7 +69,7 @@ class _Request(NamedTuple):
     arm: ArmPose
     scaling: Scaling
     path_constraints: Constraints
-    search: SearchTime  # for each goal
+    search_time: float  # [s], for each goal
 
 
 class PlanRequests:
@@ -117,7 +118,7 @@ class PlanRequests:
         ----------
         request : MotionPlanRequest
         is_wanted : callable
-            Whether the motion is still wanted; a search ends with an error where it is not.
+            Whether the motion is still wanted; planning ends with an error once it is not.
 
         Returns
         -------
@@ -149,9 +150,10 @@ class PlanRequests:
             functools.partial(link_pose, self._planner.model, q_start),
             self._scaling(request),
             request.path_constraints,
-            SearchTime(self._search_time(request) / len(goals), is_wanted),
+            self._search_time(request) / len(goals),
         )
-        return _fastest([functools.partial(self._to_goal, wanted, goal) for goal in goals])
+        with cancelable(lambda: not is_wanted()):
+            return _fastest([functools.partial(self._to_goal, wanted, goal) for goal in goals])
 
     def cartesian_path(
         self, request: GetCartesianPath.Request
@@ -222,10 +224,10 @@ class PlanRequests:
             return min(allowed, _MAX_SEARCH_TIME)
         if allowed != 0.0:
             self._warn(
-                f'allowed_planning_time = {allowed}: using {_SEARCH_TIME:g} s; must be 0 (the '
+                f'allowed_planning_time = {allowed}: using {SEARCH_TIME:g} s; must be 0 (the '
                 f'default) to {_MAX_SEARCH_TIME:g} s'
             )
-        return _SEARCH_TIME
+        return SEARCH_TIME
 
     def _planner_id(self, planner_id: str) -> str:
         wanted = planner_id.upper() or AUTO
@@ -242,16 +244,16 @@ class PlanRequests:
         planner, q_start, scaling = wanted.planner, wanted.q_start, wanted.scaling
         if wanted.planner_id not in (AUTO, PTP):
             return self._cartesian(wanted, goal)
-        is_auto, search = wanted.planner_id == AUTO, wanted.search
+        is_auto, search_time = wanted.planner_id == AUTO, wanted.search_time
         if goal.q is not None:
             if is_auto:
-                return planner.auto(q_start, [goal.q], scaling, search)
+                return planner.auto(q_start, [goal.q], scaling, search_time)
             return planner.ptp(q_start, goal.q, scaling)
         assert goal.T_base_tool is not None
         T, within = goal.T_base_tool, (goal.q_low, goal.q_high)
         if is_auto:
             return planner.auto_to_pose(
-                q_start, T, scaling, goal.branch, within=within, search=search
+                q_start, T, scaling, goal.branch, within=within, allowed=search_time
             )
         return planner.ptp_to_pose(q_start, T, scaling, goal.branch, within=within)
 
@@ -300,6 +302,8 @@ def _fastest(plans: Sequence[Callable[[], PlannedMotion]]) -> tuple[PlannedMotio
     for i, plan in enumerate(plans):
         try:
             found[i] = plan()
+        except PlanningCanceled:
+            raise
         except Ur5PickPlaceError as error:
             errors[i] = error
     reasons = '; '.join(f'goal {i + 1} of {len(plans)}: {e}' for i, e in errors.items())

@@ -3,7 +3,7 @@
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 import numpy as np
@@ -15,7 +15,7 @@ from ur5_pick_place.planning.limits import Limits
 from ur5_pick_place.planning.paths import JointPath
 from ur5_pick_place.planning.rounding import RoundedWay
 from ur5_pick_place.planning.trajectory import Trajectory
-from ur5_pick_place.planning.ways_round import SearchTime, find_ways, time_distance
+from ur5_pick_place.planning.ways_round import find_ways, time_distance
 
 _SAMPLE = 0.04  # [rad] between samples of a path; what lies between is proved
 _STRAIGHT_TRIES = 16  # goals, nearest first, to which the straight motion is tried
@@ -86,7 +86,7 @@ class JointMotions(Generic[M]):
 
 
 def motion_to_any(
-    motions: JointMotions[M], goals: Sequence[Array], search: SearchTime
+    motions: JointMotions[M], goals: Sequence[Array], allowed: float
 ) -> tuple[M, Detour | None]:
     """
     Return a motion to one of the goals, and how it differs from the straight one, if it does.
@@ -99,7 +99,8 @@ def motion_to_any(
     motions : JointMotions
     goals : sequence of ndarray, shape (6,)
         [rad], the preferred one first.
-    search : SearchTime
+    allowed : float
+        How long a search may take until it finds a way [s].
 
     Raises
     ------
@@ -118,10 +119,10 @@ def motion_to_any(
     assert contact is not None
     shortest = np.inf if motion is None else lengths[k]
     for care in range(_SEARCHES):  # again, if what was found at samples cannot be proved
-        left = search.allowed - (time.monotonic() - begin)
-        if care and left < _LEAST_SEARCH * search.allowed:
+        left = allowed - (time.monotonic() - begin)
+        if care and left < _LEAST_SEARCH * allowed:
             break
-        rest = replace(search, allowed=max(left, 0.5 * search.allowed))
+        rest = max(left, 0.5 * allowed)
         ways = find_ways(
             motions.collision, motions.limits, motions.q_start, free, shortest, rest, care
         )

@@ -41,7 +41,7 @@ from ur5_pick_place.planning.scene import Box, Part, Scene
 from ur5_pick_place.planning.time_optimal import SpeedOf
 from ur5_pick_place.planning.timing import concatenate, time_ptp
 from ur5_pick_place.planning.trajectory import Trajectory
-from ur5_pick_place.planning.ways_round import SearchTime
+from ur5_pick_place.planning.ways_round import SEARCH_TIME
 from ur5_pick_place.planning.world import World
 
 SLOWEST = 1e-3  # smallest scaling; slower motions take too long
@@ -134,8 +134,6 @@ class MotionPlanner:
         self._part: Part | None = None
         self.before_check: Callable[[], object] = lambda: None
         """Called before a motion is checked, to bring the scene up to date."""
-        self.search = SearchTime()
-        """For motions that do not state their own."""
         self.settings = settings
         self.limits = motion_limits(model, settings)
         self.set_scene(scene)
@@ -237,12 +235,13 @@ class MotionPlanner:
         q_start: Array,
         goals: Sequence[Array],
         scaling: Scaling = Scaling(),
-        search: SearchTime | None = None,
+        allowed: float = SEARCH_TIME,
     ) -> PlannedMotion:
         """
         Return a joint motion to any of `goals` (6,) [rad], straight where free, else a way round.
 
-        The preferred goal comes first. Equal requests have equal motions.
+        The preferred goal comes first; `allowed` is the time for a search [s]. Equal requests have
+        equal motions.
 
         Raises
         ------
@@ -268,7 +267,7 @@ class MotionPlanner:
             lambda q_goal: self._time_ptp(q_start, q_goal, scaling).duration,
             along,
         )
-        motion, detour = motion_to_any(motions, goals, search or self.search)
+        motion, detour = motion_to_any(motions, goals, allowed)
         return replace(motion, detour=detour)
 
     def auto_to_pose(
@@ -279,7 +278,7 @@ class MotionPlanner:
         branch: str = '',
         q_preferred: Array | None = None,
         within: tuple[Array, Array] | None = None,
-        search: SearchTime | None = None,
+        allowed: float = SEARCH_TIME,
     ) -> PlannedMotion:
         """
         Return a motion as `auto` to a pose (4, 4), on any branch, or on the one given.
@@ -289,7 +288,7 @@ class MotionPlanner:
         """
         goals = self.joint_goals(T_base_tool, q_start, branch, within)
         preferred = [] if q_preferred is None else [q_preferred]
-        return self.auto(q_start, [*preferred, *goals], scaling, search)
+        return self.auto(q_start, [*preferred, *goals], scaling, allowed)
 
     def lin(
         self,

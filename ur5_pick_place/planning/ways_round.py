@@ -14,15 +14,14 @@ Euclidean one, which keeps the other joints from wandering.
 
 import time
 import zlib
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
 
 import numpy as np
 
-from ur5_pick_place.errors import PlanningError
 from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.planning.cancellation import checkpoint
 from ur5_pick_place.planning.collision import CollisionModel
 from ur5_pick_place.planning.limits import Limits
 
@@ -45,23 +44,8 @@ _MAX_GOALS = 64
 _KEPT = 4  # ways, the shortest first
 
 
-@dataclass(frozen=True)
-class SearchTime:
-    """
-    How long a search may take.
-
-    Attributes
-    ----------
-    allowed : float
-        [s] until the first way must be found; up to three times as long, if so little processor
-        time was available. On a machine that is not busy its improvement ends within the rest.
-    is_wanted : callable
-        Whether the search is still wanted; asked all the time.
-
-    """
-
-    allowed: float = 1.0
-    is_wanted: Callable[[], bool] = lambda: True
+SEARCH_TIME = 1.0
+"""How long a search may take where nobody says [s]."""
 
 
 def find_ways(
@@ -70,7 +54,7 @@ def find_ways(
     q_start: Array,
     goals: Sequence[Array],
     shortest: float = np.inf,
-    search: SearchTime = SearchTime(),
+    allowed: float = SEARCH_TIME,
     care: int = 0,
 ) -> list[Array]:
     """
@@ -89,7 +73,9 @@ def find_ways(
         [rad], free of contact, the nearest first.
     shortest : float
         Only shorter ways are of use [s].
-    search : SearchTime
+    allowed : float
+        [s] until the first way must be found; up to three times as long, if so little processor
+        time was available. On a machine that is not busy its improvement ends within the rest.
     care : int
         0, or more for another search with tests closer together.
 
@@ -100,11 +86,11 @@ def find_ways(
 
     Raises
     ------
-    PlanningError
+    PlanningCanceled
         The search is no longer wanted.
 
     """
-    return _Search(collision, limits, q_start, goals, search, care).run(shortest)
+    return _Search(collision, limits, q_start, goals, allowed, care).run(shortest)
 
 
 def time_distance(dq: Array, qd: Array) -> Array:
@@ -152,8 +138,8 @@ class _Search:
         limits: Limits,
         q_start: Array,
         goals: Sequence[Array],
-        search: SearchTime,
-        care: int = 0,
+        allowed: float,
+        care: int,
     ) -> None:
         self._exact, self._wide = collision.quick(), collision.quick(_EXTRA)
         self._lever, self._qd = collision.levers(), limits.qd
@@ -161,7 +147,7 @@ class _Search:
         self._ends = np.vstack([q_start, self._goals])
         self._low = np.maximum(limits.q_min, self._ends.min(axis=0) - np.pi)
         self._high = np.minimum(limits.q_max, self._ends.max(axis=0) + np.pi)
-        self._search, self._begin = search, time.monotonic()
+        self._allowed, self._begin = allowed, time.monotonic()
         self._begin_cpu = time.thread_time()
         self._has_way, self._rounds = False, 0
         self._step = _STEP / 3**care
@@ -174,7 +160,7 @@ class _Search:
             return []
         self._has_way = True
         ways = [self._shortened(first)]
-        end = self._tests() + self._search.allowed * _TESTS
+        end = self._tests() + self._allowed * _TESTS
         least = float(time_distance(self._goals - self._start, self._qd).min())
         while self._tests() < end and self._is_in_time():
             best = self._length(ways[0])
@@ -195,13 +181,12 @@ class _Search:
         return self._exact.count + self._wide.count + self._rounds
 
     def _is_in_time(self) -> bool:
-        if not self._search.is_wanted():
-            raise PlanningError('planning was ended: its motion is no longer wanted')
-        elapsed, latest = time.monotonic() - self._begin, _LATEST * self._search.allowed
+        checkpoint()
+        elapsed, latest = time.monotonic() - self._begin, _LATEST * self._allowed
         if self._has_way:
             return elapsed < latest
-        is_starved = time.thread_time() - self._begin_cpu < 0.5 * self._search.allowed
-        return elapsed < (latest if is_starved else self._search.allowed)
+        is_starved = time.thread_time() - self._begin_cpu < 0.5 * self._allowed
+        return elapsed < (latest if is_starved else self._allowed)
 
     # -- trees -----------------------------------------------------------------------------------
 
