@@ -31,7 +31,8 @@ from ur5_pick_place.kinematics import HOME, forward, jacobian, load_model
 from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.kinematics.transforms import exp_se3, exp_so3, inverse_transform, log_se3
 from ur5_pick_place.planning.limits import MotionSettings
-from ur5_pick_place.planning.planner import MotionPlanner, Scaling
+from ur5_pick_place.planning.planner import MotionPlanner
+from ur5_pick_place.planning.scaling import Scaling
 from ur5_pick_place.planning.scene_file import load_scene
 from ur5_pick_place.sim.controller_manager import SCALED
 from ur5_pick_place.sim.driver import Driver

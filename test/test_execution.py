@@ -13,7 +13,7 @@ from motion_planners import make_planner, tool_down
 
 from ur5_pick_place.control.motion_monitor import MotionMonitor, TrackingSettings
 from ur5_pick_place.kinematics import HOME, forward, load_model
-from ur5_pick_place.planning.planner import Scaling
+from ur5_pick_place.planning.scaling import Scaling
 from ur5_pick_place.sim.controller_manager import SCALED
 from ur5_pick_place.sim.driver import Driver
 from ur5_pick_place.sim.goals import JointTolerance

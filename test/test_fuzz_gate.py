@@ -19,7 +19,8 @@ from scipy.interpolate import BPoly
 
 from ur5_pick_place.errors import GateRefusal, InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.planning.gate import CHECKS
-from ur5_pick_place.planning.planner import MotionPlanner, Scaling
+from ur5_pick_place.planning.planner import MotionPlanner
+from ur5_pick_place.planning.scaling import Scaling
 from ur5_pick_place.planning.trajectory import MAX_DURATION, Trajectory
 
 Array = NDArray[np.float64]

@@ -21,7 +21,8 @@ from ur5_pick_place.planning.dynamics import Dynamics
 from ur5_pick_place.planning.inertias import Load
 from ur5_pick_place.planning.limits import MotionSettings, tcp_and_elbow_speed
 from ur5_pick_place.planning.moves import PathSegment
-from ur5_pick_place.planning.planner import MotionPlanner, Scaling
+from ur5_pick_place.planning.planner import MotionPlanner
+from ur5_pick_place.planning.scaling import Scaling
 from ur5_pick_place.planning.scene import Box
 from ur5_pick_place.planning.scene_file import load_scene
 from ur5_pick_place.planning.timing import stretch, time_ptp
@@ -172,7 +173,8 @@ def test_random_arcs_are_round_keep_their_branch_and_every_limit(planner, rng):
         arc_point = tool_down(*p, 0)[:3, 3]
         try:
             q = planner.ptp_to_pose(HOME, start, branch='left-up-up').trajectory.q[-1]
-            trajectory = planner.circ(q, goal, arc_point, kind).trajectory
+            arc = PathSegment(goal, arc_point=arc_point, kind=kind)
+            trajectory = planner.chain(q, [arc]).trajectory
         except (GateRefusal, IncompletePath, NoSolution):
             continue
         planned += 1

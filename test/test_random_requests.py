@@ -30,6 +30,7 @@ from scipy.spatial.transform import Rotation
 
 from ur5_pick_place.errors import GateRefusal, IncompletePath, PlanningError
 from ur5_pick_place.kinematics import HOME, inverse
+from ur5_pick_place.planning.moves import PathSegment
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.trajectory import Trajectory
 
@@ -79,8 +80,8 @@ class Request:
     def plan(self, planner: MotionPlanner) -> Trajectory:
         if self.arc_point is None:
             return planner.lin(self.q_start, [self.T_goal]).trajectory
-        args = (self.q_start, self.T_goal, self.arc_point, self.kind)
-        return planner.circ(*args).trajectory
+        arc = PathSegment(self.T_goal, arc_point=self.arc_point, kind=self.kind)
+        return planner.chain(self.q_start, [arc]).trajectory
 
     def curve(self) -> Callable[[Array], Array]:
         """Return T_base_tool (n, 4, 4) at shares (n,) of the way."""

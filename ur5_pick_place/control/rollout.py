@@ -21,7 +21,8 @@ from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.cancellation import checkpoint
 from ur5_pick_place.planning.gate import GateReport
 from ur5_pick_place.planning.limits import Limits
-from ur5_pick_place.planning.planner import MotionPlanner, PlannedMotion, Scaling
+from ur5_pick_place.planning.planner import MotionPlanner, PlannedMotion
+from ur5_pick_place.planning.scaling import Scaling
 from ur5_pick_place.planning.trajectory import Trajectory
 
 _LONGEST = 120.0  # [s]; computing a roll-out takes about 1 % of the duration of the motion

@@ -34,7 +34,8 @@ from ur5_pick_place.nodes.goal_constraints import (
 from ur5_pick_place.nodes.robot_settings import GroupSettings
 from ur5_pick_place.planning.cancellation import cancelable
 from ur5_pick_place.planning.moves import JumpThresholds, PathSegment, find_followable_path
-from ur5_pick_place.planning.planner import MotionPlanner, PlannedMotion, Scaling
+from ur5_pick_place.planning.planner import MotionPlanner, PlannedMotion
+from ur5_pick_place.planning.scaling import Scaling
 from ur5_pick_place.planning.ways_round import SEARCH_TIME
 from ur5_pick_place.settings import Settings, setting
 

@@ -4,28 +4,18 @@
 import copy
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
-from ur5_pick_place.errors import (
-    GateRefusal,
-    InvalidInput,
-    JointLimitViolation,
-    NoSolution,
-    PlanningError,
-)
-from ur5_pick_place.kinematics import (
-    BRANCHES,
-    JOINT_NAMES,
-    Model,
-    all_solutions,
-    all_variants,
-)
+from ur5_pick_place.errors import GateRefusal, PlanningError
+from ur5_pick_place.kinematics import JOINT_NAMES, Model
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning import gate
 from ur5_pick_place.planning.collision import collision_model
 from ur5_pick_place.planning.detours import Detour, JointMotions, motion_to_any
 from ur5_pick_place.planning.dynamics import Dynamics
+from ur5_pick_place.planning.goals import free_at_rest, joint_goals
 from ur5_pick_place.planning.inertias import Load
 from ur5_pick_place.planning.limits import (
     Limits,
@@ -37,6 +27,7 @@ from ur5_pick_place.planning.moves import PathSegment, between_stops, path_of
 from ur5_pick_place.planning.path_timing import time_path
 from ur5_pick_place.planning.paths import POSITION_STEP, JointPath
 from ur5_pick_place.planning.place_check import check_pose
+from ur5_pick_place.planning.scaling import Scaling
 from ur5_pick_place.planning.scene import Box, Part, Scene
 from ur5_pick_place.planning.time_optimal import SpeedOf
 from ur5_pick_place.planning.timing import concatenate, time_ptp
@@ -44,8 +35,6 @@ from ur5_pick_place.planning.trajectory import Trajectory
 from ur5_pick_place.planning.ways_round import SEARCH_TIME
 from ur5_pick_place.planning.world import World
 
-SLOWEST = 1e-3  # smallest scaling; slower motions take too long
-SLOWEST_SPEED = 1e-4  # [m/s]
 _CANDIDATES = 16  # joint goals tried for one pose, nearest first
 
 
@@ -66,45 +55,6 @@ class PlannedMotion:
     trajectory: Trajectory
     report: gate.GateReport
     detour: Detour | None = None
-
-
-@dataclass(frozen=True)
-class Scaling:
-    """
-    Bounds on one motion: fractions of the limits (0 = the default) and a speed.
-
-    Attributes
-    ----------
-    velocity, acceleration : float
-        0 or `SLOWEST` to 1.
-    speed : float
-        Bound on the speed of TCP and elbow [m/s]; 0 = `max_speed` alone.
-    p_tool_point : ndarray, shape (3,), optional
-        The point of the tool, in tool0 [m], to which `speed` applies instead of TCP and elbow.
-
-    """
-
-    velocity: float = 0.0
-    acceleration: float = 0.0
-    speed: float = 0.0
-    p_tool_point: Array | None = None
-
-    def __post_init__(self) -> None:
-        for name in ('velocity', 'acceleration'):
-            value = getattr(self, name)
-            if value != 0.0 and not SLOWEST <= value <= 1.0:
-                raise InvalidInput(
-                    f'{name} scaling = {value}: must be 0 (the default) or lie in '
-                    f'{SLOWEST} to 1'
-                )
-        if self.speed != 0.0 and not SLOWEST_SPEED <= self.speed < np.inf:
-            raise InvalidInput(
-                f'speed limit = {self.speed} m/s: must be 0 (none) or at least {SLOWEST_SPEED} m/s'
-            )
-
-    def at_most(self, speed: float) -> 'Scaling':
-        """Return the scaling with a further bound on the speed [m/s]; 0 = none."""
-        return replace(self, speed=min(speed or np.inf, self.speed or np.inf)) if speed else self
 
 
 class MotionPlanner:
@@ -218,7 +168,9 @@ class MotionPlanner:
         first: PlanningError | None = None
         goals = self.joint_goals(T_base_tool, q_start, branch, within)
         self._check_world()  # each candidate would be timed before the gate refuses it
-        free = self._free_at_rest(goals if q_preferred is None else [q_preferred, *goals])
+        free = free_at_rest(
+            self.collision, goals if q_preferred is None else [q_preferred, *goals]
+        )
         if not free:
             reason = self._reason_against(T_base_tool, q_start) or self.collision.check(goals[0])
             raise GateRefusal(f'the goal is in collision: {reason}', 'collision')
@@ -305,38 +257,6 @@ class MotionPlanner:
         """
         return self.chain(q_start, [PathSegment(T) for T in T_waypoints], scaling, position_step)
 
-    def circ(
-        self,
-        q_start: Array,
-        T_goal: Array,
-        arc_point: Array,
-        kind: str,
-        scaling: Scaling = Scaling(),
-    ) -> PlannedMotion:
-        """
-        Return a tool motion on a circular arc, on one branch.
-
-        Parameters
-        ----------
-        q_start : ndarray, shape (6,)
-            [rad]
-        T_goal : ndarray, shape (4, 4)
-            T_base_tool.
-        arc_point : ndarray, shape (3,)
-            Via point or centre, in base [m].
-        kind : {'interim', 'center'}
-            Whether the arc passes through `arc_point`, or is the shorter arc about it.
-
-        Raises
-        ------
-        InvalidInput
-            The points define no circle.
-        IncompletePath, PlanningError
-            As `chain`.
-
-        """
-        return self.chain(q_start, [PathSegment(T_goal, arc_point=arc_point, kind=kind)], scaling)
-
     def chain(
         self,
         q_start: Array,
@@ -389,40 +309,13 @@ class MotionPlanner:
         within: tuple[Array, Array] | None = None,
     ) -> list[Array]:
         """
-        Return every joint goal (6,) of a pose within the limits, the nearest to `q_near` first.
+        Return every joint goal (6,) of a pose (4, 4), the nearest to `q_near` first; see `goals`.
 
-        The measure is the point-to-point time: the largest joint distance over its speed. Joints
-        outside `within`, low and high (6,) [rad], are left out.
-
-        Raises
-        ------
-        InvalidInput
-            The branch is unknown.
-        NoSolution
-            There is no joint solution (on that branch) within the joint limits.
-        JointLimitViolation
-            There are solutions, but none `within`.
+        The reason why there is none says how far the pose is out of reach.
 
         """
-        if branch and branch not in BRANCHES:
-            raise InvalidInput(f'branch {branch!r} is unknown; one of {", ".join(BRANCHES)}')
-        low, high = within or (np.full(6, -np.inf), np.full(6, np.inf))
-        q6 = float(np.clip(q_near[5], low[5], high[5]))
-        found, branches = all_solutions(self.model, T_base_tool, q6=q6)
-        if branch:
-            found = found[branches == BRANCHES.index(branch)]
-        goals = [variant for q in found for variant in all_variants(self.model, q)]
-        if not goals:
-            p = T_base_tool[:3, 3]
-            raise NoSolution(
-                f'no joint solution{f" on branch {branch}" if branch else ""} for the tool at '
-                f'({p[0]:.3f}, {p[1]:.3f}, {p[2]:.3f}) m in base within the joint limits'
-                f'{f": {reason}" if (reason := self._reason_against(T_base_tool, q_near)) else ""}'
-            )
-        kept = [q for q in goals if ((low <= q) & (q <= high)).all()]
-        if not kept:
-            raise JointLimitViolation(_outside(goals, low, high))
-        return sorted(kept, key=lambda q: float((np.abs(q - q_near) / self.limits.qd).max()))
+        why = partial(self._reason_against, T_base_tool, q_near)
+        return joint_goals(self.model, self.limits.qd, T_base_tool, q_near, branch, within, why)
 
     def check(
         self, trajectory: Trajectory, q_now: Array, is_reduced: bool = False
@@ -461,18 +354,6 @@ class MotionPlanner:
             joint = int(outside.any(axis=0).argmax())
             return f'{JOINT_NAMES[joint]} is outside its range; start from another turn'
         return str(self.collision.check_path(q) or '')
-
-    def _free_at_rest(self, goals: Sequence[Array]) -> list[Array]:
-        """Return the joint goals (6,) [rad] without a contact; whole turns change none."""
-        q = np.array(goals)
-        _, first, same = np.unique(
-            np.hstack([np.cos(q), np.sin(q)]).round(9),
-            axis=0,
-            return_index=True,
-            return_inverse=True,
-        )
-        hit = self.collision.collides(q[first])[same.reshape(-1)]
-        return [goal for goal, is_hit in zip(goals, hit, strict=True) if not is_hit]
 
     def _reason_against(self, T_base_tool: Array, q_near: Array) -> str:
         """Return why a pose is possible on no branch; empty if it is on one."""
@@ -528,17 +409,3 @@ class MotionPlanner:
                 f'must lie in {low:.0f} to {high:.0f} deg',
                 'position',
             )
-
-
-def _outside(
-    goals: Sequence[Array], low: Array, high: Array
-) -> str:
-    """Return how far the nearest of joint goals (6,) is outside its bounds, as a message."""
-    excess = [np.maximum(low - q, q - high) for q in goals]
-    nearest = min(range(len(goals)), key=lambda i: float(excess[i].max()))
-    joint = int(excess[nearest].argmax())
-    return (
-        f'none of the {len(goals)} joint solutions of the pose keeps the joint constraints; the '
-        f'nearest has {JOINT_NAMES[joint]} at {goals[nearest][joint]:.4f} rad, allowed are '
-        f'{low[joint]:.4f} to {high[joint]:.4f} rad'
-    )

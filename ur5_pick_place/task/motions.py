@@ -14,7 +14,8 @@ from ur5_pick_place.kinematics import forward
 from ur5_pick_place.kinematics.transforms import Array, inverse_transform
 from ur5_pick_place.planning.inertias import Load
 from ur5_pick_place.planning.moves import PathSegment
-from ur5_pick_place.planning.planner import MotionPlanner, PlannedMotion, Scaling
+from ur5_pick_place.planning.planner import MotionPlanner, PlannedMotion
+from ur5_pick_place.planning.scaling import Scaling
 from ur5_pick_place.planning.shortest_chain import Stop, shortest_chain
 from ur5_pick_place.planning.trajectory import Trajectory
 from ur5_pick_place.settings import Settings, setting

@@ -15,7 +15,8 @@ from ur5_pick_place.control.stop_trajectory import resume_on_path
 from ur5_pick_place.errors import InvalidInput, PlanningError
 from ur5_pick_place.kinematics import BRANCHES, classify, forward
 from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, Array
-from ur5_pick_place.planning.planner import MotionPlanner, PlannedMotion, Scaling
+from ur5_pick_place.planning.planner import MotionPlanner, PlannedMotion
+from ur5_pick_place.planning.scaling import Scaling
 from ur5_pick_place.planning.scene import Box
 from ur5_pick_place.task.cycle import Stage
 from ur5_pick_place.task.motions import CycleMotions, PlannedStage, TaskSettings

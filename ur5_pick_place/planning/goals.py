@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The joint goals of a pose."""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+
+from ur5_pick_place.errors import InvalidInput, JointLimitViolation, NoSolution
+from ur5_pick_place.kinematics import BRANCHES, JOINT_NAMES, Model, all_solutions, all_variants
+from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.planning.collision import CollisionModel
+
+
+def joint_goals(
+    model: Model,
+    qd: Array,
+    T_base_tool: Array,
+    q_near: Array,
+    branch: str = '',
+    within: tuple[Array, Array] | None = None,
+    why: Callable[[], str] = lambda: '',
+) -> list[Array]:
+    """
+    Return every joint goal (6,) of a pose within the joint limits, the nearest first.
+
+    The measure is the point-to-point time: the largest joint distance over its speed.
+
+    Parameters
+    ----------
+    model : Model
+    qd : ndarray, shape (6,)
+        Joint speeds [rad/s].
+    T_base_tool : ndarray, shape (4, 4)
+    q_near : ndarray, shape (6,)
+        [rad]
+    branch : str
+        The only one allowed; empty for all.
+    within : tuple of ndarray, shape (6,), optional
+        Low and high bounds on the joints [rad].
+    why : callable
+        Returns why there is no solution, as far as is known.
+
+    Raises
+    ------
+    InvalidInput
+        The branch is unknown.
+    NoSolution
+        There is no joint solution (on that branch) within the joint limits.
+    JointLimitViolation
+        There are solutions, but none `within`.
+
+    """
+    if branch and branch not in BRANCHES:
+        raise InvalidInput(f'branch {branch!r} is unknown; one of {", ".join(BRANCHES)}')
+    low, high = within or (np.full(6, -np.inf), np.full(6, np.inf))
+    q6 = float(np.clip(q_near[5], low[5], high[5]))
+    found, branches = all_solutions(model, T_base_tool, q6=q6)
+    if branch:
+        found = found[branches == BRANCHES.index(branch)]
+    goals = [variant for q in found for variant in all_variants(model, q)]
+    if not goals:
+        p, reason = T_base_tool[:3, 3], why()
+        raise NoSolution(
+            f'no joint solution{f" on branch {branch}" if branch else ""} for the tool at '
+            f'({p[0]:.3f}, {p[1]:.3f}, {p[2]:.3f}) m in base within the joint limits'
+            f'{f": {reason}" if reason else ""}'
+        )
+    kept = [q for q in goals if ((low <= q) & (q <= high)).all()]
+    if not kept:
+        raise JointLimitViolation(_outside(goals, low, high))
+    return sorted(kept, key=lambda q: float((np.abs(q - q_near) / qd).max()))
+
+
+def free_at_rest(collision: CollisionModel, goals: Sequence[Array]) -> list[Array]:
+    """Return the joint goals (6,) [rad] without a contact; whole turns change none."""
+    q = np.array(goals)
+    _, first, same = np.unique(
+        np.hstack([np.cos(q), np.sin(q)]).round(9),
+        axis=0,
+        return_index=True,
+        return_inverse=True,
+    )
+    hit = collision.collides(q[first])[same.reshape(-1)]
+    return [goal for goal, is_hit in zip(goals, hit, strict=True) if not is_hit]
+
+
+def _outside(
+    goals: Sequence[Array], low: Array, high: Array
+) -> str:
+    """Return how far the nearest of joint goals (6,) is outside its bounds, as a message."""
+    excess = [np.maximum(low - q, q - high) for q in goals]
+    nearest = min(range(len(goals)), key=lambda i: float(excess[i].max()))
+    joint = int(excess[nearest].argmax())
+    return (
+        f'none of the {len(goals)} joint solutions of the pose keeps the joint constraints; the '
+        f'nearest has {JOINT_NAMES[joint]} at {goals[nearest][joint]:.4f} rad, allowed are '
+        f'{low[joint]:.4f} to {high[joint]:.4f} rad'
+    )
