@@ -20,6 +20,7 @@ from callbacks import at_once  # noqa: E402
 from ik_garbage import FOO, GARBAGE, NONE, NUMBERS, WORDS, Codes, Rng, ik_request  # noqa: E402
 from moveit_msgs.msg import MoveItErrorCodes, RobotState  # noqa: E402
 from moveit_msgs.srv import GetPositionFK, GetPositionIK  # noqa: E402
+from rclpy.serialization import serialize_message  # noqa: E402
 
 from ur5_pick_place.kinematics import BRANCHES, HOME, JOINT_NAMES, forward, load_model  # noqa: E402
 from ur5_pick_place.kinematics.transforms import exp_se3  # noqa: E402
@@ -155,7 +156,7 @@ def test_joints_that_fell_silent_are_neither_seed_nor_state(
 ) -> None:
     """The driver has died, and the arm may be moved by hand."""
     q = HOME + [0.0, 0.0, 0.0, 0.0, 0.0, 2 * np.pi]
-    services['joint_states'](joint_state_msg(q, JOINT_NAMES))
+    services['joint_states'](serialize_message(joint_state_msg(q, JOINT_NAMES)))
     request = ik_request(forward(UR5, HOME))
     request.ik_request.robot_state = RobotState()
 

@@ -129,9 +129,6 @@ class Robot:
         self.takes, self.heard, self.warnings = takes, [], []
         self.srv_name = 'set_payload'
 
-    def create_subscription(self, *_arguments, **_options):
-        pass
-
     def create_client(self, *_arguments, **_options):
         return self
 
@@ -148,6 +145,16 @@ class Robot:
         return SimpleNamespace(add_done_callback=lambda hear: hear(future))
 
 
+class Topics:
+    """Keeps what takes the messages, by topic."""
+
+    def __init__(self):
+        self.takes = {}
+
+    def subscribe(self, _kind, topic, take, _qos):
+        self.takes[topic] = take
+
+
 @pytest.fixture
 def send(monkeypatch):
     """Return a function: (form, robot) -> replies to two payloads in a row."""
@@ -157,7 +164,7 @@ def send(monkeypatch):
 
     def call(form, robot):
         monkeypatch.setattr(robot_io, 'SetPayload', SimpleNamespace(Request=form))
-        io, replies = robot_io.RobotIo(robot, None), []
+        io, replies = robot_io.RobotIo(robot, None, Topics()), []
         for mass in (0.9, 0.98):
             io.send(SetPayload(mass, CENTRE, INERTIA), replies.append)
         return replies
@@ -189,14 +196,10 @@ def test_a_driver_that_takes_no_payload_at_all_is_a_failure(send, form):
 
 
 class Listener(Robot):
-    """A node that keeps its callbacks by topic, and its warnings."""
+    """A node that keeps its warnings."""
 
     def __init__(self):
         super().__init__(lambda _request: True)
-        self.callbacks = {}
-
-    def create_subscription(self, _kind, topic, callback, *_arguments, **_options):
-        self.callbacks[topic] = callback
 
     def get_logger(self):
         return SimpleNamespace(warning=lambda text, **_options: self.warnings.append(text))
@@ -212,9 +215,12 @@ def test_io_states_that_cannot_be_read_hide_no_silent_driver(monkeypatch, strang
 
     now = [10.0]
     monkeypatch.setattr(robot_io.time, 'monotonic', lambda: now[0])
-    node = Listener()
-    io = robot_io.RobotIo(node, None)
-    publish = node.callbacks['io_and_status_controller/io_states']
+    node, topics = Listener(), Topics()
+    io = robot_io.RobotIo(node, None, topics)
+
+    def publish(data):
+        topics.takes['io_and_status_controller/io_states']([data])
+
     publish(serialize_message(IOStates(digital_out_states=[Digital(pin=16, state=True)])))
     now[0] = 11.0
     assert io.pins() == ({}, {16: True}) and io.silence == 1.0

@@ -93,16 +93,22 @@ def finish(cell):
     assert cell.stopped == ''
 
 
+# The arm brakes on its path, which may lead it past the corner to the next stage.
+NEXT = {'lift': 'transfer', 'transfer': 'target', 'retreat': 'home'}
+
+
 def test_a_cycle_paused_in_every_stage_waits_there_and_places_its_part(cell):
     begin(cell, STAGES[0])
     for stage in STAGES:
         cell.until(lambda stage=stage: cell.station.run.stage == stage, 30.0, stage)
-        cell.wait(0.1)
+        if not stage.endswith('payload'):  # that is set while the fingers move
+            cell.wait(0.1)
         cell.station.machine.pause()
         cell.wait(1.5)
         held, commands = cell.world.q, cell.port.gripper_commands
         cell.wait(1.0)
-        assert cell.station.machine.state == f'paused: {stage}'
+        state = cell.station.machine.state
+        assert state in (f'paused: {stage}', f'paused: {NEXT.get(stage, stage)}')
         assert np.abs(cell.world.q - held).max() < 1e-4, stage
         assert cell.port.gripper_commands == commands, stage
         cell.station.machine.resume()

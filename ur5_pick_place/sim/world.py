@@ -236,6 +236,10 @@ class World:
     def set_gripper(self, closed: bool) -> None:
         """Command the gripper to close or open; each finger moves at 60 mm/s."""
         self._closed = closed
+        if not closed:
+            # The grip force is released at once, as by a valve; only the travel takes time.
+            grip = self._data.ctrl[_GRIP]
+            self._data.ctrl[_GRIP] = min(grip, self._data.qpos[FINGERS].sum())
 
     def set_grip(self, share: float) -> None:
         """Scale the friction of the pads, 0 to 1; a held cube slides out below 0.04."""

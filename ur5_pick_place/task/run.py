@@ -168,7 +168,9 @@ class CycleRun:
             self._place = planned.stages[-1].to
         elif do.startswith('payload_'):
             with_part = do == 'payload_part'
-            if self._payload_ahead is not with_part:
+            if self._payload_ahead is with_part:
+                yield None  # one tick, so that the stage is seen, and can be paused in
+            else:
                 yield from perform(self._payload(with_part), ANSWER_TIMEOUT)
             self._payload_ahead = None
         elif do == 'close':

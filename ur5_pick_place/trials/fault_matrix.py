@@ -201,7 +201,7 @@ class Case:
     ) -> None:
         self._cell, self._fault, self._stage = cell, fault, stage
         self._start, self._target, self._delay = start, target, delay
-        self._is_injected = False
+        self._is_injected = self._is_part_found = False
 
     def run(self) -> CaseResult:
         """
@@ -313,7 +313,7 @@ class Case:
         """Clear the fault as a person would: unlock, switch on, press Play."""
         cell = self._cell
         cell.until(cell.clear, 10.0, f'{self._fault} to be cleared')
-        if self._fault == 'part_slips' and 'was lost' in cell.stopped:
+        if self._fault == 'part_slips' and 'was lost' in cell.stopped and not self._is_part_found:
             self._find_part()
         # The arm may have collided with a part that slipped out.
         for button in ('unlock_protective_stop', 'brake_release', 'play'):
@@ -321,6 +321,7 @@ class Case:
 
     def _find_part(self) -> None:
         """Move the lost part to the spot farther from it, away from the fingers."""
+        self._is_part_found = True  # a second move would bring it under the fingers
         p = self._cell.T_world_part[:2, 3]
         self._cell.put_part(
             max(self._start, self._target, key=lambda spot: float(np.linalg.norm(p - spot[:2])))
