@@ -16,7 +16,9 @@ from ur5_pick_place.task.gripper import Gripper, GripperSettings
 from ur5_pick_place.task.job import Job, Observation, SetOutput, SetPayload
 from ur5_pick_place.task.motions import TaskSettings
 from ur5_pick_place.trials.in_process import InProcessCell
+from ur5_pick_place.trials.record import Record
 from ur5_pick_place.trials.spots import DEFAULT_START, DEFAULT_TARGET
+from ur5_pick_place.trials.time_shares import FLOOR, SHARES, time_shares
 
 CYCLE, TICK = 0.008, 0.032  # [s]
 P_TOOL_TCP = np.array([0.0, 0.0, 0.145, 1.0])
@@ -34,6 +36,7 @@ class Recorded:
             cell.until(lambda: not cell.is_busy, 5.0, 'the gripper')
         cell.watch()
         commands, self.q, self.gaps = cell.port.gripper_commands, [], []
+        self.record = Record(events=cell.events)
         cell.on_step = self.look
         cell.run()
         cell.until(lambda: not cell.is_busy, 60.0, 'the end')
@@ -44,6 +47,9 @@ class Recorded:
     def look(self):
         self.q.append(self.cell.q.copy())
         self.gaps.append(self.cell.world.finger_gap)
+        t, q = self.cell.time, self.q[-1]
+        self.record.joints.append((t, q, self.cell.driver.qd.copy(), q))
+        self.record.fingers.append((t, self.cell.world.pose.fingers))
 
     def times(self):
         return {e.get('stage', e['event']): e['time'] for e in self.cell.events}
@@ -63,6 +69,20 @@ def test_the_cycle_takes_half_of_what_approach_speed_all_the_way_took(cycle):
     times = cycle.times()
     assert times['done'] - times['started'] < 5.4
     assert cycle.cell.placement(DEFAULT_TARGET)[0] < 0.5e-3
+
+
+def test_the_parts_of_the_cycle_time_are_its_sum_and_agree_with_the_stages(cycle):
+    planner, times = cycle.cell.station.planner, cycle.times()
+    tool = planner.scene.tool.T_tool_tcp
+    shares = time_shares(cycle.record, planner.model, tool, planner.limits)
+    total = times['done'] - times['started']
+    assert sum(shares[name] for name in SHARES) == pytest.approx(total, abs=3e-3)
+    assert 2.5 < shares[FLOOR] < total - 1.0
+    at_rest = times['lift'] - times['grip'] + times['retreat'] - times['release']
+    found = shares['time_fingers_s'] + shares['time_waiting_s']
+    assert found == pytest.approx(at_rest, abs=0.1)
+    assert shares['time_fingers_s'] > 0.19  # 12.5 mm at 60 mm/s
+    assert min(shares.values()) >= 0.0
 
 
 def test_the_arm_is_slow_near_a_place_and_fast_elsewhere(cycle):

@@ -16,6 +16,7 @@ from PIL import Image
 
 from ur5_pick_place.trials import report
 from ur5_pick_place.trials.demo import Ended, signals_raised
+from ur5_pick_place.trials.time_shares import SHARES, shares_text
 
 pytestmark = pytest.mark.nodes
 
@@ -88,7 +89,9 @@ def test_demo_places_the_cube_and_leaves_its_story(demo: DemoProcess) -> None:
     assert run['reason'] == ''
     assert 0.0 < run['placement_error_m'] < 0.002
     assert run['placement_error_rad'] < np.radians(1.0)
-    assert 10.0 < run['cycle_time_s'] < 60.0
+    assert 4.0 < run['cycle_time_s'] < 60.0
+    assert sum(run[name] for name in SHARES) == pytest.approx(run['cycle_time_s'], abs=5e-3)
+    assert f'ik: {shares_text(run)}' in demo.said
     assert 0.2 < run['max_tcp_speed_m_s'] <= 1.001  # max_speed of the simulated cell
     events = [json.loads(line) for line in (latest / 'events.jsonl').read_text().splitlines()]
     stages = [event['stage'] for event in events if event['event'] == 'stage']

@@ -47,6 +47,14 @@ RESULT = {
     'planning_time_s': 0.5,
     'max_tcp_speed_m_s': 0.75,
 }
+SHARES = {
+    'time_floor_s': 3.5,
+    'time_free_motions_s': 3.0,
+    'time_fingers_s': 0.5,
+    'time_approach_s': 4.0,
+    'time_waiting_s': 2.0,
+    'time_other_s': 0.1,
+}
 NOTHING = dict.fromkeys(
     ('placement_error_m', 'placement_error_rad', 'in_hand_error_m', 'in_hand_error_rad')
     + ('cycle_time_s', 'planning_time_s', 'max_tcp_speed_m_s')
@@ -95,6 +103,20 @@ def test_the_text_tells_retries_pauses_waits_placement_and_speed(tmp_path, capsy
         assert words in said
 
 
+def test_text_and_page_tell_the_floor_and_where_the_rest_of_the_time_goes(tmp_path, capsys):
+    folder = record(tmp_path, [{**RESULT, **SHARES}, FAILED], EVENTS + DONE + EVENTS + STOPPED)
+    assert report.main([str(folder)]) == 0
+    told = (
+        'cycle 9.60 s = free motions 3.00 s + fingers 0.50 s (floor 3.50 s) + approach and '
+        'retreat 4.00 s + waiting 2.00 s + other 0.10 s'
+    )
+    said = capsys.readouterr().out
+    assert told in said and '\n  cycle -\n' in said
+    words = ' '.join(page_of(folder, capsys).words.split())
+    for part in (told, 'floor of the cycle time 3.50 s', 'waiting 2.00', 'goes cycle - '):
+        assert part in words, part
+
+
 def test_several_methods_are_told_apart_by_the_clock_of_each_cell(tmp_path, capsys):
     folder = record(tmp_path, [RESULT, FAILED], EVENTS + DONE + EVENTS + STOPPED)
     first, second = report.read_runs(folder)
@@ -133,6 +155,7 @@ def test_json_is_what_was_read(tmp_path, capsys):
         ('events.jsonl', '{"time": 1, "event": "stage", "stage": []}', 'line 1: not an event'),
         pytest.param('result.json', '[' * 100_000, 'result.json: invalid JSON', id='deep'),
         ('result.json', json.dumps({'runs': [{**RESULT, 'cycle_time_s': '9'}]}), 'have "runs"'),
+        ('result.json', json.dumps({'runs': [{**RESULT, 'time_floor_s': 9}]}), 'have "runs"'),
         ('events.jsonl', '{"time": 1, "event": "stage"}', "an event lacks 'stage'"),
     ],
 )

@@ -23,9 +23,9 @@ from typing import Any, NoReturn
 
 from ur5_pick_place.config_files import share_directory
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
-from ur5_pick_place.kinematics import load_model
+from ur5_pick_place.kinematics import Model, load_model
 from ur5_pick_place.nodes.node_list import NodeSpec, node_list
-from ur5_pick_place.planning.limits import MotionSettings, motion_limits
+from ur5_pick_place.planning.limits import Limits, MotionSettings, motion_limits
 from ur5_pick_place.planning.scene_file import load_scene
 from ur5_pick_place.terminal import quiet_pipe
 from ur5_pick_place.trials.configuration import Configuration
@@ -44,6 +44,7 @@ from ur5_pick_place.trials.demo_report import (
 )
 from ur5_pick_place.trials.processes import NodeProcesses, end_with_parent, own_domain
 from ur5_pick_place.trials.record import RunResult
+from ur5_pick_place.trials.time_shares import time_shares
 from ur5_pick_place.trials.wall import cell_wall, wall_settings, write_scene_with_wall
 
 
@@ -143,6 +144,8 @@ def _perform(method: str, options: DemoOptions, config: Path, work: Path) -> Run
             except Ur5PickPlaceError as error:
                 result = RunResult(method, success=False, reason=str(error), task=task)
         progress.end_stage()
+    shares = time_shares(operator.record, model, T_tool_tcp, _limits(model))
+    result = dataclasses.replace(result, **shares)
     with (work / 'nodes.log').open('a', encoding='utf-8') as log:
         log.write(nodes.log())
     write_events(work, operator.events)
@@ -157,8 +160,11 @@ def _perform(method: str, options: DemoOptions, config: Path, work: Path) -> Run
 def _arm(config: Path) -> dict[str, Any]:
     """Return the facts of the arm from the parameter files of the nodes."""
     model, scene = load_model('ur5'), load_scene(config / 'scene_sim.yaml')
-    limits = motion_limits(model, Configuration({}).read(MotionSettings))
-    return arm_facts(model, scene.tool.T_tool_tcp, limits)
+    return arm_facts(model, scene.tool.T_tool_tcp, _limits(model))
+
+
+def _limits(model: Model) -> Limits:
+    return motion_limits(model, Configuration({}).read(MotionSettings))
 
 
 def _nodes(method: str, options: DemoOptions, config: Path, work: Path) -> list[NodeSpec]:

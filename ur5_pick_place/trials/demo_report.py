@@ -22,6 +22,7 @@ from ur5_pick_place.sim.cell import Wall
 from ur5_pick_place.trials.joints_file import add_joints
 from ur5_pick_place.trials.record import Record, RunResult, Task
 from ur5_pick_place.trials.spots import Spot
+from ur5_pick_place.trials.time_shares import shares_text
 
 LATEST = 'latest'
 FILES = (
@@ -177,7 +178,7 @@ def _unused(out: Path, stamp: str) -> Path:
 
 
 def table(results: Sequence[RunResult]) -> str:
-    """Return the runs as a text table."""
+    """Return the runs as a text table, and below it where the time of each went."""
     rows = [(
             'method',
             'result',
@@ -201,7 +202,8 @@ def table(results: Sequence[RunResult]) -> str:
     ]
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     lines = ('  '.join(c.ljust(w) for c, w in zip(row, widths, strict=True)) for row in rows)
-    return '\n'.join(line.rstrip() for line in lines)
+    shares = (f'{r.method}: {shares_text(vars(r))}' for r in results)
+    return '\n'.join([*(line.rstrip() for line in lines), '', *shares])
 
 
 def _apart(miss: float | None, turn: float | None) -> str:

@@ -112,6 +112,8 @@ class RunResult:
         Wall time.
     max_tcp_speed_m_s : float or None
         Computed from the measured joints.
+    time_floor_s, ..., time_other_s : float or None
+        Where the cycle time went, see `time_shares`.
 
     """
 
@@ -128,6 +130,12 @@ class RunResult:
     cycle_time_s: float | None = None
     planning_time_s: float | None = None
     max_tcp_speed_m_s: float | None = None
+    time_floor_s: float | None = None
+    time_free_motions_s: float | None = None
+    time_fingers_s: float | None = None
+    time_approach_s: float | None = None
+    time_waiting_s: float | None = None
+    time_other_s: float | None = None
 
 
 def measure(record: Record, task: Task, model: Model, T_tool_tcp: Array) -> Mapping[str, Any]:

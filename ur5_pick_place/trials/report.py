@@ -28,6 +28,7 @@ from ur5_pick_place.terminal import quiet_pipe
 from ur5_pick_place.trials.joints_file import read_joints
 from ur5_pick_place.trials.report_motion import Motion, motion_of
 from ur5_pick_place.trials.report_page import apart, number, page
+from ur5_pick_place.trials.time_shares import FLOOR, SHARES, shares_text
 
 Event = Mapping[str, Any]
 
@@ -46,6 +47,7 @@ _FIGURES = (
     'planning_time_s',
     'max_tcp_speed_m_s',
 )
+_SHARES = (FLOOR, *SHARES)
 _REMARKS = (WAITING, GRASP_MISSED, GRASP_UNVERIFIED, PART_LOST, REFUSED, STOPPED)
 
 
@@ -141,7 +143,10 @@ def _is_result(run: Any) -> bool:
         isinstance(run, dict)
         and {'success', *_FIGURES} <= run.keys()
         and all(isinstance(run.get(name), str) for name in ('method', 'reason'))
-        and all(isinstance(run[name], (int, float, type(None))) for name in _FIGURES)
+        and all(
+            isinstance(run.get(name), (int, float, type(None))) for name in (*_FIGURES, *_SHARES)
+        )
+        and len({run.get(name) is None for name in _SHARES}) == 1
         and all(map(_is_spot, (run[name] for name in ('start', 'target') if name in run)))
     )
 
@@ -257,6 +262,7 @@ def _text(run: Mapping[str, Any]) -> str:
         f'  cycle {number(run["cycle_time_s"], "s")}, planning '
         f'{number(run["planning_time_s"], "s")}, max TCP speed '
         f'{number(run["max_tcp_speed_m_s"], "m/s")}',
+        f'  {shares_text(run)}',
         f'  {"stage":20}{"start [s]":>12}{"duration [s]":>14}',
     ]
     lines += [

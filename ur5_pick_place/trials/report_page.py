@@ -17,6 +17,7 @@ from ur5_pick_place.task import events
 from ur5_pick_place.task.plan_report import COLUMNS, cells
 from ur5_pick_place.trials.report_motion import Motion
 from ur5_pick_place.trials.report_plots import plots
+from ur5_pick_place.trials.time_shares import FLOOR, SHARES, shares_text
 
 Run = Mapping[str, Any]
 
@@ -107,7 +108,7 @@ def _section(run: Run, motion: Motion | None) -> str:
     parts = [f'<h2>{escape(run["method"])}: <span class="{mood}">{outcome}</span></h2>']
     if run['reason']:
         parts.append(f'<p class="bad">{escape(run["reason"])}</p>')
-    parts += [_facts(run, motion), _timeline(run), _plan(run['plan'])]
+    parts += [_facts(run, motion), _shares(run), _timeline(run), _plan(run['plan'])]
     if motion is None:
         parts.append('<p class="note">No joints were recorded in this run: no plots.</p>')
     else:
@@ -127,6 +128,7 @@ def _facts(run: Run, motion: Motion | None) -> str:
         ('placement error', apart(run, 'placement')),
         ('in-hand error', apart(run, 'in_hand')),
         ('cycle time', number(run['cycle_time_s'], 's')),
+        ('floor of the cycle time', number(run.get(FLOOR), 's')),
         ('planning time (wall)', number(run['planning_time_s'], 's')),
     ]
     if motion is None:
@@ -165,6 +167,30 @@ def number(value: float | None, unit: str) -> str:
     return 'unknown' if value is None else f'{value:.2f} {unit}'
 
 
+# -- where the time goes -----------------------------------------------------------------------
+
+
+def _shares(run: Run) -> str:
+    """Return the parts of the cycle time as a table, with a bar each."""
+    rows, begin, cycle = [], 0.0, run['cycle_time_s']
+    if cycle and run.get(FLOOR) is not None:
+        for name, (title, meaning) in SHARES.items():
+            rows.append(
+                f'<tr><td>{title}</td><td class="number">{run[name]:.2f}</td>'
+                f'{_bar(begin, run[name], cycle)}<td>{meaning}</td></tr>'
+            )
+            begin += run[name]
+    heading = _row(('part', 'time [s]', '', 'what it is'), 'th', (1,))
+    table = f'\n{_table(heading, rows)}' if rows else ''
+    return f'<h3>Where the time goes</h3>\n<p class="note">{shares_text(run)}</p>{table}'
+
+
+def _bar(begin: float, duration: float, span: float) -> str:
+    left, width = (100.0 * x / max(span, 1e-3) for x in (begin, duration))
+    style = f'margin-left:{left:.2f}%;width:{max(width, 0.0):.2f}%'
+    return f'<td class="time"><i style="{style}"></i></td>'
+
+
 # -- timeline ---------------------------------------------------------------------------------
 
 
@@ -186,13 +212,11 @@ def _timeline(run: Run) -> str:
 
 
 def _stage_row(i: int, stage: Mapping[str, Any], begin: float, span: float) -> str:
-    left = 100.0 * (stage['begin_s'] - begin) / max(span, 1e-3)
-    width = 100.0 * stage['duration_s'] / max(span, 1e-3)
     return (
         f'<tr><td class="number">{i}</td><td>{escape(stage["stage"])}</td>'
         f'<td class="number">{stage["begin_s"]:.2f}</td>'
         f'<td class="number">{stage["duration_s"]:.2f}</td>'
-        f'<td class="time"><i style="margin-left:{left:.2f}%;width:{width:.2f}%"></i></td>'
+        f'{_bar(stage["begin_s"] - begin, stage["duration_s"], span)}'
         f'<td>{escape(stage["remark"])}</td></tr>'
     )
 

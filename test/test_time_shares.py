@@ -1,0 +1,93 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the time of a cycle goes, on a recording made by hand."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from ur5_pick_place.kinematics import HOME, load_model
+from ur5_pick_place.planning.limits import MotionSettings, motion_limits
+from ur5_pick_place.trials.record import Record
+from ur5_pick_place.trials.time_shares import FLOOR, SHARES, shares_text, time_shares
+
+MODEL = load_model('ur5')
+V, A, J = 1.0, 2.0, 20.0
+LIMITS = replace(
+    motion_limits(MODEL, MotionSettings(max_velocity=V, max_acceleration=A, max_jerk=J)),
+    speed=10.0,  # binds nowhere
+)
+STEP = 0.008  # [s]
+SWING = 0.9  # [rad] of the base: from home to grip, then twice that back, then home
+FREE = 4 * SWING / V + 3 * (V / A + A / J)  # three double S that reach V
+PAN = ([0.1, 2.1, 2.6, 5.6, 6.0, 8.0], [0.0, SWING, SWING, -SWING, -SWING, 0.0])
+FINGERS = ([2.2, 2.5, 5.8, 6.1], [0.0, 0.02, 0.02, 0.0])  # 0.1 s of the opening on the way
+END = 8.25
+EVENTS = [
+    {'time': 0.0, 'event': 'started', 'job': 'run'},
+    {'time': 0.1, 'event': 'stage', 'stage': 'above start', 'remark': ''},
+    {'time': 2.15, 'event': 'stage', 'stage': 'grip', 'remark': ''},
+    {'time': 5.65, 'event': 'stage', 'stage': 'release', 'remark': ''},
+    {'time': END, 'event': 'done', 'job': 'run'},
+]
+
+
+def recording(events=EVENTS) -> Record:
+    record = Record(events=events)
+    for t in np.arange(-0.5, END + 0.5, STEP):
+        q = HOME + np.eye(6)[0] * np.interp(t, *PAN)
+        record.joints.append((t, q, np.zeros(6), q))
+        record.fingers.append((t + 0.003, [np.interp(t + 0.003, *FINGERS)] * 2))
+    return record
+
+
+def shares_of(record: Record) -> Mapping[str, float]:
+    return time_shares(record, MODEL, np.eye(4), LIMITS)
+
+
+def test_each_second_of_a_cycle_is_counted_once_and_where_it_belongs():
+    found = shares_of(recording())
+    known = {
+        FLOOR: FREE + 0.5,
+        'time_free_motions_s': FREE,
+        'time_fingers_s': 0.3 + 0.2,
+        'time_approach_s': 7.0 - FREE,
+        'time_waiting_s': 0.2 + 0.2,
+        'time_other_s': 0.1 + 0.25,
+    }
+    assert found == pytest.approx(known, abs=3 * STEP)  # six edges are sampled
+    assert found['time_free_motions_s'] == pytest.approx(FREE, abs=2e-3)
+    assert sum(found[name] for name in SHARES) == pytest.approx(END, abs=3e-3)
+
+
+def test_lost_samples_cost_little_and_the_sum_still_holds():
+    record, rng = recording(), np.random.default_rng(1)
+    record.joints = [sample for sample in record.joints if rng.random() > 0.3]
+    record.fingers = [sample for sample in record.fingers if rng.random() > 0.3]
+    found = shares_of(record)
+    assert found == pytest.approx(shares_of(recording()), abs=0.08)
+    assert sum(found[name] for name in SHARES) == pytest.approx(END, abs=3e-3)
+
+
+@pytest.mark.parametrize(
+    'events',
+    [EVENTS[:-1], EVENTS[1:], EVENTS[:2] + EVENTS[3:], [*EVENTS[:-1], EVENTS[2], EVENTS[-1]]],
+    ids=['stopped', 'no begin', 'no grip', 'two grips'],
+)
+def test_what_is_not_one_whole_cycle_has_no_shares(events):
+    assert shares_of(recording(events)) == {}
+
+
+def test_without_samples_or_motion_there_are_no_shares():
+    assert shares_of(Record(events=EVENTS)) == {}
+    still = recording()
+    still.joints = [(t, HOME, np.zeros(6), HOME) for t, *_ in still.joints]
+    assert shares_of(still) == {}
+
+
+def test_the_text_is_a_sum_or_a_dash():
+    run = {'cycle_time_s': 8.25, **shares_of(recording())}
+    assert shares_text(run).startswith('cycle 8.25 s = free motions 5.40 s + fingers 0.')
+    assert '(floor 5.' in shares_text(run) and '+ waiting 0.' in shares_text(run)
+    assert shares_text({'cycle_time_s': 8.25}) == shares_text({}) == 'cycle -'

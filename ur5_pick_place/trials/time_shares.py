@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Where the time of a recorded cycle goes, beside the least time that it could take."""
+
+from collections.abc import Mapping, Sequence
+from itertools import pairwise
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ur5_pick_place.kinematics import Model
+from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.planning.limits import Limits, tcp_and_elbow_speed
+from ur5_pick_place.planning.timing import time_ptp
+from ur5_pick_place.task import events
+from ur5_pick_place.trials.record import Record
+
+FLOOR = 'time_floor_s'
+SHARES = MappingProxyType(
+    {
+        'time_free_motions_s': ('free motions', 'home to start to target to home, at the limits'),
+        'time_fingers_s': ('fingers', 'they move and the arm is at rest'),
+        'time_approach_s': ('approach and retreat', 'further motion: lines, slow near a place'),
+        'time_waiting_s': ('waiting', 'for gripper input, payload or controller, between motions'),
+        'time_other_s': ('other', 'at rest before the first motion and after the last'),
+    }
+)
+"""Title and meaning of each field of a result; together they are the cycle time."""
+
+_GRIP, _RELEASE = 'grip', 'release'  # stages of config/cycle.yaml
+_ARM_MOVES = 0.005  # [rad/s] any joint
+_FINGERS_MOVE = 0.005  # [m/s]
+_DIGITS = 3  # as the times of events
+
+
+def time_shares(
+    record: Record, model: Model, T_tool_tcp: Array, limits: Limits
+) -> Mapping[str, Any]:
+    """
+    Return the fields `FLOOR` and `SHARES` of a recorded cycle [s].
+
+    The floor is the time of three joint motions from rest to rest, within the limits of joints,
+    TCP and elbow alone, between the joints at which the arm was at begin, grip, release and end;
+    and the time for which the arm stands while the fingers move.
+
+    Parameters
+    ----------
+    record : Record
+    model : Model
+    T_tool_tcp : ndarray, shape (4, 4)
+    limits : Limits
+
+    Returns
+    -------
+    dict
+        Empty unless the record holds one cycle from begin to end, with one grip and one release.
+
+    """
+    times = _times(record.events)
+    if times is None or min(len(record.joints), len(record.fingers)) < 2:
+        return {}
+    begin, end = times[0], times[-1]
+    t = np.array([sample[0] for sample in (*record.joints, *record.fingers)])
+    t = np.unique([begin, *t[(t > begin) & (t < end)], end])
+    middle, step = (t[1:] + t[:-1]) / 2, np.diff(t)
+    arm = _moves(record.joints, _ARM_MOVES, middle)
+    if not arm.any():
+        return {}
+    fingers = _moves(record.fingers, _FINGERS_MOVE, middle) & ~arm
+    first, last = middle[arm][[0, -1]]
+    is_between = (first < middle) & (middle < last)
+
+    def speed_of(q: Array, qd: Array) -> Array:
+        return tcp_and_elbow_speed(model, q, qd, T_tool_tcp[:3, 3])
+
+    places = record.joints_at(np.array(times))
+    free = sum(time_ptp(a, b, limits, speed_of).duration for a, b in pairwise(places))
+    parts = (
+        free,
+        step[fingers].sum(),
+        step[arm].sum() - free,
+        step[~arm & ~fingers & is_between].sum(),
+        step[~arm & ~fingers & ~is_between].sum(),
+    )
+    shares = {name: round(float(s), _DIGITS) for name, s in zip(SHARES, parts, strict=True)}
+    return {FLOOR: round(float(free + parts[1]), _DIGITS), **shares}
+
+
+def shares_text(run: Mapping[str, Any]) -> str:
+    """Return the cycle time of a result, as fields by name, as a sum; '-' if it is not known."""
+    if run.get('cycle_time_s') is None or run.get(FLOOR) is None:
+        return 'cycle -'
+    free, fingers, *rest = (f'{title} {run[name]:.2f} s' for name, (title, _) in SHARES.items())
+    floor = f'{free} + {fingers} (floor {run[FLOOR]:.2f} s)'
+    return f'cycle {run["cycle_time_s"]:.2f} s = ' + ' + '.join([floor, *rest])
+
+
+def _times(record_events: Sequence[Mapping[str, Any]]) -> list[float] | None:
+    """Return the times of begin, grip, release and end of a cycle [s]; None if one is missing."""
+    wanted = (
+        {'event': events.STARTED},
+        {'event': events.STAGE, 'stage': _GRIP},
+        {'event': events.STAGE, 'stage': _RELEASE},
+        {'event': events.DONE},
+    )
+    found = [[e['time'] for e in record_events if one.items() <= e.items()] for one in wanted]
+    return [times[0] for times in found] if all(len(times) == 1 for times in found) else None
+
+
+def _moves(
+    samples: Sequence[tuple[Any, ...]], least: float, t: Array
+) -> NDArray[np.bool_]:
+    """Return whether positions change faster than `least` per second at times `t`, (n,)."""
+    times = np.array([sample[0] for sample in samples])
+    change = np.abs(np.diff([sample[1] for sample in samples], axis=0)).max(axis=1)
+    is_fast = np.array([False, *(change > least * np.diff(times)), False])
+    return np.asarray(is_fast[np.searchsorted(times, t, side='right')])
