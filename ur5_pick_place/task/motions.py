@@ -41,14 +41,14 @@ class TaskSettings(Settings):
     )
     approach_speed: float = setting(
         0.1,
-        'TCP speed in the last approach_distance before a place and the first after it',
+        'TCP speed within approach_distance of a place, before and after it',
         unit='m/s',
         low=0.005,
         high=0.5,
     )
     approach_distance: float = setting(
         0.015,
-        'distance from a place within which approach_speed holds',
+        'distance from a place within which approach_speed applies',
         unit='m',
         low=0.001,
         high=0.5,
