@@ -151,7 +151,7 @@ class Admission:
         Returns
         -------
         bool
-            Whether the scene has changed during the check, so that it must be repeated.
+            Whether the scene changed during the check, so that the path must be checked again.
 
         Raises
         ------

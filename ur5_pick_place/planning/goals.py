@@ -56,7 +56,7 @@ def joint_goals(
 
     """
     if branch and branch not in BRANCHES:
-        raise InvalidInput(f'branch {branch!r} is unknown; one of {", ".join(BRANCHES)}')
+        raise InvalidInput(f'branch {branch!r} is unknown: must be one of {", ".join(BRANCHES)}')
     low, high = within or (np.full(6, -np.inf), np.full(6, np.inf))
     q6 = float(np.clip(q_near[5], low[5], high[5]))
     found, branches = all_solutions(model, T_base_tool, q6=q6)

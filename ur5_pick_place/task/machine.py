@@ -158,7 +158,7 @@ class Machine:
         away = float(np.abs(self._joints() - plan.q_start).max())
         if away > self._planner.planner.settings.start_tolerance:
             raise ExecutionError(
-                f'the arm is {away:.3f} rad from where the plan starts: plan again or ~/go_home'
+                f'the arm is {away:.3f} rad from the start of the plan: plan again or ~/go_home'
             )
         return self.start('run', self._run.cycle(plan))
 
