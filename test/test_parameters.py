@@ -20,7 +20,7 @@ from ur5_pick_place.nodes.node_list import ROBOTS, node_list  # noqa: E402
 from ur5_pick_place.nodes.parameters import declare_settings  # noqa: E402
 from ur5_pick_place.nodes.robot_settings import RobotSettings, load_cell  # noqa: E402
 from ur5_pick_place.nodes.sim import driver as sim_driver  # noqa: E402
-from ur5_pick_place.settings import Settings, setting  # noqa: E402
+from ur5_pick_place.settings import REQUIRED, Settings, setting  # noqa: E402
 
 CONFIG = Path(__file__).parents[1] / 'config'
 FILES = {f for robot in ROBOTS for spec in node_list(robot, CONFIG) for f in spec.parameter_files}
@@ -29,6 +29,8 @@ KINDS = {
     for module in (ik_service, pick_place, sim_driver, trajectory_planner)
     for kind in vars(module).values()
     if isinstance(kind, type) and issubclass(kind, Settings)
+    # Parameters have defaults; what has none is the layout of a file.
+    if all(f.default is not REQUIRED for f in fields(kind))
 }
 DEFAULTS = {f.name: f.default for kind in KINDS for f in fields(kind)}
 
