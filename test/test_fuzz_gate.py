@@ -127,7 +127,7 @@ def test_points_between_which_the_motion_overflows_are_refused(
 
 def test_a_motion_that_takes_for_ever_is_refused(motion: Trajectory) -> None:
     t = motion.t * (1.001 * MAX_DURATION / motion.duration)
-    with pytest.raises(InvalidInput, match='must be at most 400 s; ask for more speed'):
+    with pytest.raises(InvalidInput, match='must be at most 400 s; raise the speed'):
         Trajectory(t, motion.q, motion.qd, motion.qdd)
 
 

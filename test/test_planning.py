@@ -341,7 +341,7 @@ def test_a_branch_is_kept_on_request_and_an_unknown_one_refused(planner):
     goal = tool_down(0.45, 0.1, 0.4, 0)
     motion = planner.ptp_to_pose(HOME, goal, branch='left-down-up').trajectory
     assert BRANCHES[int(classify(MODEL, motion.q[-1]))] == 'left-down-up'
-    with pytest.raises(InvalidInput, match="'upside-down' is unknown; one of left-up-down"):
+    with pytest.raises(InvalidInput, match="'upside-down' is unknown: must be one of left"):
         planner.ptp_to_pose(HOME, goal, branch='upside-down')
 
 

@@ -41,7 +41,7 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML has no types
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent):
             event = self.peek_event()
-            raise yaml.YAMLError(f'alias *{event.anchor}{event.start_mark}: write it out')
+            raise yaml.YAMLError(f'alias *{event.anchor}{event.start_mark}: write the value')
         return super().compose_node(parent, index)
 
     def construct_mapping(self, node: Any, deep: bool = False) -> Any:
@@ -62,7 +62,7 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML has no types
     def whole_number(self, node: Any) -> int:
         number = self.construct_yaml_int(node)
         if abs(number) >= _LARGEST:
-            raise OverflowError(f'a number is beyond 64 bits{node.start_mark}')
+            raise OverflowError(f'a number exceeds 64 bits{node.start_mark}')
         return int(number)
 
 

@@ -40,7 +40,9 @@ class Admission:
     missing : str
         Settings of the cell that the user has not given; non-empty refuses all motion.
     latch : StopLatch
+        Holds the reason of a stop until it is rearmed.
     others : ForeignMotion
+        Detects motion and goals of other clients.
     is_moving : callable
         Returns whether a motion is running.
     lock : RLock
@@ -105,16 +107,16 @@ class Admission:
         Raises
         ------
         ExecutionError
-            It may not; gives the reason and the cure.
+            It may not; gives the reason and what to do.
 
         """
         if not is_wanted():
             raise ExecutionError('motion refused: it was stopped before it began')
         state, reason = self.state()
         if state is not MotionState.READY:
-            cure = '; call ~/rearm once the cause is gone' if self.latch.reason else ''
+            advice = '; call ~/rearm once the cause is gone' if self.latch.reason else ''
             text = motion_state_text(state, reason)
-            raise ExecutionError(f'motion refused, planner is {text}{cure}')
+            raise ExecutionError(f'motion refused, planner is {text}{advice}')
         if self.status.is_free:
             raise ExecutionError('motion refused: the arm is in freedrive')
         if fault := self.fault() or self.controller.missing:
@@ -134,18 +136,22 @@ class Admission:
         begin: Callable[[T], object],
     ) -> bool:
         """
-        Pass a motion through the gate and begin it, one at a time.
-
-        Return whether the scene has changed since the motion was checked in it.
+        Check a motion with the gate and begin it; one motion at a time.
 
         Parameters
         ----------
         trajectory : Trajectory
         is_wanted : callable
-            Returns whether the motion is still wanted; called when it has passed the gate.
+            Returns whether the motion is still requested; called when it has passed the gate.
         prepare : callable
             Takes the gate's report and returns what `begin` needs; may take long.
         begin : callable
+            Takes that and sends the motion; called with `lock` held, so it must be quick.
+
+        Returns
+        -------
+        bool
+            Whether the scene changed during the check, so that the path must be checked again.
 
         Raises
         ------

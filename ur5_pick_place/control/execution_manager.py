@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one place that commands motion: admits it, watches it, and stops the arm; no ROS."""
+"""The only place that commands motion: starts it, monitors it, and stops the arm; no ROS."""
 
 import threading
 from collections.abc import Callable
@@ -116,15 +116,15 @@ class ExecutionManager:
         self, trajectory: Trajectory, on_end: OnEnd, is_wanted: IsWanted = lambda: True
     ) -> None:
         """
-        Check a motion in the gate and send it; of two at the same time the first is executed.
+        Check a motion with the gate and send it; of two at the same time the first is executed.
 
         Parameters
         ----------
         trajectory : Trajectory
         on_end : callable
-            Called at the end with '' if the joints have arrived, else with the reason.
+            Called at the end with '' if the joints have reached the goal, else with the reason.
         is_wanted : callable
-            Returns whether the motion is still wanted; called when it has passed the gate.
+            Returns whether the motion is still requested; called when it has passed the gate.
 
         Raises
         ------
@@ -149,7 +149,7 @@ class ExecutionManager:
         is_wanted: IsWanted = lambda: True,
     ) -> None:
         """
-        Check the roll-out of a closed loop in the gate, make the loop and run it; else as `start`.
+        Check the roll-out of a closed loop with the gate, make the loop and run it, as `start`.
 
         `make_loop` takes the gate's report on the roll-out and may refuse it.
 
@@ -318,7 +318,7 @@ class ExecutionManager:
     # -- internals -----------------------------------------------------------------------------
 
     def _note_suspension(self) -> None:
-        """Excuse silence while this process was not run; latch if that was long."""
+        """Excuse silence while this process was suspended; latch if that was long."""
         now = self._clock()
         gap, self._last_watch = now - self._last_watch, now
         self.status.excuse(gap)

@@ -27,7 +27,7 @@ class LoopSettings(Settings):
     )
     loop_length: float = setting(
         0.3,
-        'metres that one radian counts; at 0.3 the Jacobian is best conditioned',
+        'metres equivalent to one radian; 0.3 conditions the Jacobian best',
         unit='m',
         low=0.01,
         high=2.0,
@@ -86,7 +86,7 @@ class LoopSettings(Settings):
     )
     loop_patience: float = setting(
         2.0,
-        'how long the error may go without falling, in scaled time',
+        'longest scaled time in which the error does not decrease',
         unit='s',
         low=0.5,
         high=30.0,

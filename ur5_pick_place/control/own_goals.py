@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which goals of the controller are this node's own, and which of them have not ended."""
+"""The goals that this node has sent to the controller, and which of them have not ended."""
 
 from collections import deque
 from collections.abc import Set
@@ -26,7 +26,7 @@ class OwnGoals:
         return bool(self._open)
 
     def send(self, goal: bytes, now: float) -> None:
-        """Record a goal that is sent at a steady time [s]."""
+        """Record the id of a goal that is sent at time `now` [s, steady clock]."""
         self._sent.append(goal)
         self._open[goal] = now
 
@@ -35,15 +35,15 @@ class OwnGoals:
         self._open.pop(goal, None)
 
     def end_all(self) -> None:
-        """Record that the controller is gone, and its goals with it."""
+        """Record that the controller has ended, and all its goals."""
         self._open.clear()
 
     def forget_lost(self, reported: Set[bytes], current: bytes | None, now: float) -> None:
         """
-        Drop goals whose end cannot be reported any more.
+        Drop goals whose end was not reported.
 
-        A goal is delivered within `REPLY_TIMEOUT`; one that the controller does not report after
-        that has ended.
+        A goal is delivered within `REPLY_TIMEOUT`; one that the controller does not report at
+        twice that time has ended, unless it is the `current` one. `now` as in `send`.
 
         """
         last = now - 2.0 * REPLY_TIMEOUT

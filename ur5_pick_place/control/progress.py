@@ -20,7 +20,7 @@ class ProgressMonitor:
     Parameters
     ----------
     patience : float
-        How long the error may go without falling [s].
+        Longest time in which the error does not decrease [s].
 
     """
 

@@ -72,8 +72,8 @@ class HealthSettings(Settings):
     )
     peer_timeout: float = setting(
         1.0,
-        'a planner or task node whose liveliness is missing for this time counts as gone for the '
-        'other; must be the same in both',
+        'time without liveliness after which planner and task node treat the other as dead; must '
+        'be the same in both',
         unit='s',
         low=0.1,
         high=10.0,
@@ -114,6 +114,10 @@ class RobotStatus:
         Measured joints [rad], [rad/s].
     bad_joints : str
         What is wrong with the last joint_states; empty if nothing.
+    robot_mode, safety_mode : int or None
+        As published by the driver.
+    program_running, program_paused : bool
+        State of the program on the robot.
     is_free : bool
         Whether the arm is guided by hand (freedrive), as the task node reports.
     speed_scaling : float

@@ -20,14 +20,14 @@ class Stream:
     trajectory : Trajectory
         Its roll-out.
     on_end : callable
-        Called at the end with '' if the joints have arrived, else with the reason.
+        Called at the end with '' if the joints have reached the goal, else with the reason.
     stall_time : float
-        How long the arm may stand still while the loop goes on [s].
+        How long the arm may be at rest while the loop continues [s].
 
     Attributes
     ----------
     is_wanted_stop : bool
-        Whether its stop was requested, so that the loop's own reason is not latched.
+        Whether a stop was requested; the reason that the loop gives is then not latched.
 
     """
 
@@ -39,7 +39,12 @@ class Stream:
         self._stall, self._stamp = StallDetector(stall_time), 0.0
 
     def tick(self, status: RobotStatus) -> tuple[TrajectorySegment | None, str]:
-        """Return the segment to send for the latest joints, and the fault that ends the loop."""
+        """
+        Return the segment to send for the latest joints, and the fault that ends the loop.
+
+        Either may be missing: None, and '' without a fault.
+
+        """
         assert status.q is not None and status.qd is not None  # else the loop had not begun
         if status.stamp < self._stamp - _SET_BACK:
             return None, (

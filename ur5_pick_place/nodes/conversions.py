@@ -203,8 +203,8 @@ def _by_name(
 ) -> Array:
     if len(given) != len(values) or len(given) > _MAX_NAMES:
         raise InvalidRobotState(
-            f'joint state has {len(given)} joint names and {len(values)} of {what}: must be as '
-            f'many, at most {_MAX_NAMES}'
+            f'joint state has {len(given)} joint names and {len(values)} of {what}: must be '
+            f'equal in number, at most {_MAX_NAMES}'
         )
     found = dict(zip(given, values, strict=True))
     if len(found) != len(given):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The arm's present joints, from a topic on which other devices publish too."""
+"""Read the arm's joints from a topic on which other devices publish too."""
 
 import math
 import struct
@@ -23,8 +23,8 @@ from ur5_pick_place.nodes.conversions import (
 )
 from ur5_pick_place.nodes.rounds import Rounds
 
-# Deep enough that a stall of this PC loses none: 0.5 s of an e-Series. All waiting messages are
-# taken at once and the newest counts, so that old joints are not mistaken for the present ones.
+# Deep enough to lose none in a stall of this PC: 0.5 s of an e-Series. All queued messages are
+# taken together and the newest is used, so that old joints are not mistaken for the present ones.
 _DEPTH = 250
 _QOS = QoSProfile(depth=_DEPTH, reliability=ReliabilityPolicy.BEST_EFFORT)
 _LARGEST = 16_384  # [bytes] of a message that is converted; six joints take 300
@@ -79,14 +79,14 @@ class JointListener:
     ----------
     node : Node
     names : sequence of str
-        Of the arm's joints, with the prefix.
+        Names of the arm's joints, with the prefix.
     on_joints : callable
         Takes `Joints`.
     on_bad : callable
-        Takes the error in a message of this arm.
+        Takes a description of the error in a message of this arm.
     rounds : Rounds
     is_urgent : callable
-        Returns whether joints are to be taken as they arrive.
+        Returns whether joints are now taken as they arrive.
     with_velocities : bool
         Whether velocities are read, and a message without them is an error.
 
@@ -125,7 +125,7 @@ class JointListener:
 
 
 class _JointReader:
-    """Reads a publisher's names once, and the numbers of each message."""
+    """Reads the joint names of a publisher once, and then only the numbers of its messages."""
 
     def __init__(self, node: Node, names: Sequence[str], with_velocities: bool) -> None:
         self._names, self._with_velocities = list(names), with_velocities
@@ -133,7 +133,7 @@ class _JointReader:
         self._known: dict[int, _Numbers] = {}  # by the size of the message
 
     def read(self, data: bytes) -> _Sample | None:
-        """Return what a message says of this arm; None, if nothing, or if it is unreadable."""
+        """Return the sample of this arm in a message; None if it has none or is unreadable."""
         known = self._known.get(len(data))
         if known is None or not known.layout.fits(data):
             return self._read_names(data)
@@ -173,13 +173,13 @@ class _JointReader:
 
 class _Numbers:
     """
-    Where the arm's numbers lie in the messages of one layout.
+    The positions of the arm's numbers in the messages of one layout.
 
     Parameters
     ----------
     layout : Layout
     order : list of int
-        Place of each of the arm's joints among the message's; empty for other devices.
+        Index of each of the arm's joints in the message; empty for other devices.
     with_velocities : bool
 
     """
@@ -199,7 +199,7 @@ class _Numbers:
     def read(self, data: bytes) -> _Sample | None:
         """Return the arm's joints; None if a number is not finite."""
         numbers = np.frombuffer(data, self._type, self._count, self._begin)[self._places]
-        if not math.isfinite(numbers.sum()):  # as it is if one of them is not
+        if not math.isfinite(numbers.sum()):  # the sum is not if one number is not
             return None
         sec, nanosec = struct.unpack_from(self._stamp_format, data, self._stamp)
         q, qd = numbers[:6].astype(float), numbers[6:].astype(float)

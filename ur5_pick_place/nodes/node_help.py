@@ -20,7 +20,7 @@ _TEXT = {
     'trajectory_planner': (
         'Plans motions, checks every one, and is the only node that moves the arm.',
         {
-            'plan_kinematic_path': 'PTP, LIN, CIRC and more (moveit_msgs/srv/GetMotionPlan)',
+            'plan_kinematic_path': 'AUTO, PTP, LIN, CIRC and more (moveit_msgs/srv/GetMotionPlan)',
             'compute_cartesian_path': 'a straight path (moveit_msgs/srv/GetCartesianPath)',
             'execute_trajectory': 'action (moveit_msgs/action/ExecuteTrajectory)',
             '~/stop, ~/rearm': 'stop the arm; allow motion again (std_srvs/srv/Trigger)',
@@ -32,7 +32,7 @@ _TEXT = {
             'payload_mass': 'mass of the tool [kg]',
             'max_speed': 'limit on the speed of TCP and elbow [m/s]',
             'velocity_scaling': 'fraction of the limits where a request gives 0',
-            'joint_state_timeout': 'silence of joint_states that stops the arm [s]',
+            'joint_state_timeout': 'largest age of joint_states for a motion to start [s]',
         },
         'robot_sim.yaml',
     ),
@@ -50,7 +50,7 @@ _TEXT = {
             'poses_file': 'where taught poses are kept',
             'method': 'ik, resolved_rate or gradient',
             'payload_mass': 'mass of the tool [kg]',
-            'tool_voltage': 'supply of the tool: 0, 12 or 24 [V]',
+            'tool_voltage': 'supply voltage of the tool: 0, 12 or 24 [V]',
             'approach_height': 'height of the points above the places [m]',
         },
         'robot_sim.yaml',

@@ -312,7 +312,7 @@ class PickPlace(Node):
                 if error := await self._job('confirm_payload', confirm):
                     raise ExecutionError(f'freedrive refused, payload not confirmed: {error}')
                 if self._machine.stops != stops:
-                    raise ExecutionError('freedrive refused: a stop came meanwhile')
+                    raise ExecutionError('freedrive refused: a stop was requested meanwhile')
             try:
                 await self._freedrive.switch(request.data)
             finally:

@@ -119,14 +119,15 @@ class PlanRequests:
         ----------
         request : MotionPlanRequest
         is_wanted : callable
-            Whether the motion is still wanted; planning ends with an error once it is not.
+            Returns whether the motion is still requested; planning ends with an error if not.
 
         Returns
         -------
         PlannedMotion
             The fastest motion to any of the goals, which are alternatives.
         str
-            What it goes round, which goal is reached and why others are not; may be empty.
+            Its obstacle if it is a way round, the goal reached, and why others are not; may be
+            empty.
 
         """
         self._groups.check_group(request.group_name)
@@ -138,7 +139,8 @@ class PlanRequests:
         if not 1 <= len(goals) <= _MAX_GOALS:
             raise InvalidInput(
                 f'goal_constraints is {"too long" if goals else "empty"}, with {len(goals)} '
-                f'alternatives: give 1 to {_MAX_GOALS} of joints, or of position + orientation'
+                f'alternatives: give 1 to {_MAX_GOALS}, each with joints, or with position and '
+                'orientation'
             )
         q_start = self.start_joints(request.start_state)
         planner_id = self._planner_id(request.planner_id)
@@ -219,7 +221,7 @@ class PlanRequests:
         return 1.0
 
     def _search_time(self, request: MotionPlanRequest) -> float:
-        """Return how long a way round may be searched for [s]; as MoveIt, 1 s where unclear."""
+        """Return the time allowed for a search [s]; 1 s if the request gives no valid one."""
         allowed = float(request.allowed_planning_time)
         if 0.0 < allowed < np.inf:
             return min(allowed, _MAX_SEARCH_TIME)

@@ -46,7 +46,7 @@ class RobotSettings(Settings):
     )
     tool_voltage: int | None = setting(
         None,
-        'supply of the tool: 0, 12 or 24; 24 V can destroy a 12 V gripper',
+        'supply voltage of the tool: 0, 12 or 24; 24 V can destroy a 12 V gripper',
         unit='V',
         low=0,
         high=24,

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Topics of many messages, read in rounds instead of message by message.
+Topics with many messages, polled in rounds instead of one callback per message.
 
-An executor builds a wait set of all that a node offers before each message: at 500 joint states
-and as many transforms a second that takes a third of a core, whatever the callbacks do.
+Before each callback an executor builds a wait set of everything that a node offers. At 500 joint
+states and as many transforms a second that takes a third of a core, with any callback.
 
 """
 
@@ -20,15 +20,15 @@ from rclpy.qos import QoSProfile
 from ur5_pick_place.nodes.distro import take_waiting
 
 ROUND = 0.008
-"""Period for what the arm reports [s]: the cycle of a CB3 robot, four of an e-Series."""
+"""Period for topics of the arm [s]: one cycle of a CB3 robot, four of an e-Series."""
 
 Take = Callable[[Sequence[bytes]], None]
-"""Takes the serialized messages that were waiting, oldest first; at least one."""
+"""Takes the serialized messages of a queue, oldest first; at least one."""
 
 
 class Rounds:
     """
-    Subscriptions whose waiting messages are taken together, once a period.
+    Subscriptions whose queued messages are taken together, once per period.
 
     Parameters
     ----------
@@ -36,7 +36,7 @@ class Rounds:
     period : float
         [s], steady clock
     group : CallbackGroup, optional
-        Of the timer.
+        Callback group of the timer.
 
     """
 
@@ -63,9 +63,10 @@ class Rounds:
         take : callable
             A `Take`.
         qos : QoSProfile
-            Deep enough for the messages of a period; those of a stall of this PC, if they count.
+            Its depth must hold the messages of a period, or of a stall of this PC if none may be
+            lost.
         is_urgent : callable
-            Returns whether messages are now to be taken as they arrive.
+            Returns whether messages are now taken as they arrive.
 
         """
 
@@ -87,13 +88,13 @@ class Rounds:
         self._looks.append(look)
 
     def look(self) -> None:
-        """Take what is waiting now."""
+        """Take the messages that are queued now."""
         for look in self._looks:
             look()
 
 
 class _OnlyIf(CallbackGroup):
-    """For a subscription that an executor is to wait for only at times."""
+    """Lets an executor wait for a subscription only while `is_urgent` returns true."""
 
     def __init__(self, is_urgent: Callable[[], bool]) -> None:
         super().__init__()

@@ -38,7 +38,7 @@ class SpeedScaling:
     def _take(self, waiting: Sequence[bytes]) -> None:
         for data in waiting:
             message = self._reader.read(data)
-            # The driver publishes percent, whatever its documentation says. Other values, NaN
-            # too, are not the driver's.
+            # The driver publishes percent, although its documentation says otherwise. Other values
+            # and NaN are not from the driver.
             if message and 0.0 <= message.data <= _PERCENT:
                 self._on_scaling(message.data / _PERCENT)

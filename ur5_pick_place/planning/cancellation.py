@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Long computations that a stop ends early.
+Cancel long computations.
 
-Whoever starts one says in `cancelable` when it is to end; what takes time calls `checkpoint` every
-few milliseconds. Elsewhere, such as in the gate of a running robot, a checkpoint does nothing.
+The caller runs the computation inside `cancelable`; the computation calls `checkpoint` every few
+milliseconds. Outside `cancelable`, such as in the gate of a running robot, a checkpoint does
+nothing.
 
 """
 
@@ -19,7 +20,12 @@ _is_canceled: ContextVar[Callable[[], bool]] = ContextVar('is_canceled', default
 @contextmanager
 def cancelable(is_canceled: Callable[[], bool]) -> Iterator[None]:
     """
-    Let the checkpoints of this thread end the computation within, once `is_canceled` is true.
+    End the computation in this block, in this thread, when `is_canceled` returns true.
+
+    Parameters
+    ----------
+    is_canceled : callable
+        Called at each checkpoint; must be quick.
 
     Raises
     ------
@@ -36,6 +42,6 @@ def cancelable(is_canceled: Callable[[], bool]) -> Iterator[None]:
 
 
 def checkpoint() -> None:
-    """Raise `PlanningCanceled` if the computation of this thread is to end."""
+    """Raise `PlanningCanceled` if the computation of this thread is canceled."""
     if _is_canceled.get()():
         raise PlanningCanceled('a stop was requested while this was planned: request it again')

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Joint motions that go straight where that is free, and round what is in the way elsewhere."""
+"""Joint motions that are straight if that is free of collision, and else a way round obstacles."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -17,11 +17,11 @@ from ur5_pick_place.planning.rounding import RoundedWay
 from ur5_pick_place.planning.trajectory import Trajectory
 from ur5_pick_place.planning.ways_round import find_ways, time_distance
 
-_SAMPLE = 0.04  # [rad] between samples of a path; what lies between is proved
-_STRAIGHT_TRIES = 16  # goals, nearest first, to which the straight motion is tried
+_SAMPLE = 0.04  # [rad] between samples of a path; check_path also checks between them
+_STRAIGHT_TRIES = 16  # goals, nearest first, to which a straight motion is tried
 _SEARCHES = 3  # at most
-_LEAST_SEARCH = 0.2  # share of the allowed time that another search needs
-_NO_SEARCH = 1.25  # a straight motion to another goal, longer by at most this factor, is taken
+_LEAST_SEARCH = 0.2  # share of the allowed time that must be left for another search
+_NO_SEARCH = 1.25  # a straight motion to another goal, at most this much longer, needs no search
 
 
 class Timed(Protocol):
@@ -45,7 +45,7 @@ class Detour:
     obstacle : str
         The body that is in the way of the straight motion.
     ratio : float
-        Duration over that of the straight motion, which would be refused.
+        Duration relative to the straight motion, which is blocked.
 
     """
 
@@ -61,19 +61,20 @@ class Detour:
 @dataclass(frozen=True)
 class JointMotions(Generic[M]):
     """
-    What is needed of a planner, for motions from joints `q_start` (6,) [rad].
+    The functions of a planner for joint motions from one start.
 
     Attributes
     ----------
     collision : CollisionModel
     limits : Limits
     q_start : ndarray, shape (6,)
+        [rad]
     straight : callable
-        Returns the admitted straight motion to joints (6,) [rad].
+        Returns the straight motion to joints (6,) [rad], passed by the gate.
     straight_time : callable
-        Returns the time of the straight motion to joints (6,), were it free [s].
+        Returns the duration [s] of the straight motion to joints (6,) [rad], blocked or not.
     along : callable
-        Returns the admitted motion along paths, with a stop between any two.
+        Returns the motion along paths, with a stop between them, passed by the gate.
 
     """
 
@@ -89,10 +90,11 @@ def motion_to_any(
     motions: JointMotions[M], goals: Sequence[Array], allowed: float
 ) -> tuple[M, Detour | None]:
     """
-    Return a motion to one of the goals, and how it differs from the straight one, if it does.
+    Return a motion to one of the goals, and its detour; None for a straight motion.
 
-    The straight motion to the first goal is taken where it is free, then one to another goal that
-    is hardly longer; else the shortest of these and of the ways round that a search finds.
+    The straight motion to the first goal is preferred, then one to another goal that is at most a
+    quarter longer than the shortest; otherwise the shortest way round that a search finds, or a
+    longer straight motion.
 
     Parameters
     ----------
@@ -100,14 +102,14 @@ def motion_to_any(
     goals : sequence of ndarray, shape (6,)
         [rad], the preferred one first.
     allowed : float
-        How long a search may take until it finds a way [s].
+        Time in which a search must find its first way [s].
 
     Raises
     ------
     GateRefusal
         Start or all goals are in collision, or the gate refuses the motion for another reason.
     PlanningError
-        No way was found; names what is in the way.
+        No way was found; names the obstacle.
 
     """
     begin = time.monotonic()
@@ -118,13 +120,13 @@ def motion_to_any(
         return motion, None
     assert contact is not None
     shortest = np.inf if motion is None else lengths[k]
-    for care in range(_SEARCHES):  # again, if what was found at samples cannot be proved
+    for refinement in range(_SEARCHES):  # again, if the ways collide between their samples
         left = allowed - (time.monotonic() - begin)
-        if care and left < _LEAST_SEARCH * allowed:
+        if refinement and left < _LEAST_SEARCH * allowed:
             break
         rest = max(left, 0.5 * allowed)
         ways = find_ways(
-            motions.collision, motions.limits, motions.q_start, free, shortest, rest, care
+            motions.collision, motions.limits, motions.q_start, free, shortest, rest, refinement
         )
         for way in ways:
             found = _along(motions, way)
@@ -135,8 +137,8 @@ def motion_to_any(
         return motion, None
     raise PlanningError(
         f'the straight motion is not free: {contact}; no way round {contact.body_b} was found in '
-        f'{time.monotonic() - begin:.1f} s: allow more time (allowed_planning_time), make room, '
-        'or choose another goal'
+        f'{time.monotonic() - begin:.1f} s: allow more time (allowed_planning_time), move the '
+        'obstacle, or choose another goal'
     )
 
 
@@ -149,7 +151,7 @@ def _free(motions: JointMotions[M], goals: Sequence[Array]) -> list[Array]:
             'collision',
         )
     quick = collision.quick()
-    known: dict[bytes, bool] = {}  # whole turns change nothing
+    known: dict[bytes, bool] = {}  # by the posture, which whole turns do not change
     free = []
     for q in goals:
         key = np.round(np.exp(1j * q), 6).tobytes()
@@ -158,7 +160,7 @@ def _free(motions: JointMotions[M], goals: Sequence[Array]) -> list[Array]:
         if known[key]:
             free.append(q)
     if not free:
-        also = f' (so at all {len(known)} joint solutions)' if len(known) > 1 else ''
+        also = f' (all {len(known)} joint solutions are in collision)' if len(known) > 1 else ''
         raise GateRefusal(f'at the goal{also} {collision.check(goals[0])}', 'collision')
     if free[0] is goals[0]:
         return free
@@ -171,7 +173,7 @@ def _straight(
     """
     Return the first straight motion that is free, the index of its goal, and the first contact.
 
-    Raises the gate's refusal if that is the only goal and its cause is no collision.
+    Raises the first refusal if none of them collides, yet all are refused.
 
     """
     first: Contact | None = None

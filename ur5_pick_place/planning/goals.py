@@ -23,7 +23,7 @@ def joint_goals(
     """
     Return every joint goal (6,) of a pose within the joint limits, the nearest first.
 
-    The measure is the point-to-point time: the largest joint distance over its speed.
+    Distance is the point-to-point time: the largest joint distance over its speed.
 
     Parameters
     ----------
@@ -32,13 +32,18 @@ def joint_goals(
         Joint speeds [rad/s].
     T_base_tool : ndarray, shape (4, 4)
     q_near : ndarray, shape (6,)
-        [rad]
+        Joints from which distance is measured [rad]; the last one is kept at a wrist singularity.
     branch : str
-        The only one allowed; empty for all.
+        The only branch allowed; empty for all.
     within : tuple of ndarray, shape (6,), optional
         Low and high bounds on the joints [rad].
     why : callable
-        Returns why there is no solution, as far as is known.
+        Returns the reason for which there is no solution; empty if unknown.
+
+    Returns
+    -------
+    list of ndarray
+        At least one [rad], whole turns included; they may be in collision.
 
     Raises
     ------
@@ -51,7 +56,7 @@ def joint_goals(
 
     """
     if branch and branch not in BRANCHES:
-        raise InvalidInput(f'branch {branch!r} is unknown; one of {", ".join(BRANCHES)}')
+        raise InvalidInput(f'branch {branch!r} is unknown: must be one of {", ".join(BRANCHES)}')
     low, high = within or (np.full(6, -np.inf), np.full(6, np.inf))
     q6 = float(np.clip(q_near[5], low[5], high[5]))
     found, branches = all_solutions(model, T_base_tool, q6=q6)
@@ -72,7 +77,12 @@ def joint_goals(
 
 
 def free_at_rest(collision: CollisionModel, goals: Sequence[Array]) -> list[Array]:
-    """Return the joint goals (6,) [rad] without a contact; whole turns change none."""
+    """
+    Return the joint goals (6,) [rad] that are free of collision, in their order.
+
+    Goals that differ by whole turns are checked once.
+
+    """
     q = np.array(goals)
     _, first, same = np.unique(
         np.hstack([np.cos(q), np.sin(q)]).round(9),
@@ -84,9 +94,7 @@ def free_at_rest(collision: CollisionModel, goals: Sequence[Array]) -> list[Arra
     return [goal for goal, is_hit in zip(goals, hit, strict=True) if not is_hit]
 
 
-def _outside(
-    goals: Sequence[Array], low: Array, high: Array
-) -> str:
+def _outside(goals: Sequence[Array], low: Array, high: Array) -> str:
     """Return how far the nearest of joint goals (6,) is outside its bounds, as a message."""
     excess = [np.maximum(low - q, q - high) for q in goals]
     nearest = min(range(len(goals)), key=lambda i: float(excess[i].max()))

@@ -193,7 +193,7 @@ def follow_poses(model: Model, poses: Array, q_start: Array, s: Array | None = N
         gap = next(g for g in explain(model, poses[len(q)], q_start[5]) if g.branch == name)
         cause = f'branch {name} ends: {gap.text}'
         if gap.amount > _wrist_motion(poses[len(q) - 1], poses[len(q)]):  # far from its end
-            cause = f'{_meets(model, before[-1])}; beyond, {cause}'
+            cause = f'{_meets(model, before[-1])}; after that, {cause}'
         raise _incomplete(len(q), share, poses, cause)
     return q
 

@@ -2,9 +2,9 @@
 """
 Why the arm cannot be at a pose, found without planning a motion.
 
-The cheapest checks come first: the TCP below the table; no solution of the inverse kinematics; the
-hand, which is the same on every branch, in collision; then each branch by its joint limits and its
-collisions.
+The cheapest checks come first: the TCP below the table; no inverse kinematics solution; a
+collision of the hand (last link, tool and part), whose pose is the same on every branch; then
+joint limits and collisions of each branch.
 
 """
 
@@ -32,9 +32,9 @@ class PlaceReport:
     Attributes
     ----------
     branches : tuple of str
-        On which it can, within the joint limits and free of collision.
+        Those on which it can, within the joint limits and free of collision.
     reason : str
-        Why it can on none, in one sentence; empty if it can on one.
+        Why it can on no branch, in one sentence; empty if it can on at least one.
 
     """
 
@@ -65,6 +65,7 @@ def check_pose(
     collision : CollisionModel
         The arm in its scene, with what it carries.
     T_base_tool : ndarray, shape (4, 4)
+        Pose of tool0 [m].
     q6 : float
         Desired last joint at a wrist singularity [rad].
 
@@ -95,7 +96,7 @@ def check_joints_at_rest(limits: Limits, collision: CollisionModel, q: Array) ->
 
 
 def _excess(q: Array, limits: Limits) -> Array:
-    """Return how far each joint (6,) [rad], at its best whole turn, is outside its limits."""
+    """Return how far each joint (6,) [rad] is outside its limits, at the best whole turn."""
     turns = q + _TURN * np.arange(-2.0, 3.0)[:, None]
     over = np.maximum(limits.q_min - turns, turns - limits.q_max)
     return np.asarray(over.min(axis=0).clip(0.0))
@@ -119,7 +120,7 @@ def _by_branch(
     collision: CollisionModel,
     missing: Sequence[MissingBranch],
 ) -> dict[str, _Obstacle]:
-    """Return what is in the way of each branch, by name; of two solutions, of the nearer one."""
+    """Return the obstacle of each branch, by name; that of the better one of two solutions."""
     found = {m.branch: _Obstacle(m.text, m.text, m.amount) for m in missing}
     for joints, row, over in zip(q, rows, excess, strict=True):
         if over.max() > 0.0:

@@ -48,7 +48,7 @@ class PlannedMotion:
     trajectory : Trajectory
     report : GateReport
     detour : Detour or None
-        What it goes round and how much longer that takes; None if nothing is in the way.
+        The obstacle it goes round and how much longer that takes; None for a straight motion.
 
     """
 
@@ -125,9 +125,7 @@ class MotionPlanner:
         other.set_scene(replace(self._given, world=World()))
         return other
 
-    def ptp(
-        self, q_start: Array, q_goal: Array, scaling: Scaling = Scaling()
-    ) -> PlannedMotion:
+    def ptp(self, q_start: Array, q_goal: Array, scaling: Scaling = Scaling()) -> PlannedMotion:
         """
         Return a joint motion from rest to rest; `q_start` and `q_goal` (6,) [rad].
 
@@ -190,16 +188,25 @@ class MotionPlanner:
         allowed: float = SEARCH_TIME,
     ) -> PlannedMotion:
         """
-        Return a joint motion to any of `goals` (6,) [rad], straight where free, else a way round.
+        Return a joint motion to any of `goals`, straight if that is free, else a way round.
 
-        The preferred goal comes first; `allowed` is the time for a search [s]. Equal requests have
-        equal motions.
+        Equal requests give equal motions.
+
+        Parameters
+        ----------
+        q_start : ndarray, shape (6,)
+            [rad]
+        goals : sequence of ndarray, shape (6,)
+            [rad], the preferred one first.
+        scaling : Scaling
+        allowed : float
+            Time in which a search must find its first way [s].
 
         Raises
         ------
         PlanningError
-            Start or goals are not free, the gate refuses the motion, or no way round was found
-            in time; names the bodies.
+            The start or all goals are in collision, the gate refuses the motion, or no way round
+            was found in time; names the bodies.
 
         """
         for q_goal in goals:
@@ -311,7 +318,7 @@ class MotionPlanner:
         """
         Return every joint goal (6,) of a pose (4, 4), the nearest to `q_near` first; see `goals`.
 
-        The reason why there is none says how far the pose is out of reach.
+        The error for an unreachable pose gives the distance by which it is out of reach.
 
         """
         why = partial(self._reason_against, T_base_tool, q_near)
@@ -360,9 +367,7 @@ class MotionPlanner:
         q6 = float(q_near[5])
         return check_pose(self.model, self.limits, self.collision, T_base_tool, q6).reason
 
-    def _time_ptp(
-        self, q_start: Array, q_goal: Array, scaling: Scaling
-    ) -> Trajectory:
+    def _time_ptp(self, q_start: Array, q_goal: Array, scaling: Scaling) -> Trajectory:
         self._check_goal_range(q_goal)
         limits = self._scaled_limits(scaling)
         return time_ptp(q_start, q_goal, limits, self._speeds(scaling), self._dynamics)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether a configuration is free of contact, without distances: for searches of many poses."""
+"""Collision tests of single configurations, without distances: for searches of many."""
 
 from collections.abc import Callable
 
@@ -48,15 +48,15 @@ class QuickCollision:
             for body in clearances.bodies
             for joint, after in (joints[body.link],)
         ]
-        stands = [
+        obstacles = [
             self._add(0, pin.SE3(o.T_base_link), solid_of(o.shape).geometry)
             for o in clearances.obstacles
         ]
-        spaces = [
+        half_spaces = [
             self._add(0, pin.SE3.Identity(), coal.Halfspace(face.normal, face.offset))
             for _, face in clearances.faces
         ]
-        ends = [bodies, stands, spaces]
+        ends = [bodies, obstacles, half_spaces]
         for a, kind, b in clearances.pair_ends():
             self._geometry.addCollisionPair(pin.CollisionPair(bodies[a], ends[kind][b]))
         self._found = self._geometry.createData()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Polylines in joint space as smooth paths, with corners rounded as far as nothing is in the way.
+Polylines in joint space as smooth paths, with corners rounded as far as collisions allow.
 
 Lengths are times at full joint speed, see `ways_round`. A corner V between legs of directions u
 and w is replaced, from the distance d before it to d after it, by the Bezier curve of degree 6
@@ -19,9 +19,9 @@ from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.paths import JointPath
 
 _PER_CORNER = 24  # samples
-_SAMPLES = (64, 800)
+_SAMPLES = (64, 800)  # fewest and most of a path
 _LEAST = 0.03  # [s]; with a smaller radius the arm stops at the corner
-_SHRINK = 0.6  # of a corner that is in the way
+_SHRINK = 0.6  # factor on the radius of a corner that collides
 _BEZIER = np.array([1.0, 6.0, 15.0, 20.0, 15.0, 6.0, 1.0])
 
 
@@ -34,7 +34,12 @@ class RoundedWay:
     points : ndarray, shape (n, 6)
         [rad]
     qd : ndarray, shape (6,)
-        Joint speeds that measure lengths [rad/s].
+        Joint speeds that convert distances to times [rad/s].
+
+    Attributes
+    ----------
+    radii : ndarray, shape (n - 2,)
+        Time from the beginning of each corner to its middle [s]; 0 = the arm stops there.
 
     """
 
@@ -52,13 +57,13 @@ class RoundedWay:
 
     def prove(self, blocked: Callable[[Array], float | None]) -> bool:
         """
-        Shrink the corners until nothing is in the way; return whether that is possible.
+        Shrink the corners until the path is free; return whether that is possible.
 
         Parameters
         ----------
         blocked : callable
-            Takes samples (n, 6) [rad] and returns the position of the first contact, counted in
-            samples, or None.
+            Takes samples (n, 6) [rad] of the path and returns the position of the first contact as
+            a fractional index, or None.
 
         """
         while True:
@@ -79,7 +84,7 @@ class RoundedWay:
         return [JointPath(self._at(self._samples(a, b))) for a, b in pairwise(stops)]
 
     def _samples(self, first: int, last: int) -> Array:
-        """Return even positions from one point to another, several of them in each corner."""
+        """Return equally spaced positions [s] from one point to another, several per corner."""
         at = np.concatenate([[0.0], np.cumsum(self._legs)])
         radii = self.radii[first : last - 1]
         smallest = 2.0 * float(radii[radii > 0.0].min(initial=np.inf))
@@ -87,7 +92,7 @@ class RoundedWay:
         return np.linspace(at[first], at[last], int(np.clip(wanted, *_SAMPLES)))
 
     def _at(self, s: Array) -> Array:
-        """Return the joints (n, 6) [rad] at positions `s` (n,)."""
+        """Return the joints (n, 6) [rad] at positions `s` (n,) [s]."""
         at = np.concatenate([[0.0], np.cumsum(self._legs)])
         q = np.column_stack([np.interp(s, at, column) for column in self._points.T])
         for i, (corner, radius) in enumerate(zip(self._corners, self.radii, strict=True)):
@@ -96,13 +101,13 @@ class RoundedWay:
                 q[inside] = self._rounded(i, radius, (s[inside] - corner) / radius)
         return q
 
-    def _rounded(self, i: int, radius: float, place: Array) -> Array:
-        """Return the joints at places -1 to 1 of corner `i`."""
+    def _rounded(self, i: int, radius: float, path_parameter: Array) -> Array:
+        """Return the joints (n, 6) [rad] at path parameters -1 to 1 (n,) of corner `i`."""
         before, corner, after = self._points[i : i + 3]
         legs = self._legs[i : i + 2]
         share = np.linspace(1.0, 0.0, 4)[:, None]
-        back = corner + share * (before - corner) * (radius / legs[0])
-        forth = corner + share * (after - corner) * (radius / legs[1])
-        controls = np.vstack([back, forth[::-1][1:]])
-        u, k = ((place + 1.0) / 2.0)[:, None], np.arange(7)
+        into = corner + share * (before - corner) * (radius / legs[0])
+        out_of = corner + share * (after - corner) * (radius / legs[1])
+        controls = np.vstack([into, out_of[::-1][1:]])
+        u, k = ((path_parameter + 1.0) / 2.0)[:, None], np.arange(7)
         return np.asarray((_BEZIER * u**k * (1.0 - u) ** (6 - k)) @ controls)

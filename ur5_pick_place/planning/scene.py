@@ -258,7 +258,8 @@ def _check_name(name: Any) -> None:
     if not isinstance(name, str) or not 1 <= len(name) <= _MAX_NAME or not name.isprintable():
         raise InvalidInput(f'box name {name!r}: must be 1 to {_MAX_NAME} printable characters')
     if name in RESERVED_NAMES:
-        raise InvalidInput(f'box name {name!r} is taken; taken are: {", ".join(RESERVED_NAMES)}')
+        reserved = ', '.join(RESERVED_NAMES)
+        raise InvalidInput(f'box name {name!r} is taken; reserved names are: {reserved}')
 
 
 def _check_unique(what: str, names: Sequence[str]) -> None:

@@ -36,7 +36,7 @@ class _Pose(Settings):
 
 @dataclass(frozen=True, kw_only=True)
 class _Box(_Pose):
-    name: str = setting(REQUIRED, 'as collisions name it', kind=str)
+    name: str = setting(REQUIRED, 'name in collision messages', kind=str)
     size: tuple[float, ...] = setting(REQUIRED, 'full edges', unit='m', length=3, kind=tuple)
 
 

@@ -141,7 +141,7 @@ def check_duration(duration: float) -> None:
     """Refuse a motion that takes longer than `MAX_DURATION` [s]."""
     if not duration <= MAX_DURATION:
         raise InvalidInput(
-            f'motion takes {duration:.4g} s: must be at most {MAX_DURATION:.0f} s; ask for more '
+            f'motion takes {duration:.4g} s: must be at most {MAX_DURATION:.0f} s; raise the '
             'speed or split the motion'
         )
 
@@ -164,7 +164,7 @@ def joint_order(names: Sequence[str], wanted: Sequence[str]) -> list[int]:
     """
     names = list(names)
     if len(names) > _MAX_NAMES:
-        raise GateRefusal(f'{len(names)} joints: a motion names {len(wanted)}', 'names')
+        raise GateRefusal(f'{len(names)} joints: must be {len(wanted)}', 'names')
     twice = sorted({n for n in names if names.count(n) > 1})
     unknown = [n for n in names if n not in wanted]
     missing = [n for n in wanted if n not in names]

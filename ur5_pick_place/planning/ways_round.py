@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-A search for joint ways round obstacles: polylines from a start to the nearest of many goals.
+Search for ways round obstacles: polylines in joint space from a start to any of several goals.
 
 Two trees grow towards each other, one from the start and one from all goals (RRT-Connect: Kuffner
-and LaValle, ICRA 2000). The way found is shortened by chords, and the search begins anew for a
-shorter one, as long as its budget of collision tests lasts: the first way takes the time that it
-takes, the improvement a number of tests, so that equal requests have equal answers.
+and LaValle, ICRA 2000). Chords shorten the way found, and the search is repeated for a shorter
+one. The first way is limited by time; the improvement by a number of collision tests, so that
+equal requests have equal results.
 
-Lengths are times: the largest joint distance over its speed limit, plus a small share of the
-Euclidean one, which keeps the other joints from wandering.
+The length of a way is a time: the largest joint distance over its speed limit, plus a small share
+of the Euclidean distance, which prevents needless motion of the other joints.
 
 """
 
@@ -25,27 +25,28 @@ from ur5_pick_place.planning.cancellation import checkpoint
 from ur5_pick_place.planning.collision import CollisionModel
 from ur5_pick_place.planning.limits import Limits
 
-# Clearance beyond the required one, away from the ends [m]: tests lie apart, and corners are cut.
+# Clearance beyond the required one, except near the ends [m], for motion between two tests and for
+# rounded corners.
 _EXTRA = 0.004
-_STEP = 0.05  # [m] that no point of the arm moves farther than between two tests
-_NEAR_END = 0.15  # [m] of motion within which the required clearance itself is enough
+_STEP = 0.05  # [m], largest motion of any point of the arm between two tests
+_NEAR_END = 0.15  # [m] of motion from an end, within which the required clearance is enough
 _STRIDE = 0.7  # [rad], largest edge of a tree
-_SHORTER = (1.0, 0.3, 0.1)  # shares of it that are tried where it is blocked
+_SHORTER = (1.0, 0.3, 0.1)  # fractions of an edge, tried in turn if it is blocked
 _TESTS = 6_000  # for improvement, per second of allowed time
-_LATEST = 3.0  # times the allowed time, when all ends on a machine too busy to search
+_LATEST = 3.0  # times the allowed time, after which a search ends even on a busy machine
 _TESTS_PER_TRY = 1_500
-_DETOUR = 1.6  # a raw way may be longer than the best one by this factor before it is shortened
-_GOOD = 1.02  # of the lower bound: not worth a further search
+_DETOUR = 1.6  # largest length of a way before shortening, relative to the best one
+_GOOD = 1.02  # times the lower bound; a way this short is not improved
 _EUCLIDEAN = 0.1  # share of the Euclidean length
-_CHORDS = 120  # tries per shortening
-_IDLE = 40  # tries in vain that end it
+_CHORDS = 120  # tried per way
+_IDLE = 40  # failed chords in a row that end the shortening
 _BATCH = 256  # samples
 _MAX_GOALS = 64
-_KEPT = 4  # ways, the shortest first
+_KEPT = 4  # ways, shortest first
 
 
 SEARCH_TIME = 1.0
-"""How long a search may take where nobody says [s]."""
+"""Default time allowed for a search [s]."""
 
 
 def find_ways(
@@ -55,12 +56,12 @@ def find_ways(
     goals: Sequence[Array],
     shortest: float = np.inf,
     allowed: float = SEARCH_TIME,
-    care: int = 0,
+    refinement: int = 0,
 ) -> list[Array]:
     """
     Return ways (n, 6) [rad] from the start to any of the goals, the shortest first.
 
-    They are tested at samples only: prove them before use.
+    They are tested at samples only: check them in between before use.
 
     Parameters
     ----------
@@ -72,12 +73,13 @@ def find_ways(
     goals : sequence of ndarray, shape (6,)
         [rad], free of contact, the nearest first.
     shortest : float
-        Only shorter ways are of use [s].
+        Upper bound on the length of a way [s].
     allowed : float
-        [s] until the first way must be found; up to three times as long, if so little processor
-        time was available. On a machine that is not busy its improvement ends within the rest.
-    care : int
-        0, or more for another search with tests closer together.
+        Time in which the first way must be found [s]; up to three times as long on a machine too
+        busy to give the search half of it as processor time. On other machines the improvement
+        ends within this time too.
+    refinement : int
+        0 for the first search; each increment divides the distance between tests by three.
 
     Returns
     -------
@@ -87,10 +89,10 @@ def find_ways(
     Raises
     ------
     PlanningCanceled
-        The search is no longer wanted.
+        The search was canceled.
 
     """
-    return _Search(collision, limits, q_start, goals, allowed, care).run(shortest)
+    return _Search(collision, limits, q_start, goals, allowed, refinement).run(shortest)
 
 
 def time_distance(dq: Array, qd: Array) -> Array:
@@ -139,7 +141,7 @@ class _Search:
         q_start: Array,
         goals: Sequence[Array],
         allowed: float,
-        care: int,
+        refinement: int,
     ) -> None:
         self._exact, self._wide = collision.quick(), collision.quick(_EXTRA)
         self._lever, self._qd = collision.levers(), limits.qd
@@ -150,9 +152,9 @@ class _Search:
         self._allowed, self._begin = allowed, time.monotonic()
         self._begin_cpu = time.thread_time()
         self._has_way, self._rounds = False, 0
-        self._step = _STEP / 3**care
+        self._step = _STEP / 3**refinement
         seed = zlib.crc32(np.round(self._ends, 6).tobytes())
-        self._rng = np.random.default_rng([seed, care])
+        self._rng = np.random.default_rng([seed, refinement])
 
     def run(self, shortest: float) -> list[Array]:
         first = self._connect(shortest, np.inf)
@@ -177,7 +179,7 @@ class _Search:
         return ways
 
     def _tests(self) -> int:
-        """Return the work done: tests, and rounds, which may need none."""
+        """Return the work done: collision tests, plus rounds, as a round may need no test."""
         return self._exact.count + self._wide.count + self._rounds
 
     def _is_in_time(self) -> bool:
@@ -191,7 +193,7 @@ class _Search:
     # -- trees -----------------------------------------------------------------------------------
 
     def _connect(self, bound: float, last_test: float) -> list[Array] | None:
-        """Return a way shorter than `bound` [s], or None; ends at the `last_test`."""
+        """Return a way shorter than `bound` [s]; None if none is found by the `last_test`."""
         one, other = _Tree(self._start[None], self._qd), _Tree(self._goals, self._qd)
         from_start, samples = True, self._samples(bound)
         while self._tests() < last_test and self._is_in_time():
@@ -207,7 +209,7 @@ class _Search:
         return None
 
     def _samples(self, bound: float) -> Iterator[Array]:
-        """Yield random joints, those through which a way within `bound` [s] can lead."""
+        """Yield random joints (6,) [rad] through which a way shorter than `bound` [s] can lead."""
         reach = min(bound, 1e3) * self._qd
         low = np.maximum(self._low, self._start - reach)
         high = np.minimum(self._high, self._start + reach)
@@ -219,7 +221,7 @@ class _Search:
             yield from kept if len(kept) else q[np.argsort(least)[:8]]
 
     def _least(self, q: Array, from_start: bool) -> float:
-        """Return the least time from the start, or to a goal."""
+        """Return the shortest possible time [s] between `q` and the start, or a goal."""
         ends = self._start[None] if from_start else self._goals
         return float(time_distance(ends - q, self._qd).min())
 
@@ -240,7 +242,7 @@ class _Search:
         return None
 
     def _reach(self, tree: _Tree, target: Array, from_start: bool, bound: float) -> int | None:
-        """Return a node at `target`, after as many strides as it takes, or None."""
+        """Return a node at `target`, reached by any number of strides; None if blocked."""
         i: int | None = tree.nearest(target)
         while i is not None:
             i = self._extend(tree, i, target, from_start, np.inf)
@@ -259,7 +261,7 @@ class _Search:
         return np.asarray(time_distance(dq, self._qd) + _EUCLIDEAN * euclidean)
 
     def _shortened(self, way: list[Array]) -> Array:
-        """Return a way after chords between random points of it, of all joints or of one."""
+        """Return a way, shortened by chords between random points, in all joints or in one."""
         points, idle = np.array(way), 0
         for k in range(_CHORDS):
             if idle > _IDLE or len(points) < 3 or not self._is_in_time():
@@ -267,7 +269,7 @@ class _Search:
             shorter = self._with_chord(points, joint=None if k % 3 else int(self._rng.integers(6)))
             idle = idle + 1 if shorter is None else 0
             points = points if shorter is None else shorter
-        return self._without_needless(points)
+        return self._without_needless_corners(points)
 
     def _with_chord(self, points: Array, joint: int | None) -> Array | None:
         """Return the way with a chord that makes it shorter, or None."""
@@ -295,7 +297,7 @@ class _Search:
         kept[-1] = True
         return np.asarray(way[kept])
 
-    def _without_needless(self, points: Array) -> Array:
+    def _without_needless_corners(self, points: Array) -> Array:
         """Return the way without corners that a free edge can skip at no cost."""
         i = 1
         while i < len(points) - 1:

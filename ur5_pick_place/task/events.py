@@ -13,7 +13,7 @@ TAUGHT = 'taught'
 """
 A place was taught: the TCP in `base` (x, y, z [m], qx, qy, qz, qw) and the joints [rad].
 
-The warning says why the arm cannot be there, or above it, as the scene is now; empty if it can.
+The warning gives the reason if the arm cannot be there, or above it, in the present scene.
 
 """
 CONVERTED = 'converted'
@@ -66,7 +66,7 @@ GRASP_MISSED = 'grasp_missed'
 PART_IN_HAND = 'part_in_hand'
 """A part is held that no cycle of this run gripped, as after a restart."""
 PART_LOST = 'part_lost'
-"""A carried part was gone when the next job began."""
+"""A carried part was no longer in the gripper when the next job began."""
 
 FIELDS = MappingProxyType(
     {

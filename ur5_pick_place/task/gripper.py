@@ -23,7 +23,7 @@ _BOUNCES, _BOUNCE_TIME = 4, 1.0  # changes, [s]; a grip causes one
 _LAST_PIN = DIGITAL_PINS - 1
 _TOOL_PINS = ', '.join(map(str, TOOL_PINS))
 ANSWER_TIMEOUT = 5.0
-"""Of the payload [s]; the driver waits until the robot reports it."""
+"""Timeout for setting the payload [s]; the driver waits until the robot reports it."""
 _SERVICE_TIMEOUT = 2.0  # [s]; the driver gives up on a pin after 0.55 s
 
 
@@ -97,7 +97,15 @@ class Gripper:
         """When the fingers will have moved [s], after `close_time` or `open_time`."""
 
     def initialise(self) -> Steps[None]:
-        """Switch the tool supply to its configured voltage and wait for tool_data to show it."""
+        """
+        Switch the tool supply to its configured voltage and wait for tool_data to show it.
+
+        Raises
+        ------
+        ExecutionError
+            The voltage is not configured, or tool_data does not show it within `pin_timeout`.
+
+        """
         wanted = self._voltage
         if wanted is None:
             raise ExecutionError('tool_voltage is not set: set the parameter to 0, 12 or 24 V')
@@ -130,23 +138,23 @@ class Gripper:
         yield from self._switch(True, self._settings.close_time, self.holds_part(seen) is False)
 
     def begin_opening(self, is_holding: bool = False) -> Steps[None]:
-        """Switch as `begin_closing`; `is_holding` = the input shows a part that will be let go."""
+        """Switch as `begin_closing`; `is_holding` = the input shows a part, which is released."""
         yield from self._switch(False, self._settings.open_time, is_holding)
 
-    def await_fingers(self, beside: Command | None = None) -> Steps[bool]:
+    def await_fingers(self, command: Command | None = None) -> Steps[bool]:
         """
         Wait until the part-present input has changed, else for `close_time` or `open_time`.
 
         Parameters
         ----------
-        beside : Command, optional
-            Issued, and confirmed, while the fingers move: once the input has changed, or at once
-            without that input.
+        command : Command, optional
+            Issued and confirmed while the fingers move: when the input has changed, or immediately
+            if there is no input.
 
         Returns
         -------
         bool
-            Whether `beside` was issued; it is not if the input never changes.
+            Whether `command` was issued; it is not if the input never changes.
 
         """
         issued, is_answered = math.inf, True
@@ -154,12 +162,12 @@ class Gripper:
         while True:
             level = self.holds_part(seen)
             is_there = self._signal.update(seen.t, level) is self._closes and self._is_shown
-            is_answered = is_answered or _is_answered(beside, seen, issued)
+            is_answered = is_answered or _is_answered(command, seen, issued)
             if is_answered and (is_there or seen.t >= self.fingers_end):
                 return issued < math.inf
-            if beside and issued == math.inf and level in (self._closes, None):
+            if command and issued == math.inf and level in (self._closes, None):
                 issued, is_answered = seen.t, False
-                seen = yield beside
+                seen = yield command
             else:
                 seen = yield None
 
@@ -281,10 +289,10 @@ class Gripper:
             return ExecutionError(f'input {pin} is not in io_states: check part_pin')
         if wanted:
             return MissedGrasp(
-                f'the gripper closed on nothing: no part at this place (input {pin} {waited})'
+                f'the gripper closed on nothing: no part at this place (input {pin}, {waited})'
             )
         if self.is_closed(seen):
-            return ExecutionError(f'the gripper still holds a part (input {pin} {waited})')
+            return ExecutionError(f'the gripper still holds a part (input {pin}, {waited})')
         return ExecutionError(
             f'input {pin} shows a part {waited} although the gripper is open: remove the part, '
             'or check whether the input is stuck'
@@ -323,7 +331,7 @@ class PartSignal:
             if self._level is not None:
                 self._changes = [past for past in self._changes if past > t - _BOUNCE_TIME] + [t]
             self._level, self.since = level, t
-        elif t - self._latest > SETTLING:  # nobody looked: it may have changed meanwhile
+        elif t - self._latest > SETTLING:  # not sampled since: it may have changed
             self.since = t
         self._latest = t
         if len(self._changes) >= _BOUNCES:
@@ -335,7 +343,7 @@ class PartSignal:
 
 
 def _is_answered(command: Command | None, seen: Observation, issued: float) -> bool:
-    """Return whether a command issued at a time [s] is done, or raise why it will not be."""
+    """Return whether a command issued at a time [s] is done; raise if it failed or timed out."""
     if seen.reply:
         raise ExecutionError(seen.reply)
     if seen.reply is None and seen.t > issued + ANSWER_TIMEOUT:

@@ -123,7 +123,7 @@ class Machine:
         Raises
         ------
         ExecutionError
-            A job runs, another plan is in work, or there are no joint_states yet.
+            A job runs, another plan is being made, or there are no joint_states yet.
         PlanningCanceled
             A stop was requested meanwhile.
         InvalidInput, PlanningError
@@ -158,7 +158,7 @@ class Machine:
         away = float(np.abs(self._joints() - plan.q_start).max())
         if away > self._planner.planner.settings.start_tolerance:
             raise ExecutionError(
-                f'the arm is {away:.3f} rad from where the plan starts: plan again or ~/go_home'
+                f'the arm is {away:.3f} rad from the start of the plan: plan again or ~/go_home'
             )
         return self.start('run', self._run.cycle(plan))
 
@@ -260,7 +260,7 @@ class Machine:
             return
         seen = self._port.observe()
         self._has_looked = bool(seen.inputs and seen.outputs)
-        if self._run.feels_part(seen):  # the next job takes it as carried, and emits it too
+        if self._run.is_holding_part(seen):  # the next job treats it as carried, and emits it too
             self._emit(events.PART_IN_HAND)
             self._port.send(Carry(self._run.part), lambda _reply: None)
 
@@ -285,7 +285,7 @@ class Machine:
 
     @contextmanager
     def _planning(self) -> Iterator[None]:
-        """Show that a plan is in work, and end it as soon as a stop is requested."""
+        """Show the state `planning`, and cancel the plan when a stop is requested."""
         with self._lock:
             self._check_idle()
             self._is_planning, stops = True, self.stops

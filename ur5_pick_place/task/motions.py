@@ -26,7 +26,7 @@ IK = 'ik'
 """The method that sends whole trajectories; the others are closed loops."""
 
 _PASSING_STEP = 5e-3  # [s]
-_LATE = 6e-3  # [m] by which an arm that follows its reference late slows down late
+_LATE = 6e-3  # [m] added to the slow distance before a place, as the arm lags its reference
 _BLENDS = (1.0, 0.5)  # shares of the blend radii that are tried before the arm stops between moves
 
 
@@ -41,14 +41,14 @@ class TaskSettings(Settings):
     )
     approach_speed: float = setting(
         0.1,
-        'TCP speed in the last approach_distance before a place and the first after it',
+        'TCP speed within approach_distance of a place, before and after it',
         unit='m/s',
         low=0.005,
         high=0.5,
     )
     approach_distance: float = setting(
         0.015,
-        'distance from a place within which approach_speed holds',
+        'distance from a place within which approach_speed applies',
         unit='m',
         low=0.001,
         high=0.5,
@@ -82,7 +82,7 @@ class PlannedStage:
     motion : PlannedMotion or None
         Through all moves; None for an action.
     remark : str
-        On how it was planned.
+        How it was planned, if not as the cycle file requests.
     passes : tuple of float
         When each move but the last ends [s].
     retry : tuple of PlannedMotion
@@ -128,7 +128,7 @@ class CycleMotions:
         Joints at the beginning [rad].
     loops : LoopSettings
     on_stage : callable
-        Takes the number of each stage, from 0, before it is planned.
+        Takes the index of each stage before it is planned.
 
     """
 
@@ -281,7 +281,7 @@ class CycleMotions:
 
 
 def touches(place: str) -> bool:
-    """Return whether the tool touches something at a place; empty: it is elsewhere."""
+    """Return whether the tool touches a part at a place; empty = at no place."""
     return bool(place) and place != 'home' and not place.startswith('above_')
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The places of a cycle, each looked at by itself before any motion is planned."""
+"""Check each place of a cycle separately, before any motion is planned."""
 
 from collections.abc import Mapping, Sequence
 
@@ -21,9 +21,10 @@ Poses = Mapping[str, TaughtPose]
 
 def visits(cycle: Sequence[Stage]) -> list[tuple[str, bool]]:
     """
-    Return each place of a cycle, and whether the part is in the hand there.
+    Return each place of a cycle, and whether the part is held there.
 
-    Taught places come first, and the empty hand, whose reasons are the plainer ones.
+    Taught places come before those above them, and the empty gripper before the part, because
+    their refusals are easier to understand.
 
     """
     found, place, is_carrying = [], '', False
@@ -42,7 +43,7 @@ class CyclePlaces:
     Parameters
     ----------
     planner : MotionPlanner
-        With an empty gripper; its scene at the time of a check counts.
+        With an empty gripper; a check uses its scene at that time.
     settings : TaskSettings
     cycle : sequence of Stage
 
@@ -71,23 +72,24 @@ class CyclePlaces:
         Raises
         ------
         PlanningError
-            Names the first place that cannot be, and why.
+            Names the first impossible place and the reason, or the branches of each place if none
+            is common to all.
 
         """
         planner = self._planner
         if planner.scene.world.refusal:
             raise PlanningError(planner.scene.world.refusal)
         if reason := check_joints_at_rest(planner.limits, planner.collision, q_now):
-            raise PlanningError(f'the arm cannot start where it is: {reason}; jog it free')
+            raise PlanningError(f'the arm cannot start where it is: {reason}; jog it away')
         possible: dict[str, tuple[str, ...]] = {}
         known: set[tuple[object, ...]] = set()
-        alone, nothing = self._hands(planner), [()] * len(runs)
-        # Without the other parts first: their scenes take longer to build than to check.
+        alone, nothing = self._arms(planner), [()] * len(runs)
+        # First without other parts: a scene with them takes longer to build than to check.
         for parts in (nothing, placed_parts) if any(placed_parts) else (nothing,):
             for i, poses in enumerate(runs):
                 checkpoint()
                 cycle = f'cycle {i + 1} of {len(runs)}, ' if len(runs) > 1 else ''
-                arms = self._hands(planner.among(parts[i])) if parts[i] else alone
+                arms = self._arms(planner.among(parts[i])) if parts[i] else alone
                 for place, is_carrying in self._visits:
                     pose = poses[place.removeprefix('above_')]
                     if (key := (place, pose.pose, is_carrying, parts[i])) in known:
@@ -108,19 +110,19 @@ class CyclePlaces:
 
     def check_taught(self, name: str, pose: TaughtPose) -> str:
         """
-        Return a warning about a place at the moment of teaching; empty if all is well.
+        Return a warning about a place that is being taught; empty if there is none.
 
-        It warns of what may change: clients' objects, and the height of the point above.
+        It is about what may change: objects of clients, and the height of the point above.
 
         Raises
         ------
         PlanningError
-            The arm can never be at the place, whichever objects are removed; gives the reason.
+            The place is impossible even without the objects of clients; gives the reason.
 
         """
         own = [visit for visit in self._visits if visit[0].removeprefix('above_') == name]
         present, empty = (
-            self._hands(planner) for planner in (self._planner, self._planner.without_objects())
+            self._arms(planner) for planner in (self._planner, self._planner.without_objects())
         )
         warnings: list[str] = []
         for place, is_carrying in own or [(name, False)]:
@@ -132,15 +134,15 @@ class CyclePlaces:
                 warnings.append(f'{place}: {reason}')
         return '; '.join(dict.fromkeys(warnings))
 
-    def _hands(self, planner: MotionPlanner) -> tuple[MotionPlanner, MotionPlanner]:
-        """Return the arm with an empty gripper, and with the part in it."""
+    def _arms(self, planner: MotionPlanner) -> tuple[MotionPlanner, MotionPlanner]:
+        """Return planners for the arm with an empty gripper, and with the part in it."""
         load = self._settings.part_load(planner.scene.tool.T_tool_tcp)
         return planner, planner.carrying(load)
 
     def _check(
         self, place: str, pose: TaughtPose, arm: MotionPlanner, q6: float = 0.0
     ) -> PlaceReport:
-        if place == 'home' and pose.joints:  # a posture, on whichever branch
+        if place == 'home' and pose.joints:  # its joints are the place, not its pose
             q = np.array(pose.joints)
             return PlaceReport(BRANCHES, check_joints_at_rest(arm.limits, arm.collision, q))
         T = T_base_tool(place, {place.removeprefix('above_'): pose}, arm, self._settings)

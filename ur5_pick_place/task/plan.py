@@ -27,7 +27,7 @@ from ur5_pick_place.task.poses import Provenance, TaughtPose, replayed
 _SAME_PLACE = 1e-3  # [m]
 
 OnStage = Callable[[str, str, float], object]
-"""Takes the branch and the stage in work, and the share of the work on that branch, 0 to 1."""
+"""Takes branch and stage being planned, and the share of that branch already planned, 0 to 1."""
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class CyclePlan:
     ----------
     cycles : tuple of tuple of PlannedStage
         The stages of each cycle.
-    lying : tuple of tuple of Box
+    placed_parts : tuple of tuple of Box
         The parts at other cells during each cycle.
     branch : str
         The arm configuration at start and target.
@@ -123,7 +123,7 @@ class CyclePlanner:
         """
         Return a plan of every motion of a run, from the joints `q_now` (6,) [rad].
 
-        The places are checked first, each by itself. Of the branches on which all of them are
+        The places are checked first, each separately. Of the branches on which all of them are
         possible, that of home is tried first. `on_stage` takes the progress.
 
         Raises
@@ -131,8 +131,8 @@ class CyclePlanner:
         InvalidInput
             A place is not taught or cannot be replayed, or start is target.
         PlanningError
-            A place cannot be, or the cycle can be planned on no branch; names place or stage, and
-            the reason.
+            A place is impossible, or the cycle can be planned on no branch; names place or stage,
+            and the reason.
 
         """
         poses = self.replayed(poses)
@@ -166,7 +166,7 @@ class CyclePlanner:
             on_stage(branch, self.cycle[number].name, share)
 
         planned: list[tuple[PlannedStage, ...]] = []
-        # A feeder's cycles are all the same.
+        # All cycles with a feeder are equal.
         known: dict[tuple[Any, ...], tuple[PlannedStage, ...]] = {}
         for i, places in enumerate(runs):
             key = (places.get('start'), places.get('target'), others(runs, i), q.tobytes())
@@ -203,9 +203,9 @@ class CyclePlanner:
         placed_parts: Sequence[Box] = (),
     ) -> tuple[PlannedMotion, ...]:
         """
-        Return a motion home, or one up and one home where the straight motion is blocked.
+        Return a motion home, or one up and one home if the straight motion is blocked.
 
-        Home is reached round what is in the way, directly where the arm cannot go up first.
+        The motion home then goes round obstacles; it begins at once if the arm cannot move up.
 
         Parameters
         ----------
@@ -213,8 +213,8 @@ class CyclePlanner:
         q_now : ndarray, shape (6,)
             [rad]
         is_carrying : bool
-            Whether a part is in the hand.
-        lying : sequence of Box
+            Whether a part is held.
+        placed_parts : sequence of Box
             Parts at other cells.
 
         Raises

@@ -73,9 +73,9 @@ class CycleRun:
         self.waits_for = ''
         """Why a motion waits without a fault; empty if it does not."""
         self._place = ''
-        self._open_at = 0.0  # [s] when the fingers, which are on their way, will be open
-        self._check: Steps[None] | None = None  # that the gripper is empty, beside a motion
-        self._payload_ahead: bool | None = None  # set with or without part, before its stage
+        self._open_at = 0.0  # [s] when the fingers that are opening will be open; 0 = none are
+        self._check: Steps[None] | None = None  # check during a motion that the gripper is empty
+        self._payload_ahead: bool | None = None  # set, with or without part, before its stage
 
     def cycle(self, plan: CyclePlan) -> Steps[None]:
         """Run every stage of every cycle of `plan`."""
@@ -98,7 +98,7 @@ class CycleRun:
             yield from self._move(PlannedStage((), motion))
 
     def close(self) -> Steps[None]:
-        """Close the gripper, outside a cycle; a part that it then holds counts as carried."""
+        """Close the gripper, outside a cycle; if it then holds a part, the part is carried."""
         yield from self._gripper.close()
         seen = yield None
         if self._gripper.holds_part(seen):
@@ -106,24 +106,32 @@ class CycleRun:
             yield from perform(Carry(self._part))
 
     def open(self, payload: bool | None = None) -> Steps[None]:
-        """Open the gripper; a part in it falls. `payload` as `_payload_before_move`."""
+        """
+        Open the gripper; a part in it falls.
+
+        Parameters
+        ----------
+        payload : bool, optional
+            Whether the payload that is set meanwhile includes the part; None = it is not set.
+
+        """
         was_carrying, self.is_carrying = self.is_carrying, False  # from here the part may fall
         yield from self._gripper.begin_opening(was_carrying)
         yield from perform(Carry(None))
         yield from self._await_fingers(payload)
 
     def look(self, seen: Observation) -> None:
-        """Update whether a part is held, as after a restart in the middle of a cycle."""
-        felt = self._gripper.holds_part(seen)
-        if self.feels_part(seen) and not self.is_carrying:
+        """Update whether a part is held, such as after a restart in the middle of a cycle."""
+        is_held = self._gripper.holds_part(seen)
+        if self.is_holding_part(seen) and not self.is_carrying:
             self.is_carrying, self._signal = True, self._gripper.signal()
             self._emit(events.PART_IN_HAND)
-        elif felt is False and self.is_carrying:  # it fell, as when the tool lost power
+        elif is_held is False and self.is_carrying:  # it fell, as when the tool lost power
             self.is_carrying = False
             self._emit(events.PART_LOST, stage=self.stage)
 
-    def feels_part(self, seen: Observation) -> bool:
-        """Return whether the gripper is closed on a part, whoever closed it."""
+    def is_holding_part(self, seen: Observation) -> bool:
+        """Return whether the gripper is closed on a part, by this node or another client."""
         return bool(self._gripper.holds_part(seen)) and self._gripper.is_closed(seen)
 
     @property
@@ -133,9 +141,9 @@ class CycleRun:
 
     def loss(self, seen: Observation) -> str:
         """
-        Return what to add to the reason of a stop if the part has just left the gripper; else ''.
+        Return an addition to the reason of a stop if the part has just been lost; else ''.
 
-        The part may be what the arm hit: the robot then stops before the input is stable.
+        The arm may have hit the part: the robot then stops before the input is stable.
 
         """
         if not self.is_carrying or self._gripper.holds_part(seen) is not False:
@@ -148,7 +156,7 @@ class CycleRun:
         yield from perform(self._payload(with_part=False), ANSWER_TIMEOUT)
 
     def pause(self) -> None:
-        """Wait as soon as the arm is at rest; the owner also cancels the present motion."""
+        """Hold the run; the caller also cancels the present motion."""
         self.is_paused = True
         self._pauses += 1
 
@@ -193,7 +201,7 @@ class CycleRun:
         """
         Wait for the fingers, and set the payload meanwhile.
 
-        The arm is at rest, and until it lifts the table carries the part.
+        That is early enough: the table carries the part until the arm lifts it.
 
         """
         command = None if payload is None else self._payload(payload)
@@ -221,7 +229,7 @@ class CycleRun:
             self._open_at = 0.0
 
     def _expect_no_part(self) -> Steps[None]:
-        """Check that no part is held, beside the next motion if the open gripper shows none."""
+        """Check that no part is held; during the next motion if the open gripper shows none."""
         seen = yield None
         is_away = not touches(self._place)
         if is_away and self._gripper.is_open(seen) and self._gripper.holds_part(seen) is False:
@@ -260,7 +268,7 @@ class CycleRun:
         self._emit(events.GRASP_UNVERIFIED if verified is None else events.GRASP_VERIFIED)
 
     def _move(self, planned: PlannedStage) -> Steps[None]:
-        motion, way, i = planned.moved, _StageTracker(planned), 0
+        motion, tracker, i = planned.moved, _StageTracker(planned), 0
         while True:
             if self.is_paused:  # since the stage began, or while the rest was planned
                 yield from self._resumed()
@@ -270,7 +278,7 @@ class CycleRun:
                 self._check_carried(seen)
                 self._go_on_checking(seen)
                 self._report_wait(seen)
-                if way.stage_at(seen.q) > i:
+                if tracker.stage_at(seen.q) > i:
                     i += 1
                     self._enter(planned, i)
                 seen = yield None
@@ -280,7 +288,7 @@ class CycleRun:
                 for passed in range(i + 1, len(planned.stages)):
                     self._enter(planned, passed)
                 return
-            # A pause that ended before the arm was at rest has canceled the motion all the same.
+            # A pause that ended before the arm was at rest has canceled the motion too.
             if pauses == self._pauses:
                 raise ExecutionError(seen.reply)
             seen = yield from self._resumed()
@@ -344,7 +352,7 @@ class CycleRun:
 
 
 def _payload_before_move(stages: Sequence[PlannedStage]) -> bool | None:
-    """Return whether the payload set before the next move has the part; None: it is not set."""
+    """Return whether the payload set before the next move has the part; None = none is set."""
     for planned in takewhile(lambda planned: not planned.motion, stages):
         if planned.stages[0].do.startswith('payload_'):
             return planned.stages[0].do == 'payload_part'
@@ -352,7 +360,7 @@ def _payload_before_move(stages: Sequence[PlannedStage]) -> bool | None:
 
 
 class _StageTracker:
-    """Finds, from the arm's joints alone, which move of a motion is being followed."""
+    """Finds which move of a blended motion the arm follows, from its joints alone."""
 
     def __init__(self, planned: PlannedStage) -> None:
         trajectory = planned.moved.trajectory
@@ -362,7 +370,7 @@ class _StageTracker:
         self._i = 0
 
     def stage_at(self, q: Array) -> int:
-        """Return the number of the move at joints (6,) [rad], which advance along the motion."""
+        """Return the index of the move at joints (6,) [rad]; calls must follow the motion."""
         ahead = self._q[self._i : self._i + _LOOKAHEAD]
         self._i += int(np.abs(ahead - q).max(axis=1).argmin())
         return bisect(self._passes, self._t[self._i])

@@ -116,7 +116,7 @@ def _parser() -> argparse.ArgumentParser:
         '--displace',
         type=_displacement,
         metavar='"DX DY DYAW"',
-        help=f'displace the cube after teaching: dx and dy within {_SHIFT:g} mm in all, dyaw '
+        help=f'displace the cube after teaching: dx and dy within {_SHIFT:g} mm together, dyaw '
         f'within {_TURN:g} degrees',
     )
     parser.add_argument(

@@ -79,7 +79,7 @@ _DROPPING = ('part_slips', 'part_missing', 'emergency_stop', 'output_stuck')
 
 _INTO_STAGE = 0.16  # [s]
 _PATIENCE = 120.0  # [s] for a cycle to end
-_COMES_TO_REST = 1.5  # [s] after a stop until the arm is at rest
+_COMES_TO_REST = 1.5  # [s] allowed from a stop until the arm is at rest
 _AFTERMATH = 1.0  # [s] observed before and after the cause is cleared
 _HOLDS = 7  # hold commands: 5 end a stream (any may be lost), 2 follow once a frozen arm rests
 _REST = 0.01  # [rad]; a released arm must not return to where its goal was canceled
@@ -136,6 +136,7 @@ def run_matrix(
     Parameters
     ----------
     faults, stages : tuple of str
+        Keys of `EXPECTED`, and entries of `STAGES`.
     changes : dict, optional
         Settings that differ from `config/`.
     open_cell : callable

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Independent trials on all cores or on a cluster; their results come in the order of the trials.
+Run independent trials on all cores or on a cluster; yield results in the order of the trials.
 
-A pool of its own, because one of `concurrent.futures` cannot tell which trial killed a worker,
-and cannot end a running trial.
+`concurrent.futures` is not used because its pool cannot tell which trial killed a worker, and
+cannot end a running trial.
 
 """
 
@@ -26,13 +26,13 @@ from ur5_pick_place.trials.processes import end_with_parent, how_ended
 from ur5_pick_place.trials.records import driver_silent
 
 _DEATHS = 2  # workers that one trial may kill
-_END_TIME = 5.0  # [s] for a worker to close its cell, before it is killed
+_END_TIME = 5.0  # [s] for a worker to close its cell before it is killed
 _CONNECT_TIME = 30.0  # [s] for a scheduler to answer, and to have a worker
 
 Item = TypeVar('Item')
 Result = TypeVar('Result')
 OpenWork = Callable[[], AbstractContextManager[Callable[[Item], Result]]]
-"""Opens what a worker keeps from trial to trial, and gives the function that runs one."""
+"""Opens what a worker keeps between trials, and returns the function that runs one."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Workers:
     jobs : int
         Processes on this machine; with one, trials run in this process.
     cluster : str
-        Address of a Dask scheduler, which replaces them; empty for none.
+        Address of a Dask scheduler, whose workers replace `jobs`; empty for none.
 
     """
 
@@ -231,7 +231,7 @@ class _Pool(Generic[Item, Result]):
             worker.begin(number, self._items[number])
 
     def _collect(self) -> None:
-        """Wait for a trial or a worker to end; keep the results, requeue what was not judged."""
+        """Wait for a trial or a worker to end; keep results, requeue a dead worker's trial."""
         busy = {worker.pipe: worker for worker in self._workers if worker.number >= 0}
         for pipe in multiprocessing.connection.wait(busy):
             worker = busy[pipe]  # type: ignore[index]  # typeshed allows sockets too
@@ -280,7 +280,7 @@ def _on_cluster(
                 f'DASK={address}: no worker within {_CONNECT_TIME:.0f} s; start some with '
                 f'dask worker {address} --nthreads 1'
             ) from error
-        # Trials are measurements: two equal ones are not one, as pure functions would be.
+        # pure=False: equal trials are separate measurements, not one cached result.
         futures = [client.submit(_alone, open_work, item, pure=False) for item in items]
         try:
             for item, future in zip(items, futures, strict=True):
@@ -294,6 +294,6 @@ def _on_cluster(
 
 
 def _alone(open_work: OpenWork[Item, Result], item: Item) -> Result:
-    """Run one trial on a cluster's worker, which keeps nothing."""
+    """Run one trial on a worker of a cluster, which keeps nothing between trials."""
     with driver_silent(), open_work() as work:
         return work(item)

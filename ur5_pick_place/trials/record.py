@@ -94,6 +94,8 @@ class RunResult:
 
     Attributes
     ----------
+    method : str
+    task : Task
     success : bool
         The task node reported success, and the cube is within tolerance of its target.
     reason : str

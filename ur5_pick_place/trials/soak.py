@@ -37,7 +37,7 @@ from ur5_pick_place.trials.spots import Spot
 _RADIUS = (0.35, 0.55)  # [m] from the base's axis
 _AZIMUTH = math.radians(60.0)  # largest azimuth to either side
 _APART = 0.12  # [m] least distance between start and target
-_LATEST = 9.0  # [s] latest time of a fault in a cycle
+_LATEST = 4.0  # [s] latest time of a fault; the quickest cycles take 5 s
 _PLACED = (2e-3, math.radians(1.0))  # [m], [rad] placement tolerance
 _SPEED = 1.005  # largest fraction of a joint's speed limit: servos overshoot slightly
 
