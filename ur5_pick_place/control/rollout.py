@@ -99,6 +99,7 @@ def _check_branch(method: str, model: Model, q: Array) -> None:
 
 
 _CHECK_EVERY = 0.1  # of the lookahead; with longer steps the law's goal does not keep up
+_LONGEST_STEP = 0.005  # [m] between checks, also where the law looks as far ahead as the goal
 _LEAST_COSINE = 0.5  # between the step of the path and the desired velocity, in joint space
 
 
@@ -182,7 +183,7 @@ def _check_own(
     i = 0
     while i < len(path) - 1 and not follower.is_at_goal(path[i]):
         j = i + 1
-        step = _CHECK_EVERY * follower.lookahead
+        step = min(_CHECK_EVERY * follower.lookahead, _LONGEST_STEP)
         while j < len(path) - 1 and follower.distance(T[i], T[j]) < step:
             j += 1
         dq, qd = path[j] - path[i], follower.desired_velocity(path[i])
