@@ -349,16 +349,17 @@ def test_a_loop_is_made_of_its_own_roll_out_only():
         made_of(other, 'gradient')
 
 
-def made_of(planned, method):
-    return loop_of(PLANNER, method, planned.trajectory, LoopSettings(), planned.report)
+def made_of(planned, method, settings=LoopSettings()):
+    return loop_of(PLANNER, method, planned.trajectory, settings, planned.report)
 
 
+@pytest.mark.parametrize('settings', [LoopSettings(), PICK_AND_PLACE_PROJECT])
 @pytest.mark.parametrize('method', METHODS)
-def test_every_roll_out_is_known_for_its_own(method, rng):
+def test_every_roll_out_is_known_for_its_own(method, settings, rng):
     for _ in range(3):
         T = goal_of(START, rng.uniform(-0.08, 0.08, 3), (0.0, 0.0, rng.uniform(-0.8, 0.8)))
-        own = plan_roll_out(PLANNER, method, START, T, Scaling(), LoopSettings())
-        assert made_of(own, method).method == method
+        own = plan_roll_out(PLANNER, method, START, T, Scaling(), settings)
+        assert made_of(own, method, settings).method == method
 
 
 # -- the loop on the robot -------------------------------------------------------------------

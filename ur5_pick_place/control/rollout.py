@@ -100,6 +100,7 @@ def _check_branch(method: str, model: Model, q: Array) -> None:
 
 _CHECK_EVERY = 0.1  # of the lookahead; with longer steps the law's goal does not keep up
 _LONGEST_STEP = 0.005  # [m] between checks, also where the law looks as far ahead as the goal
+_SETTLES = 0.01  # [m] from the goal; there a roll-out may turn back after a slight overshoot
 _LEAST_COSINE = 0.5  # between the step of the path and the desired velocity, in joint space
 
 
@@ -188,7 +189,8 @@ def _check_own(
             j += 1
         dq, qd = path[j] - path[i], follower.desired_velocity(path[i])
         is_along = dq @ qd >= _LEAST_COSINE * np.linalg.norm(dq) * np.linalg.norm(qd)
-        if follower.is_off_line or not is_along:
+        settles = follower.distance(T[i], T[-1]) < _SETTLES
+        if follower.is_off_line or not (is_along or settles):
             raise GateRefusal(
                 f'this is no roll-out of {method}: at {i * CYCLE:.2f} s the method '
                 'moves in another direction; plan it with the planner_id of the method',
