@@ -36,6 +36,7 @@ class Recorded:
             cell.until(lambda: not cell.is_busy, 5.0, 'the gripper')
         cell.watch()
         commands, self.q, self.gaps = cell.port.gripper_commands, [], []
+        self.height = []
         self.record = Record(events=cell.events)
         cell.on_step = self.look
         cell.run()
@@ -47,6 +48,7 @@ class Recorded:
     def look(self):
         self.q.append(self.cell.q.copy())
         self.gaps.append(self.cell.world.finger_gap)
+        self.height.append(self.cell.world.T_world_part[2, 3])
         t, q = self.cell.time, self.q[-1]
         self.record.joints.append((t, q, self.cell.driver.qd.copy(), q))
         self.record.fingers.append((t, self.cell.world.pose.fingers))
@@ -83,6 +85,12 @@ def test_the_parts_of_the_cycle_time_are_its_sum_and_agree_with_the_stages(cycle
     assert found == pytest.approx(at_rest, abs=0.1)
     assert shares['time_fingers_s'] > 0.19  # 12.5 mm at 60 mm/s
     assert min(shares.values()) >= 0.0
+
+
+def test_the_cube_is_let_go_before_the_arm_rises(cycle):
+    t = np.array([time for time, *_ in cycle.record.joints])
+    lies = np.array(cycle.height)[t >= cycle.times()['release']]
+    assert np.ptp(lies) < 1e-3
 
 
 def test_the_arm_is_slow_near_a_place_and_fast_elsewhere(cycle):
