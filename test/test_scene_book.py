@@ -179,6 +179,13 @@ def test_what_is_appended_moves_along(book):
     assert book.at() == {'shelf': [7.0]}
 
 
+def test_detaching_no_name_detaches_all_even_what_has_none(book):
+    book.attach('', 0.0)
+    book.attach('cup', 0.5)
+    book.attach('', operation=REMOVE)
+    assert not book.world.attached and set(book.world.objects) == {'', 'cup'}
+
+
 def _one_corner(message: CollisionObject) -> None:
     triangle = MeshTriangle(vertex_indices=np.array([0, 1, 2], np.uint32))
     message.meshes = [Mesh(vertices=[Point(), Point(x=1.0)], triangles=[triangle])]

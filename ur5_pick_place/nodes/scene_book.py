@@ -265,7 +265,7 @@ class SceneBook:
         known = world.attached
         if name and name not in known:
             self._warn(f'no attached object {shown(name)}; there are: {_listed(known)}')
-        for held in [known[name]] if name in known else [] if name else list(known.values()):
+        for held in [h for h in known.values() if name in ('', h.id)]:
             T = self._T_base_link_tool() @ held.T_tool_object
             world = world.without_attached([held.id])
             world = world.with_object(SceneObject(held.id, T, held.shapes))
