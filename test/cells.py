@@ -105,6 +105,8 @@ class NodesCell:
         On a quick machine.
     controller : str
         That planner and task node use; empty for the driver's own.
+    max_speed : float
+        Of TCP and elbow [m/s].
 
     """
 
@@ -116,8 +118,9 @@ class NodesCell:
         peer_timeout: float = 0.5,
         real_time_factor: float = 2.0,
         controller: str = '',
+        max_speed: float = 1.0,
     ) -> None:
-        patience = {'peer_timeout': pace.wall(peer_timeout)}
+        patience = {'peer_timeout': pace.wall(peer_timeout), 'max_speed': max_speed}
         own = {'/**/pick_place': patience, '/**/trajectory_planner': patience}
         specs = sim_nodes(folder, own, real_time_factor)
         self._specs = {spec.executable: spec for spec in specs}

@@ -15,7 +15,9 @@ pytestmark = pytest.mark.nodes
 def cell(ros_domain, tmp_path_factory):
     # In real time: a slow PC must not stall a node for as long as its peer waits.
     folder, patience = tmp_path_factory.mktemp('cell'), 1.0
-    with nodes_cell(ros_domain, folder, peer_timeout=patience, real_time_factor=1.0) as cell:
+    # At a robot's speed the transfer outlasts that.
+    pace = {'real_time_factor': 1.0, 'max_speed': 0.25}
+    with nodes_cell(ros_domain, folder, peer_timeout=patience, **pace) as cell:
         yield cell
 
 
