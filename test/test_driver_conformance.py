@@ -552,7 +552,6 @@ def test_controllers_are_listed_with_one_motion_controller_active(cell):
         IO,
         'speed_scaling_state_broadcaster',
         SCALED,
-    SHUTDOWN,
     }
     assert {UNSCALED, VELOCITY, FREEDRIVE} <= set(found)
 
