@@ -1,9 +1,72 @@
 # SPDX-License-Identifier: Apache-2.0
+import hashlib
+import os
 from glob import glob
+from pathlib import Path
 
-from setuptools import find_packages, setup
+from setuptools import Extension, find_packages, setup
 
 NAME = 'ur5_pick_place'
+
+SCALAR = Path(NAME, 'kinematics', 'scalar.py')
+DIRECTIVES = {
+    'language_level': 3,
+    'annotation_typing': False,  # scalar.pxd has the types
+    'infer_types': True,
+    'boundscheck': False,
+    'wraparound': False,
+    'initializedcheck': False,
+    'cdivision': True,
+}
+# No fused multiply-add: the same results as in plain Python.
+FLAGS = ['-O2', '-g0', '-fno-math-errno', '-ffp-contract=off']
+
+
+def compiled():
+    """
+    Return the compiled form of scalar.py, or nothing where Cython is missing or too old.
+
+    It carries the hash of its sources, and a name of its own, so that `kinematics/core.py` never
+    takes it for another version of them.
+
+    """
+    if os.environ.get('UR5_PICK_PLACE_PLAIN'):
+        return []
+    try:
+        from Cython.Build import cythonize
+
+        source, types = (
+            path.read_text(encoding='utf-8') for path in (SCALAR, SCALAR.with_suffix('.pxd'))
+        )
+        digest = hashlib.sha256((source + types).encode()).hexdigest()
+        top = Path('build', 'compiled')
+        copy = top / SCALAR.with_stem('scalar_compiled')  # Cython finds the types by these folders
+        for folder in copy.relative_to(top).parents[:-1]:
+            write_if_new(top / folder / '__init__.py', '')
+        # C's functions of one number, where plain Python has those of `math`.
+        source = source.replace('\nfrom math import', '\nfrom cython.cimports.libc.math import')
+        write_if_new(copy, f'{source}\n\nSOURCE_HASH = {digest!r}\n')
+        write_if_new(copy.with_suffix('.pxd'), types)
+        name = f'{NAME}.kinematics.{copy.stem}'
+        (extension,) = cythonize(
+            [Extension(name, [str(copy)], extra_compile_args=FLAGS)],
+            include_path=[str(top)],
+            compiler_directives=DIRECTIVES,
+            quiet=True,
+        )
+        extension.optional = True  # no compiler fails no install
+        return [extension]
+    except Exception as error:
+        print(f'kinematics stay plain Python, ten times slower: {type(error).__name__}: {error}')
+        return []
+
+
+def write_if_new(path, text):
+    """Write a file unless that is what it holds; a new file is compiled anew."""
+    if not path.exists() or path.read_text(encoding='utf-8') != text:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding='utf-8')
+
 
 setup(
     name=NAME,
@@ -15,7 +78,12 @@ setup(
     maintainer_email='maintainers@ur5-pick-place.invalid',
     python_requires='>=3.10',
     packages=find_packages(include=[NAME, f'{NAME}.*']),
-    package_data={f'{NAME}.sim': ['*.xml']},
+    package_data={
+        f'{NAME}.sim': ['*.xml'],
+        f'{NAME}.trials': ['*.html'],
+        f'{NAME}.kinematics': ['*.pxd'],
+    },
+    ext_modules=compiled(),
     install_requires=['setuptools'],
     zip_safe=False,
     data_files=[
@@ -30,10 +98,14 @@ setup(
             f'trajectory_planner = {NAME}.nodes.entry_points:trajectory_planner',
             f'pick_place = {NAME}.nodes.entry_points:pick_place',
             f'sim_driver = {NAME}.nodes.entry_points:sim_driver',
+            f'recorder = {NAME}.nodes.entry_points:recorder',
+            f'cockpit = {NAME}.cockpit.command:main',
+            f'cell = {NAME}.trials.live_cell:main',
             f'demo = {NAME}.trials.demo:main',
             f'move_to = {NAME}.commands.move_to:main',
             f'ik = {NAME}.commands.ik:main',
             f'fk = {NAME}.commands.fk:main',
+            f'preflight = {NAME}.commands.preflight:main',
             f'compare = {NAME}.trials.compare:main',
             f'report = {NAME}.trials.report:main',
             f'faults = {NAME}.trials.faults:main',

@@ -10,6 +10,7 @@ Radians, metres, float64; twists linear part first; quaternions x, y, z, w; `T_a
 from ur5_pick_place.kinematics.branches import BRANCHES, branch_index, classify
 from ur5_pick_place.kinematics.forward import (
     LINK_NAMES,
+    arm_corners,
     check_joints,
     forward,
     jacobian,
@@ -42,6 +43,7 @@ __all__ = [
     'Solution',
     'all_solutions',
     'all_variants',
+    'arm_corners',
     'branch_index',
     'check_joints',
     'classify',

@@ -26,22 +26,13 @@ from numpy.typing import ArrayLike, NDArray
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics.forward import check_joints, jacobian
 from ur5_pick_place.kinematics.model import Model
+from ur5_pick_place.kinematics.scalar import DOUBLE_ROOT, WRIST_SINGULAR
 from ur5_pick_place.kinematics.transforms import Array
 
 BRANCHES = tuple(
     '-'.join(names)
     for names in itertools.product(('left', 'right'), ('up', 'down'), ('down', 'up'))
 )
-
-# Two roots merge into one where tan^2(phi) or sin^2(theta_3) is below DOUBLE_ROOT: rounding of the
-# pose by 1e-15 m moves either by about 1e-14, and merging moves the tool by less than 2e-14 m.
-DOUBLE_ROOT = 1e-13
-
-# Below this |sin(theta_5)| theta_6 is free: any choice turns the tool by less than this [rad].
-# Below NEAR_WRIST, theta_6 may be turned as long as the tool turns by no more than that: rounding
-# of the pose, divided by sin(theta_5), may have put a stretched elbow just out of reach.
-WRIST_SINGULAR = 1e-12
-NEAR_WRIST = 0.05
 
 
 def classify(m: Model, q: ArrayLike) -> NDArray[np.intp]:

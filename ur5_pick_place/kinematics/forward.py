@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics.model import JOINT_NAMES, Model
-from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, Array, as_floats
 
 # The links that move, as the robot description calls them: link i turns with joint i.
 LINK_NAMES = (
@@ -25,10 +25,7 @@ LINK_NAMES = (
 
 def check_joints(q: ArrayLike, name: str = 'q') -> Array:
     """Return joints as float64 (..., 6), or raise `InvalidInput` naming the wrong entry."""
-    try:
-        joints = np.asarray(q, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(f'{name}: not an array of numbers: {error}') from error
+    joints = as_floats(q, name)
     if joints.shape[-1:] != (6,):
         raise InvalidInput(f'{name} has shape {joints.shape}: must be (..., 6)')
     if joints.ndim == 1 and all(map(isfinite, joints.tolist())):
@@ -59,8 +56,13 @@ def forward(m: Model, q: ArrayLike) -> Array:
         T_base_tool, metres.
 
     """
-    steps = _steps(m, check_joints(q))
-    T: Array = steps[..., 0, :, :]
+    joints = check_joints(q)
+    if joints.ndim == 1:
+        T: Array = np.empty((4, 4))
+        m.arm.forward(np.ascontiguousarray(joints), T)
+        return T
+    steps = _steps(m, joints)
+    T = steps[..., 0, :, :]
     for i in range(1, 6):
         T = T @ steps[..., i, :, :]
     return T
@@ -88,6 +90,20 @@ def link_frames(m: Model, q: ArrayLike) -> Array:
     for i in range(6):
         np.matmul(frames[..., i, :, :], steps[..., i, :, :], out=frames[..., i + 1, :, :])
     return frames
+
+
+def arm_corners(m: Model, q: ArrayLike) -> Array:
+    """
+    Return the corners of the arm drawn as a line, in `base_link` (13, 3) [m].
+
+    Each frame, moved by d and then by a, so that shoulder and elbow can be distinguished. Joints
+    `q` (6,) [rad].
+
+    """
+    frames = T_BASE_LINK_BASE @ link_frames(m, q)
+    moved = frames[:6, :3, 3] + m.d[:, None] * frames[:6, :3, 2]
+    corners = np.stack([frames[:6, :3, 3], moved], axis=1).reshape(-1, 3)
+    return np.vstack([corners, frames[6, :3, 3]])
 
 
 def link_pose(m: Model, q: ArrayLike, link: str) -> Array:
@@ -145,7 +161,12 @@ def jacobian(m: Model, q: ArrayLike, frame: Literal['tool', 'base'] = 'tool') ->
     """
     if frame not in ('tool', 'base'):
         raise InvalidInput(f"Jacobian frame {frame!r}: must be 'tool' or 'base'")
-    T_base_tool, J = tool_and_jacobian(m, q)
+    joints = check_joints(q)
+    if joints.ndim == 1:
+        J: Array = np.empty((6, 6))
+        m.arm.jacobian(np.ascontiguousarray(joints), frame == 'tool', J)
+        return J
+    T_base_tool, J = tool_and_jacobian(m, joints)
     if frame == 'base':
         return J
     R_tool_base = np.swapaxes(T_base_tool[..., :3, :3], -1, -2)

@@ -17,11 +17,11 @@ from math import pi
 import numpy as np
 from numpy.typing import NDArray
 
-from ur5_pick_place.kinematics.branches import WRIST_SINGULAR, classify
-from ur5_pick_place.kinematics.forward import forward, tool_and_jacobian
-from ur5_pick_place.kinematics.inverse_batch import wrap_to_pi
+from ur5_pick_place.kinematics.branches import classify
+from ur5_pick_place.kinematics.forward import forward
 from ur5_pick_place.kinematics.model import Model
-from ur5_pick_place.kinematics.transforms import Array, log_so3
+from ur5_pick_place.kinematics.scalar import WRIST_SINGULAR
+from ur5_pick_place.kinematics.transforms import Array
 
 Indices = NDArray[np.intp]
 
@@ -29,10 +29,6 @@ MOST = 16
 """Largest number of solutions kept for one pose; no more than twelve were ever found."""
 
 _RESIDUAL = 1e-11  # m and rad, of a solution
-_CONVERGED = 1e-12  # m and rad; one more step then reaches rounding error
-_ITERATIONS = 20
-_LONGEST_STEP = 0.5  # rad
-_DAMPING = 0.01
 _SAME = 1e-6  # rad; closer solutions count as one
 _NEW = 0.1  # rad; a seed must be this far from every known solution
 _APART = 0.1  # rad of phi, and of theta_3 from 0 or pi; calibrations move a singularity less
@@ -188,29 +184,15 @@ def _seeds(ideal: Model, T: Array, q6: Array, turns: Array) -> tuple[Array, Arra
 
 def _newton(m: Model, T: Array, seeds: Array) -> tuple[Array, Array]:
     """Return joints (n, 6) that reach poses (n, 4, 4) from seeds, and the residuals (n,)."""
-    q, residual = seeds.copy(), np.full(len(seeds), np.inf)
-    active = np.arange(len(q))
-    for _ in range(_ITERATIONS):
-        if not len(active):
-            break
-        tool, J = tool_and_jacobian(m, q[active])
-        turn = log_so3(T[active, :3, :3] @ np.swapaxes(tool[:, :3, :3], -1, -2))
-        miss = np.concatenate([T[active, :3, 3] - tool[:, :3, 3], turn], axis=1)
-        before, residual[active] = residual[active], np.abs(miss).max(axis=1)
-        going = before > _CONVERGED
-        active = active[going]
-        q[active] += _damped_step(J[going], miss[going])
+    q, residual = seeds.copy(), np.empty(len(seeds))
+    m.arm.newton(np.ascontiguousarray(T), q, residual)
     return q, residual
 
 
-def _damped_step(J: Array, miss: Array) -> Array:
-    """Return dq of J dq = miss, damped by the residual, so that it converges like Newton."""
-    J_T = np.swapaxes(J, -1, -2)
-    damping = _DAMPING * (miss * miss).sum(axis=-1)[:, None, None]
-    dq: Array = (J_T @ np.linalg.solve(J @ J_T + damping * np.eye(6), miss[..., None]))[..., 0]
-    largest = np.abs(dq).max(axis=1, keepdims=True)
-    dq /= np.maximum(1.0, largest / _LONGEST_STEP)
-    return dq
+def wrap_to_pi(angle: Array) -> Array:
+    """Return angles [rad] wrapped to (-pi, pi]."""
+    wrapped: Array = angle - 2.0 * pi * np.ceil(angle / (2.0 * pi) - 0.5)
+    return np.minimum(wrapped, pi, out=wrapped)  # just above by rounding only
 
 
 def _apart(a: Array, b: Array) -> Array:

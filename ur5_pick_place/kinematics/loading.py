@@ -33,6 +33,7 @@ from ur5_pick_place.kinematics.model import (
 )
 from ur5_pick_place.kinematics.transforms import (
     Array,
+    as_floats,
     inverse_transform,
     log_se3,
     make_transform,
@@ -79,6 +80,11 @@ def load_model(source: str | Path | Mapping[str, Any] | Model) -> Model:
         return source
     if isinstance(source, Mapping):
         return _from_table(source)
+    if not isinstance(source, (str, Path)):
+        raise InvalidInput(
+            f'robot model of type {type(source).__name__}: must be the name of an arm, the path '
+            'of a calibration file, a DH table or a Model'
+        )
     if source in PRESETS:
         return _preset(str(source))
     if source == 'ur3_lab':
@@ -201,8 +207,8 @@ def _from_table(table: Mapping[str, Any]) -> Model:
 
 def _six(what: str, value: ArrayLike) -> Array:
     try:
-        column = np.array(value, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+        column = as_floats(value, what)
+    except InvalidInput as error:
         raise InvalidInput(f'{what} = {value!r}: must be six numbers') from error
     if column.shape != (6,) or not np.isfinite(column).all():
         raise InvalidInput(f'{what} = {value!r}: must be six finite numbers')

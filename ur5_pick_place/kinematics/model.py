@@ -20,6 +20,8 @@ from functools import cached_property
 
 import numpy as np
 
+from ur5_pick_place.kinematics.core import core
+from ur5_pick_place.kinematics.scalar import Arm
 from ur5_pick_place.kinematics.transforms import Array
 
 JOINT_NAMES = (
@@ -35,7 +37,10 @@ HOME = np.deg2rad([0.0, -90.0, 90.0, -90.0, -90.0, 0.0])  # tool down, clear of 
 HOME.setflags(write=False)
 
 CYCLE = 0.008
-"""Control period of a CB3 robot and its driver [s]."""
+"""Control period of a CB3 robot and its driver [s]; also the grid of a closed loop's reference."""
+
+E_SERIES_CYCLE = 0.002
+"""Control period of an e-Series robot and its driver [s]."""
 
 ALPHA = (math.pi / 2, 0.0, 0.0, math.pi / 2, -math.pi / 2, 0.0)  # the same for every UR [rad]
 
@@ -128,6 +133,16 @@ class Model:
                 frozen.setflags(write=False)
                 object.__setattr__(self, key, frozen)
 
+    @property
+    def is_e_series(self) -> bool:
+        """Whether the robot is of the e-Series; ur3, ur5 and ur10 are of the CB3 series."""
+        return self.name in UR_TYPES and self.name.endswith('e')
+
+    @property
+    def cycle(self) -> float:
+        """Control period of the robot and its driver [s]."""
+        return E_SERIES_CYCLE if self.is_e_series else CYCLE
+
     @cached_property
     def lengths(self) -> tuple[float, float, float, float, float, float]:
         """The six lengths of a UR as plain numbers: a2, a3, d1, d4, d5, d6 [m]."""
@@ -145,3 +160,11 @@ class Model:
     def offsets(self) -> tuple[float, ...]:
         """`offset` as plain numbers [rad]."""
         return tuple(self.offset.tolist())
+
+    @cached_property
+    def arm(self) -> Arm:
+        """The arm for one configuration or pose at a time, compiled where it can be."""
+        ca, sa = np.round(np.cos(self.alpha)), np.round(np.sin(self.alpha))  # 0 and ±1, unrounded
+        rows = np.stack([self.a, self.d, ca, sa, self.offset], axis=1)
+        mounts = [] if self.mounts is None else self.mounts.ravel().tolist()
+        return core.Arm(self.lengths, rows.ravel().tolist(), mounts)

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics.branches import BRANCHES
-from ur5_pick_place.kinematics.inverse import arm_planes, inverse
+from ur5_pick_place.kinematics.inverse import inverse
 from ur5_pick_place.kinematics.model import Model
 from ur5_pick_place.kinematics.transforms import check_transform
 
@@ -69,7 +69,9 @@ def explain(m: Model, T: ArrayLike, q6: float = 0.0) -> tuple[MissingBranch, ...
         raise InvalidInput(f'T has shape {pose.shape}: must be (4, 4), one pose at a time')
     _, ok = inverse(m, pose, q6)
     t = pose.ravel().tolist()
-    vectors = {int(k): (u, v) for k, *_, u, v in arm_planes(m, t, q6)}
+    planes = np.empty((4, 8))
+    count = m.arm.planes(np.ascontiguousarray(pose), q6, planes)
+    vectors = {int(k): (u, v) for k, *_, u, v in planes[:count].tolist()}
     missing = np.flatnonzero(~ok).tolist()
     if not vectors:
         return tuple(_cylinder(m, t, BRANCHES[k]) for k in missing)

@@ -16,6 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.kinematics.core import core
+from ur5_pick_place.kinematics.scalar import RIGID_TOLERANCE
 
 Array = NDArray[np.float64]
 
@@ -23,8 +25,8 @@ Array = NDArray[np.float64]
 T_BASE_BASE_LINK: Array = np.diag([-1.0, -1.0, 1.0, 1.0])
 T_BASE_LINK_BASE = T_BASE_BASE_LINK  # half a turn is its own inverse
 
-RIGID_TOLERANCE = 1e-6  # how far R^T R may be from the identity, entry by entry
 _CHUNK = 1800  # poses at a time; keeps intermediate results in the cache
+_FLOAT64 = np.dtype(np.float64)
 _SMALL_ANGLE = 1e-4  # rad; below it series replace quotients of the form 0/0
 
 
@@ -44,12 +46,22 @@ def check_transform(T: ArrayLike, name: str = 'transform') -> Array:
     return poses
 
 
+def as_floats(values: ArrayLike, name: str) -> Array:
+    """Return values as float64, or raise `InvalidInput` if they are not an array of reals."""
+    try:
+        found = np.asarray(values)
+        if found.dtype is _FLOAT64:  # as nearly always, and a second conversion would cost more
+            return found
+        if np.iscomplexobj(found):
+            raise TypeError('complex, must be real')
+        return np.asarray(found, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise InvalidInput(f'{name}: not an array of numbers: {error}') from error
+
+
 def as_poses(T: ArrayLike, name: str) -> Array:
     """Return `T` as float64 of shape (..., 4, 4), entries unchecked; see `check_transform`."""
-    try:
-        poses = np.asarray(T, dtype=np.float64)
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(f'{name}: not an array of numbers: {error}') from error
+    poses = as_floats(T, name)
     if poses.shape[-2:] != (4, 4):
         raise InvalidInput(f'{name} has shape {poses.shape}: must be (..., 4, 4)')
     return poses
@@ -195,28 +207,35 @@ def log_so3(R: ArrayLike) -> Array:
     """
     Return rotation vectors (..., 3) [rad] of length up to pi of rotations (..., 3, 3).
 
-    The computation by quaternions is exact near 0 and near pi; at pi either axis is correct.
+    Exact near 0 and near pi; at pi either axis is correct.
 
     """
-    quat = quat_from_matrix(R)
-    xyz, w = quat[..., :3], quat[..., 3:]
-    n = np.linalg.norm(xyz, axis=-1, keepdims=True)
-    tiny = n < 1e-150  # where the quotient would lose its digits; its limit there is 2
-    return xyz * np.where(tiny, 2.0, 2.0 * np.arctan2(n, w) / np.where(tiny, 1.0, n))
+    rotations = np.ascontiguousarray(R, dtype=np.float64)
+    rotvecs = np.empty(rotations.shape[:-1])
+    core.log_so3(rotations.reshape(-1, 3, 3), rotvecs.reshape(-1, 3))
+    return rotvecs
 
 
 def log_se3(T: ArrayLike) -> Array:
     """Return the twists (..., 6) of poses (..., 4, 4), linear part first [m, rad]."""
-    pose = np.asarray(T, dtype=np.float64)
-    w = log_so3(pose[..., :3, :3])
-    t = np.linalg.norm(w, axis=-1)[..., None, None]
-    small = t < _SMALL_ANGLE
-    h = np.where(small, 1.0, t / 2.0)
-    D = np.where(small, 1.0 / 12.0 + t * t / 720.0, (1.0 - h / np.tan(h)) / (4.0 * h * h))
-    W = skew(w)
-    V_inv = np.eye(3) - 0.5 * W + D * (W @ W)
-    v = (V_inv @ pose[..., :3, 3:])[..., 0]
-    return np.concatenate([v, w], axis=-1)
+    poses = np.ascontiguousarray(T, dtype=np.float64)
+    twists = np.empty((*poses.shape[:-2], 6))
+    core.log_se3(poses.reshape(-1, 4, 4), twists.reshape(-1, 6))
+    return twists
+
+
+def error_twist(T: Array, T_goal: Array) -> Array:
+    """Return log(T_goal^-1 T) (6,) [m, rad] of poses (4, 4): their difference in SE(3)."""
+    twist = np.empty(6)
+    core.error_twist(np.ascontiguousarray(T), np.ascontiguousarray(T_goal), twist)
+    return twist
+
+
+def body_error(T: Array, T_goal: Array) -> Array:
+    """Return position and orientation error (6,) [m, rad] of a pose (4, 4), in its own axes."""
+    error = np.empty(6)
+    core.body_error(np.ascontiguousarray(T), np.ascontiguousarray(T_goal), error)
+    return error
 
 
 def quat_from_matrix(R: ArrayLike) -> Array:

@@ -155,7 +155,8 @@ def solutions_near(
     Return the solutions of one pose within the limits, nearest to a seed first.
 
     The distance is the largest joint difference; at a wrist singularity the seed's last joint is
-    the desired one. Near a singularity of a calibrated arm a branch may occur twice.
+    the desired one, or the nearest within the limits. Near a singularity of a calibrated arm a
+    branch may occur twice.
 
     Parameters
     ----------
@@ -171,7 +172,8 @@ def solutions_near(
     near = check_joints(seed, 'seed').tolist()
     low, high = (np.asarray(limit).tolist() for limit in limits or (m.q_min, m.q_max))
     found = []
-    for branch, row in _labelled(m, T, near[5]):
+    q6 = min(max(near[5], low[5]), high[5])
+    for branch, row in _labelled(m, T, q6):
         if variant := _turned(row, near, low, high):
             found.append((max(map(abs, map(sub, variant, near))), BRANCHES[branch], variant))
     found.sort(key=itemgetter(0))

@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+# The C types of `scalar.py`, for the compiled form alone.
+cimport cython
+
+cdef double PI, TAU, DOUBLE_ROOT, WRIST_SINGULAR, NEAR_WRIST, RIGID_TOLERANCE, _SMALL_ANGLE, NAN
+cdef double CONVERGED, _LONGEST_STEP, _DAMPING
+cdef int ITERATIONS
+
+
+@cython.final
+cdef class Arm:
+    cdef double a2, a3, d1, d4, d5, d6, folded, stretched
+    cdef double[30] rows
+    cdef double[96] mounts
+    cdef bint is_calibrated
+
+    @cython.locals(joints=double[6], axes=double[54], f=double[12], i=int, k=int)
+    cpdef forward(self, const double[::1] q, double[:, ::1] T)
+
+    @cython.locals(
+        joints=double[6], axes=double[54], f=double[12], columns=double[36], i=int, k=int
+    )
+    cpdef jacobian(self, const double[::1] q, bint in_tool, double[:, ::1] J)
+
+    @cython.locals(
+        joints=double[6], rates=double[6], axes=double[54], f=double[12], tcp=double[3],
+        elbow=double[3], v_tcp=double[3], v_elbow=double[3], i=int, j=int, k=int
+    )
+    cpdef double tcp_and_elbow_speed(
+        self, const double[::1] q, const double[::1] qd, const double[::1] p_tool_tcp
+    )
+
+    @cython.locals(i=int, k=int)
+    cdef void _chain(self, double* q, double* axes, double* f) noexcept
+
+    @cython.locals(at=int, j=int, k=int)
+    cdef void _mount(self, int i, double* f) noexcept
+
+    @cython.locals(t=double[16], rows=double[48], found=int[8], i=int, k=int)
+    cpdef bint inverse(
+        self, const double[:, ::1] T, double q6, double[:, ::1] q, unsigned char[::1] ok
+    )
+
+    @cython.locals(t=double[16], rows=double[48], found=int[8], i=int, k=int, pose=Py_ssize_t)
+    cpdef bint inverse_all(
+        self,
+        const double[:, :, ::1] T,
+        const double[::1] q6,
+        double[:, :, ::1] q,
+        unsigned char[:, ::1] ok,
+    )
+
+    @cython.locals(t=double[16], flat=double[32], count=int, i=int, k=int)
+    cpdef int planes(self, const double[:, ::1] T, double q6, double[:, ::1] planes)
+
+    @cython.locals(planes=double[32], i=int, k=int)
+    cdef void _solve(self, double* t, double q6, double* rows, int* found) noexcept
+
+    @cython.locals(at=int, joint=int)
+    cdef void _put(
+        self, double* rows, int k, double* planes, int i, double t2, double t3
+    ) noexcept
+
+    @cython.locals(wrist=double[8], side=int, flip=int, at=int, w=int, count=int, is_double=bint)
+    cdef int _planes(self, double* t, double q6, double* planes) noexcept
+
+    @cython.locals(free=bint)
+    cdef int _wrists(
+        self, double* t, double c1, double s1, double x1, double z, double q6, double* wrist
+    ) noexcept
+
+    cdef void _turn(self, double* wrist, int at, double x1, double z, double allowed) noexcept
+
+    @cython.locals(t=double[12], joints=double[6], i=int, k=int, seed=Py_ssize_t)
+    cpdef newton(self, const double[:, :, ::1] T, double[:, ::1] q, double[::1] residual)
+
+    @cython.locals(
+        axes=double[54], f=double[12], J=double[36], miss=double[6], dq=double[6], off=double,
+        before=double, step=int, i=int
+    )
+    cdef double _approach(self, double* t, double* q) noexcept
+
+
+@cython.locals(r=double[9], w=double[3], i=int, k=int)
+cdef void _miss(double* t, double* f, double* miss) noexcept
+
+@cython.locals(A=double[42], square=double, i=int, j=int, k=int)
+cdef bint _damped_step(double* J, double* miss, double* dq) noexcept
+
+@cython.locals(share=double, i=int, k=int, row=int)
+cdef bint _eliminate(double* A) noexcept
+
+@cython.locals(
+    r=double[9], w=double[3], p=double[3], v=double[3], i=int, k=int, pose=Py_ssize_t
+)
+cpdef log_se3(const double[:, :, ::1] T, double[:, ::1] twists)
+
+@cython.locals(r=double[9], w=double[3], i=int, k=int, rotation=Py_ssize_t)
+cpdef log_so3(const double[:, :, ::1] R, double[:, ::1] rotvecs)
+
+@cython.locals(
+    r=double[9], w=double[3], p=double[3], v=double[3], away=double[3], i=int, j=int, k=int
+)
+cpdef error_twist(const double[:, ::1] T, const double[:, ::1] T_goal, double[::1] twist)
+
+@cython.locals(r=double[9], w=double[3], i=int, j=int, k=int)
+cpdef body_error(const double[:, ::1] T, const double[:, ::1] T_goal, double[::1] error)
+
+@cython.locals(w=double[3], i=int, k=int)
+cpdef turned(const double[:, :] R, const double[::1] rotvec, double share, double[:, ::1] T)
+
+@cython.locals(cycles=int, i=int, fits=bint)
+cpdef int fewest_cycles(
+    const double[::1] qd,
+    const double[::1] qdd,
+    const double[::1] velocity,
+    const double[:, ::1] limits,
+    double cycle,
+    int most,
+)
+
+@cython.locals(v=double[3], i=int, k=int)
+cdef void _jacobian(double* axes, double* f, bint in_tool, double* columns) noexcept
+cdef void _add_turn(double* axes, int i, double rate, double* p, double* v) noexcept
+
+@cython.locals(quat=double[4], k=int)
+cdef void _log_so3(double* r, double* w) noexcept
+cdef void _remove_turn(double* w, double* p, double* v) noexcept
+cdef double _length(double* v, int at) noexcept
+cdef double _wrapped(double angle) noexcept
+cdef bint _is_rigid(double* t) noexcept

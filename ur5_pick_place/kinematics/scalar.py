@@ -1,0 +1,685 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The kinematics of one configuration or pose, number by number: what runs per tick and per sample.
+
+`make setup` compiles this file, with the C types of `scalar.pxd`; `core` chooses between the
+compiled and this form. Both do the same arithmetic in the same order. Callers pass contiguous
+float64 arrays of the stated shapes: sizes are not checked here.
+
+The inverse in closed form
+--------------------------
+With n, o, a the axes of the tool and p its origin, all in `base`:
+
+    theta_1    Frame 5, at p - d6 a, lies d4 beside the plane in which the arm bends. Where it is
+               nearer to axis 1 than that there is no such plane: the unreachable cylinder.
+    theta_5,   from axis 1 as the tool sees it, (s5 c6, -s5 s6, c5): sine and cosine both, so that
+    theta_6    no digit is lost near 0 and pi. Where s5 = 0, theta_6 is free.
+    theta_234  The sum of theta_2, theta_3 and theta_4: how z of frame 4 stands in the arm's plane.
+    theta_3,   from the triangle of upper arm, forearm, and the vector from frame 1 to frame 3.
+    theta_2    theta_4 is the rest of the sum.
+
+No sine or cosine of a computed angle is taken; angles come from atan2 at the very end.
+
+References
+----------
+The UR5 IK note; its equations 5 (theta_1), 6 (theta_5) and 15 (theta_3) carry the three signs.
+Lynch and Park, Modern Robotics (2017), sections 3.2 and 3.3, for exp and log; chapter 5 for the
+Jacobian.
+
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+# The set-up takes these from C.
+from math import atan2, copysign, cos, fabs, hypot, isfinite, remainder, sin, sqrt  # isort: skip
+
+Numbers = Any
+"""A float64 array, read or written entry by entry."""
+
+PI = 3.141592653589793
+TAU = 6.283185307179586
+
+# Two roots merge into one where tan^2(phi) or sin^2(theta_3) is below DOUBLE_ROOT: rounding of the
+# pose by 1e-15 m moves either by about 1e-14, and merging moves the tool by less than 2e-14 m.
+DOUBLE_ROOT = 1e-13
+
+# Below this |sin(theta_5)| theta_6 is free: any choice turns the tool by less than this [rad].
+# Below NEAR_WRIST, theta_6 may be turned as long as the tool turns by no more than that: rounding
+# of the pose, divided by sin(theta_5), may have put a stretched elbow just out of reach.
+WRIST_SINGULAR = 1e-12
+NEAR_WRIST = 0.05
+
+RIGID_TOLERANCE = 1e-6  # how far R^T R may be from the identity, entry by entry
+
+NAN = float('nan')
+
+# Newton's method
+CONVERGED = 1e-12  # m and rad; one more step then reaches rounding error
+ITERATIONS = 20
+_LONGEST_STEP = 0.5  # rad
+_DAMPING = 0.01
+
+_SMALL_ANGLE = 1e-4  # rad; below it series replace quotients of the form 0/0
+
+
+class Arm:
+    """
+    The geometry of one arm as plain numbers.
+
+    Parameters
+    ----------
+    lengths : sequence of float
+        a2, a3, d1, d4, d5, d6 [m].
+    rows : sequence of float
+        For each joint a, d [m], cos(alpha), sin(alpha), offset [rad].
+    mounts : sequence of float
+        For each joint the 16 entries of its mount, row by row; empty for an ideal arm.
+
+    """
+
+    def __init__(
+        self, lengths: Sequence[float], rows: Sequence[float], mounts: Sequence[float]
+    ) -> None:
+        self.a2, self.a3, self.d1, self.d4, self.d5, self.d6 = lengths
+        self.folded = fabs(fabs(self.a2) - fabs(self.a3))
+        self.stretched = fabs(self.a2) + fabs(self.a3)
+        self.rows = list(rows)
+        self.is_calibrated = len(mounts) > 0
+        self.mounts = [0.0] * 96
+        for i in range(len(mounts)):
+            self.mounts[i] = mounts[i]
+
+    # ---- forward
+
+    def forward(self, q: Numbers, T: Numbers) -> None:
+        """Fill T (4, 4) with T_base_tool [m] of joints q (6,) [rad]."""
+        joints, axes, f = [0.0] * 6, [0.0] * 54, [0.0] * 12
+        for i in range(6):
+            joints[i] = float(q[i])
+        self._chain(joints, axes, f)
+        for i in range(3):
+            for k in range(4):
+                T[i, k] = f[3 * k + i]
+            T[3, i] = 0.0
+        T[3, 3] = 1.0
+
+    def jacobian(self, q: Numbers, in_tool: bool, J: Numbers) -> None:
+        """Fill J (6, 6) [m, rad per rad] at joints q (6,) [rad], in axes of the tool or `base`."""
+        joints, axes, f, columns = [0.0] * 6, [0.0] * 54, [0.0] * 12, [0.0] * 36
+        for i in range(6):
+            joints[i] = float(q[i])
+        self._chain(joints, axes, f)
+        _jacobian(axes, f, in_tool, columns)
+        for i in range(6):
+            for k in range(6):
+                J[k, i] = columns[6 * i + k]
+
+    def tcp_and_elbow_speed(self, q: Numbers, qd: Numbers, p_tool_tcp: Numbers) -> float:
+        """
+        Return the larger speed of TCP and elbow's centre, the origin of frame 2 [m/s].
+
+        Joints q (6,) [rad], their velocities qd (6,) [rad/s], the TCP in the tool (3,) [m].
+
+        """
+        joints, rates, axes, f = [0.0] * 6, [0.0] * 6, [0.0] * 54, [0.0] * 12
+        tcp, elbow, v_tcp, v_elbow = [0.0] * 3, [0.0] * 3, [0.0] * 3, [0.0] * 3
+        for i in range(6):
+            joints[i], rates[i] = float(q[i]), float(qd[i])
+        self._chain(joints, axes, f)
+        for k in range(3):
+            tcp[k] = f[9 + k]
+            for j in range(3):
+                tcp[k] += f[3 * j + k] * float(p_tool_tcp[j])
+            elbow[k] = axes[15 + k]
+        for i in range(6):
+            _add_turn(axes, i, rates[i], tcp, v_tcp)
+            if i < 2:
+                _add_turn(axes, i, rates[i], elbow, v_elbow)
+        return max(_length(v_tcp, 0), _length(v_elbow, 0))
+
+    def _chain(self, q: list[float], axes: list[float], f: list[float]) -> None:
+        """
+        Follow the chain of frames at joints q (6,).
+
+        Fills `axes` with 9 numbers a joint: direction and a point of its axis, and the origin of
+        the frame after it; and `f` with the tool: x, y, z, and its origin.
+
+        """
+        for k in range(12):
+            f[k] = 0.0
+        f[0] = f[4] = f[8] = 1.0
+        for i in range(6):
+            a, d, ca = self.rows[5 * i], self.rows[5 * i + 1], self.rows[5 * i + 2]
+            sa, theta = self.rows[5 * i + 3], q[i] + self.rows[5 * i + 4]
+            c, s = cos(theta), sin(theta)
+            if self.is_calibrated:
+                self._mount(i, f)
+                d = 0.0
+            for k in range(3):
+                z = f[6 + k]
+                axes[9 * i + k] = z
+                axes[9 * i + 3 + k] = f[9 + k]
+                x, y = c * f[k] + s * f[3 + k], c * f[3 + k] - s * f[k]
+                f[k] = x
+                f[3 + k] = ca * y + sa * z
+                f[6 + k] = ca * z - sa * y
+                f[9 + k] += d * z + a * x
+                axes[9 * i + 6 + k] = f[9 + k]
+
+    def _mount(self, i: int, f: list[float]) -> None:
+        """Move a frame to where joint i is mounted on it."""
+        for k in range(3):
+            x, y, z = f[k], f[3 + k], f[6 + k]
+            for j in range(4):
+                at = 16 * i + j
+                moved = x * self.mounts[at] + y * self.mounts[at + 4] + z * self.mounts[at + 8]
+                f[3 * j + k] = moved + f[9 + k] if j == 3 else moved
+
+    # ---- inverse
+
+    def inverse(self, T: Numbers, q6: float, q: Numbers, ok: Numbers) -> bool:
+        """
+        Fill q (8, 6) [rad] and ok (8,) with the solutions of T (4, 4), rows as `BRANCHES`.
+
+        False, and nothing filled, if T is not rigid.
+
+        """
+        t, rows, found = [0.0] * 16, [0.0] * 48, [0] * 8
+        for i in range(4):
+            for k in range(4):
+                t[4 * i + k] = float(T[i, k])
+        if not _is_rigid(t):
+            return False
+        self._solve(t, q6, rows, found)
+        for k in range(8):
+            ok[k] = found[k]
+            for i in range(6):
+                q[k, i] = rows[6 * k + i]
+        return True
+
+    def inverse_all(self, T: Numbers, q6: Numbers, q: Numbers, ok: Numbers) -> bool:
+        """Fill q (n, 8, 6) and ok (n, 8) with the solutions of T (n, 4, 4); see `inverse`."""
+        t, rows, found = [0.0] * 16, [0.0] * 48, [0] * 8
+        for pose in range(len(q6)):
+            for i in range(4):
+                for k in range(4):
+                    t[4 * i + k] = float(T[pose, i, k])
+            if not _is_rigid(t):
+                return False
+            self._solve(t, float(q6[pose]), rows, found)
+            for k in range(8):
+                ok[pose, k] = found[k]
+                for i in range(6):
+                    q[pose, k, i] = rows[6 * k + i]
+        return True
+
+    def planes(self, T: Numbers, q6: float, planes: Numbers) -> int:
+        """Fill `planes` (4, 8) for T (4, 4), and return their number; see `_planes`."""
+        t, flat = [0.0] * 16, [0.0] * 32
+        for i in range(4):
+            for k in range(4):
+                t[4 * i + k] = float(T[i, k])
+        count = self._planes(t, q6, flat)
+        for i in range(count):
+            for k in range(8):
+                planes[i, k] = flat[8 * i + k]
+        return count
+
+    def _solve(self, t: list[float], q6: float, rows: list[float], found: list[int]) -> None:
+        """Fill eight rows of joints, NaN where there is no solution, and which there are."""
+        planes = [0.0] * 32
+        sides, twice = self.a2 * self.a2 + self.a3 * self.a3, 2.0 * self.a2 * self.a3
+        for k in range(48):
+            rows[k] = NAN
+        for k in range(8):
+            found[k] = 0
+        for i in range(self._planes(t, q6, planes)):
+            k, sigma = int(planes[8 * i]), planes[8 * i + 1]
+            u, v = planes[8 * i + 6], planes[8 * i + 7]
+            c3 = (u * u + v * v - sides) / twice
+            ss3 = (1.0 - c3) * (1.0 + c3)
+            if not ss3 >= -DOUBLE_ROOT:  # no triangle; NaN where squares overflow
+                continue
+            s3 = sqrt(ss3) if ss3 > DOUBLE_ROOT else 0.0
+            direction = atan2(v, u)
+            lean = sigma * atan2(self.a3 * s3, self.a2 + self.a3 * c3)
+            t3 = sigma * atan2(s3, c3)  # up bends as phi does
+            self._put(rows, k, planes, i, direction - lean, t3)
+            found[k] = 1
+            if s3 > 0.0:
+                self._put(rows, k + 2, planes, i, direction + lean, -t3)
+                found[k + 2] = 1
+
+    def _put(
+        self, rows: list[float], k: int, planes: list[float], i: int, t2: float, t3: float
+    ) -> None:
+        """Write the joints of plane i with theta_2 and theta_3 into row k."""
+        at = 6 * k
+        rows[at] = planes[8 * i + 2]
+        rows[at + 1] = t2
+        rows[at + 2] = t3
+        rows[at + 3] = planes[8 * i + 5] - t2 - t3
+        rows[at + 4] = planes[8 * i + 3]
+        rows[at + 5] = planes[8 * i + 4]
+        for joint in range(6):
+            rows[at + joint] = _wrapped(rows[at + joint] - self.rows[5 * joint + 4])
+
+    def _planes(self, t: list[float], q6: float, planes: list[float]) -> int:
+        """
+        Fill the planar triangles that remain for the elbow, by shoulder and wrist.
+
+        For the pose `t` (16,) up to four of: row of the branch with elbow up, sign of phi,
+        theta_1, theta_5, theta_6, theta_234, and u, v, the vector from frame 1 to frame 3 in the
+        plane [m]. Returns their number.
+
+        """
+        d4, wrist = self.d4, [0.0] * 8
+        x, y, z = t[3] - self.d6 * t[2], t[7] - self.d6 * t[6], t[11] - self.d6 * t[10] - self.d1
+        ss = x * x + y * y - d4 * d4
+        if ss < -DOUBLE_ROOT * d4 * d4:
+            return 0
+        is_double = ss <= DOUBLE_ROOT * d4 * d4
+        s = 0.0 if is_double else sqrt(ss)  # r sin(phi), with r cos(phi) = d4
+        rr = d4 * d4 + s * s
+        count = 0
+        for side in range(1 if is_double else 2):
+            sigma = 1.0 - 2.0 * side
+            x1 = -sigma * s  # frame 5 seen from frame 1 is (x1, z)
+            c1, s1 = (x * x1 - y * d4) / rr, (x * d4 + y * x1) / rr
+            t1 = atan2(s1, c1)
+            for flip in range(self._wrists(t, c1, s1, x1, z, q6, wrist)):
+                at, w = 8 * count, 4 * flip
+                planes[at] = 4.0 * side + flip
+                planes[at + 1] = sigma
+                planes[at + 2] = t1
+                planes[at + 3] = wrist[w]
+                planes[at + 4] = wrist[w + 1]
+                planes[at + 5] = atan2(wrist[w + 2], wrist[w + 3])
+                planes[at + 6] = x1 - self.d5 * wrist[w + 2]
+                planes[at + 7] = z + self.d5 * wrist[w + 3]
+                count += 1
+        return count
+
+    def _wrists(
+        self,
+        t: list[float],
+        c1: float,
+        s1: float,
+        x1: float,
+        z: float,
+        q6: float,
+        wrist: list[float],
+    ) -> int:
+        """
+        Fill theta_5, theta_6, sin and cos of theta_234 of both wrists, down before up.
+
+        Returns 1 where theta_6 is free, else 2.
+
+        """
+        s5c6, s5s6 = s1 * t[0] - c1 * t[4], c1 * t[5] - s1 * t[1]
+        c5 = s1 * t[2] - c1 * t[6]
+        nx, ox = t[0] * c1 + t[4] * s1, t[1] * c1 + t[5] * s1
+        s5 = sqrt(s5c6 * s5c6 + s5s6 * s5s6)
+        free = s5 <= WRIST_SINGULAR
+        if free:
+            desired_theta6 = remainder(q6 + self.rows[29], TAU)
+            s5, t6 = 0.0, desired_theta6
+            c6, s6 = cos(desired_theta6), sin(desired_theta6)
+        else:
+            c6, s6 = s5c6 / s5, s5s6 / s5
+            t6 = atan2(s6, c6)
+        wrist[0] = atan2(s5, c5)
+        wrist[1] = t6
+        wrist[2] = -(s6 * nx + c6 * ox)
+        wrist[3] = s6 * t[8] + c6 * t[9]
+        wrist[4] = -wrist[0]
+        wrist[5] = _wrapped(t6 + PI)
+        wrist[6] = -wrist[2]
+        wrist[7] = -wrist[3]
+        if s5 < NEAR_WRIST:
+            allowed = PI if free else WRIST_SINGULAR / s5
+            self._turn(wrist, 0, x1, z, allowed)
+            self._turn(wrist, 4, x1, z, allowed)
+        return 1 if free else 2
+
+    def _turn(self, wrist: list[float], at: int, x1: float, z: float, allowed: float) -> None:
+        """
+        Turn theta_6 of a wrist near its singularity just enough for the elbow to reach.
+
+        Turning theta_6 and theta_234 against each other leaves the tool where it is and swings
+        frame 3 on a circle of radius d5 about frame 5, which is `rho` from the shoulder. By the
+        law of cosines the elbow reaches where the sine of the swing lies between two bounds; the
+        nearest swing that does is that sine clipped, on the same side. Near the singularity a turn
+        tilts the tool a little, so that it is at most `allowed`.
+
+        """
+        s234, c234, d5 = wrist[at + 2], wrist[at + 3], self.d5
+        rho = max(hypot(x1, z), 1e-12)  # at zero every swing is the same to the elbow
+        sine, cosine = (x1 * s234 - z * c234) / rho, (x1 * c234 + z * s234) / rho
+        square, twice = rho * rho + d5 * d5, 2.0 * d5 * rho
+        one = (square - self.folded * self.folded) / twice
+        other = (square - self.stretched * self.stretched) / twice
+        low, high = min(one, other), max(one, other)
+        if low <= sine <= high:
+            return
+        clipped = max(-1.0, min(1.0, max(low, min(high, sine))))
+        level = copysign(sqrt(1.0 - clipped * clipped), cosine)
+        turn = atan2(clipped * cosine - level * sine, level * cosine + clipped * sine)
+        if fabs(turn) > allowed:
+            return
+        s, c = sin(turn), cos(turn)
+        wrist[at + 1] = _wrapped(wrist[at + 1] + (-turn if fabs(wrist[at]) < 1.0 else turn))
+        wrist[at + 2] = s234 * c + c234 * s
+        wrist[at + 3] = c234 * c - s234 * s
+
+
+    # ---- Newton's method, for calibrated arms
+
+    def newton(self, T: Numbers, q: Numbers, residual: Numbers) -> None:
+        """
+        Move seeds q (n, 6) [rad] to where they reach the poses T (n, 4, 4).
+
+        Fills residual (n,) with what each misses by, the largest of metres and radians.
+
+        """
+        t, joints = [0.0] * 12, [0.0] * 6
+        for seed in range(len(residual)):
+            for i in range(3):
+                for k in range(4):
+                    t[4 * i + k] = float(T[seed, i, k])
+            for i in range(6):
+                joints[i] = float(q[seed, i])
+            residual[seed] = self._approach(t, joints)
+            for i in range(6):
+                q[seed, i] = joints[i]
+
+    def _approach(self, t: list[float], q: list[float]) -> float:
+        """Move joints q (6,) to a pose t, row by row; return what they miss it by."""
+        axes, f, J, miss, dq = [0.0] * 54, [0.0] * 12, [0.0] * 36, [0.0] * 6, [0.0] * 6
+        off = before = 1.0
+        for step in range(ITERATIONS):
+            self._chain(q, axes, f)
+            _miss(t, f, miss)
+            before = off
+            off = 0.0
+            for i in range(6):
+                off = max(off, fabs(miss[i]))
+            if step > 0 and before <= CONVERGED:
+                break
+            _jacobian(axes, f, False, J)
+            if not _damped_step(J, miss, dq):
+                break
+            for i in range(6):
+                q[i] += dq[i]
+        return off
+
+
+def _miss(t: list[float], f: list[float], miss: list[float]) -> None:
+    """Fill displacement and rotation vector (6,), in `base`, from the tool f to the pose t."""
+    r, w = [0.0] * 9, [0.0] * 3
+    for i in range(3):
+        miss[i] = t[4 * i + 3] - f[9 + i]
+        for k in range(3):
+            r[3 * i + k] = t[4 * i] * f[k] + t[4 * i + 1] * f[3 + k] + t[4 * i + 2] * f[6 + k]
+    _log_so3(r, w)
+    for i in range(3):
+        miss[3 + i] = w[i]
+
+
+def _damped_step(J: list[float], miss: list[float], dq: list[float]) -> bool:
+    """
+    Fill dq (6,) of J dq = miss, J by columns, damped so that it converges like Newton.
+
+    Solves (J J^T + damping) y = miss, dq = J^T y; False if it is singular.
+
+    """
+    A = [0.0] * 42
+    square = 0.0
+    for i in range(6):
+        square += miss[i] * miss[i]
+    for i in range(6):
+        for k in range(6):
+            for j in range(6):
+                A[7 * i + k] += J[6 * j + i] * J[6 * j + k]
+        A[7 * i + i] += _DAMPING * square
+        A[7 * i + 6] = miss[i]
+    if not _eliminate(A):
+        return False
+    largest = _LONGEST_STEP
+    for j in range(6):
+        dq[j] = 0.0
+        for i in range(6):
+            dq[j] += J[6 * j + i] * A[7 * i + 6]
+        largest = max(largest, fabs(dq[j]))
+    for j in range(6):
+        dq[j] *= _LONGEST_STEP / largest
+    return True
+
+
+def _eliminate(A: list[float]) -> bool:
+    """Solve six equations, A (6, 7) by rows, by Gauss; column 6 becomes the solution."""
+    for i in range(6):  # positive definite, so that no row need be exchanged
+        if not A[7 * i + i] > 0.0:
+            return False
+        for row in range(i + 1, 6):
+            share = A[7 * row + i] / A[7 * i + i]
+            for k in range(i, 7):
+                A[7 * row + k] -= share * A[7 * i + k]
+    for i in range(5, -1, -1):
+        for k in range(i + 1, 6):
+            A[7 * i + 6] -= A[7 * i + k] * A[7 * k + 6]
+        A[7 * i + 6] /= A[7 * i + i]
+    return True
+
+
+def log_se3(T: Numbers, twists: Numbers) -> None:
+    """Fill twists (n, 6) [m, rad] with the logarithms of T (n, 4, 4), linear part first."""
+    r, w, p, v = [0.0] * 9, [0.0] * 3, [0.0] * 3, [0.0] * 3
+    for pose in range(len(T)):
+        for i in range(3):
+            p[i] = float(T[pose, i, 3])
+            for k in range(3):
+                r[3 * i + k] = float(T[pose, i, k])
+        _log_so3(r, w)
+        _remove_turn(w, p, v)
+        for i in range(3):
+            twists[pose, i] = v[i]
+            twists[pose, 3 + i] = w[i]
+
+
+def log_so3(R: Numbers, rotvecs: Numbers) -> None:
+    """Fill rotation vectors (n, 3) [rad], of length up to pi, of rotations R (n, 3, 3)."""
+    r, w = [0.0] * 9, [0.0] * 3
+    for rotation in range(len(R)):
+        for i in range(3):
+            for k in range(3):
+                r[3 * i + k] = float(R[rotation, i, k])
+        _log_so3(r, w)
+        for i in range(3):
+            rotvecs[rotation, i] = w[i]
+
+
+def error_twist(T: Numbers, T_goal: Numbers, twist: Numbers) -> None:
+    """Fill twist (6,) [m, rad] with log(T_goal^-1 T) of poses (4, 4): the error in SE(3)."""
+    r, w, p, v, away = [0.0] * 9, [0.0] * 3, [0.0] * 3, [0.0] * 3, [0.0] * 3
+    for i in range(3):
+        away[i] = float(T[i, 3]) - float(T_goal[i, 3])
+    for i in range(3):
+        for j in range(3):
+            g = float(T_goal[j, i])
+            p[i] += g * away[j]
+            for k in range(3):
+                r[3 * i + k] += g * float(T[j, k])
+    _log_so3(r, w)
+    _remove_turn(w, p, v)
+    for i in range(3):
+        twist[i] = v[i]
+        twist[3 + i] = w[i]
+
+
+def body_error(T: Numbers, T_goal: Numbers, error: Numbers) -> None:
+    """Fill error (6,) with R^T (p - p_goal) [m] and log(R_goal^T R) [rad] of poses (4, 4)."""
+    r, w = [0.0] * 9, [0.0] * 3
+    for i in range(3):
+        along = 0.0
+        for j in range(3):
+            along += float(T[j, i]) * (float(T[j, 3]) - float(T_goal[j, 3]))
+            g = float(T_goal[j, i])
+            for k in range(3):
+                r[3 * i + k] += g * float(T[j, k])
+        error[i] = along
+    _log_so3(r, w)
+    for i in range(3):
+        error[3 + i] = w[i]
+
+
+def turned(R: Numbers, rotvec: Numbers, share: float, T: Numbers) -> None:
+    """Fill the rotation of T (4, 4) with R exp(share rotvec), for rotvec (3,) [rad], R (3, 3)."""
+    w = [0.0] * 3
+    for i in range(3):
+        w[i] = share * float(rotvec[i])
+    t = _length(w, 0)
+    half = 0.5 * t
+    # sin t / t and (1 - cos t) / t^2
+    A = 1.0 - t * t / 6.0 if t < _SMALL_ANGLE else sin(t) / t
+    B = 0.5 if t < _SMALL_ANGLE else 0.5 * (sin(half) / half) * (sin(half) / half)
+    for i in range(3):
+        x, y, z = float(R[i, 0]), float(R[i, 1]), float(R[i, 2])
+        cx, cy, cz = y * w[2] - z * w[1], z * w[0] - x * w[2], x * w[1] - y * w[0]
+        T[i, 0] = x + A * cx + B * (cy * w[2] - cz * w[1])
+        T[i, 1] = y + A * cy + B * (cz * w[0] - cx * w[2])
+        T[i, 2] = z + A * cz + B * (cx * w[1] - cy * w[0])
+
+
+def fewest_cycles(
+    qd: Numbers, qdd: Numbers, velocity: Numbers, limits: Numbers, cycle: float, most: int
+) -> int:
+    """
+    Return in how many cycles [s] a cubic takes all joints to a velocity at no acceleration.
+
+    From qd (6,) [rad/s] and qdd (6,) [rad/s^2] to `velocity` (6,), within the acceleration and
+    jerk of `limits` (2, 6); the jerk falls linearly and is largest at the ends. `most` if no
+    number of cycles up to that is enough.
+
+    """
+    for cycles in range(1, most + 1):
+        duration, fits = cycle * cycles, True
+        for i in range(6):
+            a0 = float(qdd[i])
+            dv = (float(velocity[i]) - float(qd[i])) / duration  # [rad/s^2]
+            # The tolerance lets a change found before be found again from rounded states.
+            jerk = max(fabs(6.0 * dv - 4.0 * a0), fabs(2.0 * a0 - 6.0 * dv)) / duration
+            bend = 6.0 * a0 - 12.0 * dv
+            u = (4.0 * a0 - 6.0 * dv) / bend if bend != 0.0 else 0.0  # of the peak
+            u = min(1.0, max(0.0, u))
+            peak = fabs(a0 * (1.0 - 4.0 * u + 3.0 * u * u) + 6.0 * dv * (u - u * u))
+            largest, steepest = float(limits[0, i]), float(limits[1, i])
+            fits = jerk <= 1.001 * steepest + 1e-9 and peak <= 1.001 * largest
+            if not fits:
+                break
+        if fits:
+            return cycles
+    return most
+
+
+def _jacobian(axes: list[float], f: list[float], in_tool: bool, columns: list[float]) -> None:
+    """Fill six columns (z x (p_tool - p_axis), z), in the axes of the tool `f` or of `base`."""
+    v = [0.0] * 3
+    for i in range(6):
+        zx, zy, zz = axes[9 * i], axes[9 * i + 1], axes[9 * i + 2]
+        x, y, z = f[9] - axes[9 * i + 3], f[10] - axes[9 * i + 4], f[11] - axes[9 * i + 5]
+        v[0] = zy * z - zz * y
+        v[1] = zz * x - zx * z
+        v[2] = zx * y - zy * x
+        for k in range(3):
+            if in_tool:
+                columns[6 * i + k] = f[3 * k] * v[0] + f[3 * k + 1] * v[1] + f[3 * k + 2] * v[2]
+                columns[6 * i + 3 + k] = f[3 * k] * zx + f[3 * k + 1] * zy + f[3 * k + 2] * zz
+            else:
+                columns[6 * i + k] = v[k]
+                columns[6 * i + 3 + k] = axes[9 * i + k]
+
+
+def _add_turn(axes: list[float], i: int, rate: float, p: list[float], v: list[float]) -> None:
+    """Add to v the velocity of point p while joint i turns at a rate [rad/s]."""
+    zx, zy, zz = axes[9 * i], axes[9 * i + 1], axes[9 * i + 2]
+    x, y, z = p[0] - axes[9 * i + 3], p[1] - axes[9 * i + 4], p[2] - axes[9 * i + 5]
+    v[0] += rate * (zy * z - zz * y)
+    v[1] += rate * (zz * x - zx * z)
+    v[2] += rate * (zx * y - zy * x)
+
+
+def _log_so3(r: list[float], w: list[float]) -> None:
+    """
+    Fill the rotation vector w [rad], of length up to pi, of a rotation r (9,).
+
+    By the unit quaternion, so that it is exact near 0 and near pi; at pi either axis is correct.
+    Row k below is 4 q_k q; the row of the largest |q_k| loses no digits.
+
+    """
+    quat = [0.0] * 4
+    xx, yy, zz = 1.0 + r[0] - r[4] - r[8], 1.0 - r[0] + r[4] - r[8], 1.0 - r[0] - r[4] + r[8]
+    ww = 1.0 + r[0] + r[4] + r[8]
+    if xx >= yy and xx >= zz and xx >= ww:
+        quat[0], quat[1], quat[2], quat[3] = xx, r[1] + r[3], r[2] + r[6], r[7] - r[5]
+    elif yy >= zz and yy >= ww:
+        quat[0], quat[1], quat[2], quat[3] = r[1] + r[3], yy, r[5] + r[7], r[2] - r[6]
+    elif zz >= ww:
+        quat[0], quat[1], quat[2], quat[3] = r[2] + r[6], r[5] + r[7], zz, r[3] - r[1]
+    else:
+        quat[0], quat[1], quat[2], quat[3] = r[7] - r[5], r[2] - r[6], r[3] - r[1], ww
+    n = _length(quat, 0)
+    sign = -1.0 if quat[3] < 0.0 else 1.0
+    # Below 1e-150 the quotient would lose its digits.
+    stretch = 2.0 * atan2(n, fabs(quat[3])) / n if n > 1e-150 else 2.0 / fabs(quat[3])
+    for k in range(3):
+        w[k] = sign * stretch * quat[k]
+
+
+def _remove_turn(w: list[float], p: list[float], v: list[float]) -> None:
+    """Fill v with the linear part of the twist whose turn is w and whose displacement is p."""
+    t = _length(w, 0)
+    if t < _SMALL_ANGLE:
+        D = 1.0 / 12.0 + t * t / 720.0
+    else:
+        h = 0.5 * t
+        D = (1.0 - h * cos(h) / sin(h)) / (t * t)
+    x, y, z = w[1] * p[2] - w[2] * p[1], w[2] * p[0] - w[0] * p[2], w[0] * p[1] - w[1] * p[0]
+    v[0] = p[0] - 0.5 * x + D * (w[1] * z - w[2] * y)
+    v[1] = p[1] - 0.5 * y + D * (w[2] * x - w[0] * z)
+    v[2] = p[2] - 0.5 * z + D * (w[0] * y - w[1] * x)
+
+
+def _length(v: list[float], at: int) -> float:
+    """Return the length of the three numbers from `at` on."""
+    return sqrt(v[at] * v[at] + v[at + 1] * v[at + 1] + v[at + 2] * v[at + 2])
+
+
+def _wrapped(angle: float) -> float:
+    """Return an angle within ±5 pi [rad] wrapped to (-pi, pi]."""
+    if angle > PI:
+        angle -= TAU
+        return angle - TAU if angle > PI else angle
+    if angle <= -PI:
+        angle += TAU
+        return angle + TAU if angle <= -PI else angle
+    return angle
+
+
+def _is_rigid(t: list[float]) -> bool:
+    """Return whether 16 entries, row by row, are a rigid motion; see `transforms.check_rigid`."""
+    e = RIGID_TOLERANCE
+    return (
+        -e <= t[0] * t[0] + t[4] * t[4] + t[8] * t[8] - 1.0 <= e
+        and -e <= t[1] * t[1] + t[5] * t[5] + t[9] * t[9] - 1.0 <= e
+        and -e <= t[0] * t[1] + t[4] * t[5] + t[8] * t[9] <= e
+        and -e <= t[4] * t[9] - t[8] * t[5] - t[2] <= e
+        and -e <= t[8] * t[1] - t[0] * t[9] - t[6] <= e
+        and -e <= t[0] * t[5] - t[4] * t[1] - t[10] <= e
+        and -e <= t[12] <= e
+        and -e <= t[13] <= e
+        and -e <= t[14] <= e
+        and -e <= t[15] - 1.0 <= e
+        and bool(isfinite(t[3] + t[7] + t[11]))
+    )
