@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from ur5_pick_place.kinematics import Model
+from ur5_pick_place.kinematics.arm_shapes import LINKS, arm_cylinders
 from ur5_pick_place.kinematics.transforms import Array
-from ur5_pick_place.planning.arm_shapes import LINKS, arm_cylinders
 from ur5_pick_place.planning.scene import Scene
 from ur5_pick_place.planning.shapes import Cuboid, Cylinder, Mesh, Shape
 from ur5_pick_place.planning.solids import hull_of

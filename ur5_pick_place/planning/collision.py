@@ -121,6 +121,19 @@ class CollisionModel:
         other._margins = np.where(other._allowed, -TOUCH_DEPTH, self._margins)
         return other
 
+    def wider(self, extra: float) -> 'CollisionModel':
+        """
+        Return a model that requires more clearance, for a motion that must keep off the margin.
+
+        It is `extra` [m] more, a quarter of that between the arm's own bodies, which pass each
+        other closely by design; and pairs that may touch must not press.
+
+        """
+        other = copy.copy(self)
+        more = np.where(self._clearances.is_own, extra / 4.0, extra)
+        other._margins = np.where(self._allowed, 0.0, self._margins + more)
+        return other
+
     def quick(self, extra: float = 0.0) -> QuickCollision:
         """
         Return a quick test with the same verdict.
@@ -135,6 +148,22 @@ class CollisionModel:
     def levers(self) -> Array:
         """Return a bound (6,) on the motion of any point of the arm per turn of a joint [m]."""
         return self._clearances.levers()
+
+    def spare_distances(self, q: Array, turned: Array) -> Array:
+        """
+        Return how much nearer each pair of bodies may get, or a smaller number, (P,) [m].
+
+        Exact at least where turning the joints of `q` (6,) by `turned` (6,) [rad] may need it.
+
+        """
+        measured = self._clearances.measure(_one(q))
+        needed = self._margins + self.largest_change(turned)
+        self._clearances.refine(measured, ~(measured.distance >= needed))
+        return np.asarray(measured.distance[0] - self._margins)
+
+    def largest_change(self, turned: Array) -> Array:
+        """Return bounds (P,) on the change of each distance [m] for turns (6,) [rad]."""
+        return self._clearances.largest_change(turned)
 
     def check(self, q: ArrayLike) -> Contact | None:
         """

@@ -10,6 +10,7 @@ from scipy.spatial.transform import Rotation
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import Model, forward
+from ur5_pick_place.kinematics.core import core
 from ur5_pick_place.kinematics.transforms import Array, inverse_transform
 
 _SAME_POINT = 1e-6  # [m]
@@ -60,6 +61,15 @@ class Line:
         """Return T_base_tool (n, 4, 4) at shares `s` (n,) of the line, 0 to 1."""
         positions = self._T_start[:3, 3] + s[:, None] * self._displacement
         return _poses(self._T_start, self._T_goal, s, self._rotation, positions)
+
+    def at(self, s: float) -> Array:
+        """Return T_base_tool (4, 4) at one share of the line."""
+        if s == 1.0:
+            return self._T_goal
+        T = np.eye(4)
+        core.turned(self._T_start, self._rotation, s, T)
+        T[:3, 3] = self._T_start[:3, 3] + s * self._displacement
+        return T
 
 
 class Arc:

@@ -11,6 +11,7 @@ import numpy as np
 from ur5_pick_place.errors import GateRefusal, PlanningError
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.collision import CollisionModel, Contact
+from ur5_pick_place.planning.goals import free_at_rest
 from ur5_pick_place.planning.limits import Limits
 from ur5_pick_place.planning.paths import JointPath
 from ur5_pick_place.planning.rounding import RoundedWay
@@ -94,7 +95,7 @@ def motion_to_any(
 
     The straight motion to the first goal is preferred, then one to another goal that is at most a
     quarter longer than the shortest; otherwise the shortest way round that a search finds, or a
-    longer straight motion.
+    longer straight motion. Without a search if no straight motion was found in collision.
 
     Parameters
     ----------
@@ -116,9 +117,10 @@ def motion_to_any(
     free = _free(motions, goals)
     lengths = [float(time_distance(q - motions.q_start, motions.limits.qd)) for q in free]
     motion, k, contact = _straight(motions, free, lengths)
-    if motion is not None and (k == 0 or lengths[k] <= _NO_SEARCH * min(lengths)):
+    is_short = k == 0 or lengths[k] <= _NO_SEARCH * min(lengths)
+    if motion is not None and (is_short or contact is None):  # nothing to go round
         return motion, None
-    assert contact is not None
+    assert contact is not None  # else `_straight` has raised
     shortest = np.inf if motion is None else lengths[k]
     for refinement in range(_SEARCHES):  # again, if the ways collide between their samples
         left = allowed - (time.monotonic() - begin)
@@ -150,17 +152,9 @@ def _free(motions: JointMotions[M], goals: Sequence[Array]) -> list[Array]:
             f'at the start of the motion {contact}: move the arm or the body away first',
             'collision',
         )
-    quick = collision.quick()
-    known: dict[bytes, bool] = {}  # by the posture, which whole turns do not change
-    free = []
-    for q in goals:
-        key = np.round(np.exp(1j * q), 6).tobytes()
-        if key not in known:
-            known[key] = quick.is_free(q)
-        if known[key]:
-            free.append(q)
+    free = free_at_rest(collision, goals)
     if not free:
-        also = f' (all {len(known)} joint solutions are in collision)' if len(known) > 1 else ''
+        also = ' (all joint solutions are in collision)' if len(goals) > 1 else ''
         raise GateRefusal(f'at the goal{also} {collision.check(goals[0])}', 'collision')
     if free[0] is goals[0]:
         return free

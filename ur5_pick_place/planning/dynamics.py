@@ -16,8 +16,9 @@ from numpy.typing import ArrayLike
 
 from ur5_pick_place.errors import GateRefusal, InvalidInput
 from ur5_pick_place.kinematics import JOINT_NAMES, Model, check_joints
+from ur5_pick_place.kinematics.link_inertias import LinkInertia, link_inertias
 from ur5_pick_place.kinematics.transforms import Array, exp_so3, make_transform
-from ur5_pick_place.planning.inertias import LinkInertia, Load, link_inertias
+from ur5_pick_place.planning.inertias import Load
 
 GRAVITY = 9.81
 """[m/s2]"""
@@ -110,7 +111,7 @@ def check_torque(t: Array, q: Array, qd: Array, qdd: Array, dynamics: Dynamics) 
     torque = np.abs(dynamics.inverse(q, qd, qdd))
     used = torque / dynamics.torque_max
     i, joint = np.unravel_index(used.argmax(), used.shape)
-    if used[i, joint] > 1.0:
+    if not used[i, joint] <= 1.0:
         raise GateRefusal(
             f'{JOINT_NAMES[joint]} would need {torque[i, joint]:.1f} N m at {t[i]:.3f} s, limit '
             f'{dynamics.torque_max[joint]:.0f} N m: slow the motion down, carry less, or keep '

@@ -13,12 +13,13 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ur5_pick_place.errors import GateRefusal
-from ur5_pick_place.kinematics import JOINT_NAMES, Model
+from ur5_pick_place.errors import BlockedPath, GateRefusal
+from ur5_pick_place.kinematics import JOINT_NAMES, Model, forward
 from ur5_pick_place.kinematics.transforms import Array
-from ur5_pick_place.planning.collision import CollisionModel
+from ur5_pick_place.planning.collision import CollisionModel, Contact
 from ur5_pick_place.planning.dynamics import Dynamics, check_torque
 from ur5_pick_place.planning.limits import Limits, tcp_and_elbow_speed
+from ur5_pick_place.planning.paths import tool_text
 from ur5_pick_place.planning.trajectory import Trajectory
 
 CHECKS = (
@@ -43,6 +44,7 @@ _REST_VELOCITY = 1e-6  # [rad/s]; the driver refuses a last point faster than 1.
 _DENSE_STEP = 2e-3  # [s]
 _TORQUE_STEP = 0.01  # [s]
 _SWEEP_STEP = 0.01  # [rad] of joint motion between two collision samples
+_TURN_SHARE = 1e-6  # [m/rad]; joint motion counts only on a path on which the tool turns in place
 
 
 @dataclass(frozen=True)
@@ -110,7 +112,25 @@ def check_motion(
 
     """
     check_start(trajectory, q_now, model, start_tolerance)
-    _check_rest(trajectory, model)
+    _check_rest(trajectory, model, 0)
+    return check_stop(trajectory, model, limits, collision, p_tool_tcp, dynamics)
+
+
+def check_stop(
+    trajectory: Trajectory,
+    model: Model,
+    limits: Limits,
+    collision: CollisionModel,
+    p_tool_tcp: Array,
+    dynamics: Dynamics | None = None,
+) -> GateReport:
+    """
+    Return a report on the rest of a motion that may have begun, or raise what is wrong with it.
+
+    Parameters and errors as `check_motion`; it must end at rest.
+
+    """
+    _check_rest(trajectory, model, -1)
     t = trajectory.dense_times(_DENSE_STEP)
     # Finite points far apart may overflow between them; each check refuses NaN.
     with np.errstate(divide='ignore', over='ignore', invalid='ignore'):
@@ -146,16 +166,16 @@ def check_start(
         )
 
 
-def _check_rest(trajectory: Trajectory, model: Model) -> None:
-    for where, i in (('starts', 0), ('ends', -1)):
-        speed = np.abs(trajectory.qd[i])
-        joint = int(speed.argmax())
-        if not speed[joint] <= _REST_VELOCITY:
-            raise GateRefusal(
-                f'motion {where} with {JOINT_NAMES[joint]} at {speed[joint]:.4g} rad/s: '
-                'it must start and end at rest',
-                'rest',
-            )
+def _check_rest(trajectory: Trajectory, model: Model, point: int) -> None:
+    """Refuse a motion that is not at rest at its first point, 0, or its last one, -1."""
+    speed = np.abs(trajectory.qd[point])
+    joint = int(speed.argmax())
+    if not speed[joint] <= _REST_VELOCITY:
+        raise GateRefusal(
+            f'motion {"ends" if point else "starts"} with {JOINT_NAMES[joint]} at '
+            f'{speed[joint]:.4g} rad/s: it must start and end at rest',
+            'rest',
+        )
 
 
 def _check_position(
@@ -215,11 +235,39 @@ def _check_speed(
 def _check_collision(
     t: Array, q: Array, collision: CollisionModel
 ) -> None:
+    if found := _first_contact(t, q, collision):
+        raise GateRefusal(f'at {found[0]:.3f} s {found[1]}', 'collision')
+
+
+def _first_contact(
+    t: Array, q: Array, collision: CollisionModel
+) -> tuple[float, Contact] | None:
+    """Return the first contact of joints (n, 6) [rad] at times (n,) [s], and its time."""
     kept = _spread(q)
-    contact = collision.check_path(q[kept])
-    if contact is not None:
-        at = float(np.interp(contact.sample, np.arange(len(kept)), t[kept]))
-        raise GateRefusal(f'at {at:.3f} s {contact}', 'collision')
+    found = collision.check_path(q[kept])
+    if found is None:
+        return None
+    return float(np.interp(found.sample, np.arange(len(kept)), t[kept])), found.contact
+
+
+def blocked_path(
+    trajectory: Trajectory, model: Model, collision: CollisionModel
+) -> BlockedPath | None:
+    """Return the first bad pose of a motion that collides, and the fraction of it until there."""
+    t = trajectory.dense_times(_DENSE_STEP)
+    q = trajectory.sample(t)[0]
+    found = _first_contact(t, q, collision)
+    if found is None:
+        return None
+    T = forward(model, q)
+    steps = np.linalg.norm(np.diff(T[:, :3, 3], axis=0), axis=1)
+    turns = np.abs(np.diff(q, axis=0)).max(axis=1)
+    way = np.cumsum(np.append(0.0, steps + _TURN_SHARE * turns))
+    fraction = float(np.interp(found[0], t, way) / max(way[-1], _TURN_SHARE))
+    where = tool_text(T[int(np.searchsorted(t, found[0]))])
+    return BlockedPath(
+        f'path can be followed to {100 * fraction:.0f} %: with the {where}, {found[1]}', fraction
+    )
 
 
 def _check_torque(trajectory: Trajectory, dynamics: Dynamics) -> float:

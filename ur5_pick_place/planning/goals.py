@@ -34,11 +34,11 @@ def joint_goals(
     q_near : ndarray, shape (6,)
         Joints from which distance is measured [rad]; the last one is kept at a wrist singularity.
     branch : str
-        The only branch allowed; empty for all.
+        The only one allowed; empty for all.
     within : tuple of ndarray, shape (6,), optional
-        Low and high bounds on the joints [rad].
+        Bounds on the joints [rad].
     why : callable
-        Returns the reason for which there is no solution; empty if unknown.
+        Returns why there is no solution; empty if unknown.
 
     Returns
     -------
@@ -64,16 +64,20 @@ def joint_goals(
         found = found[branches == BRANCHES.index(branch)]
     goals = [variant for q in found for variant in all_variants(model, q)]
     if not goals:
-        p, reason = T_base_tool[:3, 3], why()
-        raise NoSolution(
-            f'no joint solution{f" on branch {branch}" if branch else ""} for the tool at '
-            f'({p[0]:.3f}, {p[1]:.3f}, {p[2]:.3f}) m in base within the joint limits'
-            f'{f": {reason}" if reason else ""}'
-        )
+        raise NoSolution(_unsolvable(T_base_tool, branch, why()))
     kept = [q for q in goals if ((low <= q) & (q <= high)).all()]
     if not kept:
         raise JointLimitViolation(_outside(goals, low, high))
     return sorted(kept, key=lambda q: float((np.abs(q - q_near) / qd).max()))
+
+
+def _unsolvable(T_base_tool: Array, branch: str, reason: str) -> str:
+    p = T_base_tool[:3, 3]
+    return (
+        f'no joint solution{f" on branch {branch}" if branch else ""} for the tool at '
+        f'({p[0]:.3f}, {p[1]:.3f}, {p[2]:.3f}) m in base within the joint limits'
+        f'{f": {reason}" if reason else ""}'
+    )
 
 
 def free_at_rest(collision: CollisionModel, goals: Sequence[Array]) -> list[Array]:

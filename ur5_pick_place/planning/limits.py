@@ -3,6 +3,8 @@
 
 import math
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -78,6 +80,11 @@ class Limits:
     qddd: Array
     speed: float
 
+    @cached_property
+    def of_changes(self) -> Array:
+        """`qdd` and `qddd` as one array (2, 6)."""
+        return np.stack([self.qdd, self.qddd])
+
     def scaled(self, velocity: float, acceleration: float) -> 'Limits':
         """Return the bounds for a slower motion; jerk follows the acceleration."""
         return replace(
@@ -99,6 +106,21 @@ def motion_limits(model: Model, settings: MotionSettings) -> Limits:
         qddd=np.full(6, settings.max_jerk),
         speed=settings.max_speed,
     )
+
+
+def arm_facts(model: Model, T_tool_tcp: Array | None, limits: Limits) -> dict[str, Any]:
+    """
+    Return what is needed to evaluate recorded joints, as JSON values.
+
+    `T_tool_tcp`, shape (4, 4), is None where the tool is unknown.
+
+    """
+    return {
+        'ur_type': model.name,
+        'T_tool_tcp': None if T_tool_tcp is None else T_tool_tcp.tolist(),
+        'max_velocity': [round(v, 6) for v in limits.qd.tolist()],
+        'max_speed': limits.speed,
+    }
 
 
 def tcp_and_elbow_speed(
@@ -124,3 +146,10 @@ def tcp_and_elbow_speed(
     points = ((6, p_tool_tcp), (ELBOW, np.zeros(3)))
     speed: Array = np.linalg.norm(point_velocity(model, q, qd, points), axis=-1)
     return speed
+
+
+def fastest_point(model: Model, q: Array, qd: Array, p_tool_tcp: Array) -> float:
+    """Return the larger of `tcp_and_elbow_speed` at one configuration, (6,) each [m/s]."""
+    return model.arm.tcp_and_elbow_speed(
+        *(np.ascontiguousarray(x, dtype=np.float64) for x in (q, qd, p_tool_tcp))
+    )

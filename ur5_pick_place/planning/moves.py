@@ -10,6 +10,7 @@ import numpy as np
 from ur5_pick_place.errors import BlockedPath, IncompletePath, InvalidInput
 from ur5_pick_place.kinematics import JOINT_NAMES, Model, forward
 from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.planning.cancellation import checkpoint
 from ur5_pick_place.planning.collision import CollisionModel
 from ur5_pick_place.planning.curves import (
     BlendedCurve,
@@ -20,7 +21,7 @@ from ur5_pick_place.planning.curves import (
     arc_about,
     arc_through,
 )
-from ur5_pick_place.planning.paths import JointPath, even_steps, follow, refine
+from ur5_pick_place.planning.paths import JointPath, even_steps, follow, refine, tool_text
 
 ARC_KINDS = {'interim': arc_through, 'center': arc_about}
 
@@ -275,7 +276,9 @@ def find_followable_path(
         position, q, end = position[kept], q[kept], IncompletePath(jump[1], 0.0)
     if contact := collision.check_path(q):
         # One sample fewer than possible, so that rounding cannot fail the end in the gate.
-        position, end = position[: max(1, int(contact.sample))], BlockedPath(str(contact), 0.0)
+        position = position[: max(1, int(contact.sample))]
+        where = tool_text(forward(model, q[round(contact.sample)]))
+        end = BlockedPath(f'with the {where}, {contact}', 0.0)
     if end is None:
         return FollowablePath(list(T_waypoints))
     done, n = float(position[-1]), len(lines)
@@ -300,6 +303,7 @@ def _follow(
     """
     positions, joints = [np.zeros(1)], [q_start[None]]
     for i, line in enumerate(lines):
+        checkpoint()
         curve, q_from, share, end = OffsetCurve(line, T_tool_link), joints[-1][-1], 1.0, None
         try:
             s, q = refine(model, curve, q_from, position_step)

@@ -13,6 +13,7 @@ from ur5_pick_place.kinematics import BRANCHES, JOINT_NAMES, Model, classify, in
 from ur5_pick_place.kinematics.reasons import explain
 from ur5_pick_place.kinematics.singularity import singularity
 from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.planning.cancellation import checkpoint
 from ur5_pick_place.planning.curves import Curve
 
 POSITION_STEP = 2e-3  # [m] between samples of a Cartesian path
@@ -132,6 +133,7 @@ def refine(
     """
     s = even_steps(curve, position_step)
     for _ in range(_HALVINGS):
+        checkpoint()
         q = _on_branch(model, curve(s), q_start)
         far = np.abs(np.diff(q, axis=0)).max(axis=1, initial=0.0) > JOINT_STEP
         end = int(np.append(_outside(model, q).any(axis=1), True).argmax())
@@ -238,10 +240,15 @@ def _check_range(model: Model, q: Array, share: Array, poses: Array) -> None:
 
 
 def _incomplete(i: int, share: Array, poses: Array, cause: str) -> IncompletePath:
-    x, y, z = poses[i, :3, 3]
     fraction = float(share[max(0, i - 1)])
     return IncompletePath(
-        f'path can be followed to {100 * fraction:.0f} %: at pose {i} of {len(poses)}, tool at '
-        f'({x:.3f}, {y:.3f}, {z:.3f}) m in base, {cause}',
+        f'path can be followed to {100 * fraction:.0f} %: at pose {i} of {len(poses)}, '
+        f'{tool_text(poses[i])}, {cause}',
         fraction,
     )
+
+
+def tool_text(T_base_tool: Array) -> str:
+    """Return where the tool is, as a text."""
+    x, y, z = T_base_tool[:3, 3]
+    return f'tool at ({x:.3f}, {y:.3f}, {z:.3f}) m in base'

@@ -15,9 +15,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ur5_pick_place.kinematics import BRANCHES, JOINT_NAMES, Model, all_solutions, explain
+from ur5_pick_place.kinematics.arm_shapes import LINKS
 from ur5_pick_place.kinematics.reasons import MissingBranch
 from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, Array
-from ur5_pick_place.planning.arm_shapes import LINKS
 from ur5_pick_place.planning.collision import CollisionModel, Contact
 from ur5_pick_place.planning.limits import Limits
 

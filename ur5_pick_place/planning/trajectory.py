@@ -3,6 +3,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import isfinite
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -59,15 +60,16 @@ class Trajectory:
     def _check_values(self) -> None:
         for name in ('t', 'q', 'qd', 'qdd'):
             array = getattr(self, name)
-            if not np.isfinite(array).all():
+            # Squares that overflow cost time alone.
+            if not (isfinite(np.vdot(array, array)) or np.isfinite(array).all()):
                 where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
                 raise InvalidInput(f'trajectory {name}{list(where)} = {array[where]}: not finite')
         if self.t[0] != 0.0:
             raise InvalidInput(f'trajectory starts at time {self.t[0]} s: must start at 0')
         check_duration(self.duration)
-        late = np.flatnonzero(np.diff(self.t) <= 0.0)
-        if late.size:
-            i = int(late[0])
+        late = self.t[1:] <= self.t[:-1]
+        if late.any():
+            i = int(late.argmax())
             raise InvalidInput(
                 f'trajectory times must increase: point {i} at {self.t[i]} s, '
                 f'point {i + 1} at {self.t[i + 1]} s'

@@ -23,6 +23,7 @@ T = TypeVar('T')
 
 MAX_SHAPES = 256  # of all objects; with more, a check does not fit into a control cycle
 MAX_ALL_TRIANGLES = 10_000
+MAX_WEIGHT = 100.0  # of an attached object [kg]; no arm of the family carries a quarter of it
 _MIDDLE = 1e-9  # [m]; largest offset of a mesh from its middle
 _SHOWN = 64  # characters of an id in a message
 
@@ -32,10 +33,21 @@ OWN_PART = 'ur5_pick_place/part'
 
 @dataclass(frozen=True, eq=False)
 class PlacedShape:
-    """A shape and its pose in the frame of its object; a mesh is centred on its middle."""
+    """
+    A shape and its pose in the frame of its object; a mesh is centred on its middle.
+
+    Attributes
+    ----------
+    shape : Shape
+    T_object_shape : ndarray, shape (4, 4)
+    p_middle : ndarray, shape (3,)
+        The middle of a mesh in the frame in which its vertices were given [m].
+
+    """
 
     shape: Shape
     T_object_shape: Array
+    p_middle: Array = field(default_factory=lambda: np.zeros(3))
 
     def __post_init__(self) -> None:
         shape, T = self.shape, np.array(self.T_object_shape, dtype=np.float64)
@@ -43,9 +55,23 @@ class PlacedShape:
             middle = shape.middle
             shape = Mesh(shape.vertices - middle, shape.triangles)
             T[:3, 3] += T[:3, :3] @ middle
+            object.__setattr__(self, 'p_middle', middle)
         T.setflags(write=False)
         object.__setattr__(self, 'shape', shape)
         object.__setattr__(self, 'T_object_shape', T)
+
+    @property
+    def T_object_given(self) -> Array:
+        """The pose (4, 4) of the shape, that of a mesh as its vertices were given."""
+        T = self.T_object_shape.copy()
+        T[:3, 3] -= T[:3, :3] @ self.p_middle
+        return T
+
+    def at(self, T_object_given: Array) -> 'PlacedShape':
+        """Return the shape at another pose (4, 4), that of a mesh as its vertices were given."""
+        T = T_object_given.copy()
+        T[:3, 3] += T[:3, :3] @ self.p_middle
+        return replace(self, T_object_shape=T)
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,7 +108,7 @@ class SceneObject:
     def extended(self, other: 'SceneObject') -> 'SceneObject':
         """Return the object with the shapes of another one added, which keep their poses."""
         T = inverse_transform(self.T_base_link_object) @ other.T_base_link_object
-        more = (PlacedShape(p.shape, T @ p.T_object_shape) for p in other.shapes)
+        more = (replace(p, T_object_shape=T @ p.T_object_shape) for p in other.shapes)
         return replace(self, shapes=(*self.shapes, *more))
 
 
@@ -98,7 +124,7 @@ class AttachedObject:
     shapes : tuple of PlacedShape
         No planes.
     mass : float
-        [kg]
+        [kg], at most `MAX_WEIGHT`.
     may_touch : frozenset of str
         Links of the arm that are not checked against it.
 
@@ -116,7 +142,8 @@ class AttachedObject:
         if any(isinstance(placed.shape, Plane) for placed in self.shapes):
             raise InvalidInput('a plane cannot be carried: give primitives or meshes')
         check_place(self.T_tool_object)
-        _ = self.load
+        if not 0.0 <= self.mass <= MAX_WEIGHT:
+            raise InvalidInput(f'weight = {self.mass} kg: must be 0 to {MAX_WEIGHT:g} kg')
 
     @property
     def load(self) -> Load:
@@ -135,8 +162,8 @@ class World:
     objects : mapping of str to SceneObject
     attached : mapping of str to AttachedObject
     refused : mapping of str to str
-        Objects of clients that could not be accepted, with the reason and what to do; while there
-        is any, motion is refused.
+        Objects of clients that could not be accepted, by '<topic> <id>', with the reason and what
+        to do; while there is any, motion is refused.
 
     """
 
