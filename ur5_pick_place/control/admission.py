@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from ur5_pick_place.control.controller import Controller
+from ur5_pick_place.control.controller import Controller, Stopping
 from ur5_pick_place.control.foreign_motion import ForeignMotion
 from ur5_pick_place.control.motion_state import MotionState, motion_state_text
 from ur5_pick_place.control.robot_status import (
@@ -14,6 +14,7 @@ from ur5_pick_place.control.robot_status import (
     HealthSettings,
     RobotStatus,
     find_fault,
+    mode_fault,
 )
 from ur5_pick_place.control.stop_latch import StopLatch
 from ur5_pick_place.errors import ExecutionError
@@ -79,9 +80,39 @@ class Admission:
         """Whether the joints are valid and recent."""
         return self.status.is_recent(self.clock())
 
+    @property
+    def may_be_moved(self) -> bool:
+        """Whether the controller may be moving the arm; without recent joints it may."""
+        by_pendant = self.health.check_modes and bool(mode_fault(self.status))
+        if self.status.is_free or by_pendant:
+            return False
+        return not (self.knows_joints and self.others.stillness.is_at_rest)
+
+    def stopping(self, seconds: float) -> Stopping:
+        """Return what is seen of an arm that was to stop `seconds` ago."""
+        if not self.latch.reason:
+            return Stopping.OVER
+        if not self.knows_joints:
+            return Stopping.UNSEEN
+        moves_on = self.others.stillness.moves_on(seconds)
+        return Stopping.MOVING_ON if moves_on else Stopping.BRAKING
+
+    def foreign_motion(self, fault: str | None) -> str:
+        """Return the fault of motion from another source; empty if there is none."""
+        if self.missing:
+            return ''
+        now = self.clock()
+        if self.latch.reason or self.is_moving() or self.status.is_free or fault:
+            self.others.begin(now)
+            return '' if self.latch.reason else self.foreign_goal
+        q = self.status.q if self.knows_joints else None
+        foreign_goal = self.foreign_goal
+        return foreign_goal if foreign_goal or q is None else self.others.motion(q, now)
+
     def fault(self, is_streamed: bool = False) -> str | None:
         """Return why the robot must not move now, or None; `is_streamed` as in `find_fault`."""
-        return find_fault(self.status, self.clock(), self.health, is_streamed)
+        status, now = self.status, self.clock()
+        return self.controller.conflict or find_fault(status, now, self.health, is_streamed)
 
     def obstacle(self) -> str:
         """Return why robot or controller do not allow a motion to start; empty if they do."""

@@ -16,7 +16,6 @@ comes from sag or calibration, and the loop corrects it.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -24,12 +23,18 @@ from ur5_pick_place.control.line_follower import LineFollower, make_law
 from ur5_pick_place.control.loop_settings import LoopSettings
 from ur5_pick_place.control.progress import ProgressMonitor, stall_reason
 from ur5_pick_place.control.reference import Reference
+from ur5_pick_place.control.streamed_loop import (
+    AT_REST,
+    FROZEN,
+    NOT_FOLLOWED,
+    StreamedLoop,
+    TrajectorySegment,
+    segment_of,
+)
 from ur5_pick_place.kinematics import JOINT_NAMES, Model, forward
 from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.limits import Limits
-from ur5_pick_place.planning.timing import stretch
-from ur5_pick_place.planning.trajectory import Trajectory
 
 _SEARCH_SAMPLES = 100  # path samples searched for the nearest one, from the last one on
 
@@ -81,21 +86,7 @@ class ServoLag:
             self.seconds = float(np.clip(lag, 0.0, _LARGEST_LAG))
 
 
-
-_FROZEN = 0.005  # speed scaling below which the robot waits; the slider's minimum is 0.01
-_NOT_FOLLOWED = ': the arm is held, or its controller is not active'
-AT_REST = 0.01  # [rad/s]; measured joints below this speed count as at rest
-
-
-@dataclass(frozen=True)
-class TrajectorySegment:
-    """A trajectory sent to the controller, and the stamp [s] at which it began."""
-
-    trajectory: Trajectory
-    begin: float
-
-
-class ClosedLoop:
+class ClosedLoop(StreamedLoop):
     """
     One closed-loop motion along its roll-out to the goal.
 
@@ -126,6 +117,7 @@ class ClosedLoop:
         settings: LoopSettings,
         obstacle: Callable[[Array], str],
     ) -> None:
+        super().__init__()
         self._model, self._limits, self._settings = model, limits, settings
         self._law = make_law(method, model, settings)
         self._p_tool_tcp, self._T_goal = p_tool_tcp, forward(model, path[-1])
@@ -134,23 +126,8 @@ class ClosedLoop:
         self._progress = ProgressMonitor(settings.loop_patience)
         self._lag = ServoLag()
         self._committed = round(settings.loop_ahead / CYCLE)
-        self._stamp = 0.0
         self._desired_velocity, self._desired_until = np.zeros(6), 0.0
-        self._reference: Reference | None = None
         self.method = method
-        self.stop_reason = ''
-        self.outcome: str | None = None
-        """None while moving; then '' if the goal was reached, else the reason."""
-
-    @property
-    def q_planned(self) -> Array:
-        """The reference joints (6,) [rad] of now; the arm follows them with servo lag."""
-        assert self._reference is not None
-        return self._reference.q_at(self._reference.time)
-
-    def stop(self, reason: str) -> None:
-        """Stop on the ramp that was sent; the outcome will be the reason."""
-        self.stop_reason = self.stop_reason or reason
 
     def tick(
         self, stamp: float, q: Array, qd: Array, speed_scaling: float
@@ -174,13 +151,11 @@ class ClosedLoop:
             self._give_up(self._stop_cause(q))
         if not self.stop_reason and reference.room <= self._committed:
             self._extend(reference, q)
-        is_frozen = speed_scaling < _FROZEN
+        is_frozen = speed_scaling < FROZEN
         self._update_outcome(reference.is_still, is_frozen, q, qd)
         if is_frozen:
             return None
-        trajectory, ago = reference.segment()
-        slowed = trajectory if speed_scaling == 1.0 else stretch(trajectory, 1.0 / speed_scaling)
-        return TrajectorySegment(slowed, stamp - ago / speed_scaling)
+        return segment_of(reference, stamp, speed_scaling)
 
     def _begin(self, stamp: float, q: Array) -> None:
         self._stamp = stamp
@@ -222,7 +197,7 @@ class ClosedLoop:
         settings, reference = self._settings, self._reference
         for what, distance, name, cause in (
             ('its roll-out', self._corridor.distance(q), 'loop_corridor', ''),
-            ('its reference', np.abs(q - self.q_planned), 'loop_gap', _NOT_FOLLOWED),
+            ('its reference', np.abs(q - self.q_planned), 'loop_gap', NOT_FOLLOWED),
         ):
             joint = int(distance.argmax())
             if distance[joint] > getattr(settings, name):

@@ -4,10 +4,12 @@
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from enum import Enum
 from typing import Any, Protocol
 
-from ur5_pick_place.control.closed_loop import TrajectorySegment
 from ur5_pick_place.control.motion_monitor import MotionMonitor
+from ur5_pick_place.control.streamed_loop import TrajectorySegment
+from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.trajectory import Trajectory
 
@@ -17,7 +19,22 @@ REPLY_TIMEOUT = 2.0
 """Largest time for the controller to answer a goal [s, steady clock]."""
 
 _BEFORE = -0.05  # [s]; an earlier time in the trajectory means that the clock was set back
+_HANDING_OVER = 0.5  # [s] besides a cycle for each point, of the passthrough controller
 _AT_REST_TIME = 2.0  # [s] of robot time for the arm to come to rest after a cancel
+
+
+def handing_over_time(trajectory: Trajectory) -> float:
+    """Return in how long the driver hands a whole trajectory over, before the robot begins [s]."""
+    return _HANDING_OVER + 1.5 * CYCLE * len(trajectory.t)
+
+
+class Stopping(Enum):
+    """What is seen of an arm that is to stop."""
+
+    OVER = 'the stop is over'
+    UNSEEN = 'no recent joints show it'
+    BRAKING = 'it is at rest or slows down'
+    MOVING_ON = 'it does not slow down, or moves for longer than any braking takes'
 
 
 @dataclass(eq=False)
@@ -116,6 +133,11 @@ class Controller(Protocol):
         ...
 
     @property
+    def conflict(self) -> str:
+        """Why what is sent might move another arm, or at another arm's speed; empty if not."""
+        ...
+
+    @property
     def goals(self) -> frozenset[bytes]:
         """Ids of the goals that it reports as not ended, from any client."""
         ...
@@ -140,6 +162,14 @@ class Controller(Protocol):
         """Let it hold joint positions (6,) [rad] in place of what it follows."""
         ...
 
-    def take_over(self) -> None:
-        """Deactivate any other controller that moves the arm."""
+    def take_over(self, look: Callable[[], Stopping]) -> None:
+        """
+        Deactivate other controllers that move the arm, or stop ours, which follows a topic.
+
+        Parameters
+        ----------
+        look : callable
+            Returns what is seen of the stop; called when the controllers are known.
+
+        """
         ...

@@ -6,22 +6,23 @@ from collections.abc import Callable
 from typing import Any
 
 from ur5_pick_place.control.admission import Admission, IsWanted
+from ur5_pick_place.control.braking import braking_motion, is_slow
 from ur5_pick_place.control.closed_loop import ClosedLoop
-from ur5_pick_place.control.controller import Controller, Goal, OnEnd
+from ur5_pick_place.control.controller import Controller, Goal, OnEnd, handing_over_time
 from ur5_pick_place.control.foreign_motion import ForeignMotion
+from ur5_pick_place.control.jog import Jog
 from ur5_pick_place.control.motion_monitor import MotionMonitor, TrackingSettings, path_from
-from ur5_pick_place.control.motion_state import motion_state_text
-from ur5_pick_place.control.robot_status import HealthSettings, RobotStatus, is_frozen, mode_fault
+from ur5_pick_place.control.motion_state import motion_state_text, news_only
+from ur5_pick_place.control.robot_status import HealthSettings, RobotStatus, is_frozen
 from ur5_pick_place.control.stop_latch import StopLatch
-from ur5_pick_place.control.stop_trajectory import brake
-from ur5_pick_place.control.stream import Stream
+from ur5_pick_place.control.stream import Stream, check_streams
+from ur5_pick_place.control.streamed_loop import StreamedLoop
 from ur5_pick_place.locking import locked
 from ur5_pick_place.planning.gate import GateReport
 from ur5_pick_place.planning.planner import MotionPlanner
-from ur5_pick_place.planning.trajectory import Trajectory
+from ur5_pick_place.planning.trajectory import Trajectory, at_rest
 
 _BRAKE_REPLY = 0.25  # [s] for the controller to accept the braking motion; then all is canceled
-_SLOW = 0.2  # speed scaling below which a cancel is as gentle as braking, and quicker
 
 
 class ExecutionManager:
@@ -44,6 +45,9 @@ class ExecutionManager:
         Called with the motion state when it changes.
     clock : callable
         Returns the steady time [s].
+    replaces : bool
+        Whether the controller takes a trajectory while it follows another one. If not, there is no
+        braking motion and no closed loop: a stop is a cancel, and the robot brakes.
 
     Attributes
     ----------
@@ -61,14 +65,18 @@ class ExecutionManager:
         missing: str,
         on_change: Callable[[str], object],
         clock: Callable[[], float],
+        replaces: bool = True,
     ) -> None:
+        self._replaces = replaces
         self._planner, self._controller, self.status = planner, controller, status
         self._health, self._tracking = settings
-        self._on_change, self._clock = on_change, clock
+        self._on_news, self._clock = news_only(on_change), clock
         self._lock = threading.RLock()
         self._goal: Goal | None = None
         self._stream: Stream | None = None
-        self._latch = StopLatch(controller, status, clock)
+        self._latch = StopLatch(
+            controller, status, clock, lambda seconds: self._admission.stopping(seconds)
+        )
         self._others = ForeignMotion(clock())
         self._own = self._others.own
         self._admission = Admission(
@@ -84,7 +92,6 @@ class ExecutionManager:
             clock,
         )
         self._last_watch = clock()
-        self._published_state = ''
         self.stops = 0
 
     # -- requests ------------------------------------------------------------------------------
@@ -107,9 +114,10 @@ class ExecutionManager:
     def check_remaining_path(self) -> None:
         """Stop a motion whose rest collides in the present scene."""
         motion, q = self._goal or self._stream, self.status.q
-        if motion is None or q is None:
+        if motion is None or motion.trajectory is None or q is None:
             return
-        if obstacle := self._planner.obstacle(path_from(q, motion.trajectory)):
+        within = motion.monitor.within if isinstance(motion, Goal) else (0.0, float('inf'))
+        if obstacle := self._planner.obstacle(path_from(q, motion.trajectory, within)):
             self.stop(f'the scene has changed: {obstacle}', latch=False)
 
     def start(
@@ -154,13 +162,24 @@ class ExecutionManager:
         `make_loop` takes the gate's report on the roll-out and may refuse it.
 
         """
+        check_streams(self._replaces, 'a closed loop', 'use method ik, or')
 
         def begin(loop: ClosedLoop) -> None:
-            self._stream = Stream(loop, rollout, on_end, self._tracking.stall_time)
-            self._publish_state()
+            self._begin_stream(loop, rollout, on_end)
 
         if self._admission.admit(rollout, is_wanted, make_loop, begin):
             self.check_remaining_path()
+
+    def start_jog(self, jog: Jog, on_end: OnEnd, is_wanted: IsWanted = lambda: True) -> None:
+        """Check the arm where it is with the gate, and run a jog, as `start`."""
+        check_streams(self._replaces, 'a jog', 'to jog,')
+
+        def begin(_prepared: None) -> None:
+            self._begin_stream(jog, None, on_end)
+
+        self._admission.check(is_wanted)
+        assert self.status.q is not None  # it is ready
+        self._admission.admit(at_rest(self.status.q), is_wanted, lambda _report: None, begin)
 
     @locked
     def stop(self, reason: str, latch: bool) -> None:
@@ -183,18 +202,15 @@ class ExecutionManager:
         self._publish_state()
 
     def _brake(self, goal: Goal, reason: str) -> None:
-        status = self.status
-        t = goal.time_at(status.stamp, status.speed_scaling)
-        # A slow arm stops at once. With old joints the ramp would be taken over with a jump.
-        is_known = status.age(self._clock()) <= self._tracking.takeover_time
-        is_fast = status.speed_scaling >= _SLOW
-        if not (goal.is_running_at(t) and is_known and is_fast) or self._admission.foreign_goal:
+        stopping = None
+        if self._replaces and not self._admission.foreign_goal:
+            limits, takeover_time = self._planner.limits, self._tracking.takeover_time
+            stopping = braking_motion(goal, self.status, limits, takeover_time, self._clock)
+        if stopping is None:
             goal.stop_reason, goal.is_canceled = reason, True
             return
-        takeover_time = self._tracking.takeover_time
-        stopping = brake(goal.trajectory, max(t, 0.0), self._planner.limits, takeover_time)
         prepared = self._controller.prepare(stopping)
-        self._send(stopping, goal.on_end, prepared, status.stamp).stop_reason = reason
+        self._send(stopping, goal.on_end, prepared, self.status.stamp).stop_reason = reason
 
     @locked
     def fail(self, reason: str) -> None:
@@ -271,7 +287,7 @@ class ExecutionManager:
             self._own.end_all()
         current = self._goal.id if self._goal else None
         self._own.forget_lost(self._controller.goals, current, now)
-        if not self._admission.missing and (foreign := self._foreign_motion()):
+        if foreign := self._admission.foreign_motion(self._fault):
             self.fail(foreign)
         self._cancel_stopped_motion()
         self._latch.settle(self._admission.knows_joints, self._admission.has_goals)
@@ -329,33 +345,19 @@ class ExecutionManager:
     def _fault(self) -> str | None:
         return self._admission.fault(is_streamed=bool(self._stream))
 
-    def _foreign_motion(self) -> str:
-        """Return the fault of motion from another source; empty if there is none."""
-        now = self._clock()
-        if self._latch.reason or self.is_moving or self.status.is_free or self._fault:
-            self._others.begin(now)
-            return '' if self._latch.reason else self._admission.foreign_goal
-        q = self.status.q if self._admission.knows_joints else None
-        foreign_goal = self._admission.foreign_goal
-        return foreign_goal if foreign_goal or q is None else self._others.motion(q, now)
-
     def _cancel_stopped_motion(self) -> None:
         """Cancel a stopped motion until it has ended and the arm is at rest."""
         goal = self._goal
         if goal and goal.is_braking:
             is_late = not goal.is_accepted and self._clock() - goal.sent > _BRAKE_REPLY
-            goal.is_canceled = is_late or self.status.speed_scaling < _SLOW
+            goal.is_canceled = is_late or is_slow(self.status)
         is_braking = bool((goal and goal.is_braking) or self._stream)
         if is_braking and not self._admission.foreign_goal:
             self._latch.end_motion(False)
             return
-        # In freedrive or by the pendant. Without recent joints the arm may be moving.
-        is_robot_unable = self._health.check_modes and bool(mode_fault(self.status))
-        is_moved_otherwise = self.status.is_free or is_robot_unable
-        is_seen = self._admission.knows_joints
-        is_moving = not is_moved_otherwise and not (is_seen and self.is_at_rest)
         if self._latch.reason:
-            self._latch.cancel(is_moving, self._admission.has_goals, is_seen)
+            has_goals, is_seen = self._admission.has_goals, self._admission.knows_joints
+            self._latch.cancel(self._admission.may_be_moved, has_goals, is_seen)
         elif goal and goal.is_canceled:
             self._controller.cancel()
 
@@ -365,15 +367,21 @@ class ExecutionManager:
         """Send a goal that begins at the stamp `begin` [s]; 0 = on arrival."""
         # Stamps, not this machine's clock: under load /clock arrives later than the joints.
         stamp = self.status.stamp
-        monitor = MotionMonitor(trajectory, self._tracking, stamp)
-        now = self._clock()
-        goal = Goal(trajectory, monitor, on_end, now, begin, (stamp, 0.0), prepared)
+        wait = 0.0 if self._replaces else handing_over_time(trajectory)
+        monitor = MotionMonitor(trajectory, self._tracking, stamp, wait)
+        goal = Goal(trajectory, monitor, on_end, self._clock(), begin, (stamp, 0.0), prepared)
         self._goal = goal
         self._own.send(goal.id, goal.sent)
         self._others.stillness.forget()
         self._controller.send(goal, self)
         self._publish_state()
         return goal
+
+    def _begin_stream(
+        self, loop: StreamedLoop, trajectory: Trajectory | None, on_end: OnEnd
+    ) -> None:
+        self._stream = Stream(loop, trajectory, on_end, self._tracking.stall_time)
+        self._publish_state()
 
     def _tick(self, stream: Stream) -> None:
         """Advance a closed loop by the latest joints, and send its segment."""
@@ -383,7 +391,12 @@ class ExecutionManager:
             self._controller.follow(segment)
         if loop.stop_reason and not stream.is_wanted_stop:
             self._latch.shut(loop.stop_reason)
-        if loop.outcome:
+        # The robot plays the ramp at the slider's speed, and faster if somebody raises it: a slow
+        # arm stops at once.
+        if loop.outcome is None and loop.is_ending and is_slow(self.status):
+            loop.outcome = loop.stop_reason
+            self._end_stream()
+        elif loop.outcome:
             self._end_stream()  # a speed slider at zero may have frozen the rest of its ramp
         if loop.outcome is not None:
             self._finish(loop.outcome)
@@ -409,7 +422,4 @@ class ExecutionManager:
             ended.on_end(reason)
 
     def _publish_state(self) -> None:
-        state = self.motion_state
-        if state != self._published_state:
-            self._published_state = state
-            self._on_change(state)
+        self._on_news(self.motion_state)

@@ -2,17 +2,18 @@
 """Follow the straight line to a goal with a law that knows only the next pose."""
 
 from dataclasses import replace
+from math import degrees, hypot
 from typing import Protocol
 
 import numpy as np
 
-from ur5_pick_place.control.laws import Gradient, ResolvedRate, body_error
+from ur5_pick_place.control.laws import Gradient, ResolvedRate
 from ur5_pick_place.control.loop_settings import LoopSettings
 from ur5_pick_place.errors import IncompletePath, InvalidInput
 from ur5_pick_place.kinematics import Model, forward
-from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.kinematics.transforms import Array, body_error
 from ur5_pick_place.planning.curves import Line
-from ur5_pick_place.planning.limits import Limits, tcp_and_elbow_speed
+from ur5_pick_place.planning.limits import Limits, fastest_point
 
 METHODS: dict[str, type[ResolvedRate] | type[Gradient]] = {
     law.name: law for law in (ResolvedRate, Gradient)
@@ -97,8 +98,8 @@ class LineFollower:
         self._limits = replace(limits, qd=np.minimum(limits.qd, settings.loop_velocity))
         self._p_tool_tcp, self._settings, self._T_goal = p_tool_tcp, settings, T_goal
         self._line = Line(forward(model, q_start), T_goal)
-        self.length = float(np.hypot(self._line.length, settings.loop_length * self._line.turn))
-        self.remaining, self._error = self.length, body_error(forward(model, q_start), T_goal)
+        self._error = body_error(forward(model, q_start), T_goal)
+        self.length = self.remaining = self._weighed(self._error)
         self.is_off_line = False
         self.lookahead = settings.loop_lead
         if law.name == Gradient.name:
@@ -120,8 +121,8 @@ class LineFollower:
         T_next = self._next_goal(T)
         self._adapt_weight(q)
         qd = self._law.rate(q, T_next)
-        speed = tcp_and_elbow_speed(self._model, q[None], qd[None], self._p_tool_tcp).max()
-        used = max(np.abs(qd / self._limits.qd).max(), speed / self._limits.speed)
+        speed = fastest_point(self._model, q, qd, self._p_tool_tcp)
+        used = max(float(np.abs(qd / self._limits.qd).max()), speed / self._limits.speed)
         return np.asarray(qd / max(used, 1.0))
 
     def is_at_goal(self, q: Array) -> bool:
@@ -145,19 +146,20 @@ class LineFollower:
 
     def _is_within(self, error: Array, share: float) -> bool:
         settings = self._settings
-        return bool(
-            1e3 * np.linalg.norm(error[:3]) <= share * settings.loop_position_threshold
-            and np.degrees(np.linalg.norm(error[3:])) <= share * settings.loop_angle_threshold
+        away, turned = _lengths(error)
+        return (
+            1e3 * away <= share * settings.loop_position_threshold
+            and degrees(turned) <= share * settings.loop_angle_threshold
         )
 
     def _next_goal(self, T: Array) -> Array:
         """Return the law's next goal; by the triangle inequality it stays within the lookahead."""
         lookahead = self.lookahead
-        spare = lookahead - self._weighed(body_error(T, self._at(self._share)))
+        spare = lookahead - self._weighed(body_error(T, self._line.at(self._share)))
         self.is_off_line = spare < -_OFF_LINE * lookahead
         if self._share < 1.0:
             self._share = min(1.0, self._share + max(spare, 0.0) / max(self.length, 1e-9))
-        return self._at(self._share)
+        return self._line.at(self._share)
 
     def _adapt_weight(self, q: Array) -> None:
         """Adapt the weight of the gradient law each time its goal has moved far enough."""
@@ -168,9 +170,12 @@ class LineFollower:
             self._law.adapt_weight(q)
             self._adapted = travelled
 
-    def _at(self, share: float) -> Array:
-        return self._T_goal if share == 1.0 else self._line(np.array([share]))[0]
-
     def _weighed(self, error: Array) -> float:
-        turn = self._settings.loop_length * np.linalg.norm(error[3:])
-        return float(np.hypot(np.linalg.norm(error[:3]), turn))
+        away, turned = _lengths(error)
+        return hypot(away, self._settings.loop_length * turned)
+
+
+def _lengths(error: Array) -> tuple[float, float]:
+    """Return the lengths of position and orientation error of a body error (6,) [m, rad]."""
+    x, y, z, wx, wy, wz = error.tolist()
+    return hypot(x, y, z), hypot(wx, wy, wz)

@@ -11,7 +11,9 @@ from ur5_pick_place.settings import Settings, setting
 
 # A stall: the arm turns less than the first while the plan turns more than the second [rad].
 _STILL, _GOES_ON = 5e-4, 5e-3
+_BEGUN = 5e-3  # [rad]; the motion before may still be settling by less
 _PATH_STEP = 0.02  # [s] between samples of the rest of a motion
+_EQUALLY_NEAR = 0.02  # [rad]; how much nearer a later sample must be to count as the present one
 _RECENT_SAMPLES = 100  # 10 ms apart over a second: at pi rad/s a joint turns 0.03 rad between two
 
 
@@ -58,11 +60,23 @@ class TrackingSettings(Settings):
     )
 
 
-def path_from(q: Array, trajectory: Trajectory) -> Array:
-    """Return joints (n, 6) [rad] from `q` (6,) along the rest of a running trajectory."""
-    samples = trajectory.sample(trajectory.dense_times(_PATH_STEP))[0]
-    nearest = int(np.abs(samples - q).max(axis=1).argmin())
-    return np.vstack([q, samples[nearest:]])
+def path_from(
+    q: Array, trajectory: Trajectory, within: tuple[float, float] = (0.0, np.inf)
+) -> Array:
+    """
+    Return joints (n, 6) [rad] from `q` (6,) along the rest of a running trajectory.
+
+    The arm is at one of the times `within` [s] of the plan. A path that retraces itself passes
+    `q` more than once: of about equally near samples the earliest counts.
+
+    """
+    times = trajectory.dense_times(_PATH_STEP)
+    samples = trajectory.sample(times)[0]
+    first = min(int(np.searchsorted(times, within[0])), len(times) - 1)
+    last = max(int(np.searchsorted(times, within[1], side='right')), first + 1)
+    away = np.abs(samples[first:last] - q).max(axis=1)
+    begin = first + int((away <= away.min() + _EQUALLY_NEAR).argmax())
+    return np.vstack([q, samples[begin:]])
 
 
 class StallDetector:
@@ -107,10 +121,19 @@ class MotionMonitor:
     settings : TrackingSettings
     now : float
         Stamp of the joints when the motion was sent [s].
+    wait : float
+        Longest time in which the robot still receives the trajectory and does not move [s].
 
     """
 
-    def __init__(self, trajectory: Trajectory, settings: TrackingSettings, now: float) -> None:
+    def __init__(
+        self,
+        trajectory: Trajectory,
+        settings: TrackingSettings,
+        now: float,
+        wait: float = 0.0,
+    ) -> None:
+        self._wait, self._first = wait, np.empty(0)
         self._trajectory = trajectory
         self._settings = settings
         self._now = now
@@ -125,10 +148,23 @@ class MotionMonitor:
         The arm may be anywhere on the part of the path planned for the last `stall_time`.
 
         """
-        self.plan_time += max(0.0, now - self._now) * speed_scaling
-        self._now = now
+        passed, self._now = max(0.0, now - self._now), now
+        if self._wait > 0.0:
+            self._first = self._first if self._first.size else q
+            self._wait -= passed
+            away = float(np.abs(q - self._first).max())
+            if away <= _BEGUN:
+                return None
+            self._wait, self.plan_time, passed = 0.0, self._time_to_leave(away), 0.0
+        self.plan_time += passed * speed_scaling
         planned = self._trajectory.sample(self.plan_time)[0]
         return self._stall.tick(now, q, planned) or self._path_deviation(q)
+
+    def _time_to_leave(self, away: float) -> float:
+        """Return when the plan is `away` [rad] from its start [s]; its end if it never is."""
+        times = self._trajectory.dense_times(_PATH_STEP / 10)
+        gone = np.abs(self._trajectory.sample(times)[0] - self._trajectory.q[0]).max(axis=1)
+        return float(times[(gone >= away).argmax()]) if gone.max() >= away else float(times[-1])
 
     def _path_deviation(self, q: Array) -> str | None:
         recent = self.plan_time - np.linspace(0.0, self._settings.stall_time, _RECENT_SAMPLES)
@@ -141,6 +177,11 @@ class MotionMonitor:
             f'the arm does not follow: joint {joint + 1} is {away.min():.3f} rad from where the '
             f'motion was within the last {self._settings.stall_time} s'
         )
+
+    @property
+    def within(self) -> tuple[float, float]:
+        """The times of the plan [s] between which the arm is, as `tick` ensures."""
+        return self.plan_time - self._settings.stall_time, self.plan_time
 
     @property
     def is_overdue(self) -> bool:

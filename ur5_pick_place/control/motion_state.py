@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The planner's motion state and its text: `ready`, `moving` or `stopped: <reason>`."""
 
+import re
+from collections.abc import Callable
 from enum import Enum
 
 _SEPARATOR = ': '
+_FIGURE = re.compile(r'\d+(\.\d+)?')
 
 
 class MotionState(Enum):
@@ -26,3 +29,17 @@ def parse_motion_state(text: str) -> tuple[MotionState | None, str]:
     name, separator, reason = text.partition(_SEPARATOR)
     is_stopped = separator and name == MotionState.STOPPED.value
     return (MotionState.STOPPED, reason) if is_stopped else (None, '')
+
+
+def news_only(publish: Callable[[str], object]) -> Callable[[str], None]:
+    """Return `publish` for texts that differ from the one before in more than figures."""
+    last = ''
+
+    def see(text: str) -> None:
+        nonlocal last
+        bare = _FIGURE.sub('', text)  # for how long the robot has been silent is no news
+        if bare != last:
+            last = bare
+            publish(text)
+
+    return see

@@ -44,19 +44,21 @@ def stall_reason(model: Model, q: Array) -> str:
             f'{JOINT_NAMES[joint]} = {np.degrees(q[joint]):.1f} deg is at its joint limit; '
             'start from another branch or turn'
         )
-    distance = singularity(model, q)
-    near = {
-        name: float(getattr(distance, name)) / bound
-        for name, (bound, _) in _NEAR.items()
-        if float(getattr(distance, name)) < bound
-    }
-    if near:
-        name = min(near, key=lambda n: near[n])
+    name, distance, unit = near_singularity(model, q)
+    if distance < _NEAR[name][0]:
         return (
-            f'the arm is {float(getattr(distance, name)):.3f} {_NEAR[name][1]} from its {name} '
-            'singularity; move the line away from it or choose another branch'
+            f'the arm is {distance:.3f} {unit} from its {name} singularity; move the line away '
+            'from it or choose another branch'
         )
     return (
         'no joint limit or singularity is near; check for an obstacle, the link and the PC for '
         'delays'
     )
+
+
+def near_singularity(model: Model, q: Array) -> tuple[str, float, str]:
+    """Return the singularity that is nearest at joints (6,) [rad]: name, distance and unit."""
+    found = singularity(model, q)
+    distances = {name: float(getattr(found, name)) for name in _NEAR}
+    name = min(distances, key=lambda n: distances[n] / _NEAR[n][0])
+    return name, distances[name], _NEAR[name][1]

@@ -14,8 +14,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
+from ur5_pick_place.kinematics.core import core
 from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.gate import GateReport
@@ -26,9 +26,8 @@ STOP_TIME = 1.0  # [s] within which a steady motion can stop; bounds the velocit
 # Fraction of acceleration and jerk that a motion uses; the rest lets its ramp begin anywhere.
 _GENTLE = 0.7
 _MARGIN = 0.97  # share of the velocity and speed bounds, likewise
-_DURATIONS: Array = CYCLE * np.arange(1.0, 301.0)[:, None]  # [s]
+_MOST_CYCLES = 300  # of a change of velocity
 _LEAST = 0.01  # fraction of the joint velocity limits, and m/s, that a motion may always use
-_FEW = 40  # durations tried first; mostly enough
 _HISTORY = 30  # cycles kept of the past
 _STILL = 1e-9  # [rad/s]
 
@@ -72,7 +71,7 @@ class State:
     @property
     def is_still(self) -> bool:
         """Whether velocity and acceleration are zero."""
-        return bool(np.abs(self.qd).max() < _STILL and np.abs(self.qdd).max() < _STILL)
+        return bool(max(map(abs, self.qd.tolist() + self.qdd.tolist())) < _STILL)
 
 
 @dataclass(frozen=True)
@@ -87,41 +86,29 @@ class Change:
         """Return the state some cycles after the start; the new velocity is kept at the end."""
         T = self.cycles * CYCLE
         u = min(cycle / self.cycles, 1.0)
-        v0, a0 = self.start.qd, self.start.qdd * T
-        dv = self.velocity - v0
-        q = T * (
-            v0 * u
-            + a0 * (u**2 / 2 - 2 * u**3 / 3 + u**4 / 4)
-            + dv * (u**3 - u**4 / 2)
-        )  # fmt: skip
-        qd = v0 + a0 * (u - 2 * u**2 + u**3) + dv * (3 * u**2 - 2 * u**3)
-        qdd = (a0 * (1 - 4 * u + 3 * u**2) + dv * 6 * (u - u**2)) / T
-        after = float(max(cycle - self.cycles, 0) * CYCLE)
-        return State(self.start.q + q + self.velocity * after, qd, qdd)
+        after = max(cycle - self.cycles, 0) * CYCLE
+        bent = u**2 / 2 - 2 * u**3 / 3 + u**4 / 4
+        of_start = (
+            (T * u + after, T * bent, T * (u**3 - u**4 / 2) + after),
+            (1.0, u - 2 * u**2 + u**3, 3 * u**2 - 2 * u**3),
+            (0.0, (1 - 4 * u + 3 * u**2) / T, 6 * (u - u**2) / T),
+        )
+        start, (q, qd, qdd) = self.start, np.array(of_start) @ self._bases(T)
+        return State(start.q + q, qd, qdd)
+
+    def _bases(self, T: float) -> Array:
+        """Return v0, a0 T and v - v0 (3, 6) [rad/s], of which each state is a combination."""
+        start = self.start
+        return np.array([start.qd, start.qdd * T, self.velocity - start.qd])
 
 
 def shortest_change(start: State, velocity: Array, limits: Limits) -> Change:
     """Return the change to `velocity` (6,) [rad/s] in the fewest cycles within the limits."""
-    for durations in (_DURATIONS[:_FEW], _DURATIONS):
-        fits = _fits(start, velocity, limits, durations)
-        if fits.any():
-            break
-    cycles = int(fits.argmax()) + 1 if fits.any() else len(_DURATIONS)
-    return Change(start, np.asarray(velocity, dtype=float), cycles)
-
-
-def _fits(start: State, velocity: Array, limits: Limits, durations: Array) -> NDArray[np.bool_]:
-    """Return which durations (n, 1) [s] of a change keep the limits, (n,)."""
-    a0, dv = start.qdd, (velocity - start.qd) / durations  # dv (n, 6) [rad/s2]
-    begin = np.abs(6.0 * dv - 4.0 * a0) / durations
-    end = np.abs(2.0 * a0 - 6.0 * dv) / durations
-    bend = 6.0 * a0 - 12.0 * dv
-    with np.errstate(divide='ignore', invalid='ignore'):
-        u = np.where(bend == 0.0, 0.0, np.clip((4.0 * a0 - 6.0 * dv) / bend, 0.0, 1.0))
-    peak = np.abs(a0 * (1 - 4 * u + 3 * u**2) + 6.0 * dv * (u - u**2))
-    # The tolerance lets a change found before be found again from rounded states.
-    kept = (np.maximum(begin, end) <= 1.001 * limits.qddd + 1e-9) & (peak <= 1.001 * limits.qdd)
-    return np.asarray(kept.all(axis=1))
+    target = np.ascontiguousarray(velocity, dtype=float)
+    cycles = core.fewest_cycles(
+        start.qd, start.qdd, target, limits.of_changes, CYCLE, _MOST_CYCLES
+    )
+    return Change(start, target, cycles)
 
 
 class Reference:
@@ -183,7 +170,7 @@ class Reference:
 
     def q_at(self, time: float) -> Array:
         """Return the joints (6,) [rad] at a scaled time [s] within the kept history."""
-        x = np.clip(time / CYCLE - self._first, 0.0, len(self._states) - 1.0)
+        x = min(max(time / CYCLE - self._first, 0.0), len(self._states) - 1.0)
         i = min(int(x), len(self._states) - 2) if len(self._states) > 1 else 0
         a, b = self._states[i], self._states[min(i + 1, len(self._states) - 1)]
         return np.asarray(a.q + (x - i) * (b.q - a.q))

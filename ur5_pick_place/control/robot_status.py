@@ -118,6 +118,8 @@ class RobotStatus:
         As published by the driver.
     program_running, program_paused : bool
         State of the program on the robot.
+    is_pause_unknown : bool
+        Whether the speed scaling is 0 and nothing shows whether the program is paused.
     is_free : bool
         Whether the arm is guided by hand (freedrive), as the task node reports.
     speed_scaling : float
@@ -136,6 +138,7 @@ class RobotStatus:
     safety_mode: int | None = None
     program_running: bool = False
     program_paused: bool = False
+    is_pause_unknown: bool = False
     is_free: bool = False
     speed_scaling: float = 1.0
     _last: tuple[float, Array] | None = None  # as received, even if impossible
@@ -185,6 +188,8 @@ class RobotStatus:
         if self.is_impossible(stamp, q, names):
             return
         if self.arrived is not None and before is not None:
+            if stamp == self.stamp:
+                return  # a message that is repeated shows nothing of the arm: that is silence
             stamps = stamp - before[0] if stamp_gap is None else stamp_gap
             self.gap = _gap(now - self.arrived, stamps) or self.gap
         self.q, self.qd, self.stamp = q, qd, stamp
@@ -231,7 +236,10 @@ def _impossible(
         return f'{names[int(np.argmin(np.isfinite(q)))]} is not a finite number'
     joint = int(np.abs(q).argmax())
     if abs(q[joint]) > _IMPOSSIBLE_POSITION:
-        return f'{names[joint]} = {q[joint]:.3f} rad is outside any UR range'
+        return (
+            f'{names[joint]} = {q[joint]:.3f} rad is outside any UR range: turn it back on the '
+            'pendant'
+        )
     if before is None or not np.isfinite(before[1]).all():
         return ''
     # Messages may be lost on a loaded machine, so a step is compared with the time it took.
@@ -276,7 +284,10 @@ def find_fault(
 def mode_fault(status: RobotStatus) -> str | None:
     """Return why the robot's modes or program forbid motion, or None."""
     if status.safety_mode is None or status.robot_mode is None:
-        return 'robot mode and safety mode not received yet; is io_and_status_controller active?'
+        return (
+            'robot mode and safety mode not received yet; is io_and_status_controller active? '
+            'Mock hardware of older drivers has none: use robot:=mock'
+        )
     if status.safety_mode not in (SAFETY_NORMAL, SAFETY_REDUCED):
         name, cure = _SAFETY.get(status.safety_mode, (f'safety mode {status.safety_mode}', ''))
         return f'{name}; {cure}' if cure else name
@@ -287,5 +298,11 @@ def mode_fault(status: RobotStatus) -> str | None:
         return (
             'External Control program not running; press Play on the pendant or call '
             'io_and_status_controller/resend_robot_program'
+        )
+    if status.is_pause_unknown:  # a paused program would go on with the motion by itself
+        return (
+            'the speed scaling is 0, and dashboard_client/program_state does not tell whether the '
+            'program is paused: raise the speed slider, or start the dashboard client and check '
+            'its connection to the robot'
         )
     return 'program paused; press Play on the pendant' if status.program_paused else None

@@ -21,6 +21,7 @@ from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.cancellation import checkpoint
 from ur5_pick_place.planning.gate import GateReport
 from ur5_pick_place.planning.limits import Limits
+from ur5_pick_place.planning.obstacle_watch import ObstacleWatch
 from ur5_pick_place.planning.planner import MotionPlanner, PlannedMotion
 from ur5_pick_place.planning.scaling import Scaling
 from ur5_pick_place.planning.trajectory import Trajectory
@@ -118,9 +119,9 @@ def plan_roll_out(
     Raises
     ------
     IncompletePath
-        The law does not reach the goal; names how far it gets and the cause.
+        The law does not reach the goal, or collides; names how far it gets and the cause.
     PlanningError
-        The gate refuses the roll-out.
+        The gate refuses the roll-out for another reason.
 
     """
     rollout = roll_out(
@@ -132,7 +133,7 @@ def plan_roll_out(
         T_goal,
         settings,
     )
-    return PlannedMotion(rollout, planner.check(rollout, q_start))
+    return planner.admit_path(rollout, q_start)
 
 
 def loop_of(
@@ -163,7 +164,7 @@ def loop_of(
         planner.scene.tool.p_tool_tcp,
         path,
         settings,
-        planner.obstacle,
+        ObstacleWatch(planner),
     )
 
 

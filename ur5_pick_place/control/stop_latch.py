@@ -11,9 +11,9 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ur5_pick_place.control.closed_loop import AT_REST
-from ur5_pick_place.control.controller import Controller
+from ur5_pick_place.control.controller import Controller, Stopping
 from ur5_pick_place.control.robot_status import RobotStatus
+from ur5_pick_place.control.streamed_loop import AT_REST
 from ur5_pick_place.kinematics.transforms import Array
 
 _HOLDS = 5  # hold commands after a closed loop: they are not confirmed and may be lost
@@ -22,7 +22,7 @@ _ELSEWHERE = 1e-3  # [rad] from the joints that the controller holds
 # An arm that still moves without a goal after these times [s, steady clock] is
 _HOLD_AFTER = 0.25  # commanded to hold its position,
 _TAKE_OVER_AFTER = 0.75  # and every other controller is deactivated.
-_HOLD_PERIOD, _TAKE_OVER_PERIOD = 0.1, 1.0  # [s] between repetitions
+_HOLD_PERIOD, _TAKE_OVER_PERIOD = 0.1, 0.3  # [s] between repetitions
 _BLIND_PERIOD = 0.1  # [s] between two cancels while no joints are received
 
 
@@ -36,6 +36,8 @@ class StopLatch:
     status : RobotStatus
     clock : callable
         Returns the steady time [s].
+    look : callable
+        Returns what is seen of an arm that was to stop so many seconds ago.
 
     Attributes
     ----------
@@ -49,9 +51,14 @@ class StopLatch:
     """
 
     def __init__(
-        self, controller: Controller, status: RobotStatus, clock: Callable[[], float]
+        self,
+        controller: Controller,
+        status: RobotStatus,
+        clock: Callable[[], float],
+        look: Callable[[float], Stopping],
     ) -> None:
         self._controller, self._status, self._clock = controller, status, clock
+        self._look = look
         self.reason = ''
         self.is_first = True
         self.was_moving = False
@@ -136,7 +143,8 @@ class StopLatch:
             self._controller.hold(self._status.q)
         if duration > _TAKE_OVER_AFTER and now - self._taken_over > _TAKE_OVER_PERIOD:
             self._taken_over = now
-            self._controller.take_over()
+            began = self._moving_since
+            self._controller.take_over(lambda: self._look(self._clock() - began))
 
     def _is_cancel_due(self, knows_joints: bool) -> bool:
         """Return whether to cancel now: once per `_BLIND_PERIOD` without joints, else always."""

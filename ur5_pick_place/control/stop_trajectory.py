@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Brake to rest on the path of a running trajectory, and resume it, within the limits."""
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ur5_pick_place.kinematics.transforms import Array
@@ -22,11 +24,18 @@ _JERK_SLACK = 1.05
 # Accepted if the arm would otherwise stop only at the end of the motion: resampling the plan at
 # other points adds some jerk where the plan is at its limit.
 _HASTY_JERK = 1.5
+_COARSE = np.linspace(0.0, 1.0, 33)  # fractions of a ramp at which it is first looked at
+_GRID = 4e-3  # [s] between samples of the plan for that
+_DOUBT = 1.15  # a first look that exceeds a limit by less is followed by a second one
 
 
 def brake(
-    trajectory: Trajectory, t: float, limits: Limits, takeover_time: float = 0.1
-) -> Trajectory:
+    trajectory: Trajectory,
+    t: float,
+    limits: Limits,
+    takeover_time: float = 0.1,
+    is_late: Callable[[], bool] = lambda: False,
+) -> Trajectory | None:
     """
     Return a motion that leaves `trajectory` at time `t` [s] and stops early on its path.
 
@@ -38,6 +47,8 @@ def brake(
     The first point is moving, and at first the motion repeats the plan. Sent with the stamp at
     which the plan was at `t`, the controller takes it over without a jump if it is received within
     `takeover_time` [s]; after that it meets the ramp half-way and has to catch up.
+
+    None once `is_late` returns True.
 
     """
     if t >= trajectory.duration:
@@ -51,13 +62,41 @@ def brake(
         if takeover_time + d + h < remaining
     )
     hasty: Trajectory | None = None
-    for _, delay, length in choices:
+    jerks = _first_look(trajectory, t, np.array(choices)[:, 1:], limits) if choices else ()
+    for (_, delay, length), jerk in zip(choices, jerks, strict=True):
+        if is_late():
+            return None
+        if jerk > _DOUBT * (_JERK_SLACK if hasty else _HASTY_JERK):
+            continue
         stopping = _slow_down(trajectory, t, delay, length)
         if _is_within(stopping, limits):
             return stopping
         if hasty is None and _is_within(stopping, limits, _HASTY_JERK):
             hasty = stopping
-    return hasty or _rest_of(trajectory, t)
+    return hasty or rest_of(trajectory, t)
+
+
+def _first_look(trajectory: Trajectory, t: float, ramps: Array, limits: Limits) -> Array:
+    """
+    Return about which share of the jerk limit each ramp uses; infinity beyond another limit.
+
+    `ramps` are delays and lengths (n, 2) [s]. All are looked at together, in a hundredth of the
+    time that it takes to build and check each.
+
+    """
+    delay, length = ramps[:, :1], ramps[:, 1:]
+    grid = np.arange(0.0, float((delay + length).max()) + _GRID, _GRID)
+    plan = trajectory.sample(t + grid)[1:]
+    u = _COARSE
+    tau = delay + length * (u - 2.5 * u**4 + 3 * u**5 - u**6)
+    qd, qdd, qddd = (values[np.rint(tau / _GRID).astype(int)] for values in plan)
+    sigma = (1 - (10 * u**3 - 15 * u**4 + 6 * u**5))[:, None]
+    rate = (-30 * u**2 * (1 - u) ** 2 / length)[..., None]
+    curvature = (-60 * u * (1 - u) * (1 - 2 * u) / length**2)[..., None]
+    acceleration = qdd * sigma**2 + qd * rate
+    jerk = qddd * sigma**3 + 3 * qdd * sigma * rate + qd * curvature
+    braking = np.abs(acceleration / limits.qdd).max(axis=(1, 2)) <= _DOUBT * _SLACK
+    return np.where(braking, np.abs(jerk / limits.qddd).max(axis=(1, 2)), np.inf)
 
 
 def resume_on_path(trajectory: Trajectory, q: Array, limits: Limits) -> Trajectory:
@@ -160,7 +199,8 @@ def _merged(even: Array, own: Array, gap: float) -> Array:
     return np.sort(np.concatenate([kept, even[far]]))
 
 
-def _rest_of(trajectory: Trajectory, t: float) -> Trajectory:
+def rest_of(trajectory: Trajectory, t: float) -> Trajectory:
+    """Return a trajectory from time `t` [s] on."""
     times = np.concatenate([[t], trajectory.t[trajectory.t > t + 1e-3]])
     q, qd, qdd, _ = trajectory.sample(times)
     qd[-1] = qdd[-1] = 0.0

@@ -1,24 +1,38 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A closed loop in execution: its ticks on joint_states, and whether the arm follows."""
+"""A closed loop or a jog in execution: its ticks on joint_states, and whether the arm follows."""
 
-from ur5_pick_place.control.closed_loop import ClosedLoop, TrajectorySegment
 from ur5_pick_place.control.controller import OnEnd
 from ur5_pick_place.control.motion_monitor import StallDetector
 from ur5_pick_place.control.robot_status import RobotStatus
+from ur5_pick_place.control.streamed_loop import StreamedLoop, TrajectorySegment
+from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.planning.trajectory import Trajectory
 
+_SET_AHEAD = 10.0  # [s] between two stamps; each cycle of it would be worked off
+_STOPPING = 2.0  # [s] of scaled time in which a stopped loop comes to rest
+_CREEPING = 0.05  # speed scaling below which that is real time
 _SET_BACK = 0.1  # [s]; stamps that decrease by more mean that the clock was set back
+
+
+def check_streams(is_replaced: bool, what: str, cure: str) -> None:
+    """Raise `ExecutionError` unless the controller replaces a trajectory by a later one."""
+    if not is_replaced:
+        raise ExecutionError(
+            f'{what} needs a controller that accepts a stream of trajectories; the '
+            f'passthrough trajectory controller accepts complete trajectories only: {cure} '
+            'start driver and nodes with another controller'
+        )
 
 
 class Stream:
     """
-    A running closed loop.
+    A running closed loop or jog.
 
     Parameters
     ----------
-    loop : ClosedLoop
-    trajectory : Trajectory
-        Its roll-out.
+    loop : StreamedLoop
+    trajectory : Trajectory or None
+        The roll-out of a closed loop; a jog, which has none, checks its way by itself.
     on_end : callable
         Called at the end with '' if the joints have reached the goal, else with the reason.
     stall_time : float
@@ -32,11 +46,12 @@ class Stream:
     """
 
     def __init__(
-        self, loop: ClosedLoop, trajectory: Trajectory, on_end: OnEnd, stall_time: float
+        self, loop: StreamedLoop, trajectory: Trajectory | None, on_end: OnEnd, stall_time: float
     ) -> None:
         self.loop, self.trajectory, self.on_end = loop, trajectory, on_end
         self.is_wanted_stop = False
-        self._stall, self._stamp = StallDetector(stall_time), 0.0
+        self._stall, self._stopping = StallDetector(stall_time), 0.0
+        self._stamp: float | None = None
 
     def tick(self, status: RobotStatus) -> tuple[TrajectorySegment | None, str]:
         """
@@ -46,12 +61,29 @@ class Stream:
 
         """
         assert status.q is not None and status.qd is not None  # else the loop had not begun
-        if status.stamp < self._stamp - _SET_BACK:
+        passed = 0.0 if self._stamp is None else status.stamp - self._stamp
+        if passed < -_SET_BACK:
             return None, (
                 'the clock of joint_states was set back: check whether the driver restarted'
+            )
+        if passed > _SET_AHEAD:
+            return None, (
+                f'the clock of joint_states was set ahead by {passed:.0f} s: check its publishers '
+                'and use_sim_time'
             )
         self._stamp = status.stamp
         segment = self.loop.tick(status.stamp, status.q, status.qd, status.speed_scaling)
         if self.loop.outcome is not None:
             return segment, ''
+        if reason := self._not_stopping(max(passed, 0.0), status.speed_scaling):
+            return segment, reason
         return segment, self._stall.tick(status.stamp, status.q, self.loop.q_planned) or ''
+
+    def _not_stopping(self, passed: float, scaling: float) -> str:
+        """Return the fault of a loop that has stopped while something else moves the arm."""
+        if not self.loop.stop_reason:
+            return ''
+        self._stopping += passed * (scaling if scaling >= _CREEPING else 1.0)
+        if self._stopping <= _STOPPING:
+            return ''
+        return f'the arm does not come to rest after: {self.loop.stop_reason}'

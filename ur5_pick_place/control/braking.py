@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a stopped motion brakes along its path or is canceled, and the motion that brakes."""
+
+from collections.abc import Callable
+
+from ur5_pick_place.control.controller import Goal
+from ur5_pick_place.control.robot_status import RobotStatus
+from ur5_pick_place.control.stop_trajectory import brake
+from ur5_pick_place.planning.limits import Limits
+from ur5_pick_place.planning.trajectory import Trajectory
+
+# [s] to find the braking motion; then all is canceled. pick_place, if asked to stop, cancels after
+# 30 ms without an answer: a braking motion that came later would set the arm in motion again.
+_SEARCH_TIME = 0.02
+_SLOW = 0.2  # speed scaling below which a cancel is as gentle as braking, and quicker
+
+
+def is_slow(status: RobotStatus) -> bool:
+    """Return whether the arm moves so slowly that it stops at once."""
+    return status.speed_scaling < _SLOW
+
+
+def braking_motion(
+    goal: Goal,
+    status: RobotStatus,
+    limits: Limits,
+    takeover_time: float,
+    clock: Callable[[], float],
+) -> Trajectory | None:
+    """
+    Return the motion that brakes a running goal on its path; None if it is to be canceled.
+
+    Parameters
+    ----------
+    goal : Goal
+    status : RobotStatus
+    limits : Limits
+    takeover_time : float
+        See `brake`; with older joints the ramp would be taken over with a jump.
+    clock : callable
+        Returns the steady time [s].
+
+    """
+    began = clock()
+    t = goal.time_at(status.stamp, status.speed_scaling)
+    if is_slow(status) or status.age(began) > takeover_time or not goal.is_running_at(t):
+        return None
+    return brake(
+        goal.trajectory,
+        max(t, 0.0),
+        limits,
+        takeover_time,
+        lambda: clock() - began > _SEARCH_TIME,
+    )

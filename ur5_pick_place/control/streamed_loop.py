@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is streamed as segments of a reference: closed loops and jogs."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+from ur5_pick_place.control.reference import Reference
+from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.planning.timing import stretch
+from ur5_pick_place.planning.trajectory import Trajectory
+
+FROZEN = 0.005  # speed scaling below which the robot waits; the slider's minimum is 0.01
+NOT_FOLLOWED = ': the arm is held, or its controller is not active'
+AT_REST = 0.01  # [rad/s]; measured joints below this speed count as at rest
+
+
+@dataclass(frozen=True)
+class TrajectorySegment:
+    """A trajectory sent to the controller, and the stamp [s] at which it began."""
+
+    trajectory: Trajectory
+    begin: float
+
+
+def segment_of(reference: Reference, stamp: float, speed_scaling: float) -> TrajectorySegment:
+    """Return what follows of a reference at a stamp [s], for a robot of that speed scaling."""
+    trajectory, ago = reference.segment()
+    slowed = trajectory if speed_scaling == 1.0 else stretch(trajectory, 1.0 / speed_scaling)
+    return TrajectorySegment(slowed, stamp - ago / speed_scaling)
+
+
+class StreamedLoop(ABC):
+    """
+    A reference that grows with each message of the joints.
+
+    Attributes
+    ----------
+    stop_reason : str
+        Why it stops; empty while it goes on.
+    outcome : str or None
+        None while moving; then '' if it ended as intended, else the reason.
+
+    """
+
+    def __init__(self) -> None:
+        self._reference: Reference | None = None
+        self._stamp = 0.0
+        self.stop_reason = ''
+        self.outcome: str | None = None
+
+    @property
+    def q_planned(self) -> Array:
+        """The reference joints (6,) [rad] of now; the arm follows them with servo lag."""
+        assert self._reference is not None
+        return self._reference.q_at(self._reference.time)
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether the arm comes to rest, as nothing wants it to go on."""
+        return bool(self.stop_reason)
+
+    def stop(self, reason: str) -> None:
+        """Stop on the ramp that was sent; the outcome will be the reason."""
+        self.stop_reason = self.stop_reason or reason
+
+    @abstractmethod
+    def tick(
+        self, stamp: float, q: Array, qd: Array, speed_scaling: float
+    ) -> TrajectorySegment | None:
+        """
+        Return the segment to send for measured joints (6,) [rad, rad/s] with a stamp [s].
+
+        None for a stamp that is not new, or while the robot's speed slider is at zero.
+
+        """
