@@ -13,7 +13,8 @@ TAUGHT = 'taught'
 """
 A place was taught: the TCP in `base` (x, y, z [m], qx, qy, qz, qw) and the joints [rad].
 
-The warning gives the reason if the arm cannot be there, or above it, in the present scene.
+The warning gives the reason if the arm cannot be there, or above it, in the present scene. The
+stamp is that of the pose's header, as text; empty if it was taught from the joints.
 
 """
 CONVERTED = 'converted'
@@ -21,7 +22,7 @@ CONVERTED = 'converted'
 RECOVERED = 'recovered'
 """The file of poses was damaged and its copy was read instead."""
 REFUSED = 'refused'
-"""A request to the task node failed."""
+"""A request to the task node failed; the stamp is as that of `taught`."""
 FREEDRIVE = 'freedrive'
 """Freedrive was switched on or off."""
 
@@ -55,12 +56,14 @@ PAUSED = 'paused'
 RESUMED = 'resumed'
 """The cycle continues, with the arm at rest until now."""
 WAITING = 'waiting'
-"""A motion waits without a fault, such as with the speed slider at 0."""
+"""A stage waits without a fault: for time to pass, for an input, or for the speed slider."""
 
 GRASP_VERIFIED = 'grasp_verified'
 """The part-present input shows the gripped part."""
 GRASP_UNVERIFIED = 'grasp_unverified'
 """The gripper closed; no input shows whether it holds a part."""
+PLACED = 'placed'
+"""A part that was carried was released at a place."""
 GRASP_MISSED = 'grasp_missed'
 """The gripper closed on nothing; `tries_left` more attempts follow."""
 PART_IN_HAND = 'part_in_hand'
@@ -70,10 +73,10 @@ PART_LOST = 'part_lost'
 
 FIELDS = MappingProxyType(
     {
-        TAUGHT: ('place', 'pose', 'joints', 'warning'),
+        TAUGHT: ('place', 'pose', 'joints', 'warning', 'stamp'),
         CONVERTED: ('place', 'changed', 'pose'),
         RECOVERED: ('reason',),
-        REFUSED: ('request', 'reason'),
+        REFUSED: ('request', 'reason', 'stamp'),
         FREEDRIVE: ('is_on',),
         PLANNING: ('branch', 'stage', 'share'),
         PLANNED: ('branch', 'motion_time', 'stages', 'cycles'),
@@ -89,6 +92,7 @@ FIELDS = MappingProxyType(
         WAITING: ('stage', 'reason'),
         GRASP_VERIFIED: (),
         GRASP_UNVERIFIED: (),
+        PLACED: ('place',),
         GRASP_MISSED: ('reason', 'tries_left'),
         PART_IN_HAND: (),
         PART_LOST: ('stage',),

@@ -8,15 +8,68 @@ to bottom, and a test can drive it with synthetic observations.
 
 """
 
+import math
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TypeVar
 
-from ur5_pick_place.errors import ExecutionError, Ur5PickPlaceError
+from ur5_pick_place.errors import ExecutionError, Ur5PickPlaceError, one_line
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.inertias import Load
 from ur5_pick_place.planning.trajectory import Trajectory
+
+
+@dataclass(frozen=True)
+class GripperReport:
+    """
+    What a gripper's action server reported about the latest goal.
+
+    Attributes
+    ----------
+    target : float
+        Position of the goal [m or rad, as the server].
+    position : float
+        Of the fingers.
+    stalled, reached_goal : bool
+        As in the action's feedback and result.
+    ended : str
+        '' while the goal runs, else 'succeeded', 'aborted' or 'canceled'.
+
+    """
+
+    target: float
+    position: float = math.nan
+    stalled: bool = False
+    reached_goal: bool = False
+    ended: str = ''
+
+
+@dataclass(frozen=True)
+class GripperView:
+    """
+    A gripper with an action server, as observed.
+
+    Attributes
+    ----------
+    is_there : bool
+        Whether its server is available.
+    report : GripperReport or None
+        None before a goal was accepted.
+    position : float or None
+        Of the gripper's joint on joint_states [m or rad]; None if none was received lately.
+    is_still : bool
+        Whether that joint has not moved lately.
+    is_silent : bool
+        Whether that joint was received once, and is missing for as long as io_states may be.
+
+    """
+
+    is_there: bool = False
+    report: GripperReport | None = None
+    position: float | None = None
+    is_still: bool = False
+    is_silent: bool = False
 
 
 @dataclass(frozen=True)
@@ -42,6 +95,8 @@ class Observation:
         Whether the joints are at rest.
     speed_scaling : float
         0 to 1, from the robot's speed slider and its own slow-down.
+    gripper : GripperView
+        Empty for grippers without an action server.
 
     """
 
@@ -54,6 +109,7 @@ class Observation:
     reply: str | None = None
     is_at_rest: bool = True
     speed_scaling: float = 1.0
+    gripper: GripperView = GripperView()
 
     def with_reply(self, reply: str | None) -> 'Observation':
         """Return a copy with a reply."""
@@ -81,6 +137,27 @@ class SetToolVoltage:
     """Set the tool supply [V]."""
 
     voltage: int
+
+
+@dataclass(frozen=True)
+class MoveGripper:
+    """
+    Send a goal to the gripper's action server; done when accepted, `Observation` has the rest.
+
+    Attributes
+    ----------
+    position : float
+        [m or rad, as the server]
+    max_effort : float
+        [N or N m, as the server]; 0 = the server's own.
+    patience : float
+        A goal that is accepted later than this is canceled [s].
+
+    """
+
+    position: float
+    max_effort: float
+    patience: float
 
 
 @dataclass(frozen=True)
@@ -123,10 +200,12 @@ class Compute:
             self.work()
         except Ur5PickPlaceError as error:
             return str(error)
+        except Exception as error:  # of a gripper's own driver: it must not end the node
+            return f'{type(error).__name__}: {one_line(error)}'
         return ''
 
 
-Command = RunMotion | SetOutput | SetToolVoltage | SetPayload | Carry | Compute
+Command = RunMotion | SetOutput | MoveGripper | SetToolVoltage | SetPayload | Carry | Compute
 T = TypeVar('T')
 Steps = Generator[Command | None, Observation, T]
 """Commands (None: observe again) for observations, to `yield from`; returns a T."""
@@ -171,6 +250,8 @@ class Job:
             self.is_done = True
         except Ur5PickPlaceError as error:
             self.is_done, self.error = True, str(error)
+        except Exception as error:  # of a gripper's own driver: it must not end the node
+            self.is_done, self.error = True, f'{type(error).__name__}: {one_line(error)}'
         return None
 
     def abandon(self, reason: str) -> None:

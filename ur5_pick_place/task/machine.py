@@ -9,12 +9,12 @@ It owns no clock, thread or ROS; its owner calls `tick` and provides a `Port` to
 import functools
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Protocol
 
 import numpy as np
 
-from ur5_pick_place.errors import ExecutionError
+from ur5_pick_place.errors import ExecutionError, Ur5PickPlaceError, one_line
 from ur5_pick_place.locking import locked
 from ur5_pick_place.planning.cancellation import cancelable
 from ur5_pick_place.task import events
@@ -26,6 +26,8 @@ from ur5_pick_place.task.run import CycleRun, Emit
 
 Poses = Mapping[str, TaughtPose]
 
+RUN = 'run'
+"""The job that carries out a plan."""
 PLANNER_GONE = 'the planner node has gone: start it again, then ~/rearm'
 
 
@@ -109,7 +111,7 @@ class Machine:
             if self.is_free:
                 return 'freedrive'
             return 'planned' if self.plan else 'idle'
-        if job != 'run':
+        if job != RUN:
             return f'busy: {job}'
         waits = f' ({self._run.waits_for})' if self._run.waits_for else ''
         return f'{"paused" if self._run.is_paused else "running"}: {self._run.stage}{waits}'
@@ -132,7 +134,8 @@ class Machine:
         """
         with self._planning():
             self.plan = None
-            plan = self._planner.plan(poses, self._joints(), self._report_progress)
+            first = self._run.done if self._planner.pattern.has_cells else 0
+            plan = self._planner.plan(poses, self._joints(), self._report_progress, first)
         self.plan = plan
         stages = [stage.name for stage in self._planner.cycle]
         n = len(plan.cycles)
@@ -145,7 +148,13 @@ class Machine:
         )
         self._emit(events.PLAN_REPORT, rows=plan_rows(plan))
         what = f'{f"{n} cycles of " if n > 1 else ""}{len(stages)} stages'
-        return f'{what} on {plan.branch}, {plan.motion_time:.1f} s of motion'
+        text = f'{what} on {plan.branch}, {plan.motion_time:.1f} s of motion'
+        if plan.first:
+            text += (
+                f'; {plan.first} of {plan.first + n} cycles were done before the stop: it goes on '
+                'with the next cell; teach start or target again to begin with the first'
+            )
+        return text
 
     def start_run(self, poses: Poses) -> str:
         """Start the run that was planned."""
@@ -160,12 +169,12 @@ class Machine:
             raise ExecutionError(
                 f'the arm is {away:.3f} rad from the start of the plan: plan again or ~/go_home'
             )
-        return self.start('run', self._run.cycle(plan))
+        return self.start(RUN, self._run.cycle(plan))
 
     def go_home(self, poses: Poses) -> str:
         """Plan motions home from the present joints, with what the gripper holds; start them."""
         self._check_free()
-        self._run.look(self._port.observe())
+        self._look()
         run = self._run
         with self._planning():
             motions = self._planner.motions_home(
@@ -176,7 +185,7 @@ class Machine:
     @locked
     def pause(self) -> str:
         """Bring the arm to rest on its path and wait for `resume`."""
-        if self.job_name != 'run':
+        if self.job_name != RUN:
             raise ExecutionError('nothing to pause: no cycle is running')
         self._run.pause()
         self._port.cancel_motion()
@@ -209,7 +218,7 @@ class Machine:
         if self._port.missing:
             raise ExecutionError(self._port.missing)
         self._run.resume()
-        self._run.look(self._port.observe())
+        self._look()
         self._job, self._on_end, self._reply = Job(name, steps), on_end, None
         self._emit(events.STARTED, job=name)
         return f'{name} started'
@@ -259,10 +268,23 @@ class Machine:
         if self._has_looked:
             return
         seen = self._port.observe()
-        self._has_looked = bool(seen.inputs and seen.outputs)
-        if self._run.is_holding_part(seen):  # the next job treats it as carried, and emits it too
+        try:
+            self._has_looked = self._run.knows_part(seen)
+            is_holding = self._run.is_holding_part(seen)
+        except Exception:  # of a gripper's own driver; a job that begins tells it
+            return
+        if is_holding:  # the next job treats it as carried, and emits it too
             self._emit(events.PART_IN_HAND)
             self._port.send(Carry(self._run.part), lambda _reply: None)
+
+    def _look(self) -> None:
+        try:
+            self._run.look(self._port.observe())
+        except Ur5PickPlaceError:
+            raise
+        except Exception as error:  # of a gripper's own driver
+            reason = f'{type(error).__name__}: {one_line(error)}'
+            raise ExecutionError(f'the gripper: {reason}') from error
 
     def _end(self, error: str) -> None:
         job, self._job = self._job, None
@@ -276,10 +298,13 @@ class Machine:
         self._run.waits_for = ''
         reason = job.error
         if reason:
-            reason += self._run.loss(self._port.observe())
+            with suppress(Exception):  # of a gripper's own driver: the stop is latched anyhow
+                reason += self._run.loss(self._port.observe())
             self.stopped, self.plan = self.stopped or reason, None
             self._emit(events.STOPPED, job=job.name, stage=self._run.stage, reason=reason)
         else:
+            if job.name == RUN and self.plan and self.plan.first:
+                self.plan = None  # the next run begins with the first cell again
             self._emit(events.DONE, job=job.name)
         self._on_end(reason)
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The motions of one cycle on one branch, each planned from the end of the one before."""
 
+from bisect import bisect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -16,17 +17,22 @@ from ur5_pick_place.planning.inertias import Load
 from ur5_pick_place.planning.moves import PathSegment
 from ur5_pick_place.planning.planner import MotionPlanner, PlannedMotion
 from ur5_pick_place.planning.scaling import Scaling
+from ur5_pick_place.planning.scene import Box
 from ur5_pick_place.planning.shortest_chain import Stop, shortest_chain
 from ur5_pick_place.planning.trajectory import Trajectory
 from ur5_pick_place.settings import Settings, setting
-from ur5_pick_place.task.cycle import Stage, without_stops
+from ur5_pick_place.task.cycle import without_stops
+from ur5_pick_place.task.place_names import HOME, is_above, taught_place, touches
 from ur5_pick_place.task.poses import TaughtPose
+from ur5_pick_place.task.stages import Stage
 
 IK = 'ik'
 """The method that sends whole trajectories; the others are closed loops."""
 
 _PASSING_STEP = 5e-3  # [s]
 _LATE = 6e-3  # [m] added to the slow distance before a place, as the arm lags its reference
+_SAMPLE_STEP = 0.02  # [s] of what finds the move that the arm follows
+_LOOKAHEAD = 50  # samples ahead that are searched
 _BLENDS = (1.0, 0.5)  # shares of the blend radii that are tried before the arm stops between moves
 
 
@@ -37,7 +43,7 @@ class TaskSettings(Settings):
     method: str = setting(IK, 'how Cartesian paths are followed', choices=(IK, *METHODS))
 
     approach_height: float = setting(
-        0.1, 'height of the points above start and target', unit='m', low=0.0, high=0.5
+        0.1, 'height of the points above the places', unit='m', low=0.0, high=0.5
     )
     approach_speed: float = setting(
         0.1,
@@ -89,6 +95,8 @@ class PlannedStage:
         Up and down after a missed grasp; empty if these cannot be planned.
     method : str
         The closed loop whose roll-out the motion is; empty for a trajectory.
+    placed_parts : tuple of Box
+        The parts at other places meanwhile.
 
     """
 
@@ -98,6 +106,7 @@ class PlannedStage:
     passes: tuple[float, ...] = ()
     retry: tuple[PlannedMotion, ...] = ()
     method: str = ''
+    placed_parts: tuple[Box, ...] = ()
 
     @property
     def moved(self) -> PlannedMotion:
@@ -109,6 +118,23 @@ class PlannedStage:
     def name(self) -> str:
         """Names of the stages, as displayed."""
         return ', '.join(stage.name for stage in self.stages)
+
+
+class StageTracker:
+    """Finds which move of a blended motion the arm follows, from its joints alone."""
+
+    def __init__(self, planned: PlannedStage) -> None:
+        trajectory = planned.moved.trajectory
+        self._passes = planned.passes
+        self._t = np.arange(0.0, trajectory.duration + _SAMPLE_STEP, _SAMPLE_STEP)
+        self._q = trajectory.sample(self._t)[0]
+        self._i = 0
+
+    def stage_at(self, q: Array) -> int:
+        """Return the index of the move at joints (6,) [rad]; calls must follow the motion."""
+        ahead = self._q[self._i : self._i + _LOOKAHEAD]
+        self._i += int(np.abs(ahead - q).max(axis=1).argmin())
+        return bisect(self._passes, self._t[self._i])
 
 
 class CycleMotions:
@@ -129,6 +155,8 @@ class CycleMotions:
     loops : LoopSettings
     on_stage : callable
         Takes the index of each stage before it is planned.
+    placed_parts : sequence of tuple of Box
+        The parts at other places during each stage; empty if there are none.
 
     """
 
@@ -142,12 +170,14 @@ class CycleMotions:
         q_start: Array,
         loops: LoopSettings = LoopSettings(),
         on_stage: Callable[[int], object] = lambda _number: None,
+        placed_parts: Sequence[tuple[Box, ...]] = (),
     ) -> None:
         self._on_stage = on_stage
-        self._empty, self._settings, self._cycle = planner, settings, cycle
+        self._planner, self._settings, self._cycle = planner, settings, cycle
         self._loops, self._method = loops, '' if settings.method == IK else settings.method
-        self._carrying = planner.carrying(settings.part_load(planner.scene.tool.T_tool_tcp))
         self._poses, self._branch, self._q = poses, branch, q_start
+        self._placed_parts = placed_parts or [()] * len(cycle)
+        self._arms: dict[tuple[tuple[Box, ...], bool], MotionPlanner] = {}
         self._place = ''
 
     def plan(self) -> tuple[PlannedStage, ...]:
@@ -160,22 +190,34 @@ class CycleMotions:
             A stage cannot be planned; names the stage and the reason.
 
         """
-        arm, goals_of_moves = self._empty, self._goal_joints()
+        is_carrying, goals_of_moves = False, self._goal_joints()
         planned: list[PlannedStage] = []
         number = 0
         for stages in without_stops(self._cycle):
             self._on_stage(number)
+            parts = self._placed_parts[number]
             number += len(stages)
             do = stages[0].do
             if stages[0].is_move:
-                planned += self._moves(arm, stages, [next(goals_of_moves) for _ in stages])
-                self._q = planned[-1].moved.trajectory.q[-1]
+                arm, goals = self._arm(parts, is_carrying), [next(goals_of_moves) for _ in stages]
+                moves = self._moves(arm, stages, goals)
+                self._q = moves[-1].moved.trajectory.q[-1]
                 self._place = stages[-1].to
             else:
-                retry = self._retry() if do == 'expect_part' else ()
-                planned.append(PlannedStage(stages, retry=retry))
-            arm = {'close': self._carrying, 'open': self._empty}.get(do, arm)
+                retry = self._retry(self._arm(parts)) if do == 'expect_part' else ()
+                moves = [PlannedStage(stages, retry=retry)]
+            planned += [replace(move, placed_parts=parts) for move in moves]
+            is_carrying = {'close': True, 'open': False}.get(do, is_carrying)
         return tuple(planned)
+
+    def _arm(self, parts: tuple[Box, ...], is_carrying: bool = False) -> MotionPlanner:
+        """Return a planner for the arm among parts, with an empty gripper or a part in it."""
+        key = parts, is_carrying
+        if key not in self._arms:
+            arm = self._planner.among(parts) if parts else self._planner
+            load = self._settings.part_load(arm.scene.tool.T_tool_tcp)
+            self._arms[key] = arm.carrying(load) if is_carrying else arm
+        return self._arms[key]
 
     def _moves(
         self, arm: MotionPlanner, stages: tuple[Stage, ...], goals: list[Array]
@@ -240,22 +282,22 @@ class CycleMotions:
         return arm.chain(q, [replace(move, blend=0.0)])
 
     def _ptp(self, arm: MotionPlanner, stage: Stage, q: Array, q_goal: Array) -> PlannedMotion:
-        if stage.to == 'home':
+        if stage.to == HOME:
             return arm.auto(q, [q_goal], self._scaling(stage))
         return arm.auto_to_pose(q, self._T_goal(stage), self._scaling(stage), self._branch, q_goal)
 
-    def _retry(self) -> tuple[PlannedMotion, ...]:
+    def _retry(self, arm: MotionPlanner) -> tuple[PlannedMotion, ...]:
         """Plan the motions up from the missed part and down again."""
         if not self._settings.grasp_retries:
             return ()
-        T = forward(self._empty.model, self._q)
+        T = forward(arm.model, self._q)
         T[2, 3] += self._settings.approach_height
         speed, near = self._settings.approach_speed, self._settings.approach_distance
-        T_grip = forward(self._empty.model, self._q)
+        T_grip = forward(arm.model, self._q)
         down = PathSegment(T_grip, speed=speed, slow_last=near + _LATE)
         try:
-            up = self._empty.chain(self._q, [PathSegment(T, speed=speed, slow_first=near)])
-            return up, self._empty.chain(up.trajectory.q[-1], [down])
+            up = arm.chain(self._q, [PathSegment(T, speed=speed, slow_first=near)])
+            return up, arm.chain(up.trajectory.q[-1], [down])
         except PlanningError:
             return ()
 
@@ -263,34 +305,29 @@ class CycleMotions:
         """Return the joints (6,) [rad] at the end of each move that make the cycle shortest."""
         stops = []
         for stage in filter(lambda stage: stage.is_move, self._cycle):
-            if stage.to == 'home':
-                goals = [np.array(self._poses['home'].joints)]
+            if stage.to == HOME:
+                goals = [np.array(self._poses[HOME].joints)]
             else:
-                goals = self._empty.joint_goals(self._T_goal(stage), self._q, self._branch)
+                goals = self._planner.joint_goals(self._T_goal(stage), self._q, self._branch)
             stops.append(Stop(np.array(goals), stage.do != 'ptp'))
-        empty = self._empty
-        return iter(shortest_chain(empty.model, self._q, stops, empty.limits.qd))
+        model, qd = self._planner.model, self._planner.limits.qd
+        return iter(shortest_chain(model, self._q, stops, qd))
 
     def _scaling(self, stage: Stage) -> Scaling:
         return Scaling(speed=self._settings.approach_speed if stage.pace == 'approach' else 0.0)
 
     def _T_goal(self, stage: Stage) -> Array:
-        if stage.to == 'home':
-            return forward(self._empty.model, np.array(self._poses['home'].joints))
-        return T_base_tool(stage.to, self._poses, self._empty, self._settings)
-
-
-def touches(place: str) -> bool:
-    """Return whether the tool touches a part at a place; empty = at no place."""
-    return bool(place) and place != 'home' and not place.startswith('above_')
+        if stage.to == HOME:
+            return forward(self._planner.model, np.array(self._poses[HOME].joints))
+        return T_base_tool(stage.to, self._poses, self._planner, self._settings)
 
 
 def T_base_tool(
     place: str, poses: Mapping[str, TaughtPose], planner: MotionPlanner, settings: TaskSettings
 ) -> Array:
     """Return T_base_tool (4, 4) with the TCP at `place`, or above it; `place` is not home."""
-    T = poses[place.removeprefix('above_')].T_base_tcp
-    if place.startswith('above_'):
+    T = poses[taught_place(place)].T_base_tcp
+    if is_above(place):
         T[2, 3] += settings.approach_height  # base's z is base_link's
     return T @ inverse_transform(planner.scene.tool.T_tool_tcp)
 

@@ -2,6 +2,9 @@
 """
 Several cycles in one run: the same places each time, or the cells of a pallet.
 
+A cycle moves one part, or several one after the other; each such `Transfer` has a place where the
+part is gripped and one where it is released.
+
 Parts at other cells are obstacles to the arm and the open gripper; the carried part may touch but
 not penetrate them. The pitch must therefore leave room for the gripper. The plan, the rest of a
 paused motion and the motion home after a stop respect them; the planner node's own check knows
@@ -9,17 +12,22 @@ table and boxes only.
 
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import product
+from typing import NamedTuple
 
 import numpy as np
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.settings import Settings, setting
+from ur5_pick_place.task.place_names import DEFAULT_PLACES, HOME, taught_place, touches
 from ur5_pick_place.task.poses import TaughtPose, numbers_from_matrix
+from ur5_pick_place.task.stages import Stage
 
 MAX_CYCLES = 1000
+PATTERNED = FIRST, LAST = tuple(name for name in DEFAULT_PLACES if name != HOME)
+"""The places that may be the first cell of a pattern: one that is emptied, one filled."""
 
 _GRID = 'rows along x and columns along y of the taught TCP, and layers against its z'
 _PITCH = 'distance between rows, between columns and between layers'
@@ -47,8 +55,8 @@ class PatternSettings(Settings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        for place in ('start', 'target'):
-            grid, pitch = getattr(self, f'{place}_grid'), getattr(self, f'{place}_pitch')
+        for place in PATTERNED:
+            grid, pitch = self.pattern(place)
             if any(n > 1 and d == 0.0 for n, d in zip(grid, pitch, strict=True)):
                 raise InvalidInput(
                     f'{place}_grid = {list(grid)} with {place}_pitch = {list(pitch)} m: cells '
@@ -65,6 +73,51 @@ class PatternSettings(Settings):
                 f'{self.cycles} cycles for {cells} cells: at most 1 per cell, {MAX_CYCLES} in all'
             )
 
+    @property
+    def has_cells(self) -> bool:
+        """Whether there is more than one cell at start or at target."""
+        return max(*self.start_grid, *self.target_grid) > 1
+
+    def pattern(self, place: str) -> tuple[tuple[int, ...], tuple[float, ...]]:
+        """Return the grid and the pitch [m] at one of `PATTERNED`."""
+        return getattr(self, f'{place}_grid'), getattr(self, f'{place}_pitch')
+
+
+class Transfer(NamedTuple):
+    """
+    One part that a cycle moves.
+
+    Attributes
+    ----------
+    pick, release : str
+        The places where it is gripped and released; empty if it is not.
+    end : int
+        Index of the stage that releases it; the number of stages if none does.
+
+    """
+
+    pick: str
+    release: str
+    end: int
+
+
+_ONE = (Transfer(FIRST, LAST, 0),)
+
+
+def transfers(cycle: Sequence[Stage]) -> tuple[Transfer, ...]:
+    """Return the parts that a cycle moves, in order."""
+    found: list[Transfer] = []
+    place, pick = '', ''
+    for i, stage in enumerate(cycle):
+        if stage.is_move:
+            place = stage.to
+        elif stage.do == 'close' and touches(place):
+            pick = place
+        elif stage.do == 'open' and pick:
+            found.append(Transfer(pick, place if touches(place) else '', i))
+            pick = ''
+    return (*found, Transfer(pick, '', len(cycle))) if pick else tuple(found)
+
 
 def cells(
     settings: PatternSettings, poses: Mapping[str, TaughtPose]
@@ -75,29 +128,76 @@ def cells(
     A pattern at start is emptied from its last layer down, one at target filled from its first
     layer up, rows before columns.
 
+    Raises
+    ------
+    InvalidInput
+        The pattern is of a place that the cycle does not have.
+
     """
-    if not {'start', 'target'} <= poses.keys():
-        return [poses] * (settings.cycles or 1)
-    starts = _cells_at(poses['start'], settings.start_grid, settings.start_pitch)[::-1]
-    targets = _cells_at(poses['target'], settings.target_grid, settings.target_pitch)
-    n = settings.cycles or max(len(starts), len(targets))
+    patterns: dict[str, list[TaughtPose]] = {}
+    for place in PATTERNED:
+        grid, pitch = settings.pattern(place)
+        if place in poses:
+            found = _cells_at(poses[place], grid, pitch)
+            patterns[place] = found[::-1] if place == FIRST else found
+        elif max(grid) > 1:
+            raise InvalidInput(
+                f'{place}_grid = {list(grid)}: the cycle does not move to a place {place!r}: '
+                'must be [1, 1, 1], or one of its places must have that name'
+            )
+    n = settings.cycles or max(map(len, patterns.values()), default=1)
     return [
-        {**poses, 'start': starts[i % len(starts)], 'target': targets[i % len(targets)]}
+        {**poses, **{place: found[i % len(found)] for place, found in patterns.items()}}
         for i in range(n)
     ]
 
 
-def others(runs: Sequence[Mapping[str, TaughtPose]], i: int) -> tuple[TaughtPose, ...]:
+def others(
+    runs: Sequence[Mapping[str, TaughtPose]],
+    i: int,
+    moved: Sequence[Transfer] = _ONE,
+    stage: int = 0,
+    near: Iterable[str] = (),
+) -> tuple[TaughtPose, ...]:
     """
-    Return where other parts are during cycle `i`: placed before, or not yet picked.
+    Return where other parts are at a stage of cycle `i`: placed before, or not yet picked.
 
-    The places of cycle `i` itself hold none: a feeder brings and removes the parts there.
+    The places of the part that is being moved hold none: a feeder brings and removes the parts
+    there. A part that one transfer lays down and a later one picks up is there in between.
+
+    Parameters
+    ----------
+    runs : sequence of mapping of str to TaughtPose
+        The poses of each cycle.
+    i : int
+        Index of the cycle.
+    moved : sequence of Transfer
+        The parts that each cycle moves.
+    stage : int
+        Index of the stage.
+    near : iterable of str
+        Places that the arm leaves or reaches with that stage: their parts are no obstacles.
 
     """
-    own = [runs[i].get(place) for place in ('start', 'target')]
-    laid = [run['target'] for run in runs[:i] if 'target' in run]
-    waiting = [run['start'] for run in runs[i + 1 :] if 'start' in run]
-    return tuple(pose for pose in dict.fromkeys(laid + waiting) if pose not in own)
+    if not moved:
+        return ()
+    now = min(sum(t.end < stage for t in moved), len(moved) - 1)
+    run, present = runs[i], moved[now]
+    done = [(past, t) for past in runs[:i] for t in moved]
+    done += [(run, t) for t in moved if t.end < stage]
+    coming = [(run, t) for t in moved[now + 1 :]]
+    coming += [(later, t) for later in runs[i + 1 :] for t in moved]
+    own = {id(run.get(taught_place(name))) for name in (present.pick, present.release, *near)}
+    lying: dict[int, TaughtPose | None] = {}  # by identity, as a run shares the poses of its cells
+    for past, t in done:
+        lying.pop(id(past.get(t.pick)), None)
+        lying[id(past.get(t.release))] = past.get(t.release)
+    brought = {id(run.get(present.release))}
+    for later, t in coming:
+        if id(later.get(t.pick)) not in brought:
+            lying[id(later.get(t.pick))] = later.get(t.pick)
+        brought.add(id(later.get(t.release)))
+    return tuple(pose for key, pose in lying.items() if pose is not None and key not in own)
 
 
 def _cells_at(

@@ -2,6 +2,7 @@
 """Check each place of a cycle separately, before any motion is planned."""
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -12,9 +13,10 @@ from ur5_pick_place.planning.cancellation import checkpoint
 from ur5_pick_place.planning.place_check import PlaceReport, check_joints_at_rest, check_pose
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.scene import Box
-from ur5_pick_place.task.cycle import Stage
 from ur5_pick_place.task.motions import T_base_tool, TaskSettings
+from ur5_pick_place.task.place_names import HOME, is_above, taught_place
 from ur5_pick_place.task.poses import TaughtPose
+from ur5_pick_place.task.stages import Stage
 
 Poses = Mapping[str, TaughtPose]
 
@@ -27,13 +29,21 @@ def visits(cycle: Sequence[Stage]) -> list[tuple[str, bool]]:
     their refusals are easier to understand.
 
     """
+    found = [visit for visit in _visits_by_stage(cycle) if visit[0]]
+    return sorted(dict.fromkeys(found), key=_simplest_first)
+
+
+def _visits_by_stage(cycle: Sequence[Stage]) -> list[tuple[str, bool]]:
     found, place, is_carrying = [], '', False
     for stage in cycle:
         place = stage.to if stage.is_move else place
         is_carrying = {'close': True, 'open': False}.get(stage.do, is_carrying)
-        if place:
-            found.append((place, is_carrying))
-    return sorted(dict.fromkeys(found), key=lambda v: (v[0].startswith('above_'), v[1]))
+        found.append((place, is_carrying))
+    return found
+
+
+def _simplest_first(visit: tuple[Any, ...]) -> tuple[bool, bool]:
+    return is_above(visit[0]), visit[1]
 
 
 class CyclePlaces:
@@ -53,9 +63,13 @@ class CyclePlaces:
         self, planner: MotionPlanner, settings: TaskSettings, cycle: Sequence[Stage]
     ) -> None:
         self._planner, self._settings, self._visits = planner, settings, visits(cycle)
+        self._stages = _visits_by_stage(cycle)
 
     def common_branches(
-        self, runs: Sequence[Poses], placed_parts: Sequence[tuple[Box, ...]], q_now: Array
+        self,
+        runs: Sequence[Poses],
+        placed_parts: Sequence[Sequence[tuple[Box, ...]]],
+        q_now: Array,
     ) -> frozenset[str]:
         """
         Return the branches on which the arm can be at every place of every cycle.
@@ -64,8 +78,8 @@ class CyclePlaces:
         ----------
         runs : sequence of mapping of str to TaughtPose
             The poses of each cycle.
-        placed_parts : sequence of tuple of Box
-            The parts at other cells during each cycle.
+        placed_parts : sequence of sequence of tuple of Box
+            The parts at other places during each stage of each cycle; empty if there are none.
         q_now : ndarray, shape (6,)
             Joints at the beginning [rad].
 
@@ -83,19 +97,23 @@ class CyclePlaces:
             raise PlanningError(f'the arm cannot start where it is: {reason}; jog it away')
         possible: dict[str, tuple[str, ...]] = {}
         known: set[tuple[object, ...]] = set()
-        alone, nothing = self._arms(planner), [()] * len(runs)
+        alone: tuple[Box, ...] = ()
+        arms = {alone: self._arms(planner)}
+        nothing: list[Sequence[tuple[Box, ...]]] = [()] * len(runs)
         # First without other parts: a scene with them takes longer to build than to check.
-        for parts in (nothing, placed_parts) if any(placed_parts) else (nothing,):
+        for parts in (nothing, placed_parts) if any(map(any, placed_parts)) else (nothing,):
             for i, poses in enumerate(runs):
                 checkpoint()
                 cycle = f'cycle {i + 1} of {len(runs)}, ' if len(runs) > 1 else ''
-                arms = self._arms(planner.among(parts[i])) if parts[i] else alone
-                for place, is_carrying in self._visits:
-                    pose = poses[place.removeprefix('above_')]
-                    if (key := (place, pose.pose, is_carrying, parts[i])) in known:
+                for place, is_carrying, others in self._visits_among(parts[i]):
+                    pose = poses[taught_place(place)]
+                    if (key := (place, pose.pose, is_carrying, others)) in known:
                         continue
                     known.add(key)
-                    report = self._check(place, pose, arms[is_carrying], float(q_now[5]))
+                    if others not in arms:
+                        arms = {alone: arms[alone], others: self._arms(planner.among(others))}
+                    arm = arms[others][is_carrying]
+                    report = self._check(place, pose, arm, float(q_now[5]))
                     if report.reason:
                         raise PlanningError(f'{cycle}{place}: {report.reason}')
                     if len(report.branches) < len(BRANCHES):
@@ -120,7 +138,7 @@ class CyclePlaces:
             The place is impossible even without the objects of clients; gives the reason.
 
         """
-        own = [visit for visit in self._visits if visit[0].removeprefix('above_') == name]
+        own = [visit for visit in self._visits if taught_place(visit[0]) == name]
         present, empty = (
             self._arms(planner) for planner in (self._planner, self._planner.without_objects())
         )
@@ -134,6 +152,14 @@ class CyclePlaces:
                 warnings.append(f'{place}: {reason}')
         return '; '.join(dict.fromkeys(warnings))
 
+    def _visits_among(
+        self, parts: Sequence[tuple[Box, ...]]
+    ) -> list[tuple[str, bool, tuple[Box, ...]]]:
+        """Return `visits` and the other parts then, given those of each stage, if any."""
+        of_stages = parts or [()] * len(self._stages)
+        found = [(*visit, boxes) for visit, boxes in zip(self._stages, of_stages, strict=True)]
+        return sorted(dict.fromkeys(v for v in found if v[0]), key=_simplest_first)
+
     def _arms(self, planner: MotionPlanner) -> tuple[MotionPlanner, MotionPlanner]:
         """Return planners for the arm with an empty gripper, and with the part in it."""
         load = self._settings.part_load(planner.scene.tool.T_tool_tcp)
@@ -142,8 +168,8 @@ class CyclePlaces:
     def _check(
         self, place: str, pose: TaughtPose, arm: MotionPlanner, q6: float = 0.0
     ) -> PlaceReport:
-        if place == 'home' and pose.joints:  # its joints are the place, not its pose
+        if place == HOME and pose.joints:  # its joints are the place, not its pose
             q = np.array(pose.joints)
             return PlaceReport(BRANCHES, check_joints_at_rest(arm.limits, arm.collision, q))
-        T = T_base_tool(place, {place.removeprefix('above_'): pose}, arm, self._settings)
+        T = T_base_tool(place, {taught_place(place): pose}, arm, self._settings)
         return check_pose(arm.model, arm.limits, arm.collision, T, q6)

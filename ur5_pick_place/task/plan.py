@@ -4,7 +4,8 @@
 import contextlib
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -18,11 +19,13 @@ from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, Array
 from ur5_pick_place.planning.planner import MotionPlanner, PlannedMotion
 from ur5_pick_place.planning.scaling import Scaling
 from ur5_pick_place.planning.scene import Box
-from ur5_pick_place.task.cycle import Stage
+from ur5_pick_place.task.cycle import without_stops
 from ur5_pick_place.task.motions import CycleMotions, PlannedStage, TaskSettings
-from ur5_pick_place.task.pattern import PatternSettings, cells, others
+from ur5_pick_place.task.pattern import PatternSettings, cells, others, transfers
+from ur5_pick_place.task.place_names import HOME, taught_place, touches
 from ur5_pick_place.task.places import CyclePlaces
 from ur5_pick_place.task.poses import Provenance, TaughtPose, replayed
+from ur5_pick_place.task.stages import Stage
 
 _SAME_PLACE = 1e-3  # [m]
 
@@ -39,22 +42,27 @@ class CyclePlan:
     ----------
     cycles : tuple of tuple of PlannedStage
         The stages of each cycle.
-    placed_parts : tuple of tuple of Box
-        The parts at other cells during each cycle.
     branch : str
-        The arm configuration at start and target.
+        The arm configuration at all places other than home.
     q_start : ndarray, shape (6,)
         Joints from which the plan begins [rad].
     fingerprint : str
         Hash of everything that the plan depends on; it must be unchanged when the plan is run.
+    first : int
+        How many cycles of the pattern were done before.
 
     """
 
     cycles: tuple[tuple[PlannedStage, ...], ...]
-    placed_parts: tuple[tuple[Box, ...], ...]
     branch: str
     q_start: Array
     fingerprint: str
+    first: int = 0
+
+    @property
+    def placed_parts(self) -> tuple[tuple[Box, ...], ...]:
+        """The parts at other places when each cycle begins."""
+        return tuple(stages[0].placed_parts if stages else () for stages in self.cycles)
 
     @property
     def motion_time(self) -> float:
@@ -103,7 +111,8 @@ class CyclePlanner:
     def fingerprint(self, poses: Mapping[str, TaughtPose]) -> str:
         """Return a hash of poses, scene, tool, payload, calibration, settings and stages."""
         parts = (
-            sorted(self.replayed(poses).items()),
+            # The same pose taught again, as by a client that repeats its request, changes nothing.
+            [(name, replace(p, time='')) for name, p in sorted(self.replayed(poses).items())],
             self.planner.scene.fingerprint(),
             self.provenance,
             self.settings,
@@ -119,9 +128,12 @@ class CyclePlanner:
         poses: Mapping[str, TaughtPose],
         q_now: Array,
         on_stage: OnStage = lambda _branch, _stage, _share: None,
+        first: int = 0,
     ) -> CyclePlan:
         """
         Return a plan of every motion of a run, from the joints `q_now` (6,) [rad].
+
+        The first `first` cycles of a pattern count as done: their parts lie at their cells.
 
         The places are checked first, each separately. Of the branches on which all of them are
         possible, that of home is tried first. `on_stage` takes the progress.
@@ -129,7 +141,7 @@ class CyclePlanner:
         Raises
         ------
         InvalidInput
-            A place is not taught or cannot be replayed, or start is target.
+            A place is not taught or cannot be replayed, or two are the same place.
         PlanningError
             A place is impossible, or the cycle can be planned on no branch; names place or stage,
             and the reason.
@@ -138,15 +150,16 @@ class CyclePlanner:
         poses = self.replayed(poses)
         fingerprint = self.fingerprint(poses)  # taken first: the scene may change meanwhile
         runs = cells(self.pattern, poses)
-        placed_parts = tuple(self._boxes(others(runs, i)) for i in range(len(runs)))
+        first %= len(runs)
+        placed_parts = self._placed_parts(runs)
         on_stage('', 'places', 0.0)
         possible = self.places.common_branches(runs, placed_parts, q_now)
-        preferred = BRANCHES[int(classify(self.planner.model, np.array(poses['home'].joints)))]
+        preferred = BRANCHES[int(classify(self.planner.model, np.array(poses[HOME].joints)))]
         refusals: list[str] = []
         for branch in sorted(possible, key=lambda b: (b != preferred, BRANCHES.index(b))):
             try:
-                cycles = self._plan_on(branch, runs, placed_parts, q_now, on_stage)
-                return CyclePlan(cycles, placed_parts, branch, q_now, fingerprint)
+                cycles = self._plan_on(branch, runs, placed_parts, q_now, on_stage, first)
+                return CyclePlan(cycles, branch, q_now, fingerprint, first)
             except PlanningError as error:
                 refusals.append(f'{branch}: {error}')
         more = f' ({len(refusals) - 1} other branches fail too)' if len(refusals) > 1 else ''
@@ -156,24 +169,33 @@ class CyclePlanner:
         self,
         branch: str,
         runs: Sequence[Mapping[str, TaughtPose]],
-        placed_parts: Sequence[tuple[Box, ...]],
+        placed_parts: Sequence[tuple[tuple[Box, ...], ...]],
         q: Array,
         on_stage: OnStage,
+        first: int,
     ) -> tuple[tuple[PlannedStage, ...], ...]:
 
         def enter(number: int) -> None:
-            share = (len(planned) + number / len(self.cycle)) / len(runs)
+            share = (len(planned) + number / len(self.cycle)) / (len(runs) - first)
             on_stage(branch, self.cycle[number].name, share)
 
         planned: list[tuple[PlannedStage, ...]] = []
         # All cycles with a feeder are equal.
         known: dict[tuple[Any, ...], tuple[PlannedStage, ...]] = {}
-        for i, places in enumerate(runs):
-            key = (places.get('start'), places.get('target'), others(runs, i), q.tobytes())
+        for i in range(first, len(runs)):
+            places = runs[i]
+            key = (*(id(pose) for pose in places.values()), placed_parts[i], q.tobytes())
             if key not in known:
-                planner = self.planner.among(placed_parts[i])
                 motions = CycleMotions(
-                    planner, self.settings, self.cycle, places, branch, q, self._loops, enter
+                    self.planner,
+                    self.settings,
+                    self.cycle,
+                    places,
+                    branch,
+                    q,
+                    self._loops,
+                    enter,
+                    placed_parts[i],
                 )
                 try:
                     known[key] = motions.plan()
@@ -184,6 +206,27 @@ class CyclePlanner:
             moves = [s.motion.trajectory for s in known[key] if s.motion]
             q = moves[-1].q[-1] if moves else q
         return tuple(planned)
+
+    def _placed_parts(
+        self, runs: Sequence[Mapping[str, TaughtPose]]
+    ) -> tuple[tuple[tuple[Box, ...], ...], ...]:
+        """Return the parts at other places, for each stage of each cycle."""
+        groups, moved = without_stops(self.cycle), transfers(self.cycle)
+        boxes: dict[tuple[int, ...], tuple[Box, ...]] = {}  # one object for equal sets of parts
+        found = []
+        for i in range(len(runs)):
+            of_cycle: list[tuple[Box, ...]] = []
+            place = ''
+            for stages in groups:
+                near = (place, *(stage.to for stage in stages))
+                poses = others(runs, i, moved, len(of_cycle), near)
+                key = tuple(map(id, poses))
+                if key not in boxes:
+                    boxes[key] = self._boxes(poses)
+                of_cycle += [boxes[key]] * len(stages)
+                place = stages[-1].to or place
+            found.append(tuple(of_cycle))
+        return tuple(found)
 
     def _boxes(self, placed_parts: Sequence[TaughtPose]) -> tuple[Box, ...]:
         """Return parts gripped by a TCP at these poses, as boxes; none if the shape is unknown."""
@@ -225,9 +268,9 @@ class CyclePlanner:
             Neither can be planned.
 
         """
-        if 'home' not in poses:
-            raise InvalidInput('home is not taught: call ~/teach_home first')
-        home = replayed('home', poses['home'], self.provenance, self.planner.model)
+        if HOME not in poses:
+            raise InvalidInput(f'{HOME} is not taught: call ~/teach_{HOME} first')
+        home = replayed(HOME, poses[HOME], self.provenance, self.planner.model)
         q_home, planner = np.array(home.joints), self._arm(is_carrying, placed_parts)
         with contextlib.suppress(PlanningError):
             return (planner.ptp(q_now, q_home, Scaling()),)
@@ -266,10 +309,6 @@ class CyclePlanner:
             return planner
         return planner.carrying(self.settings.part_load(planner.scene.tool.T_tool_tcp))
 
-    def _places(self) -> list[str]:
-        places = {s.to for s in self.cycle if s.is_move and s.to != 'home'}
-        return sorted(places, key=lambda place: (place.startswith('above_'), place))
-
     def replayed(self, poses: Mapping[str, TaughtPose]) -> dict[str, TaughtPose]:
         """
         Return the poses that the cycle needs, converted to the present robot and tool.
@@ -277,22 +316,22 @@ class CyclePlanner:
         Raises
         ------
         InvalidInput
-            A place is not taught or cannot be replayed, or start is target.
+            A place is not taught or cannot be replayed, or two are the same place.
 
         """
-        needed = {'home'} | {p.removeprefix('above_') for p in self._places()}
+        needed = {HOME} | {taught_place(stage.to) for stage in self.cycle if stage.is_move}
         missing = sorted(needed - poses.keys())
         if missing:
             calls = ', '.join(f'~/teach_{name}' for name in missing)
             raise InvalidInput(f'not taught: {", ".join(missing)}; call {calls} first')
-        if not poses['home'].joints:
-            raise InvalidInput('home was taught without joints: call ~/teach_home')
+        if not poses[HOME].joints:
+            raise InvalidInput(f'{HOME} was taught without joints: call ~/teach_{HOME}')
         present = {
             name: replayed(name, poses[name], self.provenance, self.planner.model)
             for name in sorted(needed)
         }
-        if {'start', 'target'} <= needed:
-            apart = np.subtract(present['start'].pose[:3], present['target'].pose[:3])
+        for one, other in combinations(filter(touches, present), 2):
+            apart = np.subtract(present[one].pose[:3], present[other].pose[:3])
             if np.linalg.norm(apart) < _SAME_PLACE:
-                raise InvalidInput('start and target are the same place: teach one elsewhere')
+                raise InvalidInput(f'{one} and {other} are the same place: teach one elsewhere')
         return present

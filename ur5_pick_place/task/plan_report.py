@@ -39,7 +39,7 @@ def plan_rows(plan: CyclePlan) -> list[dict[str, Any]]:
     """
     rows: list[dict[str, Any]] = []
     known: set[int] = set()
-    for number, stages in enumerate(plan.cycles, 1):
+    for number, stages in enumerate(plan.cycles, plan.first + 1):
         if id(stages) not in known:
             known.add(id(stages))
             rows += [row for planned in stages for row in _rows(number, planned)]

@@ -11,8 +11,7 @@ from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import BRANCHES, Model, classify, forward
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.settings import REQUIRED, Settings, setting
-
-TAUGHT = ('home', 'start', 'target')
+from ur5_pick_place.task.place_names import HOME
 
 _SAME_POSE = 1e-4  # [m], and of the entries of a rotation matrix; files are written exactly
 
@@ -72,8 +71,8 @@ def replayed(name: str, taught: TaughtPose, now: Provenance, model: Model) -> Ta
     It is converted where that is exact, and refused otherwise:
 
     - Payload: nothing changes; the joints were measured with whatever was mounted.
-    - Tool: start and target define the pose of the TCP, so the pose is kept and the joints are
-      dropped. Home is a posture of the arm, so the joints are kept and the pose follows them.
+    - Tool: a place defines the pose of the TCP, so the pose is kept and the joints are dropped.
+      Home is a posture of the arm, so the joints are kept and the pose follows them.
     - Calibration of the same robot model: the joints were measured, so the arm was where the
       present calibration puts them; the pose is recomputed. A place given as a pose is refused,
       because how that pose was found is unknown.
@@ -84,7 +83,7 @@ def replayed(name: str, taught: TaughtPose, now: Provenance, model: Model) -> Ta
     Parameters
     ----------
     name : str
-        One of `TAUGHT`.
+        Of the place.
     taught : TaughtPose
     now : Provenance
     model : Model
@@ -111,7 +110,7 @@ def replayed(name: str, taught: TaughtPose, now: Provenance, model: Model) -> Ta
     elif joints:
         _check_agreement(name, pose, _tcp(model, joints, then.tool))
     if then.tool != now.tool:
-        if name == 'home':
+        if name == HOME:
             pose = _tcp(model, joints, now.tool)
         else:
             joints = ()

@@ -5,6 +5,7 @@ import contextlib
 import fcntl
 import os
 import stat
+import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
@@ -17,7 +18,8 @@ from ur5_pick_place.config_files import MAX_BYTES, parse_yaml, read_bytes
 from ur5_pick_place.errors import ExecutionError, InvalidInput
 from ur5_pick_place.kinematics import BRANCHES, JOINT_NAMES
 from ur5_pick_place.settings import REQUIRED, Settings, setting
-from ur5_pick_place.task.poses import TAUGHT, TaughtPose
+from ur5_pick_place.task.place_names import HOME, check_name
+from ur5_pick_place.task.poses import TaughtPose
 
 _FORMAT = 1
 _FRAME = 'base'  # of every pose
@@ -50,17 +52,19 @@ class _Content(Settings):
     title = 'content'
 
     format: int = setting(REQUIRED, 'version of this layout', kind=int)
-    poses: dict[str, _Entry] = setting(REQUIRED, 'by place', kind=dict, of=_Entry, choices=TAUGHT)
+    poses: dict[str, _Entry] = setting(REQUIRED, 'by place', kind=dict, of=_Entry)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if 'home' in self.poses and not self.poses['home'].joints:
-            raise InvalidInput('poses.home: joints are missing')
+        for name in self.poses:
+            check_name(name, 'poses: key')
+        if HOME in self.poses and not self.poses[HOME].joints:
+            raise InvalidInput(f'poses.{HOME}: joints are missing')
 
 
 class PosesFile:
     """
-    Taught poses and the file that keeps them.
+    Taught poses and the file that keeps them, also those of places that no present cycle has.
 
     A copy, `<name>.last`, is kept beside the file. A file that is cut short, or is no text, is
     damaged: the copy is used instead, and `warning` reports it. A complete file with an error in
@@ -88,6 +92,7 @@ class PosesFile:
     def __init__(self, path: Path) -> None:
         self._path = path = Path(os.path.realpath(path))
         self._copy = path.with_name(f'{path.name}.last')
+        self._keeping = threading.Lock()  # as two places may be taught at once
         self.poses: Mapping[str, TaughtPose] = {}
         self.warning = ''
         self._content = _read(path)
@@ -101,8 +106,8 @@ class PosesFile:
         copy = _read(self._copy)
         if copy is None or _damage(copy):
             raise InvalidInput(
-                f'taught poses {self._path}: {damage}, and there is no whole copy '
-                f'{self._copy.name}; delete it and teach again'
+                f'taught poses {self._path}: {damage}, and its backup '
+                f'{self._copy.name} is missing or damaged; delete it and teach again'
             )
         poses = _parsed(self._copy, copy)
         self.warning = f'taught poses {self._path}: {damage}; used its copy {self._copy.name}'
@@ -119,7 +124,7 @@ class PosesFile:
 
         """
         try:
-            with self._alone():
+            with self._keeping, self._alone():
                 if _read(self._path) != self._content:
                     raise ExecutionError(
                         f'taught poses {self._path}: changed by someone else since this node read '

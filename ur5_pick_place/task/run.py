@@ -1,20 +1,18 @@
 # SPDX-License-Identifier: Apache-2.0
 """The steps of a cycle and of the motion home, for a `Job`."""
 
-from bisect import bisect
-from collections.abc import Callable, Sequence
-from itertools import takewhile
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ur5_pick_place.errors import ExecutionError, MissedGrasp
 from ur5_pick_place.kinematics.transforms import Array
-from ur5_pick_place.planning.inertias import Load, boxes_load, joined
+from ur5_pick_place.planning.inertias import Load
 from ur5_pick_place.planning.planner import PlannedMotion
 from ur5_pick_place.planning.scene import Box
 from ur5_pick_place.task import events
-from ur5_pick_place.task.gripper import ANSWER_TIMEOUT, Gripper
+from ur5_pick_place.task.grippers.base import ANSWER_TIMEOUT, NO_FEEDBACK, Gripper
 from ur5_pick_place.task.job import (
     Carry,
     Compute,
@@ -24,13 +22,18 @@ from ur5_pick_place.task.job import (
     Steps,
     perform,
 )
-from ur5_pick_place.task.motions import PlannedStage, TaskSettings, touches
+from ur5_pick_place.task.motions import PlannedStage, StageTracker, TaskSettings
+from ur5_pick_place.task.pattern import LAST
+from ur5_pick_place.task.payload import payload_before_move, payload_of
+from ur5_pick_place.task.place_names import HOME, touches
 from ur5_pick_place.task.plan import CyclePlan, CyclePlanner
+from ur5_pick_place.task.stages import SET_OUTPUT, WAIT, WAIT_INPUT, Stage
+from ur5_pick_place.task.waits import Outputs, Wait
 
 Emit = Callable[..., Any]
 SLIDER_WAIT = 'the speed slider is at 0: raise it on the pendant or with set_speed_slider'
-_SAMPLE_STEP = 0.02  # [s]
-_LOOKAHEAD = 50  # samples ahead that are searched
+_REPLAN_TIME = 120.0  # [s]
+_MOVED_AWAY = 0.01  # [rad] from where the last motion ended; a settling arm moves a fifth
 
 
 class CycleRun:
@@ -47,6 +50,8 @@ class CycleRun:
         Mass [kg] and centre of gravity in tool0 [m] of the empty tool.
     emit : callable
         Takes the name of an event of `events` and its fields.
+    outputs : Outputs
+        Sets the outputs that are not the gripper's.
 
     """
 
@@ -57,7 +62,9 @@ class CycleRun:
         settings: TaskSettings,
         tool_payload: tuple[float, tuple[float, float, float]],
         emit: Emit,
+        outputs: Outputs = Outputs(),
     ) -> None:
+        self._outputs = outputs
         self._planner, self._gripper, self._settings = planner, gripper, settings
         self._tool_payload, self._emit = tool_payload, emit
         self._part = settings.part_load(planner.planner.scene.tool.T_tool_tcp)
@@ -68,32 +75,46 @@ class CycleRun:
         """Whether a pause was requested and has not been ended."""
         self._pauses = 0
         self.placed_parts: tuple[Box, ...] = ()
-        """Parts at other cells, as planned for the latest cycle that began."""
+        """Parts at other places, as planned for the latest stage that began."""
         self.stage = ''
         self.waits_for = ''
-        """Why a motion waits without a fault; empty if it does not."""
+        """What the cycle waits for without a fault; empty if it does not."""
         self._place = ''
-        self._open_at = 0.0  # [s] when the fingers that are opening will be open; 0 = none are
+        self._is_opening = False  # on the way to a part
         self._check: Steps[None] | None = None  # check during a motion that the gripper is empty
+        self._q_end: Array | None = None  # where the last motion ended, until the next begins
         self._payload_ahead: bool | None = None  # set, with or without part, before its stage
+        self._payload_has_part: bool | None = None  # as confirmed last; None = not known
+        self._payload_wanted: bool | None = None  # as requested last, by this node
+        self._number = 0  # of the cycle
+        self.done = 0
+        """Cycles of a pattern whose parts lie at their cells, if the run ended before the last."""
 
     def cycle(self, plan: CyclePlan) -> Steps[None]:
         """Run every stage of every cycle of `plan`."""
-        cycles = zip(plan.cycles, plan.placed_parts, strict=True)
-        for number, (stages, placed_parts) in enumerate(cycles, 1):
-            self.placed_parts = placed_parts
+        self._is_opening = False
+        self.done, of = plan.first, plan.first + len(plan.cycles)
+        if self._may_include_part and not self.is_carrying:  # as a part was lost
+            yield from self.confirm_payload()
+        for self._number, stages in enumerate(plan.cycles, plan.first + 1):
             self._place, self._check, self._payload_ahead = '', None, None
+            self._q_end = None
             for i, planned in enumerate(stages):
                 if self.is_paused:
-                    yield from self._resumed()
+                    self._check_in_place((yield from self._resumed()).q)
+                self.placed_parts = planned.placed_parts
                 self._enter(planned, 0)
-                yield from self._do(planned, _payload_before_move(stages[i + 1 :]))
-            self._emit(events.CYCLE_DONE, number=number, of=len(plan.cycles))
+                yield from self._do(planned, payload_before_move(stages[i + 1 :]))
+            self.done = self._number
+            self._emit(events.CYCLE_DONE, number=self._number, of=of)
+        self.done = 0
 
     def home(self, motions: tuple[PlannedMotion, ...]) -> Steps[None]:
         """Follow the motions home; the gripper stays as it is."""
         yield from perform(Carry(self._part if self.is_carrying else None))
-        self.stage = 'home'
+        if self._is_with_part is not self._payload_has_part:
+            yield from self.confirm_payload()
+        self.stage = HOME
         for motion in motions:
             yield from self._move(PlannedStage((), motion))
 
@@ -101,7 +122,7 @@ class CycleRun:
         """Close the gripper, outside a cycle; if it then holds a part, the part is carried."""
         yield from self._gripper.close()
         seen = yield None
-        if self._gripper.holds_part(seen):
+        if self.is_holding_part(seen):
             self.look(seen)
             yield from perform(Carry(self._part))
 
@@ -112,11 +133,18 @@ class CycleRun:
         Parameters
         ----------
         payload : bool, optional
-            Whether the payload that is set meanwhile includes the part; None = it is not set.
+            Whether the payload that is set meanwhile includes the part; None = it is not set,
+            unless it still includes a part.
 
         """
+        if payload is None and self._may_include_part:
+            payload = False
         was_carrying, self.is_carrying = self.is_carrying, False  # from here the part may fall
-        yield from self._gripper.begin_opening(was_carrying)
+        try:
+            yield from self._gripper.begin_opening(was_carrying)
+        except ExecutionError:
+            self.is_carrying = was_carrying  # nothing shows that it fell
+            raise
         yield from perform(Carry(None))
         yield from self._await_fingers(payload)
 
@@ -124,15 +152,27 @@ class CycleRun:
         """Update whether a part is held, such as after a restart in the middle of a cycle."""
         is_held = self._gripper.holds_part(seen)
         if self.is_holding_part(seen) and not self.is_carrying:
-            self.is_carrying, self._signal = True, self._gripper.signal()
+            self._take()
             self._emit(events.PART_IN_HAND)
         elif is_held is False and self.is_carrying:  # it fell, as when the tool lost power
             self.is_carrying = False
             self._emit(events.PART_LOST, stage=self.stage)
 
     def is_holding_part(self, seen: Observation) -> bool:
-        """Return whether the gripper is closed on a part, by this node or another client."""
-        return bool(self._gripper.holds_part(seen)) and self._gripper.is_closed(seen)
+        """
+        Return whether the gripper is closed on a part, by this node or another client.
+
+        Without feedback a closed gripper counts as one with a part: it might carry one.
+
+        """
+        holds = self._gripper.holds_part(seen)
+        if holds is None and self._gripper.settings.grip_feedback == NO_FEEDBACK:
+            holds = True
+        return bool(holds) and self._gripper.is_closed(seen)
+
+    def knows_part(self, seen: Observation) -> bool:
+        """Return whether `seen` tells if a part is held, as far as this gripper can tell."""
+        return self._gripper.is_known(seen)
 
     @property
     def part(self) -> Load:
@@ -152,8 +192,27 @@ class CycleRun:
         return f'; {self._lost}'
 
     def confirm_payload(self) -> Steps[None]:
-        """Set the payload of the empty tool and wait for the robot to confirm it."""
-        yield from perform(self._payload(with_part=False), ANSWER_TIMEOUT)
+        """Set the payload as the gripper needs it, and wait for the robot to confirm it."""
+        yield from self._set_payload(bool(self._is_with_part))
+
+    @property
+    def _is_with_part(self) -> bool | None:
+        """Whether the payload is to include the part; without feedback as the cycle wanted it."""
+        is_shown = self._gripper.settings.grip_feedback != NO_FEEDBACK
+        return self.is_carrying if is_shown else self.is_carrying and self._payload_wanted
+
+    def _set_payload(self, with_part: bool) -> Steps[None]:
+        yield from perform(self._request_payload(with_part), ANSWER_TIMEOUT)
+        self._payload_has_part = with_part
+
+    def _request_payload(self, with_part: bool) -> SetPayload:
+        # Not known until it is confirmed, as the job may end before.
+        self._payload_wanted, self._payload_has_part = with_part, None
+        return self._payload(with_part)
+
+    @property
+    def _may_include_part(self) -> bool:
+        return self._payload_wanted is not None and self._payload_has_part is not False
 
     def pause(self) -> None:
         """Hold the run; the caller also cancels the present motion."""
@@ -169,33 +228,84 @@ class CycleRun:
         self._emit(events.STAGE, stage=self.stage, remark=planned.remark)
 
     def _do(self, planned: PlannedStage, payload: bool | None) -> Steps[None]:
-        do = planned.stages[0].do
         if planned.motion:
             yield from self._open_enough(planned)
             yield from self._move(planned)
             self._place = planned.stages[-1].to
-        elif do.startswith('payload_'):
+        else:
+            yield from self._in_place(self._do_here(planned, payload))
+
+    def _in_place(self, steps: Steps[None]) -> Steps[None]:
+        """Perform steps of a stage that moves nothing, as long as nobody else moves the arm."""
+        try:
+            command = next(steps)
+            while True:
+                try:
+                    seen = yield command
+                    self._check_in_place(seen.q)
+                except ExecutionError as error:
+                    command = steps.throw(error)
+                else:
+                    command = steps.send(seen)
+        except StopIteration:
+            return
+
+    def _check_in_place(self, q: Array) -> None:
+        away = 0.0 if self._q_end is None else float(np.abs(q - self._q_end).max())
+        if away > _MOVED_AWAY:
+            raise ExecutionError(
+                f'stage {self.stage!r}: another client moved the arm by {away:.3f} rad; end that '
+                'client, then call ~/rearm'
+            )
+
+    def _do_here(self, planned: PlannedStage, payload: bool | None) -> Steps[None]:
+        do = planned.stages[0].do
+        if do.startswith('payload_'):
             with_part = do == 'payload_part'
             if self._payload_ahead is with_part:
                 yield None  # one tick, so that the stage is seen, and can be paused in
             else:
-                yield from perform(self._payload(with_part), ANSWER_TIMEOUT)
+                yield from self._set_payload(with_part)
             self._payload_ahead = None
         elif do == 'close':
             yield from self._close(payload)
         elif do == 'open' and touches(self._place):
-            yield from self.open(payload)
+            yield from self._release(payload)
         elif do == 'open':
             yield from self._open_on_the_way()
         elif do == 'expect_part':
             yield from self._expect_part(planned, payload)
+        elif do in (WAIT, WAIT_INPUT):
+            yield from self._wait(planned.stages[0])
+        elif do == SET_OUTPUT:
+            yield from self._outputs.switch(planned.stages[0])
         else:
             yield from self._expect_no_part()
 
+    def _wait(self, stage: Stage) -> Steps[None]:
+        yield from self._finish_checking()  # somebody may hand a part in meanwhile
+        wait = Wait(stage)
+        self.waits_for = wait.reason
+        self._emit(events.WAITING, stage=stage.name, reason=wait.reason)
+        seen = yield None
+        while self.is_paused or not wait.is_over(seen):
+            self._check_carried(seen)
+            if self.is_paused:
+                wait.pause()
+                yield from self._resumed()
+            seen = yield None
+        self.waits_for = ''
+
     def _close(self, payload: bool | None) -> Steps[None]:
+        yield from self._finish_checking()
         yield from self._gripper.begin_closing()
         yield from perform(Carry(self._part))
         yield from self._await_fingers(payload)
+        if self._gripper.holds_part((yield None)):
+            self._take()
+
+    def _take(self) -> None:
+        self.is_carrying, self._signal = True, self._gripper.signal()
 
     def _await_fingers(self, payload: bool | None) -> Steps[None]:
         """
@@ -204,29 +314,53 @@ class CycleRun:
         That is early enough: the table carries the part until the arm lifts it.
 
         """
-        command = None if payload is None else self._payload(payload)
+        before = self._payload_wanted, self._payload_has_part
+        command = None if payload is None else self._request_payload(payload)
         was_issued = yield from self._gripper.await_fingers(command)
         self._payload_ahead = payload if was_issued else None
+        if was_issued:
+            self._payload_has_part = payload
+        else:
+            self._payload_wanted, self._payload_has_part = before
+
+    def _release(self, payload: bool | None) -> Steps[None]:
+        was_carrying = self.is_carrying
+        yield from self.open(payload)
+        if self._gripper.holds_part((yield None)):  # it sticks, or the input does
+            self.is_carrying = was_carrying
+            yield from perform(Carry(self._part if was_carrying else None))
+            yield from self._gripper.expect_no_part()
+            yield from perform(Carry(None))
+            self.is_carrying = False
+        if was_carrying:
+            if self._place == LAST:
+                self.done = self._number  # its cell is filled, wherever the run may end
+            self._emit(events.PLACED, place=self._place)
 
     def _open_on_the_way(self) -> Steps[None]:
-        """Open while the arm moves, if the gripper is not open."""
-        self.is_carrying = False
-        if not self._gripper.is_open((yield None)):
-            yield from self._gripper.begin_opening()
-            self._open_at = self._gripper.fingers_end
+        """Open the empty gripper while the arm moves, if it is not open."""
+        seen = yield None
+        if self.is_carrying or self._gripper.holds_part(seen):
+            raise ExecutionError(
+                f'the part in the gripper would fall at stage {self.stage!r}: take it and call '
+                '~/open_gripper, or release it at a place'
+            )
+        if not self._gripper.is_open(seen):
+            yield from self._gripper.begin_opening(is_moving=True)
+            self._is_opening = True
         yield from perform(Carry(None))
 
     def _open_enough(self, planned: PlannedStage) -> Steps[None]:
         """Wait until the fingers will be open when the arm comes near a part."""
-        if not self._open_at:
+        if not self._is_opening:
             return
         ends = [*planned.passes, planned.moved.trajectory.duration]
         near = [touches(stage.to) for stage in planned.stages]
         free = ([0.0, *ends])[near.index(True) if True in near else -1]
-        while (yield None).t < self._open_at - free:
+        while self._gripper.opens_in((yield None)) > free:
             pass
         if True in near:
-            self._open_at = 0.0
+            self._is_opening = False
 
     def _expect_no_part(self) -> Steps[None]:
         """Check that no part is held; during the next motion if the open gripper shows none."""
@@ -237,6 +371,10 @@ class CycleRun:
             next(self._check)
         else:
             yield from self._gripper.expect_no_part()
+
+    def _finish_checking(self) -> Steps[None]:
+        while self._check:
+            self._go_on_checking((yield None))
 
     def _go_on_checking(self, seen: Observation) -> None:
         if self._check:
@@ -253,22 +391,23 @@ class CycleRun:
                 break
             except MissedGrasp as missed:
                 ahead = None if self._payload_ahead is None else False
+                self._emit(events.GRASP_MISSED, reason=str(missed), tries_left=tries)
                 if not tries:
                     if ahead is False:
-                        yield from perform(self._payload(with_part=False), ANSWER_TIMEOUT)
+                        yield from self._set_payload(with_part=False)
                     raise
                 tries -= 1
-                self._emit(events.GRASP_MISSED, reason=str(missed), tries_left=tries)
             yield from self.open(ahead)
             for motion in planned.retry:
                 yield from self._move(PlannedStage(planned.stages, motion))
             yield from self._close(payload)
-        self.is_carrying, self._signal = True, self._gripper.signal()
+        self._take()
         verified = self._gripper.holds_part((yield None))
         self._emit(events.GRASP_UNVERIFIED if verified is None else events.GRASP_VERIFIED)
 
     def _move(self, planned: PlannedStage) -> Steps[None]:
-        motion, tracker, i = planned.moved, _StageTracker(planned), 0
+        motion, tracker, i = planned.moved, StageTracker(planned), 0
+        self._q_end = None
         while True:
             if self.is_paused:  # since the stage began, or while the rest was planned
                 yield from self._resumed()
@@ -283,13 +422,13 @@ class CycleRun:
                     self._enter(planned, i)
                 seen = yield None
             if not seen.reply:
+                self._q_end = seen.q
                 while self._check:
                     self._go_on_checking((yield None))
                 for passed in range(i + 1, len(planned.stages)):
                     self._enter(planned, passed)
                 return
-            # A pause that ended before the arm was at rest has canceled the motion too.
-            if pauses == self._pauses:
+            if pauses == self._pauses:  # one that ended before the arm was at rest counts too
                 raise ExecutionError(seen.reply)
             seen = yield from self._resumed()
             motion = yield from self._rest_of(planned, seen.q)
@@ -303,7 +442,7 @@ class CycleRun:
                 self._planner.replan_rest(planned, q, self.is_carrying, self.placed_parts)
             )
 
-        yield from perform(Compute(plan))
+        yield from perform(Compute(plan), _REPLAN_TIME)
         return found[0]
 
     def _resumed(self) -> Steps[Observation]:
@@ -324,6 +463,8 @@ class CycleRun:
     def _check_carried(self, seen: Observation) -> None:
         if not self.is_carrying:
             return
+        if silence := self._gripper.silence(seen):
+            raise ExecutionError(f'stage {self.stage!r}: {silence}')
         if self._signal.update(seen.t, self._gripper.holds_part(seen)) is False:
             self.is_carrying = False
             raise ExecutionError(self._lost)
@@ -331,46 +472,10 @@ class CycleRun:
     @property
     def _lost(self) -> str:
         return (
-            f'the part was lost at stage {self.stage!r}: the part-present input went off; find '
+            f'the part was lost at stage {self.stage!r}: {self._gripper.loss}; find '
             'the part, then call ~/rearm'
         )
 
     def _payload(self, with_part: bool) -> SetPayload:
-        """Return the payload: masses and centres as configured, inertia from the scene's boxes."""
         scene = self._planner.planner.scene
-        mass, centre = self._tool_payload
-        load = boxes_load(
-            mass, np.array(centre), [(s.T_tool_box, s.size) for s in scene.tool.shapes]
-        )
-        if with_part:
-            part = scene.part
-            boxes = [(scene.tool.T_tool_tcp @ part.T_tcp_part, part.size)] if part else []
-            load = joined([load, boxes_load(self._part.mass, self._part.centre, boxes)])
-        x, y, z = map(float, load.centre)
-        xx, yy, zz, xy, xz, yz = map(float, load.inertia[(0, 1, 2, 0, 0, 1), (0, 1, 2, 1, 2, 2)])
-        return SetPayload(load.mass, (x, y, z), (xx, yy, zz, xy, xz, yz))
-
-
-def _payload_before_move(stages: Sequence[PlannedStage]) -> bool | None:
-    """Return whether the payload set before the next move has the part; None = none is set."""
-    for planned in takewhile(lambda planned: not planned.motion, stages):
-        if planned.stages[0].do.startswith('payload_'):
-            return planned.stages[0].do == 'payload_part'
-    return None
-
-
-class _StageTracker:
-    """Finds which move of a blended motion the arm follows, from its joints alone."""
-
-    def __init__(self, planned: PlannedStage) -> None:
-        trajectory = planned.moved.trajectory
-        self._passes = planned.passes
-        self._t = np.arange(0.0, trajectory.duration + _SAMPLE_STEP, _SAMPLE_STEP)
-        self._q = trajectory.sample(self._t)[0]
-        self._i = 0
-
-    def stage_at(self, q: Array) -> int:
-        """Return the index of the move at joints (6,) [rad]; calls must follow the motion."""
-        ahead = self._q[self._i : self._i + _LOOKAHEAD]
-        self._i += int(np.abs(ahead - q).max(axis=1).argmin())
-        return bisect(self._passes, self._t[self._i])
+        return payload_of(scene, self._tool_payload, self._part if with_part else None)

@@ -4,19 +4,22 @@
 from dataclasses import dataclass
 
 from ur5_pick_place.control.loop_settings import LoopSettings
+from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import Model
+from ur5_pick_place.kinematics.link_inertias import rated_payload
 from ur5_pick_place.planning.dynamics import Dynamics
 from ur5_pick_place.planning.limits import MotionSettings
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.scene import Scene
-from ur5_pick_place.task.cycle import Stage
-from ur5_pick_place.task.gripper import Gripper, GripperSettings
+from ur5_pick_place.task.grippers.base import Gripper
 from ur5_pick_place.task.machine import Machine, Port
 from ur5_pick_place.task.motions import TaskSettings
 from ur5_pick_place.task.pattern import PatternSettings
 from ur5_pick_place.task.plan import CyclePlanner
 from ur5_pick_place.task.poses import Provenance, numbers_from_matrix
 from ur5_pick_place.task.run import CycleRun, Emit
+from ur5_pick_place.task.stages import Stage
+from ur5_pick_place.task.waits import Outputs
 
 
 @dataclass(frozen=True)
@@ -26,10 +29,9 @@ class StationSettings:
 
     Attributes
     ----------
-    motion, task, pattern, loops, gripper : settings
+    motion, task, pattern, loops : settings
+    gripper : Gripper
     cycle : tuple of Stage
-    tool_voltage : int or None
-        Supply of the tool [V]; None = not given.
     payload : tuple
         Mass [kg] and centre of gravity in tool0 [m] of the tool without a part.
 
@@ -39,9 +41,8 @@ class StationSettings:
     task: TaskSettings
     pattern: PatternSettings
     loops: LoopSettings
-    gripper: GripperSettings
+    gripper: Gripper
     cycle: tuple[Stage, ...]
-    tool_voltage: int | None
     payload: tuple[float, tuple[float, float, float]]
 
 
@@ -59,6 +60,11 @@ class Station:
     port : Port
     emit : callable
         Takes an event's name and its data; not called before `machine` is used.
+
+    Raises
+    ------
+    InvalidInput
+        Tool and part together are too heavy for the arm.
 
     Attributes
     ----------
@@ -82,7 +88,12 @@ class Station:
         port: Port,
         emit: Emit,
     ) -> None:
-        s = settings
+        s, most = settings, rated_payload(model.name)
+        if s.payload[0] + s.task.part_mass > most:
+            raise InvalidInput(
+                f'payload_mass = {s.payload[0]:g} kg and part_mass = {s.task.part_mass:g} kg: a '
+                f'{model.name} carries {most:g} kg, tool and part together; check both and ur_type'
+            )
         self.planner = MotionPlanner(model, s.motion, scene, dynamics)
         self.provenance = Provenance(
             model.name,
@@ -93,6 +104,7 @@ class Station:
         self.cycle_planner = CyclePlanner(
             self.planner, s.task, s.cycle, self.provenance, s.pattern, s.loops
         )
-        self.gripper = Gripper(s.gripper, s.tool_voltage)
-        self.run = CycleRun(self.cycle_planner, self.gripper, s.task, s.payload, emit)
+        self.gripper = s.gripper
+        outputs = Outputs(s.gripper.settings.pin_timeout, s.gripper.settings.confirm_pins)
+        self.run = CycleRun(self.cycle_planner, self.gripper, s.task, s.payload, emit, outputs)
         self.machine = Machine(self.cycle_planner, self.run, port, emit)

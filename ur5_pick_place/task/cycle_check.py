@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A cycle checked as a whole: what the gripper holds and the robot's payload, stage by stage."""
+
+from collections.abc import Collection, Sequence
+
+from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.task.place_names import above, near_miss, taught_place, touches
+from ur5_pick_place.task.stages import SET_OUTPUT, Stage
+
+
+def check_cycle(
+    stages: Sequence[Stage], places: Collection[str], gripper_outputs: Collection[int] = ()
+) -> None:
+    """
+    Refuse stages that cannot follow each other, and what they name if it is not there.
+
+    Parameters
+    ----------
+    stages : sequence of Stage
+    places : collection of str
+        Without the points above them, which each place has.
+    gripper_outputs : collection of int
+        The outputs that only the gripper may set.
+
+    Raises
+    ------
+    InvalidInput
+        With the `key` of the stage, such as 'stages[3].to'.
+
+    """
+    known = (*places, *map(above, places))
+    hand = _Hand()
+    for number, stage in enumerate(stages):
+        where = f'stages[{number}]'
+        if stage.is_move and stage.to not in known:
+            raise InvalidInput(
+                f'{where}.to = {stage.to!r}: must be one of {", ".join(known)}'
+                f'{near_miss(stage.to, known)}',
+                f'{where}.to',
+            )
+        if stage.do == SET_OUTPUT and stage.pin in gripper_outputs:
+            raise InvalidInput(
+                f'{where}.pin = {stage.pin}: is an output of the gripper, which must be switched '
+                'by {do: open} and {do: close} alone',
+                f'{where}.pin',
+            )
+        if problem := hand.problem(stage):
+            raise InvalidInput(
+                f'{where}.do = {stage.do!r} at stage {stage.name!r}: {problem}', f'{where}.do'
+            )
+    if problem := hand.problem_at_end():
+        last = len(stages) - 1
+        raise InvalidInput(
+            f'stages[{last}] = {stages[last].name!r} ends the cycle, but {problem}',
+            f'stages[{last}]',
+        )
+
+
+class _Hand:
+    """What is in the gripper before the next stage; names of stages, '' where there is none."""
+
+    def __init__(self) -> None:
+        self._place = ''
+        self._closed = ''  # the stage that closed the gripper
+        self._picked = ''  # that stage, if the gripper may hold a part since
+        self._payload = ''  # the stage that added the part to the payload
+
+    def problem(self, stage: Stage) -> str:
+        """Return why a stage cannot follow, and what to do instead; else take it and return ''."""
+        check = getattr(self, f'_{stage.do}', None)
+        problem: str = check() if check else ''
+        if stage.is_move:
+            problem = self._move()
+            self._place = stage.to
+        elif stage.do == 'close':
+            self._closed = stage.name
+            self._picked = stage.name if touches(self._place) else ''
+        elif stage.do == 'open':
+            self._closed = self._picked = ''
+        elif stage.do in ('expect_part', 'payload_part'):  # handed to it, wherever that was
+            self._picked = self._closed
+        if stage.do.startswith('payload_'):
+            self._payload = stage.name if stage.do == 'payload_part' else ''
+        return problem
+
+    def problem_at_end(self) -> str:
+        """Return what a cycle must not leave behind, or ''."""
+        if self._payload and not self._closed:
+            return f'the payload is still that of {self._payload!r}: add {{do: payload_tool}}'
+        if self._payload:
+            return f'{self._payload!r} took up a part: release it at a place with {{do: open}}'
+        return ''
+
+    def _move(self) -> str:
+        if self._payload and not self._closed:
+            return (
+                f'the part was released, and the payload is still that of stage '
+                f'{self._payload!r}: must come after {{do: payload_tool}}'
+            )
+        return ''
+
+    def _close(self) -> str:
+        if self._closed:
+            return (
+                f'the gripper was closed by stage {self._closed!r} already: must come after a '
+                'release, {do: open}'
+            )
+        return ''
+
+    def _open(self) -> str:
+        if self._picked and not touches(self._place):
+            below = taught_place(self._place)
+            such = f', such as {{do: lin, to: {below}}}' if touches(below) else ''
+            return (
+                f'the part of stage {self._picked!r} would fall at '
+                f'{self._place or "no place"}: must come after a move to a place{such}'
+            )
+        if touches(self._place) and not self._closed:
+            return (
+                f'nothing is held at {self._place}: must come after {{do: close}}, or before the '
+                'move to that place'
+            )
+        return ''
+
+    def _expect_part(self) -> str:
+        return '' if self._closed else 'the gripper is open: must come after {do: close}'
+
+    def _expect_no_part(self) -> str:
+        if self._closed:
+            return f'stage {self._closed!r} closed the gripper: must come after {{do: open}}'
+        return ''
+
+    def _payload_part(self) -> str:
+        return '' if self._closed else 'nothing is held: must come after {do: close}'
+
+    def _payload_tool(self) -> str:
+        if self._picked and self._payload:
+            return f'stage {self._picked!r} holds a part: must come after {{do: open}}'
+        return ''

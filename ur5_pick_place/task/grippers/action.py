@@ -1,0 +1,343 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Fingers behind an action server, as Robotiq's or OnRobot's: `gripper: action`."""
+
+import math
+from dataclasses import dataclass
+
+from ur5_pick_place.errors import ExecutionError, InvalidInput, MissedGrasp
+from ur5_pick_place.settings import setting
+from ur5_pick_place.task.grippers.base import (
+    NO_FEEDBACK,
+    SERVICE_TIMEOUT,
+    Aside,
+    Gripper,
+    GripperSettings,
+    PartSignal,
+)
+from ur5_pick_place.task.job import (
+    Command,
+    GripperReport,
+    MoveGripper,
+    Observation,
+    Steps,
+)
+
+GRIPPER_COMMAND, PARALLEL = 'gripper_command', 'parallel_gripper_command'
+_KNOWN_WITHIN = 1.0  # [s] in which the joint of a gripper at rest must show whether it holds
+
+
+@dataclass(frozen=True)
+class ActionSettings(GripperSettings):
+    """The action server and its positions."""
+
+    gripper_action: str = setting(
+        'robotiq_gripper_controller/gripper_cmd', "name of the gripper's action"
+    )
+    gripper_action_type: str = setting(
+        GRIPPER_COMMAND, 'its type, of control_msgs', choices=(GRIPPER_COMMAND, PARALLEL)
+    )
+    open_position: float = setting(0.0, 'of the open gripper', unit='m or rad', low=-10, high=10)
+    close_position: float = setting(
+        0.8, 'beyond the part, so that the fingers stall on it', unit='m or rad', low=-10, high=10
+    )
+    position_tolerance: float = setting(
+        0.02, 'within which a position is reached', unit='m or rad', low=1e-5, high=1.0
+    )
+    max_effort: float = setting(
+        50.0, "of the fingers; 0 = the server's own", unit='N', low=0.0, high=1000.0
+    )
+    part_positions: tuple[float, ...] = setting(
+        (0.0, 0.0),
+        'between which closed fingers hold a part; equal: a grasp is what stalls the fingers',
+        unit='m or rad',
+        low=-10.0,
+        high=10.0,
+        length=2,
+    )
+    gripper_joint: str = setting(
+        'robotiq_85_left_knuckle_joint',
+        'joint of the gripper on joint_states, which shows a part that is lost; empty: none',
+    )
+    gripper_timeout: float = setting(
+        5.0, 'timeout for the end of a goal', unit='s', low=0.1, high=60.0
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.gripper_action.strip():
+            raise InvalidInput('gripper_action is empty: give the name of the action')
+        apart, tolerance = abs(self.close_position - self.open_position), self.position_tolerance
+        if apart <= 2.0 * tolerance:
+            raise InvalidInput(
+                f'open_position = {self.open_position} and close_position = '
+                f'{self.close_position}: must be more than 2 position_tolerance = '
+                f'{2.0 * tolerance} apart'
+            )
+        low, high = self.part_positions
+        if low > high:
+            raise InvalidInput(f'part_positions = [{low}, {high}]: must be [low, high]')
+
+
+def no_server(settings: ActionSettings) -> str:
+    """Return the reason why no goal can be sent."""
+    return (
+        f'action server {settings.gripper_action} ({settings.gripper_action_type}) is not there: '
+        "start the gripper's driver, or check gripper_action and its type"
+    )
+
+
+def rejected(settings: ActionSettings, command: MoveGripper) -> str:
+    """Return the reason why a goal was not accepted."""
+    return (
+        f'{settings.gripper_action} rejected the goal of position {command.position:g}: check '
+        'open_position and close_position, and the log of the gripper'
+    )
+
+
+class ActionGripper(Gripper):
+    """
+    A client of a gripper's action; see `Gripper`.
+
+    A grasp is what stalls the fingers, or a position within `part_positions`; where the gripper's
+    joint is published, it must agree, and shows a part that is lost.
+
+    """
+
+    settings_type = ActionSettings
+    loss = 'the fingers closed further than on the part'
+
+    def __init__(self, settings: ActionSettings, voltage: int | None) -> None:
+        super().__init__(settings, voltage)
+        self.settings: ActionSettings = settings
+        self._target: float | None = None  # of a goal whose end has not been seen
+        self._deadline = 0.0
+
+    def initialise(self) -> Steps[None]:
+        """Switch the tool supply on if it is configured, and wait for the action server."""
+        if self.voltage is not None:
+            yield from super().initialise()
+        seen = yield None
+        deadline = seen.t + SERVICE_TIMEOUT
+        while not seen.gripper.is_there:
+            if seen.t > deadline:
+                raise ExecutionError(no_server(self.settings))
+            seen = yield None
+
+    def begin_closing(self) -> Steps[None]:
+        """Send the goal and wait until it is accepted."""
+        self._check_supply((yield None))
+        yield from self._send(self.settings.close_position)
+
+    def begin_opening(self, is_holding: bool = False, is_moving: bool = False) -> Steps[None]:
+        """Send the goal and wait until it is accepted."""
+        yield from self._send(self.settings.open_position)
+
+    def await_fingers(self, command: Command | None = None) -> Steps[bool]:
+        """Wait for the result; `command` is issued once it is there, unless a grasp missed."""
+        aside, seen = Aside(command), (yield None)
+        while not self._has_ended(seen):
+            seen = yield None
+        if seen.gripper.report and self._is_to_close(seen.gripper.report):
+            if self.settings.grip_feedback != NO_FEEDBACK:
+                seen = yield from self._await_level()
+            if self.holds_part(seen) is False:
+                return False
+        seen = yield aside.issue(seen.t)
+        while not aside.is_answered:
+            aside.look(seen)
+            if not aside.is_answered:
+                seen = yield None
+        return aside.was_issued
+
+    def opens_in(self, seen: Observation) -> float:
+        """Return infinity until the action has reached `open_position`, then 0."""
+        return 0.0 if self._has_ended(seen) else math.inf
+
+    def expect_part(self) -> Steps[None]:
+        """Wait until the fingers are known to hold a part; see `Gripper`."""
+        if self.settings.grip_feedback == NO_FEEDBACK:
+            return
+        seen = yield from self._await_level()
+        report, level = seen.gripper.report, self.holds_part(seen)
+        if silence := self.silence(seen):
+            raise ExecutionError(silence)
+        if level is None:
+            raise ExecutionError(f'{self._name} does not show whether a part is held: check it')
+        if not level:
+            raise MissedGrasp(f'the gripper closed on nothing: {self._told(seen)}')
+        if report and not self._is_grip(report):
+            raise ExecutionError(
+                f'{self._name} reports no part, but its joint shows one: {self._told(seen)}; '
+                'check the gripper'
+            )
+
+    def expect_no_part(self) -> Steps[None]:
+        """Wait until the fingers are known to hold no part; see `Gripper`."""
+        seen = yield None
+        if self.settings.grip_feedback == NO_FEEDBACK and not self.is_closed(seen):
+            return
+        if self.settings.grip_feedback != NO_FEEDBACK:
+            seen = yield from self._await_level()
+        if self.holds_part(seen):
+            raise ExecutionError(f'the gripper still holds a part: {self._told(seen)}')
+        if self.holds_part(seen) is None:
+            raise ExecutionError(
+                'nothing shows whether the gripper holds a part: check, and open it with '
+                '~/open_gripper'
+            )
+
+    def stays_empty(self) -> Steps[None]:
+        """Wait until the open gripper is known to be empty for certain."""
+        yield from self.expect_no_part()
+
+    def holds_part(self, seen: Observation) -> bool | None:
+        """Return what the gripper's joint shows, else what the last goal has proved."""
+        view, s = seen.gripper, self.settings
+        if s.grip_feedback == NO_FEEDBACK:
+            return None
+        if view.position is not None:
+            return self._holds_at(view.position) if view.is_still else None
+        if view.is_silent or view.report is None or not view.report.ended:
+            return None
+        if self._is_to_close(view.report):
+            return self._is_grip(view.report)
+        return False if self._is_at(view.report.position, s.open_position) else None
+
+    def is_closed(self, seen: Observation) -> bool:
+        """Return whether joint or last goal show the fingers away from `open_position`."""
+        view = seen.gripper
+        if view.position is not None:
+            return not self._is_at(view.position, self.settings.open_position)
+        return view.report is not None and self._is_to_close(view.report)
+
+    def is_open(self, seen: Observation) -> bool:
+        """Return whether joint or last goal show the fingers at `open_position`."""
+        view, at = seen.gripper, self.settings.open_position
+        if view.report and not view.report.ended:
+            return False
+        if view.position is not None:
+            return view.is_still and self._is_at(view.position, at)
+        return view.report is not None and self._is_at(view.report.position, at)
+
+    def is_known(self, seen: Observation) -> bool:
+        """Return whether the joint is published, or a goal was sent."""
+        view = seen.gripper
+        return view.report is not None or (view.position is not None and view.is_still)
+
+    def silence(self, seen: Observation) -> str:
+        """Return why a part that was gripped cannot be seen any more; '' if it can."""
+        s, blind = self.settings, 'cannot see whether the part is held'
+        if s.grip_feedback == NO_FEEDBACK:
+            return ''
+        if seen.gripper.is_silent:
+            return f"{s.gripper_joint} is silent: {blind}; check the gripper's driver"
+        return '' if seen.gripper.is_there else f'{blind}: {no_server(s)}'
+
+    def signal(self) -> PartSignal:
+        """Return a new debounced view of `holds_part`."""
+        return PartSignal(f'{self._name}: whether a part is held')
+
+    # -- goals -----------------------------------------------------------------------------------
+
+    @property
+    def _name(self) -> str:
+        return self.settings.gripper_action
+
+    def _send(self, position: float) -> Steps[None]:
+        self._target, self._signal = None, self.signal()
+        seen = yield MoveGripper(position, self.settings.max_effort, SERVICE_TIMEOUT)
+        deadline = seen.t + SERVICE_TIMEOUT
+        while seen.reply is None:
+            if seen.t > deadline:
+                raise ExecutionError(
+                    f'action server {self._name} did not answer a goal within {SERVICE_TIMEOUT} '
+                    "s: check the gripper's driver"
+                )
+            seen = yield None
+        if seen.reply:
+            raise ExecutionError(seen.reply)
+        self._target, self._deadline = position, seen.t + self.settings.gripper_timeout
+        self.fingers_end = self._deadline
+
+    def _has_ended(self, seen: Observation) -> bool:
+        """
+        Return whether the goal that was sent has ended as it should.
+
+        Raises
+        ------
+        ExecutionError
+            It cannot end so any more, or takes too long.
+
+        """
+        if self._target is None:
+            return True
+        report, goal = seen.gripper.report, f'the goal of position {self._target:g}'
+        if report is None or not report.ended:
+            if not seen.gripper.is_there:
+                raise ExecutionError(
+                    f"action server {self._name} has gone during {goal}: check the gripper's "
+                    'driver, and look whether it holds a part'
+                )
+            if seen.t > self._deadline:
+                raise ExecutionError(
+                    f'{self._name} has not ended {goal} within gripper_timeout = '
+                    f'{self.settings.gripper_timeout:g} s: check the gripper'
+                )
+            return False
+        self._target = None
+        if not math.isfinite(report.position):
+            raise ExecutionError(
+                f'{self._name} reports position {report.position} at the end of {goal}: must be '
+                'a finite number; check the gripper'
+            )
+        if report.ended != 'succeeded' and not report.stalled:  # some abort when they stall
+            raise ExecutionError(
+                f'{self._name} has {report.ended} {goal} at {report.position:.3g}: check the '
+                'gripper, and whether another client commands it'
+            )
+        if not self._is_to_close(report) and not self._is_at(report.position, report.target):
+            raise ExecutionError(
+                f'the gripper opened only to {report.position:.3g}, not to open_position = '
+                f'{report.target:g}: check what blocks its fingers'
+            )
+        return True
+
+    # -- what positions mean ---------------------------------------------------------------------
+
+    def _is_at(self, position: float, target: float) -> bool:
+        return abs(position - target) <= self.settings.position_tolerance
+
+    def _is_to_close(self, report: GripperReport) -> bool:
+        return report.target == self.settings.close_position
+
+    def _is_grip(self, report: GripperReport) -> bool:
+        low, high = self.settings.part_positions
+        return low <= report.position <= high if low < high else report.stalled
+
+    def _holds_at(self, position: float) -> bool:
+        """Return whether fingers at rest at `position` have a part between them."""
+        s = self.settings
+        low, high = s.part_positions
+        if self._is_at(position, s.open_position):
+            return False
+        return low <= position <= high if low < high else not self._is_at(
+            position, s.close_position
+        )
+
+    def _await_level(self) -> Steps[Observation]:
+        """Return the observation with which `holds_part` is stable, or the last one in time."""
+        seen = yield None
+        end = seen.t + _KNOWN_WITHIN
+        while self._signal.update(seen.t, self.holds_part(seen)) is None and seen.t < end:
+            seen = yield None
+        return seen
+
+    def _told(self, seen: Observation) -> str:
+        view = seen.gripper
+        parts = []
+        if view.report:
+            how = 'stalled' if view.report.stalled else 'not stalled'
+            parts.append(f'{self._name} ended at {view.report.position:.3g}, {how}')
+        if view.position is not None:
+            parts.append(f'{self.settings.gripper_joint} is at {view.position:.3g}')
+        return ', '.join(parts) or f'{self._name} has reported nothing'

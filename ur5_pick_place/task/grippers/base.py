@@ -1,0 +1,311 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The interface of a gripper, and what every kind of gripper needs."""
+
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from ur5_pick_place.errors import ExecutionError
+from ur5_pick_place.settings import Settings, setting
+from ur5_pick_place.task.job import (
+    Command,
+    Observation,
+    SetToolVoltage,
+    Steps,
+    perform,
+)
+
+TOOL_INPUT, NO_FEEDBACK = 'tool_input', 'none'
+SETTLING = 0.1
+"""How long the signal of a part must be stable to count [s]."""
+_BOUNCES, _BOUNCE_TIME = 4, 1.0  # changes, [s]; a grip causes one
+ANSWER_TIMEOUT = 5.0
+"""Timeout for setting the payload [s]; the driver waits until the robot reports it."""
+SERVICE_TIMEOUT = 2.0
+"""Timeout for a switch [s]; the driver gives up on a pin after 0.55 s."""
+
+
+@dataclass(frozen=True)
+class GripperSettings(Settings):
+    """What every kind of gripper has."""
+
+    confirm_pins: bool = setting(
+        True, 'require io_states to confirm outputs; false only for mock hardware, which has none'
+    )
+    grip_feedback: str = setting(
+        TOOL_INPUT,
+        'how a grasp is verified: by the feedback that this kind of gripper has, or not at all',
+        choices=(TOOL_INPUT, NO_FEEDBACK),
+    )
+    pin_timeout: float = setting(
+        1.0,
+        'timeout for the driver to show a pin or the tool voltage; usually 0.02 s',
+        unit='s',
+        low=0.1,
+        high=5,
+    )
+
+
+class Gripper(ABC):
+    """
+    Opens, closes and verifies; each method that takes time is a generator of steps for a `Job`.
+
+    A kind of gripper is a class with this interface and `settings_type`; the parameter `gripper`
+    names it (`registry`).
+
+    Parameters
+    ----------
+    settings : GripperSettings
+        Of the class's `settings_type`.
+    voltage : int or None
+        Supply that the gripper needs [V]; None if not configured.
+
+    Attributes
+    ----------
+    fingers_end : float
+        When the gripper should have opened or closed [s].
+
+    """
+
+    settings_type: ClassVar[type[GripperSettings]] = GripperSettings
+    """The parameters of this kind; only these are declared."""
+
+    loss: ClassVar[str] = 'the part-present input went off'
+    """How the loss of a carried part shows."""
+
+    def __init__(self, settings: Any, voltage: int | None) -> None:
+        self.voltage = voltage
+        self.settings: Any = settings
+        self._signal = self.signal()
+        self.fingers_end = 0.0
+
+    # -- what each kind does its own way --------------------------------------------------------
+
+    @abstractmethod
+    def begin_closing(self) -> Steps[None]:
+        """Command closing, and wait until the command is confirmed."""
+
+    @abstractmethod
+    def begin_opening(self, is_holding: bool = False, is_moving: bool = False) -> Steps[None]:
+        """
+        Command opening, and wait until the command is confirmed.
+
+        Parameters
+        ----------
+        is_holding : bool
+            Whether a part is held, which is released.
+        is_moving : bool
+            Whether the arm moves next, without `await_fingers`; the gripper is then empty.
+
+        """
+
+    @abstractmethod
+    def await_fingers(self, command: Command | None = None) -> Steps[bool]:
+        """
+        Wait until the gripper has opened or closed.
+
+        Parameters
+        ----------
+        command : Command, optional
+            Issued and confirmed meanwhile, once it is known whether a part is held.
+
+        Returns
+        -------
+        bool
+            Whether `command` was issued.
+
+        """
+
+    @abstractmethod
+    def expect_part(self) -> Steps[None]:
+        """
+        Wait until the closed gripper is known to hold a part.
+
+        Raises
+        ------
+        MissedGrasp
+            It closed on nothing.
+        ExecutionError
+            It cannot be known, though it should be.
+
+        """
+
+    @abstractmethod
+    def expect_no_part(self) -> Steps[None]:
+        """Wait until the gripper is known to hold no part; errors as `expect_part`."""
+
+    @abstractmethod
+    def stays_empty(self) -> Steps[None]:
+        """Wait until the gripper, which is open and shows no part now, is so for certain."""
+
+    @abstractmethod
+    def holds_part(self, seen: Observation) -> bool | None:
+        """Return whether a part is held; None if nothing shows it."""
+
+    @abstractmethod
+    def is_closed(self, seen: Observation) -> bool:
+        """Return whether the gripper is known to be closed, on a part or on nothing."""
+
+    @abstractmethod
+    def is_open(self, seen: Observation) -> bool:
+        """Return whether the gripper is known to be open."""
+
+    def silence(self, seen: Observation) -> str:
+        """Return why nothing shows any more whether a part is held; '' if something does."""
+        return ''
+
+    @property
+    def pins(self) -> frozenset[int]:
+        """The digital outputs that are the gripper's own; no stage of a cycle may set them."""
+        return frozenset()
+
+    def is_known(self, seen: Observation) -> bool:
+        """Return whether the gripper has been observed, as after the start of a node."""
+        return bool(seen.inputs and seen.outputs)
+
+    # -- what they share -------------------------------------------------------------------------
+
+    def initialise(self) -> Steps[None]:
+        """
+        Switch the tool supply to its configured voltage and wait for tool_data to show it.
+
+        Raises
+        ------
+        ExecutionError
+            The voltage is not configured, or tool_data does not show it within `pin_timeout`.
+
+        """
+        wanted, timeout = self.voltage, self.settings.pin_timeout
+        if wanted is None:
+            raise ExecutionError('tool_voltage is not set: set the parameter to 0, 12 or 24 V')
+        seen = yield from perform(SetToolVoltage(wanted), SERVICE_TIMEOUT)
+        if not self.settings.confirm_pins:
+            return
+        deadline = seen.t + timeout
+        while seen.tool_voltage != wanted:
+            if seen.t > deadline:
+                raise ExecutionError(
+                    f'tool voltage is {seen.tool_voltage} V, not {wanted} V, '
+                    f'{timeout} s after it was set: check the tool connector'
+                )
+            seen = yield None
+
+    def close(self) -> Steps[None]:
+        """Close: command it, and wait until it is done."""
+        yield from self.begin_closing()
+        yield from self.await_fingers()
+
+    def open(self) -> Steps[None]:
+        """Open: as `close`."""
+        yield from self.begin_opening()
+        yield from self.await_fingers()
+
+    def opens_in(self, seen: Observation) -> float:
+        """Return the time [s] until the gripper, which was told to open, will be open."""
+        return self.fingers_end - seen.t
+
+    def signal(self) -> 'PartSignal':
+        """Return a new debounced view of `holds_part`."""
+        return PartSignal('the signal of the gripper')
+
+    def _check_supply(self, seen: Observation) -> None:
+        wanted = self.voltage
+        if self.settings.confirm_pins and wanted is not None and seen.tool_voltage != wanted:
+            raise ExecutionError(
+                f'tool voltage is {seen.tool_voltage} V, not {wanted} V: call ~/init_gripper first'
+            )
+
+
+class PartSignal:
+    """
+    Whether a part is held, debounced.
+
+    Parameters
+    ----------
+    source : str
+        What shows it, for errors.
+
+    Attributes
+    ----------
+    since : float
+        Time of the last change [s].
+
+    """
+
+    def __init__(self, source: str) -> None:
+        self._source = source
+        self._level: bool | None = None
+        self._latest = -math.inf
+        self.since = 0.0
+        self._changes: list[float] = []
+
+    def update(self, t: float, level: bool | None) -> bool | None:
+        """
+        Take the level at time `t` [s] and return it once it is stable, else None.
+
+        Raises
+        ------
+        ExecutionError
+            It changes too often.
+
+        """
+        if level != self._level:
+            if None not in (self._level, level):  # from or to unknown is no bounce
+                self._changes = [past for past in self._changes if past > t - _BOUNCE_TIME] + [t]
+            self._level, self.since = level, t
+        elif t - self._latest > SETTLING:  # not sampled since: it may have changed
+            self.since = t
+        self._latest = t
+        if len(self._changes) >= _BOUNCES:
+            raise ExecutionError(
+                f'{self._source} bounces: {len(self._changes)} changes within '
+                f'{_BOUNCE_TIME} s; check the part-present sensor and its wiring'
+            )
+        return level if t - self.since >= SETTLING else None
+
+
+class Aside:
+    """
+    A command issued beside a wait.
+
+    Parameters
+    ----------
+    command : Command or None
+
+    """
+
+    def __init__(self, command: Command | None) -> None:
+        self._command, self._issued = command, math.inf
+        self.is_answered = True
+        """Whether no answer is outstanding."""
+
+    @property
+    def was_issued(self) -> bool:
+        """Whether the command was issued."""
+        return self._issued < math.inf
+
+    def issue(self, t: float) -> Command | None:
+        """Return the command at its first call, at time `t` [s]; None later."""
+        if self._command is None or self.was_issued:
+            return None
+        self._issued, self.is_answered = t, False
+        return self._command
+
+    def look(self, seen: Observation) -> None:
+        """
+        Take an observation.
+
+        Raises
+        ------
+        ExecutionError
+            The command failed, or was not answered in time.
+
+        """
+        if self.is_answered:
+            return
+        if seen.reply:
+            raise ExecutionError(seen.reply)
+        if seen.reply is None and seen.t > self._issued + ANSWER_TIMEOUT:
+            raise ExecutionError(f'{self._command} was not answered within {ANSWER_TIMEOUT} s')
+        self.is_answered = seen.reply is not None

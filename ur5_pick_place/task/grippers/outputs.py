@@ -1,0 +1,225 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Grippers on digital outputs, confirmed by io_states and by an input that shows a part."""
+
+from abc import abstractmethod
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ur5_pick_place.errors import ExecutionError, MissedGrasp
+from ur5_pick_place.pins import DIGITAL_PINS, TOOL_PIN_0, TOOL_PINS
+from ur5_pick_place.settings import setting
+from ur5_pick_place.task.grippers.base import (
+    SERVICE_TIMEOUT,
+    SETTLING,
+    TOOL_INPUT,
+    Aside,
+    Gripper,
+    GripperSettings,
+    PartSignal,
+)
+from ur5_pick_place.task.job import Command, Observation, SetOutput, Steps, perform
+
+LAST_PIN = DIGITAL_PINS - 1
+_TOOL_PINS = ', '.join(map(str, TOOL_PINS))
+
+
+@dataclass(frozen=True)
+class OutputSettings(GripperSettings):
+    """Wiring of a gripper on digital outputs."""
+
+    close_pin: int = setting(
+        TOOL_PIN_0,
+        f'digital output that closes the gripper, or switches suction on; {_TOOL_PINS} are the '
+        'tool outputs',
+        low=0,
+        high=LAST_PIN,
+    )
+    closes_when_on: bool = setting(True, 'whether that output is on when closed, or sucking')
+    part_pin: int = setting(
+        TOOL_PIN_0,
+        'digital input that shows a part in the gripper, or that vacuum is reached; '
+        f'{_TOOL_PINS} are the tool inputs',
+        low=0,
+        high=LAST_PIN,
+    )
+    part_when_on: bool = setting(True, 'whether that input is on when a part is held')
+    part_timeout: float = setting(
+        1.0, 'timeout for that input after the gripper has closed', unit='s', low=0, high=10
+    )
+
+
+class OutputGripper(Gripper):
+    """
+    A gripper on digital outputs; see `Gripper`.
+
+    Parameters
+    ----------
+    settings : OutputSettings
+    voltage : int or None
+
+    """
+
+    settings_type = OutputSettings
+    closed_on_nothing: ClassVar[str] = 'the gripper closed on nothing'
+    """What it means that the input shows no part after closing."""
+
+    def __init__(self, settings: OutputSettings, voltage: int | None) -> None:
+        super().__init__(settings, voltage)
+        self._closes = self._is_shown = False
+
+    @property
+    @abstractmethod
+    def closing_time(self) -> float:
+        """Time to close where no input shows it [s]."""
+
+    @property
+    @abstractmethod
+    def opening_time(self) -> float:
+        """Time to open where no input shows it [s]."""
+
+    @abstractmethod
+    def outputs(self, is_closed: bool) -> list[tuple[int, bool]]:
+        """Return the outputs and their states, in the order in which they are switched."""
+
+    def begin_closing(self) -> Steps[None]:
+        """Switch the pins and wait for io_states to show them."""
+        seen = yield None
+        self._check_supply(seen)
+        yield from self._switch(True, self.closing_time, self.holds_part(seen) is False)
+
+    def begin_opening(self, is_holding: bool = False, is_moving: bool = False) -> Steps[None]:
+        """Switch as `begin_closing`; `is_holding` = the input shows a part, which is released."""
+        yield from self._switch(False, self.opening_time, is_holding)
+
+    def await_fingers(self, command: Command | None = None) -> Steps[bool]:
+        """
+        Wait until the part-present input has changed, else until `fingers_end`.
+
+        The command is issued when the input has changed, or immediately if there is no input.
+
+        """
+        aside, seen = Aside(command), (yield None)
+        while True:
+            level = self.holds_part(seen)
+            is_there = self._signal.update(seen.t, level) is self._closes and self._is_shown
+            aside.look(seen)
+            if aside.is_answered and (is_there or seen.t >= self.fingers_end):
+                return aside.was_issued
+            seen = yield aside.issue(seen.t) if level in (self._closes, None) else None
+
+    def expect_part(self) -> Steps[None]:
+        """
+        Wait until the part-present input shows a part.
+
+        Raises
+        ------
+        MissedGrasp
+            It shows none.
+        ExecutionError
+            It shows one too late, it bounces, or io_states does not contain it.
+
+        """
+        yield from self._expect(True)
+
+    def expect_no_part(self) -> Steps[None]:
+        """Wait until the part-present input shows no part; errors as `expect_part`."""
+        yield from self._expect(False)
+
+    def stays_empty(self) -> Steps[None]:
+        """Wait until the part-present input, which shows no part now, is stable."""
+        seen = yield None
+        while self._signal.update(seen.t, self.holds_part(seen)) is not False:
+            if self.holds_part(seen) is not False:
+                raise ExecutionError(
+                    f'input {self.settings.part_pin} shows a part although the gripper is open: '
+                    'remove the part, or check whether the input is stuck'
+                )
+            seen = yield None
+
+    def holds_part(self, seen: Observation) -> bool | None:
+        """Return whether a part is held; None if no input shows it."""
+        if self.settings.grip_feedback != TOOL_INPUT:
+            return None
+        level = seen.inputs.get(self.settings.part_pin)
+        return None if level is None else level == self.settings.part_when_on
+
+    @property
+    def pins(self) -> frozenset[int]:
+        """The outputs that it switches."""
+        return frozenset(pin for pin, _ in self.outputs(is_closed=True))
+
+    def is_closed(self, seen: Observation) -> bool:
+        """Return whether io_states, if it is used at all, shows the closing output on."""
+        s = self.settings
+        return bool(s.confirm_pins and seen.outputs.get(s.close_pin) == s.closes_when_on)
+
+    def is_open(self, seen: Observation) -> bool:
+        """Return whether io_states, if it is used at all, shows the outputs of an open gripper."""
+        return self.settings.confirm_pins and all(
+            seen.outputs.get(pin) == state for pin, state in self.outputs(is_closed=False)
+        )
+
+    def signal(self) -> PartSignal:
+        """Return a new debounced view of the part-present input."""
+        return PartSignal(f'input {self.settings.part_pin}')
+
+    def _switch(self, is_closed: bool, travel_time: float, is_shown: bool) -> Steps[None]:
+        """Switch the pins; `is_shown` = the part-present input will show when it is done."""
+        for pin, state in self.outputs(is_closed):
+            seen = yield from self._set(pin, state)
+        self._closes, self._is_shown = is_closed, is_shown
+        self._signal, self.fingers_end = self.signal(), seen.t + travel_time
+
+    def _set(self, pin: int, state: bool) -> Steps[Observation]:
+        """Switch an output and wait for io_states to show it; return that observation."""
+        seen = yield from perform(SetOutput(pin, state), SERVICE_TIMEOUT)
+        if not self.settings.confirm_pins:
+            return seen
+        deadline = seen.t + self.settings.pin_timeout
+        while seen.outputs.get(pin) != state:
+            if seen.t > deadline:
+                raise ExecutionError(
+                    f'output {pin} was set {"on" if state else "off"} but io_states has not shown '
+                    f'it within pin_timeout = {self.settings.pin_timeout} s: check tool power '
+                    'and wiring'
+                )
+            seen = yield None
+        return seen
+
+    def _expect(self, wanted: bool) -> Steps[None]:
+        seen = yield None
+        if self.settings.grip_feedback != TOOL_INPUT:
+            if not wanted and self.is_closed(seen):
+                raise ExecutionError(
+                    'the gripper is closed and no input shows whether it holds a part: check, and '
+                    'open it with ~/open_gripper'
+                )
+            return
+        timeout = self.settings.part_timeout
+        begin, signal = seen.t, self._signal
+        while signal.update(seen.t, self.holds_part(seen)) != wanted:
+            if seen.t > begin + 2.0 * timeout + SETTLING:
+                raise self._unmet(seen, wanted)
+            seen = yield None
+        waited = signal.since - begin
+        if waited > timeout:
+            raise ExecutionError(
+                f'input {self.settings.part_pin} took {waited:.2f} s to show '
+                f'{"the" if wanted else "no"} part, more than part_timeout = {timeout} s: check '
+                'its sensor, or increase part_timeout'
+            )
+
+    def _unmet(self, seen: Observation, wanted: bool) -> ExecutionError:
+        pin, waited = self.settings.part_pin, f'after {2.0 * self.settings.part_timeout} s'
+        if self.holds_part(seen) is None:
+            return ExecutionError(f'input {pin} is not in io_states: check part_pin')
+        if wanted:
+            return MissedGrasp(
+                f'{self.closed_on_nothing}: no part at this place (input {pin}, {waited})'
+            )
+        if self.is_closed(seen):
+            return ExecutionError(f'the gripper still holds a part (input {pin}, {waited})')
+        return ExecutionError(
+            f'input {pin} shows a part {waited} although the gripper is open: remove the part, '
+            'or check whether the input is stuck'
+        )

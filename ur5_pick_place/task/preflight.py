@@ -1,0 +1,360 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Is a cell ready to move? Each check gives what was found, or how to cure it; without ROS."""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from ur5_pick_place.control.motion_state import MotionState, parse_motion_state
+from ur5_pick_place.control.robot_status import RobotStatus, mode_fault
+from ur5_pick_place.kinematics.transforms import Array, inverse_transform, log_so3
+
+NODES = ('ik_service', 'trajectory_planner', 'pick_place')
+"""The nodes of a cell, besides the driver."""
+SHARED = (
+    'use_sim_time',
+    'ur_type',
+    'kinematics_params_file',
+    'tf_prefix',
+    'scene_file',
+    'controller',
+    'payload_mass',
+    'payload_centre',
+    'tool_voltage',
+)
+"""Parameters that must be equal in all nodes that have them."""
+_GIVEN = ('scene_file', 'payload_mass', 'tool_voltage')
+OWN = {
+    'ik_service': (),
+    'trajectory_planner': ('check_modes', 'joint_state_timeout'),
+    'pick_place': ('check_modes', 'confirm_pins', 'close_pin', 'open_pin', 'part_pin',
+                   'grip_feedback', 'blow_pin', 'gripper', 'gripper_action',
+                   'gripper_action_type'),
+}
+"""Further parameters that the checks read, by node."""
+_SLOWEST = 100.0  # [Hz] of the driver's 125
+_OLDEST = 0.5  # [s] of joints on arrival; more is a clock that is wrong
+_SAME = (1e-3, np.deg2rad(0.1))  # [m], [rad] by which TF and our kinematics may differ
+_FEW = 10  # joint_states at least
+
+
+@dataclass
+class Observed:
+    """
+    What was seen of a cell; empty or None where nothing was.
+
+    Attributes
+    ----------
+    where : str
+        Domain, namespace, middleware and range of discovery, as text.
+    servers : dict of str to int
+        How many nodes offer the services of each of `NODES`.
+    parameters : dict of str to dict
+        Values by node and name; None where a parameter is not set.
+    task_state, motion_state : str or None
+    robot_mode, safety_mode : int or None
+    program_running : bool or None
+    scaling : float or None
+        Speed scaling, 0 to 1.
+    controllers : dict of str to str, or None
+        State of each controller by name.
+    arrivals, stamps, ages : list of float
+        Of joint_states of this arm: steady clock [s], ROS time [s], and age on arrival [s].
+    bad_joints : str
+        What was wrong with one of them.
+    T_tf, T_fk : ndarray, shape (4, 4), or None
+        tool0 in `base` by TF, and by the kinematics of our nodes at the joints of that time.
+    T_tcp : ndarray, shape (4, 4), or None
+        The TCP in tool0.
+    inputs, outputs : dict of int to bool
+        Digital pins of io_states.
+    is_gripper_there : bool
+        Whether an action server is there as `gripper_action` and `gripper_action_type` name it.
+    tool_voltage : int or None
+        As tool_data shows it [V].
+    objects : list of str, or None
+        Names in the planning scene.
+    refused : str
+        Why the scene blocks every motion; empty if it does not.
+
+    """
+
+    where: str = ''
+    servers: dict[str, int] = field(default_factory=dict)
+    parameters: dict[str, dict[str, Any]] = field(default_factory=dict)
+    task_state: str | None = None
+    motion_state: str | None = None
+    robot_mode: int | None = None
+    safety_mode: int | None = None
+    program_running: bool | None = None
+    scaling: float | None = None
+    controllers: dict[str, str] | None = None
+    arrivals: list[float] = field(default_factory=list)
+    stamps: list[float] = field(default_factory=list)
+    ages: list[float] = field(default_factory=list)
+    bad_joints: str = ''
+    T_tf: Array | None = None
+    T_fk: Array | None = None
+    T_tcp: Array | None = None
+    inputs: dict[int, bool] = field(default_factory=dict)
+    outputs: dict[int, bool] = field(default_factory=dict)
+    is_gripper_there: bool = False
+    tool_voltage: int | None = None
+    objects: list[str] | None = None
+    refused: str = ''
+
+    def parameter(self, name: str, node: str = 'trajectory_planner') -> Any:
+        """Return a parameter's value; None if it was not read or is not set."""
+        return self.parameters.get(node, {}).get(name)
+
+
+@dataclass(frozen=True)
+class Check:
+    """
+    One line of the answer.
+
+    Attributes
+    ----------
+    name : str
+        What was checked.
+    found : str
+    cure : str
+        What to do; empty if all is well.
+
+    """
+
+    name: str
+    found: str
+    cure: str = ''
+
+    @property
+    def is_ok(self) -> bool:
+        """Whether nothing needs to be done."""
+        return not self.cure
+
+    def __str__(self) -> str:
+        return f'{self.name}: {self.found}{f"; {self.cure}" if self.cure else ""}'
+
+
+def check_all(seen: Observed) -> list[Check]:
+    """Return every check, in the order in which problems are best cured."""
+    found = [check(seen) for check in _CHECKS]
+    return found if any(seen.servers.values()) or seen.arrivals else [*found[:2]]
+
+
+def _reachability(seen: Observed) -> Check:
+    if not any(seen.servers.values()) and not seen.arrivals:
+        return Check(
+            'network', f'no node discovered on {seen.where}',
+            'start the cell, or use its ROS_DOMAIN_ID, namespace, RMW_IMPLEMENTATION and range of '
+            'discovery, and open UDP in the firewall: docs/network.md',
+        )
+    return Check('network', seen.where)
+
+
+def _nodes(seen: Observed) -> Check:
+    missing = [name for name in NODES if not seen.servers.get(name)]
+    several = [f'{name} {n} times' for name, n in seen.servers.items() if n > 1]
+    if missing:
+        return Check('nodes', f'{", ".join(missing)} not found', 'start them: look at their log')
+    if several:
+        return Check('nodes', ', '.join(several), 'stop all but one, or give each a namespace')
+    if silent := [name for name in NODES if name not in seen.parameters]:
+        return Check('nodes', f'{", ".join(silent)} did not answer', 'restart them: look why')
+    return Check('nodes', f'{", ".join(NODES)}, one each')
+
+
+def _settings(seen: Observed) -> Check:
+    for name in SHARED:
+        values = {n: p[name] for n, p in seen.parameters.items() if name in p}
+        if len({repr(value) for value in values.values()}) > 1:
+            each = ', '.join(f'{value!r} in {node}' for node, value in values.items())
+            return Check('settings', f'{name} = {each}', 'give all nodes the same file')
+    missing = [name for name in _GIVEN if seen.parameter(name) in (None, '')]
+    if missing:
+        return Check(
+            'settings', f'{", ".join(missing)} not given', 'set them in a parameter file: '
+            'docs/first_hour.md, section 2',
+        )
+    mass, centre = seen.parameter('payload_mass'), seen.parameter('payload_centre')
+    at = ', '.join(f'{v:g}' for v in centre or ())
+    return Check('settings', f'equal in all nodes; payload {mass:g} kg at ({at}) m')
+
+
+def _robot(seen: Observed) -> Check:
+    if seen.parameter('check_modes') is False:
+        return Check('robot', 'modes are not checked (check_modes: false), for mock hardware only')
+    status = RobotStatus(
+        robot_mode=seen.robot_mode,
+        safety_mode=seen.safety_mode,
+        program_running=bool(seen.program_running),
+    )
+    if fault := mode_fault(status):
+        found, _, cure = fault.partition('; ')
+        return Check('robot', found, cure or 'look at the pendant')
+    reduced = ', REDUCED mode' if seen.safety_mode == 2 else ''
+    return Check('robot', f'running, safety normal{reduced}, program running')
+
+
+def _controller(seen: Observed) -> Check:
+    wanted = seen.parameter('controller')
+    if seen.controllers is None:
+        return Check('controller', 'controller_manager does not answer', 'start the driver')
+    if seen.controllers.get(wanted) != 'active':
+        state = seen.controllers.get(wanted, 'not loaded')
+        active = ', '.join(n for n, s in seen.controllers.items() if s == 'active') or 'none'
+        return Check(
+            'controller', f'{wanted} is {state}; active: {active}',
+            'press Play on the pendant, or switch to it with controller_manager',
+        )
+    return Check('controller', f'{wanted} is active')
+
+
+def _joints(seen: Observed) -> Check:
+    name = 'joint_states'
+    if seen.bad_joints:
+        return Check(name, seen.bad_joints, 'check what else publishes joints of this arm')
+    if len(seen.arrivals) < _FEW:
+        return Check(name, f'{len(seen.arrivals)} messages', 'start the driver, check its link')
+    rate = (len(seen.stamps) - 1) / max(seen.stamps[-1] - seen.stamps[0], 1e-9)
+    gap = float(np.diff(seen.arrivals).max())
+    text = f'{rate:.0f} Hz, largest gap {1e3 * gap:.0f} ms'
+    if min(np.diff(seen.stamps)) < 0.0:
+        return Check(name, 'stamps run backwards', 'stop the second driver that publishes them')
+    if rate < _SLOWEST:
+        return Check(name, text, 'at least 100 Hz are needed: check the link, and the load here')
+    if gap > (limit := seen.parameter('joint_state_timeout') or np.inf):
+        return Check(name, f'{text}, allowed {1e3 * limit:g} ms', 'this PC or the link stalls: '
+                     'end other programs, use a cable')
+    return Check(name, text)
+
+
+def _clock(seen: Observed) -> Check:
+    if not seen.ages:
+        return Check('clock', 'not checked, as there are no joint_states', 'see joint_states')
+    age = float(np.median(seen.ages))
+    if abs(age) > _OLDEST:
+        return Check(
+            'clock', f'joints are {age:.2f} s old on arrival',
+            'synchronise the PCs (chrony), and give all nodes the same use_sim_time',
+        )
+    return Check('clock', f'joints are {1e3 * age:.0f} ms old on arrival')
+
+
+def _states(seen: Observed) -> Check:
+    state, reason = parse_motion_state(seen.motion_state or '')
+    if seen.motion_state is None or seen.task_state is None:
+        return Check('states', 'not received', 'restart planner and task node: look at their log')
+    if state is MotionState.STOPPED or seen.task_state.startswith('stopped'):
+        why = reason or seen.task_state.partition(': ')[2]
+        return Check('states', f'stopped: {why}', 'remove the cause, then call pick_place/rearm')
+    if state is not MotionState.READY or seen.task_state not in ('idle', 'planned'):
+        found = f'planner {seen.motion_state}, task {seen.task_state}'
+        return Check('states', found, 'wait for the end of what is under way, or stop it')
+    return Check('states', f'planner ready, task {seen.task_state}')
+
+
+def _calibration(seen: Observed) -> Check:
+    name = 'calibration'
+    if seen.T_tf is None:
+        return Check(name, 'TF does not know tool0 in base_link',
+                     'start robot_state_publisher (the driver does), with the same tf_prefix')
+    if seen.T_fk is None:
+        return Check(name, 'compute_fk does not answer', 'start ik_service')
+    off = inverse_transform(seen.T_fk) @ seen.T_tf
+    away, turn = float(np.linalg.norm(off[:3, 3])), float(np.linalg.norm(log_so3(off[:3, :3])))
+    text = f'TF and our kinematics differ by {1e3 * away:.2f} mm, {np.rad2deg(turn):.2f} deg'
+    if away > _SAME[0] or turn > _SAME[1]:
+        return Check(name, text, 'give driver and nodes the same ur_type and '
+                     'kinematics_params_file, and leave the arm at rest')
+    return Check(name, text)
+
+
+def _tcp(seen: Observed) -> Check:
+    if seen.T_tcp is None:
+        return Check('TCP', 'unknown', 'set scene_file, with tool.tcp')
+    x, y, z = seen.T_tcp[:3, 3]
+    return Check('TCP', f'({x:.4f}, {y:.4f}, {z:.4f}) m in tool0')
+
+
+def _voltage(seen: Observed) -> Check:
+    wanted, name = seen.parameter('tool_voltage'), 'tool voltage'
+    if seen.parameter('confirm_pins', 'pick_place') is False:
+        return Check(name, 'not checked (confirm_pins: false), for mock hardware only')
+    if seen.tool_voltage is None:
+        return Check(name, 'tool_data not received', 'is io_and_status_controller active?')
+    if seen.tool_voltage not in (0, wanted):
+        return Check(name, f'{seen.tool_voltage} V, tool_voltage is {wanted} V',
+                     'correct tool_voltage before init_gripper: 24 V can destroy a 12 V gripper')
+    later = '' if seen.tool_voltage == wanted else f', init_gripper switches to {wanted} V'
+    return Check(name, f'{seen.tool_voltage} V{later}')
+
+
+def _pins(seen: Observed) -> Check:
+    name, own = 'gripper', seen.parameters.get('pick_place', {})
+    if own.get('gripper') == 'action':
+        server = f'action server {own.get("gripper_action")} ({own.get("gripper_action_type")})'
+        if seen.is_gripper_there:
+            return Check(name, f'{server} is there')
+        return Check(name, f'{server} is not there', "start the gripper's driver, or correct "
+                     'gripper_action and gripper_action_type')
+    if own.get('confirm_pins') is False:
+        return Check(name, 'pins are not confirmed (confirm_pins: false), for mock hardware only')
+    if not seen.outputs:
+        return Check(name, 'io_states not received', 'is io_and_status_controller active?')
+    for key, pins in (('close_pin', seen.outputs), ('open_pin', seen.outputs),
+                      ('blow_pin', seen.outputs), ('part_pin', seen.inputs)):
+        pin = own.get(key)
+        if pin is not None and pin >= 0 and pin not in pins:
+            return Check(name, f'{key} = {pin} is not in io_states', 'correct the pin')
+    if own.get('grip_feedback') != 'tool_input':
+        return Check(name, 'pins are there; no part-present input: a grasp is not verified')
+    is_on = 'on' if seen.inputs.get(own.get('part_pin', -1)) else 'off'
+    return Check(name, f'pins are there; the part-present input is {is_on}')
+
+
+def _slider(seen: Observed) -> Check:
+    if seen.scaling is None:
+        return Check('speed slider', 'speed scaling not received', 'start the driver')
+    if seen.scaling <= 0.0:
+        return Check('speed slider', '0 %', 'raise the slider on the pendant, or press Play')
+    return Check('speed slider', f'{100.0 * seen.scaling:.0f} %')
+
+
+def _scene(seen: Observed) -> Check:
+    if seen.objects is None:
+        return Check('scene', 'not received', 'restart trajectory_planner: look at its log')
+    if seen.refused:
+        return Check('scene', seen.refused, 'remove or replace that object')
+    names = ', '.join(seen.objects) or 'none besides the scene file'
+    return Check('scene', f'objects of clients: {names}')
+
+
+_CHECKS: tuple[Callable[[Observed], Check], ...] = (
+    _reachability,
+    _nodes,
+    _settings,
+    _clock,
+    _joints,
+    _robot,
+    _controller,
+    _slider,
+    _calibration,
+    _tcp,
+    _voltage,
+    _pins,
+    _scene,
+    _states,
+)
+
+
+def report_lines(checks: list[Check], colours: Mapping[bool, str]) -> Iterator[str]:
+    """Return one line for each check; `colours` begin a line that is well, and one that is not."""
+    end = '\x1b[0m' if any(colours.values()) else ''
+    for check in checks:
+        mark = 'ok' if check.is_ok else 'NO'
+        yield f'{colours[check.is_ok]}{mark}{end}  {check.name:<13} {check.found}'
+        if check.cure:
+            yield f'                    -> {check.cure}'

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One stage of a cycle, as a line of a cycle file gives it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.pins import DIGITAL_PINS
+from ur5_pick_place.settings import REQUIRED, Settings, setting
+
+MOVES = ('ptp', 'lin', 'lin_or_ptp')
+ACTIONS = ('open', 'close', 'expect_part', 'expect_no_part', 'payload_part', 'payload_tool')
+WAIT, WAIT_INPUT, SET_OUTPUT = WAITS_AND_PINS = ('wait', 'wait_input', 'set_output')
+PACES = ('travel', 'approach')
+MAX_BLEND = 0.2  # [m]
+_LONGEST_WAIT = 3600.0  # [s]
+
+# The keys that a stage gives besides name and do; a move may leave out all but the first.
+_MOVE_KEYS = ('to', 'pace', 'blend')
+_NEEDED: dict[str, tuple[str, ...]] = {
+    WAIT: ('seconds',),
+    WAIT_INPUT: ('pin', 'value', 'timeout'),
+    SET_OUTPUT: ('pin', 'value'),
+}
+
+Kind = TypeVar('Kind', bound='Stage')
+
+
+@dataclass(frozen=True)
+class Stage(Settings):
+    """One step of a cycle: a move, an action of the gripper, a wait or an output."""
+
+    name: str = setting(REQUIRED, 'as displayed and logged', kind=str)
+    do: str = setting(
+        REQUIRED, 'the move or action', kind=str, choices=(*MOVES, *ACTIONS, *WAITS_AND_PINS)
+    )
+    to: str = setting('', 'the place that a move leads to')
+    pace: str = setting('travel', 'the speeds of a move', choices=PACES)
+    blend: float = setting(
+        0.0,
+        'radius about the place of a move within which the next one may begin without a stop',
+        unit='m',
+        low=0.0,
+        high=MAX_BLEND,
+    )
+    seconds: float | None = setting(
+        None, 'how long to wait', unit='s', low=0.0, high=_LONGEST_WAIT, kind=float
+    )
+    pin: int | None = setting(
+        None, 'the digital input or output', low=0, high=DIGITAL_PINS - 1, kind=int
+    )
+    value: bool | None = setting(
+        None, 'the level that is awaited or set: true is on', kind=bool
+    )
+    timeout: float | None = setting(
+        None, 'the longest wait for an input', unit='s', low=0.0, high=_LONGEST_WAIT, kind=float
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        for key in _NEEDED.get(self.do, ()):
+            if getattr(self, key) is None:
+                raise InvalidInput(f'{self._title}: {self.do} lacks the key {key!r}')
+        if not self.name and self.do in WAITS_AND_PINS:
+            object.__setattr__(self, 'name', self.summary)
+
+    @classmethod
+    def from_dict(cls: type[Kind], values: Any, where: str = '') -> Kind:
+        """
+        Return a stage as `Settings.from_dict` does; one that waits may have no name.
+
+        A key that this stage does not take is refused, whatever its value.
+
+        """
+        if isinstance(values, Mapping) and values.get('do') in WAITS_AND_PINS:
+            values = {'name': '', **values}
+        stage = super().from_dict(values, where)
+        allowed = _MOVE_KEYS if stage.is_move else _NEEDED.get(stage.do, ())
+        extra = [key for key in values if key not in ('name', 'do', *allowed)]
+        if extra:
+            takes = f'it takes {", ".join(allowed)}' if allowed else 'it takes none: remove it'
+            no = ' and '.join(f'no "{key}"' for key in extra)
+            raise InvalidInput(
+                f'{where and where + ": "}{stage._title}: {stage.do} takes {no}; {takes}',
+                f'{where and where + "."}{extra[0]}',
+            )
+        return stage
+
+    @property
+    def is_move(self) -> bool:
+        """Whether the arm moves."""
+        return self.do in MOVES
+
+    @property
+    def summary(self) -> str:
+        """What is awaited or set, such as 'wait for input 3 on'; else what is done."""
+        level = 'on' if self.value else 'off'
+        if self.do == WAIT:
+            return f'wait {self.seconds:g} s'
+        if self.do == WAIT_INPUT:
+            return f'wait for input {self.pin} {level}'
+        return f'output {self.pin} {level}' if self.do == SET_OUTPUT else self.do
+
+    @property
+    def _title(self) -> str:
+        return f'stage {self.name or self.do!r}'
