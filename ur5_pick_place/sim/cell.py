@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The MuJoCo model of the cell, `cell.xml`: dimensions, and functions that place bodies."""
+"""The MuJoCo model of the cell: dimensions, its arm, and functions that place bodies."""
 
 import copy
 import math
@@ -10,8 +10,11 @@ from xml.etree import ElementTree
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ur5_pick_place.kinematics import load_model
 from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.sim.arm_body import DRAWN_ARM, child, replace_arm
 from ur5_pick_place.sim.engine import mujoco
+from ur5_pick_place.sim.grippers import DIGITAL, VACUUM
 
 PART_SIZE = 0.045
 """Edge of the cube [m]."""
@@ -30,13 +33,17 @@ OPEN_GAP = 0.070
 FINGER_TRAVEL = 0.034
 """Distance between the pads of the open gripper, and closing travel of each finger [m]."""
 
+CUP_RADIUS = 0.012
+"""Radius of the suction cup's lip [m]."""
+_CUP_LENGTH, _STEM_END = 0.130, 0.118  # [m] from the flange to the lip, and to the rigid stem
+
 # Indices in MuJoCo's position and velocity vectors.
 ARM = slice(0, 6)
 FINGERS = slice(6, 8)
 _PART_Q, _PART_V = 8, 8  # of the first part; the others follow
 
-# Where further parts wait: on a shelf behind the arm, which reaches 1.1 m.
-_SHELF = (-1.26, 0.0)  # [m]
+# Where further parts wait: on a shelf behind the arm, out of reach of wrist and gripper.
+_BEYOND_REACH = 0.44275  # [m] from the reach of the stretched forearm
 _SHELF_ROW, _SHELF_PITCH = 12, 0.06  # parts, [m]
 
 
@@ -71,16 +78,39 @@ class Wall:
     height: float
 
 
-def load_cell(parts: int = 1, wall: Wall | None = None) -> mujoco.MjModel:
-    """Return the compiled model with up to `MAX_PARTS` cubes, all but the first on a shelf."""
+def load_cell(
+    parts: int = 1,
+    wall: Wall | None = None,
+    ur_type: str = DRAWN_ARM,
+    gripper: str = DIGITAL,
+) -> mujoco.MjModel:
+    """
+    Return the compiled model of the cell.
+
+    Parameters
+    ----------
+    parts : int
+        Number of cubes, up to `MAX_PARTS`; all but the first are on a shelf.
+    wall : Wall, optional
+    ur_type : str
+        The arm; `cell.xml` draws a ur5, which every other type replaces.
+    gripper : str
+        One of `GRIPPERS`; both kinds with fingers are alike.
+
+    """
     path = Path(__file__).with_name('cell.xml')
-    if parts == 1 and wall is None:
+    if parts == 1 and wall is None and ur_type == DRAWN_ARM and gripper != VACUUM:
         return mujoco.MjModel.from_xml_path(str(path))
     cell = ElementTree.parse(path).getroot()
+    arm = load_model(ur_type)
+    if ur_type != DRAWN_ARM:
+        replace_arm(cell, arm)
     if wall is not None:
         _add_wall(cell, wall)
     if parts > 1:
-        _add_parts(cell, parts)
+        _add_parts(cell, parts, arm.reach[1])
+    if gripper == VACUUM:
+        _mount_cup(cell, parts)
     return mujoco.MjModel.from_xml_string(ElementTree.tostring(cell, encoding='unicode'))
 
 
@@ -92,34 +122,66 @@ def _add_wall(cell: ElementTree.Element, wall: Wall) -> None:
         'euler': f'0 0 {math.degrees(wall.yaw)}',
         'size': f'{WALL_LENGTH / 2} {WALL_THICKNESS / 2} {wall.height / 2}',
     }
-    ElementTree.SubElement(_child(cell, 'worldbody'), 'geom', geom)
+    ElementTree.SubElement(child(cell, 'worldbody'), 'geom', geom)
 
 
-def _add_parts(cell: ElementTree.Element, parts: int) -> None:
+def _add_parts(cell: ElementTree.Element, parts: int, reach: float) -> None:
     """Add the shelf and its cubes; cubes at rest sleep and cost no time until touched."""
-    ElementTree.SubElement(_child(cell, 'option'), 'flag', sleep='enable')
-    world = _child(cell, 'worldbody')
-    x, y = _SHELF
+    ElementTree.SubElement(child(cell, 'option'), 'flag', sleep='enable')
+    world = child(cell, 'worldbody')
+    x, y = -reach - _BEYOND_REACH, 0.0
     for pos, size in (
         (f'{x} {y} -0.02', '0.09 0.4 0.02'),
         (f'{x} {y} -0.4', '0.06 0.06 0.36'),
     ):
         ElementTree.SubElement(world, 'geom', {'class': 'table', 'pos': pos, 'size': size})
-    first = _child(world, "body[@name='part']")
+    first = child(world, "body[@name='part']")
     for k in range(1, parts):
         part = copy.deepcopy(first)
         row, column = divmod(k - 1, _SHELF_ROW)
         dx, dy = (row - 0.5) * _SHELF_PITCH, (column - (_SHELF_ROW - 1) / 2) * _SHELF_PITCH
         part.set('pos', f'{x + dx} {y + dy} {PART_SIZE / 2}')
-        for named in (part, _child(part, 'freejoint'), _child(part, 'geom')):
+        for named in (part, child(part, 'freejoint'), child(part, 'geom')):
             named.set('name', part_name(k))
         world.append(part)
 
 
-def _child(element: ElementTree.Element, path: str) -> ElementTree.Element:
-    found = element.find(path)
-    assert found is not None, path
-    return found
+def _mount_cup(cell: ElementTree.Element, parts: int) -> None:
+    """
+    Replace the fingers by a suction cup, with a weld for each part.
+
+    The joints of the fingers stay, without shapes, so that states look alike in every cell. The
+    soft lip touches nothing: `suction` tells whether it seals.
+
+    """
+    hand = child(cell, ".//body[@name='gripper']")
+    for finger in hand.findall('body'):
+        for geom in finger.findall('geom'):
+            finger.remove(geom)
+    hand.remove(hand.findall('geom')[2])  # the rail of the fingers
+    child(hand, "site[@name='tcp']").set('pos', f'0 0 {_CUP_LENGTH}')
+    for material, begin, end, radius, touches in (
+        ('steel', 0.082, _STEM_END, 0.008, '1'),
+        ('rubber', _STEM_END - 0.004, _CUP_LENGTH, CUP_RADIUS, '0'),
+    ):
+        shape = {
+            'type': 'cylinder',
+            'fromto': f'0 0 {begin} 0 0 {end}',
+            'size': str(radius),
+            'material': material,
+            'conaffinity': touches,
+        }
+        ElementTree.SubElement(hand, 'geom', shape)
+    welds = child(cell, 'equality')
+    for k in range(parts):
+        weld = {'name': weld_name(k), 'body1': 'gripper', 'body2': part_name(k)}
+        stiff = {'active': 'false', 'solref': '0.002 1', 'solimp': '0.95 0.99 0.001'}
+        ElementTree.SubElement(welds, 'weld', weld | stiff)
+
+
+def weld_name(k: int) -> str:
+    """Return the name of the weld between cup and part `k`, counted from 0."""
+    return f'suction_{part_name(k)}'
 
 
 def part_name(k: int) -> str:

@@ -9,13 +9,14 @@ STRICT = 2
 SCALED = 'scaled_joint_trajectory_controller'
 UNSCALED = 'joint_trajectory_controller'
 VELOCITY = 'forward_velocity_controller'
+PASSTHROUGH = 'passthrough_trajectory_controller'
 POSITION = 'forward_position_controller'
 FREEDRIVE = 'freedrive_mode_controller'
 JOINT_STATES = 'joint_state_broadcaster'
 SPEED_SCALING = 'speed_scaling_state_broadcaster'
 IO_AND_STATUS = 'io_and_status_controller'
 
-MOTION_CONTROLLERS = (SCALED, UNSCALED, VELOCITY, POSITION, FREEDRIVE)
+MOTION_CONTROLLERS = (SCALED, UNSCALED, PASSTHROUGH, VELOCITY, POSITION, FREEDRIVE)
 
 _TYPES = {
     JOINT_STATES: 'joint_state_broadcaster/JointStateBroadcaster',
@@ -23,6 +24,7 @@ _TYPES = {
     SPEED_SCALING: 'ur_controllers/SpeedScalingStateBroadcaster',
     SCALED: 'ur_controllers/ScaledJointTrajectoryController',
     UNSCALED: 'joint_trajectory_controller/JointTrajectoryController',
+    PASSTHROUGH: 'ur_controllers/PassthroughTrajectoryController',
     VELOCITY: 'velocity_controllers/JointGroupVelocityController',
     POSITION: 'position_controllers/JointGroupPositionController',
     FREEDRIVE: 'ur_controllers/FreedriveModeController',

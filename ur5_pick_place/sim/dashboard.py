@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The dashboard server of a CB3 robot: its commands and replies."""
+"""The dashboard server of a robot with PolyScope 3 (CB3), 5 (e-Series) or X."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -7,7 +7,10 @@ from typing import NamedTuple
 from ur5_pick_place.sim.robot import Robot
 
 PROGRAM = 'external_control.urp'
-VERSION = (3, 15, 8)
+VERSIONS = {'3': (3, 15, 8), '5': (5, 22, 0), 'X': (10, 8, 0)}
+"""Of the software, by PolyScope."""
+
+_ROLES = ('PROGRAMMER', 'OPERATOR', 'NONE', 'LOCKED', 'RESTRICTED')
 
 _UNLOCK_ADVICE = (
     'Cannot unlock protective stop until 5s after occurrence. Always inspect cause of protective '
@@ -23,10 +26,24 @@ class Answer(NamedTuple):
 
 
 class Dashboard:
-    """The commands of one robot, by the names of the driver's services."""
+    """
+    The commands of one robot, by the names of the driver's services.
 
-    def __init__(self, robot: Robot) -> None:
+    A command that its PolyScope does not have is refused with the reason.
+
+    Parameters
+    ----------
+    robot : Robot
+    ur_type : str
+    polyscope : str
+        A key of `VERSIONS`.
+
+    """
+
+    def __init__(self, robot: Robot, ur_type: str = 'ur5', polyscope: str = '3') -> None:
         self._robot = robot
+        self._ur_type, self._polyscope = ur_type, polyscope
+        self.version = VERSIONS[polyscope]
         self.user_role = 'NONE'
         self.log: list[str] = []
 
@@ -112,11 +129,46 @@ class Dashboard:
 
     def polyscope_version(self) -> Answer:
         """Return the software version."""
-        return Answer(True, f'URSoftware {".".join(map(str, VERSION))}')
+        return Answer(True, f'URSoftware {".".join(map(str, self.version))}')
 
     def get_robot_model(self) -> Answer:
-        """Return the model."""
-        return Answer(True, 'UR5')
+        """Return the model, which is the same for both series."""
+        return Answer(True, self._ur_type.upper().removesuffix('E'))
+
+    def resume(self) -> Answer:
+        """Continue a paused program, on PolyScope X."""
+        if self._polyscope != 'X':
+            return self._lacking('resume', 'play')
+        return _answer(self._robot.play(), 'Resuming program', 'resume')
+
+    def is_in_remote_control(self) -> Answer:
+        """Return that the robot is in remote control, which a CB3 robot does not have."""
+        return self._lacking('remote control') if self._polyscope == '3' else Answer(True, 'true')
+
+    def clear_operational_mode(self) -> Answer:
+        """Let the operational mode be chosen on the pendant again."""
+        if self._polyscope == '3':
+            return self._lacking('operational mode')
+        return Answer(True, 'No longer controlling the operational mode')
+
+    def get_user_role(self) -> Answer:
+        """Return the role of the user, which only a CB3 robot has."""
+        if self._polyscope != '3':
+            return self._lacking('user role')
+        return Answer(True, self.user_role)
+
+    def set_user_role(self, role: str) -> Answer:
+        """Set the role of the user."""
+        if self._polyscope != '3':
+            return self._lacking('user role')
+        if role not in _ROLES:
+            return Answer(False, f'Failed setting user role: {role}')
+        self.user_role = role
+        return Answer(True, f'Setting user role: {role}')
+
+    def _lacking(self, what: str, instead: str = '') -> Answer:
+        other = f'; use {instead}' if instead else ''
+        return Answer(False, f'PolyScope {self._polyscope} has no {what}{other}')
 
     def raw_request(self, query: str) -> str:
         """Return the reply to a line of the server's socket protocol."""

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.sim.driver import Driver
 from ur5_pick_place.sim.fault_schedule import Planned, check_fault
-from ur5_pick_place.sim.faults import FAULTS, Undo
+from ur5_pick_place.sim.faults import Undo
+from ur5_pick_place.sim.gripper_faults import faults_of
 
 _ROUNDING = 1e-9  # [s]
 
@@ -28,6 +29,8 @@ class FaultInjector:
 
     def __init__(self, driver: Driver, schedule: Sequence[Planned] = ()) -> None:
         self._driver = driver
+        self.known = faults_of(driver.gripper)
+        """The faults that this cell can have, by name."""
         self._undo: dict[str, list[Undo]] = {}
         self._to_come = list(schedule)
         self._to_end: list[tuple[float, str]] = []
@@ -49,10 +52,13 @@ class FaultInjector:
 
         """
         check_fault(name)
-        undo = FAULTS[name].inject(self._driver)
+        if name not in self.known:
+            raise InvalidInput(f'{name}: a cell with gripper: {self._driver.gripper} has it not')
+        fault = self.known[name]
+        undo = fault.inject(self._driver)
         self._undo.setdefault(name, []).append(undo)
-        _log.warning('%.3f s: %s: %s', self._driver.time, name, FAULTS[name].text)
-        return FAULTS[name].text
+        _log.warning('%.3f s: %s: %s', self._driver.time, name, fault.text)
+        return fault.text
 
     def clear(self, name: str) -> str:
         """

@@ -2,7 +2,7 @@
 """
 A schedule of faults, read from a YAML file: a list of entries.
 
-    - fault: protective_stop     # one of `sim.faults.FAULTS`
+    - fault: protective_stop     # one of `sim.faults.FAULTS` or the gripper's
       motion: 3                  # counted from the third trajectory goal; absent: from the start
       at: 0.5                    # [s] simulated, default 0
       for: 6.0                   # [s] simulated; absent: until it is cleared
@@ -17,7 +17,7 @@ from ur5_pick_place.config_files import load_yaml
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.settings import REQUIRED, Settings, setting
-from ur5_pick_place.sim.faults import FAULTS
+from ur5_pick_place.sim.gripper_faults import ALL_FAULTS
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ def load_schedule(path: str | Path) -> tuple[Planned, ...]:
 
 def check_fault(name: str) -> None:
     """Raise `InvalidInput` unless there is a fault of that name."""
-    if name not in FAULTS:
-        near = difflib.get_close_matches(str(name), FAULTS, n=1)
-        hint = f'did you mean {near[0]}?' if near else f'known are: {", ".join(FAULTS)}'
+    if name not in ALL_FAULTS:
+        near = difflib.get_close_matches(str(name), ALL_FAULTS, n=1)
+        hint = f'did you mean {near[0]}?' if near else f'known are: {", ".join(ALL_FAULTS)}'
         raise InvalidInput(f'unknown fault {name!r}; {hint}')

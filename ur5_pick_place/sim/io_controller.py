@@ -8,14 +8,18 @@ faster, but guarantees no more. Only set_payload is answered after the robot has
 
 """
 
+import logging
 import math
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
+import numpy as np
+
+from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.pins import DIGITAL_PINS, TOOL_PINS
-from ur5_pick_place.sim.robot import Robot
+from ur5_pick_place.sim.robot import Robot, RobotMode
 
 SET_DIGITAL_OUT = 1
 SET_ANALOG_OUT = 3
@@ -25,6 +29,8 @@ _POLL_PERIOD = 0.050  # [s]
 _MOST_POLLS = 11  # after which a service gives up, and replies true all the same, as UR's does
 _ROUND_TRIP = CYCLE  # [s] until the robot has a command
 _ROUNDING = 1e-9  # [s]
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass
@@ -72,6 +78,8 @@ class IoController:
     Parameters
     ----------
     robot : Robot
+    rated_payload : float
+        The largest mass that the robot takes as its payload [kg].
 
     Attributes
     ----------
@@ -85,7 +93,8 @@ class IoController:
 
     """
 
-    def __init__(self, robot: Robot) -> None:
+    def __init__(self, robot: Robot, rated_payload: float = math.inf) -> None:
+        self._rated_payload = rated_payload
         self.pins = Pins()
         self.active = True
         self.slow = self.deaf = False
@@ -99,7 +108,8 @@ class IoController:
         while self._under_way and self._under_way[0][0] <= now + _ROUNDING:
             self._under_way.popleft()[1]()
         powered = self._robot.tool_voltage > 0
-        if self._powered and not powered:
+        is_off = self._robot.mode < RobotMode.POWER_ON
+        if is_off or (self._powered and not powered):
             for pin in TOOL_PINS:
                 self.pins.digital_out[pin] = False
         self._powered = powered
@@ -131,6 +141,21 @@ class IoController:
             act = _nothing
         return self._request(act, looks=_MOST_POLLS if self.slow or self.deaf else 1)
 
+    def switch_input(self, pin: int, level: bool) -> None:
+        """
+        Switch an input of the control box at once, as a button or a sensor does.
+
+        Raises
+        ------
+        InvalidInput
+            It is no such input; those of the tool belong to the gripper.
+
+        """
+        last = DIGITAL_PINS - len(TOOL_PINS) - 1
+        if not 0 <= pin <= last:
+            raise InvalidInput(f'input {pin}: must be 0 to {last}')
+        self.pins.digital_in[pin] = level
+
     def set_analog_output(self, pin: int, domain: int, state: float) -> Request:
         """Set an analog output and whether it is a current (0) or a voltage (1)."""
 
@@ -148,15 +173,41 @@ class IoController:
 
         return self._request(act if 0.01 <= fraction <= 1.0 else None)
 
-    def set_payload(self, mass: float, centre_of_gravity: Sequence[float]) -> Request:
-        """Set the payload: mass [kg], centre of gravity in tool0 [m]."""
+    def set_payload(
+        self,
+        mass: float,
+        centre_of_gravity: Sequence[float],
+        inertia: Sequence[float] = (0.0,) * 6,
+    ) -> Request:
+        """
+        Set the payload.
+
+        Parameters
+        ----------
+        mass : float
+            [kg]
+        centre_of_gravity : sequence of float
+            In tool0 [m].
+        inertia : sequence of float
+            xx, yy, zz, xy, xz, yz about that centre [kg m2].
+
+        """
 
         def act() -> None:
             x, y, z = centre_of_gravity
             self._robot.payload = (mass, (x, y, z))
 
-        finite = all(math.isfinite(v) for v in (mass, *centre_of_gravity))
-        return self._request(act if finite and mass >= 0.0 else None, confirmed=True)
+        problem = ''
+        if not np.isfinite([mass, *centre_of_gravity, *inertia]).all():
+            problem = 'must be finite numbers'
+        elif not 0.0 <= mass <= self._rated_payload:
+            problem = f'mass must lie in 0 to {self._rated_payload:g} kg'
+        elif not _is_inertia(inertia):
+            problem = 'inertia must be positive semidefinite'
+        if problem:
+            given = f'{mass} kg at {centre_of_gravity} m, {inertia} kg m2'
+            _log.error('set_payload %s: %s', given, problem)
+        return self._request(None if problem else act, confirmed=True)
 
     def resend_robot_program(self) -> Request:
         """Start External Control again."""
@@ -176,6 +227,13 @@ class IoController:
         request = Request(act if self.active else None, confirmed, looks)
         self._queue.append(request)
         return request
+
+
+def _is_inertia(inertia: Sequence[float]) -> bool:
+    """Return whether xx, yy, zz, xy, xz, yz are positive semidefinite, rounding apart."""
+    xx, yy, zz, xy, xz, yz = inertia
+    smallest = np.linalg.eigvalsh([[xx, xy, xz], [xy, yy, yz], [xz, yz, zz]]).min()
+    return bool(smallest >= -1e-9 * max(map(abs, inertia)))
 
 
 def _nothing() -> None:

@@ -23,7 +23,7 @@ class JointReport(NamedTuple):
     stamp: float  # [s]
     q: Array  # [rad]
     qd: Array  # [rad/s]
-    effort: Array  # [N m]
+    current: Array  # of the motors [A]
 
 
 Distortion = Callable[[JointReport], JointReport | None]

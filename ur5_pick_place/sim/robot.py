@@ -57,7 +57,7 @@ class Robot:
         Speed scaling as the driver reports it: the slider, 0 while the program is paused, and a
         ramp from 0 to the slider afterwards.
     tool_voltage : int
-        0, 12 or 24 [V].
+        0, 12 or 24 [V], as requested; 0 while the robot is switched off.
     payload : tuple
         Mass [kg] and centre of gravity (x, y, z) in tool0 [m].
     popup : str
@@ -70,13 +70,21 @@ class Robot:
         self.program = Program.PLAYING
         self.slider = 1.0
         self.scaling = 1.0
-        self.tool_voltage = 0
+        self._tool_voltage = 0
         self.payload = (0.0, (0.0, 0.0, 0.0))
         self.popup = ''
         self._now = 0.0
         self._stops: set[SafetyMode] = set()
         self._stopped_at = 0.0
         self._coming: tuple[float, RobotMode] | None = None
+
+    @property
+    def tool_voltage(self) -> int:
+        return self._tool_voltage if self.mode >= RobotMode.POWER_ON else 0
+
+    @tool_voltage.setter
+    def tool_voltage(self, voltage: int) -> None:
+        self._tool_voltage = voltage
 
     @property
     def program_running(self) -> bool:
@@ -187,4 +195,4 @@ class Robot:
 
     def _cut_power(self) -> None:
         self.mode, self._coming = RobotMode.POWER_OFF, None
-        self.tool_voltage = 0
+        self._tool_voltage = 0

@@ -88,6 +88,11 @@ class Spline:
         self._segments: dict[int, Array] = {}
 
     @property
+    def waypoints(self) -> list[tuple[float, Knot]]:
+        """The waypoints and their times [s]."""
+        return list(zip(self.times, self._knots, strict=True))
+
+    @property
     def end_time(self) -> float:
         """Trajectory time of the last waypoint [s]."""
         return self.times[-1]

@@ -6,6 +6,10 @@ It behaves as UR's scaled trajectory controller 4.8 with joint_trajectory_contro
 UR configuration, including their quirks: a goal without goal time never times out, and
 cancelling holds the measured position without braking.
 
+With `splices` it replaces trajectories as joint_trajectory_controller does after 6.9: a new one is
+joined to the running one at its stamp, which counts as now if it is past. Then the running one is
+left where it is, not where the arm is measured.
+
 """
 
 from collections.abc import Sequence
@@ -41,10 +45,16 @@ class TrajectoryController:
         The joints in controller order.
     period : float
         Update period [s].
+    splices : bool
+        Whether a new trajectory is spliced onto the running one, instead of starting from the
+        measured state.
 
     """
 
-    def __init__(self, joint_names: Sequence[str], period: float = CYCLE) -> None:
+    def __init__(
+        self, joint_names: Sequence[str], period: float = CYCLE, splices: bool = False
+    ) -> None:
+        self.splices = splices
         self.joint_names = tuple(joint_names)
         self.active = False
         self.rejecting = False  # rejects every goal, as when another controller claims the robot
@@ -57,6 +67,7 @@ class TrajectoryController:
         self._spline: Spline | None = None
         self._holding = True
         self._start = self._time = 0.0
+        self._prefix = 0  # waypoints before those of the last command
         self._output = np.zeros(len(self.joint_names))
         self._q = self._output
 
@@ -73,8 +84,15 @@ class TrajectoryController:
         self._finish('aborted', INVALID_GOAL, reason)
         self.tracking = self._spline = None
 
-    def check_goal(self, command: TrajectoryCommand, now: float) -> None:
-        """Raise `InvalidInput` with the reason if a goal is rejected."""
+    def check_goal(
+        self, command: TrajectoryCommand, now: float, goal: Sequence[JointTolerance] = ()
+    ) -> None:
+        """
+        Raise `InvalidInput` with the reason if a goal is rejected.
+
+        Its goal tolerances are no reason here: an invalid one has the defaults used.
+
+        """
         if self.rejecting:
             raise InvalidInput('every goal is being rejected')
         self._check(command, now)
@@ -88,7 +106,7 @@ class TrajectoryController:
         goal_time: float = 0.0,
     ) -> AcceptedGoal:
         """Follow a trajectory as an action goal, which preempts a running one; return the goal."""
-        self.check_goal(command, now)
+        self.check_goal(command, now, goal)
         self._finish('aborted', INVALID_GOAL, 'Current goal preempted by new incoming action.')
         self.goal = AcceptedGoal(self.defaults.overridden(self.joint_names, path, goal, goal_time))
         self.goals_started += 1
@@ -133,7 +151,7 @@ class TrajectoryController:
         self._q = q
         first = self._next is not None
         if first:
-            self._enter(now, Knot(q, qd))
+            self._enter(now, Knot(q, qd), scaling)
         else:
             # ROS keeps whole nanoseconds; floats added up would drift past the waypoints.
             self._time = round(self._time + self._period * scaling, 9)
@@ -144,7 +162,7 @@ class TrajectoryController:
         goal = self.goal
         self._judge(error, ahead, first)
         # The waypoint reported is that of the command, one period ahead of the reference.
-        reference = replace(reference, index=ahead.index)
+        reference = replace(reference, index=max(ahead.index - self._prefix, 0))
         self.tracking = Tracking(
             now, reference, self._time, q, qd, now - self._start, error, self._output, scaling
         )
@@ -161,12 +179,41 @@ class TrajectoryController:
             return None
         return self._spline.sample(elapsed)
 
-    def _enter(self, now: float, measured: Knot) -> None:
-        """Build the spline of the pending command, starting at the measured state."""
+    def _enter(self, now: float, measured: Knot, scaling: float) -> None:
+        """Build the spline of the pending command, from the measured state or by splicing."""
         command, self._next = self._next, None
         assert command is not None
-        self._start = command.stamp or now
-        self._time = round(now - self._start, 9)
+        times, knots = [p.time for p in command.points], self._knots(command, measured)
+        running, self._prefix = self._spline, 0
+        if self.splices and not self._holding and running and len(running.times) > 1:
+            wait = max(command.stamp - now, 0.0) * scaling
+            times, knots = self._spliced(running, wait, times, knots)
+            self._start, self._time = now, 0.0
+        else:
+            self._start = command.stamp or now
+            self._time = round(now - self._start, 9)
+        self._spline = Spline(times, knots, self._time, measured)
+
+    def _spliced(
+        self, running: Spline, wait: float, times: list[float], knots: list[Knot]
+    ) -> tuple[list[float], list[Knot]]:
+        """Return waypoints that begin now, and leave the running spline after `wait` [s]."""
+        begin = self._time
+        before = [
+            (round(t - begin, 9), knot)
+            for t, knot in running.waypoints
+            if begin < t < begin + wait
+        ]
+        if times[0] > 0.0:
+            leave = running.sample(begin + wait)
+            before.append((wait, Knot(leave.q, leave.qd, leave.qdd)))
+        self._prefix = len(before)
+        new = [(round(wait + t, 9), knot) for t, knot in zip(times, knots, strict=True)]
+        all_times, all_knots = zip(*before, *new, strict=True)
+        return list(all_times), list(all_knots)
+
+    def _knots(self, command: TrajectoryCommand, measured: Knot) -> list[Knot]:
+        """Return the joint states at the waypoints of a command."""
         column = [self.joint_names.index(name) for name in command.joint_names]
 
         def arranged(values: Sequence[float], absent: Array) -> Array | None:
@@ -184,7 +231,7 @@ class TrajectoryController:
             knots.append(
                 Knot(q, arranged(point.velocities, zero), arranged(point.accelerations, zero))
             )
-        self._spline = Spline([p.time for p in command.points], knots, self._time, measured)
+        return knots
 
     def _judge(self, error: Array, ahead: Sample, first: bool) -> None:
         """Check tolerances, take over the next command or hold, and end the goal if it is due."""

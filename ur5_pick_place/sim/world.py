@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The simulated cell: a UR5, its gripper and cubes in MuJoCo, with its own clock, without ROS.
+The simulated cell: a UR arm, its gripper and cubes in MuJoCo, with its own clock, without ROS.
 
 All poses are in `base_link`, whose z = 0 is the table's top.
 
@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.kinematics import HOME
-from ur5_pick_place.kinematics.model import CYCLE
+from ur5_pick_place.kinematics import HOME, UR_TYPES, load_model
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.settings import Settings, setting
 from ur5_pick_place.sim.cell import (
@@ -36,7 +35,10 @@ from ur5_pick_place.sim.cell import (
     upright,
 )
 from ur5_pick_place.sim.engine import mujoco
+from ur5_pick_place.sim.grippers import DIGITAL, GRIPPERS, VACUUM
+from ur5_pick_place.sim.layouts import LAYOUTS
 from ur5_pick_place.sim.servo_lag import LaggedReference
+from ur5_pick_place.sim.suction import Suction
 
 _FINGER_SPEED = 0.060  # [m/s]
 _FREEDRIVE_DAMPING = 2.0  # [N m s/rad], about that of the real arm
@@ -48,6 +50,8 @@ _BLOCKED_LEAD = 0.001  # [m] by which the command leads a blocked finger
 
 _FEEDER_CLEARANCE = 0.08  # [m]; two cubes that touch at corners are 64 mm apart
 
+_SLIPPERY_CUP = 0.04  # share of the grip below which a cup does not seal either
+
 _GRIP = 6  # index of the gripper's actuator, after those of the arm
 
 
@@ -55,14 +59,24 @@ _GRIP = 6  # index of the gripper's actuator, after those of the arm
 class CellSettings(Settings):
     """Settings of the simulated cell."""
 
+    ur_type: str = setting('ur5', 'robot type', choices=UR_TYPES)
+    gripper: str = setting(
+        DIGITAL,
+        'fingers on a tool output, a suction cup on two, or fingers behind an action server',
+        choices=GRIPPERS,
+    )
     servo_lag: float = setting(
         0.03, 'lag of the arm behind its setpoint; real arms lag too', unit='s', low=0.0, high=0.2
     )
     part_x: float = setting(
-        0.45, 'initial x of the cube in base_link', unit='m', low=TABLE_X[0], high=TABLE_X[1]
+        0.0,
+        "initial x of the cube in base_link; 0, 0, which is in the base, = the type's start",
+        unit='m',
+        low=TABLE_X[0],
+        high=TABLE_X[1],
     )
     part_y: float = setting(
-        -0.20, 'initial y of the cube in base_link', unit='m', low=TABLE_Y[0], high=TABLE_Y[1]
+        0.0, 'initial y of the cube in base_link', unit='m', low=TABLE_Y[0], high=TABLE_Y[1]
     )
     part_yaw: float = setting(
         0.0, 'initial rotation of the cube about z', unit='deg', low=-180.0, high=180.0
@@ -84,6 +98,14 @@ class CellSettings(Settings):
     )
 
     @property
+    def feeder(self) -> tuple[float, float, float]:
+        """Initial x and y of the cube [m] and its rotation [rad]."""
+        x, y = self.part_x, self.part_y
+        if x == y == 0.0:
+            x, y, _ = LAYOUTS[self.ur_type].start
+        return x, y, math.radians(self.part_yaw)
+
+    @property
     def wall(self) -> Wall | None:
         """The wall, if there is one."""
         if self.wall_height == 0.0:
@@ -103,41 +125,54 @@ class World:
     Parameters
     ----------
     settings : CellSettings
-        Number of cubes, position of the feeder, and servo lag.
+        The arm, number of cubes, position of the feeder, and servo lag.
     q : array_like, shape (6,)
         Joint positions to start from, at rest [rad].
+
+    Attributes
+    ----------
+    cycle : float
+        Control period of the arm's driver [s].
 
     """
 
     def __init__(self, settings: CellSettings = CellSettings(), q: ArrayLike = HOME) -> None:
         q = _check_joints(q)
-        self._model = load_cell(settings.parts, settings.wall)
+        self.cycle = load_model(settings.ur_type).cycle
+        self._model = load_cell(
+            settings.parts, settings.wall, settings.ur_type, settings.gripper
+        )
         self._data = mujoco.MjData(self._model)
         self._planned = mujoco.MjData(self._model)  # the state for inverse dynamics
-        self._steps = round(CYCLE / self._model.opt.timestep)
+        self._steps = round(self.cycle / self._model.opt.timestep)
         self._cycles = 0
-        self._reference = LaggedReference(settings.servo_lag, CYCLE, self._steps)
+        self._reference = LaggedReference(settings.servo_lag, self.cycle, self._steps)
         self._driven = False
-        self._closed = False
+        self._closed, self._travel = False, 0.0  # commanded travel of both fingers [m]
+        self._finger_speed = _FINGER_SPEED
         self._kp = self._model.actuator_gainprm[ARM, 0].copy()
         self._kv = -self._model.actuator_biasprm[ARM, 2]
         self._torque = self._inverse_dynamics(q, 0.0, 0.0)
         self._contact_torque = np.zeros((self._steps, 6))
-        self._pads = [self._model.geom(name).id for name in ('pad_left', 'pad_right')]
+        self._suction: Suction | None = None
+        pads: tuple[str, ...] = ('pad_left', 'pad_right')
+        if settings.gripper == VACUUM:
+            self._suction, pads = Suction(self._model, self._data, settings.parts), ()
+        self._pads = [self._model.geom(name).id for name in pads]
         self._pad_friction = self._model.geom_friction[self._pads].copy()
         self._parts, self._part = settings.parts, 0
-        self._feeder = settings.part_x, settings.part_y, math.radians(settings.part_yaw)
+        self._feeder = settings.feeder
         part = upright(*self._feeder[:2], PART_SIZE / 2, self._feeder[2])
         apply_pose(self._model, self._data, CellPose(q, np.zeros(2), part))
 
     @property
     def time(self) -> float:
         """Simulated time [s]."""
-        return self._cycles * CYCLE
+        return self._cycles * self.cycle
 
     def step(self, q_command: ArrayLike | None) -> None:
         """
-        Advance the world by one driver cycle, 8 ms.
+        Advance the world by one cycle of its driver.
 
         Parameters
         ----------
@@ -159,6 +194,8 @@ class World:
         self._driven = q_command is not None
         self._cycles += 1
         mujoco.mj_kinematics(self._model, self._data)  # a step leaves them one step old
+        if self._suction:
+            self._suction.advance(self.cycle)
 
     def _step_driven(self, q_command: Array) -> None:
         if not self._driven:
@@ -180,8 +217,8 @@ class World:
             self._step_physics(i)
 
     def _step_physics(self, i: int) -> None:
-        goal = 2 * FINGER_TRAVEL if self._closed else 0.0
-        most = 2 * _FINGER_SPEED * self._model.opt.timestep
+        goal = self._travel
+        most = 2 * self._finger_speed * self._model.opt.timestep
         grip = self._data.ctrl[_GRIP]
         self._data.ctrl[_GRIP] = grip + min(max(goal - grip, -most), most)
         mujoco.mj_step(self._model, self._data)
@@ -234,15 +271,44 @@ class World:
         return _pose_of(self._data.site('tcp'))
 
     def set_gripper(self, closed: bool) -> None:
-        """Command the gripper to close or open; each finger moves at 60 mm/s."""
-        self._closed = closed
+        """Command the gripper to close or open, each finger at 60 mm/s; or the cup to suck."""
+        if self._suction:
+            self._suction.sucks = closed
+            return
+        self._closed, self._travel = closed, 2 * FINGER_TRAVEL if closed else 0.0
         if not closed:
-            # The grip force is released at once, as by a valve; only the travel takes time.
-            grip = self._data.ctrl[_GRIP]
-            self._data.ctrl[_GRIP] = min(grip, self._data.qpos[FINGERS].sum())
+            self._release_force()
+
+    def set_finger_gap(self, gap: float) -> None:
+        """Command the distance between the pads [m]; the fingers hold where a part blocks them."""
+        self._travel = min(max(OPEN_GAP - gap, 0.0), 2 * FINGER_TRAVEL)
+        self._closed = self._travel > self._data.qpos[FINGERS].sum()
+        if not self._closed:
+            self._release_force()
+
+    def _release_force(self) -> None:
+        """Release the grip force at once, as by a valve; only the travel takes time."""
+        grip = self._data.ctrl[_GRIP]
+        self._data.ctrl[_GRIP] = min(grip, self._data.qpos[FINGERS].sum())
+
+    def set_jam(self, is_jammed: bool) -> None:
+        """Keep the fingers from moving, or let them move again."""
+        self._finger_speed = 0.0 if is_jammed else _FINGER_SPEED
+
+    def set_blow_off(self, blows: bool) -> None:
+        """Switch the cup's blow-off; without effect on fingers."""
+        if self._suction:
+            self._suction.blows = blows
+
+    def set_leak(self, leaks: bool) -> None:
+        """Damage the lip of the cup, or mend it."""
+        if self._suction:
+            self._suction.leaks = leaks
 
     def set_grip(self, share: float) -> None:
         """Scale the friction of the pads, 0 to 1; a held cube slides out below 0.04."""
+        if self._suction:
+            self._suction.slips = share < _SLIPPERY_CUP
         self._model.geom_friction[self._pads] = self._pad_friction * share
 
     @property
@@ -252,7 +318,9 @@ class World:
 
     @property
     def part_present(self) -> bool:
-        """State of the gripper's switch: closing fingers are blocked by a part."""
+        """State of the gripper's switch: fingers blocked by a part, or a vacuum reached."""
+        if self._suction:
+            return self._suction.is_reached
         lead = self._data.ctrl[_GRIP] - self._data.qpos[FINGERS].sum()
         speed = np.abs(self._data.qvel[FINGERS]).max()
         stopped = lead > 2 * _BLOCKED_LEAD and speed < _STANDSTILL
@@ -291,6 +359,8 @@ class World:
         height = PART_SIZE / 2 if z is None else z
         if not np.isfinite([x, y, yaw, height]).all():
             raise InvalidInput(f'part at ({x}, {y}, {height}) m, yaw {yaw} rad: must be finite')
+        if self._suction:
+            self._suction.release()
         moved = CellPose(self.q, self.pose.fingers, upright(x, y, height, yaw))
         apply_pose(self._model, self._data, moved, self._part)
         self._data.qvel[part_velocity(self._part)] = 0.0

@@ -8,6 +8,8 @@ from builtin_interfaces.msg import Duration, Time
 from control_msgs.action import FollowJointTrajectory
 from control_msgs.msg import JointTolerance as JointToleranceMsg
 from control_msgs.srv import QueryTrajectoryState
+from rcl_interfaces.msg import ParameterType, ParameterValue
+from rcl_interfaces.srv import GetParameters
 from rclpy.action import ActionServer, CancelResponse, GoalResponse
 from rclpy.callback_groups import CallbackGroup
 from rclpy.node import Node
@@ -25,6 +27,7 @@ from ur5_pick_place.nodes.sim.publishers import (
     error_point,
 )
 from ur5_pick_place.nodes.sim.services import through_link
+from ur5_pick_place.sim.controller_manager import PASSTHROUGH
 from ur5_pick_place.sim.driver import Driver
 from ur5_pick_place.sim.goals import INVALID_GOAL, AcceptedGoal, GoalResult, JointTolerance
 from ur5_pick_place.sim.spline import TrajectoryCommand, Waypoint
@@ -55,6 +58,8 @@ class TrajectoryServer:
         self._running: dict[bytes, tuple[Any, AcceptedGoal, Future[Any]]] = {}
         self._server: ActionServer[Any, Any, Any] | None = None
         self._offer()
+        if name == PASSTHROUGH:
+            return
         node.create_subscription(
             JointTrajectory,
             f'{name}/joint_trajectory',
@@ -64,6 +69,9 @@ class TrajectoryServer:
         )
         node.create_service(
             QueryTrajectoryState, f'{name}/query_state', self._query, callback_group=group
+        )
+        node.create_service(
+            GetParameters, f'{name}/get_parameters', self._parameters, callback_group=group
         )
 
     def monitor(self) -> None:
@@ -108,7 +116,8 @@ class TrajectoryServer:
         try:
             with self._lock:
                 command = command_from_msg(request.trajectory)
-                self._controller.check_goal(command, self._driver.time)
+                tolerances = tolerances_from_msg(request.goal_tolerance)
+                self._controller.check_goal(command, self._driver.time, tolerances)
         except InvalidInput as error:
             self._node.get_logger().error(f'{self._name}: goal rejected: {error}')
             return GoalResponse.REJECT
@@ -169,6 +178,19 @@ class TrajectoryServer:
                 self._controller.follow(command_from_msg(message), self._driver.time)
         except InvalidInput as error:
             self._node.get_logger().error(f'{self._name}: trajectory ignored: {error}')
+
+    def _parameters(
+        self, request: GetParameters.Request, response: GetParameters.Response
+    ) -> GetParameters.Response:
+        """Return the parameters of the controller; it has one, and only if it splices."""
+        known = {'allow_trajectory_replacement'} if self._controller.splices else set()
+        response.values = [
+            ParameterValue(type=ParameterType.PARAMETER_BOOL, bool_value=True)
+            if name in known
+            else ParameterValue()
+            for name in request.names
+        ]
+        return response
 
     def _query(
         self, request: QueryTrajectoryState.Request, response: QueryTrajectoryState.Response

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The services of the driver's dashboard client that a CB3 robot answers."""
+"""The services of the driver's dashboard client."""
 
 from collections.abc import Callable
 from threading import Lock
@@ -10,10 +10,8 @@ from rclpy.node import Node
 from std_srvs.srv import Trigger
 from ur_dashboard_msgs import srv
 
-from ur5_pick_place.sim.dashboard import PROGRAM, VERSION, Answer, Dashboard
+from ur5_pick_place.sim.dashboard import PROGRAM, Answer, Dashboard
 from ur5_pick_place.sim.driver import Driver
-
-_ROLES = ('PROGRAMMER', 'OPERATOR', 'NONE', 'LOCKED', 'RESTRICTED')
 
 
 class DashboardServices:
@@ -99,7 +97,7 @@ class DashboardServices:
 
     def _version(self, _: Any, response: Any) -> None:
         version = response.version
-        version.major, version.minor, version.bugfix = VERSION
+        version.major, version.minor, version.bugfix = self._dashboard.version
         _fill(response, self._dashboard.polyscope_version())
 
     def _model(self, _: Any, response: Any) -> None:
@@ -111,19 +109,16 @@ class DashboardServices:
         _fill(response, Answer(True, '0'))
 
     def _remote_control(self, _: Any, response: Any) -> None:
-        _fill(response, Answer(False, 'A CB3 robot has no remote control mode'))
+        answer = self._dashboard.is_in_remote_control()
+        response.remote_control = answer.success
+        _fill(response, answer)
 
     def _user_role(self, _: Any, response: Any) -> None:
         response.user_role.role = self._dashboard.user_role
-        _fill(response, Answer(True, self._dashboard.user_role))
+        _fill(response, self._dashboard.get_user_role())
 
     def _set_user_role(self, request: Any, response: Any) -> None:
-        role = request.user_role.role
-        known = role in _ROLES
-        if known:
-            self._dashboard.user_role = role
-        text = f'Setting user role: {role}' if known else f'Failed setting user role: {role}'
-        _fill(response, Answer(known, text))
+        _fill(response, self._dashboard.set_user_role(request.user_role.role))
 
 
 def _commands(dashboard: Dashboard) -> dict[str, Callable[[], Answer]]:
@@ -141,7 +136,8 @@ def _commands(dashboard: Dashboard) -> dict[str, Callable[[], Answer]]:
         'shutdown': dashboard.power_off,
         'connect': lambda: Answer(True, 'Connected: Universal Robots Dashboard Server'),
         'quit': lambda: Answer(True, 'Disconnected'),
-        'clear_operational_mode': lambda: Answer(False, 'A CB3 robot has no operational mode'),
+        'clear_operational_mode': dashboard.clear_operational_mode,
+        'resume': dashboard.resume,
     }
 
 

@@ -1,22 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The simulated cell as a node, with the interface of the UR driver (Kilted 4.8) and a CB3 UR5.
+The simulated cell as a node, with the interface of the UR driver (Kilted 4.8) and any UR type.
 
-The world and its driver run in one thread at 125 Hz of simulated time, `real_time_factor` times
-as fast as real time if the machine keeps up; otherwise simulated time slows down, and nothing else
-changes. Clients with `use_sim_time` work up to a factor of about 3 on two cores, open and closed
-loop alike; beyond it they lose cycles.
+The world and its driver run in one thread at 125 Hz (CB3) or 500 Hz (e-Series) of simulated time,
+`real_time_factor` times as fast as real time if the machine keeps up; otherwise simulated time
+slows down, and nothing else changes. Clients with `use_sim_time` work up to a factor of about 3 on
+two cores, open and closed loop alike; beyond it they lose cycles.
 
 For simulations only, under `sim_driver/`: `part_pose` (where the cube really is), `finger_states`
 (travel of the two fingers), `place_part` (puts the cube there), `feed_part` (brings the next of
-`parts` cubes; `part_pose` and `place_part` refer to the latest one), `protective_stop`, and
-for every fault of `sim.faults` a service `faults/<name>` (true injects, false clears) beside
-`clear_faults`; the parameter `faults` names a file with a schedule of faults
-(`sim.fault_schedule`).
+`parts` cubes; `part_pose` and `place_part` refer to the latest one, `part_poses` has all),
+`switch_input` (ur_msgs/SetIO: a button or sensor at input `pin`, 0 to 15), `protective_stop`, and
+for every fault of `sim.faults` and of its gripper (`sim.gripper_faults`) a service `faults/<name>`
+(true injects, false clears) beside `clear_faults`; the parameter `faults` names a file with a
+schedule of faults (`sim.fault_schedule`).
+
+With `gripper: action` the cell also has `robotiq_gripper_controller/gripper_cmd`, of the type
+`gripper_action_type`, and the gripper's joint on `joint_states`, as a Robotiq's node has.
 
 Deviations from the driver:
 
-- `joint_states.effort` holds torques [N m]; the robot reports motor currents.
+- The motor currents in `joint_states.effort` are those of motors without friction.
 - Positions are not limited: no protective stop at a joint's end.
 - With link latency, what clients send arrives up to 50 ms later still; the clock, feedback, and
   answers of services and actions are not late.
@@ -24,12 +28,12 @@ Deviations from the driver:
 - `set_io` does not let analog pin 2 through to the tool supply.
 - `speed_scaling_input` is not subscribed to: the driver overwrites it every cycle.
 - `/tf` comes from this node (20.8 Hz; the driver's robot_state_publisher 20 Hz) and there is no
-  `robot_description`. There are no tcp_pose and force_torque broadcasters, and no passthrough,
-  force mode, URScript or controller loading interfaces.
+  `robot_description`. There are no tcp_pose and force_torque broadcasters, and no force
+  mode, URScript or controller loading interfaces.
 - The robot has one program, External Control, and it runs from the start, as with
   `headless_mode`; `play` and `resend_robot_program` both start it again.
-- Of the dashboard there are the services that a CB3 carries out, `is_in_remote_control` and
-  `clear_operational_mode`; the other services that a CB3 refuses are absent.
+- Of the dashboard there are the services whose messages every distribution has, as PolyScope 3, 5
+  or X answers them; safety status, reports and program files are absent.
 - `forward_velocity_controller` is not slowed by the speed slider.
 - A pause freezes the arm within its servo lag; the robot takes a moment longer.
 - Feedback, results and time-outs run on simulated time; the driver's 20 Hz timer on the wall's.
@@ -46,20 +50,23 @@ from dataclasses import dataclass
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup, ReentrantCallbackGroup
 from rclpy.node import Node
 
-from ur5_pick_place.kinematics.model import CYCLE
+from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.kinematics import load_model
 from ur5_pick_place.nodes.parameters import declare_settings
 from ur5_pick_place.nodes.process import refuse_if_served, run_node
 from ur5_pick_place.nodes.sim.actions import TrajectoryServer
 from ur5_pick_place.nodes.sim.dashboard import DashboardServices
 from ur5_pick_place.nodes.sim.faults import FaultServices
+from ur5_pick_place.nodes.sim.gripper import GripperActions
 from ur5_pick_place.nodes.sim.publishers import Publishers
 from ur5_pick_place.nodes.sim.services import Services
 from ur5_pick_place.settings import Settings, setting
 from ur5_pick_place.sim.contact import ContactSettings
 from ur5_pick_place.sim.controller_manager import MOTION_CONTROLLERS, SCALED
-from ur5_pick_place.sim.driver import Driver
+from ur5_pick_place.sim.driver import REPLACEMENTS, RESTART, Driver
 from ur5_pick_place.sim.fault_injector import FaultInjector
 from ur5_pick_place.sim.fault_schedule import load_schedule
+from ur5_pick_place.sim.grippers import GRIPPER_COMMAND, PARALLEL
 from ur5_pick_place.sim.world import CellSettings, World
 
 _THREADS = 1  # no callback waits: what takes time is awaited
@@ -80,8 +87,29 @@ class SimDriverSettings(Settings):
         SCALED, 'motion controller that is active at the start', choices=MOTION_CONTROLLERS
     )
     tf_prefix: str = setting('', 'prefix of joint names and frames, as given to the driver')
+    trajectory_replacement: str = setting(
+        RESTART,
+        'how a new trajectory replaces the running one: as joint_trajectory_controller up to 6.9 '
+        'or after it',
+        choices=REPLACEMENTS,
+    )
+    polyscope_x: bool = setting(
+        False, 'the dashboard is that of PolyScope X, which only an e-Series robot can have'
+    )
     publish_tf: bool = setting(True, 'publish the frames of the arm')
+    gripper_action_type: str = setting(
+        GRIPPER_COMMAND,
+        'with gripper: action, the type of its action',
+        choices=(GRIPPER_COMMAND, PARALLEL),
+    )
     faults: str = setting('', 'path of a YAML file with a schedule of faults; empty: none')
+
+
+def _polyscope(ur_type: str, is_x: bool) -> str:
+    is_e_series = load_model(ur_type).is_e_series
+    if is_x and not is_e_series:
+        raise InvalidInput(f'polyscope_x = true: a {ur_type} has PolyScope 3; choose an e-Series')
+    return 'X' if is_x else '5' if is_e_series else '3'
 
 
 class Simulation:
@@ -108,23 +136,40 @@ class Simulation:
         world = World(cell)
         prefix = settings.tf_prefix
         self._node = node
-        self._driver = Driver(world, settings.controller, prefix, contact)
+        self._driver = Driver(
+            world,
+            settings.controller,
+            prefix,
+            contact,
+            world.cycle,
+            settings.trajectory_replacement,
+            cell.ur_type,
+            _polyscope(cell.ur_type, settings.polyscope_x),
+            cell.gripper,
+            settings.gripper_action_type,
+        )
         self._faults = FaultInjector(self._driver, schedule)
         self._lock = threading.Lock()
         group = ReentrantCallbackGroup()
-        self._publishers = Publishers(node, self._driver, world, prefix, settings.publish_tf)
-        self._services = Services(node, self._driver, world, self._lock, group)
+        self._publishers = Publishers(
+            node, self._driver, world, cell.ur_type, prefix, settings.publish_tf
+        )
+        self._services = Services(node, self._driver, world, self._lock, group, prefix)
         DashboardServices(node, self._driver, self._lock, group)
         self._servers = [
             TrajectoryServer(node, self._driver, name, self._lock, group)
             for name in self._driver.trajectory
         ]
+        self._gripper: GripperActions | None = None
+        if self._driver.gripper_server:
+            server = self._driver.gripper_server
+            self._gripper = GripperActions(node, self._driver, server, self._lock, group)
         FaultServices(node, self._faults, self._lock, group)
         # The simulation wakes the executor with this: a Future must be completed from there.
         self._wake = node.create_guard_condition(self._monitor, MutuallyExclusiveCallbackGroup())
         self._stop = threading.Event()
         node.context.on_shutdown(self._stop.set)
-        self._period = CYCLE / settings.real_time_factor
+        self._period = world.cycle / settings.real_time_factor
         self._thread = threading.Thread(target=self._run, daemon=True)
 
     def start(self) -> None:
@@ -138,12 +183,16 @@ class Simulation:
             self._thread.join(timeout=_END)
         for server in self._servers:
             server.destroy()
+        if self._gripper:
+            self._gripper.destroy()
 
     def _monitor(self) -> None:
         self._driver.link.to_driver.advance(self._driver.time)
         self._services.monitor()
         for server in self._servers:
             server.monitor()
+        if self._gripper:
+            self._gripper.monitor()
 
     def _run(self) -> None:
         try:
@@ -165,6 +214,8 @@ class Simulation:
             if self._driver.link.killed:
                 os._exit(_KILLED)  # without a clean end: clients observe silence only
             self._publishers.publish()
+            if self._gripper:
+                self._gripper.publish()
             if self._driver.time >= monitor_due:
                 monitor_due += _MONITOR_PERIOD
                 self._wake.trigger()

@@ -11,7 +11,6 @@ from std_srvs.srv import SetBool, Trigger
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.sim.fault_injector import FaultInjector
-from ur5_pick_place.sim.faults import FAULTS
 
 
 class FaultServices:
@@ -46,6 +45,6 @@ class FaultServices:
         def switch(name: str) -> Callable[[SetBool.Request], str]:
             return lambda request: (faults.inject if request.data else faults.clear)(name)
 
-        for name in FAULTS:
+        for name in faults.known:
             serve(SetBool, f'faults/{name}', switch(name))
         serve(Trigger, 'clear_faults', lambda request: faults.clear_all())

@@ -7,7 +7,14 @@ from typing import Any
 
 from builtin_interfaces.msg import Time
 from control_msgs.msg import JointTrajectoryControllerState
-from geometry_msgs.msg import PoseStamped, Quaternion, Transform, TransformStamped, Vector3
+from geometry_msgs.msg import (
+    PoseArray,
+    PoseStamped,
+    Quaternion,
+    Transform,
+    TransformStamped,
+    Vector3,
+)
 from rclpy.node import Node
 from rclpy.publisher import Publisher
 from rclpy.qos import QoSPresetProfiles
@@ -21,13 +28,13 @@ from ur_dashboard_msgs.msg import RobotMode, SafetyMode
 from ur_msgs.msg import Analog, Digital, IOStates, ToolDataMsg
 
 from ur5_pick_place.kinematics import load_model
-from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.nodes.conversions import duration_to_msg, matrix_to_pose, time_to_msg
 from ur5_pick_place.nodes.qos import LATCHED
 from ur5_pick_place.sim.arm_frames import Frame, fixed_frames, link_frames
 from ur5_pick_place.sim.controller_manager import (
     IO_AND_STATUS,
     JOINT_STATES,
+    PASSTHROUGH,
     SPEED_SCALING,
 )
 from ur5_pick_place.sim.driver import Driver
@@ -51,13 +58,20 @@ class Publishers:
     driver : Driver
     world : World
         Source of the truth about the part.
+    ur_type : str
     tf_prefix : str
     publish_tf : bool
 
     """
 
     def __init__(
-        self, node: Node, driver: Driver, world: World, tf_prefix: str, publish_tf: bool
+        self,
+        node: Node,
+        driver: Driver,
+        world: World,
+        ur_type: str,
+        tf_prefix: str,
+        publish_tf: bool,
     ) -> None:
         self._driver, self._world, self._prefix = driver, world, tf_prefix
         self._cycles = 0
@@ -74,9 +88,10 @@ class Publishers:
                 JointTrajectoryControllerState, f'{name}/controller_state', SYSTEM_DEFAULT
             )
             for name in driver.trajectory
+            if name != PASSTHROUGH
         }
         self._io = _IoPublishers(node, driver)
-        self._model = load_model('ur5')
+        self._model = load_model(ur_type)
         self._tf = TransformBroadcaster(node) if publish_tf else None
         if publish_tf:
             self._static_tf = StaticTransformBroadcaster(node)
@@ -85,6 +100,7 @@ class Publishers:
                 [_transform(frame, now) for frame in fixed_frames(tf_prefix)]
             )
         self._part = node.create_publisher(PoseStamped, 'sim_driver/part_pose', 10)
+        self._parts = node.create_publisher(PoseArray, 'sim_driver/part_poses', 10)
         self._fingers = node.create_publisher(JointState, 'sim_driver/finger_states', 10)
 
     def publish(self) -> None:
@@ -111,7 +127,7 @@ class Publishers:
         self._cycles += 1
 
     def _due(self, period: float) -> bool:
-        return self._cycles % round(period / CYCLE) == 0
+        return self._cycles % round(period / self._driver.period) == 0
 
     def _send(self, publish: Callable[[], object]) -> None:
         self._driver.link.to_clients.send(publish, self._driver.time)
@@ -131,7 +147,7 @@ class Publishers:
             name=self._names,
             position=report.q[order],
             velocity=report.qd[order],
-            effort=report.effort[order],
+            effort=report.current[order],  # as the driver reports
         )
 
     def _controller_state(self, now: Time, tracking: Tracking) -> JointTrajectoryControllerState:
@@ -150,6 +166,8 @@ class Publishers:
         self._part.publish(
             PoseStamped(header=header, pose=matrix_to_pose(self._world.T_world_part))
         )
+        all_parts = [matrix_to_pose(T) for T in self._world.T_world_parts]
+        self._parts.publish(PoseArray(header=header, poses=all_parts))
         self._fingers.publish(
             JointState(
                 header=header,

@@ -7,6 +7,7 @@ from functools import partial
 from threading import Lock
 from typing import Any
 
+import numpy as np
 from controller_manager_msgs.msg import ControllerState
 from controller_manager_msgs.srv import ListControllers, SwitchController
 from geometry_msgs.msg import PoseStamped
@@ -19,13 +20,14 @@ from std_srvs.srv import Trigger
 from ur_msgs.srv import SetAnalogOutput, SetIO, SetPayload, SetSpeedSliderFraction
 
 from ur5_pick_place.errors import InvalidInput, one_line
-from ur5_pick_place.kinematics.model import CYCLE
+from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, Array
 from ur5_pick_place.nodes.conversions import pose_to_matrix
 from ur5_pick_place.nodes.distro import fill, payload_of
 from ur5_pick_place.nodes.sim.publishers import SYSTEM_DEFAULT
 from ur5_pick_place.sim.controller_manager import (
     FREEDRIVE,
     IO_AND_STATUS,
+    PASSTHROUGH,
     POSITION,
     VELOCITY,
     Controller,
@@ -49,14 +51,22 @@ class Services:
         Held by whoever touches driver or world.
     group : CallbackGroup
         Reentrant: a service that waits must not keep others from being served.
+    prefix : str
+        Of the frames.
 
     """
 
     def __init__(
-        self, node: Node, driver: Driver, world: World, lock: Lock, group: CallbackGroup
+        self,
+        node: Node,
+        driver: Driver,
+        world: World,
+        lock: Lock,
+        group: CallbackGroup,
+        prefix: str,
     ) -> None:
         self._node, self._driver, self._world, self._lock = node, driver, world, lock
-        self._group = group
+        self._group, self._prefix = group, prefix
         self._waiting: list[tuple[Request, Future[Any]]] = []
         self._set_io: Service[Any, Any] | None = None
         self._offer_set_io()
@@ -71,6 +81,7 @@ class Services:
         self._subscribe(PoseStamped, 'sim_driver/place_part', self._place_part, 10)
         self._serve(Trigger, 'sim_driver/feed_part', self._feed_part)
         self._serve(Trigger, 'sim_driver/protective_stop', self._protective_stop)
+        self._serve(SetIO, 'sim_driver/switch_input', self._switch_input)
 
     def monitor(self) -> None:
         """Reply to the requests that are done; called by the executor."""
@@ -141,11 +152,13 @@ class Services:
         interfaces = [f'{joint}/{kind}' for joint in self._driver.joint_names]
         if not controller.moves or controller.name == FREEDRIVE:
             interfaces = []
+        elif controller.name == PASSTHROUGH:
+            interfaces = ['trajectory_passthrough/abort', 'trajectory_passthrough/transfer_state']
         return ControllerState(
             name=controller.name,
             type=controller.type,
             state='active' if controller.active else 'inactive',
-            update_rate=round(1 / CYCLE),
+            update_rate=round(1 / self._driver.period),
             required_command_interfaces=interfaces,
             claimed_interfaces=interfaces if controller.active else [],
         )
@@ -178,12 +191,22 @@ class Services:
 
     def _place_part(self, message: PoseStamped) -> None:
         try:
-            T = pose_to_matrix(message.pose)
+            frame = T_base_link_frame(message.header.frame_id, self._prefix)
+            T = frame @ pose_to_matrix(message.pose)
             x, y, z = (float(v) for v in T[:3, 3])
             with self._lock:
                 self._world.place_part(x, y, math.atan2(T[1, 0], T[0, 0]), z)
         except InvalidInput as error:
             self._node.get_logger().error(f'place_part ignored: {error}')
+
+    def _switch_input(self, request: SetIO.Request, response: SetIO.Response) -> SetIO.Response:
+        try:
+            with self._lock:
+                self._driver.io.switch_input(request.pin, bool(request.state))
+            response.success = True
+        except InvalidInput as error:
+            self._node.get_logger().error(f'switch_input refused: {error}')
+        return response
 
     def _feed_part(
         self, request: Trigger.Request, response: Trigger.Response
@@ -216,6 +239,16 @@ class Services:
         qos: Any = SYSTEM_DEFAULT,
     ) -> None:
         self._node.create_subscription(kind, topic, callback, qos, callback_group=self._group)
+
+
+def T_base_link_frame(frame_id: str, prefix: str) -> Array:
+    """Return a frame of the cell (4, 4) in base_link; an empty name is base_link."""
+    frame = frame_id.lstrip('/').removeprefix(prefix)
+    if frame in ('', 'base_link', 'world'):  # which are one frame in this cell
+        return np.eye(4)
+    if frame == 'base':
+        return T_BASE_LINK_BASE
+    raise InvalidInput(f'frame {frame_id!r}: must be {prefix}base_link, {prefix}base, or empty')
 
 
 def through_link(
