@@ -2,18 +2,19 @@
 """Stops the arm without the planner, which may have died, be frozen or be overloaded."""
 
 import time
-from collections.abc import Callable
 
 from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 
-from ur5_pick_place.control.controller import REPLY_TIMEOUT
+from ur5_pick_place.control.controller import REPLY_TIMEOUT, Stopping
 from ur5_pick_place.nodes.controller_goals import ControllerGoals
 from ur5_pick_place.nodes.prompt_executor import AtOnce
+from ur5_pick_place.nodes.task_port import TaskPort
 
 _PERIOD = 0.05  # [s], steady clock
 _AT_LEAST = 0.3  # [s] for which goals are canceled that are not reported yet
-_TAKE_OVER_AFTER, _TAKE_OVER_PERIOD = 1.0, 1.0  # [s] of an arm that does not stop
+# [s] of an arm that does not stop; a planner that is there may be braking a closed loop meanwhile
+_TAKE_OVER_AFTER, _ALONE_AFTER, _TAKE_OVER_PERIOD = 1.0, 0.3, 0.3
 _AT_MOST = 60.0  # [s]; after that an operator must stop the arm
 
 
@@ -25,15 +26,13 @@ class ArmStop:
     ----------
     node : Node
     goals : ControllerGoals
-    is_at_rest : callable
-        Returns whether recent joint_states show the arm at rest.
+    port : TaskPort
+        Shows the joints, and whether the planner is there.
 
     """
 
-    def __init__(
-        self, node: Node, goals: ControllerGoals, is_at_rest: Callable[[], bool]
-    ) -> None:
-        self._goals, self._is_at_rest = goals, is_at_rest
+    def __init__(self, node: Node, goals: ControllerGoals, port: TaskPort) -> None:
+        self._goals, self._port = goals, port
         self._log = node.get_logger()
         self._began: float | None = None
         self._taken_over = 0.0
@@ -42,19 +41,23 @@ class ArmStop:
 
     def begin(self) -> None:
         """Cancel all goals now, and repeatedly until the arm is at rest."""
-        self._began = self._taken_over = time.monotonic()
+        self._began, self._taken_over = time.monotonic(), 0.0
         self._goals.cancel()
 
     def end(self) -> None:
         """Stop canceling, as motions are allowed again."""
         self._began = None
 
+    def _see(self) -> Stopping:
+        began = self._began
+        return Stopping.OVER if began is None else self._port.stopping(time.monotonic() - began)
+
     def _repeat(self) -> None:
         if self._began is None:
             return
         now = time.monotonic()
         lasts = now - self._began
-        is_over = not self._goals.active and self._is_at_rest()
+        is_over = not self._goals.active and self._port.is_at_rest
         if is_over and lasts > REPLY_TIMEOUT:
             self._began = None
         elif is_over and lasts > _AT_LEAST:
@@ -66,6 +69,7 @@ class ArmStop:
             )
         else:
             self._goals.cancel()
-            if lasts > _TAKE_OVER_AFTER and now - self._taken_over > _TAKE_OVER_PERIOD:
+            patience = _TAKE_OVER_AFTER if self._port.has_planner else _ALONE_AFTER
+            if lasts > patience and now - self._taken_over > _TAKE_OVER_PERIOD:
                 self._taken_over = now
-                self._goals.take_over()
+                self._goals.take_over(self._see)

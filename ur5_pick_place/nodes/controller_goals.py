@@ -2,6 +2,7 @@
 """Monitors and cancels the goals of the robot's trajectory controllers, whoever sent them."""
 
 import time
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from action_msgs.msg import GoalStatus, GoalStatusArray
@@ -12,15 +13,21 @@ from rclpy.client import Client
 from rclpy.node import Node
 from rclpy.task import Future
 
+from ur5_pick_place.control.controller import Stopping
+from ur5_pick_place.control.line_follower import METHODS
+from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.nodes.bounded_reader import BoundedReader
 from ur5_pick_place.nodes.conversions import duration_to_msg
 from ur5_pick_place.nodes.qos import LATCHED
+
+PASSTHROUGH = 'passthrough_trajectory_controller'
+"""The controller that hands whole trajectories to the robot and takes one at a time."""
 
 # Every controller of the UR driver that takes trajectories as goals; one of them is active.
 _CONTROLLERS = (
     'scaled_joint_trajectory_controller',
     'joint_trajectory_controller',
-    'passthrough_trajectory_controller',
+    PASSTHROUGH,
 )
 _UNDER_WAY = (
     GoalStatus.STATUS_ACCEPTED,
@@ -28,10 +35,29 @@ _UNDER_WAY = (
     GoalStatus.STATUS_CANCELING,
 )
 # What other controllers of the UR driver claim instead of joints to move the arm.
-_MODES = ('force_mode', 'trajectory_passthrough')
+_MODES = ('force_mode', 'trajectory_passthrough', 'freedrive_mode')
 _LARGEST = 65_536  # [bytes] of a goal status message, for about 2,000 goals
 _NOTHING_LEFT = 0.5  # [s] for which a controller has had nothing to cancel
 _SWITCH_TIME = 2.0  # [s] the controller manager may take
+_SWITCHING = 1.5  # [s] after a switch in which the arm may still be seen in motion
+_SAME_STOP = 5.0  # [s] without a request after which it is another stop
+
+
+def check_method(controller: str, method: str) -> None:
+    """
+    Refuse a method that the controller cannot follow.
+
+    Raises
+    ------
+    InvalidInput
+        A closed loop, and a controller that takes whole trajectories.
+
+    """
+    if controller == PASSTHROUGH and method in METHODS:
+        raise InvalidInput(
+            f'method = {method!r}: {PASSTHROUGH} takes whole trajectories, and a closed loop '
+            'needs a stream: use method ik or another controller'
+        )
 
 
 class ControllerGoals:
@@ -64,6 +90,10 @@ class ControllerGoals:
             SwitchController, 'controller_manager/switch_controller', callback_group=group
         )
         self._log = node.get_logger()
+        # Steady times [s] of the last restart of ours, switch and request.
+        self._restarted, self._switched, self._asked = -_SAME_STOP, -_SWITCHING, 0.0
+        self._listed: Future[Any] | None = None
+        self._is_unseen = False  # by the answer before, in the same stop
 
     @property
     def active(self) -> frozenset[bytes]:
@@ -75,32 +105,93 @@ class ControllerGoals:
         for one in self._controllers:
             one.cancel()
 
-    def take_over(self) -> None:
-        """Deactivate other controllers that command the arm's joints, and activate ours."""
-        if self._list.service_is_ready():
-            listed = self._list.call_async(ListControllers.Request())
-            listed.add_done_callback(self._deactivate_others)
+    def take_over(self, look: Callable[[], Stopping]) -> None:
+        """
+        Deactivate other controllers that command the arm's joints, and activate ours.
 
-    def _deactivate_others(self, listed: 'Future[Any]') -> None:
-        reply: Any = listed.result()
-        active = [c for c in reply.controller if c.state == 'active']
-        others = [c.name for c in active if c.name != self._controller and self._moves(c)]
-        if not others:
+        If there is none, and the arm moves on, ours follows somebody's topic: it is restarted,
+        which lets it hold the arm; the next time it is left switched off. An arm that nobody sees
+        may be moving: then ours is restarted once, but never left off.
+
+        Parameters
+        ----------
+        look : callable
+            Returns what is seen of the stop; called when the controller manager has answered,
+            which may be late.
+
+        """
+        now = time.monotonic()
+        if not self._list.service_is_ready() or now - self._switched < _SWITCHING:
             return
-        self._log.error(f'the arm does not stop: switching off {", ".join(others)}')
+        if self._listed is not None and not self._listed.done():
+            if now - self._asked < _SWITCH_TIME:
+                return
+            self._list.remove_pending_request(self._listed)
+        if now - self._asked > _SAME_STOP:
+            self._is_unseen = False
+        self._asked, self._listed = now, self._list.call_async(ListControllers.Request())
+        self._listed.add_done_callback(lambda listed: self._on_listed(listed.result(), look()))
+
+    def _on_listed(self, reply: Any, seen: Stopping) -> None:
+        if seen is Stopping.OVER:
+            return
+        active = [c for c in reply.controller if c.state == 'active']
+        others = [
+            c.name
+            for c in active
+            if c.name != self._controller and (moves_joints(c, self._joint_names) or _has_mode(c))
+        ]
         is_on = any(c.name == self._controller for c in active)
+        if others:
+            self._log.error(f'the arm does not stop: switching off {", ".join(others)}')
+            self._change(on=[] if is_on else [self._controller], off=others)
+        elif is_on and seen is Stopping.MOVING_ON:
+            is_again = time.monotonic() - self._restarted < _SAME_STOP
+            self._switch_off_ours(is_to_stay_off=is_again)
+        elif is_on and seen is Stopping.UNSEEN and not self._is_unseen:
+            self._switch_off_ours(is_to_stay_off=False)
+        self._is_unseen = seen is Stopping.UNSEEN
+
+    def _switch_off_ours(self, is_to_stay_off: bool) -> None:
+        ours = self._controller
+        self._restarted = time.monotonic()
+        switched = self._change(on=[], off=[ours])
+        if is_to_stay_off:
+            self._log.error(
+                f'the arm does not stop: {ours} is off, as another client goes on commanding it '
+                'by its topic: end that client, then switch the controller on again'
+            )
+        else:
+            self._log.error(f'the arm does not stop: restarting {ours}')
+
+            def switch_on(_reply: 'Future[Any]') -> None:
+                self._change(on=[ours], off=[])
+
+            switched.add_done_callback(switch_on)
+
+    def _change(self, on: Sequence[str], off: Sequence[str]) -> 'Future[Any]':
+        self._switched = time.monotonic()
         request = SwitchController.Request(
-            activate_controllers=[] if is_on else [self._controller],
-            deactivate_controllers=others,
+            activate_controllers=on,
+            deactivate_controllers=off,
             strictness=SwitchController.Request.BEST_EFFORT,
             activate_asap=True,
             timeout=duration_to_msg(_SWITCH_TIME),
         )
-        self._switch.call_async(request)
+        return self._switch.call_async(request)
 
-    def _moves(self, controller: Any) -> bool:
-        claimed = (name.partition('/')[0] for name in controller.claimed_interfaces)
-        return any(c in self._joint_names or c.endswith(_MODES) for c in claimed)
+
+def moves_joints(controller: Any, joint_names: Sequence[str]) -> bool:
+    """Return whether a controller, as the controller manager lists it, commands the joints."""
+    return any(claimed in joint_names for claimed in _claims(controller))
+
+
+def _has_mode(controller: Any) -> bool:
+    return any(claimed.endswith(_MODES) for claimed in _claims(controller))
+
+
+def _claims(controller: Any) -> list[str]:
+    return [name.partition('/')[0] for name in controller.claimed_interfaces]
 
 
 class _OneController:

@@ -4,10 +4,11 @@
 import importlib
 import os
 import re
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ur5_pick_place.errors import ExecutionError
 
@@ -48,6 +49,14 @@ _OLDER = {
 def distro() -> Distro:
     """Return the present distribution; an unknown one counts as newer than all known ones."""
     return _OLDER.get(os.environ.get('ROS_DISTRO', _UNNAMED), Distro())
+
+
+def discovery(reach: str) -> dict[str, str]:
+    """Return the environment for a range of discovery, such as LOCALHOST or SUBNET."""
+    found = {'ROS_AUTOMATIC_DISCOVERY_RANGE': reach}
+    if os.environ.get('ROS_DISTRO') == 'humble':  # newer ones warn of this one
+        found['ROS_LOCALHOST_ONLY'] = '1' if reach == 'LOCALHOST' else '0'
+    return found
 
 
 # First minor version of the UR driver, by major, whose mock hardware publishes its modes: robot
@@ -143,13 +152,14 @@ def takes_inertia(request: Any) -> bool:
     return hasattr(getattr(request, 'payload', request), 'ixx')
 
 
-def payload_of(request: Any) -> tuple[float, tuple[float, float, float]]:
-    """Return mass [kg] and centre of gravity in tool0 [m] of a request of any form."""
+def payload_of(request: Any) -> tuple[float, tuple[float, ...], tuple[float, ...]]:
+    """Return mass, centre and inertia of a request of any form; see `payload_request`."""
+    body = getattr(request, 'payload', request)
     if hasattr(request, 'payload'):
-        mass, at = request.payload.m, request.payload.com
+        mass, at = body.m, body.com
     else:
-        mass, at = request.mass, request.center_of_gravity
-    return mass, (at.x, at.y, at.z)
+        mass, at = body.mass, body.center_of_gravity
+    return mass, (at.x, at.y, at.z), tuple(getattr(body, name, 0.0) for name in _INERTIA)
 
 
 def speed_limited_link(request: Any) -> str:
@@ -169,13 +179,46 @@ def on_liveliness(hear: Callable[[Any], None]) -> Any:
 
 def take_waiting(subscription: Any, most: int) -> list[bytes]:
     """Return up to `most` waiting messages of a raw subscription, oldest first."""
-    taken: list[bytes] = []
+    return [data for data, _ in _taken(subscription, most)]
+
+
+def _taken(subscription: Any, most: int) -> Iterator[tuple[bytes, Mapping[str, Any]]]:
     with subscription.handle:
-        while len(taken) < most:
+        for _ in range(most):
             message = subscription.handle.take_message(subscription.msg_type, subscription.raw)
             if message is None:
-                break
-            taken.append(message[0])
+                return
+            yield message
+
+
+class TakenMessage(NamedTuple):
+    """
+    A serialized message with its origin.
+
+    Attributes
+    ----------
+    data : bytes
+    received, published : int
+        System time [ns].
+    publisher : bytes
+        Tells publishers apart; empty where the middleware does not say.
+
+    """
+
+    data: bytes
+    received: int
+    published: int
+    publisher: bytes
+
+
+def take_with_info(subscription: Any, most: int) -> list[TakenMessage]:
+    """Return up to `most` waiting messages of a raw subscription, oldest first."""
+    taken = []
+    for data, info in _taken(subscription, most):
+        received = info.get('received_timestamp') or time.time_ns()
+        published = info.get('source_timestamp') or received
+        publisher = info.get('publisher_gid') or {}
+        taken.append(TakenMessage(data, received, published, bytes(publisher.get('data', b''))))
     return taken
 
 

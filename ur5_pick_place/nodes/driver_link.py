@@ -9,6 +9,7 @@ from rclpy.callback_groups import CallbackGroup
 from rclpy.client import Client
 from rclpy.node import Node
 from rclpy.qos import QoSProfile
+from rclpy.task import Future
 from std_msgs.msg import Bool
 from ur_dashboard_msgs.msg import ProgramState, RobotMode, SafetyMode
 from ur_dashboard_msgs.srv import GetProgramState
@@ -22,6 +23,7 @@ from ur5_pick_place.nodes.rounds import ROUND, Rounds
 from ur5_pick_place.nodes.speed_scaling import SpeedScaling
 
 _REQUEST_PERIOD = 0.2  # [s] between requests to the dashboard
+_DASHBOARD_TIME = 1.0  # [s] at speed scaling 0 without an answer that shows the cause
 _IO = 'io_and_status_controller'
 _GAP_PERIOD = 1.0  # [s] between two warnings about gaps
 
@@ -43,6 +45,8 @@ class DriverLink:
     is_moving : callable
         Returns whether a motion runs: joints are then taken as they arrive.
     group : CallbackGroup
+    checks_modes : bool
+        False for a driver that publishes no modes; if it does all the same, that is logged.
 
     """
 
@@ -54,12 +58,16 @@ class DriverLink:
         on_mode: Callable[[], None],
         is_moving: Callable[[], bool],
         group: CallbackGroup,
+        checks_modes: bool = True,
     ) -> None:
+        self._checks_modes = checks_modes
         self.status = RobotStatus()
         self.jitter = Jitter()
         self._names, self._log = list(joint_names), node.get_logger()
         self._on_joints, self._on_mode = on_joints, on_mode
-        self._next_request = 0.0  # steady clock [s]
+        self._next_request, self._looked = 0.0, time.monotonic()  # steady clock [s]
+        self._unknown = 0.0  # [s] at scaling 0 without knowing whether the program is paused
+        self._request: Future[Any] | None = None
         self._program: Client[Any, Any] = node.create_client(
             GetProgramState, 'dashboard_client/program_state', callback_group=group
         )
@@ -103,6 +111,12 @@ class DriverLink:
         # Evaluated at the next watch: in an emergency stop the robot mode (power off) arrives
         # before the safety mode.
         self.status.robot_mode = message.mode
+        if not self._checks_modes:
+            self._log.warning(
+                f'the driver publishes its modes (robot mode {message.mode}), but check_modes is '
+                'off: set check_modes: true in your parameters',
+                once=True,
+            )
 
     def _on_safety_mode(self, message: SafetyMode) -> None:
         self.status.safety_mode = message.mode
@@ -113,15 +127,36 @@ class DriverLink:
         self._on_mode()
 
     def _on_speed_scaling(self, scaling: float) -> None:
-        self.status.speed_scaling = scaling
+        status, now = self.status, time.monotonic()
+        status.speed_scaling = scaling
+        # Not the time in which this process did not run: an answer may be waiting.
+        self._unknown += min(now - self._looked, _REQUEST_PERIOD)
+        self._looked = now
         if scaling > 0.0:
-            self.status.program_paused = False
-        elif time.monotonic() >= self._next_request and self._program.service_is_ready():
-            self._next_request = time.monotonic() + _REQUEST_PERIOD
-            answer = self._program.call_async(GetProgramState.Request())
-            answer.add_done_callback(lambda future: self._on_program_state(future.result()))
+            status.program_paused = status.is_pause_unknown = False
+            self._unknown = 0.0
+            return
+        if self._program.service_is_ready() and now >= self._next_request:
+            self._request_program_state(now)
+        if self._unknown > _DASHBOARD_TIME and not status.is_pause_unknown:
+            status.is_pause_unknown = True
+            self._on_mode()
+
+    def _request_program_state(self, now: float) -> None:
+        """Request it, unless the dashboard has not answered the request before in time."""
+        if self._request is not None and not self._request.done():
+            if now - self._next_request < _DASHBOARD_TIME:
+                return
+            self._program.remove_pending_request(self._request)  # it has hung, or died
+        self._next_request = now + _REQUEST_PERIOD
+        self._request = self._program.call_async(GetProgramState.Request())
+        self._request.add_done_callback(lambda future: self._on_program_state(future.result()))
 
     def _on_program_state(self, answer: GetProgramState.Response) -> None:
         """Distinguish a paused program from a slider at 0, which no topic does."""
-        self.status.program_paused = answer.success and answer.state.state == ProgramState.PAUSED
+        if not answer.success:
+            return  # time decides
+        self._unknown = 0.0
+        self.status.program_paused = answer.state.state == ProgramState.PAUSED
+        self.status.is_pause_unknown = False
         self._on_mode()

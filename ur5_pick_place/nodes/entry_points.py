@@ -35,15 +35,26 @@ def sim_driver() -> None:
     _run('sim_driver', 'sim.driver')
 
 
+def recorder() -> None:
+    """Run the node of that name."""
+    _run('recorder', 'recorder')
+
+
 def _run(name: str, module: str) -> None:
+    if begins(name):
+        importlib.import_module(f'ur5_pick_place.nodes.{module}').main()
+
+
+def begins(name: str) -> bool:
+    """Return whether a node is to be loaded and run; prints its help otherwise."""
     arguments = sys.argv[1:]
     own = arguments[: arguments.index('--ros-args')] if '--ros-args' in arguments else arguments
     if not {'-h', '--help'}.isdisjoint(own):
         print(node_help(name))
-        return
+        return False
     if os.environ.get(PARENT) == str(os.getppid()):
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGINT)
     # Loading takes a second, and compiled modules turn a KeyboardInterrupt into other errors.
     for number in (signal.SIGINT, signal.SIGTERM):  # until the node installs its own handlers
         signal.signal(number, lambda *_: os._exit(0))
-    importlib.import_module(f'ur5_pick_place.nodes.{module}').main()
+    return True

@@ -145,6 +145,49 @@ class Frames:
                 f'frame {frame_id!r} is not known: {error}; use base_link or base, or publish it'
             ) from error
 
+    def recent(self, frame_id: str, step: float, count: int) -> tuple[float, list[Array]]:
+        """
+        Return the newest stamp [s] of a frame, and its poses in `base_link` then and before.
+
+        Parameters
+        ----------
+        frame_id : str
+        step : float
+            Time between two poses, the newest first [s].
+        count : int
+            Largest number of earlier poses; fewer if the frame is not known so long.
+
+        Returns
+        -------
+        float
+            0 if the frame is static.
+        list of ndarray, shape (4, 4)
+
+        Raises
+        ------
+        UnknownFrame
+            TF does not know the frame.
+        InvalidInput
+            Its pose is not finite.
+
+        """
+        self._rounds.look()
+        base_link, frame = f'{self._prefix}base_link', frame_id.lstrip('/')
+        try:
+            newest = self._buffer.lookup_transform(base_link, frame, Time())
+        except tf2_ros.TransformException as error:
+            raise UnknownFrame(
+                f'TF frame {frame_id!r} is not known: {error}; check that it is published'
+            ) from error
+        stamp = Time.from_msg(newest.header.stamp).nanoseconds
+        poses = [transform_to_matrix(newest.transform)]
+        with contextlib.suppress(tf2_ros.TransformException):  # not known so long
+            for k in range(1, count + 1 if stamp else 1):
+                time = Time(nanoseconds=max(1, stamp - round(k * step * 1e9)))
+                found = self._buffer.lookup_transform(base_link, frame, time)
+                poses.append(transform_to_matrix(found.transform))
+        return stamp * 1e-9, poses
+
     def T_base_link(self, link_name: str, arm: ArmPose) -> Array:
         """
         Return the pose (4, 4) in `base` of a link of the arm, or of `tcp`; '' is `tool0`.
@@ -167,9 +210,25 @@ class Frames:
         if frame in self._moving:
             return frame
         parents = dict(_PARENT.findall(self._buffer.all_frames_as_yaml()))
+        if (tcp := f'{self._prefix}tool0_controller') in parents:
+            parents[tcp] = f'{self._prefix}tool0'  # the driver publishes it in `base`
         while frame in parents and frame not in self._moving:
             frame = parents.pop(frame)  # so that a loop ends
         return frame if frame in self._moving else ''
+
+    def is_carried(self, frame_id: str) -> bool:
+        """Return whether a frame that `T_base_frame` knows moves with a link of the arm."""
+        frame = frame_id.lstrip('/')
+        if frame in ('', 'base_link', f'{self._prefix}base_link'):
+            return False  # as mostly, without a look at all frames
+        self._rounds.look()  # a frame may have come since the last round
+        return bool(self._carrier(frame))
+
+    def is_on_tool(self, frame_id: str) -> bool:
+        """Return whether a frame that `T_base_frame` knows is fixed to the tool."""
+        if not self.is_carried(frame_id):
+            return False
+        return self._moving[self._carrier(frame_id.lstrip('/'))][0] == _TIP
 
     def _looked_up(self, target: str, source: str) -> Array:
         found = self._buffer.lookup_transform(target, source, Time())

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Freedrive: switches the controllers there and back, and keeps freedrive mode enabled."""
 
+from collections.abc import Awaitable, Callable
 from typing import Any
 
 from controller_manager_msgs.srv import ListControllers, SwitchController
@@ -10,15 +11,21 @@ from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 from rclpy.task import Future
 from std_msgs.msg import Bool
+from std_srvs.srv import SetBool
 
-from ur5_pick_place.errors import ExecutionError
+from ur5_pick_place.errors import ExecutionError, Ur5PickPlaceError
 from ur5_pick_place.nodes.asking import ask
 from ur5_pick_place.nodes.conversions import duration_to_msg
 from ur5_pick_place.nodes.distro import read
 from ur5_pick_place.nodes.qos import SWITCHING
+from ur5_pick_place.nodes.task_port import TaskPort
+from ur5_pick_place.task import events
+from ur5_pick_place.task.job import Steps
+from ur5_pick_place.task.machine import Machine
 
 _CONTROLLER = 'freedrive_mode_controller'
 _KEEP_ALIVE = 0.3  # [s], steady clock; the controller leaves freedrive after 1 s without a message
+_ASK_AGAIN = 5  # times _KEEP_ALIVE, if an answer was lost
 _SWITCH_TIME = 5.0  # [s] the controller manager may take
 
 
@@ -41,12 +48,15 @@ class Freedrive:
     ----------
     is_on : bool
         Whether the freedrive controller is active instead of the trajectory controller.
+    is_kept_on : bool
+        Whether this node keeps freedrive enabled.
 
     """
 
     def __init__(self, node: Node, controller: str, group: CallbackGroup) -> None:
         self.is_on = False
-        self._is_kept_on = False  # whether this node keeps freedrive enabled
+        self.is_kept_on = False
+        self._latest: Future[None] | None = None  # done when the latest switch has ended
         self._node, self._controller = node, controller
         self._list: Client[Any, Any] = node.create_client(
             ListControllers, 'controller_manager/list_controllers', callback_group=group
@@ -58,32 +68,60 @@ class Freedrive:
             callback_group=group,
         )
         self._enable = node.create_publisher(Bool, f'{_CONTROLLER}/enable_freedrive_mode', 10)
-        self._request: Future[Any] | None = None
+        self._has_found_out, self._asked = False, 0
         steady = Clock(clock_type=ClockType.STEADY_TIME)
         self._timer = node.create_timer(
             _KEEP_ALIVE, self._keep_on, callback_group=group, clock=steady
         )
 
-    async def switch(self, is_on: bool) -> None:
+    @property
+    def is_switching(self) -> bool:
+        """Whether a switch has not ended yet."""
+        return self._latest is not None and not self._latest.done()
+
+    async def switch(self, is_on: bool, check: Callable[[], None] = lambda: None) -> None:
         """
-        Enter freedrive, or leave it with the arm where it is.
+        Enter freedrive, or leave it with the arm where it is; one switch after the other.
+
+        Parameters
+        ----------
+        is_on : bool
+        check : callable
+            Raises if freedrive must not be entered, before or while it was.
 
         Raises
         ------
         ExecutionError
-            The controllers could not be switched; nothing has changed.
+            The controllers could not be switched, or `check` forbids it; they are as before, but
+            freedrive is disabled if it was to end.
 
         """
+        mine: Future[None] = Future()
+        before, self._latest = self._latest, mine
+        try:
+            if before is not None:
+                await before
+            await self._switch_to(is_on, check)
+            try:
+                check()
+            except ExecutionError:
+                await self._switch_to(False, lambda: None)
+                raise
+        finally:
+            mine.set_result(None)
+
+    async def _switch_to(self, is_on: bool, check: Callable[[], None]) -> None:
+        if not is_on:  # first, as the controller manager may not answer
+            self.is_kept_on = False
+            self._enable.publish(Bool(data=False))
         listed = await ask(self._node, self._list, ListControllers.Request(), _SWITCH_TIME)
         active = _active(listed)
         self.is_on = _CONTROLLER in active
         on, off = (_CONTROLLER, self._controller) if is_on else (self._controller, _CONTROLLER)
-        if not is_on:
-            self._is_kept_on = False
-            self._enable.publish(Bool(data=False))
+        check()
         if on not in active or off in active:
             await self._change(on, off, active)
-        self.is_on = self._is_kept_on = is_on
+        self.is_on = self.is_kept_on = is_on
         self._keep_on()
 
     async def _change(self, on: str, off: str, active: set[str]) -> None:
@@ -100,15 +138,127 @@ class Freedrive:
             raise ExecutionError(f'the controller manager did not switch to {on}: {why}')
 
     def _keep_on(self) -> None:
-        if self._is_kept_on:
+        if self.is_kept_on:
             self._enable.publish(Bool(data=True))
-        elif self._request is None and self._list.service_is_ready():
-            self._request = self._list.call_async(ListControllers.Request())
-            self._request.add_done_callback(self._find_out)
+        elif not self._has_found_out and self._list.service_is_ready():
+            if self._asked % _ASK_AGAIN == 0:
+                request = self._list.call_async(ListControllers.Request())
+                request.add_done_callback(self._find_out)
+            self._asked += 1
 
     def _find_out(self, listed: 'Future[Any]') -> None:
         """Check once, at the start, whether an earlier run left the arm in freedrive."""
-        self.is_on = self.is_on or _CONTROLLER in _active(listed.result())
+        if not self._has_found_out:
+            self._has_found_out = True
+            self.is_on = self.is_on or _CONTROLLER in _active(listed.result())
+
+
+class FreedriveRequests:
+    """
+    Decides when the arm may be guided by hand, and ends it at a stop.
+
+    Parameters
+    ----------
+    node : Node
+    controller : str
+        The trajectory controller to return to.
+    group : CallbackGroup
+        Reentrant.
+    machine : Machine
+    port : TaskPort
+    confirm_payload : callable
+        Returns the steps of that job; with a wrong payload the arm sinks or rises in freedrive.
+    job : callable
+        Runs a job by name and steps; returns why it ended early, or ''.
+    emit : callable
+        Takes the name of an event and its fields.
+    publish_state : callable
+        Publishes the state of the machine; the planner begins nothing in `freedrive`.
+
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        controller: str,
+        group: CallbackGroup,
+        machine: Machine,
+        port: TaskPort,
+        confirm_payload: Callable[[], Steps[None]],
+        job: Callable[[str, Steps[None]], Awaitable[str]],
+        emit: Callable[..., None],
+        publish_state: Callable[[], None],
+    ) -> None:
+        self._freedrive = Freedrive(node, controller, group)
+        self._node, self._machine, self._port = node, machine, port
+        self._confirm_payload, self._job, self._emit = confirm_payload, job, emit
+        self._publish_state = publish_state
+        self._is_ending = False
+        node.create_service(SetBool, '~/freedrive', self._serve, callback_group=group)
+
+    async def end(self) -> str:
+        """End freedrive if it is on, or about to be; return what could not be ended, or ''."""
+        if not (self._freedrive.is_on or self._freedrive.is_switching):
+            return ''
+        try:
+            await self._freedrive.switch(False)
+        except Ur5PickPlaceError as error:
+            return (
+                'freedrive is disabled, but its controller may still be on: call ~/freedrive '
+                f'with false ({error})'
+            )
+        finally:
+            self._machine.is_free = self._freedrive.is_on
+        return ''
+
+    def look(self, is_stopped: bool) -> None:
+        """Note what an earlier run has left on; end freedrive when the planner is stopped."""
+        freedrive = self._freedrive
+        if freedrive.is_on:
+            self._machine.is_free = True
+        if is_stopped and freedrive.is_kept_on and not self._is_ending:
+            self._is_ending = True
+            assert self._node.executor is not None
+            self._node.executor.create_task(self._end_at_stop)
+
+    async def _end_at_stop(self) -> None:
+        still_on = await self.end()
+        self._is_ending = False
+        if still_on:
+            self._node.get_logger().error(still_on)
+
+    async def _serve(
+        self, request: SetBool.Request, reply: SetBool.Response
+    ) -> SetBool.Response:
+        try:
+            if request.data:
+                await self._enter()
+            else:
+                await self._freedrive.switch(False)
+            reply.success, reply.message = True, f'freedrive {"on" if request.data else "off"}'
+            self._emit(events.FREEDRIVE, is_on=request.data)
+        except Ur5PickPlaceError as error:
+            reply.success, reply.message = False, str(error)
+        finally:
+            self._machine.is_free = self._freedrive.is_on
+            self._publish_state()
+        return reply
+
+    async def _enter(self) -> None:
+        stops = self._machine.stops
+        is_new = not self._freedrive.is_on
+        if is_new and (error := await self._job('confirm_payload', self._confirm_payload())):
+            raise ExecutionError(f'freedrive refused, payload not confirmed: {error}')
+
+        def check() -> None:
+            if self._machine.stops != stops or self._machine.stopped:
+                raise ExecutionError('freedrive refused: a stop was requested meanwhile')
+            if missing := self._port.missing:
+                raise ExecutionError(f'freedrive refused: {missing}')
+
+        self._machine.is_free = True  # from now on the planner begins nothing
+        self._publish_state()
+        await self._freedrive.switch(True, check)
 
 
 def _active(listed: ListControllers.Response) -> set[str]:

@@ -229,11 +229,33 @@ def _check_orientation(constraint: OrientationConstraint) -> None:
             )
 
 
-def refuse_path_constraints(constraints: Constraints) -> None:
-    """Refuse path constraints; the via or centre point of an arc is not one of these."""
+def refuse_path_constraints(constraints: Constraints, own_branch: str = '') -> None:
+    """
+    Refuse path constraints, except the name of the branch that a Cartesian path keeps anyway.
+
+    Parameters
+    ----------
+    constraints : Constraints
+        Not the via or centre point of an arc.
+    own_branch : str
+        The branch of the start of a Cartesian path; empty for a joint motion, which may leave it.
+
+    """
     for kind in ('joint', 'position', 'orientation', 'visibility'):
         if n := len(getattr(constraints, f'{kind}_constraints')):
             raise InvalidInput(
                 f'path_constraints holds {n} {kind} constraints: only CIRC uses one, its via or '
                 'centre point; leave it empty'
             )
+    name = constraints.name
+    if name in ('', own_branch):
+        return
+    if own_branch:
+        raise InvalidInput(
+            f'path_constraints is named {name!r}: the path stays on {own_branch}, the branch of '
+            'its start; leave the name empty, or change the branch with PTP first'
+        )
+    raise InvalidInput(
+        f'path_constraints is named {name!r}: a joint motion may change its branch on the way; '
+        'leave the name empty, or name the branch of the end in goal_constraints'
+    )

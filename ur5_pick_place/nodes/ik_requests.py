@@ -154,8 +154,9 @@ class IkRequests:
         seed = np.asarray(HOME) if q is None else q
         pose = self._tool_pose(request, q)
         near = [s for s in solutions_near(self._model, pose, seed, limits) if s.branch in allowed]
-        contacts = self._contacts(near) if request.avoid_collisions else {}
-        free = [s for s in near if s.branch not in contacts]
+        hits = self._contacts(near) if request.avoid_collisions else [''] * len(near)
+        free = [s for s, hit in zip(near, hits, strict=True) if not hit]
+        contacts = {s.branch: hit for s, hit in zip(near, hits, strict=True) if hit}
 
         def missing() -> dict[str, str]:
             unsolved = {m.branch: m.text for m in explain(self._model, pose, float(seed[5]))}
@@ -170,16 +171,16 @@ class IkRequests:
 
         return Answer(free, reasons)
 
-    def _contacts(self, solutions: list[Solution]) -> dict[str, str]:
-        """Return what solutions are in collision with, by branch."""
+    def _contacts(self, solutions: list[Solution]) -> list[str]:
+        """Return what each solution is in collision with; empty if with nothing."""
         if self._collisions is None:
             raise CollisionCheckUnavailable(
                 'collisions cannot be checked, coal is not installed: set avoid_collisions false'
             )
         if self._refusal:
             raise CollisionCheckUnavailable(self._refusal)
-        found = {s.branch: self._collisions.check(s.q) for s in solutions}
-        return {branch: f'{_TOUCHES}{contact}' for branch, contact in found.items() if contact}
+        found = [self._collisions.check(s.q) for s in solutions]
+        return [f'{_TOUCHES}{contact}' if contact else '' for contact in found]
 
     def poses(self, request: GetPositionFK.Request) -> list[PoseStamped]:
         """

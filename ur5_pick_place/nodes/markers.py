@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """RViz markers of the scene and of a plan."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from itertools import combinations, pairwise, product
 
 import numpy as np
@@ -9,20 +9,33 @@ from geometry_msgs.msg import Point
 from std_msgs.msg import ColorRGBA
 from visualization_msgs.msg import Marker, MarkerArray
 
-from ur5_pick_place.kinematics import forward
+from ur5_pick_place.kinematics import Model, arm_corners, forward
 from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, Array, make_transform
 from ur5_pick_place.nodes.conversions import matrix_to_pose
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.scene import Scene
 from ur5_pick_place.planning.shapes import Cone, Cuboid, Cylinder, Mesh, Plane, Shape, Sphere
 from ur5_pick_place.planning.trajectory import Trajectory
+from ur5_pick_place.task.place_names import touches
 from ur5_pick_place.task.plan import CyclePlan
 from ur5_pick_place.task.poses import TaughtPose
 
+GHOSTS = 'plan_ghosts'
+"""Namespace of the arm's postures along a plan."""
+
 _SAMPLES = 120
 _OUTLINE_SPACING = 0.05  # [m] along the TCP's path
+_GHOST_SPACING = 0.5  # [rad] of the joint that turns most
 _DRAWN_TRIANGLES = 1000  # of one mesh
 _TABLE = (1.8, 1.8, 0.01)  # as far as the arm reaches [m]
+_PLACE_COLOURS = (
+    (0.0, 1.0, 0.2),
+    (1.0, 0.0, 0.2),
+    (0.1, 0.4, 1.0),
+    (1.0, 0.7, 0.0),
+    (0.7, 0.2, 1.0),
+    (0.0, 0.8, 0.9),
+)
 _Z_TO_X = np.array(
     [[0.0, 0.0, -1.0, 0.0], [0.0, 1.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0]]
 )
@@ -43,18 +56,42 @@ def tool_path(planner: MotionPlanner, trajectory: Trajectory) -> MarkerArray:
 
 
 def cycle(planner: MotionPlanner, plan: CyclePlan, poses: Mapping[str, TaughtPose]) -> MarkerArray:
-    """Return the scene, the path and swept tool of each motion, and arrows at start and target."""
-    array = surroundings(planner.scene)
-    distinct = {id(motion): motion for motion in plan.motions}.values()  # a feeder's are identical
+    """Return path and swept tool of each motion, ghosts, and an arrow at each place."""
+    array = MarkerArray()
+    distinct = {id(motion): motion for motion in plan.motions}.values()  # a feeder's are equal
     for i, motion in enumerate(distinct):
         line = tool_path(planner, motion.trajectory).markers[0]
         line.ns, line.id = 'cycle', i
         array.markers += [line, swept_tool(planner, motion.trajectory, i)]
-    for name in ('start', 'target'):
-        arrow = place_arrow(name, T_BASE_LINK_BASE @ poses[name].T_base_tcp)
+    postures = distinct_postures([motion.trajectory for motion in distinct])
+    array.markers += [_ghost(planner.model, q, i) for i, q in enumerate(postures)]
+    for number, name in enumerate(filter(touches, poses)):
+        arrow = place_arrow(number, T_BASE_LINK_BASE @ poses[name].T_base_tcp)
         arrow.header.frame_id = 'base_link'
         array.markers.append(arrow)
     return array
+
+
+def distinct_postures(trajectories: Iterable[Trajectory]) -> list[Array]:
+    """Return joints (6,) [rad] along motions, ends included, no two of them nearly alike."""
+    found: list[Array] = []
+    for trajectory in trajectories:
+        turned = float(np.abs(np.diff(trajectory.q, axis=0)).sum(axis=0).max())
+        times = np.linspace(0.0, trajectory.duration, 2 + int(turned / _GHOST_SPACING))
+        for q in trajectory.sample(times)[0]:
+            if all(np.abs(q - other).max() > _GHOST_SPACING / 2 for other in found):
+                found.append(q)
+    return found
+
+
+def _ghost(model: Model, q: Array, number: int) -> Marker:
+    line = Marker(ns=GHOSTS, id=number, type=Marker.LINE_STRIP, action=Marker.ADD)
+    line.header.frame_id = 'base_link'
+    line.pose.orientation.w = 1.0
+    line.scale.x = 0.02
+    line.color = ColorRGBA(r=0.1, g=0.6, b=1.0, a=0.3)
+    line.points = [Point(x=x, y=y, z=z) for x, y, z in arm_corners(model, q)]
+    return line
 
 
 def swept_tool(planner: MotionPlanner, trajectory: Trajectory, number: int) -> Marker:
@@ -162,11 +199,11 @@ def _turned_to(normal: Array) -> Array:
     return np.stack([across, np.cross(normal, across), normal], axis=1)
 
 
-def place_arrow(place: str, T: Array) -> Marker:
-    """Return an arrow along the tool's approach, for a TCP at `T` (4, 4); green is the start."""
-    is_start = place == 'start'
-    arrow = Marker(ns='places', id=int(not is_start), type=Marker.ARROW, action=Marker.ADD)
+def place_arrow(number: int, T: Array) -> Marker:
+    """Return an arrow along the tool's approach, for a TCP at `T` (4, 4); the first is green."""
+    r, g, b = _PLACE_COLOURS[number % len(_PLACE_COLOURS)]
+    arrow = Marker(ns='places', id=number, type=Marker.ARROW, action=Marker.ADD)
     arrow.pose = matrix_to_pose(T @ _Z_TO_X)  # an arrow points along x, the tool along z
     arrow.scale.x, arrow.scale.y, arrow.scale.z = 0.08, 0.01, 0.01
-    arrow.color = ColorRGBA(r=float(not is_start), g=float(is_start), b=0.2, a=1.0)
+    arrow.color = ColorRGBA(r=r, g=g, b=b, a=1.0)
     return arrow

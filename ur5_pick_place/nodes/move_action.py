@@ -184,7 +184,7 @@ class MoveAction:
     def _on_cancel(self, goal: Any) -> CancelResponse:
         """Brake if this goal moves the arm; one that is still being planned does not begin."""
         if goal is self._executing:
-            self._executor.core.stop('canceled by the client', latch=False)
+            self._execution.cancel(goal)
         return CancelResponse.ACCEPT
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from ur5_pick_place.config_files import read_parameters
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.nodes.distro import distro, mock_tells_modes
+from ur5_pick_place.task.grippers.registry import DEFAULT
 
 ROBOTS = ('sim', 'mock', 'ursim', 'real')
 
@@ -18,6 +19,7 @@ REMAPPINGS = tuple((f'/{name}', name) for name in ('tf', 'tf_static', 'clock', '
 
 Parameter = bool | int | float | str
 
+_ROBOT_NODES = ('ik_service', 'trajectory_planner', 'pick_place')
 _LOOPS = 'closed_loops.yaml'
 
 
@@ -71,7 +73,10 @@ def node_list(
     controller: str = '',
     kinematics_params_file: str = '',
     params_file: str = '',
+    gripper: str = '',
     sim_parameters: Mapping[str, Parameter] | None = None,
+    cockpit: Mapping[str, Parameter] | None = None,
+    record: bool = False,
 ) -> tuple[NodeSpec, ...]:
     """
     Return the package's nodes for a robot.
@@ -81,52 +86,89 @@ def node_list(
     robot : str
         One of `ROBOTS`; the simulated cell is a node of ours, the others need the UR driver.
     config : Path
-        Folder with `<executable>.yaml`, `closed_loops.yaml` and `robot_<robot>.yaml`.
-    namespace, ur_type, tf_prefix, kinematics_params_file : str
-        As for the launch file.
-    controller : str
-        Empty for the distribution's default.
-    params_file : str
-        The user's own file, for all nodes; read last.
-    sim_parameters : dict, optional
-        Parameters of the simulated cell.
+        Folder of the parameter files.
+    namespace, ur_type, tf_prefix, controller, kinematics_params_file, params_file : str
+        As for the launch file; empty for the default.
+    gripper : str
+        The kind of gripper; empty for that of the user's file, else the default.
+    sim_parameters, cockpit : dict, optional
+        Parameters of the simulated cell, and of the cockpit; None = no cockpit.
+    record : bool
+        Whether the flight recorder is one of them.
 
     Raises
     ------
     InvalidInput
-        The robot is unknown, the simulated cell does not support it, or the user's file has a
-        parameter that an argument determines.
+        The robot is unknown, the simulated cell is to have a calibration, or the user's file has
+        a parameter that an argument determines.
 
     """
-    if robot not in ROBOTS:
-        raise InvalidInput(f'robot = {robot!r}: must be one of {", ".join(ROBOTS)}')
-    controller = controller or distro().controller
-    shared: dict[str, Parameter] = {
-        'use_sim_time': robot == 'sim',
+    _check_robot(robot, kinematics_params_file)
+    arm: dict[str, Parameter] = {
         'ur_type': ur_type,
         'tf_prefix': tf_prefix,
-        'controller': controller,
-        'kinematics_params_file': kinematics_params_file,
+        'controller': controller or distro().controller,
     }
+    arm_file = {'kinematics_params_file': kinematics_params_file}
+    shared = {**arm, 'use_sim_time': robot == 'sim', **arm_file}
     own_file = (Path(params_file),) if params_file else ()
     own = _own_parameters(own_file[0], shared) if own_file else {}
-    tells_modes = robot == 'mock' and 'check_modes' not in own and mock_tells_modes()
-    modes = {'check_modes': True} if tells_modes else {}
-    nodes = [
-        NodeSpec(
-            name,
-            namespace,
-            (config / f'{name}.yaml', config / _LOOPS, config / f'robot_{robot}.yaml', *own_file),
-            {**shared, **(modes if name != 'ik_service' else {})},
-        )
-        for name in ('ik_service', 'trajectory_planner', 'pick_place')
-    ]
+    choice = {'gripper': gripper} if gripper else {}
+    files = _ParameterFiles(config, robot, str(gripper or own.get('gripper', DEFAULT)), own_file)
+    wanted = _task_parameters(shared, _modes(robot, own), choice)
+    # By the system's clock: to follow one of 125 Hz would cost these more than their own work.
+    viewer = {**shared, 'use_sim_time': False}
+    if cockpit is not None:
+        wanted['cockpit'] = {**viewer, 'robot': robot, **cockpit}
+    if record:
+        wanted['recorder'] = viewer
     if robot == 'sim':
-        _check_simulated(ur_type, kinematics_params_file)
-        cell = {'tf_prefix': tf_prefix, 'controller': controller, **(sim_parameters or {})}
-        files = (config / 'sim_driver.yaml', *own_file)
-        nodes.insert(0, NodeSpec('sim_driver', namespace, files, cell))
-    return tuple(nodes)
+        wanted = {'sim_driver': {**arm, **choice, **(sim_parameters or {})}, **wanted}
+    return tuple(
+        NodeSpec(name, namespace, files.of(name), parameters)
+        for name, parameters in wanted.items()
+    )
+
+
+def _task_parameters(
+    shared: Mapping[str, Parameter],
+    modes: Mapping[str, Parameter],
+    choice: Mapping[str, Parameter],
+) -> dict[str, Mapping[str, Parameter]]:
+    """Return the parameters of the nodes that every robot has, by executable."""
+    return {
+        'ik_service': shared,
+        'trajectory_planner': {**shared, **modes},
+        'pick_place': {**shared, **modes, **choice},
+    }
+
+
+@dataclass(frozen=True)
+class _ParameterFiles:
+    """The parameter files of a robot with a kind of gripper."""
+
+    config: Path
+    robot: str
+    gripper: str
+    own: tuple[Path, ...]
+
+    def of(self, executable: str) -> tuple[Path, ...]:
+        """Return the files of a node, in the order in which they are read."""
+        config, robot, gripper = self.config, self.robot, self.gripper
+        files = [config / f'{executable}.yaml']
+        if executable in _ROBOT_NODES:
+            files.append(config / _LOOPS)
+        if executable == 'pick_place':
+            files += _existing(config / f'gripper_{gripper}.yaml')
+        if executable != 'sim_driver':
+            files.append(config / f'robot_{robot}.yaml')
+        if executable != 'sim_driver':
+            files += _existing(config / f'robot_{robot}_{gripper}.yaml')
+        return (*files, *self.own)
+
+
+def _existing(path: Path) -> tuple[Path, ...]:
+    return (path,) if path.exists() else ()
 
 
 def _own_parameters(path: Path, shared: Mapping[str, Parameter]) -> dict[str, Any]:
@@ -141,10 +183,16 @@ def _own_parameters(path: Path, shared: Mapping[str, Parameter]) -> dict[str, An
     return own
 
 
-def _check_simulated(ur_type: str, kinematics_params_file: str) -> None:
-    if ur_type != 'ur5':
-        raise InvalidInput(f'ur_type = {ur_type!r}: the simulated cell has a ur5')
-    if kinematics_params_file:
+def _modes(robot: str, own: Mapping[str, Any]) -> dict[str, Parameter]:
+    """Return the check of the modes, where mock hardware tells them and the user is silent."""
+    tells_modes = robot == 'mock' and 'check_modes' not in own and mock_tells_modes()
+    return {'check_modes': True} if tells_modes else {}
+
+
+def _check_robot(robot: str, kinematics_params_file: str) -> None:
+    if robot not in ROBOTS:
+        raise InvalidInput(f'robot = {robot!r}: must be one of {", ".join(ROBOTS)}')
+    if robot == 'sim' and kinematics_params_file:
         raise InvalidInput(
             f'kinematics_params_file = {kinematics_params_file!r}: the simulated arm has the '
             'nominal kinematics; leave it empty with robot:=sim'

@@ -9,41 +9,42 @@ The decisions are made in `task.machine`; here are the requests and the publishe
 import json
 import math
 import threading
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from control_msgs.action import GripperCommand
 from geometry_msgs.msg import PoseStamped
-from rclpy.action import ActionServer
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup, ReentrantCallbackGroup
 from rclpy.client import Client
 from rclpy.node import Node
 from rclpy.task import Future
 from std_msgs.msg import String
-from std_srvs.srv import SetBool, Trigger
-from visualization_msgs.msg import MarkerArray
+from std_srvs.srv import Trigger
 
 from ur5_pick_place.control.loop_settings import LoopSettings
 from ur5_pick_place.control.robot_status import HealthSettings, io_patience
 from ur5_pick_place.errors import ExecutionError, InvalidInput, Ur5PickPlaceError
-from ur5_pick_place.nodes import markers
+from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.nodes import gripper_command
 from ur5_pick_place.nodes.arm_stop import ArmStop
 from ur5_pick_place.nodes.asking import ask
 from ur5_pick_place.nodes.carried_part import CarriedPart
-from ur5_pick_place.nodes.controller_goals import ControllerGoals
+from ur5_pick_place.nodes.controller_goals import ControllerGoals, check_method
 from ur5_pick_place.nodes.diagnostics import Diagnostics
 from ur5_pick_place.nodes.frames import Frames
-from ur5_pick_place.nodes.freedrive import Freedrive
+from ur5_pick_place.nodes.freedrive import FreedriveRequests
+from ur5_pick_place.nodes.gripper_choice import GripperChoice, chosen_gripper
 from ur5_pick_place.nodes.liveness import Heartbeat
 from ur5_pick_place.nodes.loads import arm_dynamics
 from ur5_pick_place.nodes.parameters import declare_settings
+from ur5_pick_place.nodes.plan_drawing import PlanDrawing
 from ur5_pick_place.nodes.planning_scene import SceneFollower
+from ur5_pick_place.nodes.pose_topics import PoseTopics
 from ur5_pick_place.nodes.process import refuse_if_served, run_node
 from ur5_pick_place.nodes.prompt_executor import AtOnce
-from ur5_pick_place.nodes.qos import LATCHED
 from ur5_pick_place.nodes.robot_settings import (
     RobotSettings,
     TeachingSettings,
@@ -51,25 +52,27 @@ from ur5_pick_place.nodes.robot_settings import (
     load_cell,
     warn_of_gaps,
 )
+from ur5_pick_place.nodes.statistics_file import StatisticsFile, statistics_path
 from ur5_pick_place.nodes.task_port import PLANNER, TaskPort
 from ur5_pick_place.nodes.teach_markers import TeachMarkers
-from ur5_pick_place.nodes.teaching import Teaching
+from ur5_pick_place.nodes.teaching import Teaching, stamp_text
 from ur5_pick_place.planning.limits import MotionSettings
 from ur5_pick_place.planning.world import World
 from ur5_pick_place.settings import setting
 from ur5_pick_place.task import events
 from ur5_pick_place.task.cycle import load_cycle
-from ur5_pick_place.task.gripper import GripperSettings
+from ur5_pick_place.task.grippers.action import ActionSettings
 from ur5_pick_place.task.job import Steps
 from ur5_pick_place.task.machine import PLANNER_GONE
 from ur5_pick_place.task.motions import TaskSettings
-from ur5_pick_place.task.pattern import PatternSettings
+from ur5_pick_place.task.pattern import PATTERNED, PatternSettings
 from ur5_pick_place.task.plan_report import report_text
-from ur5_pick_place.task.poses import TAUGHT, TaughtPose
+from ur5_pick_place.task.poses import TaughtPose
 from ur5_pick_place.task.station import Station, StationSettings
 
 # One for planning, one for joints and pins, one for the services meanwhile.
 _THREADS = 3
+_LATCHING_PERIOD = 0.5  # [s, steady clock] between requests to a planner that comes back
 _PLANNER_REPLY = 0.03  # [s, steady clock] before a stop no longer waits for the planner
 
 
@@ -80,9 +83,6 @@ class NodeSettings(TeachingSettings):
     cycle_file: str = setting(
         'cycle.yaml', 'the stages; a path, or a bare file name within config/'
     )
-    gripper_threshold: float = setting(
-        0.02, 'GripperCommand positions above it open, others close', unit='m', low=0.0, high=0.2
-    )
 
 
 class PickPlace(Node):
@@ -90,7 +90,8 @@ class PickPlace(Node):
 
     def __init__(self) -> None:
         super().__init__('pick_place')
-        robot, motion, health, task, pattern, loops, grip, own = declare_settings(
+        kind = chosen_gripper(self)
+        robot, motion, health, task, pattern, loops, choice, grip, own = declare_settings(
             self,
             RobotSettings,
             MotionSettings,
@@ -98,17 +99,18 @@ class PickPlace(Node):
             TaskSettings,
             PatternSettings,
             LoopSettings,
-            GripperSettings,
+            GripperChoice,
+            kind.settings_type,
             NodeSettings,
         )
-        refuse_if_served(
-            self, ('~/run', 'gripper_action_controller/gripper_command/_action/send_goal')
-        )
+        refuse_if_served(self, ('~/run', f'{gripper_command.NAME}/_action/send_goal'))
+        check_method(robot.controller, task.method)
         cell = load_cell(robot)
         warn_of_gaps(
             self, cell.missing, check_modes=health.check_modes, confirm_pins=grip.confirm_pins
         )
         self._settings, self._robot, self._cell = own, robot, cell
+        self._threshold = choice.gripper_threshold
         self._frames = Frames(self, robot.tf_prefix, cell.T_tool_tcp)
         self._port = TaskPort(
             self,
@@ -118,13 +120,14 @@ class PickPlace(Node):
             health.peer_timeout,
             self._on_tick,
             self._on_planner_death,
+            grip if isinstance(grip, ActionSettings) else None,
         )
-        cycle = load_cycle(config_file(own.cycle_file))
+        gripper = kind(grip, robot.tool_voltage)
+        cycle = load_cycle(config_file(own.cycle_file), gripper.pins)
+        self._places = cycle.places
         payload = (robot.payload_mass or 0.0, robot.payload_centre)
         station = Station(
-            StationSettings(
-                motion, task, pattern, loops, grip, cycle, robot.tool_voltage, payload
-            ),
+            StationSettings(motion, task, pattern, loops, gripper, cycle, payload),
             cell.model,
             cell.scene,
             arm_dynamics(cell.model, robot),
@@ -133,6 +136,7 @@ class PickPlace(Node):
         )
         self._station, self._run, self._machine = station, station.run, station.machine
         self._published, self._publishing = '', threading.Lock()
+        self._is_to_latch, self._next_latching = False, 0.0
         self._offer(health.peer_timeout)
 
     def _offer(self, lease: float) -> None:
@@ -147,18 +151,37 @@ class PickPlace(Node):
             station.provenance,
             self._frames,
             prefix,
+            self._places,
             station.cycle_planner.places.check_taught,
         )
+        self._statistics = StatisticsFile(statistics_path(file), self.get_logger().warning)
         self._state = Heartbeat(self, '~/state', lease, self._on_frozen)
         self._event = self.create_publisher(String, '~/event', 100)
-        self._markers = self.create_publisher(MarkerArray, '~/markers', LATCHED)
+        self._drawing = PlanDrawing(
+            self, self._frames, station.planner, lambda: self._machine.plan
+        )
         group = ReentrantCallbackGroup()
         self._offer_services(group)
-        self._offer_gripper_and_poses(group)
-        self._teach_markers = TeachMarkers(
-            self, prefix, self._teaching.places, self._teach_pose, group
+        names = list(self._places)
+        self._poses = PoseTopics(
+            self, names, self._teach_pose, self._refuse_pose, lambda: self._port.q, group
         )
-        Diagnostics(self, lambda: (not self._machine.stopped, self._machine.state))
+        self._gripper_commands = gripper_command.GripperCommands(
+            self, self._run, self._threshold, self._job, group
+        )
+        self._teach_markers = TeachMarkers(
+            self,
+            prefix,
+            self._teaching.places,
+            self._poses.put,
+            group,
+            self._teaching.movable,
+        )
+        Diagnostics(
+            self,
+            lambda: (not self._machine.stopped, self._machine.state),
+            self._statistics.figures,
+        )
         if self._teaching.warning:
             self._emit(events.RECOVERED, reason=self._teaching.warning)
         self._take_world(self._cell.scene.world)
@@ -174,9 +197,8 @@ class PickPlace(Node):
     def _offer_services(self, group: ReentrantCallbackGroup) -> None:
         machine, run, gripper = self._machine, self._run, self._station.gripper
         services: dict[str, Callable[[], str]] = {
-            **{f'teach_{n}': partial(self._teach_joints, n) for n in TAUGHT},
             'plan': self._make_plan,
-            'run': lambda: machine.start_run(self._teaching.poses),
+            'run': lambda: machine.start_run(self._teaching.unmoved_poses()),
             'go_home': lambda: machine.go_home(self._teaching.poses),
             'init_gripper': lambda: machine.start('init_gripper', gripper.initialise()),
             'open_gripper': lambda: machine.start('open_gripper', run.open()),
@@ -185,6 +207,9 @@ class PickPlace(Node):
         at_once = AtOnce()
         for name, action in services.items():
             self._serve(name, action, group)
+        for name in self._places:
+            teach = partial(self._teach_joints, name)
+            self.create_service(Trigger, f'~/teach_{name}', teach, callback_group=group)
         for name, action in (('pause', machine.pause), ('resume', machine.resume)):
             self._serve(name, action, at_once)
         self._rearm_planner: Client[Any, Any] = self.create_client(
@@ -195,27 +220,20 @@ class PickPlace(Node):
         )
         self.create_service(Trigger, '~/stop', self._stop, callback_group=at_once)
         self.create_service(Trigger, '~/rearm', self._rearm, callback_group=group)
-        self.create_service(SetBool, '~/freedrive', self._switch_freedrive, callback_group=group)
         controller = self._robot.controller
         goals = ControllerGoals(self, controller, self._cell.joint_names, at_once)
-        self._arm_stop = ArmStop(self, goals, lambda: self._port.is_at_rest)
-        self._freedrive = Freedrive(self, controller, group)
-
-    def _offer_gripper_and_poses(self, group: ReentrantCallbackGroup) -> None:
-        for name in ('start', 'target'):
-            self.create_subscription(
-                PoseStamped,
-                f'~/{name}_pose',
-                lambda message, name=name: self._teach_pose(name, message),
-                10,
-                callback_group=group,
-            )
-        self._gripper_action = ActionServer(
+        port = self._port
+        self._arm_stop = ArmStop(self, goals, port)
+        self._freedrive = FreedriveRequests(
             self,
-            GripperCommand,
-            'gripper_action_controller/gripper_command',
-            self._run_gripper_command,
-            callback_group=group,
+            controller,
+            group,
+            machine,
+            port,
+            run.confirm_payload,
+            self._job,
+            self._emit,
+            self._publish_state,
         )
 
     def _serve(self, name: str, action: Callable[[], str], group: ReentrantCallbackGroup) -> None:
@@ -229,34 +247,69 @@ class PickPlace(Node):
     # -- requests: each returns a message, or raises --------------------------------------------
 
     def _answer(
-        self, name: str, action: Callable[[], str], reply: Trigger.Response
+        self, name: str, action: Callable[[], str], reply: Trigger.Response, stamp: str = ''
     ) -> Trigger.Response:
         try:
             reply.message, reply.success = action(), True
         except Ur5PickPlaceError as error:
             reply.message, reply.success = str(error), False
-            self._emit(events.REFUSED, request=name, reason=str(error))
+            self._emit(events.REFUSED, request=name, reason=str(error), stamp=stamp)
         self._publish_state()
         return reply
 
-    def _teach_joints(self, name: str) -> str:
-        q = self._port.present_joints()
-        if not self._port.is_at_rest:
-            raise ExecutionError(f'{name} not taught: the arm is moving; wait, or call ~/stop')
-        return self._taught(name, *self._teaching.teach_joints(name, q))
+    async def _teach_joints(self, name: str, _: Any, reply: Trigger.Response) -> Trigger.Response:
+        await self._port.wait_for_rest()
+        # In the pool, as it computes and writes a file: after a wait this is the thread of a stop.
+        teach = partial(self._taught_joints, name)
+        assert self.executor is not None
+        return await self.executor.create_task(self._answer, f'teach_{name}', teach, reply)
 
-    def _teach_pose(self, name: str, message: PoseStamped) -> None:
+    def _taught_joints(self, name: str) -> str:
+        q = self._port.present_joints()
+        if unrest := self._port.unrest:
+            raise ExecutionError(f'{name} not taught: {unrest}')
+        message = self._taught(name, *self._teaching.teach_joints(name, q))
+        self._teach_markers.show()
+        return message
+
+    async def _teach_pose(self, name: str, message: PoseStamped, q: Array | None) -> None:
+        if self._frames.is_carried(message.header.frame_id):
+            await self._port.wait_for_rest()
+        assert self.executor is not None
+        await self.executor.create_task(self._answer_pose, name, message, q)  # in the pool
+
+    def _answer_pose(self, name: str, message: PoseStamped, q: Array | None) -> None:
+        stamp = stamp_text(message.header.stamp)
         self._answer(
             f'{name}_pose',
-            lambda: self._taught(name, *self._teaching.teach_pose(name, message)),
+            lambda: self._taught_pose(name, message, q, stamp),
             Trigger.Response(),
+            stamp,
         )
+        self._teach_markers.show()  # a refused marker returns to its place
 
-    def _taught(self, name: str, taught: TaughtPose, warning: str) -> str:
+    def _taught_pose(
+        self, name: str, message: PoseStamped, q: Array | None, stamp: str
+    ) -> str:
+        unrest = self._port.unrest_since(q)
+        return self._taught(name, *self._teaching.teach_pose(name, message, q, unrest), stamp)
+
+    def _refuse_pose(self, name: str, message: PoseStamped, _q: Array | None) -> None:
+        reason = 'poses arrive faster than they can be taught: publish fewer'
+        stamp = stamp_text(message.header.stamp)
+        self._emit(events.REFUSED, request=f'{name}_pose', reason=reason, stamp=stamp)
+
+    def _taught(self, name: str, taught: TaughtPose, warning: str, stamp: str = '') -> str:
         self._machine.plan = None
-        self._teach_markers.show()
+        if name in PATTERNED and not self._machine.job_name:
+            self._run.done = 0
         self._emit(
-            events.TAUGHT, place=name, pose=taught.pose, joints=taught.joints, warning=warning
+            events.TAUGHT,
+            place=name,
+            pose=taught.pose,
+            joints=taught.joints,
+            warning=warning,
+            stamp=stamp,
         )
         branch = f' on branch {taught.branch}' if taught.branch else ''
         return f'{name} taught{branch}{f"; warning: {warning}" if warning else ""}'
@@ -264,13 +317,12 @@ class PickPlace(Node):
     def _make_plan(self) -> str:
         if self._cell.missing:
             raise InvalidInput(self._cell.missing)
-        poses = self._station.cycle_planner.replayed(self._teaching.poses)
+        poses = self._station.cycle_planner.replayed(self._teaching.read_poses())
         for conversion in self._teaching.conversions(poses):
             self._emit(events.CONVERTED, **conversion)
         message = self._machine.make_plan(poses)
-        assert self._machine.plan is not None
-        drawing = markers.cycle(self._station.planner, self._machine.plan, poses)
-        self._markers.publish(self._frames.prefixed(drawing))
+        if plan := self._machine.plan:  # else a place was taught, or a fault came, meanwhile
+            self._drawing.show_plan(plan, poses)
         return message
 
     async def _stop(self, _request: Any, reply: Trigger.Response) -> Trigger.Response:
@@ -283,6 +335,10 @@ class PickPlace(Node):
         except ExecutionError:
             self._arm_stop.begin()
             reply.message += '; the planner did not answer at once: canceled what moves the arm'
+        # With a wrong payload the arm sinks in it.
+        if still_on := await self._freedrive.end():
+            reply.message += f'; {still_on}'
+        self._publish_state()
         return reply
 
     async def _rearm(self, _request: Any, reply: Trigger.Response) -> Trigger.Response:
@@ -296,54 +352,11 @@ class PickPlace(Node):
         if answer.success and self._machine.stops != stops:
             reply.success, reply.message = False, 'a stop came meanwhile: rearm again'
         elif answer.success:
+            self._is_to_latch = False
             self._arm_stop.end()
             self._machine.rearmed()
         self._publish_state()
         return reply
-
-    async def _switch_freedrive(
-        self, request: SetBool.Request, reply: SetBool.Response
-    ) -> SetBool.Response:
-        try:
-            # With a wrong payload the arm sinks or rises in freedrive.
-            if request.data and not self._freedrive.is_on:
-                confirm = self._run.confirm_payload()
-                stops = self._machine.stops
-                if error := await self._job('confirm_payload', confirm):
-                    raise ExecutionError(f'freedrive refused, payload not confirmed: {error}')
-                if self._machine.stops != stops:
-                    raise ExecutionError('freedrive refused: a stop was requested meanwhile')
-            try:
-                await self._freedrive.switch(request.data)
-            finally:
-                self._machine.is_free = self._freedrive.is_on
-            reply.success, reply.message = True, f'freedrive {"on" if request.data else "off"}'
-            self._emit(events.FREEDRIVE, is_on=request.data)
-        except Ur5PickPlaceError as error:
-            reply.success, reply.message = False, str(error)
-        self._publish_state()
-        return reply
-
-    async def _run_gripper_command(self, goal: Any) -> GripperCommand.Result:
-        position = goal.request.command.position
-        result = GripperCommand.Result(position=position)
-        try:
-            error = await self._job('gripper', self._gripper_steps(position))
-        except Ur5PickPlaceError as refusal:
-            error = str(refusal)
-        if error:
-            self.get_logger().error(f'gripper_command: {error}')
-            goal.abort()
-        else:
-            result.reached_goal, result.stalled = True, self._run.is_carrying
-            goal.succeed()
-        return result
-
-    def _gripper_steps(self, position: float) -> Steps[None]:
-        if not math.isfinite(position):
-            raise InvalidInput(f'position = {position} m: must be a finite number')
-        is_open = position > self._settings.gripper_threshold
-        return self._run.open() if is_open else self._run.close()
 
     async def _job(self, name: str, steps: Steps[None]) -> str:
         """Run a job; return why it ended early, or ''."""
@@ -352,13 +365,24 @@ class PickPlace(Node):
         return str(await outcome)
 
     def _on_tick(self) -> None:
-        if self._freedrive.is_on:  # left on by an earlier run of this node
-            self._machine.is_free = True
+        self._freedrive.look(is_stopped=bool(self._machine.stopped) or self._port.is_stopped)
         self._machine.tick()
+        if self._is_to_latch:
+            self._latch_planner()
         self._publish_state()
+
+    def _latch_planner(self) -> None:
+        """Hand the stop over to the next planner, once it answers; nobody else moves till then."""
+        now = time.monotonic()
+        if now < self._next_latching or not self._stop_planner.service_is_ready():
+            return
+        self._next_latching = now + _LATCHING_PERIOD
+        answer = self._stop_planner.call_async(Trigger.Request())
+        answer.add_done_callback(lambda _: setattr(self, '_is_to_latch', False))
 
     def _on_planner_death(self) -> None:
         """Stop the arm in place of the planner, whichever client moves it, and latch."""
+        self._is_to_latch = True
         self._arm_stop.begin()
         self._machine.stop(PLANNER_GONE, is_fault=True)
         self._publish_state()
@@ -372,9 +396,8 @@ class PickPlace(Node):
     # -- publishing ------------------------------------------------------------------------------
 
     def _take_world(self, world: World) -> None:
-        scene = replace(self._cell.scene, world=world)
-        self._station.planner.set_scene(scene)
-        self._markers.publish(self._frames.prefixed(markers.surroundings(scene)))
+        self._station.planner.set_scene(replace(self._cell.scene, world=world))
+        self._drawing.show()
 
     def _publish_state(self) -> None:
         with self._publishing:  # else an older state may follow a newer one
@@ -386,6 +409,7 @@ class PickPlace(Node):
     def _emit(self, event: str, **data: Any) -> None:
         line = json.dumps({'time': round(self._port.stamp, 3), 'event': event, **data})
         self._event.publish(String(data=line))
+        self._statistics.take(self._port.stamp, event, data)
         if event == events.PLANNING:
             self._publish_state()  # it is `planning` now
             self.get_logger().debug(line)

@@ -3,6 +3,7 @@
 
 import copy
 import functools
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -19,6 +20,7 @@ from ur5_pick_place.errors import (
     InvalidInput,
     InvalidRobotState,
     PlanningCanceled,
+    TimedOut,
     Ur5PickPlaceError,
 )
 from ur5_pick_place.kinematics import BRANCHES, classify, forward, link_pose
@@ -43,10 +45,12 @@ AUTO, PTP, LIN, CIRC = 'AUTO', 'PTP', 'LIN', 'CIRC'
 # The closed-loop methods by their planner_id.
 _METHODS = {'RESOLVED_RATE': ResolvedRate.name, 'JACOBIAN_TRANSPOSE': Gradient.name}
 PLANNER_IDS = (AUTO, PTP, LIN, CIRC, *_METHODS)
+_LARGEST_JOINT = 2 * np.pi + 0.1  # [rad]
 _MAX_GOALS = 16  # alternatives of one request; each may take a second to plan
 _MAX_WAYPOINTS = 1000
 _MAX_SEARCH_TIME = 60.0  # [s]
-_MAX_STEP = 0.01  # [m]; coarser steps than this could miss a singularity
+_MAX_CARTESIAN_TIME = 20.0  # [s] to plan a Cartesian path; other planning requests wait for it
+_MIN_STEP, _MAX_STEP = 5e-4, 0.01  # [m]; coarser steps than this could miss a singularity
 _LOOP_END = 0.05  # [rad] within which a closed loop ends where its thresholds let it
 
 
@@ -87,7 +91,7 @@ class PlanRequests:
     settings : CartesianSettings
     loops : LoopSettings
     present_joints : callable
-        Returns the measured joints (6,) [rad] or None.
+        Returns the measured joints (6,) [rad], or None without recent joint_states.
     warn : callable
         Takes a line for the log.
 
@@ -145,7 +149,9 @@ class PlanRequests:
         q_start = self.start_joints(request.start_state)
         planner_id = self._planner_id(request.planner_id)
         if planner_id != CIRC:
-            refuse_path_constraints(request.path_constraints)
+            is_joint_motion = planner_id in (AUTO, PTP)
+            own_branch = '' if is_joint_motion else self._branch(q_start)
+            refuse_path_constraints(request.path_constraints, own_branch)
         wanted = _Request(
             copy.copy(self._planner),
             planner_id,
@@ -159,23 +165,39 @@ class PlanRequests:
             return _fastest([functools.partial(self._to_goal, wanted, goal) for goal in goals])
 
     def cartesian_path(
-        self, request: GetCartesianPath.Request
+        self, request: GetCartesianPath.Request, is_wanted: Callable[[], bool] = lambda: True
     ) -> tuple[PlannedMotion, IncompletePath | None]:
         """
         Return the motion that GetCartesianPath requests, and why it is only a part of it, or None.
 
         Raises this package's errors, for a part too unless `allow_partial_cartesian` is set.
+        `is_wanted` as for `motion_plan`.
 
         """
+        until = time.monotonic() + _MAX_CARTESIAN_TIME
+
+        def is_canceled() -> bool:
+            if time.monotonic() > until:
+                raise TimedOut(
+                    f'{len(request.waypoints)} waypoints took longer than '
+                    f'{_MAX_CARTESIAN_TIME:g} s to plan, the limit of a Cartesian path: give '
+                    'fewer, or a larger max_step'
+                )
+            return not is_wanted()
+
+        with cancelable(is_canceled):
+            return self._cartesian_path(request)
+
+    def _cartesian_path(
+        self, request: GetCartesianPath.Request
+    ) -> tuple[PlannedMotion, IncompletePath | None]:
         self._groups.check_group(request.group_name)
-        refuse_path_constraints(request.path_constraints)
         if not 1 <= len(request.waypoints) <= _MAX_WAYPOINTS:
             raise InvalidInput(
                 f'{len(request.waypoints)} waypoints: must be 1 to {_MAX_WAYPOINTS}'
             )
-        if not 0.0 <= request.max_step < np.inf:
-            raise InvalidInput(f'max_step = {request.max_step} m: must be 0 (default) or positive')
         q_start, planner = self.start_joints(request.start_state), copy.copy(self._planner)
+        refuse_path_constraints(request.path_constraints, self._branch(q_start))
         arm = functools.partial(link_pose, planner.model, q_start)
         T_base_frame = self._frames.T_base_frame(request.header.frame_id, arm)
         T_tool_link = self._frames.T_tool_link(request.link_name)
@@ -187,7 +209,7 @@ class PlanRequests:
             request.revolute_jump_threshold,
             request.prismatic_jump_threshold,
         )
-        step = min(request.max_step or 0.002, _MAX_STEP)
+        step = self._step(request.max_step)
         reach = find_followable_path(
             planner.model, planner.collision, q_start, waypoints, step, T_tool_link, jumps
         )
@@ -196,12 +218,32 @@ class PlanRequests:
         moves = [PathSegment(T) for T in reach.T_waypoints]
         return planner.chain(q_start, moves, scaling, step, T_tool_link), reach.end
 
+    def _step(self, max_step: float) -> float:
+        """Return the largest distance between samples of a Cartesian path [m]."""
+        if not 0.0 <= max_step < np.inf:
+            raise InvalidInput(f'max_step = {max_step} m: must be 0 (default) or positive')
+        if 0.0 < max_step < _MIN_STEP:
+            self._warn(f'max_step = {max_step} m: using {_MIN_STEP} m, the smallest')
+        return float(np.clip(max_step or 0.002, _MIN_STEP, _MAX_STEP))
+
     def start_joints(self, state: RobotState) -> Array:
         """Return the joints (6,) [rad] of a start state; the arm's own if it is empty."""
         q = joints_of_request(state, self._names, self._present())
         if q is None:
-            raise InvalidRobotState('no start state given and no joint_states received yet')
+            raise InvalidRobotState(
+                'no start state given, and joint_states are silent: check that the driver is '
+                'running, or give the joints to start from'
+            )
+        joint = int(np.abs(q).argmax())
+        if abs(q[joint]) > _LARGEST_JOINT:
+            raise InvalidRobotState(
+                f'start state: {self._names[joint]} = {q[joint]:g} rad is outside any UR range, '
+                f'+/-{_LARGEST_JOINT:g} rad: give radians'
+            )
         return q
+
+    def _branch(self, q: Array) -> str:
+        return BRANCHES[int(classify(self._planner.model, q))]
 
     def _scaling(self, request: MotionPlanRequest | GetCartesianPath.Request) -> Scaling:
         """Return the speed that a request specifies; Humble's GetCartesianPath has no fields."""
@@ -268,7 +310,7 @@ class PlanRequests:
 
         """
         planner, q_start = wanted.planner, wanted.q_start
-        branch = BRANCHES[int(classify(planner.model, q_start))]
+        branch = self._branch(q_start)
         if goal.branch and goal.branch != branch:
             raise InvalidInput(
                 f'a line or arc stays on its branch: the start is on {branch}, the goal requires '

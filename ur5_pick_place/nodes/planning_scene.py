@@ -14,7 +14,6 @@ from concurrent.futures import Future, ThreadPoolExecutor, TimeoutError
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import numpy as np
 from moveit_msgs.msg import (
     AttachedCollisionObject,
     CollisionObject,
@@ -28,7 +27,7 @@ from rclpy.qos import QoSProfile
 from rclpy.serialization import serialize_message
 
 from ur5_pick_place.errors import ExecutionError, InvalidInput
-from ur5_pick_place.kinematics import forward
+from ur5_pick_place.kinematics import link_pose
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.nodes.carried_part import PART_TOPIC, read_carried
 from ur5_pick_place.nodes.cdr import read_message
@@ -47,7 +46,8 @@ SCENE_TOPIC = 'monitored_planning_scene'
 SCENE_SERVICES = ('apply_planning_scene', 'get_planning_scene')
 _QUEUE = QoSProfile(depth=1000)  # a client may publish its whole scene at once
 _MAX_WAITING = 50_000_000  # [bytes] not parsed yet
-_PATIENCE = 5.0  # [s]
+_HEAD = 1024  # [bytes] of a message that are parsed in any case; its id is among them
+_PATIENCE, _APPLYING = 5.0, 30.0  # [s]
 _PARTS = PlanningSceneComponents
 
 
@@ -86,7 +86,7 @@ class SceneOwner:
         self._scene, self._present, self._on_change = planner.scene, present_joints, on_change
         self._links = frames.prefix + 'base_link', frames.prefix + 'tool0'
         warn = node.get_logger().warning
-        self._book = SceneBook(planner.scene, frames, self._T_base_tool, warn)
+        self._book = SceneBook(planner.scene, frames, self._arm, warn)
         self._known = KnownScene(f'ur5_pick_place since {time.time_ns()}', World(), None)
         self._is_new, self._failure = True, ''
         self._work = _InOrder(self._settle)
@@ -94,7 +94,7 @@ class SceneOwner:
         planner.before_check = self.wait
 
         def subscribe(
-            kind: type, topic: str, take: Callable[[bytes], str], qos: QoSProfile
+            kind: type, topic: str, take: Callable[[bytes, str], str], qos: QoSProfile
         ) -> None:
             node.create_subscription(
                 kind,
@@ -119,28 +119,33 @@ class SceneOwner:
         """Return once all messages received so far are in the planner's scene; as `_InOrder`."""
         self._work.wait()
 
-    def _receive(self, data: bytes, take: Callable[[bytes], str]) -> None:
-        if self._work.size + len(data) > _MAX_WAITING:
-            data = b''  # which is refused
+    def _receive(self, data: bytes, take: Callable[[bytes, str], str]) -> None:
+        excess = ''
+        if self._work.size + len(data) > _MAX_WAITING and len(data) > _HEAD:
+            data = data[:_HEAD]  # which is refused by the id in it
+            excess = (
+                f'too much at once, more than {_MAX_WAITING // 1_000_000} MB were waiting: '
+                'simplify it, or send less at a time'
+            )
 
         def change() -> str:
             self._is_new = True
-            if refusal := take(data):
+            if refusal := take(data, excess):
                 self._node.get_logger().error(refusal)
             return refusal
 
         self._work.submit(change, len(data))
 
-    def _T_base_tool(self) -> Array:
+    def _arm(self, link: str) -> Array:
         q = self._present()
         if q is None:
             raise InvalidInput(
-                'the pose of the gripper is unknown, there are no recent joint_states: check that '
+                'the pose of the arm is unknown, there are no recent joint_states: check that '
                 'the driver is running, then publish it again'
             )
-        return np.asarray(forward(self._planner.model, q))
+        return link_pose(self._planner.model, q, link)
 
-    def _take_part(self, data: bytes) -> str:
+    def _take_part(self, data: bytes, _excess: str) -> str:
         """Take what the task's gripper holds; return why it was refused, or ''."""
         try:
             load, part, held = read_carried(data, self._scene.tool)
@@ -164,8 +169,8 @@ class SceneOwner:
             world = World(refused={'scene': self._failure})
             self._planner.set_scene(replace(self._scene, world=world))
         self._known = self._known._replace(world=world)
-        message = scene_message(self._known, *self._links)
-        self._publisher.publish(serialize_message(message))
+        # Not serialized first: rclpy appends unused bytes, which readers of recordings refuse.
+        self._publisher.publish(scene_message(self._known, *self._links))
         self._on_change()
 
     def _apply(
@@ -181,7 +186,10 @@ class SceneOwner:
             self._is_new = True
             return ''
 
-        refusal = self._work.submit(change, len(data)).result() or self._failure
+        try:
+            refusal = self._work.submit(change, len(data)).result(_APPLYING) or self._failure
+        except TimeoutError:
+            refusal = f'not taken in {_APPLYING:.0f} s; it still may be: see get_planning_scene'
         if refusal:
             self._node.get_logger().error(f'apply_planning_scene refused: {refusal}')
         reply.success = not refusal
@@ -190,7 +198,10 @@ class SceneOwner:
     def _get(
         self, request: GetPlanningScene.Request, reply: GetPlanningScene.Response
     ) -> GetPlanningScene.Response:
-        self._work.submit(_nothing).result()
+        try:
+            self._work.submit(_nothing).result(_APPLYING)
+        except TimeoutError:
+            self._node.get_logger().error('get_planning_scene: newer changes are not taken yet')
         wanted = request.components.components or 0xFFFFFFFF  # MoveIt's convention
         taken = self._known._replace(world=replace(self._known.world, refused={}))
         whole, scene = scene_message(taken, *self._links), reply.scene

@@ -17,6 +17,7 @@ from rclpy.clock import ClockType
 from rclpy.exceptions import ParameterException
 from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
 from rclpy.node import Node
+from rclpy.signals import SignalHandlerOptions
 from rosgraph_msgs.msg import Clock
 
 from ur5_pick_place.config_files import read_bytes, read_parameters
@@ -57,6 +58,10 @@ def run_node(create: Callable[[], Node], threads: int) -> None:
     except (Ur5PickPlaceError, ParameterException) as error:
         print(f'refused to start: {one_line(error)}', file=sys.stderr)
         code = 2
+        if node is None:
+            # Half made, it has no servers yet. On a busy machine rclpy's destruction of a new node
+            # crashed one time in forty.
+            _exit_now(code)
     except Exception:
         # rclpy's C++ may turn the interrupt of a signal into another exception.
         if rclpy.ok() and not signals.is_received:
@@ -119,9 +124,14 @@ def _exit_now(code: int) -> NoReturn:
     os._exit(code)
 
 
-def start_ros() -> None:
+def start_ros(signals: SignalHandlerOptions | None = None) -> None:
     """
     Start rclpy, which shuts down on SIGTERM too, so that `launch` and `kill` end a node alike.
+
+    Parameters
+    ----------
+    signals : SignalHandlerOptions, optional
+        Those that rclpy shuts down on, if not all.
 
     Raises
     ------
@@ -137,11 +147,13 @@ def start_ros() -> None:
     try:
         for file in files:
             read_bytes(file)  # refuses a pipe, which rcl would block on
-        rclpy.init()
+        rclpy.init(signal_handler_options=signals)
     except OSError as error:
         raise InvalidInput(f'--params-file: {error}') from error
     except (RuntimeError, ValueError) as error:  # rcl's own classes are not public
         text = ' '.join(str(error).partition(', at /')[0].split())  # without rcl's lines of C
+        if 'log directory' in text:
+            raise InvalidInput(f'{text}: set ROS_LOG_DIR to a folder that exists') from error
         hint = '; in a list with fractions write 0.0 for 0' if 'same type' in text else ''
         raise InvalidInput(f'--ros-args: {text}{hint}') from error
     for file in files:

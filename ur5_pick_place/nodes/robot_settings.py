@@ -10,6 +10,7 @@ from rclpy.node import Node
 from ur5_pick_place.config_files import share_directory
 from ur5_pick_place.errors import InvalidInput, UnknownGroup
 from ur5_pick_place.kinematics import JOINT_NAMES, UR_TYPES, Model, load_model
+from ur5_pick_place.kinematics.link_inertias import rated_payload
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.scene import Scene, Tool
 from ur5_pick_place.planning.scene_file import load_scene
@@ -51,6 +52,11 @@ class RobotSettings(Settings):
         low=0,
         high=24,
         kind=int,
+    )
+
+    is_simulated: bool = setting(
+        False,
+        "the parameters are those of the simulated cell: nothing moves beside a robot's driver",
     )
 
     def __post_init__(self) -> None:
@@ -115,9 +121,16 @@ def load_cell(settings: RobotSettings) -> RobotSetup:
     Raises
     ------
     InvalidInput
-        A file is missing or malformed.
+        A file is missing or malformed, or the tool is too heavy for the arm.
 
     """
+    model = load_model(settings.kinematics_params_file or settings.ur_type)
+    most = rated_payload(model.name)
+    if settings.payload_mass is not None and settings.payload_mass > most:
+        raise InvalidInput(
+            f'payload_mass = {settings.payload_mass} kg: a {model.name} carries {most:g} kg; '
+            'check ur_type and payload_mass'
+        )
     missing = []
     if not settings.scene_file:
         missing.append('scene_file (table height and TCP)')
@@ -131,7 +144,7 @@ def load_cell(settings: RobotSettings) -> RobotSetup:
         else Scene(table_height=-2.0, tool=Tool(np.eye(4)))
     )
     return RobotSetup(
-        model=load_model(settings.kinematics_params_file or settings.ur_type),
+        model=model,
         joint_names=tuple(settings.tf_prefix + name for name in JOINT_NAMES),
         scene=scene,
         T_tool_tcp=scene.tool.T_tool_tcp if settings.scene_file else None,

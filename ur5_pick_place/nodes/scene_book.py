@@ -10,16 +10,24 @@ was meanwhile.
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
+from itertools import islice
 from types import SimpleNamespace
 
 from moveit_msgs.msg import AttachedCollisionObject, CollisionObject, PlanningScene
 
 from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.kinematics import LINK_NAMES
 from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, Array, inverse_transform
 from ur5_pick_place.nodes.cdr import Unreadable, read_message
 from ur5_pick_place.nodes.conversions import numbers_to_matrix
-from ur5_pick_place.nodes.frames import Frames
-from ur5_pick_place.nodes.scene_messages import OWN, REFUSED, read_links, read_shapes
+from ur5_pick_place.nodes.frames import ArmPose, Frames
+from ur5_pick_place.nodes.scene_messages import (
+    OWN,
+    REFUSED,
+    move_shapes,
+    read_links,
+    read_shapes,
+)
 from ur5_pick_place.planning.scene import Scene
 from ur5_pick_place.planning.world import AttachedObject, SceneObject, World, shown
 
@@ -32,8 +40,15 @@ _ADD, _REMOVE, _APPEND, _MOVE = (
         CollisionObject.ADD, CollisionObject.REMOVE, CollisionObject.APPEND, CollisionObject.MOVE,
     )
 )  # fmt: skip
-_MAX_REFUSED = 100
+_MAX_REFUSED = 5000
+_MAX_SHOWN = 100  # refusals that are published; a message may hold 512 objects and these
+_MAX_EARLY = 100
 _MAX_REASON = 400  # characters
+_MAX_REFUSAL = 1000  # characters
+
+
+class _UnknownObject(InvalidInput):
+    """An object is to be attached by its id alone, and there is none of that id."""
 
 
 class SceneBook:
@@ -45,8 +60,8 @@ class SceneBook:
     scene : Scene
         The scene file's, whose limits apply to all objects together.
     frames : Frames
-    T_base_tool : callable
-        Returns the pose (4, 4) of tool0 in base, or raises `InvalidInput` if it is unknown.
+    arm : callable
+        The present `ArmPose`; raises `InvalidInput` if it is unknown.
     warn : callable
         Takes a line for the log.
 
@@ -56,11 +71,11 @@ class SceneBook:
         self,
         scene: Scene,
         frames: Frames,
-        T_base_tool: Callable[[], Array],
+        arm: ArmPose,
         warn: Callable[[str], object],
     ) -> None:
         self._scene, self._frames, self._warn = scene, frames, warn
-        self._T_base_tool = T_base_tool
+        self._arm = arm
         self._refused: dict[Key, str] = {}
         self._refused_moves: set[Key] = set()  # refused for a MOVE only: another MOVE clears it
         self._early: dict[str, SimpleNamespace] = {}  # attached by an id that is not known yet
@@ -68,33 +83,47 @@ class SceneBook:
 
     @property
     def world(self) -> World:
-        """The clients' objects, and what was refused."""
-        reasons = {repr(key): why for key, why in self._refused.items()}
-        return replace(self._world, refused=reasons)
+        """The clients' objects, and what was refused; of very many refusals the first ones."""
+        first = islice(self._refused.items(), _MAX_SHOWN)
+        refused = {f'{topic} {name}': why for (topic, name), why in first}
+        if more := len(self._refused) - len(refused):
+            refused[f'{SCENE} more'] = (
+                f'nothing may move, {more} more objects were refused: correct those that are '
+                f'named first, or publish a whole scene (is_diff false) on {SCENE}'
+            )
+        return replace(self._world, refused=refused)
 
     # -- by topic: accepted, or recorded as refused ---------------------------------------------
 
-    def take_object(self, data: bytes) -> str:
-        """Accept a CollisionObject; return why it was refused, or ''."""
-        return self._receive(OBJECT, data, CollisionObject, lambda m: m, self._with_new_object)
+    def take_object(self, data: bytes, excess: str = '') -> str:
+        """
+        Accept a CollisionObject; return why it was refused, or ''.
 
-    def take_attached(self, data: bytes) -> str:
-        """Accept an AttachedCollisionObject; return why it was refused, or ''."""
-        kind = AttachedCollisionObject
-        return self._receive(ATTACHED, data, kind, lambda m: m.object, self._with_attached)
+        `excess` says why `data` is only the head of the message, if it is.
 
-    def take_scene(self, data: bytes) -> str:
-        """Accept a PlanningScene as far as possible; return what was refused, or ''."""
+        """
+        return self._receive(OBJECT, data, excess, lambda m: m, self._with_new_object)
+
+    def take_attached(self, data: bytes, excess: str = '') -> str:
+        """Accept an AttachedCollisionObject; otherwise as `take_object`."""
+        return self._receive(ATTACHED, data, excess, lambda m: m.object, self._with_new_attached)
+
+    def take_scene(self, data: bytes, excess: str = '') -> str:
+        """Accept a PlanningScene as far as possible; otherwise as `take_object`."""
         try:
             message = read_message(data, PlanningScene)
-            self._world, refused, lifted = self._with_scene(self._world, message)
+            world, refused, lifted = self._with_scene(self._world, message)
+        except Unreadable as error:
+            return self._refuse((SCENE, ''), excess or str(error))
         except InvalidInput as error:
             return self._refuse((SCENE, ''), str(error))
-        if not message.is_diff:
-            self._refused.clear()
-        for key in lifted:
-            self._refused.pop(key, None)
-        return '; '.join(self._refuse(key, why) for key, why in refused.items())
+        self._accept(world, lifted, message.is_diff)
+        earlier = _refused_earlier(message)
+        for key, refusal in earlier.items():
+            self._record(key, refusal)
+        return '; '.join(
+            [*(self._refuse(key, why) for key, why in refused.items()), *earlier.values()]
+        )
 
     # -- by service: all or nothing --------------------------------------------------------------
 
@@ -109,12 +138,10 @@ class SceneBook:
 
         """
         world, refused, lifted = self._with_scene(self._world, message)
+        refused |= _refused_earlier(message)
         if refused:
             raise InvalidInput('; '.join(refused.values()))
-        self._world = world
-        self._refused = {k: v for k, v in self._refused.items() if k not in lifted}
-        if not message.is_diff:
-            self._refused.clear()
+        self._accept(world, lifted, message.is_diff)
 
     # -- internal --------------------------------------------------------------------------------
 
@@ -122,39 +149,61 @@ class SceneBook:
         self,
         topic: str,
         data: bytes,
-        kind: type,
+        excess: str,
         thing_of: Callable[[SimpleNamespace], SimpleNamespace],
         change: Callable[[World, SimpleNamespace], World],
     ) -> str:
+        kind = CollisionObject if topic == OBJECT else AttachedCollisionObject
         try:
             message = read_message(data, kind)
         except Unreadable as error:
-            return self._refuse((topic, error.id), str(error))
+            return self._refuse((topic, error.id), excess or str(error))
         thing = thing_of(message)
         try:
-            self._world = change(self._world, message)
+            world = change(self._world, message)
         except InvalidInput as error:
             key, is_known = (topic, thing.id), thing.id in self._world.objects
-            if thing.operation == _MOVE and is_known and key not in self._refused:
+            if thing.operation != _MOVE:
+                self._refused_moves.discard(key)
+            elif is_known and key not in self._refused:
                 self._refused_moves.add(key)
             return self._refuse(key, str(error))
-        for key in self._lifted(topic, thing):
-            self._refused.pop(key, None)
+        self._accept(world, self._lifted(topic, thing), is_diff=True)
         return ''
+
+    def _accept(self, world: World, lifted: Iterable[Key], is_diff: bool) -> None:
+        """Take over a world, in which `lifted` is no longer refused, or nothing is."""
+        self._world = world
+        if not is_diff:
+            self._refused.clear()
+            self._refused_moves.clear()
+            self._early.clear()
+        for topic, name in lifted:
+            self._refused.pop((topic, name), None)
+            self._refused_moves.discard((topic, name))
+            if topic == ATTACHED:
+                self._early.pop(name, None)
 
     def _refuse(self, key: Key, why: str) -> str:
         topic, name = key
         why = why if len(why) <= _MAX_REASON else f'{why[:_MAX_REASON]}…'
-        if len(self._refused) >= _MAX_REFUSED:
-            key, why = (topic, ''), f'{_MAX_REFUSED} objects were refused, and more: {why}'
         what = 'scene' if topic == SCENE else f'object {shown(name)}'
-        remedy = (
-            'publish a whole scene (is_diff false) that is valid'
-            if topic == SCENE
-            else f'publish it again on {topic}, or REMOVE it there'
-        )
-        self._refused[key] = f'nothing may move, {what} of {topic} was refused: {why}; {remedy}'
+        if topic == SCENE:
+            remedy = 'publish a whole scene (is_diff false) that is valid'
+        elif name:
+            remedy = f'publish it again on {topic}, or REMOVE it there'
+        else:
+            remedy = f'REMOVE all there with an empty id, or publish it again on {topic}'
+        self._record(key, f'nothing may move, {what} of {topic} was refused: {why}; {remedy}')
         return f'{topic} refused, {what}: {why}'
+
+    def _record(self, key: Key, refusal: str) -> None:
+        if len(self._refused) >= _MAX_REFUSED and key not in self._refused:
+            key, refusal = (SCENE, ''), (
+                f'nothing may move, more than {_MAX_REFUSED} objects were refused: publish a '
+                f'whole scene (is_diff false) that is valid on {SCENE}'
+            )
+        self._refused[key] = refusal
 
     def _lifted(self, topic: str, thing: SimpleNamespace) -> list[Key]:
         """Return what is no longer refused once `thing` was accepted."""
@@ -162,10 +211,8 @@ class SceneBook:
             return [key for key in self._refused if key[0] == topic]
         key = (topic, thing.id)
         is_whole = thing.operation in (_ADD, _REMOVE)
-        if is_whole or (thing.operation == _MOVE and key in self._refused_moves):
-            self._refused_moves.discard(key)
-            return [key]
-        return []
+        is_moved_again = thing.operation == _MOVE and key in self._refused_moves
+        return [key] if is_whole or is_moved_again else []
 
     def _checked(self, world: World) -> World:
         replace(self._scene, world=world)
@@ -180,12 +227,14 @@ class SceneBook:
                 self._warn(f'no object {shown(name)} to remove; there are: {_listed(known)}')
             return world.without_objects([name] if name else list(known))
         T = self._T_base_link(message)
+        self._warn_of_subframes(message)
         if operation == _MOVE:
             if name not in known:
                 raise InvalidInput(f'it is not known, so it cannot move; known: {_listed(known)}')
             if message.primitives or message.meshes or len(message.planes):
                 raise InvalidInput('MOVE with shapes: leave them out, or ADD it again')
-            return world.with_object(known[name].moved(T))
+            shapes = move_shapes(known[name].shapes, message)
+            return world.with_object(SceneObject(name, T, shapes))
         thing = SceneObject(name, T, read_shapes(message))
         if operation == _APPEND and name in known:
             thing = known[name].extended(thing)
@@ -201,9 +250,27 @@ class SceneBook:
         self._refused.pop((ATTACHED, message.id), None)
         return world
 
+    def _with_new_attached(self, world: World, message: SimpleNamespace) -> World:
+        """Return the world with an object attached; one that is not known yet when it is added."""
+        name = message.object.id
+        self._early.pop(name, None)
+        try:
+            return self._with_attached(world, message)
+        except _UnknownObject:
+            if len(self._early) < _MAX_EARLY:  # one topic may overtake the other
+                self._early[name] = message
+            raise
+
+    def _warn_of_subframes(self, message: SimpleNamespace) -> None:
+        if n := len(message.subframe_names):
+            self._warn(
+                f'object {shown(message.id)}: its {n} subframes are left out, they are not '
+                "supported; publish them on TF, or give poses in the object's own frame"
+            )
+
     def _T_base_link(self, message: SimpleNamespace) -> Array:
         """Return T_base_link_object (4, 4)."""
-        T_base_frame = self._frames.T_base_frame(message.header.frame_id)
+        T_base_frame = self._frames.T_base_frame(message.header.frame_id, self._arm)
         return T_BASE_LINK_BASE @ T_base_frame @ numbers_to_matrix(message.pose)
 
     def _with_attached(self, world: World, message: SimpleNamespace) -> World:
@@ -213,22 +280,25 @@ class SceneBook:
             raise InvalidInput(
                 f'operation {operation} of an attached object: only ADD, APPEND and REMOVE'
             )
-        self._early.pop(name, None)
         if operation == _REMOVE:
             return self._detached(world, name)
         T_tool_link = self._frames.T_tool_link(message.link_name)
         may_touch = read_links(message.touch_links, self._frames.prefix)
         if message.weight == 0.0:
             self._warn(f'attached object {shown(name)} has no weight: torques neglect it')
+        self._warn_of_subframes(thing)
+        if message.detach_posture.joint_names or message.detach_posture.points:
+            self._warn(
+                f'attached object {shown(name)}: its detach_posture is left out, it is not '
+                'supported; open the gripper by its own commands'
+            )
         has_shapes = thing.primitives or thing.meshes or len(thing.planes)
         if not has_shapes and name in known:
             held = replace(known[name], mass=message.weight, may_touch=may_touch)
             return world.with_attached(held)
         if not has_shapes:
             if name not in world.objects:
-                if len(self._early) < _MAX_REFUSED:  # one topic may overtake the other
-                    self._early[name] = message
-                raise InvalidInput(
+                raise _UnknownObject(
                     'it has no shapes and is not an object of the scene: give its shapes, or add '
                     f'it first; there are: {_listed(world.objects)}'
                 )
@@ -254,11 +324,11 @@ class SceneBook:
             return T_tool_link @ T
         if frame and self._frames.is_link(frame):
             return self._frames.T_tool_link(frame) @ T
-        T_tool_base = inverse_transform(self._T_base_tool())
-        return T_tool_base @ self._frames.T_base_frame(frame) @ T
+        T_tool_base = inverse_transform(self._arm(LINK_NAMES[-1]))
+        return T_tool_base @ self._frames.T_base_frame(frame, self._arm) @ T
 
     def _T_base_link_tool(self) -> Array:
-        return T_BASE_LINK_BASE @ self._T_base_tool()
+        return T_BASE_LINK_BASE @ self._arm(LINK_NAMES[-1])
 
     def _detached(self, world: World, name: str) -> World:
         """Return the world with an attached object detached at its present pose; '' means all."""
@@ -286,9 +356,13 @@ class SceneBook:
             world = world.without_attached(
                 set(world.attached) - {a.object.id for a in attached}
             )
+        # As MoveIt, which detaches before it changes the objects; attached ones may be new there.
+        detached = [(a, a.object) for a in attached if a.object.operation == _REMOVE]
+        held = [(a, a.object) for a in attached if a.object.operation != _REMOVE]
         for topic, entries, change in (
+            (ATTACHED, detached, self._with_attached),
             (OBJECT, [(o, o) for o in objects], self._with_object),
-            (ATTACHED, [(a, a.object) for a in attached], self._with_attached),
+            (ATTACHED, held, self._with_attached),
         ):
             for entry, thing in entries:
                 try:
@@ -297,12 +371,20 @@ class SceneBook:
                     refused[(topic, thing.id)] = f'object {shown(thing.id)}: {error}'
                 else:
                     lifted += self._lifted(topic, thing)
-        for thing in message.world.collision_objects:
-            if thing.type.db == REFUSED:  # refused by an earlier run of the planner
-                refused[(OBJECT, thing.id)] = thing.type.key
         if unsupported := _unsupported(message):
             refused[(SCENE, '')] = '; '.join(unsupported)
         return world, refused, lifted
+
+
+def _refused_earlier(message: SimpleNamespace) -> dict[Key, str]:
+    """Return what an earlier run of the planner had refused, with its own words."""
+    found = {}
+    for thing in message.world.collision_objects:
+        if thing.type.db == REFUSED:
+            topic, _, name = thing.id.partition(' ')
+            key = (topic, name) if topic in (OBJECT, ATTACHED) else (SCENE, '')
+            found[key] = thing.type.key[:_MAX_REFUSAL]
+    return found
 
 
 def _unsupported(message: SimpleNamespace) -> list[str]:

@@ -3,7 +3,8 @@
 Conversion of clients' objects to and from messages, the latter as `cdr.read_message` returns them.
 
 A `PlanningScene` that the planner publishes holds, beside the clients' objects, what was refused
-and the task's part; `type.db` marks these two, as their ids cannot.
+and the task's part; `type.db` marks these two, as their ids cannot. The id of what was refused is
+its key in `World.refused`.
 
 """
 
@@ -99,6 +100,37 @@ def read_shapes(message: SimpleNamespace) -> tuple[PlacedShape, ...]:
     return tuple(placed)
 
 
+def move_shapes(
+    shapes: Sequence[PlacedShape], message: SimpleNamespace
+) -> tuple[PlacedShape, ...]:
+    """
+    Return shapes at the poses that a CollisionObject gives for them, or as they are if for none.
+
+    Raises
+    ------
+    InvalidInput
+        The poses of a kind of shape differ in number from these, or one is malformed.
+
+    """
+    kinds = ('primitive_poses', 'mesh_poses', 'plane_poses')
+    given = {name: list(getattr(message, name)) for name in kinds}
+    if not any(given.values()):
+        return tuple(shapes)
+    own = [kinds[1 if isinstance(p.shape, Mesh) else 2 if isinstance(p.shape, Plane) else 0]
+           for p in shapes]  # fmt: skip
+    for name, poses in given.items():
+        if len(poses) != own.count(name):
+            raise InvalidInput(
+                f'MOVE with {len(poses)} {name}, the object has {own.count(name)}: give one for '
+                'each of its shapes, or none at all'
+            )
+    rest = {name: iter(poses) for name, poses in given.items()}
+    return tuple(
+        placed.at(numbers_to_matrix(next(rest[name])))
+        for name, placed in zip(own, shapes, strict=True)
+    )
+
+
 def read_links(names: Sequence[str], tf_prefix: str = '') -> frozenset[str]:
     """Return the arm's links that `touch_links` names, without prefix, as the model names them."""
     own = (name.removeprefix(tf_prefix) for name in names)
@@ -144,8 +176,8 @@ def object_message(thing: SceneObject | AttachedObject, frame_id: str) -> Collis
         pose = matrix_to_pose(placed.T_object_shape)
         shape = placed.shape
         if isinstance(shape, Mesh):
-            message.meshes.append(_mesh_message(shape))
-            message.mesh_poses.append(pose)
+            message.meshes.append(_mesh_message(shape, placed.p_middle))
+            message.mesh_poses.append(matrix_to_pose(placed.T_object_given))
         elif isinstance(shape, Plane):
             coefficients = [*map(float, shape.normal), -shape.offset]
             message.planes.append(PlaneMessage(coef=coefficients))
@@ -173,8 +205,8 @@ def scene_message(known: KnownScene, base_link: str, tool0: str) -> PlanningScen
     world.collision_objects = [
         object_message(thing, base_link) for thing in known.world.objects.values()
     ]
-    for why in known.world.refused.values():
-        refused = CollisionObject()
+    for key, why in known.world.refused.items():
+        refused = CollisionObject(id=key)
         refused.type.db, refused.type.key = REFUSED, why
         world.collision_objects.append(refused)
     held.attached_collision_objects = [
@@ -193,7 +225,7 @@ def read_scene(message: SimpleNamespace) -> KnownScene:
     part = None
     for thing in message.world.collision_objects:
         if thing.type.db == REFUSED:
-            refused[str(len(refused))] = thing.type.key
+            refused[thing.id] = thing.type.key
         else:
             T = numbers_to_matrix(thing.pose)
             objects[thing.id] = SceneObject(thing.id, T, read_shapes(thing))
@@ -224,9 +256,11 @@ def _primitive_message(shape: Shape) -> SolidPrimitive:
     return SolidPrimitive(type=kind, dimensions=[shape.height, shape.r])
 
 
-def _mesh_message(mesh: Mesh) -> MeshMessage:
+def _mesh_message(mesh: Mesh, p_middle: Array) -> MeshMessage:
+    """Return a mesh with its vertices as the client gave them."""
     message = MeshMessage()
-    message.vertices = [Point(x=x, y=y, z=z) for x, y, z in mesh.vertices.tolist()]
+    vertices = (mesh.vertices + p_middle).tolist()
+    message.vertices = [Point(x=x, y=y, z=z) for x, y, z in vertices]
     message.triangles = [
         MeshTriangle(vertex_indices=corners) for corners in mesh.triangles.astype(np.uint32)
     ]

@@ -10,10 +10,12 @@ from moveit_msgs.action import ExecuteTrajectory
 from rclpy.action import ActionClient
 from rclpy.action.client import ClientGoalHandle
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
+from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 from rclpy.task import Future
 from std_msgs.msg import String
 
+from ur5_pick_place.control.controller import Stopping
 from ur5_pick_place.control.motion_state import MotionState, parse_motion_state
 from ur5_pick_place.control.stillness import Stillness
 from ur5_pick_place.errors import ExecutionError
@@ -24,17 +26,31 @@ from ur5_pick_place.nodes.conversions import (
 )
 from ur5_pick_place.nodes.distro import name_method
 from ur5_pick_place.nodes.driver_link import GOAL
+from ur5_pick_place.nodes.gripper_client import GripperClient
 from ur5_pick_place.nodes.joint_listener import JointListener, Joints
 from ur5_pick_place.nodes.liveness import watch_peer
 from ur5_pick_place.nodes.robot_io import RobotIo
 from ur5_pick_place.nodes.rounds import ROUND, Rounds
 from ur5_pick_place.nodes.speed_scaling import SpeedScaling
-from ur5_pick_place.task.job import Carry, Command, Compute, Observation, RunMotion, silent_io
+from ur5_pick_place.task.grippers.action import ActionSettings
+from ur5_pick_place.task.job import (
+    Carry,
+    Command,
+    Compute,
+    GripperView,
+    MoveGripper,
+    Observation,
+    RunMotion,
+    silent_io,
+)
 from ur5_pick_place.task.pending_motion import PendingMotion
 
 PLANNER = 'trajectory_planner'
 _TICK = 0.006  # [s] of robot time between ticks: a cycle of a CB3, four of an e-Series
 _FRESH = 0.3  # [s]; older joints do not show whether the arm is at rest now
+_LATE = 1.0  # [s]
+_SETTLES = 2e-3  # [rad] by which an arm may move that counts as arrived
+_LOOK = 0.02  # [s]
 
 OnReply = Callable[[str], object]
 
@@ -58,6 +74,13 @@ class TaskPort:
         Called every 8 ms of robot time, and at every motion state of the planner.
     on_planner_death : callable
         Called when the planner node has died or is stuck.
+    gripper : ActionSettings, optional
+        Only of a gripper with an action server.
+
+    Attributes
+    ----------
+    has_planner : bool
+        Whether the planner has published a state since its last death.
 
     """
 
@@ -70,6 +93,7 @@ class TaskPort:
         peer_timeout: float,
         on_tick: Callable[[], None],
         on_planner_death: Callable[[], None],
+        gripper: ActionSettings | None = None,
     ) -> None:
         self._stillness = Stillness()
         self._arrived = 0.0  # steady time of `q` [s]
@@ -80,6 +104,7 @@ class TaskPort:
         self._speed_scaling = 1.0
         self._names = list(joint_names)
         self._carried, self._io_timeout, self._on_tick = carried, io_timeout, on_tick
+        self.has_planner = False
         self._goal: ClientGoalHandle[Any, Any, Any] | None = None
         self._motions = 0
         self._pending: PendingMotion | None = None
@@ -87,6 +112,9 @@ class TaskPort:
         group = MutuallyExclusiveCallbackGroup()
         rounds = Rounds(node, ROUND, group)
         self._io = RobotIo(node, group, rounds)
+        self._gripper = (
+            GripperClient(node, gripper, group, rounds, io_timeout) if gripper else None
+        )
         self._execute: ActionClient[Any, Any, Any] = ActionClient(
             node,
             ExecuteTrajectory,
@@ -94,8 +122,13 @@ class TaskPort:
             goal_service_qos_profile=GOAL,
             callback_group=group,
         )
+
+        def on_death() -> None:
+            self.has_planner = False
+            on_planner_death()
+
         state = f'{PLANNER}/motion_state'
-        watch_peer(node, state, peer_timeout, self._on_planner_state, on_planner_death)
+        watch_peer(node, state, peer_timeout, self._on_planner_state, on_death)
 
         SpeedScaling(node, self._on_speed_scaling, rounds)
         # The planner receives malformed joints too, and judges them.
@@ -104,7 +137,10 @@ class TaskPort:
     @property
     def missing(self) -> str:
         state = self.planner_state if self._execute.server_is_ready() else ''
-        if parse_motion_state(state)[0] is not MotionState.READY:
+        kind = parse_motion_state(state)[0]
+        if kind is MotionState.MOVING:
+            return 'another client moves the arm: wait for its end, or call ~/stop'
+        if kind is not MotionState.READY:
             return f'the planner is {state or "not there"}: start or rearm it'
         if not self._io.is_there:
             return 'set_io and set_payload are not there: start the driver'
@@ -119,8 +155,64 @@ class TaskPort:
     @property
     def is_at_rest(self) -> bool:
         """Return whether recent joint_states show the arm at rest."""
+        return not self.unrest
+
+    @property
+    def unrest(self) -> str:
+        """Return why the arm does not count as at rest, or ''."""
         age = time.monotonic() - self._arrived
-        return age < _FRESH and self._stillness.is_at_rest
+        if age >= _FRESH:
+            return f'no joint_states for {age:.1f} s: check the driver, then try again'
+        if self._stillness.is_moving:
+            return 'the arm is moving; wait, or call ~/stop'
+        if not self._stillness.is_at_rest:
+            return 'joint_states do not tell yet whether the arm is at rest: try again'
+        return ''
+
+    def unrest_since(self, q: Array | None) -> str:
+        """Return why the arm does not count as at rest where it was, with joints `q`, or ''."""
+        if unrest := self.unrest:
+            return unrest
+        if q is None or self.q is None or np.abs(self.q - q).max() > _SETTLES:
+            return 'the arm has moved since: send the pose again'
+        return ''
+
+    def stopping(self, seconds: float) -> Stopping:
+        """Return what is seen of an arm that was to stop `seconds` ago."""
+        if time.monotonic() - self._arrived >= _FRESH:
+            return Stopping.UNSEEN
+        moves_on = self._stillness.moves_on(seconds)
+        return Stopping.MOVING_ON if moves_on else Stopping.BRAKING
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether the planner says that it is stopped."""
+        return parse_motion_state(self.planner_state)[0] is MotionState.STOPPED
+
+    async def wait_for_rest(self) -> None:
+        """
+        Wait for up to 1 s until the arm counts as at rest, unless the planner moves it.
+
+        Needed as the window of 0.15 s reaches back into a motion that has just ended, and as a
+        busy PC serves a request before the joint_states that were sent before it.
+
+        """
+        end = time.monotonic() + _LATE
+        over: Future[None] = Future()
+
+        def is_over() -> bool:
+            is_moved = parse_motion_state(self.planner_state)[0] is MotionState.MOVING
+            return is_moved or not self.unrest or time.monotonic() >= end
+
+        def look() -> None:
+            if not over.done() and is_over():
+                over.set_result(None)
+
+        if not is_over():
+            steady = Clock(clock_type=ClockType.STEADY_TIME)
+            timer = self._node.create_timer(_LOOK, look, clock=steady)
+            await over
+            self._node.destroy_timer(timer)
 
     def observe(self) -> Observation:
         inputs, outputs = self._io.pins()
@@ -136,6 +228,7 @@ class TaskPort:
             stopped=stopped,
             is_at_rest=self.is_at_rest,
             speed_scaling=self._speed_scaling,
+            gripper=self._gripper.view() if self._gripper else GripperView(),
         )
 
     def send(self, command: Command, on_reply: OnReply) -> None:
@@ -148,6 +241,9 @@ class TaskPort:
             # Runs in the executor's pool, beside the messages.
             assert self._node.executor is not None
             self._node.executor.create_task(lambda: on_reply(command.attempt()))
+        elif isinstance(command, MoveGripper):
+            assert self._gripper is not None
+            self._gripper.send(command, on_reply)
         else:
             self._io.send(command, on_reply)
 
@@ -190,7 +286,7 @@ class TaskPort:
         on_reply('' if code.val == code.SUCCESS else code.message or f'code {code.val}')
 
     def _on_planner_state(self, message: String) -> None:
-        self.planner_state = message.data
+        self.planner_state, self.has_planner = message.data, True
         if self._pending:
             self._pending.on_planner_state(message.data, time.monotonic())
         self._on_tick()

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Markers in RViz to drag start and target; a place is taught when the mouse is released.
+Markers in RViz to drag the places; a place is taught when the mouse is released.
 
 This is the server of the protocol of the package interactive_markers, which RViz's display
 InteractiveMarkers uses: the service returns all markers and the number of the last update, each
@@ -8,7 +8,7 @@ update has the next number, and RViz publishes mouse events on the feedback topi
 
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from geometry_msgs.msg import PoseStamped, Quaternion
@@ -26,22 +26,19 @@ from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.nodes.conversions import matrix_to_pose, pose_to_matrix
 from ur5_pick_place.nodes.markers import place_arrow
+from ur5_pick_place.task.pattern import PATTERNED
 
 TOPIC = '~/teach_markers'
 
 _QUEUE = 100  # as the package's own
 _SCALE = 0.15  # of rings and arrows [m]
 _CLICK = 1e-5  # [m], and of a rotation matrix: a marker that moved less was only clicked
-# Initial marker of a place that is not taught yet: in front of the arm.
-_T_BASE_LINK_WAITING = {
-    name: np.array([[1.0, 0, 0, 0.4], [0, -1, 0, y], [0, 0, -1, 0.2], [0, 0, 0, 1]])
-    for name, y in (('start', -0.2), ('target', 0.2))
-}
+_WAITING_Y = (-0.2, 0.2)  # [m] between which places that are not taught wait, in front of the arm
 
 
 class TeachMarkers:
     """
-    Offers start and target to RViz.
+    Offers the places to RViz.
 
     Parameters
     ----------
@@ -50,8 +47,10 @@ class TeachMarkers:
     places : callable
         Returns the taught ones, as (4, 4) in `base_link` by name.
     teach : callable
-        Takes the name and the pose of a place; reports a refusal itself.
+        Takes the name and the pose of a place; calls `show` when it has decided.
     group : CallbackGroup
+    names : sequence of str
+        The places that can be dragged.
 
     """
 
@@ -62,7 +61,13 @@ class TeachMarkers:
         places: Callable[[], Mapping[str, Array]],
         teach: Callable[[str, PoseStamped], None],
         group: CallbackGroup,
+        names: Sequence[str] = PATTERNED,
     ) -> None:
+        rows = np.linspace(*_WAITING_Y, max(2, len(names)))
+        self._waiting = {
+            name: np.array([[1.0, 0, 0, 0.4], [0, -1, 0, y], [0, 0, -1, 0.2], [0, 0, 0, 1]])
+            for name, y in zip(names, rows, strict=False)
+        }
         self._frame, self._places, self._teach = f'{tf_prefix}base_link', places, teach
         self._number = 0
         self._updates = node.create_publisher(
@@ -98,9 +103,8 @@ class TeachMarkers:
     def _on_message(self, feedback: InteractiveMarkerFeedback) -> None:
         name = feedback.marker_name
         released = feedback.event_type == InteractiveMarkerFeedback.MOUSE_UP
-        if released and name in _T_BASE_LINK_WAITING and self._is_moved(feedback):
+        if released and name in self._waiting and self._is_moved(feedback):
             self._teach(name, PoseStamped(header=feedback.header, pose=feedback.pose))
-            self.show()  # a refused marker returns to its place
 
     def _is_moved(self, feedback: InteractiveMarkerFeedback) -> bool:
         T_shown = self._shown()[feedback.marker_name]
@@ -111,22 +115,25 @@ class TeachMarkers:
         return bool(off > _CLICK)
 
     def _shown(self) -> dict[str, Array]:
-        return {**_T_BASE_LINK_WAITING, **self._places()}
+        known = self._places()
+        return {name: known.get(name, T) for name, T in self._waiting.items()}
 
     def _markers(self) -> list[InteractiveMarker]:
         taught = self._places()
         return [
-            self._marker(name, T, name if name in taught else f'{name} (not taught)')
-            for name, T in self._shown().items()
+            self._marker(i, name, T, name if name in taught else f'{name} (not taught)')
+            for i, (name, T) in enumerate(self._shown().items())
         ]
 
-    def _marker(self, name: str, T: Array, description: str) -> InteractiveMarker:
+    def _marker(
+        self, number: int, name: str, T: Array, description: str
+    ) -> InteractiveMarker:
         marker = InteractiveMarker(name=name, description=description, scale=_SCALE)
         # Without a stamp RViz keeps it in this frame, and sends feedback in it.
         marker.header.frame_id = self._frame
         marker.pose = matrix_to_pose(T)
         arrow = InteractiveMarkerControl(always_visible=True)
-        arrow.markers = [place_arrow(name, np.eye(4))]
+        arrow.markers = [place_arrow(number, np.eye(4))]
         marker.controls = [arrow, *_handles()]
         return marker
 

@@ -3,20 +3,26 @@
 
 import contextlib
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from datetime import datetime, timezone
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import tf2_ros
+from builtin_interfaces.msg import Time
 from geometry_msgs.msg import PoseStamped, TransformStamped
 from rclpy.node import Node
 
-from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.kinematics import BRANCHES, classify, forward
+from ur5_pick_place.errors import ExecutionError, InvalidInput
+from ur5_pick_place.kinematics import BRANCHES, classify, forward, link_pose
 from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, Array
 from ur5_pick_place.nodes.conversions import matrix_to_transform, pose_to_matrix
+from ur5_pick_place.nodes.frame_places import FramePlaces
 from ur5_pick_place.nodes.frames import Frames
 from ur5_pick_place.planning.planner import MotionPlanner
+from ur5_pick_place.task.cycle import PlaceSettings
+from ur5_pick_place.task.place_names import HOME
 from ur5_pick_place.task.poses import (
     Provenance,
     TaughtPose,
@@ -25,6 +31,11 @@ from ur5_pick_place.task.poses import (
     replayed,
 )
 from ur5_pick_place.task.poses_file import PosesFile
+
+
+def stamp_text(stamp: Time) -> str:
+    """Return a stamp as text, exactly; it tells a client which of its poses an event answers."""
+    return f'{stamp.sec}.{stamp.nanosec:09d}'
 
 
 class Teaching:
@@ -42,6 +53,8 @@ class Teaching:
         The present robot and tool.
     frames : Frames
     tf_prefix : str
+    places : mapping of str to PlaceSettings
+        Of the cycle file.
     check : callable
         Takes the name and the pose of a place to teach; returns a warning, or '', or raises why
         the arm can never be there.
@@ -66,8 +79,13 @@ class Teaching:
         provenance: Provenance,
         frames: Frames,
         tf_prefix: str,
+        places: Mapping[str, PlaceSettings],
         check: Callable[[str, TaughtPose], str],
     ) -> None:
+        self._names = tuple(places)
+        self._frame_places = FramePlaces(
+            frames, places, lambda: node.get_clock().now().nanoseconds * 1e-9
+        )
         self._file = PosesFile(path)
         self.warning = self._file.warning
         if self.warning:
@@ -80,13 +98,30 @@ class Teaching:
 
     @property
     def poses(self) -> Mapping[str, TaughtPose]:
-        """The poses as taught."""
-        return self._file.poses
+        """The poses as taught, or as read from a frame for the latest plan."""
+        read = {name: self._pose(T) for name, T in self._frame_places.T_base.items()}
+        return {**self._file.poses, **read}
+
+    def read_poses(self) -> Mapping[str, TaughtPose]:
+        """Return the poses for a plan: read the places that have a frame; see `FramePlaces`."""
+        if self._frame_places.read():
+            self.show()
+        return self.poses
+
+    def unmoved_poses(self) -> Mapping[str, TaughtPose]:
+        """Return the poses of the latest plan; raises `InvalidInput` if a frame has moved."""
+        self._frame_places.check_unmoved()
+        return self.poses
+
+    @property
+    def movable(self) -> tuple[str, ...]:
+        """The places that can be taught as a pose: neither a posture, nor read from a frame."""
+        return tuple(n for n in self._names if n != HOME and n not in self._frame_places)
 
     def places(self) -> dict[str, Array]:
-        """Return start and target, (4, 4) each in `base_link`, if taught and convertible."""
+        """Return the places of the cycle, (4, 4) each in `base_link`, if known and convertible."""
         found = {}
-        for name in ('start', 'target'):
+        for name in self._names:
             with contextlib.suppress(KeyError, InvalidInput):
                 taught = replayed(name, self.poses[name], self._provenance, self._planner.model)
                 found[name] = T_BASE_LINK_BASE @ taught.T_base_tcp
@@ -116,40 +151,56 @@ class Teaching:
         branch = BRANCHES[int(classify(self._planner.model, q))]
         return self._keep(name, T, tuple(float(v) for v in q), branch)
 
-    def teach_pose(self, name: str, message: PoseStamped) -> tuple[TaughtPose, str]:
+    def teach_pose(
+        self, name: str, message: PoseStamped, q: Array | None, unrest: str
+    ) -> tuple[TaughtPose, str]:
         """
         Teach the place `name` from a pose of the TCP; return it and a warning.
+
+        `q` are the present joints (6,) [rad] and `unrest` why the arm does not count as at rest:
+        they determine a frame that the arm carries.
 
         Raises
         ------
         PlanningError
             The arm can never be there.
         InvalidInput
-            The frame is unknown or the numbers are not a pose.
+            The frame is unknown, the numbers are not a pose, or the place is not taught so.
         ExecutionError
             The file of poses cannot be written.
 
         """
-        T = self._frames.T_base_frame(message.header.frame_id) @ pose_to_matrix(message.pose)
-        return self._keep(name, T)
+        if name == HOME:
+            raise InvalidInput(
+                f'{HOME} is a posture of the arm: move the arm there and call ~/teach_{HOME}'
+            )
+        frame = message.header.frame_id
+        if q is None or not self._frames.is_carried(frame):
+            T_base_frame = self._frames.T_base_frame(frame)
+        elif unrest:
+            raise ExecutionError(f'{name} not taught: the arm carries {frame}, and {unrest}')
+        else:
+            T_base_frame = self._frames.T_base_frame(
+                frame, partial(link_pose, self._planner.model, q)
+            )
+        return self._keep(name, T_base_frame @ pose_to_matrix(message.pose))
 
     def _keep(
         self, name: str, T: Array, joints: tuple[float, ...] = (), branch: str = ''
     ) -> tuple[TaughtPose, str]:
-        taught = TaughtPose(
-            pose=numbers_from_matrix(T),
-            provenance=self._provenance,
-            time=datetime.now(timezone.utc).isoformat(timespec='seconds'),
-            joints=joints,
-            branch=branch,
-        )
+        self._frame_places.check_taught(name)
+        now = datetime.now(timezone.utc).isoformat(timespec='seconds')
+        taught = replace(self._pose(T, now), joints=joints, branch=branch)
         warning = self._check(name, taught)
         self._file.keep(name, taught)
         self.show()
         return taught, warning
 
+    def _pose(self, T_base_tcp: Array, time: str = '') -> TaughtPose:
+        return TaughtPose(numbers_from_matrix(T_base_tcp), self._provenance, time)
+
     def show(self) -> None:
-        """Publish `tcp`, `start` and `target` as static transforms."""
+        """Publish `tcp` and the places as static transforms."""
         transforms = [self._transform('base_link', *place) for place in self.places().items()]
         if (T_tool_tcp := self._frames.T_tool_tcp) is not None:
             transforms.append(self._transform('tool0', 'tcp', T_tool_tcp))

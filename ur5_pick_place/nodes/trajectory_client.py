@@ -17,15 +17,17 @@ from trajectory_msgs.msg import JointTrajectory
 from unique_identifier_msgs.msg import UUID
 
 from ur5_pick_place.control.admission import IsWanted
-from ur5_pick_place.control.closed_loop import ClosedLoop, TrajectorySegment
-from ur5_pick_place.control.controller import Goal, GoalListener
+from ur5_pick_place.control.closed_loop import ClosedLoop
+from ur5_pick_place.control.controller import Goal, GoalListener, Stopping
 from ur5_pick_place.control.execution_manager import ExecutionManager
 from ur5_pick_place.control.motion_monitor import TrackingSettings
 from ur5_pick_place.control.motion_state import MotionState, parse_motion_state
 from ur5_pick_place.control.robot_status import HealthSettings
+from ur5_pick_place.control.splicing import on_arrival
+from ur5_pick_place.control.streamed_loop import TrajectorySegment
 from ur5_pick_place.errors import one_line
 from ur5_pick_place.kinematics.transforms import Array
-from ur5_pick_place.nodes.controller_goals import ControllerGoals
+from ur5_pick_place.nodes.controller_goals import PASSTHROUGH, ControllerGoals
 from ur5_pick_place.nodes.conversions import (
     duration_to_msg,
     time_to_msg,
@@ -34,11 +36,15 @@ from ur5_pick_place.nodes.conversions import (
 )
 from ur5_pick_place.nodes.driver_link import GOAL, DriverLink
 from ur5_pick_place.nodes.liveness import Heartbeat
+from ur5_pick_place.nodes.one_driver import OneDriver
+from ur5_pick_place.nodes.replacement import Replacement
 from ur5_pick_place.planning.gate import GateReport
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.trajectory import Trajectory, at_rest
 
 _WATCH_PERIOD = 0.02  # [s], steady clock
+_SHOWN_GOALS = 10  # that wait for a slow recorder
+_DELIVERY = 0.005  # [s] from here into the controller: the link, and half a cycle
 
 _STATUS = {
     GoalStatus.STATUS_ABORTED: 'aborted',
@@ -67,6 +73,7 @@ class TrajectoryClient:
         Parameters that the user has not set; if not empty, all motion is refused.
     group : CallbackGroup
         Of the subscriptions, the timer and the clients.
+    driver : OneDriver
 
     """
 
@@ -80,6 +87,7 @@ class TrajectoryClient:
         tracking: TrackingSettings,
         missing: str,
         group: CallbackGroup,
+        driver: OneDriver,
     ) -> None:
         self._node, self._has_been_ready = node, False
         self._state = Heartbeat(
@@ -92,15 +100,17 @@ class TrajectoryClient:
             self._watch,
             lambda: self.core.is_moving,
             group,
+            health.check_modes,
         )
         self.core = ExecutionManager(
             planner,
-            _TrajectoryController(node, controller, joint_names, tracking, group),
+            _TrajectoryController(node, controller, joint_names, tracking, group, driver),
             self.link.status,
             (health, tracking),
             missing,
             self._publish,
             time.monotonic,
+            replaces=controller != PASSTHROUGH,
         )
         steady = Clock(clock_type=ClockType.STEADY_TIME)
         node.create_timer(_WATCH_PERIOD, self._watch, callback_group=group, clock=steady)
@@ -151,9 +161,12 @@ class _TrajectoryController:
         joint_names: tuple[str, ...],
         tracking: TrackingSettings,
         group: CallbackGroup,
+        driver: OneDriver,
     ) -> None:
+        self._driver = driver
         self._name = f'{controller}/follow_joint_trajectory'
         self._joint_names, self._tracking = joint_names, tracking
+        self._has_tolerances = controller != PASSTHROUGH
         self._client: ActionClient[Any, Any, Any] = ActionClient(
             node,
             FollowJointTrajectory,
@@ -164,16 +177,27 @@ class _TrajectoryController:
         self._topic = node.create_publisher(
             JointTrajectory, f'{controller}/joint_trajectory', 1, callback_group=group
         )
+        # Goals of an action cannot be recorded: its services are between it and its client.
+        self._sent_goal = node.create_publisher(
+            JointTrajectory, '~/sent_goal', _SHOWN_GOALS, callback_group=group
+        )
         self._goals = ControllerGoals(node, controller, joint_names, group)
+        self._replacement = Replacement(node, controller, group)
+        self._clock = node.get_clock()
 
     @property
     def missing(self) -> str:
+        self._replacement.look()
         if self._client.server_is_ready():
             return ''
         return (
             f'action server {self._name} is not there: check that the driver is running and '
             'the parameter "controller"'
         )
+
+    @property
+    def conflict(self) -> str:
+        return self._driver.problem
 
     @property
     def goals(self) -> frozenset[bytes]:
@@ -183,34 +207,52 @@ class _TrajectoryController:
         return trajectory_to_msg(trajectory, self._joint_names)
 
     def send(self, goal: Goal, listener: GoalListener) -> None:
-        request = FollowJointTrajectory.Goal(trajectory=goal.prepared)
-        request.trajectory.header.stamp = time_to_msg(goal.begin)
-        request.path_tolerance = self._tolerances(self._tracking.path_tolerance)
-        request.goal_tolerance = self._tolerances(self._tracking.goal_tolerance)
-        request.goal_time_tolerance = duration_to_msg(self._tracking.goal_time)
+        request = self._request(goal)
         reply = self._client.send_goal_async(
             request,
             lambda message: _report_feedback(goal, message.feedback, listener),
             UUID(uuid=list(goal.id)),
         )
         reply.add_done_callback(lambda future: _report_answer(goal, future.result(), listener))
+        if self._sent_goal.get_subscription_count():
+            self._sent_goal.publish(request.trajectory)
+
+    def _request(self, goal: Goal) -> FollowJointTrajectory.Goal:
+        request = FollowJointTrajectory.Goal(trajectory=goal.prepared)
+        if goal.begin > 0.0:
+            request.trajectory = self._begun(goal.trajectory, goal.begin, goal.prepared)
+        # Passthrough has no path tolerance, and takes a velocity tolerance of 0 literally: any
+        # motion left at the end would abort the goal. Our own monitor proves the arrival.
+        if self._has_tolerances:
+            request.path_tolerance = self._tolerances(self._tracking.path_tolerance)
+            request.goal_tolerance = self._tolerances(self._tracking.goal_tolerance)
+        request.goal_time_tolerance = duration_to_msg(self._tracking.goal_time)
+        return request
 
     def cancel(self) -> None:
         self._goals.cancel()
 
     def follow(self, segment: TrajectorySegment) -> None:
-        self._publish(segment.trajectory, segment.begin)
+        self._topic.publish(self._begun(segment.trajectory, segment.begin))
 
     def hold(self, q: Array) -> None:
-        self._publish(at_rest(q))
+        if self._driver.has_another:
+            return  # the joints may be another arm's, and this one would jump to them
+        self._topic.publish(trajectory_to_msg(at_rest(q), self._joint_names))
 
-    def take_over(self) -> None:
-        self._goals.take_over()
+    def take_over(self, look: Callable[[], Stopping]) -> None:
+        self._goals.take_over(look)
 
-    def _publish(self, trajectory: Trajectory, begin: float = 0.0) -> None:
-        message = trajectory_to_msg(trajectory, self._joint_names)
+    def _begun(
+        self, trajectory: Trajectory, begin: float, prepared: JointTrajectory | None = None
+    ) -> JointTrajectory:
+        """Return the message of a motion that began at a stamp [s]."""
+        if self._replacement.splices:
+            arrival = self._clock.now().nanoseconds * 1e-9 + _DELIVERY
+            return trajectory_to_msg(on_arrival(trajectory, begin, arrival), self._joint_names)
+        message = prepared or trajectory_to_msg(trajectory, self._joint_names)
         message.header.stamp = time_to_msg(begin)
-        self._topic.publish(message)
+        return message
 
     def _tolerances(self, position: float) -> list[JointTolerance]:
         return [JointTolerance(name=n, position=position) for n in self._joint_names]

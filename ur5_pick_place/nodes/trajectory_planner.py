@@ -7,6 +7,7 @@ Services and actions have MoveIt's names and types, so that MoveIt clients can u
 """
 
 import time
+import traceback
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -49,9 +50,11 @@ from ur5_pick_place.nodes.diagnostics import Diagnostics
 from ur5_pick_place.nodes.distro import read
 from ur5_pick_place.nodes.execution import STOP_EVENT, Execution, check_begins_now
 from ur5_pick_place.nodes.frames import Frames
+from ur5_pick_place.nodes.jogging import Jogging
 from ur5_pick_place.nodes.liveness import watch_peer
 from ur5_pick_place.nodes.loads import arm_dynamics
 from ur5_pick_place.nodes.move_action import MoveAction
+from ur5_pick_place.nodes.one_driver import OneDriver
 from ur5_pick_place.nodes.parameters import declare_settings
 from ur5_pick_place.nodes.plan_requests import CartesianSettings, PlanRequests
 from ur5_pick_place.nodes.planning_scene import SCENE_SERVICES, SceneOwner
@@ -77,7 +80,8 @@ _SERVED = (
     'move_action/_action/send_goal',
     *SCENE_SERVICES,
 )
-_PRESENT = 0.5  # [s] of silence after which the pose of the gripper counts as unknown
+# [s] of silence after which the joints count as unknown; joint_state_timeout if that is more
+_PRESENT = 0.5
 
 
 class TrajectoryPlanner(Node):
@@ -95,6 +99,7 @@ class TrajectoryPlanner(Node):
             CartesianSettings,
             LoopSettings,
         )
+        self._present_time = max(_PRESENT, health.joint_state_timeout)
         cell = load_cell(robot)
         warn_of_gaps(self, cell.missing, check_modes=health.check_modes)
         self._names = cell.joint_names
@@ -103,16 +108,7 @@ class TrajectoryPlanner(Node):
         )
         self._frames = Frames(self, robot.tf_prefix, cell.T_tool_tcp)
         refuse_if_served(self, _SERVED)
-        self._executor = TrajectoryClient(
-            self,
-            robot.controller,
-            self._planner,
-            self._names,
-            health,
-            tracking,
-            cell.missing,
-            MutuallyExclusiveCallbackGroup(),
-        )
+        self._executor = self._make_executor(robot, health, tracking, cell.missing)
         self._requests = PlanRequests(
             self._planner,
             self._frames,
@@ -120,10 +116,9 @@ class TrajectoryPlanner(Node):
             groups,
             cartesian,
             self._loops,
-            lambda: self._executor.link.status.q,
+            self._present_joints,
             self._warn,
         )
-        planning = MutuallyExclusiveCallbackGroup()
         self._scene = SceneOwner(
             self,
             self._planner,
@@ -133,6 +128,15 @@ class TrajectoryPlanner(Node):
             self._executor.core.check_remaining_path,
             MutuallyExclusiveCallbackGroup(),
         )
+        self._jogging = Jogging(
+            self,
+            self._executor,
+            self._planner,
+            self._frames,
+            self._names,
+            self._loops,
+            robot.controller,
+        )
         watch_peer(
             self,
             'pick_place/state',
@@ -140,9 +144,28 @@ class TrajectoryPlanner(Node):
             self._on_task_state,
             self._on_task_gone,
         )
-        Diagnostics(self, self._executor.health, self._executor.link.jitter.summary)
+        Diagnostics(self, self._executor.health, self._figures)
         self._path = self.create_publisher(MarkerArray, 'planned_path', 1)
-        self._offer(planning)
+        self._offer(MutuallyExclusiveCallbackGroup())
+
+    def _make_executor(
+        self,
+        robot: RobotSettings,
+        health: HealthSettings,
+        tracking: TrackingSettings,
+        missing: str,
+    ) -> TrajectoryClient:
+        return TrajectoryClient(
+            self,
+            robot.controller,
+            self._planner,
+            self._names,
+            health,
+            tracking,
+            missing,
+            MutuallyExclusiveCallbackGroup(),
+            OneDriver(self, robot.is_simulated),
+        )
 
     def _offer(self, planning: MutuallyExclusiveCallbackGroup) -> None:
         control = AtOnce()
@@ -173,15 +196,20 @@ class TrajectoryPlanner(Node):
 
     def _on_task_gone(self) -> None:
         self._executor.core.status.is_free = False  # freedrive is no longer kept enabled
+        self._jogging.task_state = ''  # it does nothing any more
         self._executor.core.fail(_TASK_GONE)
 
     def _on_task_state(self, state: String) -> None:
         self._executor.core.status.is_free = state.data == 'freedrive'
+        self._jogging.task_state = state.data
+
+    def _figures(self) -> dict[str, str]:
+        return self._executor.link.jitter.summary() | self._jogging.figures()
 
     def _present_joints(self) -> Array | None:
         status = self._executor.link.status
         silence = time.monotonic() - (status.arrived or 0.0)
-        return status.q if silence < _PRESENT else None
+        return status.q if silence < self._present_time else None
 
     # -- planning ------------------------------------------------------------------------------
 
@@ -207,27 +235,28 @@ class TrajectoryPlanner(Node):
         try:
             self._scene.wait()
             planned, note = self._requests.motion_plan(request, is_wanted)
-        except Ur5PickPlaceError as error:
-            self.get_logger().info(f'refused: {error}')
-            return None, error_code(error), time.perf_counter() - begin
+            self._show(planned)
+        except Exception as error:
+            return None, self._refusal(error), time.perf_counter() - begin
         seconds = time.perf_counter() - begin
         if planned.detour:
             self.get_logger().info(f'planned a {planned.detour}')
-        self._show(planned)
         return planned, code_with_message(MoveItErrorCodes.SUCCESS, note), seconds
 
     def _cartesian(
         self, request: GetCartesianPath.Request, response: GetCartesianPath.Response
     ) -> GetCartesianPath.Response:
+        stops = self._executor.core.stops
         try:
             self._scene.wait()
-            planned, end = self._requests.cartesian_path(request)
-        except Ur5PickPlaceError as error:
-            response.error_code = error_code(error)
+            planned, end = self._requests.cartesian_path(
+                request, lambda: self._executor.core.stops == stops
+            )
+            self._show(planned)
+        except Exception as error:
+            response.error_code = self._refusal(error)
             response.fraction = error.fraction if isinstance(error, IncompletePath) else 0.0
-            self.get_logger().info(f'refused: {error}')
             return response
-        self._show(planned)
         response.error_code, response.fraction = success(), 1.0
         if end:
             response.error_code = code_with_message(MoveItErrorCodes.SUCCESS, str(end))
@@ -235,6 +264,19 @@ class TrajectoryPlanner(Node):
         response.start_state.joint_state = self._first_joints(planned)
         response.solution.joint_trajectory = self._message(planned)
         return response
+
+    def _refusal(self, error: Exception) -> MoveItErrorCodes:
+        """Return the code of a request that failed, and log it; none ends the node."""
+        if isinstance(error, Ur5PickPlaceError):
+            self.get_logger().info(f'refused: {error}')
+            return error_code(error)
+        lines = (f'  {one_line(line)}' for line in traceback.format_exc().splitlines())
+        self.get_logger().error('\n'.join(['a request met an error of this package:', *lines]))
+        why = (
+            f'error of this package, {type(error).__name__}: {one_line(error)}; please report it '
+            "with the request and the planner's log"
+        )
+        return code_with_message(MoveItErrorCodes.FAILURE, why)
 
     def _first_joints(self, planned: PlannedMotion) -> JointState:
         return joint_state_msg(planned.trajectory.q[0], self._names)

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The action `gripper_command`: a width from any client opens or closes the gripper."""
+
+import math
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from control_msgs.action import GripperCommand
+from rclpy.action import ActionServer
+from rclpy.callback_groups import CallbackGroup
+from rclpy.node import Node
+
+from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
+from ur5_pick_place.task.job import Steps
+from ur5_pick_place.task.run import CycleRun
+
+NAME = 'gripper_action_controller/gripper_command'
+
+
+class GripperCommands:
+    """
+    Offers the action.
+
+    Parameters
+    ----------
+    node : Node
+    run : CycleRun
+        Opens and closes the gripper.
+    threshold : float
+        Position above which a command means open [m].
+    job : callable
+        Runs steps as the job of a name; returns why it ended early, or ''.
+    group : CallbackGroup
+
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        run: CycleRun,
+        threshold: float,
+        job: Callable[[str, Steps[None]], Awaitable[str]],
+        group: CallbackGroup,
+    ) -> None:
+        self._logger = node.get_logger()
+        self._run, self._threshold, self._job = run, threshold, job
+        self._server: ActionServer[Any, Any, Any] = ActionServer(
+            node, GripperCommand, NAME, self._execute, callback_group=group
+        )
+
+    async def _execute(self, goal: Any) -> GripperCommand.Result:
+        position = goal.request.command.position
+        result = GripperCommand.Result(position=position)
+        try:
+            error = await self._job('gripper', self._steps(position))
+        except Ur5PickPlaceError as refusal:
+            error = str(refusal)
+        if error:
+            self._logger.error(f'gripper_command: {error}')
+            goal.abort()
+        else:
+            result.reached_goal, result.stalled = True, self._run.is_carrying
+            goal.succeed()
+        return result
+
+    def _steps(self, position: float) -> Steps[None]:
+        if not math.isfinite(position):
+            raise InvalidInput(f'position = {position} m: must be a finite number')
+        is_open = position > self._threshold
+        return self._run.open() if is_open else self._run.close()

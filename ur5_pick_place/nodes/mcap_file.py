@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Write serialized messages to an MCAP file as rosbag2 does: CDR with `ros2msg` schemas."""
+
+import importlib
+import json
+from collections.abc import Mapping
+from types import ModuleType
+from typing import Any, BinaryIO
+
+from rosidl_parser.definition import (
+    AbstractString,
+    AbstractWString,
+    Array,
+    BasicType,
+    BoundedSequence,
+    NamespacedType,
+    UnboundedSequence,
+)
+
+from ur5_pick_place.errors import MissingPackage
+
+FACTS = 'ur5_pick_place'
+"""Name of the MCAP metadata with facts about the recording, as JSON by key."""
+
+_CHUNK = 2**18  # [bytes] that are lost together if a file is damaged: 0.3 s
+_SEPARATOR = 80 * '='
+_BASIC = {'boolean': 'bool', 'octet': 'byte', 'float': 'float32', 'double': 'float64'}
+
+
+class McapFile:
+    """
+    A recording that is being written; it is complete after `finish`.
+
+    Parameters
+    ----------
+    stream : binary file
+        Open for writing; stays open.
+
+    Raises
+    ------
+    MissingPackage
+        `mcap` is not installed.
+
+    """
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._writer = mcap_writer().Writer(stream, chunk_size=_CHUNK)
+        self._writer.start(profile='ros2', library='ur5_pick_place')
+        self._schemas: dict[type, int] = {}
+        self._channels: dict[str, int] = {}
+        self._sequences: dict[int, int] = {}
+
+    def write(self, topic: str, kind: type, data: bytes, log_time: int, publish_time: int) -> None:
+        """
+        Write a message.
+
+        Parameters
+        ----------
+        topic : str
+            With its namespace.
+        kind : type
+            The message's class.
+        data : bytes
+            CDR with its header, as a raw subscription gives it.
+        log_time, publish_time : int
+            When it was received and sent, system time [ns].
+
+        """
+        channel = self._channels.get(topic)
+        if channel is None:
+            channel = self._channels[topic] = self._writer.register_channel(
+                topic=topic,
+                message_encoding='cdr',
+                schema_id=self._schema(kind),
+                # Empty: rosbag2's releases spell profiles differently, and refuse each other's.
+                metadata={'offered_qos_profiles': ''},
+            )
+        number = self._sequences[channel] = self._sequences.get(channel, 0) + 1
+        self._writer.add_message(channel, log_time, data, publish_time, number)
+
+    def add_facts(self, facts: Mapping[str, Any]) -> None:
+        """Add facts about the recording, JSON values by name."""
+        self._writer.add_metadata(FACTS, {k: json.dumps(v) for k, v in facts.items()})
+
+    def finish(self) -> None:
+        """Write what is buffered and the index."""
+        self._writer.finish()
+
+    def _schema(self, kind: type) -> int:
+        if kind not in self._schemas:
+            self._schemas[kind] = self._writer.register_schema(
+                name=_title(kind, '/msg/'), encoding='ros2msg', data=schema_text(kind).encode()
+            )
+        return self._schemas[kind]
+
+
+def mcap_writer() -> ModuleType:
+    """Return the module `mcap.writer`; raises MissingPackage if it is not installed."""
+    try:
+        return importlib.import_module('mcap.writer')
+    except ImportError as error:
+        raise MissingPackage(
+            f'recordings need the Python package mcap ({error}): pip install mcap'
+        ) from error
+
+
+def schema_text(kind: type) -> str:
+    """Return the definition of a message as `.msg` text, followed by those it contains."""
+    return _fields(kind) + ''.join(
+        f'{_SEPARATOR}\nMSG: {_title(other, "/")}\n{_fields(other)}' for other in _contained(kind)
+    )
+
+
+def _contained(kind: type) -> list[type]:
+    """Return the messages inside a message, at any depth, each once."""
+    found: dict[type, None] = {}
+    waiting = [kind]
+    while waiting:
+        for slot in waiting.pop().SLOT_TYPES:  # type: ignore[attr-defined]
+            of = getattr(slot, 'value_type', slot)
+            if isinstance(of, NamespacedType) and (inner := _class_of(of)) not in found:
+                found[inner] = None
+                waiting.append(inner)
+    return list(found)
+
+
+def _fields(kind: type) -> str:
+    names = kind.get_fields_and_field_types()  # type: ignore[attr-defined]
+    slots = kind.SLOT_TYPES  # type: ignore[attr-defined]
+    return ''.join(f'{_type(s)} {n}\n' for n, s in zip(names, slots, strict=True))
+
+
+def _type(slot: Any) -> str:
+    if isinstance(slot, Array):
+        return f'{_type(slot.value_type)}[{slot.size}]'
+    if isinstance(slot, BoundedSequence):
+        return f'{_type(slot.value_type)}[<={slot.maximum_size}]'
+    if isinstance(slot, UnboundedSequence):
+        return f'{_type(slot.value_type)}[]'
+    if isinstance(slot, NamespacedType):
+        return f'{slot.namespaced_name()[0]}/{slot.name}'
+    if isinstance(slot, BasicType):
+        return _BASIC.get(slot.typename, slot.typename)
+    name = 'wstring' if isinstance(slot, AbstractWString) else 'string'
+    assert isinstance(slot, (AbstractString, AbstractWString)), slot
+    bound = getattr(slot, 'maximum_size', None)
+    return f'{name}<={bound}' if bound else name
+
+
+def _title(kind: type, separator: str) -> str:
+    return f'{kind.__module__.split(".")[0]}{separator}{kind.__name__}'
+
+
+def _class_of(of: NamespacedType) -> type:
+    found: type = getattr(importlib.import_module('.'.join(of.namespaces)), of.name)
+    return found

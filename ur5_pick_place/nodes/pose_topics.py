@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Poses of places from topics and markers, taught one after the other beside the messages."""
+
+import threading
+from collections import deque
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+
+from geometry_msgs.msg import PoseStamped
+from rclpy.callback_groups import CallbackGroup
+from rclpy.node import Node
+
+from ur5_pick_place.kinematics.transforms import Array
+
+_MOST = 20  # waiting poses
+
+
+class PoseTopics:
+    """
+    Offers `~/<place>_pose`, and queues what arrives.
+
+    Teaching solves IK, checks for collisions and writes a file to the disk: in the thread of the
+    messages a camera that publishes at 30 Hz would delay a stop by 0.3 s.
+
+    Parameters
+    ----------
+    node : Node
+    names : sequence of str
+        The places.
+    teach : callable
+        Takes name, pose, and joints; computes in the pool, reports a refusal itself.
+    refuse : callable
+        Takes the same of a pose that is dropped, as too many wait.
+    present : callable
+        Returns the present joints (6,) [rad], which are kept with each pose as it arrives.
+    group : CallbackGroup
+
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        names: Sequence[str],
+        teach: Callable[[str, PoseStamped, Array | None], Awaitable[None]],
+        refuse: Callable[[str, PoseStamped, Array | None], None],
+        present: Callable[[], Array | None],
+        group: CallbackGroup,
+    ) -> None:
+        self._node, self._teach, self._refuse, self._present = node, teach, refuse, present
+        self._waiting: deque[tuple[str, PoseStamped, Array | None]] = deque()
+        self._is_teaching, self._lock = False, threading.Lock()
+        for name in names:
+            node.create_subscription(
+                PoseStamped, f'~/{name}_pose', partial(self.put, name), 10, callback_group=group
+            )
+
+    def put(self, name: str, message: PoseStamped) -> None:
+        """Queue a pose."""
+        with self._lock:
+            self._waiting.append((name, message, self._present()))
+            dropped = self._waiting.popleft() if len(self._waiting) > _MOST else None
+            begins, self._is_teaching = not self._is_teaching, True
+        if dropped:
+            self._refuse(*dropped)
+        if begins:
+            assert self._node.executor is not None
+            self._node.executor.create_task(self._teach_all)
+
+    async def _teach_all(self) -> None:
+        while True:
+            with self._lock:
+                self._is_teaching = bool(self._waiting)
+                if not self._is_teaching:
+                    return
+                name, message, q = self._waiting.popleft()
+            await self._teach(name, message, q)

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A folder of records that holds the newest ones: each appears complete or not at all."""
+
+import contextlib
+import fcntl
+import os
+import time
+from collections.abc import Callable, Iterator
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+from typing import BinaryIO
+
+from ur5_pick_place.errors import ExecutionError
+
+SUFFIX = '.mcap'
+_PREFIX = 'record-'
+_UNFINISHED = '.unfinished'
+_TICK = timedelta(milliseconds=1)  # between two names
+_PATIENCE = 10.0  # [s] for a recorder of another cell
+
+
+class RecordFolder:
+    """
+    Keeps at most `most_files` records of together at most `most_bytes`.
+
+    Only the records that this class has written are ever removed, the oldest first, and only once
+    a newer one is complete on disk.
+
+    Parameters
+    ----------
+    path : Path
+        Created when the first record is written.
+    most_files, most_bytes : int
+
+    """
+
+    def __init__(self, path: Path, most_files: int, most_bytes: int) -> None:
+        self._path, self._most_files, self._most_bytes = path, most_files, most_bytes
+
+    def add(self, label: str, write: Callable[[BinaryIO], None]) -> Path:
+        """
+        Write a record and return its path.
+
+        Parameters
+        ----------
+        label : str
+            For its name, such as `stop`.
+        write : callable
+            Writes the content to a binary file.
+
+        Raises
+        ------
+        ExecutionError
+            The folder cannot be written, or the disk is full; older records are all there.
+
+        """
+        try:
+            self._path.mkdir(parents=True, exist_ok=True)
+            with self._locked() as folder:
+                self._remove_remains()
+                record = self._unused(label)
+                unfinished = record.with_name(f'.{record.name}{_UNFINISHED}')
+                try:
+                    _write_durably(unfinished, write)
+                    os.rename(unfinished, record)
+                except BaseException:
+                    with contextlib.suppress(OSError):
+                        unfinished.unlink(missing_ok=True)
+                    raise
+                os.fsync(folder)
+                self._remove_oldest(record)
+        except OSError as error:
+            raise ExecutionError(
+                f'no record was written to {self._path}: {error}; older records were kept: free '
+                'some space, or set records_folder to a folder that can be written'
+            ) from error
+        return record
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[int]:
+        """Keep the recorders of other cells out."""
+        folder = os.open(self._path, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            deadline = time.monotonic() + _PATIENCE
+            while not _lock(folder):
+                if time.monotonic() > deadline:
+                    raise TimeoutError(f'another recorder has been writing for {_PATIENCE:.0f} s')
+                time.sleep(0.1)
+            yield folder
+        finally:
+            os.close(folder)
+
+    def _remove_remains(self) -> None:
+        """Remove what a recorder left that was killed while it wrote."""
+        for path in self._path.glob(f'.{_PREFIX}*{SUFFIX}{_UNFINISHED}'):
+            path.unlink()
+
+    def _unused(self, label: str) -> Path:
+        """Return the path of a new record: the later one has the later name."""
+        time = datetime.now(timezone.utc)
+        while True:
+            stamp = time.strftime('%Y-%m-%dT%H-%M-%S.%f')[:-3] + 'Z'
+            path = self._path / f'{_PREFIX}{stamp}-{label}{SUFFIX}'
+            if not path.exists():
+                return path
+            time += _TICK
+
+    def _remove_oldest(self, newest: Path) -> None:
+        records = []
+        for path in self._path.glob(f'{_PREFIX}*{SUFFIX}'):
+            if path != newest and path.is_file() and not path.is_symlink():
+                status = path.stat()
+                records.append((status.st_mtime_ns, path.name, status.st_size))
+        records.sort()
+        size = newest.stat().st_size + sum(record[2] for record in records)
+        while records and (len(records) >= self._most_files or size > self._most_bytes):
+            _, name, freed = records.pop(0)
+            (self._path / name).unlink()
+            size -= freed
+
+
+def _lock(folder: int) -> bool:
+    """Lock an open folder; return whether nobody else has."""
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _write_durably(path: Path, write: Callable[[BinaryIO], None]) -> None:
+    with path.open('xb') as file:
+        write(file)
+        file.flush()
+        os.fsync(file.fileno())
