@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Jog the arm: the TCP up and down, then one joint to and fro."""
+
+from ur5_pick_place.client import PickPlaceClient
+
+with PickPlaceClient() as cell:
+    print(cell.tcp[:3, 3])
+    cell.jog((0.0, 0.0, 0.05, 0.0, 0.0, 0.0), seconds=1.0)  # [m/s], [rad/s] in base_link
+    print(cell.tcp[:3, 3])
+    cell.jog((0.0, 0.0, -0.05, 0.0, 0.0, 0.0), seconds=1.0)
+    cell.jog(joints=(0.0, 0.0, 0.0, 0.0, 0.0, 0.2), seconds=1.0)  # [rad/s]
+    cell.jog(joints=(0.0, 0.0, 0.0, 0.0, 0.0, -0.2), seconds=1.0)
+    print(cell.tcp[:3, 3])

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a client has received, shared by the thread that receives and those that wait."""
+
+import contextlib
+import json
+import threading
+import time
+from collections import deque
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from rcl_interfaces.msg import Log
+from sensor_msgs.msg import JointState
+from std_msgs.msg import String
+
+from ur5_pick_place.errors import ExecutionError, InvalidInput
+from ur5_pick_place.kinematics import JOINT_NAMES
+from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.nodes.conversions import is_of_this_arm, joints_from_state
+from ur5_pick_place.task.events import TAUGHT
+
+Event = dict[str, Any]
+"""An event of the task node, as `task.events` lists them."""
+
+_FRESH = 1.0  # [s] largest age of joints that count as the present ones
+_STILL = (1e-3, 0.25)  # [rad], [s]: an arm that moves less in that time is at rest
+_RECENT = 0.2  # [s] largest age of the joints that show it
+_WARNING = 30  # level in the log
+
+
+class Heard:
+    """
+    The latest of every topic.
+
+    Attributes
+    ----------
+    news : Condition
+        Notified after every change that somebody may wait for.
+    prefix : str
+        Of the arm's joints and frames.
+    states : dict of str to str
+        The latest state of each node that publishes one, by node.
+    taught : dict of str to Event
+        The latest event `taught` of each place.
+
+    """
+
+    def __init__(self) -> None:
+        self.news = threading.Condition()  # with an RLock, so that what waits may look
+        self.prefix = ''
+        self.states: dict[str, str] = {}
+        self.taught: dict[str, Event] = {}
+        self._listeners: list[deque[Event]] = []
+        self._log: deque[str] = deque(maxlen=16)  # warnings and errors
+        self._joints: tuple[Array, JointState, float] | None = None  # and when they arrived
+        self._rest: tuple[Array, float] | None = None  # where the arm is, and since when
+        self._dead: set[str] = set()
+
+    # -- callbacks -----------------------------------------------------------------------------
+
+    def notify(self) -> None:
+        """Wake those who wait."""
+        with self.news:
+            self.news.notify_all()
+
+    def on_event(self, message: String) -> None:
+        """Take an event; what is none is ignored."""
+        try:
+            event = json.loads(message.data)
+        except (ValueError, RecursionError):
+            return
+        if not isinstance(event, dict) or not isinstance(event.get('event'), str):
+            return
+        with self.news:
+            if event['event'] == TAUGHT:
+                self.taught[str(event.get('place'))] = event
+            for heard in self._listeners:
+                heard.append(event)
+            self.news.notify_all()
+
+    def on_state(self, node: str, message: String) -> None:
+        """Take the state of a node."""
+        self.states[node] = message.data
+        self.notify()
+
+    def on_liveliness(self, node: str, event: Any) -> None:
+        """Take a change of how many publishers of a node's state are alive."""
+        if event.alive_count:
+            self._dead.discard(node)
+        elif event.alive_count_change < 0:
+            self._dead.add(node)
+            self.taught.clear()  # a successor may have another tool
+        self.notify()
+
+    def on_joints(self, message: JointState) -> None:
+        """Take joints; those of other devices, and malformed ones, are ignored."""
+        names = self.joint_names
+        if not is_of_this_arm(message, names):
+            return
+        try:
+            q = joints_from_state(message, names)
+        except InvalidInput:
+            return  # the planner reports it, and stops for it
+        now = time.monotonic()
+        with self.news:
+            self._joints = q, message, now
+            if self._rest is None or np.abs(q - self._rest[0]).max() > _STILL[0]:
+                self._rest = q, now
+
+    def on_log(self, message: Log, logger: str) -> None:
+        """Take a line of the log; warnings and errors of the logger of that name are kept."""
+        if message.level >= _WARNING and message.name == logger:
+            with self.news:
+                self._log.append(message.msg)
+                self.news.notify_all()
+
+    # -- what is known -------------------------------------------------------------------------
+
+    @property
+    def joint_names(self) -> list[str]:
+        """Of the arm, in controller order."""
+        return [self.prefix + name for name in JOINT_NAMES]
+
+    @property
+    def has_joints(self) -> bool:
+        """Whether the arm's joints were received at all."""
+        return self._joints is not None
+
+    def joints(self) -> tuple[Array, JointState]:
+        """
+        Return the present joints (6,) [rad], and their message.
+
+        Raises
+        ------
+        ExecutionError
+            The driver is silent.
+
+        """
+        q, message, arrived = self._joints or (np.zeros(6), JointState(), 0.0)
+        if (age := time.monotonic() - arrived) > _FRESH:
+            raise ExecutionError(
+                f'joint_states are silent for {age:.1f} s: check the driver and the link to it'
+            )
+        return q, message
+
+    def is_at_rest(self) -> bool:
+        """
+        Return whether recent joints show that the arm has not moved for a while.
+
+        Silence does not show it; errors as `joints`.
+
+        """
+        self.joints()
+        with self.news:
+            if self._joints is None or self._rest is None:
+                return False
+            arrived, since = self._joints[2], self._rest[1]
+        return arrived - since > _STILL[1] and time.monotonic() - arrived <= _RECENT
+
+    def error(self, *words: str) -> str:
+        """Return the latest warning or error in the log with all `words`; '' if there is none."""
+        with self.news:
+            lines = reversed(self._log)
+            return next((line for line in lines if all(word in line for word in words)), '')
+
+    def forget_errors(self) -> None:
+        """Clear what `error` finds."""
+        with self.news:
+            self._log.clear()
+
+    def gone(self) -> str:
+        """Return which node has died or is stuck, as text; '' if none."""
+        names = ' and '.join(sorted(self._dead))
+        return f'node {names} has gone or is stuck' if names else ''
+
+    @contextlib.contextmanager
+    def listening(self) -> Iterator[deque[Event]]:
+        """Collect the events from now on, oldest first; read them under `news`."""
+        heard: deque[Event] = deque()
+        with self.news:
+            self._listeners.append(heard)
+        try:
+            yield heard
+        finally:
+            with self.news:
+                self._listeners = [other for other in self._listeners if other is not heard]

@@ -1,0 +1,361 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The ROS side of a client: a node in a context and a thread of its own, and bounded waits."""
+
+import atexit
+import contextlib
+import itertools
+import os
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any, TypeVar
+
+import rclpy
+from rcl_interfaces.msg import Log
+from rcl_interfaces.srv import GetParameters
+from rclpy.action import ActionClient
+from rclpy.client import Client
+from rclpy.context import Context
+from rclpy.exceptions import InvalidNamespaceException
+from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+from rclpy.node import Node
+from rclpy.publisher import Publisher
+from rclpy.qos import QoSProfile, ReliabilityPolicy
+from rclpy.signals import SignalHandlerOptions
+from rclpy.task import Future
+from sensor_msgs.msg import JointState
+from std_msgs.msg import String
+from std_srvs.srv import Trigger
+
+from ur5_pick_place.client.heard import Heard
+from ur5_pick_place.errors import ExecutionError, InvalidInput, TimedOut, Ur5PickPlaceError
+from ur5_pick_place.nodes.conversions import to_seconds
+from ur5_pick_place.nodes.distro import on_liveliness
+from ur5_pick_place.nodes.liveness import alive
+from ur5_pick_place.nodes.process import stay_on_loopback
+
+T = TypeVar('T')
+
+TASK, PLANNER, IK = 'pick_place', 'trajectory_planner', 'ik_service'
+_NAMES = (TASK, PLANNER, IK)
+_STATES = {TASK: f'{TASK}/state', PLANNER: f'{PLANNER}/motion_state'}
+_LATEST = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
+_EVENTS = QoSProfile(depth=1000)
+# All on the wall, as they are about processes:
+_LOOK = 0.1  # [s] between two looks at what no message announces
+_RETRY = 1.0  # [s] before a request is repeated whose reply may have been lost in discovery
+_LEASES = 2.0  # peer_timeouts after which a silent node counts as dead
+_STOP_REPLY = 3.0  # [s]
+_REST = 10.0  # [s] for an arm that brakes to be at rest
+_JOIN = 5.0  # [s] for the thread to end
+_PERIOD = 0.02  # [s] between two messages of `repeat`
+
+_numbers = itertools.count()
+
+
+class Link:
+    """
+    A node that is spun in its own thread, beside any other user of rclpy in the process.
+
+    Parameters
+    ----------
+    namespace : str
+        Of the cell's nodes.
+    timeout : float
+        For the nodes to be there, and for a reply [s].
+
+    Raises
+    ------
+    TimedOut
+        Names what is missing.
+    InvalidInput
+        The namespace is malformed.
+
+    """
+
+    def __init__(self, namespace: str, timeout: float) -> None:
+        self.timeout = timeout
+        self.heard = Heard()
+        self.parameters: dict[str, Any] = {}
+        """Some of the planner's."""
+        self._clients: dict[str, Client[Any, Any]] = {}
+        self._actions: dict[str, ActionClient[Any, Any, Any]] = {}
+        self._publishers: dict[str, Publisher[Any]] = {}
+        self._is_closed = False
+        self._context = Context()
+        stay_on_loopback()
+        # Ctrl-C belongs to the script or notebook.
+        rclpy.init(context=self._context, signal_handler_options=SignalHandlerOptions.NO)
+        try:
+            self.node = Node(
+                f'client_{os.getpid()}_{next(_numbers)}',
+                namespace=namespace,
+                context=self._context,
+                use_global_arguments=False,
+            )
+        except (InvalidNamespaceException, TypeError) as error:
+            self._context.try_shutdown()
+            raise InvalidInput(f'namespace = {namespace!r}: {error}') from error
+        self._executor = SingleThreadedExecutor(context=self._context)
+        self._executor.add_node(self.node)
+        self._thread = threading.Thread(target=self._spin, name='pick_place client', daemon=True)
+        atexit.register(self.close)
+        try:
+            self._connect()
+        except BaseException:
+            self.close()
+            raise
+
+    def _spin(self) -> None:
+        with contextlib.suppress(ExternalShutdownException):
+            while not self._is_closed:
+                self._executor.spin_once(timeout_sec=_LOOK)
+
+    def close(self) -> None:
+        """End thread, node and context; may be called again."""
+        if self._is_closed:
+            return
+        self._is_closed = True
+        atexit.unregister(self.close)
+        self._executor.wake()
+        if self._thread.is_alive():
+            self._thread.join(_JOIN)
+        self._executor.shutdown()
+        self.node.destroy_node()
+        self._context.try_shutdown()
+
+    # -- finding the nodes ---------------------------------------------------------------------
+
+    def _connect(self) -> None:
+        subscribe = self.node.create_subscription
+        subscribe(String, f'{TASK}/event', self.heard.on_event, _EVENTS)
+        subscribe(JointState, 'joint_states', self.heard.on_joints, _LATEST)
+        logger = logger_name(self.node.get_namespace(), PLANNER)
+        subscribe(Log, '/rosout', partial(self.heard.on_log, logger=logger), 100)
+        for name in _STATES:
+            self.client(Trigger, f'{name}/stop')  # a stop must not wait for discovery
+        # A node that has answered one of these has discovered the subscriptions before them.
+        asked = {name: self.client(GetParameters, f'{name}/get_parameters') for name in _NAMES}
+        self._thread.start()
+        deadline = time.monotonic() + self.timeout
+        self._wait_for_nodes(asked, deadline)
+        self.parameters = self._parameters(asked, deadline)
+        lease = _LEASES * self.parameters['peer_timeout']
+        self.heard.prefix = self.parameters['tf_prefix']
+        for name, topic in _STATES.items():
+            subscribe(
+                String,
+                topic,
+                partial(self.heard.on_state, name),
+                alive(lease),
+                event_callbacks=on_liveliness(partial(self.heard.on_liveliness, name)),
+            )
+        states, left = self.heard.states, deadline - time.monotonic()
+        self.wait(lambda: len(states) == len(_STATES), 'the states of the nodes', left)
+        left = deadline - time.monotonic()
+        self.wait(lambda: self.heard.has_joints, 'joint_states (is the driver running?)', left)
+
+    def _wait_for_nodes(self, asked: 'dict[str, Client[Any, Any]]', deadline: float) -> None:
+        def missing() -> list[str]:
+            return [name for name, client in asked.items() if not client.service_is_ready()]
+
+        while absent := missing():
+            if time.monotonic() > deadline:
+                space = self.node.get_namespace()
+                raise TimedOut(
+                    f'{", ".join(absent)} not found within {self.timeout:g} s in namespace '
+                    f'{space!r}, ROS_DOMAIN_ID {self._context.get_domain_id()}: start the cell '
+                    '(make cell, or the launch file), or give its namespace'
+                )
+            time.sleep(_LOOK / 2)
+
+    def _parameters(
+        self, asked: 'dict[str, Client[Any, Any]]', deadline: float
+    ) -> dict[str, Any]:
+        wanted = {PLANNER: ['tf_prefix', 'peer_timeout', 'scene_file']}
+        found: dict[str, Any] = {}
+        for name, client in asked.items():
+            names = wanted.get(name, [])
+            while True:
+                future = client.call_async(GetParameters.Request(names=names))
+                patience = min(_RETRY, max(0.0, deadline - time.monotonic()))
+                with contextlib.suppress(TimedOut):
+                    reply = self.await_future(future, f'{name} to answer', patience)
+                    break
+                client.remove_pending_request(future)
+                if time.monotonic() > deadline:
+                    raise TimedOut(
+                        f'{name} is there but did not answer within {self.timeout:g} s: look at '
+                        'its log, is it stuck?'
+                    )
+            values = (v.double_value or v.string_value for v in reply.values)
+            found |= dict(zip(names, values, strict=True))
+        return found
+
+    # -- the graph -----------------------------------------------------------------------------
+
+    def services(self) -> list[str]:
+        """Return the names of all services, without the namespace of this cell."""
+        space = self.node.get_namespace().rstrip('/') + '/'
+        found = self.node.get_service_names_and_types()
+        return [name.removeprefix(space) for name, _types in found if name.startswith(space)]
+
+    # -- waiting -------------------------------------------------------------------------------
+
+    def wait(
+        self,
+        find: Callable[[], T | None],
+        what: str,
+        seconds: float | None = None,
+        is_working: Callable[[], bool] = lambda: False,
+        despite_death: bool = False,
+    ) -> T:
+        """
+        Return what `find` returns as soon as it is true.
+
+        Parameters
+        ----------
+        find : callable
+        what : str
+            What is waited for, as text.
+        seconds : float, optional
+            Largest wait; the link's timeout by default.
+        is_working : callable
+            Returns whether the nodes are at work on it: that time does not count.
+        despite_death : bool
+            Whether to wait on although task node or planner has died.
+
+        Raises
+        ------
+        TimedOut
+            Names what did not come.
+        ExecutionError
+            Task node or planner has died meanwhile, or this client was closed.
+
+        """
+        seconds = self.timeout if seconds is None else seconds
+        deadline = time.monotonic() + seconds
+        with self.heard.news:
+            while not (found := find()):
+                if self._is_closed:
+                    raise ExecutionError(f'the client was closed while waiting for {what}')
+                if not despite_death and (gone := self.heard.gone()):
+                    raise ExecutionError(f'{gone}, while waiting for {what}')
+                if is_working():
+                    deadline = time.monotonic() + seconds
+                if (left := deadline - time.monotonic()) <= 0.0:
+                    raise TimedOut(f'timed out after {seconds:.0f} s waiting for {what}')
+                self.heard.news.wait(min(_LOOK, left))
+        return found
+
+    def await_future(
+        self,
+        future: 'Future[Any]',
+        what: str,
+        seconds: float | None = None,
+        is_working: Callable[[], bool] = lambda: False,
+    ) -> Any:
+        """Return the result of a future; as `wait`."""
+        future.add_done_callback(lambda _future: self.heard.notify())
+        self.wait(future.done, what, seconds, is_working)
+        return future.result()
+
+    # -- asking --------------------------------------------------------------------------------
+
+    def client(self, kind: type, name: str) -> 'Client[Any, Any]':
+        """Return the client of a service."""
+        if name not in self._clients:
+            self._clients[name] = self.node.create_client(kind, name)
+        return self._clients[name]
+
+    def call(
+        self,
+        kind: type,
+        name: str,
+        request: Any,
+        is_working: Callable[[], bool] = lambda: False,
+    ) -> Any:
+        """Return the reply of a service; as `wait`."""
+        client = self.client(kind, name)
+        self.wait(client.service_is_ready, f'service {client.srv_name} (is its node running?)')
+        future = client.call_async(request)
+        try:
+            what = f'{client.srv_name} to answer'
+            return self.await_future(future, what, is_working=is_working)
+        finally:
+            if not future.done():
+                client.remove_pending_request(future)
+
+    def stop(self) -> None:
+        """
+        Have both nodes stop the arm, and return once it is at rest.
+
+        Raises
+        ------
+        ExecutionError
+            No node has accepted the stop, or the arm still moves.
+
+        """
+        names = [f'{node}/stop' for node in _STATES]
+        clients = [client for name in names if (client := self._clients[name]).service_is_ready()]
+        asked: list[Future[Any]] = [client.call_async(Trigger.Request()) for client in clients]
+        for future in asked:
+            future.add_done_callback(lambda _future: self.heard.notify())
+
+        def is_accepted() -> bool:
+            replies: list[Any] = [future.result() for future in asked if future.done()]
+            return any(reply is not None and reply.success for reply in replies)
+
+        try:
+            self.wait(
+                is_accepted,
+                ' or '.join(names),
+                _STOP_REPLY,
+                despite_death=True,
+            )
+            self.wait_for_rest(despite_death=True)
+        except Ur5PickPlaceError as error:
+            raise ExecutionError(f'stop: {error}; USE THE EMERGENCY STOP') from error
+
+    def wait_for_rest(self, despite_death: bool = False) -> None:
+        """Wait until an arm that brakes is at rest, however short the timeout; as `wait`."""
+        what = 'the arm to come to rest'
+        self.wait(self.heard.is_at_rest, what, _REST, despite_death=despite_death)
+
+    def action(self, kind: type, name: str) -> 'ActionClient[Any, Any, Any]':
+        """Return the client of an action whose server is there; errors as `wait`."""
+        if name not in self._actions:
+            self._actions[name] = ActionClient(self.node, kind, name)
+        action = self._actions[name]
+        self.wait(action.server_is_ready, f'action {name} (is {PLANNER} running?)')
+        return action
+
+    def publisher(self, kind: type, topic: str, seconds: float) -> 'Publisher[Any]':
+        """Return a publisher that somebody listens to; `TimedOut` after `seconds` without."""
+        if topic not in self._publishers:
+            self._publishers[topic] = self.node.create_publisher(kind, topic, 10)
+        publisher = self._publishers[topic]
+        self.wait(publisher.get_subscription_count, f'a subscriber of {topic}', seconds)
+        return publisher
+
+    def repeat(self, publisher: 'Publisher[Any]', message: Any, seconds: float) -> float:
+        """
+        Publish a stamped message at 50 Hz for a while; errors as `joints` and `wait`.
+
+        Returns the ROS time that has passed [s]: of a simulation, it is not that on the wall.
+
+        """
+        begin, first = time.monotonic(), self.heard.joints()[1].header.stamp
+        for i in range(max(1, round(seconds / _PERIOD))):
+            if gone := self.heard.gone():
+                raise ExecutionError(f'{gone}')
+            message.header.stamp = self.heard.joints()[1].header.stamp
+            publisher.publish(message)
+            time.sleep(max(0.0, begin + (i + 1) * _PERIOD - time.monotonic()))
+        return to_seconds(self.heard.joints()[1].header.stamp) - to_seconds(first)
+
+
+def logger_name(namespace: str, node: str) -> str:
+    """Return the full name under which a node in a namespace logs on /rosout."""
+    return f'{namespace}/{node}'.strip('/').replace('//', '/').replace('/', '.')

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a client sees of the cell: state, joints, TCP, places, and the solutions of a pose."""
+
+from contextlib import suppress
+
+import numpy as np
+from moveit_msgs.srv import GetPositionFK, GetPositionIK
+from numpy.typing import ArrayLike
+from std_srvs.srv import Trigger
+
+from ur5_pick_place.client import requests
+from ur5_pick_place.client.link import TASK, Link
+from ur5_pick_place.client.results import Solutions
+from ur5_pick_place.errors import InvalidInput, TimedOut
+from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.nodes.conversions import pose_to_matrix
+
+_STATE_TIME = 1.0  # [s] by which the state may follow the reply or the event
+_TEACH = f'{TASK}/teach_'
+
+
+class Looking:
+    """Looks at the cell through a `Link`; base of what acts in it."""
+
+    def __init__(self, link: Link) -> None:
+        self._link = link
+
+    @property
+    def state(self) -> str:
+        """State of the task, such as `idle`, `running: transfer` or `stopped: <reason>`."""
+        return self._link.heard.states[TASK]
+
+    @property
+    def joints(self) -> Array:
+        """Present joints (6,) [rad] in controller order; `ExecutionError` without recent ones."""
+        return self._link.heard.joints()[0].copy()
+
+    @property
+    def tcp(self) -> Array:
+        """Present pose (4, 4) of the TCP in `base_link`."""
+        return self._pose_of('tcp', 'base_link')
+
+    @property
+    def places(self) -> tuple[str, ...]:
+        """Names of the places that can be taught, as the cycle file defines them."""
+        found = (name for name in self._link.services() if name.startswith(_TEACH))
+        names = (name.removeprefix(_TEACH) for name in found)
+        return tuple(sorted(name for name in names if '/' not in name))
+
+    def solutions(
+        self,
+        T: ArrayLike | None = None,
+        *,
+        xyz: ArrayLike | None = None,
+        yaw_deg: float | None = None,
+        frame: str | None = None,
+        avoid_collisions: bool = False,
+    ) -> Solutions:
+        """
+        Return the joint solutions of a pose on every branch, that nearest to the arm first.
+
+        Parameters
+        ----------
+        T : array_like, shape (4, 4)
+            Pose of the TCP in `frame`; or instead
+        xyz : array_like, shape (3,)
+            Point of the TCP in `frame` [m], tool down.
+        yaw_deg : float, optional
+            Angle of the TCP's x axis about z [deg], 0 by default; with `xyz` alone.
+        frame : str, optional
+            `base_link` by default.
+        avoid_collisions : bool
+            Whether branches in collision count as missing.
+
+        Raises
+        ------
+        InvalidInput
+            The pose is malformed or the frame is unknown.
+
+        """
+        request = GetPositionIK.Request()
+        ik = request.ik_request
+        ik.ik_link_name, ik.avoid_collisions = 'tcp', bool(avoid_collisions)
+        ik.pose_stamped = requests.stamped(requests.tcp_pose(xyz, yaw_deg, T), frame)
+        reply = self._link.call(GetPositionIK, 'compute_ik_all', request)
+        found: dict[str, Array] = {}
+        try:
+            reasons = requests.check_code(reply.error_code, 'compute_ik_all')
+        except requests.WITHOUT_SOLUTION as error:
+            reasons = str(error).removeprefix('compute_ik_all: ')
+        else:
+            state = reply.solution.joint_state
+            for i in range(0, len(state.name), 6):
+                branch = state.name[i].partition('/')[0]
+                found[branch] = np.array(state.position[i : i + 6])
+        missing = requests.branch_reasons(reasons)
+        return Solutions(found, {b: why for b, why in missing.items() if b not in found})
+
+    def _pose_of(self, link: str, frame: str) -> Array:
+        request = GetPositionFK.Request(fk_link_names=[link])
+        request.header.frame_id = frame
+        request.robot_state.joint_state = self._link.heard.joints()[1]
+        reply = self._link.call(GetPositionFK, 'compute_fk', request)
+        requests.check_code(reply.error_code, 'compute_fk')
+        return pose_to_matrix(reply.pose_stamped[0].pose)
+
+    def _check_place(self, place: str) -> None:
+        if place not in (known := self.places):
+            raise InvalidInput(f'place {place!r} is unknown: must be one of {", ".join(known)}')
+
+    def _ask(self, name: str) -> tuple[bool, str]:
+        """Call a service of the task node; return its success and message."""
+        reply = self._link.call(
+            Trigger, f'{TASK}/{name}', Trigger.Request(), lambda: self.state == 'planning'
+        )
+        return reply.success, reply.message
+
+    def _await_state(self, *beginnings: str, is_wanted: bool = True) -> None:
+        """Wait briefly until the state begins so, or no longer does: it may come after a reply."""
+        with suppress(TimedOut):
+            self._link.wait(
+                lambda: self.state.startswith(beginnings) == is_wanted, 'the state', _STATE_TIME
+            )

@@ -1,0 +1,221 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Move the arm from a script, through the planner."""
+
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+from moveit_msgs.action import MoveGroup
+from numpy.typing import ArrayLike
+
+from ur5_pick_place.client import requests
+from ur5_pick_place.client.jobs import Jobs
+from ur5_pick_place.client.link import PLANNER
+from ur5_pick_place.errors import ExecutionError, InvalidInput, TimedOut
+from ur5_pick_place.kinematics.transforms import Array, log_so3
+from ur5_pick_place.nodes.conversions import numbers_to_matrix
+from ur5_pick_place.task.place_names import HOME
+
+_LISTENER = 2.0  # [s] for a topic's subscriber to be discovered
+_LONGEST_JOG = 60.0  # [s]
+_MOVED = 1e-4  # [rad]; less is no motion
+_SHORT = 0.7  # share of the way of a jog below which what was in its way is an error
+_WHOLE_TURN = 2.5  # [rad]; a pose shows no more of a turn
+_BEGIN = 0.5  # [s] for the planner to begin a jog
+_END = 2.0  # [s] for the planner to end a jog whose arm is at rest
+_LOG = 1.0  # [s] for a reason to arrive on /rosout
+
+
+class Motions(Jobs):
+    """Moves to places, poses and joints, and jogs."""
+
+    def move_to(
+        self,
+        place: str = '',
+        *,
+        xyz: ArrayLike | None = None,
+        yaw_deg: float | None = None,
+        T: ArrayLike | None = None,
+        frame: str | None = None,
+        joints: ArrayLike | None = None,
+        scaling: float = 0.0,
+    ) -> None:
+        """
+        Move to a taught place, a pose of the TCP, or joints, round obstacles if need be.
+
+        Parameters
+        ----------
+        place : str
+            One of `places`; `home` without a scaling is as `go_home`.
+        xyz, yaw_deg, T, frame
+            As for `teach`.
+        joints : array_like, shape (6,)
+            In controller order [rad].
+        scaling : float
+            Share of the limits on velocity and acceleration, 0 to 1; 0 = the planner's default.
+
+        Raises
+        ------
+        Ur5PickPlaceError
+            The motion was refused or ended early; gives the planner's reason.
+
+        """
+        scaling = requests.number('scaling', scaling, 0.0, 1.0)
+        if sum((bool(place), xyz is not None or T is not None, joints is not None)) != 1:
+            raise InvalidInput('give one of: a place, xyz (with yaw_deg) or T, joints')
+        if place or joints is not None:
+            given = f'place {place!r}' if place else 'joints'
+            requests.refuse_beside(given, yaw_deg=yaw_deg, frame=frame)
+        if joints is not None:
+            q = requests.numbers('joints', joints, 6, 'rad')
+            goal = requests.joint_goal(q, self._link.heard.joint_names)
+        elif place == HOME and not scaling:
+            self.go_home()
+            return
+        elif place:
+            goal = self._goal_of(place)
+        else:
+            pose = requests.stamped(requests.tcp_pose(xyz, yaw_deg, T), frame)
+            goal = requests.pose_goal(pose)
+        self._move(requests.motion_goal(goal, scaling))
+
+    def _goal_of(self, place: str) -> Any:
+        self._check_place(place)
+        taught = self._link.heard.taught.get(place)
+        # The joints of home are the place, not its pose.
+        if place == HOME and not (taught and taught['joints']):
+            raise InvalidInput(
+                'scaling given for home, whose joints this client does not know, as it was taught '
+                'earlier: leave scaling out, give joints, or teach home again'
+            )
+        if taught is None:  # before this client began: the task node publishes it as a frame
+            frame = requests.stamped(np.eye(4), self._link.heard.prefix + place)
+            return requests.pose_goal(frame)
+        if taught['joints']:
+            return requests.joint_goal(np.array(taught['joints']), self._link.heard.joint_names)
+        pose = numbers_to_matrix(np.array(taught['pose']))
+        return requests.pose_goal(requests.stamped(pose, 'base'))
+
+    def _move(self, goal: MoveGroup.Goal) -> None:
+        action = self._link.action(MoveGroup, 'move_action')
+        is_over = False
+        try:
+            handle = self._link.await_future(action.send_goal_async(goal), 'move_action to accept')
+            if not handle.accepted:
+                is_over = True
+                raise ExecutionError('move_action rejected the goal: call rearm, or look at state')
+            outcome = handle.get_result_async()
+            # It may take as long as the speed slider makes it; the planner watches the arm.
+            self._link.await_future(outcome, 'the motion to end', np.inf)
+            is_over = True
+        finally:
+            if not is_over:
+                self._stop_on_leaving()
+        requests.check_code(outcome.result().result.error_code, 'move_to')
+
+    def jog(
+        self,
+        twist: ArrayLike | None = None,
+        *,
+        joints: ArrayLike | None = None,
+        seconds: float = 1.0,
+        frame: str | None = None,
+    ) -> None:
+        """
+        Jog the arm at a velocity, and return once it is at rest.
+
+        Parameters
+        ----------
+        twist : array_like, shape (6,)
+            Of the TCP in `frame`, linear first [m/s], [rad/s].
+        joints : array_like, shape (6,)
+            Velocities in controller order [rad/s], instead of a twist.
+        seconds : float
+            For how long.
+        frame : str, optional
+            Of the twist, `base_link` by default.
+
+        Raises
+        ------
+        ExecutionError
+            The planner does not listen, the arm does not move, or it covers less than 70 % of the
+            way as something is in it; gives the planner's reason.
+
+        """
+        seconds = requests.number('seconds', seconds, 0.0, _LONGEST_JOG, 's')
+        topic, velocity, message = self._jog_command(twist, joints, frame)
+        try:
+            publisher = self._link.publisher(type(message), topic, _LISTENER)
+        except TimedOut as error:
+            raise ExecutionError(f'jog: {error}') from error
+        heard = self._link.heard
+        heard.forget_errors()
+        q, T = heard.joints()[0], self.tcp if twist is not None else np.eye(4)
+        elapsed = self._link.repeat(publisher, message, seconds)
+        if velocity.any():
+            self._wait_for_jog(q)
+        self._link.wait_for_rest()
+        with suppress(TimedOut):  # an arm that was halted is at rest before the jog ends
+            self._link.wait(lambda: heard.states[PLANNER] != 'moving', 'the jog to end', _END)
+        if (state := heard.states[PLANNER]).startswith('stopped'):
+            raise ExecutionError(f'jog ended: {state}')
+        if not velocity.any():
+            return
+        moved = heard.joints()[0] - q
+        if twist is not None:
+            covered = _time_at_twist(T, self.tcp, velocity, elapsed)
+        else:
+            covered = float(moved @ velocity / (velocity @ velocity))
+        if np.abs(moved).max() <= _MOVED:
+            self._explain_jog('jog: the arm did not move', _LOG)
+            raise ExecutionError(f'jog: the arm did not move; look at the log of {PLANNER}')
+        if covered < _SHORT * elapsed:
+            self._explain_jog(f'jog: only {100.0 * covered / elapsed:.0f} % of the way', 0.0)
+
+    def _wait_for_jog(self, q: Array) -> None:
+        """Give a busy planner time to begin: a short jog may be over before the arm moves."""
+        heard = self._link.heard
+
+        def has_begun() -> bool:
+            is_away = np.abs(heard.joints()[0] - q).max() > _MOVED
+            return is_away or heard.states[PLANNER] != 'ready'
+
+        with suppress(TimedOut):
+            self._link.wait(has_begun, 'the jog to begin', _BEGIN)
+
+    def _jog_command(
+        self, twist: ArrayLike | None, joints: ArrayLike | None, frame: str | None
+    ) -> tuple[str, Array, Any]:
+        """Return topic, velocity (6,) and message of a jog."""
+        if (twist is None) == (joints is None):
+            raise InvalidInput('give either twist or joints')
+        if twist is not None:
+            velocity = requests.numbers('twist', twist, 6, 'm/s, rad/s')
+            return f'{PLANNER}/delta_twist_cmds', velocity, requests.twist(velocity, frame)
+        requests.refuse_beside('joints', frame=frame)
+        velocity = requests.numbers('joints', joints, 6, 'rad/s')
+        message = requests.joint_jog(velocity, self._link.heard.joint_names)
+        return f'{PLANNER}/delta_joint_cmds', velocity, message
+
+    def _explain_jog(self, what: str, patience: float) -> None:
+        """Raise `ExecutionError` with the planner's reason, if there is one within a while [s]."""
+        with suppress(TimedOut):  # the topics have no answer but the log
+            reason = self._link.wait(
+                lambda: self._link.heard.error('jog'), 'the reason', patience
+            )
+            raise ExecutionError(f'{what}: {reason.removeprefix("jog: ")}')
+
+
+def _time_at_twist(T_before: Array, T_after: Array, twist: Array, elapsed: float) -> float:
+    """
+    Return how long a motion at a twist takes from one pose (4, 4) of the TCP to another [s].
+
+    `elapsed` [s] if it turns so far that the poses do not tell.
+
+    """
+    linear, angular = np.linalg.norm(twist[:3]), np.linalg.norm(twist[3:])
+    if angular * elapsed > _WHOLE_TURN:
+        return elapsed
+    if linear > 0.0:
+        return float(np.linalg.norm((T_after - T_before)[:3, 3]) / linear)
+    return float(np.linalg.norm(log_so3(T_before[:3, :3].T @ T_after[:3, :3])) / angular)

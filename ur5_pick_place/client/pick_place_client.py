@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`PickPlaceClient`: the cell from a script or a notebook."""
+
+from ur5_pick_place.client.link import Link
+from ur5_pick_place.client.motions import Motions
+from ur5_pick_place.client.requests import number
+from ur5_pick_place.client.scene import SceneEditing
+from ur5_pick_place.client.teaching import Teaching
+from ur5_pick_place.client.touch import Touching
+
+
+class PickPlaceClient(Teaching, Motions, SceneEditing, Touching):
+    """
+    The cell from a script or a notebook; a context manager.
+
+    Every method blocks until its outcome is known. Leaving one that moves the arm before its end,
+    as Ctrl-C or the interrupt button of a notebook does, stops the arm; call `rearm` before the
+    next motion. A node that dies meanwhile is an error that names it.
+
+    Beside the thread that waits, another one may look, and call `stop`, `pause` and `resume`.
+
+    Parameters
+    ----------
+    namespace : str
+        Of the cell's nodes.
+    timeout : float
+        For the nodes to be there, and for each of their replies [s]. Motions have none: they end
+        by themselves, and a slow speed slider is no fault.
+
+    Raises
+    ------
+    TimedOut
+        Names the nodes that are missing.
+
+    """
+
+    def __init__(self, namespace: str = '', timeout: float = 30.0) -> None:
+        super().__init__(Link(namespace, number('timeout', timeout, 0.1, 3600.0, 's')))
+
+    def __enter__(self) -> 'PickPlaceClient':
+        return self
+
+    def __exit__(self, *_exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Leave the ROS graph; the nodes go on."""
+        self._link.close()

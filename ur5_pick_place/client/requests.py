@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a user of the client gives, checked, and the messages made of it."""
+
+import math
+from collections.abc import Sequence
+from contextlib import suppress
+from typing import Any
+
+import numpy as np
+from control_msgs.msg import JointJog
+from geometry_msgs.msg import Pose, PoseStamped, TwistStamped
+from moveit_msgs.action import MoveGroup
+from moveit_msgs.msg import (
+    CollisionObject,
+    Constraints,
+    JointConstraint,
+    MoveItErrorCodes,
+    OrientationConstraint,
+    PlanningScene,
+    PositionConstraint,
+)
+from numpy.typing import ArrayLike
+from shape_msgs.msg import SolidPrimitive
+
+from ur5_pick_place.errors import (
+    ExecutionError,
+    InCollision,
+    InvalidInput,
+    JointLimitViolation,
+    NoSolution,
+    PlanningError,
+    TimedOut,
+    Ur5PickPlaceError,
+)
+from ur5_pick_place.kinematics import BRANCHES
+from ur5_pick_place.kinematics.transforms import (
+    Array,
+    check_transform,
+    exp_so3,
+    make_transform,
+    tool_down,
+)
+from ur5_pick_place.nodes.conversions import matrix_to_pose
+from ur5_pick_place.nodes.distro import read
+from ur5_pick_place.terminal import check_metres
+
+_CODE = MoveItErrorCodes
+_ERRORS: dict[int, type[Ur5PickPlaceError]] = {
+    _CODE.NO_IK_SOLUTION: NoSolution,
+    _CODE.GOAL_CONSTRAINTS_VIOLATED: JointLimitViolation,
+    _CODE.GOAL_IN_COLLISION: InCollision,
+    _CODE.TIMED_OUT: TimedOut,
+    _CODE.CONTROL_FAILED: ExecutionError,
+    _CODE.PREEMPTED: ExecutionError,
+    _CODE.FRAME_TRANSFORM_FAILURE: InvalidInput,
+    _CODE.INVALID_GOAL_CONSTRAINTS: InvalidInput,
+    _CODE.INVALID_ROBOT_STATE: InvalidInput,
+}
+WITHOUT_SOLUTION = (NoSolution, JointLimitViolation, InCollision)
+"""The errors of a pose that has no solution on any branch."""
+
+
+def numbers(name: str, values: Any, count: int, unit: str) -> Array:
+    """
+    Return a user's numbers as an array (count,).
+
+    Raises
+    ------
+    InvalidInput
+        They are not `count` finite numbers; names them and the unit.
+
+    """
+    with suppress(ValueError, OverflowError):  # ragged, or an int too large for a float
+        entries = np.asarray(values, dtype=object)
+        if entries.shape == (count,) and all(map(_is_number, entries)):
+            found = entries.astype(np.float64)
+            if np.isfinite(found).all():
+                return found
+    raise InvalidInput(f'{name} = {values!r}: must be {count} finite numbers [{unit}]')
+
+
+def _is_number(value: Any) -> bool:
+    is_number = isinstance(value, (int, float, np.integer, np.floating))
+    return is_number and not isinstance(value, bool)
+
+
+def number(name: str, value: Any, low: float, high: float, unit: str = '') -> float:
+    """Return a user's number; `InvalidInput` outside `low` to `high`, or if it is none."""
+    if not _is_number(value) or not low <= value <= high:
+        unit = f' {unit}' if unit else ''
+        raise InvalidInput(f'{name} = {value!r}{unit}: must lie in {low:g} to {high:g}{unit}')
+    return float(value)
+
+
+def text(name: str, value: Any) -> str:
+    """Return a user's text; `InvalidInput` if it is empty or none."""
+    if not isinstance(value, str) or not value:
+        raise InvalidInput(f'{name} = {value!r}: must be text that is not empty')
+    return value
+
+
+def tcp_pose(xyz: Any, yaw_deg: Any, T: ArrayLike | None) -> Array:
+    """
+    Return the pose (4, 4) that a user gives as point and yaw, tool down, or as a matrix.
+
+    Raises
+    ------
+    InvalidInput
+        Both or none are given, a yaw beside a matrix, or they are malformed.
+
+    """
+    if (xyz is None) == (T is None):
+        raise InvalidInput('give either xyz (with yaw_deg) or T')
+    if T is not None:
+        refuse_beside('T', yaw_deg=yaw_deg)
+        pose = check_transform(T, 'T')
+        if pose.shape != (4, 4):
+            raise InvalidInput(f'T has shape {pose.shape}: must be (4, 4)')
+        check_metres('T', pose[:3, 3].tolist())
+        return pose
+    point = numbers('xyz', xyz, 3, 'm')
+    check_metres('xyz', point.tolist())
+    x, y, z = point.tolist()
+    return tool_down(x, y, z, _yaw(yaw_deg))
+
+
+def _yaw(yaw_deg: Any) -> float:
+    """Return a user's angle about z [rad]; 0 if none is given."""
+    given = 0.0 if yaw_deg is None else yaw_deg
+    return math.radians(number('yaw_deg', given, -360.0, 360.0, 'deg'))
+
+
+def upright_pose(xyz: Any, yaw_deg: Any, T: ArrayLike | None) -> Array:
+    """Return the pose (4, 4) of an object that stands on its base; errors as `tcp_pose`."""
+    if T is not None:
+        return tcp_pose(xyz, yaw_deg, T)
+    point = tcp_pose(xyz, yaw_deg, None)[:3, 3]
+    return make_transform(exp_so3([0.0, 0.0, _yaw(yaw_deg)]), point)
+
+
+def refuse_beside(given: str, **others: Any) -> None:
+    """Raise `InvalidInput` if, beside what is given, others are that it leaves no use for."""
+    if useless := ' and '.join(name for name, value in others.items() if value is not None):
+        raise InvalidInput(f'{useless} cannot be combined with {given}: leave it out')
+
+
+def frame_id(frame: str | None) -> str:
+    """Return the frame that a user gives, `base_link` by default."""
+    return 'base_link' if frame is None else text('frame', frame)
+
+
+def stamped(T: Array, frame: str | None) -> PoseStamped:
+    """Return a pose (4, 4) in `frame` as a message."""
+    message = PoseStamped(pose=matrix_to_pose(T))
+    message.header.frame_id = frame_id(frame)
+    return message
+
+
+def pose_goal(pose: PoseStamped) -> Constraints:
+    """Return the goal of having the TCP at a pose."""
+    position = PositionConstraint(link_name='tcp', header=pose.header)
+    position.constraint_region.primitive_poses = [Pose(position=pose.pose.position)]
+    turned = OrientationConstraint(
+        link_name='tcp', header=pose.header, orientation=pose.pose.orientation
+    )
+    return Constraints(position_constraints=[position], orientation_constraints=[turned])
+
+
+def twist(velocity: Array, frame: str | None) -> TwistStamped:
+    """Return a twist (6,), linear first [m/s], [rad/s], as a message."""
+    message = TwistStamped()
+    message.header.frame_id = frame_id(frame)
+    linear, angular = message.twist.linear, message.twist.angular
+    linear.x, linear.y, linear.z, angular.x, angular.y, angular.z = map(float, velocity)
+    return message
+
+
+def joint_jog(qd: Array, names: Sequence[str]) -> JointJog:
+    """Return velocities (6,) [rad/s] as a message."""
+    return JointJog(joint_names=list(names), velocities=[float(v) for v in qd])
+
+
+def joint_goal(q: Array, names: Sequence[str]) -> Constraints:
+    """Return the goal of having the joints at q (6,) [rad]."""
+    wanted = [
+        JointConstraint(joint_name=name, position=float(v))
+        for name, v in zip(names, q, strict=True)
+    ]
+    return Constraints(joint_constraints=wanted)
+
+
+def motion_goal(goal: Constraints, scaling: float) -> MoveGroup.Goal:
+    """Return the goal of `move_action` to move there, round obstacles."""
+    message = MoveGroup.Goal()
+    request = message.request
+    request.planner_id = 'AUTO'
+    request.goal_constraints = [goal]
+    request.max_velocity_scaling_factor = request.max_acceleration_scaling_factor = scaling
+    return message
+
+
+def scene_change(thing: CollisionObject) -> PlanningScene:
+    """Return the change of the scene that adds or removes one object."""
+    scene = PlanningScene(is_diff=True)
+    scene.robot_state.is_diff = True
+    scene.world.collision_objects = [thing]
+    return scene
+
+
+def solid(
+    name: str, kind: int, dimensions: Sequence[float], T: Array, frame: str | None
+) -> CollisionObject:
+    """Return an object of one primitive at the pose T (4, 4) in `frame`."""
+    thing = CollisionObject(id=text('name', name), pose=matrix_to_pose(T))
+    thing.operation, thing.header.frame_id = CollisionObject.ADD, frame_id(frame)
+    thing.primitives = [SolidPrimitive(type=kind, dimensions=[float(v) for v in dimensions])]
+    return thing
+
+
+def check_code(code: MoveItErrorCodes, what: str) -> str:
+    """Return a code's message; raise the error that the code means, with the node's reason."""
+    message: str = read(code, 'message', '')
+    if code.val == _CODE.SUCCESS:
+        return message
+    kind = _ERRORS.get(code.val, PlanningError)
+    raise kind(f'{what}: {message or f"MoveIt error code {code.val}"}')
+
+
+def branch_reasons(message: str) -> dict[str, str]:
+    """Return the reasons of branches by name from a message such as `<branch>: <reason>; …`."""
+    found: dict[str, str] = {}
+    branch = ''
+    for piece in message.split('; '):
+        head, separator, reason = piece.partition(': ')
+        if separator and head in BRANCHES:
+            branch = head
+            found[branch] = reason
+        elif branch:
+            found[branch] += f'; {piece}'
+    return found

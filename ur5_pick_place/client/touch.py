@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Find TCP and table height by touching, from a script."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+
+from ur5_pick_place.client.looking import Looking
+from ur5_pick_place.errors import ExecutionError, InvalidInput, TimedOut
+from ur5_pick_place.kinematics.touch import (
+    TableTouched,
+    TcpTouched,
+    table_from_touches,
+    tcp_from_touches,
+)
+from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.planning.scene_edit import write_table_height, write_tcp
+
+Where = Callable[[str, str], Array]
+"""Takes a link and a frame; returns the link's present pose (4, 4) in the frame."""
+
+_PATIENCE = 3.0  # [s] for the arm to be at rest
+_RESTART = 'restart the nodes to use it, and teach the places again'
+
+
+class _Touches(ABC):
+    """
+    Touches so far.
+
+    Parameters
+    ----------
+    where : callable
+    scene_file : callable
+        Returns the scene file of the nodes.
+
+    """
+
+    def __init__(self, where: Where, scene_file: Callable[[], str]) -> None:
+        self._where, self._scene_file = where, scene_file
+        self._poses: list[Array] = []
+
+    def forget_last(self) -> int:
+        """Drop the last touch; return how many are left."""
+        if not self._poses:
+            raise InvalidInput('there is no touch to drop')
+        self._poses.pop()
+        return len(self._poses)
+
+    def write(self, scene_file: str = '') -> str:
+        """
+        Write the result to a scene file, that of the nodes by default; return what to do next.
+
+        Raises
+        ------
+        ExecutionError
+            The result is not good enough to be used, or the file cannot be written.
+        InvalidInput
+            The file is no scene, or the nodes use one of the package.
+
+        """
+        file = scene_file or self._scene_file()
+        if Path(file).name == file:
+            raise InvalidInput(
+                f'scene_file = {file!r} is a file of the package: copy it, and give its path'
+            )
+        return f'{self._written(file)} written to {file}: {_RESTART}'
+
+    @abstractmethod
+    def _written(self, file: str) -> str: ...
+
+
+class TcpTouches(_Touches):
+    """Touches of one fixed point with the TCP, the tool turned between them."""
+
+    def take(self) -> int:
+        """Take the present pose of the arm as a touch; return how many there are."""
+        self._poses.append(self._where('tool0', 'base'))
+        return len(self._poses)
+
+    def result(self) -> TcpTouched:
+        """Return the TCP with residual and verdict; `InvalidInput` with too few touches."""
+        return tcp_from_touches(np.array(self._poses).reshape(-1, 4, 4))
+
+    def _written(self, file: str) -> str:
+        if not (result := self.result()).is_good:
+            raise ExecutionError(f'not written: {result}')
+        write_tcp(file, result.position.tolist())
+        return f'{result}'
+
+
+class TableTouches(_Touches):
+    """Touches of the table with the TCP."""
+
+    def take(self) -> int:
+        """Take the present point of the TCP as a touch; return how many there are."""
+        self._poses.append(self._where('tcp', 'base_link'))
+        return len(self._poses)
+
+    def result(self) -> TableTouched:
+        """Return the height with residual and verdict; `InvalidInput` with too few touches."""
+        return table_from_touches(np.array([T[:3, 3] for T in self._poses]).reshape(-1, 3))
+
+    def _written(self, file: str) -> str:
+        if not (result := self.result()).is_good:
+            raise ExecutionError(f'not written: {result}')
+        write_table_height(file, result.height)
+        return f'{result}'
+
+
+class Touching(Looking):
+    """Starts series of touches, guided by hand (`freedrive`) or jogged."""
+
+    def tcp_by_touch(self) -> TcpTouches:
+        """
+        Return an empty series of touches that find the TCP.
+
+        Touch one fixed point, such as a tip on the table, with the TCP at least four times, the
+        tool turned by 30 degrees or more between them; call `take` each time, then `result`.
+
+        """
+        return TcpTouches(self._pose_at_rest, self._scene_file)
+
+    def table_by_touch(self) -> TableTouches:
+        """Return an empty series of touches, at least three, that find the table's height."""
+        return TableTouches(self._pose_at_rest, self._scene_file)
+
+    def _pose_at_rest(self, link: str, frame: str) -> Array:
+        try:
+            self._link.wait(self._link.heard.is_at_rest, 'the arm to be at rest', _PATIENCE)
+        except TimedOut as error:
+            raise ExecutionError('the arm is moving: hold it still, then touch again') from error
+        return self._pose_of(link, frame)
+
+    def _scene_file(self) -> str:
+        return str(self._link.parameters['scene_file'])

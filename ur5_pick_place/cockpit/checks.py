@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Tabs of a cell's commissioning and upkeep: preflight, statistics, TCP and table by touch."""
+
+import re
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from html import escape
+from typing import Any
+
+import numpy as np
+import viser
+
+from ur5_pick_place.client.touch import TableTouches, TcpTouches, Where
+from ur5_pick_place.errors import ExecutionError, InvalidInput, Ur5PickPlaceError
+from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.nodes.joint_listener import Joints
+from ur5_pick_place.task.preflight import Check, Observed, check_all
+
+_GOOD, _BAD, _PLAIN = '#15803d', '#b91c1c', '#334155'
+_FIGURE = re.compile(r'(.+) since start, (.+) in all')
+_REST, _STILL = 0.3, 1e-3  # [s], [rad]: an arm that moves less in that time is at rest
+_TCP, _TABLE = 'TCP', 'table'
+_HOW = {
+    _TCP: 'Touch one fixed tip with the TCP, at least four times, the tool turned by 30 deg or '
+    'more between them.',
+    _TABLE: 'Touch the table with the TCP at least three times, 100 mm or more apart.',
+}
+
+
+def _text(html: str, name: str) -> str:
+    return (
+        f'<div class="cockpit-{name}" style="font:13px/1.45 system-ui,sans-serif;'
+        f'padding:2px 12px 6px;overflow-wrap:anywhere">{html}</div>'
+    )
+
+
+class PreflightTab:
+    """
+    Checks whether the cell is ready to move, as the command `preflight` does.
+
+    Parameters
+    ----------
+    gui : viser.GuiApi
+    collect : callable
+        Returns what is seen of the cell; takes up to ten seconds.
+
+    """
+
+    def __init__(self, gui: viser.GuiApi, collect: Callable[[], Observed]) -> None:
+        self._collect, self._checking = collect, threading.Lock()
+        self._button = gui.add_button('Preflight', color='gray')
+        self._found = gui.add_html('')
+        self._show(escape('Is the cell ready to move? It only looks, for up to ten seconds.'))
+        self._button.on_click(self._check)
+
+    def _check(self, _event: Any) -> None:
+        """Check, on a thread of the page's pool; a second click meanwhile does nothing."""
+        if not self._checking.acquire(blocking=False):
+            return
+        try:
+            self._button.disabled = True
+            self._show('Checking…')
+            self._show(checks_html(check_all(self._collect())))
+        except Ur5PickPlaceError as error:
+            self._show(_coloured(str(error), _BAD))
+        finally:
+            self._button.disabled = False
+            self._checking.release()
+
+    def _show(self, html: str) -> None:
+        self._found.content = _text(html, 'preflight')
+
+
+def checks_html(checks: Sequence[Check]) -> str:
+    """Return the checks, each green or with its cure, below what is to be done in all."""
+    wrong = sum(not check.is_ok for check in checks)
+    head = f'{wrong} to be done' if wrong else 'ready to move'
+    rows = [f'<b>{_coloured(head, _BAD if wrong else _GOOD)}</b>']
+    for check in checks:
+        mark = '\N{CHECK MARK}' if check.is_ok else '\N{BALLOT X}'
+        rows.append(
+            _coloured(f'{mark} {check.name}: {check.found}', _GOOD if check.is_ok else _BAD)
+        )
+        if check.cure:
+            rows.append(f'<div style="padding-left:1.4em">{escape(check.cure)}</div>')
+    return ''.join(rows)
+
+
+def _coloured(text: str, colour: str) -> str:
+    return f'<div style="color:{colour}">{escape(text)}</div>'
+
+
+class StatisticsTab:
+    """
+    What the line has counted, as the task node publishes it for diagnostics.
+
+    Parameters
+    ----------
+    gui : viser.GuiApi
+
+    """
+
+    def __init__(self, gui: viser.GuiApi) -> None:
+        self._shown: dict[str, tuple[str, str]] = {}
+        self._table = gui.add_html(_text('pick_place has not published any yet.', 'statistics'))
+
+    def take(self, values: Mapping[str, str]) -> None:
+        """Show the figures among the values of a status."""
+        figures = figures_of(values)
+        if figures and figures != self._shown:
+            self._shown = figures
+            self._table.content = _text(figures_html(figures), 'statistics')
+
+
+def figures_of(values: Mapping[str, str]) -> dict[str, tuple[str, str]]:
+    """Return the figures since the start and in all, by name."""
+    found = ((name, _FIGURE.fullmatch(value)) for name, value in values.items())
+    return {name: (match[1], match[2]) for name, match in found if match}
+
+
+def figures_html(figures: Mapping[str, tuple[str, str]]) -> str:
+    """Return a table of figures since the start and in all."""
+    cell = '<td style="padding:1px 8px 1px 0">{}</td>'.format
+    rows = [('', ('since start', 'in all')), *figures.items()]
+    body = ''.join(
+        f'<tr>{"".join(cell(escape(text)) for text in (name, *both))}</tr>' for name, both in rows
+    )
+    return f'<table style="border-collapse:collapse">{body}</table>'
+
+
+class TouchTab:
+    """
+    Finds TCP and table height by touches, and writes them to the scene file only on request.
+
+    Parameters
+    ----------
+    gui : viser.GuiApi
+    where : callable
+        Takes a link and a frame; returns the link's present pose (4, 4) in the frame.
+    scene_file : str
+
+    """
+
+    def __init__(self, gui: viser.GuiApi, where: Where, scene_file: str) -> None:
+        self._series: dict[str, TcpTouches | TableTouches] = {
+            _TCP: TcpTouches(where, lambda: scene_file),
+            _TABLE: TableTouches(where, lambda: scene_file),
+        }
+        self._lock = threading.Lock()
+        self._choice = gui.add_dropdown('Find', tuple(self._series))
+        self._button(gui, 'Take touch', self._take)
+        self._button(gui, 'Drop last touch', self._drop)
+        self._button(gui, 'Write to scene file', lambda touches: touches.write())
+        self._state = gui.add_html('')
+        self._choice.on_update(lambda _event: self._show(_HOW[self._choice.value]))
+        self._show(_HOW[_TCP])
+
+    def _button(
+        self, gui: viser.GuiApi, name: str, act: Callable[[TcpTouches | TableTouches], str]
+    ) -> None:
+        @gui.add_button(name, color='gray').on_click
+        def _(_event: Any) -> None:  # on a thread of the page's pool, as it waits for the arm
+            with self._lock:
+                try:
+                    self._show(act(self._series[self._choice.value]))
+                except Ur5PickPlaceError as error:
+                    self._show(str(error), _BAD)
+
+    def _take(self, touches: TcpTouches | TableTouches) -> str:
+        return self._said(touches, touches.take())
+
+    def _drop(self, touches: TcpTouches | TableTouches) -> str:
+        return self._said(touches, touches.forget_last())
+
+    def _said(self, touches: TcpTouches | TableTouches, count: int) -> str:
+        try:
+            return f'{count} touches: {touches.result()}'
+        except InvalidInput:  # too few
+            return f'{count} touches. {_HOW[self._choice.value]}'
+
+    def _show(self, text: str, colour: str = _PLAIN) -> None:
+        self._state.content = _text(_coloured(text, colour), 'touch')
+
+
+def joints_at_rest(latest: Callable[[], Joints | None]) -> Array:
+    """
+    Return the arm's joints (6,) [rad] after a moment in which it has not moved.
+
+    Raises
+    ------
+    ExecutionError
+        The arm is moving, or the driver is silent.
+
+    """
+    before = latest()
+    time.sleep(_REST)
+    after = latest()
+    if before is None or after is None or after is before:
+        raise ExecutionError('joint_states are silent: check the driver and the link to it')
+    if float(np.abs(after.q - before.q).max()) > _STILL:
+        raise ExecutionError('the arm is moving: hold it still, then touch again')
+    return after.q

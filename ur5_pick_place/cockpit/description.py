@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The arm's meshes from the URDF of `robot_description`, where its package is installed."""
+
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+from xml.etree import ElementTree
+
+import numpy as np
+import trimesh
+
+from ur5_pick_place.cockpit.arm_drawing import METAL, LinkMesh
+from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.kinematics import Model, link_frames, link_pose
+from ur5_pick_place.kinematics.forward import LINK_NAMES
+from ur5_pick_place.kinematics.transforms import Array, make_transform, matrix_from_rpy
+
+_BASE = 'base_link_inertia'
+_LARGEST = 5_000_000  # [bytes] of a mesh
+_FORMATS = ('.stl', '.obj', '.ply')  # trimesh reads them without further packages
+
+
+def meshes_of(urdf: str, model: Model, tf_prefix: str) -> list[LinkMesh]:
+    """
+    Return the meshes of an arm's links, its `collision` ones, which are plain STL.
+
+    Raises
+    ------
+    InvalidInput
+        The text is no URDF of this arm, or a mesh cannot be read.
+
+    """
+    try:
+        root = ElementTree.fromstring(urdf)
+        links = {element.get('name'): element for element in root.iter('link')}
+        return [
+            _mesh_of(links[tf_prefix + name], number, _T_dh_link(model, name, number))
+            for number, name in enumerate((_BASE, *LINK_NAMES))
+        ]
+    except (ElementTree.ParseError, LookupError, OSError, ValueError, TypeError) as error:
+        raise InvalidInput(f'robot_description: {error}') from error
+
+
+def _T_dh_link(model: Model, name: str, number: int) -> Array:
+    """Return the pose of a URDF link in the DH frame that carries it; it is fixed there."""
+    if name == _BASE:
+        return np.eye(4)
+    q = np.zeros(6)
+    return np.asarray(np.linalg.inv(link_frames(model, q)[number]) @ link_pose(model, q, name))
+
+
+def _mesh_of(link: Any, number: int, T_dh_link: Array) -> LinkMesh:
+    collision = link.find('collision')
+    element = collision.find('geometry/mesh') if collision is not None else None
+    if element is None:
+        raise ValueError(f'link {link.get("name")} has no collision mesh')
+    path = _path_of(element.get('filename', ''))
+    if path.suffix.lower() not in _FORMATS or path.stat().st_size > _LARGEST:
+        raise ValueError(f'{path} is not one of {", ".join(_FORMATS)} of at most {_LARGEST} bytes')
+    mesh: Any = trimesh.load(path, force='mesh')
+    origin = collision.find('origin')
+    xyz, rpy = (
+        _numbers(origin.get(key, '0 0 0') if origin is not None else '0 0 0')
+        for key in ('xyz', 'rpy')
+    )
+    scale = _numbers(element.get('scale', '1 1 1'))
+    T = T_dh_link @ make_transform(matrix_from_rpy(rpy), xyz)
+    vertices = (np.asarray(mesh.vertices) * scale) @ T[:3, :3].T + T[:3, 3]
+    return LinkMesh(number, vertices, np.asarray(mesh.faces, dtype=np.int64), METAL)
+
+
+def _numbers(text: str) -> Array:
+    values = np.array([float(word) for word in text.split()])
+    if values.shape != (3,) or not np.isfinite(values).all():
+        raise ValueError(f'{text!r}: must be three finite numbers')
+    return values
+
+
+def _path_of(uri: str) -> Path:
+    kind, _, rest = uri.partition('://')
+    if kind == 'package':
+        from ament_index_python.packages import get_package_share_directory
+
+        package, _, path = rest.partition('/')
+        return Path(get_package_share_directory(package), path)
+    if kind == 'file':
+        return Path(unquote(rest))
+    raise ValueError(f'mesh {uri!r}: must be package:// or file://')

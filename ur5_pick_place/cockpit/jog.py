@@ -1,0 +1,108 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Jogging while a button is held: a message to the planner for each that the browser sends.
+
+The planner ends a jog 0.2 s after the last message, so that nothing here may repeat one by itself:
+a browser that dies, freezes or loses its connection must end it.
+
+"""
+
+import math
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from control_msgs.msg import JointJog
+from geometry_msgs.msg import TwistStamped
+from rclpy.node import Node
+
+from ur5_pick_place.cockpit.link import PLANNER
+
+RATE = 30.0  # [Hz] at which a browser reports a held button
+LINEAR, ANGULAR, JOINT = 0.1, 0.5, 0.5  # [m/s], [rad/s], [rad/s] at full jog speed
+
+_QUIET = 0.2  # [s] after which another browser may jog
+_AGREES = 0.1  # [s] between this clock and the joints' stamp, of which their way here is part
+_BURST = 0.015  # [s]; what a stalled connection delivers at once moves nothing
+
+
+@dataclass
+class Holder:
+    """
+    Decides which held button is passed on: one at a time, and none faster than a hand can.
+
+    Only a report that follows another one at the pace of a hand counts: a single late one may be
+    of a button that has been let go since.
+
+    Attributes
+    ----------
+    clock : callable
+        Steady time [s].
+
+    """
+
+    clock: Callable[[], float] = time.monotonic
+    _who: tuple[int, str] | None = field(default=None, init=False)
+    _last: float = field(default=-1e9, init=False)
+    _heard: float = field(default=-1e9, init=False)
+
+    def accepts(self, client: int, button: str) -> bool:
+        """Return whether a report that `client` holds `button` is to be passed on."""
+        now, who = self.clock(), (client, button)
+        if who != self._who and now < self._last + _QUIET:
+            return False
+        gap = now - self._heard if who == self._who else math.inf
+        self._who, self._heard, self._last = who, now, now
+        return _BURST <= gap < _QUIET
+
+
+class Jog:
+    """
+    Publishes what the held buttons ask for.
+
+    Parameters
+    ----------
+    node : Node
+    prefix : str
+        Of frames.
+    joint_names : sequence of str
+    stamp_of_joints : callable
+        Returns the stamp of the latest joint_states [s]. Messages carry the time only where this
+        node's clock agrees with it: not beside a simulation, nor with a PC that is out of step.
+
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        prefix: str,
+        joint_names: tuple[str, ...],
+        stamp_of_joints: Callable[[], float],
+    ) -> None:
+        self._node, self._prefix, self._names = node, prefix, joint_names
+        self._stamp_of_joints = stamp_of_joints
+        self._twist = node.create_publisher(TwistStamped, f'{PLANNER}/delta_twist_cmds', 1)
+        self._joint = node.create_publisher(JointJog, f'{PLANNER}/delta_joint_cmds', 1)
+
+    def twist(self, frame: str, axis: int, sign: float, speed: float) -> None:
+        """Ask for a twist along or about an axis 0 to 5 of a frame, at a share of full speed."""
+        message = TwistStamped()
+        self._stamp(message)
+        message.header.frame_id = self._prefix + frame
+        part = message.twist.linear if axis < 3 else message.twist.angular
+        full = LINEAR if axis < 3 else ANGULAR
+        setattr(part, 'xyz'[axis % 3], sign * full * speed)
+        self._twist.publish(message)
+
+    def joint(self, joint: int, sign: float, speed: float) -> None:
+        """Ask for the motion of one joint, at a share of full speed."""
+        message = JointJog(
+            joint_names=[self._names[joint]], velocities=[sign * JOINT * speed], duration=1 / RATE
+        )
+        self._stamp(message)
+        self._joint.publish(message)
+
+    def _stamp(self, message: TwistStamped | JointJog) -> None:
+        now = self._node.get_clock().now()
+        if abs(now.nanoseconds * 1e-9 - self._stamp_of_joints()) < _AGREES:
+            message.header.stamp = now.to_msg()

@@ -1,0 +1,321 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The cockpit's node: puts the page together, and moves what the nodes' topics say on it."""
+
+import math
+import socket
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+import rclpy
+from geometry_msgs.msg import PoseStamped
+from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
+from rclpy.clock import Clock, ClockType
+from rclpy.node import Node
+from rclpy.qos import QoSProfile
+from sensor_msgs.msg import JointState
+from std_msgs.msg import String
+from std_srvs.srv import SetBool, Trigger
+from visualization_msgs.msg import Marker, MarkerArray
+
+from ur5_pick_place.cockpit.actions import SERVICES
+from ur5_pick_place.cockpit.checks import joints_at_rest
+from ur5_pick_place.cockpit.description import meshes_of
+from ur5_pick_place.cockpit.guard import Guard, listen, new_token, open_server
+from ur5_pick_place.cockpit.jog import Jog
+from ur5_pick_place.cockpit.keyboard import add_keys
+from ur5_pick_place.cockpit.link import CELL, TASK, CellLink, Offers, missing_branches
+from ur5_pick_place.cockpit.panel import Panel
+from ur5_pick_place.cockpit.places import Places
+from ur5_pick_place.cockpit.plots import PERIOD
+from ur5_pick_place.cockpit.tabs import Tabs
+from ur5_pick_place.cockpit.view import CellView
+from ur5_pick_place.errors import InvalidInput, UnknownFrame, one_line
+from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, Array
+from ur5_pick_place.nodes.bounded_reader import BoundedReader
+from ur5_pick_place.nodes.conversions import joint_state_msg, pose_to_matrix
+from ur5_pick_place.nodes.frames import Frames
+from ur5_pick_place.nodes.joint_listener import JointListener, Joints
+from ur5_pick_place.nodes.markers import GHOSTS
+from ur5_pick_place.nodes.node_list import ROBOTS
+from ur5_pick_place.nodes.parameters import declare_settings
+from ur5_pick_place.nodes.planning_scene import SceneFollower
+from ur5_pick_place.nodes.preflight import collect
+from ur5_pick_place.nodes.process import run_node
+from ur5_pick_place.nodes.qos import LATCHED
+from ur5_pick_place.nodes.robot_settings import RobotSettings, load_cell
+from ur5_pick_place.nodes.rounds import Rounds
+from ur5_pick_place.planning.world import AttachedObject, World
+from ur5_pick_place.settings import Settings, setting
+from ur5_pick_place.task import events
+
+ADDRESS = 'cockpit: '
+"""Begins the line on stdout that holds the page's address."""
+
+_FRAME = 0.05  # [s] between two pictures
+_REFRESH = 0.2  # [s] between two looks at texts and buttons
+_LOOK = 1.0  # [s] between two looks at what the nodes offer
+_SOLVE = 0.2  # [s] between two requests for solutions during a drag
+_QUEUE = 4
+_LARGEST = 4096  # [bytes] of a pose or of the fingers
+_LARGEST_URDF = 1_048_576  # [bytes]
+_GRIP_AFTER = {'init_gripper': False, 'open_gripper': False, 'close_gripper': True}  # closed?
+_MAX_POINTS = 100_000  # of one marker
+
+
+@dataclass(frozen=True)
+class CockpitSettings(Settings):
+    """Where the page is served, and which robot it shows."""
+
+    host: str = setting(
+        '127.0.0.1', 'address to serve on; on any other, other machines can open the page'
+    )
+    port: int = setting(8060, 'port to serve on', low=0, high=65535)
+    robot: str = setting(
+        'real', 'what the nodes drive; ursim and real are shown as a real robot', choices=ROBOTS
+    )
+
+
+class Cockpit(Node):
+    """Serves the page; it asks the nodes as any client does."""
+
+    def __init__(self) -> None:
+        super().__init__('cockpit')
+        robot, own = declare_settings(self, RobotSettings, CockpitSettings)
+        cell = load_cell(robot)
+        self._cell, self._prefix = cell, robot.tf_prefix
+        self._joints: Joints | None = None
+        self._world: tuple[World, AttachedObject | None] | None = None
+        self._drawings: dict[str, MarkerArray] = {}
+        self._offers = Offers()
+        self._solved, self._has_part = 0.0, False
+        listener = listen(own.host, own.port)
+        guard = Guard(new_token(), own.host, listener.getsockname()[1])
+        self._server = open_server(listener, guard, self._warn)
+        self._build(own, robot.scene_file)
+        self._listen_to_cell()
+        print(f'{ADDRESS}{_address(guard)}', flush=True)
+
+    def _build(self, own: CockpitSettings, scene_file: str) -> None:
+        cell, server = self._cell, self._server
+        server.gui.configure_theme(show_logo=False, show_share_button=False)
+        self._view = CellView(server, cell.model, cell.scene)
+        self._link = CellLink(
+            self,
+            f'{self._prefix}base_link',
+            self._on_event,
+            self._on_drawing,
+            lambda line: self._panel.tell(line, is_bad=True),
+            lambda figures: self._tabs.statistics.take(figures),
+        )
+        part = cell.scene.part
+        size = (0.04, 0.04, 0.04) if part is None else tuple(map(float, part.size))
+        self._places = Places(server, size, self._send_place, self._on_drag)
+        self._panel = Panel(server, self._link, own.robot)
+        jog = Jog(
+            self, self._prefix, cell.joint_names,
+            lambda: self._joints.stamp if self._joints else -math.inf,
+        )
+        self._tabs = Tabs(
+            server, self._link, self._panel, self._places, self._view, cell.model, jog,
+            own.robot in ('real', 'ursim'),
+            lambda: collect(self.get_namespace(), lambda: not rclpy.ok()),
+            self._pose_at_rest,
+            scene_file,
+        )
+        add_keys(server)
+        for service in SERVICES.values():
+            self._link.prepare(f'{TASK}/{service}', Trigger)
+        self._link.prepare(f'{TASK}/freedrive', SetBool)
+
+    def _listen_to_cell(self) -> None:
+        self._frames = Frames(self, self._prefix, self._cell.T_tool_tcp)
+        rounds = Rounds(self, _FRAME)
+        JointListener(
+            self, self._cell.joint_names, self._on_joints, lambda _problem: None, rounds
+        )
+        qos = QoSProfile(depth=_QUEUE)
+        for kind, topic, take in (
+            (PoseStamped, f'{CELL}/part_pose', self._on_part),
+            (JointState, f'{CELL}/finger_states', self._on_fingers),
+        ):
+            bounded = BoundedReader(self, kind, topic, _LARGEST)
+            rounds.subscribe(kind, topic, partial(_newest, bounded, take), qos)
+        reader = BoundedReader(self, String, 'robot_description', _LARGEST_URDF)
+        self.create_subscription(
+            String, 'robot_description', lambda data: self._on_urdf(reader.read(data)), LATCHED,
+            raw=True,
+        )
+        SceneFollower(self, self._frames, self._on_world, MutuallyExclusiveCallbackGroup())
+        steady = Clock(clock_type=ClockType.STEADY_TIME)
+        self.create_timer(_REFRESH, self._refresh, clock=steady)
+        self.create_timer(_LOOK, self._look, clock=steady)
+        self.create_timer(PERIOD, self._plot, clock=steady)
+
+    def destroy_node(self) -> None:
+        """Close the page, then the node."""
+        self._server.stop()
+        super().destroy_node()
+
+    def _warn(self, text: str) -> None:
+        self.get_logger().warning(text, throttle_duration_sec=5.0)
+
+    # -- the cell's topics -----------------------------------------------------------------------
+
+    def _on_joints(self, joints: Joints) -> None:
+        self._joints = joints
+        self._view.show_arm(joints.q)
+
+    def _on_urdf(self, message: String | None) -> None:
+        if message is None:
+            return
+        try:
+            meshes = meshes_of(message.data, self._cell.model, self._prefix)
+        except InvalidInput as error:
+            self.get_logger().info(f'the arm is drawn by its own bodies: {one_line(error)}')
+        else:
+            self._view.dress_arm(meshes)
+
+    def _on_part(self, message: PoseStamped) -> None:
+        try:
+            self._view.show_part(pose_to_matrix(message.pose))
+        except InvalidInput:
+            self._view.show_part(None)
+
+    def _on_fingers(self, message: JointState) -> None:
+        travel = list(message.position)
+        if travel and math.isfinite(travel[0]):
+            self._view.show_fingers(float(np.clip(travel[0], 0.0, 0.1)))
+
+    def _on_world(self, world: World, part: AttachedObject | None) -> None:
+        self._world = (world, part)  # drawn by the node's own thread
+
+    def _on_event(self, event: dict[str, Any]) -> None:
+        self._panel.on_event(event)
+        self._places.on_event(event)
+        job = str(event.get('job')) if event['event'] == events.DONE else ''
+        if job in _GRIP_AFTER and not self._offers.is_simulated:
+            self._view.show_grip(_GRIP_AFTER[job])
+
+    def _on_drawing(self, name: str, drawing: MarkerArray) -> None:
+        self._drawings[name] = drawing
+
+    # -- the page --------------------------------------------------------------------------------
+
+    def _refresh(self) -> None:
+        state = self._link.state
+        self._panel.show(state, self._offers)
+        self._tabs.show(state)
+        self._view.follow(state)
+        if self._world is not None:
+            (world, part), self._world = self._world, None
+            if self._offers.is_simulated:
+                part = None  # the cell publishes it, and its fingers
+            elif (part is not None) != self._has_part:
+                self._view.show_grip(part is not None)
+            self._has_part = part is not None
+            self._view.show_world(world, part)
+        while self._drawings:
+            name, drawing = self._drawings.popitem()
+            self._draw(name, drawing)
+
+    def _draw(self, name: str, drawing: MarkerArray) -> None:
+        """Show the lines of markers in `base_link`."""
+        base = f'{self._prefix}base_link'
+        paths, outlines, ghosts = [], [], []
+        for marker in drawing.markers:
+            if marker.header.frame_id.lstrip('/') != base or len(marker.points) > _MAX_POINTS:
+                continue
+            points = np.array([(p.x, p.y, p.z) for p in marker.points]).reshape(-1, 3)
+            if not np.isfinite(points).all():
+                continue
+            if marker.ns == GHOSTS:
+                ghosts.append(points)
+            elif marker.type == Marker.LINE_STRIP:
+                paths.append(points)
+            elif marker.type == Marker.LINE_LIST:
+                outlines.append(points)
+        self._view.show_lines(name, paths, outlines, ghosts)
+
+    def _look(self) -> None:
+        self._offers = offers = self._link.look()
+        for name in offers.posable:
+            self._link.prepare_pose(f'{TASK}/{name}_pose')
+        for name in offers.teachable:
+            self._link.prepare(f'{TASK}/teach_{name}', Trigger)
+        if offers.is_simulated:
+            self._link.prepare_pose(f'{CELL}/place_part')
+            for name in ('clear_faults', 'feed_part'):
+                self._link.prepare(f'{CELL}/{name}', Trigger)
+        self._places.offer(offers.posable, offers.movable)
+        self._tabs.offer(offers)
+        for place in self._places.all:
+            self._find(place)
+
+    def _find(self, place: str) -> None:
+        """Put a handle where TF says that its place is."""
+        try:
+            T_base_place = self._frames.T_base_frame(f'{self._prefix}{place}')
+        except UnknownFrame:
+            return
+        self._places.on_frame(place, T_BASE_LINK_BASE @ T_base_place)
+
+    def _plot(self) -> None:
+        joints = self._joints
+        if joints is None:
+            return
+        self._tabs.plots.add(joints.stamp, joints.q, joints.qd)
+        if self._server.get_clients():
+            self._tabs.plots.draw()
+
+    # -- from the page, on its own thread --------------------------------------------------------
+
+    def _send_place(self, place: str, T_base_link_tcp: Array) -> None:
+        self._link.send_pose(f'{TASK}/{place}_pose', T_base_link_tcp)
+        self._solve(place, T_base_link_tcp)
+
+    def _on_drag(self, place: str, T_base_link_tcp: Array) -> None:
+        if time.monotonic() > self._solved + _SOLVE:
+            self._solve(place, T_base_link_tcp)
+
+    def _solve(self, place: str, T_base_link_tcp: Array) -> None:
+        self._solved = time.monotonic()
+        link = 'tcp' if self._cell.T_tool_tcp is not None else 'tool0'
+        self._link.solve(T_base_link_tcp, link, lambda reply: self._on_solved(place, reply))
+
+    def _pose_at_rest(self, link: str, frame: str) -> Array:
+        q = joints_at_rest(lambda: self._joints)
+        return self._link.pose_of(link, frame, joint_state_msg(q, self._cell.joint_names))
+
+    def _on_solved(self, place: str, reply: Any) -> None:
+        state = reply.solution.joint_state
+        found: dict[str, Array] = {}
+        if len(state.position) == len(state.name) and len(state.name) % 6 == 0:
+            for i in range(0, len(state.name), 6):
+                q = np.array(state.position[i : i + 6])
+                if np.isfinite(q).all():
+                    found[str(state.name[i]).partition('/')[0]] = q
+        self._tabs.show_solutions(place, found, missing_branches(reply))
+
+
+def _newest(
+    reader: BoundedReader, take: Callable[[Any], object], waiting: Sequence[bytes]
+) -> None:
+    if (message := reader.read(waiting[-1])) is not None:
+        take(message)
+
+
+def _address(guard: Guard) -> str:
+    """Return the page's address; any address of this machine is named by its host name."""
+    host = guard.host
+    if host in ('', '0.0.0.0', '::'):
+        host = socket.gethostname()
+    return f'http://{f"[{host}]" if ":" in host else host}:{guard.port}/?token={guard.token}'
+
+
+def main() -> None:
+    """Run the node until it is shut down."""
+    run_node(Cockpit, 1)

@@ -1,0 +1,240 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The page's controls: state in large letters, Stop, the buttons of the task, and the tabs."""
+
+import re
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from html import escape
+from typing import Any
+
+import viser
+
+from ur5_pick_place.cockpit.actions import (
+    FREEDRIVE,
+    SERVICES,
+    STOP,
+    TEACH,
+    CellState,
+    advice,
+    next_button,
+    why_not,
+)
+from ur5_pick_place.cockpit.link import TASK, Answer, CellLink, Offers
+from ur5_pick_place.task import events
+
+_LINES = 7  # of the last events
+_LONGEST = 160  # characters of one
+_NUMBER = re.compile(r'(?<!\w)-?\d[\d.]*')
+_BANNER = {
+    '': '#6b7280', 'idle': '#334155', 'planning': '#1d4ed8', 'planned': '#1d4ed8',
+    'running': '#15803d', 'paused': '#b45309', 'busy': '#15803d', 'freedrive': '#7e22ce',
+    'stopped': '#b91c1c',
+}
+_QUIET = {events.PLANNING, events.PLAN_REPORT, events.STARTED}  # too many, too long, or a state
+_LONG = {'pose', 'joints', 'stages', 'stamp'}  # fields that are not shown
+_NAMED = {'branch': 'branch {}', 'motion_time': '{} s of motion', 'cycles': 'cycles: {}'}
+
+
+class Panel:
+    """
+    The controls of the page.
+
+    Parameters
+    ----------
+    server : viser.ViserServer
+    link : CellLink
+    robot : str
+        One of `ROBOTS` of `node_list`.
+
+    """
+
+    def __init__(self, server: viser.ViserServer, link: CellLink, robot: str) -> None:
+        self._gui, self._link, self._robot = server.gui, link, robot
+        self._lines: deque[str] = deque(maxlen=_LINES)
+        self._lock = threading.Lock()  # lines come from the nodes and from the page
+        self._shown: dict[str, Any] = {}
+        gui = server.gui
+        gui.set_panel_label('UR cockpit')
+        self._banner = gui.add_html('')
+        self.buttons: dict[str, viser.GuiButtonHandle] = {}
+        self._add(STOP, self._stop, 'red', viser.Icon.HAND_STOP)
+        for name, service in SERVICES.items():
+            self._add(name, self._asking(name, f'{TASK}/{service}'))
+        self._add(FREEDRIVE, self._freedrive)
+        self._teach = gui.add_folder('Teach from the present joints')
+        self._log = gui.add_html('')
+        self._tell('ready')
+
+    def _add(
+        self, name: str, act: Callable[[], object], colour: Any = 'gray', icon: Any = None
+    ) -> None:
+        button = self._gui.add_button(name, color=colour, icon=icon)
+
+        @button.on_click
+        async def _(_event: Any) -> None:  # on the server's own thread: a stop waits for nothing
+            act()
+
+        self.buttons[name] = button
+
+    # -- requests --------------------------------------------------------------------------------
+
+    def _stop(self) -> None:
+        self._link.stop(self._answered_stop)
+        self._tell('Stop: sent to both nodes')
+
+    def _answered_stop(self, success: bool | None, message: str) -> None:
+        if success:
+            self._tell(f'Stop: {message}')  # it may add what is still on
+        else:
+            self._tell(f'Stop: {message}; USE THE EMERGENCY STOP', is_bad=True)
+
+    def _asking(self, name: str, service: str) -> Callable[[], object]:
+        return lambda: self._link.trigger(service, self._answered(name))
+
+    def _freedrive(self) -> None:
+        state = self._link.state
+        is_on = state.kind != 'freedrive' and not state.is_stopped
+        self._link.switch(f'{TASK}/freedrive', is_on, self._answered(FREEDRIVE))
+
+    def _answered(self, name: str) -> Answer:
+        """Return what shows a refusal; what was granted shows in the state and in events."""
+
+        def show(success: bool | None, message: str) -> None:
+            if not success:
+                outcome = name if success is None else f'{name} refused'
+                self._tell(f'{outcome}: {message}', is_bad=True)
+
+        return show
+
+    # -- what is shown ---------------------------------------------------------------------------
+
+    def on_event(self, event: Mapping[str, Any]) -> None:
+        """Show an event of the task node."""
+        name = str(event['event'])
+        if name not in _QUIET:
+            self._tell(event_text(event), name in (events.REFUSED, events.STOPPED))
+
+    def tell(self, text: str, is_bad: bool = False) -> None:
+        """Add a line to the list of the last events."""
+        self._tell(text, is_bad)
+
+    def _tell(self, text: str, is_bad: bool = False) -> None:
+        short = text if len(text) <= _LONGEST else f'{text[:_LONGEST]}…'
+        colour = '#b91c1c' if is_bad else '#334155'
+        line = f'<div style="color:{colour}">{escape(short)}</div>'
+        with self._lock:
+            if self._lines and _NUMBER.sub('', self._lines[-1]) == _NUMBER.sub('', line):
+                self._lines.pop()  # such as a jog that is slowed down more and more
+            self._lines.append(line)
+            newest_first = ''.join(reversed(self._lines))
+        self._log.content = (
+            # Of fixed height, so that a new line moves nothing that is about to be clicked.
+            '<div class="cockpit-log" style="font:12px/1.45 ui-monospace,monospace;'
+            'height:7em;overflow-y:auto;'
+            f'padding:4px 12px;overflow-wrap:anywhere">{newest_first}</div>'
+        )
+
+    def show(self, state: CellState, offers: Offers) -> None:
+        """Show the state, and which buttons may be tried in it."""
+        for name in offers.teachable:
+            if f'{TEACH}{name}' not in self.buttons:
+                with self._teach:
+                    self._add(
+                        f'{TEACH}{name}',
+                        self._asking(f'{TEACH}{name}', f'{TASK}/teach_{name}'),
+                    )
+        self._set('banner', self._banner_html(state, offers), self._show_banner)
+        leads_on = next_button(state)
+        for name, button in self.buttons.items():
+            if name == STOP:
+                continue
+            obstacle = why_not(name, state)
+            self._set(f'{name}/disabled', bool(obstacle), self._setter(button, 'disabled'))
+            colour = 'blue' if name == leads_on and not obstacle else 'gray'
+            self._set(f'{name}/colour', colour, self._setter(button, 'color'))
+
+    @staticmethod
+    def _setter(button: Any, key: str) -> Callable[[Any], None]:
+        return lambda value: setattr(button, key, value)
+
+    def _set(self, key: str, value: Any, send: Callable[[Any], object]) -> None:
+        if self._shown.get(key) != value:
+            self._shown[key] = value
+            send(value)
+
+    def _show_banner(self, html: str) -> None:
+        self._banner.content = html
+
+    def _banner_html(self, state: CellState, offers: Offers) -> str:
+        kind = 'stopped' if state.is_stopped else state.kind
+        colour = _BANNER.get(kind, '#334155')
+        title = 'STOPPED' if kind == 'stopped' else state.task or 'no nodes'
+        reason = state.reason or advice(state)
+        also = advice(state) if state.reason else ''
+        return (
+            f'{self._robot_html(offers)}'
+            f'<div class="cockpit-state" style="background:{colour};color:#fff;padding:9px 13px;'
+            'margin:4px 8px 6px;border-radius:6px">'
+            f'<div style="font:700 21px/1.25 system-ui,sans-serif;overflow-wrap:anywhere">'
+            f'{escape(title)}</div>'
+            f'<div style="font:14px/1.35 system-ui,sans-serif;overflow-wrap:anywhere">'
+            f'{escape(reason)}</div>'
+            f'<div style="font:13px/1.35 system-ui,sans-serif;opacity:.85">{escape(also)}'
+            f'{"<br>" if also else ""}planner: {escape(self._planner(state))}</div></div>'
+        )
+
+    @staticmethod
+    def _planner(state: CellState) -> str:
+        return state.planner.partition(':')[0] or 'not there'
+
+    def _robot_html(self, offers: Offers) -> str:
+        is_real = self._robot in ('real', 'ursim')  # whatever else is on the network
+        if self._robot == 'sim' or (offers.is_simulated and not is_real):
+            text, colour = 'simulated cell', '#64748b'
+        elif self._robot == 'mock':
+            text, colour = 'mock hardware: nothing moves', '#64748b'
+        else:
+            text = 'REAL ROBOT: it moves. Keep clear, hand on the emergency stop.'
+            colour = '#dc2626'
+        weight = 800 if colour == '#dc2626' else 500
+        return (
+            f'<div class="cockpit-robot" style="background:{colour};color:#fff;'
+            f'font:{weight} 13px/1.4 system-ui,sans-serif;padding:3px 13px;margin:4px 8px 0;'
+            f'border-radius:6px">{escape(text)}</div>'
+        )
+
+
+def event_text(event: Mapping[str, Any]) -> str:
+    """Return an event as one line, with those of its fields that fit."""
+    name = str(event['event'])
+    fields = ((key, event.get(key)) for key in events.FIELDS.get(name, ()) if key not in _LONG)
+    texts = [
+        _NAMED.get(key, '{}').format(_short(value))
+        for key, value in fields
+        if value not in ('', None)
+    ]
+    return f'{name}: {", ".join(texts)}' if texts else name
+
+
+def _short(value: Any) -> str:
+    return f'{value:.1f}' if isinstance(value, float) else str(value)
+
+
+def solutions_html(
+    found: Sequence[tuple[str, str]], missing: Mapping[str, str], place: str
+) -> str:
+    """Return a table of branches found (name, CSS colour) and of those missing, with reasons."""
+    rows = [
+        f'<div><span style="color:{colour}">&#9632;</span> <b>{escape(name)}</b></div>'
+        for name, colour in found
+    ]
+    rows += [
+        f'<div style="color:#64748b">&#9633; {escape(name)}: {escape(reason)}</div>'
+        for name, reason in missing.items()
+    ]
+    return (
+        '<div class="cockpit-solutions" style="font:13px/1.5 system-ui,sans-serif;'
+        f'padding:4px 12px;overflow-wrap:anywhere"><div>at {escape(place)}, {len(found)} '
+        f'free of collision</div>{"".join(rows)}</div>'
+    )

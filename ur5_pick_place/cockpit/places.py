@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Places as handles to drag: where a drag ends, the task node is asked to teach the place."""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+import viser
+
+from ur5_pick_place.cockpit.view import wxyz_of
+from ur5_pick_place.kinematics.transforms import (
+    T_BASE_LINK_BASE,
+    Array,
+    make_transform,
+    matrix_from_quat,
+)
+from ur5_pick_place.task import events
+
+# The tool looks down, a handle up: half a turn about x.
+_T_TCP_HANDLE = np.diag([1.0, -1.0, -1.0, 1.0])
+_SCALE = 0.2
+_ANSWER = 5.0  # [s] for the task node to answer
+_ABANDONED = 10.0  # [s] without motion: the browser that dragged has gone
+_COLOURS = {'start': (60, 170, 90), 'target': (60, 110, 220)}
+_OTHER = (170, 120, 60)
+_SHORT = 90  # characters of a reason at a handle
+_DRAG, _FOLLOWS = 'not taught yet: drag me', 'read from its frame by Plan'
+_SAME = 1e-4  # [m] and of a rotation matrix, between an event and TF
+_UNTAUGHT = (0.40, 0.20, 0.20)  # [m] of a place that is not taught yet
+
+Send = Callable[[str, Array], object]
+
+
+class Place:
+    """
+    One handle.
+
+    Parameters
+    ----------
+    server : viser.ViserServer
+    name : str
+    number : int
+        Of the place, for a position as long as it is not taught.
+    size : sequence of float
+        Edges of the part [m].
+    send : callable
+        Takes the name and the pose of the TCP (4, 4) at the end of a drag.
+    on_drag : callable
+        Same, during a drag.
+
+    """
+
+    def __init__(
+        self,
+        server: viser.ViserServer,
+        name: str,
+        number: int,
+        size: Sequence[float],
+        send: Send,
+        on_drag: Send,
+    ) -> None:
+        self.name, self._send, self._on_drag = name, send, on_drag
+        self._taught: Array | None = None
+        self._is_movable = True
+        self._asked = 0.0  # steady clock; 0 if nothing was asked
+        self._dragged = 0.0  # steady clock of its last motion; 0 if nobody drags
+        x, y, z = _UNTAUGHT
+        first = make_transform(np.eye(3), [x, y - 0.2 * number, z]) @ _T_TCP_HANDLE
+        self._handle = server.scene.add_transform_controls(
+            f'/places/{name}', scale=_SCALE, depth_test=False, opacity=0.8
+        )
+        server.scene.add_box(
+            f'/places/{name}/part', color=_COLOURS.get(name, _OTHER),
+            dimensions=(float(size[0]), float(size[1]), float(size[2])), opacity=0.45,
+            cast_shadow=False,
+        )
+        self._label = server.scene.add_label(
+            f'/places/{name}/label', name, position=(0.0, 0.0, 0.09), anchor='bottom-center'
+        )
+        self._move(first)
+        self._say(_DRAG)
+        self._handle.on_update(self._drag)
+
+    @property
+    def T_base_link_tcp(self) -> Array:
+        """The handle's present pose as one of the TCP, (4, 4)."""
+        wxyz = np.array(self._handle.wxyz, dtype=float)
+        R = matrix_from_quat(wxyz[[1, 2, 3, 0]] / np.linalg.norm(wxyz))
+        return make_transform(R, self._handle.position) @ _T_TCP_HANDLE
+
+    @property
+    def is_dragged(self) -> bool:
+        return self._dragged > 0.0
+
+    async def _drag(self, event: Any) -> None:
+        if not self._is_movable:
+            self._move(self.T_base_link_tcp if self._taught is None else self._taught)
+        elif event.phase != 'end':
+            self._dragged = time.monotonic()
+            self._on_drag(self.name, self.T_base_link_tcp)
+        elif self.is_dragged:
+            self._dragged, self._asked = 0.0, time.monotonic()
+            self._say('asking…')
+            self._send(self.name, self.T_base_link_tcp)
+
+    @property
+    def is_taught(self) -> bool:
+        return self._taught is not None
+
+    def teach(self, T: Array, note: str = '') -> None:
+        """Show the taught pose of the TCP (4, 4)."""
+        self._taught, self._asked = T, 0.0
+        if not self.is_dragged:
+            self._move(T)
+        self._say(note)
+
+    def refuse(self, reason: str) -> None:
+        """Say why the pose was refused, and return to the taught one."""
+        self._asked = 0.0
+        if self._taught is not None and not self.is_dragged:
+            self._move(self._taught)
+        short = reason if len(reason) <= _SHORT else f'{reason[:_SHORT]}…'
+        self._say(f'refused: {short}')
+
+    def follow(self, T: Array) -> None:
+        """Show the pose of the TCP (4, 4) that TF has, if no drag and no answer is under way."""
+        if self.is_dragged or self._asked:
+            return
+        if self._taught is None or np.abs(T - self._taught).max() > _SAME:
+            self.teach(T)
+
+    def look(self, is_offered: bool, is_movable: bool = True) -> None:
+        """Give up an answer that does not come; show what is offered and can be dragged."""
+        if is_movable != self._is_movable:
+            self._is_movable = is_movable
+            for key in ('disable_axes', 'disable_sliders', 'disable_rotations'):
+                setattr(self._handle, key, not is_movable)
+            if not self.is_taught:
+                self._say(_DRAG if is_movable else _FOLLOWS)
+        if self.is_dragged and time.monotonic() > self._dragged + _ABANDONED:
+            self._dragged = 0.0
+            self.refuse('the drag did not end')
+        if self._asked and time.monotonic() > self._asked + _ANSWER:
+            self.refuse('pick_place did not answer')
+        if self._handle.visible != is_offered:
+            self._handle.visible = is_offered
+
+    def _say(self, text: str) -> None:
+        self._label.text = f'{self.name}: {text}' if text else self.name
+
+    def _move(self, T: Array) -> None:
+        T = T @ _T_TCP_HANDLE
+        self._handle.position, self._handle.wxyz = T[:3, 3], wxyz_of(T)
+
+
+class Places:
+    """
+    All handles, by the events of the task node.
+
+    Parameters
+    ----------
+    server : viser.ViserServer
+    size : sequence of float
+        Edges of the part [m].
+    send, on_drag : callable
+        See `Place`.
+
+    """
+
+    def __init__(
+        self, server: viser.ViserServer, size: Sequence[float], send: Send, on_drag: Send
+    ) -> None:
+        self._server, self._size, self._send, self._on_drag = server, size, send, on_drag
+        self.all: dict[str, Place] = {}
+
+    def offer(self, names: Sequence[str], movable: Sequence[str]) -> None:
+        """Show the handles of the places that have a pose; a drag teaches the movable ones."""
+        for name in names:
+            if name not in self.all:
+                self.all[name] = Place(
+                    self._server, name, len(self.all), self._size, self._send, self._on_drag
+                )
+        for name, place in self.all.items():
+            place.look(name in names, name in movable)
+
+    def on_frame(self, name: str, T_base_link_tcp: Array) -> None:
+        """Take a place's frame of TF: it changes without an event too, as by Plan."""
+        if place := self.all.get(name):
+            place.follow(T_base_link_tcp)
+
+    def on_event(self, event: dict[str, Any]) -> None:
+        """Take an event `taught` or `refused`."""
+        if event['event'] == events.TAUGHT and (place := self.all.get(str(event.get('place')))):
+            T = pose_of(event.get('pose'))
+            if T is not None:
+                warning = str(event.get('warning') or '')
+                place.teach(T, f'taught; {warning[:_SHORT]}' if warning else '')
+        elif event['event'] == events.REFUSED:
+            name = str(event.get('request', '')).removesuffix('_pose')
+            if place := self.all.get(name):
+                place.refuse(str(event.get('reason', '')))
+
+
+def pose_of(numbers: Any) -> Array | None:
+    """Return an event's pose in `base` (x, y, z, qx, qy, qz, qw) in `base_link`; None if bad."""
+    try:
+        values = np.array(numbers, dtype=np.float64)
+    except (TypeError, ValueError):
+        return None
+    if values.shape != (7,) or not np.isfinite(values).all():
+        return None
+    length = float(np.linalg.norm(values[3:]))
+    if abs(length - 1.0) > 0.01:
+        return None
+    T = make_transform(matrix_from_quat(values[3:] / length), values[:3])
+    return np.asarray(T_BASE_LINK_BASE @ T)

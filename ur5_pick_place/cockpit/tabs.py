@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The tabs below the buttons; those of jogging and of the simulated cell's faults."""
+
+from collections.abc import Callable
+from functools import partial
+from html import escape
+from typing import Any
+
+import viser
+from std_srvs.srv import SetBool
+
+from ur5_pick_place.client.touch import Where
+from ur5_pick_place.cockpit.actions import JOG, CellState, why_not
+from ur5_pick_place.cockpit.checks import PreflightTab, StatisticsTab, TouchTab
+from ur5_pick_place.cockpit.jog import RATE, Holder, Jog
+from ur5_pick_place.cockpit.link import CELL, Answer, CellLink, Offers
+from ur5_pick_place.cockpit.panel import Panel, solutions_html
+from ur5_pick_place.cockpit.places import Places
+from ur5_pick_place.cockpit.plots import Plots
+from ur5_pick_place.cockpit.view import BRANCH_COLOURS, CellView
+from ur5_pick_place.kinematics import JOINT_NAMES, Model
+from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.task.preflight import Observed
+
+_TWISTS = ('X', 'Y', 'Z', 'Rx', 'Ry', 'Rz')
+_MINUS = '\N{MINUS SIGN}'
+_SLOW, _USUAL = 0.1, 0.5  # share of full jog speed at the start: with a robot, in simulation
+_KEYS = (
+    'Keys, while held: arrows X and Y, Page Up and Down Z. Escape is Stop. A jog ends 0.2 s after '
+    'the button is released, or the browser is gone.'
+)
+
+
+def _text(html: str) -> str:
+    return f'<div style="font:13px/1.4 system-ui,sans-serif;padding:2px 12px 6px">{html}</div>'
+
+
+class JogTab:
+    """
+    Buttons that move the arm while they are held.
+
+    Parameters
+    ----------
+    gui : viser.GuiApi
+    jog : Jog
+    is_real : bool
+        Whether to begin at a tenth of the speed.
+
+    """
+
+    def __init__(self, gui: viser.GuiApi, jog: Jog, is_real: bool) -> None:
+        self._jog, self._holder = jog, Holder()
+        self._note = gui.add_html(_text(_KEYS))
+        self._speed = gui.add_slider(
+            'Jog speed', min=0.05, max=1.0, step=0.05,
+            initial_value=_SLOW if is_real else _USUAL,
+        )
+        self._frame = gui.add_dropdown('TCP frame', ('base_link', 'tcp'))
+        self._buttons: list[viser.GuiButtonHandle] = []
+        for axis, name in enumerate(_TWISTS):
+            for sign, symbol in ((-1.0, _MINUS), (1.0, '+')):
+                self._add(gui, f'{name} {symbol}', partial(self._twist, axis, sign))
+        for joint, name in enumerate(JOINT_NAMES):
+            for sign, symbol in ((-1.0, _MINUS), (1.0, '+')):
+                short = name.removesuffix('_joint').replace('_', ' ')
+                self._add(gui, f'{short} {symbol}', partial(self._joint, joint, sign))
+        self._obstacle: str | None = None
+
+    def _add(self, gui: viser.GuiApi, name: str, publish: Callable[[], None]) -> None:
+        button = gui.add_button(name, color='gray')
+        self._buttons.append(button)
+
+        async def held(event: Any) -> None:
+            if self._holder.accepts(event.client_id, name):
+                publish()
+
+        button.on_hold(held, callback_hz=RATE)
+
+    def _twist(self, axis: int, sign: float) -> None:
+        self._jog.twist(self._frame.value, axis, sign, self._share)
+
+    def _joint(self, joint: int, sign: float) -> None:
+        self._jog.joint(joint, sign, self._share)
+
+    @property
+    def _share(self) -> float:
+        return float(self._speed.value)
+
+    def show(self, obstacle: str) -> None:
+        """Enable the buttons, or say why no jog can begin now."""
+        if obstacle != self._obstacle:
+            self._obstacle = obstacle
+            for button in self._buttons:
+                button.disabled = bool(obstacle)
+            self._note.content = _text(escape(f'No jog now: {obstacle}.') if obstacle else _KEYS)
+
+
+class FaultsTab:
+    """
+    The simulated cell's faults and its feeder.
+
+    Parameters
+    ----------
+    gui : viser.GuiApi
+    link : CellLink
+    panel : Panel
+        Shows the answers.
+    places : Places
+        Source of the pose where the part is put.
+
+    """
+
+    def __init__(
+        self, gui: viser.GuiApi, link: CellLink, panel: Panel, places: Places
+    ) -> None:
+        self._link, self._panel, self._places = link, panel, places
+        self._choice = gui.add_dropdown('Fault', ('none',))
+        self._choice.on_update(self._prepare)
+        self._button(gui, 'Inject fault', lambda: self._switch(True))
+        self._button(gui, 'Clear fault', lambda: self._switch(False))
+        self._button(gui, 'Clear all faults', lambda: self._trigger('clear_faults'))
+        self._button(gui, 'Put part at start', self._put)
+        self._button(gui, 'Feed next part', lambda: self._trigger('feed_part'))
+
+    def _button(self, gui: viser.GuiApi, name: str, act: Callable[[], object]) -> None:
+        @gui.add_button(name, color='gray').on_click
+        async def _(_event: Any) -> None:
+            act()
+
+    async def _prepare(self, _event: Any) -> None:
+        """Create the client of the chosen fault; for all of them every wait would take longer."""
+        if self._choice.value in self._choice.options[1:]:
+            self._link.prepare(f'{CELL}/faults/{self._choice.value}', SetBool)
+
+    def _switch(self, is_on: bool) -> None:
+        fault = self._choice.value
+        if fault not in self._choice.options or fault == 'none':
+            return self._panel.tell('choose a fault first', is_bad=True)
+        return self._link.switch(f'{CELL}/faults/{fault}', is_on, self._shown(fault))
+
+    def _trigger(self, name: str) -> None:
+        self._link.trigger(f'{CELL}/{name}', self._shown(name))
+
+    def _put(self) -> None:
+        start = self._places.all.get('start')
+        if start is None or not start.is_taught:
+            return self._panel.tell('teach start first: the part is put there', is_bad=True)
+        self._link.send_pose(f'{CELL}/place_part', start.T_base_link_tcp)
+        return self._panel.tell('put the part at start')
+
+    def _shown(self, what: str) -> Answer:
+        def show(success: bool | None, message: str) -> None:
+            self._panel.tell(f'{what}: {message or "done"}', is_bad=not success)
+
+        return show
+
+    def offer(self, faults: tuple[str, ...]) -> None:
+        """Offer the faults that the cell has."""
+        if faults and self._choice.options[1:] != faults:
+            self._choice.options = ('none', *faults)
+
+
+class Tabs:
+    """
+    All tabs.
+
+    Parameters
+    ----------
+    server : viser.ViserServer
+    link : CellLink
+    panel : Panel
+    places : Places
+    view : CellView
+    model : Model
+    jog : Jog
+    is_real : bool
+    collect : callable
+        See `PreflightTab`.
+    where, scene_file
+        See `TouchTab`.
+
+    """
+
+    def __init__(
+        self,
+        server: viser.ViserServer,
+        link: CellLink,
+        panel: Panel,
+        places: Places,
+        view: CellView,
+        model: Model,
+        jog: Jog,
+        is_real: bool,
+        collect: Callable[[], Observed],
+        where: Where,
+        scene_file: str,
+    ) -> None:
+        gui = server.gui
+        self._gui, self._link, self._panel, self._places = gui, link, panel, places
+        self._view, self._has_jogging = view, False
+        self._group = gui.add_tab_group()
+        with self._group.add_tab('Jog'):
+            self._jog = JogTab(gui, jog, is_real)
+        with self._group.add_tab('Solutions'):
+            self._is_shown = gui.add_checkbox('Show ghosts', initial_value=True)
+            self._solutions = gui.add_html(_text('Drag a place: its eight solutions appear here.'))
+        with self._group.add_tab('Plots'):
+            self.plots = Plots(gui, model)
+        with self._group.add_tab('Checks'):
+            PreflightTab(gui, collect)
+        with self._group.add_tab('Statistics'):
+            self.statistics = StatisticsTab(gui)
+        with self._group.add_tab('Touch'):
+            TouchTab(gui, where, scene_file)
+        self._faults: FaultsTab | None = None
+
+        @self._is_shown.on_update
+        async def _(_event: Any) -> None:
+            if not self._is_shown.value:
+                self._view.show_ghosts({})
+
+    def show(self, state: CellState) -> None:
+        """Show whether the arm can be jogged in a state."""
+        missing = '' if self._has_jogging else 'the planner offers no jogging'
+        self._jog.show(why_not(JOG, state) or missing)
+
+    def offer(self, offers: Offers) -> None:
+        """Show what the nodes offer."""
+        self._has_jogging = offers.has_jogging
+        if offers.is_simulated and self._faults is None:
+            with self._group.add_tab('Simulation'):
+                self._faults = FaultsTab(self._gui, self._link, self._panel, self._places)
+        if self._faults is not None:
+            self._faults.offer(offers.faults)
+
+    def show_solutions(
+        self, place: str, found: dict[str, Array], missing: dict[str, str]
+    ) -> None:
+        """Show the solutions of a dragged pose, and why the others are missing."""
+        colours = [f'rgb{colour}' for colour in BRANCH_COLOURS]
+        rows = list(zip(found, colours, strict=False))
+        self._solutions.content = solutions_html(rows, missing, place)
+        if self._is_shown.value:
+            self._view.show_ghosts(found)
