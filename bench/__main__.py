@@ -17,6 +17,7 @@ import cycle
 import kinematics
 import numpy
 import peers
+import recorder
 import services
 import trajectories
 from measure import ROUNDS, Row
@@ -31,6 +32,7 @@ def main() -> None:
         *trajectories.measure(),
         *cycle.measure(),
         *services.measure(),
+        *recorder.measure(),
     ]
     print(f'{"":32}{"ours":>16}  {"beside":24}{"theirs":>16}{"ratio":>8}{"at most":>10}')
     for row in rows:

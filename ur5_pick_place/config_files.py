@@ -41,7 +41,7 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML has no types
     def compose_node(self, parent: Any, index: Any) -> Any:
         if self.check_event(yaml.AliasEvent):
             event = self.peek_event()
-            raise yaml.YAMLError(f'alias *{event.anchor}{event.start_mark}: write the value')
+            raise _marked(f'alias *{event.anchor}: write the value', event.start_mark)
         return super().compose_node(parent, index)
 
     def construct_mapping(self, node: Any, deep: bool = False) -> Any:
@@ -50,20 +50,33 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML has no types
             if isinstance(key_node, yaml.ScalarNode):
                 key = self.construct_object(key_node)
                 if key in seen:
-                    raise yaml.YAMLError(f'{key!r} is given twice{key_node.start_mark}')
+                    raise _marked(f'{key!r} is given twice: remove one', key_node.start_mark)
                 seen.add(key)
         return super().construct_mapping(node, deep)
 
     def fetch_flow_collection_start(self, kind: Any) -> None:
         if self.flow_level >= _MAX_DEPTH:
-            raise RecursionError(f'more than {_MAX_DEPTH} brackets are open{self.get_mark()}')
+            problem = f'RecursionError more than {_MAX_DEPTH} brackets are open'
+            raise _marked(problem, self.get_mark())
         super().fetch_flow_collection_start(kind)
 
     def whole_number(self, node: Any) -> int:
         number = self.construct_yaml_int(node)
         if abs(number) >= _LARGEST:
-            raise OverflowError(f'a number exceeds 64 bits{node.start_mark}')
+            raise _marked('OverflowError a number exceeds 64 bits', node.start_mark)
         return int(number)
+
+    def construct_object(self, node: Any, deep: bool = False) -> Any:
+        try:
+            return super().construct_object(node, deep)
+        except yaml.YAMLError:
+            raise
+        except _MALFORMED as error:
+            raise _marked(f'{type(error).__name__} {error}', node.start_mark) from error
+
+
+def _marked(problem: str, mark: Any) -> yaml.MarkedYAMLError:
+    return yaml.MarkedYAMLError(problem=problem, problem_mark=mark)
 
 
 _Loader.add_constructor('tag:yaml.org,2002:int', _Loader.whole_number)
@@ -83,12 +96,63 @@ def parse_yaml(content: bytes) -> Any:
         It is larger than `MAX_BYTES`, not text, not YAML, or has an alias or a duplicate key.
 
     """
-    if len(content) > MAX_BYTES:
-        raise InvalidInput(f'larger than {MAX_BYTES} bytes')
     try:
-        return yaml.load(content.decode(), _Loader)
+        return _parsed(content)[0]
+    except _Malformed as error:
+        line = f', line {error.line}' if error.line else ''
+        raise InvalidInput(f'{error}{line}') from error
+
+
+class _Malformed(InvalidInput):
+    """Not YAML as we read it; `line` is where, 0 if everywhere."""
+
+    def __init__(self, message: str, line: int) -> None:
+        super().__init__(message)
+        self.line = line
+
+
+def _parsed(content: bytes) -> tuple[Any, Any]:
+    """Return the content of a YAML text and its root node, which is None without content."""
+    if len(content) > MAX_BYTES:
+        raise _Malformed(f'larger than {MAX_BYTES} bytes', 0)
+    try:
+        text = content.decode()
+    except UnicodeDecodeError as error:
+        line = content.count(b'\n', 0, error.start) + 1
+        raise _Malformed(f'{error}: must be UTF-8', line) from error
+    loader = None
+    try:
+        loader = _Loader(text)  # which looks for characters that YAML forbids
+        node = loader.get_single_node()
+        return (None if node is None else loader.construct_document(node)), node
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark or error.context_mark
+        texts = [' '.join(text.split()) for text in (error.context, error.problem) if text]
+        kind = '' if type(error) is yaml.MarkedYAMLError else f'{type(error).__name__} '
+        raise _Malformed(f'{kind}{", ".join(texts)}', mark.line + 1 if mark else 0) from error
+    except yaml.reader.ReaderError as error:
+        line = text.count('\n', 0, error.position) + 1
+        raise _Malformed(f'character {error.character!r} is not allowed', line) from error
     except _MALFORMED as error:
-        raise InvalidInput(f'{type(error).__name__} {" ".join(str(error).split())}') from error
+        why = f'{type(error).__name__} {" ".join(str(error).split())}'
+        raise _Malformed(why, loader.line + 1 if loader else 0) from error
+
+
+def _line_of(node: Any, key: str) -> int:
+    """Return the line of an entry such as 'stages[3].to' below a node, or of what is above it."""
+    line = node.start_mark.line + 1
+    for word in re.findall(r'[^.\[\]]+', key):
+        if isinstance(node, yaml.SequenceNode) and word.isdigit() and int(word) < len(node.value):
+            node = node.value[int(word)]
+            line = node.start_mark.line + 1
+        elif isinstance(node, yaml.MappingNode):
+            found = [(k, value) for k, value in node.value if k.value == word]
+            if not found:
+                break
+            line, node = found[-1][0].start_mark.line + 1, found[-1][1]
+        else:
+            break
+    return int(line)
 
 
 def read_bytes(path: str | Path) -> bytes:
@@ -124,9 +188,17 @@ def read_yaml(path: str | Path, what: str) -> Any:
         The file cannot be read; gives the reason.
 
     """
+    return _read(path, what)[0]
+
+
+def _read(path: str | Path, what: str) -> tuple[Any, Any]:
+    """Return the content of a YAML file and its root node; errors as `read_yaml`."""
     try:
-        return parse_yaml(read_bytes(path))
-    except (OSError, InvalidInput) as error:
+        return _parsed(read_bytes(path))
+    except _Malformed as error:
+        name = f'{path}:{error.line}: {Path(path).name}' if error.line else path
+        raise InvalidInput(f'{what} {name} cannot be read: {error}') from error
+    except OSError as error:
         raise InvalidInput(f'{what} {path} cannot be read: {error}') from error
 
 
@@ -144,14 +216,16 @@ def load_yaml(path: str | Path, what: str, build: Callable[[Any], T]) -> T:
     Raises
     ------
     InvalidInput
-        The file cannot be read, or `build` refuses it; names the file.
+        The file cannot be read, or `build` refuses it; names the file and the line of the
+        error's `key`.
 
     """
-    content = read_yaml(path, what)
+    content, root = _read(path, what)
     try:
         return build(content)
     except InvalidInput as error:
-        raise InvalidInput(f'{what} {path}: {error}') from error
+        line = _line_of(root, error.key) if root else 1  # an empty file has no nodes
+        raise InvalidInput(f'{what} {path}:{line}: {error}') from error
 
 
 def read_parameters(path: Path) -> dict[str, Any]:

@@ -34,7 +34,19 @@ class Ur5PickPlaceError(Exception):
 
 
 class InvalidInput(Ur5PickPlaceError, ValueError):
-    """An input is malformed: not finite, out of range, of wrong shape, or unknown."""
+    """
+    An input is malformed: not finite, out of range, of wrong shape, or unknown.
+
+    Attributes
+    ----------
+    key : str
+        The entry of a file that is wrong, such as 'stages[3].to'; empty if it is not known.
+
+    """
+
+    def __init__(self, message: object = '', key: str = '') -> None:
+        super().__init__(message)
+        self.key = key
 
 
 class UnknownFrame(InvalidInput):
@@ -42,7 +54,7 @@ class UnknownFrame(InvalidInput):
 
 
 class TimedOut(Ur5PickPlaceError):
-    """Something a request waits for did not arrive within its timeout."""
+    """A request, or something that it waits for, took longer than its limit."""
 
 
 class UnknownLink(InvalidInput):
@@ -75,6 +87,10 @@ class InCollision(KinematicsError):
 
 class CollisionCheckUnavailable(Ur5PickPlaceError):
     """A library that collision checks need is not installed."""
+
+
+class MissingPackage(Ur5PickPlaceError):
+    """An optional Python package is not installed; says what is switched off without it."""
 
 
 class PlanningError(Ur5PickPlaceError):

@@ -106,21 +106,31 @@ class Settings:
         """
         what, known = where or cls.title, {f.metadata['key'] or f.name: f for f in fields(cls)}
         if not isinstance(values, Mapping):
-            raise InvalidInput(f'{what} = {values!r}: must be a mapping with {", ".join(known)}')
+            raise InvalidInput(
+                f'{what} = {values!r}: must be a mapping with {", ".join(known)}', where
+            )
         for key in values:
             if key not in known:
                 raise InvalidInput(
-                    f'{what} has the unknown key {key!r}; known are: {", ".join(known)}'
+                    f'{what} has the unknown key {key!r}; known are: {", ".join(known)}',
+                    f'{where and where + "."}{key}',
                 )
         for key, f in known.items():
             if f.default is MISSING and key not in values:
-                raise InvalidInput(f'{what} lacks the key {key!r}')
+                raise InvalidInput(f'{what} lacks the key {key!r}', where)
         dot = where and f'{where}.'
-        checked = {known[k].name: _check(f'{dot}{k}', v, known[k]) for k, v in values.items()}
+        checked = {}
+        for key, value in values.items():
+            try:
+                checked[known[key].name] = _check(f'{dot}{key}', value, known[key])
+            except InvalidInput as error:
+                error.key = error.key or f'{dot}{key}'
+                raise
         try:
             return cls(**checked)
         except InvalidInput as error:
-            raise InvalidInput(f'{where and where + ": "}{error}') from error
+            key = f'{dot}{error.key}' if error.key else where
+            raise InvalidInput(f'{where and where + ": "}{error}', key) from error
 
     @classmethod
     def from_list(cls: type[Kind], values: Any, where: str) -> tuple[Kind, ...]:

@@ -8,7 +8,7 @@ import os
 import re
 import signal
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ur5_pick_place.errors import InvalidInput
@@ -39,6 +39,21 @@ def seed_number(text: str) -> int:
             f'{word!r}: must be a whole number, 0 or more, of at most {_SEED_DIGITS} digits'
         )
     return int(word)
+
+
+def number_within(low: float, high: float) -> Callable[[str], float]:
+    """Return a converter of a command-line text to a number within bounds."""
+
+    def convert(text: str) -> float:
+        try:
+            value = float(text)
+        except ValueError:
+            value = math.nan
+        if not low <= value <= high:
+            raise argparse.ArgumentTypeError(f'{text!r}: must be a number in {low:g} to {high:g}')
+        return value
+
+    return convert
 
 
 def check_metres(name: str, position: Sequence[float]) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`cycle_diagram`: print the stages of a cycle file as a Mermaid diagram."""
+"""Print the stages of a cycle file as a Mermaid diagram."""
 
 import argparse
 import sys
@@ -8,7 +8,9 @@ from itertools import groupby
 from pathlib import Path
 
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.task.cycle import Stage, load_cycle
+from ur5_pick_place.task.cycle import Cycle, load_cycle
+from ur5_pick_place.task.place_names import taught_place
+from ur5_pick_place.task.stages import WAITS_AND_PINS, Stage
 from ur5_pick_place.terminal import quiet_pipe
 
 _SPECIAL = str.maketrans({c: f'#{ord(c)};' for c in '#"<>&'})  # special characters of Mermaid
@@ -35,7 +37,8 @@ def diagram(cycle: Sequence[Stage]) -> str:
     """
     Return Mermaid text: rounded boxes where the arm moves, rectangles where it is at rest.
 
-    An arrow marks a move that is blended into the next one.
+    A bent arrow marks a move that is blended into the next one; a dotted one comes from a place
+    that is read from a TF frame.
 
     """
     lines = ['flowchart LR']
@@ -44,11 +47,20 @@ def diagram(cycle: Sequence[Stage]) -> str:
         left, right = ('(["', '"])') if is_move else ('["', '"]')
         lines.append(f'  s{i}{left}{"<br/>".join(map(_words, stages))}{right}')
     lines.append(f'  {" --> ".join(f"s{i}" for i in range(len(groups)))}')
+    places = cycle.places if isinstance(cycle, Cycle) else {}
+    frames = {name: place.from_frame for name, place in places.items() if place.from_frame}
+    for i, (_, stages) in enumerate(groups):
+        for name in {taught_place(stage.to): None for stage in stages}:
+            if name in frames:
+                frame = frames.pop(name).translate(_SPECIAL)
+                lines.append(f'  {name}[/"{name}: TF frame {frame}"/] -.-> s{i}')
     return '\n'.join(lines)
 
 
 def _words(stage: Stage) -> str:
     name = stage.name.translate(_SPECIAL)
+    if stage.do in WAITS_AND_PINS and stage.name != stage.summary:
+        return f'{name}: {stage.summary}'
     if not stage.is_move:
         return name
     return f'{name}: {stage.do}{" ↷" if stage.blend else ""}'

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`fk`: print the tool pose of a joint position, without a ROS graph."""
+"""Print the tool pose of joint positions; needs no running nodes."""
 
 import json
 import sys

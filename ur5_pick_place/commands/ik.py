@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`ik`: print all joint solutions of a pose as a table, without a ROS graph."""
+"""Print all joint solutions of a pose as a table; needs no running nodes."""
 
 import argparse
 import json
@@ -36,8 +36,10 @@ from ur5_pick_place.terminal import Parser, check_metres, quiet_pipe
 
 _DISTANCES = ('shoulder_singularity_m', 'elbow_singularity', 'wrist_singularity')
 _EPILOG = (
-    'Lengths are in metres, angles in degrees unless --radians is given. Exit code: 0 if there is '
-    'a solution, 1 if there is none, 2 if the input is invalid. '
+    'Lengths are in metres, angles in degrees unless --radians is given. Columns: q1 to q6 = the '
+    'joints; from seed = largest joint difference from the seed; to limit = smallest distance of '
+    'a joint from its limit; shoulder, elbow, wrist = distance from that singularity. Exit code: '
+    '0 if there is a solution, 1 if there is none, 2 if the input is invalid. '
     'Example: ik --xyz 0.45 -0.2 0.3 --rpy 180 0 90'
 )
 
@@ -135,7 +137,7 @@ def _as_table(
 ) -> list[str]:
     unit, digits = arm.angle_unit, 4 if arm.angle == 1.0 else 2
     heads = [f'q{i} [{unit}]' for i in range(1, 7)]
-    heads += [f'to seed [{unit}]', f'limits [{unit}]']
+    heads += [f'from seed [{unit}]', f'to limit [{unit}]']
     heads += ['shoulder [m]', f'elbow [{unit}]', f'wrist [{unit}]']
     widths = [max(10, len(head)) for head in heads]
     lines = [

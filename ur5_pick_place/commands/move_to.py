@@ -3,8 +3,10 @@
 
 import argparse
 import math
+import signal
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,9 +19,11 @@ from rclpy.action import ActionClient
 from rclpy.client import Client
 from rclpy.node import Node
 from rclpy.qos import qos_profile_sensor_data
+from rclpy.signals import SignalHandlerOptions
 from rclpy.task import Future
 from rclpy.utilities import remove_ros_args
 from sensor_msgs.msg import JointState
+from std_srvs.srv import Trigger
 
 from ur5_pick_place.errors import ExecutionError, InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.kinematics.transforms import log_so3, tool_down
@@ -35,14 +39,27 @@ from ur5_pick_place.terminal import Parser, check_metres, quiet_pipe
 
 _SERVER_TIME = 5.0  # [s] wall time for planner and IK service to be available
 _REPLY_TIME = 10.0  # [s] wall time for a reply; the planner monitors the motion itself
+_CANCEL_TIME = 2.0  # [s] wall time for a late answer to a goal that is to be canceled
+_STOP_TIME = 3.0  # [s] wall time for a stop to be answered
+_LOOK = 0.05  # [s] wall time between two looks at the signals
+_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _SETTLING = 0.5  # [s] wall time from the end of the motion to the measurement
 
 
 class MoveTo(Node):
-    """Plans, moves and measures through the package's services; see the module's docstring."""
+    """
+    Plans, moves and measures through the package's services; see the module's docstring.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    signals : sequence of int
+        Grows by each signal to end; waits then raise KeyboardInterrupt.
+
+    """
+
+    def __init__(self, signals: Sequence[int]) -> None:
         super().__init__('move_to')
+        self._signals = signals
         self._joints: JointState | None = None
         self._names: Sequence[str] = ()  # joint names of the arm, as in the planned trajectory
         self.create_subscription(
@@ -53,6 +70,10 @@ class MoveTo(Node):
         self._mover: ActionClient[Any, Any, Any] = ActionClient(
             self, ExecuteTrajectory, 'execute_trajectory'
         )
+        self._stops: list[Client[Any, Any]] = [
+            self.create_client(Trigger, f'{node}/stop')
+            for node in ('trajectory_planner', 'pick_place')
+        ]
 
     def plan(self, T: np.ndarray, scaling: float) -> Any:
         """Return the planned trajectory to the TCP pose T (4, 4) in base_link."""
@@ -67,19 +88,64 @@ class MoveTo(Node):
         return reply.trajectory
 
     def move(self, trajectory: Any) -> None:
-        """Execute a trajectory and wait for its end, without a timeout."""
-        if not self._mover.wait_for_server(_SERVER_TIME):
+        """Execute a trajectory and wait for its end, without a timeout; left early, it stops."""
+        if not self._spin(self._mover.server_is_ready, _SERVER_TIME):
             raise ExecutionError('action execute_trajectory is not available: start the planner')
-        goal = ExecuteTrajectory.Goal(trajectory=trajectory)
-        handle = self._wait(self._mover.send_goal_async(goal), 'the planner to accept')
-        outcome = handle.get_result_async()
+        sent = self._mover.send_goal_async(ExecuteTrajectory.Goal(trajectory=trajectory))
+        is_over = False
         try:
-            rclpy.spin_until_future_complete(self, outcome)
-        except KeyboardInterrupt:
-            handle.cancel_goal_async()
-            self._wait(outcome, 'the arm to stop')
-            raise
+            handle = self._wait(sent, 'the planner to accept')
+            if not handle.accepted:
+                is_over = True
+                raise ExecutionError(
+                    'the planner rejected the motion: look at trajectory_planner/motion_state; '
+                    'after a stop call trajectory_planner/rearm'
+                )
+            outcome = handle.get_result_async()
+            self._spin(outcome.done, math.inf)
+            is_over = True
+        finally:
+            if not is_over:
+                self._halt(sent)
         _check(outcome.result().result.error_code, 'motion failed')
+
+    def _halt(self, sent: 'Future[Any]') -> None:
+        """
+        Cancel a goal and wait for its end; have both nodes stop the arm if that does not come.
+
+        Raises
+        ------
+        ExecutionError
+            Neither was answered.
+
+        """
+        if self._spin(sent.done, _CANCEL_TIME, is_ending=True):
+            handle: Any = sent.result()
+            if not handle.accepted:
+                return
+            handle.cancel_goal_async()
+            ended, known = handle.get_result_async(), len(self._signals)
+            # A second Ctrl-C goes straight to the stops.
+            self._spin(
+                lambda: ended.done() or len(self._signals) > known, _CANCEL_TIME, is_ending=True
+            )
+            if ended.done():
+                print('move_to: motion canceled, the arm is at rest', file=sys.stderr)
+                return
+        asked: list[Future[Any]] = [
+            stop.call_async(Trigger.Request()) for stop in self._stops if stop.service_is_ready()
+        ]
+
+        def is_stopped() -> bool:
+            replies: list[Any] = [future.result() for future in asked if future.done()]
+            return any(reply is not None and reply.success for reply in replies)
+
+        if not self._spin(is_stopped, _STOP_TIME, is_ending=True):
+            raise ExecutionError(
+                'the planner did not cancel the motion, and neither trajectory_planner/stop nor '
+                'pick_place/stop was answered; USE THE EMERGENCY STOP'
+            )
+        print('move_to: motion stopped; call rearm before the next one', file=sys.stderr)
 
     def tcp(self, joints: JointState) -> np.ndarray:
         """Return the TCP pose (4, 4) in base_link of a joint state."""
@@ -92,8 +158,7 @@ class MoveTo(Node):
     def measure(self) -> JointState:
         """Return the joints after the arm has settled."""
         end = self.get_clock().now().nanoseconds + int(_SETTLING * 1e9)
-        while self.get_clock().now().nanoseconds < end:
-            rclpy.spin_once(self, timeout_sec=_SETTLING)
+        self._spin(lambda: self.get_clock().now().nanoseconds >= end, math.inf)
         if self._joints is None:
             raise ExecutionError('no joint_states: is the driver running?')
         return self._joints
@@ -103,15 +168,44 @@ class MoveTo(Node):
             self._joints = message
 
     def _call(self, client: Any, request: Any) -> Any:
-        if not client.wait_for_service(_SERVER_TIME):
+        if not self._spin(client.service_is_ready, _SERVER_TIME):
             raise ExecutionError(f'service {client.srv_name} is not available: start the nodes')
         return self._wait(client.call_async(request), client.srv_name)
 
     def _wait(self, future: 'Future[Any]', what: str) -> Any:
-        rclpy.spin_until_future_complete(self, future, timeout_sec=_REPLY_TIME)
-        if not future.done():
+        if not self._spin(future.done, _REPLY_TIME):
             raise ExecutionError(f'timed out after {_REPLY_TIME:.0f} s waiting for {what}')
         return future.result()
+
+    def _spin(
+        self, is_done: Callable[[], bool], seconds: float, is_ending: bool = False
+    ) -> bool:
+        """
+        Spin until something is done, and return whether it was in time.
+
+        Raises
+        ------
+        KeyboardInterrupt
+            A signal to end has come; not while ending already.
+
+        """
+        end = time.monotonic() + seconds
+        while not is_done():
+            if self._signals and not is_ending:
+                raise KeyboardInterrupt
+            if time.monotonic() > end:
+                return False
+            rclpy.spin_once(self, timeout_sec=_LOOK)
+        return True
+
+
+def _noted_signals() -> list[int]:
+    """Return a list that grows by each signal to end: what moves is stopped before the end."""
+    noted: list[int] = []
+    for number in _SIGNALS:
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup sets SIGHUP
+            signal.signal(number, lambda got, _frame: noted.append(got))
+    return noted
 
 
 def _pose_constraints(T: np.ndarray) -> Constraints:
@@ -146,6 +240,10 @@ def _arguments(argv: list[str]) -> argparse.Namespace:
     for name in ('x', 'y', 'z', 'yaw', 'scaling'):
         if not math.isfinite(getattr(args, name)):
             raise InvalidInput(f'{name.upper()} = {getattr(args, name)}: must be a finite number')
+    if not 0.0 <= args.scaling <= 1.0:
+        raise InvalidInput(
+            f"--scaling = {args.scaling}: must be 0 (the planner's default) to 1 (full speed)"
+        )
     check_metres('X Y Z', (args.x, args.y, args.z))
     return args
 
@@ -180,16 +278,18 @@ def _run(node: MoveTo, args: argparse.Namespace) -> None:
 
 @quiet_pipe()
 def main() -> None:
-    """Run the command; exit code 1 if the motion failed, 2 on invalid input."""
+    """Run the command; exit code 1 if the motion failed, 2 on invalid input, 128 + signal."""
     node = None
     code = 0
+    signals: list[int] = [signal.SIGINT]
     try:
         args = _arguments(remove_ros_args(sys.argv)[1:])
-        start_ros()
-        node = MoveTo()
+        start_ros(SignalHandlerOptions.NO)  # what is shut down cannot cancel a motion
+        signals = _noted_signals()
+        node = MoveTo(signals)
         _run(node, args)
     except KeyboardInterrupt:
-        code = 130
+        code = 128 + signals[0]
     except Ur5PickPlaceError as error:
         print(f'move_to: {error}', file=sys.stderr)
         code = 2 if isinstance(error, InvalidInput) else 1

@@ -16,7 +16,7 @@ from rclpy.client import Client
 from rclpy.context import Context
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
-from rclpy.qos import qos_profile_sensor_data
+from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rclpy.signals import SignalHandlerOptions
 from sensor_msgs.msg import JointState
 from std_msgs.msg import String
@@ -39,6 +39,7 @@ _SILENCE = 3.0  # [s] without controller state
 _REPEAT = 0.5  # [s] after which a request without effect is repeated
 _LOOK = 0.05  # [s] between two checks while waiting
 
+_EVERY_CYCLE = QoSProfile(depth=250, reliability=ReliabilityPolicy.BEST_EFFORT)
 _JOB_TIME = 300.0  # [s] simulated
 
 Kind = TypeVar('Kind', bound='CellClient')
@@ -105,7 +106,7 @@ class CellClient:
                 JointTrajectoryControllerState,
                 f'{distro().controller}/controller_state',
                 self._on_controller_state,
-                qos_profile_sensor_data,
+                _EVERY_CYCLE,
             ),
         ):
             node.create_subscription(kind, topic, callback, qos)
@@ -124,6 +125,8 @@ class CellClient:
         """Publish a pose (4, 4)."""
         message = PoseStamped(pose=matrix_to_pose(T_base_link_pose))
         message.header.frame_id = 'base_link'
+        if topic not in self._poses:
+            self._poses[topic] = self._node.create_publisher(PoseStamped, topic, 10)
         self._poses[topic].publish(message)
 
     def call(self, name: str) -> None:

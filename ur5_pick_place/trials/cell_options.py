@@ -5,11 +5,22 @@ import argparse
 import os
 from functools import partial
 
+from ur5_pick_place.kinematics import UR_TYPES
 from ur5_pick_place.trials.cell import OpenCell
 from ur5_pick_place.trials.in_process import open_in_process
 from ur5_pick_place.trials.parallel import Workers, cores
 
 _FACTOR = 2.0  # simulated seconds per second
+
+
+def add_ur_type(parser: argparse.ArgumentParser) -> None:
+    """Add the option `--ur-type`."""
+    parser.add_argument(
+        '--ur-type',
+        choices=UR_TYPES,
+        default='ur5',
+        help='robot type of the simulated cell (default: %(default)s)',
+    )
 
 
 def add_nodes(parser: argparse.ArgumentParser) -> None:
@@ -21,7 +32,7 @@ def add_nodes(parser: argparse.ArgumentParser) -> None:
         '--rtf',
         type=float,
         help='with --nodes: simulated seconds per wall second, at most 3; use 1 on a busy machine '
-        f'(default: {_FACTOR})',
+        f'(default: {_FACTOR:g})',
     )
 
 

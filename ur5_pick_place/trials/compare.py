@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`compare`: run one task by all three methods on the simulated cell, in one process."""
+"""Run one task by all three methods on the simulated cell, in one process."""
 
 import argparse
 import math
@@ -16,10 +16,11 @@ from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.sim.world import CellSettings
 from ur5_pick_place.task.motions import IK
 from ur5_pick_place.terminal import Parser, quiet_pipe
+from ur5_pick_place.trials.cell_options import add_ur_type
 from ur5_pick_place.trials.comparison import MethodRun, common_moves, run_method
 from ur5_pick_place.trials.measure import measure
 from ur5_pick_place.trials.records import driver_silent, keep_record
-from ur5_pick_place.trials.spots import DEFAULT_START, DEFAULT_TARGET, Spot
+from ur5_pick_place.trials.spots import Spot, default_spots
 
 _DESCRIPTION = (
     __doc__ + ' A spot "x y yaw" is the centre of the cube on the table in base_link, in metres '
@@ -28,10 +29,9 @@ _DESCRIPTION = (
 _EPILOG = (
     'All figures are computed from measured joints. Every move ends at rest, so that moves can '
     'be compared. Iterations: of a closed loop, the iterations of its control law; of ik, the '
-    'points of the trajectory. Smoothness: second difference of the joint velocities over 8 ms; '
-    'slow motion reduces it. Exit code: 0 if every method placed the cube, 1 if not, 2 on invalid '
-    'input.'
-    ' Example: compare --method ik --method gradient'
+    'points of the trajectory. Smoothness: root mean square of the joint jerk; slow motion '
+    'reduces it. Exit code: 0 if every method placed the cube, 1 if not, 2 on invalid input. '
+    'Example: compare --method ik --method gradient'
 )
 _PRESETS = {'project': PICK_AND_PLACE_PROJECT}
 
@@ -41,6 +41,8 @@ _PRESETS = {'project': PICK_AND_PLACE_PROJECT}
 def main(argv: list[str] | None = None) -> int:
     """Run the command and give its exit code."""
     given = _parser().parse_args(argv)
+    start, target = default_spots(given.ur_type)
+    given.start, given.target = given.start or start, given.target or target
     try:
         _check(given)
         changes = _changes(given)
@@ -122,19 +124,24 @@ def _report(runs: Sequence[MethodRun], given: argparse.Namespace, changes: dict[
 
 def _parser() -> argparse.ArgumentParser:
     parser = Parser(prog='compare', description=_DESCRIPTION, epilog=_EPILOG)
-    parser.add_argument('--method', choices=(IK, *METHODS), action='append', help='default: all')
-    for name, default in (('start', DEFAULT_START), ('target', DEFAULT_TARGET)):
+    parser.add_argument(
+        '--method',
+        choices=(IK, *METHODS),
+        action='append',
+        help='may be repeated (default: all)',
+    )
+    add_ur_type(parser)
+    for name, default in zip(('start', 'target'), default_spots('ur5'), strict=True):
         parser.add_argument(
             f'--{name}',
             type=_spot,
-            default=default,
             metavar='"X Y YAW"',
-            help=f'default "{default.x:g} {default.y:g} {math.degrees(default.yaw):g}"',
+            help=f'default "{default.x:g} {default.y:g} {math.degrees(default.yaw):g}" for a ur5',
         )
     parser.add_argument(
         '--preset',
         choices=tuple(_PRESETS),
-        help="project: the pick-and-place project's K = 1, T_step = 0.5 s and thresholds",
+        help='project: K = 1, T_step = 0.5 s, thresholds of 10 mm and 1 degree, no lookahead',
     )
     parser.add_argument(
         '--lag',
@@ -172,6 +179,7 @@ def _check(given: argparse.Namespace) -> None:
 def _changes(given: argparse.Namespace) -> dict[str, Any]:
     """Return the changed settings; a larger servo lag reduces the joint velocities."""
     changes: dict[str, Any] = asdict(_PRESETS[given.preset]) if given.preset else {}
+    changes['ur_type'] = given.ur_type
     if given.lag is not None:
         usual = CellSettings().servo_lag
         changes |= {'servo_lag': given.lag, 'velocity_scaling': usual / max(usual, given.lag)}

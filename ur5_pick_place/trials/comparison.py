@@ -122,7 +122,7 @@ class _Recorder:
         rows = np.flatnonzero(np.array(self._stages) == planned.name)
         within = slice(int(rows[0]), int(rows[-1]) + 1)
         if planned.method:
-            iterations = math.ceil(sum(self._moving[within]) * CYCLE / period)
+            iterations = math.ceil(sum(self._moving[within]) * self._cell.driver.period / period)
         else:
             iterations = planned.moved.trajectory.t.size
         station = self._cell.station

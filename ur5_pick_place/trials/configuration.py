@@ -8,14 +8,17 @@ from typing import Any
 from ur5_pick_place.config_files import read_parameters, share_directory
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.settings import Settings
+from ur5_pick_place.task.grippers.registry import DEFAULT, check_parameters
 
 CONFIG = share_directory() / 'config'
 _FILES = (
     'sim_driver.yaml',
     'trajectory_planner.yaml',
     'pick_place.yaml',
+    'gripper_{gripper}.yaml',
     'closed_loops.yaml',
     'robot_sim.yaml',
+    'robot_sim_{gripper}.yaml',
 )
 
 
@@ -37,19 +40,24 @@ class Configuration:
 
     def __init__(self, changes: Mapping[str, Any]) -> None:
         self._values: dict[str, Any] = {}
+        gripper = changes.get('gripper', DEFAULT)
         for name in _FILES:
-            parameters = read_parameters(CONFIG / name)
+            path = CONFIG / name.format(gripper=gripper)
+            if path != CONFIG / name and not path.exists():
+                continue
+            parameters = read_parameters(path)
             if not parameters:
                 raise InvalidInput(
-                    f'parameter file {CONFIG / name}: must hold, under each node, ros__parameters'
+                    f'parameter file {path}: must hold, under each node, ros__parameters'
                 )
             self._values |= parameters
         self._values |= changes
+        check_parameters(gripper, changes)
 
     def __getitem__(self, name: str) -> Any:
         return self._values[name]
 
-    def read(self, kind: type[Settings]) -> Any:
-        """Return a settings object; what no file sets has its default."""
+    def read(self, kind: type[Settings], **others: Any) -> Any:
+        """Return a settings object; what neither `others` nor a file sets has its default."""
         known = {f.name for f in fields(kind)}
-        return kind(**{name: v for name, v in self._values.items() if name in known})
+        return kind(**{name: v for name, v in {**self._values, **others}.items() if name in known})

@@ -7,53 +7,46 @@ pick-and-place cycle, and writes the results to `out/`.
 
 """
 
-import contextlib
 import dataclasses
 import io
 import logging
 import os
-import signal
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from datetime import datetime, timezone
 from pathlib import Path
-from types import FrameType
-from typing import Any, NoReturn
+from typing import Any
 
 from ur5_pick_place.config_files import share_directory
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.kinematics import Model, load_model
 from ur5_pick_place.nodes.node_list import NodeSpec, node_list
-from ur5_pick_place.planning.limits import Limits, MotionSettings, motion_limits
+from ur5_pick_place.planning.limits import Limits, MotionSettings, arm_facts, motion_limits
 from ur5_pick_place.planning.scene_file import load_scene
 from ur5_pick_place.terminal import quiet_pipe
 from ur5_pick_place.trials.configuration import Configuration
+from ur5_pick_place.trials.cycle_demo import run_cycle_file
 from ur5_pick_place.trials.demo_options import DemoOptions, read_options
 from ur5_pick_place.trials.demo_progress import ProgressDisplay
 from ur5_pick_place.trials.demo_report import (
     FILES,
     LATEST,
-    arm_facts,
+    RUN_FILE,
     draw_pictures,
     publish,
     table,
     write_events,
-    write_joints,
     write_result,
 )
 from ur5_pick_place.trials.processes import NodeProcesses, end_with_parent, own_domain
 from ur5_pick_place.trials.record import RunResult
+from ur5_pick_place.trials.run_file import RunFile
+from ur5_pick_place.trials.signals import Ended, signals_raised
+from ur5_pick_place.trials.spots import T_tool_part
 from ur5_pick_place.trials.time_shares import time_shares
 from ur5_pick_place.trials.wall import cell_wall, wall_settings, write_scene_with_wall
-
-
-class Ended(BaseException):
-    """Raised when the demo receives a signal to end."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__(signal.Signals(number).name)
-        self.number = number
 
 
 @quiet_pipe()
@@ -80,13 +73,16 @@ def _run(arguments: Sequence[str]) -> int:
     except InvalidInput as error:
         print(f'demo: {error}', file=sys.stderr)
         return 2
+    if options.cycle:
+        return run_cycle_file(options)
     print(f'Start {options.task.start}, target {options.task.target}.')
     with tempfile.TemporaryDirectory(prefix='ur5_pick_place-') as folder:
         work = Path(folder)
         results: list[RunResult] = []
         try:
-            for method in options.methods:
-                results.append(_perform(method, options, config, work))
+            with RunFile(work / RUN_FILE, {'arm': _arm(config, options)}) as file:
+                for method in options.methods:
+                    results.append(_perform(method, options, config, work, file))
         except (Ur5PickPlaceError, OSError) as error:
             print(f'demo: {error}', file=sys.stderr)
             return 1
@@ -102,9 +98,15 @@ def _run(arguments: Sequence[str]) -> int:
 
 def _keep(work: Path, results: list[RunResult], options: DemoOptions, config: Path) -> bool:
     """Publish and print the results; return whether that succeeded."""
-    facts = {'real_time_factor': options.rtf, 'seed': options.seed, 'arm': _arm(config)}
+    facts = {
+        'real_time_factor': options.rtf,
+        'seed': options.seed,
+        'gripper': options.gripper,
+        'arm': _arm(config, options),
+    }
     try:
         write_result(work, results, facts)
+        _write_page(work)
         made = publish(work, options.out)
     except (Ur5PickPlaceError, OSError) as error:
         print(f'demo: {error}', file=sys.stderr)
@@ -115,25 +117,41 @@ def _keep(work: Path, results: list[RunResult], options: DemoOptions, config: Pa
     return True
 
 
-def _perform(method: str, options: DemoOptions, config: Path, work: Path) -> RunResult:
+def _write_page(work: Path) -> None:
+    """Write `report.html`; the results are kept without it too."""
+    # A slow import, needed only after the time-critical part.
+    from ur5_pick_place.trials.report import PAGE, read_report, write_page
+
+    now = datetime.now(timezone.utc)
+    try:
+        write_page(work / PAGE, f'a demo of {now:%Y-%m-%d %H:%M} UTC', read_report(work))
+    except (Ur5PickPlaceError, OSError) as error:
+        logging.warning('%s is not written: %s', PAGE, error)
+
+
+def _perform(
+    method: str, options: DemoOptions, config: Path, work: Path, file: RunFile
+) -> RunResult:
     """
-    Run the task by one method and write the results to the folder `work`.
+    Run the task by one method and write the results to the folder `work` and to `file`.
 
     With several methods, events and logs are appended; the pictures show the first method.
 
     """
-    task, model = options.task, load_model('ur5')
-    T_tool_tcp = load_scene(config / 'scene_sim.yaml').tool.T_tool_tcp
-    progress = ProgressDisplay(model, T_tool_tcp, sys.stdout)
+    task, model = options.task, load_model(options.ur_type)
+    scene = load_scene(config / _scene_file(options))
+    T_held = T_tool_part(scene)  # where errors and speeds are measured, with any gripper
+    progress = ProgressDisplay(model, T_held, sys.stdout)
     begin = time.monotonic()
     with (
         own_domain() as domain,
         NodeProcesses(_nodes(method, options, config, work), domain, work) as nodes,
+        file.recording(domain) as messages,
     ):
         # Imported here so that rclpy loads while the nodes start.
         from ur5_pick_place.trials.operator import Operator
 
-        with Operator(domain, model, T_tool_tcp, nodes.check, progress.show) as operator:
+        with Operator(domain, model, scene, nodes.check, progress.show) as operator:
             try:
                 operator.prepare()
                 print(
@@ -144,22 +162,26 @@ def _perform(method: str, options: DemoOptions, config: Path, work: Path) -> Run
             except Ur5PickPlaceError as error:
                 result = RunResult(method, success=False, reason=str(error), task=task)
         progress.end_stage()
-    shares = time_shares(operator.record, model, T_tool_tcp, _limits(model))
+    shares = time_shares(operator.record, model, T_held, _limits(model))
     result = dataclasses.replace(result, **shares)
     with (work / 'nodes.log').open('a', encoding='utf-8') as log:
         log.write(nodes.log())
     write_events(work, operator.events)
-    write_joints(work, method, operator.record)
+    file.add(messages, result, operator.record)
     if operator.record.is_complete and not (work / 'joints.png').exists():
         print('Drawing the pictures.')
         wall = cell_wall(wall_settings(task, options.wall))
-        draw_pictures(work, operator.record, task, wall)
+        draw_pictures(work, operator.record, task, options, wall)
     return result
 
 
-def _arm(config: Path) -> dict[str, Any]:
+def _scene_file(options: DemoOptions) -> str:
+    return str(Configuration({'gripper': options.gripper})['scene_file'])
+
+
+def _arm(config: Path, options: DemoOptions) -> dict[str, Any]:
     """Return the facts of the arm from the parameter files of the nodes."""
-    model, scene = load_model('ur5'), load_scene(config / 'scene_sim.yaml')
+    model, scene = load_model(options.ur_type), load_scene(config / _scene_file(options))
     return arm_facts(model, scene.tool.T_tool_tcp, _limits(model))
 
 
@@ -173,7 +195,7 @@ def _nodes(method: str, options: DemoOptions, config: Path, work: Path) -> list[
     wall, shared = wall_settings(options.task, options.wall), {}
     if wall:
         scene = work / 'scene.yaml'
-        write_scene_with_wall(config / 'scene_sim.yaml', wall, scene)
+        write_scene_with_wall(config / _scene_file(options), wall, scene)
         shared = {'scene_file': str(scene)}
     sim = {'real_time_factor': options.rtf, **wall}
     more: dict[str, dict[str, Any]] = {'sim_driver': {}, 'pick_place': shared | own}
@@ -181,31 +203,14 @@ def _nodes(method: str, options: DemoOptions, config: Path, work: Path) -> list[
         dataclasses.replace(
             spec, parameters={**spec.parameters, **more.get(spec.executable, shared)}
         )
-        for spec in node_list('sim', config, sim_parameters=sim)
+        for spec in node_list(
+            'sim',
+            config,
+            ur_type=options.ur_type,
+            gripper=options.gripper,
+            sim_parameters=sim,
+        )
     ]
-
-
-@contextlib.contextmanager
-def signals_raised() -> Iterator[None]:
-    """Raise `Ended` on the first signal to end, and ignore further ones."""
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    raised: list[Ended] = []
-
-    def end(number: int, _frame: FrameType | None) -> NoReturn:
-        for other in numbers:
-            signal.signal(other, signal.SIG_IGN)  # the clean-up must not be interrupted
-        raised.append(Ended(number))
-        raise raised[0]
-
-    for number in numbers:
-        if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup sets SIGHUP
-            signal.signal(number, end)
-    try:
-        yield
-    except BaseException:
-        if raised:  # rclpy's C++ may turn what is raised within it into another exception
-            raise raised[0] from None
-        raise
 
 
 if __name__ == '__main__':

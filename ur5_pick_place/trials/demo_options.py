@@ -12,15 +12,17 @@ import numpy as np
 
 from ur5_pick_place.control.line_follower import METHODS
 from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.sim.grippers import DIGITAL, GRIPPERS
 from ur5_pick_place.task.motions import IK
-from ur5_pick_place.terminal import Parser, seed_number
+from ur5_pick_place.terminal import Parser, number_within, seed_number
+from ur5_pick_place.trials.cell_options import add_ur_type
+from ur5_pick_place.trials.configuration import Configuration
 from ur5_pick_place.trials.record import Task
 from ur5_pick_place.trials.spots import (
-    DEFAULT_START,
-    DEFAULT_TARGET,
     Displacement,
     Spot,
     SpotChecker,
+    default_spots,
 )
 
 _ALL = 'all'
@@ -48,6 +50,13 @@ class DemoOptions:
         Folder for the results.
     wall : float
         Height of a wall between start and target [m]; 0 = none.
+    ur_type : str
+    gripper : str
+        One of `GRIPPERS`.
+    cycle : str
+        A cycle file to run instead of the demo's; empty for none.
+    grid : tuple of int or None
+        Rows, columns and layers at target with that cycle; None = one cell.
 
     """
 
@@ -57,6 +66,10 @@ class DemoOptions:
     seed: int | None
     out: Path
     wall: float = 0.0
+    ur_type: str = 'ur5'
+    gripper: str = DIGITAL
+    cycle: str = ''
+    grid: tuple[int, ...] | None = None
 
 
 def read_options(arguments: Sequence[str], config: Path) -> DemoOptions:
@@ -77,17 +90,44 @@ def read_options(arguments: Sequence[str], config: Path) -> DemoOptions:
         Help was requested, or an argument is malformed.
 
     """
-    given = _parser().parse_args(arguments)
+    parser = _parser()
+    given = parser.parse_args(arguments)
+    _check_cycle(parser, given)
     out = Path(given.out)
     _check_out(out)
     start, target = given.start, given.target
-    checker = SpotChecker(config)
+    scene_file = Configuration({'gripper': given.gripper})['scene_file']
+    checker = SpotChecker(config, given.ur_type, scene_file)
     if given.seed is not None:
         start, target = checker.random_pair(np.random.default_rng(given.seed), start, target)
-    task = Task(start or DEFAULT_START, target or DEFAULT_TARGET, given.displace)
+    usual_start, usual_target = default_spots(given.ur_type)
+    task = Task(start or usual_start, target or usual_target, given.displace)
     checker.check_pair(task.start, task.target)
     methods = (IK, *METHODS) if given.method == _ALL else (given.method,)
-    return DemoOptions(methods, task, given.rtf, given.seed, out, given.wall)
+    return DemoOptions(
+        methods,
+        task,
+        given.rtf,
+        given.seed,
+        out,
+        given.wall,
+        given.ur_type,
+        given.gripper,
+        given.cycle,
+        given.grid,
+    )
+
+
+def _check_cycle(parser: argparse.ArgumentParser, given: argparse.Namespace) -> None:
+    own = ('start', 'target', 'displace', 'seed', 'wall')
+    if given.cycle and (also := [name for name in own if getattr(given, name)]):
+        parser.error(f'--cycle lays out its own places: leave out --{", --".join(also)}')
+    if given.cycle and given.method == _ALL:
+        parser.error('--cycle runs with one method: leave out --method all')
+    if given.cycle and given.ur_type != 'ur5':
+        parser.error(f'--cycle lays out its places for a ur5: leave out --ur-type {given.ur_type}')
+    if given.grid and not given.cycle:
+        parser.error('--grid needs --cycle')
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -104,13 +144,46 @@ def _parser() -> argparse.ArgumentParser:
         default=IK,
         help='how Cartesian paths are followed (default: %(default)s)',
     )
-    for name, default in (('start', DEFAULT_START), ('target', DEFAULT_TARGET)):
+    add_ur_type(parser)
+    parser.add_argument(
+        '--gripper',
+        choices=GRIPPERS,
+        default=DIGITAL,
+        help='fingers on an output, a suction cup, or fingers behind an action server (default: '
+        '%(default)s)',
+    )
+    _add_spots(parser)
+    parser.add_argument(
+        '--rtf',
+        type=number_within(*_RTF),
+        default=1.0,
+        help='simulated seconds per wall second (default: 1; reliable up to about 3)',
+    )
+    parser.add_argument(
+        '--cycle',
+        default='',
+        metavar='FILE',
+        help='run a cycle file on places of its own, such as cycle_two_boxes.yaml of config/',
+    )
+    parser.add_argument(
+        '--grid',
+        type=_grid,
+        metavar='"ROWS COLUMNS LAYERS"',
+        help='with --cycle: fill a pallet of cubes at target, one cycle for each cell',
+    )
+    parser.add_argument('--out', default='out', help='folder for the results (default: out)')
+    return parser
+
+
+def _add_spots(parser: argparse.ArgumentParser) -> None:
+    """Add where the cube lies, where it goes, and what stands in its way."""
+    for name, default in zip(('start', 'target'), default_spots('ur5'), strict=True):
         text = f'{default.x:g} {default.y:g} {math.degrees(default.yaw):g}'
         parser.add_argument(
             f'--{name}',
             type=_spot,
             metavar='"X Y YAW"',
-            help=f'default "{text}"; random with --seed',
+            help=f'default "{text}" for a ur5; random with --seed',
         )
     parser.add_argument(
         '--displace',
@@ -120,21 +193,13 @@ def _parser() -> argparse.ArgumentParser:
         f'within {_TURN:g} degrees',
     )
     parser.add_argument(
-        '--rtf',
-        type=_rtf,
-        default=1.0,
-        help='simulated seconds per wall second (default: 1; reliable up to about 3)',
-    )
-    parser.add_argument(
         '--wall',
-        type=_wall,
+        type=number_within(*_WALL),
         default=0.0,
         metavar='HEIGHT',
         help='put a wall of this height [m] between start and target',
     )
     parser.add_argument('--seed', type=seed_number, help='draw spots that are not given at random')
-    parser.add_argument('--out', default='out', help='folder for the results (default: out)')
-    return parser
 
 
 def _spot(text: str) -> Spot:
@@ -162,23 +227,11 @@ def _numbers(text: str, wanted: str) -> list[float]:
     return numbers
 
 
-def _rtf(text: str) -> float:
-    return _number(text, _RTF)
-
-
-def _wall(text: str) -> float:
-    return _number(text, _WALL)
-
-
-def _number(text: str, bounds: tuple[float, float]) -> float:
-    low, high = bounds
-    try:
-        factor = float(text)
-    except ValueError:
-        factor = math.nan
-    if not low <= factor <= high:
-        raise argparse.ArgumentTypeError(f'{text!r}: must be a number in {low:g} to {high:g}')
-    return factor
+def _grid(text: str) -> tuple[int, ...]:
+    words = text.split()
+    if len(words) != 3 or not all(word.isdecimal() and 0 < int(word) < 10 for word in words):
+        raise argparse.ArgumentTypeError(f'{text!r}: must be three whole numbers, 1 to 9')
+    return tuple(map(int, words))
 
 
 def _check_out(out: Path) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The result files of a demo: result, events, pictures and log, published all at once."""
+"""The result files of a demo: result, recording, events, pictures and log, all at once."""
 
 import contextlib
 import fcntl
@@ -15,22 +15,21 @@ from typing import Any
 
 import numpy as np
 
-from ur5_pick_place.kinematics import Model
-from ur5_pick_place.kinematics.transforms import Array
-from ur5_pick_place.planning.limits import Limits
 from ur5_pick_place.sim.cell import Wall
-from ur5_pick_place.trials.joints_file import add_joints
+from ur5_pick_place.trials.demo_options import DemoOptions
 from ur5_pick_place.trials.record import Record, RunResult, Task
 from ur5_pick_place.trials.spots import Spot
 from ur5_pick_place.trials.time_shares import shares_text
 
 LATEST = 'latest'
+RUN_FILE = 'run.mcap'
 FILES = (
     'result.json',
+    'report.html',
     'cell.png',
     'cycle.gif',
     'joints.png',
-    'joints.csv',
+    RUN_FILE,
     'events.jsonl',
     'nodes.log',
 )
@@ -39,12 +38,13 @@ FILES = (
 
 def write_result(folder: Path, results: Sequence[RunResult], facts: Mapping[str, Any]) -> None:
     """Write `result.json`: the runs and facts about them."""
-    content = {**facts, 'runs': [_plain(result) for result in results]}
+    content = {**facts, 'runs': [plain_result(result) for result in results]}
     text = json.dumps(content, indent=2, allow_nan=False)
     (folder / 'result.json').write_text(text + '\n', encoding='utf-8')
 
 
-def _plain(result: RunResult) -> dict[str, Any]:
+def plain_result(result: RunResult) -> dict[str, Any]:
+    """Return a result as JSON values, rounded to six digits."""
     values = asdict(result)
     del values['task']
     task, moved = result.task, result.task.displacement
@@ -73,29 +73,15 @@ def _rounded(value: Any) -> Any:
     return round(value, 6) if isinstance(value, float) else value
 
 
-def arm_facts(model: Model, T_tool_tcp: Array, limits: Limits) -> dict[str, Any]:
-    """Return the facts of the arm that are needed to evaluate recorded joints."""
-    return {
-        'ur_type': model.name,
-        'T_tool_tcp': T_tool_tcp.tolist(),
-        'max_velocity': [_rounded(v) for v in limits.qd.tolist()],
-        'max_speed': limits.speed,
-    }
-
-
-def write_joints(folder: Path, method: str, record: Record) -> None:
-    """Append the recorded joints to `joints.csv`, if there are any."""
-    if record.joints:
-        add_joints(folder / 'joints.csv', method, record.joints)
-
-
 def write_events(folder: Path, events: Sequence[Mapping[str, Any]]) -> None:
     """Append events of the task node to `events.jsonl`, one per line."""
     with (folder / 'events.jsonl').open('a', encoding='utf-8') as file:
         file.writelines(json.dumps(event) + '\n' for event in events)
 
 
-def draw_pictures(folder: Path, record: Record, task: Task, wall: Wall | None = None) -> None:
+def draw_pictures(
+    folder: Path, record: Record, task: Task, options: DemoOptions, wall: Wall | None = None
+) -> None:
     """Draw cell, cycle and joints; without OpenGL the joints alone."""
     if not record.is_complete:
         return
@@ -111,6 +97,8 @@ def draw_pictures(folder: Path, record: Record, task: Task, wall: Wall | None = 
         T_start=task.start.T_part,
         T_target=task.target.T_part,
         wall=wall,
+        ur_type=options.ur_type,
+        gripper=options.gripper,
     )
     t, q, _, q_planned = (np.array(column) for column in zip(*record.joints, strict=True))
     pictures.plot_joints((t, q_planned), (t, q), folder / 'joints.png')

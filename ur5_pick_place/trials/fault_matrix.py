@@ -15,10 +15,11 @@ from ur5_pick_place.task import events
 from ur5_pick_place.trials.cell import Cell, KeptCell, OpenCell
 from ur5_pick_place.trials.in_process import open_in_process
 from ur5_pick_place.trials.parallel import Workers, in_order
-from ur5_pick_place.trials.spots import DEFAULT_START, Spot
+from ur5_pick_place.trials.spots import DEFAULT_START, Spot, default_spots
 
 START = DEFAULT_START
 TARGET = Spot(0.4, 0.2, 0.6)
+"""Of a ur5; other types have the spots of their demo."""
 
 STAGES = (
     'above start',
@@ -156,10 +157,14 @@ def _open_work(
     open_cell: OpenCell, changes: Mapping[str, Any], fresh: bool
 ) -> Iterator[Callable[[tuple[str, str]], CaseResult]]:
     with KeptCell(open_cell, changes) as kept:
-        yield partial(_run_case, kept, fresh)
+        ur_type = changes.get('ur_type', 'ur5')
+        spots = (START, TARGET) if ur_type == 'ur5' else default_spots(ur_type)
+        yield partial(_run_case, kept, fresh, spots)
 
 
-def _run_case(kept: KeptCell, fresh: bool, case: tuple[str, str]) -> CaseResult:
+def _run_case(
+    kept: KeptCell, fresh: bool, spots: tuple[Spot, Spot], case: tuple[str, str]
+) -> CaseResult:
     fault, stage = case
     if fresh:
         kept.close()
@@ -167,8 +172,8 @@ def _run_case(kept: KeptCell, fresh: bool, case: tuple[str, str]) -> CaseResult:
         cell = kept.cell
         if cell is None:
             cell = kept.open()
-            cell.teach(START, TARGET)
-        outcome = Case(cell, fault, START, TARGET, _INTO_STAGE, stage).run()
+            cell.teach(*spots)
+        outcome = Case(cell, fault, *spots, _INTO_STAGE, stage).run()
     except Ur5PickPlaceError as error:
         outcome = CaseResult(fault, stage, 'stopped', problem=str(error))
     if outcome.problem or fault == 'driver_killed':

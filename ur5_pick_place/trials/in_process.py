@@ -13,32 +13,39 @@ from typing import Any
 import numpy as np
 
 from ur5_pick_place.control.execution_manager import ExecutionManager
+from ur5_pick_place.control.jog import Jog
+from ur5_pick_place.control.jog_velocity import Command
 from ur5_pick_place.control.loop_settings import LoopSettings
 from ur5_pick_place.control.motion_monitor import TrackingSettings
 from ur5_pick_place.control.motion_state import MotionState, parse_motion_state
-from ur5_pick_place.control.robot_status import HealthSettings, RobotStatus, io_patience
+from ur5_pick_place.control.robot_status import (
+    SAFETY_REDUCED,
+    HealthSettings,
+    RobotStatus,
+    io_patience,
+)
 from ur5_pick_place.errors import ExecutionError, InvalidInput
 from ur5_pick_place.kinematics import HOME, forward, load_model
-from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.kinematics.transforms import (
     T_BASE_BASE_LINK,
     Array,
     inverse_transform,
-    make_transform,
 )
 from ur5_pick_place.planning.dynamics import Dynamics
 from ur5_pick_place.planning.inertias import Load
 from ur5_pick_place.planning.limits import MotionSettings
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.scene_file import load_scene
-from ur5_pick_place.sim.cell import PART_SIZE
 from ur5_pick_place.sim.contact import ContactSettings
+from ur5_pick_place.sim.controller_manager import PASSTHROUGH
 from ur5_pick_place.sim.driver import Driver
 from ur5_pick_place.sim.fault_injector import FaultInjector
+from ur5_pick_place.sim.grippers import DIGITAL, GRIPPERS
 from ur5_pick_place.sim.robot import Program
 from ur5_pick_place.sim.world import CellSettings, World
 from ur5_pick_place.task.cycle import load_cycle
-from ur5_pick_place.task.gripper import GripperSettings
+from ur5_pick_place.task.grippers.action import ActionSettings
+from ur5_pick_place.task.grippers.registry import gripper_type
 from ur5_pick_place.task.motions import TaskSettings
 from ur5_pick_place.task.pattern import PatternSettings
 from ur5_pick_place.task.poses import TaughtPose, numbers_from_matrix
@@ -47,7 +54,7 @@ from ur5_pick_place.trials.configuration import CONFIG, Configuration
 from ur5_pick_place.trials.in_process_ports import ControllerPort, TaskPort
 from ur5_pick_place.trials.spots import Spot
 
-_WATCH_EVERY = 2  # cycles, as in the nodes
+_WATCH_EVERY = 0.016  # [s], as in the nodes
 _BRAKING = 1.5  # [s]; a motion at its limits brakes on its path within 1.1 s
 _LIBC = ctypes.CDLL(None)
 _M_MMAP_THRESHOLD, _LARGE = -3, 2**19  # mallopt's option; [B]
@@ -67,10 +74,10 @@ class InProcessCell:
 
     Attributes
     ----------
-    world, driver, faults, controller, manager, port, station
-        The parts.
+    world, driver, faults, controller, manager, planner, port, station
+        The parts; the planner is the manager's.
     cycles : int
-        Number of 8 ms cycles so far, also while the driver is dead.
+        Number of driver cycles so far, also while the driver is dead.
     events : list of dict
         Events of the task, with `event` and the robot's `time` [s].
     poses : dict of str to TaughtPose
@@ -85,8 +92,18 @@ class InProcessCell:
         config = Configuration({**_ROBOT, **changes})
         scene = load_scene(CONFIG / config['scene_file'])
         self.model = load_model(config['ur_type'])
-        self.world = World(config.read(CellSettings))
-        self.driver = Driver(self.world, contact=config.read(ContactSettings))
+        # One that this package does not know has the fingers on an output.
+        gripper = config['gripper'] if config['gripper'] in GRIPPERS else DIGITAL
+        self.world = World(config.read(CellSettings, gripper=gripper))
+        self.driver = Driver(
+            self.world,
+            config['controller'],
+            contact=config.read(ContactSettings),
+            period=self.world.cycle,
+            replacement=config['trajectory_replacement'],
+            ur_type=config['ur_type'],
+            gripper=gripper,
+        )
         self.faults = FaultInjector(self.driver)
         self.events: list[dict[str, Any]] = []
         self.poses: dict[str, TaughtPose] = {}
@@ -100,6 +117,8 @@ class InProcessCell:
         gate = MotionPlanner(self.model, config.read(MotionSettings), scene, dynamics)
         health, tracking = config.read(HealthSettings), config.read(TrackingSettings)
         self.controller = ControllerPort(self.driver, config['controller'], tracking)
+        self.planner, self._loops = gate, config.read(LoopSettings)
+        self._jog: Jog | None = None
         self.manager = ExecutionManager(
             gate,
             self.controller,
@@ -108,16 +127,21 @@ class InProcessCell:
             '',
             lambda _state: None,
             lambda: self.time,
+            replaces=config['controller'] != PASSTHROUGH,
         )
         settings = _station_settings(config)
-        self.port = TaskPort(self.driver, self.manager, gate, settings.loops, io_patience(health))
+        grip = settings.gripper.settings
+        action = grip if isinstance(grip, ActionSettings) else None
+        self.port = TaskPort(
+            self.driver, self.manager, gate, settings.loops, io_patience(health), action
+        )
         self.station = Station(settings, self.model, scene, dynamics, self.port, self._emit)
 
     # -- what is observed ----------------------------------------------------------------------
 
     @property
     def time(self) -> float:
-        return self.cycles * CYCLE
+        return self.cycles * self.driver.period
 
     @property
     def is_busy(self) -> bool:
@@ -149,7 +173,7 @@ class InProcessCell:
 
     def placement(self, target: Spot) -> tuple[float, float]:
         assert self._T_tcp_part is not None
-        wanted = _T_base_link_tcp(target) @ self._T_tcp_part
+        wanted = target.T_grip(self.station.planner.scene) @ self._T_tcp_part
         off = inverse_transform(wanted) @ self.T_world_part
         turn = math.atan2(off[1, 0], off[0, 0])
         away = wanted[:2, 3] - self.T_world_part[:2, 3]
@@ -178,7 +202,7 @@ class InProcessCell:
         joints = tuple(float(v) for v in HOME)
         self.poses = {'home': TaughtPose(numbers_from_matrix(T_home), origin, '', joints)}
         for name, spot in (('start', start), ('target', target)):
-            T = T_BASE_BASE_LINK @ _T_base_link_tcp(spot)
+            T = T_BASE_BASE_LINK @ spot.T_grip(self.station.planner.scene)
             self.poses[name] = TaughtPose(numbers_from_matrix(T), origin, '')
 
     def put_part(self, spot: Spot) -> None:
@@ -220,10 +244,25 @@ class InProcessCell:
     def press(self, button: str) -> bool:
         return bool(getattr(self.driver.dashboard, button)().success)
 
+    def jog(self, command: Command) -> Jog:
+        """Give a jog command, as a message does; the first one begins the jog."""
+        if self._jog is None or self._jog.outcome is not None:
+            jog = Jog(
+                self.planner,
+                self._loops,
+                command,
+                lambda: self._status.safety_mode == SAFETY_REDUCED,
+                lambda: self.time,
+            )
+            self.manager.start_jog(jog, lambda _reason: None)
+            self._jog = jog
+        self._jog.command(command)
+        return self._jog
+
     # -- time ----------------------------------------------------------------------------------
 
     def step(self) -> None:
-        """Let 8 ms pass."""
+        """Let one cycle of the driver pass."""
         self.cycles += 1
         if not self.driver.link.killed:
             self.driver.cycle()
@@ -234,7 +273,7 @@ class InProcessCell:
             self._report()
             self.controller.monitor()
             self.port.monitor()
-        if self.cycles % _WATCH_EVERY == 0:
+        if self.cycles % round(_WATCH_EVERY / self.driver.period) == 0:
             self.manager.watch()
         if parse_motion_state(self.manager.motion_state)[0] is MotionState.STOPPED:
             self.station.machine.tick()
@@ -245,14 +284,14 @@ class InProcessCell:
     def until(
         self, condition: Callable[[], bool], limit: float = math.inf, what: str = ''
     ) -> None:
-        end = self.cycles + limit / CYCLE
+        end = self.cycles + limit / self.driver.period
         while not condition():
             if self.cycles >= end:
                 raise ExecutionError(f'timed out after {limit} s waiting for {what}')
             self.step()
 
     def wait(self, seconds: float) -> None:
-        for _ in range(round(seconds / CYCLE)):
+        for _ in range(round(seconds / self.driver.period)):
             self.step()
 
     def settle(self) -> None:
@@ -289,24 +328,17 @@ class InProcessCell:
 
 
 def _station_settings(config: Configuration) -> StationSettings:
+    kind = gripper_type(config['gripper'])
+    gripper = kind(config.read(kind.settings_type), config['tool_voltage'])
     return StationSettings(
         motion=config.read(MotionSettings),
         task=config.read(TaskSettings),
         pattern=config.read(PatternSettings),
         loops=config.read(LoopSettings),
-        gripper=config.read(GripperSettings),
-        cycle=load_cycle(CONFIG / config['cycle_file']),
-        tool_voltage=config['tool_voltage'],
+        gripper=gripper,
+        cycle=load_cycle(CONFIG / config['cycle_file'], gripper.pins),
         payload=(config['payload_mass'], (0.0, 0.0, 0.0)),
     )
-
-
-def _T_base_link_tcp(spot: Spot) -> Array:
-    """Return the pose of the TCP that grips a cube at a spot, (4, 4)."""
-    x, y, yaw = spot
-    c, s = math.cos(yaw), math.sin(yaw)
-    down = np.array([[c, s, 0.0], [s, -c, 0.0], [0.0, 0.0, -1.0]])
-    return make_transform(down, [x, y, PART_SIZE / 2])
 
 
 @contextlib.contextmanager

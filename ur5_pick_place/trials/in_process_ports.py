@@ -7,22 +7,27 @@ from functools import partial
 
 import numpy as np
 
-from ur5_pick_place.control.closed_loop import TrajectorySegment
-from ur5_pick_place.control.controller import Goal, GoalListener
+from ur5_pick_place.control.controller import Goal, GoalListener, Stopping
 from ur5_pick_place.control.execution_manager import ExecutionManager
 from ur5_pick_place.control.loop_settings import LoopSettings
 from ur5_pick_place.control.motion_monitor import TrackingSettings
 from ur5_pick_place.control.motion_state import MotionState, parse_motion_state
 from ur5_pick_place.control.rollout import loop_of
+from ur5_pick_place.control.splicing import on_arrival
+from ur5_pick_place.control.streamed_loop import TrajectorySegment
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.trajectory import Trajectory, at_rest
 from ur5_pick_place.sim import goals
+from ur5_pick_place.sim.controller_manager import PASSTHROUGH
 from ur5_pick_place.sim.driver import Driver
+from ur5_pick_place.sim.gripper_server import GripperGoal
 from ur5_pick_place.sim.io_controller import SET_DIGITAL_OUT, SET_TOOL_VOLTAGE, Request
 from ur5_pick_place.sim.spline import TrajectoryCommand, Waypoint
 from ur5_pick_place.task import job
+from ur5_pick_place.task.grippers.action import ActionSettings, no_server, rejected
+from ur5_pick_place.task.grippers.joint import GripperJoint
 
 _MONITOR_PERIOD = 0.05  # [s] of feedback and results, the driver's action_monitor_rate
 OnReply = Callable[[str], object]
@@ -50,9 +55,12 @@ class ControllerPort:
     def __init__(self, driver: Driver, controller: str, tracking: TrackingSettings) -> None:
         self._driver, self._controller = driver, driver.trajectory[controller]
         self._tracking = tracking
+        self._has_tolerances = controller != PASSTHROUGH  # as `trajectory_client` sends them
         self._running: list[tuple[Goal, goals.AcceptedGoal, GoalListener]] = []
         self._due = 0.0
         self.motions = self.holds = 0
+
+    conflict = ''
 
     @property
     def missing(self) -> str:
@@ -70,8 +78,9 @@ class ControllerPort:
 
     def send(self, goal: Goal, listener: GoalListener) -> None:
         self.motions += 1
+        command = _command(self._driver.joint_names, *self._begun(goal.trajectory, goal.begin))
         self._driver.link.to_driver.send(
-            lambda: self._start(goal, listener), self._driver.time, reliable=True
+            lambda: self._start(goal, command, listener), self._driver.time, reliable=True
         )
 
     def cancel(self) -> None:
@@ -86,14 +95,20 @@ class ControllerPort:
 
     def follow(self, segment: TrajectorySegment) -> None:
         self.motions += 1
-        self._publish(segment.trajectory, segment.begin)
+        self._publish(*self._begun(segment.trajectory, segment.begin))
 
     def hold(self, q: Array) -> None:
         self.holds += 1
         self._publish(at_rest(q))
 
-    def take_over(self) -> None:
+    def take_over(self, look: Callable[[], Stopping]) -> None:
         """Do nothing: no other controller is ever active in process."""
+
+    def _begun(self, motion: Trajectory, begin: float) -> tuple[Trajectory, float]:
+        """Return a motion that began at a stamp [s] as it is sent, and the stamp sent with it."""
+        if begin == 0.0 or not self._controller.splices:
+            return motion, begin
+        return on_arrival(motion, begin, self._driver.time + self._driver.period), 0.0
 
     def _publish(self, motion: Trajectory, begin: float = 0.0) -> None:
         command = _command(self._driver.joint_names, motion, begin)
@@ -122,12 +137,13 @@ class ControllerPort:
             failure = f'goal {end.status} (code {end.code}: {end.message})'
             listener.on_result(goal, '' if done else failure)
 
-    def _start(self, goal: Goal, listener: GoalListener) -> None:
-        tracking, names = self._tracking, self._driver.joint_names
+    def _start(self, goal: Goal, command: TrajectoryCommand, listener: GoalListener) -> None:
+        tracking, now = self._tracking, self._driver.time
+        names = self._driver.joint_names if self._has_tolerances else ()
         try:
             running = self._controller.start_goal(
-                _command(names, goal.trajectory, goal.begin),
-                self._driver.time,
+                command,
+                now,
                 [goals.JointTolerance(name, tracking.path_tolerance) for name in names],
                 [goals.JointTolerance(name, tracking.goal_tolerance) for name in names],
                 tracking.goal_time,
@@ -157,6 +173,8 @@ class TaskPort:
     loops : LoopSettings
     io_timeout : float
         Silence of io_states that ends any job [s].
+    gripper : ActionSettings, optional
+        Only of a gripper with an action server.
 
     """
 
@@ -167,7 +185,11 @@ class TaskPort:
         planner: MotionPlanner,
         loops: LoopSettings,
         io_timeout: float,
+        gripper: ActionSettings | None = None,
     ) -> None:
+        self._gripper = gripper
+        self._joint = GripperJoint(gripper.position_tolerance if gripper else 1.0, io_timeout)
+        self._gripper_goal: GripperGoal | None = None
         self._driver, self._manager, self._planner = driver, manager, planner
         self._loops = loops
         self._io_timeout, self._io_updated = io_timeout, 0.0
@@ -197,6 +219,7 @@ class TaskPort:
             stopped=stopped,
             is_at_rest=self._manager.is_at_rest,
             speed_scaling=status.speed_scaling,
+            gripper=self._gripper_view(),
         )
 
     def send(self, command: job.Command, on_reply: OnReply) -> None:
@@ -210,8 +233,45 @@ class TaskPort:
             on_reply('')
         elif isinstance(command, job.Compute):
             on_reply(command.attempt())
+        elif isinstance(command, job.MoveGripper):
+            self._move_gripper(command, on_reply)
         else:
             self._request(command, on_reply)
+
+    def _move_gripper(self, command: job.MoveGripper, on_reply: OnReply) -> None:
+        server, settings = self._driver.gripper_server, self._gripper
+        assert settings is not None
+        self._gripper_goal = None
+        if server is None or server.is_absent or self._driver.link.killed:
+            on_reply(no_server(settings))
+        elif not server.is_silent:
+            try:
+                server.check(command.position)
+            except InvalidInput:
+                on_reply(rejected(settings, command))
+                return
+            self.gripper_commands += 1
+            self._gripper_goal = server.start(command.position)
+            on_reply('')
+
+    def _gripper_view(self) -> job.GripperView:
+        server, goal, now = self._driver.gripper_server, self._gripper_goal, self._driver.time
+        if server is None:
+            return job.GripperView()
+        report = None
+        if goal is not None:
+            ended = '' if server.is_absent else goal.ended
+            report = job.GripperReport(
+                goal.position, goal.final, goal.stalled, goal.reached_goal, ended
+            )
+        joint = self._joint
+        return job.GripperView(
+            not server.is_absent,
+            report,
+            joint.position(now),
+            joint.is_still(now),
+            joint.is_silent(now),
+        )
 
     def _move(self, command: job.RunMotion, on_reply: OnReply) -> None:
         motion = command.trajectory
@@ -226,7 +286,9 @@ class TaskPort:
 
     def monitor(self) -> None:
         """Read the pins and the replies; call it every cycle."""
-        link, pins = self._driver.link, self._driver.io.pins
+        link, pins, server = self._driver.link, self._driver.io.pins, self._driver.gripper_server
+        if server and not server.is_joint_silent:
+            self._joint.update(self._driver.time, server.true_position)
         if not link.io_states_silent:
             self._inputs = dict(enumerate(pins.digital_in))
             self._outputs = dict(enumerate(pins.digital_out))
@@ -244,7 +306,7 @@ class TaskPort:
             on_reply('service set_io is not there; is the driver running?')
             return
         if isinstance(command, job.SetPayload):
-            request = io.set_payload(command.mass, command.centre)
+            request = io.set_payload(command.mass, command.centre, command.inertia)
         elif isinstance(command, job.SetToolVoltage):
             request = io.set_io(SET_TOOL_VOLTAGE, 0, float(command.voltage))
         else:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from ur5_pick_place.control.motion_state import MotionState, parse_motion_state
 from ur5_pick_place.errors import Ur5PickPlaceError
 from ur5_pick_place.kinematics import Model
+from ur5_pick_place.planning.scene import Scene
 from ur5_pick_place.task import events
 from ur5_pick_place.trials.cell_client import START_TIME, CellClient
 from ur5_pick_place.trials.record import (
@@ -22,7 +23,7 @@ from ur5_pick_place.trials.record import (
     distance,
     measure,
 )
-from ur5_pick_place.trials.spots import Spot
+from ur5_pick_place.trials.spots import Spot, T_tool_part
 
 _SETTLING = 0.4  # [s] simulated, from the end of the run until the cube is measured
 _IN_PLACE = (1e-3, math.radians(0.5))  # [m], [rad] tolerance of a cube just placed
@@ -37,8 +38,8 @@ class Operator(CellClient):
     domain : int
         ROS_DOMAIN_ID of the nodes.
     model : Model
-    T_tool_tcp : ndarray, shape (4, 4)
-        Arm and tool, to compute TCP poses from joints.
+    scene : Scene
+        Arm and tool, to compute poses of the tool from joints.
     watch, show : callable
         See `CellClient`.
 
@@ -48,12 +49,12 @@ class Operator(CellClient):
         self,
         domain: int,
         model: Model,
-        T_tool_tcp: NDArray[Any],
+        scene: Scene,
         watch: Callable[[], None],
         show: Callable[[Record], None] = lambda _record: None,
     ) -> None:
         super().__init__(domain, watch, show)
-        self._model, self._T_tool_tcp = model, T_tool_tcp
+        self._model, self._scene = model, scene
 
     def prepare(self) -> None:
         """
@@ -65,6 +66,12 @@ class Operator(CellClient):
             A service or topic timed out, or a request was refused.
 
         """
+        self.wait_until_ready()
+        self.teach_place('home')
+        self.persist(lambda: self.do('init_gripper'))
+
+    def wait_until_ready(self) -> None:
+        """Wait for services, topics and the planner; raises ExecutionError after a while."""
         for name, client in self.services.items():
             self.wait(client.service_is_ready, f'service pick_place/{name}', START_TIME)
         self.wait(lambda: self.record.is_complete, 'joints, cube and finger states', START_TIME)
@@ -73,8 +80,12 @@ class Operator(CellClient):
             'the planner to be ready',
             START_TIME,
         )
-        self.persist(self._teach_home)
-        self.persist(lambda: self.do('init_gripper'))
+
+    def teach_place(self, name: str, spot: Spot | None = None) -> None:
+        """Teach a place by the cube's spot there, or home from the present joints."""
+        if spot is not None:
+            return self._teach_pose(name, spot.T_grip(self._scene))
+        return self.persist(self._teach_home)
 
     def run_cycle(self, task: Task, method: str = 'ik') -> RunResult:
         """
@@ -105,8 +116,8 @@ class Operator(CellClient):
     def teach(self, task: Task) -> None:
         """Place the cube, teach start and target, and displace the cube if required."""
         self.put_cube(task.start)
-        self._teach_pose('start', task.start.T_tcp)
-        self._teach_pose('target', task.target.T_tcp)
+        self._teach_pose('start', task.start.T_grip(self._scene))
+        self._teach_pose('target', task.target.T_grip(self._scene))
         if task.displacement:
             self.put_cube(task.start.moved(task.displacement))
 
@@ -130,5 +141,5 @@ class Operator(CellClient):
         )
 
     def _measured(self, result: RunResult) -> RunResult:
-        found = measure(self.record, result.task, self._model, self._T_tool_tcp)
+        found = measure(self.record, result.task, self._model, T_tool_part(self._scene))
         return dataclasses.replace(result, **found)

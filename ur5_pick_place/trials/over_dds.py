@@ -26,7 +26,7 @@ from ur5_pick_place.trials.configuration import Configuration
 from ur5_pick_place.trials.fault_operator import FaultOperator
 from ur5_pick_place.trials.processes import NodeProcesses, own_domain
 from ur5_pick_place.trials.record import Record, Task, measure
-from ur5_pick_place.trials.spots import Spot
+from ur5_pick_place.trials.spots import Spot, T_tool_part
 
 _POLL = 0.2  # [s] wall time between the nodes' requests to the dashboard for the program state
 _MARGIN = 0.5  # [s] until a stop is reported
@@ -228,18 +228,19 @@ def open_nodes(
 
     """
     config = share_directory() / 'config'
-    model, T_tool_tcp = load_model('ur5'), load_scene(config / 'scene_sim.yaml').tool.T_tool_tcp
+    model = load_model(changes.get('ur_type', 'ur5'))
+    scene = load_scene(config / Configuration(changes)['scene_file'])
     with (
         tempfile.TemporaryDirectory(prefix='ur5_pick_place-') as folder,
         own_domain() as domain,
         NodeProcesses(
             _nodes(changes, real_time_factor, config, Path(folder)), domain, Path(folder)
         ) as nodes,
-        FaultOperator(domain, model, T_tool_tcp, nodes.check) as operator,
+        FaultOperator(domain, model, scene, nodes.check) as operator,
     ):
         operator.prepare()
         yield NodesCell(
-            operator, nodes, model, T_tool_tcp, Configuration(changes), real_time_factor
+            operator, nodes, model, T_tool_part(scene), Configuration(changes), real_time_factor
         )
 
 
@@ -247,10 +248,14 @@ def _nodes(
     changes: Mapping[str, Any], real_time_factor: float, config: Path, folder: Path
 ) -> list[NodeSpec]:
     """Return the nodes that a cycle needs, with a poses file of their own."""
+    gripper = str(changes.get('gripper', ''))
     own = {'pick_place': {'poses_file': str(folder / 'poses.yaml'), **changes}}
+    ur_type = changes.get('ur_type', 'ur5')
     sim = {'real_time_factor': real_time_factor}
     return [
         dataclasses.replace(spec, parameters={**spec.parameters, **own.get(spec.executable, {})})
-        for spec in node_list('sim', config, sim_parameters=sim)
+        for spec in node_list(
+            'sim', config, ur_type=ur_type, gripper=gripper, sim_parameters=sim
+        )
         if spec.executable != 'ik_service'
     ]

@@ -20,6 +20,7 @@ from ur5_pick_place.kinematics import JOINT_NAMES
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.sim.cell import CellPose, Wall, apply_pose, lay_marks, load_cell
 from ur5_pick_place.sim.engine import mujoco
+from ur5_pick_place.sim.grippers import DIGITAL
 
 JointTrace = tuple[Array, Array]
 
@@ -51,6 +52,8 @@ class Recording:
     T_start, T_target : ndarray, shape (4, 4)
         Start and target pose of the cube, or of the TCP that grips it.
     wall : Wall or None
+    ur_type : str
+    gripper : str
 
     Raises
     ------
@@ -66,6 +69,8 @@ class Recording:
     T_start: Array
     T_target: Array
     wall: Wall | None = None
+    ur_type: str = 'ur5'
+    gripper: str = DIGITAL
 
     def __post_init__(self) -> None:
         n = np.size(self.t)
@@ -123,7 +128,7 @@ def draw_cycle(recording: Recording, path: Path | str) -> bool:
     recording : Recording
         The run to draw.
     path : path-like
-        A GIF file, 320 x 240, about 12 frames per second.
+        A GIF file, 640 x 480, about 12 frames per second.
 
     """
     if not _can_draw():
@@ -133,7 +138,7 @@ def draw_cycle(recording: Recording, path: Path | str) -> bool:
     times = recording.t[0] + np.arange(0.0, duration + step, step)
     samples = np.minimum(np.searchsorted(recording.t, times), recording.t.size - 1)
     with _Stage.open(recording, 480, 360, fast=True) as stage:
-        frames = [stage.shoot(int(i)).resize((320, 240)) for i in samples]
+        frames = [stage.shoot(int(i)).resize((640, 480)) for i in samples]
     # The octree keeps the rare colours of marks and part; a median cut would not.
     palette = frames[len(frames) // 2].quantize(128, Image.Quantize.FASTOCTREE)
     coloured = [f.quantize(palette=palette, dither=Image.Dither.NONE) for f in frames]
@@ -171,7 +176,9 @@ class _Stage:
     def open(
         cls, recording: Recording, width: int, height: int, fast: bool = False
     ) -> Iterator['_Stage']:
-        model = load_cell(wall=recording.wall)
+        model = load_cell(
+            wall=recording.wall, ur_type=recording.ur_type, gripper=recording.gripper
+        )
         if fast:
             model.vis.quality.shadowsize = 1024
             model.vis.quality.offsamples = 0

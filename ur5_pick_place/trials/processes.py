@@ -14,10 +14,12 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from ur5_pick_place.errors import ExecutionError
+from ur5_pick_place.nodes.distro import discovery
 from ur5_pick_place.nodes.node_list import NodeSpec
 
 _DOMAINS = range(1, 102)  # above 101 the ports overlap Linux's ephemeral ports
 _STOP_TIME = 0.6  # [s] to end after SIGINT, before they are killed
+_WRITING_TIME = 1.8  # [s] for the recorder, which may have a record to write
 _TAIL = 12  # log lines quoted when a node has died
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None, use_errno=True)
@@ -90,7 +92,7 @@ class NodeProcesses:
         environment = {
             **os.environ,
             'ROS_DOMAIN_ID': str(domain),
-            'ROS_AUTOMATIC_DISCOVERY_RANGE': reach,
+            **discovery(reach),
             'RCUTILS_LOGGING_BUFFERED_STREAM': '0',
             'PYTHONUNBUFFERED': '1',
             # Five nodes on two cores: threads of linear algebra would only slow them down.
@@ -150,15 +152,22 @@ class NodeProcesses:
             if code is not None:
                 raise ExecutionError(f'node {name} {how_ended(code)}{self._log_tail(name)}')
 
+    @property
+    def ended(self) -> dict[str, str]:
+        """How those nodes ended that are not running any more, by executable."""
+        codes = {name: process.poll() for name, process in self._processes.items()}
+        return {name: how_ended(code) for name, code in codes.items() if code is not None}
+
     def stop(self) -> None:
         """End all nodes by SIGINT; kill those that do not end in time."""
-        alive = [p for p in self._processes.values() if p.poll() is None]
-        for process in alive:
+        alive = {name: p for name, p in self._processes.items() if p.poll() is None}
+        for process in alive.values():
             process.send_signal(signal.SIGINT)
-        deadline = time.monotonic() + _STOP_TIME
-        for process in alive:
+        begin = time.monotonic()
+        for name in sorted(alive, key=lambda name: name == 'recorder'):
+            process, limit = alive[name], _WRITING_TIME if name == 'recorder' else _STOP_TIME
             try:
-                process.wait(max(0.0, deadline - time.monotonic()))
+                process.wait(max(0.0, begin + limit - time.monotonic()))
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()

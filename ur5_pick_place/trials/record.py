@@ -19,8 +19,11 @@ from ur5_pick_place.kinematics.transforms import (
     tool_down,
 )
 from ur5_pick_place.task import events
-from ur5_pick_place.trials.joints_file import JointSample
 from ur5_pick_place.trials.spots import Displacement, Spot
+
+_Six = Sequence[float] | Array
+JointSample = tuple[float, _Six, _Six, _Six]
+"""Simulated time [s], measured joints [rad] and their velocities [rad/s], reference [rad]."""
 
 TOLERANCE_M = 0.002
 TOLERANCE_RAD = math.radians(1.0)

@@ -1,85 +1,250 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`report`: summarise a recorded demo run as text and as an HTML page with plots."""
+"""
+Summarise a recorded run as text and as an HTML page with plots.
+
+Reads the results of a demo (a folder of out/), an MCAP file (run.mcap, or a record of the flight
+recorder), or a rosbag2 folder of a robot (MCAP or sqlite3). Of a folder with several recordings it
+takes the newest. With --history it prints what the line has counted instead.
+
+"""
 
 import argparse
+import contextlib
 import json
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.task.events import (
-    CYCLE_DONE,
-    DONE,
-    GRASP_MISSED,
-    GRASP_UNVERIFIED,
-    PART_LOST,
-    PAUSED,
-    PLAN_REPORT,
-    REFUSED,
-    RESUMED,
-    STAGE,
-    STOPPED,
-    WAITING,
-)
-from ur5_pick_place.task.plan_report import cells
+from ur5_pick_place.errors import InvalidInput, MissingPackage, Ur5PickPlaceError, one_line
 from ur5_pick_place.terminal import quiet_pipe
-from ur5_pick_place.trials.joints_file import read_joints
-from ur5_pick_place.trials.report_motion import Motion, motion_of
+from ur5_pick_place.trials.demo_report import RUN_FILE
+from ur5_pick_place.trials.recorded_runs import RecordedRuns, recorded_runs, summary
+from ur5_pick_place.trials.recording import (
+    Recording,
+    newest_recording,
+    read_recording,
+    recording_files,
+)
+from ur5_pick_place.trials.report_events import Event, is_event, is_result, split_runs, story
+from ur5_pick_place.trials.report_history import (
+    FOLDER,
+    history_json,
+    history_text,
+    read_history,
+)
+from ur5_pick_place.trials.report_motion import Motion
 from ur5_pick_place.trials.report_page import apart, number, page
-from ur5_pick_place.trials.time_shares import FLOOR, SHARES, shares_text
+from ur5_pick_place.trials.robot_topics import is_wanted
+from ur5_pick_place.trials.time_shares import shares_text
 
-Event = Mapping[str, Any]
-
+PAGE = 'report.html'
+_DEFAULT = Path('out/latest')
 _EPILOG = (
-    'Times are simulated. Writes report.html to the folder. Exit code: 0 if the folder could be '
-    'read, even if the run failed; 2 otherwise. Example: report out/latest'
+    'Times are those of the robot, simulated in a simulated cell. Writes report.html to the\n'
+    'folder, or a page beside the file. Exit code: 0 if something could be read, even if the run\n'
+    'failed or the recording is damaged; 2 otherwise. Example: report out/latest'
 )
-_RUN = 'run'  # the job that runs the cycle
-_WORDS = ('event', 'job', 'stage', 'remark', 'reason')
-_FIGURES = (
-    'placement_error_m',
-    'placement_error_rad',
-    'in_hand_error_m',
-    'in_hand_error_rad',
-    'cycle_time_s',
-    'planning_time_s',
-    'max_tcp_speed_m_s',
-)
-_SHARES = (FLOOR, *SHARES)
-_REMARKS = (WAITING, GRASP_MISSED, GRASP_UNVERIFIED, PART_LOST, REFUSED, STOPPED)
+
+
+@dataclass(frozen=True)
+class Report:
+    """
+    What is reported.
+
+    Attributes
+    ----------
+    runs : list of dict
+        See `read_runs` and `recorded_runs`.
+    motions : dict of str to Motion
+        By `method` of the run.
+    problems : list of str
+        What could not be read.
+    contents : str
+        What a recording contains; empty for results of a demo.
+
+    """
+
+    runs: list[dict[str, Any]]
+    motions: dict[str, Motion] = field(default_factory=dict)
+    problems: list[str] = field(default_factory=list)
+    contents: str = ''
 
 
 @quiet_pipe()
 def main(argv: list[str] | None = None) -> int:
     """Run the command and give its exit code."""
-    parser = argparse.ArgumentParser(prog='report', description=__doc__, epilog=_EPILOG)
-    parser.add_argument(
-        'folder', nargs='?', type=Path, default=Path('out/latest'), help='default: %(default)s'
-    )
-    parser.add_argument('--json', action='store_true', help='print JSON; write no HTML page')
-    given = parser.parse_args(argv)
+    given = _parser().parse_args(argv)
     try:
-        if not given.folder.is_dir():
-            raise InvalidInput(
-                f'{given.folder}: no such folder; run `demo` first, or give a folder with its '
-                'results'
-            )
-        found = read_runs(given.folder)
-        if given.json:
-            print(json.dumps(found, indent=2))
+        if given.history:
+            return _history(given.path or FOLDER.expanduser(), given.json)
+        path = given.path or _DEFAULT
+        _check_exists(path)
+        path, note = newest_recording(path)
+        if note:
+            print(f'report: {note}', file=sys.stderr)
+        if given.replay:
+            print(_replay(path, given.rate))
             return 0
-        print('\n\n'.join(map(_text, found)))
-        path = given.folder / 'report.html'
-        path.write_text(page(given.folder, found, read_motions(given.folder)), encoding='utf-8')
+        found = read_report(path)
+    except KeyboardInterrupt:  # of a replay
+        return 130
     except BrokenPipeError:
         raise
-    except (InvalidInput, OSError) as error:
+    except (Ur5PickPlaceError, OSError) as error:
         print(f'report: {error}', file=sys.stderr)
         return 2
-    print(f'\nHTML page with plots: {path}')
+    if found.problems:
+        print(f'report: {"; ".join(found.problems)}', file=sys.stderr)
+    if given.json:
+        print(json.dumps(found.runs, indent=2))
+        return 0
+    if found.contents:
+        print(f'{found.contents}\n')
+    print('\n\n'.join(map(_text, found.runs)))
+    html = path / PAGE if path.is_dir() else path.with_suffix('.html')
+    try:
+        write_page(html, path.resolve().name, found)
+    except (MissingPackage, OSError) as error:
+        print(f'report: no HTML page was written: {error}', file=sys.stderr)
+        return 0
+    print(f'\nHTML page with plots: {html}')
     return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog='report',
+        description=__doc__,
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        'path', nargs='?', type=Path, help=f'default: {_DEFAULT}; with --history {FOLDER}'
+    )
+    parser.add_argument('--json', action='store_true', help='print JSON; write no HTML page')
+    instead = parser.add_mutually_exclusive_group()
+    instead.add_argument(
+        '--replay',
+        action='store_true',
+        help='publish a recording instead, for RViz or the cockpit, on ROS_DOMAIN_ID',
+    )
+    instead.add_argument(
+        '--history',
+        action='store_true',
+        help='print the statistics of all cycles so far: parts, stops by cause and cycle times',
+    )
+    parser.add_argument(
+        '--rate', type=_rate, default=1.0, help='of --replay: recorded seconds per second'
+    )
+    return parser
+
+
+def _rate(text: str) -> float:
+    rate = float(text)
+    if not 0.01 <= rate <= 100.0:
+        raise argparse.ArgumentTypeError(f'{text}: must be 0.01 to 100')
+    return rate
+
+
+def _history(path: Path, as_json: bool) -> int:
+    histories, problems = read_history(path)
+    if problems:
+        print(f'report: {"; ".join(problems)}', file=sys.stderr)
+    print(json.dumps(history_json(histories), indent=2) if as_json else history_text(histories))
+    return 0
+
+
+def _replay(path: Path, rate: float) -> str:
+    """Publish a recording; return what was done."""
+    try:
+        from ur5_pick_place.trials.replay import replay
+    except ImportError as error:
+        raise MissingPackage(f'a replay needs ROS 2 ({error})') from error
+    return replay(recording_files(path), rate)
+
+
+def write_page(path: Path, name: str, report: Report) -> None:
+    """
+    Write the HTML page of a report.
+
+    Parameters
+    ----------
+    path : Path
+        The page; pictures in its folder become part of it.
+    name : str
+        Of the recording, for the title.
+    report : Report
+
+    Raises
+    ------
+    MissingPackage
+        Jinja2 is not installed.
+    OSError
+        The page cannot be written; what was there before still is.
+
+    """
+    notes = [*filter(None, [report.contents]), *report.problems]
+    text = page(path.parent, name, report.runs, report.motions, notes)
+    unfinished = path.with_name(f'.{path.name}.unfinished')
+    try:
+        unfinished.write_text(text, encoding='utf-8')
+        unfinished.replace(path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            unfinished.unlink(missing_ok=True)
+        raise
+
+
+def read_report(path: Path) -> Report:
+    """
+    Return what is known of a run, from any of the files that `report` reads.
+
+    All recordings in a folder count as one; see `newest_recording`.
+
+    Raises
+    ------
+    Ur5PickPlaceError
+        Nothing could be read; says why.
+
+    """
+    _check_exists(path)
+    if (path / 'result.json').exists():
+        return _results_report(path)
+    files = recording_files(path)
+    return _recording_report(path, files) if files else _results_report(path)
+
+
+def _check_exists(path: Path) -> None:
+    if not path.exists():
+        raise InvalidInput(
+            f'{path}: no such folder; run `demo` first, or give a folder with its results, or a '
+            'recording'
+        )
+
+
+def _results_report(folder: Path) -> Report:
+    runs = read_runs(folder)
+    try:
+        motions, problems = _motions(folder)
+    except Ur5PickPlaceError as error:
+        motions, problems = {}, [f'no plots: {error}']
+    return Report(runs, motions, problems)
+
+
+def _recording_report(path: Path, files: Sequence[Path]) -> Report:
+    recording, found = _recorded(path, files)
+    return Report(found.runs, found.motions, recording.problems, summary(recording, path))
+
+
+def _recorded(path: Path, files: Sequence[Path]) -> tuple[Recording, RecordedRuns]:
+    recording = read_recording(files, is_wanted)
+    try:
+        return recording, recorded_runs(recording)
+    except InvalidInput as error:
+        why = '; '.join([*recording.problems, str(error)])
+        raise InvalidInput(f'{path}: nothing to report could be read: {why}') from error
 
 
 def read_runs(folder: Path) -> list[dict[str, Any]]:
@@ -94,17 +259,14 @@ def read_runs(folder: Path) -> list[dict[str, Any]]:
     """
     runs = _results(folder / 'result.json')
     path = folder / 'events.jsonl'
-    parts = _parts(_events(path))
+    parts = split_runs(_events(path))
     if len(parts) != len(runs):
         raise InvalidInput(
             f'{path}: has events of {len(parts)} runs, but result.json has {len(runs)} runs: a '
             'run ended before its first event; see nodes.log'
         )
     try:
-        return [
-            {**run, 'stages': _stages(part), 'remarks': _remarks(part), 'plan': _plan(part)}
-            for run, part in zip(runs, parts, strict=True)
-        ]
+        return [{**run, **story(part)} for run, part in zip(runs, parts, strict=True)]
     except (KeyError, TypeError) as error:
         raise InvalidInput(f'{path}: an event lacks {error}: not written by `demo`') from error
 
@@ -115,73 +277,38 @@ def read_motions(folder: Path) -> dict[str, Motion]:
 
     Raises
     ------
-    InvalidInput
-        `joints.csv` is invalid, or `result.json` lacks the facts of the arm.
+    Ur5PickPlaceError
+        `run.mcap` cannot be read at all.
 
     """
-    if not (folder / 'joints.csv').exists():
-        return {}
-    joints, path = read_joints(folder / 'joints.csv'), folder / 'result.json'
-    arm = _json(_read(path), str(path)).get('arm')
-    try:
-        motions = {method: motion_of(recorded, arm) for method, recorded in joints.items()}
-    except InvalidInput as error:
-        raise InvalidInput(f'{path}: {error}') from error
-    return {method: motion for method, motion in motions.items() if motion}
+    return _motions(folder)[0]
+
+
+def _motions(folder: Path) -> tuple[dict[str, Motion], list[str]]:
+    """Return the motions of a results folder, and what of its recording could not be read."""
+    path = folder / RUN_FILE
+    if not path.exists():
+        return {}, []
+    recording, found = _recorded(path, [path])
+    return found.motions, recording.problems
 
 
 def _results(path: Path) -> list[dict[str, Any]]:
     content = _json(_read(path), str(path))
     runs = content.get('runs') if isinstance(content, dict) else None
-    if not isinstance(runs, list) or not runs or not all(map(_is_result, runs)):
+    if not isinstance(runs, list) or not runs or not all(map(is_result, runs)):
         raise InvalidInput(f'{path}: must have "runs", a list of results as written by `demo`')
     return runs
-
-
-def _is_result(run: Any) -> bool:
-    return (
-        isinstance(run, dict)
-        and {'success', *_FIGURES} <= run.keys()
-        and all(isinstance(run.get(name), str) for name in ('method', 'reason'))
-        and all(
-            isinstance(run.get(name), (int, float, type(None))) for name in (*_FIGURES, *_SHARES)
-        )
-        and len({run.get(name) is None for name in _SHARES}) == 1
-        and all(map(_is_spot, (run[name] for name in ('start', 'target') if name in run)))
-    )
-
-
-def _is_spot(spot: Any) -> bool:
-    return isinstance(spot, dict) and all(
-        isinstance(spot.get(name), (int, float)) for name in ('x', 'y', 'yaw')
-    )
 
 
 def _events(path: Path) -> list[Event]:
     events = []
     for i, line in enumerate(_read(path).splitlines(), 1):
         event = _json(line, f'{path}, line {i}')
-        if not _is_event(event):
+        if not is_event(event):
             raise InvalidInput(f'{path}, line {i}: not an event as written by `demo`')
         events.append(event)
     return events
-
-
-def _is_event(event: Any) -> bool:
-    return (
-        isinstance(event, dict)
-        and 'event' in event
-        and isinstance(event.get('time'), (int, float))
-        and all(isinstance(event.get(name, ''), str) for name in _WORDS)
-        and (event['event'] != PLAN_REPORT or _are_rows(event.get('rows')))
-    )
-
-
-def _are_rows(rows: Any) -> bool:
-    try:
-        return isinstance(rows, list) and all(map(cells, rows))
-    except (KeyError, TypeError, ValueError):
-        return False
 
 
 def _read(path: Path) -> str:
@@ -198,81 +325,35 @@ def _json(text: str, where: str) -> Any:
         raise InvalidInput(f'{where}: invalid JSON: {error}') from error
 
 
-def _parts(events: Sequence[Event]) -> list[list[Event]]:
-    """Split the events of several runs where the clock restarts."""
-    parts: list[list[Event]] = []
-    for event in events:
-        if not parts or event['time'] < parts[-1][-1]['time']:
-            parts.append([])
-        parts[-1].append(event)
-    return parts
-
-
-def _stages(events: Sequence[Event]) -> list[dict[str, Any]]:
-    """Return name, begin and duration [s] of each stage of the cycle."""
-    begins = [i for i, event in enumerate(events) if event['event'] == STAGE]
-    stages = []
-    for i in begins:
-        event = events[i]
-        end = next((e['time'] for e in events[i + 1 :] if _ends_stage(e)), events[-1]['time'])
-        stages.append(
-            {
-                'stage': event['stage'],
-                'begin_s': event['time'],
-                'duration_s': round(end - event['time'], 3),
-                'remark': event['remark'],
-            }
-        )
-    return stages
-
-
-def _ends_stage(event: Event) -> bool:
-    if event['event'] in (DONE, STOPPED):
-        return bool(event['job'] == _RUN)
-    return event['event'] in (STAGE, CYCLE_DONE)
-
-
-def _remarks(events: Sequence[Event]) -> list[dict[str, Any]]:
-    """Return pauses, retries and stops: time [s], what, and the reason or duration."""
-    remarks = []
-    for i, event in enumerate(events):
-        if event['event'] == PAUSED:
-            resumed = (e['time'] for e in events[i + 1 :] if e['event'] in (RESUMED, STOPPED))
-            text = f'{next(resumed, events[-1]["time"]) - event["time"]:.2f} s'
-        elif event['event'] in _REMARKS:
-            text = event.get('reason', '')
-        else:
-            continue
-        where = {'stage': event['stage']} if 'stage' in event else {}
-        what = event['event'].replace('_', ' ')
-        remarks.append({'time_s': event['time'], 'what': what, **where, 'text': text})
-    return remarks
-
-
-def _plan(events: Sequence[Event]) -> list[dict[str, Any]]:
-    """Return the rows of the last plan report, [] without one."""
-    rows = [event['rows'] for event in events if event['event'] == PLAN_REPORT]
-    return rows[-1] if rows else []
-
-
 def _text(run: Mapping[str, Any]) -> str:
-    lines = [f'{run["method"]}: ' + ('placed' if run['success'] else f'FAILED: {run["reason"]}')]
-    lines += [
-        f'  placement error {apart(run, "placement")}, in-hand error {apart(run, "in_hand")}',
-        f'  cycle {number(run["cycle_time_s"], "s")}, planning '
-        f'{number(run["planning_time_s"], "s")}, max TCP speed '
-        f'{number(run["max_tcp_speed_m_s"], "m/s")}',
-        f'  {shares_text(run)}',
-        f'  {"stage":20}{"start [s]":>12}{"duration [s]":>14}',
-    ]
+    lines = [_heading(run)]
+    if 'placement_error_m' in run:
+        lines.append(
+            f'  placement error {apart(run, "placement")}, in-hand error {apart(run, "in_hand")}'
+        )
+    figures = [('cycle', 'cycle_time_s', 's'), ('planning', 'planning_time_s', 's')]
+    figures.append(('max TCP speed', 'max_tcp_speed_m_s', 'm/s'))
+    texts = [f'{title} {number(run[key], unit)}' for title, key, unit in figures if key in run]
+    lines.append(f'  {", ".join(texts)}')
+    if 'outcome' not in run:
+        lines.append(f'  {shares_text(run)}')
+    if run['stages'] or 'outcome' not in run:
+        lines.append(f'  {"stage":20}{"start [s]":>12}{"duration [s]":>14}')
     lines += [
         f'  {s["stage"]:20}{s["begin_s"]:12.2f}{s["duration_s"]:14.2f}  {s["remark"]}'.rstrip()
         for s in run['stages']
     ]
     for r in run['remarks']:
-        where = f' at stage {r["stage"]!r}' if 'stage' in r else ''
+        where = f' at stage {r["stage"]!r}' if r.get('stage') else ''
         lines.append(f'  {r["time_s"]:.2f} s: {r["what"]}{where}: {r["text"]}'.rstrip(': '))
-    return '\n'.join(lines)
+    return '\n'.join(map(one_line, lines))
+
+
+def _heading(run: Mapping[str, Any]) -> str:
+    if 'outcome' in run:
+        reason = f': {run["reason"]}' if run['reason'] else ''
+        return f'{run["method"]}: {run["outcome"]}{reason}'
+    return f'{run["method"]}: ' + ('placed' if run['success'] else f'FAILED: {run["reason"]}')
 
 
 if __name__ == '__main__':

@@ -11,11 +11,32 @@ import numpy as np
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import UR_TYPES, forward, load_model
 from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, Array
-from ur5_pick_place.trials.joints_file import RecordedJoints
 from ur5_pick_place.trials.measure import Trace
 
 _LEAST = 3  # samples of a motion, at least
 _BACK = 50  # samples by which the arm may lag its reference
+
+
+@dataclass(frozen=True)
+class RecordedJoints:
+    """
+    Joints of one run.
+
+    Attributes
+    ----------
+    t : ndarray, shape (n,)
+        Time of the robot's clock [s], increasing; same clock as the events.
+    q, qd : ndarray, shape (n, 6)
+        Measured joints [rad, rad/s].
+    q_reference : ndarray, shape (n, 6)
+        Reference of the controller [rad]; NaN without one.
+
+    """
+
+    t: Array
+    q: Array
+    qd: Array
+    q_reference: Array
 
 
 @dataclass(frozen=True)
@@ -30,11 +51,11 @@ class Motion:
     q_reference : ndarray, shape (n, 6)
         Reference of the controller [rad]; NaN without one.
     p_tcp, p_tcp_reference : ndarray, shape (n, 3)
-        Measured and reference TCP in `base_link` [m].
+        Measured and reference TCP in `base_link` [m]; NaN for an unknown arm or tool.
     max_velocity : ndarray, shape (6,)
-        Limits of the joints [rad/s].
+        Limits of the joints [rad/s]; NaN where unknown.
     max_speed : float
-        Limit of the TCP [m/s].
+        Limit of the TCP [m/s]; NaN where unknown.
 
     """
 
@@ -44,6 +65,11 @@ class Motion:
     p_tcp_reference: Array
     max_velocity: Array
     max_speed: float
+
+    @property
+    def has_tcp(self) -> bool:
+        """Whether the TCP is known."""
+        return bool(np.isfinite(self.p_tcp).any())
 
     @property
     def error(self) -> Array:
@@ -95,6 +121,18 @@ def motion_of(joints: RecordedJoints, arm: Any) -> Motion | None:
         p_reference,
         _numbers(arm, 'max_velocity', (6,)),
         float(_numbers(arm, 'max_speed', ())),
+    )
+
+
+def motion_of_unknown_arm(joints: RecordedJoints) -> Motion | None:
+    """Return the motion of joints alone, or None if there are too few samples."""
+    n = joints.t.size
+    if n < _LEAST:
+        return None
+    trace = Trace(joints.t, joints.q, joints.qd, np.full((n, 4, 4), math.nan))
+    nowhere = np.full((n, 3), math.nan)
+    return Motion(
+        trace, joints.q_reference, nowhere, nowhere, np.full(6, math.nan), math.nan
     )
 
 

@@ -52,12 +52,21 @@ def plots(run: Run, motion: Motion) -> Iterator[Plot]:
         'Measured; dashed lines are the limits of the run.',
         _over_time(run, motion, (_draw_velocities,)),
     )
+    has_reference = bool(np.isfinite(motion.q_reference).any())
+    if has_reference and not motion.has_tcp:
+        yield Plot(
+            'Errors',
+            'Measured minus reference of each joint, including servo lag.',
+            _over_time(run, motion, (_draw_error,)),
+        )
+    if not motion.has_tcp:
+        return
     yield Plot(
         'TCP speed',
         'Computed from measured joints; the dashed line is the limit of the run.',
         _over_time(run, motion, (_draw_tcp_speed,)),
     )
-    if np.isfinite(motion.q_reference).any():
+    if has_reference:
         yield Plot(
             'Errors',
             'Top: measured minus reference of each joint, including servo lag. Bottom: distance '
@@ -86,11 +95,11 @@ def _over_time(
         axes.ticklabel_format(useOffset=False)
         _mark_stages(axes, run, is_labelled=not i)
         for remark in run['remarks']:
-            colour = _STOP if remark['what'] == events.STOPPED else _WARNING
+            colour = _STOP if events.STOPPED in remark['what'] else _WARNING
             axes.axvline(remark['time_s'], color=colour, lw=1.5, ls=':')
         if axes.get_legend_handles_labels()[0]:
             axes.legend(loc='center left', bbox_to_anchor=(1.0, 0.5), fontsize=8, frameon=False)
-    axes.set_xlabel('simulated time [s]')
+    axes.set_xlabel('time of the robot [s]')
     return figure
 
 
@@ -126,7 +135,7 @@ def _draw_positions(axes: Axes, motion: Motion) -> None:
 def _draw_velocities(axes: Axes, motion: Motion) -> None:
     for j, name in enumerate(JOINT_NAMES):
         axes.plot(motion.trace.t, motion.trace.qd[:, j], lw=1.2, label=_title(name))
-    for i, limit in enumerate(np.unique(motion.max_velocity)):
+    for i, limit in enumerate(np.unique(motion.max_velocity[np.isfinite(motion.max_velocity)])):
         for sign in (1, -1):
             label = 'limit' if not i and sign > 0 else None
             axes.axhline(sign * limit, color=_LIMIT, lw=1, ls='--', label=label)

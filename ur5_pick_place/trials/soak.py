@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`soak`: many cycles over random spots, with random faults at random times if requested."""
+"""Run many cycles over random spots, with random faults at random times if requested."""
 
 import argparse
 import math
@@ -19,12 +19,15 @@ import numpy as np
 
 from ur5_pick_place.control.line_follower import METHODS
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
+from ur5_pick_place.sim.grippers import DIGITAL, GRIPPERS
+from ur5_pick_place.sim.layouts import LAYOUTS
 from ur5_pick_place.task.motions import IK
 from ur5_pick_place.terminal import Parser, quiet_pipe, seed_number
 from ur5_pick_place.trials.cell import KeptCell, OpenCell
 from ur5_pick_place.trials.cell_options import (
     add_jobs,
     add_nodes,
+    add_ur_type,
     cell_opener,
     chosen_workers,
 )
@@ -34,7 +37,6 @@ from ur5_pick_place.trials.parallel import Workers, in_order
 from ur5_pick_place.trials.records import driver_silent, keep_record
 from ur5_pick_place.trials.spots import Spot
 
-_RADIUS = (0.35, 0.55)  # [m] from the base's axis
 _AZIMUTH = math.radians(60.0)  # largest azimuth to either side
 _APART = 0.12  # [m] least distance between start and target
 _LATEST = 4.0  # [s] latest time of a fault; the quickest cycles take 5 s
@@ -131,15 +133,18 @@ def soak(
 
     """
     open_work = partial(_open_work, open_cell, changes or {})
-    return in_order(open_work, draw(cycles, seed, faults), _lost, workers)
+    ur_type = (changes or {}).get('ur_type', 'ur5')
+    return in_order(open_work, draw(cycles, seed, faults, ur_type), _lost, workers)
 
 
-def draw(cycles: int, seed: int, faults: tuple[str, ...]) -> list[Cycle]:
+def draw(
+    cycles: int, seed: int, faults: tuple[str, ...], ur_type: str = 'ur5'
+) -> list[Cycle]:
     """Return the cycles of a seed; a larger number of cycles begins with the same ones."""
     rng = np.random.default_rng(seed)
     drawn = []
     for number in range(1, cycles + 1):
-        start, target = _spots(rng)
+        start, target = _spots(rng, ur_type)
         fault = str(rng.choice(faults)) if faults and number % 3 == 0 else ''
         drawn.append(Cycle(number, start, target, fault, float(rng.uniform(0.0, _LATEST))))
     return drawn
@@ -205,12 +210,12 @@ def _amiss(end: str, reason: str, error: float, turn: float, speed: float) -> st
     return ''
 
 
-def _spots(rng: np.random.Generator) -> tuple[Spot, Spot]:
+def _spots(rng: np.random.Generator, ur_type: str) -> tuple[Spot, Spot]:
     """Return random start and target."""
     while True:
         spots = []
         for _ in range(2):
-            r, azimuth = rng.uniform(*_RADIUS), rng.uniform(-_AZIMUTH, _AZIMUTH)
+            r, azimuth = rng.uniform(*LAYOUTS[ur_type].ahead), rng.uniform(-_AZIMUTH, _AZIMUTH)
             yaw = rng.uniform(-math.pi / 4, math.pi / 4)
             spots.append(Spot(r * math.cos(azimuth), r * math.sin(azimuth), yaw))
         if math.dist(spots[0][:2], spots[1][:2]) > _APART:
@@ -238,11 +243,15 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument('-n', '--cycles', type=int, default=100, help='default: %(default)s')
     parser.add_argument('--seed', type=seed_number, default=1, help='default: %(default)s')
     parser.add_argument('--method', choices=(IK, *METHODS), default=IK)
+    parser.add_argument('--gripper', choices=GRIPPERS, default=DIGITAL)
     parser.add_argument('--faults', action='store_true', help='random fault in every third cycle')
     parser.add_argument('--out', type=Path, default=Path('out'), help='folder for the JSON file')
+    add_ur_type(parser)
     add_nodes(parser)
     add_jobs(parser)
     given = parser.parse_args(argv)
+    if given.gripper != DIGITAL and (given.faults or given.nodes):
+        parser.error(f'--gripper {given.gripper}: only without --faults and --nodes')
     if not 1 <= given.cycles <= 100_000:
         parser.error(f'--cycles {given.cycles}: must be within 1 to 100000')
     try:
@@ -251,7 +260,8 @@ def main(argv: list[str] | None = None) -> int:
         print(f'soak: {error}', file=sys.stderr)
         return 2
     summary = summarise(reports)
-    content = {'nodes': given.nodes, 'seed': given.seed, 'method': given.method, **summary}
+    names = ('nodes', 'ur_type', 'seed', 'method', 'gripper')
+    content = {**{name: getattr(given, name) for name in names}, **summary}
     kept = keep_record(given.out, 'soak', {**content, 'rows': [vars(r) for r in reports]})
     print('\n'.join(f'{name}: {value}' for name, value in summary.items()))
     print(f'seed {given.seed}; written to {kept}')
@@ -260,7 +270,10 @@ def main(argv: list[str] | None = None) -> int:
 
 def _run(parser: argparse.ArgumentParser, given: argparse.Namespace) -> list[CycleReport]:
     """Print the results of all cycles and return them."""
-    faults, changes = FAULTS if given.faults else (), {'method': given.method}
+    faults = FAULTS if given.faults else ()
+    changes = {'method': given.method, 'ur_type': given.ur_type}
+    if given.gripper != DIGITAL:
+        changes['gripper'] = given.gripper
     open_cell, workers = cell_opener(parser, given), chosen_workers(parser, given)
     reports = []
     with closing(

@@ -17,10 +17,11 @@ from ur5_pick_place.kinematics.transforms import (
     inverse_transform,
     tool_down,
 )
+from ur5_pick_place.planning.scene import Scene
 from ur5_pick_place.planning.scene_file import load_scene
 from ur5_pick_place.sim.cell import PART_SIZE, TABLE_X, TABLE_Y, upright
+from ur5_pick_place.sim.layouts import LAYOUTS
 
-_GOOD_RADIUS = (0.25, 0.70)  # [m] from the arm's axis; closer, the tool hits the arm on its path
 _DRAWS = 1000
 
 
@@ -51,8 +52,17 @@ class Spot(NamedTuple):
 
     @property
     def T_tcp(self) -> Array:
-        """Pose of the TCP that grips the cube in `base_link`: its centre, z down, (4, 4)."""
+        """Pose of fingers that grip the cube in `base_link`: its centre, z down, (4, 4)."""
         return tool_down(self.x, self.y, PART_SIZE / 2, self.yaw)
+
+    def T_grip(self, scene: Scene) -> Array:
+        """
+        Return the pose of the TCP that grips the cube in `base_link`, (4, 4).
+
+        A scene file says where its tool grips the part: fingers at its centre, a cup on its top.
+
+        """
+        return self.T_tcp @ inverse_transform(scene.part.T_tcp_part) if scene.part else self.T_tcp
 
     def moved(self, displacement: 'Displacement') -> 'Spot':
         """Return this spot plus a displacement."""
@@ -69,8 +79,19 @@ class Displacement(NamedTuple):
     dyaw: float
 
 
-DEFAULT_START = Spot(0.45, -0.20, 0.0)
-DEFAULT_TARGET = Spot(0.40, 0.25, math.radians(30.0))
+def default_spots(ur_type: str) -> tuple[Spot, Spot]:
+    """Return start and target of the demo for a robot type."""
+    layout = LAYOUTS[ur_type]
+    return Spot(*layout.start), Spot(*layout.target)
+
+
+DEFAULT_START, DEFAULT_TARGET = default_spots('ur5')
+
+
+def T_tool_part(scene: Scene) -> Array:
+    """Return where a scene's tool holds the centre of the cube, tool down, (4, 4)."""
+    T_tool_tcp = scene.tool.T_tool_tcp
+    return T_tool_tcp @ scene.part.T_tcp_part if scene.part else T_tool_tcp
 
 
 class SpotChecker:
@@ -81,13 +102,18 @@ class SpotChecker:
     ----------
     config : Path
         Folder with the parameters of cell and task.
+    ur_type : str
+    scene_file : str
+        The scene of its gripper, within that folder.
 
     """
 
-    def __init__(self, config: Path) -> None:
+    def __init__(
+        self, config: Path, ur_type: str = 'ur5', scene_file: str = 'scene_sim.yaml'
+    ) -> None:
         self._height = float(read_parameters(config / 'pick_place.yaml')['approach_height'])
-        self._model = load_model('ur5')
-        self._T_tcp_tool = inverse_transform(load_scene(config / 'scene_sim.yaml').tool.T_tool_tcp)
+        self._model, self._radius = load_model(ur_type), LAYOUTS[ur_type].radius
+        self._T_part_tool = inverse_transform(T_tool_part(load_scene(config / scene_file)))
 
     def check_pair(self, start: Spot, target: Spot) -> None:
         """
@@ -129,17 +155,17 @@ class SpotChecker:
                     f'{name}: the cube at {spot} is off the table: {axis} must be within '
                     f'{low + half:.3f} to {high - half:.3f} m'
                 )
-        T_base_tcp = T_BASE_BASE_LINK @ spot.T_tcp
+        T_base_part = T_BASE_BASE_LINK @ spot.T_tcp
         reached = np.ones(8, dtype=bool)
         for height in (0.0, self._height):
-            T = T_base_tcp @ self._T_tcp_tool
+            T = T_base_part @ self._T_part_tool
             T[2, 3] += height
             reached &= inverse(self._model, T)[1]
             if not reached.any():
                 nearest = min(explain(self._model, T), key=lambda missing: missing.amount)
                 raise InvalidInput(
                     f'{name}: the cube at {spot} is out of reach: {nearest.text}; choose '
-                    f'a spot {_GOOD_RADIUS[0]} to {_GOOD_RADIUS[1]} m from the arm at (0, 0)'
+                    f'a spot {self._radius[0]} to {self._radius[1]} m from the arm at (0, 0)'
                 )
         return reached
 
@@ -156,7 +182,7 @@ class SpotChecker:
 
         """
         for _ in range(_DRAWS):
-            pair = start or _draw(rng), target or _draw(rng)
+            pair = start or self._draw(rng), target or self._draw(rng)
             try:
                 self.check_pair(*pair)
             except InvalidInput:
@@ -167,8 +193,7 @@ class SpotChecker:
             f'target {target or "random"}: choose another spot'
         )
 
-
-def _draw(rng: np.random.Generator) -> Spot:
-    radius, bearing = rng.uniform(*_GOOD_RADIUS), rng.uniform(-math.pi, math.pi)
-    x, y = radius * math.cos(bearing), radius * math.sin(bearing)
-    return Spot(x, y, math.radians(rng.uniform(-180.0, 180.0)))
+    def _draw(self, rng: np.random.Generator) -> Spot:
+        radius, bearing = rng.uniform(*self._radius), rng.uniform(-math.pi, math.pi)
+        x, y = radius * math.cos(bearing), radius * math.sin(bearing)
+        return Spot(x, y, math.radians(rng.uniform(-180.0, 180.0)))

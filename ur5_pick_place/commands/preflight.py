@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`preflight`: is this cell ready to move? One line each, green or with the cure."""
+
+import argparse
+import sys
+
+from rclpy.utilities import remove_ros_args
+
+from ur5_pick_place.errors import Ur5PickPlaceError
+from ur5_pick_place.nodes.preflight import collect
+from ur5_pick_place.task.preflight import check_all, report_lines
+from ur5_pick_place.terminal import Parser, quiet_pipe
+
+_PLAIN, _COLOURS = {True: '', False: ''}, {True: '\x1b[32m', False: '\x1b[31m'}
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = Parser(
+        prog='preflight',
+        description='Check whether a cell is ready to move: network, nodes, settings, clock, '
+        'joints, robot, controller, speed slider, calibration, TCP, tool voltage, gripper pins, '
+        'scene, states. It moves and changes nothing and takes at most ten seconds.',
+        epilog='Exit code: 0 if all is well, 1 if something is to be done, 2 if the input is '
+        'invalid. Example: preflight --namespace cell_b',
+    )
+    parser.add_argument('--namespace', default='', help="of the cell's nodes; default: none")
+    return parser
+
+
+@quiet_pipe()
+def main() -> int:
+    """Run the command and give its exit code."""
+    arguments = _parser().parse_args(remove_ros_args(sys.argv)[1:])
+    try:
+        checks = check_all(collect(arguments.namespace))
+    except KeyboardInterrupt:
+        return 130
+    except Ur5PickPlaceError as error:
+        print(f'preflight: {error}', file=sys.stderr)
+        return 2
+    for line in report_lines(checks, _COLOURS if sys.stdout.isatty() else _PLAIN):
+        print(line)
+    wrong = sum(not check.is_ok for check in checks)
+    print(f'{wrong} to be done' if wrong else 'ready to move')
+    return 1 if wrong else 0

@@ -1,0 +1,319 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The simulated cell that stays up until Ctrl-C, with its nodes and the cockpit.
+
+Taught places outlive it, in `~/.ros/ur5_pick_place/`; those that nobody has taught yet are taught
+as the demo's, and so are start and target if they are the same place.
+
+"""
+
+import argparse
+import contextlib
+import io
+import math
+import os
+import re
+import socket
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ur5_pick_place.config_files import read_parameters, share_directory
+from ur5_pick_place.errors import ExecutionError, InvalidInput, Ur5PickPlaceError
+from ur5_pick_place.kinematics import load_model
+from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, Array
+from ur5_pick_place.nodes.distro import discovery
+from ur5_pick_place.nodes.node_list import NodeSpec, node_list
+from ur5_pick_place.planning.scene_file import load_scene
+from ur5_pick_place.sim.cell import PART_SIZE
+from ur5_pick_place.sim.grippers import DIGITAL
+from ur5_pick_place.task.cycle import Cycle
+from ur5_pick_place.task.place_names import HOME
+from ur5_pick_place.task.poses import TaughtPose
+from ur5_pick_place.task.poses_file import PosesFile
+from ur5_pick_place.terminal import Parser, number_within, quiet_pipe
+from ur5_pick_place.trials.cell_options import add_ur_type
+from ur5_pick_place.trials.cycle_demo import read_cycle
+from ur5_pick_place.trials.cycle_layout import layout, pick_places
+from ur5_pick_place.trials.processes import NodeProcesses, end_with_parent
+from ur5_pick_place.trials.signals import Ended, signals_raised
+from ur5_pick_place.trials.spots import Spot, SpotChecker, default_spots
+
+_COCKPIT = 'cockpit'
+_CYCLE = 'cycle.yaml'  # of the demo
+_HOST = '127.0.0.1'
+_DOMAINS = (0, 232)
+_RTF = (0.05, 5.0)
+_PARTS = (1, 24)
+_PORTS = (0, 65535)
+_ADDRESS = re.compile(r'http://\S+/\?token=\S+')
+_SAME_PLACE = 1e-3  # [m], as for ~/plan
+_TILTED = math.radians(10.0)  # of fingers that still grip the cube
+_START_TIME = 60.0  # [s] for the cockpit to serve its page
+_LOOK = 0.1  # [s] between two looks at the processes
+
+
+@quiet_pipe()
+def main() -> None:
+    """Run the cell until Ctrl-C."""
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(line_buffering=True)  # so that a pipe shows lines at once
+    given = _parser().parse_args()
+    if 'MAKELEVEL' in os.environ:
+        end_with_parent()  # killing `make cell` is to end the cell
+    try:
+        with signals_raised():
+            _run(given)
+    except InvalidInput as error:
+        print(f'cell: {error}', file=sys.stderr)
+        sys.exit(2)
+    except (Ur5PickPlaceError, OSError) as error:
+        print(f'cell: {error}', file=sys.stderr)
+        sys.exit(1)
+    except Ended:
+        print('\ncell: ended with all its processes; taught places are kept', file=sys.stderr)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = Parser(
+        prog='cell',
+        description='Run the simulated cell with its page until Ctrl-C, on the ROS_DOMAIN_ID of '
+        'the environment, else 0, on this machine alone. Prints the address of the page.',
+        epilog='Example: cell --port 8061 --rtf 0.5',
+    )
+    add_ur_type(parser)
+    parser.add_argument(
+        '--rtf',
+        type=number_within(*_RTF),
+        default=1.0,
+        help='simulated seconds per second (default: 1)',
+    )
+    parser.add_argument('--port', type=int, default=8060, help='of the page (default: 8060)')
+    parser.add_argument('--parts', type=int, default=1, help='cubes, 1 to 24 (default: 1)')
+    parser.add_argument(
+        '--cycle',
+        default='',
+        metavar='FILE',
+        help='cycle file, such as cycle_tag.yaml of config/ (default: cycle.yaml there)',
+    )
+    return parser
+
+
+def _run(given: argparse.Namespace) -> None:
+    begin = time.monotonic()
+    for name, value, (low, high) in (
+        ('--port', given.port, _PORTS), ('--parts', given.parts, _PARTS)
+    ):
+        if not low <= value <= high:
+            raise InvalidInput(f'{name} {value}: must be {low} to {high}')
+    domain = _domain(os.environ.get('ROS_DOMAIN_ID', ''))
+    os.environ.update(discovery('LOCALHOST'))
+    config = share_directory() / 'config'
+    path, cycle = read_cycle(given.cycle or str(config / _CYCLE), DIGITAL, config)
+    spots = _spots(cycle, given)
+    poses_file = _poses_file(config, given.ur_type)
+    taught, remark = _usable(PosesFile(poses_file).poses)
+    pick = next(iter(pick_places(cycle)), '')
+    start = spots.get(pick, default_spots(given.ur_type)[0])
+    if pick in taught:
+        start, remark = _spot(taught[pick].T_base_tcp, config, given.ur_type)
+    own = {'poses_file': str(poses_file), 'cycle_file': str(path)}
+    specs = _nodes(given, config, own, start)
+    _check_port(given.port)
+    with (
+        _reserved(domain),
+        tempfile.TemporaryDirectory(prefix='ur5_pick_place-') as folder,
+        NodeProcesses(specs, domain, Path(folder)) as nodes,
+    ):
+        missing = {n: spots.get(n) for n in (HOME, *spots) if n not in taught}
+        _prepare(given.ur_type, config, domain, nodes, missing)
+        if remark:
+            print(f'cell: {remark}', file=sys.stderr)
+        address = _wait_for_address(Path(folder) / f'{_COCKPIT}.log', nodes)
+        print(_welcome(given.ur_type, domain, address, time.monotonic() - begin))
+        for name, place in cycle.places.items():
+            if place.from_frame:
+                print(f'Plan reads {name} from the TF frame {place.from_frame}: publish it.\n')
+        _watch(nodes, folder)
+
+
+def _domain(text: str) -> int:
+    low, high = _DOMAINS
+    if not text.strip():
+        return 0
+    if not (text.strip().isdecimal() and low <= int(text) <= high):
+        raise InvalidInput(f'ROS_DOMAIN_ID = {text!r}: must be a whole number {low} to {high}')
+    return int(text)
+
+
+def _poses_file(config: Path, ur_type: str) -> Path:
+    """Return the file of taught places, one for each type, as poses of one arm mislead another."""
+    path = Path(str(read_parameters(config / 'robot_sim.yaml')['poses_file'])).expanduser()
+    return path if ur_type == 'ur5' else path.with_name(f'{path.stem}_{ur_type}{path.suffix}')
+
+
+def _usable(taught: Mapping[str, TaughtPose]) -> tuple[dict[str, TaughtPose], str]:
+    """Return the taught places without a start and target that are one, and a remark on that."""
+    pair = [np.array(taught[name].pose[:3]) for name in ('start', 'target') if name in taught]
+    if len(pair) < 2 or np.linalg.norm(pair[0] - pair[1]) > _SAME_PLACE:
+        return dict(taught), ''
+    left = {name: pose for name, pose in taught.items() if name not in ('start', 'target')}
+    return left, "start and target were the same place: both are taught anew, as the demo's"
+
+
+def _spots(cycle: Cycle, given: argparse.Namespace) -> dict[str, Spot]:
+    """Return where the cycle's places are taught that nobody has taught yet."""
+    if not given.cycle:
+        return dict(zip(('start', 'target'), default_spots(given.ur_type), strict=True))
+    if given.ur_type != 'ur5':
+        raise InvalidInput(
+            f'--cycle {given.cycle}: its places are laid out for a ur5; leave out '
+            f'--ur-type {given.ur_type}'
+        )
+    return layout(cycle)
+
+
+def _spot(T_base_tcp: Array, config: Path, ur_type: str) -> tuple[Spot, str]:
+    """Return where the cube lies for a taught start, and a remark if that is not at start."""
+    T = T_BASE_LINK_BASE @ T_base_tcp
+    spot = Spot(float(T[0, 3]), float(T[1, 3]), math.atan2(T[1, 0], T[0, 0]))
+    try:
+        SpotChecker(config, ur_type).check_spot('start', spot)
+    except InvalidInput as error:
+        spot = default_spots(ur_type)[0]
+        return spot, f"the cube lies at the demo's start, {spot}, not at the taught one: {error}"
+    T_grip = spot.T_grip(load_scene(config / 'scene_sim.yaml'))
+    above = float(T[2, 3] - T_grip[2, 3])
+    tilt = math.acos(min(1.0, max(-1.0, float(T[:3, 2] @ T_grip[:3, 2]))))
+    if abs(above) <= PART_SIZE / 2 and tilt <= _TILTED:
+        return spot, ''
+    return spot, (
+        f'the cube lies on the table at {spot}, not at start, which was taught '
+        f'{1e3 * abs(above):.0f} mm {"above" if above > 0.0 else "below"} where it is gripped '
+        f'there and tilted by {math.degrees(tilt):.0f} deg'
+    )
+
+
+def _nodes(
+    given: argparse.Namespace, config: Path, own: Mapping[str, str], start: Spot
+) -> list[NodeSpec]:
+    sim: Mapping[str, Any] = {
+        'real_time_factor': given.rtf,
+        'parts': given.parts,
+        'part_x': start.x,
+        'part_y': start.y,
+        'part_yaw': math.degrees(start.yaw),
+    }
+    specs = node_list(
+        'sim',
+        config,
+        ur_type=given.ur_type,
+        sim_parameters=sim,
+        cockpit={'host': _HOST, 'port': given.port},
+        record=True,
+    )
+    return [
+        NodeSpec(
+            spec.executable,
+            spec.namespace,
+            spec.parameter_files,
+            {**spec.parameters, **(own if spec.executable == 'pick_place' else {})},
+            spec.remappings,
+        )
+        for spec in specs
+    ]
+
+
+def _check_port(port: int) -> None:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((_HOST, port))
+        except OSError as error:
+            raise InvalidInput(
+                f'port {port} is in use, perhaps by another cell: end that, or give another port '
+                f'(make cell PORT={port + 1 if port < _PORTS[1] else port - 1})'
+            ) from error
+
+
+@contextlib.contextmanager
+def _reserved(domain: int) -> Iterator[None]:
+    """Reserve a domain among cells and demos; other nodes may be in it."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as name:
+        try:
+            name.bind(f'\0ur5_pick_place.domain.{domain}')
+        except OSError as error:
+            raise InvalidInput(
+                f'another cell runs on ROS_DOMAIN_ID {domain}: end it, or set another '
+                f'(ROS_DOMAIN_ID={(domain + 1) % 100} make cell)'
+            ) from error
+        yield
+
+
+def _prepare(
+    ur_type: str,
+    config: Path,
+    domain: int,
+    nodes: NodeProcesses,
+    missing: Mapping[str, Spot | None],
+) -> None:
+    """Wait until the nodes are ready, and teach the places that are missing."""
+    # Imported here so that rclpy loads while the nodes start.
+    from ur5_pick_place.trials.operator import Operator
+
+    scene = load_scene(config / 'scene_sim.yaml')
+    with Operator(domain, load_model(ur_type), scene, nodes.check) as operator:
+        operator.wait_until_ready()
+        for name, spot in missing.items():
+            try:
+                operator.teach_place(name, spot)
+            except ExecutionError as error:
+                print(f'cell: {name} is not taught: {error}', file=sys.stderr)
+
+
+def _wait_for_address(log: Path, nodes: NodeProcesses) -> str:
+    """Return the address that the cockpit has printed."""
+    deadline = time.monotonic() + _START_TIME
+    while time.monotonic() < deadline:
+        if found := _ADDRESS.search(log.read_text(encoding='utf-8', errors='replace')):
+            return found[0]
+        nodes.check()
+        time.sleep(_LOOK)
+    raise ExecutionError(f'the cockpit did not serve its page within {_START_TIME:.0f} s')
+
+
+def _welcome(ur_type: str, domain: int, address: str, seconds: float) -> str:
+    return f"""
+Simulated cell with a {ur_type}, ready after {seconds:.1f} s. Its page:
+
+  {address}
+
+Try:
+  1. Open the page; press Init gripper, Plan and Run.
+  2. Drag target elsewhere, Plan, Run, and press Stop on the way; then Rearm and Go home.
+  3. In the tab Simulation inject protective_stop while the arm moves.
+
+Scripts see this cell with ROS_DOMAIN_ID={domain}, on this machine alone, such as
+.venv/bin/python examples/jog.py in another terminal. Ctrl-C ends the cell.
+"""
+
+
+def _watch(nodes: NodeProcesses, folder: str) -> None:
+    """Report nodes that end, until none is left; the others stay, as they would on a robot."""
+    known: dict[str, str] = {}
+    while len(known) < len(nodes.pids):
+        time.sleep(_LOOK)
+        ended = nodes.ended
+        for name in ended.keys() - known.keys():
+            print(
+                f'cell: {name} {ended[name]}; the others stay up, Ctrl-C ends them; its log: '
+                f'{folder}/{name}.log',
+                file=sys.stderr,
+            )
+        known = ended
+    raise ExecutionError('every node has ended')

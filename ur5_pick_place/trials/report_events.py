@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What result and events of a run tell: stages, remarks and the planned motions."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ur5_pick_place.task.events import (
+    CYCLE_DONE,
+    DONE,
+    FIELDS,
+    GRASP_MISSED,
+    GRASP_UNVERIFIED,
+    PART_LOST,
+    PAUSED,
+    PLAN_REPORT,
+    REFUSED,
+    RESUMED,
+    STAGE,
+    STOPPED,
+    WAITING,
+)
+from ur5_pick_place.task.plan_report import cells
+from ur5_pick_place.trials.time_shares import FLOOR, SHARES
+
+Event = Mapping[str, Any]
+
+RUN = 'run'
+"""The job that runs the cycle."""
+_WORDS = ('event', 'job', 'stage', 'remark', 'reason')
+_FIGURES = (
+    'placement_error_m',
+    'placement_error_rad',
+    'in_hand_error_m',
+    'in_hand_error_rad',
+    'cycle_time_s',
+    'planning_time_s',
+    'max_tcp_speed_m_s',
+)
+_SHARES = (FLOOR, *SHARES)
+_REMARKS = (WAITING, GRASP_MISSED, GRASP_UNVERIFIED, PART_LOST, REFUSED, STOPPED)
+
+
+def is_result(run: Any) -> bool:
+    """Return whether an object is a result as the demo writes it."""
+    return (
+        isinstance(run, dict)
+        and {'success', *_FIGURES} <= run.keys()
+        and all(isinstance(run.get(name), str) for name in ('method', 'reason'))
+        and all(
+            isinstance(run.get(name), (int, float, type(None))) for name in (*_FIGURES, *_SHARES)
+        )
+        and len({run.get(name) is None for name in _SHARES}) == 1
+        and all(map(_is_spot, (run[name] for name in ('start', 'target') if name in run)))
+    )
+
+
+def _is_spot(spot: Any) -> bool:
+    return isinstance(spot, dict) and all(
+        isinstance(spot.get(name), (int, float)) for name in ('x', 'y', 'yaw')
+    )
+
+
+def valid_events(events: Sequence[Event]) -> list[Event]:
+    """Return those events that have every field that the task writes."""
+    return [
+        event
+        for event in events
+        if is_event(event) and set(FIELDS.get(event['event'], ())) <= event.keys()
+    ]
+
+
+def story(events: Sequence[Event]) -> dict[str, Any]:
+    """
+    Return stages, remarks and planned motions of a run, by these names.
+
+    Raises
+    ------
+    KeyError
+        An event lacks a field.
+
+    """
+    return {'stages': _stages(events), 'remarks': _remarks(events), 'plan': _plan(events)}
+
+
+def is_event(event: Any) -> bool:
+    """Return whether an object has name and time of an event, and texts where they belong."""
+    return (
+        isinstance(event, dict)
+        and 'event' in event
+        and isinstance(event.get('time'), (int, float))
+        and math.isfinite(event['time'])
+        and all(isinstance(event.get(name, ''), str) for name in _WORDS)
+        and (event['event'] != PLAN_REPORT or _are_rows(event.get('rows')))
+    )
+
+
+def _are_rows(rows: Any) -> bool:
+    try:
+        return isinstance(rows, list) and all(map(cells, rows))
+    except (KeyError, TypeError, ValueError):
+        return False
+
+
+def split_runs(events: Sequence[Event]) -> list[list[Event]]:
+    """Split the events of several runs where the clock restarts."""
+    parts: list[list[Event]] = []
+    for event in events:
+        if not parts or event['time'] < parts[-1][-1]['time']:
+            parts.append([])
+        parts[-1].append(event)
+    return parts
+
+
+def _stages(events: Sequence[Event]) -> list[dict[str, Any]]:
+    """Return name, begin and duration [s] of each stage of the cycle."""
+    begins = [i for i, event in enumerate(events) if event['event'] == STAGE]
+    stages = []
+    for i in begins:
+        event = events[i]
+        end = next((e['time'] for e in events[i + 1 :] if _ends_stage(e)), events[-1]['time'])
+        stages.append(
+            {
+                'stage': event['stage'],
+                'begin_s': event['time'],
+                'duration_s': round(end - event['time'], 3),
+                'remark': event['remark'],
+            }
+        )
+    return stages
+
+
+def _ends_stage(event: Event) -> bool:
+    if event['event'] in (DONE, STOPPED):
+        return bool(event['job'] == RUN)
+    return event['event'] in (STAGE, CYCLE_DONE)
+
+
+def _remarks(events: Sequence[Event]) -> list[dict[str, Any]]:
+    """Return pauses, retries and stops: time [s], what, and the reason or duration."""
+    remarks = []
+    for i, event in enumerate(events):
+        if event['event'] == PAUSED:
+            resumed = (e['time'] for e in events[i + 1 :] if e['event'] in (RESUMED, STOPPED))
+            text = f'{next(resumed, events[-1]["time"]) - event["time"]:.2f} s'
+        elif event['event'] in _REMARKS:
+            text = event.get('reason', '')
+        else:
+            continue
+        where = {'stage': event['stage']} if 'stage' in event else {}
+        what = event['event'].replace('_', ' ')
+        remarks.append({'time_s': event['time'], 'what': what, **where, 'text': text})
+    return remarks
+
+
+def _plan(events: Sequence[Event]) -> list[dict[str, Any]]:
+    """Return the rows of the last plan report, [] without one."""
+    rows = [event['rows'] for event in events if event['event'] == PLAN_REPORT]
+    return rows[-1] if rows else []
