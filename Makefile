@@ -2,31 +2,47 @@
 # For a machine without ROS; with ROS 2 use colcon and ros2 launch.
 PYTHON ?= python3
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test bench faults soak clean
+.PHONY: help setup demo cell test bench faults soak clean
 
 help:
 	@echo 'make demo    run one simulated pick-and-place cycle'
-	@echo '             METHOD=ik|resolved_rate|gradient|all  START="x y yaw"  TARGET="x y yaw"  RTF=…  SEED=…'
-	@echo '             WALL=0.35 puts a wall of that height [m] between start and target'
+	@echo '             START="x y yaw"  TARGET="x y yaw"  or SEED=… for random ones'
 	@echo '             (centre of the cube on the table in base_link, metres and degrees)'
+	@echo '             METHOD=ik|resolved_rate|gradient|all  RTF=…'
+	@echo '             UR_TYPE=ur3|ur5|ur10|ur3e|ur5e|ur10e|ur16e (default ur5)'
+	@echo '             WALL=0.35 puts a wall of that height [m] between start and target'
+	@echo '             GRIPPER=digital|vacuum|action: fingers, a suction cup, fingers behind an action'
+	@echo '             CYCLE=cycle_two_boxes.yaml runs a cycle file; GRID="2 2 1" fills a pallet with it'
+	@echo 'make cell    the simulated cell with its page, until Ctrl-C'
+	@echo '             UR_TYPE=ur5  RTF=…  PORT=8060  PARTS=1  CYCLE=cycle_tag.yaml;'
+	@echo '             ROS_DOMAIN_ID as in the environment, else 0'
 	@echo 'make test    run linter and all tests'
 	@echo 'make bench   compare speed with other packages'
-	@echo 'make faults  inject every fault in every stage, all methods (1 h on one core; METHOD=ik for one method)'
-	@echo '             NODES=1 with the real nodes (a night), RTF=…  JOBS=… or DASK=… as below'
-	@echo 'make soak    N=100 cycles over random spots, a random fault in every third; SEED=… METHOD=…'
-	@echo '             NODES=1 with the real nodes, RTF=…'
-	@echo '             both run on all cores: JOBS=1 for one, DASK=tcp://scheduler:8786 for a cluster'
+	@echo 'make faults  inject 27 faults in 12 stages, all methods (1 h on one core; METHOD=ik for one method)'
+	@echo 'make soak    N=100 cycles over random spots, a random fault in every third; SEED=…  METHOD=…'
+	@echo '             GRIPPER=vacuum or action without faults and NODES'
+	@echo 'make faults, make soak:  UR_TYPE=…  and where they run:'
+	@echo '             on all cores; JOBS=1 on one; DASK=tcp://scheduler:8786 on a cluster'
+	@echo '             NODES=1 with the real nodes (all faults: a night), one cell at a time unless JOBS'
+	@echo '             is given; RTF=…; not with DASK'
 	@echo 'make setup   create the virtual environment (PYTHON=python3.12 to choose the interpreter)'
 	@echo 'make clean   remove everything that was built; keeps out/'
 
 setup:
 	@$(PYTHON) underlay/make_venv.py
 
-export METHOD START TARGET RTF SEED N WALL JOBS DASK
+export METHOD UR_TYPE GRIPPER START TARGET RTF SEED N WALL JOBS DASK CYCLE GRID PORT PARTS
 demo: setup
-	@exec .venv/bin/demo $(if $(METHOD),--method "$$METHOD") $(if $(START),--start "$$START") \
+	@exec .venv/bin/demo $(if $(METHOD),--method "$$METHOD") $(if $(UR_TYPE),--ur-type "$$UR_TYPE") \
+	  $(if $(START),--start "$$START") \
 	  $(if $(TARGET),--target "$$TARGET") $(if $(RTF),--rtf "$$RTF") $(if $(SEED),--seed "$$SEED") \
-	  $(if $(WALL),--wall "$$WALL")
+	  $(if $(WALL),--wall "$$WALL") $(if $(GRIPPER),--gripper "$$GRIPPER") \
+	  $(if $(CYCLE),--cycle "$$CYCLE") $(if $(GRID),--grid "$$GRID")
+
+cell: setup
+	@exec .venv/bin/cell $(if $(UR_TYPE),--ur-type "$$UR_TYPE") $(if $(RTF),--rtf "$$RTF") \
+	  $(if $(PORT),--port "$$PORT") $(if $(PARTS),--parts "$$PARTS") \
+	  $(if $(CYCLE),--cycle "$$CYCLE")
 
 test: setup
 	.venv/bin/ruff check --config .ci/ruff.toml
@@ -42,13 +58,15 @@ bench: setup
 
 faults: setup
 	@exec .venv/bin/faults $(if $(NODES),--nodes) $(if $(RTF),--rtf "$$RTF") \
+	  $(if $(UR_TYPE),--ur-type "$$UR_TYPE") \
 	  $(if $(METHOD),--method "$$METHOD") $(if $(JOBS),--jobs "$$JOBS")
 
 soak: setup
-	@exec .venv/bin/soak --faults $(if $(NODES),--nodes) $(if $(RTF),--rtf "$$RTF") \
+	@exec .venv/bin/soak $(if $(filter-out digital,$(GRIPPER)),,--faults) $(if $(NODES),--nodes) $(if $(RTF),--rtf "$$RTF") \
+	  $(if $(UR_TYPE),--ur-type "$$UR_TYPE") \
 	  $(if $(N),-n "$$N") $(if $(SEED),--seed "$$SEED") $(if $(METHOD),--method "$$METHOD") \
-	  $(if $(JOBS),--jobs "$$JOBS")
+	  $(if $(GRIPPER),--gripper "$$GRIPPER") $(if $(JOBS),--jobs "$$JOBS")
 
 clean:
-	rm -rf .venv build install log *.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache
+	rm -rf .venv build install log *.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache ur5_pick_place/kinematics/*.so
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

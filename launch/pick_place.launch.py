@@ -21,6 +21,7 @@ from launch.actions import (
     GroupAction,
     IncludeLaunchDescription,
     OpaqueFunction,
+    Shutdown,
 )
 from launch.launch_description_sources import PythonLaunchDescriptionSource
 from launch.substitutions import (
@@ -61,9 +62,16 @@ ARGUMENTS = {
         'real: with the robot',
         list(ROBOTS),
     ),
+    'driver': (
+        'true',
+        'start the UR driver; false: it runs already, here or on another PC',
+        BOOLEAN,
+    ),
     'ur_type': ('ur5', 'robot type, as for the UR driver', None),
     'robot_ip': ('', 'address of the robot; empty: that of URSim, none for sim and mock', None),
     'rviz': ('false', 'start RViz', BOOLEAN),
+    'cockpit': ('false', 'serve the cockpit, a page; its address is printed', BOOLEAN),
+    'record': ('true', 'start the flight recorder: it writes a file at each stop', BOOLEAN),
     'namespace': ('', 'namespace of all nodes; only with robot:=sim', None),
     'tf_prefix': ('', 'prefix of joint names and frames', None),
     'controller': ('', 'trajectory controller; empty: the default of the UR driver', None),
@@ -96,6 +104,11 @@ def start(context: LaunchContext) -> list[LaunchDescriptionEntity]:
         raise InvalidInput(
             f'ur_type = {given["ur_type"]!r}: must be one of {", ".join(UR_TYPES)}'
         )
+    of_robot = {'robot_ip': '', 'headless_mode': 'false', 'driver': 'true'}
+    if given['robot'] == 'sim' and any(given[name] != value for name, value in of_robot.items()):
+        raise InvalidInput(
+            f'{", ".join(of_robot)} are of a robot: add robot:=real, or leave them out'
+        )
     names = ('namespace', 'ur_type', 'tf_prefix', 'controller', 'kinematics_params_file')
     nodes = node_list(
         given['robot'],
@@ -103,12 +116,20 @@ def start(context: LaunchContext) -> list[LaunchDescriptionEntity]:
         **{name: given[name] for name in names},
         params_file=given['params_file'],
         sim_parameters={'publish_tf': not with_rviz},
+        cockpit={} if given['cockpit'] == 'true' else None,
+        record=given['record'] == 'true',
     )
     actions: list[LaunchDescriptionEntity] = [our_node(spec) for spec in nodes]
     needed = []
     if given['robot'] != 'sim':
-        actions.append(driver(given))
-        needed = [*DRIVER, *DESCRIPTION]
+        if given['namespace']:
+            raise InvalidInput(
+                f'namespace = {given["namespace"]!r}: the UR driver expects /controller_manager; '
+                'use tf_prefix and ROS_DOMAIN_ID for several robots'
+            )
+        if given['driver'] == 'true':
+            actions.append(driver(given))
+            needed = [*DRIVER, *DESCRIPTION]
     elif with_rviz:
         actions.append(robot_state_publisher(given))
         needed = [*DESCRIPTION]
@@ -134,7 +155,12 @@ def check_everything(given: dict[str, str], needed: list[tuple[str, str]]) -> No
 
     """
     if path := given['kinematics_params_file']:
-        load_model(Path(path))
+        found = load_model(Path(path)).name
+        if found != given['ur_type']:
+            raise InvalidInput(
+                f'kinematics_params_file is of a {found}, and ur_type = {given["ur_type"]}: '
+                f'add ur_type:={found}, or give the file of this robot'
+            )
     if given['params_file']:
         read_parameters(Path(given['params_file']))
     missing = [f'{package} ({path})' for package, path in needed if not is_there(package, path)]
@@ -168,6 +194,8 @@ def our_node(spec: NodeSpec) -> Node:
         remappings=list(spec.remappings),
         additional_env={PARENT: str(os.getpid())},  # ends the node with launch, even if killed
         output='screen',
+        # Without the simulated cell the others would be left to whatever driver is there.
+        on_exit=Shutdown() if spec.executable == 'sim_driver' else None,
     )
 
 
@@ -180,11 +208,6 @@ def driver(given: dict[str, str]) -> GroupAction:
 
     """
     robot, robot_ip = given['robot'], given['robot_ip']
-    if given['namespace']:
-        raise InvalidInput(
-            f'namespace = {given["namespace"]!r}: the UR driver expects /controller_manager; '
-            'use tf_prefix and ROS_DOMAIN_ID for several robots'
-        )
     if robot == 'real' and not robot_ip:
         raise InvalidInput('robot_ip is missing: robot:=real requires the address of the robot')
     arguments = {

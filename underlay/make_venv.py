@@ -32,6 +32,8 @@ PACKAGE = 'ur5_pick_place'
 
 PYTHONS = ('3.11', '3.12', '3.13')
 PROOF = 'import rclpy, moveit_msgs.srv, control_msgs.action, ur_msgs.srv, tf2_ros, ur5_pick_place'
+PLAIN = 'UR5_PICK_PLACE_PLAIN'  # set to switch compiled code off
+COMPILED = f'from {PACKAGE}.kinematics.core import IS_COMPILED; assert IS_COMPILED'
 # What a sourced ROS installation or an active environment would mix into the build.
 FOREIGN = (
     'AMENT_PREFIX_PATH',
@@ -40,6 +42,7 @@ FOREIGN = (
     'PYTHONHOME',
     'PYTHONPATH',
     'VIRTUAL_ENV',
+    PLAIN,
     '_ROS_WHEELS_BOOTSTRAP_COMPLETE',
 )
 
@@ -70,12 +73,14 @@ def plan():
     for kind in ('msg', 'srv', 'action'):
         interfaces += UNDERLAY.glob(f'*/{kind}/*.{kind}')
     own = [Path(__file__), UNDERLAY / 'fastdds.xml', REPO / 'setup.py', REPO / 'setup.cfg']
+    scalar = REPO / PACKAGE / 'kinematics/scalar.py'
     steps = []
     key = digest(here)
     for name, inputs, action in (
         ('Python packages', [UNDERLAY / 'requirements.txt'], install_python_packages),
         ('interface packages', interfaces, build_interfaces),
         ('this package', own, install_this_package),
+        ('compiled kinematics', [scalar, scalar.with_suffix('.pxd')], compile_kinematics),
     ):
         key = digest([key, *sorted(inputs)])
         steps.append((name, key, action))
@@ -250,9 +255,19 @@ def install_this_package():
     )
     start_file.write_text(f'{UNDERLAY / "tf2_ros"}\nimport os; {settings}\n')
     options = ('--no-deps', '--no-build-isolation', '--no-index')
-    run('pip_editable', VENV / 'bin/python', '-m', 'pip', 'install', *options, '-e', REPO)
+    command = (VENV / 'bin/python', '-m', 'pip', 'install', *options, '-e', REPO)
+    run('pip_editable', 'env', f'{PLAIN}=1', *command)  # compiled by a step of its own
     link_into_ament_prefix()
     run('proof', VENV / 'bin/python', '-c', PROOF, cwd='/')
+
+
+def compile_kinematics():
+    """Compile the kinematics beside their source; without it they are slower, and no worse."""
+    try:
+        run('compile', VENV / 'bin/python', 'setup.py', 'build_ext', '--inplace')
+        run('compiled', VENV / 'bin/python', '-c', COMPILED, cwd='/')
+    except SetupError:
+        print(f'not compiled, plain Python is slower; why: {BUILD / "compile.log"} ...', end=' ')
 
 
 def link_into_ament_prefix():
