@@ -2,6 +2,7 @@
 """Shared by all tests: seeded randomness, pose comparison, and an isolated DDS domain."""
 
 import os
+import signal
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
@@ -11,9 +12,16 @@ import pytest
 if TYPE_CHECKING:
     from planner_client import PlannerClient
 
+# A shell starts a job in its background with Ctrl-C ignored, and so would be every process that a
+# test starts to interrupt it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 # A failed assertion of what tests share shows its values, as one of a test does.
 pytest.register_assert_rewrite(
-    'cells', 'driver_client', 'hand', 'ideal_driver', 'planner_client', 'task_client'
+    'arm_over_table', 'cells', 'driver_client', 'hand', 'ideal_driver', 'ik_client',
+    'obedient_robot', 'plan_callbacks', 'planner_client', 'request_callbacks', 'task_client',
+    'trailing_arm',
 )
 
 
@@ -21,7 +29,10 @@ def pytest_report_header() -> str:
     """Say how fast simulated time runs, which is how slow this machine is."""
     import pace
 
-    return f'simulated cells at {pace.real_time_factor():.2f} times real time'
+    from ur5_pick_place.kinematics.core import IS_COMPILED
+
+    form = 'compiled' if IS_COMPILED else 'plain Python'
+    return f'simulated cells at {pace.real_time_factor():.2f} times real time, kinematics {form}'
 
 
 @pytest.fixture

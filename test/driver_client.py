@@ -27,7 +27,7 @@ from sensor_msgs.msg import JointState
 from std_srvs.srv import Trigger
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 from ur_msgs.msg import IOStates
-from ur_msgs.srv import SetIO
+from ur_msgs.srv import SetIO, SetSpeedSliderFraction
 
 from ur5_pick_place.kinematics import JOINT_NAMES
 
@@ -185,17 +185,32 @@ class DriverClient:
 
     def call(self, kind, name: str, request=None, **fields):
         """Call a service and return its response."""
+        return self.wait(self.call_later(kind, name, request, **fields), f'an answer of {name}')
+
+    def call_later(self, kind, name: str, request=None, **fields):
+        """Call a service and return a future of its response."""
         if name not in self._clients:
             self._clients[name] = self.node.create_client(kind, name)
         self.until(self._clients[name].service_is_ready, f'service {name}')
-        request = request or kind.Request(**fields)
-        return self.wait(self._clients[name].call_async(request), f'an answer of {name}')
+        return self._clients[name].call_async(request or kind.Request(**fields))
 
     def dashboard(self, name: str) -> Trigger.Response:
         return self.call(Trigger, f'dashboard_client/{name}')
 
+    def end_protective_stop(self) -> None:
+        """Unlock the robot, which keeps it locked for 5 s, and play its program."""
+        self.run(5.5)
+        for name in ('close_safety_popup', 'unlock_protective_stop', 'play'):
+            reply = self.dashboard(name)
+            assert reply.success, f'{name}: {reply.message}'
+
     def set_io(self, fun: int, pin: int, state: float) -> bool:
         return self.call(SetIO, f'{IO}/set_io', fun=fun, pin=pin, state=float(state)).success
+
+    def set_speed(self, fraction: float) -> bool:
+        """Move the speed slider, 0 to 1."""
+        name = f'{IO}/set_speed_slider'
+        return self.call(SetSpeedSliderFraction, name, speed_slider_fraction=fraction).success
 
     def switch(self, on=(), off=(), strictness=SwitchController.Request.STRICT):
         return self.call(

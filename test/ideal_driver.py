@@ -2,9 +2,11 @@
 """The simulated driver over an ideal arm, without ROS."""
 
 import numpy as np
+import pytest
 
 from ur5_pick_place.kinematics.model import CYCLE
-from ur5_pick_place.sim.controller_manager import SCALED
+from ur5_pick_place.sim.controller_manager import SCALED, STRICT
+from ur5_pick_place.sim.driver import Driver
 from ur5_pick_place.sim.spline import TrajectoryCommand, Waypoint
 
 HERE = np.array([0.0, -1.57, 1.57, -1.57, -1.57, 0.0])
@@ -37,6 +39,18 @@ class IdealArm:
         self.closed = closed
 
 
+@pytest.fixture
+def arm():
+    return IdealArm()
+
+
+@pytest.fixture
+def driver(arm):
+    driver = Driver(arm)
+    driver.cycle()
+    return driver
+
+
 def run(driver, seconds):
     for _ in range(round(seconds / CYCLE)):
         driver.cycle()
@@ -54,3 +68,7 @@ def answer(driver, request, at_most=0.3):
 def move(driver, q, duration=1.0, controller=SCALED):
     command = TrajectoryCommand(driver.joint_names, [Waypoint(duration, tuple(q), REST, REST)])
     return driver.trajectory[controller].start_goal(command, driver.time)
+
+
+def switch(driver, on=(), off=(), strictness=STRICT):
+    return driver.controllers.switch(on, off, strictness)

@@ -1,11 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Runs that were never made, to draw."""
+"""Runs that were never made, to draw and to read."""
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from ur5_pick_place.kinematics import HOME
+from ur5_pick_place.kinematics import HOME, JOINT_NAMES
 from ur5_pick_place.sim.cell import upright
 from ur5_pick_place.trials.pictures import Recording
+from ur5_pick_place.trials.report_motion import RecordedJoints
+
+BEGIN = 1_800_000_000_000_000_000  # [ns] log time of the first message
+RESULT = {
+    'success': True, 'reason': '', 'placement_error_m': 0.001, 'placement_error_rad': 0.0,
+    'in_hand_error_m': 0.001, 'in_hand_error_rad': 0.0, 'cycle_time_s': 5.5,
+    'planning_time_s': 0.5, 'max_tcp_speed_m_s': 0.9,
+    'start': {'x': 0.45, 'y': -0.2, 'yaw': 0.0},
+}  # fmt: skip
+CONTROLLER = 'scaled_joint_trajectory_controller'
 
 
 def lifting_recording(duration: float = 4.0) -> Recording:
@@ -18,3 +33,86 @@ def lifting_recording(duration: float = 4.0) -> Recording:
     T_world_part[:, 2, 3] += 0.3 * np.sin(np.pi * x)
     q = HOME + np.outer(x, [0.8, 0, 0, 0, 0, 0])
     return Recording(t, q, np.zeros((t.size, 2)), T_world_part, T_start, T_target)
+
+
+def nodding(n: int = 200) -> RecordedJoints:
+    """Make up joints: the shoulder nods for `n` cycles, and the reference is ahead."""
+    t = 100.0 + 0.008 * np.arange(n)
+    q, reference = (
+        HOME + np.outer(0.2 * np.sin(t - lag), np.eye(6)[1]) for lag in (0.03, 0.0)
+    )
+    return RecordedJoints(t, q, np.gradient(q, t, axis=0), reference)
+
+
+def log_time(joints: RecordedJoints, t: float) -> int:
+    """Return when a message of time `t` was received [ns]."""
+    return BEGIN + round(1e9 * (t - joints.t[0]))
+
+
+def demo_facts(method: str, joints: RecordedJoints) -> dict[str, Any]:
+    """Return what a demo says of a run with these joints."""
+    return {
+        'result': {**RESULT, 'method': method},
+        'log_times': [BEGIN, log_time(joints, joints.t[-1])],
+        'joint_times': [joints.t[0], joints.t[-1]],
+    }
+
+
+def messages(
+    joints: RecordedJoints,
+    events: Sequence[Mapping[str, Any]],
+    space: str = '',
+    prefix: str = '',
+) -> list[tuple[str, Any, int]]:
+    """Return topic, message and log time [ns] of all that an arm and its task publish."""
+    from builtin_interfaces.msg import Time
+    from control_msgs.msg import JointTrajectoryControllerState
+    from sensor_msgs.msg import JointState
+    from std_msgs.msg import Header, String
+    from trajectory_msgs.msg import JointTrajectoryPoint
+
+    def point(q: np.ndarray) -> JointTrajectoryPoint:
+        return JointTrajectoryPoint(positions=q.tolist(), velocities=[0.0] * 6)
+
+    names = [prefix + name for name in JOINT_NAMES]
+    rows = []
+    for t, q, qd, reference in zip(*vars(joints).values(), strict=True):
+        header = Header(stamp=Time(sec=int(t), nanosec=int(1e9 * (t % 1.0))))
+        at = log_time(joints, t)
+        feedback = JointTrajectoryPoint(positions=q.tolist(), velocities=qd.tolist())
+        state = JointTrajectoryControllerState(
+            header=header, joint_names=names, reference=point(reference), feedback=feedback
+        )
+        order = np.argsort(names)
+        measured = JointState(
+            header=header, name=[names[i] for i in order], position=q[order],
+            velocity=qd[order], effort=q,
+        )  # fmt: skip
+        rows.append((f'{space}/joint_states', measured, at))
+        rows.append((f'{space}/{CONTROLLER}/controller_state', state, at))
+    for event in events:
+        text = String(data=json.dumps(event))
+        rows.append((f'{space}/pick_place/event', text, log_time(joints, event['time'])))
+    return sorted(rows, key=lambda row: row[2])
+
+
+def write_recording(
+    path: Path,
+    joints: RecordedJoints,
+    events: Sequence[Mapping[str, Any]],
+    facts: Sequence[Mapping[str, Any]] = (),
+    others: Sequence[tuple[str, Any, int]] = (),
+    **names: str,
+) -> None:
+    """Write an MCAP file as the recorder does; `others` as `messages` returns them."""
+    from rclpy.serialization import serialize_message
+
+    from ur5_pick_place.nodes.mcap_file import McapFile
+
+    with path.open('wb') as stream:
+        file = McapFile(stream)
+        for topic, message, at in [*others, *messages(joints, events, **names)]:
+            file.write(topic, type(message), serialize_message(message), at, at)
+        for fact in facts:
+            file.add_facts(fact)
+        file.finish()

@@ -95,10 +95,7 @@ def test_after_a_protective_stop_nothing_more_is_sent_and_nothing_resumes(client
     count = len(sent)
 
     def recover():
-        client.run(5.5)  # the robot keeps it locked for 5 s
-        assert client.dashboard('close_safety_popup').success
-        assert client.dashboard('unlock_protective_stop').success
-        assert client.dashboard('play').success
+        client.end_protective_stop()
         client.run(1.0)
 
     assert moved_by(client, recover) < 2e-3

@@ -3,31 +3,24 @@
 Collision checking against independent geometry.
 
 Distances are judged by dense points on one body and the closed-form distance to the other, poses
-by a product of DH matrices, swept checks by dense sampling, contacts by where the fingers are.
+by a product of DH matrices, swept checks by dense sampling.
 
 """
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
+from arm_over_table import HALF_CUBE, box_at, elbow_up_at, tool_down
+from solids import SCENE, UR5
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import HOME, UR_TYPES, inverse, link_frames, load_model
+from ur5_pick_place.kinematics.arm_shapes import LINKS, arm_cylinders
 from ur5_pick_place.kinematics.transforms import exp_se3
-from ur5_pick_place.planning.arm_shapes import LINKS, arm_cylinders
 from ur5_pick_place.planning.clearance import Clearances
-from ur5_pick_place.planning.collision import RESOLUTION, TOUCH_DEPTH, CollisionModel
-from ur5_pick_place.planning.scene import Box
-from ur5_pick_place.planning.scene_file import load_scene
-
-SCENE = load_scene(Path(__file__).parents[1] / 'config' / 'scene_sim.yaml')
-UR5 = load_model('ur5')
-UPRIGHT = np.deg2rad([0.0, -90.0, 0.0, -90.0, 0.0, 0.0])
-FINGERTIP = 0.158 - 0.145  # how far the fingers reach below the TCP [m]
-HALF_CUBE = 0.0225
+from ur5_pick_place.planning.collision import RESOLUTION, CollisionModel
 
 
 def dh_frames(q):
@@ -47,28 +40,6 @@ def dh_frames(q):
         T = T @ turn @ tilt
         frames.append(T)
     return frames
-
-
-def tool_down(x, y, z, yaw=0.0):
-    """Pose of tool0 in `base` that puts the TCP, pointing down, to a spot in base_link."""
-    c, s = np.cos(yaw), np.sin(yaw)
-    T = np.eye(4)
-    T[:3, :3] = [[c, s, 0], [s, -c, 0], [0, 0, -1]]
-    T[:3, 3] = -x, -y, z + 0.145
-    return T
-
-
-def elbow_up_at(x, y, z, yaw=0.0):
-    """Joints on branch left-up-down."""
-    q, ok = inverse(UR5, tool_down(x, y, z, yaw))
-    assert ok[0]
-    return q[0]
-
-
-def box_at(name, position, size):
-    T = np.eye(4)
-    T[:3, 3] = position
-    return Box(name, T, size)
 
 
 class Solid:
@@ -256,14 +227,6 @@ def test_no_distance_changes_by_more_than_the_reach_allows(ideal, rng):
     assert (change[apart] > 0.3 * bound[apart]).any(), 'a bound this loose would cost halvings'
 
 
-@pytest.mark.parametrize('ur_type', UR_TYPES)
-@pytest.mark.parametrize('q', [HOME, UPRIGHT], ids=['home', 'upright'])
-def test_usual_poses_are_free(ur_type, q):
-    collision = CollisionModel(load_model(ur_type), SCENE)
-    assert collision.check(q) is None
-    assert collision.distance(q)[0] > SCENE.margin
-
-
 def test_cubes_on_the_table_can_be_gripped_all_around_the_arm(rng):
     """The TCP at the centre of a 45 mm cube leaves the fingers 10 mm above the table."""
     collision = CollisionModel(UR5, SCENE)
@@ -278,82 +241,6 @@ def test_half_to_four_fifths_of_random_configurations_collide(rng):
     collision = CollisionModel(UR5, replace(SCENE, tool=replace(SCENE.tool, shapes=())))
     share = collision.collides(rng.uniform(-np.pi, np.pi, (2000, 6))).mean()
     assert 0.6 < share < 0.78  # 65 to 69 % with the manufacturer's meshes and no margin
-
-
-@pytest.mark.parametrize(
-    ('deg', 'bodies'),
-    [
-        ((0, -90, 178, -90, -90, 0), {'shoulder', 'base', 'upper_arm'}),  # elbow folded shut
-        ((0, -90, -178, -90, -90, 0), {'shoulder', 'base', 'upper_arm'}),
-        ((0, -90, 160, 0, -90, 0), {'upper_arm'}),  # hand in the upper arm
-    ],
-)
-def test_known_self_collisions_are_found(deg, bodies):
-    contact = CollisionModel(UR5, SCENE).check(np.deg2rad(deg))
-    assert contact is not None
-    assert contact.body_b != 'table'
-    assert contact.body_a in bodies
-    assert contact.distance < contact.margin
-
-
-@pytest.mark.parametrize('spare', [-0.0005, 0.0005])
-def test_the_fingers_may_come_as_near_to_the_table_as_the_margin(spare):
-    collision = CollisionModel(UR5, SCENE)
-    q = elbow_up_at(0.45, -0.2, FINGERTIP + SCENE.margin + spare)
-    contact = collision.check(q)
-    assert (contact is None) == (spare > 0)
-    if contact is None:
-        distance, pair = collision.distance(q)
-        assert pair == ('fingers', 'table')
-        assert distance == pytest.approx(SCENE.margin + spare, abs=1e-9)
-    else:
-        assert (contact.body_a, contact.body_b) == ('fingers', 'table')
-        assert contact.distance == pytest.approx(SCENE.margin + spare, abs=1e-9)
-        assert contact.position[:2] == pytest.approx((0.45, -0.2), abs=0.07)
-        assert str(contact).startswith('fingers is 4.5 mm from table near (')
-        assert str(contact).endswith('required clearance 5.0 mm')
-
-
-def test_a_carried_part_is_part_of_the_arm():
-    low = elbow_up_at(0.45, -0.2, HALF_CUBE + 0.002)
-    assert CollisionModel(UR5, SCENE).check(low) is None
-    contact = CollisionModel(UR5, replace(SCENE, carried=True)).check(low)
-    assert (contact.body_a, contact.body_b) == ('part', 'table')
-    assert contact.distance == pytest.approx(0.002, abs=1e-9)
-
-
-def test_an_allowed_pair_may_touch_but_not_be_pushed_through():
-    strict = CollisionModel(UR5, replace(SCENE, carried=True))
-    lifting = strict.allowing([('table', 'part')])
-    assert lifting.check(elbow_up_at(0.45, -0.2, HALF_CUBE)) is None
-    assert strict.check(elbow_up_at(0.45, -0.2, HALF_CUBE)) is not None, (
-        'the original is as before'
-    )
-    contact = lifting.check(elbow_up_at(0.45, -0.2, HALF_CUBE - TOUCH_DEPTH - 0.001))
-    assert (contact.body_a, contact.body_b) == ('part', 'table')
-    assert str(contact).startswith('part is 4.0 mm inside table')
-    assert lifting.distance(elbow_up_at(0.45, -0.2, HALF_CUBE))[1] != ('part', 'table')
-
-
-def test_a_pair_that_does_not_exist_cannot_be_allowed():
-    with pytest.raises(InvalidInput, match="no body is called 'tabel'; there are: base, shoulder"):
-        CollisionModel(UR5, SCENE).allowing([('part', 'tabel')])
-
-
-def test_a_wide_margin_keeps_the_scene_away_but_not_the_arm_from_itself():
-    wide = CollisionModel(UR5, replace(SCENE, margin=0.02))
-    assert wide.check(HOME) is None
-    assert wide.check(elbow_up_at(0.45, -0.2, 0.03)).body_b == 'table'
-
-
-def test_a_box_in_the_way_is_a_contact_until_it_is_removed():
-    q = elbow_up_at(0.45, -0.2, 0.2)
-    scene = replace(SCENE, boxes=(box_at('crate', (0.45, -0.2, 0.1), (0.1, 0.1, 0.2)),))
-    contact = CollisionModel(UR5, scene).check(q)
-    assert contact.body_b == 'crate'
-    assert contact.distance < 0.0
-    assert contact.position == pytest.approx((0.45, -0.2, 0.19), abs=0.06)
-    assert CollisionModel(UR5, SCENE).check(q) is None
 
 
 def test_many_configurations_at_once_give_what_one_at_a_time_gives(rng):

@@ -6,7 +6,11 @@ import re
 import numpy as np
 import pytest
 
-from ur5_pick_place.control.motion_monitor import MotionMonitor, TrackingSettings
+from ur5_pick_place.control.motion_monitor import (
+    MotionMonitor,
+    TrackingSettings,
+    path_from,
+)
 from ur5_pick_place.control.robot_status import HealthSettings, RobotStatus, find_fault
 from ur5_pick_place.control.stop_trajectory import brake, resume_on_path
 from ur5_pick_place.kinematics import HOME, forward, load_model
@@ -15,7 +19,7 @@ from ur5_pick_place.planning.limits import MotionSettings, motion_limits
 from ur5_pick_place.planning.moves import PathSegment
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.scene import Scene, Tool
-from ur5_pick_place.planning.timing import time_ptp
+from ur5_pick_place.planning.timing import concatenate, time_ptp
 from ur5_pick_place.planning.trajectory import Trajectory
 
 MODEL = load_model('ur5')
@@ -121,6 +125,31 @@ def test_an_arm_that_leaves_the_path_is_noticed_at_once():
     _, fault, t = follow(lambda t: TRAJECTORY.sample(t)[0] + (0.2 if t > 0.5 else 0.0))
     assert fault is not None
     assert 0.5 < t < 0.55
+
+
+@pytest.mark.parametrize('lag', [0.0, 0.03, 0.1])
+def test_the_rest_of_a_motion_there_and_back_holds_the_far_end_until_the_arm_was_there(lag):
+    """Also where the way back passes nearer to the arm than the way out."""
+    far = TRAJECTORY.q[-1]
+    back = time_ptp(far, HOME, LIMITS, lambda q, qd: np.zeros(1))
+    motion, turn = concatenate([TRAJECTORY, back]), TRAJECTORY.duration
+    monitor = MotionMonitor(motion, TrackingSettings(), 0.0)
+    for t in np.arange(CYCLE, motion.duration, CYCLE):
+        q = motion.sample(t - lag)[0] + [0.0, 0.002, -0.002, 0.0, 0.001, 0.0]
+        assert monitor.tick(t, q, 1.0) is None
+        rest = path_from(q, motion, monitor.within)
+        np.testing.assert_allclose(rest[[0, -1]], [q, HOME], atol=1e-12)
+        holds_far_end = np.abs(rest - far).max(axis=1).min() < 0.02
+        if t - lag <= turn:
+            assert holds_far_end, f'at {t:.3f} s of {turn:.3f} s'
+        elif t > turn + 1.1:
+            assert not holds_far_end, 'what has been passed cannot stop the motion'
+
+
+def test_the_rest_of_a_path_passed_once_begins_at_the_arm_whatever_the_time():
+    for t in np.linspace(0.0, TRAJECTORY.duration, 50):
+        rest = path_from(TRAJECTORY.sample(t)[0], TRAJECTORY)
+        assert np.abs(rest[1] - rest[0]).max() < 0.1 and (rest[-1] == TRAJECTORY.q[-1]).all()
 
 
 @pytest.mark.parametrize('share', [0.05, 0.2, 0.5, 0.8, 0.95])

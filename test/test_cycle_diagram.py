@@ -5,7 +5,7 @@ import re
 from pathlib import Path
 
 from ur5_pick_place.commands.cycle_diagram import diagram, main
-from ur5_pick_place.task.cycle import Stage
+from ur5_pick_place.task.cycle import Stage, load_cycle
 
 REPO = Path(__file__).resolve().parents[1]
 CYCLE = REPO / 'config/cycle.yaml'
@@ -29,6 +29,14 @@ def test_moves_are_rounded_and_those_without_a_stop_marked():
         '  s1(["up: lin ↷<br/>go: ptp"])',
         '  s0 --> s1',
     ]
+
+
+def test_waits_outputs_and_places_from_frames_are_shown():
+    hand_over = diagram(load_cycle(REPO / 'config/cycle_hand_over.yaml'))
+    assert 'lamp on: output 0 on<br/>' in hand_over
+    assert 'button: wait for input 0 on<br/>hands off: wait 0.5 s<br/>release' in hand_over
+    tag = diagram(load_cycle(REPO / 'config/cycle_tag.yaml')).splitlines()
+    assert tag[-1] == '  part[/"part: TF frame part_0"/] -.-> s1'
 
 
 def test_a_name_cannot_break_the_diagram():

@@ -12,7 +12,8 @@ import pytest
 from independent_arm import frames
 
 from ur5_pick_place.kinematics import HOME
-from ur5_pick_place.task.gripper import Gripper, GripperSettings
+from ur5_pick_place.task.grippers.digital import DigitalGripper as Gripper
+from ur5_pick_place.task.grippers.digital import DigitalSettings as GripperSettings
 from ur5_pick_place.task.job import Job, Observation, SetOutput, SetPayload
 from ur5_pick_place.task.motions import TaskSettings
 from ur5_pick_place.trials.in_process import InProcessCell

@@ -14,6 +14,7 @@ import pace
 import pytest
 from PIL import Image
 
+from ur5_pick_place.sim.cell import PART_SIZE
 from ur5_pick_place.trials import report
 from ur5_pick_place.trials.demo import Ended, signals_raised
 from ur5_pick_place.trials.time_shares import SHARES, shares_text
@@ -104,12 +105,48 @@ def test_demo_places_the_cube_and_leaves_its_story(demo: DemoProcess) -> None:
     numeric = np.gradient(motion.trace.q, motion.trace.t, axis=0)
     assert np.abs(numeric - motion.trace.qd).max() < 0.2
     assert np.nanmax(motion.deviation) < 1e-3
-    for name, size in (('cell.png', (960, 720)), ('cycle.gif', (320, 240))):
+    for name, size in (('cell.png', (960, 720)), ('cycle.gif', (640, 480))):
         with Image.open(latest / name) as picture:
             assert picture.size == size
             assert np.asarray(picture.convert('L')).std() > 10.0  # not blank
     assert 'placed' in demo.said
     assert 'cycle.gif' in demo.said
+    assert (latest / 'report.html').read_text().count('<img') == 7
+    check_recording(latest / 'run.mcap', run)
+
+
+def check_recording(path: Path, told: dict) -> None:
+    """Check that the recording is of this run: figures from its messages, by foreign readers."""
+    (run,) = report.read_report(path).runs
+    assert {name: run[name] for name in told} == told
+    highlevel = pytest.importorskip('rosbags.highlevel')
+    part, measured, taught = [], [], {}
+    with highlevel.AnyReader([path]) as bag:
+        for connection, _, data in bag.messages():
+            message = bag.deserialize(data, connection.msgtype)  # every one of every topic
+            if connection.topic == '/sim_driver/part_pose':
+                p = message.pose.position
+                part.append([p.x, p.y, p.z])
+            elif connection.topic.endswith('/controller_state'):
+                stamp = message.header.stamp
+                measured.append([stamp.sec + 1e-9 * stamp.nanosec, *message.feedback.positions])
+            elif connection.topic == '/pick_place/event':
+                event = json.loads(message.data)
+                taught[event['event'], event.get('job')] = event['time']
+        topics = {connection.topic for connection in bag.connections}
+    cycle = taught['done', 'run'] - taught['started', 'run']
+    assert cycle == pytest.approx(told['cycle_time_s'], abs=2e-3)
+    target = np.array([told['target']['x'], told['target']['y'], PART_SIZE / 2])
+    miss = np.linalg.norm(part[-1] - target)
+    assert miss == pytest.approx(told['placement_error_m'], abs=2e-6)
+    t, *q = np.array(measured).T
+    assert np.median(np.diff(t)) == pytest.approx(0.008, abs=1e-6)
+    assert np.abs(np.diff(q, axis=1)).max() < 0.1
+    for topic in ('/joint_states', '/tf', '/tf_static', '/monitored_planning_scene',
+                  '/trajectory_planner/motion_state', '/pick_place/state',
+                  '/io_and_status_controller/io_states', '/io_and_status_controller/robot_mode',
+                  '/speed_scaling_state_broadcaster/speed_scaling'):  # fmt: skip
+        assert topic in topics
 
 
 def test_ctrl_c_ends_everything_within_two_seconds(demo: DemoProcess) -> None:
@@ -181,7 +218,7 @@ def test_what_the_first_method_has_left_stays_when_the_next_fails(tmp_path, monk
     from ur5_pick_place.errors import ExecutionError
     from ur5_pick_place.trials import demo
 
-    def perform(method, options, config, work):
+    def perform(method, options, config, work, _file):
         if method != 'ik':
             raise ExecutionError('every ROS_DOMAIN_ID is in use')
         (work / 'events.jsonl').write_text('{}')

@@ -21,6 +21,7 @@ pytestmark = pytest.mark.nodes
 
 SLEEPER = 'echo "domain $ROS_DOMAIN_ID"; exec sleep 60'
 STUBBORN = 'trap "" INT; echo ready; while true; do sleep 0.1; done'
+WRITER = 'trap "sleep 1; echo written; exit" INT; echo ready; while true; do sleep 0.1; done'
 QUICK = 'echo first; echo "no table" >&2; exit 3'
 
 
@@ -28,10 +29,11 @@ QUICK = 'echo first; echo "no table" >&2; exit 3'
 def specs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, NodeSpec]:
     """Shell scripts for nodes, beside the command that is running."""
     monkeypatch.setattr(sys, 'argv', [str(tmp_path / 'demo')])
-    for name, text in {'sleeper': SLEEPER, 'stubborn': STUBBORN, 'quick': QUICK}.items():
+    scripts = {'sleeper': SLEEPER, 'stubborn': STUBBORN, 'quick': QUICK, 'recorder': WRITER}
+    for name, text in scripts.items():
         (tmp_path / name).write_text(f'#!/bin/sh\n{text}\n')
         (tmp_path / name).chmod(0o755)
-    return {name: NodeSpec(name, '', (), {}, ()) for name in ('sleeper', 'stubborn', 'quick')}
+    return {name: NodeSpec(name, '', (), {}, ()) for name in scripts}
 
 
 def until(condition, what: str, seconds: float = 10.0) -> None:
@@ -86,6 +88,16 @@ def test_a_node_that_will_not_end_is_killed_within_two_seconds(
         begin = time.monotonic()
     assert time.monotonic() - begin < 2.0
     assert not is_running(nodes.pids['stubborn'])
+
+
+def test_the_recorder_may_end_writing_beside_a_node_that_will_not_end(
+    specs: dict[str, NodeSpec], tmp_path: Path
+) -> None:
+    with NodeProcesses([specs['recorder'], specs['stubborn']], 17, tmp_path) as nodes:
+        until(lambda: nodes.log().count('ready') == 2, 'the traps to be set')
+        begin = time.monotonic()
+    assert time.monotonic() - begin < 2.0
+    assert 'written' in nodes.log()
 
 
 def test_a_missing_executable_ends_those_already_started(

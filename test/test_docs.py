@@ -11,6 +11,7 @@ import yaml
 
 from ur5_pick_place.config_files import read_parameters
 from ur5_pick_place.nodes.node_list import node_list
+from ur5_pick_place.task.grippers.registry import KINDS
 
 REPO = Path(__file__).resolve().parents[1]
 CONFIG = REPO / 'config'
@@ -112,7 +113,8 @@ def test_the_parameter_files_named_are_those_that_are_read():
         read = {
             f.stem
             for r in ('sim', 'real')
-            for s in node_list(r, REPO / 'config')
+            for gripper in KINDS
+            for s in node_list(r, REPO / 'config', gripper=gripper)
             for f in s.parameter_files
         }
         assert named <= read | {'scene_sim', 'cycle'}

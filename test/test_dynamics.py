@@ -15,9 +15,10 @@ import pytest
 
 from ur5_pick_place.errors import GateRefusal, InvalidInput
 from ur5_pick_place.kinematics import HOME, UR_TYPES, Model, link_frames, load_model
+from ur5_pick_place.kinematics.link_inertias import LINKS, link_inertias
 from ur5_pick_place.kinematics.transforms import exp_se3
 from ur5_pick_place.planning.dynamics import Dynamics, check_torque
-from ur5_pick_place.planning.inertias import LINKS, Load, link_inertias
+from ur5_pick_place.planning.inertias import Load
 from ur5_pick_place.sim.cell import ARM, FINGERS, load_cell
 
 UR5 = load_model('ur5')
@@ -189,6 +190,13 @@ def test_an_overloaded_joint_is_named_with_time_torque_and_limit() -> None:
         check_torque(np.arange(3.0), q, still, still, heavy)
     fits = Dynamics(UR5, (Load(5.0, (0.0, 0.0, 0.0)),))
     assert check_torque(np.arange(3.0), q, still, still, fits) < 1.0  # its rated payload
+
+
+def test_torques_that_are_not_numbers_are_refused() -> None:
+    still = np.zeros((2, 6))
+    endless = Dynamics(UR5, [Load(1.7e308, (0.0, 0.0, 0.1))])
+    with np.errstate(all='ignore'), pytest.raises(GateRefusal, match='would need nan N m'):
+        check_torque(np.arange(2.0), np.array([HOME, HOME]), still, still, endless)
 
 
 @pytest.mark.parametrize(

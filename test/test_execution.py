@@ -2,8 +2,8 @@
 """
 A planned line on the simulated arm: at any slider it arrives on its path, and a block is noticed.
 
-The driver and the watch run without ROS, in simulated time; `test_planner_node.py` does some of it
-through DDS.
+The driver and the watch run without ROS, in simulated time; `test_planner_execution.py` does some
+of it through DDS.
 
 """
 
@@ -12,6 +12,7 @@ import pytest
 from motion_planners import make_planner, tool_down
 
 from ur5_pick_place.control.motion_monitor import MotionMonitor, TrackingSettings
+from ur5_pick_place.control.stillness import Stillness
 from ur5_pick_place.kinematics import HOME, forward, load_model
 from ur5_pick_place.planning.scaling import Scaling
 from ur5_pick_place.sim.controller_manager import SCALED
@@ -165,3 +166,35 @@ def test_a_blocked_arm_is_noticed_within_two_seconds(planner, cell, slider, pace
     fault = cell.run(60.0)
     assert fault is not None and 'the arm does not follow' in fault
     assert cell.driver.time - began < max(2.0, due / slider + 0.1)
+
+
+def test_a_trajectory_that_is_handed_over_waits_though_the_motion_before_still_settles(planner):
+    """As with passthrough: the robot begins when it has all points, up to `wait` later."""
+    motion = planner.ptp(HOME, HOME + [0.6, 0, 0, 0, 0, 0]).trajectory
+    watch = MotionMonitor(motion, WATCH, 0.0, wait=2.0)
+    for t in np.arange(0.008, 1.9, 0.008):
+        settled = HOME + 1.5e-3 * np.exp(-t / 0.1)
+        assert watch.tick(t, settled, 1.0) is None
+    for t in np.arange(0.0, motion.duration, 0.008):
+        assert watch.tick(1.9 + t, motion.sample(t)[0], 1.0) is None
+    assert not watch.is_overdue
+
+
+@pytest.mark.parametrize(
+    ('speed', 'brakes', 'is_cruising'),
+    [(1.0, 0.0, True), (0.05, 0.0, True), (1.0, 5.0, False), (2.0, 10.0, False), (0.0, 0, False)],
+)
+def test_an_arm_that_brakes_is_told_from_one_that_moves_on(speed, brakes, is_cruising):
+    stillness = Stillness()
+    assert not stillness.is_cruising, 'nothing is known'
+    for t in np.arange(0.0, 0.2, 0.008):
+        left = min(t, speed / brakes) if brakes else t
+        stillness.update(10.0 + t, np.full(6, speed * left - brakes * left**2 / 2))
+    assert stillness.is_cruising == is_cruising
+
+
+def test_two_samples_show_a_motion_but_not_whether_it_ends():
+    stillness = Stillness()
+    stillness.update(10.0, np.zeros(6))
+    stillness.update(10.2, np.full(6, 0.1))
+    assert stillness.is_moving and not stillness.is_cruising and stillness.moves_on(3.0)

@@ -33,7 +33,7 @@ from ur5_pick_place.settings import Settings
 from ur5_pick_place.sim.fault_schedule import load_schedule
 from ur5_pick_place.sim.world import CellSettings
 from ur5_pick_place.task.cycle import load_cycle, without_stops
-from ur5_pick_place.task.gripper import GripperSettings
+from ur5_pick_place.task.grippers.digital import DigitalSettings
 from ur5_pick_place.task.motions import TaskSettings
 from ur5_pick_place.task.pattern import PatternSettings
 from ur5_pick_place.task.poses import replayed
@@ -43,7 +43,7 @@ from ur5_pick_place.trials.configuration import Configuration
 CONFIG = Path(__file__).parents[1] / 'config'
 KINDS = (
     CellSettings,
-    GripperSettings,
+    DigitalSettings,
     HealthSettings,
     LoopSettings,
     MotionSettings,

@@ -60,7 +60,7 @@ from ur5_pick_place.planning.limits import MotionSettings  # noqa: E402
 from ur5_pick_place.planning.planner import MotionPlanner  # noqa: E402
 from ur5_pick_place.planning.scene import MAX_BOXES, Scene  # noqa: E402
 from ur5_pick_place.planning.world import World  # noqa: E402
-from ur5_pick_place.task.gripper import GripperSettings  # noqa: E402
+from ur5_pick_place.task.grippers.digital import DigitalSettings  # noqa: E402
 
 UR5 = load_model('ur5')
 ALL_AWAY = CollisionObject(operation=CollisionObject.REMOVE)
@@ -272,7 +272,7 @@ def test_every_trajectory_message_is_admitted_or_refused(
 def test_a_ros_parameter_is_kept_or_refused(
     services: dict[str, Callable], data: st.DataObject
 ) -> None:
-    kind = data.draw(st.sampled_from([RobotSettings, MotionSettings, GripperSettings]))
+    kind = data.draw(st.sampled_from([RobotSettings, MotionSettings, DigitalSettings]))
     name = data.draw(st.sampled_from([f.name for f in fields(kind)] + ['max_sped']))
     value = data.draw(PARAMETERS)
     override = rclpy.Parameter(name, value=value)
@@ -314,7 +314,7 @@ def test_a_refused_object_moves_none_and_bars_all_until_it_is_removed(
     frames: Frames, data: st.DataObject
 ) -> None:
     planner = make_planner()
-    book = SceneBook(planner.scene, frames, lambda: forward(UR5, HOME), lambda _line: None)
+    book = SceneBook(planner.scene, frames, lambda _link: forward(UR5, HOME), lambda _line: None)
     for _ in range(data.draw(st.integers(1, 4))):
         is_held = data.draw(st.booleans())
         message = data.draw(spoilt(attached if is_held else lambda: box_message('box', 2)))

@@ -44,13 +44,13 @@ def test_every_executable_is_looked_at():
 def test_help_tells_what_it_is_and_gives_an_example(name, monkeypatch, capsys):
     text = run_help(name, monkeypatch, capsys)
     assert text.startswith('usage: ')
-    assert re.search(rf'[Ee]xample:\s.*\b{name}\b', text, re.DOTALL), text
+    assert re.search(rf'Example:\s.*\b{name}\b', text, re.DOTALL), text
 
 
 @pytest.mark.parametrize('name', sorted(NODES))
 def test_help_of_a_node_names_parameters_that_it_has(name, monkeypatch, capsys):
     text = run_help(name, monkeypatch, capsys)
-    listed = text.partition('main parameters')[2].partition('example:')[0]
+    listed = text.partition('main parameters')[2].partition('Example:')[0]
     named = re.findall(r'^  (\w+) ', listed, re.MULTILINE)
     known = {
         parameter

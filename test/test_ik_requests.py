@@ -2,14 +2,15 @@
 """
 Ten thousand requests, right and wrong, each get the right answer or the right error.
 
-The node's own callbacks are called, as its executor calls them; `test_ik_service.py` goes through
-DDS.
+The node's own callbacks are called, as its executor calls them; `test_ik_service.py` and
+`test_ik_service_refusals.py` go through DDS.
 
 """
 
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -22,9 +23,19 @@ from moveit_msgs.msg import MoveItErrorCodes, RobotState  # noqa: E402
 from moveit_msgs.srv import GetPositionFK, GetPositionIK  # noqa: E402
 from rclpy.serialization import serialize_message  # noqa: E402
 
-from ur5_pick_place.kinematics import BRANCHES, HOME, JOINT_NAMES, forward, load_model  # noqa: E402
+from ur5_pick_place.errors import InCollision  # noqa: E402
+from ur5_pick_place.kinematics import (  # noqa: E402
+    BRANCHES,
+    HOME,
+    JOINT_NAMES,
+    Solution,
+    forward,
+    load_model,
+)
 from ur5_pick_place.kinematics.transforms import exp_se3  # noqa: E402
 from ur5_pick_place.nodes.conversions import joint_state_msg, pose_to_matrix  # noqa: E402
+from ur5_pick_place.nodes.ik_requests import IkRequests  # noqa: E402
+from ur5_pick_place.nodes.robot_settings import GroupSettings  # noqa: E402
 
 CONFIG = Path(__file__).parents[1] / 'config'
 UR5 = load_model('ur5')
@@ -171,6 +182,28 @@ def test_joints_that_fell_silent_are_neither_seed_nor_state(
     found, code = ask()
     assert np.abs(found - HOME).max() < 1e-9 and code.val == Codes.INVALID_ROBOT_STATE
     assert 'no recent joint_states' in code.message
+
+
+@pytest.mark.parametrize('hit_first', [True, False])
+def test_of_two_solutions_on_a_branch_the_one_in_collision_is_left_out(
+    monkeypatch: pytest.MonkeyPatch, hit_first: bool
+) -> None:
+    """As a calibrated arm may have near a singularity."""
+    hit, free = (Solution('left-up-up', HOME + turn, 0.1) for turn in (0.1, -0.1))
+    found = [hit, free] if hit_first else [free, hit]
+    monkeypatch.setattr('ur5_pick_place.nodes.ik_requests.solutions_near', lambda *_: found)
+    frames = SimpleNamespace(
+        T_base_frame=lambda *_: np.eye(4), T_link_tool=lambda _: np.eye(4), prefix=''
+    )
+    scene = SimpleNamespace(check=lambda q: 'elbow is inside box' if q[0] > 0.0 else None)
+    requests = IkRequests(UR5, frames, JOINT_NAMES, GroupSettings(), lambda: HOME, scene)
+    request = ik_request(forward(UR5, HOME)).ik_request
+    request.avoid_collisions = True
+    (kept,) = requests.solve(request).solutions
+    assert kept is free
+    found[:] = [hit]
+    with pytest.raises(InCollision, match='left-up-up: in collision: elbow is inside box'):
+        requests.solve(request)
 
 
 @pytest.mark.parametrize(

@@ -1,136 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The IK node, in a process of its own, answers right requests and survives wrong ones."""
+"""The IK node, in a process of its own, answers right requests."""
 
-import math
-import signal
-import subprocess
-import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-rclpy = pytest.importorskip('rclpy')
+pytest.importorskip('rclpy')
 
-from calibration_files import SHIPPED, write  # noqa: E402
-from geometry_msgs.msg import PoseStamped, TransformStamped  # noqa: E402
-from ik_garbage import GARBAGE  # noqa: E402
-from moveit_msgs.msg import JointConstraint, MoveItErrorCodes, PositionConstraint  # noqa: E402
-from moveit_msgs.srv import GetPositionFK, GetPositionIK  # noqa: E402
-from rclpy.executors import SingleThreadedExecutor  # noqa: E402
-from rclpy.node import Node  # noqa: E402
-from sensor_msgs.msg import JointState  # noqa: E402
-from tf2_ros import StaticTransformBroadcaster  # noqa: E402
-from visualization_msgs.msg import Marker, MarkerArray  # noqa: E402
+from calibration_files import SHIPPED, write
+from geometry_msgs.msg import TransformStamped
+from ik_client import UR5, Client, Codes, client_of_node, ik_request, joints_of
+from ik_client import client as client
+from ik_client import context as context
+from moveit_msgs.msg import JointConstraint
+from moveit_msgs.srv import GetPositionFK
+from sensor_msgs.msg import JointState
+from tf2_ros import StaticTransformBroadcaster
+from visualization_msgs.msg import Marker, MarkerArray
 
-from ur5_pick_place.kinematics import (  # noqa: E402
-    BRANCHES,
-    HOME,
-    JOINT_NAMES,
-    forward,
-    inverse,
-    load_model,
-)
-from ur5_pick_place.kinematics.loading import LINKS  # noqa: E402
-from ur5_pick_place.kinematics.transforms import exp_se3, quat_from_matrix  # noqa: E402
-from ur5_pick_place.nodes.conversions import (  # noqa: E402
-    matrix_to_pose,
-    matrix_to_transform,
-    pose_to_matrix,
-)
+from ur5_pick_place.kinematics import BRANCHES, HOME, JOINT_NAMES, forward, inverse, load_model
+from ur5_pick_place.kinematics.loading import LINKS
+from ur5_pick_place.kinematics.transforms import exp_se3
+from ur5_pick_place.nodes.conversions import matrix_to_transform, pose_to_matrix
 
-CONFIG = Path(__file__).parents[1] / 'config'
-UR5 = load_model('ur5')
 HALF_TURN = np.diag([-1.0, -1.0, 1.0, 1.0])  # base_link seen from base, and the other way round
-Codes = MoveItErrorCodes
-
-
-class Client:
-    """Calls the node's services and waits for the reply, ten seconds at most."""
-
-    def __init__(self, namespace: str) -> None:
-        self.node = Node('test_ik_service', namespace=namespace)
-        self.markers: list[MarkerArray] = []
-        self._executor = SingleThreadedExecutor()
-        self._executor.add_node(self.node)
-        self._services = {
-            'compute_ik': self.node.create_client(GetPositionIK, 'compute_ik'),
-            'compute_ik_all': self.node.create_client(GetPositionIK, 'compute_ik_all'),
-            'compute_fk': self.node.create_client(GetPositionFK, 'compute_fk'),
-        }
-
-    def wait_for_node(self) -> None:
-        for name, client in self._services.items():
-            assert client.wait_for_service(timeout_sec=20.0), f'{name} did not appear'
-
-    def call_async(self, name: str, request: object):
-        return self._services[name].call_async(request)
-
-    def call(self, name: str, request: object):
-        future = self.call_async(name, request)
-        self._executor.spin_until_future_complete(future, timeout_sec=10.0)
-        assert future.done(), f'{name} did not answer'
-        return future.result()
-
-    def spin_until(self, condition: Callable[[], bool], timeout: float = 10.0) -> None:
-        deadline = time.monotonic() + timeout
-        while not condition():
-            assert time.monotonic() < deadline, 'waited too long'
-            self._executor.spin_once(timeout_sec=0.05)
-
-
-@pytest.fixture(scope='module')
-def context(ros_domain: int) -> Iterator[None]:
-    rclpy.init()
-    yield
-    rclpy.try_shutdown()
-
-
-@contextmanager
-def client_of_node(namespace: str, *arguments: str) -> Iterator[Client]:
-    """Run the node beside a client, which is told of it, and expect it to end on SIGINT."""
-    script = 'from ur5_pick_place.nodes.ik_service import main; main()'
-    files = [CONFIG / 'ik_service.yaml', CONFIG / 'robot_sim.yaml']
-    arguments += tuple(word for file in files for word in ('--params-file', str(file)))
-    arguments += ('-r', f'__ns:={namespace}')
-    process = subprocess.Popen([sys.executable, '-c', script, '--ros-args', *arguments])
-    client = Client(namespace)
-    try:
-        client.wait_for_node()
-        yield client
-        assert process.poll() is None, 'the node lives to the end'
-        process.send_signal(signal.SIGINT)
-        assert process.wait(timeout=5.0) == 0
-    finally:
-        process.kill()
-        client.node.destroy_node()
-
-
-@pytest.fixture(scope='module')
-def client(context: None) -> Iterator[Client]:
-    with client_of_node('/') as client:
-        yield client
-
-
-def ik_request(
-    T_base_tool: np.ndarray, seed: np.ndarray | None = HOME, frame: str = 'base'
-) -> GetPositionIK.Request:
-    request = GetPositionIK.Request()
-    request.ik_request.pose_stamped.header.frame_id = frame
-    request.ik_request.pose_stamped.pose = matrix_to_pose(T_base_tool)
-    if seed is not None:
-        state = request.ik_request.robot_state.joint_state
-        state.name, state.position = list(JOINT_NAMES), [float(v) for v in seed]
-    return request
-
-
-def joints_of(reply: GetPositionIK.Response) -> np.ndarray:
-    assert reply.error_code.val == Codes.SUCCESS, reply.error_code.message
-    assert list(reply.solution.joint_state.name) == list(JOINT_NAMES)
-    return np.array(reply.solution.joint_state.position)
 
 
 def test_the_nearest_solution_to_the_seed_comes_back(
@@ -349,141 +244,6 @@ def test_joint_states_are_the_seed_and_the_state_where_none_is_given(client: Cli
     assert np.abs(pose_to_matrix(reply.pose_stamped[0].pose) - T).max() < 1e-12
     found = joints_of(client.call('compute_ik', ik_request(forward(UR5, q), seed=None)))
     assert np.abs(found - q).max() < 1e-9
-
-
-def set_quaternion(request: GetPositionIK.Request, *xyzw: float) -> None:
-    q = request.ik_request.pose_stamped.pose.orientation
-    q.x, q.y, q.z, q.w = xyzw
-
-
-WRONG: dict[str, tuple[Callable, int, str]] = {
-    'position is NaN': (
-        lambda r: setattr(r.ik_request.pose_stamped.pose.position, 'x', math.nan),
-        Codes.INVALID_GOAL_CONSTRAINTS,
-        'not finite',
-    ),
-    'zero quaternion': (
-        lambda r: set_quaternion(r, 0.0, 0.0, 0.0, 0.0),
-        Codes.INVALID_GOAL_CONSTRAINTS,
-        'has norm 0: must be a unit quaternion',
-    ),
-    'unknown frame': (
-        lambda r: setattr(r.ik_request.pose_stamped.header, 'frame_id', 'moon'),
-        Codes.FRAME_TRANSFORM_FAILURE,
-        "frame 'moon' is not known",
-    ),
-    'unknown link': (
-        lambda r: setattr(r.ik_request, 'ik_link_name', 'elbow'),
-        Codes.INVALID_LINK_NAME,
-        "tip link 'elbow' is not known: use tool0 or tcp",
-    ),
-    'unknown group': (
-        lambda r: setattr(r.ik_request, 'group_name', 'left_leg'),
-        Codes.INVALID_GROUP_NAME,
-        "group 'left_leg' is unknown: use ur_manipulator, arm or none",
-    ),
-    'unknown branch': (
-        lambda r: setattr(r.ik_request.constraints, 'name', 'elbow_up'),
-        Codes.INVALID_GOAL_CONSTRAINTS,
-        "branch 'elbow_up': must be one of left-up-down",
-    ),
-    'wrong joint names': (
-        lambda r: setattr(r.ik_request.robot_state.joint_state, 'name', list('abcdef')),
-        Codes.INVALID_ROBOT_STATE,
-        'has no position of shoulder_pan_joint',
-    ),
-    'a joint twice': (
-        lambda r: setattr(
-            r.ik_request.robot_state.joint_state, 'name', ['elbow_joint', *JOINT_NAMES[1:]]
-        ),
-        Codes.INVALID_ROBOT_STATE,
-        'names a joint twice',
-    ),
-    'too few positions': (
-        lambda r: setattr(r.ik_request.robot_state.joint_state, 'position', [0.0]),
-        Codes.INVALID_ROBOT_STATE,
-        '6 joint names and 1 of position',
-    ),
-    'seed is NaN': (
-        lambda r: setattr(r.ik_request.robot_state.joint_state, 'position', [math.nan] * 6),
-        Codes.INVALID_ROBOT_STATE,
-        'position of shoulder_pan_joint is nan',
-    ),
-    'huge lists': (
-        lambda r: (
-            setattr(r.ik_request.robot_state.joint_state, 'name', [f'j{i}' for i in range(9999)]),
-            setattr(r.ik_request.robot_state.joint_state, 'position', [0.0] * 9999),
-        ),
-        Codes.INVALID_ROBOT_STATE,
-        'at most 256',
-    ),
-    'constraint on an unknown joint': (
-        lambda r: r.ik_request.constraints.joint_constraints.append(
-            JointConstraint(joint_name='knee')
-        ),
-        Codes.INVALID_GOAL_CONSTRAINTS,
-        "joint 'knee' is unknown: shoulder_pan_joint",
-    ),
-    'constraint that is NaN': (
-        lambda r: r.ik_request.constraints.joint_constraints.append(
-            JointConstraint(joint_name='elbow_joint', position=math.nan)
-        ),
-        Codes.INVALID_GOAL_CONSTRAINTS,
-        'constraint on elbow_joint: position nan',
-    ),
-    'a kind of constraint we do not know': (
-        lambda r: r.ik_request.constraints.position_constraints.append(PositionConstraint()),
-        Codes.INVALID_GOAL_CONSTRAINTS,
-        'position constraints are not supported',
-    ),
-    'several tips': (
-        lambda r: r.ik_request.pose_stamped_vector.append(PoseStamped()),
-        Codes.INVALID_LINK_NAME,
-        'this arm has one tip',
-    ),
-}
-
-
-@pytest.mark.parametrize('what', WRONG)
-def test_a_wrong_request_gets_its_code_and_a_reason(client: Client, what: str) -> None:
-    spoil, code, message = WRONG[what]
-    request = ik_request(forward(UR5, HOME))
-    spoil(request)
-    for service in ('compute_ik', 'compute_ik_all'):
-        reply = client.call(service, request)
-        assert reply.error_code.val == code
-        assert message in reply.error_code.message
-        assert not reply.solution.joint_state.name
-
-
-def test_hundreds_of_wrong_requests_on_the_wire_leave_the_node_alive(
-    client: Client, rng: np.random.Generator
-) -> None:
-    for i in range(320):
-        spoil, code = GARBAGE[i % len(GARBAGE)]
-        request = ik_request(forward(UR5, HOME))
-        spoil(request.ik_request, rng)
-        reply = client.call(('compute_ik', 'compute_ik_all')[i // 8 % 2], request)
-        assert reply.error_code.val == code, reply.error_code.message
-    assert len(joints_of(client.call('compute_ik', ik_request(forward(UR5, HOME))))) == 6
-
-
-def test_a_rounded_quaternion_is_normalised(client: Client) -> None:
-    T = forward(UR5, HOME)
-    request = ik_request(T)
-    set_quaternion(request, *(1.005 * quat_from_matrix(T[:3, :3])))
-    assert np.abs(joints_of(client.call('compute_ik', request)) - HOME).max() < 1e-9
-
-
-def test_fk_of_an_unknown_link_is_refused(client: Client) -> None:
-    request = GetPositionFK.Request(fk_link_names=['tool0', 'nose'])
-    request.robot_state.joint_state.name = list(JOINT_NAMES)
-    request.robot_state.joint_state.position = [0.0] * 6
-    reply = client.call('compute_fk', request)
-    assert reply.error_code.val == Codes.INVALID_LINK_NAME
-    assert "'nose' is not known" in reply.error_code.message and not reply.pose_stamped
-    request.fk_link_names = ['tool0'] * 65
-    assert 'must be at most 64' in client.call('compute_fk', request).error_code.message
 
 
 def test_a_calibrated_arm_is_answered_by_its_own_kinematics(

@@ -127,6 +127,15 @@ def test_solutions_come_nearest_first(rng: np.random.Generator) -> None:
     assert all(np.isclose(s.distance, np.abs(s.q - seed).max()) for s in found)
 
 
+def test_at_a_wrist_singularity_the_last_joint_is_the_nearest_to_the_seed_within_limits() -> None:
+    aligned = np.array([0.3, -1.2, 1.4, -0.5, 0.0, 0.2])
+    seed, (low, high) = aligned + [0, 0, 0, 0, 0, 2.0], (UR5.q_min.copy(), UR5.q_max.copy())
+    low[5], high[5] = 0.4, 0.6
+    found = solutions_near(UR5, forward(UR5, aligned), seed, (low, high))
+    assert found and np.isclose(found[0].q[5], 0.6)
+    assert np.abs(forward(UR5, found[0].q) - forward(UR5, aligned)).max() < 1e-9
+
+
 def test_every_missing_branch_has_a_reason_with_its_measure(rng: np.random.Generator) -> None:
     """Links longer by the amount named bring the branch back; a nanometre less does not."""
     joints = rng.uniform(-np.pi, np.pi, (300, 6))

@@ -16,6 +16,7 @@ from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import (
     UR_TYPES,
     Model,
+    classify,
     forward,
     jacobian,
     link_frames,
@@ -108,5 +109,10 @@ def test_bad_joints_are_refused_by_name() -> None:
         jacobian(UR5, [[0] * 6, [0, 0, np.nan, 0, 0, 0]])
     with pytest.raises(InvalidInput, match='q: not an array of numbers'):
         link_frames(UR5, ['a', 'b', 'c', 'd', 'e', 'f'])
+    for call in (forward, classify):
+        with pytest.raises(InvalidInput, match='q: not an array of numbers: .*too large'):
+            call(UR5, [10**400, 0, 0, 0, 0, 0])
+        with pytest.raises(InvalidInput, match='q: not an array of numbers: complex'):
+            call(UR5, np.zeros(6, dtype=complex))
     with pytest.raises(InvalidInput, match="Jacobian frame 'world': must be 'tool' or 'base'"):
         jacobian(UR5, np.zeros(6), frame='world')  # type: ignore[arg-type]

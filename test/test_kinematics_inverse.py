@@ -344,6 +344,12 @@ def test_other_misuse_is_refused() -> None:
         inverse(UR5, np.eye(4)[:3])
     with pytest.raises(InvalidInput, match='T: not an array of numbers'):
         inverse(UR5, [['a'] * 4] * 4)
+    with pytest.raises(InvalidInput, match='T: not an array of numbers: .*too large'):
+        inverse(UR5, [[10**400] * 4] * 4)
+    with pytest.raises(InvalidInput, match='T: not an array of numbers: complex'):
+        inverse(UR5, np.eye(4) + 1j)
+    with pytest.raises(InvalidInput, match='q6: not an array of numbers: .*too large'):
+        inverse(UR5, np.eye(4), 10**400)
     with pytest.raises(InvalidInput, match='q6 = nan: must be finite'):
         inverse(UR5, np.eye(4), np.nan)
     with pytest.raises(InvalidInput, match='q6 = inf: must be finite'):

@@ -181,6 +181,7 @@ def test_models_do_not_change() -> None:
     [
         ({'a': [0, -0.4, -0.3, 0, 0]}, r'DH table: a = .*: must be six finite numbers'),
         ({'d': 'none'}, "DH table: d = 'none': must be six numbers"),
+        ({'d': [10**400, 0, 0, 0, 0, 0]}, 'must be six numbers'),
         ({'a': [0, -0.4, np.nan, 0, 0, 0]}, 'must be six finite numbers'),
         ({'a': [0.1, -0.4, -0.3, 0, 0, 0]}, r'a\[0\] = 0.1: a UR has 0 there'),
         ({'d': [0.1, 0.02, 0, 0.1, 0.1, 0.1]}, r'd\[1\] = 0.02: a UR has 0 there'),
@@ -198,6 +199,9 @@ def test_a_table_that_is_no_ur_is_refused(change: dict, message: str) -> None:
 def test_an_unknown_robot_is_refused_with_the_known_ones() -> None:
     with pytest.raises(ValueError, match="robot model 'ur6': must be one of ur3, ur5, ur10, "):
         load_model('ur6')
+    for no_robot in (None, 5, np.zeros((6, 4))):
+        with pytest.raises(InvalidInput, match='robot model of type .*: must be the name'):
+            load_model(no_robot)  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="DH table: 'd' is missing"):
         load_model({'a': [0] * 6})
 

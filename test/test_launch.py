@@ -10,9 +10,10 @@ from pathlib import Path
 
 import pytest
 import yaml
+from calibration_files import SHIPPED, write
 
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.nodes.distro import distro
+from ur5_pick_place.nodes.distro import discovery, distro
 from ur5_pick_place.nodes.node_list import ROBOTS, node_list
 
 REPO = Path(__file__).resolve().parents[1]
@@ -36,6 +37,12 @@ def test_every_parameter_file_exists_and_speaks_to_every_namespace(robot):
     for spec in node_list(robot, CONFIG):
         for file in spec.parameter_files:
             assert set(yaml.safe_load(file.read_text())) == {'/**'}
+
+
+@pytest.mark.parametrize('robot', ROBOTS)
+def test_the_recorder_is_added_on_request(robot):
+    names = [spec.executable for spec in node_list(robot, CONFIG, record=True)]
+    assert names[-1] == 'recorder' and 'recorder' not in names[:-1]
 
 
 def test_no_two_robots_share_a_file_of_poses():
@@ -82,7 +89,6 @@ def test_strings_on_the_command_line_stay_strings():
     ('robot', 'options', 'message'),
     [
         ('gazebo', {}, "robot = 'gazebo': must be one of sim, mock, ursim, real"),
-        ('sim', {'ur_type': 'ur10'}, "ur_type = 'ur10': the simulated cell has a ur5"),
         ('sim', {'kinematics_params_file': '/c.yaml'}, 'nominal kinematics'),
     ],
 )
@@ -104,6 +110,15 @@ def test_a_robot_that_does_not_exist_is_refused_by_name(robot, options, message)
 def test_each_distribution_has_its_driver(monkeypatch, name, controller, mock_argument):
     monkeypatch.setenv('ROS_DISTRO', name)
     assert (distro().controller, distro().mock_argument) == (controller, mock_argument)
+
+
+def test_discovery_is_limited_to_this_machine_on_every_distribution(monkeypatch):
+    newer = {'ROS_AUTOMATIC_DISCOVERY_RANGE': 'LOCALHOST'}
+    monkeypatch.setenv('ROS_DISTRO', 'jazzy')
+    assert discovery('LOCALHOST') == newer
+    monkeypatch.setenv('ROS_DISTRO', 'humble')  # it does not know the newer variable
+    assert discovery('LOCALHOST') == {**newer, 'ROS_LOCALHOST_ONLY': '1'}
+    assert discovery('SUBNET')['ROS_LOCALHOST_ONLY'] == '0'
 
 
 @pytest.mark.parametrize(
@@ -188,13 +203,17 @@ def driver_arguments(actions, context):
 
 def test_the_cell_is_launched_without_any_driver(launched):
     actions, _ = launched()
+    assert [node.node_executable for node in nodes_in(actions)] == [
+        'sim_driver', *OURS, 'recorder'
+    ]
+    assert len(actions) == 5
+    actions, _ = launched(record='false')
     assert [node.node_executable for node in nodes_in(actions)] == ['sim_driver', *OURS]
-    assert len(actions) == 4
 
 
 def test_rviz_brings_the_robots_description_along(launched):
     actions, _ = launched(rviz='true')
-    added = [node.node_executable for node in nodes_in(actions)][4:]
+    added = [node.node_executable for node in nodes_in(actions)][5:]
     assert added == ['robot_state_publisher', 'rviz2']
 
 
@@ -238,6 +257,24 @@ def test_a_real_robot_needs_an_address(launched):
 def test_a_namespace_for_the_driver_is_refused(launched):
     with pytest.raises(InvalidInput, match='expects /controller_manager'):
         launched(robot='mock', namespace='left')
+
+
+def test_a_driver_that_runs_already_is_left_alone(launched):
+    actions, _ = launched(robot='real', driver='false')
+    assert actions == nodes_in(actions)
+    assert [node.node_executable for node in actions] == [*OURS, 'recorder']
+    with pytest.raises(InvalidInput, match='driver are of a robot'):
+        launched(driver='false')
+
+
+def test_a_calibration_of_another_type_is_refused(launched, tmp_path):
+    path = str(write(tmp_path / 'my_ur5.yaml', SHIPPED))
+    given = {'robot': 'real', 'driver': 'false', 'kinematics_params_file': path}
+    actions, context = launched(**given)
+    assert not actions[0].visit(context)
+    actions, context = launched(**given, ur_type='ur5e')
+    with pytest.raises(InvalidInput, match='is of a ur5, and ur_type = ur5e: add ur_type:=ur5'):
+        actions[0].visit(context)
 
 
 # ---- what is needed is there before anything starts

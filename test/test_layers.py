@@ -17,7 +17,7 @@ NAME = 'ur5_pick_place'
 BASE = {'errors', 'settings', 'config_files', 'locking', 'pins', 'terminal'}
 ROBOT = BASE | {'kinematics', 'planning', 'control', 'task', 'nodes'}
 
-# part: the other parts that it may import. `cockpit` and `client` are still to come.
+# part: the other parts that it may import.
 MAY_IMPORT = {
     'errors': set(),
     'settings': {'errors'},
@@ -277,3 +277,31 @@ def test_ros_below_the_nodes_is_found():
     module = f'{NAME}.nodes.qos'
     (said,) = failed_without_ros({module, f'{NAME}.errors'})
     assert said == f"{module}: No module named 'rclpy': ROS is blocked"
+
+
+def test_no_generic_of_rclpy_is_evaluated_as_older_distributions_have_none():
+    """`Future[None]()` is a TypeError on Humble and Jazzy; quoted or local hints are not run."""
+    found = []
+    for path in sorted((REPO / NAME).rglob('*.py')):
+        tree = ast.parse(path.read_text())
+        theirs = {
+            alias.asname or alias.name
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom) and (node.module or '').startswith('rclpy')
+            for alias in node.names
+        }
+        local = {
+            id(inner)
+            for function in ast.walk(tree)
+            if isinstance(function, ast.FunctionDef | ast.AsyncFunctionDef)
+            for node in ast.walk(function)
+            if isinstance(node, ast.AnnAssign)
+            for inner in ast.walk(node.annotation)
+        }
+        found += [
+            f'{path.name}:{node.lineno}: {ast.unparse(node)}'
+            for node in ast.walk(tree)
+            if isinstance(node, ast.Subscript) and id(node) not in local
+            if isinstance(node.value, ast.Name) and node.value.id in theirs
+        ]
+    assert not found

@@ -19,6 +19,7 @@ NAME = 'ur5_pick_place'
 # rosdep keys whose Python module has another name.
 MODULE_OF = {
     'pinocchio': 'pinocchio',
+    'python3-jinja2': 'jinja2',
     'python3-matplotlib': 'matplotlib',
     'python3-numpy': 'numpy',
     'python3-pil': 'PIL',
@@ -28,7 +29,10 @@ MODULE_OF = {
     'python3-pytest': 'pytest',
     'python3-pytest-timeout': 'pytest_timeout',
 }
-WITHOUT_KEY = {'mujoco', 'ruckig'}  # installed with pip, as the README says
+# Installed with pip, as the README says: the last three come with viser; rosbags is for tests.
+WITHOUT_KEY = {
+    'mcap', 'mcap_ros2', 'mujoco', 'rosbags', 'ruckig', 'viser', 'msgspec', 'trimesh', 'websockets'
+}
 OURS = (f'{NAME}/**/*.py', 'launch/*.py')
 NEEDED = ('depend', 'exec_depend')
 # Run, not imported; pinocchio is DESIGN's choice for the torque check.
@@ -154,7 +158,7 @@ def test_colcon_does_not_see_what_stands_in_for_ros():
 
 
 def test_every_source_file_names_its_licence():
-    folders = (NAME, 'launch', 'test', 'underlay')
+    folders = (NAME, 'launch', 'test', 'underlay', 'examples')
     files = [REPO / 'setup.py', *(f for name in folders for f in REPO.glob(f'{name}/**/*.py'))]
     first = '# SPDX-License-Identifier: Apache-2.0\n'
     assert not [str(f) for f in files if not f.read_text().startswith(first)]

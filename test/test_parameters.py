@@ -21,16 +21,23 @@ from ur5_pick_place.nodes.parameters import declare_settings  # noqa: E402
 from ur5_pick_place.nodes.robot_settings import RobotSettings, load_cell  # noqa: E402
 from ur5_pick_place.nodes.sim import driver as sim_driver  # noqa: E402
 from ur5_pick_place.settings import Settings, setting  # noqa: E402
+from ur5_pick_place.task.grippers.registry import KINDS as GRIPPERS  # noqa: E402
 from ur5_pick_place.task.poses import TaughtPose  # noqa: E402
 
 CONFIG = Path(__file__).parents[1] / 'config'
-FILES = {f for robot in ROBOTS for spec in node_list(robot, CONFIG) for f in spec.parameter_files}
+FILES = {
+    f
+    for robot in ROBOTS
+    for gripper in GRIPPERS
+    for spec in node_list(robot, CONFIG, gripper=gripper)
+    for f in spec.parameter_files
+}
 KINDS = {
     kind
     for module in (ik_service, pick_place, sim_driver, trajectory_planner)
     for kind in vars(module).values()
     if isinstance(kind, type) and issubclass(kind, Settings) and kind is not TaughtPose
-}
+} | {kind.settings_type for kind in GRIPPERS.values()}
 DEFAULTS = {f.name: f.default for kind in KINDS for f in fields(kind)}
 
 

@@ -6,8 +6,10 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics.transforms import exp_se3
 from ur5_pick_place.planning.inertias import Load, boxes_load, joined
+from ur5_pick_place.trials.in_process import InProcessCell
 
 
 def evenly_filled(mass, T, size, n=40):
@@ -60,6 +62,15 @@ def test_without_boxes_or_mass_nothing_is_spread():
 
 
 BOX = (np.eye(4), np.array([0.1, 0.1, 0.1]))
+
+
+@pytest.mark.parametrize(('ur_type', 'part_mass', 'most'), [('ur5', 4.6, 5), ('ur3e', 2.6, 3)])
+def test_tool_and_part_together_must_not_be_heavier_than_the_arm_carries(
+    ur_type, part_mass, most
+):
+    said = f'payload_mass = .* kg and part_mass = {part_mass} kg: a {ur_type} carries {most} kg'
+    with pytest.raises(InvalidInput, match=said):
+        InProcessCell({'ur_type': ur_type, 'payload_mass': 0.5, 'part_mass': part_mass})
 
 
 # ---- the three forms of the request, as their definitions have them
@@ -116,7 +127,8 @@ def test_each_form_says_all_that_it_can(form):
     from ur5_pick_place.nodes.distro import payload_of, payload_request, takes_inertia
 
     request = payload_request(form, 0.98, CENTRE, INERTIA)
-    assert payload_of(request) == (0.98, CENTRE)
+    told = INERTIA if form is not Oldest else (0.0,) * 6
+    assert payload_of(request) == (0.98, CENTRE, told)
     assert takes_inertia(request) == (form is not Oldest)
     if form is not Oldest:
         assert inertia_of(request) == INERTIA

@@ -72,7 +72,7 @@ def test_the_cube_is_seen_where_it_was_recorded(tmp_path: Path) -> None:
 
 def test_the_film_lasts_as_long_as_the_run_and_is_small(tmp_path: Path) -> None:
     film = drawn(draw_cycle, lifting_recording(4.0), tmp_path / 'cycle.gif')
-    assert film.size == (320, 240)
+    assert film.size == (640, 480)
     durations = []
     for k in range(film.n_frames):
         film.seek(k)

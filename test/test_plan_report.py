@@ -74,3 +74,22 @@ def test_the_swept_tool_is_drawn_where_its_boxes_are(planner, plan):
         assert np.linalg.norm(points - corner, axis=1).min() < 1e-6
     lowest = points[:, 2].min()
     assert 0.0 < lowest < 0.03  # down at the cube, above the table
+
+
+def test_the_arm_along_a_plan_is_drawn_from_home_to_the_part_without_repeats(planner, plan):
+    pytest.importorskip('rclpy')
+    from ur5_pick_place.nodes import markers
+
+    drawn = markers.cycle(planner.planner, plan, POSES).markers
+    lines = [m.points for m in drawn if m.ns == markers.GHOSTS]
+    ghosts = [np.array([(p.x, p.y, p.z) for p in line]) for line in lines]
+    assert 4 <= len(ghosts) <= 12
+    turn = np.diag([-1.0, -1.0, 1.0])
+    np.testing.assert_allclose(ghosts[0][-1], turn @ forward(MODEL, HOME)[:3, 3], atol=1e-9)
+    assert all(np.linalg.norm(g[0]) < 1e-9 for g in ghosts), 'each begins at the base'
+    hands = np.array([g[-1] for g in ghosts])
+    for motion in plan.motions:
+        hand = turn @ forward(MODEL, motion.trajectory.q[-1])[:3, 3]
+        assert np.linalg.norm(hands - hand, axis=1).min() < 0.25
+    for i, ghost in enumerate(ghosts):
+        assert all(np.abs(ghost - other).max() > 0.02 for other in ghosts[:i])

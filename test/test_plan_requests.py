@@ -7,21 +7,23 @@ of this garbage through DDS.
 
 """
 
-import os
-from collections.abc import Callable, Iterator
-from pathlib import Path
+import re
+import time
+from collections.abc import Callable
 
 import numpy as np
 import pytest
 
-rclpy = pytest.importorskip('rclpy')
+pytest.importorskip('rclpy')
 
-from conftest import assert_transforms_close  # noqa: E402
-from ik_garbage import FOO, NUMBERS, WORDS  # noqa: E402
-from motion_planners import PICK  # noqa: E402
-from moveit_msgs.msg import CollisionObject  # noqa: E402
-from moveit_msgs.srv import GetCartesianPath, GetMotionPlan  # noqa: E402
-from plan_garbage import (  # noqa: E402
+from conftest import assert_transforms_close
+from ik_garbage import FOO, NUMBERS, WORDS
+from motion_planners import PICK
+from moveit_msgs.msg import CollisionObject, RobotState
+from moveit_msgs.srv import GetCartesianPath
+from plan_callbacks import check_refused, line, plan
+from plan_callbacks import services as services
+from plan_garbage import (
     GOAL,
     UR5,
     Codes,
@@ -34,48 +36,13 @@ from plan_garbage import (  # noqa: E402
     spoil_pose,
     spoilt,
 )
-from rclpy.serialization import serialize_message  # noqa: E402
-from shape_msgs.msg import Mesh, SolidPrimitive  # noqa: E402
-from trajectory_msgs.msg import MultiDOFJointTrajectoryPoint  # noqa: E402
+from rclpy.serialization import serialize_message
+from shape_msgs.msg import Mesh, SolidPrimitive
+from trajectory_msgs.msg import MultiDOFJointTrajectoryPoint
 
-from ur5_pick_place.errors import InvalidInput  # noqa: E402
-from ur5_pick_place.kinematics import BRANCHES, JOINT_NAMES, classify, forward  # noqa: E402
-from ur5_pick_place.nodes.conversions import matrix_to_pose, trajectory_from_msg  # noqa: E402
-
-CONFIG = Path(__file__).parents[1] / 'config'
-PARTS = ('-p', 'allow_partial_cartesian:=true', '-r', '__ns:=/parts')
-
-
-@pytest.fixture(scope='module', params=[()])
-def services(ros_domain: int, request: pytest.FixtureRequest) -> Iterator[dict[str, Callable]]:
-    """Give the callbacks of a planner without a robot by the names of services and topics."""
-    from ur5_pick_place.nodes.trajectory_planner import TrajectoryPlanner
-
-    file = str(CONFIG / 'robot_sim.yaml')
-    rclpy.init(args=['--ros-args', '--params-file', file, *request.param])
-    node = TrajectoryPlanner()
-    try:
-        topics = {os.path.basename(s.topic_name): s.callback for s in node.subscriptions}
-        yield topics | {os.path.basename(s.srv_name): s.callback for s in node.services}
-    finally:
-        node.destroy_node()
-        rclpy.try_shutdown()
-
-
-def plan(services: dict[str, Callable], request: GetMotionPlan.Request):
-    reply = services['plan_kinematic_path'](request, GetMotionPlan.Response())
-    return reply.motion_plan_response
-
-
-def line(services: dict[str, Callable], request: GetCartesianPath.Request):
-    return services['compute_cartesian_path'](request, GetCartesianPath.Response())
-
-
-def check_refused(reply, code: int) -> None:
-    assert reply.error_code.val == code, (reply.error_code.val, reply.error_code.message)
-    assert len(reply.error_code.message) > 20
-    solution = reply.solution if hasattr(reply, 'solution') else reply.trajectory
-    assert not solution.joint_trajectory.points
+from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.kinematics import BRANCHES, JOINT_NAMES, classify, forward
+from ur5_pick_place.nodes.conversions import matrix_to_pose, trajectory_from_msg
 
 
 def test_every_kind_of_garbage_gets_its_own_error(services: dict[str, Callable], rng: Rng) -> None:
@@ -154,30 +121,6 @@ def test_spoilt_obstacles_bar_every_way_until_they_are_removed(
     assert reply.error_code.val == Codes.SUCCESS, reply.error_code.message
 
 
-def test_a_path_is_all_or_nothing_unless_parts_are_allowed(
-    services: dict[str, Callable],
-) -> None:
-    beyond = GOAL.copy()
-    beyond[0, 3] -= 1.0
-    whole = line(services, line_request(GOAL, beyond))
-    check_refused(whole, Codes.PLANNING_FAILED)
-    assert 0.5 < whole.fraction < 1.0 and 'on line 2 of 2' in whole.error_code.message
-    table = GOAL.copy()
-    table[2, 3] = 0.0
-    blocked = line(services, line_request(table))
-    check_refused(blocked, Codes.INVALID_MOTION_PLAN)
-    assert 0.0 < blocked.fraction < 1.0 and 'table' in blocked.error_code.message
-
-
-@pytest.mark.parametrize('name', ['jump_threshold', 'revolute_jump_threshold'])
-def test_jump_thresholds_end_a_path(services: dict[str, Callable], name: str) -> None:
-    request = line_request()
-    setattr(request, name, 1e-3)
-    reply = line(services, request)
-    check_refused(reply, Codes.PLANNING_FAILED)
-    assert 'jumps by' in reply.error_code.message and reply.fraction < 0.1
-
-
 def test_scalings_and_speed_slow_both_services_down(services: dict[str, Callable]) -> None:
     def duration(request) -> float:
         if isinstance(request, GetCartesianPath.Request):
@@ -197,6 +140,84 @@ def test_scalings_and_speed_slow_both_services_down(services: dict[str, Callable
             request = make()
             setattr(getattr(request, 'motion_plan_request', request), field, value)
             assert duration(request) > factor * full, (make, field)
+
+
+@pytest.mark.parametrize('planner_id', ['LIN', 'CIRC', 'RESOLVED_RATE'])
+def test_a_path_that_collides_is_refused_with_the_first_bad_pose(
+    services: dict[str, Callable], planner_id: str
+) -> None:
+    table = forward(UR5, PICK)
+    table[2, 3] = 0.0
+    request = motion_request(planner_id, table)
+    for arc in request.motion_plan_request.path_constraints.position_constraints:
+        arc.constraint_region.primitive_poses[0].position.y += 0.05
+    reply = plan(services, request)
+    check_refused(reply, Codes.INVALID_MOTION_PLAN)
+    said = r'path can be followed to (\d+) %: with the tool at \((.*)\) m in base, .* from table'
+    found = re.match(said, reply.error_code.message)
+    assert found and 10 < int(found[1]) < 90, reply.error_code.message
+    assert 0.1 < float(found[2].split(', ')[2]) < 0.25, 'the fingers are above the table'
+
+
+@pytest.mark.parametrize('planner_id', ['LIN', 'RESOLVED_RATE', 'cartesian'])
+def test_path_constraints_may_name_the_branch_that_a_line_keeps_and_no_other(
+    services: dict[str, Callable], planner_id: str
+) -> None:
+    own = BRANCHES[int(classify(UR5, PICK))]
+    is_service = planner_id == 'cartesian'
+    request = line_request() if is_service else motion_request(planner_id)
+    path = (request if is_service else request.motion_plan_request).path_constraints
+    for path.name in (own, 'right-down-up', 'interim', 'garbage'):
+        reply = (line if is_service else plan)(services, request)
+        if path.name == own:
+            assert reply.error_code.val == Codes.SUCCESS, reply.error_code.message
+        else:
+            check_refused(reply, Codes.INVALID_GOAL_CONSTRAINTS)
+            said = f'path_constraints is named {path.name!r}: the path stays on {own}'
+            assert said in reply.error_code.message
+
+
+@pytest.mark.parametrize('planner_id', ['PTP', 'AUTO'])
+def test_no_branch_is_promised_for_the_path_of_a_joint_motion(
+    services: dict[str, Callable], planner_id: str
+) -> None:
+    request = motion_request(planner_id)
+    request.motion_plan_request.path_constraints.name = BRANCHES[int(classify(UR5, PICK))]
+    reply = plan(services, request)
+    check_refused(reply, Codes.INVALID_GOAL_CONSTRAINTS)
+    assert 'name the branch of the end in goal_constraints' in reply.error_code.message
+
+
+def test_an_error_of_ours_is_a_failure_with_a_traceback_and_no_end_of_the_node(
+    services: dict[str, Callable], monkeypatch: pytest.MonkeyPatch, capfd
+) -> None:
+    from ur5_pick_place.nodes import trajectory_planner
+
+    def break_down(*_args, **_kwargs):
+        raise AssertionError('unforeseen\n[ERROR] forged')
+
+    monkeypatch.setattr(trajectory_planner.PlanRequests, 'motion_plan', break_down)
+    monkeypatch.setattr(trajectory_planner.PlanRequests, 'cartesian_path', break_down)
+    for reply in (plan(services, motion_request()), line(services, line_request())):
+        check_refused(reply, Codes.FAILURE)
+        assert 'error of this package, AssertionError: unforeseen' in reply.error_code.message
+    logged = capfd.readouterr().err
+    assert logged.count('in break_down') == 2 and '\n[ERROR] forged' not in logged
+
+
+def test_old_joints_are_no_start(services: dict[str, Callable]) -> None:
+    """The arm may have been moved since."""
+    status = services['plan_kinematic_path'].__self__._executor.link.status
+    wish, path = motion_request('PTP'), line_request()
+    wish.motion_plan_request.start_state = path.start_state = RobotState()
+    for stamp, age in ((1.0, 0.0), (2.0, 2.0)):
+        status.update_joints(stamp, PICK, np.zeros(6), JOINT_NAMES, time.monotonic() - age)
+        for reply in (plan(services, wish), line(services, path)):
+            if not age:
+                assert reply.error_code.val == Codes.SUCCESS, reply.error_code.message
+            else:
+                check_refused(reply, Codes.INVALID_ROBOT_STATE)
+                assert 'joint_states are silent: check that' in reply.error_code.message
 
 
 def test_a_joint_goal_is_on_the_branch_that_it_names(services: dict[str, Callable]) -> None:
@@ -276,32 +297,6 @@ def test_what_a_trajectory_cannot_make_the_arm_do_is_refused(
     trajectory.multi_dof_joint_trajectory.points = [MultiDOFJointTrajectoryPoint()]
     with pytest.raises(InvalidInput, match='trajectory has 1 multi-DOF points: must be 0'):
         trajectory_from_msg(trajectory, JOINT_NAMES)
-
-
-@pytest.mark.parametrize('services', [PARTS], indirect=True)
-def test_with_parts_allowed_the_part_comes_with_its_fraction_and_the_reason(
-    services: dict[str, Callable],
-) -> None:
-    beyond = GOAL.copy()
-    beyond[0, 3] -= 1.0
-    reply = line(services, line_request(GOAL, beyond))
-    assert reply.error_code.val == Codes.SUCCESS
-    assert 0.5 < reply.fraction < 1.0 and 'too far' in reply.error_code.message
-    end = forward(UR5, np.array(reply.solution.joint_trajectory.points[-1].positions))
-    way = (end - GOAL)[:3, 3]
-    assert np.abs(way[1:]).max() < 1e-6
-    assert -way[0] == pytest.approx(2.0 * (reply.fraction - 0.5), abs=1e-6)
-    whole = line(services, line_request())
-    assert (whole.fraction, whole.error_code.message) == (1.0, '')
-
-
-@pytest.mark.parametrize('services', [PARTS], indirect=True)
-def test_with_parts_allowed_nothing_at_all_is_still_no_success(
-    services: dict[str, Callable],
-) -> None:
-    request = line_request()
-    request.revolute_jump_threshold = 1e-9
-    check_refused(line(services, request), Codes.PLANNING_FAILED)
 
 
 @pytest.mark.parametrize('services', [FOO], indirect=True)

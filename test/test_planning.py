@@ -7,53 +7,31 @@ finite differences of forward kinematics.
 
 """
 
-import itertools
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from calibrated_arms import calibrated_arm
-from motion_planners import CONFIG, FAST, MODEL, PICK, make_planner, tool_down
+from motion_planners import CONFIG, FAST, MODEL, PICK, excess, make_planner, tool_down
+from motion_planners import planner as planner
 
-from ur5_pick_place.errors import GateRefusal, IncompletePath, InvalidInput, NoSolution
+from ur5_pick_place.errors import (
+    BlockedPath,
+    GateRefusal,
+    IncompletePath,
+    InvalidInput,
+    NoSolution,
+)
 from ur5_pick_place.kinematics import BRANCHES, HOME, classify, forward, link_frames
 from ur5_pick_place.planning.dynamics import Dynamics
 from ur5_pick_place.planning.inertias import Load
-from ur5_pick_place.planning.limits import MotionSettings, tcp_and_elbow_speed
+from ur5_pick_place.planning.limits import MotionSettings
 from ur5_pick_place.planning.moves import PathSegment
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.scaling import Scaling
-from ur5_pick_place.planning.scene import Box
 from ur5_pick_place.planning.scene_file import load_scene
 from ur5_pick_place.planning.timing import stretch, time_ptp
 from ur5_pick_place.planning.trajectory import Trajectory
 
 SCENE = load_scene(CONFIG / 'scene_sim.yaml')
-POST = [0.02, 0.02, 0.04]  # [m]
-
-
-@pytest.fixture(scope='module')
-def planner():
-    return make_planner()
-
-
-def excess(trajectory, planner):
-    """Worst use of velocity, acceleration, jerk and speed limits; 1 is the limit."""
-    t = np.arange(0.0, trajectory.duration, 1e-3)
-    _, qd, qdd, qddd = trajectory.sample(t)
-    limits = planner.limits
-    step = 1e-6
-    ahead, behind = (trajectory.sample(t[1:-1] + s)[0] for s in (step, -step))
-    T_tool_tcp = planner.scene.tool.T_tool_tcp
-    tcp = [(forward(MODEL, q) @ T_tool_tcp)[:, :3, 3] for q in (ahead, behind)]
-    elbow = [link_frames(MODEL, q)[:, 2, :3, 3] for q in (ahead, behind)]
-    speeds = [np.linalg.norm(a - b, axis=1).max() / (2 * step) for a, b in (tcp, elbow)]
-    return [
-        np.abs(qd / limits.qd).max(),
-        np.abs(qdd / limits.qdd).max(),
-        np.abs(qddd / limits.qddd).max(),
-        max(speeds) / limits.speed,
-    ]
 
 
 def double_s_time(distance, v, a, j):
@@ -191,145 +169,11 @@ def test_random_arcs_are_round_keep_their_branch_and_every_limit(planner, rng):
     assert planned >= 15
 
 
-class TestChain:
-    """Lift, transfer and descent: without a stop where they blend, and within every limit."""
-
-    @pytest.fixture
-    def q_start(self, planner):
-        T = tool_down(0.45, -0.2, 0.03, 0)
-        return planner.ptp_to_pose(HOME, T, branch='left-up-up').trajectory.q[-1]
-
-    def moves(self, blend):
-        return [
-            PathSegment(tool_down(0.45, -0.2, 0.2, 0), blend=blend),
-            PathSegment(tool_down(0.45, 0.2, 0.2, 1.0), blend=blend),
-            PathSegment(tool_down(0.45, 0.2, 0.03, 1.0)),
-        ]
-
-    def test_blended_it_does_not_stop_and_is_sooner_there(self, planner, q_start):
-        stopping = planner.chain(q_start, self.moves(0.0)).trajectory
-        blended = planner.chain(q_start, self.moves(0.02)).trajectory
-        assert blended.duration < 0.92 * stopping.duration
-        t = np.linspace(0.1, blended.duration - 0.1, 500)
-        assert np.abs(blended.sample(t)[1]).max(axis=1).min() > 0.05
-        used = excess(blended, planner)
-        assert max(used[0], used[1], used[3]) <= 1.001
-        assert used[2] <= 1.001
-
-    def test_it_keeps_to_its_legs_outside_the_blends(self, planner, q_start):
-        blended = planner.chain(q_start, self.moves(0.02)).trajectory
-        q = blended.sample(np.linspace(0, blended.duration, 2000))[0]
-        p = forward(MODEL, q)[:, :3, 3]
-        corners = [T[:3, 3] for T in (forward(MODEL, q_start), *(m.T_goal for m in self.moves(0)))]
-        away = []
-        for a, b in itertools.pairwise(corners):
-            along = np.clip((p - a) @ (b - a) / ((b - a) @ (b - a)), 0, 1)
-            away.append(np.linalg.norm(p - a - along[:, None] * (b - a), axis=1))
-        to_corner = np.min([np.linalg.norm(p - c, axis=1) for c in corners[1:3]], axis=0)
-        assert np.min(away, axis=0)[to_corner > 0.02].max() < 5e-5
-        assert 1e-3 < np.min(away, axis=0).max() < 0.01
-
-    def test_an_arc_can_be_part_of_it(self, planner, q_start):
-        over = tool_down(0.45, 0.0, 0.32, 0)[:3, 3]
-        moves = self.moves(0.02)
-        moves[1] = PathSegment(moves[1].T_goal, 0.02, over)
-        trajectory = planner.chain(q_start, moves).trajectory
-        p = forward(MODEL, trajectory.sample(np.linspace(0, trajectory.duration, 2000))[0])
-        assert np.linalg.norm(p[:, :3, 3] - over, axis=1).min() < 1e-3
-
-    def test_each_move_keeps_its_own_speed(self, planner, q_start):
-        moves = self.moves(0.02)
-        slow = [replace(moves[0], speed=0.1), moves[1], replace(moves[2], speed=0.1)]
-        free = planner.chain(q_start, moves)
-        trajectory = planner.chain(q_start, slow).trajectory
-        t = trajectory.dense_times(1e-3)
-        q, qd, *_ = trajectory.sample(t)
-        speed = tcp_and_elbow_speed(MODEL, q, qd, planner.scene.tool.p_tool_tcp).max(axis=1)
-        height = forward(MODEL, q)[:, 2, 3] - 0.145
-        assert speed[height < 0.175].max() <= 0.1 * 1.001
-        assert free.report.tcp_speed > 0.3 and speed.max() > 0.3
-        assert speed[height < 0.175].max() > 0.098
-
-    def test_a_joint_motion_can_be_part_of_it(self, planner, q_start):
-        q_above = planner.chain(q_start, self.moves(0.0)[:1]).trajectory.q[-1]
-        joint_motion = PathSegment(forward(MODEL, q_above), blend=0.02, q_goal=q_above)
-        line = PathSegment(forward(MODEL, q_start))
-        stopping = planner.chain(HOME, [replace(joint_motion, blend=0.0), line])
-        blended = planner.chain(HOME, [joint_motion, line])
-        assert blended.trajectory.duration < 0.95 * stopping.trajectory.duration
-        np.testing.assert_allclose(blended.trajectory.q[-1], q_start, atol=1e-6)
-        q = blended.trajectory.sample(np.linspace(0, blended.trajectory.duration, 2000))[0]
-        way = q_above - HOME
-        along = np.clip((q - HOME) @ way / (way @ way), 0, 1)
-        off_joint_line = np.abs(q - HOME - along[:, None] * way).max(axis=1)
-        p, corner = forward(MODEL, q)[:, :3, 3], forward(MODEL, q_above)[:3, 3]
-        before = along < 0.9
-        assert off_joint_line[before].max() < 1e-4
-        beyond = ~before & (np.linalg.norm(p - corner, axis=1) > 0.021)
-        beyond &= along >= 1.0 - 1e-9
-        assert np.linalg.norm(p[beyond, :2] - corner[:2], axis=1).max() < 1e-4
-
-    def test_what_is_carried_is_weighed(self, q_start):
-        planner = MotionPlanner(MODEL, FAST, SCENE, Dynamics(MODEL))
-        with_part = planner.carrying(Load(2.0, np.array([0.0, 0.0, 0.145])))
-        used = [p.chain(q_start, self.moves(0.02)).report.torque for p in (planner, with_part)]
-        assert used[1] > 1.05 * used[0]
-        with_part.carry(None)
-        assert with_part.chain(q_start, self.moves(0.02)).report.torque == used[0]
-
-    def test_what_is_carried_is_kept_clear(self, q_start):
-        """A post 40 mm high: the fingers end 52.5 mm above the table, the part 42.5 mm."""
-        planner = make_planner()
-        with_part = planner.carrying(Load(0.1, np.zeros(3)))
-        assert with_part.scene.carried and not planner.scene.carried
-        high, low = (PathSegment(tool_down(0.45, -0.2, z, 0)) for z in (0.2, 0.065))
-        q_high = planner.chain(q_start, [high]).trajectory.q[-1]
-        post = Box('post', np.block([[np.eye(3), np.c_[[0.45, -0.2, 0.02]]], [0, 0, 0, 1]]), POST)
-        for each in (planner, with_part):
-            each.set_scene(replace(SCENE, boxes=(post,)))
-        planner.chain(q_high, [low])
-        with pytest.raises(GateRefusal, match='part is .* mm from post'):
-            with_part.chain(q_high, [low])
-
-    def test_a_part_may_be_lifted_off_the_table_and_laid_down(self, q_start):
-        with_part = make_planner().carrying(Load(0.1, np.zeros(3)))
-        down = PathSegment(tool_down(0.45, -0.2, 0.021, 0))
-        q = with_part.chain(q_start, [down]).trajectory.q[-1]
-        with pytest.raises(GateRefusal, match='part is .* mm inside table'):
-            with_part.chain(q, [PathSegment(tool_down(0.45, -0.2, 0.018, 0))])
-
-    def test_another_frame_can_be_the_one_that_goes_straight(self, planner, q_start):
-        """The tilting tool goes about the TCP, which goes straight."""
-        T_tool_tcp = planner.scene.tool.T_tool_tcp
-        T = forward(MODEL, q_start) @ T_tool_tcp
-        c, s = np.cos(0.4), np.sin(0.4)
-        goal = T @ np.array([[1, 0, 0, 0], [0, c, -s, 0], [0, s, c, 0], [0, 0, 0, 1.0]])
-        goal[2, 3] += 0.2
-        move = PathSegment(goal @ np.linalg.inv(T_tool_tcp))
-        trajectory = planner.chain(q_start, [move], T_tool_link=T_tool_tcp).trajectory
-        q = trajectory.sample(np.linspace(0, trajectory.duration, 200))[0]
-        tcp = (forward(MODEL, q) @ T_tool_tcp)[:, :3, 3]
-        np.testing.assert_allclose(tcp[:, :2], T[:2, 3] + np.zeros((200, 2)), atol=5e-5)
-
-    def test_legs_too_short_for_their_blends_are_refused(self, planner, q_start):
-        with pytest.raises(InvalidInput, match=r'move 1 is 0\.1700 m long.*0\.1800 m of it'):
-            planner.chain(q_start, self.moves(0.18))
-
-    @pytest.mark.parametrize('blend', [-0.01, float('nan'), float('inf')])
-    def test_a_blend_radius_is_not_negative_and_finite(self, blend):
-        with pytest.raises(InvalidInput, match='blend radius = '):
-            self.moves(blend)
-
-    def test_no_moves_are_refused(self, planner, q_start):
-        with pytest.raises(InvalidInput, match='no moves'):
-            planner.chain(q_start, [])
-
-
 def test_a_motion_into_the_table_is_refused_with_the_bodies(planner):
     q = planner.ptp_to_pose(HOME, tool_down(0.5, 0, 0.05, 0)).trajectory.q[-1]
-    with pytest.raises(GateRefusal, match='table') as refusal:
+    with pytest.raises(BlockedPath, match=r'to \d\d %: with the tool at .* table') as refusal:
         planner.lin(q, [tool_down(0.5, 0, -0.05, 0)])
-    assert refusal.value.check == 'collision'
+    assert 0.3 < refusal.value.fraction < 0.34  # at 18 mm of 50 to -50 mm
 
 
 def test_an_unreachable_pose_has_no_solution(planner):
@@ -357,6 +201,17 @@ def test_a_load_that_cannot_be_held_is_refused_with_joint_and_torque():
     with pytest.raises(GateRefusal, match=r'would need .* N m at .* limit') as refusal:
         planner.ptp(PICK, np.array([0.0, -0.3, 0.1, 0.2, -np.pi / 2, 0.0]))
     assert refusal.value.check == 'torque'
+
+
+def test_auto_takes_a_longer_straight_motion_where_the_shorter_one_is_free_but_overloaded():
+    dynamics = Dynamics(MODEL, [Load(22.0, [0.0, 0.0, 0.1])])
+    planner = MotionPlanner(MODEL, FAST, load_scene(CONFIG / 'scene_sim.yaml'), dynamics)
+    stretched, turned = PICK + [0.0, 0.35, 0.0, -0.35, 0.0, 0.0], PICK + [1.0, 0, 0, 0, 0, 0]
+    with pytest.raises(GateRefusal, match='would need'):
+        planner.auto(PICK, [stretched])
+    motion = planner.auto(PICK, [stretched, turned])
+    np.testing.assert_array_equal(motion.trajectory.q[-1], turned)
+    assert motion.detour is None
 
 
 def test_scalings_slow_a_motion_down(planner):

@@ -164,7 +164,7 @@ def test_a_damaged_file_without_a_whole_copy_is_refused(path, copy):
     path.write_bytes(path.read_bytes()[:-5])
     last = path.with_name('poses.yaml.last')
     last.unlink() if copy is None else last.write_bytes(copy)
-    with pytest.raises(InvalidInput, match='cut short.*no whole copy.*delete it and teach again'):
+    with pytest.raises(InvalidInput, match='cut short.*its backup .* is missing or damaged'):
         PosesFile(path)
 
 
@@ -172,7 +172,7 @@ def test_a_damaged_file_without_a_whole_copy_is_refused(path, copy):
     ('old', 'new', 'message'),
     [
         ('format: 1', 'format: 9', 'format 9 is unknown'),
-        ('  home:', '  hut:', "poses: key = 'hut': must be one of home, start, target"),
+        ('  home:', '  2nd:', "poses: key = '2nd': must be a name"),
         ('frame: base', 'frame: world', "poses.home.frame = 'world': must be one of base"),
         ('robot: ur5', 'rowboat: ur5', "provenance has the unknown key 'rowboat'; known"),
         ('- 0.145', '- .nan', r'tool\[2\] = nan: must be a finite number'),
@@ -311,6 +311,14 @@ def test_a_new_file_has_the_mode_that_the_user_gives_new_files(tmp_path):
     finally:
         os.umask(before)
     assert (tmp_path / 'poses.yaml').stat().st_mode & 0o777 == 0o640
+
+
+def test_places_of_another_cycle_are_kept(path):
+    file = PosesFile(path)
+    file.keep('tray', by_pose(0.5))
+    PosesFile(path).keep('start', by_pose(0.3))
+    kept = PosesFile(path).poses
+    assert kept == {**POSES, 'start': by_pose(0.3), 'tray': by_pose(0.5)}
 
 
 def test_a_pose_given_twice_is_refused(path):

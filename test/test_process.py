@@ -112,6 +112,7 @@ def test_no_node_of_ours_starts_beside_another_server_of_its_services(serve):
 def refusal(ros_domain, monkeypatch, capsys):
     """Run a node with ROS arguments that it refuses; return what it says."""
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    monkeypatch.setattr(process, '_exit_now', sys.exit)  # else it would end the tests too
 
     def run(*arguments):
         monkeypatch.setattr(sys, 'argv', ['node', '--ros-args', *arguments])

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from scipy.interpolate import BPoly
 from scipy.spatial.transform import Rotation
 
-from ur5_pick_place.errors import GateRefusal, IncompletePath, PlanningError
+from ur5_pick_place.errors import BlockedPath, GateRefusal, IncompletePath, PlanningError
 from ur5_pick_place.kinematics import HOME, inverse
 from ur5_pick_place.planning.moves import PathSegment
 from ur5_pick_place.planning.planner import MotionPlanner
@@ -251,12 +251,14 @@ def swept(q: Array) -> Array:
 
 def check_refusal(refusal: PlanningError, truth: Followed, around: Surroundings) -> str:
     """Judge a refusal by what we found ourselves; returns what it is for."""
-    if isinstance(refusal, IncompletePath):
+    is_blocked = isinstance(refusal, BlockedPath)
+    if isinstance(refusal, IncompletePath) and not is_blocked:
         said = next(end for words, end in SAID.items() if words in str(refusal))
         assert truth.end == said, f'ours ends at {truth.end!r}: {refusal}'
         assert refusal.fraction == pytest.approx(truth.s[-1], abs=2e-3), str(refusal)
         return truth.end
-    assert isinstance(refusal, GateRefusal) and refusal.check == 'collision', str(refusal)
+    is_refused = isinstance(refusal, GateRefusal) and refusal.check == 'collision'
+    assert is_blocked or is_refused, str(refusal)
     assert truth.end == '', f'ours ends at {truth.end!r}: {refusal}'
     touching = around.near(swept(truth.q), MARGIN + RESOLUTION)
     named = [pair for pair in touching if all(name in str(refusal) for name in pair)]

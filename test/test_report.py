@@ -14,9 +14,9 @@ from PIL import Image
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import HOME, forward, load_model
+from ur5_pick_place.task.statistics import Tally, save_statistics
 from ur5_pick_place.trials import report
-from ur5_pick_place.trials.joints_file import RecordedJoints, add_joints
-from ur5_pick_place.trials.report_motion import motion_of
+from ur5_pick_place.trials.report_motion import RecordedJoints, motion_of
 
 EVENTS = [
     {'time': 1.0, 'event': 'taught', 'place': 'home', 'pose': [], 'joints': []},
@@ -55,6 +55,7 @@ SHARES = {
     'time_waiting_s': 2.0,
     'time_other_s': 0.1,
 }
+NOWHERE = np.full((3, 6), math.nan)
 NOTHING = dict.fromkeys(
     ('placement_error_m', 'placement_error_rad', 'in_hand_error_m', 'in_hand_error_rad')
     + ('cycle_time_s', 'planning_time_s', 'max_tcp_speed_m_s')
@@ -170,15 +171,9 @@ def test_a_missing_or_broken_file_is_named(name, content, words, tmp_path, capsy
 
 
 def test_what_a_demo_writes_is_what_is_read(tmp_path):
-    pytest.importorskip('rclpy')
-    from ur5_pick_place.planning.limits import MotionSettings, motion_limits
-    from ur5_pick_place.trials.demo_report import (
-        arm_facts,
-        write_events,
-        write_joints,
-        write_result,
-    )
-    from ur5_pick_place.trials.record import Record, RunResult, Task
+    from ur5_pick_place.planning.limits import MotionSettings, arm_facts, motion_limits
+    from ur5_pick_place.trials.demo_report import write_events, write_result
+    from ur5_pick_place.trials.record import RunResult, Task
     from ur5_pick_place.trials.spots import DEFAULT_START, DEFAULT_TARGET
 
     model = load_model('ur5')
@@ -186,15 +181,69 @@ def test_what_a_demo_writes_is_what_is_read(tmp_path):
     result = RunResult('ik', False, 'why', Task(DEFAULT_START, DEFAULT_TARGET), cycle_time_s=3.5)
     write_result(tmp_path, [result], {'seed': None, 'arm': facts})
     write_events(tmp_path, EVENTS + STOPPED)
-    write_joints(tmp_path, 'ik', Record())
     assert report.read_motions(tmp_path) == {}
-    write_joints(tmp_path, 'ik', Record(joints=[(t, HOME, HOME, HOME) for t in (1.0, 2.0, 3.0)]))
+    still = RecordedJoints(np.arange(3.0), np.tile(HOME, (3, 1)), np.zeros((3, 6)), HOME + NOWHERE)
+    keep(tmp_path, 'ik', still, facts)
     (run,) = report.read_runs(tmp_path)
     assert (run['method'], run['reason'], run['cycle_time_s']) == ('ik', 'why', 3.5)
     assert run['target'] == {'x': DEFAULT_TARGET.x, 'y': DEFAULT_TARGET.y, 'yaw': 30.0}
     motion = report.read_motions(tmp_path)['ik']
     assert motion.max_speed == 0.75 and motion.max_velocity == pytest.approx([math.pi] * 6)
     assert motion.trace.tcp_speed == pytest.approx(0.0)
+    assert np.isnan(motion.q_reference).all()
+
+
+# -- the history of a line -----------------------------------------------------------------------
+
+
+def line_statistics(path: Path) -> Path:
+    tally = Tally(cycles=3, placed=2, missed=1)
+    for seconds in (5.0, 6.0, 7.0):
+        tally.add_time(seconds)
+    for reason in ('protective stop; unlock it', 'protective stop: unlock it', 'part lost'):
+        tally.add_stop(reason)
+    save_statistics(path, tally)
+    return path
+
+
+def test_the_history_of_each_robot_is_a_table_with_its_file(tmp_path, capsys):
+    files = [line_statistics(tmp_path / f'poses_{robot}_statistics.json') for robot in 'ab']
+    assert report.main(['--history', str(tmp_path)]) == 0
+    said = capsys.readouterr()
+    assert not said.err
+    tables = said.out.strip().split('\n\n')
+    for file, table in zip(files, tables, strict=True):
+        head, *rows = table.splitlines()
+        assert head.startswith(f'{file}, last written 2')
+        assert len({len(row) for row in rows}) == 1, 'the figures stand below each other'
+        assert [tuple(row.rsplit(maxsplit=1)) for row in rows] == [
+            ('  cycles', '3'), ('  placed', '2'), ('  missed', '1'), ('  stops', '3'),
+            ('  cycle time mean [s]', '6.00'), ('  cycle time p95 [s]', '7.03'),
+            ('  stopped: protective stop', '2'), ('  stopped: part lost', '1'),
+        ]  # fmt: skip
+
+
+def test_the_history_in_json_has_seconds_and_causes(tmp_path, capsys):
+    file = line_statistics(tmp_path / 'poses_statistics.json')
+    save_statistics(tmp_path / 'new_statistics.json', Tally())
+    assert report.main(['--history', '--json', str(tmp_path)]) == 0
+    new, line = json.loads(capsys.readouterr().out)
+    assert new['cycle_time_mean_s'] is None and line['file'] == str(file)
+    assert (line['cycle_time_mean_s'], line['cycle_time_p95_s']) == pytest.approx((6, 7), rel=0.01)
+    assert line['stops'] == {'protective stop': 2, 'part lost': 1}
+
+
+@pytest.mark.parametrize('content', [None, '{"format": 1'])
+def test_without_a_history_one_line_says_what_is_missing(content, tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr(report, 'FOLDER', tmp_path)
+    if content:
+        (tmp_path / 'poses_statistics.json').write_text(content)
+    assert report.main(['--history']) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith('report: ') and 'statistics' in line and str(tmp_path) in line
+    line_statistics(tmp_path / 'other_statistics.json')
+    assert report.main(['--history']) == 0, 'a broken file costs no other'
+    assert bool(capsys.readouterr().err) == bool(content)
 
 
 # -- the page ------------------------------------------------------------------------------------
@@ -210,9 +259,12 @@ def swing(lag: int = 5, off: float = 0.0) -> RecordedJoints:
     return RecordedJoints(t, q, np.gradient(q, t, axis=0), reference)
 
 
-def keep(folder: Path, method: str, joints: RecordedJoints) -> None:
-    rows = zip(joints.t, joints.q, joints.qd, joints.q_reference, strict=True)
-    add_joints(folder / 'joints.csv', method, rows)
+def keep(folder: Path, method: str, joints: RecordedJoints, arm: dict = ARM) -> None:
+    pytest.importorskip('rclpy')
+    from recordings import demo_facts, write_recording
+
+    facts = [{'arm': arm}, {'run': demo_facts(method, joints)}]
+    write_recording(folder / 'run.mcap', joints, [], facts)
 
 
 class Page(HTMLParser):
@@ -311,13 +363,14 @@ def test_joints_of_an_unknown_arm_are_refused(arm, words):
     assert words in str(refused.value)
 
 
-def test_broken_joints_cost_the_page_and_not_the_text(tmp_path, capsys):
+def test_a_broken_recording_costs_the_plots_and_not_the_text(tmp_path, capsys):
     record(tmp_path, [RESULT], EVENTS + DONE)
-    (tmp_path / 'joints.csv').write_text('time\n')
-    assert report.main([str(tmp_path)]) == 2
+    (tmp_path / 'run.mcap').write_text('time')
+    assert report.main([str(tmp_path)]) == 0
     told = capsys.readouterr()
-    assert 'ik: placed' in told.out and str(tmp_path / 'joints.csv') in told.err
-    assert not (tmp_path / 'report.html').exists()
+    (line,) = told.err.splitlines()
+    assert 'ik: placed' in told.out and str(tmp_path / 'run.mcap') in line
+    assert 'no plots' in Page((tmp_path / 'report.html').read_text()).words
 
 
 def test_an_arm_that_is_late_is_on_its_way_and_one_that_is_lifted_is_not():

@@ -13,8 +13,12 @@ from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from rclpy.qos import qos_profile_sensor_data
 from rclpy.serialization import serialize_message
+from rclpy.task import Future
 from sensor_msgs.msg import JointState
+from std_msgs.msg import Float64
 from tf2_msgs.msg import TFMessage
+from ur_dashboard_msgs.msg import ProgramState
+from ur_dashboard_msgs.srv import GetProgramState
 
 from ur5_pick_place.nodes import bounded_reader
 from ur5_pick_place.nodes.driver_link import DriverLink
@@ -150,6 +154,58 @@ def test_velocities_that_nobody_reads_may_be_missing(talk, rng):
 
 def test_a_jump_between_two_messages_of_a_round_is_noticed(talk):
     problems = []
+    link = link_of(talk, problems)
+    publisher = talk.publisher(JointState, 'joint_states')
+    for i in range(8):
+        publisher.publish(joints(np.full(6, 0.5 if i == 5 else 0.0), 3.0 + 0.002 * i))
+    time.sleep(0.2)
+    talk.until(lambda: link.status.stamp > 3.013)
+    assert sum('jumped by' in problem for problem in problems) == 2, problems
+
+
+def test_joint_states_that_arrive_twice_are_no_silence(talk):
+    link = link_of(talk, [])
+    publisher = talk.publisher(JointState, 'joint_states')
+    for k in range(30):
+        for _ in range(2):
+            publisher.publish(joints(np.zeros(6), 3.0 + 0.008 * k))
+        if k % 5 == 4:  # several pairs in one round
+            talk.until(lambda k=k: link.status.stamp > 2.999 + 0.008 * k)
+
+
+@pytest.mark.parametrize('answers', ['playing', 'paused', 'no connection', 'never'])
+def test_a_slider_at_zero_is_told_from_a_pause_by_a_dashboard_that_answers(talk, answers):
+    """One that has hung is asked once a second, and counts as none."""
+    asked, late = [], Future()
+    state = {'playing': ProgramState.PLAYING, 'paused': ProgramState.PAUSED}.get(answers, '')
+
+    async def reply(_request, response):
+        asked.append(time.monotonic())
+        if answers == 'never':
+            await late
+        response.success, response.state.state = bool(state), state
+        return response
+
+    dashboard = SingleThreadedExecutor()
+    dashboard.add_node(talk.speaker)
+    talk.speaker.create_service(GetProgramState, 'dashboard_client/program_state', reply)
+    link = link_of(talk, [])
+    publisher = talk.publisher(Float64, 'speed_scaling_state_broadcaster/speed_scaling')
+    begin = time.monotonic()
+    while time.monotonic() < begin + 2.5:
+        publisher.publish(Float64(data=0.0))
+        talk.executor.spin_once(timeout_sec=0.01)
+        dashboard.spin_once(timeout_sec=0.0)
+        if time.monotonic() < begin + 0.9:
+            assert not link.status.is_pause_unknown, 'an answer may come'
+    assert asked
+    assert link.status.is_pause_unknown == (not state)
+    assert link.status.program_paused == (answers == 'paused')
+    assert answers != 'never' or len(asked) <= 3
+
+
+def link_of(talk, problems):
+    """Return a link to the driver; takes the problem of each batch of joints."""
     link = DriverLink(
         talk.node,
         NAMES,
@@ -158,12 +214,7 @@ def test_a_jump_between_two_messages_of_a_round_is_noticed(talk):
         lambda: False,
         MutuallyExclusiveCallbackGroup(),
     )
-    publisher = talk.publisher(JointState, 'joint_states')
-    for i in range(8):
-        publisher.publish(joints(np.full(6, 0.5 if i == 5 else 0.0), 3.0 + 0.002 * i))
-    time.sleep(0.2)
-    talk.until(lambda: link.status.stamp > 3.013)
-    assert sum('jumped by' in problem for problem in problems) == 2, problems
+    return link
 
 
 def test_many_messages_are_taken_in_few_rounds_and_in_their_order(talk):
@@ -206,6 +257,19 @@ def transforms(x: float, *children: str) -> TFMessage:
         frame.transform.translation.x = x
         frame.transform.rotation.w = 1.0
     return TFMessage(transforms=frames)
+
+
+def test_the_drivers_own_tcp_is_carried_though_it_is_published_in_the_base(talk) -> None:
+    frames = Frames(talk.node, 'lab_', None)
+    publisher = talk.publisher(TFMessage, '/tf')
+    message = transforms(0.4, 'lab_tool0_controller', 'lab_tool0', 'tray')
+    message.transforms.append(transforms(0.4, 'camera').transforms[0])
+    message.transforms[3].header.frame_id = 'lab_tool0_controller'
+    publisher.publish(message)
+    talk.until(lambda: frames.is_carried('lab_tool0_controller'))
+    assert frames.is_on_tool('camera') and not frames.is_carried('tray')
+    T = frames.T_base_frame('camera', lambda _link: np.eye(4))
+    assert T[0, 3] == pytest.approx(0.4), 'from the tool of the request, not of TF'
 
 
 def test_of_many_transforms_the_newest_are_read_when_a_frame_is_asked_for(talk, conversions):

@@ -89,7 +89,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path):
         load_scene(hostile)
     empty = tmp_path / 'empty.yaml'
     empty.write_text('')
-    with pytest.raises(InvalidInput, match=r'empty.yaml: scene = None: must be a mapping'):
+    with pytest.raises(InvalidInput, match=r'empty.yaml:1: scene = None: must be a mapping'):
         load_scene(empty)
 
 

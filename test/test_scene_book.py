@@ -1,10 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""
-What clients do to the scene, by their ids: taken, or refused so that nothing may move.
-
-Poses are judged by a forward kinematics of the test's own.
-
-"""
+"""What clients do to the scene, by their ids: taken, or refused so that nothing may move."""
 
 from collections.abc import Callable
 from typing import Any
@@ -15,114 +10,19 @@ import pytest
 pytest.importorskip('rclpy')
 
 from geometry_msgs.msg import Point, Pose, TransformStamped
-from moveit_msgs.msg import (
-    AllowedCollisionEntry,
-    AttachedCollisionObject,
-    CollisionObject,
-    LinkPadding,
-    PlanningScene,
-)
+from moveit_msgs.msg import AllowedCollisionEntry, CollisionObject, LinkPadding, PlanningScene
 from rclpy.serialization import serialize_message
-from scenes import crate, scene, with_boxes
+from scene_clients import ADD, APPEND, MOVE, REMOVE, Book, thing
+from scene_clients import book as book
+from scenes import scene
 from shape_msgs.msg import Mesh, MeshTriangle, Plane, SolidPrimitive
+from trajectory_msgs.msg import JointTrajectory
 
-from ur5_pick_place.errors import InvalidInput, UnknownFrame, UnknownLink
-from ur5_pick_place.kinematics.transforms import T_BASE_BASE_LINK
+from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.nodes.cdr import read_message
-from ur5_pick_place.nodes.scene_book import SceneBook
 from ur5_pick_place.nodes.scene_messages import KnownScene, read_scene, scene_message
 
-ADD, REMOVE, APPEND, MOVE = (
-    CollisionObject.ADD,
-    CollisionObject.REMOVE,
-    CollisionObject.APPEND,
-    CollisionObject.MOVE,
-)
 KINDS = {'box': [0.1] * 3, 'sphere': [0.1], 'cylinder': [0.2, 0.1], 'cone': [0.2, 0.1]}
-
-
-class Arm:
-    """Frames of an arm whose hand is 0.5 m above its base, turned by a quarter about z."""
-
-    prefix = ''
-    T_base_link_tool = np.array(
-        [[0.0, -1.0, 0.0, 0.1], [1.0, 0.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.5], [0.0, 0.0, 0.0, 1.0]]
-    )
-
-    def T_base_frame(self, frame_id: str) -> np.ndarray:
-        if frame_id not in ('', 'base_link'):
-            raise UnknownFrame(f'frame {frame_id!r} is not known')
-        return T_BASE_BASE_LINK
-
-    def is_link(self, name: str) -> bool:
-        return name == 'tool0'
-
-    def T_tool_link(self, name: str) -> np.ndarray:
-        if name not in ('', 'tool0'):
-            raise UnknownLink(f'tip link {name!r} is not known')
-        return np.eye(4)
-
-    def T_base_tool(self) -> np.ndarray:
-        return T_BASE_BASE_LINK @ self.T_base_link_tool
-
-
-class Book:
-    """A book to which messages are told; the scene file has the box `post`."""
-
-    def __init__(self) -> None:
-        self.warnings: list[str] = []
-        arm = Arm()
-        self.book = SceneBook(
-            with_boxes(scene(), crate('post')), arm, arm.T_base_tool, self.warnings.append
-        )
-
-    @property
-    def world(self) -> Any:
-        return self.book.world
-
-    def object(self, operation: bytes, name: str, *xs: float, at: float = 0.0, **fields: Any):
-        """Tell of an object at x = `at`, with a box at each of `xs` from there [m]."""
-        message = thing(operation, name, *xs, at=at, **fields)
-        return self.book.take_object(serialize_message(message))
-
-    def attach(self, name: str, *xs: float, operation: bytes = ADD, **fields: Any) -> str:
-        """Tell of an object in the hand, with a box at each of `xs` from tool0 [m]."""
-        held = AttachedCollisionObject(link_name='tool0', object=thing(operation, name, *xs))
-        held.object.header.frame_id = 'tool0'
-        for field, value in fields.items():
-            setattr(held, field, value)
-        return self.book.take_attached(serialize_message(held))
-
-    def scene(self, message: PlanningScene) -> str:
-        return self.book.take_scene(serialize_message(message))
-
-    def apply(self, message: PlanningScene) -> None:
-        self.book.apply(read_message(serialize_message(message), PlanningScene))
-
-    def at(self) -> dict[str, list[float]]:
-        """Give x [m] of each shape of each object."""
-        return {
-            name: [round(float(T[0, 3]), 9) for T in found.poses()]
-            for name, found in self.world.objects.items()
-        }
-
-
-def thing(
-    operation: bytes, name: str, *xs: float, at: float = 0.0, size: float = 0.1, frame: str = ''
-) -> CollisionObject:
-    message = CollisionObject(id=name, operation=operation)
-    message.header.frame_id = frame
-    message.pose.position.x = at
-    message.primitives = [SolidPrimitive(type=1, dimensions=[size] * 3) for _ in xs]
-    message.primitive_poses = [Pose() for _ in xs]
-    for pose, x in zip(message.primitive_poses, xs, strict=True):
-        pose.position.x = x
-    return message
-
-
-@pytest.fixture
-def book() -> Book:
-    return Book()
 
 
 def test_an_object_goes_with_all_its_shapes_and_no_others(book):
@@ -179,13 +79,6 @@ def test_what_is_appended_moves_along(book):
     assert book.at() == {'shelf': [7.0]}
 
 
-def test_detaching_no_name_detaches_all_even_what_has_none(book):
-    book.attach('', 0.0)
-    book.attach('cup', 0.5)
-    book.attach('', operation=REMOVE)
-    assert not book.world.attached and set(book.world.objects) == {'', 'cup'}
-
-
 def _one_corner(message: CollisionObject) -> None:
     triangle = MeshTriangle(vertex_indices=np.array([0, 1, 2], np.uint32))
     message.meshes = [Mesh(vertices=[Point(), Point(x=1.0)], triangles=[triangle])]
@@ -236,6 +129,13 @@ def test_what_cannot_be_taken_bars_all_motion_until_it_is_removed_or_replaced(bo
     assert not book.world.refusal
 
 
+def test_an_object_in_a_frame_that_the_arm_carries_is_where_the_joints_have_it(book):
+    assert not book.object(ADD, 'crate', 0.0, at=0.2, frame='camera')
+    np.testing.assert_allclose(
+        book.world.objects['crate'].T_base_link_object[:3, 3], [0.1, 0.2, 0.5], atol=1e-12
+    )
+
+
 def test_no_refusal_forges_or_floods_the_log(book):
     refusal = book.object(ADD, 'x\n[ERROR] \x1b' * 1000, 1.0, frame='moon\n' * 100_000)
     assert len(refusal) < 700 and refusal.isprintable()
@@ -247,6 +147,48 @@ def test_a_move_to_nowhere_bars_until_it_is_moved_again(book):
     assert "'moon'" in book.world.refusal
     book.object(MOVE, 'crate', at=2.0)
     assert not book.world.refusal and book.at() == {'crate': [2.0]}
+
+
+def test_a_move_may_place_the_shapes_anew(book):
+    """As MoveIt does: each shape gets the pose given for it, with the vertices as they were."""
+    shelf = thing(ADD, 'shelf', 1.0, 1.5)
+    corners = [Point(x=x, y=y, z=z) for x, y, z in ((1.0, 0, 0), (1.2, 0, 0), (1.1, 0.2, 0))]
+    triangle = MeshTriangle(vertex_indices=np.array([0, 1, 2], np.uint32))
+    shelf.meshes = [Mesh(vertices=corners, triangles=[triangle])]
+    assert not book.book.take_object(serialize_message(shelf))
+    assert book.at() == {'shelf': [1.0, 1.5, 1.1]}
+    move = thing(MOVE, 'shelf', 2.0, 3.0, at=0.5)
+    move.primitives, move.mesh_poses = [], [Pose()]
+    move.mesh_poses[0].position.x = 4.0
+    assert not book.book.take_object(serialize_message(move))
+    assert book.at() == {'shelf': [2.5, 3.5, 5.6]}
+    published = scene_message(KnownScene('', book.world, None), 'base_link', 'tool0')
+    (message,) = published.world.collision_objects
+    assert np.isclose(message.meshes[0].vertices[1].x, 1.2), 'its own vertices'
+    other = Book()
+    other.apply(published)
+    assert other.at() == book.at()
+
+
+@pytest.mark.parametrize('n', [1, 3])
+def test_a_move_that_places_another_number_of_shapes_is_refused(book, n):
+    book.object(ADD, 'shelf', 1.0, 1.5)
+    move = thing(MOVE, 'shelf', *np.arange(float(n)))
+    move.primitives = []
+    assert f'MOVE with {n} primitive_poses, the object has 2' in book.book.take_object(
+        serialize_message(move)
+    )
+    assert book.at() == {'shelf': [1.0, 1.5]} and book.world.refusal
+
+
+def test_a_move_does_not_lift_what_was_refused_for_its_shape(book):
+    book.object(ADD, 'crate', 0.0)
+    book.object(MOVE, 'crate', frame='moon')
+    book.object(ADD, 'crate', 1.0, size=-1.0)
+    book.object(MOVE, 'crate', at=2.0)
+    assert book.world.refusal
+    book.object(ADD, 'crate', 1.0)
+    assert not book.world.refusal
 
 
 def test_moving_what_is_not_known_bars_all_motion(book):
@@ -263,76 +205,70 @@ def test_no_more_shapes_are_taken_than_a_check_can_afford(book):
     assert '257 boxes and shapes of objects: at most 256' in book.world.refusal
 
 
-def test_two_in_the_hand_are_let_go_one_by_one(book):
-    book.attach('bolt', 0.1, weight=0.2)
-    book.attach('nut', 0.3, weight=0.1)
-    book.attach('screw', operation=REMOVE)
-    assert list(book.world.attached) == ['bolt', 'nut']
-    assert "no attached object 'screw'; there are: 'bolt', 'nut'" in book.warnings[-1]
-    book.attach('bolt', operation=REMOVE)
-    assert list(book.world.attached) == ['nut'] and list(book.world.objects) == ['bolt']
-    book.attach('', operation=REMOVE)
-    assert not book.world.attached and set(book.world.objects) == {'bolt', 'nut'}
+@pytest.mark.parametrize('topic', ['collision_object', 'attached_collision_object'])
+def test_a_restarted_planner_forgets_a_refusal_when_its_own_object_is_removed(book, topic):
+    """A follower gives it back what was refused, with the same words."""
+    for name in ('crate', 'a shelf', ''):
+        if topic == 'collision_object':
+            book.object(ADD, name, 1.0, size=-1.0)
+        else:
+            book.attach(name, 0.1, weight=-1.0)
+    before = dict(book.world.refused)
+    known = KnownScene('', book.world, None)
+    published = serialize_message(scene_message(known, 'base_link', 'tool0'))
+    follower = read_scene(read_message(published, PlanningScene))
+    restored = scene_message(follower._replace(name=''), 'base_link', 'tool0')
+    restored.is_diff = True
+    other = Book()
+    other.scene(restored)
+    assert dict(other.world.refused) == before and len(before) == 3
+    tell = other.object if topic == 'collision_object' else other.attach
+    for left, name in ((2, 'crate'), (1, 'a shelf'), (0, '')):
+        tell(name=name, operation=REMOVE)
+        assert len(other.world.refused) == left
 
 
-def test_an_id_alone_takes_the_object_out_of_the_scene_and_lays_it_down_where_it_is(book):
-    book.object(ADD, 'cube', 0.4)
-    assert not book.attach('cube', weight=0.5)
-    assert not book.world.objects
-    held = book.world.attached['cube']
-    in_hand = np.linalg.inv(Arm.T_base_link_tool) @ [0.4, 0, 0, 1]
-    np.testing.assert_allclose((held.T_tool_object @ held.shapes[0].T_object_shape)[:, 3], in_hand)
-    assert held.mass == 0.5
-    before, Arm.T_base_link_tool = Arm.T_base_link_tool, Arm.T_base_link_tool.copy()
-    try:
-        Arm.T_base_link_tool[2, 3] += 0.25  # lifted
-        book.attach('cube', operation=REMOVE)
-    finally:
-        Arm.T_base_link_tool = before
-    (T,) = book.world.objects['cube'].poses()
-    np.testing.assert_allclose(T[:3, 3], [0.4, 0.0, 0.25], atol=1e-12)
+def test_a_thousand_refusals_are_lifted_one_by_one(book):
+    for i in range(1000):
+        book.object(ADD, f'crate {i}', 1.0, size=-1.0)
+    assert len(book.world.refused) == 101, 'a scene message holds 512 objects at most'
+    assert '900 more objects were refused' in list(book.world.refused.values())[-1]
+    for i in range(1000):
+        assert book.world.refusal
+        book.object(REMOVE, f'crate {i}')
+    assert not book.world.refused
 
 
-def test_an_object_in_the_hand_without_weight_gets_a_warning(book):
-    book.attach('cube', 0.1)
-    assert "attached object 'cube' has no weight" in book.warnings[0]
+def test_more_refusals_than_are_kept_need_a_whole_scene(book, monkeypatch):
+    monkeypatch.setattr('ur5_pick_place.nodes.scene_book._MAX_REFUSED', 3)
+    for i in range(5):
+        book.object(ADD, f'crate {i}', 1.0, size=-1.0)
+    for i in range(5):
+        book.object(REMOVE, f'crate {i}')
+    assert 'more than 3 objects were refused: publish a whole scene' in book.world.refusal
+    book.scene(PlanningScene())
+    assert not book.world.refused
 
 
-def test_touch_links_are_links_of_the_arm(book):
-    links = ['wrist_2_link', 'forearm_link', 'left_finger', 'base_link_inertia']
-    book.attach('cube', 0.1, touch_links=links)
-    assert {'wrist_2', 'forearm', 'base'} <= book.world.attached['cube'].may_touch
+def test_the_head_of_a_message_that_is_too_large_tells_its_id(book):
+    large = serialize_message(thing(ADD, 'crate', *np.arange(200.0)))
+    book.book.take_object(large[:1024], 'too much at once')
+    said = "object 'crate' of collision_object was refused: too much at once; publish it again"
+    assert said in book.world.refusal
+    book.object(ADD, 'crate', 1.0)
+    assert not book.world.refused
+    book.book.take_object(large[:20], 'too much at once')
+    assert 'REMOVE all there with an empty id' in book.world.refusal
+    book.object(REMOVE, '')
+    assert not book.world.refused
 
 
-@pytest.mark.parametrize(
-    ('fields', 'message'),
-    [
-        ({'link_name': 'nose'}, "'nose'"),
-        ({'weight': np.nan}, 'nan kg'),
-        ({'weight': -1.0}, '-1.0 kg'),
-        ({'operation': MOVE}, 'only ADD, APPEND and REMOVE'),
-    ],
-)
-def test_what_cannot_be_attached_bars_until_it_is_let_go(book, fields, message):
-    operation = fields.pop('operation', ADD)
-    book.attach('cube', 0.1, operation=operation, **fields)
-    assert message in book.world.refusal and "'cube'" in book.world.refusal
-    book.attach('cube', operation=REMOVE)
-    assert not book.world.refusal
-
-
-def test_an_unknown_id_alone_is_not_attached(book):
-    book.attach('ghost')
-    assert 'not an object of the scene' in book.world.refusal and not book.world.attached
-
-
-def test_an_id_that_is_added_only_then_goes_into_the_hand_after_all(book):
-    """The two topics may overtake each other."""
-    book.attach('cube', weight=0.3)
-    assert book.world.refusal
-    book.object(ADD, 'cube', 0.4)
-    assert not book.world.refusal and not book.world.objects
-    assert book.world.attached['cube'].mass == 0.3
+def test_what_is_left_out_of_an_object_gets_a_warning(book):
+    book.object(ADD, 'mug', 1.0, subframe_names=['handle', 'rim'])
+    assert "object 'mug': its 2 subframes are left out" in book.warnings[0]
+    book.attach('bolt', 0.1, weight=0.1, detach_posture=JointTrajectory(joint_names=['finger']))
+    assert "attached object 'bolt': its detach_posture is left out" in book.warnings[1]
+    assert len(book.warnings) == 2
 
 
 def whole(**fields: Any) -> PlanningScene:

@@ -20,8 +20,8 @@ from independent_arm import frames
 from solids import FINITE, SCENE, UR5, Array, Solid, box_distance, box_surface, round_surface
 
 from ur5_pick_place.errors import GateRefusal
+from ur5_pick_place.kinematics.arm_shapes import arm_cylinders
 from ur5_pick_place.kinematics.transforms import exp_se3
-from ur5_pick_place.planning.arm_shapes import arm_cylinders
 from ur5_pick_place.planning.collision import RESOLUTION, TOUCH_DEPTH, CollisionModel
 from ur5_pick_place.planning.limits import MotionSettings
 from ur5_pick_place.planning.planner import MotionPlanner

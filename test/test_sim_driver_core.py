@@ -1,43 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The driver's behaviour without ROS: controllers, pins, modes and dashboard over an ideal arm."""
+"""The driver's behaviour without ROS: pins, modes and dashboard over an ideal arm."""
 
-import numpy as np
 import pytest
-from ideal_driver import HERE, IdealArm, answer, move, run
+from ideal_driver import HERE, answer, move, run, switch
+from ideal_driver import arm as arm
+from ideal_driver import driver as driver
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics.model import CYCLE
-from ur5_pick_place.sim.controller_manager import (
-    FREEDRIVE,
-    IO_AND_STATUS,
-    POSITION,
-    SCALED,
-    STRICT,
-    UNSCALED,
-    VELOCITY,
-)
+from ur5_pick_place.sim.controller_manager import IO_AND_STATUS, PASSTHROUGH, SCALED
 from ur5_pick_place.sim.driver import Driver
 from ur5_pick_place.sim.robot import RobotMode, SafetyMode
 from ur5_pick_place.sim.world import World
-
-BEST_EFFORT = 1
-
-
-@pytest.fixture
-def arm():
-    return IdealArm()
-
-
-@pytest.fixture
-def driver(arm):
-    driver = Driver(arm)
-    driver.cycle()
-    return driver
-
-
-def switch(driver, on=(), off=(), strictness=STRICT):
-    return driver.controllers.switch(on, off, strictness)
-
 
 # -- pins ---------------------------------------------------------------------------------------
 
@@ -130,8 +104,51 @@ def test_a_payload_is_answered_when_the_robot_has_it(driver):
     reply, taken = answer(driver, driver.io.set_payload(0.08, (0.0, 0.0, 0.145)))
     assert reply and taken >= 0.1
     assert driver.robot.payload == (0.08, (0.0, 0.0, 0.145))
-    for mass in (-1.0, float('nan')):
-        assert answer(driver, driver.io.set_payload(mass, (0.0, 0.0, 0.0)))[0] is False
+
+
+@pytest.mark.parametrize(
+    ('mass', 'inertia', 'reason'),
+    [
+        (-1.0, (0.0,) * 6, 'mass must lie in 0 to 5 kg'),
+        (5.01, (0.0,) * 6, 'mass must lie in 0 to 5 kg'),
+        (float('nan'), (0.0,) * 6, 'must be finite'),
+        (1.0, (1e-3, 1e-3, float('nan'), 0.0, 0.0, 0.0), 'must be finite'),
+        (1.0, (1e-3, 1e-3, 1e-3, 2e-3, 0.0, 0.0), 'positive semidefinite'),
+        (1.0, (-1e-3, 1e-3, 1e-3, 0.0, 0.0, 0.0), 'positive semidefinite'),
+    ],
+)
+def test_a_payload_that_cannot_be_is_refused_and_logged(driver, caplog, mass, inertia, reason):
+    request = driver.io.set_payload(mass, (0.0, 0.0, 0.1), inertia)
+    assert answer(driver, request)[0] is False and driver.robot.payload[0] == 0.0
+    assert reason in caplog.text
+
+
+def test_the_rated_payload_of_any_inertia_that_a_body_can_have_is_taken(driver):
+    rod = (1e-3, 1e-3, 0.0, 0.0, 0.0, 0.0)
+    assert answer(driver, driver.io.set_payload(5.0, (0.0, 0.0, 0.1), rod))[0]
+
+
+def test_a_robot_without_power_supplies_no_tool_whatever_is_requested(driver):
+    driver.robot.press_emergency_stop()
+    for request in (driver.io.set_io(4, 0, 24.0), driver.io.set_io(1, 16, 1.0)):
+        answer(driver, request)
+    run(driver, 0.1)
+    assert driver.robot.tool_voltage == 0 and not driver.io.pins.digital_out[16]
+    assert answer(driver, driver.io.set_io(1, 3, 1.0))[0], 'the control box has power'
+    driver.robot.release_emergency_stop()
+    assert driver.dashboard.power_on().success
+    run(driver, 0.1)
+    assert driver.robot.tool_voltage == 24 and not driver.io.pins.digital_out[16]
+    assert driver.io.pins.digital_out[3]
+
+
+@pytest.mark.parametrize('controller', [SCALED, PASSTHROUGH])
+def test_a_robot_stops_at_a_contact_also_while_the_pc_stands_still(arm, controller):
+    driver = Driver(arm, controller)
+    run(driver, 0.1)
+    driver.pc_frozen, arm.external_torque = True, 200.0
+    run(driver, 0.1)
+    assert driver.robot.safety is SafetyMode.PROTECTIVE_STOP
 
 
 def test_a_cb3_has_no_sensor_to_zero(driver):
@@ -246,149 +263,6 @@ def test_power_off_drops_the_tool_and_the_way_back_is_on_brakes_program(driver):
 )
 def test_a_raw_request_is_answered_in_the_servers_words(driver, line, words):
     assert driver.dashboard.raw_request(line) == words
-
-
-# -- controllers --------------------------------------------------------------------------------
-
-
-def test_exactly_one_motion_controller_is_active(driver):
-    assert driver.controllers.motion == SCALED
-    ok, message = switch(driver, on=[VELOCITY])
-    assert not ok and 'claimed' in message
-    assert switch(driver, on=[VELOCITY], off=[SCALED])[0]
-    assert driver.controllers.motion == VELOCITY
-    assert [c.name for c in driver.controllers.controllers.values() if c.moves and c.active] == [
-        VELOCITY
-    ]
-
-
-@pytest.mark.parametrize(
-    ('on', 'off'),
-    [([SCALED], []), ([], [UNSCALED]), (['nonsense'], []), ([], ['nonsense'])],
-)
-def test_strict_refuses_what_best_effort_leaves_out(driver, on, off):
-    ok, message = switch(driver, on, off)
-    assert not ok and message
-    assert switch(driver, on, off, BEST_EFFORT)[0]
-    assert driver.controllers.motion == SCALED
-
-
-def test_a_refused_switch_changes_nothing(driver):
-    goal = move(driver, HERE + 0.2)
-    run(driver, 0.1)
-    assert not switch(driver, on=[VELOCITY, UNSCALED], off=[SCALED])[0]
-    run(driver, 1.5)
-    assert goal.outcome.status == 'succeeded'
-
-
-def test_one_request_restarts_an_active_controller_and_aborts_its_goal(driver):
-    goal = move(driver, HERE + 0.2)
-    run(driver, 0.1)
-    assert switch(driver, on=[SCALED], off=[SCALED])[0]
-    assert (goal.outcome.status, goal.outcome.code) == ('aborted', -1)
-    assert driver.controllers.motion == SCALED
-
-
-def test_both_names_follow_trajectories_the_inactive_one_refuses(driver, arm):
-    with pytest.raises(InvalidInput, match='not running'):
-        move(driver, HERE + 0.1, controller=UNSCALED)
-    switch(driver, on=[UNSCALED], off=[SCALED])
-    goal = move(driver, HERE + 0.1, controller=UNSCALED)
-    run(driver, 1.5)
-    assert goal.outcome.status == 'succeeded' and arm.q == pytest.approx(HERE + 0.1)
-
-
-def test_a_velocity_holds_until_another_or_deactivation(driver, arm):
-    switch(driver, on=[VELOCITY], off=[SCALED])
-    driver.velocity.receive([0.1, 0, 0, 0, 0, -0.2])
-    run(driver, 2.0)
-    assert arm.q - HERE == pytest.approx([0.2, 0, 0, 0, 0, -0.4], abs=0.01)
-    for bad in ([0.5] * 5, [float('nan')] * 6, [float('inf')] * 6):
-        with pytest.raises(InvalidInput):
-            driver.velocity.receive(bad)
-    run(driver, 1.0)
-    assert arm.qd == pytest.approx([0.1, 0, 0, 0, 0, -0.2])
-    switch(driver, on=[SCALED], off=[VELOCITY])
-    run(driver, 0.5)
-    assert arm.qd == pytest.approx(np.zeros(6))
-    switch(driver, on=[VELOCITY], off=[SCALED])
-    run(driver, 0.5)
-    assert arm.qd == pytest.approx(np.zeros(6))
-
-
-def test_a_velocity_is_approached_at_40_rad_per_second_squared(driver, arm):
-    switch(driver, on=[VELOCITY], off=[SCALED])
-    driver.velocity.receive([2.0] + [0.0] * 5)
-    speeds = []
-    for _ in range(10):
-        driver.cycle()
-        speeds.append(arm.qd[0])
-    assert max(np.diff(speeds)) == pytest.approx(0.32)
-    assert speeds[-1] == pytest.approx(2.0)
-
-
-def test_a_protective_stop_ends_velocity_motion(driver, arm):
-    switch(driver, on=[VELOCITY], off=[SCALED])
-    driver.velocity.receive([0.5] * 6)
-    run(driver, 0.5)
-    driver.robot.protective_stop()
-    run(driver, 0.1)
-    assert arm.qd == pytest.approx(np.zeros(6))
-
-
-def test_a_position_beyond_20_rad_per_second_is_ignored(driver, arm):
-    switch(driver, on=[POSITION], off=[SCALED])
-    driver.position.receive(HERE + 0.15)
-    run(driver, 0.1)
-    assert arm.q == pytest.approx(HERE + 0.15)
-    driver.position.receive(HERE + 0.35)
-    run(driver, 0.1)
-    assert arm.q == pytest.approx(HERE + 0.15)
-    assert 'ignoring' in driver.robot.popup
-
-
-def test_a_trajectory_that_jumps_is_ignored_and_then_breaks_the_path_tolerance(driver, arm):
-    goal = move(driver, HERE + 1.0, duration=0.02)
-    run(driver, 0.1)
-    assert goal.outcome.code == -4
-    assert abs(arm.q - HERE).max() < 0.7
-
-
-def test_freedrive_lets_go_while_it_is_asked_for(driver, arm):
-    switch(driver, on=[FREEDRIVE], off=[SCALED])
-    run(driver, 0.1)
-    assert not arm.free
-    for _ in range(4):
-        driver.freedrive.enable(True, driver.time)
-        run(driver, 0.5)
-        assert arm.free
-    run(driver, 0.6)
-    assert not arm.free
-    held = arm.q.copy()
-    run(driver, 1.0)
-    assert arm.q == pytest.approx(held) and (held < HERE).all()
-    driver.freedrive.enable(True, driver.time)
-    driver.freedrive.enable(False, driver.time)
-    driver.cycle()
-    driver.cycle()
-    assert not arm.free
-
-
-def test_freedrive_must_be_active_first(driver, arm):
-    driver.freedrive.enable(True, driver.time)
-    run(driver, 0.1)
-    assert not arm.free
-
-
-def test_after_freedrive_the_trajectory_controller_holds_where_the_arm_was_left(driver, arm):
-    switch(driver, on=[FREEDRIVE], off=[SCALED])
-    driver.freedrive.enable(True, driver.time)
-    run(driver, 0.5)
-    switch(driver, on=[SCALED], off=[FREEDRIVE])
-    run(driver, 0.05)
-    left = arm.q.copy()
-    run(driver, 1.0)
-    assert arm.q == pytest.approx(left) and not arm.free
 
 
 # -- with real physics --------------------------------------------------------------------------

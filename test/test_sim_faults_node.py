@@ -2,14 +2,15 @@
 """Faults injected through the simulated driver's services, seen by a client over real DDS."""
 
 import numpy as np
-import pace
 import pytest
 
 from ur5_pick_place.kinematics.model import CYCLE
 
 pytest.importorskip('rclpy', reason='needs ROS 2: make setup')
 
-from driver_client import IO, SCALED, DriverProcess, goal, rest, running_driver
+from driver_client import IO, SCALED, DriverProcess, goal, rest
+from lone_driver import THERE
+from lone_driver import driver as driver
 from rosgraph_msgs.msg import Clock
 from sensor_msgs.msg import JointState
 from std_srvs.srv import SetBool, Trigger
@@ -19,13 +20,6 @@ from ur5_pick_place.kinematics import HOME
 from ur5_pick_place.sim.faults import FAULTS, LATENCY
 
 pytestmark = pytest.mark.nodes
-THERE = HOME + 0.3 * np.array([1, -1, 1, 0, 0, 1])
-
-
-@pytest.fixture(scope='module')
-def driver(ros_domain):
-    with running_driver('-p', f'real_time_factor:={3.0 * pace.pace()}') as client:
-        yield client
 
 
 @pytest.fixture
@@ -207,4 +201,4 @@ def test_a_bad_schedule_is_refused_before_anything_starts(ros_domain, tmp_path):
     process = DriverProcess('-r', '__ns:=/doomed', '-p', f'faults:={path}')
     code, errors = process.wait(60.0)
     assert code == 2
-    assert errors.startswith(f'refused to start: faults file {path}: faults[0]: unknown fault')
+    assert errors.startswith(f'refused to start: faults file {path}:1: faults[0]: unknown fault')

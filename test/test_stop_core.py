@@ -5,136 +5,33 @@ import threading
 
 import numpy as np
 import pytest
+from stop_cell import CYCLE, Anything, Cell, moving, turn
 
-from ur5_pick_place.control.execution_manager import ExecutionManager
-from ur5_pick_place.control.motion_monitor import TrackingSettings
-from ur5_pick_place.control.robot_status import HealthSettings, RobotStatus
 from ur5_pick_place.errors import ExecutionError
-from ur5_pick_place.kinematics import HOME, JOINT_NAMES, load_model
+from ur5_pick_place.kinematics import HOME, load_model
 from ur5_pick_place.planning.limits import MotionSettings, motion_limits
+from ur5_pick_place.planning.timing import concatenate
 from ur5_pick_place.planning.trajectory import Trajectory
 
-CYCLE = 0.008
 STRANGER = b'a goal of somebody else'
 
 
-class LateController:
-    """A controller that answers when it is told to; the arm follows what it has accepted."""
-
-    def __init__(self):
-        self.missing = ''
-        self.sent, self.running, self.strangers = [], None, set()
-        self.cancels = self.holds = self.take_overs = 0
-        self.q, self.drift = HOME.copy(), np.zeros(6)
-        self.began = 0.0
-
-    @property
-    def goals(self):
-        return frozenset(self.strangers | ({self.running.id} if self.running else set()))
-
-    def prepare(self, trajectory):
-        return trajectory
-
-    def send(self, goal, listener):
-        self.sent.append(goal)
-        self.listener = listener
-
-    def cancel(self):
-        self.cancels += 1
-        self.strangers.clear()
-        ended, self.running = self.running, None
-        if ended:
-            self.listener.on_result(ended, 'goal canceled')
-
-    def hold(self, q):
-        self.holds += 1
-        self.drift[:] = 0.0
-
-    def take_over(self):
-        self.take_overs += 1
-
-    def accept(self, now):
-        """Take the goal that was sent last."""
-        self.running, self.began = self.sent[-1], now
-        self.listener.on_answer(self.running, True)
-
-    def move(self, now):
-        before = self.q
-        if self.running:
-            self.q = self.running.trajectory.sample(now - self.began)[0]
-            if now - self.began > self.running.trajectory.duration:
-                ended, self.running = self.running, None
-                self.listener.on_result(ended, '')
-        self.q = self.q + self.drift
-        return (self.q - before) / CYCLE
-
-
-class Anything:
-    """A planner whose gate takes everything."""
-
-    limits = None
-    scene = None
-
-    def check(self, *_):
-        return None
-
-
-class Cell:
-    def __init__(self, gate=None, watched=0.3):
-        self.now, self.states, self.ends, self.silent = 100.0, [], [], False
-        self.port, self.status = LateController(), RobotStatus(
-            robot_mode=7, safety_mode=1, program_running=True
-        )
-        self.executor = ExecutionManager(
-            gate or Anything(),
-            self.port,
-            self.status,
-            (HealthSettings(), TrackingSettings()),
-            '',
-            self.states.append,
-            lambda: self.now,
-        )
-        self.run(watched)
-
-    def run(self, seconds):
-        for i in range(round(seconds / CYCLE)):
-            self.now += CYCLE
-            qd = self.port.move(self.now)
-            if not self.silent:
-                self.status.update_joints(self.now, self.port.q, qd, JOINT_NAMES, self.now)
-                self.executor.on_joints()
-            if i % 2:
-                self.executor.watch()
-
-    def start(self):
-        self.executor.start(turn(1.0, 8.0), self.ends.append)
-
-    @property
-    def state(self):
-        return self.executor.motion_state
-
-
-def moving():
-    """Return a cell in the middle of a motion that can brake."""
-    gate = Anything()
-    gate.limits = motion_limits(load_model('ur5'), MotionSettings())
-    cell = Cell(gate)
-    cell.start()
-    cell.port.accept(cell.now)
-    cell.run(3.0)
-    return cell
-
-
-def turn(angle, seconds):
-    """A slow quintic of the shoulder."""
-    u = np.linspace(0.0, 1.0, 40)[:, None]
-    joint = np.eye(6)[0] * angle
-    return Trajectory(
-        u[:, 0] * seconds,
-        HOME + (10 * u**3 - 15 * u**4 + 6 * u**5) * joint,
-        30 * u**2 * (1 - u) ** 2 / seconds * joint,
-        60 * u * (1 - u) * (1 - 2 * u) / seconds**2 * joint,
-    )
+def test_a_new_obstacle_at_the_far_end_of_a_motion_there_and_back_stops_it_on_the_way_out():
+    for seconds in (1.1, 2.9, 4.3, 5.7, 6.9, 7.7):
+        gate = Anything()
+        gate.limits = motion_limits(load_model('ur5'), MotionSettings())
+        gate.obstacle = lambda q: 'box ahead' if q[:, 0].max() > HOME[0] + 0.99 else ''
+        cell = Cell(gate)
+        out, back = turn(1.0, 8.0), turn(-1.0, 5.0)
+        from_far = Trajectory(back.t, back.q + out.q[-1] - HOME, back.qd, back.qdd)
+        motion = concatenate([out, from_far])
+        cell.executor.start(motion, cell.ends.append)
+        cell.port.accept(cell.now)
+        cell.run(seconds)
+        cell.executor.check_remaining_path()
+        cell.port.accept(cell.now)  # the braking motion
+        cell.run(3.0)
+        assert cell.ends == ['the scene has changed: box ahead'], f'on the way out at {seconds} s'
 
 
 @pytest.mark.parametrize('latch', [True, False])
@@ -193,6 +90,18 @@ def test_an_idle_arm_that_moves_without_a_goal_is_held_and_its_controller_switch
     cell.port.hold = hold
     cell.run(0.5)
     assert cell.port.holds and cell.executor.rearm() == ''
+
+
+def test_another_driver_ends_a_motion_and_is_named_until_it_has_gone():
+    cell = moving()
+    cell.port.conflict = '2 drivers'
+    cell.run(0.1)
+    assert cell.state == 'stopped: 2 drivers' and cell.ends == ['2 drivers']
+    cell.status.bad_joints = 'the joints of one arm, then of the other'
+    assert cell.executor.rearm() == 'the cause persists: 2 drivers'
+    cell.port.conflict = cell.status.bad_joints = ''
+    cell.run(1.0)
+    assert cell.executor.rearm() == ''
 
 
 def test_an_arm_that_creeps_is_noticed_by_where_it_once_rested():
@@ -262,49 +171,6 @@ def test_of_two_motions_that_come_at_once_the_first_is_executed():
     assert 'planner is moving' in refusals[0]
 
 
-def test_a_trajectory_outlives_half_a_second_of_silence_and_no_more():
-    cell = Cell()
-    cell.start()
-    cell.port.accept(cell.now)
-    cell.run(2.0)
-    cell.silent = True
-    cell.run(0.45)
-    assert cell.state == 'moving'
-    cell.run(0.15)
-    assert cell.state.startswith('stopped: joint_states silent for 0.5')
-
-
-def test_nothing_begins_with_joints_older_than_a_tenth_of_a_second():
-    cell = Cell()
-    cell.silent = True
-    cell.run(0.15)
-    with pytest.raises(ExecutionError, match=r'joints are 0\.1. s old'):
-        cell.start()
-
-
-def test_a_stall_of_this_process_is_no_silence_of_the_robot_and_is_told_from_it():
-    cell = Cell()
-    cell.start()
-    cell.port.accept(cell.now)
-    cell.run(2.0)
-    cell.now += 0.8  # nothing of ours was run; the joints wait to be read
-    cell.port.began += 0.8
-    cell.executor.watch()
-    assert cell.state == 'moving'
-    stamp = cell.status.stamp + CYCLE
-    cell.status.update_joints(stamp, cell.port.q, np.zeros(6), JOINT_NAMES, cell.now)
-    assert cell.status.gap.startswith('this PC was 0.80 s late to read joint_states')
-
-
-def test_a_process_that_was_frozen_latches_and_can_be_rearmed():
-    cell = Cell()
-    cell.now += 5.0
-    cell.executor.watch()
-    assert cell.state.startswith('stopped: this node was frozen for 5.0 s')
-    cell.run(0.3)
-    assert cell.executor.rearm() == ''
-
-
 def test_a_braking_motion_that_is_refused_gives_way_to_a_cancel():
     cell = moving()
     cell.executor.stop('paused', latch=False)
@@ -360,27 +226,15 @@ def test_an_object_that_comes_while_a_motion_is_gated_stops_it():
         def obstacle(self, path):
             return 'box in the way'
 
-    gate = Changing()
-    gate.limits = motion_limits(load_model('ur5'), MotionSettings())
-    cell = Cell(gate)
-    cell.start()
-    cell.port.accept(cell.now)
-    cell.run(0.5)
+    cell = moving(Changing(), seconds=0.5)
     assert cell.ends == ['the scene has changed: box in the way']
 
 
-def test_a_clock_that_is_set_back_ends_a_closed_loop():
-    class Loop:
-        stop_reason = outcome = None
-        q_planned = HOME
-
-        def tick(self, *_):
-            return None
-
-    cell = Cell()
-    cell.executor.start_loop(lambda _: Loop(), turn(1.0, 8.0), cell.ends.append)
-    cell.run(0.1)
-    cell.now -= 5.0
-    cell.status.update_joints(cell.now, HOME, np.zeros(6), JOINT_NAMES, cell.now)
-    cell.executor.on_joints()
-    assert 'the clock of joint_states was set back' in cell.state
+def test_a_braking_motion_that_takes_too_long_to_find_gives_way_to_a_cancel():
+    cell = moving()
+    begin, cell.executor._clock = cell.now, iter(np.arange(cell.now, 1e3, 0.015)).__next__
+    cell.executor.stop('paused', latch=False)
+    cell.executor._clock = lambda: cell.now
+    assert len(cell.port.sent) == 1 and cell.now == begin
+    cell.run(0.5)
+    assert cell.port.running is None and cell.ends == ['paused']

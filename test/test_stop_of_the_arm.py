@@ -10,22 +10,32 @@ import signal
 import time
 
 import numpy as np
+import pace
 import pytest
 
 pytest.importorskip('rclpy')
 
 from cells import nodes_cell
+from controller_manager_msgs.srv import ListControllers
 from driver_client import SCALED, goal, rest
+from geometry_msgs.msg import Point, Pose
 from moveit_msgs.action import ExecuteTrajectory
-from moveit_msgs.msg import PlanningSceneComponents
-from moveit_msgs.srv import GetPlanningScene
+from moveit_msgs.msg import (
+    CollisionObject,
+    Constraints,
+    JointConstraint,
+    MoveItErrorCodes,
+    PlanningSceneComponents,
+)
+from moveit_msgs.srv import GetMotionPlan, GetPlanningScene
 from rclpy.action import ActionClient
+from shape_msgs.msg import SolidPrimitive
 from std_msgs.msg import Float64MultiArray
 from std_srvs.srv import SetBool, Trigger
-from task_client import TARGET
+from task_client import TARGET, pose
 from trajectory_msgs.msg import JointTrajectory
 
-from ur5_pick_place.kinematics import HOME
+from ur5_pick_place.kinematics import HOME, JOINT_NAMES
 
 pytestmark = pytest.mark.nodes
 
@@ -33,11 +43,13 @@ TURNED = HOME + [1.0, 0, 0, 0, 0, 0]
 STOP_TIME = 0.5  # [s] on the wall; the braking comes on top
 BRAKING = 0.6  # [s]
 VELOCITY = 'forward_velocity_controller'
+FREEDRIVE = 'freedrive_mode_controller'
 
 
 @pytest.fixture(scope='module')
 def cell(ros_domain, tmp_path_factory):
     with nodes_cell(ros_domain, tmp_path_factory.mktemp('cell'), peer_timeout=1.0) as cell:
+        cell.client.do('teach_home')
         yield cell
 
 
@@ -49,7 +61,6 @@ def at_home(cell):
     if client.states[-1].startswith('stopped') or cell.planner != 'ready':
         cell.rearm()
     if np.abs(client.look() - HOME).max() > 1e-3:
-        client.do('teach_home') if not client.events else None
         client.job('go_home')
 
 
@@ -66,7 +77,6 @@ def ask_planner(cell, name):
 
 def test_a_foreign_goal_is_stopped_and_latched_as_foreign_motion(cell):
     client = cell.client
-    client.do('teach_home')
     handle = client.send(goal(rest(TURNED, 8.0)))
     assert cell.time_to_rest(STOP_TIME + BRAKING) < STOP_TIME + BRAKING
     assert client.result(handle)[0] == 'canceled'
@@ -85,6 +95,41 @@ def test_a_foreign_stream_on_the_topic_is_noticed_by_the_joints_and_ended(cell):
     cell.time_to_rest(STOP_TIME + BRAKING)
     assert np.abs(client.q - TURNED).max() > 0.5
     cell.stays_at_rest(1.0)
+
+
+def test_without_the_planner_a_stream_on_the_topic_is_stopped_and_its_successor_stays_stopped(
+    cell,
+):
+    client = cell.client
+    stream = client.node.create_publisher(JointTrajectory, f'{SCALED}/joint_trajectory', 10)
+    client.until(stream.get_subscription_count, 'the controller to listen')
+    cell.kill('trajectory_planner')
+    client.until(lambda: client.states[-1].startswith('stopped: the planner node'), 'the stop')
+    time.sleep(2.5)  # until the task node no longer watches for goals in transit
+    while np.abs(client.look() - HOME).max() < 5e-3:
+        stream.publish(goal(rest(TURNED, 8.0)).trajectory)
+        client.run(0.1)
+    client.do('stop')
+    cell.time_to_rest(STOP_TIME + BRAKING)
+    assert np.abs(client.q - TURNED).max() > 0.5
+    cell.start('trajectory_planner')
+    client.until(lambda: cell.planner == 'stopped: stop requested', 'the latch', 20.0)
+    client.run(2.0)
+    assert cell.planner == 'stopped: stop requested'
+    cell.stays_at_rest(0.5)
+
+
+def test_poses_that_pour_in_do_not_delay_a_stop(cell):
+    client = cell.client
+    for _ in range(25):
+        client.poses['target'].publish(pose(*TARGET))
+    client.run(0.05)
+    begin = time.monotonic()
+    client.do('stop')
+    assert time.monotonic() - begin < pace.wall(0.1)
+    client.until(
+        lambda: any(e.get('place') == 'target' for e in client.events[-30:]), 'the poses'
+    )
 
 
 def test_another_controller_that_moves_the_arm_is_switched_off(cell):
@@ -108,10 +153,24 @@ def test_nothing_is_taught_or_rearmed_while_somebody_else_moves_the_arm(cell):
     cell.time_to_rest(5.0)
 
 
+def test_a_place_is_taught_from_joints_that_come_late_and_refused_without(cell):
+    client = cell.client
+    with cell.frozen('sim_driver'):
+        time.sleep(0.5)
+        asked = client.call_later(Trigger, 'pick_place/teach_home')
+        time.sleep(0.2)
+        assert not asked.done()
+    assert client.wait(asked, 'the answer').success
+    with cell.frozen('sim_driver'):
+        time.sleep(0.5)
+        refused = client.ask('teach_home')
+    assert not refused.success and 'no joint_states for' in refused.message
+
+
 def test_both_nodes_restarted_find_the_goal_that_outlived_its_sender(cell):
     client = cell.client
     cell.kill('trajectory_planner', 'pick_place')
-    set_off(cell, seconds=16.0)
+    set_off(cell, seconds=25.0)  # for both to start on a slow PC
     cell.start('trajectory_planner')
     cell.start('pick_place')
     client.until(lambda: cell.planner.startswith('stopped: foreign motion'), 'the planner', 20.0)
@@ -121,13 +180,13 @@ def test_both_nodes_restarted_find_the_goal_that_outlived_its_sender(cell):
     assert cell.planner == 'ready'
 
 
-def execute(cell, seconds=8.0):
+def execute(cell, q=TURNED, seconds=8.0):
     """Let another client move the arm through the planner; returns once the arm moves."""
     client = cell.client
     action = ActionClient(client.node, ExecuteTrajectory, 'execute_trajectory')
     client.until(action.server_is_ready, 'execute_trajectory')
     request = ExecuteTrajectory.Goal()
-    points = goal(rest(HOME, 0.0), rest(TURNED, seconds))
+    points = goal(rest(client.look(), 0.0), rest(q, seconds))
     request.trajectory.joint_trajectory = points.trajectory
     client.wait(action.send_goal_async(request), 'the motion to be taken')
     client.until(lambda: np.abs(client.qd).max() > 0.05, 'the arm to move')
@@ -165,7 +224,7 @@ def test_a_flood_at_the_planner_does_not_keep_the_task_node_from_stopping(cell):
     huge = ExecuteTrajectory.Goal()
     points = [rest(HOME, 0.01 * i) for i in range(60_000)]
     huge.trajectory.joint_trajectory = goal(*points).trajectory
-    flood = execute(cell, 16.0)
+    flood = execute(cell, seconds=16.0)
     refused = flood.send_goal_async(huge)
     client.run(0.2)
     client.do('stop')
@@ -174,6 +233,50 @@ def test_a_flood_at_the_planner_does_not_keep_the_task_node_from_stopping(cell):
     handle = client.wait(refused, 'the end of the flood')
     client.wait(handle.get_result_async(), 'its refusal')
     cell.rearm()
+
+
+def ring_of_posts():
+    """Put posts all around the arm: the way to its other side is long to search for."""
+    posts = CollisionObject(id='posts', operation=CollisionObject.ADD)
+    posts.header.frame_id = 'base_link'
+    for angle in np.r_[np.arange(0.9, 2.0, 0.1), np.arange(-2.0, -0.9, 0.1)]:
+        posts.primitives.append(SolidPrimitive(type=1, dimensions=[0.02, 0.02, 2.0]))
+        place = Point(x=0.35 * np.cos(angle), y=0.35 * np.sin(angle), z=0.9)
+        posts.primitive_poses.append(Pose(position=place))
+    return posts
+
+
+@pytest.mark.parametrize('who', ['pick_place', 'trajectory_planner'])
+def test_a_stop_ends_the_search_for_a_way_round_and_the_motion_meanwhile(cell, who):
+    client = cell.client
+    scene = client.node.create_publisher(CollisionObject, 'collision_object', 10)
+    client.until(scene.get_subscription_count, 'the planner to listen')
+    posts = ring_of_posts()
+    scene.publish(posts)
+    client.run(0.3)
+    turned = client.look() + [0, 0, 0, 0, 0, 1.5]
+    action = execute(cell, turned)
+    request = GetMotionPlan.Request()
+    request.motion_plan_request.allowed_planning_time = 60.0
+    beyond = [
+        JointConstraint(joint_name=name, position=float(q), weight=1.0)
+        for name, q in zip(JOINT_NAMES, client.look() + [3.0, 0, 0, 0, 0, 0], strict=True)
+    ]
+    request.motion_plan_request.goal_constraints = [Constraints(joint_constraints=beyond)]
+    service = client.node.create_client(GetMotionPlan, 'plan_kinematic_path')
+    reply = service.call_async(request)
+    client.run(0.15)
+    assert not reply.done(), 'the search is still going on'
+    assert client.call(Trigger, f'{who}/stop').success
+    cell.time_to_rest(STOP_TIME + BRAKING)
+    assert np.abs(client.q - turned).max() > 0.5, 'it was stopped on its way'
+    client.until(reply.done, 'the search to end', 3.0)
+    code = reply.result().motion_plan_response.error_code.val
+    assert code == MoveItErrorCodes.PREEMPTED
+    client.until(lambda: cell.planner.startswith('stopped'), 'the latch')
+    posts.operation = CollisionObject.REMOVE
+    scene.publish(posts)
+    action.destroy()
 
 
 def test_a_pause_is_resumed_before_the_arm_is_at_rest(cell):
@@ -200,6 +303,46 @@ def test_freedrive_outlives_a_killed_task_node_and_is_ended_by_the_next(cell):
     assert reply.success, reply.message
     cell.rearm()
     client.do('teach_home')
+    client.job('go_home')
+
+
+def test_freedrive_ends_when_the_planner_dies(cell):
+    client = cell.client
+    assert client.call(SetBool, 'pick_place/freedrive', data=True).success
+    client.until(lambda: client.states[-1] == 'freedrive', 'freedrive')
+    cell.kill('trajectory_planner')
+    client.until(lambda: client.states[-1].startswith('stopped: the planner'), 'the stop')
+    client.until(lambda: SCALED in active(client), 'the trajectory controller')
+    assert FREEDRIVE not in active(client)
+    cell.start('trajectory_planner')
+    cell.rearm()
+
+
+def test_joints_that_are_silent_for_long_leave_the_controller_on(cell):
+    """An arm that nobody sees moving is not stopped by switching its controller off."""
+    client = cell.client
+    client.call(SetBool, 'sim_driver/faults/joint_states_dropped', data=True)
+    client.until(lambda: cell.planner.startswith('stopped: joint_states silent'), 'the latch')
+    client.do('stop')
+    time.sleep(4.0)
+    assert SCALED in active(client)
+    client.call(SetBool, 'sim_driver/faults/joint_states_dropped', data=False)
+    cell.rearm()
+    client.job('go_home')
+
+
+def active(client):
+    reply = client.call(ListControllers, 'controller_manager/list_controllers')
+    return {c.name for c in reply.controller if c.state == 'active'}
+
+
+def test_freedrive_ends_when_the_planner_is_stopped(cell):
+    client = cell.client
+    assert client.call(SetBool, 'pick_place/freedrive', data=True).success
+    client.until(lambda: client.states[-1] == 'freedrive', 'freedrive')
+    assert ask_planner(cell, 'stop').success
+    client.until(lambda: 'freedrive' not in client.states[-1], 'its end')
+    cell.rearm()
     client.job('go_home')
 
 

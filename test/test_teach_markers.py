@@ -89,8 +89,9 @@ def cell(ros_domain):
         heard.append((name, message))
         if message.pose.position.x < FORBIDDEN:
             taught[name] = pose_to_matrix(message.pose)
+        markers.show()
 
-    TeachMarkers(server, 'left_', lambda: taught, teach, ReentrantCallbackGroup())
+    markers = TeachMarkers(server, 'left_', lambda: taught, teach, ReentrantCallbackGroup())
     rviz = Rviz(viewer, executor)
     rviz.heard = heard
     yield rviz

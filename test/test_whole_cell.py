@@ -52,11 +52,11 @@ class Cell:
 
     def _start(self) -> Operator:
         specs = sim_nodes(self._folder)
-        T_tool_tcp = load_scene(CONFIG / 'scene_sim.yaml').tool.T_tool_tcp
+        scene = load_scene(CONFIG / 'scene_sim.yaml')
         domain = self._stack.enter_context(own_domain())
         nodes = self._stack.enter_context(NodeProcesses(specs, domain, self._folder))
         operator = self._stack.enter_context(
-            Operator(domain, load_model('ur5'), T_tool_tcp, nodes.check)
+            Operator(domain, load_model('ur5'), scene, nodes.check)
         )
         operator.prepare()
         return operator

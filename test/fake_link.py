@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A client over a link that stands in for the nodes, and messages as they would send them."""
+
+import json
+import time
+from types import SimpleNamespace
+
+import pytest
+from sensor_msgs.msg import JointState
+from std_msgs.msg import String
+
+from ur5_pick_place.client import PickPlaceClient
+from ur5_pick_place.client.heard import Heard
+from ur5_pick_place.errors import ExecutionError, TimedOut
+from ur5_pick_place.kinematics import HOME, JOINT_NAMES
+
+
+def event(kind, time=1.0, **fields):
+    return String(data=json.dumps({'time': time, 'event': kind, **fields}))
+
+
+def joints(q, names=JOINT_NAMES):
+    return JointState(name=list(names), position=[float(v) for v in q])
+
+
+class FakeLink:
+    """Answers at once; `asked` are the services called, and `sent` what moves the arm."""
+
+    def __init__(self):
+        self.heard, self.timeout = Heard(), 1.0
+        self.heard.states = {'pick_place': 'idle', 'trajectory_planner': 'ready'}
+        self.heard.on_joints(joints(HOME))
+        self.asked, self.sent = [], []
+        self.after = HOME
+
+    def services(self):
+        return [f'pick_place/teach_{name}' for name in ('home', 'start', 'target')]
+
+    def call(self, _kind, name, *_others):
+        self.asked.append(name)
+        if name == 'pick_place/open_gripper':
+            raise KeyboardInterrupt
+        return SimpleNamespace(success=True, message='')
+
+    def stop(self):
+        raise ExecutionError('stop: timed out; USE THE EMERGENCY STOP')
+
+    def publisher(self, _kind, topic, _seconds):
+        return topic
+
+    def repeat(self, topic, _message, _seconds):
+        self.sent.append(topic)
+        self.heard.on_joints(joints(self.after))
+        return 1.0
+
+    def wait_for_rest(self):
+        self.asked.append('rest')
+
+    def wait(self, find, what, seconds=0.0, *_others):
+        deadline = time.monotonic() + seconds
+        while not (found := find()):
+            if time.monotonic() > deadline:
+                raise TimedOut(what)
+            time.sleep(0.01)
+        return found
+
+
+@pytest.fixture
+def link():
+    return FakeLink()
+
+
+@pytest.fixture
+def cell(link):
+    cell = PickPlaceClient.__new__(PickPlaceClient)
+    cell._link = link
+    return cell

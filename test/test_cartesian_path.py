@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A Cartesian path is planned whole, or in parts where allowed, or refused with its reason."""
+
+import re
+import threading
+import time
+from collections.abc import Callable
+
+import numpy as np
+import pace
+import pytest
+
+pytest.importorskip('rclpy')
+
+from motion_planners import PICK
+from plan_callbacks import check_refused, line
+from plan_callbacks import services as services
+from plan_garbage import GOAL, UR5, Codes, line_request
+from std_msgs.msg import String
+
+from ur5_pick_place.kinematics import forward
+
+PARTS = ('-p', 'allow_partial_cartesian:=true', '-r', '__ns:=/parts')
+
+
+def test_a_path_is_all_or_nothing_unless_parts_are_allowed(
+    services: dict[str, Callable],
+) -> None:
+    beyond = GOAL.copy()
+    beyond[0, 3] -= 1.0
+    whole = line(services, line_request(GOAL, beyond))
+    check_refused(whole, Codes.PLANNING_FAILED)
+    assert 0.5 < whole.fraction < 1.0 and 'on line 2 of 2' in whole.error_code.message
+    table = GOAL.copy()
+    table[2, 3] = 0.0
+    blocked = line(services, line_request(table))
+    check_refused(blocked, Codes.INVALID_MOTION_PLAN)
+    assert 0.0 < blocked.fraction < 1.0 and 'table' in blocked.error_code.message
+
+
+@pytest.mark.parametrize('name', ['jump_threshold', 'revolute_jump_threshold'])
+def test_jump_thresholds_end_a_path(services: dict[str, Callable], name: str) -> None:
+    request = line_request()
+    setattr(request, name, 1e-3)
+    reply = line(services, request)
+    check_refused(reply, Codes.PLANNING_FAILED)
+    assert 'jumps by' in reply.error_code.message and reply.fraction < 0.1
+
+
+def test_a_line_of_a_cartesian_path_that_collides_names_the_first_bad_pose(
+    services: dict[str, Callable],
+) -> None:
+    table = forward(UR5, PICK)
+    table[2, 3] = 0.0
+    message = line(services, line_request(table)).error_code.message
+    assert re.search(r'on line 1 of 1, with the tool at \(.*\) m in base, .* from table', message)
+
+
+def test_a_stop_ends_the_planning_of_a_cartesian_path(
+    services: dict[str, Callable], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ur5_pick_place.nodes import plan_requests
+
+    request = line_request(*(GOAL, forward(UR5, PICK)) * 200)
+    stop = threading.Timer(0.5, services['trajectory_execution_event'], [String(data='stop')])
+    begin = time.monotonic()
+    stop.start()
+    check_refused(line(services, request), Codes.PREEMPTED)
+    assert time.monotonic() - begin < pace.wall(3.0)
+    monkeypatch.setattr(plan_requests, '_MAX_CARTESIAN_TIME', 0.5)
+    begin, reply = time.monotonic(), line(services, request)
+    check_refused(reply, Codes.TIMED_OUT)
+    assert time.monotonic() - begin < pace.wall(3.0)
+    assert '400 waypoints took longer than 0.5 s to plan' in reply.error_code.message
+
+
+def test_steps_of_a_cartesian_path_have_a_smallest_size(services: dict[str, Callable], capfd):
+    request = line_request()
+    request.max_step = 1e-7
+    assert line(services, request).error_code.val == Codes.SUCCESS
+    assert 'max_step = 1e-07 m: using 0.0005 m' in capfd.readouterr().err
+
+
+@pytest.mark.parametrize('services', [PARTS], indirect=True)
+def test_with_parts_allowed_the_part_comes_with_its_fraction_and_the_reason(
+    services: dict[str, Callable],
+) -> None:
+    beyond = GOAL.copy()
+    beyond[0, 3] -= 1.0
+    reply = line(services, line_request(GOAL, beyond))
+    assert reply.error_code.val == Codes.SUCCESS
+    assert 0.5 < reply.fraction < 1.0 and 'too far' in reply.error_code.message
+    end = forward(UR5, np.array(reply.solution.joint_trajectory.points[-1].positions))
+    way = (end - GOAL)[:3, 3]
+    assert np.abs(way[1:]).max() < 1e-6
+    assert -way[0] == pytest.approx(2.0 * (reply.fraction - 0.5), abs=1e-6)
+    whole = line(services, line_request())
+    assert (whole.fraction, whole.error_code.message) == (1.0, '')
+
+
+@pytest.mark.parametrize('services', [PARTS], indirect=True)
+def test_with_parts_allowed_nothing_at_all_is_still_no_success(
+    services: dict[str, Callable],
+) -> None:
+    request = line_request()
+    request.revolute_jump_threshold = 1e-9
+    check_refused(line(services, request), Codes.PLANNING_FAILED)

@@ -1,0 +1,155 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a client's calls ask of the nodes and tell its user, through a link that stands in."""
+
+import sys
+import threading
+import time
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+pytest.importorskip('rclpy')
+
+from fake_link import FakeLink, event, joints
+from fake_link import cell as cell
+from fake_link import link as link
+from rcl_interfaces.msg import Log
+
+from ur5_pick_place.client.heard import Heard
+from ur5_pick_place.client.link import Link
+from ur5_pick_place.client.motions import _time_at_twist
+from ur5_pick_place.errors import ExecutionError, InvalidInput
+from ur5_pick_place.kinematics import HOME
+from ur5_pick_place.kinematics.transforms import tool_down
+
+
+def test_a_stop_that_fails_on_an_interrupt_is_told_aloud(cell, capsys):
+    with pytest.raises(KeyboardInterrupt) as interrupt:
+        cell.open_gripper()
+    assert capsys.readouterr().err == 'stop: timed out; USE THE EMERGENCY STOP\n'
+    if sys.version_info >= (3, 11):
+        assert interrupt.value.__notes__ == ['stop: timed out; USE THE EMERGENCY STOP']
+
+
+@pytest.mark.parametrize(
+    ('call', 'names'),
+    [
+        (lambda c: c.teach('target', yaw_deg=30), 'yaw_deg .* present joints'),
+        (lambda c: c.teach('target', frame='tool0'), 'frame .* present joints'),
+        (lambda c: c.teach('target', T=np.eye(4), yaw_deg=45), 'yaw_deg .* T'),
+        (lambda c: c.solutions(np.eye(4), yaw_deg=45), 'yaw_deg .* T'),
+        (lambda c: c.add_box('b', (1, 1, 1), T=np.eye(4), yaw_deg=45), 'yaw_deg .* T'),
+        (lambda c: c.move_to('start', yaw_deg=0.0), "yaw_deg .* place 'start'"),
+        (lambda c: c.move_to('home', frame='base'), "frame .* place 'home'"),
+        (lambda c: c.move_to(joints=HOME, frame='base', yaw_deg=1), 'yaw_deg and frame .* joints'),
+        (lambda c: c.jog(joints=np.ones(6), frame='tool0'), 'frame .* joints'),
+    ],
+)
+def test_an_argument_that_would_be_ignored_is_refused(cell, link, call, names):
+    with pytest.raises(InvalidInput, match=f'{names}.*: leave it out'):
+        call(cell)
+    assert not link.asked and not link.sent
+
+
+def test_what_belongs_together_is_taken(cell, link, monkeypatch):
+    monkeypatch.setattr(cell, '_move', link.sent.append)
+    monkeypatch.setattr(cell, '_teach_pose', lambda _place, pose: link.sent.append(pose))
+    cell.teach('start', xyz=(0.4, 0.0, 0.1), yaw_deg=0)
+    cell.teach('start', T=np.eye(4), frame='tool0')
+    cell.move_to(xyz=(0.4, 0.0, 0.1), yaw_deg=30, frame='base', scaling=0.5)
+    cell.add_box('crate', (0.1, 0.1, 0.1), xyz=(0.4, 0.0, 0.1), yaw_deg=30, frame='base')
+    cell.add_cylinder('post', 0.02, 0.3, T=np.eye(4), frame='tool0')
+    assert [pose.header.frame_id for pose in link.sent[:2]] == ['base_link', 'tool0']
+    assert len(link.sent) == 3 and link.asked == ['apply_planning_scene'] * 2
+
+
+def test_home_with_a_scaling_is_a_joint_motion_with_it(cell, link, monkeypatch):
+    monkeypatch.setattr(cell, '_move', link.sent.append)
+    with pytest.raises(InvalidInput, match='scaling given for home, whose joints'):
+        cell.move_to('home', scaling=0.05)
+    link.heard.on_event(event('taught', place='home', joints=HOME.tolist(), pose=[]))
+    cell.move_to('home', scaling=0.05)
+    (goal,) = link.sent
+    wanted = goal.request.goal_constraints[0].joint_constraints
+    assert [c.position for c in wanted] == pytest.approx(HOME)
+    assert goal.request.max_velocity_scaling_factor == 0.05
+
+
+def test_each_part_counts_as_placed_also_two_in_one_cycle(cell, monkeypatch):
+    names = ['started', 'placed', 'grasp_missed', 'placed', 'cycle_done', 'done']
+    seen = [{'event': name, 'time': 1.0 * i} for i, name in enumerate(names)]
+    monkeypatch.setattr(cell, '_job', lambda _name, _on_event: seen)
+    result = cell.run()
+    assert (result.placed, result.verified, result.duration) == (2, True, 5.0)
+
+
+def test_a_pause_returns_once_the_arm_is_at_rest(cell, link):
+    cell.pause()
+    assert link.asked == ['pick_place/pause', 'rest']
+
+
+@pytest.mark.parametrize('twist', [True, False])
+def test_a_jog_that_is_halted_on_its_way_gives_the_reason(cell, link, monkeypatch, twist):
+    def repeat(*arguments):
+        if reason:
+            link.heard.on_log(Log(level=30, name='p', msg=reason), 'p')
+        return FakeLink.repeat(link, *arguments)
+
+    def jog():
+        link.heard.on_joints(joints(HOME))
+        poses.extend([tool_down(0.4, 0.0, 0.2, 0.0), tool_down(0.4, 0.0, 0.2 - covered, 0.0)])
+        link.after = HOME + covered * np.eye(6)[0]
+        arguments = {'twist': (0, 0, -0.1, 0, 0, 0)} if twist else {'joints': 0.1 * np.eye(6)[0]}
+        cell.jog(**arguments, seconds=1.0)
+
+    poses: list[np.ndarray] = []
+    monkeypatch.setattr(cell, '_pose_of', lambda *_names: poses.pop(0))
+    monkeypatch.setattr(link, 'repeat', repeat)
+    reason, covered = 'jog: ahead: hand in table', 0.005
+    with pytest.raises(ExecutionError, match='jog: only 5 % of the way: ahead: hand in table'):
+        jog()
+    covered = 0.09  # slowed down a little, and done nearly as commanded
+    jog()
+    reason, covered = '', 0.04  # a speed limit, the speed slider, a late start
+    jog()
+    covered = 0.0
+    with pytest.raises(ExecutionError, match='jog: the arm did not move; look at the log'):
+        jog()
+
+
+@pytest.mark.parametrize(
+    ('twist', 'turned', 'expected'),
+    [
+        ((0, 0, 0, 0, 0, 0.5), 0.3, 0.6),
+        ((0, 0, 0, 0, 0, 0.5), 2.0, 4.0),
+        ((0, 0, 0, 0, 0, 5.0), 0.3, 1.0),  # more than a pose shows
+    ],
+)
+def test_a_turn_is_measured_as_far_as_a_pose_shows_it(twist, turned, expected):
+    before, after = (tool_down(0.4, 0.0, 0.2, yaw) for yaw in (0.0, turned))
+    assert _time_at_twist(before, after, np.array(twist), 1.0) == pytest.approx(expected)
+
+
+def test_a_stop_waits_for_rest_however_short_the_timeout():
+    link = Link.__new__(Link)
+    link.timeout, link.heard, link._is_closed = 0.1, Heard(), False
+    reply = SimpleNamespace(success=True)
+    future = SimpleNamespace(done=lambda: True, result=lambda: reply,
+                             add_done_callback=lambda _callback: None)
+    client = SimpleNamespace(service_is_ready=lambda: True, call_async=lambda _request: future)
+    link._clients = {f'{node}/stop': client for node in ('pick_place', 'trajectory_planner')}
+    link.heard.on_joints(joints(HOME))
+
+    def brake():
+        for i in range(80):
+            link.heard.on_joints(joints(HOME + 0.01 * min(i, 40)))
+            time.sleep(0.01)
+
+    thread = threading.Thread(target=brake)
+    thread.start()
+    link.stop()
+    thread.join()
+    with pytest.raises(ExecutionError, match='USE THE EMERGENCY STOP'):
+        time.sleep(1.0)  # joint_states are silent
+        link.stop()

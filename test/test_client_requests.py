@@ -1,0 +1,236 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a client makes of its user's input, of events and of joints, without any node."""
+
+import threading
+import time
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+pytest.importorskip('rclpy')
+
+from fake_link import event, joints
+from moveit_msgs.msg import MoveItErrorCodes
+from rcl_interfaces.msg import Log
+from std_msgs.msg import String
+
+from ur5_pick_place.client import requests
+from ur5_pick_place.client.heard import Heard
+from ur5_pick_place.client.jobs import _begins, _report
+from ur5_pick_place.client.link import logger_name
+from ur5_pick_place.errors import (
+    ExecutionError,
+    InCollision,
+    InvalidInput,
+    NoSolution,
+    PlanningError,
+)
+from ur5_pick_place.kinematics import BRANCHES, HOME, JOINT_NAMES
+from ur5_pick_place.kinematics.transforms import tool_down
+
+NOT_POSES = [
+    {'xyz': (1.0, 2.0)},
+    {'xyz': (0.4, np.nan, 0.1)},
+    {'xyz': ('a', 'b', 'c')},
+    {'xyz': (450.0, -200.0, 20.0)},  # millimetres
+    {'xyz': (0.4, 0.0, 0.1), 'yaw_deg': np.inf},
+    {'xyz': (0.4, 0.0, 0.1), 'yaw_deg': '30'},
+    {'xyz': (0.4, 0.0, 0.1), 'T': np.eye(4)},
+    {'xyz': ('0.4', '0.0', '0.1')},
+    {'xyz': (0.4, True, 0.1)},
+    {'xyz': (10**400, 0, 0)},
+    {'xyz': (0.4, [0.0], 0.1)},
+    {'T': np.eye(4) * (1 + 0j)},
+    {'T': np.eye(4), 'yaw_deg': 0.0},
+    {'T': np.eye(3)},
+    {'T': np.diag([1.0, 1.0, 2.0, 1.0])},
+    {'T': [np.eye(4)] * 2},
+    {},
+]
+
+
+@pytest.mark.parametrize('given', NOT_POSES)
+def test_what_is_no_pose_is_refused_before_anything_is_sent(given):
+    with pytest.raises(InvalidInput):
+        requests.tcp_pose(given.get('xyz'), given.get('yaw_deg'), given.get('T'))
+
+
+def test_a_point_is_meant_tool_down_with_its_yaw_in_degrees():
+    T = requests.tcp_pose((0.4, 0.1, 0.2), 90, None)
+    assert np.allclose(T, tool_down(0.4, 0.1, 0.2, np.pi / 2))
+    box = requests.upright_pose([0.4, 0.1, 0.2], 90.0, None)
+    assert np.allclose(box[:3, :3], [[0, -1, 0], [1, 0, 0], [0, 0, 1]])
+
+
+@pytest.mark.parametrize('name', ['', None, 7, b'crate'])
+def test_names_and_frames_must_be_text(name):
+    with pytest.raises(InvalidInput, match='name = .*must be text'):
+        requests.solid(name, 1, (0.1, 0.1, 0.1), np.eye(4), 'base_link')
+    if name is None:
+        assert requests.twist(np.zeros(6), name).header.frame_id == 'base_link'
+        return
+    with pytest.raises(InvalidInput, match='frame = .*must be text'):
+        requests.twist(np.zeros(6), name)
+
+
+@pytest.mark.parametrize(
+    ('code', 'kind'),
+    [
+        (MoveItErrorCodes.NO_IK_SOLUTION, NoSolution),
+        (MoveItErrorCodes.GOAL_IN_COLLISION, InCollision),
+        (MoveItErrorCodes.CONTROL_FAILED, ExecutionError),
+        (MoveItErrorCodes.INVALID_MOTION_PLAN, PlanningError),
+    ],
+)
+def test_a_code_becomes_its_error_with_the_nodes_reason(code, kind):
+    message = MoveItErrorCodes(val=code, message='wrist_3 outside its limits')
+    with pytest.raises(kind, match='move_to: wrist_3 outside its limits'):
+        requests.check_code(message, 'move_to')
+
+
+def test_the_reasons_of_branches_are_told_apart_though_they_hold_semicolons():
+    text = f'{BRANCHES[0]}: too far; by 1 m; {BRANCHES[5]}: in collision: hand in table'
+    assert requests.branch_reasons(text) == {
+        BRANCHES[0]: 'too far; by 1 m',
+        BRANCHES[5]: 'in collision: hand in table',
+    }
+    assert requests.branch_reasons('') == {}
+
+
+# ---- events
+
+
+def test_only_the_start_of_its_own_job_begins_it():
+    for other in (
+        {'event': 'done', 'job': 'run', 'time': 5.0},
+        {'event': 'started', 'job': 'go_home', 'time': 5.0},
+        {'event': 'started', 'job': 'run', 'time': 3.0},  # another client's, heard late
+    ):
+        assert not _begins(other, 'run', 4.9)
+    assert _begins({'event': 'started', 'job': 'run', 'time': 5.0}, 'run', 4.9)
+
+
+def test_the_report_is_that_of_the_plan_in_the_reply():
+    heard = [
+        {'event': 'planned', 'branch': 'left-up-up', 'motion_time': 9.0},
+        {'event': 'plan_report', 'rows': ['another']},
+        {'event': 'planned', 'branch': 'left-up-up', 'motion_time': 4.52},
+    ]
+    message = '15 stages on left-up-up, 4.5 s of motion'
+    assert _report(heard, message) is None
+    heard.append({'event': 'plan_report', 'rows': ['ours']})
+    assert _report(heard, message) == (heard[2], ['ours'])
+
+
+@pytest.mark.parametrize('text', ['', '{', '[]', '7', '{"event": 7}', '[' * 5000, 'null'])
+def test_what_is_no_event_is_ignored(text):
+    heard = Heard()
+    with heard.listening() as events:
+        heard.on_event(String(data=text))
+        heard.on_event(event('rearmed'))
+    assert [e['event'] for e in events] == ['rearmed']
+
+
+def test_each_listener_hears_every_event_once_from_its_beginning_on():
+    heard = Heard()
+    heard.on_event(event('rearmed'))
+    with heard.listening() as first:
+        heard.on_event(event('started', job='run'))
+        with heard.listening() as second:
+            threads = [
+                threading.Thread(target=heard.on_event, args=(event('stage', i),))
+                for i in range(20)
+            ]
+            for thread in threads:
+                thread.start()
+            for thread in threads:
+                thread.join()
+        heard.on_event(event('done', job='run'))
+    assert (len(first), len(second)) == (22, 20)
+
+
+# ---- joints and nodes
+
+
+def test_joints_of_other_devices_and_malformed_ones_are_not_the_arms():
+    heard = Heard()
+    heard.on_joints(joints([0.01], ['finger_joint']))
+    heard.on_joints(joints(HOME[:5], JOINT_NAMES[:5]))
+    heard.on_joints(joints([np.nan] * 6))
+    assert not heard.has_joints
+    with pytest.raises(ExecutionError, match='silent'):
+        heard.joints()
+    heard.on_joints(joints(HOME[::-1], JOINT_NAMES[::-1]))
+    assert np.array_equal(heard.joints()[0], HOME)
+
+
+def test_an_arm_is_at_rest_once_it_has_not_moved_for_a_while():
+    heard = Heard()
+    heard.on_joints(joints(HOME))
+    assert not heard.is_at_rest()
+    end = time.monotonic() + 0.4
+    while time.monotonic() < end:
+        heard.on_joints(joints(HOME + 1e-4))
+        time.sleep(0.02)
+    assert heard.is_at_rest()
+    heard.on_joints(joints(HOME + 0.01))
+    assert not heard.is_at_rest()
+
+
+def test_silence_of_a_moving_arm_is_no_rest():
+    heard = Heard()
+    for i in range(10):
+        heard.on_joints(joints(HOME + 0.02 * i))  # 2.5 rad/s
+        time.sleep(0.008)
+    time.sleep(0.35)
+    assert not heard.is_at_rest()
+    heard.on_joints(joints(HOME + 0.5))
+    assert not heard.is_at_rest(), 'it has arrived elsewhere just now'
+
+
+def test_an_arm_that_was_at_rest_and_is_silent_may_move_again():
+    heard = Heard()
+    for _ in range(30):
+        heard.on_joints(joints(HOME))
+        time.sleep(0.01)
+    assert heard.is_at_rest()
+    time.sleep(0.25)
+    assert not heard.is_at_rest()
+
+
+def test_a_node_is_gone_until_a_successor_is_there():
+    heard = Heard()
+    heard.on_event(event('taught', place='start'))
+    heard.on_liveliness('pick_place', SimpleNamespace(alive_count=1, alive_count_change=1))
+    assert not heard.gone()
+    heard.on_liveliness('pick_place', SimpleNamespace(alive_count=0, alive_count_change=-1))
+    assert heard.gone() == 'node pick_place has gone or is stuck'
+    assert not heard.taught, 'a successor may have another tool'
+    heard.on_liveliness('pick_place', SimpleNamespace(alive_count=1, alive_count_change=1))
+    assert not heard.gone()
+
+
+def test_the_reason_of_a_refusal_is_the_planners_latest_with_all_words():
+    heard = Heard()
+    for level, name, text in (
+        (40, 'trajectory_planner', "apply refused: object 'a': old"),
+        (40, 'trajectory_planner', "apply refused: object 'a': new"),
+        (40, 'cell_b.trajectory_planner', "apply refused: object 'a': of another cell"),
+        (40, 'my_trajectory_planner', "apply refused: object 'a': of another node"),
+        (40, 'trajectory_planner', "apply refused: object 'b'"),
+        (40, 'other_node', "apply refused: object 'a': forged"),
+        (20, 'trajectory_planner', "apply refused: object 'a': no error"),
+    ):
+        heard.on_log(Log(level=level, name=name, msg=text), 'trajectory_planner')
+    assert heard.error('apply refused', "'a'").endswith('new')
+    heard.forget_errors()
+    assert not heard.error('apply refused')
+
+
+@pytest.mark.parametrize(
+    ('namespace', 'name'),
+    [('/', 'planner'), ('/cell_b', 'cell_b.planner'), ('/lab/cell_b', 'lab.cell_b.planner')],
+)
+def test_a_node_logs_under_its_full_name(namespace, name):
+    assert logger_name(namespace, 'planner') == name

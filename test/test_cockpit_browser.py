@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Stop and the handles of the cockpit's page in a browser, without any node."""
+
+import time
+from collections.abc import Iterator
+
+import numpy as np
+import pace
+import pytest
+
+pytest.importorskip('viser')
+
+import viser
+from browser import CHROMIUM, chromium, pixel_of
+
+from ur5_pick_place.cockpit.guard import Guard, listen, new_token, open_server
+from ur5_pick_place.cockpit.keyboard import add_keys
+from ur5_pick_place.cockpit.places import Place
+from ur5_pick_place.cockpit.view import CAMERA, LOOKS_AT, VIEW_ANGLE
+from ur5_pick_place.kinematics.transforms import tool_down
+
+pytestmark = [
+    pytest.mark.nodes,
+    pytest.mark.skipif(not CHROMIUM, reason='no Chromium on this machine'),
+]
+
+
+@pytest.fixture
+def served() -> Iterator[tuple[viser.ViserServer, str]]:
+    """A server with an empty page, and its address."""
+    listener = listen('127.0.0.1', 0)
+    guard = Guard(new_token(), '127.0.0.1', listener.getsockname()[1])
+    server = open_server(listener, guard, lambda _text: None)
+    server.scene.configure_environment_map(None)
+    try:
+        yield server, f'http://127.0.0.1:{guard.port}/?token={guard.token}'
+    finally:
+        server.stop()
+
+
+def test_stop_by_mouse_key_and_folded_panel_and_a_place_by_its_arrow(served) -> None:
+    server, address = served
+    server.scene.set_up_direction('+z')
+    server.initial_camera.position, server.initial_camera.look_at = CAMERA, LOOKS_AT
+    server.initial_camera.fov = VIEW_ANGLE
+    stops: list[float] = []
+    stop = server.gui.add_button('Stop', icon=viser.Icon.HAND_STOP)
+    stop.on_click(lambda _event: stops.append(time.monotonic()))
+    add_keys(server)
+    poses: list[np.ndarray] = []
+    T = tool_down(0.40, 0.25, 0.0225, 0.5)
+    place = Place(server, 'target', 1, (0.045,) * 3, lambda _n, T: poses.append(T), lambda *_: 0)
+    place.teach(T)
+    with chromium() as page:
+        page.open(address)
+        page.click('Stop')
+        page.until(lambda: len(stops) == 1, 'the click')
+
+        axis, seen = T[:3, 0], (CAMERA, LOOKS_AT, VIEW_ANGLE)
+        begin = pixel_of(T[:3, 3] + 0.17 * axis, *seen)
+        end = pixel_of(T[:3, 3] + 0.11 * axis, *seen)
+        page.until(lambda: page.run("!!document.querySelector('canvas')"), 'the scene')
+        time.sleep(2.0)
+        with page.held(*begin):
+            for share in np.linspace(0.0, 1.0, 6):
+                page.mouse('mouseMoved', *(begin + share * (end - begin)))
+                time.sleep(0.1)
+        page.until(lambda: poses, 'the drag')
+        np.testing.assert_allclose(poses[-1][:3, 3] - T[:3, 3], -0.06 * axis, atol=5e-3)
+        place.refuse('there is a wall')
+        np.testing.assert_allclose(place.T_base_link_tcp, T, atol=1e-9)
+
+        page.command('Input.dispatchKeyEvent', type='keyDown', key='Escape')
+        page.until(lambda: len(stops) == 2, 'Escape')
+        page.run('document.querySelector(\'[aria-label="Minimize panel"]\').click()')
+        spare = "document.querySelector('.cockpit-spare-stop')"
+        page.until(lambda: page.run(f'!!{spare}'), 'the spare Stop')
+        page.run(f'{spare}.click()')
+        page.until(lambda: len(stops) == 3, 'the spare Stop to act')
+
+
+def test_the_jog_keys_hold_only_a_button_that_is_seen_and_leave_others_their_keys(served) -> None:
+    server, address = served
+    held: list[float] = []
+    server.gui.add_button('Stop', icon=viser.Icon.HAND_STOP)
+    tabs = server.gui.add_tab_group()
+    with tabs.add_tab('Jog'):
+        speed = server.gui.add_slider('Jog speed', min=0.0, max=1.0, step=0.1, initial_value=0.5)
+        jog = server.gui.add_button('X +')
+        jog.on_hold(lambda _event: held.append(time.monotonic()), callback_hz=30.0)
+    with tabs.add_tab('Plots'):
+        server.gui.add_button('Another')
+    add_keys(server)
+
+    def press(focus: str | None) -> int:
+        """Hold an arrow where `focus` is, or None; return how often the jog was reported."""
+        if focus is not None:
+            page.run('document.activeElement.blur()')
+        if focus:
+            page.run(f'document.querySelector({focus!r}).focus()')
+        before, key = len(held), {'key': 'ArrowUp', 'windowsVirtualKeyCode': 38}
+        page.command('Input.dispatchKeyEvent', type='keyDown', **key)
+        time.sleep(pace.wall(0.5))
+        page.command('Input.dispatchKeyEvent', type='keyUp', **key)
+        time.sleep(0.2)
+        return len(held) - before
+
+    with chromium() as page:
+        page.open(address)
+        page.until(lambda: page.button('X +'), 'the tab')
+        assert press('') > 1
+        assert press('[role=tab]') == 0
+        assert press('[role=slider]') == 0
+        assert speed.value > 0.5  # the slider has had its key
+        page.tab('Plots')
+        page.until(lambda: page.button('Another'), 'the other tab')
+        assert press('') == 0
+        page.tab('Jog')
+        page.until(lambda: page.button('X +'), 'the tab')
+        assert press(None) > 1, 'a tab that was clicked leaves the keys to the jog'

@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The cockpit as a client: what it sends, and what it says about the answers; without DDS."""
+
+import time
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+pytest.importorskip('viser')
+
+import numpy as np
+from builtin_interfaces.msg import Time
+from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
+from geometry_msgs.msg import PoseStamped
+from moveit_msgs.msg import MoveItErrorCodes
+from rcl_interfaces.msg import Log
+from rclpy.serialization import serialize_message
+from rclpy.task import Future
+from sensor_msgs.msg import JointState
+from std_msgs.msg import String
+
+from ur5_pick_place.cockpit.jog import Jog
+from ur5_pick_place.cockpit.link import CellLink
+from ur5_pick_place.errors import ExecutionError, InvalidInput
+from ur5_pick_place.kinematics import JOINT_NAMES
+from ur5_pick_place.nodes.conversions import matrix_to_pose
+
+
+class FakeClient:
+    """A client of a service that answers when a test says so."""
+
+    def __init__(self) -> None:
+        self.is_there, self.asked = True, list[Future]()
+        self.reply: Any = None  # that comes by itself
+
+    def service_is_ready(self) -> bool:
+        return self.is_there
+
+    def call_async(self, _request: Any) -> Future:
+        self.asked.append(Future())
+        if self.reply is not None:
+            self.asked[-1].set_result(self.reply)
+        return self.asked[-1]
+
+    def answer(self, success: bool, message: str) -> None:
+        self.asked[-1].set_result(SimpleNamespace(success=success, message=message))
+        for done in self.asked[-1]._callbacks:
+            done(self.asked[-1])
+
+
+class FakeNode:
+    """Keeps what is created, by topic or service."""
+
+    def __init__(self, namespace: str = '/') -> None:
+        self._namespace, self.now = namespace, 0.0
+        self.clients: dict[str, FakeClient] = {}
+        self.hears: dict[str, Any] = {}
+        self.sent: list[Any] = []
+        self.task_nodes = 1
+
+    def get_namespace(self) -> str:
+        return self._namespace
+
+    def get_logger(self) -> Any:
+        return SimpleNamespace(warning=lambda *_, **__: None)
+
+    def get_clock(self) -> Any:
+        at = SimpleNamespace(nanoseconds=round(self.now * 1e9), to_msg=lambda: Time(sec=7))
+        return SimpleNamespace(now=lambda: at)
+
+    def create_client(self, _kind: Any, name: str, **_: Any) -> FakeClient:
+        return self.clients.setdefault(name, FakeClient())
+
+    def create_subscription(self, _kind: Any, topic: str, take: Any, *_: Any, **__: Any) -> None:
+        self.hears[topic] = take
+
+    def create_publisher(self, *_: Any) -> Any:
+        return SimpleNamespace(publish=self.sent.append)
+
+    def count_publishers(self, _topic: str) -> int:
+        return self.task_nodes
+
+    def count_subscribers(self, _topic: str) -> int:
+        return 1
+
+    def get_service_names_and_types(self) -> list[tuple[str, list[str]]]:
+        return []
+
+    def get_topic_names_and_types(self) -> list[tuple[str, list[str]]]:
+        own = self._namespace.rstrip('/')
+        return [(f'{own}/pick_place/{name}_pose', []) for name in ('home', 'start', 'target')]
+
+
+def linked(node: FakeNode, lines: list[str], figures: list[dict[str, str]]) -> CellLink:
+    nothing = lambda *_: None  # noqa: E731
+    return CellLink(node, 'base_link', nothing, nothing, lines.append, figures.append)
+
+
+@pytest.fixture
+def node() -> FakeNode:
+    return FakeNode()
+
+
+@pytest.fixture
+def lines() -> list[str]:
+    return []
+
+
+@pytest.fixture
+def link(node: FakeNode, lines: list[str]) -> CellLink:
+    return linked(node, lines, [])
+
+
+@pytest.fixture
+def later(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Return what makes time pass [s] for the link."""
+    begin, passed = time.monotonic(), [0.0]
+    clock = SimpleNamespace(monotonic=lambda: begin + passed[0])
+    monkeypatch.setattr('ur5_pick_place.cockpit.link.time', clock)
+    return lambda seconds: passed.__setitem__(0, passed[0] + seconds)
+
+
+def test_a_stop_has_worked_when_either_node_accepts_it(node, link, later) -> None:
+    heard: list[tuple] = []
+    link.stop(lambda *answer: heard.append(answer))
+    node.clients['trajectory_planner/stop'].answer(True, 'stopping')
+    later(5.0)  # the task node ends freedrive first
+    link.look()
+    assert heard == [(True, 'stopping')]
+
+
+def test_a_stop_that_no_node_accepts_is_reported_once_with_both_reasons(node, link, later) -> None:
+    heard: list[tuple] = []
+    node.clients['pick_place/stop'].is_there = False
+    link.stop(lambda *answer: heard.append(answer))
+    assert len(node.clients['pick_place/stop'].asked) == 1  # it is sent all the same
+    later(5.0)
+    link.look()
+    ((success, message),) = heard
+    assert not success
+    assert 'pick_place is not there' in message
+    assert 'trajectory_planner/stop: no answer within 1 s' in message
+
+
+def test_a_request_without_an_answer_is_not_called_refused(node, link, later) -> None:
+    heard: list[tuple] = []
+    link.trigger('pick_place/go_home', lambda *answer: heard.append(answer))
+    later(9.0)
+    link.look()
+    assert not heard
+    later(2.0)
+    link.look()
+    ((success, message),) = heard
+    assert success is None
+    assert message == 'pick_place/go_home: no answer within 10 s: it may still act'
+    node.clients['pick_place/go_home'].answer(False, 'too late')
+    assert len(heard) == 1
+
+
+@pytest.mark.parametrize(('namespace', 'own'), [('/', ''), ('/hall/cell_b', 'hall.cell_b.')])
+def test_what_the_planner_of_this_cell_logs_about_a_jog_is_shown(namespace, own) -> None:
+    node, lines = FakeNode(namespace), list[str]()
+    link = linked(node, lines, [])
+    assert link.state.planner == ''
+    for name, text in (
+        (f'{own}trajectory_planner', 'jog refused: pick_place is running'),
+        (f'{own}trajectory_planner', 'planned in 3 ms'),
+        ('cell_c.trajectory_planner', 'jog ended: another cell'),
+        (f'{own}pick_place', 'jog: no'),
+    ):
+        node.hears['/rosout'](serialize_message(Log(name=name, msg=text)))
+    node.hears['/rosout'](b'\xff' * 300_000)
+    assert lines == ['jog refused: pick_place is running']
+
+
+@pytest.mark.parametrize('namespace', ['/', '/hall/cell_b'])
+def test_the_figures_are_those_of_the_task_node_of_this_cell(namespace) -> None:
+    node, figures = FakeNode(namespace), list[dict[str, str]]()
+    linked(node, [], figures)
+    own = f'{namespace.rstrip("/")}/pick_place'
+    message = DiagnosticArray(
+        status=[
+            DiagnosticStatus(name=name, values=[KeyValue(key='placed', value=value)])
+            for name, value in (('/cell_c/pick_place', '1'), (own, '2'), ('/driver', '3'))
+        ]
+    )
+    node.hears['/diagnostics'](serialize_message(message))
+    assert figures == [{'placed': '2'}]
+
+
+def test_a_pose_comes_from_the_kinematics_of_the_nodes_with_their_reason(node, link) -> None:
+    T, fk = np.diag([1.0, -1.0, -1.0, 1.0]), node.clients['compute_fk']
+    reply = SimpleNamespace(
+        error_code=MoveItErrorCodes(val=1), pose_stamped=[PoseStamped(pose=matrix_to_pose(T))]
+    )
+    fk.reply = reply
+    np.testing.assert_allclose(link.pose_of('tool0', 'base', JointState()), T, atol=1e-12)
+    reply.error_code.val = MoveItErrorCodes.FRAME_TRANSFORM_FAILURE
+    with pytest.raises(InvalidInput, match='compute_fk'):
+        link.pose_of('tool0', 'base', JointState())
+    fk.is_there = False
+    with pytest.raises(ExecutionError, match='start ik_service'):
+        link.pose_of('tool0', 'base', JointState())
+
+
+def test_places_that_the_task_node_reads_from_a_frame_are_not_movable(node, link) -> None:
+    assert link.look().movable == ('start', 'target')  # until it has said which
+    markers = node.clients['pick_place/teach_markers/get_interactive_markers']
+    link._take_movable(done([SimpleNamespace(name='target')]))
+    offers = link.look()
+    assert (offers.posable, offers.movable) == (('start', 'target'), ('target',))
+    asked = len(markers.asked)
+    link.look()
+    assert len(markers.asked) == asked  # once is enough
+    node.task_nodes = 2  # another one has started, perhaps with other places
+    assert link.look().movable == ('start', 'target')
+    assert len(markers.asked) == asked + 1
+
+
+def done(markers: list[Any]) -> Future:
+    future = Future()
+    future.set_result(SimpleNamespace(markers=markers))
+    return future
+
+
+@pytest.mark.parametrize(
+    ('now', 'joints', 'is_stamped'),
+    [
+        (1000.0, 999.96, True),
+        (1000.0, 3.0, False),  # beside a simulated cell, whose time begins at 0
+        (1000.0, 1000.5, False),  # the clock of another PC
+        (1000.0, -float('inf'), False),  # no joints yet
+    ],
+)
+def test_a_jog_carries_the_time_only_where_it_is_that_of_the_joints(
+    node, now, joints, is_stamped
+) -> None:
+    jog = Jog(node, '', JOINT_NAMES, lambda: joints)
+    node.now = now
+    jog.twist('tcp', 0, 1.0, 0.5)
+    jog.joint(2, -1.0, 0.5)
+    assert [message.header.stamp == Time(sec=7) for message in node.sent] == [is_stamped] * 2
+
+
+def test_a_message_of_any_size_does_no_harm(node, link) -> None:
+    for topic in ('pick_place/state', 'pick_place/event', 'trajectory_planner/motion_state'):
+        node.hears[topic](serialize_message(String(data='x' * 1_000_000)))
+        node.hears[topic](b'\x00\xff')
+    assert link.state.task == ''

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The compiled kinematics do what the plain ones do, and are never of another source."""
+
+import copy
+import os
+import pickle
+import subprocess
+import sys
+from dataclasses import replace
+from types import ModuleType, SimpleNamespace
+
+import numpy as np
+import pytest
+from calibrated_arms import calibrated_arm
+
+from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.kinematics import UR_TYPES, forward, inverse, jacobian, load_model, scalar
+from ur5_pick_place.kinematics import core as chosen
+from ur5_pick_place.kinematics.transforms import exp_se3, exp_so3
+
+compiled = pytest.importorskip(
+    'ur5_pick_place.kinematics.scalar_compiled', reason='not compiled: make setup'
+)
+FORMS = (scalar, compiled)
+EXACT = 1e-12
+UR5 = load_model('ur5')
+
+
+def arm_of(form: ModuleType, m):
+    """Return the arm of a model in one form."""
+    ca, sa = np.round(np.cos(m.alpha)), np.round(np.sin(m.alpha))
+    rows = np.stack([m.a, m.d, ca, sa, m.offset], axis=1).ravel().tolist()
+    return form.Arm(m.lengths, rows, [] if m.mounts is None else m.mounts.ravel().tolist())
+
+
+def filled(*shape: int, by) -> np.ndarray:
+    """Return an array that a function has filled."""
+    out = np.full(shape, np.inf)
+    by(out)
+    return out
+
+
+def assert_same(*shape: int, by) -> None:
+    """Fail unless both forms fill an array alike; `by` takes a form and the array."""
+    plain, fast = (filled(*shape, by=lambda out, form=form: by(form, out)) for form in FORMS)
+    np.testing.assert_allclose(fast, plain, rtol=0.0, atol=EXACT)
+
+
+def joints_of_all_kinds(rng: np.random.Generator) -> np.ndarray:
+    """Return joints (n, 6): random, multiples of 90 deg, and near and at each singularity."""
+    q = rng.uniform(-np.pi, np.pi, (240, 6))
+    q[:40] = np.round(q[:40] / (np.pi / 2)) * (np.pi / 2)
+    for i, small in enumerate([0.0, 1e-13, 1e-9, 1e-6, 1e-3]):
+        q[40 + 8 * i : 48 + 8 * i, 4] = small
+        q[80 + 8 * i : 88 + 8 * i, 2] = small
+        q[120 + 8 * i : 128 + 8 * i, [2, 4]] = small
+    return q
+
+
+# ---- which form is used
+
+
+def test_the_compiled_form_is_of_this_very_source():
+    assert chosen.source_hash() == compiled.SOURCE_HASH, 'compile it again: make setup'
+
+
+def test_the_compiled_form_has_its_types():
+    """Without them it works too, and is fifty times slower."""
+    assert not hasattr(arm_of(compiled, UR5), 'rows')
+
+
+def test_a_compiled_form_of_another_source_is_not_used_and_named():
+    stale = SimpleNamespace(SOURCE_HASH='of yesterday', __file__='yesterday.so')
+    with pytest.warns(RuntimeWarning, match=r'yesterday\.so is of another version .*: run make'):
+        assert chosen.choose(stale) is scalar
+    assert chosen.choose(None) is scalar
+    assert chosen.choose(compiled) is compiled
+
+
+@pytest.mark.parametrize('plain', ['', '1'])
+def test_the_environment_can_switch_it_off(plain):
+    code = 'from ur5_pick_place.kinematics.core import IS_COMPILED; print(IS_COMPILED)'
+    env = {**os.environ, chosen.PLAIN: plain}
+    said = subprocess.check_output([sys.executable, '-c', code], text=True, env=env)
+    assert said.strip() == str(not plain)
+
+
+# ---- both do the same
+
+
+@pytest.mark.parametrize('name', UR_TYPES)
+def test_both_forms_find_the_same_solutions_of_any_pose(name, rng):
+    m = load_model(name)
+    arms = [arm_of(form, m) for form in FORMS]
+    poses = forward(m, joints_of_all_kinds(rng))
+    poses[-20:, :3, 3] *= rng.uniform(0.0, 3.0, (20, 1))  # some of them out of reach
+    poses[-1, :3, 3] = 1e300
+    found = []
+    for arm in arms:
+        q, ok = np.empty((len(poses), 8, 6)), np.empty((len(poses), 8), dtype=np.uint8)
+        assert arm.inverse_all(poses, np.zeros(len(poses)), q, ok)
+        found.append((q, ok))
+    (q, ok), (fast, fast_ok) = found
+    np.testing.assert_array_equal(fast_ok, ok)
+    np.testing.assert_allclose(fast, q, rtol=0.0, atol=EXACT)
+
+
+@pytest.mark.parametrize('is_calibrated', [False, True])
+def test_both_forms_move_alike(is_calibrated, rng):
+    m = calibrated_arm('ur5', rng) if is_calibrated else UR5
+    arms = {form: arm_of(form, m) for form in FORMS}
+    for q in joints_of_all_kinds(rng)[::3]:
+        qd, p = rng.normal(size=6), rng.normal(size=3)
+        assert_same(4, 4, by=lambda form, T, q=q: arms[form].forward(q, T))
+        for in_tool in (True, False):
+            assert_same(6, 6, by=lambda f, J, q=q, t=in_tool: arms[f].jacobian(q, t, J))
+        speeds = [arm.tcp_and_elbow_speed(q, qd, p) for arm in arms.values()]
+        assert speeds[0] == pytest.approx(speeds[1], abs=EXACT)
+
+
+def test_both_forms_compare_poses_alike(rng):
+    for angle in (0.0, 1e-160, 1e-9, 9.9e-5, 1.01e-4, 1.0, 3.0, np.pi - 1e-9, np.pi):
+        axis = rng.normal(size=3)
+        w = angle * axis / np.linalg.norm(axis)
+        T_goal = exp_se3(rng.normal(size=6))
+        T = T_goal.copy()
+        T[:3, :3] = T[:3, :3] @ exp_so3(w)
+        T[:3, 3] += rng.normal(size=3)
+        for name in ('error_twist', 'body_error'):
+            assert_same(6, by=lambda f, out, n=name, T=T, G=T_goal: getattr(f, n)(T, G, out))
+        assert_same(1, 6, by=lambda f, out, T=T: f.log_se3(T[None], out))
+        assert_same(1, 3, by=lambda f, out, T=T: f.log_so3(T[None, :3, :3].copy(), out))
+        assert_same(4, 4, by=lambda f, out, T=T, w=w: f.turned(T, w, 0.7, out))
+
+
+def test_both_forms_of_newtons_method_end_at_the_same_joints(rng):
+    m = calibrated_arm('ur5', rng)
+    q = rng.uniform(-2.0, 2.0, (40, 6))
+    T, seeds = forward(m, q), q + rng.normal(0.0, 0.01, q.shape)
+    reached = []
+    for form in FORMS:
+        joints, residual = seeds.copy(), np.empty(len(q))
+        arm_of(form, m).newton(T, joints, residual)
+        assert residual.max() < 1e-11
+        reached.append(joints)
+    np.testing.assert_allclose(*reached, rtol=0.0, atol=1e-9)  # some of them near singular
+    assert np.median(np.abs(reached[0] - q)) < EXACT
+
+
+def test_both_forms_count_the_same_cycles(rng):
+    limits = np.array([np.full(6, 10.0), np.full(6, 100.0)])
+    for _ in range(60):
+        change = *rng.uniform(-1.0, 1.0, (2, 6)), rng.uniform(-1.0, 1.0, 6)
+        fewest = [form.fewest_cycles(*change, limits, 0.008, 300) for form in FORMS]
+        assert fewest[0] == fewest[1]
+
+
+# ---- and what is done for one is done for many
+
+
+@pytest.mark.parametrize('is_calibrated', [False, True])
+def test_one_configuration_and_a_stack_of_them_agree(is_calibrated, rng):
+    m = calibrated_arm('ur5', rng) if is_calibrated else UR5
+    q = joints_of_all_kinds(rng)
+    np.testing.assert_allclose(forward(m, q), [forward(m, one) for one in q], atol=1e-14)
+    for frame in ('tool', 'base'):
+        one_by_one = [jacobian(m, one, frame) for one in q]
+        np.testing.assert_allclose(jacobian(m, q, frame), one_by_one, atol=1e-14)
+
+
+def test_one_pose_and_a_stack_of_them_have_the_same_solutions(rng):
+    poses = forward(UR5, joints_of_all_kinds(rng))
+    q, ok = inverse(UR5, poses, 0.3)
+    for T, rows, exist in zip(poses, q, ok, strict=True):
+        one, one_ok = inverse(UR5, T, 0.3)
+        np.testing.assert_array_equal(one, rows)
+        np.testing.assert_array_equal(one_ok, exist)
+
+
+def test_arrays_of_any_layout_are_taken(rng):
+    q = rng.uniform(-3.0, 3.0, (6, 4))
+    T = forward(UR5, q[:, 1])
+    np.testing.assert_array_equal(T, forward(UR5, q[:, 1].copy()))
+    np.testing.assert_array_equal(inverse(UR5, np.asfortranarray(T))[0], inverse(UR5, T)[0])
+    stack = np.moveaxis(np.stack([T, T], axis=-1), -1, 0)
+    np.testing.assert_array_equal(inverse(UR5, stack)[0][1], inverse(UR5, T)[0])
+    with pytest.raises(InvalidInput):
+        inverse(UR5, np.stack([T, 2.0 * T]))
+
+
+def test_a_used_model_can_be_copied_and_sent_to_another_process(rng):
+    q = rng.uniform(-3.0, 3.0, 6)
+    m = replace(UR5, name='mine')
+    T = forward(m, q)
+    for other in (copy.deepcopy(m), pickle.loads(pickle.dumps(m))):
+        np.testing.assert_array_equal(forward(other, q), T)

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is switched to stop an arm that moves without a goal, by what is seen of it."""
+
+import time
+from collections.abc import Iterator
+
+import pytest
+
+rclpy = pytest.importorskip('rclpy')
+
+from controller_manager_msgs.msg import ControllerState  # noqa: E402
+from controller_manager_msgs.srv import ListControllers, SwitchController  # noqa: E402
+from rclpy.callback_groups import ReentrantCallbackGroup  # noqa: E402
+from rclpy.executors import SingleThreadedExecutor  # noqa: E402
+from rclpy.node import Node  # noqa: E402
+from rclpy.task import Future  # noqa: E402
+
+from ur5_pick_place.control.controller import Stopping  # noqa: E402
+from ur5_pick_place.kinematics import JOINT_NAMES  # noqa: E402
+from ur5_pick_place.nodes import controller_goals  # noqa: E402
+from ur5_pick_place.nodes.controller_goals import ControllerGoals  # noqa: E402
+
+OURS, OTHER = 'scaled_joint_trajectory_controller', 'forward_velocity_controller'
+SWITCHING = 1.5  # [s] after a switch in which nothing more is switched
+
+
+class Manager:
+    """A controller manager, and the goals that use it."""
+
+    def __init__(self) -> None:
+        self.node, self.served = Node('stops'), Node('manager')
+        self.executor = SingleThreadedExecutor()
+        self.executor.add_node(self.node)
+        self.executor.add_node(self.served)
+        self.active = {OURS}
+        self.switched: list[tuple[list[str], list[str]]] = []
+        self.asked, self.late = 0, Future()
+        self.hangs = False
+        self.served.create_service(
+            ListControllers,
+            'controller_manager/list_controllers',
+            self._list,
+            callback_group=ReentrantCallbackGroup(),
+        )
+        self.served.create_service(
+            SwitchController, 'controller_manager/switch_controller', self._switch
+        )
+        self.goals = ControllerGoals(
+            self.node, OURS, tuple(JOINT_NAMES), ReentrantCallbackGroup()
+        )
+
+    async def _list(self, _request, response):
+        self.asked += 1
+        if self.hangs:
+            await self.late
+        claimed = [f'{name}/position' for name in JOINT_NAMES]
+        response.controller = [
+            ControllerState(
+                name=name,
+                state='active' if name in self.active else 'inactive',
+                claimed_interfaces=claimed if name in self.active else [],
+            )
+            for name in (OURS, OTHER)
+        ]
+        return response
+
+    def _switch(self, request, response):
+        on, off = list(request.activate_controllers), list(request.deactivate_controllers)
+        self.switched.append((on, off))
+        self.active = (self.active | set(on)) - set(off)
+        response.ok = True
+        return response
+
+    def take_over(self, seen: Stopping, times: int = 1, seconds: float = 0.3) -> None:
+        """Take over once per `seconds`, and let the messages pass."""
+        for _ in range(times):
+            self.goals.take_over(lambda: seen)
+            end = time.monotonic() + seconds
+            while time.monotonic() < end:
+                self.executor.spin_once(timeout_sec=0.02)
+
+
+@pytest.fixture
+def manager(ros_domain: int) -> Iterator[Manager]:
+    rclpy.init()
+    manager = Manager()
+    deadline = time.monotonic() + 10.0
+    while not manager.goals._list.service_is_ready():
+        assert time.monotonic() < deadline
+        manager.executor.spin_once(timeout_sec=0.02)
+    yield manager
+    manager.executor.shutdown()
+    manager.node.destroy_node()
+    manager.served.destroy_node()
+    rclpy.shutdown()
+
+
+def test_an_arm_that_moves_on_has_its_controller_restarted_and_then_left_off(manager) -> None:
+    manager.take_over(Stopping.MOVING_ON, times=2)
+    assert manager.switched == [([], [OURS]), ([OURS], [])], 'one restart, then time to see it'
+    manager.take_over(Stopping.BRAKING, seconds=SWITCHING)
+    manager.take_over(Stopping.MOVING_ON)
+    assert manager.switched[2:] == [([], [OURS])]
+    assert not manager.active
+
+
+@pytest.mark.parametrize('seen', [Stopping.BRAKING, Stopping.OVER])
+def test_an_arm_that_brakes_or_is_wanted_again_keeps_its_controller(manager, seen) -> None:
+    manager.take_over(seen, times=5)
+    assert not manager.switched and manager.active == {OURS}
+
+
+def test_an_arm_that_nobody_sees_has_its_controller_restarted_once_and_never_left_off(
+    manager,
+) -> None:
+    manager.take_over(Stopping.UNSEEN, times=12)
+    assert manager.switched == [([], [OURS]), ([OURS], [])]
+    assert manager.active == {OURS}
+
+
+def test_an_arm_that_nobody_sees_is_stopped_at_the_next_stop_too(manager, monkeypatch) -> None:
+    monkeypatch.setattr(controller_goals, '_SAME_STOP', 1.0)
+    restart = [([], [OURS]), ([OURS], [])]
+    manager.take_over(Stopping.UNSEEN, times=2)
+    manager.take_over(Stopping.BRAKING, seconds=SWITCHING)
+    manager.take_over(Stopping.UNSEEN)
+    assert manager.switched == 2 * restart
+
+
+def test_another_controller_is_switched_off_unless_the_stop_is_over(manager) -> None:
+    manager.active = {OTHER}
+    manager.take_over(Stopping.OVER)
+    assert manager.active == {OTHER}
+    manager.take_over(Stopping.BRAKING)
+    assert manager.switched == [([OURS], [OTHER])]
+
+
+def test_a_manager_that_hangs_is_asked_seldom_and_its_late_answer_counts_once(manager) -> None:
+    manager.hangs = True
+    manager.take_over(Stopping.MOVING_ON, times=8)
+    assert manager.asked == 2, 'again after two seconds'
+    manager.late.set_result(None)
+    manager.take_over(Stopping.BRAKING)
+    assert manager.switched == [([], [OURS]), ([OURS], [])]

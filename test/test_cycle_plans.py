@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cycles as they are planned: optimal times, patterns, the way home; and what is refused."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from cycle_poses import MODEL, ORIGIN, POSES, SCENE, taught
+from obedient_robot import Robot, make_run
+from obedient_robot import cycle_planner as cycle_planner
+from optimum_on_grid import grid_optimum
+
+from ur5_pick_place.errors import InvalidInput, PlanningError
+from ur5_pick_place.kinematics import BRANCHES, HOME, classify, forward
+from ur5_pick_place.kinematics.transforms import inverse_transform
+from ur5_pick_place.planning.curves import Line
+from ur5_pick_place.planning.limits import tcp_and_elbow_speed
+from ur5_pick_place.planning.paths import JointPath, follow
+from ur5_pick_place.planning.scene import Box
+from ur5_pick_place.task.cycle import Stage, load_cycle
+from ur5_pick_place.task.job import Job
+from ur5_pick_place.task.motions import TaskSettings
+from ur5_pick_place.task.pattern import PatternSettings, cells, others
+from ur5_pick_place.task.plan import CyclePlanner
+
+
+def test_a_cycle_without_stops_is_sooner_done_and_reaches_the_same_places(cycle_planner):
+    stages = [replace(stage, blend=0.0) for stage in cycle_planner.cycle]
+    stopping = CyclePlanner(cycle_planner.planner, TaskSettings(), stages, ORIGIN)
+    with_stops, without = stopping.plan(POSES, HOME), cycle_planner.plan(POSES, HOME)
+    assert without.motion_time < 0.96 * with_stops.motion_time
+    motions = [motion.trajectory for motion in without.motions]
+    T = forward(MODEL, np.array([m.q[-1] for m in motions])) @ SCENE.tool.T_tool_tcp
+    for place, pose in zip(('start', 'target', 'home'), T, strict=True):
+        np.testing.assert_allclose(pose, POSES[place].T_base_tcp, atol=1e-9)
+
+
+def test_a_cycle_takes_no_longer_than_the_optima_of_its_moves(cycle_planner):
+    """By a grid of their own; with a stop at each place within 8 %."""
+    stages = [replace(stage, blend=0.0) for stage in cycle_planner.cycle]
+    stopping = CyclePlanner(cycle_planner.planner, TaskSettings(), stages, ORIGIN)
+    planner, optimum = cycle_planner.planner, 0.0
+    with_stops = stopping.plan(POSES, HOME)
+    for planned in (s for s in with_stops.cycles[0] if s.motion):
+        (stage,), ends = planned.stages, planned.motion.trajectory.q[[0, -1]]
+        if stage.do == 'ptp':
+            path = JointPath(np.linspace(*ends, 50))
+        else:
+            path = follow(MODEL, Line(*forward(MODEL, ends)), ends[0])
+        speed = 0.1 if stage.pace == 'approach' else planner.limits.speed
+        limits = replace(planner.limits, speed=speed)
+        optimum += grid_optimum(path, limits, n=100, speed_of=tcp_speed)
+    assert cycle_planner.plan(POSES, HOME).motion_time <= 1.0 * optimum
+    assert with_stops.motion_time <= 1.08 * optimum
+
+
+def tcp_speed(q, qd):
+    return tcp_and_elbow_speed(MODEL, q, qd, SCENE.tool.p_tool_tcp)
+
+
+def pallet(**fields):
+    return PatternSettings(target_grid=(2, 3, 2), target_pitch=(0.08, 0.09, 0.046), **fields)
+
+
+def test_a_pallet_is_filled_from_below_row_by_row_on_one_branch(cycle_planner):
+    planner = CyclePlanner(
+        cycle_planner.planner, TaskSettings(), cycle_planner.cycle, ORIGIN, pallet()
+    )
+    plan = planner.plan(POSES, HOME)
+    assert len(plan.cycles) == 12
+    laid = []
+    for stages in plan.cycles:
+        motions = {s.name: s.motion.trajectory for s in stages if s.motion}
+        q = motions['lift, transfer, target'].q[-1]
+        assert BRANCHES[classify(MODEL, q)] == plan.branch
+        T = inverse_transform(POSES['target'].T_base_tcp) @ forward(MODEL, q)
+        laid.append((T @ SCENE.tool.T_tool_tcp)[:3, 3])
+        np.testing.assert_allclose(motions['retreat, home'].q[-1], HOME)
+    cells = [(r, c, n) for n in range(2) for c in range(3) for r in range(2)]
+    np.testing.assert_allclose(laid, np.array(cells) * [0.08, 0.09, -0.046], atol=1e-9)
+
+
+def test_a_pattern_at_start_is_emptied_from_above(cycle_planner):
+    settings = PatternSettings(start_grid=(1, 1, 3), start_pitch=(0.0, 0.0, 0.046))
+    heights = [run['start'].pose[2] for run in cells(settings, POSES)]
+    assert heights == pytest.approx([0.0225 + 0.046 * n for n in (2, 1, 0)])
+
+
+def test_an_open_gripper_that_would_hit_the_part_beside_is_refused(cycle_planner):
+    narrow = PatternSettings(start_grid=(1, 2, 1), start_pitch=(0.0, 0.07, 0.0))
+    planner = CyclePlanner(
+        cycle_planner.planner, TaskSettings(), cycle_planner.cycle, ORIGIN, narrow
+    )
+    where = 'of 2, start: fingers is .* part 1'
+    with pytest.raises(PlanningError, match=where):
+        planner.plan(POSES, HOME)
+
+
+def test_parts_lie_where_cycles_before_left_them_and_later_ones_will_take_them():
+    grids = {'start_grid': (1, 1, 3), 'target_grid': (3, 1, 1)}
+    pitches = {'start_pitch': (0.0, 0.0, 0.046), 'target_pitch': (0.06, 0.0, 0.0)}
+    runs = cells(PatternSettings(**grids, **pitches), POSES)
+    assert others(runs, 1) == (runs[0]['target'], runs[2]['start'])
+    fed = cells(PatternSettings(cycles=3), POSES)
+    assert others(fed, 1) == ()
+
+
+def test_the_way_home_keeps_clear_of_parts_that_lie_about(cycle_planner):
+    plan = cycle_planner.plan(POSES, HOME)
+    q = next(s.motion.trajectory.q[0] for s in plan.cycles[0] if s.name == 'retreat, home')
+    assert len(cycle_planner.motions_home(POSES, q, is_carrying=False)) == 1
+    T = np.eye(4)
+    T[:3, 3] = 0.35 + 0.09, 0.25, 0.07  # on another part beside the target
+    beside = Box('part 1', T, np.full(3, 0.045), is_part=True)
+    _, home = cycle_planner.motions_home(POSES, q, False, [beside])
+    assert cycle_planner.planner.among([beside]).obstacle(home.trajectory.q) == ''
+
+
+def test_a_run_keeps_in_mind_which_parts_lie_about(cycle_planner):
+    settings = PatternSettings(target_grid=(2, 1, 1), target_pitch=(0.09, 0.0, 0.0))
+    planner = CyclePlanner(
+        cycle_planner.planner, TaskSettings(), cycle_planner.cycle, ORIGIN, settings
+    )
+    plan, run = planner.plan(POSES, HOME), make_run(planner)
+    assert [len(boxes) for boxes in plan.placed_parts] == [0, 1]
+    Robot().do(Job('run', run.cycle(plan)))
+    (part,) = run.placed_parts
+    assert part.T_base_link_box[:3, 3] == pytest.approx([0.35, 0.25, 0.0225])
+
+
+def test_a_run_of_equal_cycles_is_planned_once_and_told_cycle_by_cycle(cycle_planner):
+    three = PatternSettings(cycles=3)
+    planner = CyclePlanner(
+        cycle_planner.planner, TaskSettings(), cycle_planner.cycle, ORIGIN, three
+    )
+    plan, events = planner.plan(POSES, HOME), []
+    assert plan.cycles[1] is plan.cycles[2]
+    job = Job('run', make_run(planner, events=events).cycle(plan))
+    Robot().do(job)
+    assert job.error == ''
+    done = [(d['number'], d['of']) for e, d in events if e == 'cycle_done']
+    assert done == [(1, 3), (2, 3), (3, 3)]
+
+
+def test_a_cell_out_of_reach_refuses_the_whole_run_and_is_named(cycle_planner):
+    settings = PatternSettings(target_grid=(1, 9, 1), target_pitch=(0.0, 0.1, 0.0))
+    planner = CyclePlanner(
+        cycle_planner.planner, TaskSettings(), cycle_planner.cycle, ORIGIN, settings
+    )
+    with pytest.raises(PlanningError, match='target cannot be reached|cycle . of 9'):
+        planner.plan(POSES, HOME)
+
+
+@pytest.mark.parametrize(
+    ('fields', 'message'),
+    [
+        ({'target_grid': (2, 1, 1)}, 'cells would coincide'),
+        ({'target_grid': (0, 1, 1)}, r'target_grid\[0\] = 0: must lie in 1 to 50'),
+        ({'target_grid': (1.5, 1, 1)}, r'target_grid\[0\] = 1.5: must be a whole number'),
+        (
+            {'start_grid': (3, 1, 1), 'start_pitch': (0.1, 0, 0)}
+            | {'target_grid': (2, 1, 1), 'target_pitch': (0.1, 0, 0)},
+            '3 cells at start and 2 at target',
+        ),
+        ({'target_grid': (2, 1, 1), 'target_pitch': (0.1, 0, 0), 'cycles': 3}, '3 cycles for 2'),
+        ({'cycles': 1001}, 'must lie in 0 to 1000'),
+    ],
+)
+def test_a_pattern_that_cannot_be_is_refused(fields, message):
+    with pytest.raises(InvalidInput, match=message):
+        PatternSettings(**fields)
+
+
+def test_where_moves_are_too_short_to_blend_the_arm_stops_and_the_plan_says_so(cycle_planner):
+    near = TaskSettings(approach_height=0.01)
+    planner = CyclePlanner(cycle_planner.planner, near, cycle_planner.cycle, ORIGIN)
+    plan = planner.plan(POSES, HOME)
+    stages = {planned.name: planned for planned in plan.cycles[0]}
+    assert 'transfer' in stages and 'stops between moves: move 1 is 0.01' in stages['lift'].remark
+
+
+@pytest.mark.parametrize(
+    ('change', 'error', 'message'),
+    [
+        ({'home': None}, InvalidInput, 'not taught: home; call ~/teach_home first'),
+        ({'target': POSES['start']}, InvalidInput, 'start and target are the same place'),
+        ({'start': taught(1.5, 0.0)}, PlanningError, 'start: out of reach by 593 mm'),
+        ({'start': taught(0.45, -0.2, z=0.0)}, PlanningError, 'start: fingers is 13.0 mm inside'),
+        (
+            {'start': replace(POSES['start'], provenance=replace(ORIGIN, robot='ur10'))},
+            InvalidInput,
+            'start was taught with a ur10, this is a ur5: teach it again',
+        ),
+    ],
+)
+def test_a_cycle_that_cannot_be_is_refused_with_place_and_reason(
+    cycle_planner, change, error, message
+):
+    poses = {k: v for k, v in {**POSES, **change}.items() if v is not None}
+    with pytest.raises(error, match=message):
+        cycle_planner.plan(poses, HOME)
+
+
+def test_a_changed_pose_changes_the_fingerprint(cycle_planner):
+    moved = {**POSES, 'target': taught(0.35, 0.251, 1.0)}
+    assert cycle_planner.fingerprint(POSES) == cycle_planner.fingerprint(dict(POSES))
+    assert cycle_planner.fingerprint(POSES) != cycle_planner.fingerprint(moved)
+
+
+def test_places_taught_with_another_payload_are_planned_as_they_are(cycle_planner):
+    heavier = {
+        name: replace(pose, provenance=replace(ORIGIN, payload=1.5))
+        for name, pose in POSES.items()
+    }
+    assert cycle_planner.replayed(heavier) == POSES
+    assert cycle_planner.fingerprint(heavier) == cycle_planner.fingerprint(POSES)
+
+
+def test_the_way_home_does_not_lead_to_another_robots_home(cycle_planner):
+    home = replace(POSES['home'], provenance=replace(ORIGIN, robot='ur10'))
+    with pytest.raises(InvalidInput, match='home was taught with a ur10'):
+        cycle_planner.motions_home({'home': home}, HOME, is_carrying=False)
+
+
+def test_the_way_home_lifts_first_where_the_direct_way_is_barred(cycle_planner):
+    q = cycle_planner.plan(POSES, HOME).motions[0].trajectory.q[-1]
+    motions = cycle_planner.motions_home(POSES, q, is_carrying=False)
+    np.testing.assert_allclose(motions[-1].trajectory.q[-1], HOME)
+    np.testing.assert_allclose(motions[0].trajectory.q[0], q, atol=1e-9)
+
+
+def test_the_way_home_from_home_is_no_motion(cycle_planner):
+    (motion,) = cycle_planner.motions_home(POSES, HOME, is_carrying=False)
+    assert motion.trajectory.duration == 0.0
+
+
+@pytest.mark.parametrize(
+    ('text', 'message'),
+    [
+        ('stages: []', 'a list of 1 to 100'),
+        ('[1, 2', 'cycle file'),
+        ('stages: [{name: a}]', r"stages\[0\] lacks the key 'do'"),
+        ('stages: [{name: a, do: jump}]', "do = 'jump': must be one of ptp"),
+        ('stages: [{name: a, do: lin, to: mars}]', "to = 'mars': must be one of home"),
+        ('stages: [{name: a, do: lin, to: 3}]', 'to = 3: must be text'),
+        ('stages: [{name: a, do: open, to: home}]', 'open takes no "to"'),
+        ('stages: [{name: a, do: lin, to: home, blend: x}]', "blend = 'x': must be a finite"),
+        ('stages: [{name: a, do: lin, to: home, blend: -1}]', 'blend = -1 m: must lie in 0'),
+        ('stages: [{name: a, do: open, hwo: home}]', "unknown key 'hwo'; known are: name, do, to"),
+    ],
+)
+def test_a_malformed_cycle_file_is_refused_with_stage_and_key(tmp_path, text, message):
+    path = tmp_path / 'cycle.yaml'
+    path.write_text(text)
+    with pytest.raises(InvalidInput, match=message):
+        load_cycle(path)
+
+
+def test_a_cycle_may_hold_other_stages(tmp_path):
+    path = tmp_path / 'cycle.yaml'
+    path.write_text('stages: [{name: go, do: ptp, to: home}, {name: shut, do: close}]')
+    assert load_cycle(path) == (Stage('go', 'ptp', 'home'), Stage('shut', 'close'))

@@ -1,0 +1,260 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The flight recorder's memory is bounded, and its folder loses nothing to a full disk."""
+
+import errno
+import fcntl
+import os
+import time
+from collections.abc import Callable
+from datetime import datetime, timezone
+from pathlib import Path
+from types import SimpleNamespace
+from typing import BinaryIO
+
+import pytest
+
+pytest.importorskip('rclpy')
+
+from ur5_pick_place.errors import ExecutionError
+from ur5_pick_place.nodes import record_folder
+from ur5_pick_place.nodes.distro import TakenMessage
+from ur5_pick_place.nodes.flight_memory import TopicMemory
+from ur5_pick_place.nodes.record_folder import RecordFolder
+from ur5_pick_place.nodes.recorded_topics import recorded_topics
+from ur5_pick_place.nodes.recorder import FlightRecorder, RecorderSettings, string_of
+
+SECOND = 1_000_000_000
+
+
+def message(second: float, size: int = 100, publisher: bytes = b'a') -> TakenMessage:
+    at = round(second * SECOND)
+    return TakenMessage(bytes(size), at, at, publisher)
+
+
+def test_the_last_minute_is_kept_and_no_more() -> None:
+    memory = TopicMemory(60 * SECOND, 10**6, is_latched=False)
+    for second in range(200):
+        memory.add(message(second))
+    older, recent, lost = memory.messages(199 * SECOND)
+    assert [m.received // SECOND for m in recent] == list(range(139, 200))
+    assert not older and not lost
+    assert memory.messages(1000 * SECOND) == ([], [], 0)
+
+
+def test_a_flood_fills_no_memory_and_is_owned_up_to() -> None:
+    memory = TopicMemory(60 * SECOND, 10**6, is_latched=False)
+    for i in range(5000):
+        memory.add(message(i * 1e-3, size=5000))
+        assert memory.size <= 10**6
+    _, recent, lost = memory.messages(5 * SECOND)
+    assert len(recent) + lost == 5000 and 180 < len(recent) < 200
+    assert recent[-1].received == 4_999_000_000
+
+
+def test_one_message_that_is_too_large_costs_no_other() -> None:
+    memory = TopicMemory(60 * SECOND, 10**6, is_latched=False)
+    memory.add(message(1))
+    memory.add(message(2, size=2_000_000))
+    older, recent, lost = memory.messages(3 * SECOND)
+    assert (older, [m.received for m in recent], lost) == ([], [SECOND], 1)
+
+
+def test_the_last_of_each_latched_publisher_is_kept_however_old() -> None:
+    memory = TopicMemory(60 * SECOND, 10**6, is_latched=True)
+    for second, publisher in ((1, b'a'), (2, b'b'), (3, b'a'), (900, b'b')):
+        memory.add(message(second, publisher=publisher))
+    older, recent, _ = memory.messages(910 * SECOND)
+    assert [m.received // SECOND for m in older] == [3]
+    assert [m.received // SECOND for m in recent] == [900]
+
+
+def test_latched_publishers_without_number_are_bounded_too() -> None:
+    memory = TopicMemory(SECOND, 10**6, is_latched=True)
+    for i in range(3000):
+        memory.add(message(10.0 * i, size=10_000, publisher=str(i).encode()))
+        assert memory.size <= 10**6
+
+
+@pytest.mark.parametrize(
+    ('data', 'text'),
+    [
+        (b'\0\1\0\0\x06\0\0\0ready\0', b'ready'),
+        (b'\0\0\0\0\0\0\0\x06ready\0', b'ready'),
+        (b'\0\1\0\0\xff\xff\xff\xffready', b'ready'),
+        (b'\0\1', b''),
+        (b'', b''),
+    ],
+)
+def test_a_state_is_read_from_its_bytes(data: bytes, text: bytes) -> None:
+    assert string_of(data) == text
+
+
+# -- stops ---------------------------------------------------------------------------------------
+
+
+class Told:
+    """A poller that gives what was said since, as `(topic, text)`, and a recorder of it."""
+
+    def __init__(self, behind: float = 0.0) -> None:
+        self.topics = [(f'/{t.name}', t) for t in recorded_topics('a_controller')]
+        self._behind, self._waiting = round(behind * SECOND), []
+        self._clock = time.time_ns() - 100 * SECOND  # so that a record is due at once
+        self.recorder = FlightRecorder(self, RecorderSettings(), {})
+
+    def poll(self, take) -> None:
+        for name, topic in self.topics:
+            for at, text in [(at, text) for at, n, text in self._waiting if n == topic.name]:
+                data = b'\0\1\0\0' + (len(text) + 1).to_bytes(4, 'little') + text.encode() + b'\0'
+                take(name, topic, TakenMessage(data, at, at - self._behind, b'a'))
+        self._waiting.clear()
+
+    def say(self, *rows: tuple[str, str]) -> bool:
+        """Return whether what is said now makes a record."""
+        for topic, text in rows:
+            self._clock += SECOND // 100
+            self._waiting.append((self._clock, topic, text))
+        return self.recorder.poll()
+
+
+PLANNER, TASK = 'trajectory_planner/motion_state', 'pick_place/state'
+EVENT = 'trajectory_execution_event'
+
+
+def test_reasons_that_change_before_the_robot_was_ever_ready_make_no_record() -> None:
+    told = Told()
+    for i in range(50):
+        assert not told.say((PLANNER, f'stopped: joint_states silent for {i / 10:.2f} s'))
+    assert not told.say((PLANNER, 'ready'))
+    assert told.say((PLANNER, 'stopped: protective stop'))
+    for reason in ('emergency stop', 'protective stop'):
+        assert not told.say((PLANNER, f'stopped: {reason}')), 'one stop, one record'
+
+
+@pytest.mark.parametrize('topic', [PLANNER, TASK])
+def test_a_stop_counts_whatever_the_clock_of_the_planner_is(topic: str) -> None:
+    told = Told(behind=3600.0)
+    assert told.say((topic, 'idle' if topic == TASK else 'ready'), (topic, 'stopped: lost'))
+
+
+def test_what_was_stopped_before_the_recorder_began_makes_no_record() -> None:
+    told = Told()
+    assert not told.say((PLANNER, 'stopped: protective stop'), (TASK, 'stopped: protective stop'))
+
+
+def test_a_stop_by_an_event_makes_one_record_for_each_motion() -> None:
+    told = Told()
+    told.say((PLANNER, 'ready'))
+    for _ in range(2):
+        assert not told.say((EVENT, 'pause'), (PLANNER, 'moving'))
+        assert told.say((EVENT, 'stop'), (PLANNER, 'ready'))
+        assert not told.say((EVENT, 'stop'), (EVENT, 'stop'))
+    assert told.say((EVENT, 'stop'), (PLANNER, 'moving'), (EVENT, 'stop')), 'in order of time'
+
+
+# -- the folder ----------------------------------------------------------------------------------
+
+
+def content(size: int = 1000) -> Callable[[BinaryIO], None]:
+    def write(file: BinaryIO) -> None:
+        for _ in range(10):
+            file.write(bytes(size // 10))
+
+    return write
+
+
+def names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.iterdir())
+
+
+def test_the_newest_records_are_kept(tmp_path: Path) -> None:
+    records = RecordFolder(tmp_path / 'a' / 'b', most_files=3, most_bytes=10**6)
+    paths = [records.add('stop', content()) for _ in range(5)]
+    assert names(tmp_path / 'a' / 'b') == [path.name for path in paths[2:]]
+
+
+def test_records_of_one_millisecond_are_told_apart_and_stay_in_order(
+    tmp_path: Path, monkeypatch
+) -> None:
+    now = datetime(2026, 3, 1, tzinfo=timezone.utc)
+    monkeypatch.setattr(record_folder, 'datetime', SimpleNamespace(now=lambda _zone: now))
+    records = RecordFolder(tmp_path, most_files=9, most_bytes=10**6)
+    written = [records.add('stop', content()).name for _ in range(3)]
+    assert names(tmp_path) == written
+    assert written[2] == 'record-2026-03-01T00-00-00.002Z-stop.mcap'
+
+
+def test_the_oldest_go_when_together_they_are_too_large(tmp_path: Path) -> None:
+    records = RecordFolder(tmp_path, most_files=100, most_bytes=2500)
+    paths = [records.add('stop', content()) for _ in range(4)]
+    assert names(tmp_path) == [path.name for path in paths[2:]]
+    large = records.add('save', content(9000))
+    assert names(tmp_path) == [large.name], 'the newest is never removed'
+
+
+def test_nothing_but_records_is_ever_removed(tmp_path: Path) -> None:
+    (tmp_path / 'thesis.mcap').write_text('mine')
+    (tmp_path / 'record-of-mine.mcap').mkdir()
+    records = RecordFolder(tmp_path, most_files=1, most_bytes=1)
+    last = [records.add('stop', content()) for _ in range(3)][-1]
+    assert names(tmp_path) == sorted(['thesis.mcap', 'record-of-mine.mcap', last.name])
+
+
+def test_remains_of_a_recorder_that_was_killed_are_removed(tmp_path: Path) -> None:
+    (tmp_path / '.record-x.mcap.unfinished').write_text('half')
+    record = RecordFolder(tmp_path, 3, 10**6).add('stop', content())
+    assert names(tmp_path) == [record.name]
+
+
+@pytest.mark.parametrize('where', ['write', 'fsync', 'rename'])
+def test_a_full_disk_costs_no_older_record(where: str, tmp_path: Path, monkeypatch) -> None:
+    records = RecordFolder(tmp_path, most_files=2, most_bytes=10**6)
+    kept = [records.add('stop', content()).name for _ in range(2)]
+
+    def full(*_arguments: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    def write(file: BinaryIO) -> None:
+        content()(file)
+        if where == 'write':
+            full()
+
+    if where != 'write':
+        monkeypatch.setattr(record_folder.os, where, full)
+    with pytest.raises(ExecutionError, match='No space left on device.*older records were kept'):
+        records.add('stop', write)
+    monkeypatch.undo()
+    assert names(tmp_path) == kept
+    newest = records.add('stop', content())
+    assert names(tmp_path) == [kept[1], newest.name]
+
+
+def test_a_device_that_is_full_costs_no_older_record(tmp_path: Path) -> None:
+    """As the kernel says it, when what is buffered is written at last."""
+    records = RecordFolder(tmp_path, most_files=2, most_bytes=10**6)
+    kept = records.add('stop', content())
+
+    def write(file: BinaryIO) -> None:
+        with open('/dev/full', 'wb', buffering=0) as full:
+            os.dup2(full.fileno(), file.fileno())
+        file.write(b'x')
+
+    with pytest.raises(ExecutionError, match='No space left on device'):
+        records.add('stop', write)
+    assert names(tmp_path) == [kept.name]
+
+
+def test_a_recorder_that_hangs_does_not_hold_up_another(tmp_path: Path, monkeypatch) -> None:
+    monkeypatch.setattr(record_folder, '_PATIENCE', 0.2)
+    hanging = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(hanging, fcntl.LOCK_EX)
+    try:
+        with pytest.raises(ExecutionError, match='another recorder has been writing'):
+            RecordFolder(tmp_path, 2, 10**6).add('stop', content())
+    finally:
+        os.close(hanging)
+
+
+def test_a_folder_that_cannot_be_made_is_an_error_that_names_it(tmp_path: Path) -> None:
+    (tmp_path / 'file').write_text('')
+    with pytest.raises(ExecutionError, match=r'no record was written to .*/file/records'):
+        RecordFolder(tmp_path / 'file' / 'records', 2, 10**6).add('stop', content())

@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A gripper behind an action server, with the real nodes: a cycle, then a server that fails."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from task_client import START, TARGET, TaskClient
+
+pytest.importorskip('rclpy')
+
+import pace
+from cells import running_cell
+from std_srvs.srv import SetBool
+
+pytestmark = pytest.mark.nodes
+
+OWN = {
+    '/**': {'gripper': 'action', 'gripper_action_type': 'parallel_gripper_command'},
+    '/**/pick_place': {'grasp_retries': 0, 'gripper_timeout': 2.0},
+}
+
+
+@pytest.fixture(scope='module')
+def cell(ros_domain, tmp_path_factory):
+    folder = tmp_path_factory.mktemp('cell')
+    options = {'own': OWN, 'without': ['ik_service']}
+    with running_cell(TaskClient, ros_domain, folder, **options) as client:
+        yield client
+
+
+def inject(cell, fault, on=True):
+    answer = cell.call(SetBool, f'sim_driver/faults/{fault}', data=on)
+    assert answer.success, answer.message
+
+
+def recover(cell):
+    cell.until(lambda: cell.ask('rearm').success, 'rearming', wall=20.0)
+
+
+def test_a_cycle_with_parallel_gripper_command_places_the_part(cell):
+    cell.put_part(START)
+    cell.teach_places()
+    cell.do('plan')
+    cell.do('run')
+    cell.event('grasp_verified')
+    cell.event('done', job='run')
+    assert cell.part_at()[:2] == pytest.approx([TARGET[0], TARGET[1]], abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    ('fault', 'said'),
+    [
+        ('gripper_silent', 'did not answer a goal within 2.0 s'),
+        ('gripper_never_ends', 'has not ended the goal'),
+        ('gripper_gone', 'is not there: start the gripper|has gone during the goal'),
+    ],
+)
+def test_a_server_that_fails_is_named_in_time_and_the_node_lives_on(cell, fault, said):
+    inject(cell, fault)
+    cell.run(2.0)  # for the end of a server to be discovered
+    since = len(cell.events)
+    cell.until(lambda: cell.ask('close_gripper').success, 'the job to begin', wall=pace.wall(5.0))
+    reason = cell.event('stopped', since=since, job='close_gripper')['reason']
+    assert re.search(said, reason), reason
+    inject(cell, fault, on=False)
+    recover(cell)
+    cell.job('init_gripper')
+    cell.job('open_gripper')
+
+
+def test_preflight_finds_the_server_by_its_name_and_type(cell):
+    command = [Path(sys.executable).with_name('preflight')]
+    text = subprocess.run(command, capture_output=True, text=True, check=False).stdout
+    assert re.search(r'ok  gripper +action server .*\(parallel_gripper_command\) is there', text)

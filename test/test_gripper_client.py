@@ -1,0 +1,174 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The client of a gripper's action against the simulated Robotiq's node, with ideal fingers."""
+
+import contextlib
+import math
+import threading
+import time
+from types import SimpleNamespace
+
+import pytest
+
+rclpy = pytest.importorskip('rclpy')
+
+from rclpy.callback_groups import ReentrantCallbackGroup  # noqa: E402
+from rclpy.executors import SingleThreadedExecutor  # noqa: E402
+from sensor_msgs.msg import JointState  # noqa: E402
+
+from ur5_pick_place.errors import InvalidInput  # noqa: E402
+from ur5_pick_place.nodes.gripper_choice import chosen_gripper  # noqa: E402
+from ur5_pick_place.nodes.gripper_client import GripperClient, position_in  # noqa: E402
+from ur5_pick_place.nodes.rounds import Rounds  # noqa: E402
+from ur5_pick_place.nodes.sim.gripper import GripperActions  # noqa: E402
+from ur5_pick_place.sim.cell import OPEN_GAP  # noqa: E402
+from ur5_pick_place.sim.gripper_server import GripperServer  # noqa: E402
+from ur5_pick_place.sim.grippers import GRIPPER_COMMAND, PARALLEL  # noqa: E402
+from ur5_pick_place.task.grippers.action import ActionSettings  # noqa: E402
+from ur5_pick_place.task.job import MoveGripper  # noqa: E402
+
+CLOSE, OPEN = MoveGripper(0.8, 50.0, 1.0), MoveGripper(0.0, 50.0, 1.0)
+STEP = 0.004  # [m] of the fingers in a tick
+
+
+class Fingers:
+    """Fingers that go where they are told, unless a part of some width [m] is between them."""
+
+    def __init__(self):
+        self.finger_gap, self.wanted, self.part = OPEN_GAP, OPEN_GAP, 0.0
+
+    def set_finger_gap(self, gap):
+        self.wanted = gap
+
+    def tick(self):
+        way = max(self.wanted, self.part) - self.finger_gap
+        self.finger_gap += min(max(way, -STEP), STEP)
+
+
+class Bench:
+    """Client and server as nodes of one process; `replies` are those to the client's goals."""
+
+    def __init__(self, kind):
+        self.context = rclpy.Context()
+        rclpy.init(context=self.context)
+        self.executor = SingleThreadedExecutor(context=self.context)
+        ours, theirs = (rclpy.create_node(n, context=self.context) for n in ('ours', 'theirs'))
+        self.nodes, self.replies, self.fingers = (ours, theirs), [], Fingers()
+        group = ReentrantCallbackGroup()
+        self.core, self.driver = GripperServer(self.fingers, kind), SimpleNamespace(time=0.0)
+        self.server = GripperActions(theirs, self.driver, self.core, threading.Lock(), group)
+        settings = ActionSettings(gripper_action_type=kind)
+        self.client = GripperClient(ours, settings, group, Rounds(ours, 0.008), 0.5)
+        self.joints = ours.create_publisher(JointState, 'joint_states', 10)
+        for node in self.nodes:
+            self.executor.add_node(node)
+        self.until(lambda: self.client.view().is_there, 'the server')
+
+    def send(self, command):
+        self.client.send(command, self.replies.append)
+
+    def until(self, condition, what, wall=10.0):
+        end = time.monotonic() + wall
+        while not condition():
+            assert time.monotonic() < end, f'timed out waiting for {what}'
+            self.driver.time += 0.02
+            self.fingers.tick()
+            self.core.update(self.driver.time, True)
+            self.server.publish()
+            self.server.monitor()
+            self.executor.spin_once(timeout_sec=0.01)
+
+    def ended(self, command):
+        """Send a goal; return the report of its end."""
+        self.send(command)
+        self.until(lambda: self.replies, 'the reply')
+        assert self.replies.pop() == ''
+        self.until(lambda: (r := self.client.view().report) and r.ended, 'the end')
+        return self.client.view().report
+
+    def close(self):
+        self.server.destroy()
+        for node in self.nodes:
+            node.destroy_node()
+        self.executor.shutdown()
+        rclpy.try_shutdown(context=self.context)
+
+
+@pytest.fixture(params=[GRIPPER_COMMAND, PARALLEL])
+def bench(ros_domain, request):
+    with contextlib.closing(Bench(request.param)) as bench:
+        yield bench
+
+
+@pytest.mark.parametrize(
+    ('given', 'said'),
+    [
+        ({'gripper': 'action', 'close_pin': 3}, 'close_pin is a parameter of gripper: digital'),
+        ({'max_effort': 3.0}, 'max_effort is a parameter of gripper: action, and this is gripper'),
+        ({'gripper': 'robotiq'}, "gripper = 'robotiq': must be one of digital, vacuum, action"),
+    ],
+)
+def test_a_node_refuses_another_grippers_parameter_by_name(ros_domain, given, said):
+    context = rclpy.Context()
+    rclpy.init(context=context)
+    overrides = [rclpy.Parameter(name, value=value) for name, value in given.items()]
+    node = rclpy.create_node('pick_place', context=context, parameter_overrides=overrides)
+    with pytest.raises(InvalidInput, match=said):
+        chosen_gripper(node)
+    node.destroy_node()
+    rclpy.try_shutdown(context=context)
+
+
+def test_either_type_of_action_stalls_on_a_part_reaches_and_shows_its_joint(bench):
+    bench.fingers.part = 0.045
+    gripped = bench.ended(CLOSE)
+    assert gripped.stalled and not gripped.reached_goal and gripped.ended == 'succeeded'
+    assert gripped.position == pytest.approx(25 / 68 * 0.8, abs=0.02) and gripped.target == 0.8
+    bench.until(lambda: bench.client.view().is_still, 'the joint to rest')
+    assert bench.client.view().position == pytest.approx(gripped.position, abs=0.01)
+    bench.fingers.part = 0.0
+    opened = bench.ended(OPEN)
+    assert opened.reached_goal and opened.position == pytest.approx(0.0, abs=0.01)
+    for state in ({'position': []}, {'position': [float('nan')]}, {'position': [1e9, 1.0]}):
+        bench.joints.publish(JointState(name=['robotiq_85_left_knuckle_joint'], **state))
+    bench.joints.publish(JointState(name=['shoulder_pan_joint'], position=[1.0]))
+
+
+@pytest.mark.parametrize(
+    ('names', 'positions', 'position'),
+    [
+        (['spring', 'finger'], [0.1, 0.4], 0.4),
+        ([], [0.4], 0.4),  # a result need not name its joints
+        (['left_finger'], [0.4], 0.4),
+        (['spring', 'finger'], [0.1], math.nan),
+        ([], [], math.nan),
+    ],
+)
+def test_the_position_in_a_result_is_that_of_our_joint_where_it_is_named(
+    names, positions, position
+):
+    found = position_in(JointState(name=names, position=positions), 'finger')
+    assert found == pytest.approx(position, nan_ok=True)
+
+
+def test_a_goal_that_is_refused_or_has_no_server_is_answered(bench):
+    bench.core.rejects = True
+    bench.send(CLOSE)
+    bench.until(lambda: bench.replies, 'the reply')
+    assert 'gripper_cmd rejected the goal of position 0.8' in bench.replies.pop()
+    bench.core.is_absent = True
+    bench.until(lambda: not bench.client.view().is_there, 'the server to go')
+    bench.send(CLOSE)
+    assert 'is not there' in bench.replies.pop()
+
+
+def test_a_goal_accepted_after_its_time_is_canceled_and_moves_nothing_on(bench):
+    bench.core.is_silent = True
+    bench.send(CLOSE)
+    begin = time.monotonic()
+    bench.until(lambda: time.monotonic() > begin + 1.2, 'the time to be over')
+    assert bench.replies == []
+    bench.core.is_silent = False
+    bench.until(lambda: bench.core.is_moving, 'the late goal')
+    bench.until(lambda: not bench.core.is_moving, 'its cancellation')
+    assert bench.fingers.finger_gap > 0.03 and bench.client.view().report is None
+    assert bench.ended(OPEN).reached_goal

@@ -1,0 +1,405 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The planner node moves the simulated driver's arm, through real rclpy clients.
+
+What is spoilt is not executed, a cancel brakes on the path, and a stop holds until it is rearmed.
+
+"""
+
+import math
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+pytest.importorskip('rclpy')
+
+from action_msgs.msg import GoalStatus
+from diagnostic_msgs.msg import DiagnosticArray
+from moveit_client import wanted_joints, wanted_pose
+from moveit_msgs.msg import CollisionObject, Constraints, PlanningScene
+from planner_client import CODE, MODEL, T_BASE_LINK_BASE, box, joints, moved_by, tool_down
+from sensor_msgs.msg import JointState
+from std_msgs.msg import String
+from std_srvs.srv import SetBool, Trigger
+from ur_msgs.srv import SetSpeedSliderFraction
+
+from ur5_pick_place.kinematics import HOME, JOINT_NAMES, forward
+from ur5_pick_place.nodes.conversions import matrix_to_pose
+
+pytestmark = [pytest.mark.nodes, pytest.mark.usefixtures('at_home')]
+
+
+def run_move_to(*words):
+    main = 'from ur5_pick_place.commands.move_to import main; main()'
+    command = [sys.executable, '-c', main, *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=60)
+
+
+def test_move_to_goes_there_and_reports_measured_minus_commanded(client):
+    run = run_move_to('0.45', '-0.1', '0.2', '-30', '--scaling', '0.5')
+    assert run.returncode == 0, run.stderr
+    T = T_BASE_LINK_BASE @ forward(MODEL, client.look())
+    np.testing.assert_allclose(T[:3, 3], [0.45, -0.1, 0.345], atol=2e-3)
+    assert re.search(r'TCP at \(0\.45000, -0\.10000, 0\.20000\) m, yaw -30\.000 deg', run.stdout)
+    miss = re.search(r'measured minus commanded: .*mm, ([\d.]+) mm and ([\d.]+) deg', run.stdout)
+    assert miss and float(miss[1]) < 2.0 and float(miss[2]) < 0.5
+
+
+@pytest.mark.parametrize(
+    ('words', 'code', 'message'),
+    [
+        (('1.5', '0', '0.2', '0'), 1, 'no joint solution'),
+        (('nan', '0', '0.2', '0'), 2, 'X = nan: must be a finite number'),
+        (('0.4', '0', '0.2', 'left'), 2, 'invalid float value'),
+    ],
+)
+def test_move_to_refuses_what_cannot_be_and_does_not_move(client, words, code, message):
+    def ask():
+        run = run_move_to(*words)
+        assert (run.returncode, message in run.stderr) == (code, True), run.stderr
+
+    assert moved_by(client, ask) < 1e-4
+
+
+def spoil(name, trajectory):
+    points = trajectory.joint_trajectory.points
+    if name == 'nan':
+        points[3].positions[1] = math.nan
+    elif name == 'twice':
+        trajectory.joint_trajectory.joint_names[0] = JOINT_NAMES[1]
+    elif name == 'fast':
+        for point in points:
+            nanoseconds = point.time_from_start.sec * 10**9 + point.time_from_start.nanosec
+            point.time_from_start.sec, point.time_from_start.nanosec = divmod(
+                nanoseconds // 3, 10**9
+            )
+    elif name == 'elsewhere':
+        for point in points:
+            point.positions[0] += 0.05
+    elif name == 'positions only':
+        for point in points:
+            point.velocities = point.accelerations = []
+    elif name == 'empty':
+        trajectory.joint_trajectory.points = []
+    elif name == 'efforts':
+        points[3].effort = [1.0] * 6
+    elif name == 'later':
+        trajectory.joint_trajectory.header.stamp.sec = 2**31 - 1
+
+
+@pytest.mark.parametrize(
+    ('what', 'message'),
+    [
+        ('nan', r'q\[3, 1\] = nan'),
+        ('twice', 'named twice: shoulder_lift_joint'),
+        ('fast', 'limit'),
+        ('elsewhere', 'rad from the arm at shoulder_pan_joint'),
+        ('positions only', 'has 0 velocities'),
+        ('empty', '0 points'),
+        ('efforts', 'point 3 has 6 efforts'),
+        ('later', 's from now: a motion begins at once'),
+    ],
+)
+def test_a_spoilt_trajectory_is_not_executed(client, what, message):
+    trajectory = client.plan(joints(HOME + [0.5, 0, 0, 0, 0, 0])).trajectory
+    spoil(what, trajectory)
+
+    def ask():
+        status, code = client.end(client.start(trajectory))
+        assert status == GoalStatus.STATUS_ABORTED
+        assert re.search(message, code.message)
+
+    assert moved_by(client, ask) < 1e-4
+    assert client.states[-1] == 'ready'
+
+
+def test_a_cancel_brakes_on_the_path_and_leaves_the_planner_ready(client):
+    handle = client.set_off()
+    client.wait(handle.cancel_goal_async(), 'the answer to a cancel')
+    status, code = client.end(handle)
+    assert (status, code.val) == (GoalStatus.STATUS_CANCELED, CODE.PREEMPTED)
+    client.run(0.3)
+    assert 0.05 < client.q[0] < 1.9
+    np.testing.assert_allclose(client.q[1:], HOME[1:], atol=1e-3)
+    assert np.abs(client.qd).max() < 1e-3
+    client.state('ready')
+
+
+def test_braking_keeps_the_acceleration_within_the_limit(client):
+    handle = client.set_off()
+    first = len(client.joints)
+    handle.cancel_goal_async()
+    client.end(handle)
+    heard = client.joints[first:]
+    pan = np.array([m.velocity[m.name.index(JOINT_NAMES[0])] for m in heard])
+    t = np.array([m.header.stamp.sec + m.header.stamp.nanosec * 1e-9 for m in heard])
+    assert pan[0] > 0.3 > pan[-1]
+    deceleration = -np.diff(pan) / np.diff(t)
+    assert deceleration.max() < 12.0  # limit 10; an unbraked cancel gives several times that
+
+
+def test_ten_seconds_at_the_slowest_slider_are_a_wait_and_the_line_is_kept(client):
+    """At half speed, then ten seconds at the least that the driver takes, then at full."""
+
+    def slide(fraction):
+        name = 'io_and_status_controller/set_speed_slider'
+        assert client.call(SetSpeedSliderFraction, name, speed_slider_fraction=fraction).success
+
+    T = T_BASE_LINK_BASE @ forward(MODEL, client.look())
+    start = T[:3, 3].copy()
+    T[:3, 3] += [0.05, 0.25, -0.05]
+    path = client.line([matrix_to_pose(T)], max_velocity_scaling_factor=0.3)
+    first = len(client.joints)
+    slide(0.5)
+    try:
+        handle = client.start(path.solution)
+        client.run(0.5)
+        slide(0.01)
+        client.run(10.0)
+        assert client.states[-1] == 'moving'
+    finally:
+        slide(1.0)
+    assert client.end(handle)[1].val == CODE.SUCCESS
+    client.look()  # it has arrived within the tolerance, and settles
+    names = client.joints[-1].name
+    order = [names.index(name) for name in JOINT_NAMES]
+    q = np.array([m.position for m in client.joints[first:]])[:, order]
+    p = (T_BASE_LINK_BASE @ forward(MODEL, q))[:, :3, 3]
+    way = (T[:3, 3] - start) / np.linalg.norm(T[:3, 3] - start)
+    assert np.linalg.norm(np.cross(p - start, way), axis=1).max() < 1e-3
+    np.testing.assert_allclose(p[-1], T[:3, 3], atol=1e-3)
+
+
+def test_the_event_stop_ends_a_motion_as_a_cancel_does(client):
+    handle = client.set_off()
+    client.event.publish(String(data='stop'))
+    _, code = client.end(handle)
+    assert code.val == CODE.PREEMPTED and 'trajectory_execution_event' in code.message
+    client.state('ready')
+
+
+def test_a_requested_stop_is_latched_until_rearmed(client):
+    handle = client.set_off()
+    assert client.trigger('stop').success
+    _, code = client.end(handle)
+    assert code.val == CODE.CONTROL_FAILED and 'stop requested' in code.message
+    client.state('stopped: stop requested')
+    trajectory = client.plan(joints(HOME)).trajectory
+
+    def try_to_move():
+        _, code = client.end(client.start(trajectory))
+        assert 'stop requested' in code.message and 'rearm' in code.message
+
+    client.run(0.3)
+    assert moved_by(client, try_to_move) < 1e-4
+    assert client.trigger('rearm').success
+    client.go(HOME)
+
+
+def test_a_protective_stop_cancels_latches_and_resumes_nothing(client):
+    handle = client.set_off()
+    client.call(Trigger, 'sim_driver/protective_stop')
+    _, code = client.end(handle)
+    assert 'protective stop' in code.message
+    client.state('stopped: protective stop')
+    client.run(0.3)  # the arm ends its way within the servo lag
+    refusal = client.trigger('rearm')
+    assert not refusal.success and 'the cause persists: protective stop' in refusal.message
+
+    def recover():
+        client.end_protective_stop()
+        client.run(1.0)
+
+    assert moved_by(client, recover) < 2e-3
+    client.until(lambda: client.trigger('rearm').success, 'the planner to be rearmed')
+    client.go(HOME)
+
+
+def test_joints_of_another_device_neither_stop_the_arm_nor_count_as_heard(client):
+    gripper = JointState(name=['finger_joint'], position=[0.4])
+    publisher = client.node.create_publisher(JointState, 'joint_states', 10)
+    timer = client.node.create_timer(0.01, lambda: publisher.publish(gripper))
+    try:
+        client.go(HOME + [0.3, 0, 0, 0, 0, 0])
+        client.go(HOME)
+        client.set_off()
+        client.call(SetBool, 'sim_driver/faults/joint_states_dropped', data=True)
+        client.state('stopped: joint_states silent')
+        client.call(SetBool, 'sim_driver/faults/joint_states_dropped', data=False)
+        client.until(lambda: client.trigger('rearm').success, 'the planner to be rearmed')
+    finally:
+        client.node.destroy_timer(timer)
+        client.node.destroy_publisher(publisher)
+
+
+def test_a_message_with_some_joints_of_the_arm_stops_it_and_says_why(client):
+    some = JointState(name=[*JOINT_NAMES[:3], 'finger_joint'], position=[0.0] * 4)
+    publisher = client.node.create_publisher(JointState, 'joint_states', 10)
+    client.set_off()
+    client.until(publisher.get_subscription_count, 'joint_states to be heard')
+    publisher.publish(some)
+    client.state('stopped: impossible joint_states: joint state has no position of wrist_1_joint')
+    assert 'what else publishes joints of this arm' in client.states[-1]
+    client.node.destroy_publisher(publisher)
+    client.until(lambda: client.trigger('rearm').success, 'the planner to be rearmed')
+
+
+def test_names_from_outside_forge_no_line_of_the_log_and_fill_none(client):
+    forged = '\n[INFO] [0.0] [trajectory_planner]: FORGED \x1b[31m\u202e' + 'x' * 1_000_000
+    reply = client.plan(joints(HOME + 0.01), planner_id=forged)
+    assert reply.error_code.val == CODE.SUCCESS
+    reply = client.plan(joints(HOME), group_name=forged)
+    assert reply.error_code.val == CODE.INVALID_GROUP_NAME
+    assert len(reply.error_code.message) < 5000 and reply.error_code.message.isprintable()
+    client.event.publish(String(data=forged))
+    client.boxes.publish(CollisionObject(id=forged, operation=b'\x07'))
+    client.until(lambda: client.processes.log().count('FORGED') >= 3, 'the log')
+    lines = client.processes.log().splitlines()
+    assert not [line for line in lines if 'FORGED' in line and line.startswith('[INFO] [0.0]')]
+    assert max(map(len, lines)) < 5000
+    assert '\x1b' not in client.processes.log()
+    client.boxes.publish(CollisionObject(operation=CollisionObject.REMOVE))
+    client.until(lambda: client.plan(joints(HOME)).error_code.val == CODE.SUCCESS, 'the end of it')
+
+
+def test_a_stopped_program_is_a_fault_with_its_cure(client):
+    handle = client.set_off()
+    client.dashboard('stop')
+    _, code = client.end(handle)
+    assert code.val == CODE.CONTROL_FAILED
+    client.state('stopped: ')
+    assert client.call(Trigger, 'io_and_status_controller/resend_robot_program').success
+    client.until(lambda: client.trigger('rearm').success, 'the planner to be rearmed')
+    client.go(HOME)
+
+
+def test_diagnostics_tell_the_state_and_how_evenly_the_joints_come(client):
+    heard = client.collect(DiagnosticArray, 'diagnostics', 10)
+    client.until(
+        lambda: any(s.values[1:] for m in heard for s in m.status if 'planner' in s.name),
+        'figures in /diagnostics',
+    )
+    status = next(s for m in heard for s in m.status if 'planner' in s.name and s.values[1:])
+    values = {v.key: v.value for v in status.values}
+    assert values['state'] == 'ready'
+    assert 2.0 < float(values['tick p50 [ms]']) < 50.0
+    assert float(values['tick worst [ms]']) >= float(values['tick p99 [ms]'])
+
+
+def test_move_action_plans_executes_and_tells_what_it_did(client):
+    first = len(client.joints)
+    T = tool_down(0.45, 0.15, 0.4)
+    position, orientation = wanted_pose(T)
+    goal = Constraints(position_constraints=[position], orientation_constraints=[orientation])
+    status, result = client.move_group.end(client.move_group.start(goal))
+    assert (status, result.error_code.val) == (GoalStatus.STATUS_SUCCEEDED, CODE.SUCCESS)
+    found = T_BASE_LINK_BASE @ forward(MODEL, client.look())
+    np.testing.assert_allclose(found, T, atol=2e-3)
+    assert 0.0 < result.planning_time < 5.0
+    assert set(client.move_group.states) <= {'PLANNING', 'MONITOR', 'IDLE'}
+    assert 'MONITOR' in client.move_group.states
+    np.testing.assert_allclose(result.trajectory_start.joint_state.position, HOME, atol=2e-3)
+    planned = result.planned_trajectory.joint_trajectory
+    end = T_BASE_LINK_BASE @ forward(MODEL, planned.points[-1].positions)
+    np.testing.assert_allclose(end, T, atol=1e-9)
+    trace = result.executed_trajectory.joint_trajectory
+    assert list(trace.joint_names) == list(JOINT_NAMES) and len(trace.points) > 5
+    heard = {tuple(by_name(m)) for m in client.joints[first:]}
+    assert heard & {tuple(p.positions) for p in trace.points}  # as measured
+    np.testing.assert_allclose(trace.points[-1].positions, client.q, atol=3e-3)
+
+
+def by_name(message):
+    return [message.position[list(message.name).index(name)] for name in JOINT_NAMES]
+
+
+def test_move_action_may_only_plan(client):
+    goal = Constraints(joint_constraints=wanted_joints(HOME + [0.5, 0, 0, 0, 0, 0]))
+
+    def ask():
+        status, result = client.move_group.end(client.move_group.start(goal, plan_only=True))
+        assert (status, result.error_code.val) == (GoalStatus.STATUS_SUCCEEDED, CODE.SUCCESS)
+        assert result.planned_trajectory.joint_trajectory.points
+        assert not result.executed_trajectory.joint_trajectory.points
+
+    assert moved_by(client, ask) < 1e-4
+
+
+def a_scene():
+    scene = PlanningScene(is_diff=True)
+    scene.world.collision_objects = [box('post', 0.35, 0.36, 0.3)]
+    return scene
+
+
+@pytest.mark.parametrize(
+    ('options', 'words'),
+    [
+        ({'planning_scene_diff': a_scene()}, 'planning_scene_diff holds world: leave it empty'),
+        ({'look_around': True}, 'look_around is not supported'),
+        ({'replan': True}, 'replan is not supported'),
+    ],
+)
+def test_move_action_refuses_options_that_it_cannot_honour(client, options, words):
+    goal = Constraints(joint_constraints=wanted_joints(HOME + [0.5, 0, 0, 0, 0, 0]))
+
+    def ask():
+        status, result = client.move_group.end(client.move_group.start(goal, **options))
+        assert status == GoalStatus.STATUS_ABORTED
+        assert result.error_code.val == CODE.INVALID_GOAL_CONSTRAINTS
+        assert words in result.error_code.message
+
+    assert moved_by(client, ask, 0.2) < 1e-4
+
+
+def move_off(client):
+    """Start a long turn of the shoulder by move_action; returns its handle once the arm moves."""
+    goal = Constraints(joint_constraints=wanted_joints(HOME + [2.0, 0, 0, 0, 0, 0]))
+    handle = client.move_group.start(goal, scaling=0.4)
+    result = handle.get_result_async()
+    client.until(lambda: result.done() or client.qd[0] > 0.3, 'the arm to move')
+    assert not result.done(), result.result().result.error_code.message
+    return handle
+
+
+def test_a_cancel_of_move_action_brakes_and_a_second_motion_is_refused(client):
+    handle = move_off(client)
+    back = Constraints(joint_constraints=wanted_joints(HOME))
+    status, result = client.move_group.end(client.move_group.start(back))
+    assert (status, result.error_code.val) == (GoalStatus.STATUS_ABORTED, CODE.CONTROL_FAILED)
+    assert 'another motion of move_action is under way' in result.error_code.message
+    status, code = client.end(client.start(client.plan(joints(HOME)).trajectory))
+    assert (status, code.val) == (GoalStatus.STATUS_ABORTED, CODE.CONTROL_FAILED)
+    assert client.qd[0] > 0.3  # neither disturbed the first
+    client.wait(handle.cancel_goal_async(), 'the answer to a cancel')
+    status, result = client.move_group.end(handle)
+    assert (status, result.error_code.val) == (GoalStatus.STATUS_CANCELED, CODE.PREEMPTED)
+    client.run(0.3)
+    assert 0.05 < client.q[0] < 1.9 and np.abs(client.qd).max() < 1e-3
+    client.state('ready')
+
+
+def test_a_requested_stop_ends_a_motion_of_move_action_and_is_latched(client):
+    handle = move_off(client)
+    assert client.trigger('stop').success
+    status, result = client.move_group.end(handle)
+    assert (status, result.error_code.val) == (GoalStatus.STATUS_ABORTED, CODE.CONTROL_FAILED)
+    client.state('stopped: stop requested')
+    client.run(0.3)
+    goal = Constraints(joint_constraints=wanted_joints(HOME))
+
+    def try_to_move():
+        _, result = client.move_group.end(client.move_group.start(goal))
+        assert 'call ~/rearm' in result.error_code.message
+
+    assert moved_by(client, try_to_move) < 1e-4
+
+
+def test_a_motion_of_too_many_points_is_refused_before_it_is_looked_at(client):
+    trajectory = client.plan(joints(HOME + [0.5, 0, 0, 0, 0, 0])).trajectory
+    trajectory.joint_trajectory.points = [trajectory.joint_trajectory.points[0]] * 20001
+    status, code = client.end(client.start(trajectory))
+    assert status == GoalStatus.STATUS_ABORTED
+    assert 'trajectory has 20001 points: must be 1 to 20000' in code.message

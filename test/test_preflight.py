@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`preflight` says of each thing that keeps a cell from moving what to do about it."""
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from ur5_pick_place.kinematics import HOME, forward, load_model
+from ur5_pick_place.task.preflight import NODES, Observed, check_all, report_lines
+
+SHARED = {
+    'use_sim_time': False,
+    'ur_type': 'ur5',
+    'kinematics_params_file': '/home/you/my_ur5.yaml',
+    'tf_prefix': '',
+    'scene_file': '/home/you/scene.yaml',
+    'controller': 'scaled_joint_trajectory_controller',
+    'payload_mass': 0.9,
+    'payload_centre': [0.0, 0.0, 0.05],
+    'tool_voltage': 24,
+}
+GRIPPER = {
+    'check_modes': True,
+    'confirm_pins': True,
+    'close_pin': 16,
+    'open_pin': -1,
+    'part_pin': 16,
+    'grip_feedback': 'tool_input',
+}
+
+
+def well() -> Observed:
+    """Return what a cell shows that is ready."""
+    t = 100.0 + 0.008 * np.arange(250)
+    T = forward(load_model('ur5'), HOME)
+    planner = {**SHARED, 'check_modes': True, 'joint_state_timeout': 0.1}
+    return Observed(
+        where='ROS_DOMAIN_ID 0, namespace /',
+        servers=dict.fromkeys(NODES, 1),
+        parameters={
+            'ik_service': dict(SHARED),
+            'trajectory_planner': planner,
+            'pick_place': {**SHARED, **GRIPPER},
+        },
+        task_state='idle',
+        motion_state='ready',
+        robot_mode=7,
+        safety_mode=1,
+        program_running=True,
+        scaling=0.1,
+        controllers={SHARED['controller']: 'active', 'freedrive_mode_controller': 'inactive'},
+        arrivals=list(t + 7.0),
+        stamps=list(t),
+        ages=[0.002] * len(t),
+        T_tf=T,
+        T_fk=T.copy(),
+        T_tcp=np.eye(4),
+        inputs=dict.fromkeys(range(18), False),
+        outputs=dict.fromkeys(range(18), False),
+        tool_voltage=0,
+        objects=[],
+    )
+
+
+def wrong(seen: Observed) -> list[str]:
+    return [str(check) for check in check_all(seen) if not check.is_ok]
+
+
+def with_parameter(seen: Observed, node: str, name: str, value: object) -> Observed:
+    parameters = {key: dict(values) for key, values in seen.parameters.items()}
+    parameters[node][name] = value
+    return replace(seen, parameters=parameters)
+
+
+def moved(T: np.ndarray, metres: float) -> np.ndarray:
+    off = T.copy()
+    off[0, 3] += metres
+    return off
+
+
+def test_a_cell_that_is_ready_has_nothing_to_be_done():
+    assert not wrong(well())
+    assert len(check_all(well())) == 14
+
+
+@pytest.mark.parametrize(
+    ('change', 'expected'),
+    [
+        ({'servers': {'pick_place': 1, 'trajectory_planner': 1}}, 'ik_service not found'),
+        ({'servers': dict.fromkeys(NODES, 2)}, 'pick_place 2 times; stop all but one'),
+        ({'robot_mode': 5}, 'brakes not released; .*release the brakes'),
+        ({'safety_mode': 3}, 'protective stop; .*unlock on the pendant'),
+        ({'program_running': False}, 'External Control program not running; press Play'),
+        ({'robot_mode': None}, 'robot mode and safety mode not received'),
+        ({'controllers': None}, 'controller_manager does not answer; start the driver'),
+        (
+            {'controllers': {'freedrive_mode_controller': 'active'}},
+            'scaled_joint_trajectory_controller is not loaded; active: freedrive_mode_controller',
+        ),
+        ({'scaling': 0.0}, 'speed slider: 0 %; raise the slider'),
+        ({'scaling': None}, 'speed scaling not received'),
+        ({'arrivals': [], 'stamps': []}, 'joint_states: 0 messages; start the driver'),
+        ({'bad_joints': 'joint state names a joint twice'}, 'a joint twice; check what else'),
+        ({'ages': [3600.0] * 250}, '3600.00 s old on arrival; synchronise'),
+        ({'T_tf': None}, 'TF does not know tool0'),
+        ({'T_tcp': None}, 'TCP: unknown; set scene_file'),
+        ({'tool_voltage': 12}, '12 V, tool_voltage is 24 V; correct .*destroy'),
+        ({'outputs': {}, 'inputs': {}}, 'io_states not received'),
+        ({'objects': None}, 'scene: not received'),
+        ({'refused': "object 'x' has no shapes"}, "'x' has no shapes; remove or replace"),
+        ({'motion_state': 'stopped: protective stop'}, 'stopped: protective stop; .*rearm'),
+        ({'task_state': 'running: transfer'}, 'task running: transfer; wait'),
+        ({'task_state': None}, 'states: not received'),
+    ],
+)
+def test_each_fault_is_named_with_its_cure(change, expected):
+    (text,) = wrong(replace(well(), **change))
+    assert re.search(expected, text), text
+
+
+def test_joints_that_come_late_seldom_or_backwards_are_named():
+    seen = well()
+    t = np.array(seen.stamps)
+    late = np.where(np.arange(len(t)) < 100, t, t + 0.2)
+    (text,) = wrong(replace(seen, arrivals=list(late)))
+    assert 'largest gap 208 ms, allowed 100 ms' in text
+    (text,) = wrong(replace(seen, arrivals=list(t[::4]), stamps=list(t[::4])))
+    assert '31 Hz' in text and 'at least 100 Hz' in text
+    (text,) = wrong(replace(seen, stamps=list(t[::-1])))
+    assert 'backwards' in text
+
+
+def test_another_calibration_of_the_driver_is_seen_in_tf():
+    seen = well()
+    (text,) = wrong(replace(seen, T_tf=moved(seen.T_fk, 0.004)))
+    assert 'differ by 4.00 mm' in text and 'kinematics_params_file' in text
+    assert not wrong(replace(seen, T_tf=moved(seen.T_fk, 0.0005)))
+
+
+@pytest.mark.parametrize(
+    ('node', 'name', 'value', 'expected'),
+    [
+        ('pick_place', 'kinematics_params_file', '', "'' in pick_place; give all nodes the same"),
+        ('pick_place', 'payload_mass', 1.2, '1.2 in pick_place'),
+        ('pick_place', 'close_pin', 40, 'close_pin = 40 is not in io_states'),
+        ('pick_place', 'blow_pin', 40, 'blow_pin = 40 is not in io_states'),
+    ],
+)
+def test_settings_that_differ_are_named(node, name, value, expected):
+    (text,) = wrong(with_parameter(well(), node, name, value))
+    assert expected in text
+
+
+def test_a_gripper_behind_an_action_needs_its_server_and_no_pins():
+    seen = replace(well(), inputs={}, outputs={})
+    for name, value in (
+        ('gripper', 'action'), ('gripper_action', 'robotiq/gripper_cmd'),
+        ('gripper_action_type', 'gripper_command'),
+    ):
+        seen = with_parameter(seen, 'pick_place', name, value)
+    (text,) = wrong(seen)
+    assert 'action server robotiq/gripper_cmd (gripper_command) is not there; start' in text
+    assert not wrong(replace(seen, is_gripper_there=True))
+
+
+@pytest.mark.parametrize('name', ['scene_file', 'payload_mass', 'tool_voltage'])
+def test_what_was_not_given_is_named(name):
+    seen = well()
+    for node in NODES:
+        seen = with_parameter(seen, node, name, '' if name == 'scene_file' else None)
+    assert any(f'{name} not given; set them' in text for text in wrong(seen))
+
+
+def test_mock_hardware_is_not_asked_for_modes_and_pins():
+    seen = replace(
+        well(), robot_mode=None, safety_mode=None, program_running=None, inputs={}, outputs={}
+    )
+    seen = with_parameter(seen, 'trajectory_planner', 'check_modes', False)
+    seen = replace(with_parameter(seen, 'pick_place', 'confirm_pins', False), tool_voltage=None)
+    assert not wrong(seen)
+
+
+def test_nobody_at_all_is_one_problem_and_not_fourteen():
+    text = '\n'.join(map(str, check_all(Observed(where='ROS_DOMAIN_ID 7'))))
+    assert 'no node discovered on ROS_DOMAIN_ID 7' in text
+    assert len(check_all(Observed())) == 2
+
+
+def test_the_report_has_a_line_each_and_the_cure_below():
+    seen = replace(well(), scaling=0.0)
+    lines = list(report_lines(check_all(seen), {True: '', False: ''}))
+    assert len(lines) == 15
+    assert lines[7].startswith('NO  speed slider')
+    assert lines[8].strip().startswith('-> raise the slider')

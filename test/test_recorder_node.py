@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The node `recorder` beside a cell: a stop leaves a record, and a flood loses nothing useful."""
+
+import collections
+import dataclasses
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pace
+import pytest
+
+rclpy = pytest.importorskip('rclpy')
+pytest.importorskip('mcap_ros2')
+
+from cells import CONFIG  # noqa: E402
+from rclpy.qos import QoSProfile  # noqa: E402
+from std_msgs.msg import String  # noqa: E402
+from std_srvs.srv import Trigger  # noqa: E402
+
+from ur5_pick_place.nodes.node_list import node_list  # noqa: E402
+from ur5_pick_place.trials import report  # noqa: E402
+from ur5_pick_place.trials.processes import NodeProcesses  # noqa: E402
+from ur5_pick_place.trials.recording import read_recording  # noqa: E402
+
+pytestmark = pytest.mark.nodes
+LARGE = 2**20
+
+
+class RecorderProcess:
+    """A recorder in a process of its own, and its folder."""
+
+    def __init__(self, domain: int, folder: Path, records: Path) -> None:
+        (spec,) = [s for s in node_list('sim', CONFIG, record=True) if s.executable == 'recorder']
+        own = {'records_folder': str(records), 'record_after_stop': pace.wall(1.0)}
+        spec = dataclasses.replace(spec, parameters={**spec.parameters, **own})
+        self.records = records
+        self.processes = NodeProcesses([spec], domain, folder)
+
+    def files(self, label: str) -> list[Path]:
+        return sorted(self.records.glob(f'record-*-{label}.mcap'))
+
+    def count(self, path: Path) -> collections.Counter:
+        return collections.Counter(read_recording([path], lambda _topic: True).counts)
+
+
+@pytest.fixture
+def recorder(client, ros_domain: int, tmp_path: Path) -> Iterator[RecorderProcess]:
+    found = RecorderProcess(ros_domain, tmp_path, tmp_path / 'records')
+    with found.processes:
+        client.until(lambda: 'the last 60 s' in found.processes.log(), 'the recorder', 40.0)
+        yield found
+        found.processes.check()
+    assert 'Traceback' not in found.processes.log()
+
+
+def test_a_stop_leaves_a_record_of_before_and_after(client, at_home, recorder) -> None:
+    client.run(1.0)
+    handle = client.set_off()
+    assert client.trigger('stop').success
+    client.end(handle)
+    client.until(lambda: recorder.files('stop'), 'the record', 30.0)
+    (path,) = recorder.files('stop')
+    found = report.read_report(path)
+    (run,) = found.runs
+    assert not found.problems and run['outcome'] == 'stopped' and run['reason']
+    (stop,) = run['remarks']
+    motion = found.motions['recording']
+    t, speed = motion.trace.t, motion.trace.joint_speed
+    assert speed.max() > 0.3 and speed[-1] < 1e-3
+    assert 0.2 < stop['time_s'] < t[-1] - 0.2, 'before and after'
+    assert np.abs(motion.trace.q[-1] - client.q).max() < 1e-3
+    counts = recorder.count(path)
+    latched = ('/monitored_planning_scene', '/tf_static', '/io_and_status_controller/safety_mode')
+    for topic in (*latched, '/tf', '/io_and_status_controller/io_states'):
+        assert counts[topic], f'{topic} is not in {sorted(counts)}'
+    assert counts['/trajectory_planner/sent_goal'] >= 2, 'the motion, and its braking'
+    client.run(2.0)
+    assert len(recorder.files('stop')) == 1, 'one stop, one record'
+
+
+def test_save_answers_with_the_path_and_survives_a_folder_that_is_none(
+    client, at_home, recorder
+) -> None:
+    reply = client.call(Trigger, 'recorder/save')
+    assert reply.success and Path(reply.message).is_file()
+    for file in recorder.records.iterdir():
+        file.unlink()
+    recorder.records.rmdir()
+    recorder.records.write_text('in the way')
+    reply = client.call(Trigger, 'recorder/save')
+    assert not reply.success and 'no record was written' in reply.message
+
+
+def test_a_flood_neither_fills_the_memory_nor_pushes_out_what_is_useful(
+    client, at_home, recorder
+) -> None:
+    (before,) = recorder.processes.memory().values()
+    flood = client.node.create_publisher(String, 'pick_place/event', QoSProfile(depth=1))
+    client.until(lambda: flood.get_subscription_count() >= 1, 'the recorder to listen')
+    text, end = String(data='x' * LARGE), time.monotonic() + pace.wall(2.0)
+    sent = 0
+    while time.monotonic() < end:
+        flood.publish(text)
+        sent += 1
+        client.run(0.01)
+    client.node.destroy_publisher(flood)
+    (after,) = recorder.processes.memory().values()
+    assert sent > 20 and after - before < 200.0
+    reply = client.call(Trigger, 'recorder/save')
+    counts = recorder.count(Path(reply.message))
+    assert counts['/joint_states'] > 50 and counts['/pick_place/event'] < 8
+
+
+def test_it_only_subscribes(client, at_home, recorder) -> None:
+    own = {'/rosout', '/parameter_events'}
+    topics = client.node.get_publisher_names_and_types_by_node('recorder', '/')
+    assert {name for name, _ in topics} <= own
+    assert not client.node.get_client_names_and_types_by_node('recorder', '/')

@@ -1,0 +1,359 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Recordings open with everybody's readers; `report` reads them, also damaged ones."""
+
+import json
+import re
+import sqlite3
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip('rclpy')
+pytest.importorskip('mcap')
+pytest.importorskip('mcap_ros2')
+
+from recordings import (
+    CONTROLLER,
+    demo_facts,
+    log_time,
+    messages,
+    nodding,
+    write_recording,
+)
+
+from ur5_pick_place.nodes.mcap_file import schema_text
+from ur5_pick_place.nodes.recorded_topics import recorded_topics
+from ur5_pick_place.trials import report
+from ur5_pick_place.trials.recording import newest_recording, read_recording, recording_files
+from ur5_pick_place.trials.robot_topics import is_wanted, robot_topics
+
+ARM = {
+    'ur_type': 'ur5',
+    'T_tool_tcp': np.eye(4).tolist(),
+    'max_velocity': [np.pi] * 6,
+    'max_speed': 1.0,
+}
+EVENTS = [
+    {'time': 100.2, 'event': 'started', 'job': 'run'},
+    {'time': 100.3, 'event': 'stage', 'stage': 'above start', 'remark': ''},
+    {'time': 101.0, 'event': 'stopped', 'job': 'run', 'stage': 'lift', 'reason': 'part <b>lost'},
+]
+JOINTS = nodding(150)
+
+
+@pytest.fixture
+def recorded(tmp_path: Path) -> Path:
+    """Give a record of a stop."""
+    path = tmp_path / 'record.mcap'
+    write_recording(path, JOINTS, EVENTS, [{'arm': ARM, 'recorded_for': 'stop'}])
+    return path
+
+
+def reported(path: Path, capsys: pytest.CaptureFixture) -> tuple[list[dict], str]:
+    """Return what `report --json` says of a file, and its complaint."""
+    assert report.main([str(path), '--json']) == 0
+    said = capsys.readouterr()
+    return json.loads(said.out), said.err
+
+
+@pytest.mark.parametrize('topic', recorded_topics(CONTROLLER), ids=lambda topic: topic.name)
+def test_every_type_has_a_definition_that_others_can_parse(topic) -> None:
+    """As bytes written by ROS and read by two decoders that know the text alone."""
+    typesys = pytest.importorskip('rosbags.typesys')
+    from mcap.records import Schema
+    from mcap_ros2.decoder import DecoderFactory
+    from rclpy.serialization import serialize_message
+
+    name = f'{topic.kind.__module__.split(".")[0]}/msg/{topic.kind.__name__}'
+    text = schema_text(topic.kind)
+    fields = set(topic.kind.get_fields_and_field_types())
+    store = typesys.get_typestore(typesys.Stores.EMPTY)
+    store.register(typesys.get_types_from_msg(text, name))
+    assert set(store.types[name].__dataclass_fields__) - {'__msgtype__'} == fields
+    schema = Schema(id=1, name=name, encoding='ros2msg', data=text.encode())
+    decode = DecoderFactory().decoder_for('cdr', schema)
+    decoded = decode(serialize_message(topic.kind()))
+    assert all(hasattr(decoded, field) for field in fields)
+
+
+def test_a_definition_is_that_of_the_message_files() -> None:
+    from sensor_msgs.msg import JointState
+
+    own, _, others = schema_text(JointState).partition('=' * 80)
+    assert own.split('\n') == [
+        'std_msgs/Header header', 'string[] name', 'float64[] position', 'float64[] velocity',
+        'float64[] effort', '',
+    ]  # fmt: skip
+    assert re.findall(r'^MSG: (.*)$', others, re.MULTILINE) == [
+        'std_msgs/Header', 'builtin_interfaces/Time'
+    ]
+
+
+def test_rosbags_and_mcap_read_the_same_joints(recorded: Path) -> None:
+    highlevel = pytest.importorskip('rosbags.highlevel')
+    from mcap.reader import make_reader
+    from mcap_ros2.decoder import DecoderFactory
+
+    with recorded.open('rb') as file:
+        reader = make_reader(file, decoder_factories=[DecoderFactory()])
+        assert reader.get_header().profile == 'ros2'
+        rows = [
+            (message.log_time, list(decoded.position))
+            for _, _, message, decoded in reader.iter_decoded_messages(topics=['/joint_states'])
+        ]
+    with highlevel.AnyReader([recorded]) as bag:
+        connections = [c for c in bag.connections if c.topic == '/joint_states']
+        others = [
+            (at, list(bag.deserialize(data, c.msgtype).position))
+            for c, at, data in bag.messages(connections)
+        ]
+    assert rows == others and len(rows) == JOINTS.t.size
+    order = np.argsort(['shoulder_pan', 'shoulder_lift', 'elbow', 'wrist_1', 'wrist_2', 'wrist_3'])
+    assert np.array([q for _, q in rows]) == pytest.approx(JOINTS.q[:, order])
+
+
+def test_joints_references_and_events_are_read_as_they_were(recorded: Path) -> None:
+    topics = robot_topics(read_recording([recorded], is_wanted))
+    _, t, q, qd, reference = zip(*topics.controller_states, strict=True)
+    expected = (JOINTS.t, JOINTS.q, JOINTS.qd, JOINTS.q_reference)
+    for found, array in zip((t, q, qd, reference), expected, strict=True):
+        assert np.array(found) == pytest.approx(array, abs=1e-8)
+    assert [event for _, event in topics.events] == EVENTS
+
+
+def test_a_record_of_a_stop_is_told_with_its_reason(recorded: Path, capsys) -> None:
+    assert report.main([str(recorded)]) == 0
+    said = capsys.readouterr()
+    assert not said.err
+    assert 'recording: stopped: part <b>lost' in said.out
+    assert "1.00 s: stopped at stage 'lift': part <b>lost" in said.out
+    assert f'{2 * JOINTS.t.size + 3} messages on 3 topics' in said.out
+    page = recorded.with_suffix('.html').read_text()
+    assert 'part &lt;b&gt;lost' in page and page.count('<img') == 5
+
+
+def rosbag2(folder: Path, storage: str, **names: str) -> Path:
+    """Write a rosbag2 folder as another program does."""
+    rosbag2 = pytest.importorskip('rosbags.rosbag2')
+    from rclpy.serialization import serialize_message
+    from rosbags.typesys import Stores, get_types_from_msg, get_typestore
+
+    plugin = rosbag2.StoragePlugin[storage]
+    with rosbag2.Writer(folder, version=9, storage_plugin=plugin) as bag:
+        connections = {}
+        store = get_typestore(Stores.EMPTY)
+        for topic, message, at in messages(JOINTS, EVENTS, **names):
+            kind = type(message)
+            name = f'{kind.__module__.split(".")[0]}/msg/{kind.__name__}'
+            if topic not in connections:
+                store.register(get_types_from_msg(schema_text(kind), name))
+                connections[topic] = bag.add_connection(topic, name, typestore=store)
+            bag.write(connections[topic], at, serialize_message(message))
+    return folder
+
+
+@pytest.mark.parametrize('storage', ['MCAP', 'SQLITE3'])
+def test_a_bag_of_a_robot_with_namespace_and_prefix_is_reported(
+    storage: str, tmp_path: Path, capsys
+) -> None:
+    folder = rosbag2(tmp_path / 'bag', storage, space='/cell2', prefix='left_')
+    ((run,), complaint) = reported(folder, capsys)
+    assert not complaint
+    assert (run['outcome'], run['reason']) == ('stopped', 'part <b>lost')
+    assert run['stages'][0]['begin_s'] == pytest.approx(0.3, abs=1e-6)
+    assert report.main([str(folder)]) == 0
+    page = (folder / 'report.html').read_text()
+    assert page.count('<img') == 3, 'an unknown arm has joints, speeds and errors'
+
+
+def test_a_sqlite_bag_without_definitions_is_read_with_those_installed(
+    tmp_path: Path, capsys
+) -> None:
+    folder = rosbag2(tmp_path / 'bag', 'SQLITE3')
+    (file,) = folder.glob('*.db3')
+    with sqlite3.connect(file) as database:
+        database.execute('DROP TABLE message_definitions')  # as in Humble
+    ((run,), complaint) = reported(folder, capsys)
+    assert run['outcome'] == 'stopped' and not complaint
+
+
+def test_runs_of_a_demo_are_told_apart_by_their_facts(tmp_path: Path, capsys) -> None:
+    facts = [{'arm': ARM}, {'run': demo_facts('ik', JOINTS)}]
+    write_recording(tmp_path / 'run.mcap', JOINTS, EVENTS[:2], facts)
+    ((run,), _) = reported(tmp_path / 'run.mcap', capsys)
+    assert (run['method'], run['success'], run['planning_time_s']) == ('ik', True, 0.5)
+    assert run['start'] == {'x': 0.45, 'y': -0.2, 'yaw': 0.0}
+
+
+def test_a_clock_that_restarts_makes_two_runs(tmp_path: Path) -> None:
+    from rclpy.serialization import serialize_message
+
+    from ur5_pick_place.nodes.mcap_file import McapFile
+
+    with (tmp_path / 'twice.mcap').open('wb') as stream:
+        file = McapFile(stream)
+        for later in (0, 10_000_000_000):
+            for topic, message, at in messages(JOINTS, EVENTS):
+                data = serialize_message(message)
+                file.write(topic, type(message), data, at + later, at + later)
+        file.finish()
+    found = report.read_report(tmp_path / 'twice.mcap')
+    assert [run['method'] for run in found.runs] == ['recording', 'recording 2']
+    assert all(motion.trace.t.size == JOINTS.t.size for motion in found.motions.values())
+
+
+def test_a_stop_by_an_event_is_told_like_any_other(tmp_path: Path, capsys) -> None:
+    from std_msgs.msg import String
+
+    stop = ('/trajectory_execution_event', String(data='stop'), log_time(JOINTS, 100.8))
+    write_recording(tmp_path / 'record.mcap', JOINTS, EVENTS[:2], others=[stop])
+    ((run,), _) = reported(tmp_path / 'record.mcap', capsys)
+    assert (run['outcome'], run['reason']) == ('stopped', 'stop on trajectory_execution_event')
+    assert run['remarks'][-1]['time_s'] == pytest.approx(0.8, abs=0.01)
+
+
+# -- folders -------------------------------------------------------------------------------------
+
+
+def test_of_a_folder_of_records_the_newest_is_reported_and_the_others_are_named(
+    tmp_path: Path, capsys
+) -> None:
+    hours = (8, 9, 10, 11, 12, 13, 14, 7)  # the last one is a copy
+    names = [f'record-2026-03-01T{hour:02}-00-00.000Z-stop.mcap' for hour in hours]
+    for name in names:
+        write_recording(tmp_path / name, JOINTS, EVENTS)
+    assert report.main([str(tmp_path), '--json']) == 0
+    said = capsys.readouterr()
+    assert len(json.loads(said.out)) == 1
+    (line,) = said.err.splitlines()
+    assert f'8 recordings: this is the newest, {names[6]}; others: {names[5]}, ' in line
+    assert line.endswith(' and 2 more') and names[7] not in line
+    assert report.main([str(tmp_path)]) == 0
+    assert f'{names[6]}: 1.2 s, {2 * JOINTS.t.size + 3} messages' in capsys.readouterr().out
+    assert [page.stem for page in tmp_path.glob('*.html')] == [names[6].removesuffix('.mcap')]
+
+
+@pytest.mark.parametrize('is_closed', [True, False])
+def test_the_parts_of_a_bag_are_one_recording_also_where_its_recorder_was_killed(
+    is_closed: bool, tmp_path: Path
+) -> None:
+    if is_closed:
+        (tmp_path / 'metadata.yaml').write_text('')
+    for part in (2, 10):
+        write_recording(tmp_path / f'lab_{part}.mcap', JOINTS, EVENTS)
+    assert newest_recording(tmp_path) == (tmp_path, '')
+    files = [tmp_path / 'lab_2.mcap', tmp_path / 'lab_10.mcap']
+    assert recording_files(tmp_path) == files
+
+
+@pytest.mark.parametrize('storage', ['mcap', 'db3'])
+@pytest.mark.parametrize('option', ['--json', '--replay'])
+def test_of_a_compressed_bag_one_line_says_how_to_decompress_it(
+    option: str, storage: str, tmp_path: Path, capsys
+) -> None:
+    name = f'lab_0.{storage}.zstd'
+    (tmp_path / 'metadata.yaml').write_text('')
+    (tmp_path / name).write_bytes(b'\x28\xb5\x2f\xfd')
+    for path in (tmp_path, tmp_path / name):
+        assert report.main([str(path), option]) == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        assert f'is compressed: decompress it first, with `unzstd {name}`' in line
+        assert 'ros2 bag convert' in line
+    write_recording(tmp_path / f'lab_0.{storage}', JOINTS, EVENTS)
+    assert recording_files(tmp_path) == [tmp_path / f'lab_0.{storage}']
+
+
+# -- damage --------------------------------------------------------------------------------------
+
+
+def test_of_a_truncated_file_one_line_says_what_could_be_read(tmp_path: Path, capsys) -> None:
+    path = tmp_path / 'cut.mcap'
+    long = nodding(1200)
+    write_recording(path, long, EVENTS, [{'arm': ARM}])
+    path.write_bytes(path.read_bytes()[: path.stat().st_size * 6 // 10])
+    (_, complaint) = reported(path, capsys)
+    (line,) = complaint.splitlines()
+    read = int(re.search(r'(\d+) messages could be read', line)[1])
+    assert 'cut.mcap is damaged or incomplete' in line and 600 < read < 2400
+
+
+@pytest.mark.parametrize('content', [b'', b'time', b'\x89MCAP0\r\n', b'SQLite format 3\0' * 9])
+@pytest.mark.parametrize('suffix', ['.mcap', '.db3'])
+def test_a_file_with_nothing_in_it_is_refused_in_one_line(
+    content: bytes, suffix: str, tmp_path: Path, capsys
+) -> None:
+    path = tmp_path / f'nothing{suffix}'
+    path.write_bytes(content)
+    assert report.main([str(path)]) == 2
+    said = capsys.readouterr()
+    (line,) = said.err.splitlines()
+    assert line.startswith(f'report: {path}: nothing to report could be read: ') and not said.out
+
+
+@pytest.mark.parametrize('storage', ['mcap', 'db3'])
+def test_a_damaged_file_never_ends_in_a_traceback(
+    storage: str, tmp_path: Path, capsys, rng: np.random.Generator
+) -> None:
+    """Truncations and flipped bytes, seeded; what is read is strict JSON."""
+    folder = rosbag2(tmp_path / 'bag', {'mcap': 'MCAP', 'db3': 'SQLITE3'}[storage])
+    (whole,) = folder.glob(f'*.{storage}')
+    data = whole.read_bytes()
+    path = tmp_path / f'damaged.{storage}'
+    codes = []
+    for trial in range(15):
+        damaged = bytearray(data[: rng.integers(1, len(data))] if trial % 3 == 0 else data)
+        for where in rng.integers(0, len(damaged), trial % 3 * 4):
+            damaged[where] ^= int(rng.integers(1, 256))
+        path.write_bytes(damaged)
+        codes.append(report.main([str(path), '--json']))
+        said = capsys.readouterr()
+        assert len(said.err.splitlines()) <= 1
+        if codes[-1] == 0:
+            json.loads(said.out, parse_constant=pytest.fail)
+    assert set(codes) == {0, 2}
+
+
+def test_a_damaged_chunk_costs_no_other(tmp_path: Path) -> None:
+    path = tmp_path / 'flipped.mcap'
+    write_recording(path, nodding(1200), EVENTS)
+    data = bytearray(path.read_bytes())
+    data[2000] ^= 0xFF
+    path.write_bytes(data)
+    recording = read_recording([path], is_wanted)
+    (problem,) = recording.problems
+    assert '1 of ' in problem and recording.count > 1500
+
+
+def test_a_place_that_is_not_writable_costs_the_page_alone(
+    recorded: Path, capsys, monkeypatch
+) -> None:
+    def refuse(*_arguments, **_options):
+        raise PermissionError(13, 'Permission denied')
+
+    monkeypatch.setattr(report, 'page', lambda *_: 'page')
+    monkeypatch.setattr(Path, 'write_text', refuse)
+    assert report.main([str(recorded)]) == 0
+    said = capsys.readouterr()
+    assert 'recording: stopped' in said.out
+    assert 'no HTML page was written' in said.err and 'Permission denied' in said.err
+
+
+@pytest.mark.parametrize('package', ['jinja2', 'mcap', 'mcap_ros2'])
+def test_without_an_optional_package_one_line_says_what_to_install(
+    package: str, recorded: Path, capsys, monkeypatch
+) -> None:
+    import sys
+
+    loaded = [n for n in sys.modules if n == package or n.startswith(f'{package}.')]
+    for name in [package, *loaded]:
+        monkeypatch.setitem(sys.modules, name, None)
+    code = report.main([str(recorded)])
+    (line,) = capsys.readouterr().err.splitlines()
+    assert code == (0 if package == 'jinja2' else 2) and 'pip install' in line
+
+
+def test_log_times_are_those_of_the_messages(recorded: Path) -> None:
+    recording = read_recording([recorded], is_wanted)
+    assert recording.begin == log_time(JOINTS, JOINTS.t[0])
+    assert recording.end == log_time(JOINTS, JOINTS.t[-1])

@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The planner asks the controller whether it splices trajectories."""
+
+import time
+
+import pytest
+
+rclpy = pytest.importorskip('rclpy')
+
+from rclpy.callback_groups import ReentrantCallbackGroup  # noqa: E402
+from rclpy.executors import SingleThreadedExecutor  # noqa: E402
+
+from ur5_pick_place.nodes.replacement import SPLICES, Replacement  # noqa: E402
+
+
+@pytest.mark.parametrize(('value', 'splices'), [(True, True), (False, False), (None, False)])
+def test_a_controller_without_the_parameter_restarts(ros_domain, value, splices):
+    context = rclpy.Context()
+    rclpy.init(context=context)
+    executor = SingleThreadedExecutor(context=context)
+    client = rclpy.create_node('client', context=context)
+    controller = rclpy.create_node('some_controller', context=context)
+    if value is not None:
+        controller.declare_parameter(SPLICES, value)
+    answers = []
+    replacement = Replacement(client, 'some_controller', ReentrantCallbackGroup())
+    on_answer = replacement._on_answer
+    replacement._on_answer = lambda answer: (on_answer(answer), answers.append(answer))
+    executor.add_node(client)
+    executor.add_node(controller)
+    try:
+        end = time.monotonic() + 20.0
+        while not answers and time.monotonic() < end:
+            replacement.look()
+            executor.spin_once(timeout_sec=0.05)
+        assert answers and replacement.splices is splices
+        assert len(answers) == 1, 'asked once'
+    finally:
+        executor.shutdown()
+        client.destroy_node()
+        controller.destroy_node()
+        rclpy.try_shutdown(context=context)

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A replay shows what was recorded to any viewer, commands nothing, and yields to a robot."""
+
+import contextlib
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+rclpy = pytest.importorskip('rclpy')
+pytest.importorskip('mcap_ros2')
+
+from geometry_msgs.msg import TransformStamped  # noqa: E402
+from rclpy.context import Context  # noqa: E402
+from rclpy.executors import SingleThreadedExecutor  # noqa: E402
+from rclpy.node import Node  # noqa: E402
+from rclpy.qos import DurabilityPolicy, QoSProfile  # noqa: E402
+from recordings import BEGIN, nodding, write_recording  # noqa: E402
+from sensor_msgs.msg import JointState  # noqa: E402
+from std_msgs.msg import String  # noqa: E402
+from tf2_msgs.msg import TFMessage  # noqa: E402
+from visualization_msgs.msg import Marker, MarkerArray  # noqa: E402
+
+REPORT = Path(sys.executable).with_name('report')
+EVENTS = [{'time': 100.5, 'event': 'started', 'job': 'run'}]
+
+
+class Viewer:
+    """A node with an executor, in a context of its own."""
+
+    def __init__(self) -> None:
+        self._context = Context()
+        rclpy.init(context=self._context)
+        self.node = Node('viewer', context=self._context)
+        self._executor = SingleThreadedExecutor(context=self._context)
+        self._executor.add_node(self.node)
+
+    def look(self) -> None:
+        self._executor.spin_once(timeout_sec=0.1)
+
+    def close(self) -> None:
+        self._executor.shutdown()
+        self.node.destroy_node()
+        self._context.try_shutdown()
+
+
+@pytest.fixture
+def viewer(ros_domain: int) -> Iterator[Viewer]:
+    with contextlib.closing(Viewer()) as found:
+        yield found
+
+
+def replay(path: Path) -> subprocess.Popen:
+    return subprocess.Popen(
+        [REPORT, '--replay', path], env=dict(os.environ), text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+
+
+def test_a_topic_that_ros_has_no_name_for_is_left_out_with_a_line(
+    viewer: Viewer, tmp_path: Path
+) -> None:
+    nameless = [('/my cell/joint_states', JointState(), BEGIN)]
+    write_recording(tmp_path / 'run.mcap', nodding(20), EVENTS, others=nameless)
+    process = replay(tmp_path)
+    said, errors = process.communicate(timeout=60.0)
+    assert 'Traceback' not in errors
+    assert "'/my cell/joint_states' is not replayed" in said + errors
+
+
+def test_joints_and_events_are_published_in_their_time(viewer: Viewer, tmp_path: Path) -> None:
+    joints = nodding(200)
+    write_recording(tmp_path / 'run.mcap', joints, EVENTS)
+    heard: list = []
+    viewer.node.create_subscription(JointState, 'joint_states', heard.append, 300)
+    viewer.node.create_subscription(String, 'pick_place/event', heard.append, 10)
+    process, begin = replay(tmp_path), time.monotonic()
+    while process.poll() is None:
+        viewer.look()
+        assert time.monotonic() < begin + 60.0
+    assert process.returncode == 0, process.communicate()[1]
+    assert 'replayed 401 messages' in process.communicate()[0]
+    states = [m for m in heard if isinstance(m, JointState)]
+    assert len(states) > 150 and len(heard) == len(states) + 1
+    stamps = [m.header.stamp.sec + 1e-9 * m.header.stamp.nanosec for m in states]
+    assert np.diff(stamps) == pytest.approx(0.008, abs=1e-6)
+
+
+def test_a_viewer_that_comes_later_gets_the_plan_and_the_frames_of_every_publisher(
+    viewer: Viewer, tmp_path: Path
+) -> None:
+    frames = [
+        TFMessage(transforms=[TransformStamped(child_frame_id=name)]) for name in ('tcp', 'tray')
+    ]
+    plan = MarkerArray(markers=[Marker(ns='cycle')])
+    others = [('/tf_static', frame, BEGIN) for frame in frames]
+    others.append(('/pick_place/markers', plan, BEGIN))
+    write_recording(tmp_path / 'run.mcap', nodding(1500), EVENTS, others=others)
+    heard: list = []
+    end = time.monotonic() + 60.0
+    latched = QoSProfile(depth=10, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+    joints = viewer.node.create_subscription(JointState, 'joint_states', heard.append, 10)
+    process = replay(tmp_path)
+    try:
+        while not heard and time.monotonic() < end:
+            viewer.look()
+        viewer.node.destroy_subscription(joints)
+        heard.clear()
+        viewer.node.create_subscription(TFMessage, 'tf_static', heard.append, latched)
+        viewer.node.create_subscription(MarkerArray, 'pick_place/markers', heard.append, latched)
+        while len(heard) < 3 and process.poll() is None and time.monotonic() < end:
+            viewer.look()
+    finally:
+        process.terminate()
+        process.communicate()
+    assert all(message in heard for message in (*frames, plan))
+
+
+def test_beside_another_source_of_joints_nothing_is_published(
+    viewer: Viewer, tmp_path: Path
+) -> None:
+    write_recording(tmp_path / 'run.mcap', nodding(20), EVENTS)
+    viewer.node.create_publisher(JointState, 'joint_states', 10)
+    heard: list = []
+    viewer.node.create_subscription(JointState, 'joint_states', heard.append, 300)
+    said = replay(tmp_path).communicate(timeout=60.0)[1]
+    assert 'not replayed' in said and 'joint_states' in said and len(said.splitlines()) == 1
+    viewer.look()
+    assert not heard

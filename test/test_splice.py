@@ -1,0 +1,184 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+A trajectory controller that splices a new trajectory onto the running one, as newer ones do.
+
+The arm is led as under a controller that restarts, and every stop still stops it.
+
+"""
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+from ur5_pick_place.control.loop_settings import LoopSettings
+from ur5_pick_place.control.rollout import loop_of, plan_roll_out
+from ur5_pick_place.control.splicing import on_arrival
+from ur5_pick_place.kinematics import HOME, JOINT_NAMES, forward
+from ur5_pick_place.planning.scaling import Scaling
+from ur5_pick_place.sim.controller_manager import SCALED
+from ur5_pick_place.sim.spline import TrajectoryCommand, Waypoint
+from ur5_pick_place.sim.trajectory_controller import TrajectoryController
+from ur5_pick_place.trials.in_process import InProcessCell
+from ur5_pick_place.trials.spots import default_spots
+
+PERIOD = 0.008
+REST = (0.0,) * 6
+SWING = HOME + [1.5, 0.0, 0.0, 0.0, 0.0, 0.0]
+
+
+class Controller:
+    """A controller whose arm lags behind by 0.1 rad, to show where a trajectory begins."""
+
+    def __init__(self, splices: bool) -> None:
+        self.controller = TrajectoryController(JOINT_NAMES, PERIOD, splices)
+        self.controller.activate(np.zeros(6))
+        self.now, self.output = 100.0, np.zeros(6)
+        self.run(0.1)
+
+    def follow(self, goal: float, duration: float, stamp: float = 0.0) -> None:
+        point = Waypoint(duration, (goal,) * 6, REST, REST)
+        self.controller.follow(TrajectoryCommand(JOINT_NAMES, [point], stamp), self.now)
+
+    def follow_line(self, speed: float) -> None:
+        """Move all joints evenly for 2 s, with a waypoint every 0.1 s."""
+        points = [
+            Waypoint(round(0.1 * k, 1), (speed * 0.1 * k,) * 6, (speed if k < 20 else 0.0,) * 6)
+            for k in range(21)
+        ]
+        self.controller.follow(TrajectoryCommand(JOINT_NAMES, points), self.now)
+
+    def run(self, seconds: float) -> float:
+        """Return the last command to the first joint."""
+        for _ in range(round(seconds / PERIOD)):
+            self.now = round(self.now + PERIOD, 9)
+            late = np.maximum(self.output - 0.1, 0.0)
+            self.output = self.controller.update(self.now, late, np.zeros(6), 1.0)
+        return float(self.output[0])
+
+
+@pytest.mark.parametrize(('splices', 'jump'), [(False, -0.1), (True, 0.0)])
+def test_a_new_trajectory_leaves_the_measured_joints_or_the_running_one(splices, jump):
+    cell = Controller(splices)
+    cell.follow_line(0.5)
+    before = cell.run(1.0)
+    cell.follow(1.0, 1.0)
+    assert cell.run(PERIOD) - before == pytest.approx(jump, abs=0.01)
+    assert cell.run(1.1) == pytest.approx(1.0)
+
+
+def test_a_spliced_trajectory_waits_for_its_stamp_on_the_running_one():
+    cell = Controller(splices=True)
+    cell.follow_line(0.5)
+    cell.run(0.5)
+    cell.follow(0.0, 0.5, stamp=cell.now + 0.5)
+    assert cell.run(0.48) == pytest.approx(0.49, abs=0.02)
+    assert cell.run(0.6) == pytest.approx(0.0, abs=1e-6)
+
+
+def test_a_stamp_that_is_past_counts_as_now():
+    cell = Controller(splices=True)
+    cell.follow_line(0.5)
+    before = cell.run(0.5)
+    command = [Waypoint(0.0, (before,) * 6), Waypoint(1.0, (before + 1.0,) * 6)]
+    late = TrajectoryCommand(JOINT_NAMES, command, cell.now - 0.3)
+    cell.controller.follow(late, cell.now)
+    assert cell.run(PERIOD) == pytest.approx(before + PERIOD, abs=1e-6)
+
+
+@pytest.mark.parametrize('splices', [False, True])
+def test_a_hold_and_a_cancel_stop_the_command_at_once(splices):
+    cell = Controller(splices)
+    cell.follow_line(0.5)
+    cell.run(0.5)
+    cell.controller.follow(TrajectoryCommand(JOINT_NAMES, [Waypoint(0.0, (0.2,) * 6)]), cell.now)
+    assert cell.run(PERIOD) == 0.2 and cell.run(0.5) == 0.2
+
+    point = Waypoint(1.0, (1.0,) * 6, REST, REST)
+    goal = cell.controller.start_goal(TrajectoryCommand(JOINT_NAMES, [point]), cell.now)
+    moving = cell.run(0.5)
+    cell.controller.cancel(goal)
+    stopped = cell.run(2 * PERIOD)
+    assert stopped == pytest.approx(moving - 0.1, abs=0.03), 'the measured joints'
+    assert cell.run(0.5) == stopped
+
+
+def ready_cell(**changes: object) -> InProcessCell:
+    cell = InProcessCell(changes)
+    cell.teach(*default_spots('ur5'))
+    return cell
+
+
+def commands_of(cell: InProcessCell) -> list[np.ndarray]:
+    """Return the list to which every command of the controller is added from now on."""
+    sent: list[np.ndarray] = []
+
+    def look() -> None:
+        tracking = cell.driver.trajectory[SCALED].tracking
+        if tracking is not None:
+            sent.append(tracking.output.copy())
+
+    cell.on_step = look
+    return sent
+
+
+@pytest.mark.parametrize('how', ['stop', 'fault', 'cancel'])
+def test_every_stop_brings_the_arm_to_rest_without_a_step_back(how):
+    cell, ends = ready_cell(trajectory_replacement='splice'), []
+    motion = cell.station.planner.ptp(HOME, SWING).trajectory
+    cell.manager.start(motion, ends.append)
+    cell.wait(motion.duration / 2)
+    sent, q = commands_of(cell), cell.q
+    assert cell.driver.qd[0] > 1.5
+    if how == 'stop':
+        cell.stop()
+    elif how == 'fault':
+        cell.manager.fail('something is wrong')
+    else:
+        cell.port.cancel_motion()
+    cell.wait(1.0)
+    rest = cell.q
+    cell.wait(0.3)
+    assert ends and np.abs(cell.q - rest).max() < 1e-4
+    assert 0.0 < rest[0] - q[0] < 1.0
+    if how != 'fault':  # after a fault the measured joints are held at once
+        speed = np.diff(np.array(sent)[:, 0]) / PERIOD
+        assert speed.min() > -1e-6
+        assert np.abs(np.diff(speed)).max() / PERIOD < 10.5, 'the limit is 10 rad/s2'
+
+
+def test_what_arrives_late_is_begun_where_the_motion_is():
+    motion = ready_cell().station.planner.ptp(HOME, SWING).trajectory
+    rest = on_arrival(motion, 50.0, 50.03)
+    times = np.linspace(0.0, rest.duration, 50)
+    np.testing.assert_allclose(rest.sample(times)[0], motion.sample(times + 0.03)[0], atol=1e-6)
+    assert on_arrival(motion, 50.0, 49.0).duration == motion.duration, 'clocks out of step'
+
+
+@pytest.mark.parametrize('method', ['resolved_rate', 'gradient'])
+def test_closed_loops_track_alike_on_both_controllers(method):
+    """Also with a link that takes a cycle each way and loses messages."""
+    figures = {}
+    for replacement in ('restart', 'splice'):
+        cell, ends, path = ready_cell(trajectory_replacement=replacement), [], []
+        link = cell.driver.link
+        link.to_driver.latency = link.to_clients.latency = PERIOD
+        link.to_driver.loss = 0.1
+        planner, settings = cell.station.planner, LoopSettings()
+        T_goal = forward(cell.model, HOME)
+        T_goal[:3, 3] += [-0.05, 0.08, -0.04]
+        plan = plan_roll_out(planner, method, HOME, T_goal, Scaling(), settings)
+        make = partial(loop_of, planner, method, plan.trajectory, settings)
+        cell.on_step = lambda cell=cell, path=path: path.append(cell.q)
+        cell.manager.start_loop(make, plan.trajectory, ends.append)
+        cell.until(lambda ends=ends: bool(ends), 20.0, 'the end of the loop')
+        assert ends == ['']
+        p = forward(cell.model, np.array(path))[:, :3, 3]
+        line = T_goal[:3, 3] - p[0]
+        share = np.clip((p - p[0]) @ line / (line @ line), 0.0, 1.0)
+        away = np.linalg.norm(p - p[0] - share[:, None] * line, axis=1).max()
+        figures[replacement] = (away, np.linalg.norm(p[-1] - T_goal[:3, 3]), len(path))
+    (away, error, steps), (spliced_away, spliced_error, spliced_steps) = figures.values()
+    assert spliced_away < 1.1 * away + 1e-5, figures
+    assert max(error, spliced_error) < 0.3e-3, figures
+    assert spliced_steps < 1.1 * steps, figures
