@@ -68,6 +68,11 @@ if (!window.cockpitKeys) {
     if (fold) { fold.click(); setTimeout(stopNow, 20); }
   };
   spare.addEventListener('click', stopNow);
+  // At the press, as the release is a frame later: half a second in a browser without GPU.
+  window.addEventListener('pointerdown', (e) => {
+    const pressed = e.target.closest && e.target.closest('button');
+    if (pressed && (pressed === spare || pressed === find('Stop'))) stopNow();
+  }, true);
   setInterval(() => {
     const stop = find('Stop');
     const box = stop ? stop.getBoundingClientRect() : {height: 0};
