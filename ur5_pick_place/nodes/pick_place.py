@@ -198,7 +198,6 @@ class PickPlace(Node):
         machine, run, gripper = self._machine, self._run, self._station.gripper
         services: dict[str, Callable[[], str]] = {
             'plan': self._make_plan,
-            'run': lambda: machine.start_run(self._teaching.unmoved_poses()),
             'go_home': lambda: machine.go_home(self._teaching.poses),
             'init_gripper': lambda: machine.start('init_gripper', gripper.initialise()),
             'open_gripper': lambda: machine.start('open_gripper', run.open()),
@@ -207,9 +206,14 @@ class PickPlace(Node):
         at_once = AtOnce()
         for name, action in services.items():
             self._serve(name, action, group)
-        for name in self._places:
-            teach = partial(self._teach_joints, name)
-            self.create_service(Trigger, f'~/teach_{name}', teach, callback_group=group)
+        # By joints that have come since: the run's clock is that of the joints.
+        at_rest: dict[str, Callable[[], str]] = {
+            'run': lambda: machine.start_run(self._teaching.unmoved_poses()),
+            **{f'teach_{name}': partial(self._taught_joints, name) for name in self._places},
+        }
+        for name, action in at_rest.items():
+            answer = partial(self._answer_at_rest, name, action)
+            self.create_service(Trigger, f'~/{name}', answer, callback_group=group)
         for name, action in (('pause', machine.pause), ('resume', machine.resume)):
             self._serve(name, action, at_once)
         self._rearm_planner: Client[Any, Any] = self.create_client(
@@ -257,12 +261,13 @@ class PickPlace(Node):
         self._publish_state()
         return reply
 
-    async def _teach_joints(self, name: str, _: Any, reply: Trigger.Response) -> Trigger.Response:
+    async def _answer_at_rest(
+        self, name: str, action: Callable[[], str], _request: Any, reply: Trigger.Response
+    ) -> Trigger.Response:
         await self._port.wait_for_rest()
         # In the pool, as it computes and writes a file: after a wait this is the thread of a stop.
-        teach = partial(self._taught_joints, name)
         assert self.executor is not None
-        return await self.executor.create_task(self._answer, f'teach_{name}', teach, reply)
+        return await self.executor.create_task(self._answer, name, action, reply)
 
     def _taught_joints(self, name: str) -> str:
         q = self._port.present_joints()

@@ -197,22 +197,19 @@ class TaskPort:
         busy PC serves a request before the joint_states that were sent before it.
 
         """
-        end = time.monotonic() + _LATE
+        begin = time.monotonic()
         over: Future[None] = Future()
 
-        def is_over() -> bool:
-            is_moved = parse_motion_state(self.planner_state)[0] is MotionState.MOVING
-            return is_moved or not self.unrest or time.monotonic() >= end
-
         def look() -> None:
-            if not over.done() and is_over():
+            is_moved = parse_motion_state(self.planner_state)[0] is MotionState.MOVING
+            is_over = self._arrived > begin and (is_moved or not self.unrest)
+            if not over.done() and (is_over or time.monotonic() >= begin + _LATE):
                 over.set_result(None)
 
-        if not is_over():
-            steady = Clock(clock_type=ClockType.STEADY_TIME)
-            timer = self._node.create_timer(_LOOK, look, clock=steady)
-            await over
-            self._node.destroy_timer(timer)
+        steady = Clock(clock_type=ClockType.STEADY_TIME)
+        timer = self._node.create_timer(_LOOK, look, clock=steady)
+        await over
+        self._node.destroy_timer(timer)
 
     def observe(self) -> Observation:
         inputs, outputs = self._io.pins()
