@@ -36,7 +36,7 @@ class DemoProcess:
             [*before, DEMO, '--rtf', str(pace.real_time_factor()), '--out', self.out],
             stdout=self._log,
             stderr=subprocess.STDOUT,
-            env={**os.environ, **environment, name: value},
+            env={**os.environ, **environment, name: value, 'PYTHONFAULTHANDLER': '1'},
             cwd=folder,
             # A shell starts what runs behind it with SIGINT ignored, and so would the demo be.
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
@@ -47,7 +47,10 @@ class DemoProcess:
         deadline = time.monotonic() + pace.wall(60.0)
         while text not in self.said:
             assert self.process.poll() is None, self.said
-            assert time.monotonic() < deadline, f'no {text!r} in: {self.said}'
+            if time.monotonic() > deadline:
+                self.process.send_signal(signal.SIGABRT)  # it tells where it is
+                self.process.wait()
+                pytest.fail(f'no {text!r} in: {self.said}')
             time.sleep(0.02)
 
     @property

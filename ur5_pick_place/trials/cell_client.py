@@ -137,14 +137,22 @@ class CellClient:
         if not reply.success:
             raise ExecutionError(f'{name}: {reply.message}')
 
-    def do(self, job: str) -> None:
-        """Run a job of the task node to its end; raises ExecutionError if it fails."""
+    def do(self, job: str, longest: float = _JOB_TIME) -> None:
+        """
+        Run a job of the task node to its end.
+
+        Raises
+        ------
+        ExecutionError
+            It fails, or takes longer than `longest` [s] of simulated time.
+
+        """
         has_ended = self.expect(events.DONE, job=job)
         self.call(job)
-        latest = self.now + _JOB_TIME
+        latest = self.now + longest
         self.wait(lambda: has_ended() or self.now > latest, f'{job} to end')
         if not has_ended():
-            raise ExecutionError(f'timed out after {_JOB_TIME:.0f} s waiting for {job} to end')
+            raise ExecutionError(f'timed out after {longest:.0f} s waiting for {job} to end')
 
     # -- waiting -------------------------------------------------------------------------------
 

@@ -26,6 +26,7 @@ from ur5_pick_place.trials.record import (
 from ur5_pick_place.trials.spots import Spot, T_tool_part
 
 _SETTLING = 0.4  # [s] simulated, from the end of the run until the cube is measured
+_INIT_TIME = 20.0  # [s] simulated, for the gripper to be initialised
 _IN_PLACE = (1e-3, math.radians(0.5))  # [m], [rad] tolerance of a cube just placed
 
 
@@ -68,7 +69,7 @@ class Operator(CellClient):
         """
         self.wait_until_ready()
         self.teach_place('home')
-        self.persist(lambda: self.do('init_gripper'))
+        self.persist(lambda: self.do('init_gripper', _INIT_TIME))
 
     def wait_until_ready(self) -> None:
         """Wait for services, topics and the planner; raises ExecutionError after a while."""
