@@ -229,7 +229,7 @@ def test_a_stop_while_carrying_keeps_the_part_and_needs_rearming(taught):
     taught.do('plan')
     taught.do('run')
     taught.event('stage', since=since, stage='transfer')
-    taught.run(0.3)
+    taught.until(lambda: taught.part_at()[2] > 0.06, 'the part to be lifted')
     refused = taught.ask('teach_home')
     assert not refused.success and 'the arm is moving' in refused.message
     taught.do('stop')
