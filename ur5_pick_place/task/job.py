@@ -290,3 +290,45 @@ def perform(command: Command, timeout: float = float('inf')) -> Steps[Observatio
     if seen.reply:
         raise ExecutionError(seen.reply)
     return seen
+
+
+def watched(steps: Steps[None], check: Callable[[Observation], None]) -> Steps[None]:
+    """Perform steps; `check` sees every observation before they do, and may raise to end them."""
+    try:
+        command = next(steps)
+        while True:
+            try:
+                seen = yield command
+                check(seen)
+            except ExecutionError as error:
+                command = steps.throw(error)
+            else:
+                command = steps.send(seen)
+    except StopIteration:
+        return
+
+
+class Beside:
+    """Steps that issue no command, performed beside others."""
+
+    def __init__(self) -> None:
+        self._steps: Steps[None] | None = None
+
+    def begin(self, steps: Steps[None]) -> None:
+        self._steps = steps
+        next(steps)
+
+    def drop(self) -> None:
+        """End the steps where they are."""
+        self._steps = None
+
+    def go_on(self, seen: Observation) -> None:
+        if self._steps:
+            try:
+                self._steps.send(seen)
+            except StopIteration:
+                self._steps = None
+
+    def finish(self) -> Steps[None]:
+        while self._steps:
+            self.go_on((yield None))

@@ -1,18 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """The payload of the robot, with and without a part in the gripper."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import takewhile
 
 import numpy as np
 
 from ur5_pick_place.planning.inertias import Load, boxes_load, joined
 from ur5_pick_place.planning.scene import Scene
-from ur5_pick_place.task.job import SetPayload
+from ur5_pick_place.task.grippers.base import ANSWER_TIMEOUT
+from ur5_pick_place.task.job import Command, SetPayload, Steps, perform
 from ur5_pick_place.task.motions import PlannedStage
 
 
-def payload_of(
+def _payload_of(
     scene: Scene, tool: tuple[float, tuple[float, ...]], part: Load | None
 ) -> SetPayload:
     """
@@ -44,3 +45,76 @@ def payload_before_move(stages: Sequence[PlannedStage]) -> bool | None:
         if planned.stages[0].do.startswith('payload_'):
             return planned.stages[0].do == 'payload_part'
     return None
+
+
+class RobotPayload:
+    """
+    Sets the payload of the robot, and keeps what this node has set.
+
+    Parameters
+    ----------
+    scene : callable
+        Returns the scene, whose boxes give the inertia.
+    tool : (float, tuple)
+        Mass [kg] and centre in tool0 [m] of the empty tool.
+    part : Load
+        The part in the gripper.
+
+    Attributes
+    ----------
+    wanted : bool or None
+        Whether the payload that was requested last includes the part; None = none was.
+    confirmed : bool or None
+        The same for the one that the robot has confirmed; None = not known.
+    ahead : bool or None
+        The same for one that was set before its stage.
+
+    """
+
+    def __init__(
+        self, scene: Callable[[], Scene], tool: tuple[float, tuple[float, ...]], part: Load
+    ) -> None:
+        self._scene, self._tool, self._part = scene, tool, part
+        self.wanted: bool | None = None
+        self.confirmed: bool | None = None
+        self.ahead: bool | None = None
+
+    @property
+    def may_have_part(self) -> bool:
+        """Whether the robot may reckon with the part."""
+        return self.wanted is not None and self.confirmed is not False
+
+    def set(self, with_part: bool) -> Steps[None]:
+        """Set the payload, and wait for the robot to confirm it."""
+        yield from perform(self._request(with_part), ANSWER_TIMEOUT)
+        self.confirmed = with_part
+
+    def set_in_stage(self, with_part: bool) -> Steps[None]:
+        """Set the payload of a stage, unless that was done ahead."""
+        if self.ahead is with_part:
+            yield None  # one tick, so that the stage is seen, and can be paused in
+        else:
+            yield from self.set(with_part)
+        self.ahead = None
+
+    def set_during(
+        self, wait: Callable[[Command | None], Steps[bool]], with_part: bool | None
+    ) -> Steps[None]:
+        """
+        Wait for the fingers by `wait`, and set the payload meanwhile; None = it is not set.
+
+        That is early enough: the table carries the part until the arm lifts it.
+
+        """
+        before = self.wanted, self.confirmed
+        was_issued = yield from wait(None if with_part is None else self._request(with_part))
+        self.ahead = with_part if was_issued else None
+        if was_issued:
+            self.confirmed = with_part
+        else:
+            self.wanted, self.confirmed = before
+
+    def _request(self, with_part: bool) -> SetPayload:
+        # Not known until it is confirmed, as the job may end before.
+        self.wanted, self.confirmed = with_part, None
+        return _payload_of(self._scene(), self._tool, self._part if with_part else None)

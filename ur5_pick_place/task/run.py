@@ -12,19 +12,20 @@ from ur5_pick_place.planning.inertias import Load
 from ur5_pick_place.planning.planner import PlannedMotion
 from ur5_pick_place.planning.scene import Box
 from ur5_pick_place.task import events
-from ur5_pick_place.task.grippers.base import ANSWER_TIMEOUT, NO_FEEDBACK, Gripper
+from ur5_pick_place.task.grippers.base import NO_FEEDBACK, Gripper
 from ur5_pick_place.task.job import (
+    Beside,
     Carry,
     Compute,
     Observation,
     RunMotion,
-    SetPayload,
     Steps,
     perform,
+    watched,
 )
 from ur5_pick_place.task.motions import PlannedStage, StageTracker, TaskSettings
 from ur5_pick_place.task.pattern import LAST
-from ur5_pick_place.task.payload import payload_before_move, payload_of
+from ur5_pick_place.task.payload import RobotPayload, payload_before_move
 from ur5_pick_place.task.place_names import HOME, touches
 from ur5_pick_place.task.plan import CyclePlan, CyclePlanner
 from ur5_pick_place.task.stages import SET_OUTPUT, WAIT, WAIT_INPUT, Stage
@@ -66,8 +67,9 @@ class CycleRun:
     ) -> None:
         self._outputs = outputs
         self._planner, self._gripper, self._settings = planner, gripper, settings
-        self._tool_payload, self._emit = tool_payload, emit
+        self._emit = emit
         self._part = settings.part_load(planner.planner.scene.tool.T_tool_tcp)
+        self._payload = RobotPayload(lambda: planner.planner.scene, tool_payload, self._part)
         self._signal = gripper.signal()
         self.is_carrying = False
         """Whether a part was gripped and not released since."""
@@ -81,11 +83,8 @@ class CycleRun:
         """What the cycle waits for without a fault; empty if it does not."""
         self._place = ''
         self._is_opening = False  # on the way to a part
-        self._check: Steps[None] | None = None  # check during a motion that the gripper is empty
+        self._emptiness = Beside()  # the check during a motion that the gripper is empty
         self._q_end: Array | None = None  # where the last motion ended, until the next begins
-        self._payload_ahead: bool | None = None  # set, with or without part, before its stage
-        self._payload_has_part: bool | None = None  # as confirmed last; None = not known
-        self._payload_wanted: bool | None = None  # as requested last, by this node
         self._number = 0  # of the cycle
         self.done = 0
         """Cycles of a pattern whose parts lie at their cells, if the run ended before the last."""
@@ -94,14 +93,14 @@ class CycleRun:
         """Run every stage of every cycle of `plan`."""
         self._is_opening = False
         self.done, of = plan.first, plan.first + len(plan.cycles)
-        if self._may_include_part and not self.is_carrying:  # as a part was lost
+        if self._payload.may_have_part and not self.is_carrying:  # as a part was lost
             yield from self.confirm_payload()
         for self._number, stages in enumerate(plan.cycles, plan.first + 1):
-            self._place, self._check, self._payload_ahead = '', None, None
-            self._q_end = None
+            self._place, self._q_end, self._payload.ahead = '', None, None
+            self._emptiness.drop()
             for i, planned in enumerate(stages):
                 if self.is_paused:
-                    self._check_in_place((yield from self._resumed()).q)
+                    self._check_in_place((yield from self._resumed()))
                 self.placed_parts = planned.placed_parts
                 self._enter(planned, 0)
                 yield from self._do(planned, payload_before_move(stages[i + 1 :]))
@@ -112,7 +111,7 @@ class CycleRun:
     def home(self, motions: tuple[PlannedMotion, ...]) -> Steps[None]:
         """Follow the motions home; the gripper stays as it is."""
         yield from perform(Carry(self._part if self.is_carrying else None))
-        if self._is_with_part is not self._payload_has_part:
+        if self._is_with_part is not self._payload.confirmed:
             yield from self.confirm_payload()
         self.stage = HOME
         for motion in motions:
@@ -137,7 +136,7 @@ class CycleRun:
             unless it still includes a part.
 
         """
-        if payload is None and self._may_include_part:
+        if payload is None and self._payload.may_have_part:
             payload = False
         was_carrying, self.is_carrying = self.is_carrying, False  # from here the part may fall
         try:
@@ -146,7 +145,7 @@ class CycleRun:
             self.is_carrying = was_carrying  # nothing shows that it fell
             raise
         yield from perform(Carry(None))
-        yield from self._await_fingers(payload)
+        yield from self._payload.set_during(self._gripper.await_fingers, payload)
 
     def look(self, seen: Observation) -> None:
         """Update whether a part is held, such as after a restart in the middle of a cycle."""
@@ -193,26 +192,13 @@ class CycleRun:
 
     def confirm_payload(self) -> Steps[None]:
         """Set the payload as the gripper needs it, and wait for the robot to confirm it."""
-        yield from self._set_payload(bool(self._is_with_part))
+        yield from self._payload.set(bool(self._is_with_part))
 
     @property
     def _is_with_part(self) -> bool | None:
         """Whether the payload is to include the part; without feedback as the cycle wanted it."""
         is_shown = self._gripper.settings.grip_feedback != NO_FEEDBACK
-        return self.is_carrying if is_shown else self.is_carrying and self._payload_wanted
-
-    def _set_payload(self, with_part: bool) -> Steps[None]:
-        yield from perform(self._request_payload(with_part), ANSWER_TIMEOUT)
-        self._payload_has_part = with_part
-
-    def _request_payload(self, with_part: bool) -> SetPayload:
-        # Not known until it is confirmed, as the job may end before.
-        self._payload_wanted, self._payload_has_part = with_part, None
-        return self._payload(with_part)
-
-    @property
-    def _may_include_part(self) -> bool:
-        return self._payload_wanted is not None and self._payload_has_part is not False
+        return self.is_carrying if is_shown else self.is_carrying and self._payload.wanted
 
     def pause(self) -> None:
         """Hold the run; the caller also cancels the present motion."""
@@ -233,25 +219,11 @@ class CycleRun:
             yield from self._move(planned)
             self._place = planned.stages[-1].to
         else:
-            yield from self._in_place(self._do_here(planned, payload))
+            yield from watched(self._do_here(planned, payload), self._check_in_place)
 
-    def _in_place(self, steps: Steps[None]) -> Steps[None]:
-        """Perform steps of a stage that moves nothing, as long as nobody else moves the arm."""
-        try:
-            command = next(steps)
-            while True:
-                try:
-                    seen = yield command
-                    self._check_in_place(seen.q)
-                except ExecutionError as error:
-                    command = steps.throw(error)
-                else:
-                    command = steps.send(seen)
-        except StopIteration:
-            return
-
-    def _check_in_place(self, q: Array) -> None:
-        away = 0.0 if self._q_end is None else float(np.abs(q - self._q_end).max())
+    def _check_in_place(self, seen: Observation) -> None:
+        """Check that nobody else has moved the arm since the last motion."""
+        away = 0.0 if self._q_end is None else float(np.abs(seen.q - self._q_end).max())
         if away > _MOVED_AWAY:
             raise ExecutionError(
                 f'stage {self.stage!r}: another client moved the arm by {away:.3f} rad; end that '
@@ -261,12 +233,7 @@ class CycleRun:
     def _do_here(self, planned: PlannedStage, payload: bool | None) -> Steps[None]:
         do = planned.stages[0].do
         if do.startswith('payload_'):
-            with_part = do == 'payload_part'
-            if self._payload_ahead is with_part:
-                yield None  # one tick, so that the stage is seen, and can be paused in
-            else:
-                yield from self._set_payload(with_part)
-            self._payload_ahead = None
+            yield from self._payload.set_in_stage(do == 'payload_part')
         elif do == 'close':
             yield from self._close(payload)
         elif do == 'open' and touches(self._place):
@@ -283,7 +250,7 @@ class CycleRun:
             yield from self._expect_no_part()
 
     def _wait(self, stage: Stage) -> Steps[None]:
-        yield from self._finish_checking()  # somebody may hand a part in meanwhile
+        yield from self._emptiness.finish()  # somebody may hand a part in meanwhile
         wait = Wait(stage)
         self.waits_for = wait.reason
         self._emit(events.WAITING, stage=stage.name, reason=wait.reason)
@@ -297,31 +264,15 @@ class CycleRun:
         self.waits_for = ''
 
     def _close(self, payload: bool | None) -> Steps[None]:
-        yield from self._finish_checking()
+        yield from self._emptiness.finish()
         yield from self._gripper.begin_closing()
         yield from perform(Carry(self._part))
-        yield from self._await_fingers(payload)
+        yield from self._payload.set_during(self._gripper.await_fingers, payload)
         if self._gripper.holds_part((yield None)):
             self._take()
 
     def _take(self) -> None:
         self.is_carrying, self._signal = True, self._gripper.signal()
-
-    def _await_fingers(self, payload: bool | None) -> Steps[None]:
-        """
-        Wait for the fingers, and set the payload meanwhile.
-
-        That is early enough: the table carries the part until the arm lifts it.
-
-        """
-        before = self._payload_wanted, self._payload_has_part
-        command = None if payload is None else self._request_payload(payload)
-        was_issued = yield from self._gripper.await_fingers(command)
-        self._payload_ahead = payload if was_issued else None
-        if was_issued:
-            self._payload_has_part = payload
-        else:
-            self._payload_wanted, self._payload_has_part = before
 
     def _release(self, payload: bool | None) -> Steps[None]:
         was_carrying = self.is_carrying
@@ -367,21 +318,9 @@ class CycleRun:
         seen = yield None
         is_away = not touches(self._place)
         if is_away and self._gripper.is_open(seen) and self._gripper.holds_part(seen) is False:
-            self._check = self._gripper.stays_empty()
-            next(self._check)
+            self._emptiness.begin(self._gripper.stays_empty())
         else:
             yield from self._gripper.expect_no_part()
-
-    def _finish_checking(self) -> Steps[None]:
-        while self._check:
-            self._go_on_checking((yield None))
-
-    def _go_on_checking(self, seen: Observation) -> None:
-        if self._check:
-            try:
-                self._check.send(seen)
-            except StopIteration:
-                self._check = None
 
     def _expect_part(self, planned: PlannedStage, payload: bool | None) -> Steps[None]:
         tries = self._settings.grasp_retries if planned.retry else 0
@@ -390,11 +329,11 @@ class CycleRun:
                 yield from self._gripper.expect_part()
                 break
             except MissedGrasp as missed:
-                ahead = None if self._payload_ahead is None else False
+                ahead = None if self._payload.ahead is None else False
                 self._emit(events.GRASP_MISSED, reason=str(missed), tries_left=tries)
                 if not tries:
                     if ahead is False:
-                        yield from self._set_payload(with_part=False)
+                        yield from self._payload.set(with_part=False)
                     raise
                 tries -= 1
             yield from self.open(ahead)
@@ -415,7 +354,7 @@ class CycleRun:
             seen = yield RunMotion(motion.trajectory, planned.method)
             while seen.reply is None:
                 self._check_carried(seen)
-                self._go_on_checking(seen)
+                self._emptiness.go_on(seen)
                 self._report_wait(seen)
                 if tracker.stage_at(seen.q) > i:
                     i += 1
@@ -423,8 +362,7 @@ class CycleRun:
                 seen = yield None
             if not seen.reply:
                 self._q_end = seen.q
-                while self._check:
-                    self._go_on_checking((yield None))
+                yield from self._emptiness.finish()
                 for passed in range(i + 1, len(planned.stages)):
                     self._enter(planned, passed)
                 return
@@ -475,7 +413,3 @@ class CycleRun:
             f'the part was lost at stage {self.stage!r}: {self._gripper.loss}; find '
             'the part, then call ~/rearm'
         )
-
-    def _payload(self, with_part: bool) -> SetPayload:
-        scene = self._planner.planner.scene
-        return payload_of(scene, self._tool_payload, self._part if with_part else None)
