@@ -2,9 +2,12 @@
 """Stops the arm without the planner, which may have died, be frozen or be overloaded."""
 
 import time
+from typing import Any
 
+from rclpy.client import Client
 from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
+from std_srvs.srv import Trigger
 
 from ur5_pick_place.control.controller import REPLY_TIMEOUT, Stopping
 from ur5_pick_place.nodes.controller_goals import ControllerGoals
@@ -16,6 +19,7 @@ _AT_LEAST = 0.3  # [s] for which goals are canceled that are not reported yet
 # [s] of an arm that does not stop; a planner that is there may be braking a closed loop meanwhile
 _TAKE_OVER_AFTER, _ALONE_AFTER, _TAKE_OVER_PERIOD = 1.0, 0.3, 0.3
 _AT_MOST = 60.0  # [s]; after that an operator must stop the arm
+_LATCHING_PERIOD = 0.5  # [s, steady clock] between requests to a planner that comes back
 
 
 class ArmStop:
@@ -73,3 +77,34 @@ class ArmStop:
             if lasts > patience and now - self._taken_over > _TAKE_OVER_PERIOD:
                 self._taken_over = now
                 self._goals.take_over(self._see)
+
+
+class PlannerLatch:
+    """
+    Hands a stop over to the next planner, once it answers; nobody else moves the arm till then.
+
+    Parameters
+    ----------
+    stop : Client
+        Of the planner's `~/stop`.
+
+    """
+
+    def __init__(self, stop: 'Client[Any, Any]') -> None:
+        self._stop, self._is_due, self._next = stop, False, 0.0
+
+    def begin(self) -> None:
+        """Latch the planner that comes next."""
+        self._is_due = True
+
+    def end(self) -> None:
+        """Latch none, as it has answered or motions are allowed again."""
+        self._is_due = False
+
+    def look(self) -> None:
+        """Send the stop if it is due and the planner is there; to be called repeatedly."""
+        now = time.monotonic()
+        if not self._is_due or now < self._next or not self._stop.service_is_ready():
+            return
+        self._next = now + _LATCHING_PERIOD
+        self._stop.call_async(Trigger.Request()).add_done_callback(lambda _: self.end())

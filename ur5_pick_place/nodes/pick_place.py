@@ -9,7 +9,6 @@ The decisions are made in `task.machine`; here are the requests and the publishe
 import json
 import math
 import threading
-import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
@@ -29,7 +28,7 @@ from ur5_pick_place.control.robot_status import HealthSettings, io_patience
 from ur5_pick_place.errors import ExecutionError, InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.nodes import gripper_command
-from ur5_pick_place.nodes.arm_stop import ArmStop
+from ur5_pick_place.nodes.arm_stop import ArmStop, PlannerLatch
 from ur5_pick_place.nodes.asking import ask
 from ur5_pick_place.nodes.carried_part import CarriedPart
 from ur5_pick_place.nodes.controller_goals import ControllerGoals, check_method
@@ -72,7 +71,6 @@ from ur5_pick_place.task.station import Station, StationSettings
 
 # One for planning, one for joints and pins, one for the services meanwhile.
 _THREADS = 3
-_LATCHING_PERIOD = 0.5  # [s, steady clock] between requests to a planner that comes back
 _PLANNER_REPLY = 0.03  # [s, steady clock] before a stop no longer waits for the planner
 
 
@@ -136,7 +134,6 @@ class PickPlace(Node):
         )
         self._station, self._run, self._machine = station, station.run, station.machine
         self._published, self._publishing = '', threading.Lock()
-        self._is_to_latch, self._next_latching = False, 0.0
         self._offer(health.peer_timeout)
 
     def _offer(self, lease: float) -> None:
@@ -222,6 +219,7 @@ class PickPlace(Node):
         self._stop_planner: Client[Any, Any] = self.create_client(
             Trigger, f'{PLANNER}/stop', callback_group=at_once
         )
+        self._latch = PlannerLatch(self._stop_planner)
         self.create_service(Trigger, '~/stop', self._stop, callback_group=at_once)
         self.create_service(Trigger, '~/rearm', self._rearm, callback_group=group)
         controller = self._robot.controller
@@ -357,7 +355,7 @@ class PickPlace(Node):
         if answer.success and self._machine.stops != stops:
             reply.success, reply.message = False, 'a stop came meanwhile: rearm again'
         elif answer.success:
-            self._is_to_latch = False
+            self._latch.end()
             self._arm_stop.end()
             self._machine.rearmed()
         self._publish_state()
@@ -372,22 +370,12 @@ class PickPlace(Node):
     def _on_tick(self) -> None:
         self._freedrive.look(is_stopped=bool(self._machine.stopped) or self._port.is_stopped)
         self._machine.tick()
-        if self._is_to_latch:
-            self._latch_planner()
+        self._latch.look()
         self._publish_state()
-
-    def _latch_planner(self) -> None:
-        """Hand the stop over to the next planner, once it answers; nobody else moves till then."""
-        now = time.monotonic()
-        if now < self._next_latching or not self._stop_planner.service_is_ready():
-            return
-        self._next_latching = now + _LATCHING_PERIOD
-        answer = self._stop_planner.call_async(Trigger.Request())
-        answer.add_done_callback(lambda _: setattr(self, '_is_to_latch', False))
 
     def _on_planner_death(self) -> None:
         """Stop the arm in place of the planner, whichever client moves it, and latch."""
-        self._is_to_latch = True
+        self._latch.begin()
         self._arm_stop.begin()
         self._machine.stop(PLANNER_GONE, is_fault=True)
         self._publish_state()
