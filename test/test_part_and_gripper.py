@@ -15,10 +15,9 @@ from ur5_pick_place.kinematics import HOME, forward
 from ur5_pick_place.task.cycle import Stage
 from ur5_pick_place.task.grippers.digital import DigitalGripper as Gripper
 from ur5_pick_place.task.grippers.digital import DigitalSettings as GripperSettings
-from ur5_pick_place.task.job import Carry, Job, Observation, RunMotion, SetPayload
+from ur5_pick_place.task.job import Carry, Job, Observation, RunMotion
 from ur5_pick_place.task.machine import Machine
 from ur5_pick_place.task.motions import TaskSettings
-from ur5_pick_place.task.pattern import PatternSettings
 from ur5_pick_place.task.plan import CyclePlanner
 
 
@@ -279,107 +278,6 @@ def test_the_tool_supply_is_set_and_seen():
     assert (job.error, robot.voltage) == ('', 24)
 
 
-# ---- after a stop: the payload, the part, the pattern
-
-
-def payloads(robot):
-    return [command.mass for command in robot.commands if isinstance(command, SetPayload)]
-
-
-TOOL, TOOL_AND_PART = 0.5, 0.58  # [kg]
-
-
-def stopped_with_the_part(cycle_planner, settings=GripperSettings()):
-    """Return robot, run and machine after a stop on the way to target."""
-    robot, run = Robot(), make_run(cycle_planner, settings)
-    machine = Machine(cycle_planner, run, ObedientPort(robot), lambda event, **data: None)
-    machine.make_plan(POSES)
-    machine.start_run(POSES)
-    tick_until(machine, robot, lambda: run.stage in ('lift', 'transfer'))
-    machine.stop('stop requested')
-    machine.rearmed()
-    robot.commands.clear()
-    return robot, run, machine
-
-
-def tick_until(machine, robot, is_so=lambda: False):
-    for _ in range(2000):
-        if is_so() or not machine.job_name:
-            return
-        machine.tick()
-        robot.t += TICK
-    raise AssertionError(machine.state)
-
-
-def test_the_arm_is_guided_by_hand_with_the_payload_of_what_it_holds(cycle_planner):
-    robot, run, machine = stopped_with_the_part(cycle_planner)
-    machine.start('confirm_payload', run.confirm_payload())
-    tick_until(machine, robot)
-    machine.start('open_gripper', run.open())
-    tick_until(machine, robot)
-    machine.start('confirm_payload', run.confirm_payload())
-    tick_until(machine, robot)
-    assert payloads(robot) == pytest.approx([TOOL_AND_PART, TOOL, TOOL])
-
-
-@pytest.mark.parametrize('is_part_there', [True, False])
-def test_the_motion_home_has_the_payload_of_what_the_gripper_holds(cycle_planner, is_part_there):
-    robot, run, machine = stopped_with_the_part(cycle_planner)
-    robot.is_part_there = is_part_there
-    machine.go_home(POSES)
-    tick_until(machine, robot)
-    assert machine.stopped == ''
-    assert payloads(robot) == pytest.approx([] if is_part_there else [TOOL])
-    (carry,) = (command for command in robot.commands if isinstance(command, Carry))
-    assert (carry.load is not None) == run.is_carrying == is_part_there
-
-
-def test_a_run_after_a_lost_part_begins_with_the_payload_of_the_tool(cycle_planner):
-    robot, _, machine = stopped_with_the_part(cycle_planner)
-    robot.outputs[16] = robot.is_part_there = False  # the tool lost its power
-    machine.make_plan(POSES)
-    machine.start_run(POSES)
-    tick_until(machine, robot, lambda: any(isinstance(c, RunMotion) for c in robot.commands))
-    assert payloads(robot) == [TOOL]
-
-
-@pytest.mark.parametrize('stage', ['grip', 'release'])
-def test_a_stop_while_the_payload_is_set_leaves_none_that_is_wrong(cycle_planner, stage):
-    """Without feedback it is set as soon as the fingers move, and not confirmed by then."""
-    robot = Robot()
-    run = make_run(cycle_planner, GripperSettings(grip_feedback='none'))
-    machine = Machine(cycle_planner, run, ObedientPort(robot), lambda event, **data: None)
-    machine.make_plan(POSES)
-    machine.start_run(POSES)
-    n = 1 if stage == 'grip' else 2
-    tick_until(machine, robot, lambda: len(payloads(robot)) == n)
-    assert run.stage == stage
-    machine.stop('stop requested')
-    machine.rearmed()
-    robot.commands.clear()
-    machine.start('confirm_payload', run.confirm_payload())  # as freedrive does
-    tick_until(machine, robot)
-    assert payloads(robot) == pytest.approx([TOOL_AND_PART if stage == 'grip' else TOOL])
-    robot.commands.clear()
-    machine.go_home(POSES)
-    tick_until(machine, robot)
-    assert machine.stopped == '' and payloads(robot) == []
-
-
-def test_without_feedback_a_closed_gripper_may_hold_a_part_and_is_carried_as_if(cycle_planner):
-    settings = GripperSettings(grip_feedback='none')
-    robot = Robot(outputs={16: True, 17: False})
-    run = make_run(cycle_planner, settings)
-    machine = Machine(cycle_planner, run, ObedientPort(robot), lambda event, **data: None)
-    machine.go_home(POSES)
-    tick_until(machine, robot)
-    assert run.is_carrying and any(isinstance(c, Carry) and c.load for c in robot.commands)
-    assert payloads(robot) == [], 'nothing tells whether the part is there'
-    machine.start('confirm_payload', run.confirm_payload())
-    tick_until(machine, robot)
-    assert payloads(robot) == [TOOL]
-
-
 def test_a_part_that_sticks_to_the_gripper_is_not_placed_and_stays_carried(cycle_planner):
     class Sticky(Robot):
         def seen(self):
@@ -398,33 +296,3 @@ def test_a_part_that_sticks_to_the_gripper_is_not_placed_and_stays_carried(cycle
     assert run.is_carrying and not any(event == 'placed' for event, _ in events)
     *_, told = (command for command in robot.commands if isinstance(command, Carry))
     assert told.load is not None, 'the planner knows that it hangs there'
-
-
-def test_a_pattern_goes_on_after_a_stop_with_the_cell_that_comes_next(cycle_planner):
-    pattern = PatternSettings(target_grid=(3, 1, 1), target_pitch=(0.08, 0.0, 0.0))
-    planner = CyclePlanner(
-        cycle_planner.planner, TaskSettings(), cycle_planner.cycle, ORIGIN, pattern
-    )
-    robot, events = Robot(), []
-    run = make_run(planner, events=events)
-    machine = Machine(planner, run, ObedientPort(robot), lambda event, **data: None)
-
-    def run_on(until=lambda: False):
-        said = machine.make_plan(POSES)
-        machine.start_run(POSES)
-        tick_until(machine, robot, until)
-        return said
-
-    def count(kind):
-        return sum(event == kind for event, _ in events)
-
-    assert 'were done' not in run_on(lambda: count('placed') == 2)
-    machine.stop('stop requested')
-    machine.rearmed()
-    robot.q = HOME.copy()
-    assert '2 of 3 cycles were done before the stop' in run_on()
-    assert count('placed') == 3
-    assert [d for e, d in events if e == 'cycle_done'][-1] == {'number': 3, 'of': 3}
-    assert machine.plan is None, 'the pallet is full: the next plan begins with the first cell'
-    assert 'were done' not in run_on()
-    assert count('placed') == 6
