@@ -146,7 +146,7 @@ def test_another_controller_that_moves_the_arm_is_switched_off(cell):
 def test_nothing_is_taught_or_rearmed_while_somebody_else_moves_the_arm(cell):
     client = cell.client
     with cell.frozen('trajectory_planner'):
-        handle = set_off(cell, seconds=3.0)
+        handle = set_off(cell, seconds=6.0)  # longer than the request waits for rest
         taught = client.ask('teach_home')
         assert not taught.success and 'the arm is moving' in taught.message
     del handle
