@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Brake to rest on the path of a running trajectory, and resume it, within the limits."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
+from ur5_pick_place.control.ramp import Ramp
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.limits import Limits
 from ur5_pick_place.planning.timing import stretch
@@ -17,16 +18,24 @@ _DENSE = np.linspace(0.0, 1.0, 1000)
 _GAP = 4e-3  # [s]
 _DIGITS = 9
 _SPACING = 0.02  # [s] between points that repeat the trajectory
-_DELAYS = (0.0, 0.05, 0.1, 0.2, 0.3, 0.5, 0.8)  # [s] beyond the takeover time
-_LENGTHS = tuple(np.geomspace(0.1, 2.0, 14))  # [s]
+_DELAYS = (0.0, 0.03, 0.06, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6)  # [s] beyond the takeover time
+_LENGTHS = tuple(np.geomspace(0.1, 1.5, 20))  # [s]
+_RAMPS = tuple(Ramp(rise, fall) for rise in (0.1, 0.25, 0.45) for fall in (0.1, 0.25, 0.45))
+_CHOICES = np.array(
+    sorted((d + h, d, h, ramp) for d in _DELAYS for h in _LENGTHS for ramp in range(len(_RAMPS)))
+)
 _SLACK = 1.005
 _JERK_SLACK = 1.05
-# Accepted if the arm would otherwise stop only at the end of the motion: resampling the plan at
-# other points adds some jerk where the plan is at its limit.
-_HASTY_JERK = 1.5
+# A plan at its jerk limit leaves nothing for braking: a stop that comes sooner by _SOONER [s] may
+# use more.
+_HASTY_JERK, _SOONER = 1.5, 0.1
 _COARSE = np.linspace(0.0, 1.0, 33)  # fractions of a ramp at which it is first looked at
+_PROFILES = np.array(
+    [[ramp.advanced(_COARSE), ramp.sigma(_COARSE), ramp.rate(_COARSE), ramp.curvature(_COARSE)]
+     for ramp in _RAMPS]
+)  # fmt: skip
 _GRID = 4e-3  # [s] between samples of the plan for that
-_DOUBT = 1.15  # a first look that exceeds a limit by less is followed by a second one
+_AT_ONCE = 96  # ramps that are looked at together
 
 
 def brake(
@@ -39,10 +48,10 @@ def brake(
     """
     Return a motion that leaves `trajectory` at time `t` [s] and stops early on its path.
 
-    The time scaling sigma falls from 1 to 0 as a smooth step, so that a step of length h advances
-    the plan's time by h / 2. Where the plan itself brakes at its limits, braking harder would
-    exceed them: then the step begins later, or uses half as much jerk again, or the plan is
-    followed to its end. The earliest stop that keeps the limits is chosen.
+    The time scaling falls from 1 to 0 as a `Ramp`; the earliest stop that keeps the limits is
+    chosen, or one with half as much jerk again if it comes 0.1 s sooner. Where the plan itself
+    brakes at its limits, braking harder would exceed them: then the ramp begins later, or the plan
+    is followed to its end.
 
     The first point is moving, and at first the motion repeats the plan. Sent with the stamp at
     which the plan was at `t`, the controller takes it over without a jump if it is received within
@@ -55,20 +64,17 @@ def brake(
         return at_rest(trajectory.q[-1])
     remaining = trajectory.duration - t
     t = round(t, _DIGITS)
-    choices = sorted(
-        (takeover_time + d + h, takeover_time + d, h)
-        for d in _DELAYS
-        for h in _LENGTHS
-        if takeover_time + d + h < remaining
-    )
+    choices = _CHOICES + (takeover_time, takeover_time, 0.0, 0.0)
+    choices = choices[choices[:, 0] < remaining]
     hasty: Trajectory | None = None
-    jerks = _first_look(trajectory, t, np.array(choices)[:, 1:], limits) if choices else ()
-    for (_, delay, length), jerk in zip(choices, jerks, strict=True):
+    for (stop, delay, length, ramp), jerk in _first_look(trajectory, t, choices, limits):
         if is_late():
             return None
-        if jerk > _DOUBT * (_JERK_SLACK if hasty else _HASTY_JERK):
+        if hasty and stop > hasty.duration + _SOONER:
+            break
+        if jerk > (_JERK_SLACK if hasty else _HASTY_JERK):
             continue
-        stopping = _slow_down(trajectory, t, delay, length)
+        stopping = _slow_down(trajectory, t, delay, length, _RAMPS[int(ramp)])
         if _is_within(stopping, limits):
             return stopping
         if hasty is None and _is_within(stopping, limits, _HASTY_JERK):
@@ -76,27 +82,33 @@ def brake(
     return hasty or rest_of(trajectory, t)
 
 
-def _first_look(trajectory: Trajectory, t: float, ramps: Array, limits: Limits) -> Array:
+def _first_look(
+    trajectory: Trajectory, t: float, choices: Array, limits: Limits
+) -> Iterator[tuple[Array, float]]:
     """
-    Return about which share of the jerk limit each ramp uses; infinity beyond another limit.
+    Yield each choice, and about which share of the jerk limit it uses; infinity beyond another.
 
-    `ramps` are delays and lengths (n, 2) [s]. All are looked at together, in a hundredth of the
-    time that it takes to build and check each.
+    `choices` are the time of the stop, delay and length [s] and index of the ramp, (n, 4). Many
+    are looked at together, in a hundredth of the time that it takes to build and check each.
 
     """
-    delay, length = ramps[:, :1], ramps[:, 1:]
-    grid = np.arange(0.0, float((delay + length).max()) + _GRID, _GRID)
+    if not len(choices):
+        return
+    grid = np.arange(0.0, float(choices[:, 0].max()) + _GRID, _GRID)
     plan = trajectory.sample(t + grid)[1:]
-    u = _COARSE
-    tau = delay + length * (u - 2.5 * u**4 + 3 * u**5 - u**6)
-    qd, qdd, qddd = (values[np.rint(tau / _GRID).astype(int)] for values in plan)
-    sigma = (1 - (10 * u**3 - 15 * u**4 + 6 * u**5))[:, None]
-    rate = (-30 * u**2 * (1 - u) ** 2 / length)[..., None]
-    curvature = (-60 * u * (1 - u) * (1 - 2 * u) / length**2)[..., None]
-    acceleration = qdd * sigma**2 + qd * rate
-    jerk = qddd * sigma**3 + 3 * qdd * sigma * rate + qd * curvature
-    braking = np.abs(acceleration / limits.qdd).max(axis=(1, 2)) <= _DOUBT * _SLACK
-    return np.where(braking, np.abs(jerk / limits.qddd).max(axis=(1, 2)), np.inf)
+    for some in np.array_split(choices, range(_AT_ONCE, len(choices), _AT_ONCE)):
+        delay, length, ramp = some[:, 1:2], some[:, 2:3], some[:, 3].astype(int)
+        advanced, sigma, rate, curvature = np.moveaxis(_PROFILES[ramp], 1, 0)
+        reached = np.rint((delay + length * advanced) / _GRID).astype(int)
+        qd, qdd, qddd = (values[reached] for values in plan)
+        sigma, rate = sigma[..., None], (rate / length)[..., None]
+        acceleration = qdd * sigma**2 + qd * rate
+        jerk = qddd * sigma**3 + 3 * qdd * sigma * rate + qd * (curvature / length**2)[..., None]
+        braking = np.abs(acceleration / limits.qdd).max(axis=(1, 2)) <= _SLACK
+        yield from zip(
+            some, np.where(braking, np.abs(jerk / limits.qddd).max(axis=(1, 2)), np.inf),
+            strict=True,
+        )  # fmt: skip
 
 
 def resume_on_path(trajectory: Trajectory, q: Array, limits: Limits) -> Trajectory:
@@ -159,21 +171,18 @@ def _speed_up(trajectory: Trajectory, t: float, length: float) -> Trajectory:
     return Trajectory(times, *joined)
 
 
-def _slow_down(trajectory: Trajectory, t: float, delay: float, length: float) -> Trajectory:
-    # sigma = 1 - (10 u^3 - 15 u^4 + 6 u^5), its rate, and the plan's time as its integral
-    def advanced(u: Array) -> Array:
-        return length * (u - 2.5 * u**4 + 3 * u**5 - u**6)
-
-    own = np.interp(trajectory.t - t - delay, advanced(_DENSE), _DENSE)
+def _slow_down(
+    trajectory: Trajectory, t: float, delay: float, length: float, ramp: Ramp
+) -> Trajectory:
+    reached = np.interp(trajectory.t - t - delay, length * ramp.advanced(_DENSE), _DENSE)
+    own = np.sort(np.concatenate([reached, ramp.knots]))
     u = _whole(_merged(np.linspace(0.0, 1.0, _KNOTS), own, _GAP / length), length)
-    sigma = 1 - (10 * u**3 - 15 * u**4 + 6 * u**5)
-    sigma_rate = -30 * u**2 * (1 - u) ** 2 / length
     even = np.append(np.arange(0.0, delay, _SPACING), delay)
     before = _merged(even, trajectory.t - t, _GAP)
     before = np.round(before[before < delay - _GAP], _DIGITS)
-    sigma = np.concatenate([np.ones_like(before), sigma])[:, None]
-    sigma_rate = np.concatenate([np.zeros_like(before), sigma_rate])[:, None]
-    tau = np.concatenate([t + before, t + delay + advanced(u)])
+    sigma = np.concatenate([np.ones_like(before), ramp.sigma(u)])[:, None]
+    sigma_rate = np.concatenate([np.zeros_like(before), ramp.rate(u) / length])[:, None]
+    tau = np.concatenate([t + before, t + delay + length * ramp.advanced(u)])
     q, qd, qdd, _ = trajectory.sample(tau)
     velocity, acceleration = qd * sigma, qdd * sigma**2 + qd * sigma_rate
     velocity[-1] = acceleration[-1] = 0.0
