@@ -5,11 +5,15 @@ import json
 import math
 
 import numpy as np
+from cycle_poses import MODEL, SCENE
 from driver_client import IO, LATCHED, DriverClient
 from geometry_msgs.msg import PoseStamped
 from std_msgs.msg import String
 from std_srvs.srv import Trigger
 from ur_msgs.msg import ToolDataMsg
+
+from ur5_pick_place.kinematics import forward
+from ur5_pick_place.kinematics.transforms import T_BASE_BASE_LINK
 
 START, TARGET = (0.45, -0.2, 0.0), (0.4, 0.2, 0.6)
 
@@ -87,6 +91,11 @@ class TaskClient(DriverClient):
     def part_at(self):
         p = self.part[-1].pose.position
         return np.array([p.x, p.y, p.z])
+
+    def has_part_in_hand(self):
+        """Whether the part is at the TCP of an arm at rest, and the gripper closed."""
+        T = T_BASE_BASE_LINK @ forward(MODEL, self.q) @ SCENE.tool.T_tool_tcp
+        return np.linalg.norm(self.part_at() - T[:3, 3]) < 5e-3 and self.output(16)
 
 
 def pose(x, y, yaw, frame='base_link'):
