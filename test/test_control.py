@@ -178,6 +178,36 @@ def test_braking_keeps_the_limits(share, jerk):
     assert np.abs(qddd / LIMITS.qddd).max() <= jerk
 
 
+def largest_jerk(motion):
+    return np.abs(motion.sample(motion.dense_times(1e-3))[3] / LIMITS.qddd).max()
+
+
+def test_more_jerk_is_used_only_where_it_stops_the_arm_sooner():
+    for t in np.linspace(0.0, TRAJECTORY.duration, 80):
+        stop = brake(TRAJECTORY, t, LIMITS)
+        assert largest_jerk(stop) < 1.06 or stop.duration + 0.1 < TRAJECTORY.duration - t
+
+
+def test_a_braking_motion_has_no_points_that_coincide():
+    """As a point of the plan within a nanosecond of one of the ramp's would be."""
+    times = [*np.linspace(0.123, 0.124, 200), 0.12332293324]
+    assert min(np.diff(brake(TRAJECTORY, t, LIMITS).t).min() for t in times) > 1e-3
+
+
+def test_a_late_search_gives_the_hasty_stop_that_it_has_or_none():
+    motion, limits = time_optimal_chain()
+
+    def search(looks):
+        counted = iter(range(looks))
+        return brake(motion, 0.3, limits, is_late=lambda: next(counted, None) is None)
+
+    full = brake(motion, 0.3, limits)
+    assert largest_jerk(full) > 1.06
+    found = [stop and stop.duration for stop in map(search, range(0, 1000, 25))]
+    n = found.index(full.duration)
+    assert set(found[:n]) == {None} and set(found[n:]) == {full.duration}
+
+
 def test_braking_early_in_a_long_motion_stops_long_before_its_end():
     motion = time_ptp(HOME, HOME + [4.0, 0, 0, 0, 0, 0], LIMITS, lambda q, qd: np.zeros(1))
     stop = brake(motion, 0.5, LIMITS)

@@ -20,6 +20,7 @@ _DIGITS = 9
 _SPACING = 0.02  # [s] between points that repeat the trajectory
 _DELAYS = (0.0, 0.03, 0.06, 0.1, 0.15, 0.2, 0.3, 0.4, 0.6)  # [s] beyond the takeover time
 _LENGTHS = tuple(np.geomspace(0.1, 1.5, 20))  # [s]
+_STARTS = tuple(np.geomspace(0.1, 2.0, 14))  # [s] from rest to the speed of the plan
 _RAMPS = tuple(Ramp(rise, fall) for rise in (0.1, 0.25, 0.45) for fall in (0.1, 0.25, 0.45))
 _CHOICES = np.array(
     sorted((d + h, d, h, ramp) for d in _DELAYS for h in _LENGTHS for ramp in range(len(_RAMPS)))
@@ -57,7 +58,7 @@ def brake(
     which the plan was at `t`, the controller takes it over without a jump if it is received within
     `takeover_time` [s]; after that it meets the ramp half-way and has to catch up.
 
-    None once `is_late` returns True.
+    None once `is_late` returns True, if none was found.
 
     """
     if t >= trajectory.duration:
@@ -69,9 +70,9 @@ def brake(
     hasty: Trajectory | None = None
     for (stop, delay, length, ramp), jerk in _first_look(trajectory, t, choices, limits):
         if is_late():
-            return None
+            return hasty
         if hasty and stop > hasty.duration + _SOONER:
-            break
+            return hasty
         if jerk > (_JERK_SLACK if hasty else _HASTY_JERK):
             continue
         stopping = _slow_down(trajectory, t, delay, length, _RAMPS[int(ramp)])
@@ -79,7 +80,8 @@ def brake(
             return stopping
         if hasty is None and _is_within(stopping, limits, _HASTY_JERK):
             hasty = stopping
-    return hasty or rest_of(trajectory, t)
+    is_sooner = hasty and hasty.duration + _SOONER < remaining
+    return hasty if is_sooner else rest_of(trajectory, t)
 
 
 def _first_look(
@@ -123,7 +125,7 @@ def resume_on_path(trajectory: Trajectory, q: Array, limits: Limits) -> Trajecto
     t = float(times[np.abs(trajectory.sample(times)[0] - q).max(axis=1).argmin()])
     if trajectory.duration - t < _SPACING / 10:
         return at_rest(trajectory.q[-1])
-    for length in _LENGTHS:
+    for length in _STARTS:
         rest = _speed_up(trajectory, t, length)
         if _is_within(rest, limits):
             return rest
@@ -175,8 +177,10 @@ def _slow_down(
     trajectory: Trajectory, t: float, delay: float, length: float, ramp: Ramp
 ) -> Trajectory:
     reached = np.interp(trajectory.t - t - delay, length * ramp.advanced(_DENSE), _DENSE)
-    own = np.sort(np.concatenate([reached, ramp.knots]))
-    u = _whole(_merged(np.linspace(0.0, 1.0, _KNOTS), own, _GAP / length), length)
+    gap = _GAP / length
+    # Two points of one nanosecond would be no motion.
+    own = [*reached, *(knot for knot in ramp.knots if np.abs(reached - knot).min() >= gap)]
+    u = _whole(_merged(np.linspace(0.0, 1.0, _KNOTS), np.sort(own), gap), length)
     even = np.append(np.arange(0.0, delay, _SPACING), delay)
     before = _merged(even, trajectory.t - t, _GAP)
     before = np.round(before[before < delay - _GAP], _DIGITS)

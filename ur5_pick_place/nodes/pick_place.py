@@ -203,7 +203,7 @@ class PickPlace(Node):
         at_once = AtOnce()
         for name, action in services.items():
             self._serve(name, action, group)
-        # By joints that have come since: the run's clock is that of the joints.
+        # By joints that have come since, if any do: the run's clock is that of the joints.
         at_rest: dict[str, Callable[[], str]] = {
             'run': lambda: machine.start_run(self._teaching.unmoved_poses()),
             **{f'teach_{name}': partial(self._taught_joints, name) for name in self._places},
