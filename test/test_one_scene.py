@@ -78,8 +78,14 @@ class SceneClient(PlannerClient):
 
     def barred_by(self, text: str) -> None:
         """Wait until no motion is planned for a reason that names `text`."""
-        self.until(lambda: self.code().val == CODE.INVALID_MOTION_PLAN, f'{text} to bar the way')
-        assert text in self.code().message, self.code().message
+        codes: list[MoveItErrorCodes] = []
+
+        def is_barred() -> bool:
+            codes.append(self.code())
+            return codes[-1].val == CODE.INVALID_MOTION_PLAN
+
+        self.until(is_barred, f'{text} to bar the way')
+        assert text in codes[-1].message, codes[-1].message
 
     def free(self) -> None:
         self.until(lambda: self.code().val == CODE.SUCCESS, 'the way to be free')
