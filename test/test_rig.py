@@ -45,6 +45,12 @@ def test_a_fault_ends_with_the_true_reason_and_is_recovered_from(fault):
         assert outcome.end == 'stopped' and outcome.reaction < (0.6 if fault in SILENT else 0.5)
 
 
+def test_a_part_that_is_shaken_by_a_sudden_halt_is_still_seen_in_the_gripper():
+    """The slider at zero halts a UR3 at full speed: both fingers sway with the part."""
+    (outcome,) = run_matrix(('speed_slider_zero',), ('transfer',), {'ur_type': 'ur3'})
+    assert (outcome.end, outcome.problem) == ('placed', '')
+
+
 @pytest.mark.parametrize('method', ['resolved_rate', 'gradient'])
 def test_a_closed_loop_is_stopped_for_the_same_reasons(method):
     cases = ('protective_stop', 'joint_states_dropped')[: 2 if method == 'resolved_rate' else 1]
