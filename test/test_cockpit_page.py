@@ -155,8 +155,9 @@ def test_a_run_places_the_cube_and_stop_brings_the_arm_to_rest(
 
     page.tab('Simulation')
     page.click('Put part at start')
-    page.click('Plan')
     since = len(client.events)
+    page.click('Plan')
+    client.event('planned', since=since)  # Run is enabled by the plan before too
     page.click('Run')
     client.event('stage', since=since, stage='transfer', wall=120.0)
     # A browser that renders in software keeps a press for seconds: the transfer must still go on,
