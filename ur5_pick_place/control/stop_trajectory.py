@@ -35,7 +35,7 @@ _PROFILES = np.array(
     [[ramp.advanced(_COARSE), ramp.sigma(_COARSE), ramp.rate(_COARSE), ramp.curvature(_COARSE)]
      for ramp in _RAMPS]
 )  # fmt: skip
-_GRID = 4e-3  # [s] between samples of the plan for that
+_GRID = 4e-3  # [s] between samples of the plan at the first look
 _AT_ONCE = 96  # ramps that are looked at together
 
 

@@ -315,6 +315,7 @@ class Beside:
         self._steps: Steps[None] | None = None
 
     def begin(self, steps: Steps[None]) -> None:
+        """Begin steps, up to where they await an observation."""
         self._steps = steps
         next(steps)
 
@@ -323,6 +324,7 @@ class Beside:
         self._steps = None
 
     def go_on(self, seen: Observation) -> None:
+        """Give the steps an observation; without steps nothing happens."""
         if self._steps:
             try:
                 self._steps.send(seen)
@@ -330,5 +332,6 @@ class Beside:
                 self._steps = None
 
     def finish(self) -> Steps[None]:
+        """Wait until the steps have ended."""
         while self._steps:
             self.go_on((yield None))
