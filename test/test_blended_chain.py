@@ -14,7 +14,8 @@ from ur5_pick_place.kinematics import HOME, forward
 from ur5_pick_place.planning.dynamics import Dynamics
 from ur5_pick_place.planning.inertias import Load
 from ur5_pick_place.planning.limits import tcp_and_elbow_speed
-from ur5_pick_place.planning.moves import PathSegment
+from ur5_pick_place.planning.moves import PathSegment, path_of
+from ur5_pick_place.planning.path_timing import time_path
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.scene import Box
 from ur5_pick_place.planning.scene_file import load_scene
@@ -60,6 +61,16 @@ class TestChain:
         to_corner = np.min([np.linalg.norm(p - c, axis=1) for c in corners[1:3]], axis=0)
         assert np.min(away, axis=0)[to_corner > 0.02].max() < 5e-5
         assert 1e-3 < np.min(away, axis=0).max() < 0.01
+
+    @pytest.mark.parametrize('blend', [0.01, 0.02, 0.04])
+    def test_its_sharpest_corner_does_not_slow_down_the_rest(self, planner, q_start, blend):
+        """Beside a search that is ten times as fine, and has nothing to slow down."""
+        limits, p_tcp = planner.limits, planner.scene.tool.p_tool_tcp
+        path = path_of(MODEL, self.moves(blend), q_start, np.eye(4), 1e-3)
+        bounds = path, limits, lambda q, qd: tcp_and_elbow_speed(MODEL, q, qd, p_tcp)
+        trajectory = time_path(*bounds)
+        assert trajectory.duration <= 1.003 * time_path(*bounds, min_intervals=480).duration
+        assert max(excess(trajectory, planner)) <= 1.001
 
     def test_an_arc_can_be_part_of_it(self, planner, q_start):
         over = tool_down(0.45, 0.0, 0.32, 0)[:3, 3]

@@ -21,7 +21,7 @@ from ur5_pick_place.planning.inertias import Load
 from ur5_pick_place.planning.limits import Limits
 from ur5_pick_place.planning.path_timing import time_path
 from ur5_pick_place.planning.paths import JointPath, follow
-from ur5_pick_place.planning.time_optimal import fastest
+from ur5_pick_place.planning.time_optimal import ProfileSearch
 from ur5_pick_place.planning.timing import time_ptp
 
 PICK = np.array([0, -np.pi / 2, np.pi / 2, -np.pi / 2, -np.pi / 2, 0])
@@ -120,7 +120,7 @@ def test_joint_motions_take_the_optimum_of_their_line(acceleration, speed, rng):
         trajectory = time_ptp(start, goal, bounds, speed_of)
         assert_within(trajectory, bounds)
         line = JointPath(start + np.linspace(0, 1, 24)[:, None] * (goal - start))
-        finest = time_path(line, bounds, speed_of, intervals=(480,))
+        finest = time_path(line, bounds, speed_of, min_intervals=480)
         assert trajectory.duration <= 1.002 * finest.duration
         if k < 2:
             assert trajectory.duration <= 1.01 * grid_optimum(line, bounds)
@@ -159,7 +159,7 @@ def test_random_lines_at_random_limits_exceed_none_of_them(rng):
         path = random_line(rng)
         share = rng.uniform(0.05, 1.0, 4)
         bounds = limits(np.pi * share[0], 10 * share[1], 100 * share[2], 1.0 * share[3])
-        assert fastest(path, bounds, speed_of).is_optimal
+        assert ProfileSearch(path, bounds, speed_of).fastest().is_optimal
         trajectory = time_path(path, bounds, speed_of)
         assert_within(trajectory, bounds)
         assert max(peaks(trajectory, bounds)) > 0.99

@@ -121,9 +121,9 @@ def check_torque(t: Array, q: Array, qd: Array, qdd: Array, dynamics: Dynamics) 
     return float(used[i, joint])
 
 
-def slowdown_for_torque(q: Array, qd: Array, qdd: Array, dynamics: Dynamics) -> float:
+def slowdown_for_torque(q: Array, qd: Array, qdd: Array, dynamics: Dynamics) -> Array:
     """
-    Return the factor by which a motion (n, 6) must be slowed down to keep the torque limits.
+    Return the factor (n,) by which each state of a motion must be slower to keep torque limits.
 
     Below 1 if it may be faster; infinite if gravity alone exceeds a limit.
 
@@ -131,9 +131,8 @@ def slowdown_for_torque(q: Array, qd: Array, qdd: Array, dynamics: Dynamics) -> 
     gravity = dynamics.gravity(q)
     inertial = dynamics.inverse(q, qd, qdd) - gravity
     room = dynamics.torque_max - np.sign(inertial) * gravity
-    if room.min() <= 0.0:
-        return np.inf
-    return float(np.sqrt((np.abs(inertial) / room).max()))
+    needed = np.abs(inertial) / np.where(room > 0.0, room, np.nan)
+    return np.asarray(np.sqrt(np.nan_to_num(needed, nan=np.inf).max(axis=1)))
 
 
 def _build(m: Model, links: Sequence[LinkInertia]) -> pin.Model:

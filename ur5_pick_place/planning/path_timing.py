@@ -2,7 +2,6 @@
 """The fastest motion along a path, as points that the controller joins by quintics."""
 
 import logging
-from collections.abc import Sequence
 
 import numpy as np
 
@@ -13,9 +12,9 @@ from ur5_pick_place.planning.paths import JointPath
 from ur5_pick_place.planning.time_optimal import (
     USUAL,
     PathVelocityProfile,
+    ProfileSearch,
     SpeedOf,
     derivatives,
-    fastest,
     path_parameter,
 )
 from ur5_pick_place.planning.trajectory import Trajectory, at_rest
@@ -26,7 +25,8 @@ _log = logging.getLogger(__name__)
 # farther apart than both of these, points are added:
 _POINT_SPACING = 8e-3  # [s]
 _POINT_TURN = 4e-3  # [rad] of any joint
-_LITTLE = 1.001  # slowdown by the quintics above which a finer optimum is searched for
+_LITTLE = 1.0002  # factor by which the whole motion may be slower for its worst instant
+_ROUNDS = 3  # searches, each slower where the quintics of the last one exceeded a limit
 
 
 def time_path(
@@ -34,20 +34,19 @@ def time_path(
     limits: Limits,
     speed_of: SpeedOf,
     dynamics: Dynamics | None = None,
-    intervals: Sequence[int] = USUAL,
+    min_intervals: int = USUAL,
 ) -> Trajectory:
     """
     Return the fastest motion along `path`, rest to rest, within `limits` everywhere.
 
-    Limits hold on the quintics between the points, and one of them is met with equality: one
-    factor on all times removes what the quintics add to the optimum or what it leaves unused.
+    Limits hold on the quintics between the points, and one of them is met with equality. Where the
+    quintics exceed a limit, the search is repeated for a slower motion there; one factor on all
+    times removes the little that is left.
 
     Parameters
     ----------
-    path, limits, speed_of, dynamics
-        As for `fastest`.
-    intervals : sequence of int
-        Smallest numbers of spline intervals; the next is tried if the quintics add `_LITTLE`.
+    path, limits, speed_of, dynamics, min_intervals
+        As for `ProfileSearch`.
 
     Raises
     ------
@@ -57,16 +56,19 @@ def time_path(
     """
     if path.is_point:
         return at_rest(path.q[0])
+    search = ProfileSearch(path, limits, speed_of, dynamics, min_intervals)
     best: Trajectory | None = None
-    for count in intervals:
-        profile = fastest(path, limits, speed_of, dynamics, count)
+    for _ in range(_ROUNDS):
+        profile = search.fastest()
         draft, x = _points(path, profile, 1.0)
         own = np.minimum(path.speed_at(path_parameter(x)), limits.speed)
-        factor = _excess(draft, limits, own, speed_of, dynamics) * (1.0 + 1e-6)
+        excess = _excess(draft, limits, own, speed_of, dynamics)
+        factor = float(excess.max()) * (1.0 + 1e-6)
         if best is None or factor * draft.duration < best.duration:
             best = _points(path, profile, factor)[0]
-        if profile.is_optimal and factor < _LITTLE:
+        if factor < _LITTLE:
             break
+        search.slow_down(x, excess)
     if not profile.is_optimal:
         _log.warning('time-optimal search did not converge: the motion is slower than possible')
     assert best is not None
@@ -104,35 +106,35 @@ def _excess(
     speed: Array,
     speed_of: SpeedOf,
     dynamics: Dynamics | None,
-) -> float:
+) -> Array:
     """
-    Return the factor by which the motion must slow down; below 1 if it may be faster.
+    Return the factor (n - 1,) by which each step must slow down; below 1 if it may be faster.
 
     `speed` (n,) bounds TCP and elbow [m/s] at each point; between two points the larger holds.
 
     """
     t = trajectory.dense_times(np.inf)
     q, qd, qdd, _ = trajectory.sample(t)
-    i = np.searchsorted(trajectory.t, t, side='right').clip(1, len(speed) - 1)
-    speed_max = np.maximum(speed[i - 1], speed[i])[:, None]
-    return float(
-        max(
-            (np.abs(qd) / limits.qd).max(),
-            np.sqrt((np.abs(qdd) / limits.qdd).max()),
-            np.cbrt((_jerk_peaks(trajectory) / limits.qddd).max()),
-            (speed_of(q, qd) / speed_max).max(),
-            0.0 if dynamics is None else slowdown_for_torque(q, qd, qdd, dynamics),
-        )
-    )
+    step = np.searchsorted(trajectory.t, t, side='right').clip(1, len(speed) - 1) - 1
+    speed_max = np.maximum(speed[:-1], speed[1:])[step, None]
+    needed = [
+        (np.abs(qd) / limits.qd).max(axis=1),
+        np.sqrt((np.abs(qdd) / limits.qdd).max(axis=1)),
+        (speed_of(q, qd) / speed_max).max(axis=1),
+    ]
+    if dynamics is not None:
+        needed.append(slowdown_for_torque(q, qd, qdd, dynamics))
+    excess = np.cbrt((_jerk_peaks(trajectory) / limits.qddd).max(axis=1))
+    np.maximum.at(excess, step, np.max(needed, axis=0))
+    return np.asarray(excess)
 
 
 def _jerk_peaks(trajectory: Trajectory) -> Array:
-    """Return the peak jerk (6,) [rad/s^3] of each joint; on a quintic it is a parabola."""
+    """Return the peak jerk (n - 1, 6) [rad/s^3] of each step; on a quintic it is a parabola."""
     t, h = trajectory.t[:-1], np.diff(trajectory.t)  # at the end jerk jumps to the next quintic's
     first, middle, last = (trajectory.sample(t + u * h)[3] for u in (0.0, 0.5, 1.0 - 1e-9))
     slope, bend = 4.0 * middle - 3.0 * first - last, 2.0 * (first - 2.0 * middle + last)
     with np.errstate(divide='ignore', invalid='ignore'):
         u = np.nan_to_num(np.clip(-0.5 * slope / bend, 0.0, 1.0))
     top = first + u * (slope + u * bend)
-    peaks: Array = np.abs(np.concatenate([first, last, top])).max(axis=0)
-    return peaks
+    return np.asarray(np.abs([first, last, top]).max(axis=0))

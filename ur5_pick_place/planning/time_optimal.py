@@ -105,15 +105,15 @@ def gauss_spline(intervals: int) -> GaussSpline:
 
 SpeedOf = Callable[[Array, Array], Array]
 
-USUAL = (48,)
-"""Smallest numbers of spline intervals for timing a path; duration within 0.3 %."""
-FINE = (96, 144, 192)
+USUAL = 48
+"""Smallest number of spline intervals for timing a path; duration within 0.3 %."""
+FINE = 96
 """The same for a joint line, which has no bends; duration within 0.1 %."""
 _STEP_INTERVALS = 48
 _MAX_INTERVALS = 768
 _INTERVALS_PER_BEND = 4.0  # where the path bends sharply: 20 to 30 for a rounded corner
-_BARRIERS = (0.3, 0.06, 0.012, 1.5e-3)  # weights, as shares of the duration
-_LAST_BARRIER = 2e-4  # likewise, for splines with enough intervals to profit from it
+_BARRIERS = (0.3, 0.06, 0.012, 1.5e-3, 2e-4)  # weights, as shares of the duration
+_LAST_BARRIERS = _BARRIERS[-2:]  # from a motion that is nearly the fastest
 _MAX_STEPS = 80
 _MIN_LENGTH = 1e-4  # of a step, as a fraction of the Newton step
 
@@ -144,15 +144,9 @@ class PathVelocityProfile:
         return CubicHermiteSpline(x, t, 1.0 / np.sqrt(self.rate(x)))
 
 
-def fastest(
-    path: JointPath,
-    limits: Limits,
-    speed_of: SpeedOf,
-    dynamics: Dynamics | None = None,
-    min_intervals: int = USUAL[0],
-) -> PathVelocityProfile:
+class ProfileSearch:
     """
-    Return the fastest profile along `path` within `limits` that the spline can represent.
+    The search for the fastest profile along a path within limits.
 
     Parameters
     ----------
@@ -171,15 +165,51 @@ def fastest(
         The joint torques cannot hold the arm at rest somewhere on the path.
 
     """
-    spline = gauss_spline(_intervals(path, min_intervals))
-    bounds = _Bounds.along(path, spline.x, limits, speed_of, dynamics)
-    barriers = _BARRIERS if min_intervals <= USUAL[0] else (*_BARRIERS, _LAST_BARRIER)
-    coefficients, is_optimal = _minimise(spline, bounds, barriers)
-    rate = BSpline(spline.knots, coefficients, 3)
-    if rate(np.linspace(0.0, 1.0, 20 * spline.intervals)).min() <= 0.0:  # between two points
-        rate = BSpline(spline.knots, np.full(spline.size, bounds.even_rate()), 3)
-        is_optimal = False
-    return PathVelocityProfile(rate, is_optimal)
+
+    def __init__(
+        self,
+        path: JointPath,
+        limits: Limits,
+        speed_of: SpeedOf,
+        dynamics: Dynamics | None = None,
+        min_intervals: int = USUAL,
+    ) -> None:
+        self._spline = gauss_spline(_intervals(path, min_intervals))
+        self._bounds = _Bounds.along(path, self._spline.x, limits, speed_of, dynamics)
+        self._barriers: tuple[float, ...] = _BARRIERS
+        self._coefficients = np.full(self._spline.size, self._bounds.even_rate())
+
+    def fastest(self) -> PathVelocityProfile:
+        """Return the fastest profile that the spline can represent."""
+        spline, bounds = self._spline, self._bounds
+        self._coefficients, is_optimal = _minimise(
+            spline, bounds, self._coefficients, self._barriers
+        )
+        rate = BSpline(spline.knots, self._coefficients, 3)
+        if rate(np.linspace(0.0, 1.0, 20 * spline.intervals)).min() <= 0.0:  # between two points
+            rate = BSpline(spline.knots, np.full(spline.size, bounds.even_rate()), 3)
+            is_optimal = False
+        return PathVelocityProfile(rate, is_optimal)
+
+    def slow_down(self, x: Array, factor: Array) -> None:
+        """
+        Search for slower motions from now on where this was too fast.
+
+        Parameters
+        ----------
+        x : ndarray, shape (n,)
+            Parameters from 0 to 1, ascending.
+        factor : ndarray, shape (n - 1,)
+            By which the motion has to be slower between two of them; below 1 counts as 1.
+
+        """
+        intervals = self._spline.intervals
+        middle = 0.5 * (x[:-1] + x[1:])
+        slower = np.ones(intervals)
+        np.maximum.at(slower, (middle * intervals).astype(int), factor)
+        self._bounds = self._bounds.slowed(slower.repeat(len(WEIGHTS)))
+        self._coefficients /= (1.001 * slower.max()) ** 2  # within all bounds
+        self._barriers = _LAST_BARRIERS
 
 
 def _intervals(path: JointPath, least: int) -> int:
@@ -256,6 +286,15 @@ class _Bounds:
             np.stack([f3, 1.5 * f2, 0.5 * f1], axis=1) / limits.qddd,
         )
 
+    def slowed(self, factor: Array) -> '_Bounds':
+        """Return the bounds for a motion that is slower by `factor` (n,) at each point."""
+        return _Bounds(
+            self.speed * factor**2,
+            self.effort * (factor**2)[:, None, None],
+            self.hold,
+            self.jerk * (factor**3)[:, None, None],
+        )
+
     def even_rate(self) -> float:
         """Return half of the largest constant b."""
         return 0.5 * min(
@@ -322,10 +361,9 @@ class _Barrier:
 
 
 def _minimise(
-    spline: GaussSpline, bounds: _Bounds, barriers: Sequence[float]
+    spline: GaussSpline, bounds: _Bounds, c: Array, barriers: Sequence[float]
 ) -> tuple[Array, bool]:
-    """Return the coefficients of the fastest b, and whether every barrier was minimised."""
-    c = np.full(spline.size, bounds.even_rate())
+    """Return the coefficients of the fastest b from `c` on, and if every barrier was minimised."""
     at = _Barrier(spline.values(c), spline.weight, bounds)
     left, promise, mu = _MAX_STEPS, np.inf, 0.0
     for share in barriers:

@@ -77,7 +77,9 @@ def _excess(
     """Return the factor by which a motion must be slowed down for speeds and torques."""
     _, q, qd, qdd, _ = _dense(trajectory)
     speed = float(speed_of(q, qd).max()) / limits.speed
-    return speed if dynamics is None else max(speed, slowdown_for_torque(q, qd, qdd, dynamics))
+    if dynamics is None:
+        return speed
+    return max(speed, float(slowdown_for_torque(q, qd, qdd, dynamics).max()))
 
 
 def _shorter(
