@@ -53,7 +53,8 @@ def test_a_line_of_a_cartesian_path_that_collides_names_the_first_bad_pose(
     table = forward(UR5, PICK)
     table[2, 3] = 0.0
     message = line(services, line_request(table)).error_code.message
-    assert re.search(r'on line 1 of 1, with the tool at \(.*\) m in base, .* from table', message)
+    said = r'on line 1 of 1, with the tool at \(.*\) m in base_link, .* from table'
+    assert re.search(said, message)
 
 
 def test_a_stop_ends_the_planning_of_a_cartesian_path(

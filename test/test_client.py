@@ -281,7 +281,7 @@ def test_preflight_passes_a_cell_that_is_ready_and_names_a_stop(cell, watcher, r
     cell.stop()
     code, text = preflight()
     assert code == 1
-    assert 'NO  states        stopped: stop requested\n' in text
+    assert 'FAIL  states        stopped: stop requested\n' in text
     assert '-> remove the cause, then call pick_place/rearm' in text
     assert np.abs(watcher.look() - before).max() < 1e-3
     assert preflight('--namespace', 'nobody')[0] == 1
@@ -332,7 +332,8 @@ def test_the_example_of_jogging_returns_where_it_began(cell, watcher, ready):
 def test_a_jog_that_meets_the_table_says_so(cell, watcher, ready):
     cell.move_to(xyz=(0.40, 0.0, 0.05))
     cell.jog((0.0, 0.0, 0.02, 0.0, 0.0, 0.0), seconds=0.5)
-    with pytest.raises(ExecutionError, match='jog: only .* % of the way: ahead: .*table'):
+    said = 'jog: only .* % of the way: slowed down: collision ahead: .*table'
+    with pytest.raises(ExecutionError, match=said):
         cell.jog((0.0, 0.0, -0.1, 0.0, 0.0, 0.0), seconds=2.5)  # far, in a slow cell too
 
 

@@ -210,7 +210,7 @@ def test_what_a_node_says_is_no_html() -> None:
 def test_preflight_shows_each_check_green_or_with_its_cure() -> None:
     good, bad = Check('joints', '125 Hz'), Check('scene', 'a <box>', 'remove it & look')
     html = checks_html([good, bad])
-    assert '1 to be done' in html
+    assert '1 check failed' in html
     assert 'joints: 125 Hz' in html
     assert 'a &lt;box&gt;' in html
     assert 'remove it &amp; look' in html

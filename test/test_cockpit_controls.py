@@ -182,7 +182,7 @@ def test_preflight_shows_what_it_finds_and_why_it_cannot_look(page) -> None:
     tab = PreflightTab(page.server.gui, collect)
     tab._check(None)
     assert 'ROS_DOMAIN_ID 7' in tab._found.content
-    assert 'look at their log' in tab._found.content
+    assert 'see their logs' in tab._found.content
     tab._check(None)
     assert 'namespace = ' in tab._found.content
     assert not tab._button.disabled

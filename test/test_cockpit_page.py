@@ -209,7 +209,7 @@ def test_preflight_and_statistics_show_this_cell(cell: SimpleNamespace, page: Br
     page.tab('Checks')
     page.click('Preflight')
     page.until(lambda: 'network: ROS_DOMAIN_ID' in page.text(), 'the checks', 60.0)
-    assert re.search(r'ready to move|\d to be done', page.text())
+    assert re.search(r'ready to move|\d checks? failed', page.text())
 
 
 def test_the_cell_reports_a_dead_node_and_ends_on_ctrl_c(cell: SimpleNamespace) -> None:

@@ -186,7 +186,7 @@ def test_out_of_reach_names_the_reason_on_every_branch(client: Client) -> None:
     for service in ('compute_ik', 'compute_ik_all'):
         reply = client.call(service, ik_request(T))
         assert reply.error_code.val == Codes.NO_IK_SOLUTION
-        assert reply.error_code.message.count('too far: the stretched elbow misses by ') == 8
+        assert reply.error_code.message.count('too far: the arm, fully stretched, is ') == 8
         assert not reply.solution.joint_state.name
 
 

@@ -153,8 +153,8 @@ def test_a_path_that_collides_is_refused_with_the_first_bad_pose(
         arc.constraint_region.primitive_poses[0].position.y += 0.05
     reply = plan(services, request)
     check_refused(reply, Codes.INVALID_MOTION_PLAN)
-    said = r'path can be followed to (\d+) %: with the tool at \((.*)\) m in base, .* from table'
-    found = re.match(said, reply.error_code.message)
+    where = r'with the tool at \((.*)\) m in base_link, .* from table'
+    found = re.match(rf'path can be followed to (\d+) %: {where}', reply.error_code.message)
     assert found and 10 < int(found[1]) < 90, reply.error_code.message
     assert 0.1 < float(found[2].split(', ')[2]) < 0.25, 'the fingers are above the table'
 

@@ -177,7 +177,7 @@ def test_a_motion_into_the_table_is_refused_with_the_bodies(planner):
 
 
 def test_an_unreachable_pose_has_no_solution(planner):
-    with pytest.raises(NoSolution, match=r'\(-1\.500, 0\.000, 0\.245\) m in base'):
+    with pytest.raises(NoSolution, match=r'\(1\.500, 0\.000, 0\.245\) m in base_link'):
         planner.ptp_to_pose(HOME, tool_down(1.5, 0, 0.1, 0))
 
 

@@ -192,5 +192,5 @@ def test_the_report_has_a_line_each_and_the_cure_below():
     seen = replace(well(), scaling=0.0)
     lines = list(report_lines(check_all(seen), {True: '', False: ''}))
     assert len(lines) == 15
-    assert lines[7].startswith('NO  speed slider')
+    assert lines[7].startswith('FAIL  speed slider')
     assert lines[8].strip().startswith('-> raise the slider')

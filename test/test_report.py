@@ -108,13 +108,13 @@ def test_text_and_page_tell_the_floor_and_where_the_rest_of_the_time_goes(tmp_pa
     folder = record(tmp_path, [{**RESULT, **SHARES}, FAILED], EVENTS + DONE + EVENTS + STOPPED)
     assert report.main([str(folder)]) == 0
     told = (
-        'cycle 9.60 s = free motions 3.00 s + fingers 0.50 s (floor 3.50 s) + approach and '
+        'cycle 9.60 s = free motions 3.00 s + fingers 0.50 s (lower bound 3.50 s) + approach and '
         'retreat 4.00 s + waiting 2.00 s + other 0.10 s'
     )
     said = capsys.readouterr().out
     assert told in said and '\n  cycle -\n' in said
     words = ' '.join(page_of(folder, capsys).words.split())
-    for part in (told, 'floor of the cycle time 3.50 s', 'waiting 2.00', 'goes cycle - '):
+    for part in (told, 'lower bound of the cycle time 3.50 s', 'waiting 2.00', 'goes cycle - '):
         assert part in words, part
 
 

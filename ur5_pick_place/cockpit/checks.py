@@ -15,7 +15,7 @@ from ur5_pick_place.client.touch import TableTouches, TcpTouches, Where
 from ur5_pick_place.errors import ExecutionError, InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.nodes.joint_listener import Joints
-from ur5_pick_place.task.preflight import Check, Observed, check_all
+from ur5_pick_place.task.preflight import Check, Observed, check_all, verdict
 
 _GOOD, _BAD, _PLAIN = '#15803d', '#b91c1c', '#334155'
 _FIGURE = re.compile(r'(.+) since start, (.+) in all')
@@ -73,10 +73,9 @@ class PreflightTab:
 
 
 def checks_html(checks: Sequence[Check]) -> str:
-    """Return the checks, each green or with its cure, below what is to be done in all."""
-    wrong = sum(not check.is_ok for check in checks)
-    head = f'{wrong} to be done' if wrong else 'ready to move'
-    rows = [f'<b>{_coloured(head, _BAD if wrong else _GOOD)}</b>']
+    """Return the checks, each green or with its cure, below what they say together."""
+    is_ready = all(check.is_ok for check in checks)
+    rows = [f'<b>{_coloured(verdict(checks), _GOOD if is_ready else _BAD)}</b>']
     for check in checks:
         mark = '\N{CHECK MARK}' if check.is_ok else '\N{BALLOT X}'
         rows.append(

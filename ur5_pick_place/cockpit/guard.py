@@ -195,7 +195,7 @@ def open_server(listener: socket.socket, guard: Guard, warn: Warn) -> viser.Vise
     if not guarded:
         server.stop()
         raise InvalidInput(
-            f'viser {viser.__version__} cannot be guarded: install viser 1.1.1 '
+            f'viser {viser.__version__} is not supported: install viser 1.1.1 '
             '(pip install viser==1.1.1)'
         )
     server.request_share_url = _never_shared  # type: ignore[method-assign]
@@ -203,7 +203,7 @@ def open_server(listener: socket.socket, guard: Guard, warn: Warn) -> viser.Vise
 
 
 def _never_shared(verbose: bool = True) -> None:
-    raise InvalidInput('the cockpit is never shared outward')
+    raise InvalidInput('the cockpit has no public share address')
 
 
 @contextmanager

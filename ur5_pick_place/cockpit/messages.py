@@ -107,13 +107,13 @@ def problem_of(
     try:
         message = msgspec.msgpack.decode(data)
     except (msgspec.DecodeError, RecursionError, ValueError, TypeError) as error:
-        return f'no msgpack: {type(error).__name__}'
+        return f'not msgpack: {type(error).__name__}'
     if not isinstance(message, dict) or not isinstance(message.get('type'), str):
         return 'no message with a type'
     kind = message.pop('type')
     fields = _FIELDS.get(kind)
     if fields is None:
-        return f'type {kind[:_LONGEST]!r} is not let in'
+        return f'type {kind[:_LONGEST]!r} is not accepted'
     if not fields.keys() - _OPTIONAL <= message.keys() <= fields.keys():
         return f'{kind}: fields must be {", ".join(fields)}'
     bad = [name for name, value in message.items() if not fields[name](value)]

@@ -8,7 +8,7 @@ from rclpy.utilities import remove_ros_args
 
 from ur5_pick_place.errors import Ur5PickPlaceError
 from ur5_pick_place.nodes.preflight import collect
-from ur5_pick_place.task.preflight import check_all, report_lines
+from ur5_pick_place.task.preflight import check_all, report_lines, verdict
 from ur5_pick_place.terminal import Parser, quiet_pipe
 
 _PLAIN, _COLOURS = {True: '', False: ''}, {True: '\x1b[32m', False: '\x1b[31m'}
@@ -20,7 +20,7 @@ def _parser() -> argparse.ArgumentParser:
         description='Check whether a cell is ready to move: network, nodes, settings, clock, '
         'joints, robot, controller, speed slider, calibration, TCP, tool voltage, gripper pins, '
         'scene, states. It moves and changes nothing and takes at most ten seconds.',
-        epilog='Exit code: 0 if all is well, 1 if something is to be done, 2 if the input is '
+        epilog='Exit code: 0 if all is well, 1 if a check failed, 2 if the input is '
         'invalid. Example: preflight --namespace cell_b',
     )
     parser.add_argument('--namespace', default='', help="of the cell's nodes; default: none")
@@ -40,6 +40,5 @@ def main() -> int:
         return 2
     for line in report_lines(checks, _COLOURS if sys.stdout.isatty() else _PLAIN):
         print(line)
-    wrong = sum(not check.is_ok for check in checks)
-    print(f'{wrong} to be done' if wrong else 'ready to move')
-    return 1 if wrong else 0
+    print(verdict(checks))
+    return 0 if all(check.is_ok for check in checks) else 1

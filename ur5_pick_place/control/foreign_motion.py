@@ -5,6 +5,7 @@ import numpy as np
 
 from ur5_pick_place.control.own_goals import OwnGoals
 from ur5_pick_place.control.stillness import Stillness
+from ur5_pick_place.kinematics import JOINT_NAMES
 from ur5_pick_place.kinematics.transforms import Array
 
 _DRIFT = 0.01  # [rad] that an idle arm may drift; a settling servo turns a fifth of it
@@ -53,7 +54,7 @@ class ForeignMotion:
             drift = np.abs(q - self._q_rest)
             joint = int(drift.argmax())
             is_far = drift[joint] > _DRIFT
-            what = f'turned joint {joint + 1} by {drift[joint]:.3f} rad' if is_far else ''
+            what = f'turned {JOINT_NAMES[joint]} by {drift[joint]:.3f} rad' if is_far else ''
         return what and (
             f'foreign motion: the arm {what} without a command of this node; end the client or '
             'controller that moves it'

@@ -276,11 +276,11 @@ class JogVelocity:
             # Within the extra clearance: allowed unless it comes closer.
             later = wide.check(q + _ESCAPE_TIME * qd)
             if later and _spare(later) < _spare(found.contact) - _CLOSER:
-                return 0.0, f'ahead: {found.contact}'
+                return 0.0, f'collision ahead: {found.contact}'
             found = collision.check_path(ahead)
         if found is None:
             return 1.0, ''
-        return found.sample / _PIECES, f'ahead: {found.contact}'
+        return found.sample / _PIECES, f'collision ahead: {found.contact}'
 
     def _near(self, q: Array) -> str:
         name, distance, unit = near_singularity(self._model, q)

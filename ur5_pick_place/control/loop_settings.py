@@ -63,7 +63,7 @@ class LoopSettings(Settings):
     )
     loop_corridor: float = setting(
         0.1,
-        'largest distance of any joint from the path of the roll-out; as path_tolerance',
+        'largest distance of any joint from the roll-out; what path_tolerance is for trajectories',
         unit='rad',
         low=0.01,
         high=0.5,

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ur5_pick_place.kinematics import JOINT_NAMES
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.trajectory import Trajectory
 from ur5_pick_place.settings import Settings, setting
@@ -104,8 +105,8 @@ class StallDetector:
             return None
         return (
             f'the arm does not follow: it has stood still for {waited:.1f} s while the plan '
-            f'turned joint {joint + 1} by {gone[joint]:.3f} rad: it is held, or its controller is '
-            'not active'
+            f'turned {JOINT_NAMES[joint]} by {gone[joint]:.3f} rad: it is held, or its controller '
+            'is not active'
         )
 
 
@@ -174,8 +175,8 @@ class MotionMonitor:
             return None
         joint = int(np.abs(planned[away.argmin()] - q).argmax())
         return (
-            f'the arm does not follow: joint {joint + 1} is {away.min():.3f} rad from where the '
-            f'motion was within the last {self._settings.stall_time} s'
+            f'the arm does not follow: {JOINT_NAMES[joint]} is {away.min():.3f} rad from where '
+            f'the motion was within the last {self._settings.stall_time} s'
         )
 
     @property

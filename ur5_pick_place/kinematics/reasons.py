@@ -107,10 +107,10 @@ def _reason(
     inner, outer = m.reach
     if distance - outer > inner - distance:
         amount = max(0.0, distance - outer)  # 0 where only the ideal arm reaches
-        text = f'too far: the stretched elbow misses by {amount:.6g} m'
+        text = f'too far: the arm, fully stretched, is {amount:.6g} m too short'
         return MissingBranch(branch, 'far', amount, text)
     amount = max(0.0, inner - distance)
-    text = f'too near: the elbow cannot fold; it misses by {amount:.6g} m'
+    text = f'too near: with the elbow folded the wrist is still {amount:.6g} m too far out'
     return MissingBranch(branch, 'near', amount, text)
 
 

@@ -143,7 +143,7 @@ class ControllerGoals:
         ]
         is_on = any(c.name == self._controller for c in active)
         if others:
-            self._log.error(f'the arm does not stop: switching off {", ".join(others)}')
+            self._log.error(f'the arm does not stop: deactivating {", ".join(others)}')
             self._change(on=[] if is_on else [self._controller], off=others)
         elif is_on and seen is Stopping.MOVING_ON:
             is_again = time.monotonic() - self._restarted < _SAME_STOP
@@ -158,8 +158,9 @@ class ControllerGoals:
         switched = self._change(on=[], off=[ours])
         if is_to_stay_off:
             self._log.error(
-                f'the arm does not stop: {ours} is off, as another client goes on commanding it '
-                'by its topic: end that client, then switch the controller on again'
+                f'the arm does not stop: {ours} is inactive, as another client goes on commanding '
+                'it by its topic: end that client, then '
+                f'ros2 control switch_controllers --activate {ours}'
             )
         else:
             self._log.error(f'the arm does not stop: restarting {ours}')

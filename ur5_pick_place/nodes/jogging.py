@@ -141,7 +141,7 @@ class Jogging:
             if not self._has_begun and now - self._since > _REPLY:
                 self._end(_LATE)
                 return self._refusal
-            return f'jog: {self._jog.slowed_by}' if self._jog.slowed_by else ''
+            return f'jog: slowed down: {self._jog.slowed_by}' if self._jog.slowed_by else ''
         if has_paused:
             self._refusal = ''
         if command.is_zero:
@@ -203,7 +203,7 @@ class Jogging:
         if not ours or ours[0].state != 'active':
             state = ours[0].state if ours else 'not loaded'
             raise ExecutionError(
-                f'motion refused: {self._controller} is {state}: switch it on, or start the '
+                f'motion refused: {self._controller} is {state}: activate it, or start the '
                 'program on the robot'
             )
         if not moves_joints(ours[0], self._names):

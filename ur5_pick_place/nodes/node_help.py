@@ -27,7 +27,7 @@ _TEXT = {
             '~/delta_joint_cmds': 'jog joints [rad/s] (control_msgs/msg/JointJog)',
             '~/stop, ~/rearm': 'stop the arm; allow motion again (std_srvs/srv/Trigger)',
             'move_action': 'action: plan and execute (moveit_msgs/action/MoveGroup)',
-            'apply_planning_scene, get_planning_scene': 'services; topics as collision_object too',
+            'apply_planning_scene, get_planning_scene': 'services; and the scene topics',
             '~/motion_state': 'topic: ready, moving, or stopped: <reason>',
         },
         {
@@ -73,7 +73,7 @@ _TEXT = {
         },
         {
             'ur_type': 'robot type, such as ur5e',
-            'real_time_factor': 'simulated seconds per second',
+            'real_time_factor': 'simulated seconds per wall second',
             'controller': 'motion controller that is active at the start',
             'tf_prefix': 'prefix of joint names and frames',
             'publish_tf': 'publish the frames of the arm',

@@ -337,7 +337,7 @@ class PickPlace(Node):
             await ask(self, self._stop_planner, Trigger.Request(), _PLANNER_REPLY)
         except ExecutionError:
             self._arm_stop.begin()
-            reply.message += '; the planner did not answer at once: canceled what moves the arm'
+            reply.message += '; the planner did not answer at once: canceling all goals without it'
         # With a wrong payload the arm sinks in it.
         if still_on := await self._freedrive.end():
             reply.message += f'; {still_on}'
@@ -382,7 +382,7 @@ class PickPlace(Node):
 
     def _on_frozen(self, seconds: float) -> None:
         """Latch the stop; the planner has latched it meanwhile."""
-        reason = f'this node was frozen for {seconds:.1f} s: look why, then ~/rearm'
+        reason = f'this node was frozen for {seconds:.1f} s: find the cause, then call ~/rearm'
         self._machine.stop(reason, is_fault=True)
         self._publish_state()
 

@@ -56,7 +56,7 @@ class RobotSettings(Settings):
 
     is_simulated: bool = setting(
         False,
-        "the parameters are those of the simulated cell: nothing moves beside a robot's driver",
+        "the parameters are those of the simulated cell: no motion while a robot's driver runs",
     )
 
     def __post_init__(self) -> None:

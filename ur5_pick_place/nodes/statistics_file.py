@@ -60,9 +60,9 @@ class StatisticsFile:
             aside = self._path.with_name(f'{self._path.name}.unreadable')
             try:
                 self._path.rename(aside)
-                self._warn(f'{error}; kept as {aside.name}, counting begins anew')
+                self._warn(f'{error}; kept as {aside.name}, the counters restart at 0')
             except OSError as why:
-                self._warn(f'{error}; counting begins anew ({why})')
+                self._warn(f'{error}; the counters restart at 0 ({why})')
             return None
 
     def _keep_saving(self) -> None:

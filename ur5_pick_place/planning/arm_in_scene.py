@@ -172,7 +172,7 @@ class ArmInScene:
             low, high = np.degrees([self.limits.q_min[joint], self.limits.q_max[joint]])
             return (
                 f'{JOINT_NAMES[joint]} is at {np.degrees(q[row, joint]):.1f} deg: must lie in '
-                f'{low:.0f} to {high:.0f} deg; jog or guide it back first'
+                f'{low:.0f} to {high:.0f} deg; guide it back in freedrive first'
             )
         return str(self.collision.check_path(q) or '')
 

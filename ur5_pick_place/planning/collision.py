@@ -67,7 +67,7 @@ class Contact:
         depth = 1e3 * abs(self.distance)
         relation = f'{depth:.1f} mm inside' if self.distance < 0.0 else f'{depth:.1f} mm from'
         return (
-            f'{self.body_a} is {relation} {self.body_b} near ({where}) m; '
+            f'{self.body_a} is {relation} {self.body_b} near ({where}) m in base_link; '
             f'required clearance {1e3 * self.margin:.1f} mm'
         )
 

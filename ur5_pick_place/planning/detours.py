@@ -149,7 +149,8 @@ def _free(motions: JointMotions[M], goals: Sequence[Array]) -> list[Array]:
     collision = motions.collision
     if contact := collision.check(motions.q_start):
         raise GateRefusal(
-            f'at the start of the motion {contact}: move the arm or the body away first',
+            f'at the start of the motion {contact}: guide the arm away in freedrive, or remove '
+            'the body',
             'collision',
         )
     free = free_at_rest(collision, goals)

@@ -9,6 +9,7 @@ from ur5_pick_place.errors import InvalidInput, JointLimitViolation, NoSolution
 from ur5_pick_place.kinematics import BRANCHES, JOINT_NAMES, Model, all_solutions, all_variants
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.collision import CollisionModel
+from ur5_pick_place.planning.paths import tool_text
 
 
 def joint_goals(
@@ -72,10 +73,9 @@ def joint_goals(
 
 
 def _unsolvable(T_base_tool: Array, branch: str, reason: str) -> str:
-    p = T_base_tool[:3, 3]
     return (
-        f'no joint solution{f" on branch {branch}" if branch else ""} for the tool at '
-        f'({p[0]:.3f}, {p[1]:.3f}, {p[2]:.3f}) m in base within the joint limits'
+        f'no joint solution{f" on branch {branch}" if branch else ""} for the '
+        f'{tool_text(T_base_tool)} within the joint limits'
         f'{f": {reason}" if reason else ""}'
     )
 

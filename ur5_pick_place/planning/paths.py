@@ -249,6 +249,6 @@ def _incomplete(i: int, share: Array, poses: Array, cause: str) -> IncompletePat
 
 
 def tool_text(T_base_tool: Array) -> str:
-    """Return where the tool is, as a text."""
-    x, y, z = T_base_tool[:3, 3]
-    return f'tool at ({x:.3f}, {y:.3f}, {z:.3f}) m in base'
+    """Return where the tool is, as a text, in `base_link`: `base` turned by pi about z."""
+    x, y, z = T_base_tool[:3, 3] * (-1.0, -1.0, 1.0) + 0.0
+    return f'tool at ({x:.3f}, {y:.3f}, {z:.3f}) m in base_link'

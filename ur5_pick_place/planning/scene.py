@@ -175,7 +175,7 @@ class Scene:
         names = [shape.name for shape in self.tool.shapes] + [box.name for box in self.boxes]
         _check_unique('box', names)
         if self.carried and self.part is None:
-            raise InvalidInput('no part is known that could be carried: add one to the scene')
+            raise InvalidInput('the scene file has no part to be carried: add the key part')
 
     def fingerprint(self) -> str:
         """

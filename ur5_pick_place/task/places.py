@@ -94,7 +94,9 @@ class CyclePlaces:
         if planner.scene.world.refusal:
             raise PlanningError(planner.scene.world.refusal)
         if reason := check_joints_at_rest(planner.limits, planner.collision, q_now):
-            raise PlanningError(f'the arm cannot start where it is: {reason}; jog it away')
+            raise PlanningError(
+                f'the arm cannot start where it is: {reason}; guide it away in freedrive'
+            )
         possible: dict[str, tuple[str, ...]] = {}
         known: set[tuple[object, ...]] = set()
         alone: tuple[Box, ...] = ()

@@ -42,7 +42,7 @@ class TaughtPose(Settings):
     joints: tuple[float, ...] = setting(
         (), 'in controller order; empty if only the pose was given', unit='rad'
     )
-    branch: str = setting('', 'arm configuration of the joints; empty without joints')
+    branch: str = setting('', 'branch of the joints; empty without joints')
 
     @property
     def T_base_tcp(self) -> Array:

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """Is a cell ready to move? Each check gives what was found, or how to cure it; without ROS."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from ur5_pick_place.control.motion_state import MotionState, parse_motion_state
-from ur5_pick_place.control.robot_status import RobotStatus, mode_fault
+from ur5_pick_place.control.robot_status import SAFETY_REDUCED, RobotStatus, mode_fault
 from ur5_pick_place.kinematics.transforms import Array, inverse_transform, log_so3
 
 NODES = ('ik_service', 'trajectory_planner', 'pick_place')
@@ -158,11 +158,11 @@ def _nodes(seen: Observed) -> Check:
     missing = [name for name in NODES if not seen.servers.get(name)]
     several = [f'{name} {n} times' for name, n in seen.servers.items() if n > 1]
     if missing:
-        return Check('nodes', f'{", ".join(missing)} not found', 'start them: look at their log')
+        return Check('nodes', f'{", ".join(missing)} not found', 'start them; see their logs')
     if several:
         return Check('nodes', ', '.join(several), 'stop all but one, or give each a namespace')
     if silent := [name for name in NODES if name not in seen.parameters]:
-        return Check('nodes', f'{", ".join(silent)} did not answer', 'restart them: look why')
+        return Check('nodes', f'{", ".join(silent)} silent', 'restart them; see their logs')
     return Check('nodes', f'{", ".join(NODES)}, one each')
 
 
@@ -194,8 +194,8 @@ def _robot(seen: Observed) -> Check:
     if fault := mode_fault(status):
         found, _, cure = fault.partition('; ')
         return Check('robot', found, cure or 'look at the pendant')
-    reduced = ', REDUCED mode' if seen.safety_mode == 2 else ''
-    return Check('robot', f'running, safety normal{reduced}, program running')
+    safety = 'REDUCED' if seen.safety_mode == SAFETY_REDUCED else 'NORMAL'
+    return Check('robot', f'running, safety mode {safety}, program running')
 
 
 def _controller(seen: Observed) -> Check:
@@ -207,7 +207,7 @@ def _controller(seen: Observed) -> Check:
         active = ', '.join(n for n, s in seen.controllers.items() if s == 'active') or 'none'
         return Check(
             'controller', f'{wanted} is {state}; active: {active}',
-            'press Play on the pendant, or switch to it with controller_manager',
+            f'press Play on the pendant, or ros2 control switch_controllers --activate {wanted}',
         )
     return Check('controller', f'{wanted} is active')
 
@@ -246,7 +246,7 @@ def _clock(seen: Observed) -> Check:
 def _states(seen: Observed) -> Check:
     state, reason = parse_motion_state(seen.motion_state or '')
     if seen.motion_state is None or seen.task_state is None:
-        return Check('states', 'not received', 'restart planner and task node: look at their log')
+        return Check('states', 'not received', 'restart planner and task node; see their logs')
     if state is MotionState.STOPPED or seen.task_state.startswith('stopped'):
         why = reason or seen.task_state.partition(': ')[2]
         return Check('states', f'stopped: {why}', 'remove the cause, then call pick_place/rearm')
@@ -325,7 +325,7 @@ def _slider(seen: Observed) -> Check:
 
 def _scene(seen: Observed) -> Check:
     if seen.objects is None:
-        return Check('scene', 'not received', 'restart trajectory_planner: look at its log')
+        return Check('scene', 'not received', 'restart trajectory_planner; see its log')
     if seen.refused:
         return Check('scene', seen.refused, 'remove or replace that object')
     names = ', '.join(seen.objects) or 'none besides the scene file'
@@ -350,11 +350,19 @@ _CHECKS: tuple[Callable[[Observed], Check], ...] = (
 )
 
 
-def report_lines(checks: list[Check], colours: Mapping[bool, str]) -> Iterator[str]:
+def verdict(checks: Sequence[Check]) -> str:
+    """Return what the checks say together."""
+    failed = sum(not check.is_ok for check in checks)
+    if not failed:
+        return 'ready to move'
+    return f'{failed} check{"s" if failed > 1 else ""} failed'
+
+
+def report_lines(checks: Sequence[Check], colours: Mapping[bool, str]) -> Iterator[str]:
     """Return one line for each check; `colours` begin a line that is well, and one that is not."""
     end = '\x1b[0m' if any(colours.values()) else ''
     for check in checks:
-        mark = 'ok' if check.is_ok else 'NO'
+        mark = 'ok' if check.is_ok else 'FAIL'
         yield f'{colours[check.is_ok]}{mark}{end}  {check.name:<13} {check.found}'
         if check.cure:
             yield f'                    -> {check.cure}'

@@ -247,6 +247,7 @@ class CycleRun:
         elif do == SET_OUTPUT:
             yield from self._outputs.switch(planned.stages[0])
         else:
+            assert do == 'expect_no_part', do
             yield from self._expect_no_part()
 
     def _wait(self, stage: Stage) -> Steps[None]:

@@ -206,5 +206,5 @@ def save_statistics(path: Path, tally: Tally) -> None:
 
 def _count(n: Any) -> int:
     if not isinstance(n, int) or isinstance(n, bool) or n < 0:
-        raise ValueError(f'{n!r} is no count')
+        raise ValueError(f'{n!r} is not a count')
     return n

@@ -53,8 +53,8 @@ def layout(cycle: Cycle) -> dict[str, Spot]:
         names.sort(key=lambda name: name not in DEFAULT_PLACES)
         if len(names) > len(spots):
             raise InvalidInput(
-                f'{len(names)} places {"to pick from" if is_pick else "besides"}: must be at most '
-                f'{len(spots)}, as the table has no room for more'
+                f'{len(names)} places {"to pick from" if is_pick else "without a pick"}: at most '
+                f'{len(spots)} fit on the table of the simulated cell'
             )
         found |= dict(zip(names, spots, strict=False))
     return found

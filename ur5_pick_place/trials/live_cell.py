@@ -91,7 +91,7 @@ def _parser() -> argparse.ArgumentParser:
         '--rtf',
         type=number_within(*_RTF),
         default=1.0,
-        help='simulated seconds per second (default: 1)',
+        help='simulated seconds per wall second (default: 1)',
     )
     parser.add_argument('--port', type=int, default=8060, help='of the page (default: 8060)')
     parser.add_argument('--parts', type=int, default=1, help='cubes, 1 to 24 (default: 1)')
@@ -193,9 +193,9 @@ def _spot(T_base_tcp: Array, config: Path, ur_type: str) -> tuple[Spot, str]:
     if abs(above) <= PART_SIZE / 2 and tilt <= _TILTED:
         return spot, ''
     return spot, (
-        f'the cube lies on the table at {spot}, not at start, which was taught '
-        f'{1e3 * abs(above):.0f} mm {"above" if above > 0.0 else "below"} where it is gripped '
-        f'there and tilted by {math.degrees(tilt):.0f} deg'
+        f'the cube lies on the table at {spot}, not at start: that was taught '
+        f'{1e3 * abs(above):.0f} mm {"above" if above > 0.0 else "below"} the grip height of a '
+        f'cube on the table, and tilted by {math.degrees(tilt):.0f} deg'
     )
 
 

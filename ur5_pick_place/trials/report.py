@@ -4,7 +4,7 @@ Summarise a recorded run as text and as an HTML page with plots.
 
 Reads the results of a demo (a folder of out/), an MCAP file (run.mcap, or a record of the flight
 recorder), or a rosbag2 folder of a robot (MCAP or sqlite3). Of a folder with several recordings it
-takes the newest. With --history it prints what the line has counted instead.
+takes the newest. With --history it prints the production counters instead.
 
 """
 
@@ -133,7 +133,7 @@ def _parser() -> argparse.ArgumentParser:
     instead.add_argument(
         '--history',
         action='store_true',
-        help='print the statistics of all cycles so far: parts, stops by cause and cycle times',
+        help='print the production counters: cycles, parts, stops by cause and cycle times',
     )
     parser.add_argument(
         '--rate', type=_rate, default=1.0, help='of --replay: recorded seconds per second'

@@ -124,7 +124,7 @@ def _facts(run: Run, motion: Motion | None) -> Iterator[tuple[str, str]]:
         yield 'in-hand error', apart(run, 'in_hand')
     yield 'cycle time', number(run['cycle_time_s'], 's')
     if 'planning_time_s' in run:
-        yield 'floor of the cycle time', number(run.get(FLOOR), 's')
+        yield 'lower bound of the cycle time', number(run.get(FLOOR), 's')
         yield 'planning time (wall)', number(run['planning_time_s'], 's')
     speed = number(run['max_tcp_speed_m_s'], 'm/s')
     if motion is None or not motion.has_tcp:

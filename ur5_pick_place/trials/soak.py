@@ -228,9 +228,9 @@ FAULTS = tuple(EXPECTED)
 
 _EPILOG = (
     'A cycle passes if the part is placed within 2 mm and 1 degree (grip offset applied), or if '
-    'the cycle stops with the reason of its fault. Each worker keeps its cell; growth is that of '
-    'the worker that grew most. Exit code: 0 if every cycle passed, 1 if not, 2 on invalid input. '
-    'Example: soak -n 20 --seed 7 --faults'
+    'the cycle stops with the reason of its fault. Each worker keeps its cell; memory and '
+    'response time are those of the worker in which they grew most. Exit code: 0 if every cycle '
+    'passed, 1 if not, 2 on invalid input. Example: soak -n 20 --seed 7 --faults'
 )
 _WARM_UP = 10  # cycles of a worker before growth is measured, at most
 

@@ -92,7 +92,7 @@ def shares_text(run: Mapping[str, Any]) -> str:
     if run.get('cycle_time_s') is None or run.get(FLOOR) is None:
         return 'cycle -'
     free, fingers, *rest = (f'{title} {run[name]:.2f} s' for name, (title, _) in SHARES.items())
-    floor = f'{free} + {fingers} (floor {run[FLOOR]:.2f} s)'
+    floor = f'{free} + {fingers} (lower bound {run[FLOOR]:.2f} s)'
     return f'cycle {run["cycle_time_s"]:.2f} s = ' + ' + '.join([floor, *rest])
 
 

@@ -81,7 +81,7 @@ class SimDriverSettings(Settings):
     """Speed, controller, names and faults of the simulated driver."""
 
     real_time_factor: float = setting(
-        1.0, 'simulated seconds per second; clients keep up to about 3', low=0.05, high=5.0
+        1.0, 'simulated seconds per wall second; clients keep up to about 3', low=0.05, high=5.0
     )
     controller: str = setting(
         SCALED, 'motion controller that is active at the start', choices=MOTION_CONTROLLERS
