@@ -12,10 +12,12 @@ import pytest
 if TYPE_CHECKING:
     from planner_client import PlannerClient
 
-# A shell starts a job in its background with Ctrl-C ignored, and so would be every process that a
-# test starts to interrupt it.
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# A shell starts a job in its background with Ctrl-C ignored, nohup one with SIGHUP ignored, and so
+# would be every process that a test starts to interrupt it.
+_DEFAULTS = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}
+for ignored, default in _DEFAULTS.items():
+    if signal.getsignal(ignored) is signal.SIG_IGN:
+        signal.signal(ignored, default)
 
 # A failed assertion of what tests share shows its values, as one of a test does.
 pytest.register_assert_rewrite(

@@ -134,7 +134,7 @@ def test_a_path_that_cannot_be_followed_is_refused_whole(client):
     assert path.error_code.val == CODE.PLANNING_FAILED
     assert 0.1 < path.fraction < 0.7
     assert not path.solution.joint_trajectory.points
-    assert re.search(r'at pose \d+ of \d+.*too far.*by', path.error_code.message)
+    assert re.search(r'at pose \d+ of \d+.*too far.*short', path.error_code.message)
 
 
 def with_nan(constraints):
