@@ -57,7 +57,8 @@ class Bench:
         self.core, self.driver = GripperServer(self.fingers, kind), SimpleNamespace(time=0.0)
         self.server = GripperActions(theirs, self.driver, self.core, threading.Lock(), group)
         settings = ActionSettings(gripper_action_type=kind)
-        self.client = GripperClient(ours, settings, group, Rounds(ours, 0.008), 0.5)
+        self.rounds = Rounds(ours, 0.008)
+        self.client = GripperClient(ours, settings, group, self.rounds, 0.5)
         self.joints = ours.create_publisher(JointState, 'joint_states', 10)
         for node in self.nodes:
             self.executor.add_node(node)
@@ -75,6 +76,7 @@ class Bench:
             self.core.update(self.driver.time, True)
             self.server.publish()
             self.server.monitor()
+            self.rounds.look()
             self.executor.spin_once(timeout_sec=0.01)
 
     def ended(self, command):

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Topics of many messages: read in rounds, the names once, and no bad number is missed."""
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 
@@ -24,7 +25,7 @@ from ur5_pick_place.nodes import bounded_reader
 from ur5_pick_place.nodes.driver_link import DriverLink
 from ur5_pick_place.nodes.frames import Frames
 from ur5_pick_place.nodes.joint_listener import JointListener
-from ur5_pick_place.nodes.rounds import Rounds
+from ur5_pick_place.nodes.rounds import Poller, Rounds
 
 NAMES = [f'joint_{i}' for i in range(6)]
 SHUFFLED = [4, 0, 5, 1, 3, 2]
@@ -47,10 +48,16 @@ class Talk:
 
     def until(self, is_so: Callable[[], object]) -> None:
         deadline = time.monotonic() + 10.0
-        while not is_so():
-            assert time.monotonic() < deadline
-            self.executor.spin_once(timeout_sec=0.02)
-            self.turns += 1
+        with self.polling():
+            while not is_so():
+                assert time.monotonic() < deadline
+                self.executor.spin_once(timeout_sec=0.02)
+                self.turns += 1
+
+    def polling(self) -> Poller:
+        """Run the rounds of the node as its process does."""
+        failures: list[Exception] = []
+        return Poller(self.node, threading.RLock(), lambda: None, failures.append)
 
 
 @pytest.fixture
@@ -192,12 +199,13 @@ def test_a_slider_at_zero_is_told_from_a_pause_by_a_dashboard_that_answers(talk,
     link = link_of(talk, [])
     publisher = talk.publisher(Float64, 'speed_scaling_state_broadcaster/speed_scaling')
     begin = time.monotonic()
-    while time.monotonic() < begin + 2.5:
-        publisher.publish(Float64(data=0.0))
-        talk.executor.spin_once(timeout_sec=0.01)
-        dashboard.spin_once(timeout_sec=0.0)
-        if time.monotonic() < begin + 0.9:
-            assert not link.status.is_pause_unknown, 'an answer may come'
+    with talk.polling():
+        while time.monotonic() < begin + 2.5:
+            publisher.publish(Float64(data=0.0))
+            talk.executor.spin_once(timeout_sec=0.01)
+            dashboard.spin_once(timeout_sec=0.0)
+            if time.monotonic() < begin + 0.9:
+                assert not link.status.is_pause_unknown, 'an answer may come'
     assert asked
     assert link.status.is_pause_unknown == (not state)
     assert link.status.program_paused == (answers == 'paused')
@@ -223,10 +231,11 @@ def test_many_messages_are_taken_in_few_rounds_and_in_their_order(talk):
     publisher = talk.publisher(JointState, 'joint_states')
     talk.turns = 0
     begin, sent = time.monotonic(), 0
-    while time.monotonic() < begin + 0.5:
-        publisher.publish(JointState(name=[f'{sent:04}']))
-        sent += 1
-        talk.executor.spin_once(timeout_sec=0.001)
+    with talk.polling():
+        while time.monotonic() < begin + 0.5:
+            publisher.publish(JointState(name=[f'{sent:04}']))
+            sent += 1
+            talk.executor.spin_once(timeout_sec=0.001)
     assert sent > 50
     assert 3 <= len(taken) <= 7
     data = [bytes(data) for batch in taken for data in batch]
@@ -240,8 +249,8 @@ def test_what_is_urgent_is_taken_as_it_arrives(talk):
     )
     publisher = talk.publisher(JointState, 'joint_states')
     publisher.publish(JointState())
-    for _ in range(20):
-        talk.executor.spin_once(timeout_sec=0.01)
+    with talk.polling():
+        time.sleep(0.2)
     assert not taken
     urgent.append(True)
     talk.until(lambda: len(taken) == 1)

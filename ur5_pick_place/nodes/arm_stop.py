@@ -5,13 +5,12 @@ import time
 from typing import Any
 
 from rclpy.client import Client
-from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 from std_srvs.srv import Trigger
 
 from ur5_pick_place.control.controller import REPLY_TIMEOUT, Stopping
 from ur5_pick_place.nodes.controller_goals import ControllerGoals
-from ur5_pick_place.nodes.prompt_executor import AtOnce
+from ur5_pick_place.nodes.rounds import Rounds
 from ur5_pick_place.nodes.task_port import TaskPort
 
 _PERIOD = 0.05  # [s], steady clock
@@ -40,8 +39,7 @@ class ArmStop:
         self._log = node.get_logger()
         self._began: float | None = None
         self._taken_over = 0.0
-        steady = Clock(clock_type=ClockType.STEADY_TIME)
-        node.create_timer(_PERIOD, self._repeat, callback_group=AtOnce(), clock=steady)
+        Rounds(node, _PERIOD).add(self._repeat)
 
     def begin(self) -> None:
         """Cancel all goals now, and repeatedly until the arm is at rest."""

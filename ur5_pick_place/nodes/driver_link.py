@@ -77,7 +77,7 @@ class DriverLink:
         ) -> None:
             node.create_subscription(kind, topic, callback, qos, callback_group=group)
 
-        rounds = Rounds(node, ROUND, group)
+        rounds = Rounds(node, ROUND)
         JointListener(
             node, joint_names, self._on_joint_states, self._on_bad_joints, rounds, is_moving
         )

@@ -16,7 +16,6 @@ from moveit_msgs.msg import (
 )
 from rclpy.action import ActionServer, CancelResponse
 from rclpy.callback_groups import ReentrantCallbackGroup
-from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 from rclpy.task import Future
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
@@ -31,6 +30,7 @@ from ur5_pick_place.nodes.conversions import (
     trajectory_to_msg,
 )
 from ur5_pick_place.nodes.execution import PLANNING, Execution, end_without_success
+from ur5_pick_place.nodes.rounds import Rounds
 from ur5_pick_place.nodes.trajectory_client import TrajectoryClient
 from ur5_pick_place.planning.planner import PlannedMotion
 
@@ -91,8 +91,7 @@ class MoveAction:
             cancel_callback=self._on_cancel,
             callback_group=group,
         )
-        steady = Clock(clock_type=ClockType.STEADY_TIME)
-        node.create_timer(_TRACE_PERIOD, self._trace.look, callback_group=group, clock=steady)
+        Rounds(node, _TRACE_PERIOD).add(self._trace.look)
 
     async def _execute(self, goal: Any) -> MoveGroup.Result:
         result = MoveGroup.Result()

@@ -15,7 +15,7 @@ import rclpy
 from rclpy.clock import Clock as RosClock
 from rclpy.clock import ClockType
 from rclpy.exceptions import ParameterException
-from rclpy.executors import ExternalShutdownException, SingleThreadedExecutor
+from rclpy.executors import ExternalShutdownException
 from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 from rosgraph_msgs.msg import Clock
@@ -24,6 +24,7 @@ from ur5_pick_place.config_files import read_bytes, read_parameters
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError, one_line
 from ur5_pick_place.nodes.distro import count_servers
 from ur5_pick_place.nodes.prompt_executor import PromptExecutor
+from ur5_pick_place.nodes.rounds import ROUND, Poller, Rounds
 
 _DISCOVERY = 1.0  # [s] within which servers of other nodes are usually discovered
 _LATE_DISCOVERY = 10  # [s] within which they are discovered on a busy machine too
@@ -47,12 +48,12 @@ def run_node(create: Callable[[], Node], threads: int) -> None:
     try:
         start_ros()
         node = create()
-        _ignore_negative_clocks(node)
-        # Handing a callback to a thread costs as much as running a short one.
-        executor = PromptExecutor(threads) if threads > 1 else SingleThreadedExecutor()
+        _poll_clock(node)
+        executor = PromptExecutor(threads)
         executor.add_node(node)
-        while rclpy.ok():
-            executor.spin_once(timeout_sec=_SPIN_TIMEOUT)
+        with Poller(node, executor.lock, executor.after_round, executor.fail):
+            while rclpy.ok():
+                executor.spin_once(timeout_sec=_SPIN_TIMEOUT)
     except (KeyboardInterrupt, ExternalShutdownException):
         pass
     except (Ur5PickPlaceError, ParameterException) as error:
@@ -71,7 +72,7 @@ def run_node(create: Callable[[], Node], threads: int) -> None:
         sys.setswitchinterval(_SWITCH_INTERVAL)
         if node is not None:
             node.destroy_node()
-        if isinstance(executor, PromptExecutor) and executor.is_busy:
+        if executor is not None and executor.is_busy:
             _exit_now(code)
         rclpy.try_shutdown()
         signals.ignore()
@@ -107,14 +108,15 @@ class _FirstSignal:
             raise KeyboardInterrupt
 
 
-def _ignore_negative_clocks(node: Node) -> None:
-    """Drop /clock messages with negative time, on which rclpy would raise."""
+def _poll_clock(node: Node) -> None:
+    """Read /clock in rounds, and drop negative time, on which rclpy would raise."""
     for subscription in node.subscriptions:
         if subscription.msg_type is Clock:
             receive = subscription.callback
             subscription.callback = lambda m, receive=receive: (
                 receive(m) if m.clock.sec >= 0 else None
             )
+            Rounds(node, ROUND).adopt(subscription)
 
 
 def _exit_now(code: int) -> NoReturn:

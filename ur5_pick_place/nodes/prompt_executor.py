@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """An executor that handles messages at once while requests are served in a pool."""
 
+import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -20,6 +22,7 @@ from rclpy.subscription import Subscription
 from rclpy.task import Future, Task
 from rclpy.timer import Timer
 
+_RESUMED = 0.005  # [s] between two looks at requests that wait
 _PROMPT = (Subscription, Timer, Client, ActionClient, GuardCondition)
 
 
@@ -40,10 +43,12 @@ class PromptExecutor(SingleThreadedExecutor):
     Parameters
     ----------
     threads : int
-        Number of requests that may be served concurrently.
+        Number of requests that may be served concurrently; 1 = in its own thread too.
 
     Attributes
     ----------
+    lock : RLock
+        Held while something runs in its own thread.
     is_busy : bool
         Whether the pool is working.
 
@@ -51,9 +56,11 @@ class PromptExecutor(SingleThreadedExecutor):
 
     def __init__(self, threads: int) -> None:
         super().__init__()
-        self._pool = ThreadPoolExecutor(threads)
+        self.lock = threading.RLock()
+        self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
         self._begun: dict[Task[Any], bool] = {}  # True once it waits for something
         self._failure: Exception | None = None
+        self._woken = 0.0
 
     @property
     def is_busy(self) -> bool:
@@ -72,14 +79,32 @@ class PromptExecutor(SingleThreadedExecutor):
             # Another thread has destroyed an entity (rclpy guards the wait itself, not the check
             # of its outcome). What was ready still is, and the next call finds it.
             return
-        if self._is_short(task, entity):
-            task()  # after its wait the rest of a request is short
+        if self._pool is None or self._is_short(task, entity):
+            with self.lock:
+                task()  # after its wait the rest of a request is short
             if task.done():
                 self._begun.pop(task, None)
                 task.result()  # raises the task's exception
         elif task not in self._begun:
             self._begun[task] = False
             self._pool.submit(self._begin, task)
+
+    def after_round(self) -> None:
+        """
+        Resume requests that wait for what a round may have brought.
+
+        rclpy resumes a coroutine when it wakes, and a future set by another thread wakes nobody.
+
+        """
+        now = time.monotonic()
+        if self._tasks and now - self._woken >= _RESUMED:
+            self._woken = now
+            self.wake()
+
+    def fail(self, error: Exception) -> None:
+        """Raise an exception of another thread in the next `spin_once`."""
+        self._failure = self._failure or error
+        self.wake()
 
     def _is_short(self, task: 'Task[Any]', entity: Any) -> bool:
         if isinstance(entity, _PROMPT) or self._begun.get(task):
@@ -93,7 +118,8 @@ class PromptExecutor(SingleThreadedExecutor):
         task()
         if task.done():
             self._begun.pop(task, None)
-            self._failure = self._failure or task.exception()
+            if error := task.exception():
+                self.fail(error)
         else:
             self._begun[task] = True
         self.wake()

@@ -110,7 +110,7 @@ class TaskPort:
         self._pending: PendingMotion | None = None
         self._ticked = 0.0  # stamp of the latest tick [s]
         group = MutuallyExclusiveCallbackGroup()
-        rounds = Rounds(node, ROUND, group)
+        rounds = Rounds(node, ROUND)
         self._io = RobotIo(node, group, rounds)
         self._gripper = (
             GripperClient(node, gripper, group, rounds, io_timeout) if gripper else None

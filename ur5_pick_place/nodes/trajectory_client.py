@@ -10,7 +10,6 @@ from control_msgs.action import FollowJointTrajectory
 from control_msgs.msg import JointTolerance
 from rclpy.action import ActionClient
 from rclpy.callback_groups import CallbackGroup
-from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 from rclpy.task import Future
 from trajectory_msgs.msg import JointTrajectory
@@ -38,6 +37,7 @@ from ur5_pick_place.nodes.driver_link import GOAL, DriverLink
 from ur5_pick_place.nodes.liveness import Heartbeat
 from ur5_pick_place.nodes.one_driver import OneDriver
 from ur5_pick_place.nodes.replacement import Replacement
+from ur5_pick_place.nodes.rounds import Rounds
 from ur5_pick_place.planning.gate import GateReport
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.trajectory import Trajectory, at_rest
@@ -112,8 +112,7 @@ class TrajectoryClient:
             time.monotonic,
             replaces=controller != PASSTHROUGH,
         )
-        steady = Clock(clock_type=ClockType.STEADY_TIME)
-        node.create_timer(_WATCH_PERIOD, self._watch, callback_group=group, clock=steady)
+        Rounds(node, _WATCH_PERIOD).add(self._watch)
 
     def health(self) -> tuple[bool, str]:
         """Return whether the arm may move, and the text of the motion state."""
