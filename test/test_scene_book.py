@@ -10,7 +10,13 @@ import pytest
 pytest.importorskip('rclpy')
 
 from geometry_msgs.msg import Point, Pose, TransformStamped
-from moveit_msgs.msg import AllowedCollisionEntry, CollisionObject, LinkPadding, PlanningScene
+from moveit_msgs.msg import (
+    AllowedCollisionEntry,
+    AttachedCollisionObject,
+    CollisionObject,
+    LinkPadding,
+    PlanningScene,
+)
 from rclpy.serialization import serialize_message
 from scene_clients import ADD, APPEND, MOVE, REMOVE, Book, thing
 from scene_clients import book as book
@@ -261,6 +267,54 @@ def test_the_head_of_a_message_that_is_too_large_tells_its_id(book):
     assert 'REMOVE all there with an empty id' in book.world.refusal
     book.object(REMOVE, '')
     assert not book.world.refused
+
+
+def test_an_error_that_nobody_foresaw_bars_all_motion_like_a_refusal(book, monkeypatch):
+    def fail(*_: object) -> None:
+        raise ZeroDivisionError('of a library')
+
+    monkeypatch.setattr(book.book, '_T_base_link', fail)
+    assert 'ZeroDivisionError: of a library; please report it' in book.object(ADD, 'crate', 1.0)
+    assert 'crate' in book.world.refusal
+    book.object(REMOVE, '')
+    assert 'ZeroDivisionError' in book.scene(whole())
+    with pytest.raises(InvalidInput, match='ZeroDivisionError'):
+        book.apply(whole())
+
+
+def test_a_diff_may_attach_an_object_by_its_id_and_remove_it_from_the_world(book):
+    book.object(ADD, 'crate', 1.0)
+    held = AttachedCollisionObject(link_name='tool0', weight=0.1)
+    held.object.id = 'crate'
+    message = PlanningScene(is_diff=True)
+    message.robot_state.attached_collision_objects = [held]
+    message.world.collision_objects = [thing(REMOVE, 'crate')]
+    book.apply(message)
+    assert list(book.world.attached) == ['crate'] and not book.world.objects
+
+
+def test_an_id_of_any_length_is_refused_by_its_first_characters(book):
+    refusal = book.object(ADD, 'x' * 20_000, 1.0)
+    assert 'its id has 20000 characters: must be at most 10000' in refusal and len(refusal) < 500
+    assert book.world.refusal
+    book.object(REMOVE, 'x' * 20_000)
+    assert book.world.refusal, 'an id of that length is no other object'
+    book.object(REMOVE, '')
+    assert not book.world.refusal
+
+
+@pytest.mark.parametrize('x', [200.0, 1e308])
+def test_no_shape_of_an_object_lies_out_of_the_world(book, x):
+    assert 'must lie in -100 to 100 m' in book.object(ADD, 'crate', x)
+    assert 'must lie in -100 to 100 m' in book.attach('bolt', x, weight=0.1)
+
+
+def test_what_an_earlier_planner_had_refused_is_one_line(book):
+    message = whole()
+    forged = message.world.collision_objects[0]
+    forged.id = 'collision_object crate'
+    forged.type.db, forged.type.key = 'ur5_pick_place/refused', 'ok\n[INFO] rearmed'
+    assert '\n' not in book.scene(message) and '\n' not in book.world.refusal
 
 
 def test_what_is_left_out_of_an_object_gets_a_warning(book):

@@ -46,13 +46,15 @@ class ExecutionManager:
     clock : callable
         Returns the steady time [s].
     replaces : bool
-        Whether the controller takes a trajectory while it follows another one. If not, there is no
-        braking motion and no closed loop: a stop is a cancel, and the robot brakes.
+        Whether the controller takes a trajectory while it follows another one. If not, a stop is a
+        cancel, and the robot brakes.
 
     Attributes
     ----------
     stops : int
-        Number of calls of `stop`, for callers that are about to start a motion.
+        Number of calls of `stop`, for callers that are about to plan.
+    interruptions : int
+        Number of stops, faults and rearms; no motion that was requested before one begins after.
 
     """
 
@@ -92,7 +94,7 @@ class ExecutionManager:
             clock,
         )
         self._last_watch = clock()
-        self.stops = 0
+        self.stops = self.interruptions = 0
 
     # -- requests ------------------------------------------------------------------------------
 
@@ -186,11 +188,12 @@ class ExecutionManager:
         """
         Brake along the path; `latch` = refuse all motion until rearmed.
 
-        A motion that is not ours, not accepted yet or past its end is canceled at once, and again
-        at every `watch` until it has ended and, with `latch`, the arm is at rest.
+        Any other motion is canceled at once, and again at every `watch` until it has ended and,
+        with `latch`, the arm is at rest.
 
         """
         self.stops += 1
+        self.interruptions += 1
         if latch:
             self._latch.shut(reason)
         if self._goal and not self._goal.stop_reason:
@@ -216,6 +219,7 @@ class ExecutionManager:
     def fail(self, reason: str) -> None:
         """Cancel at once because of a fault, also while the arm is frozen, and latch."""
         is_new = not self._latch.reason
+        self.interruptions += is_new
         self._latch.shut(reason)
         self._latch.was_moving |= self.is_moving
         if is_new or self.is_moving:
@@ -237,6 +241,7 @@ class ExecutionManager:
             return f'the cause persists: {fault}'
         if obstacle := self._admission.obstacle():
             return f'{obstacle}; try again'
+        self.interruptions += 1
         self._latch.open()
         self._publish_state()
         return ''
@@ -405,13 +410,8 @@ class ExecutionManager:
         self._publish_state()
 
     def _end_stream(self) -> None:
-        """
-        Command the arm to hold where it is, also while it is frozen.
-
-        With old or impossible joints nothing is sent: the last segment ends at rest by itself,
-        while holding old joints would pull the arm back.
-
-        """
+        """Command the arm to hold where it is, also while it is frozen."""
+        # The last segment ends at rest by itself; holding old joints would pull the arm back.
         if self._admission.knows_joints and self.status.q is not None:
             self._latch.hold_where_it_is(self.status.q)
 

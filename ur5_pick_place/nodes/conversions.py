@@ -231,7 +231,7 @@ def trajectory_from_msg(message: RobotTrajectory, names: Sequence[str]) -> Traje
         Joints missing, unknown or named twice.
     InvalidInput
         No points, too many, arrays of the wrong length, no velocities or accelerations, values
-        that are not finite, times that do not increase; efforts or multi-DOF points.
+        that are not finite, times that do not increase; efforts other than 0, multi-DOF points.
 
     """
     if n := len(message.multi_dof_joint_trajectory.points):
@@ -245,9 +245,10 @@ def trajectory_from_msg(message: RobotTrajectory, names: Sequence[str]) -> Traje
         for field in ('positions', 'velocities', 'accelerations')
     )
     for i, point in enumerate(points):
-        if n := len(point.effort):
+        if any(point.effort):
             raise InvalidInput(
-                f'point {i} has {n} efforts: must be 0, the controller follows positions only'
+                f'point {i} has efforts {list(point.effort)[:6]}: must be 0 or left out, the '
+                'controller follows positions only'
             )
     t = np.array([to_seconds(p.time_from_start) for p in points])
     return Trajectory(t, q, qd, qdd)

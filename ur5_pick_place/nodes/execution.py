@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Runs a motion for the goal of an action, and sets MoveIt's code and the goal's status."""
 
+import threading
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +19,7 @@ from ur5_pick_place.nodes.conversions import (
 )
 from ur5_pick_place.nodes.trajectory_client import TrajectoryClient
 
+_CANCELED = 'canceled by the client'
 STOP_EVENT = 'stop on trajectory_execution_event'
 # States in the feedback of MoveIt's actions.
 PLANNING, MONITOR, IDLE = 'PLANNING', 'MONITOR', 'IDLE'
@@ -38,24 +40,32 @@ class Execution:
 
     def __init__(self, executor: TrajectoryClient, log: Callable[[str], object]) -> None:
         self._executor, self._log = executor, log
-        self._stops: dict[bytes, int] = {}  # number of stops before each waiting goal
+        # Number of interruptions before each waiting goal.
+        self._interruptions: dict[bytes, int] = {}
+        self._lock = threading.Lock()
         self._current: Any = None  # the goal whose motion is under way
+        self._canceled: set[bytes] = set()  # goals, until they end
 
     def accept(self, goal: Any) -> None:
         """Execute a goal, unless a stop comes before its turn; a handle_accepted callback."""
-        self._stops[bytes(goal.goal_id.uuid)] = self._executor.core.stops
+        self._interruptions[_id(goal)] = self._executor.core.interruptions
         goal.execute()
 
     def cancel(self, goal: Any) -> None:
-        """Brake, unless another goal moves the arm: this one then never begins."""
-        if self._current is None or self._current is goal:
-            self._executor.core.stop('canceled by the client', latch=False)
+        """Brake if this goal moves the arm; if not, it never will."""
+        with self._lock:
+            self._canceled.add(_id(goal))
+            is_moving = self._current is goal
+        if is_moving:
+            self._executor.core.stop(_CANCELED, latch=False)
 
     def is_wanted(self, goal: Any) -> IsWanted:
-        """Return a function: whether the goal was neither canceled nor stopped since accepted."""
-        core = self._executor.core
-        stops = self._stops.pop(bytes(goal.goal_id.uuid), core.stops)
-        return lambda: core.stops == stops and not goal.is_cancel_requested
+        """Return a function: whether nothing has stopped the goal, or the arm, since accepted."""
+        core, name = self._executor.core, _id(goal)
+        before = self._interruptions.pop(name, core.interruptions)
+        return lambda: core.interruptions == before and not (
+            goal.is_cancel_requested or name in self._canceled
+        )
 
     async def run(
         self,
@@ -83,16 +93,23 @@ class Execution:
             arrival = begin()
         except Ur5PickPlaceError as error:
             self._log(f'not executed: {error}')
+            self._canceled.discard(_id(goal))
             code = error_code(error)
             if not is_wanted():
                 code = code_with_message(MoveItErrorCodes.PREEMPTED, str(error))
             end_without_success(goal)
             return code
-        self._current = goal
+        with self._lock:
+            self._current = goal
+            is_canceled = _id(goal) in self._canceled
+        if is_canceled:  # while it began
+            self._executor.core.stop(_CANCELED, latch=False)
         goal.publish_feedback(feedback(state=MONITOR))
         reason = await arrival
-        if self._current is goal:
-            self._current = None
+        with self._lock:
+            if self._current is goal:
+                self._current = None
+            self._canceled.discard(_id(goal))
         goal.publish_feedback(feedback(state=IDLE))
         if not reason:
             goal.succeed()
@@ -101,6 +118,10 @@ class Execution:
         end_without_success(goal)
         code = MoveItErrorCodes.PREEMPTED if is_preempted else MoveItErrorCodes.CONTROL_FAILED
         return code_with_message(code, reason)
+
+
+def _id(goal: Any) -> bytes:
+    return bytes(goal.goal_id.uuid)
 
 
 def end_without_success(goal: Any) -> None:

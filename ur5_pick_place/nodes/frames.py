@@ -17,7 +17,7 @@ from rclpy.time import Time
 from tf2_msgs.msg import TFMessage
 from visualization_msgs.msg import MarkerArray
 
-from ur5_pick_place.errors import TimedOut, UnknownFrame, UnknownLink
+from ur5_pick_place.errors import InvalidInput, TimedOut, UnknownFrame, UnknownLink
 from ur5_pick_place.kinematics import LINK_NAMES
 from ur5_pick_place.kinematics.transforms import T_BASE_BASE_LINK, Array, inverse_transform
 from ur5_pick_place.nodes.bounded_reader import BoundedReader
@@ -140,7 +140,7 @@ class Frames:
                 T_carrier_frame = _SAME if carrier == frame else self._looked_up(carrier, frame)
                 return arm(link) @ T_link_carrier @ T_carrier_frame
             return T_BASE_BASE_LINK @ self._looked_up(f'{self._prefix}base_link', frame)
-        except tf2_ros.TransformException as error:
+        except (tf2_ros.TransformException, ValueError) as error:
             raise UnknownFrame(
                 f'frame {frame_id!r} is not known: {error}; use base_link or base, or publish it'
             ) from error
@@ -175,11 +175,11 @@ class Frames:
         base_link, frame = f'{self._prefix}base_link', frame_id.lstrip('/')
         try:
             newest = self._buffer.lookup_transform(base_link, frame, Time())
-        except tf2_ros.TransformException as error:
+            stamp = Time.from_msg(newest.header.stamp).nanoseconds
+        except (tf2_ros.TransformException, ValueError) as error:  # as of a negative stamp
             raise UnknownFrame(
                 f'TF frame {frame_id!r} is not known: {error}; check that it is published'
             ) from error
-        stamp = Time.from_msg(newest.header.stamp).nanoseconds
         poses = [transform_to_matrix(newest.transform)]
         with contextlib.suppress(tf2_ros.TransformException):  # not known so long
             for k in range(1, count + 1 if stamp else 1):
@@ -264,7 +264,7 @@ class Frames:
             return ''
         try:
             self.T_base_frame(frame_id)
-        except UnknownFrame as error:
+        except (UnknownFrame, InvalidInput) as error:
             return str(error)
         return ''
 

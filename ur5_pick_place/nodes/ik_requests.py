@@ -200,7 +200,7 @@ class IkRequests:
         for link in request.fk_link_names or ['']:
             T_frame_link = T_frame_base @ self._frames.T_base_link(link, arm)
             stamped = PoseStamped(pose=matrix_to_pose(T_frame_link))
-            stamped.header.frame_id = request.header.frame_id or 'base_link'
+            stamped.header.frame_id = request.header.frame_id or f'{self._frames.prefix}base_link'
             poses.append(stamped)
         return poses
 

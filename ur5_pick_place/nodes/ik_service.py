@@ -19,12 +19,10 @@ from rclpy.callback_groups import MutuallyExclusiveCallbackGroup, ReentrantCallb
 from rclpy.node import Node
 from visualization_msgs.msg import MarkerArray
 
-from ur5_pick_place.errors import Ur5PickPlaceError
 from ur5_pick_place.kinematics import Solution
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.nodes.conversions import (
     code_with_message,
-    error_code,
     joint_state_msg,
     success,
 )
@@ -35,6 +33,7 @@ from ur5_pick_place.nodes.joint_listener import JointListener, Joints
 from ur5_pick_place.nodes.parameters import declare_settings
 from ur5_pick_place.nodes.planning_scene import SceneFollower
 from ur5_pick_place.nodes.process import refuse_if_served, run_node
+from ur5_pick_place.nodes.refusals import refusal
 from ur5_pick_place.nodes.robot_settings import GroupSettings, RobotSettings, RobotSetup, load_cell
 from ur5_pick_place.nodes.rounds import Rounds
 from ur5_pick_place.planning.world import AttachedObject, World
@@ -132,8 +131,8 @@ class IkService(Node):
         try:
             await self._requests.wait_for_frame(request.ik_request)
             answer = self._requests.solve(request.ik_request)
-        except Ur5PickPlaceError as error:
-            response.error_code = error_code(error)
+        except Exception as error:
+            response.error_code = refusal(self, error)
             return response
         fill(response, answer)
         if self._markers.get_subscription_count():
@@ -158,13 +157,13 @@ class IkService(Node):
     ) -> GetPositionFK.Response:
         try:
             response.pose_stamped = self._requests.poses(request)
-        except Ur5PickPlaceError as error:
-            response.error_code = error_code(error)
+        except Exception as error:
+            response.error_code = refusal(self, error)
             return response
         now = self.get_clock().now().to_msg()
         for pose in response.pose_stamped:
             pose.header.stamp = now
-        response.fk_link_names = list(request.fk_link_names) or ['tool0']
+        response.fk_link_names = list(request.fk_link_names) or [f'{self._frames.prefix}tool0']
         response.error_code = success()
         return response
 

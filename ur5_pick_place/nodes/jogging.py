@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Jogging: velocity commands on two topics, with the names, types and frames of moveit_servo."""
 
+import math
 import re
 import threading
 import time
@@ -93,9 +94,11 @@ class Jogging:
         self._jog: Jog | None = None
         self._has_begun = False
         self._refusal = ''  # until the sender pauses
-        self._since = self._wanted = 0.0  # steady times of the first and the last motion command
+        self._since = 0.0  # steady time of the first motion command [s]
+        self._looked, self._silence = time.monotonic(), math.inf
         self._warned: tuple[str, float] = '', 0.0
         rounds = Rounds(node, _PERIOD)
+        rounds.add(self._note_silence)
         for kind, topic, read in (
             (TwistStamped, _TWIST, self._reader.twist),
             (JointJog, _JOINTS, self._reader.joints),
@@ -130,12 +133,18 @@ class Jogging:
         if warning:
             self._warn(warning)
 
+    def _note_silence(self) -> None:
+        """Add to the time without a motion command; a stall of this node is no pause of its."""
+        now = time.monotonic()
+        self._silence += min(now - self._looked, 2.0 * _PERIOD)
+        self._looked = now
+
     def _follow(self, command: Command) -> str:
         """Follow a command; returns what to warn of."""
         now = time.monotonic()
-        has_paused = now - self._wanted > COMMAND_TIMEOUT  # another sender's zeros are no pause
+        has_paused = self._silence > COMMAND_TIMEOUT  # another sender's zeros are no pause
         if not command.is_zero:
-            self._wanted = now
+            self._silence = 0.0
         if self._jog is not None:
             self._jog.command(command)
             if not self._has_begun and now - self._since > _REPLY:
@@ -158,7 +167,7 @@ class Jogging:
 
     def _begin(self, command: Command, now: float) -> None:
         """Ask whether our controller is active; the jog begins with the answer."""
-        status, stops = self._core.status, self._core.stops
+        status, before = self._core.status, self._core.interruptions
         jog = Jog(
             self._planner,
             self._loops,
@@ -170,14 +179,14 @@ class Jogging:
 
         def start(listed: Any) -> None:
             # The gate takes long, and this thread hears the joints and the stops.
-            threading.Thread(target=self._start, args=(jog, stops, listed), daemon=True).start()
+            threading.Thread(target=self._start, args=(jog, before, listed), daemon=True).start()
 
         listing = self._list.call_async(ListControllers.Request())
         listing.add_done_callback(lambda future: start(future.result()))
 
-    def _start(self, jog: Jog, stops: int, listed: Any) -> None:
+    def _start(self, jog: Jog, before: int, listed: Any) -> None:
         def is_wanted() -> bool:
-            is_ours = self._jog is jog and self._core.stops == stops
+            is_ours = self._jog is jog and self._core.interruptions == before
             return is_ours and jog.is_wanted and not self._is_in_a_job
 
         reason = ''
@@ -193,7 +202,7 @@ class Jogging:
             if not reason:
                 return
             # Nothing is to be told if its command has already ended.
-            is_over = not jog.is_wanted and self._core.stops == stops
+            is_over = not jog.is_wanted and self._core.interruptions == before
             self._end('' if is_over else reason)
         if not is_over:
             self._warn(reason)

@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, TimeoutError
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from moveit_msgs.msg import (
@@ -343,19 +344,20 @@ class _InOrder:
         with self._lock:
             batch, self._waiting, self.size = self._waiting, [], 0
             self._is_busy = True
+        ends: list[Callable[[], None]] = []
         try:
-            outcomes = [(done, work()) for work, done in batch]
+            for work, done in batch:
+                try:
+                    ends.append(partial(done.set_result, work()))
+                except Exception as error:  # the work after it is done all the same
+                    ends.append(partial(done.set_exception, error))
             if batch:
                 self._settle()
-        except BaseException as error:
-            for _, done in batch:
-                done.set_exception(error)
-            raise
         finally:
             with self._lock:
                 self._is_busy = False
-        for done, outcome in outcomes:
-            done.set_result(outcome)
+            for end in ends:
+                end()
 
 
 def _nothing() -> str:

@@ -15,7 +15,7 @@ from types import SimpleNamespace
 
 from moveit_msgs.msg import AttachedCollisionObject, CollisionObject, PlanningScene
 
-from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.errors import InvalidInput, one_line
 from ur5_pick_place.kinematics import LINK_NAMES
 from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, Array, inverse_transform
 from ur5_pick_place.nodes.cdr import Unreadable, read_message
@@ -27,6 +27,7 @@ from ur5_pick_place.nodes.scene_messages import (
     move_shapes,
     read_links,
     read_shapes,
+    unsupported,
 )
 from ur5_pick_place.planning.scene import Scene
 from ur5_pick_place.planning.world import AttachedObject, SceneObject, World, shown
@@ -45,6 +46,7 @@ _MAX_SHOWN = 100  # refusals that are published; a message may hold 512 objects 
 _MAX_EARLY = 100
 _MAX_REASON = 400  # characters
 _MAX_REFUSAL = 1000  # characters
+_MAX_ID = 10_000  # characters; every id is published again with each change
 
 
 class _UnknownObject(InvalidInput):
@@ -115,8 +117,8 @@ class SceneBook:
             world, refused, lifted = self._with_scene(self._world, message)
         except Unreadable as error:
             return self._refuse((SCENE, ''), excess or str(error))
-        except InvalidInput as error:
-            return self._refuse((SCENE, ''), str(error))
+        except Exception as error:
+            return self._refuse((SCENE, ''), _reason(error))
         self._accept(world, lifted, message.is_diff)
         earlier = _refused_earlier(message)
         for key, refusal in earlier.items():
@@ -157,17 +159,17 @@ class SceneBook:
         try:
             message = read_message(data, kind)
         except Unreadable as error:
-            return self._refuse((topic, error.id), excess or str(error))
+            return self._refuse(_key(topic, error.id), excess or str(error))
         thing = thing_of(message)
         try:
             world = change(self._world, message)
-        except InvalidInput as error:
-            key, is_known = (topic, thing.id), thing.id in self._world.objects
+        except Exception as error:  # what is not taken bars all motion, whatever the cause
+            key, is_known = _key(topic, thing.id), thing.id in self._world.objects
             if thing.operation != _MOVE:
                 self._refused_moves.discard(key)
             elif is_known and key not in self._refused:
                 self._refused_moves.add(key)
-            return self._refuse(key, str(error))
+            return self._refuse(key, _reason(error))
         self._accept(world, self._lifted(topic, thing), is_diff=True)
         return ''
 
@@ -209,7 +211,7 @@ class SceneBook:
         """Return what is no longer refused once `thing` was accepted."""
         if thing.operation == _REMOVE and not thing.id:
             return [key for key in self._refused if key[0] == topic]
-        key = (topic, thing.id)
+        key = _key(topic, thing.id)
         is_whole = thing.operation in (_ADD, _REMOVE)
         is_moved_again = thing.operation == _MOVE and key in self._refused_moves
         return [key] if is_whole or is_moved_again else []
@@ -222,6 +224,7 @@ class SceneBook:
         name, operation, known = message.id, message.operation, world.objects
         if operation not in (_ADD, _REMOVE, _APPEND, _MOVE):
             raise InvalidInput(f'operation {operation}: only ADD, APPEND, MOVE and REMOVE')
+        _check_id(name)
         if operation == _REMOVE:
             if name and name not in known:
                 self._warn(f'no object {shown(name)} to remove; there are: {_listed(known)}')
@@ -247,7 +250,7 @@ class SceneBook:
         if early is None:
             return world
         world = self._with_attached(world, early)
-        self._refused.pop((ATTACHED, message.id), None)
+        self._refused.pop(_key(ATTACHED, message.id), None)
         return world
 
     def _with_new_attached(self, world: World, message: SimpleNamespace) -> World:
@@ -280,6 +283,7 @@ class SceneBook:
             raise InvalidInput(
                 f'operation {operation} of an attached object: only ADD, APPEND and REMOVE'
             )
+        _check_id(name)
         if operation == _REMOVE:
             return self._detached(world, name)
         T_tool_link = self._frames.T_tool_link(message.link_name)
@@ -357,23 +361,43 @@ class SceneBook:
                 set(world.attached) - {a.object.id for a in attached}
             )
         # As MoveIt, which detaches before it changes the objects; attached ones may be new there.
-        detached = [(a, a.object) for a in attached if a.object.operation == _REMOVE]
-        held = [(a, a.object) for a in attached if a.object.operation != _REMOVE]
+        # What is attached by its id and removed at once, as MoveIt writes it, is attached first.
+        removed = {o.id for o in objects if o.operation == _REMOVE}
+        entries = [(a, a.object) for a in attached]
+        detached = [e for e in entries if e[1].operation == _REMOVE]
+        taken = [e for e in entries if e[1].operation != _REMOVE and e[1].id in removed]
+        held = [e for e in entries if e[1].operation != _REMOVE and e[1].id not in removed]
         for topic, entries, change in (
             (ATTACHED, detached, self._with_attached),
+            (ATTACHED, taken, self._with_attached),
             (OBJECT, [(o, o) for o in objects], self._with_object),
             (ATTACHED, held, self._with_attached),
         ):
             for entry, thing in entries:
                 try:
                     world = change(world, entry)
-                except InvalidInput as error:
-                    refused[(topic, thing.id)] = f'object {shown(thing.id)}: {error}'
+                except Exception as error:
+                    refused[_key(topic, thing.id)] = f'object {shown(thing.id)}: {_reason(error)}'
                 else:
                     lifted += self._lifted(topic, thing)
-        if unsupported := _unsupported(message):
-            refused[(SCENE, '')] = '; '.join(unsupported)
+        if missing := unsupported(message):
+            refused[(SCENE, '')] = '; '.join(missing)
         return world, refused, lifted
+
+
+def _key(topic: str, name: str) -> Key:
+    return topic, name[: _MAX_ID + 1]
+
+
+def _reason(error: Exception) -> str:
+    if isinstance(error, InvalidInput):
+        return str(error)
+    return f'error of this package, {type(error).__name__}: {one_line(error)}; please report it'
+
+
+def _check_id(name: str) -> None:
+    if len(name) > _MAX_ID:
+        raise InvalidInput(f'its id has {len(name)} characters: must be at most {_MAX_ID}')
 
 
 def _refused_earlier(message: SimpleNamespace) -> dict[Key, str]:
@@ -382,30 +406,8 @@ def _refused_earlier(message: SimpleNamespace) -> dict[Key, str]:
     for thing in message.world.collision_objects:
         if thing.type.db == REFUSED:
             topic, _, name = thing.id.partition(' ')
-            key = (topic, name) if topic in (OBJECT, ATTACHED) else (SCENE, '')
-            found[key] = thing.type.key[:_MAX_REFUSAL]
-    return found
-
-
-def _unsupported(message: SimpleNamespace) -> list[str]:
-    """Return why parts of a PlanningScene are not supported."""
-    matrix = message.allowed_collision_matrix
-    found = []
-    allowed = any(entry.enabled.any() for entry in matrix.entry_values)
-    if allowed or matrix.default_entry_values.any():
-        names = ', '.join(map(shown, [*matrix.entry_names, *matrix.default_entry_names][:8]))
-        found.append(
-            f'allowed_collision_matrix of {names}: no collision is allowed here; use touch_links '
-            'of an attached object, or remove the object'
-        )
-    if any(entry.padding != 0.0 for entry in message.link_padding):
-        found.append('link_padding: not supported, set the margin in the scene file')
-    if any(entry.scale != 1.0 for entry in message.link_scale):
-        found.append('link_scale: not supported, leave it out')
-    if len(message.world.octomap.octomap.data):
-        found.append('octomap: not supported, give objects')
-    if message.fixed_frame_transforms:
-        found.append('fixed_frame_transforms: publish them on tf_static')
+            key = _key(topic, name) if topic in (OBJECT, ATTACHED) else (SCENE, '')
+            found[key] = one_line(thing.type.key[:_MAX_REFUSAL])
     return found
 
 

@@ -38,6 +38,7 @@ from ur5_pick_place.planning.world import (
     PlacedShape,
     SceneObject,
     World,
+    shown,
 )
 
 OWN, REFUSED = 'ur5_pick_place/own', 'ur5_pick_place/refused'
@@ -265,3 +266,25 @@ def _mesh_message(mesh: Mesh, p_middle: Array) -> MeshMessage:
         MeshTriangle(vertex_indices=corners) for corners in mesh.triangles.astype(np.uint32)
     ]
     return message
+
+
+def unsupported(message: SimpleNamespace) -> list[str]:
+    """Return why parts of a PlanningScene are not supported."""
+    matrix = message.allowed_collision_matrix
+    found = []
+    allowed = any(entry.enabled.any() for entry in matrix.entry_values)
+    if allowed or matrix.default_entry_values.any():
+        names = ', '.join(map(shown, [*matrix.entry_names, *matrix.default_entry_names][:8]))
+        found.append(
+            f'allowed_collision_matrix of {names}: no collision is allowed here; use touch_links '
+            'of an attached object, or remove the object'
+        )
+    if any(entry.padding != 0.0 for entry in message.link_padding):
+        found.append('link_padding: not supported, set the margin in the scene file')
+    if any(entry.scale != 1.0 for entry in message.link_scale):
+        found.append('link_scale: not supported, leave it out')
+    if len(message.world.octomap.octomap.data):
+        found.append('octomap: not supported, give objects')
+    if message.fixed_frame_transforms:
+        found.append('fixed_frame_transforms: publish them on tf_static')
+    return found

@@ -7,7 +7,6 @@ Services and actions have MoveIt's names and types, so that MoveIt clients can u
 """
 
 import time
-import traceback
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -40,7 +39,6 @@ from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.nodes import markers
 from ur5_pick_place.nodes.conversions import (
     code_with_message,
-    error_code,
     joint_state_msg,
     success,
     trajectory_from_msg,
@@ -60,6 +58,7 @@ from ur5_pick_place.nodes.plan_requests import CartesianSettings, PlanRequests
 from ur5_pick_place.nodes.planning_scene import SCENE_SERVICES, SceneOwner
 from ur5_pick_place.nodes.process import refuse_if_served, run_node
 from ur5_pick_place.nodes.prompt_executor import AtOnce
+from ur5_pick_place.nodes.refusals import refusal
 from ur5_pick_place.nodes.robot_settings import (
     GroupSettings,
     RobotSettings,
@@ -266,17 +265,10 @@ class TrajectoryPlanner(Node):
         return response
 
     def _refusal(self, error: Exception) -> MoveItErrorCodes:
-        """Return the code of a request that failed, and log it; none ends the node."""
+        """Return the code of a request that failed, and log it."""
         if isinstance(error, Ur5PickPlaceError):
             self.get_logger().info(f'refused: {error}')
-            return error_code(error)
-        lines = (f'  {one_line(line)}' for line in traceback.format_exc().splitlines())
-        self.get_logger().error('\n'.join(['a request met an error of this package:', *lines]))
-        why = (
-            f'error of this package, {type(error).__name__}: {one_line(error)}; please report it '
-            "with the request and the planner's log"
-        )
-        return code_with_message(MoveItErrorCodes.FAILURE, why)
+        return refusal(self, error)
 
     def _first_joints(self, planned: PlannedMotion) -> JointState:
         return joint_state_msg(planned.trajectory.q[0], self._names)

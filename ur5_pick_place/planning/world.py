@@ -95,7 +95,8 @@ class SceneObject:
     def __post_init__(self) -> None:
         if not self.shapes:
             raise InvalidInput('it has no shapes: give primitives, meshes or planes')
-        check_place(self.T_base_link_object)
+        for T in (self.T_base_link_object, *self.poses()):
+            check_place(T)
 
     def poses(self) -> list[Array]:
         """Return T_base_link_shape (4, 4) of each shape."""
@@ -142,6 +143,8 @@ class AttachedObject:
         if any(isinstance(placed.shape, Plane) for placed in self.shapes):
             raise InvalidInput('a plane cannot be carried: give primitives or meshes')
         check_place(self.T_tool_object)
+        for placed in self.shapes:
+            check_place(self.T_tool_object @ placed.T_object_shape)
         if not 0.0 <= self.mass <= MAX_WEIGHT:
             raise InvalidInput(f'weight = {self.mass} kg: must be 0 to {MAX_WEIGHT:g} kg')
 

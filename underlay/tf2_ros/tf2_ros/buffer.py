@@ -209,6 +209,8 @@ def _fault(transform: TransformStamped, parent: str, child: str) -> str:
     """Return why a transform cannot be taken, or nothing."""
     if not parent or not child or parent == child:
         return 'parent and child must be two names'
+    if transform.header.stamp.sec < 0:
+        return f'stamp of {transform.header.stamp.sec} s is negative'
     p, q = _numbers(transform)
     if not all(math.isfinite(number) for number in (*p, *q)):
         return f'{p}, {q} is not finite'
