@@ -85,7 +85,7 @@ def test_the_page_is_never_shared_outward(page, monkeypatch) -> None:
     with browser(page) as socket:
         socket.send(packed('ShareUrlRequest'))
         assert click_arrives(page, socket)
-    with pytest.raises(InvalidInput, match='never shared'):
+    with pytest.raises(InvalidInput, match='no public share address'):
         page.server.request_share_url()
     assert not asked
 

@@ -12,7 +12,7 @@ rclpy = pytest.importorskip('rclpy')
 
 from geometry_msgs.msg import PoseStamped, TransformStamped  # noqa: E402
 from rclpy.context import Context  # noqa: E402
-from rclpy.executors import MultiThreadedExecutor, SingleThreadedExecutor  # noqa: E402
+from rclpy.executors import SingleThreadedExecutor  # noqa: E402
 from rclpy.qos import DurabilityPolicy, QoSProfile  # noqa: E402
 from sensor_msgs.msg import JointState  # noqa: E402
 from std_srvs.srv import Trigger  # noqa: E402
@@ -22,6 +22,8 @@ from tf2_ros import TransformBroadcaster  # noqa: E402
 from visualization_msgs.srv import GetInteractiveMarkers  # noqa: E402
 
 from ur5_pick_place.kinematics import HOME, JOINT_NAMES  # noqa: E402
+from ur5_pick_place.nodes.prompt_executor import PromptExecutor  # noqa: E402
+from ur5_pick_place.nodes.rounds import Poller  # noqa: E402
 from ur5_pick_place.task.poses_file import PosesFile  # noqa: E402
 
 CONFIG = Path(__file__).parents[1] / 'config'
@@ -108,13 +110,14 @@ def around(ros_domain, tmp_path_factory):
     files = ['--params-file', str(CONFIG / 'robot_sim.yaml')]
     rclpy.init(args=['--ros-args', *files, *given])
     task = PickPlace()
-    executor = MultiThreadedExecutor(4)
+    executor = PromptExecutor(4)
     executor.add_node(task)
     threading.Thread(target=executor.spin, daemon=True).start()
     around = Around(folder)
     try:
-        around.until(lambda: around.ask('teach_home').success)
-        yield around
+        with Poller(task, executor.lock, executor.after_round, executor.fail):
+            around.until(lambda: around.ask('teach_home').success)
+            yield around
     finally:
         executor.shutdown()
         task.destroy_node()

@@ -117,9 +117,9 @@ def test_start_and_target_that_are_one_place_are_taught_anew():
     ('T', 'lies', 'remark'),
     [
         (tool_down(0.4, 0.1, 0.02, 0.3), (0.4, 0.1), ''),
-        (tool_down(0.4, 0.1, 0.20, 0.3), (0.4, 0.1), 'not at start, .*178 mm above'),
+        (tool_down(0.4, 0.1, 0.20, 0.3), (0.4, 0.1), 'not at start: .*178 mm above'),
         (tool_down(0.4, 0.1, 0.02, 0.3) @ make_transform(exp_so3([0.5, 0, 0]), [0, 0, 0]),
-         (0.4, 0.1), 'not at start, .*tilted by 29 deg'),
+         (0.4, 0.1), 'not at start: .*tilted by 29 deg'),
         (tool_down(3.0, 0.1, 0.02, 0.3), (0.45, -0.2), "demo's start.*off the table"),
     ],
 )

@@ -142,7 +142,7 @@ def test_more_boxes_than_a_check_can_afford_are_refused():
 
 
 def test_nothing_can_be_carried_where_no_part_is_known():
-    with pytest.raises(InvalidInput, match='no part is known'):
+    with pytest.raises(InvalidInput, match='the scene file has no part'):
         replace(scene(), part=None, carried=True)
 
 

@@ -9,6 +9,7 @@ describes the ROS parameters.
 """
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any, ClassVar, TypeVar
@@ -162,6 +163,15 @@ def _check(name: str, value: Any, f: 'Field[Any]') -> Any:
     if kind is str:
         return _check_text(name, value, meta)
     return _check_number(name, value, kind, meta)
+
+
+def check_ros_name(what: str, name: str) -> None:
+    """Refuse a name that ROS cannot take for a topic, a service, an action or a node."""
+    if not re.fullmatch(r'[~/]?[A-Za-z_]\w*(/[A-Za-z_]\w*)*', name, re.ASCII):
+        raise InvalidInput(
+            f'{what} = {name!r}: must be a ROS name: letters, digits and underscores, in parts '
+            'joined by /, none of which begins with a digit'
+        )
 
 
 def is_finite_number(value: Any) -> bool:

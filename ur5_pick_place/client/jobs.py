@@ -10,18 +10,19 @@ from typing import Any
 
 from std_srvs.srv import SetBool
 
+from ur5_pick_place.client import requests
 from ur5_pick_place.client.heard import Event
 from ur5_pick_place.client.link import TASK
 from ur5_pick_place.client.looking import Looking
 from ur5_pick_place.client.results import PlanReport, RunResult
-from ur5_pick_place.errors import ExecutionError, PlanningError, Ur5PickPlaceError
+from ur5_pick_place.errors import ExecutionError, InvalidInput, PlanningError, Ur5PickPlaceError
 from ur5_pick_place.nodes.conversions import to_seconds
 from ur5_pick_place.task import events
 
 _LOST = 5.0  # [s] without a job and without its outcome
 _TRY_AGAIN = 5.0  # [s] for which `rearm` repeats where the node says so
 _PAUSE = 0.1  # [s]
-_SAME_TIME = 0.1  # [s] by which the task node's time may lag behind ours
+_SAME_TIME = 0.5  # [s of robot time] by which the task node's time may lag behind ours
 _ENDS = (events.DONE, events.STOPPED)
 _WORKING = ('busy', 'running', 'paused')  # how the task's state begins during a job
 
@@ -45,7 +46,7 @@ class Jobs(Looking):
 
     def freedrive(self, on: bool = True) -> None:
         """Let the arm be guided by hand, or end that."""
-        request = SetBool.Request(data=bool(on))
+        request = SetBool.Request(data=requests.flag('on', on))
         reply = self._link.call(SetBool, f'{TASK}/freedrive', request)
         if not reply.success:
             raise ExecutionError(reply.message)
@@ -159,6 +160,8 @@ class Jobs(Looking):
             It was refused, or stopped early.
 
         """
+        if on_event is not None and not callable(on_event):
+            raise InvalidInput(f'on_event = {on_event!r}: must be a function of one event')
         seen: list[Event] = []
         is_over = False
         with self._link.heard.listening() as heard:

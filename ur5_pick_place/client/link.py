@@ -195,8 +195,14 @@ class Link:
 
     # -- the graph -----------------------------------------------------------------------------
 
+    def check_open(self) -> None:
+        """Raise `ExecutionError` once this client is closed."""
+        if self._is_closed:
+            raise ExecutionError('this client is closed: make a new PickPlaceClient')
+
     def services(self) -> list[str]:
         """Return the names of all services, without the namespace of this cell."""
+        self.check_open()
         space = self.node.get_namespace().rstrip('/') + '/'
         found = self.node.get_service_names_and_types()
         return [name.removeprefix(space) for name, _types in found if name.startswith(space)]
@@ -234,6 +240,7 @@ class Link:
             Task node or planner has died meanwhile, or this client was closed.
 
         """
+        self.check_open()
         seconds = self.timeout if seconds is None else seconds
         deadline = time.monotonic() + seconds
         with self.heard.news:
@@ -265,6 +272,7 @@ class Link:
 
     def client(self, kind: type, name: str) -> 'Client[Any, Any]':
         """Return the client of a service."""
+        self.check_open()
         if name not in self._clients:
             self._clients[name] = self.node.create_client(kind, name)
         return self._clients[name]
@@ -297,6 +305,7 @@ class Link:
             No node has accepted the stop, or the arm still moves.
 
         """
+        self.check_open()
         names = [f'{node}/stop' for node in _STATES]
         clients = [client for name in names if (client := self._clients[name]).service_is_ready()]
         asked: list[Future[Any]] = [client.call_async(Trigger.Request()) for client in clients]
@@ -325,6 +334,7 @@ class Link:
 
     def action(self, kind: type, name: str) -> 'ActionClient[Any, Any, Any]':
         """Return the client of an action whose server is there; errors as `wait`."""
+        self.check_open()
         if name not in self._actions:
             self._actions[name] = ActionClient(self.node, kind, name)
         action = self._actions[name]
@@ -333,6 +343,7 @@ class Link:
 
     def publisher(self, kind: type, topic: str, seconds: float) -> 'Publisher[Any]':
         """Return a publisher that somebody listens to; `TimedOut` after `seconds` without."""
+        self.check_open()
         if topic not in self._publishers:
             self._publishers[topic] = self.node.create_publisher(kind, topic, 10)
         publisher = self._publishers[topic]

@@ -28,6 +28,7 @@ class Looking:
     @property
     def state(self) -> str:
         """State of the task, such as `idle`, `running: transfer` or `stopped: <reason>`."""
+        self._link.check_open()
         return self._link.heard.states[TASK]
 
     @property
@@ -80,7 +81,8 @@ class Looking:
         """
         request = GetPositionIK.Request()
         ik = request.ik_request
-        ik.ik_link_name, ik.avoid_collisions = 'tcp', bool(avoid_collisions)
+        ik.ik_link_name = 'tcp'
+        ik.avoid_collisions = requests.flag('avoid_collisions', avoid_collisions)
         ik.pose_stamped = requests.stamped(requests.tcp_pose(xyz, yaw_deg, T), frame)
         reply = self._link.call(GetPositionIK, 'compute_ik_all', request)
         found: dict[str, Array] = {}
@@ -105,7 +107,8 @@ class Looking:
         return pose_to_matrix(reply.pose_stamped[0].pose)
 
     def _check_place(self, place: str) -> None:
-        if place not in (known := self.places):
+        known = self.places
+        if not isinstance(place, str) or place not in known:
             raise InvalidInput(f'place {place!r} is unknown: must be one of {", ".join(known)}')
 
     def _ask(self, name: str) -> tuple[bool, str]:

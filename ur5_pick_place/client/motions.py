@@ -61,6 +61,8 @@ class Motions(Jobs):
 
         """
         scaling = requests.number('scaling', scaling, 0.0, 1.0)
+        if place is not None:
+            self._check_place(place)
         if sum((bool(place), xyz is not None or T is not None, joints is not None)) != 1:
             raise InvalidInput('give one of: a place, xyz (with yaw_deg) or T, joints')
         if place or joints is not None:
@@ -77,10 +79,14 @@ class Motions(Jobs):
         else:
             pose = requests.stamped(requests.tcp_pose(xyz, yaw_deg, T), frame)
             goal = requests.pose_goal(pose)
-        self._move(requests.motion_goal(goal, scaling))
+        try:
+            self._move(requests.motion_goal(goal, scaling))
+        except InvalidInput as error:
+            if not place or place in self._link.heard.taught:
+                raise
+            raise InvalidInput(f'{place} is not taught: teach it first ({error})') from error
 
     def _goal_of(self, place: str) -> Any:
-        self._check_place(place)
         taught = self._link.heard.taught.get(place)
         # The joints of home are the place, not its pose.
         if place == HOME and not (taught and taught['joints']):

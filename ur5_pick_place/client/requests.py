@@ -92,6 +92,13 @@ def number(name: str, value: Any, low: float, high: float, unit: str = '') -> fl
     return float(value)
 
 
+def flag(name: str, value: Any) -> bool:
+    """Return a user's truth value; `InvalidInput` for anything else, such as 'off'."""
+    if not isinstance(value, bool | np.bool_):
+        raise InvalidInput(f'{name} = {value!r}: must be True or False')
+    return bool(value)
+
+
 def text(name: str, value: Any) -> str:
     """Return a user's text; `InvalidInput` if it is empty or none."""
     if not isinstance(value, str) or not value:

@@ -14,7 +14,7 @@ from ur5_pick_place.kinematics.link_inertias import rated_payload
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.scene import Scene, Tool
 from ur5_pick_place.planning.scene_file import load_scene
-from ur5_pick_place.settings import Settings, setting
+from ur5_pick_place.settings import Settings, check_ros_name, setting
 
 _GROUP = 'ur_manipulator'  # of the driver's MoveIt configuration
 
@@ -63,6 +63,7 @@ class RobotSettings(Settings):
         super().__post_init__()
         if self.tool_voltage not in (None, 0, 12, 24):
             raise InvalidInput(f'tool_voltage = {self.tool_voltage} V: must be 0, 12 or 24 V')
+        check_ros_name('controller', self.controller)
 
 
 @dataclass(frozen=True)

@@ -75,7 +75,7 @@ class Rounds:
 
         """
         subscription = self._node.create_subscription(
-            kind, topic, _unused, qos, callback_group=_Never(), raw=True
+            kind, topic, lambda data: take([data]), qos, callback_group=_Never(), raw=True
         )
         self._take_from(subscription, take, qos.depth)
         if is_urgent:
@@ -176,10 +176,6 @@ class Poller:
                 rest = max(0.0, min(rounds.rest(now) for rounds in self._rounds))
         except Exception as error:
             self._on_failure(error)
-
-
-def _unused(_message: Any) -> None:
-    pass
 
 
 class _Never(CallbackGroup):

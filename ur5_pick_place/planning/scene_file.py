@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read a scene from a YAML file such as `config/scene_sim.yaml`; frame `base_link`."""
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ur5_pick_place.config_files import load_yaml
+from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics.transforms import Array, make_transform, matrix_from_rpy
 from ur5_pick_place.planning.scene import (
     HEIGHT_RANGE,
@@ -19,6 +21,8 @@ from ur5_pick_place.planning.scene import (
     ToolBox,
 )
 from ur5_pick_place.settings import REQUIRED, Settings, setting
+
+T = TypeVar('T')
 
 _ZERO = (0.0, 0.0, 0.0)
 
@@ -88,11 +92,26 @@ def load_scene(path: str | Path) -> Scene:
 def scene_from_dict(data: Any) -> Scene:
     """Return the scene of nested mappings: positions and sizes in metres, `rpy` in degrees."""
     given = _Scene.from_dict(data)
-    shapes = (ToolBox(box.name, box.T, np.array(box.size)) for box in given.tool.boxes)
+    part = given.part
     return Scene(
         table_height=given.table_height,
-        tool=Tool(given.tool.tcp.T, tuple(shapes)),
-        boxes=tuple(Box(box.name, box.T, np.array(box.size)) for box in given.boxes),
-        part=Part(given.part.T, np.array(given.part.size)) if given.part else None,
+        tool=_at('tool', Tool, given.tool.tcp.T, _boxes('tool.boxes', ToolBox, given.tool.boxes)),
+        boxes=_boxes('boxes', Box, given.boxes),
+        part=_at('part', Part, part.T, np.array(part.size)) if part else None,
         margin=given.margin,
     )
+
+
+def _boxes(key: str, kind: Callable[..., T], boxes: Sequence[_Box]) -> tuple[T, ...]:
+    return tuple(
+        _at(f'{key}[{i}]', kind, box.name, box.T, np.array(box.size))
+        for i, box in enumerate(boxes)
+    )
+
+
+def _at(key: str, build: Callable[..., T], *content: Any) -> T:
+    """Return what `build` makes of `content`, or raise its `InvalidInput` with the key."""
+    try:
+        return build(*content)
+    except InvalidInput as error:
+        raise InvalidInput(str(error), error.key or key) from error

@@ -89,6 +89,8 @@ class _Hand:
             return f'the payload is still that of {self._payload!r}: add {{do: payload_tool}}'
         if self._payload:
             return f'{self._payload!r} took up a part: release it at a place with {{do: open}}'
+        if self._picked:
+            return f'{self._picked!r} gripped a part: release it at a place with {{do: open}}'
         return ''
 
     def _move(self) -> str:

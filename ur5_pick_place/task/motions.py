@@ -190,7 +190,7 @@ class CycleMotions:
             A stage cannot be planned; names the stage and the reason.
 
         """
-        is_carrying, goals_of_moves = False, self._goal_joints()
+        is_carrying, closed_at, goals_of_moves = False, '', self._goal_joints()
         planned: list[PlannedStage] = []
         number = 0
         for stages in without_stops(self._cycle):
@@ -204,9 +204,13 @@ class CycleMotions:
                 self._q = moves[-1].moved.trajectory.q[-1]
                 self._place = stages[-1].to
             else:
-                retry = self._retry(self._arm(parts)) if do == 'expect_part' else ()
+                # Elsewhere the gripper would open, and drop what it may hold.
+                is_there = touches(self._place) and closed_at == self._place
+                is_retried = do == 'expect_part' and is_there
+                retry = self._retry(self._arm(parts)) if is_retried else ()
                 moves = [PlannedStage(stages, retry=retry)]
             planned += [replace(move, placed_parts=parts) for move in moves]
+            closed_at = self._place if do == 'close' else closed_at
             is_carrying = {'close': True, 'open': False}.get(do, is_carrying)
         return tuple(planned)
 

@@ -178,7 +178,8 @@ def load_statistics(path: Path) -> Tally:
         return Tally(**counts, stops=stops, time=time, bins=bins)
     except FileNotFoundError:
         return Tally()
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
+    except (OSError, ValueError, ArithmeticError, LookupError, TypeError, AttributeError,
+            RecursionError) as error:
         raise InvalidInput(f'statistics {path} cannot be read: {error}') from error
 
 

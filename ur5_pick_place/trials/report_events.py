@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What result and events of a run tell: stages, remarks and the planned motions."""
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ur5_pick_place.settings import is_finite_number
 from ur5_pick_place.task.events import (
     CYCLE_DONE,
     DONE,
@@ -88,8 +88,7 @@ def is_event(event: Any) -> bool:
     return (
         isinstance(event, dict)
         and 'event' in event
-        and isinstance(event.get('time'), (int, float))
-        and math.isfinite(event['time'])
+        and is_finite_number(event.get('time'))
         and all(isinstance(event.get(name, ''), str) for name in _WORDS)
         and (event['event'] != PLAN_REPORT or _are_rows(event.get('rows')))
     )

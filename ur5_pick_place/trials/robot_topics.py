@@ -19,12 +19,13 @@ CONTROLLER_STATE = '/controller_state'
 EVENT = '/pick_place/event'
 MOTION_STATE = '/trajectory_planner/motion_state'
 EXECUTION_EVENT = '/trajectory_execution_event'
+_TEXT = 'std_msgs', 'String'
 _KINDS = {
-    JOINT_STATES: 'JointState',
-    CONTROLLER_STATE: 'JointTrajectoryControllerState',
-    EVENT: 'String',
-    MOTION_STATE: 'String',
-    EXECUTION_EVENT: 'String',
+    JOINT_STATES: ('sensor_msgs', 'JointState'),
+    CONTROLLER_STATE: ('control_msgs', 'JointTrajectoryControllerState'),
+    EVENT: _TEXT,
+    MOTION_STATE: _TEXT,
+    EXECUTION_EVENT: _TEXT,
 }
 _WANTED = tuple(_KINDS)
 _LARGEST = 100.0  # [rad] or [rad/s] of a joint; anything beyond is no measurement
@@ -90,7 +91,7 @@ def _by_count(recording: Recording, suffix: str) -> list[str]:
     found = [
         topic
         for topic in recording.messages
-        if topic.endswith(suffix) and recording.types[topic].endswith(f'/{_KINDS[suffix]}')
+        if topic.endswith(suffix) and _package_and_name(recording.types[topic]) == _KINDS[suffix]
     ]
     return sorted(found, key=lambda topic: -len(recording.messages[topic]))
 
@@ -127,6 +128,11 @@ def controller_joints(topics: RobotTopics, times: Sequence[float]) -> RecordedJo
     if not rows:
         return no_joints()
     return RecordedJoints(*(np.array(column) for column in list(zip(*rows, strict=True))[1:]))
+
+
+def _package_and_name(kind: str) -> tuple[str, str]:
+    package, _, name = kind.partition('/')
+    return package, name.removeprefix('msg/')
 
 
 def _increasing(rows: Sequence[Any]) -> list[Any]:

@@ -5,7 +5,7 @@ import math
 from dataclasses import dataclass
 
 from ur5_pick_place.errors import ExecutionError, InvalidInput, MissedGrasp
-from ur5_pick_place.settings import setting
+from ur5_pick_place.settings import check_ros_name, setting
 from ur5_pick_place.task.grippers.base import (
     NO_FEEDBACK,
     SERVICE_TIMEOUT,
@@ -64,8 +64,7 @@ class ActionSettings(GripperSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if not self.gripper_action.strip():
-            raise InvalidInput('gripper_action is empty: give the name of the action')
+        check_ros_name('gripper_action', self.gripper_action)
         apart, tolerance = abs(self.close_position - self.open_position), self.position_tolerance
         if apart <= 2.0 * tolerance:
             raise InvalidInput(
@@ -76,6 +75,14 @@ class ActionSettings(GripperSettings):
         low, high = self.part_positions
         if low > high:
             raise InvalidInput(f'part_positions = [{low}, {high}]: must be [low, high]')
+        first, last = sorted([self.open_position, self.close_position])
+        if low < high and not first + tolerance < low < high < last - tolerance:
+            raise InvalidInput(
+                f'part_positions = [{low}, {high}]: must lie between open_position = '
+                f'{self.open_position} and close_position = {self.close_position}, more than '
+                f'position_tolerance = {tolerance} from both: fingers that close on nothing must '
+                'not count as holding a part'
+            )
 
 
 def no_server(settings: ActionSettings) -> str:

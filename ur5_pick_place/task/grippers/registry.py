@@ -45,7 +45,7 @@ def gripper_type(name: str) -> type[Gripper]:
         )
     try:
         found = getattr(importlib.import_module(module), attribute)
-    except (ImportError, AttributeError, ValueError) as error:
+    except (ImportError, AttributeError, ValueError, TypeError) as error:
         raise InvalidInput(
             f'gripper = {name!r}: {error}; check that PYTHONPATH has the module'
         ) from error
