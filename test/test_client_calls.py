@@ -52,6 +52,22 @@ def test_an_argument_that_would_be_ignored_is_refused(cell, link, call, names):
     assert not link.asked and not link.sent
 
 
+@pytest.mark.parametrize(
+    ('call', 'said'),
+    [
+        (lambda c: c.freedrive('off'), "on = 'off': must be True or False"),
+        (lambda c: c.solutions(np.eye(4), avoid_collisions='no'), 'must be True or False'),
+        (lambda c: c.run(on_event='print'), "on_event = 'print': must be a function"),
+        (lambda c: c.move_to(np.array([0.4, 0.0, 0.1])), 'place .* is unknown'),
+        (lambda c: c.teach(np.array([0.4, 0.0, 0.1])), 'place .* is unknown'),
+    ],
+)
+def test_an_argument_of_another_kind_asks_for_nothing(cell, link, call, said):
+    with pytest.raises(InvalidInput, match=said):
+        call(cell)
+    assert not link.asked and not link.sent
+
+
 def test_what_belongs_together_is_taken(cell, link, monkeypatch):
     monkeypatch.setattr(cell, '_move', link.sent.append)
     monkeypatch.setattr(cell, '_teach_pose', lambda _place, pose: link.sent.append(pose))

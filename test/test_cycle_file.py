@@ -245,6 +245,15 @@ MALFORMED = {
         "'payload' took up a part",
         'release it at a place with {do: open}',
     ),
+    'a part that is never released, and not weighed': (
+        '  - {name: payload, do: payload_part}\n  - {name: up, do: lin, to: above_start}\n'
+        '  - {name: tray, do: lin, to: tray}\n  - {name: release, do: open}\n'
+        '  - {name: reset, do: payload_tool}\n',
+        '  - {name: up, do: lin, to: above_start}\n',
+        11,
+        "'grip' gripped a part",
+        'release it at a place with {do: open}',
+    ),
     'a part expected in an open gripper': (
         'name: grip, do: close',
         'name: grip, do: expect_part',

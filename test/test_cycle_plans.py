@@ -54,6 +54,21 @@ def test_a_cycle_takes_no_longer_than_the_optima_of_its_moves(cycle_planner):
     assert with_stops.motion_time <= 1.08 * optimum
 
 
+def test_a_grasp_is_retried_only_where_the_gripper_was_closed(cycle_planner):
+    """After the lift it would open in the air, on a part that its sensor may only not see."""
+    stages = list(cycle_planner.cycle)
+    names = [stage.name for stage in stages]
+    late = stages.copy()
+    late.insert(names.index('lift'), late.pop(names.index('verify grip')))
+    retries = {}
+    for name, order in (('at once', stages), ('after the lift', late)):
+        planner = CyclePlanner(cycle_planner.planner, TaskSettings(), order, ORIGIN)
+        (planned,) = planner.plan(POSES, HOME).cycles
+        (verified,) = (s for s in planned if s.stages[0].name == 'verify grip')
+        retries[name] = len(verified.retry)
+    assert retries == {'at once': 2, 'after the lift': 0}
+
+
 def tcp_speed(q, qd):
     return tcp_and_elbow_speed(MODEL, q, qd, SCENE.tool.p_tool_tcp)
 

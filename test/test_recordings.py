@@ -213,6 +213,23 @@ def test_a_stop_by_an_event_is_told_like_any_other(tmp_path: Path, capsys) -> No
     assert run['remarks'][-1]['time_s'] == pytest.approx(0.8, abs=0.01)
 
 
+def test_topics_of_other_types_are_not_taken_for_the_arms(tmp_path: Path, capsys) -> None:
+    from control_msgs.msg import InterfaceValue
+    from std_msgs.msg import Int8
+
+    others = [
+        (f'/lab{topic}', message, log_time(JOINTS, 100.0 + 0.01 * i))
+        for i in range(2000)
+        for topic, message in (
+            ('/joint_states', InterfaceValue()),
+            ('/pick_place/event', Int8()),
+        )
+    ]
+    write_recording(tmp_path / 'record.mcap', JOINTS, EVENTS, others=others)
+    ((run,), _) = reported(tmp_path / 'record.mcap', capsys)
+    assert run['outcome']
+
+
 # -- folders -------------------------------------------------------------------------------------
 
 

@@ -93,6 +93,38 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path):
         load_scene(empty)
 
 
+@pytest.mark.parametrize(
+    ('old', 'new', 'line', 'said'),
+    [
+        ('size: [0.2, 0.02, 0.2]', 'size: [200, 20, 20]', 8, 'size[0] = 200 m'),
+        ('name: post', 'name: wall', 7, "'wall'"),
+        ('position: [0.0, 0.0, 0.145]', 'position: [0.0, 0.0, 145.0]', 2, 'TCP: z = 145 m'),
+        ('size: [0.045, 0.045, 0.045]', 'size: [45.0, 45.0, 45.0]', 10, '45'),
+    ],
+)
+def test_an_error_of_a_file_names_the_line_of_the_thing(tmp_path, old, new, line, said):
+    text = (
+        'table_height: -0.01\n'
+        'tool:\n'
+        '  tcp: {position: [0.0, 0.0, 0.145]}\n'
+        '  boxes:\n'
+        '    - {name: body, position: [0.0, 0.0, 0.05], size: [0.07, 0.07, 0.1]}\n'
+        '\n'
+        'boxes:\n'
+        '  - {name: wall, position: [0.0, 0.6, 0.1], size: [0.2, 0.02, 0.2]}\n'
+        '  - {name: post, position: [0.6, 0.0, 0.1], size: [0.1, 0.1, 0.3]}\n'
+        'part: {size: [0.045, 0.045, 0.045]}\n'
+    )
+    path = tmp_path / 'scene.yaml'
+    path.write_text(text)
+    load_scene(path)
+    assert text.count(old) == 1
+    path.write_text(text.replace(old, new))
+    with pytest.raises(InvalidInput, match=rf'scene.yaml:{line}: ') as refusal:
+        load_scene(path)
+    assert said in str(refusal.value)
+
+
 def test_a_scene_cannot_be_changed():
     made = scene()
     with pytest.raises(FrozenInstanceError):

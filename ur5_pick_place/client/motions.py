@@ -61,7 +61,7 @@ class Motions(Jobs):
 
         """
         scaling = requests.number('scaling', scaling, 0.0, 1.0)
-        if place is not None:
+        if not isinstance(place, str) or place:
             self._check_place(place)
         if sum((bool(place), xyz is not None or T is not None, joints is not None)) != 1:
             raise InvalidInput('give one of: a place, xyz (with yaw_deg) or T, joints')

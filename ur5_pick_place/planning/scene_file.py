@@ -92,10 +92,12 @@ def load_scene(path: str | Path) -> Scene:
 def scene_from_dict(data: Any) -> Scene:
     """Return the scene of nested mappings: positions and sizes in metres, `rpy` in degrees."""
     given = _Scene.from_dict(data)
-    part = given.part
-    return Scene(
+    part, pieces = given.part, _boxes('tool.boxes', ToolBox, given.tool.boxes)
+    return _at(
+        'boxes',
+        Scene,
         table_height=given.table_height,
-        tool=_at('tool', Tool, given.tool.tcp.T, _boxes('tool.boxes', ToolBox, given.tool.boxes)),
+        tool=_at('tool', Tool, given.tool.tcp.T, pieces),
         boxes=_boxes('boxes', Box, given.boxes),
         part=_at('part', Part, part.T, np.array(part.size)) if part else None,
         margin=given.margin,
@@ -109,9 +111,9 @@ def _boxes(key: str, kind: Callable[..., T], boxes: Sequence[_Box]) -> tuple[T, 
     )
 
 
-def _at(key: str, build: Callable[..., T], *content: Any) -> T:
-    """Return what `build` makes of `content`, or raise its `InvalidInput` with the key."""
+def _at(key: str, build: Callable[..., T], *content: Any, **named: Any) -> T:
+    """Return what `build` makes of the content, or raise its `InvalidInput` with the key."""
     try:
-        return build(*content)
+        return build(*content, **named)
     except InvalidInput as error:
         raise InvalidInput(str(error), error.key or key) from error
