@@ -7,6 +7,7 @@ Whatever is wrong with a message, with its sender or with the moment, nothing mo
 """
 
 import contextlib
+import os
 import signal
 import subprocess
 import sys
@@ -164,6 +165,12 @@ def test_a_stop_in_mid_jog_brakes_and_latches_and_a_held_button_moves_nothing(cl
         client.run(0.5)
         assert np.abs(client.look() - q).max() < 1e-3
         assert any('release the command' in text for text in client.said), client.said
+        planner = client.processes.pids['trajectory_planner']
+        os.kill(planner, signal.SIGSTOP)  # a stall of this PC is no pause of the button
+        time.sleep(0.5)
+        os.kill(planner, signal.SIGCONT)
+        client.run(0.5)
+        assert np.abs(client.look() - q).max() < 1e-3
     client.look()
     client.look()
     moving(client, sender, jog(-0.4))

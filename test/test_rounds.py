@@ -21,6 +21,7 @@ from tf2_msgs.msg import TFMessage
 from ur_dashboard_msgs.msg import ProgramState
 from ur_dashboard_msgs.srv import GetProgramState
 
+from ur5_pick_place.errors import UnknownFrame
 from ur5_pick_place.nodes import bounded_reader
 from ur5_pick_place.nodes.driver_link import DriverLink
 from ur5_pick_place.nodes.frames import Frames
@@ -300,3 +301,13 @@ def test_of_many_transforms_the_newest_are_read_when_a_frame_is_asked_for(talk, 
     time.sleep(0.3)
     assert frames.T_base_frame('camera')[0, 3] == pytest.approx(-1.99)
     assert len(conversions) == 1
+
+
+def test_a_frame_with_a_negative_stamp_is_not_known(talk) -> None:
+    frames = Frames(talk.node, '', np.eye(4))
+    message = transforms(0.1, 'cam')
+    message.transforms[0].header.stamp.sec = -1
+    frames._take([serialize_message(message)])
+    for ask in (frames.T_base_frame, lambda frame: frames.recent(frame, 0.1, 2)):
+        with pytest.raises(UnknownFrame, match="'cam'"):
+            ask('cam')
