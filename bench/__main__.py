@@ -17,8 +17,8 @@ import cycle
 import kinematics
 import numpy
 import peers
-import recorder
 import services
+import shares
 import trajectories
 from measure import ROUNDS, Row
 
@@ -32,7 +32,7 @@ def main() -> None:
         *trajectories.measure(),
         *cycle.measure(),
         *services.measure(),
-        *recorder.measure(),
+        *shares.measure(),
     ]
     print(f'{"":32}{"ours":>16}  {"beside":24}{"theirs":>16}{"ratio":>8}{"at most":>10}')
     for row in rows:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The motions of a cycle without stops, beside the same moves each timed alone, rest to rest."""
+"""The motions of a cycle beside the same moves each alone, and the cycle by Adept."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -8,13 +8,18 @@ import numpy as np
 from measure import Row
 
 from ur5_pick_place.kinematics import HOME, forward, load_model
-from ur5_pick_place.kinematics.transforms import make_transform
+from ur5_pick_place.kinematics.transforms import inverse_transform, make_transform
+from ur5_pick_place.planning.dynamics import Dynamics
+from ur5_pick_place.planning.inertias import Load
 from ur5_pick_place.planning.limits import MotionSettings
+from ur5_pick_place.planning.moves import PathSegment
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.scene_file import load_scene
 from ur5_pick_place.task.cycle import load_cycle
 from ur5_pick_place.task.motions import CycleMotions, TaskSettings
 from ur5_pick_place.task.poses import Provenance, TaughtPose, numbers_from_matrix
+
+_ADEPT_REACH, _ADEPT_BLEND = 0.6, 0.0249  # [m]
 
 CONFIG = Path(__file__).resolve().parents[1] / 'config'
 _LIMITS = MotionSettings(
@@ -49,4 +54,39 @@ def measure() -> list[Row]:
     alone = duration(tuple(replace(stage, blend=0.0) for stage in cycle))
     whole = duration(cycle)
     beside = 'its moves, each alone'
-    return [Row('cycle of motions', whole, 's', beside, alone, whole / alone, 1.0)]
+    return [
+        Row('cycle of motions', whole, 's', beside, alone, whole / alone, 1.0),
+        Row('Adept cycle', _adept(planner), 's', goal=1.7),
+    ]
+
+
+def _adept(planner: MotionPlanner) -> float:
+    """Return the time [s] for 25 mm up, 300 mm across, 25 mm down, and back, with 1 kg."""
+    arm = MotionPlanner(
+        planner.model,
+        _LIMITS,
+        planner.scene,
+        Dynamics(planner.model, [Load(1.0, planner.scene.tool.p_tool_tcp)]),
+    )
+    T_tcp_tool = inverse_transform(planner.scene.tool.T_tool_tcp)
+
+    def corner(x: float, z: float) -> np.ndarray:
+        down = np.diag([-1.0, 1.0, -1.0])
+        return make_transform(down, [-_ADEPT_REACH, x, z]) @ T_tcp_tool
+
+    one, above_one, above_two, two = (
+        corner(x, z) for x, z in ((-0.15, 0.1), (-0.15, 0.125), (0.15, 0.125), (0.15, 0.1))
+    )
+    q, total = arm.joint_goals(one, HOME, 'left-up-up')[0], 0.0
+    for first, second, last in ((above_one, above_two, two), (above_two, above_one, one)):
+        across = arm.joint_goals(second, q, 'left-up-up')[0]
+        motion = arm.chain(
+            q,
+            [
+                PathSegment(first, blend=_ADEPT_BLEND),
+                PathSegment(second, blend=_ADEPT_BLEND, q_goal=across),
+                PathSegment(last),
+            ],
+        )
+        q, total = motion.trajectory.q[-1], total + motion.trajectory.duration
+    return total

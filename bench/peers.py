@@ -14,6 +14,9 @@ from ruckig import InputParameter, Ruckig, Trajectory
 from ur5_pick_place.kinematics import Model
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.limits import Limits
+from ur5_pick_place.planning.paths import JointPath
+
+_STATIONS, _LINEARISATIONS = 301, 3  # of copp-py; more change the durations by less than 0.1 %
 
 Solve = Callable[[Array], object]
 
@@ -54,6 +57,33 @@ def toppra(velocity: Array, acceleration: Array) -> Callable[[Array], float] | N
             constraint.JointAccelerationConstraint(qdd),
         ]
         return float(algorithm.TOPPRA(bounds, path, gridpoints=grid).compute_trajectory().duration)
+
+    return solve
+
+
+def copp(limits: Limits) -> Callable[[JointPath], float] | None:
+    """Give copp-py's duration [s] of a joint path; like ours it keeps jerk limits."""
+    module = _import('copp-py', 'copp_py')
+    if module is None:
+        return None
+    s, stations = np.linspace(0.0, 1.0, _STATIONS), {'start_idx_s': 0, 'length': _STATIONS}
+
+    def solve(path: JointPath) -> float:
+        robot = module.Robot(6, capacity=_STATIONS)
+        robot.append_s(s)
+        q, d1, d2, d3 = map(np.ascontiguousarray, path.sample(s))
+        robot.set_q(q, d1, d2, 0, dddq=d3)
+        robot.add_velocity_limits(limits.qd, -limits.qd, **stations)
+        robot.add_acceleration_limits(limits.qdd, -limits.qdd, **stations)
+        robot.add_jerk_limits(limits.qddd, -limits.qddd, **stations)
+        second, third = module.solver.topp2_ra, module.solver.topp3_socp
+        whole = {'idx_s_interval': (0, _STATIONS - 1), 'a_boundary': (0.0, 0.0)}
+        a = second.solve(second.Problem(robot.constraints, **whole), second.Options())
+        near: dict[str, Array] = {}
+        for _ in range(_LINEARISATIONS):
+            profile = third.solve(third.Problem(robot.constraints, a, **near))
+            a, near = profile.a, {'b_linearization': profile.b}
+        return float(module.interpolation.s_to_t_topp3(s, profile, 0.0)[0])
 
     return solve
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Straight lines beside their optima and toppra, joint motions beside the analytic bound and ruckig.
+Lines and a chain beside their optima, toppra and copp; joint motions beside bound and ruckig.
 
 The lines' jerk-limited optima were found by direct collocation (IPOPT, 150 intervals), good to
 about 1 %. toppra keeps no jerk limit, so that its durations are no measure; its time is.
@@ -12,9 +12,10 @@ import peers
 from measure import Row, compare
 
 from ur5_pick_place.kinematics import forward, load_model
-from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.kinematics.transforms import Array, make_transform
 from ur5_pick_place.planning.curves import Line
 from ur5_pick_place.planning.limits import Limits, tcp_and_elbow_speed
+from ur5_pick_place.planning.moves import PathSegment, path_of
 from ur5_pick_place.planning.path_timing import time_path
 from ur5_pick_place.planning.paths import JointPath, follow, follow_poses
 from ur5_pick_place.planning.timing import time_ptp
@@ -44,7 +45,7 @@ _JOINT_MOTIONS = {
 
 def measure() -> list[Row]:
     """Run all of it."""
-    lines = [row for name in _LINES for row in _line(name)]
+    lines = [*(row for name in _LINES for row in _line(name)), *_chain()]
     return [*lines, *(row for name in _JOINT_MOTIONS for row in _joint_motion(name))]
 
 
@@ -67,8 +68,29 @@ def _line(name: str) -> list[Row]:
     beside = 'jerk-limited optimum'
     what = f'line {name}, duration'
     rows = [Row(what, duration, 's', beside, optimum, duration / optimum, 1.01)]
+    rows += _beside_copp(what, path)
     goals = dict.fromkeys(others, 4.0)
     return rows + compare(f'line {name}, timing', ours, others, items=1, goals=goals)
+
+
+def _chain() -> list[Row]:
+    """Up 10 cm, across 40 cm and down, without a stop; at each corner the motion is slow."""
+    T_start = forward(UR5, _PICK)
+    corners = [np.array(p) for p in ((0.0, 0.0, 0.1), (0.0, 0.4, 0.1), (0.0, 0.4, 0.0))]
+    segments = [
+        PathSegment(make_transform(T_start[:3, :3], T_start[:3, 3] + p), blend=blend)
+        for p, blend in zip(corners, (0.03, 0.03, 0.0), strict=True)
+    ]
+    path = path_of(UR5, segments, _PICK, np.eye(4), 1e-3)
+    return _beside_copp('blended chain, duration', path)
+
+
+def _beside_copp(what: str, path: JointPath) -> list[Row]:
+    solve = peers.copp(_LIMITS)
+    if solve is None:
+        return []
+    ours, theirs = time_path(path, _LIMITS, _speed_of).duration, solve(path)
+    return [Row(what, ours, 's', 'copp-py', theirs, ours / theirs, 1.003)]
 
 
 def _joint_motion(name: str) -> list[Row]:
