@@ -13,6 +13,7 @@ from dataclasses import asdict
 from datetime import datetime, timezone
 from pathlib import Path
 
+import accuracy
 import cycle
 import kinematics
 import numpy
@@ -31,6 +32,7 @@ def main() -> None:
         *kinematics.measure(),
         *trajectories.measure(),
         *cycle.measure(),
+        *accuracy.measure(),
         *services.measure(),
         *shares.measure(),
     ]

@@ -89,7 +89,7 @@ class SceneOwner:
         warn = node.get_logger().warning
         self._book = SceneBook(planner.scene, frames, self._arm, warn)
         self._known = KnownScene(f'ur5_pick_place since {time.time_ns()}', World(), None)
-        self._is_new, self._failure = True, ''
+        self._is_new, self._failure, self._part = True, '', b''
         self._work = _InOrder(self._settle)
         self._publisher = node.create_publisher(PlanningScene, SCENE_TOPIC, LATCHED)
         planner.before_check = self.wait
@@ -110,7 +110,14 @@ class SceneOwner:
         subscribe(CollisionObject, 'collision_object', book.take_object, _QUEUE)
         subscribe(AttachedCollisionObject, 'attached_collision_object', book.take_attached, _QUEUE)
         subscribe(PlanningScene, 'planning_scene', book.take_scene, _QUEUE)
-        subscribe(AttachedCollisionObject, PART_TOPIC, self._take_part, LATCHED)
+        node.create_subscription(
+            AttachedCollisionObject,
+            PART_TOPIC,
+            self._receive_part,
+            LATCHED,
+            callback_group=group,
+            raw=True,
+        )
         create = node.create_service
         create(ApplyPlanningScene, 'apply_planning_scene', self._apply, callback_group=group)
         create(GetPlanningScene, 'get_planning_scene', self._get, callback_group=group)
@@ -146,12 +153,20 @@ class SceneOwner:
             )
         return link_pose(self._planner.model, q, link)
 
-    def _take_part(self, data: bytes, _excess: str) -> str:
+    def _receive_part(self, data: bytes) -> None:
+        self._work.submit(partial(self._take_part, data), len(data))
+
+    def _take_part(self, data: bytes) -> str:
         """Take what the task's gripper holds; return why it was refused, or ''."""
+        if data == self._part:  # it is repeated before a run, which need not wait for the scene
+            return ''
+        self._part = data
         try:
             load, part, held = read_carried(data, self._scene.tool)
         except InvalidInput as error:
-            return f'{PART_TOPIC} refused: {error}'
+            self._node.get_logger().error(f'{PART_TOPIC} refused: {error}')
+            return str(error)
+        self._is_new = True
         self._planner.carry(load, part)
         self._known = self._known._replace(part=held)
         return ''
