@@ -99,7 +99,7 @@ def spoil(name, trajectory):
         ('elsewhere', 'rad from the arm at shoulder_pan_joint'),
         ('positions only', 'has 0 velocities'),
         ('empty', '0 points'),
-        ('efforts', 'point 3 has 6 efforts'),
+        ('efforts', r'point 3 has efforts \[1.0'),
         ('later', 's from now: a motion begins at once'),
     ],
 )

@@ -68,10 +68,22 @@ if (!window.cockpitKeys) {
     if (fold) { fold.click(); setTimeout(stopNow, 20); }
   };
   spare.addEventListener('click', stopNow);
-  // At the press, as the release is a frame later: half a second in a browser without GPU.
+  // At the press, as the release is a frame later: half a second in a browser without GPU. The
+  // click of that release is no second stop: somebody may have rearmed meanwhile.
+  let isPressed = false;
+  const isStop = (e) => {
+    const button = e.target.closest && e.target.closest('button');
+    return button && (button === spare || button === find('Stop'));
+  };
   window.addEventListener('pointerdown', (e) => {
-    const pressed = e.target.closest && e.target.closest('button');
-    if (pressed && (pressed === spare || pressed === find('Stop'))) stopNow();
+    isPressed = Boolean(isStop(e));
+    if (isPressed) stopNow();
+  }, true);
+  window.addEventListener('click', (e) => {
+    if (!isPressed || !e.isTrusted || !e.detail || !isStop(e)) return;
+    isPressed = false;
+    e.stopPropagation();
+    e.preventDefault();
   }, true);
   setInterval(() => {
     const stop = find('Stop');
