@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """Topics of many messages: read in rounds, the names once, and no bad number is missed."""
 
+import gc
 import threading
 import time
+import weakref
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -23,6 +26,7 @@ from ur_dashboard_msgs.srv import GetProgramState
 
 from ur5_pick_place.errors import UnknownFrame
 from ur5_pick_place.nodes import bounded_reader
+from ur5_pick_place.nodes.distro import has_waiting
 from ur5_pick_place.nodes.driver_link import DriverLink
 from ur5_pick_place.nodes.frames import Frames
 from ur5_pick_place.nodes.joint_listener import JointListener
@@ -311,3 +315,36 @@ def test_a_frame_with_a_negative_stamp_is_not_known(talk) -> None:
     for ask in (frames.T_base_frame, lambda frame: frames.recent(frame, 0.1, 2)):
         with pytest.raises(UnknownFrame, match="'cam'"):
             ask('cam')
+
+
+def test_a_look_that_takes_longer_than_its_period_keeps_no_callback_waiting(talk) -> None:
+    """A lock that is taken again at once is not given to the thread that waits for it."""
+    Rounds(talk.node, 0.02).add(lambda: time.sleep(0.03))
+    lock, waits = threading.RLock(), []
+    with Poller(talk.node, lock, lambda: None, waits.append):
+        for _ in range(40):
+            begin = time.monotonic()
+            with lock:
+                waits.append(time.monotonic() - begin)
+            time.sleep(0.001)
+    assert max(waits) < 0.2
+
+
+def test_the_rounds_of_a_node_end_with_it() -> None:
+    rclpy.init()
+    node = Node('brief')
+    rounds = Rounds(node, 0.1)
+    rounds.subscribe(JointState, 'joint_states', lambda _: None, qos_profile_sensor_data)
+    del rounds
+    gone = weakref.ref(node)
+    node.destroy_node()
+    rclpy.shutdown()
+    del node
+    gc.collect()
+    assert gone() is None
+
+
+def test_an_executor_that_wakes_with_its_futures_is_not_woken_by_rounds() -> None:
+    """As those of Humble 3.3.21, Jazzy 7.1.9 and Kilted 9.1.4, which have no `_tasks`."""
+    assert not has_waiting(object())
+    assert has_waiting(SimpleNamespace(_tasks=[None]))

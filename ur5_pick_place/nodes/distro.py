@@ -177,6 +177,16 @@ def on_liveliness(hear: Callable[[Any], None]) -> Any:
     return events.SubscriptionEventCallbacks(liveliness=hear)
 
 
+def has_waiting(executor: Any) -> bool:
+    """
+    Return whether an executor resumes coroutines that wait only when it wakes.
+
+    Newer ones, from Humble 3.3.21, Jazzy 7.1.9 and Kilted 9.1.4 on, wake with the future itself.
+
+    """
+    return bool(getattr(executor, '_tasks', ()))
+
+
 def take_waiting(subscription: Any, most: int) -> list[bytes]:
     """Return up to `most` waiting messages of a raw subscription, oldest first."""
     return [data for data, _ in _taken(subscription, most)]

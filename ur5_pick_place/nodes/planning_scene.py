@@ -27,7 +27,7 @@ from rclpy.node import Node
 from rclpy.qos import QoSProfile
 from rclpy.serialization import serialize_message
 
-from ur5_pick_place.errors import ExecutionError, InvalidInput
+from ur5_pick_place.errors import ExecutionError, InvalidInput, one_line
 from ur5_pick_place.kinematics import link_pose
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.nodes.carried_part import PART_TOPIC, read_carried
@@ -50,6 +50,9 @@ _MAX_WAITING = 50_000_000  # [bytes] not parsed yet
 _HEAD = 1024  # [bytes] of a message that are parsed in any case; its id is among them
 _PATIENCE, _APPLYING = 5.0, 30.0  # [s]
 _PARTS = PlanningSceneComponents
+
+
+_LARGEST_PART = 10_000  # bytes of what the task's gripper holds; a box has 400
 
 
 class SceneOwner:
@@ -90,7 +93,7 @@ class SceneOwner:
         self._book = SceneBook(planner.scene, frames, self._arm, warn)
         self._known = KnownScene(f'ur5_pick_place since {time.time_ns()}', World(), None)
         self._is_new, self._failure, self._part = True, '', b''
-        self._work = _InOrder(self._settle)
+        self._work = _InOrder(self._settle, node.get_logger().error)
         self._publisher = node.create_publisher(PlanningScene, SCENE_TOPIC, LATCHED)
         planner.before_check = self.wait
 
@@ -154,6 +157,9 @@ class SceneOwner:
         return link_pose(self._planner.model, q, link)
 
     def _receive_part(self, data: bytes) -> None:
+        if len(data) > _LARGEST_PART:
+            self._node.get_logger().error(f'{PART_TOPIC} of {len(data)} bytes was ignored')
+            return
         self._work.submit(partial(self._take_part, data), len(data))
 
     def _take_part(self, data: bytes) -> str:
@@ -269,7 +275,7 @@ class SceneFollower:
         self._links = frames.prefix + 'base_link', frames.prefix + 'tool0'
         self._known: KnownScene | None = None
         self._data = b''
-        self._work = _InOrder(self._read)
+        self._work = _InOrder(self._read, node.get_logger().error)
         self._restore = (
             node.create_publisher(PlanningScene, 'planning_scene', 10) if restores else None
         )
@@ -317,10 +323,10 @@ class SceneFollower:
 
 
 class _InOrder:
-    """Runs work in a thread, in order, and calls `settle` after each batch."""
+    """Runs work in a thread, in order, calls `settle` after each batch, and logs what fails."""
 
-    def __init__(self, settle: Callable[[], None]) -> None:
-        self._settle = settle
+    def __init__(self, settle: Callable[[], None], log: Callable[[str], object]) -> None:
+        self._settle, self._log = settle, log
         self._pool = ThreadPoolExecutor(1, thread_name_prefix='scene')
         self._lock = threading.Lock()
         self._waiting: list[tuple[Callable[[], str], Future[str]]] = []
@@ -368,6 +374,9 @@ class _InOrder:
                     ends.append(partial(done.set_exception, error))
             if batch:
                 self._settle()
+        except Exception as error:
+            self._log(f'error of this package, in the scene: {one_line(error)}; please report it')
+            ends = [partial(done.set_exception, error) for _, done in batch]
         finally:
             with self._lock:
                 self._is_busy = False

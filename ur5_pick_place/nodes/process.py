@@ -24,7 +24,7 @@ from ur5_pick_place.config_files import read_bytes, read_parameters
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError, one_line
 from ur5_pick_place.nodes.distro import count_servers
 from ur5_pick_place.nodes.prompt_executor import PromptExecutor
-from ur5_pick_place.nodes.rounds import ROUND, Poller, Rounds
+from ur5_pick_place.nodes.rounds import Poller, Rounds
 
 _DISCOVERY = 1.0  # [s] within which servers of other nodes are usually discovered
 _LATE_DISCOVERY = 10  # [s] within which they are discovered on a busy machine too
@@ -42,7 +42,7 @@ def run_node(create: Callable[[], Node], threads: int) -> None:
     A node that refuses its parameters exits with 2 and one line on stderr.
 
     """
-    node = executor = None
+    node = executor = poller = None
     code = 0
     signals = _FirstSignal()
     try:
@@ -51,7 +51,8 @@ def run_node(create: Callable[[], Node], threads: int) -> None:
         _poll_clock(node)
         executor = PromptExecutor(threads)
         executor.add_node(node)
-        with Poller(node, executor.lock, executor.after_round, executor.fail):
+        poller = Poller(node, executor.lock, executor.after_round, executor.fail)
+        with poller:
             while rclpy.ok():
                 executor.spin_once(timeout_sec=_SPIN_TIMEOUT)
     except (KeyboardInterrupt, ExternalShutdownException):
@@ -70,6 +71,8 @@ def run_node(create: Callable[[], Node], threads: int) -> None:
     finally:
         signals.is_received = True  # a second Ctrl-C must not cut the clean-up
         sys.setswitchinterval(_SWITCH_INTERVAL)
+        if poller is not None and poller.is_busy:
+            _exit_now(code)  # entities must not be destroyed under a round
         if node is not None:
             node.destroy_node()
         if executor is not None and executor.is_busy:
@@ -116,7 +119,7 @@ def _poll_clock(node: Node) -> None:
             subscription.callback = lambda m, receive=receive: (
                 receive(m) if m.clock.sec >= 0 else None
             )
-            Rounds(node, ROUND).adopt(subscription)
+            Rounds.adopt(node, subscription)
 
 
 def _exit_now(code: int) -> NoReturn:

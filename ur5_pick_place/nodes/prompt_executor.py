@@ -22,6 +22,8 @@ from rclpy.subscription import Subscription
 from rclpy.task import Future, Task
 from rclpy.timer import Timer
 
+from ur5_pick_place.nodes.distro import has_waiting
+
 _RESUMED = 0.005  # [s] between two looks at requests that wait
 _PROMPT = (Subscription, Timer, Client, ActionClient, GuardCondition)
 
@@ -97,7 +99,7 @@ class PromptExecutor(SingleThreadedExecutor):
 
         """
         now = time.monotonic()
-        if self._tasks and now - self._woken >= _RESUMED:
+        if has_waiting(self) and now - self._woken >= _RESUMED:
             self._woken = now
             self.wake()
 

@@ -14,7 +14,6 @@ import time
 from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Any
-from weakref import WeakKeyDictionary
 
 from rclpy.callback_groups import CallbackGroup
 from rclpy.exceptions import InvalidHandle
@@ -27,6 +26,10 @@ ROUND = 0.008
 """Period for topics of the arm [s]: one cycle of a CB3 robot, four of an e-Series."""
 
 _URGENT = 0.002  # period of a topic that is urgent [s]
+# The lock is free for so long after each round [s]. It is not fair: a thread that took it again at
+# once kept the executor's waiting for a second.
+_FREE = 5e-4
+_PATIENCE = 1.0  # [s] for the last round to end
 
 Take = Callable[[Sequence[bytes]], None]
 """Takes the serialized messages of a queue, oldest first; at least one."""
@@ -48,7 +51,7 @@ class Rounds:
         self._node, self._period, self._looked = node, period, time.monotonic()
         self._looks: list[Callable[[], object]] = []
         self._urgencies: list[Callable[[], bool]] = []
-        _OF_NODES.setdefault(node, []).append(self)
+        _rounds_of(node).append(self)
 
     def subscribe(
         self,
@@ -77,17 +80,27 @@ class Rounds:
         subscription = self._node.create_subscription(
             kind, topic, lambda data: take([data]), qos, callback_group=_Never(), raw=True
         )
-        self._take_from(subscription, take, qos.depth)
+        self._looks.append(self._taken(subscription, take, qos.depth))
         if is_urgent:
             self._urgencies.append(is_urgent)
 
-    def adopt(self, subscription: Any) -> None:
-        """Take over a subscription with its callback, which the executor no longer waits for."""
+    @classmethod
+    def adopt(cls, node: Node, subscription: Any) -> None:
+        """
+        Take a subscription first in the most frequent rounds, not by the executor any more.
+
+        Nothing is changed in a node without rounds.
+
+        """
+        if not (rounds := _rounds_of(node)):
+            return
+        most_frequent = min(rounds, key=lambda r: r._period)
         receive = subscription.callback
         # Its events too: Fast DDS ends a wait for them with each message.
         for entity in (subscription, *subscription.event_handlers):
             entity.callback_group = _Never()
-        self._take_from(subscription, lambda waiting: [receive(m) for m in waiting], 1)
+        take = most_frequent._taken(subscription, lambda waiting: [*map(receive, waiting)], 1)
+        most_frequent._looks.insert(0, take)
 
     def add(self, look: Callable[[], object]) -> None:
         """Call a function once per period too."""
@@ -105,7 +118,9 @@ class Rounds:
         period = min(_URGENT, self._period) if is_urgent else self._period
         return self._looked + period - now
 
-    def _take_from(self, subscription: Any, take: Callable[[Any], object], depth: int) -> None:
+    def _taken(
+        self, subscription: Any, take: Callable[[Any], object], depth: int
+    ) -> Callable[[], None]:
         def look() -> None:
             waiting: list[bytes] = []
             with contextlib.suppress(InvalidHandle):  # this node ends
@@ -113,10 +128,12 @@ class Rounds:
             if waiting:
                 take(waiting)
 
-        self._looks.append(look)
+        return look
 
 
-_OF_NODES: 'WeakKeyDictionary[Node, list[Rounds]]' = WeakKeyDictionary()
+def _rounds_of(node: Node) -> list[Rounds]:
+    found: list[Rounds] = vars(node).setdefault('_rounds_of_topics', [])  # they end together
+    return found
 
 
 class Poller:
@@ -142,7 +159,7 @@ class Poller:
         after_round: Callable[[], object],
         on_failure: Callable[[Exception], object],
     ) -> None:
-        self._rounds = _OF_NODES.get(node, [])
+        self._rounds = _rounds_of(node)
         self._lock, self._after_round, self._on_failure = lock, after_round, on_failure
         self._has_ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name='rounds', daemon=True)
@@ -160,12 +177,17 @@ class Poller:
     ) -> None:
         self._has_ended.set()
         if self._thread.is_alive():
-            self._thread.join()
+            self._thread.join(_PATIENCE)
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a round is still under way, after the end."""
+        return self._thread.is_alive()
 
     def _run(self) -> None:
         rest = 0.0
         try:
-            while not self._has_ended.wait(rest):
+            while not self._has_ended.wait(max(rest, _FREE)):
                 now = time.monotonic()
                 with self._lock:
                     for rounds in self._rounds:
@@ -173,7 +195,7 @@ class Poller:
                             rounds.look()
                 self._after_round()
                 now = time.monotonic()
-                rest = max(0.0, min(rounds.rest(now) for rounds in self._rounds))
+                rest = min(rounds.rest(now) for rounds in self._rounds)
         except Exception as error:
             self._on_failure(error)
 
