@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # For a machine without ROS; with ROS 2 use colcon and ros2 launch.
-PYTHON ?= python3
+# That of the environment which is there, so that one chosen for the set-up stays chosen.
+PYTHON ?= $(or $(shell readlink -e .venv/bin/python),python3)
 .DEFAULT_GOAL := help
 .PHONY: help setup demo cell test bench faults soak clean
 

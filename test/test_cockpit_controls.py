@@ -28,6 +28,7 @@ from ur5_pick_place.task.preflight import Observed
 def test_a_drag_arrives_as_the_pose_of_a_tool_that_looks_down(page) -> None:
     page.poses.clear()
     with browser(page) as one, browser(page) as other:
+        assert click_arrives(page, one)  # and its camera, which every browser sends first
         for kind in ('Start', 'End'):
             if kind == 'End':
                 one.send(packed('TransformControlsUpdateMessage', **DRAG))
@@ -39,10 +40,29 @@ def test_a_drag_arrives_as_the_pose_of_a_tool_that_looks_down(page) -> None:
     np.testing.assert_allclose(T[:3, :3], np.diag([1.0, -1.0, -1.0]), atol=1e-12)
 
 
+def test_only_the_browser_that_drags_lets_go_and_its_death_teaches_nothing(page) -> None:
+    page.poses.clear()
+    with browser(page) as other:
+        with browser(page) as one:
+            one.send(packed('TransformControlsDragStartMessage', **HANDLE))
+            one.send(packed('TransformControlsUpdateMessage', **DRAG))
+            assert click_arrives(page, one)
+            other.send(packed('TransformControlsDragEndMessage', **HANDLE))
+            assert click_arrives(page, other)
+            assert not page.poses and page.place.is_dragged
+        deadline = time.monotonic() + 5.0
+        while page.place.is_dragged:
+            assert time.monotonic() < deadline, 'the drag of a dead browser ends'
+            time.sleep(0.02)
+        assert click_arrives(page, other)
+    assert not page.poses
+
+
 def test_a_pose_that_is_not_a_number_never_reaches_a_place(page) -> None:
     page.poses.clear()
     before = page.place.T_base_link_tcp
     with browser(page) as socket:
+        assert click_arrives(page, socket)
         socket.send(packed('TransformControlsDragStartMessage', **HANDLE))
         bad = {**DRAG, 'position': [float('nan'), 0.0, 0.0]}
         socket.send(packed('TransformControlsUpdateMessage', **bad))

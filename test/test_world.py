@@ -257,7 +257,7 @@ def test_the_cube_lies_where_the_settings_say() -> None:
 
 
 def test_the_cube_cannot_be_put_at_infinity() -> None:
-    with pytest.raises(InvalidInput, match='must be finite'):
+    with pytest.raises(InvalidInput, match='must lie within 10 m'):
         World().place_part(math.inf, 0.0, 0.0)
 
 
@@ -301,3 +301,13 @@ def test_waiting_cubes_change_nothing_for_the_arm() -> None:
     for body in map(part_name, range(1, MAX_PARTS)):
         x, y, _ = load_cell(MAX_PARTS).body(body).pos
         assert math.hypot(x, y) > 1.15
+
+
+@pytest.mark.parametrize('x', [1e11, -11.0, float('nan')])
+def test_a_part_far_away_is_refused_and_moves_no_arm(x):
+    """MuJoCo begins anew where a position is beyond 1e10."""
+    world = World()
+    before = world.q.copy()
+    with pytest.raises(InvalidInput, match='must lie within 10 m of the base'):
+        world.place_part(x, 0.2, 0.0)
+    np.testing.assert_array_equal(world.q, before)

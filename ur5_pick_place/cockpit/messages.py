@@ -53,7 +53,7 @@ def _is_rotation(value: Any) -> bool:
 
 
 def _is_pixels(value: Any) -> bool:
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 100_000
+    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value <= 100_000
 
 
 def _is_value(value: Any) -> bool:

@@ -3,6 +3,7 @@
 
 import math
 import socket
+import threading
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -58,6 +59,7 @@ ADDRESS = 'cockpit: '
 _FRAME = 0.05  # [s] between two pictures
 _REFRESH = 0.2  # [s] between two looks at texts and buttons
 _LOOK = 1.0  # [s] between two looks at what the nodes offer
+_CLOSING = 0.5  # [s] for the page to close
 _SOLVE = 0.2  # [s] between two requests for solutions during a drag
 _QUEUE = 4
 _LARGEST = 4096  # [bytes] of a pose or of the fingers
@@ -157,7 +159,10 @@ class Cockpit(Node):
 
     def destroy_node(self) -> None:
         """Close the page, then the node."""
-        self._server.stop()
+        # It waits for 6 s for a connection that does not answer.
+        closing = threading.Thread(target=self._server.stop, daemon=True)
+        closing.start()
+        closing.join(_CLOSING)
         super().destroy_node()
 
     def _warn(self, text: str) -> None:

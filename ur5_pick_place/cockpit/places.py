@@ -65,6 +65,8 @@ class Place:
         self._is_movable = True
         self._asked = 0.0  # steady clock; 0 if nothing was asked
         self._dragged = 0.0  # steady clock of its last motion; 0 if nobody drags
+        self._by = -1  # the browser that drags
+        self._server = server
         x, y, z = _UNTAUGHT
         first = make_transform(np.eye(3), [x, y - 0.2 * number, z]) @ _T_TCP_HANDLE
         self._handle = server.scene.add_transform_controls(
@@ -97,9 +99,14 @@ class Place:
         if not self._is_movable:
             self._move(self.T_base_link_tcp if self._taught is None else self._taught)
         elif event.phase != 'end':
-            self._dragged = time.monotonic()
+            self._dragged, self._by = time.monotonic(), event.client_id
             self._on_drag(self.name, self.T_base_link_tcp)
-        elif self.is_dragged:
+        elif not self.is_dragged or event.client_id != self._by:
+            return  # another browser's
+        elif event.client_id not in self._server.get_clients():
+            self._dragged = 0.0  # viser ends the drags of a browser that goes
+            self.refuse('the browser that dragged has gone')
+        else:
             self._dragged, self._asked = 0.0, time.monotonic()
             self._say('asking…')
             self._send(self.name, self.T_base_link_tcp)
@@ -206,7 +213,7 @@ def pose_of(numbers: Any) -> Array | None:
     """Return an event's pose in `base` (x, y, z, qx, qy, qz, qw) in `base_link`; None if bad."""
     try:
         values = np.array(numbers, dtype=np.float64)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         return None
     if values.shape != (7,) or not np.isfinite(values).all():
         return None

@@ -65,12 +65,18 @@ def collect(namespace: str = '', is_ended: Callable[[], bool] = lambda: False) -
     Raises
     ------
     InvalidInput
-        The namespace is malformed.
+        The namespace is malformed, or ROS cannot start.
 
     """
     context = Context()
     stay_on_loopback()
-    rclpy.init(context=context, signal_handler_options=SignalHandlerOptions.NO)
+    try:
+        rclpy.init(context=context, signal_handler_options=SignalHandlerOptions.NO)
+    except (RuntimeError, ValueError) as error:  # rcl's own classes are not public
+        text = str(error).partition(', at /')[0]
+        raise InvalidInput(
+            f'ROS cannot start: {text}; ROS_DOMAIN_ID = {os.environ.get("ROS_DOMAIN_ID", "")!r}'
+        ) from error
     remap = [word for a, b in REMAPPINGS for word in ('-r', f'{a}:={b}')]
     try:
         node = Node(

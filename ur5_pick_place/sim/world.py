@@ -48,6 +48,7 @@ _STANDSTILL = 0.001  # [m/s] largest speed of a blocked finger
 _NOTHING_GAP = 0.004  # [m]; without a part the closed pads are 2 mm apart
 _BLOCKED_LEAD = 0.001  # [m] by which the command leads a blocked finger
 
+_FARTHEST = 10.0  # [m] of a part; MuJoCo starts anew beyond 1e10
 _FEEDER_CLEARANCE = 0.08  # [m]; two cubes that touch at corners are 64 mm apart
 
 _SLIPPERY_CUP = 0.04  # share of the grip below which a cup does not seal either
@@ -357,8 +358,11 @@ class World:
 
         """
         height = PART_SIZE / 2 if z is None else z
-        if not np.isfinite([x, y, yaw, height]).all():
-            raise InvalidInput(f'part at ({x}, {y}, {height}) m, yaw {yaw} rad: must be finite')
+        if not (np.abs([x, y, height]) <= _FARTHEST).all() or not np.isfinite(yaw):
+            raise InvalidInput(
+                f'part at ({x}, {y}, {height}) m, yaw {yaw} rad: must lie within {_FARTHEST:g} m '
+                'of the base in x, y and z, and yaw be finite'
+            )
         if self._suction:
             self._suction.release()
         moved = CellPose(self.q, self.pose.fingers, upright(x, y, height, yaw))

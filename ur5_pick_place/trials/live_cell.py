@@ -9,6 +9,7 @@ as the demo's, and so are start and target if they are the same place.
 
 import argparse
 import contextlib
+import errno
 import io
 import math
 import os
@@ -235,8 +236,10 @@ def _check_port(port: int) -> None:
         try:
             probe.bind((_HOST, port))
         except OSError as error:
+            taken = error.errno == errno.EADDRINUSE
+            why = 'is in use, perhaps by another cell: end that' if taken else error.strerror
             raise InvalidInput(
-                f'port {port} is in use, perhaps by another cell: end that, or give another port '
+                f'port {port} {why}, or give another port '
                 f'(make cell PORT={port + 1 if port < _PORTS[1] else port - 1})'
             ) from error
 
