@@ -151,3 +151,25 @@ def test_a_folder_that_cannot_be_written_is_named_in_one_line(tmp_path):
     assert done.returncode == 2
     (line,) = done.stderr.splitlines()
     assert f'{tmp_path}/build' in line and line.startswith('set-up stopped: ')
+
+
+def test_make_keeps_the_python_of_the_environment_that_is_there(tmp_path):
+    """Another one would have the environment made anew, under whatever runs in it."""
+    shutil.copy(REPO / 'Makefile', tmp_path)
+    own = 'PYTHON', 'MAKEFLAGS', 'MAKEOVERRIDES'
+    env = {name: value for name, value in os.environ.items() if name not in own}
+
+    def python(*given: str) -> str:
+        told = ['make', '-n', 'setup', *given]
+        done = subprocess.run(
+            told, cwd=tmp_path, env=env, capture_output=True, text=True, check=True
+        )
+        return done.stdout.split()[0]
+
+    assert python() == 'python3'
+    chosen = tmp_path / 'python3.12'
+    chosen.touch()
+    (tmp_path / '.venv/bin').mkdir(parents=True)
+    (tmp_path / '.venv/bin/python').symlink_to(chosen)
+    assert python() == str(chosen)
+    assert python('PYTHON=python3.13') == 'python3.13'
