@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """`preflight` says of each thing that keeps a cell from moving what to do about it."""
 
+import os
 import re
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -194,3 +197,19 @@ def test_the_report_has_a_line_each_and_the_cure_below():
     assert len(lines) == 15
     assert lines[7].startswith('FAIL  speed slider')
     assert lines[8].strip().startswith('-> raise the slider')
+
+
+@pytest.mark.parametrize('domain', ['abc', '99999'])
+def test_a_bad_ros_domain_id_is_named_in_one_line(domain):
+    pytest.importorskip('rclpy')
+    main = 'import sys; from ur5_pick_place.commands.preflight import main; sys.exit(main())'
+    done = subprocess.run(
+        [sys.executable, '-c', main],
+        env={**os.environ, 'ROS_DOMAIN_ID': domain},
+        capture_output=True,
+        text=True,
+        timeout=60.0,
+        check=False,
+    )
+    assert done.returncode == 2 and 'Traceback' not in done.stderr
+    assert f'ROS_DOMAIN_ID = {domain!r}' in done.stderr.splitlines()[-1]

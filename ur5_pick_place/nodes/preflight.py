@@ -40,7 +40,7 @@ from ur5_pick_place.nodes.distro import count_servers
 from ur5_pick_place.nodes.frames import Frames
 from ur5_pick_place.nodes.node_list import REMAPPINGS
 from ur5_pick_place.nodes.planning_scene import SCENE_TOPIC
-from ur5_pick_place.nodes.process import stay_on_loopback
+from ur5_pick_place.nodes.process import ros_domain_id, stay_on_loopback
 from ur5_pick_place.nodes.qos import LATCHED
 from ur5_pick_place.nodes.scene_messages import read_scene
 from ur5_pick_place.planning.world import shown
@@ -65,18 +65,13 @@ def collect(namespace: str = '', is_ended: Callable[[], bool] = lambda: False) -
     Raises
     ------
     InvalidInput
-        The namespace is malformed, or ROS cannot start.
+        The namespace or ROS_DOMAIN_ID is malformed.
 
     """
+    ros_domain_id()
     context = Context()
     stay_on_loopback()
-    try:
-        rclpy.init(context=context, signal_handler_options=SignalHandlerOptions.NO)
-    except (RuntimeError, ValueError) as error:  # rcl's own classes are not public
-        text = str(error).partition(', at /')[0]
-        raise InvalidInput(
-            f'ROS cannot start: {text}; ROS_DOMAIN_ID = {os.environ.get("ROS_DOMAIN_ID", "")!r}'
-        ) from error
+    rclpy.init(context=context, signal_handler_options=SignalHandlerOptions.NO)
     remap = [word for a, b in REMAPPINGS for word in ('-r', f'{a}:={b}')]
     try:
         node = Node(

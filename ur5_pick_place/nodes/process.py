@@ -32,6 +32,7 @@ _LATE_DISCOVERY = 10  # [s] within which they are discovered on a busy machine t
 _SPIN_TIMEOUT = 0.5
 # [s] for which a running plan may hold the interpreter at each of the clean-up's hundred steps
 _SWITCH_INTERVAL = 1e-4
+_LAST_DOMAIN = 232  # beyond it Fast DDS ends the process
 _LEASE = 5.0  # [s] for which servers of a killed node may still be listed
 
 
@@ -142,9 +143,10 @@ def start_ros(signals: SignalHandlerOptions | None = None) -> None:
     ------
     InvalidInput
         The ROS arguments, or a parameter file that they name, cannot be read; or a file gives a
-        parameter twice, of which rcl would use the last.
+        parameter twice, of which rcl would use the last; or ROS_DOMAIN_ID is none.
 
     """
+    ros_domain_id()
     stay_on_loopback()
     pairs = itertools.pairwise(sys.argv)
     files = [Path(file) for option, file in pairs if option == '--params-file']
@@ -163,6 +165,16 @@ def start_ros(signals: SignalHandlerOptions | None = None) -> None:
         raise InvalidInput(f'--ros-args: {text}{hint}') from error
     for file in files:
         read_parameters(file)
+
+
+def ros_domain_id() -> int:
+    """Return the ROS_DOMAIN_ID of the environment, 0 without; `InvalidInput` if it is none."""
+    text = os.environ.get('ROS_DOMAIN_ID', '')
+    if not text.strip():
+        return 0
+    if not (text.strip().isdecimal() and int(text) <= _LAST_DOMAIN):
+        raise InvalidInput(f'ROS_DOMAIN_ID = {text!r}: must be a whole number 0 to {_LAST_DOMAIN}')
+    return int(text)
 
 
 def stay_on_loopback() -> None:

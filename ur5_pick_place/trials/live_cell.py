@@ -30,6 +30,7 @@ from ur5_pick_place.kinematics import load_model
 from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, Array
 from ur5_pick_place.nodes.distro import discovery
 from ur5_pick_place.nodes.node_list import NodeSpec, node_list
+from ur5_pick_place.nodes.process import ros_domain_id
 from ur5_pick_place.planning.scene_file import load_scene
 from ur5_pick_place.sim.cell import PART_SIZE
 from ur5_pick_place.sim.grippers import DIGITAL
@@ -48,7 +49,6 @@ from ur5_pick_place.trials.spots import Spot, SpotChecker, default_spots
 _COCKPIT = 'cockpit'
 _CYCLE = 'cycle.yaml'  # of the demo
 _HOST = '127.0.0.1'
-_DOMAINS = (0, 232)
 _RTF = (0.05, 5.0)
 _PARTS = (1, 24)
 _PORTS = (0, 65535)
@@ -112,7 +112,7 @@ def _run(given: argparse.Namespace) -> None:
     ):
         if not low <= value <= high:
             raise InvalidInput(f'{name} {value}: must be {low} to {high}')
-    domain = _domain(os.environ.get('ROS_DOMAIN_ID', ''))
+    domain = ros_domain_id()
     os.environ.update(discovery('LOCALHOST'))
     config = share_directory() / 'config'
     path, cycle = read_cycle(given.cycle or str(config / _CYCLE), DIGITAL, config)
@@ -141,15 +141,6 @@ def _run(given: argparse.Namespace) -> None:
             if place.from_frame:
                 print(f'Plan reads {name} from the TF frame {place.from_frame}: publish it.\n')
         _watch(nodes, folder)
-
-
-def _domain(text: str) -> int:
-    low, high = _DOMAINS
-    if not text.strip():
-        return 0
-    if not (text.strip().isdecimal() and low <= int(text) <= high):
-        raise InvalidInput(f'ROS_DOMAIN_ID = {text!r}: must be a whole number {low} to {high}')
-    return int(text)
 
 
 def _poses_file(config: Path, ur_type: str) -> Path:
