@@ -35,7 +35,9 @@ def test_every_measurement_is_made(bench: dict[str, ModuleType]) -> None:
 def test_lines_and_joint_motions_take_their_optimum(bench: dict[str, ModuleType]) -> None:
     rows = bench['trajectories'].measure()
     judged = [row for row in rows if row.unit == 's']
-    assert len(judged) == 6 and all(row.met is True for row in judged), judged
+    beside_copp = [row for row in judged if row.peer == 'copp-py']  # where it is installed
+    assert len(judged) - len(beside_copp) == 6 and len(beside_copp) in (0, 4), judged
+    assert all(row.met is True for row in judged), judged
 
 
 def test_a_peer_that_is_not_installed_is_named(
