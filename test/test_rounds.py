@@ -319,7 +319,13 @@ def test_a_frame_with_a_negative_stamp_is_not_known(talk) -> None:
 
 def test_a_look_that_takes_longer_than_its_period_keeps_no_callback_waiting(talk) -> None:
     """A lock that is taken again at once is not given to the thread that waits for it."""
-    Rounds(talk.node, 0.02).add(lambda: time.sleep(0.03))
+
+    def work() -> None:
+        end = time.monotonic() + 0.03
+        while time.monotonic() < end:
+            pass
+
+    Rounds(talk.node, 0.02).add(work)
     lock, waits = threading.RLock(), []
     with Poller(talk.node, lock, lambda: None, waits.append):
         for _ in range(40):
