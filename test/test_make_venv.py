@@ -160,7 +160,8 @@ def test_make_keeps_the_python_of_the_environment_that_is_there(tmp_path):
     env = {name: value for name, value in os.environ.items() if name not in own}
 
     def python(*given: str) -> str:
-        told = ['make', '-n', 'setup', *given]
+        # Where a make runs the tests, this one would say first which folder it enters.
+        told = ['make', '--no-print-directory', '-n', 'setup', *given]
         done = subprocess.run(
             told, cwd=tmp_path, env=env, capture_output=True, text=True, check=True
         )
