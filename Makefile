@@ -3,7 +3,7 @@
 # That of the environment which is there, so that one chosen for the set-up stays chosen.
 PYTHON ?= $(or $(shell readlink -e .venv/bin/python),python3)
 .DEFAULT_GOAL := help
-.PHONY: help setup demo cell test bench faults soak clean
+.PHONY: help setup demo cell test drills bench faults soak clean
 
 help:
 	@echo 'make demo    run one simulated pick-and-place cycle'
@@ -17,7 +17,8 @@ help:
 	@echo 'make cell    the simulated cell with its page, until Ctrl-C'
 	@echo '             UR_TYPE=ur5  RTF=…  PORT=8060  PARTS=1  CYCLE=cycle_tag.yaml;'
 	@echo '             ROS_DOMAIN_ID as in the environment, else 0'
-	@echo 'make test    run linter and all tests'
+	@echo 'make test    run linter and all tests that fit 10 minutes on 2 cores'
+	@echo 'make drills  run the other tests: deaths, floods, lost links, whole cycles (12 minutes)'
 	@echo 'make bench   compare speed with other packages'
 	@echo 'make faults  inject 27 faults in 12 stages, all methods (1 h on one core; METHOD=ik for one method)'
 	@echo 'make soak    N=100 cycles over random spots, a random fault in every third; SEED=…  METHOD=…'
@@ -48,8 +49,12 @@ cell: setup
 test: setup
 	.venv/bin/ruff check --config .ci/ruff.toml
 	.venv/bin/mypy
-	.venv/bin/python -m pytest -m 'not nodes' --numprocesses 2 --dist worksteal
-	.venv/bin/python -m pytest -m nodes
+	.venv/bin/python -m pytest -m 'not drill and not nodes' --numprocesses 2 --dist worksteal
+	.venv/bin/python -m pytest -m 'not drill and nodes'
+
+drills: setup
+	.venv/bin/python -m pytest -m 'drill and not nodes' --numprocesses 2 --dist worksteal
+	.venv/bin/python -m pytest -m 'drill and nodes'
 
 # Packages that cannot be installed are reported and skipped.
 bench: setup

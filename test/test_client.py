@@ -198,6 +198,7 @@ def test_an_interrupt_during_a_run_stops_the_arm(cell, watcher, ready):
     cell.rearm()
 
 
+@pytest.mark.drill
 def test_two_clients_do_not_confuse_their_outcomes(cell, watcher, ready):
     """One teaches what can be and runs it, the other what cannot, and is refused."""
     teach_all(cell)
@@ -236,6 +237,7 @@ def test_two_clients_do_not_confuse_their_outcomes(cell, watcher, ready):
 # ---- measuring by touch
 
 
+@pytest.mark.drill
 def test_tcp_and_table_are_found_by_touches_and_written_only_on_request(cell, ready, tmp_path):
     tcp, table = cell.tcp_by_touch(), cell.table_by_touch()
     for axis in ([1, 0, 0], [-1, 0, 0], [0, 1, 0], [0, -1, 0]):
@@ -273,6 +275,7 @@ def preflight(*arguments: str) -> tuple[int, str]:
     return done.returncode, done.stdout
 
 
+@pytest.mark.drill
 def test_preflight_passes_a_cell_that_is_ready_and_names_a_stop(cell, watcher, ready):
     before = watcher.look()
     code, text = preflight()
@@ -296,6 +299,7 @@ def test_the_example_of_ten_lines_places_the_part(cell, watcher, ready):
     assert lies_at(watcher, TARGET)
 
 
+@pytest.mark.drill
 def test_the_example_of_a_pallet_goes_on_from_cell_to_cell(cell, watcher, ready):
     assert 'row 0, column 1: placed' in run_example('pallet.py', '1', '2')
     assert lies_at(watcher, (0.40, 0.25))
@@ -313,12 +317,14 @@ def test_the_example_of_a_camera_teaches_and_plans(cell, ready):
     assert "'event': 'taught'" in text and 'transfer' in text
 
 
+@pytest.mark.drill
 def test_the_example_of_a_stop_recovers(cell, watcher, ready):
     text = run_example('stop_and_recover.py')
     assert 'ended early: run stopped' in text and text.endswith('idle\n')
     assert np.abs(watcher.look() - HOME).max() < 3e-3
 
 
+@pytest.mark.drill
 def test_the_example_of_jogging_returns_where_it_began(cell, watcher, ready):
     if not watcher.node.count_subscribers('trajectory_planner/delta_twist_cmds'):
         with pytest.raises(ExecutionError, match='subscriber of trajectory_planner/delta_twist'):
@@ -329,6 +335,7 @@ def test_the_example_of_jogging_returns_where_it_began(cell, watcher, ready):
     assert np.abs(watcher.look() - before).max() < 0.1
 
 
+@pytest.mark.drill
 def test_a_jog_that_meets_the_table_says_so(cell, watcher, ready):
     cell.move_to(xyz=(0.40, 0.0, 0.05))
     cell.jog((0.0, 0.0, 0.02, 0.0, 0.0, 0.0), seconds=0.5)
@@ -337,6 +344,7 @@ def test_a_jog_that_meets_the_table_says_so(cell, watcher, ready):
         cell.jog((0.0, 0.0, -0.1, 0.0, 0.0, 0.0), seconds=2.5)  # far, in a slow cell too
 
 
+@pytest.mark.drill
 def test_home_is_reached_as_slowly_as_asked(cell, watcher, ready):
     watcher.run(0.5)  # for the task node to see that the arm is at rest
     cell.teach('home')
@@ -348,6 +356,7 @@ def test_home_is_reached_as_slowly_as_asked(cell, watcher, ready):
     assert watcher.time - begin > 1.0 / (0.1 * np.pi)
 
 
+@pytest.mark.drill
 def test_the_notebook_is_valid_and_plots(cell, watcher, ready, tmp_path):
     book = json.loads((EXAMPLES / 'notebook.ipynb').read_text())
     assert (book['nbformat'], book['nbformat_minor']) == (4, 5)
@@ -372,6 +381,7 @@ def test_the_notebook_is_valid_and_plots(cell, watcher, ready, tmp_path):
 # ---- and last, as it ends the cell
 
 
+@pytest.mark.drill
 def test_a_node_that_dies_during_a_run_is_named(cell, watcher):
     if cell.state.startswith('stopped'):
         cell.rearm()

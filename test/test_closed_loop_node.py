@@ -81,6 +81,7 @@ def test_a_cancel_brakes_a_closed_loop_and_leaves_the_planner_ready(client):
     client.state('ready')
 
 
+@pytest.mark.drill
 def test_after_a_protective_stop_nothing_more_is_sent_and_nothing_resumes(client):
     handle = set_off(client)
     sent = client.collect(JointTrajectory, f'{SCALED}/joint_trajectory', qos_profile_sensor_data)

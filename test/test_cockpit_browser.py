@@ -20,6 +20,7 @@ from ur5_pick_place.cockpit.view import CAMERA, LOOKS_AT, VIEW_ANGLE
 from ur5_pick_place.kinematics.transforms import tool_down
 
 pytestmark = [
+    pytest.mark.drill,
     pytest.mark.nodes,
     pytest.mark.skipif(not CHROMIUM, reason='no Chromium on this machine'),
 ]

@@ -31,7 +31,7 @@ from ur5_pick_place.sim.cell import PART_SIZE
 from ur5_pick_place.trials.processes import own_domain
 from ur5_pick_place.trials.spots import DEFAULT_TARGET
 
-pytestmark = pytest.mark.nodes
+pytestmark = [pytest.mark.drill, pytest.mark.nodes]
 
 CELL = Path(sys.executable).with_name('cell')
 ARROW = 0.17  # [m] from the middle of a handle to where its arrow is grasped

@@ -152,6 +152,7 @@ def check_recording(path: Path, told: dict) -> None:
         assert topic in topics
 
 
+@pytest.mark.drill
 def test_ctrl_c_ends_everything_within_two_seconds(demo: DemoProcess) -> None:
     demo.wait_for('open gripper')
     assert len(demo.others()) == 4
@@ -180,6 +181,7 @@ def test_a_signal_is_told_whatever_its_exception_became_on_the_way() -> None:
             signal.signal(number, handler)
 
 
+@pytest.mark.drill
 def test_a_killed_demo_takes_its_nodes_along(demo: DemoProcess) -> None:
     demo.wait_for('are ready')
     demo.process.kill()
@@ -191,6 +193,7 @@ def test_a_killed_demo_takes_its_nodes_along(demo: DemoProcess) -> None:
     assert not demo.out.exists()
 
 
+@pytest.mark.drill
 def test_a_killed_make_takes_the_demo_along(tmp_path: Path) -> None:
     make = (sys.executable, '-c', 'import subprocess, sys; subprocess.run(sys.argv[1:])')
     demo = DemoProcess(tmp_path, *make, MAKELEVEL='1')
@@ -205,6 +208,7 @@ def test_a_killed_make_takes_the_demo_along(tmp_path: Path) -> None:
     assert not demo.out.exists()
 
 
+@pytest.mark.drill
 def test_a_node_that_dies_on_the_way_is_named(demo: DemoProcess) -> None:
     demo.wait_for('open gripper')
     (planner,) = [pid for pid, line in demo.others().items() if 'trajectory_planner' in line]

@@ -21,7 +21,7 @@ from ur5_pick_place.trials.in_process import open_in_process
 from ur5_pick_place.trials.over_dds import open_nodes
 from ur5_pick_place.trials.soak import soak
 
-pytestmark = pytest.mark.nodes
+pytestmark = [pytest.mark.drill, pytest.mark.nodes]
 CASES = [
     ('safeguard_stop', 'start'),
     ('joint_states_jumping', 'transfer'),

@@ -50,6 +50,7 @@ def test_a_cycle_with_parallel_gripper_command_places_the_part(cell):
     assert cell.part_at()[:2] == pytest.approx([TARGET[0], TARGET[1]], abs=1e-3)
 
 
+@pytest.mark.drill
 @pytest.mark.parametrize(
     ('fault', 'said'),
     [
@@ -71,6 +72,7 @@ def test_a_server_that_fails_is_named_in_time_and_the_node_lives_on(cell, fault,
     cell.job('open_gripper')
 
 
+@pytest.mark.drill
 def test_preflight_finds_the_server_by_its_name_and_type(cell):
     command = [Path(sys.executable).with_name('preflight')]
     text = subprocess.run(command, capture_output=True, text=True, check=False).stdout

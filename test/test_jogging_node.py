@@ -155,6 +155,7 @@ def test_joints_move_by_name_and_the_death_of_the_publisher_stops_them(client):
     client.state('ready')
 
 
+@pytest.mark.drill
 def test_a_stop_in_mid_jog_brakes_and_latches_and_a_held_button_moves_nothing(client, sender):
     with held_button():
         client.until(lambda: client.qd[0] > 0.2, 'the arm to move', 30.0)
@@ -177,6 +178,7 @@ def test_a_stop_in_mid_jog_brakes_and_latches_and_a_held_button_moves_nothing(cl
     rests(client, 0.2 + pace.wall(1.0))
 
 
+@pytest.mark.drill
 def test_a_jog_is_refused_while_a_goal_runs_and_a_goal_while_jogging(client, sender):
     handle = client.set_off()
     refused(client, sender, twist(z=0.2), 'jog refused', 'moving')

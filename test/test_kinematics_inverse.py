@@ -105,6 +105,7 @@ def test_the_slip_in_the_worked_example_changes_only_the_height() -> None:
     assert np.abs(T - slipped).max() < 1e-15
 
 
+@pytest.mark.drill
 def test_a_hundred_thousand_random_poses_are_all_solved(rng: np.random.Generator) -> None:
     joints = random_joints(rng, 100_000)
     T = forward(UR5, joints)

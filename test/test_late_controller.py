@@ -23,7 +23,7 @@ from std_srvs.srv import Trigger  # noqa: E402
 
 from ur5_pick_place.kinematics import HOME  # noqa: E402
 
-pytestmark = pytest.mark.nodes
+pytestmark = [pytest.mark.drill, pytest.mark.nodes]
 LATE = 'late_controller'
 ACTION = 'follow_joint_trajectory'
 DELAY = 0.4  # [s]

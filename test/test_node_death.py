@@ -8,7 +8,7 @@ pytest.importorskip('rclpy')
 from cells import nodes_cell
 from task_client import START
 
-pytestmark = pytest.mark.nodes
+pytestmark = [pytest.mark.drill, pytest.mark.nodes]
 
 
 @pytest.fixture(scope='module')

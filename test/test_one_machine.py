@@ -13,7 +13,11 @@ from cable import MACHINES, Cable, Link, why_not
 pytest.importorskip('rclpy')
 
 MISSING = why_not()
-pytestmark = [pytest.mark.nodes, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
+pytestmark = [
+    pytest.mark.drill,
+    pytest.mark.nodes,
+    pytest.mark.skipif(bool(MISSING), reason=MISSING),
+]
 PROFILE = Path(__file__).parents[1] / 'underlay/fastdds.xml'
 LOOK = """
 import time, rclpy

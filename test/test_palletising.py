@@ -4,6 +4,7 @@
 import math
 
 import numpy as np
+import pytest
 
 from ur5_pick_place.trials.in_process import InProcessCell
 from ur5_pick_place.trials.spots import Spot
@@ -13,6 +14,7 @@ PITCH = (0.06, 0.09, 0.0452)  # the cube's 45 mm; the open gripper is 118 mm wid
 GRID = (2, 3, 2)
 
 
+@pytest.mark.drill
 def test_a_pallet_of_two_layers_is_filled_by_twelve_cycles() -> None:
     cell = InProcessCell(
         {

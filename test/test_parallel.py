@@ -89,6 +89,7 @@ def test_ctrl_c_or_the_death_of_the_command_ends_its_workers(tmp_path, number):
     assert command.stderr.read().count('Traceback') <= 1, 'workers end in silence'
 
 
+@pytest.mark.drill
 def test_faults_are_judged_the_same_in_one_process_and_in_two(tmp_path, capsys):
     drawn = ('safeguard_stop', 'link_loss')
     words = ['--method', 'ik', '--stage', 'grip', *(f'--fault={fault}' for fault in drawn)]
@@ -116,6 +117,7 @@ def test_a_fault_whose_process_dies_twice_has_failed(monkeypatch):
     assert summary['unexplained'] == 3 and summary['ends'] == {'lost': 3}
 
 
+@pytest.mark.drill
 def test_a_soak_of_two_workers_has_the_cycles_of_its_seed_and_the_memory_of_each_worker():
     one, two = soak.soak(2, 3, workers=Workers(2))
     assert [(r.number, r.end, r.problem) for r in (one, two)] == [

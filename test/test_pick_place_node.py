@@ -206,6 +206,7 @@ def test_a_place_dragged_in_rviz_is_taught_as_any_other(taught):
     assert kept.pose == tuple(event['pose']) and not kept.joints
 
 
+@pytest.mark.drill
 def test_a_pause_in_motion_holds_the_part_and_resume_finishes(taught):
     since = len(taught.events)
     taught.do('plan')

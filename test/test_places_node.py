@@ -16,7 +16,7 @@ from task_client import START, TARGET, TaskClient  # noqa: E402
 from tf2_msgs.msg import TFMessage  # noqa: E402
 from ur_msgs.srv import SetIO  # noqa: E402
 
-pytestmark = pytest.mark.nodes
+pytestmark = [pytest.mark.drill, pytest.mark.nodes]
 
 REPO = Path(__file__).parents[1]
 PLACES = 'places: {home: , part: {from_frame: part_0}, target: }\n'

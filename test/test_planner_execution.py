@@ -142,6 +142,7 @@ def test_braking_keeps_the_acceleration_within_the_limit(client):
     assert deceleration.max() < 12.0  # limit 10; an unbraked cancel gives several times that
 
 
+@pytest.mark.drill
 def test_ten_seconds_at_the_slowest_slider_are_a_wait_and_the_line_is_kept(client):
     """At half speed, then ten seconds at the least that the driver takes, then at full."""
 

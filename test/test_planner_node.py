@@ -389,6 +389,7 @@ def test_the_fastest_of_several_goals_is_taken_and_joints_go_with_their_pose(cli
     assert 'keeps the joint constraints' in planned.error_code.message
 
 
+@pytest.mark.drill
 def test_a_planner_refuses_to_start_beside_another_server_of_move_action(client):
     server = ActionServer(client.node, MoveGroup, '/other/move_action', lambda _goal: None)
     node = run_planner('-r', '__ns:=/other', '--params-file', str(CONFIG / 'robot_sim.yaml'))

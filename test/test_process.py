@@ -88,6 +88,7 @@ def test_a_node_that_runs_for_long_is_not_ended_by_another(serve, monkeypatch):
         old._executor.spin_once(timeout_sec=0.1)
 
 
+@pytest.mark.drill
 def test_no_node_of_ours_starts_beside_another_server_of_its_services(serve):
     served = {
         'ik_service': 'compute_ik',

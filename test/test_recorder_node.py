@@ -55,6 +55,7 @@ def recorder(client, ros_domain: int, tmp_path: Path) -> Iterator[RecorderProces
     assert 'Traceback' not in found.processes.log()
 
 
+@pytest.mark.drill
 def test_a_stop_leaves_a_record_of_before_and_after(client, at_home, recorder) -> None:
     client.run(1.0)
     handle = client.set_off()

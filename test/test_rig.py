@@ -35,6 +35,7 @@ def test_the_matrix_knows_every_fault_of_the_cell():
     assert set(EXPECTED) == set(FAULTS)
 
 
+@pytest.mark.drill
 @pytest.mark.parametrize('fault', EXPECTED)
 def test_a_fault_ends_with_the_true_reason_and_is_recovered_from(fault):
     (outcome,) = run_matrix((fault,), (CASES[fault],))
@@ -51,6 +52,7 @@ def test_a_part_that_is_shaken_by_a_sudden_halt_is_still_seen_in_the_gripper():
     assert (outcome.end, outcome.problem) == ('placed', '')
 
 
+@pytest.mark.drill
 @pytest.mark.parametrize('method', ['resolved_rate', 'gradient'])
 def test_a_closed_loop_is_stopped_for_the_same_reasons(method):
     cases = ('protective_stop', 'joint_states_dropped')[: 2 if method == 'resolved_rate' else 1]
@@ -58,6 +60,7 @@ def test_a_closed_loop_is_stopped_for_the_same_reasons(method):
         assert outcome.end == 'stopped' and not outcome.problem, outcome
 
 
+@pytest.mark.drill
 @pytest.mark.parametrize('method', ['ik', 'resolved_rate'])  # gradient takes its time
 def test_cycles_over_random_spots_place_the_part_where_the_grip_left_it(method, tmp_path, capsys):
     n = '4' if method == 'ik' else '1'
@@ -122,6 +125,7 @@ def test_a_cycle_paused_in_every_stage_waits_there_and_places_its_part(cell):
     assert np.linalg.norm(cell.world.T_world_part[:2, 3] - TARGET[:2]) < 2e-3
 
 
+@pytest.mark.drill
 @pytest.mark.parametrize('stage', STAGES)
 def test_a_stop_in_any_stage_leaves_all_as_it_is_until_rearmed_and_planned_anew(cell, stage):
     begin(cell, stage)

@@ -185,6 +185,7 @@ def test_joint_states_that_arrive_twice_are_no_silence(talk):
             talk.until(lambda k=k: link.status.stamp > 2.999 + 0.008 * k)
 
 
+@pytest.mark.drill
 @pytest.mark.parametrize('answers', ['playing', 'paused', 'no connection', 'never'])
 def test_a_slider_at_zero_is_told_from_a_pause_by_a_dashboard_that_answers(talk, answers):
     """One that has hung is asked once a second, and counts as none."""

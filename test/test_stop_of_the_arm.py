@@ -97,6 +97,7 @@ def test_a_foreign_stream_on_the_topic_is_noticed_by_the_joints_and_ended(cell):
     cell.stays_at_rest(1.0)
 
 
+@pytest.mark.drill
 def test_without_the_planner_a_stream_on_the_topic_is_stopped_and_its_successor_stays_stopped(
     cell,
 ):
@@ -173,6 +174,7 @@ def test_a_place_is_taught_from_joints_that_come_late_and_refused_without(cell):
     assert not refused.success and 'no joint_states for' in refused.message
 
 
+@pytest.mark.drill
 def test_both_nodes_restarted_find_the_goal_that_outlived_its_sender(cell):
     client = cell.client
     cell.kill('trajectory_planner', 'pick_place')
@@ -199,6 +201,7 @@ def execute(cell, q=TURNED, seconds=8.0):
     return action
 
 
+@pytest.mark.drill
 @pytest.mark.parametrize('dies', ['killed', 'frozen'])
 def test_the_task_node_stops_anothers_motion_when_the_planner_is_gone(cell, dies):
     client, since = cell.client, len(cell.client.events)
@@ -225,6 +228,7 @@ def test_a_stop_while_the_planner_hangs_is_not_later_for_it(cell):
     cell.rearm()
 
 
+@pytest.mark.drill
 def test_a_flood_at_the_planner_does_not_keep_the_task_node_from_stopping(cell):
     client = cell.client
     huge = ExecuteTrajectory.Goal()
@@ -285,6 +289,7 @@ def test_a_stop_ends_the_search_for_a_way_round_and_the_motion_meanwhile(cell, w
     action.destroy()
 
 
+@pytest.mark.drill
 def test_a_pause_is_resumed_before_the_arm_is_at_rest(cell):
     client = cell.client
     cell.carry()
@@ -296,6 +301,7 @@ def test_a_pause_is_resumed_before_the_arm_is_at_rest(cell):
     np.testing.assert_allclose(client.part_at()[:2], TARGET[:2], atol=2e-3)
 
 
+@pytest.mark.drill
 def test_freedrive_outlives_a_killed_task_node_and_is_ended_by_the_next(cell):
     client = cell.client
     assert client.call(SetBool, 'pick_place/freedrive', data=True).success
@@ -312,6 +318,7 @@ def test_freedrive_outlives_a_killed_task_node_and_is_ended_by_the_next(cell):
     client.job('go_home')
 
 
+@pytest.mark.drill
 def test_freedrive_ends_when_the_planner_dies(cell):
     client = cell.client
     assert client.call(SetBool, 'pick_place/freedrive', data=True).success
@@ -324,6 +331,7 @@ def test_freedrive_ends_when_the_planner_dies(cell):
     cell.rearm()
 
 
+@pytest.mark.drill
 def test_joints_that_are_silent_for_long_leave_the_controller_on(cell):
     """An arm that nobody sees moving is not stopped by switching its controller off."""
     client = cell.client
@@ -352,6 +360,7 @@ def test_freedrive_ends_when_the_planner_is_stopped(cell):
     client.job('go_home')
 
 
+@pytest.mark.drill
 def test_a_part_in_the_hand_is_found_by_both_nodes_after_a_restart(cell):
     client = cell.client
     cell.carry()

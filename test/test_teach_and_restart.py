@@ -17,7 +17,7 @@ from task_client import START, TARGET, TaskClient
 from ur5_pick_place.kinematics import HOME
 from ur5_pick_place.task.poses_file import PosesFile
 
-pytestmark = pytest.mark.nodes
+pytestmark = [pytest.mark.drill, pytest.mark.nodes]
 
 
 @pytest.fixture

@@ -11,7 +11,11 @@ from cable import why_not
 pytest.importorskip('rclpy')
 
 MISSING = why_not()
-pytestmark = [pytest.mark.nodes, pytest.mark.skipif(bool(MISSING), reason=MISSING)]
+pytestmark = [
+    pytest.mark.drill,
+    pytest.mark.nodes,
+    pytest.mark.skipif(bool(MISSING), reason=MISSING),
+]
 
 
 def perform(what: str) -> None:

@@ -24,7 +24,7 @@ from ur5_pick_place.trials.processes import NodeProcesses, own_domain
 from ur5_pick_place.trials.record import RunResult, Task
 from ur5_pick_place.trials.spots import Displacement, SpotChecker
 
-pytestmark = pytest.mark.nodes
+pytestmark = [pytest.mark.drill, pytest.mark.nodes]
 
 SPOTS = int(os.environ.get('UR5_SPOTS', '1'))
 SEED = 20
