@@ -12,13 +12,14 @@ from optimum_on_grid import grid_optimum
 
 from ur5_pick_place.errors import InvalidInput, PlanningError
 from ur5_pick_place.kinematics import BRANCHES, HOME, classify, forward
-from ur5_pick_place.kinematics.transforms import inverse_transform
+from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, inverse_transform
 from ur5_pick_place.planning.curves import Line
 from ur5_pick_place.planning.limits import tcp_and_elbow_speed
 from ur5_pick_place.planning.paths import JointPath, follow
 from ur5_pick_place.planning.scene import Box
 from ur5_pick_place.task.cycle import Stage, load_cycle
 from ur5_pick_place.task.job import Job
+from ur5_pick_place.task.leaving import leave_place
 from ur5_pick_place.task.motions import TaskSettings
 from ur5_pick_place.task.pattern import PatternSettings, cells, others
 from ur5_pick_place.task.plan import CyclePlanner
@@ -123,12 +124,63 @@ def test_parts_lie_where_cycles_before_left_them_and_later_ones_will_take_them()
 def test_the_way_home_keeps_clear_of_parts_that_lie_about(cycle_planner):
     plan = cycle_planner.plan(POSES, HOME)
     q = next(s.motion.trajectory.q[0] for s in plan.cycles[0] if s.name == 'retreat, home')
-    assert len(cycle_planner.motions_home(POSES, q, is_carrying=False)) == 1
+    up, _ = cycle_planner.motions_home(POSES, q, is_carrying=False)
+    assert len(cycle_planner.motions_home(POSES, up.trajectory.q[-1], is_carrying=False)) == 1
     T = np.eye(4)
     T[:3, 3] = 0.35 + 0.09, 0.25, 0.07  # on another part beside the target
     beside = Box('part 1', T, np.full(3, 0.045), is_part=True)
     _, home = cycle_planner.motions_home(POSES, q, False, [beside])
     assert cycle_planner.planner.among([beside]).obstacle(home.trajectory.q) == ''
+
+
+@pytest.mark.parametrize('place', ['start', 'target'])
+def test_an_arm_at_a_place_first_moves_straight_up_and_slowly_from_it(cycle_planner, place):
+    moves = [s for s in cycle_planner.plan(POSES, HOME).cycles[0] if s.motion]
+    q = next(s.motion.trajectory.q[-1] for s in moves if s.stages[-1].to == place)
+    planned = [s for s in cycle_planner.plan(POSES, q).cycles[0] if s.motion]
+    names = [stage.name for s in planned for stage in s.stages]
+    assert names == [f'leave {place}', *(stage.name for s in moves for stage in s.stages)]
+    for up in planned[0].motion, cycle_planner.motions_home(POSES, q, is_carrying=False)[0]:
+        t = up.trajectory.dense_times(0.005)
+        tcp = (forward(MODEL, up.trajectory.sample(t)[0]) @ SCENE.tool.T_tool_tcp)[:, :3, 3]
+        np.testing.assert_allclose(tcp[-1] - tcp[0], (0.0, 0.0, 0.1), atol=1e-6)
+        assert np.abs(tcp[:, :2] - tcp[0, :2]).max() < 1e-4, 'straight up'
+        near = tcp[:-1, 2] < tcp[0, 2] + 0.015
+        assert (np.diff(tcp[:, 2]) / np.diff(t))[near].max() <= 0.1 * (1 + 1e-3)
+
+
+def test_an_arm_above_a_place_or_away_from_it_has_nothing_to_leave(cycle_planner):
+    q = cycle_planner.plan(POSES, HOME).cycles[0][-1].motion.trajectory.q[0]
+    q_above = cycle_planner.plan(POSES, q).motions[0].trajectory.q[-1]
+    for joints in HOME, q_above:
+        assert 'leave' not in ' '.join(s.name for s in cycle_planner.plan(POSES, joints).cycles[0])
+
+
+def test_an_arm_that_cannot_leave_a_place_straight_up_is_told_to_be_jogged_away(cycle_planner):
+    q = cycle_planner.plan(POSES, HOME).cycles[0][-1].motion.trajectory.q[0]
+    T = np.eye(4)
+    T[:3, 3] = *(T_BASE_LINK_BASE @ POSES['target'].T_base_tcp)[:2, 3], 0.35
+    arm = cycle_planner.planner.among([Box('lid', T, np.array((0.1, 0.1, 0.02)))])
+    with pytest.raises(PlanningError, match='the arm is at target .* lid.*; jog it away first'):
+        leave_place(arm, q, POSES.items(), TaskSettings())
+
+def test_no_contact_is_quicker_than_the_approach_speed_whatever_the_pace(cycle_planner):
+    """A joint motion to or from a place included; elsewhere the limits of the robot hold."""
+    stages = [replace(stage, pace='travel', blend=0.0) for stage in cycle_planner.cycle]
+    by_joints = ('start', 'lift')
+    stages = [replace(s, do='ptp' if s.name in by_joints else s.do) for s in stages]
+    planner = CyclePlanner(cycle_planner.planner, TaskSettings(), stages, ORIGIN)
+    places = [POSES[name].T_base_tcp[:3, 3] for name in ('start', 'target')]
+    quickest = 0.0
+    for motion in planner.plan(POSES, HOME).motions:
+        t = motion.trajectory.dense_times(0.002)
+        tcp = (forward(MODEL, motion.trajectory.sample(t)[0]) @ SCENE.tool.T_tool_tcp)[:, :3, 3]
+        speed = np.linalg.norm(np.diff(tcp, axis=0), axis=1) / np.diff(t)
+        distance = np.linalg.norm(tcp[:-1, None] - places, axis=2).min(axis=1)
+        near = distance < 0.015
+        assert speed[near].max(initial=0.0) <= 0.1 * (1 + 1e-3)
+        quickest = max(quickest, speed[~near].max(initial=0.0))
+    assert quickest > 0.8
 
 
 def test_a_run_keeps_in_mind_which_parts_lie_about(cycle_planner):

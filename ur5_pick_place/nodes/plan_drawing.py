@@ -48,6 +48,13 @@ class PlanDrawing:
         self._drawn = plan, drawing.markers
         self.show()
 
+    def look(self) -> None:
+        """Remove the drawing of a plan that is no longer the present one."""
+        plan, _ = self._drawn
+        if plan is not None and plan is not self._present_plan():
+            self._drawn = None, []
+            self.show()
+
     def show(self) -> None:
         """Draw the scene as it is now, and the plan if it is still the present one."""
         with self._lock:

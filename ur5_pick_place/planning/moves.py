@@ -45,7 +45,6 @@ class PathSegment:
         Bound on the speed of TCP and elbow [m/s]; 0 = only the bound of the whole motion.
     slow_first, slow_last : float
         How much of the segment's begin and end is bound to `speed` [m]; all of it if both are 0.
-        Not for a joint motion between two stops.
     q_goal : ndarray, shape (6,), optional
         Joint motion only: the joints at its end [rad], on the branch of its start.
 
@@ -67,6 +66,11 @@ class PathSegment:
             raise InvalidInput(f'speed of a move = {self.speed} m/s: must be 0 (none) or positive')
         if self.kind not in ARC_KINDS:
             raise InvalidInput(f'arc by {self.kind!r}: must be one of {", ".join(ARC_KINDS)}')
+
+    @property
+    def is_slow_in_part(self) -> bool:
+        """Whether `speed` binds its begin or end alone."""
+        return self.speed > 0.0 and max(self.slow_first, self.slow_last) > 0.0
 
     def curve(self, T_start: Array, T_goal: Array) -> Curve:
         """Return the line or arc between two poses of the frame that follows it."""

@@ -224,8 +224,9 @@ class MotionPlanner(ArmInScene):
         T_tool_link = np.eye(4) if T_tool_link is None else T_tool_link
         parts, q = [], q_start
         for group in between_stops(segments):
-            if len(group) == 1 and group[0].q_goal is not None:
-                parts.append(self._time_ptp(q, group[0].q_goal, scaling.at_most(group[0].speed)))
+            one = group[0] if len(group) == 1 else None
+            if one and one.q_goal is not None and not one.is_slow_in_part:
+                parts.append(self._time_ptp(q, one.q_goal, scaling.at_most(one.speed)))
             else:
                 path = path_of(self.model, group, q, T_tool_link, position_step)
                 limits = self.scaled_limits(scaling)

@@ -16,8 +16,8 @@ from ur5_pick_place.task.stages import Stage
 
 __all__ = ['Cycle', 'PlaceSettings', 'Stage', 'load_cycle', 'without_stops']
 
-_MAX_STAGES = 100
-_MAX_PLACES = 30
+_MAX_STAGES = 1000
+_MAX_PLACES = 100  # each is a service, a topic, a frame and a handle
 
 
 @dataclass(frozen=True)

@@ -149,6 +149,9 @@ class Machine:
         self._emit(events.PLAN_REPORT, rows=plan_rows(plan))
         what = f'{f"{n} cycles of " if n > 1 else ""}{len(stages)} stages'
         text = f'{what} on {plan.branch}, {plan.motion_time:.1f} s of motion'
+        for planned in plan.cycles[0]:
+            if planned.remark and not planned.motion:
+                text += f'; {planned.name}: {planned.remark}'
         if plan.first:
             text += (
                 f'; {plan.first} of {plan.first + n} cycles were done before the stop: it goes on '

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The motions of one cycle on one branch, each planned from the end of the one before."""
 
+import contextlib
 from bisect import bisect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -92,9 +93,11 @@ class PlannedStage:
     passes : tuple of float
         When each move but the last ends [s].
     retry : tuple of PlannedMotion
-        Up and down after a missed grasp; empty if these cannot be planned.
+        Up and down after a missed grasp; empty if these cannot be planned, as `remark` then says.
     method : str
         The closed loop whose roll-out the motion is; empty for a trajectory.
+    speed : float
+        Its bound on the speed of TCP and elbow [m/s]; 0 = none of its own.
     placed_parts : tuple of Box
         The parts at other places meanwhile.
 
@@ -106,6 +109,7 @@ class PlannedStage:
     passes: tuple[float, ...] = ()
     retry: tuple[PlannedMotion, ...] = ()
     method: str = ''
+    speed: float = 0.0
     placed_parts: tuple[Box, ...] = ()
 
     @property
@@ -207,8 +211,8 @@ class CycleMotions:
                 # Elsewhere the gripper would open, and drop what it may hold.
                 is_there = touches(self._place) and closed_at == self._place
                 is_retried = do == 'expect_part' and is_there
-                retry = self._retry(self._arm(parts)) if is_retried else ()
-                moves = [PlannedStage(stages, retry=retry)]
+                retry, why_not = self._retry(self._arm(parts)) if is_retried else ((), '')
+                moves = [PlannedStage(stages, remark=why_not, retry=retry)]
             planned += [replace(move, placed_parts=parts) for move in moves]
             closed_at = self._place if do == 'close' else closed_at
             is_carrying = {'close': True, 'open': False}.get(do, is_carrying)
@@ -246,7 +250,10 @@ class CycleMotions:
             except PlanningError as error:
                 raise PlanningError(f'stage {stage.name!r}: {error}') from error
             method = '' if why or stage.do == 'ptp' else self._method
-            planned.append(PlannedStage((stage,), motion, why or remark, method=method))
+            speed = self._speed(stage, place) if method else 0.0
+            planned.append(
+                PlannedStage((stage,), motion, why or remark, method=method, speed=speed)
+            )
             q, place = motion.trajectory.q[-1], stage.to
         return planned
 
@@ -258,7 +265,7 @@ class CycleMotions:
         return PathSegment(
             self._T_goal(stage),
             blend=blend * stage.blend,
-            speed=self._scaling(stage).speed,
+            speed=self._speed(stage, place),
             slow_first=distance if touches(place) else 0.0,
             slow_last=distance + _LATE if touches(stage.to) else 0.0,
             q_goal=q_goal if stage.do == 'ptp' else None,
@@ -268,14 +275,14 @@ class CycleMotions:
         self, arm: MotionPlanner, stage: Stage, place: str, q: Array, q_goal: Array
     ) -> tuple[PlannedMotion, str]:
         if stage.do == 'ptp':
-            motion = self._ptp(arm, stage, q, q_goal)
+            motion = self._ptp(arm, stage, place, q, q_goal)
             return motion, str(motion.detour or '')
         try:
             return self._line(arm, q, self._as_move(stage, place, q_goal)), ''
         except PlanningError as error:
             if stage.do == 'lin':
                 raise
-            motion = self._ptp(arm, stage, q, q_goal)
+            motion = self._ptp(arm, stage, place, q, q_goal)
             how = f'joint motion, {motion.detour},' if motion.detour else 'joint motion'
             return motion, f'{how} instead of a straight line: {error}'
 
@@ -285,15 +292,21 @@ class CycleMotions:
             return plan_roll_out(arm, self._method, q, move.T_goal, scaling, self._loops)
         return arm.chain(q, [replace(move, blend=0.0)])
 
-    def _ptp(self, arm: MotionPlanner, stage: Stage, q: Array, q_goal: Array) -> PlannedMotion:
+    def _ptp(
+        self, arm: MotionPlanner, stage: Stage, place: str, q: Array, q_goal: Array
+    ) -> PlannedMotion:
+        scaling = Scaling(speed=self._speed(stage, place))
+        if touches(place) or touches(stage.to):
+            with contextlib.suppress(PlanningError):
+                return arm.chain(q, [replace(self._as_move(stage, place, q_goal), blend=0.0)])
         if stage.to == HOME:
-            return arm.auto(q, [q_goal], self._scaling(stage))
-        return arm.auto_to_pose(q, self._T_goal(stage), self._scaling(stage), self._branch, q_goal)
+            return arm.auto(q, [q_goal], scaling)
+        return arm.auto_to_pose(q, self._T_goal(stage), scaling, self._branch, q_goal)
 
-    def _retry(self, arm: MotionPlanner) -> tuple[PlannedMotion, ...]:
-        """Plan the motions up from the missed part and down again."""
+    def _retry(self, arm: MotionPlanner) -> tuple[tuple[PlannedMotion, ...], str]:
+        """Plan the motions up from the missed part and down again; also why there are none."""
         if not self._settings.grasp_retries:
-            return ()
+            return (), ''
         T = forward(arm.model, self._q)
         T[2, 3] += self._settings.approach_height
         speed, near = self._settings.approach_speed, self._settings.approach_distance
@@ -301,9 +314,9 @@ class CycleMotions:
         down = PathSegment(T_grip, speed=speed, slow_last=near + _LATE)
         try:
             up = arm.chain(self._q, [PathSegment(T, speed=speed, slow_first=near)])
-            return up, arm.chain(up.trajectory.q[-1], [down])
-        except PlanningError:
-            return ()
+            return (up, arm.chain(up.trajectory.q[-1], [down])), ''
+        except PlanningError as error:
+            return (), f'a missed grasp is not retried: {error}'
 
     def _goal_joints(self) -> Iterator[Array]:
         """Return the joints (6,) [rad] at the end of each move that make the cycle shortest."""
@@ -317,8 +330,9 @@ class CycleMotions:
         model, qd = self._planner.model, self._planner.limits.qd
         return iter(shortest_chain(model, self._q, stops, qd))
 
-    def _scaling(self, stage: Stage) -> Scaling:
-        return Scaling(speed=self._settings.approach_speed if stage.pace == 'approach' else 0.0)
+    def _speed(self, stage: Stage, place: str) -> float:
+        is_slow = stage.pace == 'approach' or touches(place) or touches(stage.to)
+        return self._settings.approach_speed if is_slow else 0.0
 
     def _T_goal(self, stage: Stage) -> Array:
         if stage.to == HOME:

@@ -47,6 +47,12 @@ def payload_before_move(stages: Sequence[PlannedStage]) -> bool | None:
     return None
 
 
+def is_part_expected(ahead: Sequence[PlannedStage]) -> bool:
+    """Return whether a stage looks for the part before the gripper moves again."""
+    acts = (planned.stages[0].do for planned in ahead)
+    return next((do for do in acts if do in ('expect_part', 'open', 'close')), '') == 'expect_part'
+
+
 class RobotPayload:
     """
     Sets the payload of the robot, and keeps what this node has set.

@@ -20,6 +20,7 @@ from ur5_pick_place.planning.planner import MotionPlanner, PlannedMotion
 from ur5_pick_place.planning.scaling import Scaling
 from ur5_pick_place.planning.scene import Box
 from ur5_pick_place.task.cycle import without_stops
+from ur5_pick_place.task.leaving import leave_place
 from ur5_pick_place.task.motions import CycleMotions, PlannedStage, TaskSettings
 from ur5_pick_place.task.pattern import PatternSettings, cells, others, transfers
 from ur5_pick_place.task.place_names import HOME, taught_place, touches
@@ -136,7 +137,8 @@ class CyclePlanner:
         The first `first` cycles of a pattern count as done: their parts lie at their cells.
 
         The places are checked first, each separately. Of the branches on which all of them are
-        possible, that of home is tried first. `on_stage` takes the progress.
+        possible, that of home is tried first. An arm that was stopped at a place moves straight
+        up before anything else. `on_stage` takes the progress.
 
         Raises
         ------
@@ -155,10 +157,14 @@ class CyclePlanner:
         on_stage('', 'places', 0.0)
         possible = self.places.common_branches(runs, placed_parts, q_now)
         preferred = BRANCHES[int(classify(self.planner.model, np.array(poses[HOME].joints)))]
+        leave = leave_place(self.planner, q_now, _touched(runs), self.settings)
+        q = leave.moved.trajectory.q[-1] if leave else q_now
         refusals: list[str] = []
         for branch in sorted(possible, key=lambda b: (b != preferred, BRANCHES.index(b))):
             try:
-                cycles = self._plan_on(branch, runs, placed_parts, q_now, on_stage, first)
+                cycles = self._plan_on(branch, runs, placed_parts, q, on_stage, first)
+                if leave:
+                    cycles = (_before_moves(leave, cycles[0]), *cycles[1:])
                 return CyclePlan(cycles, branch, q_now, fingerprint, first)
             except PlanningError as error:
                 refusals.append(f'{branch}: {error}')
@@ -246,9 +252,9 @@ class CyclePlanner:
         placed_parts: Sequence[Box] = (),
     ) -> tuple[PlannedMotion, ...]:
         """
-        Return a motion home, or one up and one home if the straight motion is blocked.
+        Return a motion home, or one up and one home: at a place, or if the first is blocked.
 
-        The motion home then goes round obstacles; it begins at once if the arm cannot move up.
+        The second goes round obstacles; it begins at once if the arm cannot move up.
 
         Parameters
         ----------
@@ -273,6 +279,11 @@ class CyclePlanner:
         home = replayed(HOME, poses[HOME], self.provenance, self.planner.model)
         q_home, planner = np.array(home.joints), self._arm(is_carrying, placed_parts)
         with contextlib.suppress(PlanningError):
+            places = _touched(cells(self.pattern, poses))
+            if leave := leave_place(self._arm(is_carrying, ()), q_now, places, self.settings):
+                q_up = leave.moved.trajectory.q[-1]
+                return leave.moved, planner.auto(q_up, [q_home], Scaling())
+        with contextlib.suppress(PlanningError):
             return (planner.ptp(q_now, q_home, Scaling()),)
         T = forward(planner.model, q_now)
         T[2, 3] += self.settings.approach_height
@@ -293,10 +304,8 @@ class CyclePlanner:
         planner = self._arm(is_carrying, placed_parts)
         if planned.method:
             T_goal = forward(planner.model, planned.motion.trajectory.q[-1])
-            (stage,) = planned.stages
-            slow = self.settings.approach_speed if stage.pace == 'approach' else 0.0
             return plan_roll_out(
-                planner, planned.method, q_now, T_goal, Scaling(speed=slow), self._loops
+                planner, planned.method, q_now, T_goal, Scaling(speed=planned.speed), self._loops
             )
         settings = planner.settings
         limits = planner.limits.scaled(settings.velocity_scaling, settings.acceleration_scaling)
@@ -335,3 +344,17 @@ class CyclePlanner:
             if np.linalg.norm(apart) < _SAME_PLACE:
                 raise InvalidInput(f'{one} and {other} are the same place: teach one elsewhere')
         return present
+
+
+def _touched(runs: Sequence[Mapping[str, TaughtPose]]) -> list[tuple[str, TaughtPose]]:
+    """Return the places of all cycles at which the tool touches a part."""
+    return [(name, pose) for places in runs for name, pose in places.items() if touches(name)]
+
+
+def _before_moves(
+    leave: PlannedStage, stages: tuple[PlannedStage, ...]
+) -> tuple[PlannedStage, ...]:
+    """Return the stages with one more before their first motion, after the checks before it."""
+    i = next((i for i, planned in enumerate(stages) if planned.motion), len(stages))
+    here = replace(leave, placed_parts=stages[i].placed_parts if i < len(stages) else ())
+    return (*stages[:i], here, *stages[i:])

@@ -25,7 +25,7 @@ from ur5_pick_place.task.job import (
 )
 from ur5_pick_place.task.motions import PlannedStage, StageTracker, TaskSettings
 from ur5_pick_place.task.pattern import LAST
-from ur5_pick_place.task.payload import RobotPayload, payload_before_move
+from ur5_pick_place.task.payload import RobotPayload, is_part_expected, payload_before_move
 from ur5_pick_place.task.place_names import HOME, touches
 from ur5_pick_place.task.plan import CyclePlan, CyclePlanner
 from ur5_pick_place.task.stages import SET_OUTPUT, WAIT, WAIT_INPUT, Stage
@@ -83,6 +83,7 @@ class CycleRun:
         """What the cycle waits for without a fault; empty if it does not."""
         self._place = ''
         self._is_opening = False  # on the way to a part
+        self._is_expected = False  # a later stage looks for the part that is gripped now
         self._emptiness = Beside()  # the check during a motion that the gripper is empty
         self._q_end: Array | None = None  # where the last motion ended, until the next begins
         self._number = 0  # of the cycle
@@ -91,18 +92,19 @@ class CycleRun:
 
     def cycle(self, plan: CyclePlan) -> Steps[None]:
         """Run every stage of every cycle of `plan`."""
-        self._is_opening = False
+        self._is_opening, self._q_end = False, (yield None).q
         self.done, of = plan.first, plan.first + len(plan.cycles)
         if self._payload.may_have_part and not self.is_carrying:  # as a part was lost
             yield from self.confirm_payload()
         for self._number, stages in enumerate(plan.cycles, plan.first + 1):
-            self._place, self._q_end, self._payload.ahead = '', None, None
+            self._place, self._payload.ahead = '', None
             self._emptiness.drop()
             for i, planned in enumerate(stages):
                 if self.is_paused:
                     self._check_in_place((yield from self._resumed()))
                 self.placed_parts = planned.placed_parts
                 self._enter(planned, 0)
+                self._is_expected = is_part_expected(stages[i + 1 :])
                 yield from self._do(planned, payload_before_move(stages[i + 1 :]))
             self.done = self._number
             self._emit(events.CYCLE_DONE, number=self._number, of=of)
@@ -269,8 +271,12 @@ class CycleRun:
         yield from self._gripper.begin_closing()
         yield from perform(Carry(self._part))
         yield from self._payload.set_during(self._gripper.await_fingers, payload)
-        if self._gripper.holds_part((yield None)):
+        seen = yield None
+        is_unseen = self._gripper.holds_part(seen) is None and touches(self._place)
+        if self._gripper.holds_part(seen) or (is_unseen and self.is_holding_part(seen)):
             self._take()
+        if is_unseen and self.is_carrying and not self._is_expected:
+            self._emit(events.GRASP_UNVERIFIED)
 
     def _take(self) -> None:
         self.is_carrying, self._signal = True, self._gripper.signal()

@@ -1,0 +1,66 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The motion up from a place at which the arm was stopped, before any other motion."""
+
+import math
+from collections.abc import Iterable
+
+import numpy as np
+
+from ur5_pick_place.errors import PlanningError
+from ur5_pick_place.kinematics import forward
+from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.planning.moves import PathSegment
+from ur5_pick_place.planning.planner import MotionPlanner
+from ur5_pick_place.task.motions import PlannedStage, TaskSettings
+from ur5_pick_place.task.place_names import above
+from ur5_pick_place.task.poses import TaughtPose
+from ur5_pick_place.task.stages import Stage
+
+_NEARLY_UP = 0.1  # share of approach_height that is too little for a motion of its own
+
+
+def leave_place(
+    arm: MotionPlanner, q: Array, places: Iterable[tuple[str, TaughtPose]], settings: TaskSettings
+) -> PlannedStage | None:
+    """
+    Return a stage straight up to `approach_height` above the nearest place; None if none is near.
+
+    A part may stand between the fingers of an arm that was stopped at a place. Any other motion
+    would push it over, and the scene does not know of it.
+
+    Parameters
+    ----------
+    arm : MotionPlanner
+        With an empty gripper or a part in it.
+    q : ndarray, shape (6,)
+        Joints now [rad].
+    places : iterable of tuple of str and TaughtPose
+        Names and poses of the places where a part may stand.
+    settings : TaskSettings
+
+    Raises
+    ------
+    PlanningError
+        The arm cannot move straight up.
+
+    """
+    height, T_up = settings.approach_height, forward(arm.model, q)
+    tcp = (T_up @ arm.scene.tool.T_tool_tcp)[:3, 3]
+    points = [(name, pose.T_base_tcp[:3, 3]) for name, pose in places]
+    near = [(float(np.linalg.norm(p - tcp)), name, float(p[2])) for name, p in points]
+    distance, name, z = min(near, default=(math.inf, '', 0.0))
+    if distance >= height:
+        return None
+    rise = z + height - float(tcp[2])
+    if rise < _NEARLY_UP * height:
+        return None
+    T_up[2, 3] += rise
+    slow = max(settings.approach_distance - float(tcp[2] - z), 0.0)
+    speed = settings.approach_speed if slow else 0.0
+    try:
+        motion = arm.chain(q, [PathSegment(T_up, speed=speed, slow_first=slow)])
+    except PlanningError as error:
+        raise PlanningError(
+            f'the arm is at {name} and cannot leave it straight up: {error}; jog it away first'
+        ) from error
+    return PlannedStage((Stage(f'leave {name}', 'lin', above(name)),), motion)
