@@ -166,7 +166,8 @@ class ArmInScene:
         """Return why a path of joints (n, 6) [rad] is not free; empty if it is."""
         if refusal := self.scene.world.refusal:
             return refusal
-        outside = (q < self.limits.q_min) | (q > self.limits.q_max)
+        q_min, q_max = self.limits.range_from(q[0])
+        outside = (q < q_min) | (q > q_max)
         if outside.any():
             row, joint = np.argwhere(outside)[0]
             low, high = np.degrees([self.limits.q_min[joint], self.limits.q_max[joint]])

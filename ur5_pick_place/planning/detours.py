@@ -122,6 +122,7 @@ def motion_to_any(
         return motion, None
     assert contact is not None  # else `_straight` has raised
     shortest = np.inf if motion is None else lengths[k]
+    refusal: PlanningError | None = None
     for refinement in range(_SEARCHES):  # again, if the ways collide between their samples
         left = allowed - (time.monotonic() - begin)
         if refinement and left < _LEAST_SEARCH * allowed:
@@ -131,12 +132,18 @@ def motion_to_any(
             motions.collision, motions.limits, motions.q_start, free, shortest, rest, refinement
         )
         for way in ways:
-            found = _along(motions, way)
+            try:
+                found = _along(motions, way)
+            except PlanningError as error:
+                refusal = refusal or error
+                continue
             if found is not None:
                 ratio = found.trajectory.duration / motions.straight_time(free[0])
                 return found, Detour(contact.body_b, ratio)
     if motion is not None:
         return motion, None
+    if refusal is not None:
+        raise refusal
     raise PlanningError(
         f'the straight motion is not free: {contact}; no way round {contact.body_b} was found in '
         f'{time.monotonic() - begin:.1f} s: allow more time (allowed_planning_time), move the '
@@ -194,7 +201,12 @@ def _samples(a: Array, b: Array) -> Array:
 
 
 def _along(motions: JointMotions[M], way: Array) -> M | None:
-    """Return the motion along a polyline, its corners rounded, or None where it is refused."""
+    """
+    Return the motion along a polyline, its corners rounded, or None where it collides.
+
+    Raises `PlanningError` for any other reason.
+
+    """
 
     def first_contact(q: Array) -> float | None:
         travel = np.concatenate([[0.0], np.cumsum(np.abs(np.diff(q, axis=0)).max(axis=1))])
@@ -210,5 +222,7 @@ def _along(motions: JointMotions[M], way: Array) -> M | None:
         return None
     try:
         return motions.along(rounded.paths())
-    except PlanningError:
+    except GateRefusal as refusal:
+        if refusal.check != 'collision':
+            raise
         return None

@@ -44,6 +44,7 @@ _REST_VELOCITY = 1e-6  # [rad/s]; the driver refuses a last point faster than 1.
 _DENSE_STEP = 2e-3  # [s]
 _TORQUE_STEP = 0.01  # [s]
 _SWEEP_STEP = 0.01  # [rad] of joint motion between two collision samples
+_STILL = 1e-9  # [rad] between two samples; a joint that turns less does not turn
 _TURN_SHARE = 1e-6  # [m/rad]; joint motion counts only on a path on which the tool turns in place
 
 
@@ -182,15 +183,17 @@ def _check_position(
     t: Array, q: Array, model: Model, limits: Limits
 ) -> float:
     margin = np.minimum(q - limits.q_min, limits.q_max - q)
-    i, joint = np.unravel_index(margin.argmin(), margin.shape)
-    if not margin[i, joint] >= 0.0:
+    low, high = limits.range_from(q[0])
+    spare = np.minimum(q - low, high - q)
+    i, joint = np.unravel_index(spare.argmin(), spare.shape)
+    if not spare[i, joint] >= 0.0:
         raise GateRefusal(
-            f'{JOINT_NAMES[joint]} = {math.degrees(q[i, joint]):.2f} deg at {t[i]:.3f} s '
+            f'{JOINT_NAMES[joint]} = {math.degrees(q[i, joint]):.5f} deg at {t[i]:.3f} s '
             f'leaves its range {math.degrees(limits.q_min[joint]):.0f} to '
             f'{math.degrees(limits.q_max[joint]):.0f} deg',
             'position',
         )
-    return float(margin[i, joint])
+    return float(margin.min())
 
 
 def _check_rate(
@@ -276,7 +279,15 @@ def _check_torque(trajectory: Trajectory, dynamics: Dynamics) -> float:
 
 
 def _spread(q: Array) -> NDArray[np.intp]:
-    """Return indices of samples about `_SWEEP_STEP` apart; the checker sweeps between them."""
-    travel = np.concatenate([[0.0], np.cumsum(np.abs(np.diff(q, axis=0)).max(axis=1))])
+    """
+    Return indices of samples about `_SWEEP_STEP` apart; the checker sweeps between them.
+
+    Where a joint turns back too, as a sweep from before to after would cut that off.
+
+    """
+    steps = np.diff(q, axis=0)
+    travel = np.concatenate([[0.0], np.cumsum(np.abs(steps).max(axis=1))])
     marks = np.arange(0.0, travel[-1], _SWEEP_STEP)
-    return np.unique(np.append(np.searchsorted(travel, marks), len(q) - 1))
+    way = np.where(np.abs(steps) > _STILL, np.sign(steps), 0.0)
+    turns = 1 + np.flatnonzero(((way[1:] != way[:-1]) & (way[1:] * way[:-1] <= 0.0)).any(axis=1))
+    return np.unique(np.concatenate([np.searchsorted(travel, marks), turns, [len(q) - 1]]))

@@ -11,6 +11,7 @@ from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.collision import CollisionModel
 from ur5_pick_place.planning.paths import tool_text
 
+_MARGIN = 0.01  # [rad] of joint goals to the ends of the range, where there are others
 
 def joint_goals(
     model: Model,
@@ -69,7 +70,10 @@ def joint_goals(
     kept = [q for q in goals if ((low <= q) & (q <= high)).all()]
     if not kept:
         raise JointLimitViolation(_outside(goals, low, high))
-    return sorted(kept, key=lambda q: float((np.abs(q - q_near) / qd).max()))
+    # An arm at the very end of its range may come to rest beyond it.
+    inside = [q for q in kept if (model.q_min + _MARGIN <= q).all()]
+    inside = [q for q in inside if (q <= model.q_max - _MARGIN).all()]
+    return sorted(inside or kept, key=lambda q: float((np.abs(q - q_near) / qd).max()))
 
 
 def _unsolvable(T_base_tool: Array, branch: str, reason: str) -> str:

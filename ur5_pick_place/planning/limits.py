@@ -13,6 +13,7 @@ from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.settings import Settings, setting
 
 ELBOW = 2  # DH frame whose origin is the elbow's centre
+_BEYOND = 0.01  # [rad] beyond the end of a joint's range
 
 
 @dataclass(frozen=True)
@@ -84,6 +85,16 @@ class Limits:
     def of_changes(self) -> Array:
         """`qdd` and `qddd` as one array (2, 6)."""
         return np.stack([self.qdd, self.qddd])
+
+    def range_from(self, q_start: Array) -> tuple[Array, Array]:
+        """
+        Return the range [rad] of a path from joints (6,): it may begin a little beyond the end.
+
+        A settling arm may come to rest there, and must be able to leave it.
+
+        """
+        q = np.clip(q_start, self.q_min - _BEYOND, self.q_max + _BEYOND)
+        return np.minimum(self.q_min, q), np.maximum(self.q_max, q)
 
     def scaled(self, velocity: float, acceleration: float) -> 'Limits':
         """Return the bounds for a slower motion; jerk follows the acceleration."""

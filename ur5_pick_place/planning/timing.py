@@ -57,6 +57,8 @@ def time_ptp(
     """
     if np.abs(q_goal - q_start).max() < _REST:
         return at_rest(q_start)
+    # A jerk that reaches the acceleration sooner would switch between the knots.
+    limits = replace(limits, qddd=np.minimum(limits.qddd, limits.qdd / (2.0 * _MIN_KNOT_GAP)))
     trajectory = _ruckig_ptp(q_start, q_goal, limits)
     if trajectory.t.size == 2 or trajectory.duration < _BRIEF:
         trajectory = _one_quintic(q_start, q_goal, limits)
