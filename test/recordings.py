@@ -2,14 +2,16 @@
 """Runs that were never made, to draw and to read."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pytest
 
 from ur5_pick_place.kinematics import HOME, JOINT_NAMES
 from ur5_pick_place.sim.cell import upright
+from ur5_pick_place.trials import report
 from ur5_pick_place.trials.pictures import Recording
 from ur5_pick_place.trials.report_motion import RecordedJoints
 
@@ -21,6 +23,17 @@ RESULT = {
     'start': {'x': 0.45, 'y': -0.2, 'yaw': 0.0},
 }  # fmt: skip
 CONTROLLER = 'scaled_joint_trajectory_controller'
+ARM = {
+    'ur_type': 'ur5',
+    'T_tool_tcp': np.eye(4).tolist(),
+    'max_velocity': [np.pi] * 6,
+    'max_speed': 1.0,
+}
+EVENTS = [
+    {'time': 100.2, 'event': 'started', 'job': 'run'},
+    {'time': 100.3, 'event': 'stage', 'stage': 'above start', 'remark': ''},
+    {'time': 101.0, 'event': 'stopped', 'job': 'run', 'stage': 'lift', 'reason': 'part <b>lost'},
+]
 
 
 def lifting_recording(duration: float = 4.0) -> Recording:
@@ -116,3 +129,39 @@ def write_recording(
         for fact in facts:
             file.add_facts(fact)
         file.finish()
+
+
+def write_bag(
+    folder: Path,
+    joints: RecordedJoints,
+    events: Sequence[Mapping[str, Any]],
+    storage: str,
+    pack: Callable[[bytes], bytes] = bytes,
+    **names: str,
+) -> Path:
+    """Write a rosbag2 folder as another program does; `pack` compresses its messages."""
+    rosbag2 = pytest.importorskip('rosbags.rosbag2')
+    from rclpy.serialization import serialize_message
+    from rosbags.typesys import Stores, get_types_from_msg, get_typestore
+
+    from ur5_pick_place.nodes.mcap_file import schema_text
+
+    plugin = rosbag2.StoragePlugin[storage]
+    with rosbag2.Writer(folder, version=9, storage_plugin=plugin) as bag:
+        connections = {}
+        store = get_typestore(Stores.EMPTY)
+        for topic, message, at in messages(joints, events, **names):
+            kind = type(message)
+            name = f'{kind.__module__.split(".")[0]}/msg/{kind.__name__}'
+            if topic not in connections:
+                store.register(get_types_from_msg(schema_text(kind), name))
+                connections[topic] = bag.add_connection(topic, name, typestore=store)
+            bag.write(connections[topic], at, pack(serialize_message(message)))
+    return folder
+
+
+def reported(path: Path, capsys: pytest.CaptureFixture) -> tuple[list[dict], str]:
+    """Return what `report --json` says of a file, and its complaint."""
+    assert report.main([str(path), '--json']) == 0
+    said = capsys.readouterr()
+    return json.loads(said.out), said.err

@@ -15,13 +15,26 @@ from fake_link import FakeLink, event, joints
 from fake_link import cell as cell
 from fake_link import link as link
 from rcl_interfaces.msg import Log
+from rclpy.task import Future
+from std_srvs.srv import Trigger
 
+from ur5_pick_place.client import PickPlaceClient
 from ur5_pick_place.client.heard import Heard
 from ur5_pick_place.client.link import Link
 from ur5_pick_place.client.motions import _time_at_twist
 from ur5_pick_place.errors import ExecutionError, InvalidInput
 from ur5_pick_place.kinematics import HOME
 from ur5_pick_place.kinematics.transforms import tool_down
+
+SEEN, UNSEEN = 'grasp_verified', 'grasp_unverified'
+WARNED = 'stop: stopping; call ~/rearm before the next motion; it is\\non'
+
+
+def result_of(cell, monkeypatch, names):
+    """Return the result of a run with these events, an event a second."""
+    seen = [{'event': name, 'time': 1.0 * i} for i, name in enumerate(['started', *names, 'done'])]
+    monkeypatch.setattr(cell, '_job', lambda _name, _on_event: seen)
+    return cell.run()
 
 
 def test_a_stop_that_fails_on_an_interrupt_is_told_aloud(cell, capsys):
@@ -93,11 +106,25 @@ def test_home_with_a_scaling_is_a_joint_motion_with_it(cell, link, monkeypatch):
 
 
 def test_each_part_counts_as_placed_also_two_in_one_cycle(cell, monkeypatch):
-    names = ['started', 'placed', 'grasp_missed', 'placed', 'cycle_done', 'done']
-    seen = [{'event': name, 'time': 1.0 * i} for i, name in enumerate(names)]
-    monkeypatch.setattr(cell, '_job', lambda _name, _on_event: seen)
-    result = cell.run()
-    assert (result.placed, result.verified, result.duration) == (2, True, 5.0)
+    names = [SEEN, 'placed', 'grasp_missed', SEEN, 'placed', 'cycle_done']
+    result = result_of(cell, monkeypatch, names)
+    assert (result.placed, result.verified, result.duration) == (2, True, 7.0)
+
+
+@pytest.mark.parametrize(
+    ('names', 'is_verified'),
+    [
+        ([], False),
+        (['placed'], False),
+        ([UNSEEN, 'placed'], False),
+        ([SEEN, SEEN, 'placed'], True),
+        ([SEEN, SEEN, 'placed', 'placed'], False),
+        ([SEEN, 'placed', UNSEEN, 'placed'], False),
+        ([SEEN, 'placed', 'cycle_done', SEEN, 'placed'], True),
+    ],
+)
+def test_a_run_is_verified_only_if_every_grasp_was(cell, monkeypatch, names, is_verified):
+    assert result_of(cell, monkeypatch, names).verified is is_verified
 
 
 def test_a_pause_returns_once_the_arm_is_at_rest(cell, link):
@@ -170,3 +197,38 @@ def test_a_stop_waits_for_rest_however_short_the_timeout():
     with pytest.raises(ExecutionError, match='USE THE EMERGENCY STOP'):
         time.sleep(1.0)  # joint_states are silent
         link.stop()
+
+
+@pytest.mark.parametrize(
+    ('message', 'logged'),
+    [
+        ('stopping; call ~/rearm before the next motion', []),
+        ('stopping; call ~/rearm before the next motion; it is\non', [WARNED]),
+        ('', []),
+    ],
+)
+def test_a_warning_in_the_reply_to_a_stop_is_logged_also_if_it_comes_late(message, logged):
+    warnings = []
+    link = Link.__new__(Link)
+    link.heard = Heard()
+    link.node = SimpleNamespace(get_logger=lambda: SimpleNamespace(warning=warnings.append))
+    future = Future()
+    future.add_done_callback(link._on_stop_reply)
+    future.set_result(Trigger.Response(success=True, message=message))
+    assert warnings == logged
+
+
+def test_a_reply_to_a_stop_that_fails_is_no_second_error():
+    link = Link.__new__(Link)
+    link.heard = Heard()
+    future = Future()
+    future.set_exception(RuntimeError('lost'))
+    link._on_stop_reply(future)
+
+
+@pytest.mark.parametrize('domain', ['abc', '300', '-1', '1.5', '٣', '9' * 30])
+def test_a_domain_that_is_none_is_refused_before_dds_begins(domain, monkeypatch):
+    monkeypatch.setenv('ROS_DOMAIN_ID', domain)
+    monkeypatch.setattr('rclpy.init', lambda **_: pytest.fail('DDS would end the process'))
+    with pytest.raises(InvalidInput, match=f'ROS_DOMAIN_ID = {domain!r}: must be a whole number'):
+        PickPlaceClient()

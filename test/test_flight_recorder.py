@@ -11,12 +11,18 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import BinaryIO
 
+import numpy as np
 import pytest
 
 pytest.importorskip('rclpy')
 
+from rclpy.serialization import serialize_message
+from recordings import CONTROLLER
+
 from ur5_pick_place.errors import ExecutionError
-from ur5_pick_place.nodes import record_folder
+from ur5_pick_place.kinematics import JOINT_NAMES
+from ur5_pick_place.nodes import record_folder, recorder
+from ur5_pick_place.nodes.conversions import joint_state_msg
 from ur5_pick_place.nodes.distro import TakenMessage
 from ur5_pick_place.nodes.flight_memory import TopicMemory
 from ur5_pick_place.nodes.record_folder import RecordFolder
@@ -89,6 +95,21 @@ def test_a_state_is_read_from_its_bytes(data: bytes, text: bytes) -> None:
     assert string_of(data) == text
 
 
+def test_a_minute_of_an_e_series_fits_with_a_gripper_that_publishes_as_often() -> None:
+    names = [f'left_{name}' for name in JOINT_NAMES], ['left_robotiq_85_left_knuckle_joint']
+    data = [serialize_message(joint_state_msg(np.zeros(len(n)), n)) for n in names]
+    data = [d + bytes(16 * len(n)) for d, n in zip(data, names, strict=True)]  # speed and effort
+    (topic,) = [t for t in recorded_topics('a_controller') if t.name == 'joint_states']
+    memory = TopicMemory(60 * SECOND, topic.most, is_latched=False)
+    count = 5 * 60 * 500 // 4  # a quarter more than is needed
+    for i in range(count):
+        for d in data:
+            memory.add(TakenMessage(d, i * 60 * SECOND // count, 0, b'a'))
+    _, recent, lost = memory.messages(60 * SECOND)
+    assert (len(recent), lost) == (2 * count, 0)
+    assert sum(t.most for t in recorded_topics(CONTROLLER)) < 450e6, 'all topics together'
+
+
 # -- stops ---------------------------------------------------------------------------------------
 
 
@@ -98,7 +119,7 @@ class Told:
     def __init__(self, behind: float = 0.0) -> None:
         self.topics = [(f'/{t.name}', t) for t in recorded_topics('a_controller')]
         self._behind, self._waiting = round(behind * SECOND), []
-        self._clock = time.time_ns() - 100 * SECOND  # so that a record is due at once
+        self.now = time.time_ns() - 100 * SECOND  # so that a record is due at once
         self.recorder = FlightRecorder(self, RecorderSettings(), {})
 
     def poll(self, take) -> None:
@@ -111,8 +132,8 @@ class Told:
     def say(self, *rows: tuple[str, str]) -> bool:
         """Return whether what is said now makes a record."""
         for topic, text in rows:
-            self._clock += SECOND // 100
-            self._waiting.append((self._clock, topic, text))
+            self.now += SECOND // 100
+            self._waiting.append((self.now, topic, text))
         return self.recorder.poll()
 
 
@@ -149,6 +170,29 @@ def test_a_stop_by_an_event_makes_one_record_for_each_motion() -> None:
         assert told.say((EVENT, 'stop'), (PLANNER, 'ready'))
         assert not told.say((EVENT, 'stop'), (EVENT, 'stop'))
     assert told.say((EVENT, 'stop'), (PLANNER, 'moving'), (EVENT, 'stop')), 'in order of time'
+
+
+@pytest.mark.parametrize(
+    ('stops', 'due'),
+    [
+        ([0.0], 3.0),
+        ([0.0, 2.5], 5.5),
+        ([0.0, 2.5, 5.0], 8.0),
+        ([2.0 * i for i in range(10)], 13.0),  # at most 10 s late
+    ],
+)
+def test_a_record_that_is_due_waits_for_what_follows_a_further_stop(
+    stops: list[float], due: float, monkeypatch
+) -> None:
+    told = Told()
+    begin = told.now
+    monkeypatch.setattr(recorder, 'time', SimpleNamespace(time_ns=lambda: told.now))
+    for second in np.arange(0.0, 20.0, 0.1).round(1):
+        told.now = begin + round(second * SECOND)
+        rows = [(TASK, 'idle'), (TASK, 'stopped: by hand')] if second in stops else []
+        if told.say(*rows):
+            break
+    assert second == pytest.approx(due, abs=0.15)
 
 
 # -- the folder ----------------------------------------------------------------------------------

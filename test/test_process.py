@@ -6,6 +6,7 @@ A node that learns late of another server ends, and only while it is new.
 
 """
 
+import importlib
 import os
 import signal
 import subprocess
@@ -25,7 +26,15 @@ from std_srvs.srv import Trigger  # noqa: E402
 from ur5_pick_place.errors import Ur5PickPlaceError  # noqa: E402
 from ur5_pick_place.nodes import process  # noqa: E402
 
+CONFIG = Path(__file__).parents[1] / 'config'
 NAME = 'plan'
+MODULES = {
+    'TrajectoryPlanner': 'trajectory_planner',
+    'PickPlace': 'pick_place',
+    'SimDriver': 'sim.driver',
+    'IkService': 'ik_service',
+}
+PARAMETER_SERVICES = ('parameters', 'parameter_types', 'parameters_atomically', 'type_description')
 LOADING = """
 from ur5_pick_place.nodes.entry_points import sim_driver
 print('loading', flush=True)
@@ -88,14 +97,65 @@ def test_a_node_that_runs_for_long_is_not_ended_by_another(serve, monkeypatch):
         old._executor.spin_once(timeout_sec=0.1)
 
 
+def served_by(node):
+    """Return what a node serves, of an action its goals, without its parameters."""
+    own = node.get_name(), node.get_namespace()
+    others = '/_action/cancel_goal', '/_action/get_result', *PARAMETER_SERVICES
+    found = node.get_service_names_and_types_by_node(*own)
+    return {name for name, _ in found if not name.endswith(others)}
+
+
+@pytest.mark.parametrize('kind', ['digital', 'action'])
+@pytest.mark.parametrize('name', ['TrajectoryPlanner', 'PickPlace', 'SimDriver', 'IkService'])
+def test_each_service_and_action_of_a_node_is_looked_for_before_it_starts(
+    ros_domain, monkeypatch, tmp_path, name, kind
+):
+    """As the ROS graph has them, so that no list of names is left behind by a new service."""
+    module = importlib.import_module(f'ur5_pick_place.nodes.{MODULES[name]}')
+    looked_for = []
+    monkeypatch.setattr(module, 'refuse_if_served', lambda _node, names: looked_for.extend(names))
+    gripper = ['-p', f'gripper:={kind}'] if name in ('PickPlace', 'SimDriver') else []
+    file = 'sim_driver.yaml' if name == 'SimDriver' else 'robot_sim.yaml'
+    arguments = ['--params-file', str(CONFIG / file), *gripper]
+    if name == 'PickPlace':
+        arguments += ['-p', f'poses_file:={tmp_path / "poses.yaml"}']
+    rclpy.init(args=['--ros-args', *arguments])
+    node = getattr(module, name)()
+    names = {node.resolve_service_name(s) for s in looked_for}
+    created = {node.resolve_service_name(service.srv_name) for service in node.services}
+    created = {name for name in created if not name.endswith(PARAMETER_SERVICES)}
+    try:
+        deadline = time.monotonic() + 10.0
+        served = set()
+        while not (created <= served and names <= served):
+            assert time.monotonic() < deadline, created ^ served
+            served = served_by(node)
+        # One of the dashboard and of what is for simulations only stands for all of them.
+        many = {s for s in served if s.startswith(('/dashboard_client/', '/sim_driver/'))}
+        assert served - many == names - many and bool(many & names) == bool(many)
+    finally:
+        node.destroy_node()
+        rclpy.try_shutdown()
+
+
 @pytest.mark.drill
-def test_no_node_of_ours_starts_beside_another_server_of_its_services(serve):
-    served = {
-        'ik_service': 'compute_ik',
-        'trajectory_planner': 'plan_kinematic_path',
-        'pick_place': 'pick_place/run',
-        'sim_driver': 'controller_manager/switch_controller',
-    }
+@pytest.mark.parametrize(
+    'served',
+    [
+        {
+            'ik_service': 'compute_ik',
+            'trajectory_planner': 'plan_kinematic_path',
+            'pick_place': 'pick_place/run',
+            'sim_driver': 'controller_manager/switch_controller',
+        },
+        {
+            'trajectory_planner': 'trajectory_planner/stop',
+            'pick_place': 'pick_place/teach_home',
+            'sim_driver': 'io_and_status_controller/set_io',
+        },
+    ],
+)
+def test_no_node_of_ours_starts_beside_another_server_of_its_services(serve, served):
     for name in served.values():
         serve(False, name)
     folder = Path(sys.executable).parent

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Recordings open with everybody's readers; `report` reads them, also damaged ones."""
+"""Recordings open with everybody's readers, and `report` reads them."""
 
 import json
 import re
@@ -14,11 +14,15 @@ pytest.importorskip('mcap')
 pytest.importorskip('mcap_ros2')
 
 from recordings import (
+    ARM,
     CONTROLLER,
+    EVENTS,
     demo_facts,
     log_time,
     messages,
     nodding,
+    reported,
+    write_bag,
     write_recording,
 )
 
@@ -28,17 +32,6 @@ from ur5_pick_place.trials import report
 from ur5_pick_place.trials.recording import newest_recording, read_recording, recording_files
 from ur5_pick_place.trials.robot_topics import is_wanted, robot_topics
 
-ARM = {
-    'ur_type': 'ur5',
-    'T_tool_tcp': np.eye(4).tolist(),
-    'max_velocity': [np.pi] * 6,
-    'max_speed': 1.0,
-}
-EVENTS = [
-    {'time': 100.2, 'event': 'started', 'job': 'run'},
-    {'time': 100.3, 'event': 'stage', 'stage': 'above start', 'remark': ''},
-    {'time': 101.0, 'event': 'stopped', 'job': 'run', 'stage': 'lift', 'reason': 'part <b>lost'},
-]
 JOINTS = nodding(150)
 
 
@@ -48,13 +41,6 @@ def recorded(tmp_path: Path) -> Path:
     path = tmp_path / 'record.mcap'
     write_recording(path, JOINTS, EVENTS, [{'arm': ARM, 'recorded_for': 'stop'}])
     return path
-
-
-def reported(path: Path, capsys: pytest.CaptureFixture) -> tuple[list[dict], str]:
-    """Return what `report --json` says of a file, and its complaint."""
-    assert report.main([str(path), '--json']) == 0
-    said = capsys.readouterr()
-    return json.loads(said.out), said.err
 
 
 @pytest.mark.parametrize('topic', recorded_topics(CONTROLLER), ids=lambda topic: topic.name)
@@ -133,31 +119,11 @@ def test_a_record_of_a_stop_is_told_with_its_reason(recorded: Path, capsys) -> N
     assert 'part &lt;b&gt;lost' in page and page.count('<img') == 5
 
 
-def rosbag2(folder: Path, storage: str, **names: str) -> Path:
-    """Write a rosbag2 folder as another program does."""
-    rosbag2 = pytest.importorskip('rosbags.rosbag2')
-    from rclpy.serialization import serialize_message
-    from rosbags.typesys import Stores, get_types_from_msg, get_typestore
-
-    plugin = rosbag2.StoragePlugin[storage]
-    with rosbag2.Writer(folder, version=9, storage_plugin=plugin) as bag:
-        connections = {}
-        store = get_typestore(Stores.EMPTY)
-        for topic, message, at in messages(JOINTS, EVENTS, **names):
-            kind = type(message)
-            name = f'{kind.__module__.split(".")[0]}/msg/{kind.__name__}'
-            if topic not in connections:
-                store.register(get_types_from_msg(schema_text(kind), name))
-                connections[topic] = bag.add_connection(topic, name, typestore=store)
-            bag.write(connections[topic], at, serialize_message(message))
-    return folder
-
-
 @pytest.mark.parametrize('storage', ['MCAP', 'SQLITE3'])
 def test_a_bag_of_a_robot_with_namespace_and_prefix_is_reported(
     storage: str, tmp_path: Path, capsys
 ) -> None:
-    folder = rosbag2(tmp_path / 'bag', storage, space='/cell2', prefix='left_')
+    folder = write_bag(tmp_path / 'bag', JOINTS, EVENTS, storage, space='/cell2', prefix='left_')
     ((run,), complaint) = reported(folder, capsys)
     assert not complaint
     assert (run['outcome'], run['reason']) == ('stopped', 'part <b>lost')
@@ -167,10 +133,24 @@ def test_a_bag_of_a_robot_with_namespace_and_prefix_is_reported(
     assert page.count('<img') == 3, 'an unknown arm has joints, speeds and errors'
 
 
+@pytest.mark.parametrize('storage', ['MCAP', 'SQLITE3'])
+def test_a_bag_of_compressed_messages_is_read_like_any_other(
+    storage: str, tmp_path: Path, capsys
+) -> None:
+    """As `ros2 bag record --compression-mode message --compression-format zstd` writes it."""
+    pack = pytest.importorskip('zstandard').ZstdCompressor().compress
+    folder = write_bag(tmp_path / 'bag', JOINTS, EVENTS, storage, pack)
+    ((run,), complaint) = reported(folder, capsys)
+    assert not complaint and run['outcome'] == 'stopped' and len(run['stages']) == 1
+    recording = read_recording(recording_files(folder), is_wanted)
+    topics = robot_topics(recording)
+    assert len(topics.joint_states) == len(topics.controller_states) == JOINTS.t.size
+
+
 def test_a_sqlite_bag_without_definitions_is_read_with_those_installed(
     tmp_path: Path, capsys
 ) -> None:
-    folder = rosbag2(tmp_path / 'bag', 'SQLITE3')
+    folder = write_bag(tmp_path / 'bag', JOINTS, EVENTS, 'SQLITE3')
     (file,) = folder.glob('*.db3')
     with sqlite3.connect(file) as database:
         database.execute('DROP TABLE message_definitions')  # as in Humble
@@ -184,6 +164,18 @@ def test_runs_of_a_demo_are_told_apart_by_their_facts(tmp_path: Path, capsys) ->
     ((run,), _) = reported(tmp_path / 'run.mcap', capsys)
     assert (run['method'], run['success'], run['planning_time_s']) == ('ik', True, 0.5)
     assert run['start'] == {'x': 0.45, 'y': -0.2, 'yaw': 0.0}
+
+
+def test_what_the_recorder_could_not_keep_is_told_in_one_line(tmp_path: Path, capsys) -> None:
+    lost = {'/joint_states': 1200, '/a\nb': 3}
+    facts = [{'arm': ARM, 'recorded_for': 'stop', 'lost': lost}]
+    write_recording(tmp_path / 'record.mcap', JOINTS, EVENTS, facts)
+    (_, complaint) = reported(tmp_path / 'record.mcap', capsys)
+    (line,) = complaint.splitlines()
+    assert line == (
+        "report: messages that did not fit the recorder's memory are missing, the oldest first: "
+        '1200 of /joint_states, 3 of /a\\nb'
+    )
 
 
 def test_a_clock_that_restarts_makes_two_runs(tmp_path: Path) -> None:
@@ -281,65 +273,7 @@ def test_of_a_compressed_bag_one_line_says_how_to_decompress_it(
     assert recording_files(tmp_path) == [tmp_path / f'lab_0.{storage}']
 
 
-# -- damage --------------------------------------------------------------------------------------
-
-
-def test_of_a_truncated_file_one_line_says_what_could_be_read(tmp_path: Path, capsys) -> None:
-    path = tmp_path / 'cut.mcap'
-    long = nodding(1200)
-    write_recording(path, long, EVENTS, [{'arm': ARM}])
-    path.write_bytes(path.read_bytes()[: path.stat().st_size * 6 // 10])
-    (_, complaint) = reported(path, capsys)
-    (line,) = complaint.splitlines()
-    read = int(re.search(r'(\d+) messages could be read', line)[1])
-    assert 'cut.mcap is damaged or incomplete' in line and 600 < read < 2400
-
-
-@pytest.mark.parametrize('content', [b'', b'time', b'\x89MCAP0\r\n', b'SQLite format 3\0' * 9])
-@pytest.mark.parametrize('suffix', ['.mcap', '.db3'])
-def test_a_file_with_nothing_in_it_is_refused_in_one_line(
-    content: bytes, suffix: str, tmp_path: Path, capsys
-) -> None:
-    path = tmp_path / f'nothing{suffix}'
-    path.write_bytes(content)
-    assert report.main([str(path)]) == 2
-    said = capsys.readouterr()
-    (line,) = said.err.splitlines()
-    assert line.startswith(f'report: {path}: nothing to report could be read: ') and not said.out
-
-
-@pytest.mark.parametrize('storage', ['mcap', 'db3'])
-def test_a_damaged_file_never_ends_in_a_traceback(
-    storage: str, tmp_path: Path, capsys, rng: np.random.Generator
-) -> None:
-    """Truncations and flipped bytes, seeded; what is read is strict JSON."""
-    folder = rosbag2(tmp_path / 'bag', {'mcap': 'MCAP', 'db3': 'SQLITE3'}[storage])
-    (whole,) = folder.glob(f'*.{storage}')
-    data = whole.read_bytes()
-    path = tmp_path / f'damaged.{storage}'
-    codes = []
-    for trial in range(15):
-        damaged = bytearray(data[: rng.integers(1, len(data))] if trial % 3 == 0 else data)
-        for where in rng.integers(0, len(damaged), trial % 3 * 4):
-            damaged[where] ^= int(rng.integers(1, 256))
-        path.write_bytes(damaged)
-        codes.append(report.main([str(path), '--json']))
-        said = capsys.readouterr()
-        assert len(said.err.splitlines()) <= 1
-        if codes[-1] == 0:
-            json.loads(said.out, parse_constant=pytest.fail)
-    assert set(codes) == {0, 2}
-
-
-def test_a_damaged_chunk_costs_no_other(tmp_path: Path) -> None:
-    path = tmp_path / 'flipped.mcap'
-    write_recording(path, nodding(1200), EVENTS)
-    data = bytearray(path.read_bytes())
-    data[2000] ^= 0xFF
-    path.write_bytes(data)
-    recording = read_recording([path], is_wanted)
-    (problem,) = recording.problems
-    assert '1 of ' in problem and recording.count > 1500
+# -- what is missing ----------------------------------------------------------------------------
 
 
 def test_a_place_that_is_not_writable_costs_the_page_alone(

@@ -26,6 +26,8 @@ from std_msgs.msg import String  # noqa: E402
 from tf2_msgs.msg import TFMessage  # noqa: E402
 from visualization_msgs.msg import Marker, MarkerArray  # noqa: E402
 
+from ur5_pick_place.trials import report  # noqa: E402
+
 REPORT = Path(sys.executable).with_name('report')
 EVENTS = [{'time': 100.5, 'event': 'started', 'job': 'run'}]
 
@@ -132,3 +134,15 @@ def test_beside_another_source_of_joints_nothing_is_published(
     assert 'not replayed' in said and 'joint_states' in said and len(said.splitlines()) == 1
     viewer.look()
     assert not heard
+
+
+@pytest.mark.parametrize('domain', ['abc', '300', '-1'])
+def test_a_domain_that_is_none_is_refused_in_one_line_before_dds_begins(
+    domain: str, tmp_path: Path, monkeypatch, capsys
+) -> None:
+    write_recording(tmp_path / 'run.mcap', nodding(20), EVENTS)
+    monkeypatch.setenv('ROS_DOMAIN_ID', domain)
+    monkeypatch.setattr(rclpy, 'init', lambda **_: pytest.fail('DDS would end the process'))
+    assert report.main([str(tmp_path), '--replay']) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f'report: ROS_DOMAIN_ID = {domain!r}: must be a whole number')

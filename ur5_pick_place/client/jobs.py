@@ -4,7 +4,7 @@
 import sys
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from typing import Any
 
@@ -92,7 +92,7 @@ class Jobs(Looking):
         names = [event['event'] for event in seen]
         return RunResult(
             placed=names.count(events.PLACED),
-            verified=events.GRASP_UNVERIFIED not in names,
+            verified=_are_verified(names),
             duration=seen[-1]['time'] - seen[0]['time'],
         )
 
@@ -213,6 +213,19 @@ def _begins(event: Event, job: str, earliest: float) -> bool:
     """Return whether an event says that a job began, not before `earliest` [s of ROS time]."""
     is_of_job = event['event'] == events.STARTED and event.get('job') == job
     return is_of_job and event.get('time', 0.0) >= earliest
+
+
+def _are_verified(names: Sequence[str]) -> bool:
+    """Return whether a grasp was verified, and every grasp of a part that was placed."""
+    is_verified = False
+    for name in names:
+        if name == events.GRASP_VERIFIED:  # maybe several times for one grasp
+            is_verified = True
+        elif name == events.PLACED:
+            if not is_verified:
+                return False
+            is_verified = False
+    return events.GRASP_VERIFIED in names and events.GRASP_UNVERIFIED not in names
 
 
 def _report(heard: deque[Event], message: str) -> tuple[Event, list[dict[str, Any]]] | None:

@@ -29,11 +29,17 @@ from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
 from ur5_pick_place.client.heard import Heard
-from ur5_pick_place.errors import ExecutionError, InvalidInput, TimedOut, Ur5PickPlaceError
+from ur5_pick_place.errors import (
+    ExecutionError,
+    InvalidInput,
+    TimedOut,
+    Ur5PickPlaceError,
+    one_line,
+)
 from ur5_pick_place.nodes.conversions import to_seconds
 from ur5_pick_place.nodes.distro import on_liveliness
 from ur5_pick_place.nodes.liveness import alive
-from ur5_pick_place.nodes.process import stay_on_loopback
+from ur5_pick_place.nodes.process import ros_domain_id, stay_on_loopback
 
 T = TypeVar('T')
 
@@ -47,6 +53,7 @@ _LOOK = 0.1  # [s] between two looks at what no message announces
 _RETRY = 1.0  # [s] before a request is repeated whose reply may have been lost in discovery
 _LEASES = 2.0  # peer_timeouts after which a silent node counts as dead
 _STOP_REPLY = 3.0  # [s]
+_GRANTED = 'stopping; call ~/rearm before the next motion'  # without a warning
 _REST = 10.0  # [s] for an arm that brakes to be at rest
 _JOIN = 5.0  # [s] for the thread to end
 _PERIOD = 0.02  # [s] between two messages of `repeat`
@@ -70,11 +77,12 @@ class Link:
     TimedOut
         Names what is missing.
     InvalidInput
-        The namespace is malformed.
+        The namespace or ROS_DOMAIN_ID is malformed.
 
     """
 
     def __init__(self, namespace: str, timeout: float) -> None:
+        ros_domain_id()
         self.timeout = timeout
         self.heard = Heard()
         self.parameters: dict[str, Any] = {}
@@ -310,7 +318,7 @@ class Link:
         clients = [client for name in names if (client := self._clients[name]).service_is_ready()]
         asked: list[Future[Any]] = [client.call_async(Trigger.Request()) for client in clients]
         for future in asked:
-            future.add_done_callback(lambda _future: self.heard.notify())
+            future.add_done_callback(self._on_stop_reply)
 
         def is_accepted() -> bool:
             replies: list[Any] = [future.result() for future in asked if future.done()]
@@ -326,6 +334,13 @@ class Link:
             self.wait_for_rest(despite_death=True)
         except Ur5PickPlaceError as error:
             raise ExecutionError(f'stop: {error}; USE THE EMERGENCY STOP') from error
+
+    def _on_stop_reply(self, future: 'Future[Any]') -> None:
+        """Log what the reply to a stop says beyond that it was granted; it may come late."""
+        self.heard.notify()
+        reply = None if future.exception() else future.result()
+        if reply is not None and reply.message not in ('', _GRANTED):
+            self.node.get_logger().warning(f'stop: {one_line(reply.message)}')
 
     def wait_for_rest(self, despite_death: bool = False) -> None:
         """Wait until an arm that brakes is at rest, however short the timeout; as `wait`."""

@@ -4,6 +4,7 @@
 import contextlib
 import itertools
 import os
+import re
 import signal
 import sys
 import time
@@ -172,7 +173,7 @@ def ros_domain_id() -> int:
     text = os.environ.get('ROS_DOMAIN_ID', '')
     if not text.strip():
         return 0
-    if not (text.strip().isdecimal() and int(text) <= _LAST_DOMAIN):
+    if not (re.fullmatch(r'\s*\d{1,9}\s*', text, re.ASCII) and int(text) <= _LAST_DOMAIN):
         raise InvalidInput(f'ROS_DOMAIN_ID = {text!r}: must be a whole number 0 to {_LAST_DOMAIN}')
     return int(text)
 

@@ -63,7 +63,8 @@ class RecordedTopic:
         Its messages.
     delivery : Delivery
     most : int
-        Largest memory for it in the flight recorder [bytes]: 60 s of an e-Series, with room.
+        Largest memory for it in the flight recorder [bytes]: 60 s of an e-Series whose gripper
+        publishes its joint as often, with room.
 
     """
 
@@ -77,7 +78,7 @@ def recorded_topics(controller: str) -> tuple[RecordedTopic, ...]:
     """Return the topics of a recording; `controller` moves the arm."""
     stream, events, latched = Delivery.STREAM, Delivery.EVENTS, Delivery.LATCHED
     topics = [
-        RecordedTopic('joint_states', JointState, stream, 24 * _MB),
+        RecordedTopic('joint_states', JointState, stream, 48 * _MB),
         RecordedTopic(f'{_IO}/io_states', IOStates, stream, 48 * _MB),
         RecordedTopic(f'{_IO}/tool_data', ToolDataMsg, stream, 12 * _MB),
         RecordedTopic(f'{_IO}/robot_mode', RobotMode, latched),

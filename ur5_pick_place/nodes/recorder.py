@@ -46,6 +46,7 @@ _STOPPED, _MOVING = MotionState.STOPPED.value.encode(), MotionState.MOVING.value
 _STOP_EVENT = b'stop'
 _TELLING = (MOTION_STATE, TASK_STATE, EXECUTION_EVENT)
 _BETWEEN = 5.0  # [s] between the records of two stops; a record contains all stops of its time
+_LATER = 10.0  # [s] by which further stops may put off a record that is due
 _SECOND = 1_000_000_000  # [ns]
 _STOP, _SAVE = 'stop', 'save'
 
@@ -95,7 +96,7 @@ class FlightRecorder:
         # True for states: one from before the recorder, or from a start, is no stop.
         self._has_stopped = {MOTION_STATE: True, TASK_STATE: True, EXECUTION_EVENT: False}
         self._due: int | None = None
-        self._last_due = 0
+        self._last_due = self._latest = 0
 
     @property
     def size(self) -> int:
@@ -163,11 +164,17 @@ class FlightRecorder:
             self._has_stopped[topic] = text.startswith(_STOPPED)
         if topic == MOTION_STATE and text == _MOVING:
             self._has_stopped[EXECUTION_EVENT] = False
-        if self._has_stopped[topic] and not had_stopped and self._due is None:
-            self._due = max(
-                received + self._after_stop, self._last_due + round(_BETWEEN * _SECOND)
-            )
-            self._last_due = self._due
+        if self._has_stopped[topic] and not had_stopped:
+            self._expect_record(received + self._after_stop)
+
+    def _expect_record(self, wanted: int) -> None:
+        """Have a record written at a time [ns]; one that is due waits for it, within a bound."""
+        if self._due is None:
+            self._due = max(wanted, self._last_due + round(_BETWEEN * _SECOND))
+            self._latest = self._due + round(_LATER * _SECOND)
+        else:
+            self._due = max(self._due, min(wanted, self._latest))
+        self._last_due = self._due
 
 
 class Recorder(Node):

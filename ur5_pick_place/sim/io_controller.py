@@ -80,6 +80,8 @@ class IoController:
     robot : Robot
     rated_payload : float
         The largest mass that the robot takes as its payload [kg].
+    has_force_sensor : bool
+        Whether the tool flange has a sensor of force and torque, as that of an e-Series has.
 
     Attributes
     ----------
@@ -93,8 +95,10 @@ class IoController:
 
     """
 
-    def __init__(self, robot: Robot, rated_payload: float = math.inf) -> None:
-        self._rated_payload = rated_payload
+    def __init__(
+        self, robot: Robot, rated_payload: float = math.inf, has_force_sensor: bool = False
+    ) -> None:
+        self._rated_payload, self._has_force_sensor = rated_payload, has_force_sensor
         self.pins = Pins()
         self.active = True
         self.slow = self.deaf = False
@@ -218,8 +222,8 @@ class IoController:
         return self._request(self._robot.stop)
 
     def zero_ftsensor(self) -> Request:
-        """Refuse: a CB3 has no such sensor."""
-        return self._request(None)
+        """Zero the sensor of force and torque, which is not simulated; a CB3 robot has none."""
+        return self._request(_nothing if self._has_force_sensor else None)
 
     def _request(
         self, act: Callable[[], object] | None, confirmed: bool = False, looks: int = 1
@@ -237,4 +241,4 @@ def _is_inertia(inertia: Sequence[float]) -> bool:
 
 
 def _nothing() -> None:
-    """Ignore a command, as a deaf hardware does."""
+    """Change nothing that is simulated."""

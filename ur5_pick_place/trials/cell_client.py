@@ -8,7 +8,6 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 import rclpy
-from builtin_interfaces.msg import Time
 from control_msgs.msg import JointTrajectoryControllerState
 from geometry_msgs.msg import PoseStamped
 from numpy.typing import NDArray
@@ -24,7 +23,7 @@ from std_srvs.srv import Trigger
 
 from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.kinematics import JOINT_NAMES
-from ur5_pick_place.nodes.conversions import matrix_to_pose, pose_to_matrix
+from ur5_pick_place.nodes.conversions import matrix_to_pose, pose_to_matrix, to_seconds
 from ur5_pick_place.nodes.distro import distro
 from ur5_pick_place.nodes.process import stay_on_loopback
 from ur5_pick_place.nodes.qos import LATCHED
@@ -245,14 +244,14 @@ class CellClient:
         self.record.events.append(event)
 
     def _on_part(self, message: PoseStamped) -> None:
-        self.record.part.append((_seconds(message.header.stamp), pose_to_matrix(message.pose)))
+        self.record.part.append((to_seconds(message.header.stamp), pose_to_matrix(message.pose)))
 
     def _on_fingers(self, message: JointState) -> None:
-        self.record.fingers.append((_seconds(message.header.stamp), message.position))
+        self.record.fingers.append((to_seconds(message.header.stamp), message.position))
 
     def _on_controller_state(self, message: JointTrajectoryControllerState) -> None:
         self._received = time.monotonic()
-        self.now = _seconds(message.header.stamp)
+        self.now = to_seconds(message.header.stamp)
         order = [message.joint_names.index(name) for name in JOINT_NAMES]
         measured, planned = message.feedback, message.reference
         q, qd, q_planned = (
@@ -260,7 +259,3 @@ class CellClient:
             for row in (measured.positions, measured.velocities, planned.positions)
         )
         self.record.joints.append((self.now, q, qd, q_planned))
-
-
-def _seconds(stamp: Time) -> float:
-    return float(stamp.sec + stamp.nanosec * 1e-9)

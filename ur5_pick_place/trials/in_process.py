@@ -307,6 +307,7 @@ class InProcessCell:
         status.program_running = robot.program_running
         status.program_paused = robot.program is Program.PAUSED
         status.speed_scaling = robot.scaling
+        status.inactive = '' if driver.controllers.motion else 'no controller is active'
         if report is not None:
             driver.link.to_clients.send(lambda: self._on_joints(report), driver.time)
 

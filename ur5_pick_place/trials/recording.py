@@ -23,6 +23,8 @@ _RECORD = re.compile(r'record-(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d\.\d{3})Z')
 _ONE_RECORDING = ('metadata.yaml', 'result.json')  # of rosbag2 and of a demo
 _MOST_NAMED = 5
 _FACTS = 'ur5_pick_place'  # as nodes.mcap_file.FACTS, which needs ROS
+_ZSTD = b'\x28\xb5\x2f\xfd'  # how a message begins that rosbag2 has compressed; CDR begins with 0
+_LONGEST = 2**26  # [bytes] of a message
 _MOST = 4_000_000  # messages that are read; more would fill the memory
 
 
@@ -106,7 +108,20 @@ class Recording:
         self.end = max(self.end, log_time)
         if is_wanted:
             self._kept += 1
-            self.messages.setdefault(topic, []).append((log_time, data))
+            self.messages.setdefault(topic, []).append((log_time, _decompressed(data)))
+
+    def _note_lost(self) -> None:
+        """Make a problem of what the recorder says that it could not keep."""
+        for facts in self.facts:
+            lost = facts.get('lost')
+            if not isinstance(lost, dict) or not lost:
+                continue
+            parts = [one_line(f'{count} of {topic}') for topic, count in lost.items()]
+            more = f' and {len(parts) - _MOST_NAMED} more topics' * (len(parts) > _MOST_NAMED)
+            self.problems.append(
+                "messages that did not fit the recorder's memory are missing, the oldest first: "
+                f'{", ".join(parts[:_MOST_NAMED])}{more}'
+            )
 
 
 def newest_recording(path: Path) -> tuple[Path, str]:
@@ -210,7 +225,20 @@ def read_recording(files: Sequence[Path], is_wanted: Callable[[str], bool]) -> R
             )
     for rows in recording.messages.values():
         rows.sort(key=lambda row: row[0])
+    recording._note_lost()
     return recording
+
+
+def _decompressed(data: bytes) -> bytes:
+    """Return a message of a bag with `compression_mode: MESSAGE` as it was; others as they are."""
+    if not data.startswith(_ZSTD):
+        return data
+    import zstandard  # comes with mcap
+
+    with contextlib.suppress(zstandard.ZstdError):
+        if zstandard.frame_content_size(data) <= _LONGEST:
+            return zstandard.ZstdDecompressor().decompress(data, max_output_size=_LONGEST)
+    return data
 
 
 def _read_mcap(path: Path, recording: Recording, is_wanted: Callable[[str], bool]) -> None:

@@ -17,7 +17,7 @@ from rosgraph_msgs.msg import Clock
 
 from ur5_pick_place.errors import ExecutionError, InvalidInput, one_line
 from ur5_pick_place.nodes.distro import count_servers
-from ur5_pick_place.nodes.process import stay_on_loopback
+from ur5_pick_place.nodes.process import ros_domain_id, stay_on_loopback
 from ur5_pick_place.trials.recording import Recording, read_recording
 
 _STATIC_FRAMES = '/tf_static'
@@ -67,12 +67,13 @@ def replay(files: Sequence[Path], rate: float) -> str:
     Raises
     ------
     InvalidInput
-        There is nothing to publish.
+        There is nothing to publish, or ROS_DOMAIN_ID is malformed.
     ExecutionError
         A planner or a driver is there, from the start or later: its clients would take what was
         recorded for the arm.
 
     """
+    ros_domain_id()
     recording = read_recording(files, lambda topic: topic.endswith(_SHOWN))
     _leave_out_invalid(recording)
     rows = sorted(

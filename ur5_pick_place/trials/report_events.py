@@ -20,7 +20,7 @@ from ur5_pick_place.task.events import (
     STOPPED,
     WAITING,
 )
-from ur5_pick_place.task.plan_report import cells
+from ur5_pick_place.task.plan_report import COLUMNS
 from ur5_pick_place.trials.time_shares import FLOOR, SHARES
 
 Event = Mapping[str, Any]
@@ -48,7 +48,7 @@ def is_result(run: Any) -> bool:
         and {'success', *_FIGURES} <= run.keys()
         and all(isinstance(run.get(name), str) for name in ('method', 'reason'))
         and all(
-            isinstance(run.get(name), (int, float, type(None))) for name in (*_FIGURES, *_SHARES)
+            run.get(name) is None or is_finite_number(run[name]) for name in (*_FIGURES, *_SHARES)
         )
         and len({run.get(name) is None for name in _SHARES}) == 1
         and all(map(_is_spot, (run[name] for name in ('start', 'target') if name in run)))
@@ -57,7 +57,7 @@ def is_result(run: Any) -> bool:
 
 def _is_spot(spot: Any) -> bool:
     return isinstance(spot, dict) and all(
-        isinstance(spot.get(name), (int, float)) for name in ('x', 'y', 'yaw')
+        is_finite_number(spot.get(name)) for name in ('x', 'y', 'yaw')
     )
 
 
@@ -95,10 +95,13 @@ def is_event(event: Any) -> bool:
 
 
 def _are_rows(rows: Any) -> bool:
-    try:
-        return isinstance(rows, list) and all(map(cells, rows))
-    except (KeyError, TypeError, ValueError):
-        return False
+    return isinstance(rows, list) and all(map(_is_row, rows))
+
+
+def _is_row(row: Any) -> bool:
+    return isinstance(row, dict) and all(
+        key in row and (shape == '{}' or is_finite_number(row[key])) for key, _, shape in COLUMNS
+    )
 
 
 def split_runs(events: Sequence[Event]) -> list[list[Event]]:

@@ -139,7 +139,7 @@ def motion_of_unknown_arm(joints: RecordedJoints) -> Motion | None:
 def _numbers(arm: Mapping[str, Any], name: str, shape: tuple[int, ...]) -> Array:
     try:
         values = np.array(arm.get(name), dtype=float)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         values = np.array(math.nan)
     if values.shape != shape or not np.isfinite(values).all():
         size = ' x '.join(map(str, shape)) + ' finite numbers' if shape else 'a finite number'

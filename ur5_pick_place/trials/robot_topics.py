@@ -208,5 +208,6 @@ def _stops(messages: Iterator[tuple[int, Any]]) -> Iterator[tuple[int, str]]:
 
 
 def _seconds(message: Any) -> float:
+    """Return the stamp [s], as `conversions.to_seconds`, which needs ROS."""
     stamp = message.header.stamp
     return float(stamp.sec + stamp.nanosec * 1e-9)

@@ -4,7 +4,6 @@
 from threading import Lock
 from typing import Any
 
-from builtin_interfaces.msg import Duration, Time
 from control_msgs.action import FollowJointTrajectory
 from control_msgs.msg import JointTolerance as JointToleranceMsg
 from control_msgs.srv import QueryTrajectoryState
@@ -18,7 +17,7 @@ from std_msgs.msg import Header
 from trajectory_msgs.msg import JointTrajectory
 
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.nodes.conversions import time_to_msg
+from ur5_pick_place.nodes.conversions import time_to_msg, to_seconds
 from ur5_pick_place.nodes.distro import fill
 from ur5_pick_place.nodes.sim.publishers import (
     SYSTEM_DEFAULT,
@@ -134,7 +133,7 @@ class TrajectoryServer:
                     self._driver.time,
                     tolerances_from_msg(request.path_tolerance),
                     tolerances_from_msg(request.goal_tolerance),
-                    _seconds(request.goal_time_tolerance),
+                    to_seconds(request.goal_time_tolerance),
                 )
         except InvalidInput as error:  # it became inactive since the goal was accepted
             goal = AcceptedGoal(self._controller.defaults)
@@ -196,7 +195,7 @@ class TrajectoryServer:
         self, request: QueryTrajectoryState.Request, response: QueryTrajectoryState.Response
     ) -> QueryTrajectoryState.Response:
         with self._lock:
-            state = self._controller.query(_seconds(request.time))
+            state = self._controller.query(to_seconds(request.time))
         response.success = state is not None
         if state is None:
             response.message = 'No trajectory runs at that time.'
@@ -213,19 +212,17 @@ class TrajectoryServer:
 def command_from_msg(message: JointTrajectory) -> TrajectoryCommand:
     """Return a trajectory message as a controller's command, unchecked."""
     points = [
-        Waypoint(_seconds(p.time_from_start), p.positions, p.velocities, p.accelerations, p.effort)
+        Waypoint(
+            to_seconds(p.time_from_start), p.positions, p.velocities, p.accelerations, p.effort
+        )
         for p in message.points
     ]
-    return TrajectoryCommand(message.joint_names, points, _seconds(message.header.stamp))
+    return TrajectoryCommand(message.joint_names, points, to_seconds(message.header.stamp))
 
 
 def tolerances_from_msg(messages: list[JointToleranceMsg]) -> list[JointTolerance]:
     """Return a goal's tolerances as the controller's, unchecked."""
     return [JointTolerance(m.name, m.position, m.velocity, m.acceleration) for m in messages]
-
-
-def _seconds(time: Time | Duration) -> float:
-    return float(time.sec + time.nanosec * 1e-9)
 
 
 def _key(handle: Any) -> bytes:

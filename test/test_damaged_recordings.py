@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Of a damaged recording `report` reads what is left, and says in one line what is not."""
+
+import json
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip('rclpy')
+pytest.importorskip('mcap')
+pytest.importorskip('mcap_ros2')
+
+from recordings import ARM, EVENTS, demo_facts, nodding, reported, write_bag, write_recording
+
+from ur5_pick_place.task.plan_report import COLUMNS
+from ur5_pick_place.trials import report, report_page
+from ur5_pick_place.trials.recording import read_recording
+from ur5_pick_place.trials.robot_topics import is_wanted
+
+JOINTS = nodding(150)
+ZSTD = b'\x28\xb5\x2f\xfd'
+HUGE = 10**400  # beyond the range of a float
+
+
+def test_of_a_truncated_file_one_line_says_what_could_be_read(tmp_path: Path, capsys) -> None:
+    path = tmp_path / 'cut.mcap'
+    long = nodding(1200)
+    write_recording(path, long, EVENTS, [{'arm': ARM}])
+    path.write_bytes(path.read_bytes()[: path.stat().st_size * 6 // 10])
+    (_, complaint) = reported(path, capsys)
+    (line,) = complaint.splitlines()
+    read = int(re.search(r'(\d+) messages could be read', line)[1])
+    assert 'cut.mcap is damaged or incomplete' in line and 600 < read < 2400
+
+
+@pytest.mark.parametrize('content', [b'', b'time', b'\x89MCAP0\r\n', b'SQLite format 3\0' * 9])
+@pytest.mark.parametrize('suffix', ['.mcap', '.db3'])
+def test_a_file_with_nothing_in_it_is_refused_in_one_line(
+    content: bytes, suffix: str, tmp_path: Path, capsys
+) -> None:
+    path = tmp_path / f'nothing{suffix}'
+    path.write_bytes(content)
+    assert report.main([str(path)]) == 2
+    said = capsys.readouterr()
+    (line,) = said.err.splitlines()
+    assert line.startswith(f'report: {path}: nothing to report could be read: ') and not said.out
+
+
+@pytest.mark.parametrize('storage', ['mcap', 'db3'])
+def test_a_damaged_file_never_ends_in_a_traceback(
+    storage: str, tmp_path: Path, capsys, monkeypatch, rng: np.random.Generator
+) -> None:
+    """Truncations and flipped bytes, seeded, as page and as strict JSON."""
+    plugin = {'mcap': 'MCAP', 'db3': 'SQLITE3'}[storage]
+    folder = write_bag(tmp_path / 'bag', JOINTS, EVENTS, plugin)
+    (whole,) = folder.glob(f'*.{storage}')
+    data = whole.read_bytes()
+    path = tmp_path / f'damaged.{storage}'
+    codes = []
+    for trial in range(15):
+        damaged = bytearray(data[: rng.integers(1, len(data))] if trial % 3 == 0 else data)
+        for where in rng.integers(0, len(damaged), trial % 3 * 4):
+            damaged[where] ^= int(rng.integers(1, 256))
+        path.write_bytes(damaged)
+        if trial >= 5:  # they take the most time
+            monkeypatch.setattr(report_page, 'plots', lambda *_: ())
+        code = report.main([str(path)])
+        assert len(capsys.readouterr().err.splitlines()) <= 1
+        assert path.with_suffix('.html').exists() == (code == 0)
+        path.with_suffix('.html').unlink(missing_ok=True)
+        codes.append(report.main([str(path), '--json']))
+        assert codes[-1] == code
+        said = capsys.readouterr()
+        assert len(said.err.splitlines()) <= 1
+        if codes[-1] == 0:
+            json.loads(said.out, parse_constant=pytest.fail)
+    assert set(codes) == {0, 2}
+
+
+@pytest.mark.parametrize('name', ['torque', 'duration', 'joint_margin'])
+def test_a_plan_with_a_number_beyond_a_float_is_left_out(
+    name: str, tmp_path: Path, capsys
+) -> None:
+    row = {key: 0.5 for key, _, _ in COLUMNS}
+    reports = [
+        {'time': 100.4, 'event': 'plan_report', 'rows': rows}
+        for rows in ([row], [{**row, name: HUGE}], [{**row, name: float('nan')}])
+    ]
+    path = tmp_path / 'record.mcap'
+    write_recording(path, JOINTS, [*EVENTS[:2], *reports, EVENTS[2]])
+    ((run,), _) = reported(path, capsys)
+    assert run['plan'] == [row]
+    assert report.main([str(path)]) == 0
+
+
+@pytest.mark.parametrize('name', ['cycle_time_s', 'placement_error_m', 'max_tcp_speed_m_s'])
+def test_a_result_with_a_number_beyond_a_float_is_damage(
+    name: str, tmp_path: Path, capsys
+) -> None:
+    run = demo_facts('ik', JOINTS)
+    run['result'] = {**run['result'], name: HUGE}
+    write_recording(tmp_path / 'run.mcap', JOINTS, EVENTS, [{'arm': ARM}, {'run': run}])
+    assert report.main([str(tmp_path / 'run.mcap')]) == 0
+    assert 'the facts of its runs are damaged' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize('name', ['T_tool_tcp', 'max_velocity', 'max_speed'])
+def test_an_arm_with_a_number_beyond_a_float_is_unknown(name: str, tmp_path: Path) -> None:
+    arm = {**ARM, name: np.full(np.shape(ARM[name]), HUGE, dtype=object).tolist()}
+    write_recording(tmp_path / 'record.mcap', JOINTS, EVENTS, [{'arm': arm}])
+    (motion,) = report.read_report(tmp_path / 'record.mcap').motions.values()
+    assert not motion.has_tcp
+
+
+def test_a_damaged_chunk_costs_no_other(tmp_path: Path) -> None:
+    path = tmp_path / 'flipped.mcap'
+    write_recording(path, nodding(1200), EVENTS)
+    data = bytearray(path.read_bytes())
+    data[2000] ^= 0xFF
+    path.write_bytes(data)
+    recording = read_recording([path], is_wanted)
+    (problem,) = recording.problems
+    assert '1 of ' in problem and recording.count > 1500
+
+
+@pytest.mark.parametrize('pack', [lambda _data: ZSTD, lambda _data: ZSTD + bytes(9)])
+def test_compressed_messages_that_are_damaged_are_counted(pack, tmp_path: Path, capsys) -> None:
+    folder = write_bag(tmp_path / 'bag', JOINTS, EVENTS, 'SQLITE3', pack=pack)
+    assert report.main([str(folder)]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f'{JOINTS.t.size} of {JOINTS.t.size} messages are malformed' in line
