@@ -94,6 +94,11 @@ class Cell:
         command = TrajectoryCommand(self.driver.joint_names, [Waypoint(0.0, q)])
         self._queue.append((self._late, command))
 
+    @property
+    def measured(self):
+        """The joints that a loop is told."""
+        return self.driver.q
+
     def run(self, loop, seconds=30.0, at=()):
         """Run the loop to its outcome; `at` maps a cycle to what happens then."""
         events = dict(at)
@@ -102,7 +107,7 @@ class Cell:
             if k in events:
                 events[k]()
             driver = self.driver
-            segment = loop.tick(driver.time, driver.q, driver.qd, driver.robot.scaling)
+            segment = loop.tick(driver.time, self.measured, driver.qd, driver.robot.scaling)
             if loop.outcome is not None:
                 return loop.outcome
             if segment is not None:

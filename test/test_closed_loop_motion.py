@@ -171,6 +171,37 @@ def test_an_arm_pushed_out_of_its_corridor_stops():
     assert 'from its roll-out' in loop.stop_reason
 
 
+class Sticking(Cell):
+    """An arm that stays where it is from so many millimetres before its goal on."""
+
+    def __init__(self, q, T_goal, mm):
+        self._T_goal, self._mm, self._stuck = T_goal, mm, None
+        super().__init__(q, 0.03)
+
+    @property
+    def measured(self):
+        if self._stuck is None and miss(self.driver.q, self._T_goal)[0] < self._mm:
+            self._stuck = self.driver.q
+        return self.driver.q if self._stuck is None else self._stuck
+
+
+@pytest.mark.parametrize('method', METHODS)
+def test_an_arm_that_is_held_a_little_off_its_goal_has_reached_it(method):
+    """As by a part that is pressed on the table; a correction that has no effect must end."""
+    path = plan(method)
+    T_goal = forward(MODEL, path.q[-1])
+    cell = Sticking(START, T_goal, 0.09)
+    assert cell.run(loop_on(path, method)) == ''
+    assert 0.08 < miss(cell.measured, T_goal)[0] < 0.09
+    assert CYCLE * (len(cell.q) - 25) < path.duration + 1.5
+
+
+def test_an_arm_that_is_held_further_off_its_goal_has_not_reached_it():
+    path = plan('resolved_rate')
+    cell = Sticking(START, forward(MODEL, path.q[-1]), 0.3)
+    assert 'no progress towards the goal for 2.0 s' in cell.run(loop_on(path, 'resolved_rate'))
+
+
 def test_what_is_in_the_way_stops_the_loop_before_its_ramp_reaches_it():
     """A bound on the tool's height that its roll-out did not know."""
     T_goal = goal_of(START, (0.05, 0.1, -0.1))

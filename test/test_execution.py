@@ -11,7 +11,11 @@ import numpy as np
 import pytest
 from motion_planners import make_planner, tool_down
 
-from ur5_pick_place.control.motion_monitor import MotionMonitor, TrackingSettings
+from ur5_pick_place.control.motion_monitor import (
+    MotionMonitor,
+    StallDetector,
+    TrackingSettings,
+)
 from ur5_pick_place.control.stillness import Stillness
 from ur5_pick_place.kinematics import HOME, forward, load_model
 from ur5_pick_place.planning.scaling import Scaling
@@ -25,7 +29,7 @@ MODEL = load_model('ur5')
 WATCH = TrackingSettings()
 SERVO_LAG = 0.03  # [s]
 OFF_LINE = 1e-3  # [m] of the measured tool from its line, at full speed of 1.5 m/s
-NOTICEABLE = 6e-3  # [rad] that an arm must be due to turn before anybody can say that it does not
+NOTICEABLE = 6e-4  # [rad] that an arm must be due to turn before anybody can say that it does not
 
 
 class Blockable:
@@ -166,6 +170,29 @@ def test_a_blocked_arm_is_noticed_within_two_seconds(planner, cell, slider, pace
     fault = cell.run(60.0)
     assert fault is not None and 'the arm does not follow' in fault
     assert cell.driver.time - began < max(2.0, due / slider + 0.1)
+
+
+@pytest.mark.parametrize('speed', [3e-4, 1e-3, 5e-3, 0.1])
+def test_an_arm_that_stands_is_noticed_within_two_seconds_however_slow_its_plan(speed):
+    detector, rng = StallDetector(WATCH.stall_time), np.random.default_rng(4)
+    for t in np.arange(0.0, 2.0, 0.008):
+        noise = rng.uniform(-1e-5, 1e-5, 6)
+        if fault := detector.tick(t, HOME + noise, HOME + [0, speed * t, 0, 0, 0, 0]):
+            break
+    assert 'it has stood still for' in fault and 'turned shoulder_lift_joint by 0.' in fault
+    assert 'by 0.0000' not in fault
+
+
+@pytest.mark.parametrize('slider', [0.01, 0.1, 1.0])
+@pytest.mark.parametrize(
+    ('pace', 'late'), [(Scaling(), 0.4), (Scaling(0.03, 0.03), 0.4), (Scaling(0.03, 0.03), 0.8)]
+)
+def test_an_arm_that_follows_late_and_slowly_is_not_taken_to_stand(planner, pace, slider, late):
+    motion = planner.ptp(HOME, HOME + [0.02, 0, -0.01, 0, 0, 0], pace).trajectory
+    watch, rng = MotionMonitor(motion, WATCH, 0.0), np.random.default_rng(5)
+    for t in np.arange(0.0, min(motion.duration / slider + 4.0, 15.0), 0.008):
+        q = motion.sample(slider * max(t - late, 0.0))[0] + rng.uniform(-1e-5, 1e-5, 6)
+        assert watch.tick(t, q, slider) is None, f'at {t:.3f} s'
 
 
 def test_a_trajectory_that_is_handed_over_waits_though_the_motion_before_still_settles(planner):

@@ -40,8 +40,9 @@ def test_the_wall_stands_halfway_across_the_straight_path(wall):
     assert box.size[2] == HEIGHT
 
 
-def test_the_cube_is_carried_round_the_wall_and_placed(wall):
-    cell = InProcessCell(wall)
+@pytest.mark.parametrize('method', ['ik', 'resolved_rate', 'gradient'])
+def test_the_cube_is_carried_round_the_wall_and_placed(wall, method):
+    cell = InProcessCell({**wall, 'method': method})
     cell.teach(TASK.start, TASK.target)
     cell.run()
     remarks = ' '.join(stage.remark for stage in cell.station.machine.plan.cycles[0])

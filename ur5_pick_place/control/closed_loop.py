@@ -65,6 +65,7 @@ class Corridor:
 _MEMORY = 0.97  # forgetting factor per message
 _SLOW = 1e-4  # [rad^2/s^2]; below this squared speed the lag cannot be estimated
 _LARGEST_LAG = 0.2  # [s]
+_SETTLES = 0.5  # fraction of the patience within which the loop still improves at its goal
 
 
 class ServoLag:
@@ -124,6 +125,7 @@ class ClosedLoop(StreamedLoop):
         self._obstacle = obstacle
         self._corridor = Corridor(path)
         self._progress = ProgressMonitor(settings.loop_patience)
+        self._settling = ProgressMonitor(_SETTLES * settings.loop_patience)
         self._lag = ServoLag()
         self._committed = round(settings.loop_ahead / CYCLE)
         self._desired_velocity, self._desired_until = np.zeros(6), 0.0
@@ -178,6 +180,10 @@ class ClosedLoop(StreamedLoop):
                 reference.tail.q + q - reference.q_at(reference.time - self._lag.seconds)
             )
             self._desired_until = reference.time + self._settings.loop_hold
+        # A part pressed on the table keeps the arm a little off: correcting that would never end.
+        is_settled = self._settling.is_stalled(reference.time, self._follower.remaining)
+        if is_settled and self._follower.is_at_goal(q):
+            self._desired_velocity = np.zeros(6)
         state, ramp = reference.propose(self._desired_velocity)
         if obstacle := self._obstacle(np.stack([state.q, ramp.at(ramp.cycles).q])):
             self._give_up(obstacle)

@@ -11,39 +11,59 @@ _WINDOW = 0.15  # [s] in which no joint may turn by more than _TURN
 _BRAKED = 0.7  # share of its speed that a braking arm has in the second half of that window
 _LONGEST_BRAKING = 2.0  # [s]
 _TURN = 1e-3  # [rad]; an encoder's noise is a hundredth of that
+# An arm drifts that turns by more than _TURN in this time, and has not ended it: more than _ENDED
+# in the window above.
+_DRIFT_TIME = 1.5  # [s]
+_ENDED = 5e-5  # [rad]
+_FAST = 1.5  # times _TURN; a slow arm must turn by more to be fast, else both would alternate
+_KEEP_EVERY = 0.05  # [s]; at 500 messages a second, all of them would be too many to compare
 
 
 class Stillness:
-    """The measured joints of the last 0.15 s, and whether the arm moved in that time."""
+    """
+    The measured joints of the last 0.15 s, and whether the arm moved in that time.
+
+    An arm that turns less than 1 mrad in that time is slow. It drifts, which counts as motion, if
+    it has turned by more in the last 1.5 s while it was slow. What it turned before that
+    does not count: an arm that was stopped is at rest as soon as it is slow.
+
+    """
 
     def __init__(self) -> None:
         self._samples: deque[tuple[float, Array]] = deque()
+        self._slow: deque[tuple[float, Array]] = deque()  # samples since the arm became slow
+        self._kept = -np.inf  # stamp at which one was last kept, or found not to be slow [s]
 
     def update(self, stamp: float, q: Array) -> None:
         """Record measured joints (6,) [rad] with their stamp [s]."""
         if self._samples and stamp < self._samples[-1][0]:
-            self._samples.clear()  # the driver was restarted, or its clock was set back
+            self.forget()  # the driver was restarted, or its clock was set back
         elif self._samples and stamp == self._samples[-1][0]:
             self._samples.pop()
         self._samples.append((stamp, q))
         while len(self._samples) > 2 and self._samples[1][0] <= stamp - _WINDOW:
             self._samples.popleft()
+        if stamp - self._kept >= _KEEP_EVERY:
+            self._kept = stamp
+            self._keep(stamp, q)
 
     def forget(self) -> None:
         """Drop all samples: the arm is not at rest until it has been observed for 0.15 s again."""
         self._samples.clear()
+        self._slow.clear()
+        self._kept = -np.inf
 
     @property
     def is_at_rest(self) -> bool:
         """Whether the joints were observed for 0.15 s and did not move."""
         turn = self._turn()
-        return turn is not None and turn <= _TURN
+        return turn is not None and not self._moves(turn)
 
     @property
     def is_moving(self) -> bool:
         """Whether the joints were observed for 0.15 s and moved."""
         turn = self._turn()
-        return turn is not None and turn > _TURN
+        return turn is not None and self._moves(turn)
 
     @property
     def is_cruising(self) -> bool:
@@ -57,6 +77,21 @@ class Stillness:
     def moves_on(self, seconds: float) -> bool:
         """Return whether nothing brakes an arm that was to stop `seconds` ago."""
         return self.is_moving if seconds > _LONGEST_BRAKING else self.is_cruising
+
+    def _keep(self, stamp: float, q: Array) -> None:
+        turn = self._turn()
+        if turn is None or turn > (_FAST * _TURN if self._slow else _TURN):
+            self._slow.clear()
+            return
+        self._slow.append((stamp, q))
+        while self._slow[0][0] < stamp - _DRIFT_TIME:
+            self._slow.popleft()
+
+    def _moves(self, turn: float) -> bool:
+        """Return whether an arm moves that turned by `turn` [rad] in the last 0.15 s."""
+        slow = list(self._slow)
+        drift = float(np.abs(slow[-1][1] - slow[0][1]).max()) if slow else 0.0
+        return turn > _TURN or (turn > _ENDED and drift > _TURN)
 
     def _turn(self) -> float | None:
         """Return the largest joint motion [rad]; None if observed for less than 0.15 s."""
