@@ -2,12 +2,14 @@
 """What is switched to stop an arm that moves without a goal, by what is seen of it."""
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
 rclpy = pytest.importorskip('rclpy')
 
+from action_msgs.msg import GoalStatus, GoalStatusArray  # noqa: E402
+from action_msgs.srv import CancelGoal  # noqa: E402
 from controller_manager_msgs.msg import ControllerState  # noqa: E402
 from controller_manager_msgs.srv import ListControllers, SwitchController  # noqa: E402
 from rclpy.callback_groups import ReentrantCallbackGroup  # noqa: E402
@@ -19,6 +21,7 @@ from ur5_pick_place.control.controller import Stopping  # noqa: E402
 from ur5_pick_place.kinematics import JOINT_NAMES  # noqa: E402
 from ur5_pick_place.nodes import controller_goals  # noqa: E402
 from ur5_pick_place.nodes.controller_goals import ControllerGoals  # noqa: E402
+from ur5_pick_place.nodes.qos import LATCHED  # noqa: E402
 
 OURS, OTHER = 'scaled_joint_trajectory_controller', 'forward_velocity_controller'
 SWITCHING = 1.5  # [s] after a switch in which nothing more is switched
@@ -36,6 +39,7 @@ class Manager:
         self.switched: list[tuple[list[str], list[str]]] = []
         self.asked, self.late = 0, Future()
         self.hangs = False
+        self.claims: dict[str, list[str]] = {}  # by controller; otherwise the joints' positions
         self.served.create_service(
             ListControllers,
             'controller_manager/list_controllers',
@@ -53,14 +57,14 @@ class Manager:
         self.asked += 1
         if self.hangs:
             await self.late
-        claimed = [f'{name}/position' for name in JOINT_NAMES]
+        joints = [f'{name}/position' for name in JOINT_NAMES]
         response.controller = [
             ControllerState(
                 name=name,
                 state='active' if name in self.active else 'inactive',
-                claimed_interfaces=claimed if name in self.active else [],
+                claimed_interfaces=self.claims.get(name, joints) if name in self.active else [],
             )
-            for name in (OURS, OTHER)
+            for name in dict.fromkeys((OURS, OTHER, *self.claims))
         ]
         return response
 
@@ -70,6 +74,12 @@ class Manager:
         self.active = (self.active | set(on)) - set(off)
         response.ok = True
         return response
+
+    def until(self, is_so: Callable[[], object]) -> None:
+        deadline = time.monotonic() + 10.0
+        while not is_so():
+            assert time.monotonic() < deadline
+            self.executor.spin_once(timeout_sec=0.02)
 
     def take_over(self, seen: Stopping, times: int = 1, seconds: float = 0.3) -> None:
         """Take over once per `seconds`, and let the messages pass."""
@@ -133,6 +143,54 @@ def test_another_controller_is_switched_off_unless_the_stop_is_over(manager) -> 
     assert manager.active == {OTHER}
     manager.take_over(Stopping.BRAKING)
     assert manager.switched == [([OURS], [OTHER])]
+
+
+@pytest.mark.parametrize('prefix', ['', 'left_'])
+@pytest.mark.parametrize(
+    ('name', 'claimed'),
+    [
+        ('freedrive_mode_controller', 'freedrive_mode/enable'),
+        ('force_mode_controller', 'force_mode/task_frame_x'),
+        ('passthrough_trajectory_controller', 'trajectory_passthrough/abort'),
+        ('motion_primitive_forward_controller', 'motion_primitive/motion_type'),
+        ('tool_contact_controller', 'tool_contact/tool_contact_set_state'),
+    ],
+)
+def test_a_controller_that_claims_a_mode_of_the_arm_is_switched_off(
+    manager, name, claimed, prefix
+) -> None:
+    manager.active, manager.claims = {name}, {name: [prefix + claimed]}
+    manager.take_over(Stopping.BRAKING)
+    assert manager.switched == [([OURS], [name])]
+
+
+def test_a_controller_of_something_else_is_left_alone(manager) -> None:
+    manager.active = {OURS, 'gripper'}
+    manager.claims = {'gripper': ['finger_joint/position']}
+    manager.take_over(Stopping.BRAKING)
+    assert not manager.switched
+
+
+PRIMITIVES = 'motion_primitive_forward_controller/motion_sequence/_action'
+
+
+def test_goals_of_motion_primitives_are_seen_and_canceled(manager) -> None:
+    canceled: list[bool] = []
+
+    def cancel(request, response):
+        canceled.append(not any(request.goal_info.goal_id.uuid))  # all goals
+        return response
+
+    manager.served.create_service(CancelGoal, f'{PRIMITIVES}/cancel_goal', cancel)
+    status = manager.served.create_publisher(GoalStatusArray, f'{PRIMITIVES}/status', LATCHED)
+    under_way = GoalStatus(status=GoalStatus.STATUS_EXECUTING)
+    under_way.goal_info.goal_id.uuid[0] = 7
+    status.publish(GoalStatusArray(status_list=[under_way]))
+    manager.until(lambda: manager.goals.active)
+    assert manager.goals.active == {bytes([7] + 15 * [0])}
+    manager.goals.cancel()
+    manager.until(lambda: canceled)
+    assert canceled == [True]
 
 
 def test_a_manager_that_hangs_is_asked_seldom_and_its_late_answer_counts_once(manager) -> None:

@@ -17,7 +17,7 @@ pytest.importorskip('rclpy', reason='needs ROS 2: make setup')
 
 from control_msgs.msg import JointTrajectoryControllerState
 from control_msgs.srv import QueryTrajectoryState
-from controller_manager_msgs.srv import SwitchController
+from controller_manager_msgs.srv import ListControllers, SwitchController
 from driver_client import IO, JOINT_NAMES, SCALED, SHUTDOWN, DriverProcess, goal, rest
 from geometry_msgs.msg import PoseStamped
 from independent_arm import URDF_POSES
@@ -273,10 +273,18 @@ def test_a_velocity_is_held_until_the_controller_is_switched_off(cell):
     assert abs(cell.qd).max() < 1e-3
 
 
+def claims(cell):
+    found = cell.call(ListControllers, 'controller_manager/list_controllers').controller
+    return {c.name: list(c.claimed_interfaces) for c in found if c.claimed_interfaces}
+
+
 def test_freedrive_lasts_while_it_is_asked_for(cell):
     publisher = cell.node.create_publisher(Bool, f'{FREEDRIVE}/enable_freedrive_mode', 10)
     cell.until(lambda: publisher.get_subscription_count(), 'the topic')
     assert cell.switch(on=[FREEDRIVE], off=[SCALED]).ok
+    assert claims(cell) == {
+        FREEDRIVE: [f'freedrive_mode/{name}' for name in ('async_success', 'enable', 'abort')]
+    }
     publisher.publish(Bool(data=True))
     cell.run(0.5)
     assert cell.q == pytest.approx(HOME, abs=0.01)  # gravity is compensated

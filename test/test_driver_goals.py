@@ -278,6 +278,7 @@ def test_the_programs_end_aborts_and_its_return_reactivates(cell, end):
     assert not cell.send(goal(rest(HOME, 1.0))).accepted
     assert cell.call(Trigger, f'{IO}/resend_robot_program').success
     cell.until(lambda: program[-1].data, 'the program')
+    cell.run(0.1)  # the driver activates the controller a moment later
     assert cell.result(cell.send(goal(rest(HOME, 1.0)))) == REACHED
 
 

@@ -45,7 +45,7 @@ WRONG: dict[str, tuple[Callable, int, str]] = {
     'unknown link': (
         lambda r: setattr(r.ik_request, 'ik_link_name', 'elbow'),
         Codes.INVALID_LINK_NAME,
-        "tip link 'elbow' is not known: use tool0 or tcp",
+        "tip link 'elbow' is not known: use one of tool0, wrist_3_link, flange, ft_frame, tcp",
     ),
     'unknown group': (
         lambda r: setattr(r.ik_request, 'group_name', 'left_leg'),

@@ -8,6 +8,7 @@ import pytest
 
 rclpy = pytest.importorskip('rclpy')
 
+from controller_manager_msgs.srv import SwitchController  # noqa: E402
 from rclpy.node import Node  # noqa: E402
 from ur_msgs.srv import SetIO  # noqa: E402
 
@@ -30,9 +31,9 @@ def nodes(ros_domain: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Nod
     rclpy.shutdown()
 
 
-def offer(nodes: list[Node], name: str) -> None:
+def offer(nodes: list[Node], name: str, kind: type = SetIO, service: str = SERVICE) -> None:
     nodes.append(Node(name))
-    nodes[-1].create_service(SetIO, SERVICE, lambda _request, reply: reply)
+    nodes[-1].create_service(kind, service, lambda _request, reply: reply)
 
 
 def problem_of(driver: OneDriver, seconds: float = 10.0) -> str:
@@ -52,6 +53,21 @@ def test_two_drivers_are_refused_once_they_stay(nodes) -> None:
         assert time.monotonic() < end
     assert driver.problem == '', 'the other may have been killed'
     assert '2 drivers offer io_and_status_controller/set_io' in problem_of(driver)
+    nodes.pop().destroy_node()
+    end = time.monotonic() + 10.0
+    while driver.problem:
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_a_second_controller_manager_is_refused_by_name_but_is_no_second_arm(nodes) -> None:
+    driver = OneDriver(nodes[0], is_simulated=False)
+    for name in ('arm', 'gripper'):
+        offer(nodes, name, SwitchController, 'controller_manager/switch_controller')
+    problem = problem_of(driver)
+    assert '2 controller managers offer controller_manager/switch_controller' in problem
+    assert 'in a namespace of its own' in problem
+    assert not driver.has_another, 'an arm that drifts must be held'
     nodes.pop().destroy_node()
     end = time.monotonic() + 10.0
     while driver.problem:

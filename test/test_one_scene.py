@@ -29,7 +29,7 @@ from moveit_msgs.msg import (  # noqa: E402
 )
 from moveit_msgs.srv import ApplyPlanningScene, GetPlanningScene, GetPositionIK  # noqa: E402
 from planner_client import PlannerClient, box, joints, tool_down  # noqa: E402
-from rclpy.qos import DurabilityPolicy, QoSProfile  # noqa: E402
+from rclpy.qos import DurabilityPolicy, QoSProfile, qos_profile_sensor_data  # noqa: E402
 from rclpy.serialization import deserialize_message, serialize_message  # noqa: E402
 from shape_msgs.msg import Mesh, MeshTriangle, SolidPrimitive  # noqa: E402
 from std_srvs.srv import Trigger  # noqa: E402
@@ -199,6 +199,25 @@ def test_what_cannot_be_taken_bars_planning_and_execution_until_it_is_removed(cl
         lambda: client.ik().val == CODE.COLLISION_CHECKING_UNAVAILABLE, 'compute_ik to refuse'
     )
     client.boxes.publish(CollisionObject(id='crate', operation=CollisionObject.REMOVE))
+    client.free()
+
+
+@pytest.mark.parametrize(
+    ('topic', 'kind'),
+    [
+        ('collision_object', CollisionObject),
+        ('attached_collision_object', AttachedCollisionObject),
+        ('planning_scene', PlanningScene),
+    ],
+)
+def test_a_publisher_that_cannot_be_heard_bars_all_motion_until_it_has_gone(client, topic, kind):
+    """DDS connects no best-effort publisher to a reliable subscription, and drops its objects."""
+    motion = client.plan(joints(AWAY)).trajectory
+    lossy = client.node.create_publisher(kind, topic, qos_profile_sensor_data)
+    client.barred_by(f'{topic} has a best-effort publisher, of node')
+    _, code = client.end(client.start(motion))
+    assert 'its QoS must be reliable' in code.message
+    client.node.destroy_publisher(lossy)
     client.free()
 
 

@@ -19,7 +19,7 @@ pytest.importorskip('rclpy')
 from conftest import assert_transforms_close
 from ik_garbage import FOO, NUMBERS, WORDS
 from motion_planners import PICK
-from moveit_msgs.msg import CollisionObject, RobotState
+from moveit_msgs.msg import CollisionObject, RobotState, RobotTrajectory
 from moveit_msgs.srv import GetCartesianPath
 from plan_callbacks import check_refused, line, plan
 from plan_callbacks import services as services
@@ -38,10 +38,10 @@ from plan_garbage import (
 )
 from rclpy.serialization import serialize_message
 from shape_msgs.msg import Mesh, SolidPrimitive
-from trajectory_msgs.msg import MultiDOFJointTrajectoryPoint
+from trajectory_msgs.msg import JointTrajectoryPoint, MultiDOFJointTrajectoryPoint
 
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.kinematics import BRANCHES, JOINT_NAMES, classify, forward
+from ur5_pick_place.kinematics import BRANCHES, HOME, JOINT_NAMES, classify, forward
 from ur5_pick_place.nodes.conversions import matrix_to_pose, trajectory_from_msg
 
 
@@ -299,6 +299,17 @@ def test_what_a_trajectory_cannot_make_the_arm_do_is_refused(
     trajectory.multi_dof_joint_trajectory.points = [MultiDOFJointTrajectoryPoint()]
     with pytest.raises(InvalidInput, match='trajectory has 1 multi-DOF points: must be 0'):
         trajectory_from_msg(trajectory, JOINT_NAMES)
+
+
+def test_a_reset_of_the_controller_may_carry_the_measured_efforts() -> None:
+    """pymoveit2's `reset_controller` sends the present joint state as the only point."""
+    point = JointTrajectoryPoint(positions=HOME, velocities=[0.0] * 6, accelerations=[0.0] * 6)
+    point.effort = [0.1, -2.3, 1.2, 0.3, 0.0, 0.1]
+    message = RobotTrajectory()
+    message.joint_trajectory.joint_names = list(JOINT_NAMES)
+    message.joint_trajectory.points = [point]
+    read = trajectory_from_msg(message, JOINT_NAMES)
+    assert read.duration == 0.0 and read.q.tolist() == [list(HOME)]
 
 
 @pytest.mark.parametrize('services', [FOO], indirect=True)

@@ -102,6 +102,14 @@ def test_a_cell_that_is_ready_has_nothing_to_be_done():
             {'controllers': {'freedrive_mode_controller': 'active'}},
             'scaled_joint_trajectory_controller is not loaded; active: freedrive_mode_controller',
         ),
+        (
+            {'driver_servers': {'controller_manager/switch_controller': 2}},
+            '2 nodes offer controller_manager/switch_controller.*namespace of its own',
+        ),
+        (
+            {'controllers': {SHARED['controller']: 'inactive'}},
+            'is inactive; active: none; ros2 control switch_controllers --activate scaled_joint',
+        ),
         ({'scaling': 0.0}, 'speed slider: 0 %; raise the slider'),
         ({'scaling': None}, 'speed scaling not received'),
         ({'arrivals': [], 'stamps': []}, 'joint_states: 0 messages; start the driver'),
@@ -121,6 +129,18 @@ def test_a_cell_that_is_ready_has_nothing_to_be_done():
 def test_each_fault_is_named_with_its_cure(change, expected):
     (text,) = wrong(replace(well(), **change))
     assert re.search(expected, text), text
+
+
+@pytest.mark.parametrize('program_running', [False, None])
+def test_no_controller_is_to_be_activated_while_the_program_is_stopped(program_running):
+    controllers = {SHARED['controller']: 'inactive'}
+    seen = replace(well(), program_running=program_running, controllers=controllers)
+    robot, controller = wrong(seen)
+    assert 'program not running' in robot
+    assert 'press Play' in controller and 'switch_controllers' not in controller
+    mock = with_parameter(seen, 'trajectory_planner', 'check_modes', False)
+    (controller,) = wrong(mock)
+    assert 'switch_controllers --activate' in controller and 'Play' not in controller
 
 
 def test_joints_that_come_late_seldom_or_backwards_are_named():

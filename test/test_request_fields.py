@@ -177,9 +177,12 @@ def test_an_ik_pose_in_a_frame_of_the_arm_is_meant_at_the_robot_state(
         assert np.abs(forward(UR5, q) - expected).max() < 1e-6
 
 
+FIXED = ('base', 'base_link', 'base_link_inertia', 'flange', 'ft_frame')
+
+
 @pytest.mark.parametrize('frame', ['base', *FRAMES])
 def test_fk_gives_any_link_of_the_arm_in_any_frame_of_it(services: Services, frame: str) -> None:
-    links = ['tool0', 'tcp', *LINK_NAMES]
+    links = ['tool0', 'tcp', *LINK_NAMES, *FIXED]
     request = GetPositionFK.Request(fk_link_names=links)
     request.header.frame_id = frame
     request.robot_state.joint_state = joint_state_msg(PICK, JOINT_NAMES)
@@ -189,6 +192,46 @@ def test_fk_gives_any_link_of_the_arm_in_any_frame_of_it(services: Services, fra
     for link, pose in zip(links, reply.pose_stamped, strict=True):
         expected = T_frame_base @ pose_in_base(link, PICK)
         assert_transforms_close(pose_to_matrix(pose.pose), expected, 1e-9, 1e-7)
+
+
+@pytest.mark.parametrize('services', [PREFIX], indirect=True)
+@pytest.mark.parametrize('prefix', ['', 'left_'])
+def test_fk_takes_a_link_with_the_prefix_and_without(services: Services, prefix: str) -> None:
+    request = GetPositionFK.Request(fk_link_names=[prefix + link for link in FIXED])
+    request.robot_state.joint_state = joints(PICK, 'left_')
+    reply = services['compute_fk'](request, GetPositionFK.Response())
+    assert reply.error_code.val == Codes.SUCCESS, reply.error_code.message
+    T_frame_base = np.linalg.inv(pose_in_base('left_base_link', PICK, 'left_'))
+    for link, pose in zip(FIXED, reply.pose_stamped, strict=True):
+        expected = T_frame_base @ pose_in_base(f'left_{link}', PICK, 'left_')
+        assert_transforms_close(pose_to_matrix(pose.pose), expected, 1e-9, 1e-7)
+
+
+def test_fk_gives_the_world_where_tf_has_it_and_lists_what_it_knows(services: Services) -> None:
+    request = GetPositionFK.Request(fk_link_names=['world'])
+    request.robot_state.joint_state = joint_state_msg(PICK, JOINT_NAMES)
+    reply = services['compute_fk'](request, GetPositionFK.Response())
+    assert_transforms_close(pose_to_matrix(reply.pose_stamped[0].pose), np.eye(4), 1e-9, 1e-7)
+    request.fk_link_names = ['moon']
+    reply = services['compute_fk'](request, GetPositionFK.Response())
+    assert reply.error_code.val == Codes.INVALID_LINK_NAME
+    known = reply.error_code.message.partition('use one of ')[2]
+    assert set(known.replace(' or', '').split(', ')) == {
+        'tool0', 'tcp', 'world where TF has it', *LINK_NAMES, *FIXED
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize('link', ['flange', 'ft_frame', 'wrist_3_link'])
+def test_any_link_that_is_fixed_to_the_tool_may_be_the_tip(services: Services, link: str) -> None:
+    expected = forward(UR5, PICK)
+    request = GetPositionIK.Request()
+    wish = request.ik_request
+    wish.robot_state.joint_state = joint_state_msg(PICK, JOINT_NAMES)
+    wish.ik_link_name, wish.pose_stamped.header.frame_id = link, 'base'
+    wish.pose_stamped.pose = matrix_to_pose(pose_in_base(link, PICK))
+    reply = services['compute_ik'](request, GetPositionIK.Response())
+    assert reply.error_code.val == Codes.SUCCESS, reply.error_code.message
+    assert np.abs(forward(UR5, reply.solution.joint_state.position) - expected).max() < 1e-6
 
 
 # ---- the start state

@@ -10,7 +10,8 @@ from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.sim.controller_manager import IO_AND_STATUS, PASSTHROUGH, SCALED
 from ur5_pick_place.sim.driver import Driver
-from ur5_pick_place.sim.robot import RobotMode, SafetyMode
+from ur5_pick_place.sim.io_controller import IoController
+from ur5_pick_place.sim.robot import Robot, RobotMode, SafetyMode
 from ur5_pick_place.sim.world import World
 
 # -- pins ---------------------------------------------------------------------------------------
@@ -155,6 +156,15 @@ def test_a_cb3_has_no_sensor_to_zero(driver):
     assert answer(driver, driver.io.zero_ftsensor())[0] is False
 
 
+@pytest.mark.parametrize('has_sensor', [True, False])
+def test_a_sensor_of_force_is_zeroed_where_there_is_one(has_sensor):
+    io = IoController(Robot(), has_force_sensor=has_sensor)
+    request = io.zero_ftsensor()
+    for i in range(10):
+        io.update(i * CYCLE)
+    assert request.reply is has_sensor
+
+
 # -- speed, program, modes ----------------------------------------------------------------------
 
 
@@ -222,10 +232,25 @@ def test_the_end_of_the_program_deactivates_motion_and_its_start_brings_it_back(
     run(driver, 1.0)
     assert arm.q == pytest.approx(stopped)
     assert answer(driver, driver.io.resend_robot_program())[0]
+    run(driver, 0.03)
+    assert driver.controllers.motion == '' and driver.robot.program_running, 'a moment later'
     run(driver, 0.05)
     assert driver.controllers.motion == SCALED and driver.robot.program_running
     run(driver, 1.0)
     assert arm.q == pytest.approx(stopped)
+
+
+def test_a_program_that_stops_before_its_controller_is_active_again_leaves_it_inactive(driver):
+    driver.robot.stop()
+    run(driver, 0.05)
+    driver.robot.play()
+    run(driver, 0.03)
+    driver.robot.stop()
+    run(driver, 0.5)
+    assert driver.controllers.motion == ''
+    driver.robot.play()
+    run(driver, 0.07)
+    assert driver.controllers.motion == SCALED
 
 
 def test_power_off_drops_the_tool_and_the_way_back_is_on_brakes_program(driver):
@@ -244,7 +269,7 @@ def test_power_off_drops_the_tool_and_the_way_back_is_on_brakes_program(driver):
     run(driver, 1.1)
     assert driver.robot.mode is RobotMode.RUNNING and not driver.robot.program_running
     assert driver.dashboard.play().success
-    run(driver, 0.05)
+    run(driver, 0.07)
     assert driver.controllers.motion == SCALED
 
 

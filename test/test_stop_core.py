@@ -31,7 +31,12 @@ def test_a_new_obstacle_at_the_far_end_of_a_motion_there_and_back_stops_it_on_th
         cell.executor.check_remaining_path()
         cell.port.accept(cell.now)  # the braking motion
         cell.run(3.0)
-        assert cell.ends == ['the scene has changed: box ahead'], f'on the way out at {seconds} s'
+        at_the_box = (
+            '; that is nearer than the 0.20 s of braking, so the motion was canceled at once: '
+            'look whether the arm has touched it'
+        )
+        reason = 'the scene has changed: box ahead' + (at_the_box if seconds == 7.7 else '')
+        assert cell.ends == [reason], f'on the way out at {seconds} s'
 
 
 @pytest.mark.parametrize('latch', [True, False])
@@ -120,6 +125,22 @@ def test_an_arm_led_by_hand_is_no_foreign_motion_and_gets_no_motion():
     assert cell.state == 'ready'
     with pytest.raises(ExecutionError, match='freedrive'):
         cell.start()
+
+
+def test_ready_and_a_rearm_wait_for_an_active_controller():
+    cell = Cell(watched=0.0)
+    cell.status.inactive = 'the controller is inactive'
+    cell.run(0.5)
+    assert cell.state == 'stopped: the controller is inactive'
+    cell.status.inactive = ''
+    cell.run(0.1)
+    assert cell.state == 'ready'
+    cell.executor.stop('enough', latch=True)
+    cell.run(3.0)
+    cell.status.inactive = 'the controller is inactive'
+    assert cell.executor.rearm() == 'the controller is inactive; try again'
+    cell.status.is_free = True
+    assert cell.executor.rearm() == '', 'in freedrive it is not needed'
 
 
 def test_ready_waits_for_an_arm_at_rest():

@@ -17,7 +17,7 @@ pytest.importorskip('rclpy')
 
 from cells import nodes_cell
 from controller_manager_msgs.srv import ListControllers
-from driver_client import SCALED, goal, rest
+from driver_client import SCALED, goal, point, rest, trajectory
 from geometry_msgs.msg import Point, Pose
 from moveit_msgs.action import ExecuteTrajectory
 from moveit_msgs.msg import (
@@ -95,6 +95,25 @@ def test_a_foreign_stream_on_the_topic_is_noticed_by_the_joints_and_ended(cell):
     cell.time_to_rest(STOP_TIME + BRAKING)
     assert np.abs(client.q - TURNED).max() > 0.5
     cell.stays_at_rest(1.0)
+
+
+def test_a_foreign_stream_of_five_milliradians_a_second_is_stopped(cell):
+    """Slower than any settling arm; the planner's own stop may not take it for one."""
+    client = cell.client
+    stream = client.node.create_publisher(JointTrajectory, f'{SCALED}/joint_trajectory', 10)
+    client.until(stream.get_subscription_count, 'the controller to listen')
+    begin = client.look()
+    slow = trajectory(point(begin + [0.6, 0, 0, 0, 0, 0], 120.0))
+    while np.abs(client.q - begin).max() < 1.5e-3:  # the controller may miss a message
+        stream.publish(slow)
+        client.run(0.1)
+    client.do('stop')
+    client.run(2.0)
+    there = client.look()
+    client.run(1.0)
+    assert np.abs(client.look() - there).max() < 1e-4
+    cell.rearm()
+    assert cell.planner == 'ready'
 
 
 @pytest.mark.drill

@@ -9,8 +9,8 @@ from typing import Any, TypeVar
 from ur5_pick_place.control.controller import Controller, Stopping
 from ur5_pick_place.control.foreign_motion import ForeignMotion
 from ur5_pick_place.control.motion_state import MotionState, motion_state_text
+from ur5_pick_place.control.reduced_mode import ReducedMode
 from ur5_pick_place.control.robot_status import (
-    SAFETY_REDUCED,
     HealthSettings,
     RobotStatus,
     find_fault,
@@ -64,6 +64,10 @@ class Admission:
     lock: Any  # threading.RLock is a function, not a type
     clock: Callable[[], float]
     _gating: threading.Lock = field(default_factory=threading.Lock)
+
+    def __post_init__(self) -> None:
+        """Set what compares motions with the robot's reduced mode."""
+        self.reduced = ReducedMode(self.planner, self.status)
 
     @property
     def has_goals(self) -> bool:
@@ -120,8 +124,9 @@ class Admission:
             return obstacle
         if self.has_goals:
             return 'the controller still has a goal, which is being canceled'
-        is_quiet = self.status.is_free or self.others.stillness.is_at_rest
-        return '' if is_quiet else 'the arm is moving'
+        if self.status.is_free:
+            return ''
+        return self.status.inactive if self.others.stillness.is_at_rest else 'the arm is moving'
 
     def state(self) -> tuple[MotionState, str]:
         """Return the motion state and the reason of a stop."""
@@ -194,9 +199,9 @@ class Admission:
             self.check()
             scene = self.planner.scene
             # Outside the lock: the gate takes about 50 ms, in which joint_states must be read.
-            is_reduced, q = self.status.safety_mode == SAFETY_REDUCED, self.status.q
+            q = self.status.q
             assert q is not None  # it is ready
-            prepared = prepare(self.planner.check(trajectory, q, is_reduced))
+            prepared = prepare(self.reduced.check(trajectory, q))
             with self.lock:
                 self.check(is_wanted)
                 self.latch.release()

@@ -12,12 +12,19 @@ from ur5_pick_place.planning.trajectory import Trajectory
 # [s] to find the braking motion; then all is canceled. pick_place, if asked to stop, cancels after
 # 30 ms without an answer: a braking motion that came later would set the arm in motion again.
 _SEARCH_TIME = 0.02
+_REPLY = 0.25  # [s] for the controller to accept the braking motion; then all is canceled
 _SLOW = 0.2  # speed scaling below which a cancel is as gentle as braking, and quicker
 
 
 def is_slow(status: RobotStatus) -> bool:
     """Return whether the arm moves so slowly that it stops at once."""
     return status.speed_scaling < _SLOW
+
+
+def ends_braking(goal: Goal, status: RobotStatus, now: float) -> bool:
+    """Return whether a braking motion gives way to a cancel at a steady time [s]."""
+    is_late = not goal.is_accepted and now - goal.sent > _REPLY
+    return is_late or is_slow(status)
 
 
 def braking_motion(

@@ -6,13 +6,14 @@ from collections.abc import Callable
 from typing import Any
 
 from ur5_pick_place.control.admission import Admission, IsWanted
-from ur5_pick_place.control.braking import braking_motion, is_slow
+from ur5_pick_place.control.braking import braking_motion, ends_braking, is_slow
 from ur5_pick_place.control.closed_loop import ClosedLoop
 from ur5_pick_place.control.controller import Controller, Goal, OnEnd, handing_over_time
 from ur5_pick_place.control.foreign_motion import ForeignMotion
 from ur5_pick_place.control.jog import Jog
-from ur5_pick_place.control.motion_monitor import MotionMonitor, TrackingSettings, path_from
+from ur5_pick_place.control.motion_monitor import MotionMonitor, TrackingSettings
 from ur5_pick_place.control.motion_state import motion_state_text, news_only
+from ur5_pick_place.control.path_ahead import obstacle_ahead, too_near
 from ur5_pick_place.control.robot_status import HealthSettings, RobotStatus, is_frozen
 from ur5_pick_place.control.stop_latch import StopLatch
 from ur5_pick_place.control.stream import Stream, check_streams
@@ -21,8 +22,6 @@ from ur5_pick_place.locking import locked
 from ur5_pick_place.planning.gate import GateReport
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.trajectory import Trajectory, at_rest
-
-_BRAKE_REPLY = 0.25  # [s] for the controller to accept the braking motion; then all is canceled
 
 
 class ExecutionManager:
@@ -115,12 +114,9 @@ class ExecutionManager:
 
     def check_remaining_path(self) -> None:
         """Stop a motion whose rest collides in the present scene."""
-        motion, q = self._goal or self._stream, self.status.q
-        if motion is None or motion.trajectory is None or q is None:
-            return
-        within = motion.monitor.within if isinstance(motion, Goal) else (0.0, float('inf'))
-        if obstacle := self._planner.obstacle(path_from(q, motion.trajectory, within)):
-            self.stop(f'the scene has changed: {obstacle}', latch=False)
+        motion = self._goal or self._stream
+        if obstacle := obstacle_ahead(self._planner, motion, self.status.q):
+            self.stop(f'the scene has changed: {obstacle}', latch=False, is_near=True)
 
     def start(
         self, trajectory: Trajectory, on_end: OnEnd, is_wanted: IsWanted = lambda: True
@@ -184,12 +180,13 @@ class ExecutionManager:
         self._admission.admit(at_rest(self.status.q), is_wanted, lambda _report: None, begin)
 
     @locked
-    def stop(self, reason: str, latch: bool) -> None:
+    def stop(self, reason: str, latch: bool, is_near: bool = False) -> None:
         """
         Brake along the path; `latch` = refuse all motion until rearmed.
 
-        Any other motion is canceled at once, and again at every `watch` until it has ended and,
-        with `latch`, the arm is at rest.
+        With `is_near`, a motion that cannot brake before an obstacle on its path is canceled at
+        once. So is any other motion, and again at every `watch` until it has ended and, with
+        `latch`, the arm is at rest.
 
         """
         self.stops += 1
@@ -197,20 +194,21 @@ class ExecutionManager:
         if latch:
             self._latch.shut(reason)
         if self._goal and not self._goal.stop_reason:
-            self._brake(self._goal, reason)
+            self._brake(self._goal, reason, is_near)
         if self._stream and not self._stream.loop.stop_reason:
             self._stream.is_wanted_stop = True
             self._stream.loop.stop(reason)
         self._cancel_stopped_motion()
         self._publish_state()
 
-    def _brake(self, goal: Goal, reason: str) -> None:
+    def _brake(self, goal: Goal, reason: str, is_near: bool) -> None:
         stopping = None
         if self._replaces and not self._admission.foreign_goal:
             limits, takeover_time = self._planner.limits, self._tracking.takeover_time
             stopping = braking_motion(goal, self.status, limits, takeover_time, self._clock)
-        if stopping is None:
-            goal.stop_reason, goal.is_canceled = reason, True
+        blocked = too_near(self._planner, stopping) if stopping and is_near else ''
+        if stopping is None or blocked:
+            goal.stop_reason, goal.is_canceled = reason + blocked, True
             return
         prepared = self._controller.prepare(stopping)
         self._send(stopping, goal.on_end, prepared, self.status.stamp).stop_reason = reason
@@ -294,6 +292,8 @@ class ExecutionManager:
         self._own.forget_lost(self._controller.goals, current, now)
         if foreign := self._admission.foreign_motion(self._fault):
             self.fail(foreign)
+        if too_fast := self._admission.reduced.objection(self._goal or self._stream):
+            self.stop(too_fast, latch=False)
         self._cancel_stopped_motion()
         self._latch.settle(self._admission.knows_joints, self._admission.has_goals)
         self._publish_state()
@@ -354,8 +354,7 @@ class ExecutionManager:
         """Cancel a stopped motion until it has ended and the arm is at rest."""
         goal = self._goal
         if goal and goal.is_braking:
-            is_late = not goal.is_accepted and self._clock() - goal.sent > _BRAKE_REPLY
-            goal.is_canceled = is_late or is_slow(self.status)
+            goal.is_canceled = ends_braking(goal, self.status, self._clock())
         is_braking = bool((goal and goal.is_braking) or self._stream)
         if is_braking and not self._admission.foreign_goal:
             self._latch.end_motion(False)

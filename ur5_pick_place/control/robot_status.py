@@ -117,13 +117,15 @@ class RobotStatus:
     robot_mode, safety_mode : int or None
         As published by the driver.
     program_running, program_paused : bool
-        State of the program on the robot.
+        State of the program on the robot; False while unknown.
     is_pause_unknown : bool
         Whether the speed scaling is 0 and nothing shows whether the program is paused.
     is_free : bool
         Whether the arm is guided by hand (freedrive), as the task node reports.
     speed_scaling : float
         0 to 1; 1 until the driver reports it.
+    inactive : str
+        Why the trajectory controller would refuse a motion; empty while that is not in doubt.
 
     """
 
@@ -141,6 +143,7 @@ class RobotStatus:
     is_pause_unknown: bool = False
     is_free: bool = False
     speed_scaling: float = 1.0
+    inactive: str = ''
     _last: tuple[float, Array] | None = None  # as received, even if impossible
 
     @property

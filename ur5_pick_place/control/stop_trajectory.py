@@ -25,6 +25,7 @@ _RAMPS = tuple(Ramp(rise, fall) for rise in (0.1, 0.25, 0.45) for fall in (0.1, 
 _CHOICES = np.array(
     sorted((d + h, d, h, ramp) for d in _DELAYS for h in _LENGTHS for ramp in range(len(_RAMPS)))
 )
+_EQUALLY_NEAR = 5e-3  # [rad]; how much nearer a later pass must be to count as the present one
 _SLACK = 1.005
 _JERK_SLACK = 1.05
 # A plan at its jerk limit leaves nothing for braking: a stop that comes sooner by _SOONER [s] may
@@ -113,16 +114,23 @@ def _first_look(
         )  # fmt: skip
 
 
-def resume_on_path(trajectory: Trajectory, q: Array, limits: Limits) -> Trajectory:
+def resume_on_path(
+    trajectory: Trajectory,
+    q: Array,
+    limits: Limits,
+    within: tuple[float, float] = (0.0, np.inf),
+) -> Trajectory:
     """
     Return the rest of `trajectory` for an arm that came to rest on its path at joints `q` (6,).
+
+    The arm is at one of the times `within` [s]. A path that retraces itself passes `q` more than
+    once: the earliest pass counts, so that no place after it is left out.
 
     The time scaling rises from 0 to 1 as a smooth step, nowhere faster than the plan; the quickest
     start that keeps the limits is chosen.
 
     """
-    times = trajectory.dense_times(_SPACING / 10)
-    t = float(times[np.abs(trajectory.sample(times)[0] - q).max(axis=1).argmin()])
+    t = _first_pass(trajectory, q, within)
     if trajectory.duration - t < _SPACING / 10:
         return at_rest(trajectory.q[-1])
     for length in _STARTS:
@@ -130,6 +138,17 @@ def resume_on_path(trajectory: Trajectory, q: Array, limits: Limits) -> Trajecto
         if _is_within(rest, limits):
             return rest
     return stretch(rest, _excess(rest, limits))
+
+
+def _first_pass(trajectory: Trajectory, q: Array, within: tuple[float, float]) -> float:
+    """Return when the path first passes joints `q` (6,), between the times `within` [s]."""
+    times = trajectory.dense_times(_SPACING / 10)
+    first = min(int(np.searchsorted(times, within[0])), len(times) - 1)
+    times = times[first : max(int(np.searchsorted(times, within[1], side='right')), first + 1)]
+    away = np.linalg.norm(trajectory.sample(times)[0] - q, axis=1)
+    before, after = np.append(np.inf, away[:-1]), np.append(away[1:], np.inf)
+    passes = (away <= before) & (away <= after) & (away <= away.min() + _EQUALLY_NEAR)
+    return float(times[passes.argmax()])
 
 
 def _used(trajectory: Trajectory, limits: Limits) -> tuple[float, float, float]:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Call another node's service from within a callback, with a timeout."""
 
+import time
+from collections.abc import Callable
 from typing import Any
 
 from rclpy.client import Client
@@ -12,6 +14,8 @@ from ur5_pick_place.errors import ExecutionError
 
 REPLY_TIME = 3.0
 """Default timeout of a service call [s, steady clock]."""
+
+_LOOK = 0.02  # [s, steady clock]
 
 
 async def ask(
@@ -44,3 +48,17 @@ async def ask(
     if answer is None:
         raise ExecutionError(f'service {name} did not answer within {reply_time} s')
     return answer
+
+
+async def wait_until(node: Node, is_so: Callable[[], bool], at_most: float) -> None:
+    """Wait until something is so, but `at_most` [s, steady clock]; to be awaited in a callback."""
+    end = time.monotonic() + at_most
+    over: Future[None] = Future()
+
+    def look() -> None:
+        if not over.done() and (is_so() or time.monotonic() >= end):
+            over.set_result(None)
+
+    timer = node.create_timer(_LOOK, look, clock=Clock(clock_type=ClockType.STEADY_TIME))
+    await over
+    node.destroy_timer(timer)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Monitors and cancels the goals of the robot's trajectory controllers, whoever sent them."""
+"""Monitors and cancels the goals of the robot's controllers, whoever sent them."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -23,19 +23,26 @@ from ur5_pick_place.nodes.qos import LATCHED
 PASSTHROUGH = 'passthrough_trajectory_controller'
 """The controller that hands whole trajectories to the robot and takes one at a time."""
 
-# Every controller of the UR driver that takes trajectories as goals; one of them is active.
+# Every controller of the UR driver that moves the arm by goals; one of them is active.
 _CONTROLLERS = (
     'scaled_joint_trajectory_controller',
     'joint_trajectory_controller',
     PASSTHROUGH,
 )
+_PRIMITIVES = 'motion_primitive_forward_controller/motion_sequence'  # from Kilted on
 _UNDER_WAY = (
     GoalStatus.STATUS_ACCEPTED,
     GoalStatus.STATUS_EXECUTING,
     GoalStatus.STATUS_CANCELING,
 )
-# What other controllers of the UR driver claim instead of joints to move the arm.
-_MODES = ('force_mode', 'trajectory_passthrough', 'freedrive_mode')
+# What other controllers of the UR driver claim instead of joints.
+_MODES = (
+    'force_mode',
+    'trajectory_passthrough',
+    'freedrive_mode',
+    'motion_primitive',
+    'tool_contact',
+)
 _LARGEST = 65_536  # [bytes] of a goal status message, for about 2,000 goals
 _NOTHING_LEFT = 0.5  # [s] for which a controller has had nothing to cancel
 _SWITCH_TIME = 2.0  # [s] the controller manager may take
@@ -62,7 +69,7 @@ def check_method(controller: str, method: str) -> None:
 
 class ControllerGoals:
     """
-    Monitors and cancels the goals of all trajectory controllers.
+    Monitors and cancels the goals of all controllers that move the arm.
 
     Parameters
     ----------
@@ -79,10 +86,9 @@ class ControllerGoals:
         self, node: Node, controller: str, joint_names: tuple[str, ...], group: CallbackGroup
     ) -> None:
         self._controller, self._joint_names = controller, joint_names
-        self._controllers = [
-            _OneController(node, name, group)
-            for name in dict.fromkeys((controller, *_CONTROLLERS))
-        ]
+        names = dict.fromkeys((controller, *_CONTROLLERS))
+        actions = [*(f'{name}/follow_joint_trajectory' for name in names), _PRIMITIVES]
+        self._controllers = [_OneController(node, action, group) for action in actions]
         self._list: Client[Any, Any] = node.create_client(
             ListControllers, 'controller_manager/list_controllers', callback_group=group
         )
@@ -196,14 +202,13 @@ def _claims(controller: Any) -> list[str]:
 
 
 class _OneController:
-    """The goals of one controller."""
+    """The goals of one controller's action."""
 
-    def __init__(self, node: Node, name: str, group: CallbackGroup) -> None:
-        action = f'{name}/follow_joint_trajectory/_action'
+    def __init__(self, node: Node, action: str, group: CallbackGroup) -> None:
         self._cancel: Client[Any, Any] = node.create_client(
-            CancelGoal, f'{action}/cancel_goal', callback_group=group
+            CancelGoal, f'{action}/_action/cancel_goal', callback_group=group
         )
-        topic = f'{action}/status'
+        topic = f'{action}/_action/status'
         self._reader = BoundedReader(node, GoalStatusArray, topic, _LARGEST)
         node.create_subscription(
             GoalStatusArray,

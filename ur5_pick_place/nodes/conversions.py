@@ -231,7 +231,8 @@ def trajectory_from_msg(message: RobotTrajectory, names: Sequence[str]) -> Traje
         Joints missing, unknown or named twice.
     InvalidInput
         No points, too many, arrays of the wrong length, no velocities or accelerations, values
-        that are not finite, times that do not increase; efforts other than 0, multi-DOF points.
+        that are not finite, times that do not increase; efforts other than 0 of a motion,
+        multi-DOF points.
 
     """
     if n := len(message.multi_dof_joint_trajectory.points):
@@ -244,7 +245,9 @@ def trajectory_from_msg(message: RobotTrajectory, names: Sequence[str]) -> Traje
         _rows([getattr(p, field) for p in points], field, len(names))[:, order]
         for field in ('positions', 'velocities', 'accelerations')
     )
-    for i, point in enumerate(points):
+    # A single point only resets the controller, pymoveit2's with the efforts of joint_states: the
+    # gate admits it at the present joints alone.
+    for i, point in enumerate(points if len(points) > 1 else ()):
         if any(point.effort):
             raise InvalidInput(
                 f'point {i} has efforts {list(point.effort)[:6]}: must be 0 or left out, the '

@@ -8,7 +8,7 @@ from typing import Any
 from rclpy.callback_groups import CallbackGroup
 from rclpy.client import Client
 from rclpy.node import Node
-from rclpy.qos import QoSProfile
+from rclpy.subscription import Subscription
 from rclpy.task import Future
 from std_msgs.msg import Bool
 from ur_dashboard_msgs.msg import ProgramState, RobotMode, SafetyMode
@@ -26,9 +26,73 @@ _REQUEST_PERIOD = 0.2  # [s] between requests to the dashboard
 _DASHBOARD_TIME = 1.0  # [s] at speed scaling 0 without an answer that shows the cause
 _IO = 'io_and_status_controller'
 _GAP_PERIOD = 1.0  # [s] between two warnings about gaps
+_GRAPH_PERIOD = 1.0  # [s] between two looks at the ROS graph
+
+PROGRAM_RUNNING = f'{_IO}/robot_program_running'
+"""The driver's topic, on which a driver that starts with the program stopped sends nothing."""
 
 GOAL = fresh(REPLY_TIMEOUT)
 """QoS of goals: their many packets take long, and one that comes later is canceled at once."""
+
+
+class LatchedTopic:
+    """
+    A latched topic that the driver publishes on change only, and that ends with its publisher.
+
+    A driver that is restarted may publish nothing for long: what the one before it published must
+    not count any more.
+
+    Parameters
+    ----------
+    node : Node
+    kind : type
+    topic : str
+    on_message : callable
+        Takes a message.
+    on_lost : callable
+        Called when the publisher has ended or was replaced; the value is unknown from then on.
+    rounds : Rounds
+        For the looks at the ROS graph: seldom, as they take longer than those at a queue.
+    group : CallbackGroup
+
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        kind: type,
+        topic: str,
+        on_message: Callable[[Any], None],
+        on_lost: Callable[[], None],
+        rounds: Rounds,
+        group: CallbackGroup,
+    ) -> None:
+        self._node, self._kind, self._topic, self._group = node, kind, topic, group
+        self._on_message, self._on_lost = on_message, on_lost
+        self._subscription = self._subscribe()
+        self._publishers: set[bytes] = set()
+        rounds.add(self._look)
+
+    def _subscribe(self) -> 'Subscription[Any]':
+        return self._node.create_subscription(
+            self._kind, self._topic, self._on_message, LATCHED, callback_group=self._group
+        )
+
+    def _look(self) -> None:
+        found = self._node.get_publishers_info_by_topic(self._topic)
+        before, self._publishers = self._publishers, {bytes(f.endpoint_gid) for f in found}
+        # Also when one is added: a driver that was killed stays in the graph for up to 20 s.
+        if not before or before == self._publishers:
+            return
+        self._on_lost()
+        # Those that are there now publish their latest message anew, and only they.
+        self._node.destroy_subscription(self._subscription)
+        self._subscription = self._subscribe()
+
+
+def seldom(node: Node) -> Rounds:
+    """Return the rounds of a node's `LatchedTopic`s."""
+    return Rounds(node, _GRAPH_PERIOD)
 
 
 class DriverLink:
@@ -72,19 +136,25 @@ class DriverLink:
             GetProgramState, 'dashboard_client/program_state', callback_group=group
         )
 
-        def subscribe(
-            kind: type, topic: str, callback: Callable[[Any], None], qos: QoSProfile
-        ) -> None:
-            node.create_subscription(kind, topic, callback, qos, callback_group=group)
-
         rounds = Rounds(node, ROUND)
         JointListener(
             node, joint_names, self._on_joint_states, self._on_bad_joints, rounds, is_moving
         )
         SpeedScaling(node, self._on_speed_scaling, rounds)
-        subscribe(RobotMode, f'{_IO}/robot_mode', self._on_robot_mode, LATCHED)
-        subscribe(SafetyMode, f'{_IO}/safety_mode', self._on_safety_mode, LATCHED)
-        subscribe(Bool, f'{_IO}/robot_program_running', self._on_program_running, LATCHED)
+        graph = seldom(node)
+
+        def subscribe(
+            kind: type, topic: str, callback: Callable[[Any], None], field: str, unknown: Any
+        ) -> None:
+            def forget() -> None:
+                setattr(self.status, field, unknown)
+                self._on_mode()
+
+            LatchedTopic(node, kind, topic, callback, forget, graph, group)
+
+        subscribe(RobotMode, f'{_IO}/robot_mode', self._on_robot_mode, 'robot_mode', None)
+        subscribe(SafetyMode, f'{_IO}/safety_mode', self._on_safety_mode, 'safety_mode', None)
+        subscribe(Bool, PROGRAM_RUNNING, self._on_program_running, 'program_running', False)
 
     def _on_joint_states(self, joints: Joints) -> None:
         now = time.monotonic()

@@ -19,7 +19,12 @@ from visualization_msgs.msg import MarkerArray
 
 from ur5_pick_place.errors import InvalidInput, TimedOut, UnknownFrame, UnknownLink
 from ur5_pick_place.kinematics import LINK_NAMES
-from ur5_pick_place.kinematics.transforms import T_BASE_BASE_LINK, Array, inverse_transform
+from ur5_pick_place.kinematics.transforms import (
+    T_BASE_BASE_LINK,
+    Array,
+    inverse_transform,
+    make_transform,
+)
 from ur5_pick_place.nodes.bounded_reader import BoundedReader
 from ur5_pick_place.nodes.cdr import Layout, Unreadable
 from ur5_pick_place.nodes.conversions import transform_to_matrix
@@ -33,6 +38,20 @@ _DEPTH = 250  # 0.5 s of an e-Series
 _LAYOUTS = 64  # of messages on /tf that are kept
 _LOOK_AGAIN = 0.02  # [s] between two look-ups of a frame that a request waits for
 _TIP = LINK_NAMES[-1]
+# The links that the robot description fixes to the base and to the tool, which are not in the DH
+# table: x of `flange` points out of it, z of `ft_frame` into it.
+_T_BASE_LINK: dict[str, Array] = {
+    'base': _SAME,
+    'base_link': T_BASE_BASE_LINK,
+    'base_link_inertia': _SAME,
+}
+_T_TOOL_LINK: dict[str, Array] = {
+    'tool0': _SAME,
+    _TIP: _SAME,
+    'flange': make_transform([[0.0, 1.0, 0.0], [0.0, 0.0, 1.0], [1.0, 0.0, 0.0]], np.zeros(3)),
+    'ft_frame': np.diag([1.0, -1.0, -1.0, 1.0]),
+}
+_WORLD = 'world'  # the robot description's root, where the arm stands
 _PARENT = re.compile(r"^(.+): *\n  parent: '(.*)'$", re.MULTILINE)  # in tf2's list of frames
 
 ArmPose = Callable[[str], Array]
@@ -41,7 +60,7 @@ ArmPose = Callable[[str], Array]
 
 class Frames:
     """
-    Resolve frames and links; `base`, `base_link`, `tool0` and `tcp` need no TF.
+    Resolve frames and links; those fixed to the arm's base or tool need no TF.
 
     Parameters
     ----------
@@ -58,12 +77,11 @@ class Frames:
         self, node: Node, tf_prefix: str, T_tool_tcp: Array | None
     ) -> None:
         self._node, self._prefix, self.T_tool_tcp = node, tf_prefix, T_tool_tcp
-        tool = _SAME, _SAME
-        named = {'tool0': tool, _TIP: tool}
-        if T_tool_tcp is not None:
-            named['tcp'] = T_tool_tcp, inverse_transform(T_tool_tcp)
+        own = _T_TOOL_LINK if T_tool_tcp is None else {**_T_TOOL_LINK, 'tcp': T_tool_tcp}
+        named = {name: (T, inverse_transform(T)) for name, T in own.items()}
+        self._tips = ', '.join(named)
         prefixed = {tf_prefix + name: poses for name, poses in named.items()}
-        self._links = {'': tool, **named, **prefixed}
+        self._links = {'': named['tool0'], **named, **prefixed}
         # The frames that move with the arm: name -> (the link that carries it, its pose there).
         self._moving = {tf_prefix + name: (name, _SAME) for name in LINK_NAMES}
         self._moving |= {name: (_TIP, T_tip) for name, (T_tip, _) in prefixed.items()}
@@ -129,10 +147,9 @@ class Frames:
 
         """
         frame = frame_id.lstrip('/')
-        if frame in ('', 'base_link', f'{self._prefix}base_link'):
-            return T_BASE_BASE_LINK
-        if frame in ('base', f'{self._prefix}base'):
-            return _SAME
+        fixed = _T_BASE_LINK.get(frame.removeprefix(self._prefix) or 'base_link')
+        if fixed is not None:
+            return fixed
         self._rounds.look()
         try:
             if arm is not None and (carrier := self._carrier(frame)):
@@ -190,20 +207,30 @@ class Frames:
 
     def T_base_link(self, link_name: str, arm: ArmPose) -> Array:
         """
-        Return the pose (4, 4) in `base` of a link of the arm, or of `tcp`; '' is `tool0`.
+        Return the pose (4, 4) in `base` of a link of the arm, of `tcp` or `world`; '' is `tool0`.
 
         Raises
         ------
         UnknownLink
-            The arm has no such link.
+            The arm has no such link, or TF does not know `world`.
 
         """
         name = link_name.lstrip('/')
-        for known in (name, self._prefix + name):
+        for known in (name or 'tool0', self._prefix + name):
             if known in self._moving:
                 link, T_link_known = self._moving[known]
                 return arm(link) @ T_link_known
-        return arm(_TIP) @ self.T_tool_link(link_name)
+        fixed = _T_BASE_LINK.get(name.removeprefix(self._prefix))
+        if fixed is not None:
+            return fixed
+        if name == _WORLD:
+            with contextlib.suppress(UnknownFrame):
+                return self.T_base_frame(_WORLD)
+        known_links = ', '.join((*_T_BASE_LINK, *LINK_NAMES[:-1]))
+        raise UnknownLink(
+            f'link {link_name!r} is not known: use one of {known_links}, {self._tips}'
+            f'{self._hint}, or world where TF has it'
+        )
 
     def _carrier(self, frame: str) -> str:
         """Return the frame of the arm that carries a frame; empty if none does."""
@@ -291,7 +318,7 @@ class Frames:
         Raises
         ------
         UnknownLink
-            The link is neither `tool0` (or `wrist_3_link`, the same) nor `tcp`.
+            The link is not fixed to the tool.
 
         """
         return self._link(link_name)[0]
@@ -300,9 +327,14 @@ class Frames:
         """Return the pose (4, 4) of `tool0` in a tip link; errors as `T_tool_link`."""
         return self._link(link_name)[1]
 
+    @property
+    def _hint(self) -> str:
+        return '' if self.T_tool_tcp is not None else ' (tcp needs scene_file)'
+
     def _link(self, name: str) -> tuple[Array, Array]:
         poses = self._links.get(name.lstrip('/'))
         if poses is None:
-            hint = 'tool0 or tcp' if 'tcp' in self._links else 'tool0; tcp needs scene_file'
-            raise UnknownLink(f'tip link {name!r} is not known: use {hint}')
+            raise UnknownLink(
+                f'tip link {name!r} is not known: use one of {self._tips}{self._hint}'
+            )
         return poses

@@ -17,6 +17,7 @@ from ur5_pick_place.errors import ExecutionError, Ur5PickPlaceError
 from ur5_pick_place.nodes.asking import ask
 from ur5_pick_place.nodes.conversions import duration_to_msg
 from ur5_pick_place.nodes.distro import read
+from ur5_pick_place.nodes.driver_link import PROGRAM_RUNNING, LatchedTopic, seldom
 from ur5_pick_place.nodes.qos import SWITCHING
 from ur5_pick_place.nodes.task_port import TaskPort
 from ur5_pick_place.task import events
@@ -36,6 +37,10 @@ class Freedrive:
     An earlier run of this node may have left the freedrive controller active; that is checked at
     the start and before each switch.
 
+    While the program on the robot is stopped, the trajectory controller is not activated: it would
+    hold the joints of that moment, and an arm that was jogged from the pendant meanwhile would
+    jump back to them at Play. It is activated once the program runs.
+
     Parameters
     ----------
     node : Node
@@ -43,6 +48,10 @@ class Freedrive:
         The trajectory controller to return to.
     group : CallbackGroup
         Reentrant.
+    checks_modes : bool
+        Whether a driver that has published nothing of its program has none running.
+    on_return : callable
+        Called when `is_on` may have changed at the start of the program.
 
     Attributes
     ----------
@@ -53,9 +62,19 @@ class Freedrive:
 
     """
 
-    def __init__(self, node: Node, controller: str, group: CallbackGroup) -> None:
+    def __init__(
+        self,
+        node: Node,
+        controller: str,
+        group: CallbackGroup,
+        checks_modes: bool,
+        on_return: Callable[[], None],
+    ) -> None:
         self.is_on = False
         self.is_kept_on = False
+        self._is_return_due = False  # to the trajectory controller, once the program runs
+        self._runs = self._runs_if_unknown = not checks_modes
+        self._on_return = on_return
         self._latest: Future[None] | None = None  # done when the latest switch has ended
         self._node, self._controller = node, controller
         self._list: Client[Any, Any] = node.create_client(
@@ -68,6 +87,9 @@ class Freedrive:
             callback_group=group,
         )
         self._enable = node.create_publisher(Bool, f'{_CONTROLLER}/enable_freedrive_mode', 10)
+        LatchedTopic(
+            node, Bool, PROGRAM_RUNNING, self._on_program, self._forget, seldom(node), group
+        )
         self._has_found_out, self._asked = False, 0
         steady = Clock(clock_type=ClockType.STEADY_TIME)
         self._timer = node.create_timer(
@@ -119,26 +141,51 @@ class Freedrive:
         self.is_on = _CONTROLLER in active
         on, off = (_CONTROLLER, self._controller) if is_on else (self._controller, _CONTROLLER)
         check()
-        if on not in active or off in active:
-            await self._change(on, off, active)
+        is_too_early = not is_on and not self._runs and on not in active
+        activated = [] if is_too_early or on in active else [on]
+        deactivated = [off] if off in active else []
+        if activated or deactivated:
+            await self._change(activated, deactivated)
         self.is_on = self.is_kept_on = is_on
+        self._is_return_due = is_too_early
         self._keep_on()
 
-    async def _change(self, on: str, off: str, active: set[str]) -> None:
-        request = SwitchController.Request(
-            activate_controllers=[on] if on not in active else [],
-            deactivate_controllers=[off] if off in active else [],
-            strictness=SwitchController.Request.STRICT,
+    async def _change(self, on: list[str], off: list[str]) -> None:
+        kind = SwitchController.Request
+        request = kind(
+            activate_controllers=on,
+            deactivate_controllers=off,
+            # The driver deactivates by itself when the program stops, perhaps just now.
+            strictness=kind.STRICT if on else kind.BEST_EFFORT,
             activate_asap=True,
             timeout=duration_to_msg(_SWITCH_TIME),
         )
         reply = await ask(self._node, self._switch, request, 2.0 * _SWITCH_TIME)
         if not reply.ok:
             why = read(reply, 'message', '') or 'check its log'
-            raise ExecutionError(f'the controller manager did not switch to {on}: {why}')
+            what = f'switch to {on[0]}' if on else f'deactivate {off[0]}'
+            raise ExecutionError(f'the controller manager did not {what}: {why}')
+
+    def _on_program(self, message: Bool) -> None:
+        self._runs = message.data
+
+    def _forget(self) -> None:
+        self._runs = self._runs_if_unknown
+
+    async def _return(self) -> None:
+        """Activate the trajectory controller, in place of what the driver has reactivated."""
+        try:
+            await self.switch(False)
+        except Ur5PickPlaceError as error:
+            self._node.get_logger().warning(f'freedrive has ended, but {error}', once=True)
+        finally:
+            self._on_return()
 
     def _keep_on(self) -> None:
-        if self.is_kept_on:
+        if self._is_return_due and self._runs and not self.is_switching:
+            assert self._node.executor is not None
+            self._node.executor.create_task(self._return)
+        elif self.is_kept_on:
             self._enable.publish(Bool(data=True))
         elif not self._has_found_out and self._list.service_is_ready():
             if self._asked % _ASK_AGAIN == 0:
@@ -162,6 +209,8 @@ class FreedriveRequests:
     node : Node
     controller : str
         The trajectory controller to return to.
+    checks_modes : bool
+        See `Freedrive`.
     group : CallbackGroup
         Reentrant.
     machine : Machine
@@ -181,6 +230,7 @@ class FreedriveRequests:
         self,
         node: Node,
         controller: str,
+        checks_modes: bool,
         group: CallbackGroup,
         machine: Machine,
         port: TaskPort,
@@ -189,7 +239,7 @@ class FreedriveRequests:
         emit: Callable[..., None],
         publish_state: Callable[[], None],
     ) -> None:
-        self._freedrive = Freedrive(node, controller, group)
+        self._freedrive = Freedrive(node, controller, group, checks_modes, self._update)
         self._node, self._machine, self._port = node, machine, port
         self._confirm_payload, self._job, self._emit = confirm_payload, job, emit
         self._publish_state = publish_state
@@ -240,9 +290,12 @@ class FreedriveRequests:
         except Ur5PickPlaceError as error:
             reply.success, reply.message = False, str(error)
         finally:
-            self._machine.is_free = self._freedrive.is_on
-            self._publish_state()
+            self._update()
         return reply
+
+    def _update(self) -> None:
+        self._machine.is_free = self._freedrive.is_on
+        self._publish_state()
 
     async def _enter(self) -> None:
         stops = self._machine.stops

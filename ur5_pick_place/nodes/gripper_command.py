@@ -1,5 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The action `gripper_command`: a width from any client opens or closes the gripper."""
+"""
+The action `gripper_command`: a width from any client opens or closes the gripper.
+
+No gripper here tells its width, so that a result repeats the position of its goal. Clients of
+larger grippers may mean the whole width, or more than the jaws open; a number that is no width of
+any gripper is refused.
+
+"""
 
 import math
 from collections.abc import Awaitable, Callable
@@ -15,6 +22,7 @@ from ur5_pick_place.task.job import Steps
 from ur5_pick_place.task.run import CycleRun
 
 NAME = 'gripper_action_controller/gripper_command'
+_LOWEST, _HIGHEST = -0.001, 1.0  # [m]; rounding, and wider than any gripper of such an arm
 
 
 class GripperCommands:
@@ -66,5 +74,10 @@ class GripperCommands:
     def _steps(self, position: float) -> Steps[None]:
         if not math.isfinite(position):
             raise InvalidInput(f'position = {position} m: must be a finite number')
+        if not _LOWEST <= position <= _HIGHEST:
+            raise InvalidInput(
+                f'position = {position:g} m: must be {_LOWEST:g} to {_HIGHEST:g} m per jaw; above '
+                f'gripper_threshold = {self._threshold:g} m it opens, else it closes'
+            )
         is_open = position > self._threshold
         return self._run.open() if is_open else self._run.close()

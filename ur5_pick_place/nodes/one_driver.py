@@ -9,6 +9,10 @@ from ur5_pick_place.nodes.distro import count_servers
 
 _CONTROLLER = 'io_and_status_controller'  # a node of its own in ros2_control, not in our cell
 _SET_IO = f'{_CONTROLLER}/set_io'  # a gripper may have a controller manager, but not this
+_SWITCH = 'controller_manager/switch_controller'
+SERVICES = (_SET_IO, _SWITCH)
+"""Services of the driver that one node alone may offer."""
+
 _PERIOD = 1.0  # [s] between two looks at the ROS graph
 _LASTS = 30.0  # [s]; a driver that was killed is seen for up to 20 s more
 
@@ -28,8 +32,8 @@ class OneDriver:
     def __init__(self, node: Node, is_simulated: bool) -> None:
         self._node, self._is_simulated = node, is_simulated
         self._next, self._problem, self._has_robot = 0.0, '', False
-        self._count = 0
-        self._two_since: float | None = None
+        self._counts = dict.fromkeys(SERVICES, 0)
+        self._two_since: dict[str, float] = {}  # by service [s, steady clock]
 
     @property
     def problem(self) -> str:
@@ -41,7 +45,7 @@ class OneDriver:
     def has_another(self) -> bool:
         """Whether the joints may be another arm's; also of a driver that was just killed."""
         self._look()
-        return self._has_robot or self._count > 1
+        return self._has_robot or self._counts[_SET_IO] > 1
 
     def _look(self) -> None:
         now = time.monotonic()
@@ -49,11 +53,12 @@ class OneDriver:
             return
         self._next = now + _PERIOD
         self._has_robot = self._is_simulated and self._is_robot_there()
-        self._count = count_servers(self._node, _SET_IO)
-        if self._count < 2:
-            self._two_since = None
-        elif self._two_since is None:
-            self._two_since = now
+        for name in SERVICES:
+            self._counts[name] = count_servers(self._node, name)
+            if self._counts[name] < 2:
+                self._two_since.pop(name, None)
+            else:
+                self._two_since.setdefault(name, now)
         self._problem = self._why(now)
 
     def _why(self, now: float) -> str:
@@ -63,12 +68,19 @@ class OneDriver:
                 'that driver, or give the simulated cell a ROS_DOMAIN_ID of its own; to move that '
                 'robot, take parameters without is_simulated'
             )
-        if self._two_since is None or now - self._two_since < _LASTS:
-            return ''
-        return (
-            f'{self._count} drivers offer {_SET_IO}, and both would move: end one, or give each '
-            'robot a ROS_DOMAIN_ID of its own'
-        )
+        lasting = [name for name, since in self._two_since.items() if now - since >= _LASTS]
+        if _SET_IO in lasting:
+            return (
+                f'{self._counts[_SET_IO]} drivers offer {_SET_IO}, and both would move: end one, '
+                'or give each robot a ROS_DOMAIN_ID of its own'
+            )
+        if lasting:
+            return (
+                f'{self._counts[_SWITCH]} controller managers offer {_SWITCH}, and either may '
+                "answer: end one, or start the one of the gripper's driver in a namespace of its "
+                'own'
+            )
+        return ''
 
     def _is_robot_there(self) -> bool:
         space = self._node.get_namespace()

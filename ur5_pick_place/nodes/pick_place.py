@@ -51,6 +51,7 @@ from ur5_pick_place.nodes.robot_settings import (
     load_cell,
     warn_of_gaps,
 )
+from ur5_pick_place.nodes.served_names import task_services
 from ur5_pick_place.nodes.statistics_file import StatisticsFile, statistics_path
 from ur5_pick_place.nodes.task_port import PLANNER, TaskPort
 from ur5_pick_place.nodes.teach_markers import TeachMarkers
@@ -101,7 +102,10 @@ class PickPlace(Node):
             kind.settings_type,
             NodeSettings,
         )
-        refuse_if_served(self, ('~/run', f'{gripper_command.NAME}/_action/send_goal'))
+        gripper = kind(grip, robot.tool_voltage)
+        cycle = load_cycle(config_file(own.cycle_file), gripper.pins)
+        self._places = cycle.places
+        refuse_if_served(self, task_services(self._places))
         check_method(robot.controller, task.method)
         cell = load_cell(robot)
         warn_of_gaps(
@@ -120,9 +124,6 @@ class PickPlace(Node):
             self._on_planner_death,
             grip if isinstance(grip, ActionSettings) else None,
         )
-        gripper = kind(grip, robot.tool_voltage)
-        cycle = load_cycle(config_file(own.cycle_file), gripper.pins)
-        self._places = cycle.places
         payload = (robot.payload_mass or 0.0, robot.payload_centre)
         station = Station(
             StationSettings(motion, task, pattern, loops, gripper, cycle, payload),
@@ -134,10 +135,10 @@ class PickPlace(Node):
         )
         self._station, self._run, self._machine = station, station.run, station.machine
         self._published, self._publishing = '', threading.Lock()
-        self._offer(health.peer_timeout)
+        self._offer(health)
 
-    def _offer(self, lease: float) -> None:
-        """Read the taught poses and offer every topic and service; `lease` [s] of the state."""
+    def _offer(self, health: HealthSettings) -> None:
+        """Read the taught poses and offer every topic and service."""
         station, prefix = self._station, self._robot.tf_prefix
         file = Path(self._settings.poses_file).expanduser()
         # First, as it may raise: the planner takes a state whose publisher ends for a dead node.
@@ -152,13 +153,13 @@ class PickPlace(Node):
             station.cycle_planner.places.check_taught,
         )
         self._statistics = StatisticsFile(statistics_path(file), self.get_logger().warning)
-        self._state = Heartbeat(self, '~/state', lease, self._on_frozen)
+        self._state = Heartbeat(self, '~/state', health.peer_timeout, self._on_frozen)
         self._event = self.create_publisher(String, '~/event', 100)
         self._drawing = PlanDrawing(
             self, self._frames, station.planner, lambda: self._machine.plan
         )
         group = ReentrantCallbackGroup()
-        self._offer_services(group)
+        self._offer_services(group, health.check_modes)
         names = list(self._places)
         self._poses = PoseTopics(
             self, names, self._teach_pose, self._refuse_pose, lambda: self._port.q, group
@@ -191,7 +192,7 @@ class PickPlace(Node):
         )
         self._publish_state()
 
-    def _offer_services(self, group: ReentrantCallbackGroup) -> None:
+    def _offer_services(self, group: ReentrantCallbackGroup, checks_modes: bool) -> None:
         machine, run, gripper = self._machine, self._run, self._station.gripper
         services: dict[str, Callable[[], str]] = {
             'plan': self._make_plan,
@@ -229,6 +230,7 @@ class PickPlace(Node):
         self._freedrive = FreedriveRequests(
             self,
             controller,
+            checks_modes,
             group,
             machine,
             port,
@@ -370,6 +372,7 @@ class PickPlace(Node):
     def _on_tick(self) -> None:
         self._freedrive.look(is_stopped=bool(self._machine.stopped) or self._port.is_stopped)
         self._machine.tick()
+        self._drawing.look()
         self._latch.look()
         self._publish_state()
 

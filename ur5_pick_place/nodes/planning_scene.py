@@ -23,8 +23,9 @@ from moveit_msgs.msg import (
 )
 from moveit_msgs.srv import ApplyPlanningScene, GetPlanningScene
 from rclpy.callback_groups import CallbackGroup
+from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
-from rclpy.qos import QoSProfile
+from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rclpy.serialization import serialize_message
 
 from ur5_pick_place.errors import ExecutionError, InvalidInput, one_line
@@ -35,7 +36,7 @@ from ur5_pick_place.nodes.cdr import read_message
 from ur5_pick_place.nodes.conversions import joint_state_msg
 from ur5_pick_place.nodes.frames import Frames
 from ur5_pick_place.nodes.qos import LATCHED
-from ur5_pick_place.nodes.scene_book import SceneBook
+from ur5_pick_place.nodes.scene_book import ATTACHED, OBJECT, SCENE, SceneBook
 from ur5_pick_place.nodes.scene_messages import KnownScene, read_scene, scene_message
 from ur5_pick_place.planning.world import AttachedObject, World, shown
 
@@ -49,6 +50,8 @@ _QUEUE = QoSProfile(depth=1000)  # a client may publish its whole scene at once
 _MAX_WAITING = 50_000_000  # [bytes] not parsed yet
 _HEAD = 1024  # [bytes] of a message that are parsed in any case; its id is among them
 _PATIENCE, _APPLYING = 5.0, 30.0  # [s]
+_LOOK = 0.5  # [s] between two looks for publishers that cannot be heard
+_UNHEARD = 'best_effort '  # begins the key of their refusal
 _PARTS = PlanningSceneComponents
 
 
@@ -113,6 +116,9 @@ class SceneOwner:
         subscribe(CollisionObject, 'collision_object', book.take_object, _QUEUE)
         subscribe(AttachedCollisionObject, 'attached_collision_object', book.take_attached, _QUEUE)
         subscribe(PlanningScene, 'planning_scene', book.take_scene, _QUEUE)
+        self._unheard: dict[str, str] = {}
+        steady = Clock(clock_type=ClockType.STEADY_TIME)
+        node.create_timer(_LOOK, self._look_for_unheard, callback_group=group, clock=steady)
         node.create_subscription(
             AttachedCollisionObject,
             PART_TOPIC,
@@ -146,6 +152,34 @@ class SceneOwner:
             return refusal
 
         self._work.submit(change, len(data))
+
+    def _look_for_unheard(self) -> None:
+        """Bar motion while somebody publishes objects that DDS does not deliver to this node."""
+        unheard = {}
+        for topic in (OBJECT, ATTACHED, SCENE):
+            found = self._node.get_publishers_info_by_topic(topic)
+            weak = sorted(
+                shown(publisher.node_name)
+                for publisher in found
+                if publisher.qos_profile.reliability == ReliabilityPolicy.BEST_EFFORT
+            )
+            if weak:
+                unheard[_UNHEARD + topic] = (
+                    f'nothing may move, {topic} has a best-effort publisher, of node '
+                    f'{", ".join(weak[:4])}, whose objects do not arrive: its QoS must be '
+                    'reliable; correct it, or end it'
+                )
+        if unheard == self._unheard:
+            return
+        for refusal in set(unheard.values()) - set(self._unheard.values()):
+            self._node.get_logger().error(refusal)
+        self._unheard = unheard
+
+        def change() -> str:
+            self._is_new = True
+            return ''
+
+        self._work.submit(change)
 
     def _arm(self, link: str) -> Array:
         q = self._present()
@@ -183,6 +217,7 @@ class SceneOwner:
             return
         self._is_new, self._failure = False, ''
         world = self._book.world
+        world = replace(world, refused={**self._unheard, **world.refused})
         try:
             self._planner.set_scene(replace(self._scene, world=world))
         except Exception as error:  # of a library, for an unforeseen shape
@@ -307,6 +342,8 @@ class SceneFollower:
     def _handle_restart(self, old: World, new: World) -> None:
         """Log what a restarted planner has lost, and publish it again, if `restores`."""
         world = old.without_objects(new.objects).without_attached(new.attached)
+        own = {key: why for key, why in old.refused.items() if not key.startswith(_UNHEARD)}
+        world = replace(world, refused=own)  # it looks for publishers by itself
         lost = [*world.objects, *world.attached]
         if not lost and not world.refused:
             return

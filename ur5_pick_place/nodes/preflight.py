@@ -39,6 +39,7 @@ from ur5_pick_place.nodes.conversions import (
 from ur5_pick_place.nodes.distro import count_servers
 from ur5_pick_place.nodes.frames import Frames
 from ur5_pick_place.nodes.node_list import REMAPPINGS
+from ur5_pick_place.nodes.one_driver import SERVICES
 from ur5_pick_place.nodes.planning_scene import SCENE_TOPIC
 from ur5_pick_place.nodes.process import ros_domain_id, stay_on_loopback
 from ur5_pick_place.nodes.qos import LATCHED
@@ -146,6 +147,7 @@ class _Collector:
         self._spin(_DISCOVERY, lambda: all(c.service_is_ready() for c in self._asking.values()))
         self._spin(_LATCHED_TIME)
         seen.servers = {name: count_servers(self._node, _SERVICE[name]) for name in NODES}
+        seen.driver_servers = {name: count_servers(self._node, name) for name in SERVICES}
         self._ask_parameters()
         prefix = seen.parameter('tf_prefix') or ''
         self._names = tuple(prefix + name for name in JOINT_NAMES)

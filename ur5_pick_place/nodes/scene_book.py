@@ -4,7 +4,8 @@ Clients' changes to the scene: objects are added, extended, moved, removed, atta
 
 An object that cannot be accepted is recorded as refused, by topic and id, and blocks all motion
 until that id is published again or removed on that topic. A known object of that id stays where it
-was meanwhile.
+was meanwhile. What a PlanningScene must not have beside objects bars until the next one that is
+accepted as a whole; a scene whose objects could not be read, until one with `is_diff` false.
 
 """
 
@@ -41,6 +42,8 @@ _ADD, _REMOVE, _APPEND, _MOVE = (
         CollisionObject.ADD, CollisionObject.REMOVE, CollisionObject.APPEND, CollisionObject.MOVE,
     )
 )  # fmt: skip
+_SETTINGS: Key = (SCENE, '')  # of a scene: what is not an obstacle
+_OBSTACLES: Key = (SCENE, 'obstacles')  # of a scene: there may be some that are not known
 _MAX_REFUSED = 5000
 _MAX_SHOWN = 100  # refusals that are published; a message may hold 512 objects and these
 _MAX_EARLY = 100
@@ -116,9 +119,9 @@ class SceneBook:
             message = read_message(data, PlanningScene)
             world, refused, lifted = self._with_scene(self._world, message)
         except Unreadable as error:
-            return self._refuse((SCENE, ''), excess or str(error))
+            return self._refuse(_OBSTACLES, excess or str(error))
         except Exception as error:
-            return self._refuse((SCENE, ''), _reason(error))
+            return self._refuse(_OBSTACLES, _reason(error))
         self._accept(world, lifted, message.is_diff)
         earlier = _refused_earlier(message)
         for key, refusal in earlier.items():
@@ -190,7 +193,9 @@ class SceneBook:
         topic, name = key
         why = why if len(why) <= _MAX_REASON else f'{why[:_MAX_REASON]}…'
         what = 'scene' if topic == SCENE else f'object {shown(name)}'
-        if topic == SCENE:
+        if key == _SETTINGS:
+            remedy = 'publish any valid scene there, a diff (is_diff true) will do'
+        elif topic == SCENE:
             remedy = 'publish a whole scene (is_diff false) that is valid'
         elif name:
             remedy = f'publish it again on {topic}, or REMOVE it there'
@@ -201,7 +206,7 @@ class SceneBook:
 
     def _record(self, key: Key, refusal: str) -> None:
         if len(self._refused) >= _MAX_REFUSED and key not in self._refused:
-            key, refusal = (SCENE, ''), (
+            key, refusal = _OBSTACLES, (
                 f'nothing may move, more than {_MAX_REFUSED} objects were refused: publish a '
                 f'whole scene (is_diff false) that is valid on {SCENE}'
             )
@@ -380,9 +385,12 @@ class SceneBook:
                     refused[_key(topic, thing.id)] = f'object {shown(thing.id)}: {_reason(error)}'
                 else:
                     lifted += self._lifted(topic, thing)
-        if missing := unsupported(message):
-            refused[(SCENE, '')] = '; '.join(missing)
-        return world, refused, lifted
+        wrong = unsupported(message, lambda name: self._frames.T_base_frame(name, self._arm))
+        if wrong:
+            refused[_SETTINGS] = '; '.join(wrong)
+        if len(message.world.octomap.octomap.data):
+            refused[_OBSTACLES] = 'octomap: not supported, give objects'
+        return world, refused, lifted if refused else [*lifted, _SETTINGS]
 
 
 def _key(topic: str, name: str) -> Key:
@@ -406,7 +414,8 @@ def _refused_earlier(message: SimpleNamespace) -> dict[Key, str]:
     for thing in message.world.collision_objects:
         if thing.type.db == REFUSED:
             topic, _, name = thing.id.partition(' ')
-            key = _key(topic, name) if topic in (OBJECT, ATTACHED) else (SCENE, '')
+            own = _SETTINGS if (topic, name) == _SETTINGS else _OBSTACLES
+            key = _key(topic, name) if topic in (OBJECT, ATTACHED) else own
             found[key] = one_line(thing.type.key[:_MAX_REFUSAL])
     return found
 

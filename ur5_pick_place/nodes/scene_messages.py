@@ -8,7 +8,7 @@ its key in `World.refused`.
 
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
@@ -21,7 +21,7 @@ from shape_msgs.msg import MeshTriangle, SolidPrimitive
 from shape_msgs.msg import Plane as PlaneMessage
 
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.kinematics.transforms import Array, inverse_transform, log_so3
 from ur5_pick_place.nodes.conversions import matrix_to_pose, numbers_to_matrix
 from ur5_pick_place.planning.shapes import (
     Cone,
@@ -41,6 +41,7 @@ from ur5_pick_place.planning.world import (
     shown,
 )
 
+_SAME_POSE = 1e-4  # [m], [rad] by which a transform may differ from what is known
 OWN, REFUSED = 'ur5_pick_place/own', 'ur5_pick_place/refused'
 # By primitive type: how many dimensions, and the shape of them in MoveIt's order.
 _PRIMITIVES = {
@@ -268,8 +269,13 @@ def _mesh_message(mesh: Mesh, p_middle: Array) -> MeshMessage:
     return message
 
 
-def unsupported(message: SimpleNamespace) -> list[str]:
-    """Return why parts of a PlanningScene are not supported."""
+def unsupported(message: SimpleNamespace, T_base_frame: Callable[[str], Array]) -> list[str]:
+    """
+    Return why parts of a PlanningScene are not supported; those of obstacles aside.
+
+    `T_base_frame` returns the known pose (4, 4) of a frame in `base`, or raises `UnknownFrame`.
+
+    """
     matrix = message.allowed_collision_matrix
     found = []
     allowed = any(entry.enabled.any() for entry in matrix.entry_values)
@@ -283,8 +289,33 @@ def unsupported(message: SimpleNamespace) -> list[str]:
         found.append('link_padding: not supported, set the margin in the scene file')
     if any(entry.scale != 1.0 for entry in message.link_scale):
         found.append('link_scale: not supported, leave it out')
-    if len(message.world.octomap.octomap.data):
-        found.append('octomap: not supported, give objects')
-    if message.fixed_frame_transforms:
-        found.append('fixed_frame_transforms: publish them on tf_static')
+    for given in message.fixed_frame_transforms:
+        if why := _unknown_transform(given, T_base_frame):
+            parent, child = shown(given.header.frame_id), shown(given.child_frame_id)
+            found.append(
+                f'fixed_frame_transforms, {parent} to {child}: {why}; leave it out, or publish it '
+                'on tf_static'
+            )
+            break  # the others are likely to be refused for the same reason
     return found
+
+
+def _unknown_transform(
+    given: SimpleNamespace, T_base_frame: Callable[[str], Array]
+) -> str:
+    """Return in which respect a transform differs from what is known, or ''."""
+    parent, child = given.header.frame_id, given.child_frame_id
+    if not (parent and child):
+        return 'a frame has no name'
+    T_known = np.eye(4)  # as MoveIt adds it for its planning frame, whatever that is called
+    try:
+        T = numbers_to_matrix(given.transform)
+        if parent != child:
+            T_known = inverse_transform(T_base_frame(parent)) @ T_base_frame(child)
+    except InvalidInput as error:
+        return str(error)
+    if np.abs(T - T_known).max() <= _SAME_POSE:
+        return ''
+    here, there = ([round(float(x), 4) for x in pose[:3, 3]] for pose in (T, T_known))
+    angle = np.degrees(np.linalg.norm(log_so3(T_known[:3, :3].T @ T[:3, :3])))
+    return f'at {here} m, known at {there} m and turned by {angle:.3g} deg to it'

@@ -21,11 +21,13 @@ from ur5_pick_place.control.controller import Goal, GoalListener, Stopping
 from ur5_pick_place.control.execution_manager import ExecutionManager
 from ur5_pick_place.control.motion_monitor import TrackingSettings
 from ur5_pick_place.control.motion_state import MotionState, parse_motion_state
-from ur5_pick_place.control.robot_status import HealthSettings
+from ur5_pick_place.control.robot_status import HealthSettings, find_fault
 from ur5_pick_place.control.splicing import on_arrival
 from ur5_pick_place.control.streamed_loop import TrajectorySegment
 from ur5_pick_place.errors import one_line
 from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.nodes.asking import wait_until
+from ur5_pick_place.nodes.controller_activity import ControllerActivity
 from ur5_pick_place.nodes.controller_goals import PASSTHROUGH, ControllerGoals
 from ur5_pick_place.nodes.conversions import (
     duration_to_msg,
@@ -43,6 +45,7 @@ from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.trajectory import Trajectory, at_rest
 
 _WATCH_PERIOD = 0.02  # [s], steady clock
+_ACTIVATION = 1.0  # [s], steady clock, for the driver to activate the controller
 _SHOWN_GOALS = 10  # that wait for a slow recorder
 _DELIVERY = 0.005  # [s] from here into the controller: the link, and half a cycle
 
@@ -89,7 +92,8 @@ class TrajectoryClient:
         group: CallbackGroup,
         driver: OneDriver,
     ) -> None:
-        self._node, self._has_been_ready = node, False
+        self._node, self._has_been_ready, self._health = node, False, health
+        self._was_running = False  # the program
         self._state = Heartbeat(
             node, '~/motion_state', health.peer_timeout, lambda _seconds: self._watch()
         )
@@ -112,6 +116,7 @@ class TrajectoryClient:
             time.monotonic,
             replaces=controller != PASSTHROUGH,
         )
+        self._activity = ControllerActivity(node, controller, self.link.status, group)
         Rounds(node, _WATCH_PERIOD).add(self._watch)
 
     def health(self) -> tuple[bool, str]:
@@ -136,10 +141,33 @@ class TrajectoryClient:
         self.core.start_loop(make_loop, rollout, outcome.set_result, is_wanted)
         return outcome
 
+    async def rearm(self) -> str:
+        """
+        Call `ExecutionManager.rearm` once the controller is active, at most a second later.
+
+        The driver activates it only a moment after the program runs.
+
+        """
+        status, stops = self.link.status, self.core.stops
+
+        def is_decided() -> bool:
+            is_refused = bool(find_fault(status, time.monotonic(), self._health))
+            return not status.inactive or status.is_free or is_refused
+
+        self._activity.doubt()
+        await wait_until(self._node, is_decided, _ACTIVATION)
+        if self.core.stops != stops:
+            return 'a stop came meanwhile: rearm again'
+        return self.core.rearm()
+
     def _on_joints(self) -> None:
         self.core.on_joints()
 
     def _watch(self) -> None:
+        was_running, self._was_running = self._was_running, self.link.status.program_running
+        if self._was_running and not was_running:
+            self._activity.doubt()
+        self._activity.look()
         self.core.watch()
 
     def _publish(self, text: str) -> None:

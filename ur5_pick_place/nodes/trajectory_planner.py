@@ -78,6 +78,7 @@ _SERVED = (
     'execute_trajectory/_action/send_goal',
     'move_action/_action/send_goal',
     *SCENE_SERVICES,
+    *('~/stop', '~/rearm'),
 )
 # [s] of silence after which the joints count as unknown; joint_state_timeout if that is more
 _PRESENT = 0.5
@@ -319,8 +320,10 @@ class TrajectoryPlanner(Node):
         reply.success, reply.message = True, 'stopping; call ~/rearm before the next motion'
         return reply
 
-    def _on_rearm(self, _request: Trigger.Request, reply: Trigger.Response) -> Trigger.Response:
-        obstacle = self._executor.core.rearm()
+    async def _on_rearm(
+        self, _request: Trigger.Request, reply: Trigger.Response
+    ) -> Trigger.Response:
+        obstacle = await self._executor.rearm()
         reply.success, reply.message = not obstacle, obstacle or 'ready'
         return reply
 

@@ -127,9 +127,10 @@ def motion_to_any(
         left = allowed - (time.monotonic() - begin)
         if refinement and left < _LEAST_SEARCH * allowed:
             break
-        rest = max(left, 0.5 * allowed)
+        # Not by what is left: the number of tests follows from it, and with it the way.
+        share = 0.5 * allowed if refinement else allowed
         ways = find_ways(
-            motions.collision, motions.limits, motions.q_start, free, shortest, rest, refinement
+            motions.collision, motions.limits, motions.q_start, free, shortest, share, refinement
         )
         for way in ways:
             try:

@@ -8,6 +8,7 @@ updates the active controller, as ros2_control does on the robot.
 """
 
 import logging
+import math
 from collections.abc import Sequence
 from typing import Protocol
 
@@ -49,6 +50,7 @@ BLOW_OFF_PIN = TOOL_PIN_1  # the output of a suction cup
 RESTART, SPLICE = 'restart', 'splice'
 REPLACEMENTS = (RESTART, SPLICE)
 
+_ACTIVATION_TIME = 0.06  # [s] after the program's start: controller_stopper asks, then switches
 _RECEIVE_TIMEOUT = 0.04  # [s] without a command after which the robot's program ends
 
 _log = logging.getLogger(__name__)
@@ -175,7 +177,7 @@ class Driver:
         self._read()
         self.robot = Robot()
         self.dashboard = Dashboard(self.robot, ur_type, polyscope)
-        self.io = IoController(self.robot, rated_payload(ur_type))
+        self.io = IoController(self.robot, rated_payload(ur_type), polyscope != '3')
         self.trajectory: dict[str, TrajectoryController] = {
             name: TrajectoryController(self.joint_names, period, replacement == SPLICE)
             for name in (SCALED, UNSCALED)
@@ -192,6 +194,7 @@ class Driver:
         self.pc_frozen, self._commanded = False, self.time
         self._free = False
         self._program_ran = self.robot.program_running
+        self._activation_due = math.inf  # [s]
         self.controllers = ControllerManager(controller, self._on_controller)
 
     def cycle(self) -> None:
@@ -252,11 +255,15 @@ class Driver:
 
     def _follow_program(self) -> None:
         runs = self.robot.program_running
-        if runs != self._program_ran:
-            if runs:
-                self.controllers.restore_motion()
-            else:
+        if runs and not self._program_ran:
+            self._activation_due = self.time + _ACTIVATION_TIME
+        elif self._program_ran and not runs:
+            if math.isinf(self._activation_due):
                 self.controllers.stop_motion()
+            self._activation_due = math.inf
+        if self.time >= self._activation_due:
+            self._activation_due = math.inf
+            self.controllers.restore_motion()
         self._program_ran = runs
 
     def _command(self) -> None:

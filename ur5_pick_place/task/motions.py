@@ -32,8 +32,9 @@ IK = 'ik'
 
 _PASSING_STEP = 5e-3  # [s]
 _LATE = 6e-3  # [m] added to the slow distance before a place, as the arm lags its reference
-_SAMPLE_STEP = 0.02  # [s] of what finds the move that the arm follows
-_LOOKAHEAD = 50  # samples ahead that are searched
+_SAMPLE_STEP = 2e-3  # [s] of what finds the move that the arm follows
+_LOOKAHEAD = 500  # samples ahead that are searched
+_EQUALLY_NEAR = 4e-3  # [rad]; more than half of what a joint turns in a sample at full speed
 _BLENDS = (1.0, 0.5)  # shares of the blend radii that are tried before the arm stops between moves
 
 
@@ -125,7 +126,13 @@ class PlannedStage:
 
 
 class StageTracker:
-    """Finds which move of a blended motion the arm follows, from its joints alone."""
+    """
+    Finds where in its motion the arm is, and which move it follows, from its joints alone.
+
+    Calls must follow the motion. A path that retraces itself passes the same joints more than
+    once: of about equally near samples the earliest counts.
+
+    """
 
     def __init__(self, planned: PlannedStage) -> None:
         trajectory = planned.moved.trajectory
@@ -135,10 +142,16 @@ class StageTracker:
         self._i = 0
 
     def stage_at(self, q: Array) -> int:
-        """Return the index of the move at joints (6,) [rad]; calls must follow the motion."""
+        """Return the index of the move at joints (6,) [rad]."""
+        return bisect(self._passes, self.within(q)[0])
+
+    def within(self, q: Array) -> tuple[float, float]:
+        """Return the times of the motion [s] between which the arm is at joints (6,) [rad]."""
         ahead = self._q[self._i : self._i + _LOOKAHEAD]
-        self._i += int(np.abs(ahead - q).max(axis=1).argmin())
-        return bisect(self._passes, self._t[self._i])
+        away = np.abs(ahead - q).max(axis=1)
+        self._i += int((away <= away.min() + _EQUALLY_NEAR).argmax())
+        t = float(self._t[self._i])
+        return t, t + _LOOKAHEAD * _SAMPLE_STEP
 
 
 class CycleMotions:

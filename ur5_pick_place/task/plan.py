@@ -296,10 +296,16 @@ class CyclePlanner:
         self,
         planned: PlannedStage,
         q_now: Array,
+        within: tuple[float, float],
         is_carrying: bool,
         placed_parts: Sequence[Box] = (),
     ) -> PlannedMotion:
-        """Return the rest of a motion, from joints on its path; errors as `motions_home`."""
+        """
+        Return the rest of a motion, from joints on its path; errors as `motions_home`.
+
+        `within` bounds the time of the motion [s] at which the arm is.
+
+        """
         assert planned.motion is not None
         planner = self._arm(is_carrying, placed_parts)
         if planned.method:
@@ -309,7 +315,7 @@ class CyclePlanner:
             )
         settings = planner.settings
         limits = planner.limits.scaled(settings.velocity_scaling, settings.acceleration_scaling)
-        rest = resume_on_path(planned.motion.trajectory, q_now, limits)
+        rest = resume_on_path(planned.motion.trajectory, q_now, limits, within)
         return PlannedMotion(rest, planner.check(rest, q_now))
 
     def _arm(self, is_carrying: bool, placed_parts: Sequence[Box]) -> MotionPlanner:

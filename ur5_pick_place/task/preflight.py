@@ -60,6 +60,8 @@ class Observed:
         Speed scaling, 0 to 1.
     controllers : dict of str to str, or None
         State of each controller by name.
+    driver_servers : dict of str to int
+        How many nodes offer each of the services that one driver alone may offer.
     arrivals, stamps, ages : list of float
         Of joint_states of this arm: steady clock [s], ROS time [s], and age on arrival [s].
     bad_joints : str
@@ -91,6 +93,7 @@ class Observed:
     program_running: bool | None = None
     scaling: float | None = None
     controllers: dict[str, str] | None = None
+    driver_servers: dict[str, int] = field(default_factory=dict)
     arrivals: list[float] = field(default_factory=list)
     stamps: list[float] = field(default_factory=list)
     ages: list[float] = field(default_factory=list)
@@ -200,14 +203,24 @@ def _robot(seen: Observed) -> Check:
 
 def _controller(seen: Observed) -> Check:
     wanted = seen.parameter('controller')
+    for service, count in seen.driver_servers.items():
+        if count > 1:
+            return Check(
+                'controller', f'{count} nodes offer {service}, and either may answer',
+                "end one, or start a gripper's driver in a namespace of its own; one that was "
+                'killed is seen for up to 20 s',
+            )
     if seen.controllers is None:
         return Check('controller', 'controller_manager does not answer', 'start the driver')
     if seen.controllers.get(wanted) != 'active':
         state = seen.controllers.get(wanted, 'not loaded')
         active = ', '.join(n for n, s in seen.controllers.items() if s == 'active') or 'none'
+        # An active one would hold the arm where it is now, and pull it back at Play.
+        is_stopped = not seen.program_running and seen.parameter('check_modes') is not False
         return Check(
             'controller', f'{wanted} is {state}; active: {active}',
-            f'press Play on the pendant, or ros2 control switch_controllers --activate {wanted}',
+            'press Play on the pendant: the driver then activates it' if is_stopped
+            else f'ros2 control switch_controllers --activate {wanted}',
         )
     return Check('controller', f'{wanted} is active')
 

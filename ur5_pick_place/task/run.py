@@ -376,15 +376,18 @@ class CycleRun:
             if pauses == self._pauses:  # one that ended before the arm was at rest counts too
                 raise ExecutionError(seen.reply)
             seen = yield from self._resumed()
-            motion = yield from self._rest_of(planned, seen.q)
+            motion = yield from self._rest_of(planned, seen.q, tracker.within(seen.q))
 
-    def _rest_of(self, planned: PlannedStage, q: Array) -> Steps[PlannedMotion]:
+    def _rest_of(
+        self, planned: PlannedStage, q: Array, within: tuple[float, float]
+    ) -> Steps[PlannedMotion]:
         """Return the rest of a motion from joints (6,) [rad]; planning takes more than a tick."""
         found: list[PlannedMotion] = []
 
         def plan() -> None:
+            parts = self.placed_parts
             found.append(
-                self._planner.replan_rest(planned, q, self.is_carrying, self.placed_parts)
+                self._planner.replan_rest(planned, q, within, self.is_carrying, parts)
             )
 
         yield from perform(Compute(plan), _REPLAN_TIME)

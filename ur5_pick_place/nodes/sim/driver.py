@@ -30,8 +30,8 @@ Deviations from the driver:
 - `/tf` comes from this node (20.8 Hz; the driver's robot_state_publisher 20 Hz) and there is no
   `robot_description`. There are no tcp_pose and force_torque broadcasters, and no force
   mode, URScript or controller loading interfaces.
-- The robot has one program, External Control, and it runs from the start, as with
-  `headless_mode`; `play` and `resend_robot_program` both start it again.
+- The robot has one program, External Control. It runs from the start, as with `headless_mode`,
+  unless `program_running` is false; `play` and `resend_robot_program` both start it.
 - Of the dashboard there are the services whose messages every distribution has, as PolyScope 3, 5
   or X answers them; safety status, reports and program files are absent.
 - `forward_velocity_controller` is not slowed by the speed slider.
@@ -57,21 +57,41 @@ from ur5_pick_place.nodes.process import refuse_if_served, run_node
 from ur5_pick_place.nodes.sim.actions import TrajectoryServer
 from ur5_pick_place.nodes.sim.dashboard import DashboardServices
 from ur5_pick_place.nodes.sim.faults import FaultServices
-from ur5_pick_place.nodes.sim.gripper import GripperActions
+from ur5_pick_place.nodes.sim.gripper import ACTION, GripperActions
 from ur5_pick_place.nodes.sim.publishers import Publishers
 from ur5_pick_place.nodes.sim.services import Services
 from ur5_pick_place.settings import Settings, setting
 from ur5_pick_place.sim.contact import ContactSettings
-from ur5_pick_place.sim.controller_manager import MOTION_CONTROLLERS, SCALED
+from ur5_pick_place.sim.controller_manager import (
+    IO_AND_STATUS,
+    MOTION_CONTROLLERS,
+    PASSTHROUGH,
+    SCALED,
+    UNSCALED,
+)
 from ur5_pick_place.sim.driver import REPLACEMENTS, RESTART, Driver
 from ur5_pick_place.sim.fault_injector import FaultInjector
 from ur5_pick_place.sim.fault_schedule import load_schedule
+from ur5_pick_place.sim.grippers import ACTION as GRIPPER_ACTION
 from ur5_pick_place.sim.grippers import GRIPPER_COMMAND, PARALLEL
 from ur5_pick_place.sim.world import CellSettings, World
 
 _THREADS = 1  # no callback waits: what takes time is awaited
 _MONITOR_PERIOD = 0.05  # [s], the driver's action_monitor_rate
 _END = 1.0  # [s] on the wall within which a cycle ends on any machine
+# Of the dashboard and of what is for simulations only one stands for all: no node has fewer.
+_SERVED = (
+    *('controller_manager/list_controllers', 'controller_manager/switch_controller'),
+    *(f'{IO_AND_STATUS}/set_{what}' for what in ('io', 'analog_output', 'payload')),
+    *(f'{IO_AND_STATUS}/{name}' for name in ('set_speed_slider', 'zero_ftsensor')),
+    *(f'{IO_AND_STATUS}/{name}' for name in ('resend_robot_program', 'hand_back_control')),
+    *(f'{name}/query_state' for name in (SCALED, UNSCALED)),
+    *(
+        f'{name}/follow_joint_trajectory/_action/send_goal'
+        for name in (SCALED, UNSCALED, PASSTHROUGH)
+    ),
+    *('dashboard_client/play', 'sim_driver/clear_faults'),
+)
 _KILLED = 137  # exit code that a shell reports for SIGKILL
 _CATCH_UP = 0.02  # [s] on the wall that may be made good in a burst
 
@@ -92,6 +112,9 @@ class SimDriverSettings(Settings):
         'how a new trajectory replaces the running one: as joint_trajectory_controller up to 6.9 '
         'or after it',
         choices=REPLACEMENTS,
+    )
+    program_running: bool = setting(
+        True, 'the program runs from the start; false: the pendant waits for Play'
     )
     polyscope_x: bool = setting(
         False, 'the dashboard is that of PolyScope X, which only an e-Series robot can have'
@@ -148,6 +171,8 @@ class Simulation:
             cell.gripper,
             settings.gripper_action_type,
         )
+        if not settings.program_running:
+            self._driver.robot.stop()
         self._faults = FaultInjector(self._driver, schedule)
         self._lock = threading.Lock()
         group = ReentrantCallbackGroup()
@@ -231,7 +256,8 @@ class SimDriver(Node):
         cell, contact, settings = declare_settings(
             self, CellSettings, ContactSettings, SimDriverSettings
         )
-        refuse_if_served(self, ['controller_manager/switch_controller'])
+        grips = [f'{ACTION}/_action/send_goal'] if cell.gripper == GRIPPER_ACTION else []
+        refuse_if_served(self, [*_SERVED, *grips])
         # Started when the node knows it, so that a signal at any moment can end it.
         self._simulation = Simulation(self, cell, contact, settings)
         self._simulation.start()

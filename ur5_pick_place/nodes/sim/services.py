@@ -37,6 +37,12 @@ from ur5_pick_place.sim.io_controller import Request
 from ur5_pick_place.sim.setpoints import ForwardController
 from ur5_pick_place.sim.world import World
 
+# What is claimed instead of joints.
+_CLAIMS = {
+    FREEDRIVE: ('freedrive_mode/async_success', 'freedrive_mode/enable', 'freedrive_mode/abort'),
+    PASSTHROUGH: ('trajectory_passthrough/abort', 'trajectory_passthrough/transfer_state'),
+}
+
 
 class Services:
     """
@@ -150,10 +156,10 @@ class Services:
     def _state(self, controller: Controller) -> ControllerState:
         kind = 'velocity' if controller.name == VELOCITY else 'position'
         interfaces = [f'{joint}/{kind}' for joint in self._driver.joint_names]
-        if not controller.moves or controller.name == FREEDRIVE:
+        if controller.name in _CLAIMS:
+            interfaces = [f'{self._prefix}{name}' for name in _CLAIMS[controller.name]]
+        elif not controller.moves:
             interfaces = []
-        elif controller.name == PASSTHROUGH:
-            interfaces = ['trajectory_passthrough/abort', 'trajectory_passthrough/transfer_state']
         return ControllerState(
             name=controller.name,
             type=controller.type,

@@ -1,0 +1,173 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which controllers freedrive switches, with the program on the robot running and stopped."""
+
+import time
+from collections.abc import Callable, Iterator
+
+import pytest
+
+rclpy = pytest.importorskip('rclpy')
+
+from controller_manager_msgs.msg import ControllerState  # noqa: E402
+from controller_manager_msgs.srv import ListControllers, SwitchController  # noqa: E402
+from rclpy.callback_groups import ReentrantCallbackGroup  # noqa: E402
+from rclpy.executors import SingleThreadedExecutor  # noqa: E402
+from rclpy.node import Node  # noqa: E402
+from std_msgs.msg import Bool  # noqa: E402
+
+from ur5_pick_place.errors import ExecutionError  # noqa: E402
+from ur5_pick_place.nodes.driver_link import PROGRAM_RUNNING  # noqa: E402
+from ur5_pick_place.nodes.freedrive import Freedrive  # noqa: E402
+from ur5_pick_place.nodes.qos import LATCHED  # noqa: E402
+
+OURS, FREEDRIVE = 'scaled_joint_trajectory_controller', 'freedrive_mode_controller'
+BOTH = (OURS, FREEDRIVE)
+
+
+class Robot:
+    """A controller manager that has one active controller at most, and freedrive above it."""
+
+    def __init__(self, checks_modes: bool) -> None:
+        self.node, self.served = Node('task'), Node('driver')
+        self.executor = SingleThreadedExecutor()
+        self.executor.add_node(self.node)
+        self.executor.add_node(self.served)
+        self.active, self.known = {OURS}, []
+        self.switched: list[tuple[list[str], list[str]]] = []
+        self.served.create_service(
+            ListControllers, 'controller_manager/list_controllers', self._list
+        )
+        self.served.create_service(
+            SwitchController, 'controller_manager/switch_controller', self._switch
+        )
+        self.program = self.served.create_publisher(Bool, PROGRAM_RUNNING, LATCHED)
+        self.freedrive = Freedrive(
+            self.node,
+            OURS,
+            ReentrantCallbackGroup(),
+            checks_modes,
+            lambda: self.known.append(self.freedrive.is_on),
+        )
+        self.until(self.freedrive._switch.service_is_ready)
+        self.until(self.freedrive._list.service_is_ready)
+
+    def _list(self, _request, response):
+        response.controller = [
+            ControllerState(name=name, state='active' if name in self.active else 'inactive')
+            for name in BOTH
+        ]
+        return response
+
+    def _switch(self, request, response):
+        on, off = set(request.activate_controllers), set(request.deactivate_controllers)
+        is_possible = off <= self.active and len((self.active | on) - off) <= 1
+        is_strict = request.strictness == SwitchController.Request.STRICT
+        response.ok = is_possible or not is_strict
+        if is_possible:
+            self.active = (self.active | on) - off
+            self.switched.append((sorted(on), sorted(off)))
+        return response
+
+    def until(self, is_so: Callable[[], object], seconds: float = 10.0) -> None:
+        end = time.monotonic() + seconds
+        while not is_so():
+            assert time.monotonic() < end
+            self.executor.spin_once(timeout_sec=0.02)
+
+    def spin(self, seconds: float) -> None:
+        end = time.monotonic() + seconds
+        self.until(lambda: time.monotonic() > end, seconds + 1.0)
+
+    def switch(self, is_on: bool) -> None:
+        task = self.executor.create_task(self.freedrive.switch, is_on)
+        self.until(task.done)
+        task.result()
+
+    def tell(self, runs: bool) -> None:
+        """Publish whether the program runs, as the driver does."""
+        self.program.publish(Bool(data=runs))
+        self.until(lambda: self.freedrive._runs == runs)
+
+
+@pytest.fixture
+def begun(ros_domain: int) -> Iterator[Callable[..., Robot]]:
+    rclpy.init()
+    robots: list[Robot] = []
+
+    def begin(checks_modes: bool = True) -> Robot:
+        robots.append(Robot(checks_modes))
+        return robots[-1]
+
+    yield begin
+    for robot in robots:
+        robot.executor.shutdown()
+        robot.node.destroy_node()
+        robot.served.destroy_node()
+    rclpy.shutdown()
+
+
+@pytest.mark.parametrize('checks_modes', [True, False])
+def test_freedrive_ends_in_the_trajectory_controller_while_the_program_runs(begun, checks_modes):
+    robot = begun(checks_modes)
+    if checks_modes:
+        robot.tell(True)  # mock hardware of older drivers never tells
+    robot.switch(True)
+    assert robot.active == {FREEDRIVE}
+    robot.switch(False)
+    assert robot.active == {OURS} and len(robot.switched) == 2
+
+
+def test_freedrive_that_ends_with_the_program_stopped_leaves_the_arm_to_the_pendant(begun):
+    robot = begun()
+    robot.tell(True)
+    robot.switch(True)
+    robot.tell(False)
+    robot.switch(False)
+    assert robot.switched[1:] == [([], [FREEDRIVE])]
+    robot.spin(1.0)
+    assert robot.active == set(), 'it would hold the joints from before the pendant moved the arm'
+    robot.tell(True)
+    robot.until(lambda: robot.active == {OURS})
+    robot.spin(1.0)
+    assert robot.switched[2:] == [([OURS], [])], 'once'
+
+
+def test_freedrive_that_the_driver_reactivates_with_the_program_is_replaced(begun):
+    """The driver deactivates what is active when the program stops, and activates that again."""
+    robot = begun()
+    robot.tell(True)
+    robot.switch(True)
+    robot.active = set()
+    robot.tell(False)
+    robot.switch(False)
+    assert len(robot.switched) == 1
+    robot.active = {FREEDRIVE}
+    robot.tell(True)
+    robot.until(lambda: robot.active == {OURS})
+    assert robot.switched[1:] == [([OURS], [FREEDRIVE])]
+    robot.until(lambda: robot.known == [False])
+
+
+def test_a_driver_that_tells_nothing_of_its_program_has_none_running(begun):
+    robot = begun()
+    robot.active = {FREEDRIVE}  # of an earlier run
+    robot.switch(False)
+    assert robot.active == set()
+    robot.tell(True)
+    robot.until(lambda: robot.active == {OURS})
+
+
+def test_a_switch_that_fails_is_named_and_tried_again_at_play(begun):
+    robot = begun()
+    robot.tell(True)
+    robot.switch(True)
+    robot.tell(False)
+    robot.switch(False)
+    robot.active = {'another'}
+    robot.tell(True)
+    robot.spin(1.0)
+    assert robot.active == {'another'}
+    with pytest.raises(ExecutionError, match=f'did not switch to {OURS}'):
+        robot.switch(False)
+    robot.active = set()
+    robot.until(lambda: robot.active == {OURS})

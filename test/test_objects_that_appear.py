@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A stop for an object that appears ahead of the arm, far away and nearer than it can brake."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from arm_over_table import box_at
+from motion_planners import FAST, make_planner, tool_down
+from stop_cell import Cell
+
+from ur5_pick_place.kinematics import forward, inverse
+
+TO_FINGERTIPS = 0.059  # [m] in y from the TCP to the side of the hand
+
+
+def stopped(gap):
+    """Return a cell whose motion has ended, with a post `gap` [m] ahead of the arm at 1 m/s."""
+    planner = make_planner(replace(FAST, max_speed=1.0))
+    q = inverse(planner.model, tool_down(0.4, -0.35, 0.25, 0.0))[0][0]
+    T = forward(planner.model, q)
+    T[1, 3] -= 0.65  # y of base_link, which is turned by half a turn
+    motion = planner.lin(q, [T]).trajectory
+    cell = Cell(planner, watched=0.0)
+    cell.port.q = q
+    cell.run(0.5)
+    cell.executor.start(motion, cell.ends.append)
+    cell.port.accept(cell.now)
+    cell.run(0.4)
+    y = -forward(planner.model, cell.port.q)[1, 3]
+    post = box_at('post', (0.4, y + TO_FINGERTIPS + gap + 0.015, 0.15), (0.04, 0.02, 0.3))
+    planner.set_scene(replace(planner.scene, boxes=(post,)))
+    assert not planner.collision.check(cell.port.q)
+    cell.executor.check_remaining_path()
+    if len(cell.port.sent) > 1:
+        cell.port.accept(cell.port.sent[-1].begin)
+    before = cell.port.q
+    cell.run(1.5)
+    assert cell.state == 'ready'
+    return cell, planner, np.abs(cell.port.q - before).max()
+
+
+@pytest.mark.parametrize('gap', [0.05, 0.1, 0.2])
+def test_an_object_nearer_than_the_braking_distance_cancels_the_motion_at_once(gap):
+    cell, planner, turned = stopped(gap)
+    assert len(cell.port.sent) == 1 and turned < 1e-6, 'no motion brakes through the object'
+    (reason,) = cell.ends
+    assert reason.startswith('the scene has changed: ') and 'post' in reason
+    assert 'canceled at once: look whether the arm has touched it' in reason
+    assert not planner.collision.check(cell.port.q)
+
+
+def test_an_object_farther_away_lets_the_arm_brake_on_its_path():
+    cell, planner, turned = stopped(0.32)
+    assert len(cell.port.sent) == 2 and turned > 0.1
+    (reason,) = cell.ends
+    assert reason.startswith('the scene has changed: ') and 'canceled' not in reason
+    assert not planner.collision.check(cell.port.q)

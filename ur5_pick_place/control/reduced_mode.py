@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether a motion is slow enough for the robot's reduced mode, also one that runs already."""
+
+import numpy as np
+
+from ur5_pick_place.control.controller import Goal
+from ur5_pick_place.control.robot_status import SAFETY_REDUCED, RobotStatus
+from ur5_pick_place.control.stream import Stream
+from ur5_pick_place.errors import GateRefusal
+from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.planning.gate import GateReport
+from ur5_pick_place.planning.limits import tcp_and_elbow_speed
+from ur5_pick_place.planning.planner import MotionPlanner
+from ur5_pick_place.planning.trajectory import Trajectory
+
+_STEP = 0.01  # [s] between samples: a look at a motion must not delay the joints
+_SLACK = 1.005  # the gate samples at other times, and admits a little more than the limit
+
+
+class ReducedMode:
+    """
+    Compares motions with the limit of the reduced mode, while the robot is in it.
+
+    Parameters
+    ----------
+    planner : MotionPlanner
+    status : RobotStatus
+        Kept up to date by the owner.
+
+    """
+
+    def __init__(self, planner: MotionPlanner, status: RobotStatus) -> None:
+        self._planner, self._status = planner, status
+        self._seen: Goal | Stream | None = None  # compared already, since the mode changed
+
+    @property
+    def is_on(self) -> bool:
+        """Whether the robot is in reduced mode."""
+        return self._status.safety_mode == SAFETY_REDUCED
+
+    def check(self, trajectory: Trajectory, q: Array) -> GateReport:
+        """Return the gate's report on a motion from joints (6,) [rad], or raise its refusal."""
+        is_on = self.is_on
+        try:
+            return self._planner.check(trajectory, q, is_on)
+        except GateRefusal as refusal:
+            excess = self._excess(trajectory) if is_on and refusal.check == 'speed' else ''
+            if not excess:
+                raise
+            raise GateRefusal(f'{excess}: slow the motion down', 'speed') from None
+
+    def objection(self, motion: Goal | Stream | None) -> str:
+        """Return why a running motion must stop, once in each; empty if it need not."""
+        if not self.is_on:
+            self._seen = None
+        if not self.is_on or motion is self._seen:
+            return ''
+        self._seen = motion
+        # A jog has no trajectory: it keeps the limits of the present mode by itself.
+        if motion is None or motion.trajectory is None or _is_stopping(motion):
+            return ''
+        begin = self._time_in(motion, motion.trajectory)
+        excess = self._excess(motion.trajectory, begin)
+        return excess and f'the safety mode is now reduced, but {excess}: plan a slower motion'
+
+    def _time_in(self, motion: Goal | Stream, trajectory: Trajectory) -> float:
+        """Return the time in the trajectory [s] that a running motion has passed."""
+        status = self._status
+        if isinstance(motion, Goal):
+            reported = motion.time_at(status.stamp, status.speed_scaling)
+            return max(0.0, min(reported, motion.monitor.plan_time))
+        if status.q is None:
+            return 0.0
+        times = trajectory.dense_times(_STEP)
+        away = np.abs(trajectory.sample(times)[0] - status.q).max(axis=1)
+        return float(times[away.argmin()])
+
+    def _excess(self, trajectory: Trajectory, begin: float = 0.0) -> str:
+        """Return what is too fast from time `begin` [s] on; empty if nothing is."""
+        planner = self._planner
+        if planner.settings.reduced_speed >= planner.limits.speed:
+            return ''  # then max_speed is the limit in this mode too
+        limit, t = planner.limits_in(True).speed, np.arange(begin, trajectory.duration, _STEP)
+        q, qd, _, _ = trajectory.sample(np.append(t, trajectory.duration))
+        speed = tcp_and_elbow_speed(planner.model, q, qd, planner.scene.tool.p_tool_tcp)
+        i, which = np.unravel_index(speed.argmax(), speed.shape)
+        if speed[i, which] <= limit * _SLACK:
+            return ''
+        return (
+            f'{("TCP", "elbow")[which]} moves at {speed[i, which]:.3f} m/s, limit {limit:.3f} m/s '
+            'in this mode (reduced_speed)'
+        )
+
+
+def _is_stopping(motion: Goal | Stream) -> bool:
+    return bool(motion.stop_reason if isinstance(motion, Goal) else motion.loop.stop_reason)

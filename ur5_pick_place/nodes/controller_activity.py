@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Whether the trajectory controller is active, asked of the controller manager when in doubt."""
+
+import time
+from typing import Any
+
+from controller_manager_msgs.srv import ListControllers
+from rclpy.callback_groups import CallbackGroup
+from rclpy.client import Client
+from rclpy.node import Node
+
+from ur5_pick_place.control.robot_status import RobotStatus
+
+# [s, steady clock] between two requests: at first, and after `_SOON` seconds of doubt.
+_PERIOD, _LATER_PERIOD, _SOON = 0.1, 1.0, 3.0
+_REPLY_TIME = 1.0  # [s, steady clock]
+
+
+class ControllerActivity:
+    """
+    Keeps `RobotStatus.inactive` while it is in doubt.
+
+    The driver deactivates the controller when the program on the robot ends, and activates it only
+    a moment after the program runs again; until then it would refuse a motion.
+
+    Parameters
+    ----------
+    node : Node
+    controller : str
+    status : RobotStatus
+    group : CallbackGroup
+
+    """
+
+    def __init__(
+        self, node: Node, controller: str, status: RobotStatus, group: CallbackGroup
+    ) -> None:
+        self._controller, self._status = controller, status
+        self._doubted = self._asked = 0.0
+        self._request: Any = None  # a Future
+        self._list: Client[Any, Any] = node.create_client(
+            ListControllers, 'controller_manager/list_controllers', callback_group=group
+        )
+
+    def doubt(self) -> None:
+        """Let the controller count as inactive until the controller manager has answered."""
+        self._status.inactive = (
+            f'{self._list.srv_name} has not said yet whether {self._controller} is active'
+        )
+        self._drop_request()
+        self._doubted = time.monotonic()
+
+    def look(self) -> None:
+        """Ask again, if that is due; to be called repeatedly."""
+        if not self._status.inactive:
+            return
+        if not self._list.service_is_ready():
+            self._status.inactive = ''  # nobody can tell
+            return
+        now = time.monotonic()
+        period = _PERIOD if now - self._doubted < _SOON else _LATER_PERIOD
+        if self._request is not None:
+            if now - self._asked < (period if self._request.done() else _REPLY_TIME):
+                return
+            self._drop_request()
+        self._asked = now
+        self._request = self._list.call_async(ListControllers.Request())
+        self._request.add_done_callback(self._on_listed)
+
+    def _drop_request(self) -> None:
+        if self._request is not None and not self._request.done():
+            self._list.remove_pending_request(self._request)
+        self._request = None
+
+    def _on_listed(self, listed: Any) -> None:
+        if self._request is not listed:
+            return  # it was asked before the latest doubt
+        name, reply = self._controller, listed.result()
+        # One that is not listed belongs to another controller manager.
+        state = next((c.state for c in reply.controller if c.name == name), 'active')
+        self._status.inactive = (
+            ''
+            if state == 'active'
+            else f'{name} is {state}: the driver activates it just after the program starts; if '
+            f'not, ros2 control switch_controllers --activate {name}'
+        )
