@@ -40,7 +40,7 @@ def test_running_into_the_table_is_a_protective_stop_and_presses_no_longer():
     driver.dashboard.stop()
     driver.cycle()
     driver.dashboard.play()
-    driver.cycle()
+    run(driver, 0.07)  # until the controller is active again
     goal, torque = drive(driver, hand, 0.5, 0.2, 0.1, 0.0)
     assert goal.outcome.status == 'succeeded'
     assert driver.robot.safety is SafetyMode.NORMAL

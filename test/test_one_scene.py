@@ -324,6 +324,13 @@ def test_what_comes_into_the_way_of_a_motion_stops_it(client):
 
 
 def test_a_planner_that_was_started_anew_is_told_again_what_is_there(cell, client):
+    topic = 'monitored_planning_scene'
+    client.until(
+        lambda: 'pick_place' in {
+            other.node_name for other in client.node.get_subscriptions_info_by_topic(topic)
+        },
+        'pick_place, which is to remember the scene',
+    )  # fmt: skip
     client.boxes.publish(box('post', *IN_THE_WAY))
     client.barred_by("object 'post'")
     told = len(client.states)

@@ -29,9 +29,11 @@ MODULE_OF = {
     'python3-pytest': 'pytest',
     'python3-pytest-timeout': 'pytest_timeout',
 }
-# Installed with pip, as the README says: the last three come with viser; rosbags is for tests.
+# Installed with pip, as the README says: zstandard comes with mcap, the last three with viser;
+# rosbags is for tests.
 WITHOUT_KEY = {
-    'mcap', 'mcap_ros2', 'mujoco', 'rosbags', 'ruckig', 'viser', 'msgspec', 'trimesh', 'websockets'
+    *('mcap', 'mcap_ros2', 'mujoco', 'rosbags', 'ruckig', 'viser', 'zstandard'),
+    *('msgspec', 'trimesh', 'websockets'),
 }
 OURS = (f'{NAME}/**/*.py', 'launch/*.py')
 NEEDED = ('depend', 'exec_depend')
