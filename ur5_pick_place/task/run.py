@@ -82,8 +82,7 @@ class CycleRun:
         self.waits_for = ''
         """What the cycle waits for without a fault; empty if it does not."""
         self._place = ''
-        self._is_opening = False  # on the way to a part
-        self._is_expected = False  # a later stage looks for the part that is gripped now
+        self._is_opening = self._is_expected = False  # on the way to a part; by a later stage
         self._emptiness = Beside()  # the check during a motion that the gripper is empty
         self._q_end: Array | None = None  # where the last motion ended, until the next begins
         self._number = 0  # of the cycle
@@ -226,7 +225,7 @@ class CycleRun:
     def _check_in_place(self, seen: Observation) -> None:
         """Check that nobody else has moved the arm since the last motion."""
         self._q_end = seen.q if self._q_end is None else self._q_end
-        away = float(np.abs(seen.q - self._q_end).max())
+        away = np.abs(seen.q - self._q_end).max()
         if away > _MOVED_AWAY:
             raise ExecutionError(
                 f'stage {self.stage!r}: another client moved the arm by {away:.3f} rad; end that '
