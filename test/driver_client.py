@@ -17,7 +17,7 @@ import rclpy
 from action_msgs.msg import GoalStatus
 from control_msgs.action import FollowJointTrajectory
 from control_msgs.msg import JointTolerance
-from controller_manager_msgs.srv import SwitchController
+from controller_manager_msgs.srv import ListControllers, SwitchController
 from rclpy.action import ActionClient
 from rclpy.context import Context
 from rclpy.duration import Duration
@@ -221,6 +221,10 @@ class DriverClient:
             strictness=strictness,
             activate_asap=True,
         )
+
+    def active_controllers(self):
+        reply = self.call(ListControllers, 'controller_manager/list_controllers')
+        return {c.name for c in reply.controller if c.state == 'active'}
 
     def send(self, goal: FollowJointTrajectory.Goal, controller: str = SCALED, feedback=None):
         """Send a goal and return its handle."""

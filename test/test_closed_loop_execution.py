@@ -2,66 +2,11 @@
 """The executor runs a closed loop to its end, or stops it and leaves the arm at rest."""
 
 import numpy as np
-from closed_loop_cell import MODEL, PLANNER, START, Cell, free, loop_on, plan
+from closed_loop_cell import MODEL, START
+from loop_bench import Bench
 
-from ur5_pick_place.control.execution_manager import ExecutionManager
-from ur5_pick_place.control.motion_monitor import TrackingSettings
-from ur5_pick_place.control.robot_status import HealthSettings, RobotStatus
 from ur5_pick_place.kinematics import forward
 from ur5_pick_place.kinematics.model import CYCLE
-
-
-class Port:
-    """A controller that is there; it hands windows to a cell and remembers what it was told."""
-
-    missing = conflict = ''
-
-    def __init__(self, cell):
-        self.cell, self.windows, self.held, self.canceled = cell, 0, [], 0
-
-    def follow(self, segment):
-        self.windows += 1
-        self.cell.send(segment)
-
-    def hold(self, q):
-        self.held.append(q)
-
-    def cancel(self):
-        self.canceled += 1
-
-    goals = frozenset()
-
-
-class Bench:
-    """An executor over a cell, with a steady clock that stands unless told otherwise."""
-
-    def __init__(self, obstacle=free):
-        self.cell, self.now, self.ends = Cell(START, 0.03), 10.0, []
-        self.port = Port(self.cell)
-        self.status = RobotStatus(robot_mode=7, safety_mode=1, program_running=True)
-        self.executor = ExecutionManager(
-            PLANNER,
-            self.port,
-            self.status,
-            (HealthSettings(), TrackingSettings()),
-            '',
-            lambda state: None,
-            lambda: self.now,
-        )
-        self.run(0.3)
-        self.executor.watch()
-        path = plan('resolved_rate')
-        loop = loop_on(path, 'resolved_rate', obstacle=obstacle)
-        self.executor.start_loop(lambda _: loop, path, self.ends.append)
-
-    def run(self, seconds):
-        for _ in range(round(seconds / CYCLE)):
-            self.cell.cycle()
-            driver = self.cell.driver
-            self.status.q, self.status.qd = driver.q, driver.qd
-            self.status.stamp = driver.time
-            self.status.arrived = self.status.silent_since = self.now
-            self.executor.on_joints()
 
 
 def test_the_executor_runs_a_loop_to_its_end():

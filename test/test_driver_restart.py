@@ -12,8 +12,8 @@ pytest.importorskip('rclpy')
 
 from cells import nodes_cell
 from driver_client import SCALED
+from lone_driver import FREEDRIVE
 from std_srvs.srv import SetBool
-from test_stop_of_the_arm import FREEDRIVE, active
 
 from ur5_pick_place.kinematics import HOME
 
@@ -69,10 +69,10 @@ def test_freedrive_is_not_followed_by_the_trajectory_controller_before_play(cell
     assert client.dashboard('stop').success
     client.until(lambda: 'freedrive' not in client.states[-1], 'its end')
     client.run(2.0)
-    assert not {SCALED, FREEDRIVE} & active(client)
+    assert not {SCALED, FREEDRIVE} & client.active_controllers()
     assert client.dashboard('play').success
-    client.until(lambda: SCALED in active(client), 'the trajectory controller')
-    assert FREEDRIVE not in active(client)
+    client.until(lambda: SCALED in client.active_controllers(), 'the trajectory controller')
+    assert FREEDRIVE not in client.active_controllers()
     cell.rearm()
     client.job('go_home')
 
@@ -92,7 +92,7 @@ def test_a_restarted_driver_that_tells_nothing_of_its_program_has_none_running(c
         reply = client.ask('rearm')
         assert not reply.success, 'without a program'
         messages.append(reply.message)
-    assert SCALED not in active(client)
+    assert SCALED not in client.active_controllers()
     assert client.dashboard('play').success
     cell.rearm()
     client.job('go_home')

@@ -5,9 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from loop_bench import Bench
 from motion_planners import FAST, PICK, make_planner
 from stop_cell import Cell
-from test_closed_loop_execution import Bench
 
 from ur5_pick_place.control.robot_status import SAFETY_NORMAL, SAFETY_REDUCED
 from ur5_pick_place.errors import GateRefusal

@@ -16,7 +16,6 @@ import pytest
 pytest.importorskip('rclpy')
 
 from cells import nodes_cell
-from controller_manager_msgs.srv import ListControllers
 from driver_client import SCALED, goal, point, rest, trajectory
 from geometry_msgs.msg import Point, Pose
 from moveit_msgs.action import ExecuteTrajectory
@@ -344,8 +343,8 @@ def test_freedrive_ends_when_the_planner_dies(cell):
     client.until(lambda: client.states[-1] == 'freedrive', 'freedrive')
     cell.kill('trajectory_planner')
     client.until(lambda: client.states[-1].startswith('stopped: the planner'), 'the stop')
-    client.until(lambda: SCALED in active(client), 'the trajectory controller')
-    assert FREEDRIVE not in active(client)
+    client.until(lambda: SCALED in client.active_controllers(), 'the trajectory controller')
+    assert FREEDRIVE not in client.active_controllers()
     cell.start('trajectory_planner')
     cell.rearm()
 
@@ -358,15 +357,10 @@ def test_joints_that_are_silent_for_long_leave_the_controller_on(cell):
     client.until(lambda: cell.planner.startswith('stopped: joint_states silent'), 'the latch')
     client.do('stop')
     time.sleep(4.0)
-    assert SCALED in active(client)
+    assert SCALED in client.active_controllers()
     client.call(SetBool, 'sim_driver/faults/joint_states_dropped', data=False)
     cell.rearm()
     client.job('go_home')
-
-
-def active(client):
-    reply = client.call(ListControllers, 'controller_manager/list_controllers')
-    return {c.name for c in reply.controller if c.state == 'active'}
 
 
 def test_freedrive_ends_when_the_planner_is_stopped(cell):
