@@ -17,7 +17,7 @@ from std_srvs.srv import SetBool
 
 from ur5_pick_place.kinematics import HOME
 
-pytestmark = pytest.mark.nodes
+pytestmark = [pytest.mark.drill, pytest.mark.nodes]
 RESTARTED = 10.0  # [s] on the wall; a driver that was killed stays in the ROS graph for 20 s
 
 
@@ -50,14 +50,21 @@ def test_a_rearm_is_refused_while_the_controller_is_inactive(cell):
     client.job('go_home')
 
 
-def test_ready_waits_for_the_driver_to_activate_the_controller(cell):
+def test_a_new_planner_waits_for_the_driver_to_activate_the_controller(cell):
     client = cell.client
     client.do('stop')
     assert client.switch(off=[SCALED]).ok
     cell.kill('trajectory_planner')
     client.until(lambda: client.states[-1].startswith('stopped'), 'the stop')
     cell.start('trajectory_planner')
-    client.until(lambda: f'{SCALED} is inactive' in cell.planner, 'the planner', 20.0)
+
+    def is_refused() -> bool:
+        reply = client.ask('rearm')
+        assert not reply.success, cell.planner
+        return f'{SCALED} is inactive' in reply.message
+
+    # By a rearm: the state itself is soon that of the stop which the task node remembers.
+    client.until(is_refused, 'the planner', wall=60.0)
     assert client.switch(on=[SCALED]).ok
     cell.rearm()
     client.job('go_home')
