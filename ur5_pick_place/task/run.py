@@ -91,7 +91,7 @@ class CycleRun:
 
     def cycle(self, plan: CyclePlan) -> Steps[None]:
         """Run every stage of every cycle of `plan`."""
-        self._is_opening, self._q_end = False, None
+        self._is_opening, self._q_end = False, plan.q_start
         self.done, of = plan.first, plan.first + len(plan.cycles)
         if self._payload.may_have_part and not self.is_carrying:  # as a part was lost
             yield from self.confirm_payload()
@@ -224,8 +224,7 @@ class CycleRun:
 
     def _check_in_place(self, seen: Observation) -> None:
         """Check that nobody else has moved the arm since the last motion."""
-        self._q_end = seen.q if self._q_end is None else self._q_end
-        away = np.abs(seen.q - self._q_end).max()
+        away = 0.0 if self._q_end is None else float(np.abs(seen.q - self._q_end).max())
         if away > _MOVED_AWAY:
             raise ExecutionError(
                 f'stage {self.stage!r}: another client moved the arm by {away:.3f} rad; end that '
