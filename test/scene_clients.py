@@ -6,15 +6,16 @@ Its arm has a forward kinematics of its own, by which poses are judged.
 
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
-from geometry_msgs.msg import Pose
+from geometry_msgs.msg import Point, Pose
 from moveit_msgs.msg import AttachedCollisionObject, CollisionObject, PlanningScene
 from rclpy.serialization import serialize_message
 from scenes import crate, scene, with_boxes
-from shape_msgs.msg import SolidPrimitive
+from shape_msgs.msg import Mesh, MeshTriangle, Plane, SolidPrimitive
 
 from ur5_pick_place.errors import UnknownFrame, UnknownLink
 from ur5_pick_place.kinematics.transforms import T_BASE_BASE_LINK
@@ -114,6 +115,46 @@ def thing(
     message.primitive_poses = [Pose() for _ in xs]
     for pose, x in zip(message.primitive_poses, xs, strict=True):
         pose.position.x = x
+    return message
+
+
+def _one_corner(message: CollisionObject) -> None:
+    triangle = MeshTriangle(vertex_indices=np.array([0, 1, 2], np.uint32))
+    message.meshes = [Mesh(vertices=[Point(), Point(x=1.0)], triangles=[triangle])]
+
+
+SPOILT: dict[str, Callable[[CollisionObject], object]] = {
+    'nan': lambda m: setattr(m.pose.position, 'x', np.nan),
+    'quaternion': lambda m: setattr(m.pose.orientation, 'w', 3.0),
+    'zero': lambda m: setattr(m.primitives[0], 'dimensions', [0.1, 0.0, 0.1]),
+    'dimensions': lambda m: setattr(m.primitives[0], 'dimensions', [0.1, 0.1]),
+    'prism': lambda m: setattr(m.primitives[0], 'type', 5),
+    'poses': lambda m: m.primitive_poses.append(Pose()),
+    'frame': lambda m: setattr(m.header, 'frame_id', 'moon'),
+    'operation': lambda m: setattr(m, 'operation', b'\x07'),
+    'nothing': lambda m: (m.primitives.clear(), m.primitive_poses.clear()),
+    'far': lambda m: setattr(m.pose.position, 'y', 1e6),
+    'crowd': lambda m: setattr(m, 'primitives', m.primitives * 10_000),
+    'many': lambda m: setattr(m, 'primitives', m.primitives * 257),
+    'mesh': lambda m: setattr(m, 'meshes', [Mesh()]),
+    'index': _one_corner,
+    'plane': lambda m: setattr(m, 'planes', [Plane()]),
+}
+
+
+def spoilt(what: str) -> CollisionObject:
+    """Give the object `crate` with one thing about it that cannot be taken."""
+    message = thing(ADD, 'crate', 1.0)
+    SPOILT[what](message)
+    return message
+
+
+def whole(**fields: Any) -> PlanningScene:
+    """Give a scene, a diff unless said otherwise, of the object `crate` alone."""
+    message = PlanningScene(is_diff=True)
+    message.world.collision_objects = [thing(ADD, 'crate', 1.0)]
+    for name, value in fields.items():
+        setattr(message, name, value)
     return message
 
 

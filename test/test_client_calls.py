@@ -221,9 +221,12 @@ def test_a_warning_in_the_reply_to_a_stop_is_logged_also_if_it_comes_late(messag
 def test_a_reply_to_a_stop_that_fails_is_no_second_error():
     link = Link.__new__(Link)
     link.heard = Heard()
+    warnings = []
+    link.node = SimpleNamespace(get_logger=lambda: SimpleNamespace(warning=warnings.append))
     future = Future()
     future.set_exception(RuntimeError('lost'))
     link._on_stop_reply(future)
+    assert warnings == []
 
 
 @pytest.mark.parametrize('domain', ['abc', '300', '-1', '1.5', '٣', '9' * 30])

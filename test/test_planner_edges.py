@@ -6,37 +6,31 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from cycle_poses import MODEL, SCENE
+from motion_planners import FAST, PICK
 from obstacle_scenes import problem
 
 from ur5_pick_place.errors import GateRefusal, PlanningError
 from ur5_pick_place.kinematics import forward
 from ur5_pick_place.planning.dynamics import Dynamics
 from ur5_pick_place.planning.inertias import Load
-from ur5_pick_place.planning.limits import MotionSettings, tcp_and_elbow_speed
+from ur5_pick_place.planning.limits import tcp_and_elbow_speed
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.scene import Box, Scene
 from ur5_pick_place.planning.timing import concatenate, time_ptp
 
-FAST = MotionSettings(
-    max_acceleration=10.0,
-    max_jerk=100.0,
-    max_speed=1.0,
-    velocity_scaling=1.0,
-    acceleration_scaling=1.0,
-)
-PICK = np.array([0.0, -np.pi / 2, np.pi / 2, -np.pi / 2, -np.pi / 2, 0.0])
+QUICK = replace(FAST, max_speed=1.0)
 TURN = 2.0 * np.pi
 
 
 def test_no_pose_ends_with_a_joint_at_the_end_of_its_range_if_others_do():
     start = PICK + [0.3, 0.0, 0.0, 0.0, 0.0, 5.0]
-    motion = MotionPlanner(MODEL, FAST, SCENE).auto_to_pose(start, forward(MODEL, PICK))
+    motion = MotionPlanner(MODEL, QUICK, SCENE).auto_to_pose(start, forward(MODEL, PICK))
     assert motion.report.joint_margin > 0.009
 
 
 @pytest.mark.parametrize('beyond', [1e-9, 1e-4, 9e-3])
 def test_an_arm_that_came_to_rest_beyond_its_range_can_leave_it_but_go_no_further(beyond):
-    planner = MotionPlanner(MODEL, FAST, SCENE)
+    planner = MotionPlanner(MODEL, QUICK, SCENE)
     q = PICK + [0.0, 0.0, 0.0, 0.0, 0.0, TURN + beyond]
     q_back = q - [0.0, 0.0, 0.0, 0.0, 0.0, 0.5]
     assert planner.ptp(q, q_back).report.joint_margin == pytest.approx(-beyond, abs=1e-12)
@@ -59,7 +53,7 @@ def test_a_dip_of_a_few_milliradians_into_an_object_is_seen():
         T = np.eye(4)
         T[:3, 3] = *tcp[:2], top - 0.05
         shelf = Box('shelf', T, np.array((0.3, 0.3, 0.1)))
-        return MotionPlanner(MODEL, FAST, Scene(-1.0, SCENE.tool, boxes=(shelf,)))
+        return MotionPlanner(MODEL, QUICK, Scene(-1.0, SCENE.tool, boxes=(shelf,)))
 
     tops = np.arange(tcp[2] - 0.02, tcp[2] + 0.1, 2e-4)
     top = next(z for z in tops[::-1] if not planner(z).obstacle(q[None]))
@@ -74,7 +68,7 @@ def test_a_dip_of_a_few_milliradians_into_an_object_is_seen():
 @pytest.mark.parametrize('limits', [(1.0, 1000.0), (0.5, 600.0), (0.1, 100.0), (0.05, 1000.0)])
 def test_joint_motions_pass_at_any_ratio_of_jerk_to_acceleration(limits, rng):
     acceleration, jerk = limits
-    settings = replace(FAST, max_acceleration=acceleration, max_jerk=jerk)
+    settings = replace(QUICK, max_acceleration=acceleration, max_jerk=jerk)
     planner = MotionPlanner(MODEL, settings, SCENE)
     for _ in range(10):
         dq = rng.uniform(-1, 1, 6) * 10 ** rng.uniform(-2, -0.3) * [1, 0.3, 0.3, 1, 1, 1]
@@ -84,6 +78,6 @@ def test_joint_motions_pass_at_any_ratio_of_jerk_to_acceleration(limits, rng):
 def test_a_way_round_that_is_too_heavy_is_refused_for_the_load_not_for_the_wall():
     wall = problem('wall', 0)
     heavy = Dynamics(MODEL, [Load(40.0, np.array([0.0, 0.0, 0.1]))])
-    planner = MotionPlanner(MODEL, FAST, wall.scene, heavy)
+    planner = MotionPlanner(MODEL, QUICK, wall.scene, heavy)
     with pytest.raises(PlanningError, match='N m .*limit .* N m: .*carry less'):
         planner.auto(wall.q_start, [wall.q_goal], allowed=0.3)

@@ -132,15 +132,11 @@ def motion_to_any(
         ways = find_ways(
             motions.collision, motions.limits, motions.q_start, free, shortest, share, refinement
         )
-        for way in ways:
-            try:
-                found = _along(motions, way)
-            except PlanningError as error:
-                refusal = refusal or error
-                continue
-            if found is not None:
-                ratio = found.trajectory.duration / motions.straight_time(free[0])
-                return found, Detour(contact.body_b, ratio)
+        found, error = _along_first(motions, ways)
+        if found is not None:
+            ratio = found.trajectory.duration / motions.straight_time(free[0])
+            return found, Detour(contact.body_b, ratio)
+        refusal = refusal or error
     if motion is not None:
         return motion, None
     if refusal is not None:
@@ -199,6 +195,22 @@ def _straight(
 def _samples(a: Array, b: Array) -> Array:
     steps = int(np.ceil(float(np.abs(b - a).max()) / _SAMPLE))
     return np.asarray(a + np.linspace(0.0, 1.0, max(2, steps + 1))[:, None] * (b - a))
+
+
+def _along_first(
+    motions: JointMotions[M], ways: Sequence[Array]
+) -> tuple[M | None, PlanningError | None]:
+    """Return the motion along the first way that is free, and the first other refusal."""
+    refusal: PlanningError | None = None
+    for way in ways:
+        try:
+            found = _along(motions, way)
+        except PlanningError as error:
+            refusal = refusal or error
+            continue
+        if found is not None:
+            return found, refusal
+    return None, refusal
 
 
 def _along(motions: JointMotions[M], way: Array) -> M | None:
