@@ -107,6 +107,8 @@ class NodesCell:
         That planner and task node use; empty for the driver's own.
     max_speed : float
         Of TCP and elbow [m/s].
+    method : str
+        How the task node follows Cartesian paths.
 
     """
 
@@ -119,9 +121,13 @@ class NodesCell:
         real_time_factor: float = 2.0,
         controller: str = '',
         max_speed: float = 1.0,
+        method: str = 'ik',
     ) -> None:
         patience = {'peer_timeout': pace.wall(peer_timeout), 'max_speed': max_speed}
-        own = {'/**/pick_place': patience, '/**/trajectory_planner': patience}
+        own = {
+            '/**/pick_place': {**patience, 'method': method},
+            '/**/trajectory_planner': patience,
+        }
         specs = sim_nodes(folder, own, real_time_factor)
         self._specs = {spec.executable: spec for spec in specs}
         if controller:

@@ -23,6 +23,7 @@ class Port:
 
     def hold(self, q):
         self.held.append(q)
+        self.cell.hold(q)
 
     def cancel(self):
         self.canceled += 1

@@ -10,7 +10,7 @@ from driver_client import running_driver
 from geometry_msgs.msg import PoseStamped
 from std_srvs.srv import Trigger
 
-pytestmark = pytest.mark.nodes
+pytestmark = [pytest.mark.nodes, pytest.mark.drill]
 FEEDER, ASIDE = (0.4, 0.1), (0.5, -0.2)
 
 

@@ -15,7 +15,7 @@ import pace
 from cells import running_cell
 from std_srvs.srv import SetBool
 
-pytestmark = pytest.mark.nodes
+pytestmark = [pytest.mark.nodes, pytest.mark.drill]
 
 OWN = {
     '/**': {'gripper': 'action', 'gripper_action_type': 'parallel_gripper_command'},

@@ -178,9 +178,9 @@ def test_zeros_begin_nothing_and_end_a_jog():
 # -- what is in the way ----------------------------------------------------------------------
 
 
-def put_wall(cell):
+def put_wall(cell, x=0.66):
     T = np.eye(4)
-    T[:3, 3] = 0.66, 0.2, 0.4
+    T[:3, 3] = x, 0.2, 0.4
     box = Box('wall', T, (0.02, 0.5, 0.8))
     cell.planner.set_scene(replace(cell.planner.scene, boxes=(box,)))
 
@@ -208,6 +208,20 @@ def test_the_arm_rests_before_a_wall_that_was_added_in_mid_jog():
     contact = cell.planner.collision.wider(0.02).check(cell.q)
     assert 'wall' in str(contact) and 0.005 < contact.distance < 0.012
     cell.slowed_down()
+
+
+def test_a_wall_nearer_than_the_arm_can_brake_ends_a_jog_at_once():
+    cell = JoggedCell()
+    cell.give(twist(0.3), 0.6)
+    for x in np.arange(0.8, 0.4, -1e-3):  # ever nearer, until the ramp would meet it
+        put_wall(cell, x)
+        cell.manager.check_remaining_path()
+        if not cell.manager.is_moving:
+            break
+    assert not cell.planner.obstacle(cell.q[None])
+    cell.wait(0.5)
+    assert not cell.planner.obstacle(np.array(cell.path[-60:]))
+    assert not cell.manager.is_moving
 
 
 def test_a_carried_part_is_kept_off_the_table():

@@ -32,7 +32,7 @@ from task_client import TaskClient  # noqa: E402
 from tf2_msgs.msg import TFMessage  # noqa: E402
 from ur_msgs.msg import IOStates  # noqa: E402
 
-pytestmark = pytest.mark.nodes
+pytestmark = [pytest.mark.nodes, pytest.mark.drill]
 SLOW_TO_PLAN = {'/**/pick_place': {'method': 'gradient'}}
 MALFORMED = QoSProfile(depth=30, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 

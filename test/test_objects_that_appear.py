@@ -6,6 +6,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from arm_over_table import box_at
+from closed_loop_cell import PLANNER, TCP
+from loop_bench import Bench
 from motion_planners import FAST, make_planner, tool_down
 from stop_cell import Cell
 
@@ -14,8 +16,21 @@ from ur5_pick_place.kinematics import forward, inverse
 TO_FINGERTIPS = 0.059  # [m] in y from the TCP to the side of the hand
 
 
-def stopped(gap):
-    """Return a cell whose motion has ended, with a post `gap` [m] ahead of the arm at 1 m/s."""
+def put_post(cell, planner, gap):
+    y = -forward(planner.model, cell.port.q)[1, 3]
+    post = box_at('post', (0.4, y + TO_FINGERTIPS + gap + 0.015, 0.15), (0.04, 0.02, 0.3))
+    planner.set_scene(replace(planner.scene, boxes=(post,)))
+    assert not planner.collision.check(cell.port.q)
+    cell.executor.check_remaining_path()
+
+
+def stopped(gap, then=None):
+    """
+    Return a cell whose motion has ended, with a post `gap` [m] ahead of the arm at 1 m/s.
+
+    With `then`, it is that near while the arm brakes.
+
+    """
     planner = make_planner(replace(FAST, max_speed=1.0))
     q = inverse(planner.model, tool_down(0.4, -0.35, 0.25, 0.0))[0][0]
     T = forward(planner.model, q)
@@ -27,13 +42,12 @@ def stopped(gap):
     cell.executor.start(motion, cell.ends.append)
     cell.port.accept(cell.now)
     cell.run(0.4)
-    y = -forward(planner.model, cell.port.q)[1, 3]
-    post = box_at('post', (0.4, y + TO_FINGERTIPS + gap + 0.015, 0.15), (0.04, 0.02, 0.3))
-    planner.set_scene(replace(planner.scene, boxes=(post,)))
-    assert not planner.collision.check(cell.port.q)
-    cell.executor.check_remaining_path()
+    put_post(cell, planner, gap)
     if len(cell.port.sent) > 1:
         cell.port.accept(cell.port.sent[-1].begin)
+    if then:
+        cell.run(0.1)
+        put_post(cell, planner, then)
     before = cell.port.q
     cell.run(1.5)
     assert cell.state == 'ready'
@@ -50,9 +64,53 @@ def test_an_object_nearer_than_the_braking_distance_cancels_the_motion_at_once(g
     assert not planner.collision.check(cell.port.q)
 
 
+def test_a_motion_that_brakes_is_canceled_if_the_next_object_is_nearer():
+    cell, planner, _ = stopped(0.32, then=0.06)
+    assert len(cell.port.sent) == 2 and cell.port.cancels
+    assert not planner.collision.check(cell.port.q)
+
+
 def test_an_object_farther_away_lets_the_arm_brake_on_its_path():
     cell, planner, turned = stopped(0.32)
     assert len(cell.port.sent) == 2 and turned > 0.1
     (reason,) = cell.ends
     assert reason.startswith('the scene has changed: ') and 'canceled' not in reason
     assert not planner.collision.check(cell.port.q)
+
+
+@pytest.fixture
+def bench():
+    """A closed loop on its way, and its planner's scene as before afterwards."""
+    scene = PLANNER.scene
+    bench = Bench(PLANNER.obstacle)
+    bench.run(0.8)
+    yield bench
+    PLANNER.set_scene(scene)
+
+
+def put_in_the_way(q, q_ahead):
+    """Put a post ahead of an arm at joints (6,) that meets it by the time it is at `q_ahead`."""
+    scene, T = PLANNER.scene, forward(PLANNER.model, np.array([q, q_ahead]))
+    p, p_ahead = (T[:, :3, :3] @ TCP + T[:, :3, 3]) * (-1.0, -1.0, 1.0)  # in base_link
+    way = (p_ahead - p) / np.linalg.norm(p_ahead - p)
+    for gap in np.arange(0.15, 0.0, -5e-4):
+        post = box_at('post', p + gap * way, (0.02, 0.02, 0.02))
+        PLANNER.set_scene(replace(scene, boxes=(*scene.boxes, post)))
+        if PLANNER.obstacle(q_ahead[None]):
+            break
+    assert not PLANNER.obstacle(q[None])
+
+
+@pytest.mark.parametrize('is_told_by', ['the scene', 'its own check'])
+@pytest.mark.parametrize('seconds', [0.06, 0.1])
+def test_a_closed_loop_does_not_brake_through_an_object(bench, seconds, is_told_by):
+    q = bench.status.q
+    put_in_the_way(q, q + seconds * bench.status.qd)
+    if is_told_by == 'its own check':
+        bench.run(0.016)
+    bench.executor.check_remaining_path()
+    assert bench.port.held
+    (reason,) = bench.ends
+    assert 'post' in reason and 'canceled at once: look whether' in reason
+    bench.run(1.0)
+    assert not PLANNER.obstacle(np.array(bench.cell.q[-100:]))

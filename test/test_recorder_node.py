@@ -24,7 +24,7 @@ from ur5_pick_place.trials import report  # noqa: E402
 from ur5_pick_place.trials.processes import NodeProcesses  # noqa: E402
 from ur5_pick_place.trials.recording import read_recording  # noqa: E402
 
-pytestmark = pytest.mark.nodes
+pytestmark = [pytest.mark.nodes, pytest.mark.drill]
 LARGE = 2**20
 
 

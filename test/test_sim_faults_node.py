@@ -19,7 +19,7 @@ from ur_dashboard_msgs.msg import RobotMode, SafetyMode
 from ur5_pick_place.kinematics import HOME
 from ur5_pick_place.sim.faults import FAULTS, LATENCY
 
-pytestmark = pytest.mark.nodes
+pytestmark = [pytest.mark.nodes, pytest.mark.drill]
 
 
 @pytest.fixture

@@ -172,21 +172,18 @@ class ExecutionManager:
         """Check the arm where it is with the gate, and run a jog, as `start`."""
         check_streams(self._replaces, 'a jog', 'to jog,')
 
-        def begin(_prepared: None) -> None:
-            self._begin_stream(jog, None, on_end)
-
         self._admission.check(is_wanted)
         assert self.status.q is not None  # it is ready
-        self._admission.admit(at_rest(self.status.q), is_wanted, lambda _report: None, begin)
+        here, begin = at_rest(self.status.q), lambda _: self._begin_stream(jog, None, on_end)
+        self._admission.admit(here, is_wanted, lambda _report: None, begin)
 
     @locked
     def stop(self, reason: str, latch: bool, is_near: bool = False) -> None:
         """
         Brake along the path; `latch` = refuse all motion until rearmed.
 
-        With `is_near`, a motion that cannot brake before an obstacle on its path is canceled at
-        once. So is any other motion, and again at every `watch` until it has ended and, with
-        `latch`, the arm is at rest.
+        With `is_near`, a motion that cannot brake before an obstacle is canceled at once. So is
+        any other motion, and again at every `watch` until it and, with `latch`, the arm rests.
 
         """
         self.stops += 1
@@ -195,9 +192,13 @@ class ExecutionManager:
             self._latch.shut(reason)
         if self._goal and not self._goal.stop_reason:
             self._brake(self._goal, reason, is_near)
-        if self._stream and not self._stream.loop.stop_reason:
-            self._stream.is_wanted_stop = True
-            self._stream.loop.stop(reason)
+        elif self._goal and is_near:
+            self._goal.is_canceled = True  # the object is on the way on which it brakes
+        if self._stream and (is_near or not self._stream.loop.stop_reason):
+            stopping = self._stream.stop(reason)
+            if blocked := too_near(self._planner, stopping) if is_near else '':
+                self._end_stream()
+                self._finish(reason + blocked)
         self._cancel_stopped_motion()
         self._publish_state()
 
@@ -206,7 +207,7 @@ class ExecutionManager:
         if self._replaces and not self._admission.foreign_goal:
             limits, takeover_time = self._planner.limits, self._tracking.takeover_time
             stopping = braking_motion(goal, self.status, limits, takeover_time, self._clock)
-        blocked = too_near(self._planner, stopping) if stopping and is_near else ''
+        blocked = too_near(self._planner, stopping) if is_near else ''
         if stopping is None or blocked:
             goal.stop_reason, goal.is_canceled = reason + blocked, True
             return

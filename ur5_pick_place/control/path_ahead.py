@@ -15,15 +15,23 @@ def obstacle_ahead(
     planner: MotionPlanner, motion: Goal | Stream | None, q: Array | None
 ) -> str:
     """Return what the rest of a motion meets from joints (6,) [rad] on; empty if nothing."""
-    if motion is None or motion.trajectory is None or q is None:
+    if motion is None or q is None:
         return ''
+    if motion.trajectory is None:
+        return _on_the_way(planner, motion.loop.stopping)
     within = motion.monitor.within if isinstance(motion, Goal) else (0.0, float('inf'))
     return planner.obstacle(path_from(q, motion.trajectory, within))
 
 
-def too_near(planner: MotionPlanner, stopping: Trajectory) -> str:
+def _on_the_way(planner: MotionPlanner, stopping: Trajectory | None) -> str:
+    if stopping is None:
+        return ''
+    return planner.obstacle(stopping.sample(stopping.dense_times(_STEP))[0])
+
+
+def too_near(planner: MotionPlanner, stopping: Trajectory | None) -> str:
     """Return what is to be said if the arm cannot brake before an obstacle; empty if it can."""
-    if not planner.obstacle(stopping.sample(stopping.dense_times(_STEP))[0]):
+    if stopping is None or not _on_the_way(planner, stopping):
         return ''
     return (
         f'; that is nearer than the {stopping.duration:.2f} s of braking, so the motion was '

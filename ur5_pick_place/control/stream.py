@@ -53,6 +53,12 @@ class Stream:
         self._stall, self._stopping = StallDetector(stall_time), 0.0
         self._stamp: float | None = None
 
+    def stop(self, reason: str) -> Trajectory | None:
+        """Stop as requested; returns the motion to rest, None if nothing was sent yet."""
+        self.is_wanted_stop = True
+        self.loop.stop(reason)
+        return self.loop.stopping
+
     def tick(self, status: RobotStatus) -> tuple[TrajectorySegment | None, str]:
         """
         Return the segment to send for the latest joints, and the fault that ends the loop.

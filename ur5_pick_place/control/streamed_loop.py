@@ -55,6 +55,11 @@ class StreamedLoop(ABC):
         return self._reference.q_at(self._reference.time)
 
     @property
+    def stopping(self) -> Trajectory | None:
+        """The motion to rest that was sent last; None before the first one."""
+        return self._reference.segment()[0] if self._reference else None
+
+    @property
     def is_ending(self) -> bool:
         """Whether the arm comes to rest, as nothing wants it to go on."""
         return bool(self.stop_reason)
