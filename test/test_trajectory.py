@@ -72,3 +72,27 @@ def test_malformed_trajectories_are_refused(change, message):
     }
     with pytest.raises(InvalidInput, match=message):
         Trajectory(**{**good, **change})
+
+
+def test_the_time_of_joints_is_found_up_to_the_time_that_is_reported(rng):
+    """Exactly reported, or as the time of the next point, as controllers of Humble do."""
+    q = np.cumsum(rng.uniform(0.05, 0.2, (8, 6)), axis=0)
+    t = np.cumsum(np.r_[0.0, rng.uniform(0.02, 0.5, 7)])
+    qd = np.gradient(q, t, axis=0)
+    trajectory = Trajectory(t, q, qd, np.zeros((8, 6)))
+    for at in rng.uniform(0.0, trajectory.duration, 100):
+        there, following = trajectory.sample(at)[0], t[np.searchsorted(t, at)]
+        assert trajectory.time_near(at, there) == pytest.approx(at, abs=1e-12)
+        found = trajectory.sample(trajectory.time_near(following, there))[0]
+        np.testing.assert_allclose(found, there, atol=2e-4)
+
+
+def test_a_time_before_the_start_or_after_the_end_is_what_is_reported(rng):
+    trajectory = random_trajectory(rng)
+    for t in (-0.45, 0.0, trajectory.duration + 0.3):
+        there = trajectory.sample(t)[0]
+        assert trajectory.time_near(t, there) == t
+
+
+def test_the_time_at_rest_is_any():
+    assert at_rest(np.zeros(6)).time_near(0.2, np.zeros(6)) == 0.2

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
 from action_msgs.msg import GoalStatus
 from control_msgs.action import FollowJointTrajectory
 from control_msgs.msg import JointTolerance
@@ -237,7 +238,7 @@ class _TrajectoryController:
         request = self._request(goal)
         reply = self._client.send_goal_async(
             request,
-            lambda message: _report_feedback(goal, message.feedback, listener),
+            lambda message: self._report_feedback(goal, message.feedback, listener),
             UUID(uuid=list(goal.id)),
         )
         reply.add_done_callback(lambda future: _report_answer(goal, future.result(), listener))
@@ -281,6 +282,18 @@ class _TrajectoryController:
         message.header.stamp = time_to_msg(begin)
         return message
 
+    def _report_feedback(
+        self, goal: Goal, feedback: FollowJointTrajectory.Feedback, listener: GoalListener
+    ) -> None:
+        t, positions = to_seconds(feedback.desired.time_from_start), feedback.desired.positions
+        # Humble's controller gives the time of the next point: a motion that brakes from there
+        # would step ahead by up to the distance of two points.
+        names = list(feedback.joint_names)
+        if len(positions) == len(names) and sorted(names) == sorted(self._joint_names):
+            q = np.array(positions)[[names.index(name) for name in self._joint_names]]
+            t = goal.trajectory.time_near(t, q)
+        listener.on_feedback(goal, to_seconds(feedback.header.stamp), t)
+
     def _tolerances(self, position: float) -> list[JointTolerance]:
         return [JointTolerance(name=n, position=position) for n in self._joint_names]
 
@@ -291,13 +304,6 @@ def _report_answer(goal: Goal, handle: Any, listener: GoalListener) -> None:
         handle.get_result_async().add_done_callback(
             lambda future: _report_result(goal, future.result(), listener)
         )
-
-
-def _report_feedback(
-    goal: Goal, feedback: FollowJointTrajectory.Feedback, listener: GoalListener
-) -> None:
-    at = to_seconds(feedback.header.stamp)
-    listener.on_feedback(goal, at, to_seconds(feedback.desired.time_from_start))
 
 
 def _report_result(goal: Goal, reply: Any, listener: GoalListener) -> None:

@@ -12,6 +12,8 @@ from ur5_pick_place.errors import GateRefusal, InvalidInput
 from ur5_pick_place.kinematics.transforms import Array
 
 MAX_DURATION = 400.0  # [s]; bounds the memory of checks that sample every 2 ms
+_ROUNDED = 1e-6  # [s]; messages carry whole nanoseconds
+_ROUNDS, _SAMPLES = 3, 33  # of a search within a segment: to 0.01 % of it
 _MAX_NAMES = 256  # joints in a message; a cell has a few dozen at most
 
 
@@ -101,6 +103,22 @@ class Trajectory:
         qd = c[1] + u * (2 * c[2] + u * (3 * c[3] + u * (4 * c[4] + u * 5 * c[5])))
         qdd = 2 * c[2] + u * (6 * c[3] + u * (12 * c[4] + u * 20 * c[5]))
         return q, qd, qdd, 6 * c[3] + u * (24 * c[4] + u * 60 * c[5])
+
+    def time_near(self, t: float, q: Array) -> float:
+        """
+        Return when the motion is at joints `q` (6,) [rad], at a time `t` [s] or shortly before.
+
+        It is looked for from the last point before `t` on; of equally near times the last counts.
+
+        """
+        if t <= 0.0:
+            return t
+        low, high = self.t[max(int(np.searchsorted(self.t, t - _ROUNDED)) - 1, 0)], t
+        for _ in range(_ROUNDS):
+            times = np.linspace(high, low, _SAMPLES)
+            nearest = int(np.abs(self.sample(times)[0] - q).max(axis=1).argmin())
+            high, low = times[max(nearest - 1, 0)], times[min(nearest + 1, _SAMPLES - 1)]
+        return float(times[nearest])
 
     def _coefficients(self) -> Array:
         """Return the quintic per segment and joint, lowest power first: shape (6, n - 1, 6)."""
