@@ -13,7 +13,7 @@ from ur5_pick_place.control.foreign_motion import ForeignMotion
 from ur5_pick_place.control.jog import Jog
 from ur5_pick_place.control.motion_monitor import MotionMonitor, TrackingSettings
 from ur5_pick_place.control.motion_state import motion_state_text, news_only
-from ur5_pick_place.control.path_ahead import obstacle_ahead, too_near
+from ur5_pick_place.control.path_ahead import path_ahead, too_near
 from ur5_pick_place.control.robot_status import HealthSettings, RobotStatus, is_frozen
 from ur5_pick_place.control.stop_latch import StopLatch
 from ur5_pick_place.control.stream import Stream, check_streams
@@ -45,8 +45,7 @@ class ExecutionManager:
     clock : callable
         Returns the steady time [s].
     replaces : bool
-        Whether the controller takes a trajectory while it follows another one. If not, a stop is a
-        cancel, and the robot brakes.
+        Whether a trajectory may replace a running one; else a stop cancels, and the robot brakes.
 
     Attributes
     ----------
@@ -114,8 +113,9 @@ class ExecutionManager:
 
     def check_remaining_path(self) -> None:
         """Stop a motion whose rest collides in the present scene."""
-        motion = self._goal or self._stream
-        if obstacle := obstacle_ahead(self._planner, motion, self.status.q):
+        with self._lock:
+            path = path_ahead(self._goal or self._stream, self.status.q)
+        if len(path) and (obstacle := self._planner.obstacle(path)):
             self.stop(f'the scene has changed: {obstacle}', latch=False, is_near=True)
 
     def start(
