@@ -67,6 +67,7 @@ def test_an_object_nearer_than_the_braking_distance_cancels_the_motion_at_once(g
 def test_a_motion_that_brakes_is_canceled_if_the_next_object_is_nearer():
     cell, planner, _ = stopped(0.32, then=0.06)
     assert len(cell.port.sent) == 2 and cell.port.cancels
+    assert cell.ends[0].count('the scene has changed: ') == 2, 'the reason names both'
     assert not planner.collision.check(cell.port.q)
 
 

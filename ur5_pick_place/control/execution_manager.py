@@ -192,8 +192,9 @@ class ExecutionManager:
             self._latch.shut(reason)
         if self._goal and not self._goal.stop_reason:
             self._brake(self._goal, reason, is_near)
-        elif self._goal and is_near:
-            self._goal.is_canceled = True  # the object is on the way on which it brakes
+        elif self._goal and is_near and self._goal.is_braking:
+            self._goal.stop_reason += f'; then {reason}'  # an object on the way on which it brakes
+            self._goal.is_canceled = True
         if self._stream and (is_near or not self._stream.loop.stop_reason):
             stopping = self._stream.stop(reason)
             if blocked := too_near(self._planner, stopping) if is_near else '':
