@@ -171,3 +171,33 @@ def test_a_switch_that_fails_is_named_and_tried_again_at_play(begun):
         robot.switch(False)
     robot.active = set()
     robot.until(lambda: robot.active == {OURS})
+
+
+def test_freedrive_of_another_client_is_noticed_and_so_is_its_end(begun):
+    robot = begun()
+    robot.tell(True)
+    robot.until(lambda: robot.freedrive._has_found_out)
+    other = robot.served.create_publisher(Bool, f'{FREEDRIVE}/enable_freedrive_mode', 10)
+    robot.until(other.get_subscription_count)
+    robot.active = {FREEDRIVE}
+
+    def is_noticed() -> bool:
+        other.publish(Bool(data=True))
+        return robot.freedrive.is_on
+
+    robot.until(is_noticed)
+    assert robot.known == [True] and not robot.freedrive.is_kept_on
+    robot.active = {OURS}
+    robot.until(lambda: not robot.freedrive.is_on)
+    assert robot.known == [True, False] and not robot.switched
+
+
+def test_freedrive_that_is_enabled_without_its_controller_is_none(begun):
+    robot = begun()
+    robot.until(lambda: robot.freedrive._has_found_out)
+    other = robot.served.create_publisher(Bool, f'{FREEDRIVE}/enable_freedrive_mode', 10)
+    robot.until(other.get_subscription_count)
+    for _ in range(20):
+        other.publish(Bool(data=True))
+        robot.spin(0.05)
+    assert not robot.freedrive.is_on and not robot.known

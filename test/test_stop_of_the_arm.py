@@ -29,7 +29,7 @@ from moveit_msgs.msg import (
 from moveit_msgs.srv import GetMotionPlan, GetPlanningScene
 from rclpy.action import ActionClient
 from shape_msgs.msg import SolidPrimitive
-from std_msgs.msg import Float64MultiArray
+from std_msgs.msg import Bool, Float64MultiArray
 from std_srvs.srv import SetBool, Trigger
 from task_client import TARGET, pose
 from trajectory_msgs.msg import JointTrajectory
@@ -347,6 +347,28 @@ def test_freedrive_ends_when_the_planner_dies(cell):
     assert FREEDRIVE not in client.active_controllers()
     cell.start('trajectory_planner')
     cell.rearm()
+
+
+def test_freedrive_of_another_client_is_no_foreign_motion_and_a_stop_ends_it(cell):
+    """The part, which freedrive does not know of, pulls the arm down."""
+    client = cell.client
+    cell.carry()
+    client.do('stop')
+    cell.time_to_rest(STOP_TIME + BRAKING)
+    cell.rearm()
+    enable = client.node.create_publisher(Bool, f'{FREEDRIVE}/enable_freedrive_mode', 10)
+    before = client.look()
+    client.switch(on=[FREEDRIVE], off=[SCALED])
+    while np.abs(client.look() - before).max() < 0.03:
+        enable.publish(Bool(data=True))
+        client.run(0.1)
+    assert cell.planner == 'ready' and client.states[-1] == 'freedrive'
+    refusal = client.ask('go_home')
+    assert not refusal.success and 'freedrive' in refusal.message
+    client.do('stop')
+    cell.stays_at_rest(1.0)
+    assert SCALED in client.active_controllers()
+    cell.recover()
 
 
 @pytest.mark.drill

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Freedrive: switches the controllers there and back, and keeps freedrive mode enabled."""
 
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -26,7 +27,7 @@ from ur5_pick_place.task.machine import Machine
 
 _CONTROLLER = 'freedrive_mode_controller'
 _KEEP_ALIVE = 0.3  # [s], steady clock; the controller leaves freedrive after 1 s without a message
-_ASK_AGAIN = 5  # times _KEEP_ALIVE, if an answer was lost
+_LIST_TIME = 1.0  # [s] the controller manager may take to list its controllers
 _SWITCH_TIME = 5.0  # [s] the controller manager may take
 
 
@@ -34,8 +35,9 @@ class Freedrive:
     """
     Switches between the trajectory controller and the driver's freedrive mode.
 
-    An earlier run of this node may have left the freedrive controller active; that is checked at
-    the start and before each switch.
+    An earlier run of this node may have left the freedrive controller active, and other clients
+    may activate and end it. That is checked at the start, before each switch, when another client
+    enables freedrive, and from then on until it has ended.
 
     While the program on the robot is stopped, the trajectory controller is not activated: it would
     hold the joints of that moment, and an arm that was jogged from the pendant meanwhile would
@@ -50,8 +52,8 @@ class Freedrive:
         Reentrant.
     checks_modes : bool
         Whether a driver that has published nothing of its program has none running.
-    on_return : callable
-        Called when `is_on` may have changed at the start of the program.
+    on_change : callable
+        Called when `is_on` may have changed without a call of `switch`.
 
     Attributes
     ----------
@@ -68,13 +70,13 @@ class Freedrive:
         controller: str,
         group: CallbackGroup,
         checks_modes: bool,
-        on_return: Callable[[], None],
+        on_change: Callable[[], None],
     ) -> None:
         self.is_on = False
         self.is_kept_on = False
         self._is_return_due = False  # to the trajectory controller, once the program runs
         self._runs = self._runs_if_unknown = not checks_modes
-        self._on_return = on_return
+        self._on_change = on_change
         self._latest: Future[None] | None = None  # done when the latest switch has ended
         self._node, self._controller = node, controller
         self._list: Client[Any, Any] = node.create_client(
@@ -86,11 +88,13 @@ class Freedrive:
             qos_profile=SWITCHING,
             callback_group=group,
         )
-        self._enable = node.create_publisher(Bool, f'{_CONTROLLER}/enable_freedrive_mode', 10)
+        topic = f'{_CONTROLLER}/enable_freedrive_mode'
+        self._enable = node.create_publisher(Bool, topic, 10)
+        node.create_subscription(Bool, topic, self._on_enabled, 10, callback_group=group)
         LatchedTopic(
             node, Bool, PROGRAM_RUNNING, self._on_program, self._forget, seldom(node), group
         )
-        self._has_found_out, self._asked = False, 0
+        self._has_found_out, self._is_looking, self._looked = False, False, 0.0
         steady = Clock(clock_type=ClockType.STEADY_TIME)
         self._timer = node.create_timer(
             _KEEP_ALIVE, self._keep_on, callback_group=group, clock=steady
@@ -179,7 +183,7 @@ class Freedrive:
         except Ur5PickPlaceError as error:
             self._node.get_logger().warning(f'freedrive has ended, but {error}', once=True)
         finally:
-            self._on_return()
+            self._on_change()
 
     def _keep_on(self) -> None:
         if self._is_return_due and self._runs and not self.is_switching:
@@ -187,17 +191,32 @@ class Freedrive:
             self._node.executor.create_task(self._return)
         elif self.is_kept_on:
             self._enable.publish(Bool(data=True))
-        elif not self._has_found_out and self._list.service_is_ready():
-            if self._asked % _ASK_AGAIN == 0:
-                request = self._list.call_async(ListControllers.Request())
-                request.add_done_callback(self._find_out)
-            self._asked += 1
+        elif self.is_on or not self._has_found_out:
+            self._look()
 
-    def _find_out(self, listed: 'Future[Any]') -> None:
-        """Check once, at the start, whether an earlier run left the arm in freedrive."""
-        if not self._has_found_out:
-            self._has_found_out = True
-            self.is_on = self.is_on or _CONTROLLER in _active(listed.result())
+    def _on_enabled(self, message: Bool) -> None:
+        """Look whether another client has activated the freedrive controller."""
+        if message.data and not self.is_on and time.monotonic() - self._looked > _KEEP_ALIVE:
+            self._look()
+
+    def _look(self) -> None:
+        if self._list.service_is_ready() and not (self._is_looking or self.is_switching):
+            self._is_looking, self._looked = True, time.monotonic()
+            assert self._node.executor is not None
+            self._node.executor.create_task(self._find_out)
+
+    async def _find_out(self) -> None:
+        """Take from the controller manager whether freedrive is on, unless this node decides."""
+        try:
+            listed = await ask(self._node, self._list, ListControllers.Request(), _LIST_TIME)
+        except ExecutionError:
+            return  # asked again while it is in doubt
+        finally:
+            self._is_looking = False
+        is_on, self._has_found_out = _CONTROLLER in _active(listed), True
+        if is_on != self.is_on and not (self.is_kept_on or self.is_switching):
+            self.is_on = is_on
+            self._on_change()
 
 
 class FreedriveRequests:
