@@ -67,8 +67,7 @@ class LateController:
 class Anything:
     """A planner whose gate takes everything."""
 
-    limits = None
-    scene = None
+    limits = dynamics = scene = None
 
     def check(self, *_):
         return None

@@ -14,8 +14,11 @@ from ur5_pick_place.control.motion_monitor import (
 from ur5_pick_place.control.ramp import Ramp
 from ur5_pick_place.control.robot_status import HealthSettings, RobotStatus, find_fault
 from ur5_pick_place.control.stop_trajectory import brake, resume_on_path
+from ur5_pick_place.errors import PlanningError
 from ur5_pick_place.kinematics import HOME, forward, load_model
 from ur5_pick_place.nodes.diagnostics import Jitter
+from ur5_pick_place.planning.dynamics import Dynamics
+from ur5_pick_place.planning.inertias import Load
 from ur5_pick_place.planning.limits import MotionSettings, motion_limits
 from ur5_pick_place.planning.moves import PathSegment
 from ur5_pick_place.planning.planner import MotionPlanner
@@ -283,6 +286,29 @@ def test_braking_a_time_optimal_motion_does_not_wait_for_its_end():
         _, _, qdd, qddd = stop.sample(stop.dense_times(1e-3))
         assert np.abs(qdd / limits.qdd).max() <= 1.01
         assert np.abs(qddd / limits.qddd).max() <= 1.55
+
+
+def test_braking_with_a_heavy_load_keeps_the_torque_of_the_joints(rng):
+    """At the limits of the simulated cell, with what a UR10e may carry."""
+    arm = load_model('ur10e')
+    heavy = Dynamics(arm, [Load(12.5, (0.0, 0.0, 0.1))])
+    planner = MotionPlanner(arm, MOTION, Scene(-1.5, Tool(np.eye(4))), heavy)
+
+    def most_torque(motion):
+        states = motion.sample(motion.dense_times(4e-3))[:3]
+        return np.abs(heavy.inverse(*states) / heavy.torque_max).max()
+
+    stops, unaware = [], []
+    while len(stops) < 60:
+        q_start = rng.uniform(-1.5, 1.5, 6)
+        try:
+            motion = planner.ptp(q_start, q_start + rng.uniform(-1.5, 1.5, 6)).trajectory
+        except PlanningError:
+            continue
+        for t in np.linspace(0.02, 0.95, 6) * motion.duration:
+            unaware.append(most_torque(brake(motion, t, planner.limits)))
+            stops.append(most_torque(brake(motion, t, planner.limits, dynamics=heavy)))
+    assert max(unaware) > 1.1 and max(stops) < 1.01
 
 
 @pytest.mark.parametrize('takeover_time', [0.02, 0.1, 0.2])

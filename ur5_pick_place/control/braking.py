@@ -6,7 +6,7 @@ from collections.abc import Callable
 from ur5_pick_place.control.controller import Goal
 from ur5_pick_place.control.robot_status import RobotStatus
 from ur5_pick_place.control.stop_trajectory import brake
-from ur5_pick_place.planning.limits import Limits
+from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.trajectory import Trajectory
 
 # [s] to find the braking motion; then all is canceled. pick_place, if asked to stop, cancels after
@@ -30,7 +30,7 @@ def ends_braking(goal: Goal, status: RobotStatus, now: float) -> bool:
 def braking_motion(
     goal: Goal,
     status: RobotStatus,
-    limits: Limits,
+    planner: MotionPlanner,
     takeover_time: float,
     clock: Callable[[], float],
 ) -> Trajectory | None:
@@ -41,12 +41,12 @@ def braking_motion(
     ----------
     goal : Goal
     status : RobotStatus
-    limits : Limits
+    planner : MotionPlanner
+        Knows the limits and the load.
     takeover_time : float
         See `brake`; with older joints the ramp would be taken over with a jump.
     clock : callable
         Returns the steady time [s].
-
     """
     began = clock()
     t = goal.time_at(status.stamp, status.speed_scaling)
@@ -55,7 +55,8 @@ def braking_motion(
     return brake(
         goal.trajectory,
         max(t, 0.0),
-        limits,
+        planner.limits,
         takeover_time,
         lambda: clock() - began > _SEARCH_TIME,
+        planner.dynamics,
     )

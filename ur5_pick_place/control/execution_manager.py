@@ -171,7 +171,6 @@ class ExecutionManager:
     def start_jog(self, jog: Jog, on_end: OnEnd, is_wanted: IsWanted = lambda: True) -> None:
         """Check the arm where it is with the gate, and run a jog, as `start`."""
         check_streams(self._replaces, 'a jog', 'to jog,')
-
         self._admission.check(is_wanted)
         assert self.status.q is not None  # it is ready
         here, begin = at_rest(self.status.q), lambda _: self._begin_stream(jog, None, on_end)
@@ -206,8 +205,8 @@ class ExecutionManager:
     def _brake(self, goal: Goal, reason: str, is_near: bool) -> None:
         stopping = None
         if self._replaces and not self._admission.foreign_goal:
-            limits, takeover_time = self._planner.limits, self._tracking.takeover_time
-            stopping = braking_motion(goal, self.status, limits, takeover_time, self._clock)
+            takeover, clock = self._tracking.takeover_time, self._clock
+            stopping = braking_motion(goal, self.status, self._planner, takeover, clock)
         blocked = too_near(self._planner, stopping) if is_near else ''
         if stopping is None or blocked:
             goal.stop_reason, goal.is_canceled = reason + blocked, True

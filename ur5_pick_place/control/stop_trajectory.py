@@ -7,6 +7,7 @@ import numpy as np
 
 from ur5_pick_place.control.ramp import Ramp
 from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.planning.dynamics import Dynamics
 from ur5_pick_place.planning.limits import Limits
 from ur5_pick_place.planning.timing import stretch
 from ur5_pick_place.planning.trajectory import Trajectory, at_rest
@@ -31,6 +32,7 @@ _JERK_SLACK = 1.05
 # A plan at its jerk limit leaves nothing for braking: a stop that comes sooner by _SOONER [s] may
 # use more.
 _HASTY_JERK, _SOONER = 1.5, 0.1
+_GENTLER = 0.03  # [s] by which the next ramp is longer, where one needs more torque than there is
 _COARSE = np.linspace(0.0, 1.0, 33)  # fractions of a ramp at which it is first looked at
 _PROFILES = np.array(
     [[ramp.advanced(_COARSE), ramp.sigma(_COARSE), ramp.rate(_COARSE), ramp.curvature(_COARSE)]
@@ -46,6 +48,7 @@ def brake(
     limits: Limits,
     takeover_time: float = 0.1,
     is_late: Callable[[], bool] = lambda: False,
+    dynamics: Dynamics | None = None,
 ) -> Trajectory | None:
     """
     Return a motion that leaves `trajectory` at time `t` [s] and stops early on its path.
@@ -59,7 +62,8 @@ def brake(
     which the plan was at `t`, the controller takes it over without a jump if it is received within
     `takeover_time` [s]; after that it meets the ramp half-way and has to catch up.
 
-    None once `is_late` returns True, if none was found.
+    With `dynamics`, no ramp is chosen that needs more torque than the joints have. Once `is_late`
+    returns True, the best so far is returned, be its torque too high; None if there is none.
 
     """
     if t >= trajectory.duration:
@@ -69,17 +73,25 @@ def brake(
     choices = _CHOICES + (takeover_time, takeover_time, 0.0, 0.0)
     choices = choices[choices[:, 0] < remaining]
     hasty: Trajectory | None = None
+    strained: Trajectory | None = None
+    earliest = 0.0
     for (stop, delay, length, ramp), jerk in _first_look(trajectory, t, choices, limits):
         if is_late():
-            return hasty
+            return hasty or strained
         if hasty and stop > hasty.duration + _SOONER:
             return hasty
-        if jerk > (_JERK_SLACK if hasty else _HASTY_JERK):
+        most_jerk = _JERK_SLACK if hasty else _HASTY_JERK
+        if jerk > most_jerk or stop < earliest:
             continue
         stopping = _slow_down(trajectory, t, delay, length, _RAMPS[int(ramp)])
-        if _is_within(stopping, limits):
+        velocity, acceleration, jerk = _used(stopping, limits)
+        if max(velocity, acceleration) > _SLACK or jerk > most_jerk:
+            continue
+        if dynamics and _is_strained(stopping, dynamics):
+            strained, earliest = stopping, stop + _GENTLER
+        elif jerk <= _JERK_SLACK:
             return stopping
-        if hasty is None and _is_within(stopping, limits, _HASTY_JERK):
+        else:
             hasty = stopping
     is_sooner = hasty and hasty.duration + _SOONER < remaining
     return hasty if is_sooner else rest_of(trajectory, t)
@@ -159,9 +171,15 @@ def _used(trajectory: Trajectory, limits: Limits) -> tuple[float, float, float]:
     return velocity, acceleration, jerk
 
 
-def _is_within(trajectory: Trajectory, limits: Limits, jerk_slack: float = _JERK_SLACK) -> bool:
+def _is_within(trajectory: Trajectory, limits: Limits) -> bool:
     velocity, acceleration, jerk = _used(trajectory, limits)
-    return max(velocity, acceleration) <= _SLACK and jerk <= jerk_slack
+    return max(velocity, acceleration) <= _SLACK and jerk <= _JERK_SLACK
+
+
+def _is_strained(trajectory: Trajectory, dynamics: Dynamics) -> bool:
+    """Return whether a motion needs more torque than a joint has, at one of its points."""
+    torque = dynamics.inverse(trajectory.q, trajectory.qd, trajectory.qdd)
+    return bool((np.abs(torque) > _SLACK * dynamics.torque_max).any())
 
 
 def _excess(trajectory: Trajectory, limits: Limits) -> float:
