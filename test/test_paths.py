@@ -6,6 +6,8 @@ Shape is judged by distances and angles of the poses, smoothness by finite diffe
 
 """
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -119,7 +121,7 @@ def test_a_carried_curve_leads_the_other_frame(rng):
 
 
 class TestRounded:
-    """Legs with rounded corners: on the legs outside the radius, smooth within."""
+    """Legs with rounded corners: on the legs outside the blends, smooth within."""
 
     CORNERS = (
         pose([0, 0, 0]),
@@ -133,14 +135,15 @@ class TestRounded:
         a, b, c, d = self.CORNERS
         return [Line(a, b), Line(b, c), arc_through(c, d, np.array([0.42, 0.07, 0.17]))]
 
-    def test_it_is_the_legs_outside_the_radii(self, legs):
+    def test_it_is_the_legs_outside_the_blends(self, legs):
+        """Which reach up to twice the radius along the longer leg of a corner."""
         whole = BlendedCurve(legs, [0.05, 0.04])
         assert whole.length == pytest.approx(sum(leg.length for leg in legs))
         for way, leg, share in (
             (0.10, legs[0], 0.5),
             (0.15, legs[0], 0.75),
-            (0.25, legs[1], 0.05 / 0.4),
-            (0.56, legs[1], 0.36 / 0.4),
+            (0.30, legs[1], 0.10 / 0.4),
+            (0.52, legs[1], 0.32 / 0.4),
             (0.64, legs[2], 0.04 / legs[2].length),
         ):
             here = whole(np.array([way / whole.length]))
@@ -148,6 +151,14 @@ class TestRounded:
         np.testing.assert_allclose(
             whole(np.array([0.0, 1.0])), [self.CORNERS[0], self.CORNERS[-1]], atol=1e-12
         )
+
+    def test_blends_share_a_leg_that_is_too_short_for_twice_their_radii(self):
+        corners = [pose([0, 0, 0]), pose([0.1, 0, 0]), pose([0.1, 0.15, 0]), pose([0.2, 0.15, 0])]
+        whole = BlendedCurve([Line(*ends) for ends in itertools.pairwise(corners)], [0.05, 0.05])
+        p = whole(np.linspace(0, 1, 701))[:, :3, 3]
+        np.testing.assert_allclose(p[350], [0.1, 0.075, 0], atol=1e-12)
+        on_leg = np.abs(p[:, 0] - 0.1) < 1e-9
+        assert on_leg.sum() < 20, 'two blends of 75 mm take its 150 mm'
 
     def test_it_cuts_the_corner_within_the_radius(self, legs):
         corner = self.CORNERS[1][:3, 3]

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from typing import Protocol
 
 import numpy as np
-from scipy.interpolate import make_interp_spline
+from scipy.interpolate import BPoly, make_interp_spline
 from scipy.spatial.transform import Rotation
 
 from ur5_pick_place.errors import InvalidInput
@@ -17,6 +17,7 @@ _SAME_POINT = 1e-6  # [m]
 _COLLINEAR = 1e-3  # [rad]; flatter arcs are lines
 _JOINT_SAMPLES = 200  # of a joint motion, for the arc length of its curve
 _RADIUS_TOLERANCE = 1e-3  # [m] by which start and goal may differ in distance from the centre
+_LONGER = 2.0  # times the radius: how far a blend may reach along the longer of its two legs
 
 
 class Curve(Protocol):
@@ -264,10 +265,11 @@ class BlendedCurve:
     """
     Curves one after another, with blended corners.
 
-    Within the blend radius of a corner, measured along the curves, the speed along the first curve
-    fades out while the speed along the second fades in: their displacements from the corner are
-    added. The fade is twice continuously differentiable, so the blend is three times, which keeps
-    the jerk of a motion finite. The tool leaves each curve and joins the next at the radius.
+    A blend begins and ends at its radius from the corner, measured along the curves; on the longer
+    of the two at up to twice that, which keeps more of the speed. Within it, the speed along the
+    first curve fades out while the speed along the second fades in: their displacements from the
+    corner are added. The fade is twice continuously differentiable, so the blend is three times,
+    which keeps the jerk of a motion finite.
 
     Parameters
     ----------
@@ -291,8 +293,11 @@ class BlendedCurve:
                     f'move {i + 1} is {leg.length:.4f} m long, the blends at its ends take '
                     f'{ends[i]:.4f} and {ends[i + 1]:.4f} m of it: use smaller blend radii'
                 )
-        self._legs, self._radii = list(legs), list(radii)
+        self._legs, self._ends = list(legs), ends
         self._corners = np.cumsum([leg.length for leg in legs])[:-1]  # [m] from the start
+        self._reaches = [
+            (self._reach(i, i, i + 1), self._reach(i, i + 1, i)) for i in range(len(radii))
+        ]
         self.length = sum(leg.length for leg in legs)
         self.turn = sum(leg.turn for leg in legs)
 
@@ -306,19 +311,29 @@ class BlendedCurve:
             on = which == i
             share = (distance[on] - starts[i]) / leg.length
             poses[on] = leg(np.where(distance[on] == self.length, 1.0, share))
-        for i, (corner, radius) in enumerate(zip(self._corners, self._radii, strict=True)):
-            on = np.abs(distance - corner) < radius
-            poses[on] = self._corner(i, (distance[on] - corner) / radius)
+        for i, (corner, (before, after)) in enumerate(
+            zip(self._corners, self._reaches, strict=True)
+        ):
+            on = (distance > corner - before) & (distance < corner + after)
+            poses[on] = self._corner(i, distance[on] - corner)
         return poses
 
-    def _corner(self, i: int, u: Array) -> Array:
-        """Return poses at `u` (n,), -1 to 1: the distance from corner `i` over its radius."""
-        before, after, radius = self._legs[i], self._legs[i + 1], self._radii[i]
-        sigma = 0.5 * (u + 1.0)
-        gone = 2.0 * sigma**4 * (2.5 - 3.0 * sigma + sigma**2)  # on the second leg, over radius
-        left = 1.0 - 2.0 * sigma + gone  # left of the first leg, over radius
-        first = before(1.0 - left * radius / before.length)
-        second = after(gone * radius / after.length)
+    def _reach(self, corner: int, leg: int, other: int) -> float:
+        """Return how far [m] the blend of a corner reaches along one of its two legs."""
+        radius, length = self._ends[corner + 1], self._legs[leg].length
+        if length <= self._legs[other].length:
+            return radius
+        return radius * min(_LONGER, length / (self._ends[leg] + self._ends[leg + 1]))
+
+    def _corner(self, i: int, distance: Array) -> Array:
+        """Return poses at distances (n,) [m] from corner `i`, negative before it."""
+        before, after, (first_reach, second_reach) = *self._legs[i : i + 2], self._reaches[i]
+        ends = [[0.0, 0.5 / first_reach, 0.0, 0.0], [1.0, 0.5 / second_reach, 0.0, 0.0]]
+        sigma = BPoly.from_derivatives([-first_reach, second_reach], ends)(distance)
+        gone = 2.0 * sigma**4 * (2.5 - 3.0 * sigma + sigma**2)  # on the second leg, over its reach
+        left = 1.0 - 2.0 * sigma + gone  # left of the first leg, over its reach
+        first = before(1.0 - left * first_reach / before.length)
+        second = after(gone * second_reach / after.length)
         corner = after(np.zeros(1))[0]
         poses = first.copy()
         poses[:, :3, 3] += second[:, :3, 3] - corner[:3, 3]

@@ -36,7 +36,8 @@ class PathSegment:
     T_goal : ndarray, shape (4, 4)
         T_base_tool at its end.
     blend : float
-        Radius about the goal within which the next segment may begin [m]; 0 = stop there.
+        Distance from the goal where the next segment may begin [m], up to twice that on the longer
+        of the two; 0 = stop there.
     arc_point : ndarray, shape (3,), optional
         Via point or centre of an arc, in base [m].
     kind : {'interim', 'center'}

@@ -39,7 +39,8 @@ class Stage(Settings):
     pace: str = setting('travel', 'the speeds of a move', choices=PACES)
     blend: float = setting(
         0.0,
-        'radius about the place of a move within which the next one may begin without a stop',
+        'distance from the place of a move where the next one may begin without a stop, up to '
+        'twice that on the longer of the two',
         unit='m',
         low=0.0,
         high=MAX_BLEND,
