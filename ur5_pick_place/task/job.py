@@ -3,7 +3,7 @@
 A job: the next command, given the latest observation; it owns no clock, thread or ROS.
 
 A job's steps are generators that yield a command (or None, to wait) and receive the next
-observation. A sequence such as "set the pin, wait until io_states shows it" thus reads from top
+observation, or yield `LOOK` and receive the present one. A sequence such as "set the pin, wait until io_states shows it" thus reads from top
 to bottom, and a test can drive it with synthetic observations.
 
 """
@@ -11,6 +11,7 @@ to bottom, and a test can drive it with synthetic observations.
 import math
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field, replace
+from enum import Enum
 from types import MappingProxyType
 from typing import TypeVar
 
@@ -205,10 +206,18 @@ class Compute:
         return ''
 
 
+class Look(Enum):
+    """The request for the present observation, which takes no tick."""
+
+    NOW = 'now'
+
+
+LOOK = Look.NOW
+
 Command = RunMotion | SetOutput | MoveGripper | SetToolVoltage | SetPayload | Carry | Compute
 T = TypeVar('T')
-Steps = Generator[Command | None, Observation, T]
-"""Commands (None: observe again) for observations, to `yield from`; returns a T."""
+Steps = Generator[Command | Look | None, Observation, T]
+"""Commands (None: observe at the next tick) for observations, to `yield from`; returns a T."""
 
 
 def silent_io(limit: float) -> str:
@@ -242,10 +251,14 @@ class Job:
         try:
             if seen.stopped:
                 self._steps.throw(ExecutionError(seen.stopped))
-            if not self._is_started:
+            if self._is_started:
+                command = self._steps.send(seen)
+            else:
                 self._is_started = True
-                return next(self._steps)
-            return self._steps.send(seen)
+                command = next(self._steps)
+            while isinstance(command, Look):
+                command = self._steps.send(seen)
+            return command
         except StopIteration:
             self.is_done = True
         except Ur5PickPlaceError as error:

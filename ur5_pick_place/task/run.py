@@ -14,6 +14,7 @@ from ur5_pick_place.planning.scene import Box
 from ur5_pick_place.task import events
 from ur5_pick_place.task.grippers.base import NO_FEEDBACK, Gripper
 from ur5_pick_place.task.job import (
+    LOOK,
     Beside,
     Carry,
     Compute,
@@ -270,7 +271,7 @@ class CycleRun:
         yield from self._gripper.begin_closing()
         yield from perform(Carry(self._part))
         yield from self._payload.set_during(self._gripper.await_fingers, payload)
-        seen = yield None
+        seen = yield LOOK
         is_unseen = self._gripper.holds_part(seen) is None and touches(self._place)
         if self._gripper.holds_part(seen) or (is_unseen and self.is_holding_part(seen)):
             self._take()
@@ -283,7 +284,7 @@ class CycleRun:
     def _release(self, payload: bool | None) -> Steps[None]:
         was_carrying = self.is_carrying
         yield from self.open(payload)
-        if self._gripper.holds_part((yield None)):  # it sticks, or the input does
+        if self._gripper.holds_part((yield LOOK)):  # it sticks, or the input does
             self.is_carrying = was_carrying
             yield from perform(Carry(self._part if was_carrying else None))
             yield from self._gripper.expect_no_part()
@@ -347,7 +348,7 @@ class CycleRun:
                 yield from self._move(PlannedStage(planned.stages, motion))
             yield from self._close(payload)
         self._take()
-        verified = self._gripper.holds_part((yield None))
+        verified = self._gripper.holds_part((yield None))  # one tick, so that the stage is seen
         self._emit(events.GRASP_UNVERIFIED if verified is None else events.GRASP_VERIFIED)
 
     def _move(self, planned: PlannedStage) -> Steps[None]:

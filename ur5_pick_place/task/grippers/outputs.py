@@ -17,7 +17,7 @@ from ur5_pick_place.task.grippers.base import (
     GripperSettings,
     PartSignal,
 )
-from ur5_pick_place.task.job import Command, Observation, SetOutput, Steps, perform
+from ur5_pick_place.task.job import LOOK, Command, Observation, SetOutput, Steps, perform
 
 LAST_PIN = DIGITAL_PINS - 1
 _TOOL_PINS = ', '.join(map(str, TOOL_PINS))
@@ -83,7 +83,7 @@ class OutputGripper(Gripper):
 
     def begin_closing(self) -> Steps[None]:
         """Switch the pins and wait for io_states to show them."""
-        seen = yield None
+        seen = yield LOOK
         self._check_supply(seen)
         yield from self._switch(True, self.closing_time, self.holds_part(seen) is False)
 
@@ -98,7 +98,7 @@ class OutputGripper(Gripper):
         The command is issued when the input has changed, or immediately if there is no input.
 
         """
-        aside, seen = Aside(command), (yield None)
+        aside, seen = Aside(command), (yield LOOK)
         while True:
             level = self.holds_part(seen)
             is_there = self._signal.update(seen.t, level) is self._closes and self._is_shown
@@ -187,7 +187,7 @@ class OutputGripper(Gripper):
         return seen
 
     def _expect(self, wanted: bool) -> Steps[None]:
-        seen = yield None
+        seen = yield LOOK
         if self.settings.grip_feedback != TOOL_INPUT:
             if not wanted and self.is_closed(seen):
                 raise ExecutionError(
