@@ -6,6 +6,7 @@ from collections.abc import Callable
 import coal
 import numpy as np
 import pinocchio as pin
+from numpy.typing import NDArray
 
 from ur5_pick_place.kinematics import Model
 from ur5_pick_place.kinematics.transforms import Array
@@ -16,29 +17,22 @@ from ur5_pick_place.planning.solids import solid_of
 _HALF_TURN = pin.SE3(np.diag([-1.0, -1.0, 1.0]), np.zeros(3))  # of `base` in base_link
 
 
-class QuickCollision:
+class PairTests:
     """
-    Tests single configurations against the pairs of bodies of a `CollisionModel`.
+    Tests joints against the required clearance of each pair of bodies.
 
-    It gives the same verdict as `CollisionModel.collides`, in less than a tenth of the time, by
-    pinocchio's kinematics and coal's tests for overlap. Not to be shared between threads.
+    Only whether a distance is large enough is found, which takes a fraction of the time of the
+    distance. Not to be shared between threads.
 
     Parameters
     ----------
     model : Model
     clearances : Clearances
         The bodies and their pairs.
-    margins : ndarray, shape (P,)
-        The required clearance of each pair [m]; negative = depth to which the pair may overlap.
-
-    Attributes
-    ----------
-    count : int
-        Configurations tested so far.
 
     """
 
-    def __init__(self, model: Model, clearances: Clearances, margins: Array) -> None:
+    def __init__(self, model: Model, clearances: Clearances) -> None:
         self._arm = pin.Model()
         joints = chain(self._arm, model, _HALF_TURN)
         self._data, self._geometry = self._arm.createData(), pin.GeometryModel()
@@ -60,30 +54,38 @@ class QuickCollision:
         for a, kind, b in clearances.pair_ends():
             self._geometry.addCollisionPair(pin.CollisionPair(bodies[a], ends[kind][b]))
         self._found = self._geometry.createData()
-        for request, margin in zip(self._found.collisionRequests, margins, strict=True):
-            request.security_margin = float(margin)
         self._insides = [
             (bodies[a], is_inside, clearances.obstacles[b].T_base_link)
             for a, kind, b in clearances.pair_ends()
             if kind == 1 and (is_inside := solid_of(clearances.obstacles[b].shape).is_inside)
         ]
-        # Of coal's managers this one is the fastest for so few bodies: overlap of bounding boxes,
-        # then of bodies. "SaP" misses contacts.
-        self._manager = pin.BroadPhaseManager_NaiveCollisionManager(
-            self._arm, self._geometry, self._found
-        )
-        pin.updateGeometryPlacements(
-            self._arm, self._data, self._geometry, self._found, np.zeros(6)
-        )
-        self._manager.update(True)  # computes the bounding boxes
-        self.count = 0
+
+    def require(self, margins: Array, pairs: NDArray[np.bool_] | None = None) -> None:
+        """
+        Set the required clearances.
+
+        Parameters
+        ----------
+        margins : ndarray, shape (P,)
+            [m]; negative = depth to which a pair may overlap.
+        pairs : ndarray of bool, shape (P,), optional
+            The pairs that are tested, if not all.
+
+        """
+        for request, margin in zip(self._found.collisionRequests, margins, strict=True):
+            request.security_margin = float(margin)
+        if pairs is not None:
+            for k, is_tested in enumerate(pairs):
+                self._found.activeCollisionPairs[k] = bool(is_tested)
 
     def is_free(self, q: Array) -> bool:
         """Return whether joints (6,) [rad] keep every required clearance."""
-        self.count += 1
-        if pin.computeCollisions(self._arm, self._data, self._manager, q, True):
-            return False
-        return not any(self._is_within(*where) for where in self._insides)
+        return not (self._collides(q) or any(self._is_within(*where) for where in self._insides))
+
+    def _collides(self, q: Array) -> bool:
+        return bool(
+            pin.computeCollisions(self._arm, self._data, self._geometry, self._found, q, True)
+        )
 
     def _is_within(
         self, body: int, is_inside: Callable[[Array], bool], T_base_link: Array
@@ -98,3 +100,44 @@ class QuickCollision:
         return int(
             self._geometry.addGeometryObject(pin.GeometryObject(name, joint, placement, shape))
         )
+
+
+class QuickCollision(PairTests):
+    """
+    Tests single configurations against the pairs of bodies of a `CollisionModel`.
+
+    It gives the same verdict as `CollisionModel.collides`, in less than a tenth of the time, by
+    pinocchio's kinematics and coal's tests for overlap: of bounding boxes first, which are made
+    for clearances that do not change.
+
+    Parameters
+    ----------
+    model : Model
+    clearances : Clearances
+    margins : ndarray, shape (P,)
+        See `require`.
+
+    Attributes
+    ----------
+    count : int
+        Configurations tested so far.
+
+    """
+
+    def __init__(self, model: Model, clearances: Clearances, margins: Array) -> None:
+        super().__init__(model, clearances)
+        self.require(margins)
+        # Of coal's managers this one is the fastest for so few bodies: overlap of bounding boxes,
+        # then of bodies. "SaP" misses contacts.
+        self._manager = pin.BroadPhaseManager_NaiveCollisionManager(
+            self._arm, self._geometry, self._found
+        )
+        pin.updateGeometryPlacements(
+            self._arm, self._data, self._geometry, self._found, np.zeros(6)
+        )
+        self._manager.update(True)  # computes the bounding boxes
+        self.count = 0
+
+    def _collides(self, q: Array) -> bool:
+        self.count += 1
+        return bool(pin.computeCollisions(self._arm, self._data, self._manager, q, True))
