@@ -3,8 +3,9 @@
 A job: the next command, given the latest observation; it owns no clock, thread or ROS.
 
 A job's steps are generators that yield a command (or None, to wait) and receive the next
-observation, or yield `LOOK` and receive the present one. A sequence such as "set the pin, wait until io_states shows it" thus reads from top
-to bottom, and a test can drive it with synthetic observations.
+observation; they yield `LOOK` to receive the present one. A sequence such as "set the pin, wait
+until io_states shows it" thus reads from top to bottom, and a test can drive it with synthetic
+observations.
 
 """
 
