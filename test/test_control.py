@@ -202,9 +202,9 @@ def test_a_late_search_gives_the_hasty_stop_that_it_has_or_none():
 
     def search(looks):
         counted = iter(range(looks))
-        return brake(motion, 0.3, limits, is_late=lambda: next(counted, None) is None)
+        return brake(motion, 0.5, limits, is_late=lambda: next(counted, None) is None)
 
-    full = brake(motion, 0.3, limits)
+    full = brake(motion, 0.5, limits)
     assert largest_jerk(full) > 1.06
     found = [stop and stop.duration for stop in map(search, range(0, 1000, 25))]
     n = found.index(full.duration)
@@ -272,7 +272,7 @@ def time_optimal_chain():
     corners = [forward(MODEL, q_start) for _ in range(3)]
     for T, way in zip(corners, ([0, 0, 0.15], [0.3, -0.3, 0.15], [0.3, -0.3, 0.0]), strict=True):
         T[:3, 3] += way
-    chain = planner.chain(q_start, [PathSegment(T, blend=0.02) for T in corners])
+    chain = planner.chain(q_start, [PathSegment(T, blend=0.01) for T in corners])
     return chain.trajectory, planner.limits
 
 
