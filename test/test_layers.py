@@ -31,7 +31,7 @@ MAY_IMPORT = {
     'task': BASE | {'kinematics', 'planning', 'control'},
     'nodes': ROBOT,
     'launch': ROBOT,
-    'commands': ROBOT,
+    'commands': ROBOT - {'nodes'},
     'client': ROBOT,
     'cockpit': ROBOT | {'client'},
     'trials': ROBOT | {'commands', 'client', 'sim', 'nodes.sim'},
@@ -39,7 +39,7 @@ MAY_IMPORT = {
     'sim': {'kinematics', 'errors', 'settings', 'config_files', 'pins'},
     'nodes.sim': BASE | {'kinematics', 'nodes', 'sim'},
 }
-WITHOUT_ROS = {*BASE, 'kinematics', 'planning', 'control', 'task', 'sim'}
+WITHOUT_ROS = {*BASE, 'kinematics', 'planning', 'control', 'task', 'sim', 'commands'}
 
 
 def read_tree() -> dict[str, str]:
