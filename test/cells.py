@@ -30,6 +30,7 @@ def sim_nodes(
     quick: float = 2.0,
     without: Sequence[str] = (),
     namespace: str = '',
+    controller: str = '',
 ) -> list[NodeSpec]:
     """
     Return the nodes of a simulated cell, as a user starts them with a file of his own.
@@ -45,6 +46,8 @@ def sim_nodes(
     without : sequence of str
         Executables that are not needed.
     namespace : str
+    controller : str
+        Active in the driver and used by the nodes; empty for the driver's own.
 
     """
     said = {name: dict(parameters) for name, parameters in (own or {}).items()}
@@ -52,7 +55,12 @@ def sim_nodes(
     file = folder / 'own.yaml'
     file.write_text(json.dumps({name: {'ros__parameters': p} for name, p in said.items()}))
     specs = node_list(
-        'sim', CONFIG, namespace=namespace, params_file=str(file), sim_parameters=pace.sim(quick)
+        'sim',
+        CONFIG,
+        namespace=namespace,
+        controller=controller,
+        params_file=str(file),
+        sim_parameters=pace.sim(quick),
     )
     return [spec for spec in specs if spec.executable not in without]
 

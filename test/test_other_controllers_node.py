@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The driver's other controllers, through real nodes: one that splices, and passthrough.
+
+Judged by the driver's joint states, and by where the cube lies.
+
+"""
+
+import math
+import os
+import signal
+import time
+
+import numpy as np
+import pytest
+
+pytest.importorskip('rclpy')
+
+from cells import running_cell
+from planner_client import CODE, MODEL, T_BASE_LINK_BASE, PlannerClient, joints, pose_goal
+from task_client import START, TARGET, TaskClient
+
+from ur5_pick_place.kinematics import HOME, JOINT_NAMES, forward
+
+pytestmark = [pytest.mark.nodes, pytest.mark.drill]
+
+PASSTHROUGH = 'passthrough_trajectory_controller'
+METHODS = {'resolved_rate': 'RESOLVED_RATE', 'gradient': 'JACOBIAN_TRANSPOSE'}
+WAY = np.array([0.05, 0.08, -0.04])  # [m]
+TURNED = HOME + [1.5, 0, 0, 0, 0, 0]
+FROZEN = 0.5  # [s]
+
+
+def positions(messages):
+    """Return the positions of tool0 in base_link, (n, 3) [m], in messages of the joints."""
+    q = [[m.position[list(m.name).index(name)] for name in JOINT_NAMES] for m in messages]
+    return (T_BASE_LINK_BASE @ forward(MODEL, np.array(q)))[:, :3, 3]
+
+
+def follow_a_line(client, method):
+    """Return the largest distance from the line, that of the end from the goal [m], and time."""
+    client.go_home()
+    T = T_BASE_LINK_BASE @ forward(MODEL, client.look())
+    begin, since = T[:3, 3].copy(), len(client.joints)
+    T[:3, 3] += WAY
+    planned = client.plan(pose_goal(T), METHODS[method])
+    assert planned.error_code.val == CODE.SUCCESS, planned.error_code.message
+    t = client.time
+    _, code = client.end(client.start(planned.trajectory, [method]))
+    assert code.val == CODE.SUCCESS, code.message
+    seconds = client.time - t
+    client.run(0.3)
+    p = positions(client.joints[since:])
+    share = np.clip((p - begin) @ WAY / (WAY @ WAY), 0.0, 1.0)
+    away = np.linalg.norm(p - begin - share[:, None] * WAY, axis=1).max()
+    return away, np.linalg.norm(p[-1] - T[:3, 3]), seconds
+
+
+def test_closed_loops_track_alike_on_a_controller_that_restarts_and_one_that_splices(
+    ros_domain, tmp_path
+):
+    figures = {}
+    for replacement in ('restart', 'splice'):
+        folder = tmp_path / replacement
+        folder.mkdir()
+        own = {'/**/sim_driver': {'trajectory_replacement': replacement}}
+        options = {'own': own, 'without': ['pick_place', 'ik_service'], 'quick': 1.0}
+        with running_cell(PlannerClient, ros_domain, folder, **options) as client:
+            for method in METHODS:
+                figures[replacement, method] = follow_a_line(client, method)
+    for method in METHODS:
+        (away, error, seconds), (spliced_away, spliced_error, spliced_seconds) = (
+            figures[replacement, method] for replacement in ('restart', 'splice')
+        )
+        assert away > 1e-5, 'it was measured'
+        assert spliced_away < 1.1 * away + 5e-5, figures
+        assert max(error, spliced_error) < 0.3e-3, figures
+        assert spliced_seconds < 1.1 * seconds + 0.1, figures
+
+
+@pytest.fixture(scope='module')
+def passthrough(ros_domain, tmp_path_factory):
+    folder = tmp_path_factory.mktemp('passthrough')
+    options = {'controller': PASSTHROUGH, 'without': ['ik_service']}
+    with running_cell(TaskClient, ros_domain, folder, **options) as client:
+        yield client
+
+
+def test_a_cycle_is_placed_by_the_passthrough_controller(passthrough):
+    client = passthrough
+    assert client.active_controllers() & {PASSTHROUGH}
+    client.put_part(START)
+    client.teach_places()
+    client.do('plan')
+    client.job('run')
+    assert math.dist(client.part_at()[:2], TARGET[:2]) < 0.6e-3
+
+
+def swing(client, planner):
+    """Let the planner turn the arm, by a client of its own; returns the goal's handle."""
+    planned = planner.plan(joints(TURNED), scaling=0.5)
+    assert planned.error_code.val == CODE.SUCCESS, planned.error_code.message
+    handle = planner.start(planned.trajectory)
+    planner.until(lambda: planner.qd[0] > 0.3, 'the arm to move')
+    return handle
+
+
+@pytest.fixture
+def planner(passthrough):
+    client = PlannerClient()
+    client.wait_until_ready()
+    client.go_home()
+    yield client
+    client.close()
+
+
+def test_nodes_that_stand_still_in_mid_motion_change_nothing_with_passthrough(
+    passthrough, planner
+):
+    handle, pids = swing(passthrough, planner), passthrough.processes.pids
+    nodes = ('trajectory_planner', 'pick_place')
+    for name in nodes:
+        os.kill(pids[name], signal.SIGSTOP)
+    time.sleep(FROZEN)
+    for name in nodes:
+        os.kill(pids[name], signal.SIGCONT)
+    _, code = planner.end(handle)
+    assert code.val == CODE.SUCCESS, code.message
+    assert np.abs(planner.look() - TURNED).max() < 3e-3
+
+
+def test_a_stop_stops_a_motion_of_the_passthrough_controller(passthrough, planner):
+    handle = swing(passthrough, planner)
+    begin = planner.q[0]
+    passthrough.do('stop')
+    _, code = planner.end(handle)
+    assert code.val != CODE.SUCCESS
+    planner.run(1.0)
+    rest = planner.look()
+    assert 0.0 <= rest[0] - begin < 1.0 and rest[0] < TURNED[0] - 0.1
+    planner.run(1.0)
+    assert np.abs(planner.look() - rest).max() < 1e-3
+    assert not passthrough.ask('go_home').success
+    passthrough.do('rearm')
