@@ -104,10 +104,11 @@ def start(context: LaunchContext) -> list[LaunchDescriptionEntity]:
         raise InvalidInput(
             f'ur_type = {given["ur_type"]!r}: must be one of {", ".join(UR_TYPES)}'
         )
-    of_robot = {'robot_ip': '', 'headless_mode': 'false', 'driver': 'true'}
-    if given['robot'] == 'sim' and any(given[name] != value for name, value in of_robot.items()):
+    of_driver = {'robot_ip': '', 'headless_mode': 'false', 'driver': 'true'}
+    if given['robot'] == 'sim' and any(given[name] != value for name, value in of_driver.items()):
         raise InvalidInput(
-            f'{", ".join(of_robot)} are of a robot: add robot:=real, or leave them out'
+            f'{", ".join(of_driver)} apply to the UR driver, not to robot:=sim: remove them, or '
+            'set robot:=real, mock or ursim'
         )
     names = ('namespace', 'ur_type', 'tf_prefix', 'controller', 'kinematics_params_file')
     nodes = node_list(
@@ -158,7 +159,7 @@ def check_everything(given: dict[str, str], needed: list[tuple[str, str]]) -> No
         found = load_model(Path(path)).name
         if found != given['ur_type']:
             raise InvalidInput(
-                f'kinematics_params_file is of a {found}, and ur_type = {given["ur_type"]}: '
+                f'kinematics_params_file belongs to a {found}, but ur_type = {given["ur_type"]}: '
                 f'add ur_type:={found}, or give the file of this robot'
             )
     if given['params_file']:

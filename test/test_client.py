@@ -339,7 +339,7 @@ def test_the_example_of_jogging_returns_where_it_began(cell, watcher, ready):
 def test_a_jog_that_meets_the_table_says_so(cell, watcher, ready):
     cell.move_to(xyz=(0.40, 0.0, 0.05))
     cell.jog((0.0, 0.0, 0.02, 0.0, 0.0, 0.0), seconds=0.5)
-    said = 'jog: only .* % of the way: slowed down: collision ahead: .*table'
+    said = 'jog covered only .* % of its path: slowed down: collision ahead: .*table'
     with pytest.raises(ExecutionError, match=said):
         cell.jog((0.0, 0.0, -0.1, 0.0, 0.0, 0.0), seconds=2.5)  # far, in a slow cell too
 

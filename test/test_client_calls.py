@@ -150,7 +150,7 @@ def test_a_jog_that_is_halted_on_its_way_gives_the_reason(cell, link, monkeypatc
     monkeypatch.setattr(cell, '_pose_of', lambda *_names: poses.pop(0))
     monkeypatch.setattr(link, 'repeat', repeat)
     reason, covered = 'jog: slowed down: collision ahead: hand in table', 0.005
-    said = 'jog: only 5 % of the way: slowed down: collision ahead: hand in table'
+    said = 'jog covered only 5 % of its path: slowed down: collision ahead: hand in table'
     with pytest.raises(ExecutionError, match=said):
         jog()
     covered = 0.09  # slowed down a little, and done nearly as commanded

@@ -19,10 +19,10 @@ from ur5_pick_place.planning.paths import JointPath, follow
 from ur5_pick_place.planning.scene import Box
 from ur5_pick_place.task.cycle import Stage, load_cycle
 from ur5_pick_place.task.job import Job
-from ur5_pick_place.task.leaving import leave_place
 from ur5_pick_place.task.motions import TaskSettings
 from ur5_pick_place.task.pattern import PatternSettings, cells, others
 from ur5_pick_place.task.plan import CyclePlanner
+from ur5_pick_place.task.retract import retract_from_place
 
 
 def test_a_cycle_without_stops_is_sooner_done_and_reaches_the_same_places(cycle_planner):
@@ -162,7 +162,7 @@ def test_an_arm_that_cannot_leave_a_place_straight_up_is_told_to_be_jogged_away(
     T[:3, 3] = *(T_BASE_LINK_BASE @ POSES['target'].T_base_tcp)[:2, 3], 0.35
     arm = cycle_planner.planner.among([Box('lid', T, np.array((0.1, 0.1, 0.02)))])
     with pytest.raises(PlanningError, match='the arm is at target .* lid.*; jog it away first'):
-        leave_place(arm, q, POSES.items(), TaskSettings())
+        retract_from_place(arm, q, POSES.items(), TaskSettings())
 
 def test_no_contact_is_quicker_than_the_approach_speed_whatever_the_pace(cycle_planner):
     """A joint motion to or from a place included; elsewhere the limits of the robot hold."""
@@ -221,13 +221,13 @@ def test_a_cell_out_of_reach_refuses_the_whole_run_and_is_named(cycle_planner):
 @pytest.mark.parametrize(
     ('fields', 'message'),
     [
-        ({'target_grid': (2, 1, 1)}, 'cells would coincide'),
+        ({'target_grid': (2, 1, 1)}, 'positions would coincide'),
         ({'target_grid': (0, 1, 1)}, r'target_grid\[0\] = 0: must lie in 1 to 50'),
         ({'target_grid': (1.5, 1, 1)}, r'target_grid\[0\] = 1.5: must be a whole number'),
         (
             {'start_grid': (3, 1, 1), 'start_pitch': (0.1, 0, 0)}
             | {'target_grid': (2, 1, 1), 'target_pitch': (0.1, 0, 0)},
-            '3 cells at start and 2 at target',
+            '3 positions at start and 2 at target',
         ),
         ({'target_grid': (2, 1, 1), 'target_pitch': (0.1, 0, 0), 'cycles': 3}, '3 cycles for 2'),
         ({'cycles': 1001}, 'must lie in 0 to 1000'),

@@ -40,7 +40,7 @@ class Drifting(InProcessCell):
 class Late(InProcessCell):
     """Is held to a stop at once."""
 
-    notice = 0.0
+    reaction_limit = 0.0
 
 
 class Faltering(InProcessCell):

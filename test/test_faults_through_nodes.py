@@ -42,7 +42,7 @@ def test_a_fault_stops_all_for_the_true_reason_and_is_recovered_from(cell, fault
     assert not outcome.problem, outcome
     assert outcome.end == 'stopped' and (outcome.motions, outcome.gripper) == (0, 0)
     if fault in MUST_STOP:
-        assert 0.0 < outcome.reaction <= cell.notice
+        assert 0.0 < outcome.reaction <= cell.reaction_limit
 
 
 def test_a_cycle_of_the_soak_is_told_with_memory_and_latency(cell):

@@ -263,7 +263,7 @@ def test_a_driver_that_runs_already_is_left_alone(launched):
     actions, _ = launched(robot='real', driver='false')
     assert actions == nodes_in(actions)
     assert [node.node_executable for node in actions] == [*OURS, 'recorder']
-    with pytest.raises(InvalidInput, match='driver are of a robot'):
+    with pytest.raises(InvalidInput, match='driver apply to the UR driver'):
         launched(driver='false')
 
 
@@ -273,7 +273,8 @@ def test_a_calibration_of_another_type_is_refused(launched, tmp_path):
     actions, context = launched(**given)
     assert not actions[0].visit(context)
     actions, context = launched(**given, ur_type='ur5e')
-    with pytest.raises(InvalidInput, match='is of a ur5, and ur_type = ur5e: add ur_type:=ur5'):
+    wanted = 'belongs to a ur5, but ur_type = ur5e: add ur_type:=ur5'
+    with pytest.raises(InvalidInput, match=wanted):
         actions[0].visit(context)
 
 

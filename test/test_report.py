@@ -108,8 +108,8 @@ def test_text_and_page_tell_the_floor_and_where_the_rest_of_the_time_goes(tmp_pa
     folder = record(tmp_path, [{**RESULT, **SHARES}, FAILED], EVENTS + DONE + EVENTS + STOPPED)
     assert report.main([str(folder)]) == 0
     told = (
-        'cycle 9.60 s = free motions 3.00 s + fingers 0.50 s (lower bound 3.50 s) + approach and '
-        'retreat 4.00 s + waiting 2.00 s + other 0.10 s'
+        'cycle 9.60 s = direct PTP (computed) 3.00 s + fingers 0.50 s (lower bound 3.50 s) + '
+        'remaining motion 4.00 s + waiting 2.00 s + other 0.10 s'
     )
     said = capsys.readouterr().out
     assert told in said and '\n  cycle -\n' in said

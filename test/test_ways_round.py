@@ -22,7 +22,7 @@ from ur5_pick_place.planning.cancellation import cancelable
 from ur5_pick_place.planning.collision import collision_model
 from ur5_pick_place.planning.inertias import Load
 from ur5_pick_place.planning.planner import MotionPlanner
-from ur5_pick_place.planning.rounding import RoundedWay
+from ur5_pick_place.planning.rounding import RoundedPolyline
 
 SAMPLES = 200
 
@@ -154,7 +154,7 @@ def test_the_quick_test_has_the_verdict_of_the_collision_model(carried, rng):
 def test_corners_are_rounded_between_the_legs_and_meet_them_smoothly():
     points = np.zeros((4, 6))
     points[:, 0], points[:, 1] = [0.0, 1.0, 1.0, 2.0], [0.0, 0.0, 1.0, 1.5]
-    rounded = RoundedWay(points, np.full(6, 2.0))
+    rounded = RoundedPolyline(points, np.full(6, 2.0))
     (path,) = rounded.paths()
     x = np.linspace(0.0, 1.0, 4001)
     q, slope, bend, third = path.sample(x)
@@ -162,12 +162,12 @@ def test_corners_are_rounded_between_the_legs_and_meet_them_smoothly():
     assert np.abs(np.diff(bend, axis=0)).max() < 0.02 * np.abs(bend).max()
     assert np.linalg.norm(slope, axis=1).min() > 0.3 * np.linalg.norm(slope, axis=1).max()
     assert np.isfinite(third).all()
-    assert rounded.prove(lambda q: None)
+    assert rounded.fit(lambda q: None)
     touched = []
 
     def near_the_first_corner(q):
         touched.append(np.abs(q - points[1]).max(axis=1).min())
         return None if touched[-1] < 0.02 else float(np.abs(q - points[1]).max(axis=1).argmin())
 
-    assert rounded.prove(near_the_first_corner)
+    assert rounded.fit(near_the_first_corner)
     assert touched[0] > touched[-1]

@@ -31,7 +31,7 @@ _WARNING = 30  # level in the log
 
 class Heard:
     """
-    The latest of every topic.
+    The latest message of every topic that a client subscribes to.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class Heard:
     """
 
     def __init__(self) -> None:
-        self.news = threading.Condition()  # with an RLock, so that what waits may look
+        self.news = threading.Condition()  # with an RLock: predicates may call the methods below
         self.prefix = ''
         self.states: dict[str, str] = {}
         self.taught: dict[str, Event] = {}

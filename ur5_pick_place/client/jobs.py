@@ -11,9 +11,9 @@ from typing import Any
 from std_srvs.srv import SetBool
 
 from ur5_pick_place.client import requests
+from ur5_pick_place.client.cell_state import CellState
 from ur5_pick_place.client.heard import Event
 from ur5_pick_place.client.link import TASK
-from ur5_pick_place.client.looking import Looking
 from ur5_pick_place.client.results import PlanReport, RunResult
 from ur5_pick_place.errors import ExecutionError, InvalidInput, PlanningError, Ur5PickPlaceError
 from ur5_pick_place.nodes.conversions import to_seconds
@@ -29,7 +29,7 @@ _WORKING = ('busy', 'running', 'paused')  # how the task's state begins during a
 OnEvent = Callable[[Event], object]
 
 
-class Jobs(Looking):
+class Jobs(CellState):
     """Asks for jobs and waits for their outcome."""
 
     def init_gripper(self) -> None:

@@ -19,8 +19,8 @@ from ur5_pick_place.task.place_names import HOME
 _LISTENER = 2.0  # [s] for a topic's subscriber to be discovered
 _LONGEST_JOG = 60.0  # [s]
 _MOVED = 1e-4  # [rad]; less is no motion
-_SHORT = 0.7  # share of the way of a jog below which what was in its way is an error
-_WHOLE_TURN = 2.5  # [rad]; a pose shows no more of a turn
+_MIN_COVERED = 0.7  # share of the commanded jog; less is an error that names the obstacle
+_MAX_ANGLE = 2.5  # [rad]; two poses do not show a larger rotation between them
 _BEGIN = 0.5  # [s] for the planner to begin a jog
 _END = 2.0  # [s] for the planner to end a jog whose arm is at rest
 _LOG = 1.0  # [s] for a reason to arrive on /rosout
@@ -144,8 +144,8 @@ class Motions(Jobs):
         Raises
         ------
         ExecutionError
-            The planner does not listen, the arm does not move, or it covers less than 70 % of the
-            way as something is in it; gives the planner's reason.
+            The planner does not subscribe, the arm does not move, or it covers less than 70 % of
+            the path because of an obstacle; gives the planner's reason.
 
         """
         seconds = requests.number('seconds', seconds, 0.0, _LONGEST_JOG, 's')
@@ -175,8 +175,9 @@ class Motions(Jobs):
         if np.abs(moved).max() <= _MOVED:
             self._explain_jog('jog: the arm did not move', _LOG)
             raise ExecutionError(f'jog: the arm did not move; look at the log of {PLANNER}')
-        if covered < _SHORT * elapsed:
-            self._explain_jog(f'jog: only {100.0 * covered / elapsed:.0f} % of the way', 0.0)
+        if covered < _MIN_COVERED * elapsed:
+            percent = 100.0 * covered / elapsed
+            self._explain_jog(f'jog covered only {percent:.0f} % of its path', 0.0)
 
     def _wait_for_jog(self, q: Array) -> None:
         """Give a busy planner time to begin: a short jog may be over before the arm moves."""
@@ -220,7 +221,7 @@ def _time_at_twist(T_before: Array, T_after: Array, twist: Array, elapsed: float
 
     """
     linear, angular = np.linalg.norm(twist[:3]), np.linalg.norm(twist[3:])
-    if angular * elapsed > _WHOLE_TURN:
+    if angular * elapsed > _MAX_ANGLE:
         return elapsed
     if linear > 0.0:
         return float(np.linalg.norm((T_after - T_before)[:3, 3]) / linear)

@@ -13,11 +13,11 @@ class PickPlaceClient(Teaching, Motions, SceneEditing, Touching):
     """
     The cell from a script or a notebook; a context manager.
 
-    Every method blocks until its outcome is known. Leaving one that moves the arm before its end,
-    as Ctrl-C or the interrupt button of a notebook does, stops the arm; call `rearm` before the
-    next motion. A node that dies meanwhile is an error that names it.
+    Every method blocks until its outcome is known. Interrupting a method that moves the arm, with
+    Ctrl-C or the interrupt button of a notebook, stops the arm; call `rearm` before the next
+    motion. If a node dies meanwhile, the method raises an error that names it.
 
-    Beside the thread that waits, another one may look, and call `stop`, `pause` and `resume`.
+    While one thread blocks, another may read properties and call `stop`, `pause` and `resume`.
 
     Parameters
     ----------

@@ -47,7 +47,7 @@ class RunResult:
     Attributes
     ----------
     placed : int
-        How many parts were put down: each grasp that the cycle checks, with `expect_part`.
+        How many parts were released at a place (events `placed`).
     verified : bool
         Whether the part-present input confirmed every grasp; False where none is wired.
     duration : float

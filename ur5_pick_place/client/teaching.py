@@ -9,9 +9,9 @@ from geometry_msgs.msg import PoseStamped
 from numpy.typing import ArrayLike
 
 from ur5_pick_place.client import requests
+from ur5_pick_place.client.cell_state import CellState
 from ur5_pick_place.client.heard import Event
 from ur5_pick_place.client.link import TASK
-from ur5_pick_place.client.looking import Looking
 from ur5_pick_place.errors import ExecutionError, PlanningError, TimedOut
 from ur5_pick_place.nodes.teaching import stamp_text
 from ur5_pick_place.task import events
@@ -21,7 +21,7 @@ _PRESENT = 'the present joints (neither xyz nor T is given)'
 _LISTENER = 5.0  # [s] for a topic's subscriber to be discovered
 
 
-class Teaching(Looking):
+class Teaching(CellState):
     """Teaches places, and waits until they are taught or refused."""
 
     def teach(

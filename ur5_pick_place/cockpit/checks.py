@@ -74,7 +74,7 @@ class PreflightTab:
 
 
 def checks_html(checks: Sequence[Check]) -> str:
-    """Return the checks, each green or with its cure, below what they say together."""
+    """Return the overall result and one line per check, with a remedy if it failed, as HTML."""
     is_ready = all(check.is_ok for check in checks)
     rows = [f'<b>{_coloured(verdict(checks), _GOOD if is_ready else _BAD)}</b>']
     for check in checks:
@@ -93,7 +93,7 @@ def _coloured(text: str, colour: str) -> str:
 
 class StatisticsTab:
     """
-    What the line has counted, as the task node publishes it for diagnostics.
+    The production counters that the task node publishes on /diagnostics.
 
     Parameters
     ----------

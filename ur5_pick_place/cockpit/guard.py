@@ -31,7 +31,7 @@ from ur5_pick_place.cockpit.messages import LARGEST, problem_of
 from ur5_pick_place.errors import InvalidInput
 
 _BUSIEST = 600  # messages per second of a browser; a drag while the view turns sends 150
-_FLOOD = 20  # times _BUSIEST, which no stalled connection holds back
+_FLOOD = 20  # times _BUSIEST: more than a stalled connection delivers at once
 _ROUNDING = 1e-6  # of a slider's value in a browser
 _CLICK = b'GuiUpdateMessage'
 _PATIENCE = 20  # bad messages before a connection is closed
@@ -66,14 +66,14 @@ class Guard:
 
     @property
     def cookie(self) -> str:
-        """Name of the cookie; browsers do not tell ports apart."""
+        """Name of the cookie, with the port: browsers send cookies to every port of a host."""
         return f'ur5_pick_place_cockpit_{self.port}'
 
     def refusal(self, path: str, headers: Headers) -> str:
         """Return why a request is refused; empty if it is let in."""
         hosts, origins = headers.get_all('Host'), headers.get_all('Origin')
         if len(hosts) != 1 or not self._is_ours(hosts[0]):
-            return 'another host: open the address that the cockpit has printed'
+            return 'Host header of another host: open the address that the cockpit has printed'
         if origins and [o.lower() for o in origins] != [f'http://{hosts[0]}'.lower()]:
             return 'a page of another origin: open the address that the cockpit has printed'
         if not (self.has_token(path) or self._has_cookie(headers)):
@@ -170,7 +170,7 @@ def open_server(listener: socket.socket, guard: Guard, warn: Warn) -> viser.Vise
     Raises
     ------
     InvalidInput
-        The installed viser serves in another way than the one that is guarded here.
+        The installed viser does not start its server by `websockets.asyncio.server.serve`.
 
     """
     guarded: list[bool] = []
@@ -263,7 +263,7 @@ def _connection_type(
                 data = await super().recv(decode)
                 problem = problem_of(data, value_problem)
                 if not problem and self._is_busy():
-                    if self._count <= _FLOOD * _BUSIEST:  # what a stall has held back
+                    if self._count <= _FLOOD * _BUSIEST:  # a burst after a stall
                         if _CLICK in data:
                             return data
                         continue

@@ -22,17 +22,17 @@ RATE = 30.0  # [Hz] at which a browser reports a held button
 LINEAR, ANGULAR, JOINT = 0.1, 0.5, 0.5  # [m/s], [rad/s], [rad/s] at full jog speed
 
 _QUIET = 0.2  # [s] after which another browser may jog
-_AGREES = 0.1  # [s] between this clock and the joints' stamp, of which their way here is part
+_AGREES = 0.1  # [s] largest difference of this clock and the joints' stamp, delay included
 _BURST = 0.015  # [s]; what a stalled connection delivers at once moves nothing
 
 
 @dataclass
 class Holder:
     """
-    Decides which held button is passed on: one at a time, and none faster than a hand can.
+    Forwards the reports of one held button at a time.
 
-    Only a report that follows another one at the pace of a hand counts: a single late one may be
-    of a button that has been let go since.
+    A report counts only 15 to 200 ms after the previous one of the same button: a single late
+    report, or a burst after a stall, may be of a button that was released since.
 
     Attributes
     ----------

@@ -43,7 +43,7 @@ class Admission:
     latch : StopLatch
         Holds the reason of a stop until it is rearmed.
     others : ForeignMotion
-        Detects motion and goals of other clients.
+        Detects motion and goals of other clients; also keeps our own goals.
     is_moving : callable
         Returns whether a motion is running.
     lock : RLock
@@ -66,7 +66,7 @@ class Admission:
     _gating: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
-        """Set what compares motions with the robot's reduced mode."""
+        """Create the check of motions against the speed limit of the robot's reduced mode."""
         self.reduced = ReducedMode(self.planner, self.status)
 
     @property
@@ -85,15 +85,15 @@ class Admission:
         return self.status.is_recent(self.clock())
 
     @property
-    def may_be_moved(self) -> bool:
-        """Whether the controller may be moving the arm; without recent joints it may."""
+    def is_possibly_moving(self) -> bool:
+        """Whether the controller may be moving the arm; true without recent joints."""
         by_pendant = self.health.check_modes and bool(mode_fault(self.status))
         if self.status.is_free or by_pendant:
             return False
         return not (self.knows_joints and self.others.stillness.is_at_rest)
 
     def stopping(self, seconds: float) -> Stopping:
-        """Return what is seen of an arm that was to stop `seconds` ago."""
+        """Return how far a stop that began `seconds` ago has come, by the measured joints."""
         if not self.latch.reason:
             return Stopping.OVER
         if not self.knows_joints:
@@ -150,9 +150,13 @@ class Admission:
             raise ExecutionError('motion refused: it was stopped before it began')
         state, reason = self.state()
         if state is not MotionState.READY:
-            advice = '; call ~/rearm once the cause is gone' if self.latch.reason else ''
+            advice = (
+                '; remove the cause, then call pick_place/rearm or trajectory_planner/rearm'
+                if self.latch.reason
+                else ''
+            )
             text = motion_state_text(state, reason)
-            raise ExecutionError(f'motion refused, planner is {text}{advice}')
+            raise ExecutionError(f'motion refused: the planner is {text}{advice}')
         if self.status.is_free:
             raise ExecutionError('motion refused: the arm is in freedrive')
         if fault := self.fault() or self.controller.missing:

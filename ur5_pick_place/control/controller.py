@@ -29,12 +29,12 @@ def handing_over_time(trajectory: Trajectory) -> float:
 
 
 class Stopping(Enum):
-    """What is seen of an arm that is to stop."""
+    """How far a stop of the arm has come, by the measured joints."""
 
-    OVER = 'the stop is over'
-    UNSEEN = 'no recent joints show it'
-    BRAKING = 'it is at rest or slows down'
-    MOVING_ON = 'it does not slow down, or moves for longer than any braking takes'
+    OVER = 'no stop is active any more'
+    UNSEEN = 'no recent joint_states show the arm'
+    BRAKING = 'the arm is at rest or slows down'
+    MOVING_ON = 'the arm does not slow down, or has moved for longer than any braking takes'
 
 
 @dataclass(eq=False)
@@ -169,7 +169,7 @@ class Controller(Protocol):
         Parameters
         ----------
         look : callable
-            Returns what is seen of the stop; called when the controllers are known.
+            Returns how far the stop has come; called when the controllers are known.
 
         """
         ...

@@ -296,7 +296,7 @@ class ExecutionManager:
         if too_fast := self._admission.reduced.objection(self._goal or self._stream):
             self.stop(too_fast, latch=False)
         self._cancel_stopped_motion()
-        self._latch.settle(self._admission.knows_joints, self._admission.has_goals)
+        self._latch.update(self._admission.knows_joints, self._admission.has_goals)
         self._publish_state()
 
     @locked
@@ -362,7 +362,7 @@ class ExecutionManager:
             return
         if self._latch.reason:
             has_goals, is_seen = self._admission.has_goals, self._admission.knows_joints
-            self._latch.cancel(self._admission.may_be_moved, has_goals, is_seen)
+            self._latch.cancel(self._admission.is_possibly_moving, has_goals, is_seen)
         elif goal and goal.is_canceled:
             self._controller.cancel()
 
@@ -413,7 +413,7 @@ class ExecutionManager:
         """Command the arm to hold where it is, also while it is frozen."""
         # The last segment ends at rest by itself; holding old joints would pull the arm back.
         if self._admission.knows_joints and self.status.q is not None:
-            self._latch.hold_where_it_is(self.status.q)
+            self._latch.hold(self.status.q)
 
     def _finish(self, reason: str) -> None:
         ended, self._goal, self._stream = self._goal or self._stream, None, None

@@ -19,11 +19,11 @@ from ur5_pick_place.kinematics.transforms import Array
 _HOLDS = 5  # hold commands after a closed loop: they are not confirmed and may be lost
 _HOLDS_AT_REST = 2
 _ELSEWHERE = 1e-3  # [rad] from the joints that the controller holds
-# An arm that still moves without a goal after these times [s, steady clock] is
-_HOLD_AFTER = 0.25  # commanded to hold its position,
-_TAKE_OVER_AFTER = 0.75  # and every other controller is deactivated.
+# Escalation against an arm that moves on without a goal [s since that was noticed, steady clock]:
+_HOLD_AFTER = 0.25  # send hold commands
+_TAKE_OVER_AFTER = 0.75  # deactivate all other motion controllers
 _HOLD_PERIOD, _TAKE_OVER_PERIOD = 0.1, 0.3  # [s] between repetitions
-_BLIND_PERIOD = 0.1  # [s] between two cancels while no joints are received
+_CANCEL_PERIOD = 0.1  # [s] between two cancel requests while no joint_states are received
 
 
 class StopLatch:
@@ -37,7 +37,7 @@ class StopLatch:
     clock : callable
         Returns the steady time [s].
     look : callable
-        Returns what is seen of an arm that was to stop so many seconds ago.
+        Returns how far a stop that began so many seconds ago has come, see `Stopping`.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class StopLatch:
         self._q_hold: Array | None = None  # the joints of the hold command
         self._holds = 0  # hold commands still to be sent
         self._moving_since: float | None = None
-        self._held = self._taken_over = self._canceled_blindly = -np.inf  # steady times
+        self._held = self._taken_over = self._last_cancel = -np.inf  # steady times
 
     def shut(self, reason: str) -> None:
         """Refuse all motion from now on; the first reason is kept."""
@@ -80,12 +80,12 @@ class StopLatch:
         """Send no more hold commands: a new motion begins."""
         self._holds = 0
 
-    def hold_where_it_is(self, q: Array) -> None:
-        """Command the arm to hold joints (6,) [rad], also while it is frozen."""
+    def hold(self, q: Array) -> None:
+        """Command the arm to hold joints (6,) [rad]; `update` repeats it, also while frozen."""
         self._q_hold, self._holds = q, _HOLDS
         self._hold()
 
-    def settle(self, knows_joints: bool, is_ending: bool) -> None:
+    def update(self, knows_joints: bool, is_ending: bool) -> None:
         """
         Send pending hold commands; to be called periodically.
 
@@ -98,7 +98,7 @@ class StopLatch:
 
         """
         if knows_joints and not is_ending:
-            self._hold_where_frozen()
+            self._hold_frozen_arm()
         self._hold()
 
     def cancel(self, is_moving: bool, has_goals: bool, knows_joints: bool) -> None:
@@ -147,14 +147,14 @@ class StopLatch:
             self._controller.take_over(lambda: self._look(self._clock() - began))
 
     def _is_cancel_due(self, knows_joints: bool) -> bool:
-        """Return whether to cancel now: once per `_BLIND_PERIOD` without joints, else always."""
+        """Return whether to cancel now: once per `_CANCEL_PERIOD` without joints, else always."""
         now = self._clock()
-        if knows_joints or now - self._canceled_blindly <= _BLIND_PERIOD:
+        if knows_joints or now - self._last_cancel <= _CANCEL_PERIOD:
             return knows_joints
-        self._canceled_blindly = now
+        self._last_cancel = now
         return True
 
-    def _hold_where_frozen(self) -> None:
+    def _hold_frozen_arm(self) -> None:
         """
         Command an arm that the robot has frozen to hold where it came to rest.
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The compiled form of `scalar` where there is one of this very source, else `scalar` itself.
+The compiled form of `scalar` if it was built from the present sources, else `scalar` itself.
 
 `make setup` and colcon compile it where Cython and a C compiler are at hand. With
 `UR5_PICK_PLACE_PLAIN=1` in the environment the plain form is used.
@@ -38,8 +38,8 @@ def choose(compiled: ModuleType | None) -> ModuleType:
     if source_hash() == compiled.SOURCE_HASH:
         return compiled
     warnings.warn(
-        f'{compiled.__file__} is of another version of {scalar.__file__}, which is used '
-        'uncompiled, many times slower: run make setup, or colcon build',
+        f'{compiled.__file__} was built from another version of {scalar.__file__}: the kinematics '
+        'run uncompiled, many times slower; run make setup, or colcon build',
         RuntimeWarning,
         stacklevel=2,
     )

@@ -82,8 +82,9 @@ def _holder(k: int, ok: Mask, planes: set[int]) -> int:
     """
     Return the row that holds the root of row `k` where two roots coincide.
 
-    `right` is held by `left`; the elbow's name, which depends on the shoulder's, then turns over.
-    `up` of the wrist is held by `down`, `down` of the elbow by `up`.
+    A double root is stored once: in the row `left` of the shoulder, `down` of the wrist, or `up`
+    of the elbow. With the shoulder swapped the name of the elbow is inverted, as it depends on
+    that of the shoulder.
 
     """
     if k & _SHOULDER and not any(row & _SHOULDER for row in planes):

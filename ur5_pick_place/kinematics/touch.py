@@ -18,9 +18,9 @@ _APART = 0.1  # [m] of the second largest extent of touches on a table
 
 
 @dataclass(frozen=True)
-class Touched:
+class TouchFit:
     """
-    What touches say.
+    The quality of a fit to touches.
 
     Attributes
     ----------
@@ -29,7 +29,7 @@ class Touched:
     worst : float
         Of the touch that misses it most [m].
     worst_touch : int
-        Which one that is, from 1.
+        The number of that touch, counted from 1.
     cure : str
         What to do before the result can be used; empty if it can.
 
@@ -51,7 +51,7 @@ class Touched:
 
 
 @dataclass(frozen=True)
-class TcpTouched(Touched):
+class TcpTouched(TouchFit):
     """
     The TCP from touches of one point.
 
@@ -76,7 +76,7 @@ class TcpTouched(Touched):
 
 
 @dataclass(frozen=True)
-class TableTouched(Touched):
+class TableTouched(TouchFit):
     """
     The height of a level table from touches with the TCP.
 
@@ -132,8 +132,8 @@ def tcp_from_touches(T_base_tool: ArrayLike) -> TcpTouched:
     cure = ''
     if amplification > _AMPLIFICATION:
         cure = (
-            f'errors count {amplification:.1f} times, allowed {_AMPLIFICATION:g}: turn the tool '
-            'by 30 deg or more between the touches, about different axes'
+            f'touch errors are amplified {amplification:.1f} times, limit {_AMPLIFICATION:g}: '
+            'turn the tool by 30 deg or more between the touches, about different axes'
         )
     elif worst > _WORST:
         cure = f'allowed {1e3 * _WORST:g} mm: repeat touch {which}, more carefully'
@@ -181,5 +181,5 @@ def table_from_touches(points: ArrayLike) -> TableTouched:
 
 
 def _misses(away: Array) -> tuple[float, float, int]:
-    """Return root mean square, maximum, and which one that is, from 1."""
+    """Return the root mean square, the maximum, and the number of that touch, counted from 1."""
     return float(np.sqrt(np.mean(away**2))), float(away.max()), int(away.argmax()) + 1

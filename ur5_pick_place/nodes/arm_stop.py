@@ -15,8 +15,10 @@ from ur5_pick_place.nodes.task_port import TaskPort
 
 _PERIOD = 0.05  # [s], steady clock
 _AT_LEAST = 0.3  # [s] for which goals are canceled that are not reported yet
-# [s] of an arm that does not stop; a planner that is there may be braking a closed loop meanwhile
-_TAKE_OVER_AFTER, _ALONE_AFTER, _TAKE_OVER_PERIOD = 1.0, 0.3, 0.3
+# Time until other controllers are deactivated if the arm does not stop [s]. With a planner it is
+# longer, as the planner may still be braking a closed loop.
+_TAKE_OVER_AFTER, _TAKE_OVER_ALONE_AFTER = 1.0, 0.3
+_TAKE_OVER_PERIOD = 0.3  # [s] between repetitions
 _AT_MOST = 60.0  # [s]; after that an operator must stop the arm
 _LATCHING_PERIOD = 0.5  # [s, steady clock] between requests to a planner that comes back
 
@@ -71,7 +73,7 @@ class ArmStop:
             )
         else:
             self._goals.cancel()
-            patience = _TAKE_OVER_AFTER if self._port.has_planner else _ALONE_AFTER
+            patience = _TAKE_OVER_AFTER if self._port.has_planner else _TAKE_OVER_ALONE_AFTER
             if lasts > patience and now - self._taken_over > _TAKE_OVER_PERIOD:
                 self._taken_over = now
                 self._goals.take_over(self._see)
@@ -79,7 +81,7 @@ class ArmStop:
 
 class PlannerLatch:
     """
-    Hands a stop over to the next planner, once it answers; nobody else moves the arm till then.
+    Latches a stop in a restarted planner node as soon as its service `~/stop` is available.
 
     Parameters
     ----------
@@ -92,11 +94,11 @@ class PlannerLatch:
         self._stop, self._is_due, self._next = stop, False, 0.0
 
     def begin(self) -> None:
-        """Latch the planner that comes next."""
+        """Latch the stop in the next planner node."""
         self._is_due = True
 
     def end(self) -> None:
-        """Latch none, as it has answered or motions are allowed again."""
+        """Latch it no more, as the planner has replied or motions are allowed again."""
         self._is_due = False
 
     def look(self) -> None:

@@ -122,7 +122,7 @@ class ControllerGoals:
         Parameters
         ----------
         look : callable
-            Returns what is seen of the stop; called when the controller manager has answered,
+            Returns how far the stop has come; called when the controller manager has answered,
             which may be late.
 
         """

@@ -64,7 +64,7 @@ def discovery(reach: str) -> dict[str, str]:
 _MOCK_MODES = {3: 9, 6: 1}
 
 
-def mock_tells_modes() -> bool:
+def mock_publishes_modes() -> bool:
     """Return whether the mock hardware of the installed UR driver publishes its modes."""
     version = _driver_version()
     if not version:

@@ -45,7 +45,7 @@ class Heartbeat:
     lease : float
         Lease of the liveliness [s], the same in both nodes.
     on_frozen : callable
-        Takes how long this node did not run [s], if it was frozen and not merely slow.
+        Called with the time [s] for which this process was suspended, not merely slow.
 
     """
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from ur5_pick_place.config_files import read_parameters
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.nodes.distro import distro, mock_tells_modes
+from ur5_pick_place.nodes.distro import distro, mock_publishes_modes
 from ur5_pick_place.task.grippers.registry import DEFAULT
 
 ROBOTS = ('sim', 'mock', 'ursim', 'real')
@@ -116,7 +116,7 @@ def node_list(
     choice = {'gripper': gripper} if gripper else {}
     files = _ParameterFiles(config, robot, str(gripper or own.get('gripper', DEFAULT)), own_file)
     wanted = _task_parameters(shared, _modes(robot, own), choice)
-    # By the system's clock: to follow one of 125 Hz would cost these more than their own work.
+    # Without use_sim_time: /clock at 125 Hz would cost cockpit and recorder more than their work.
     viewer = {**shared, 'use_sim_time': False}
     if cockpit is not None:
         wanted['cockpit'] = {**viewer, 'robot': robot, **cockpit}
@@ -184,9 +184,9 @@ def _own_parameters(path: Path, shared: Mapping[str, Parameter]) -> dict[str, An
 
 
 def _modes(robot: str, own: Mapping[str, Any]) -> dict[str, Parameter]:
-    """Return the check of the modes, where mock hardware tells them and the user is silent."""
-    tells_modes = robot == 'mock' and 'check_modes' not in own and mock_tells_modes()
-    return {'check_modes': True} if tells_modes else {}
+    """Return check_modes = true if mock hardware publishes modes and the user did not set it."""
+    has_modes = robot == 'mock' and 'check_modes' not in own and mock_publishes_modes()
+    return {'check_modes': True} if has_modes else {}
 
 
 def _check_robot(robot: str, kinematics_params_file: str) -> None:

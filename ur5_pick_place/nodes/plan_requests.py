@@ -130,8 +130,8 @@ class PlanRequests:
         PlannedMotion
             The fastest motion to any of the goals, which are alternatives.
         str
-            Its obstacle if it is a way round, the goal reached, and why others are not; may be
-            empty.
+            Its obstacle if the motion leads around one, the goal reached, and why others are not;
+            may be empty.
 
         """
         self._groups.check_group(request.group_name)

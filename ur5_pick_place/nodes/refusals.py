@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The code and the log line of a request that failed, for whatever reason: none ends a node."""
+"""The code and the log line of a request that failed: no error of a request ends a node."""
 
 import traceback
 
@@ -15,7 +15,7 @@ def refusal(node: Node, error: Exception) -> MoveItErrorCodes:
     if isinstance(error, Ur5PickPlaceError):
         return error_code(error)
     lines = (f'  {one_line(line)}' for line in traceback.format_exc().splitlines())
-    node.get_logger().error('\n'.join(['a request met an error of this package:', *lines]))
+    node.get_logger().error('\n'.join(['a request failed with an internal error:', *lines]))
     why = (
         f'error of this package, {type(error).__name__}: {one_line(error)}; please report it '
         f'with the request and the log of {node.get_name()}'

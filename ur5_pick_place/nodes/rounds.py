@@ -26,8 +26,8 @@ ROUND = 0.008
 """Period for topics of the arm [s]: one cycle of a CB3 robot, four of an e-Series."""
 
 _URGENT = 0.002  # period of a topic that is urgent [s]
-# The lock is free for so long after each round [s]. It is not fair: a thread that took it again at
-# once kept the executor's waiting for a second.
+# Pause after each round, in which the lock is free [s]. An RLock is not fair: without the pause
+# this thread kept that of the executor waiting for a second.
 _FREE = 5e-4
 _PATIENCE = 1.0  # [s] for the last round to end
 
@@ -37,7 +37,7 @@ Take = Callable[[Sequence[bytes]], None]
 
 class Rounds:
     """
-    What is looked at together, once per period; by a `Poller`, which the node's process runs.
+    A group of subscriptions and checks that a `Poller` polls once per period.
 
     Parameters
     ----------
@@ -87,9 +87,9 @@ class Rounds:
     @classmethod
     def adopt(cls, node: Node, subscription: Any) -> None:
         """
-        Take a subscription first in the most frequent rounds, not by the executor any more.
+        Poll a subscription first in the group with the shortest period, not by the executor.
 
-        Nothing is changed in a node without rounds.
+        Does nothing in a node without such groups.
 
         """
         if not (rounds := _rounds_of(node)):
@@ -138,7 +138,7 @@ def _rounds_of(node: Node) -> list[Rounds]:
 
 class Poller:
     """
-    Runs all rounds of a node in one thread, from `with` on to its end.
+    Polls all `Rounds` of a node in one thread, from `with` on to its end.
 
     Parameters
     ----------

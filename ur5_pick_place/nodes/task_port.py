@@ -46,7 +46,7 @@ from ur5_pick_place.task.job import (
 from ur5_pick_place.task.pending_motion import PendingMotion
 
 PLANNER = 'trajectory_planner'
-_TICK = 0.006  # [s] of robot time between ticks: a cycle of a CB3, four of an e-Series
+_TICK = 0.006  # [s] least robot time between ticks; below 8 ms, so that none is skipped
 _FRESH = 0.3  # [s]; older joints do not show whether the arm is at rest now
 _LATE = 1.0  # [s]
 _SETTLES = 2e-3  # [rad] by which an arm may move that counts as arrived
@@ -71,7 +71,7 @@ class TaskPort:
     peer_timeout : float
         See `HealthSettings`.
     on_tick : callable
-        Called every 8 ms of robot time, and at every motion state of the planner.
+        Called about every 8 ms of robot time, and for every motion state of the planner.
     on_planner_death : callable
         Called when the planner node has died or is stuck.
     gripper : ActionSettings, optional
@@ -178,7 +178,7 @@ class TaskPort:
         return ''
 
     def stopping(self, seconds: float) -> Stopping:
-        """Return what is seen of an arm that was to stop `seconds` ago."""
+        """Return how far a stop that began `seconds` ago has come, by the measured joints."""
         if time.monotonic() - self._arrived >= _FRESH:
             return Stopping.UNSEEN
         moves_on = self._stillness.moves_on(seconds)

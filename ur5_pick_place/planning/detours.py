@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Joint motions that are straight if that is free of collision, and else a way round obstacles."""
+"""Joint motions: straight if that is free of collision, else along a path around obstacles."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -14,7 +14,7 @@ from ur5_pick_place.planning.collision import CollisionModel, Contact
 from ur5_pick_place.planning.goals import free_at_rest
 from ur5_pick_place.planning.limits import Limits
 from ur5_pick_place.planning.paths import JointPath
-from ur5_pick_place.planning.rounding import RoundedWay
+from ur5_pick_place.planning.rounding import RoundedPolyline
 from ur5_pick_place.planning.trajectory import Trajectory
 from ur5_pick_place.planning.ways_round import find_ways, time_distance
 
@@ -22,7 +22,7 @@ _SAMPLE = 0.04  # [rad] between samples of a path; check_path also checks betwee
 _STRAIGHT_TRIES = 16  # goals, nearest first, to which a straight motion is tried
 _SEARCHES = 3  # at most
 _LEAST_SEARCH = 0.2  # share of the allowed time that must be left for another search
-_NO_SEARCH = 1.25  # a straight motion to another goal, at most this much longer, needs no search
+_NO_SEARCH = 1.25  # no search if a straight motion is at most this multiple of the shortest
 
 
 class Timed(Protocol):
@@ -94,8 +94,8 @@ def motion_to_any(
     Return a motion to one of the goals, and its detour; None for a straight motion.
 
     The straight motion to the first goal is preferred, then one to another goal that is at most a
-    quarter longer than the shortest; otherwise the shortest way round that a search finds, or a
-    longer straight motion. Without a search if no straight motion was found in collision.
+    quarter longer than the shortest; otherwise the shortest path around the obstacle that a search
+    finds, or a longer straight motion. There is no search if no straight motion collides.
 
     Parameters
     ----------
@@ -103,14 +103,14 @@ def motion_to_any(
     goals : sequence of ndarray, shape (6,)
         [rad], the preferred one first.
     allowed : float
-        Time in which a search must find its first way [s].
+        Time in which a search must find its first path [s].
 
     Raises
     ------
     GateRefusal
         Start or all goals are in collision, or the gate refuses the motion for another reason.
     PlanningError
-        No way was found; names the obstacle.
+        No path was found; names the obstacle.
 
     """
     begin = time.monotonic()
@@ -123,11 +123,11 @@ def motion_to_any(
     assert contact is not None  # else `_straight` has raised
     shortest = np.inf if motion is None else lengths[k]
     refusal: PlanningError | None = None
-    for refinement in range(_SEARCHES):  # again, if the ways collide between their samples
+    for refinement in range(_SEARCHES):  # again, if the paths collide between their samples
         left = allowed - (time.monotonic() - begin)
         if refinement and left < _LEAST_SEARCH * allowed:
             break
-        # Not by what is left: the number of tests follows from it, and with it the way.
+        # A fixed share of `allowed`, not the time left: equal requests must have equal results.
         share = 0.5 * allowed if refinement else allowed
         ways = find_ways(
             motions.collision, motions.limits, motions.q_start, free, shortest, share, refinement
@@ -142,7 +142,7 @@ def motion_to_any(
     if refusal is not None:
         raise refusal
     raise PlanningError(
-        f'the straight motion is not free: {contact}; no way round {contact.body_b} was found in '
+        f'the straight motion is blocked: {contact}; no way round {contact.body_b} was found in '
         f'{time.monotonic() - begin:.1f} s: allow more time (allowed_planning_time), move the '
         'obstacle, or choose another goal'
     )
@@ -200,7 +200,7 @@ def _samples(a: Array, b: Array) -> Array:
 def _along_first(
     motions: JointMotions[M], ways: Sequence[Array]
 ) -> tuple[M | None, PlanningError | None]:
-    """Return the motion along the first way that is free, and the first other refusal."""
+    """Return the motion along the first path that is free, and the first other refusal."""
     refusal: PlanningError | None = None
     for way in ways:
         try:
@@ -230,8 +230,8 @@ def _along(motions: JointMotions[M], way: Array) -> M | None:
             return None
         return float(np.interp(contact.sample, np.arange(len(kept)), kept))
 
-    rounded = RoundedWay(way, motions.limits.qd)
-    if not rounded.prove(first_contact):
+    rounded = RoundedPolyline(way, motions.limits.qd)
+    if not rounded.fit(first_contact):
         return None
     try:
         return motions.along(rounded.paths())

@@ -112,7 +112,7 @@ class MotionPlanner(ArmInScene):
         allowed: float = SEARCH_TIME,
     ) -> PlannedMotion:
         """
-        Return a joint motion to any of `goals`, straight if that is free, else a way round.
+        Return a joint motion to any of `goals`, straight if that is free, else around obstacles.
 
         Equal requests give equal motions.
 
@@ -124,13 +124,13 @@ class MotionPlanner(ArmInScene):
             [rad], the preferred one first.
         scaling : Scaling
         allowed : float
-            Time in which a search must find its first way [s].
+            Time in which a search must find its first path [s].
 
         Raises
         ------
         PlanningError
-            The start or all goals are in collision, the gate refuses the motion, or no way round
-            was found in time; names the bodies.
+            The start or all goals are in collision, the gate refuses the motion, or no path around
+            the obstacle was found in time; names the bodies.
 
         """
         for q_goal in goals:

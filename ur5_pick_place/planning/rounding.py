@@ -25,7 +25,7 @@ _SHRINK = 0.6  # factor on the radius of a corner that collides
 _BEZIER = np.array([1.0, 6.0, 15.0, 20.0, 15.0, 6.0, 1.0])
 
 
-class RoundedWay:
+class RoundedPolyline:
     """
     A polyline with rounded corners.
 
@@ -48,27 +48,27 @@ class RoundedWay:
         self._legs = (np.abs(np.diff(points, axis=0)) / qd).max(axis=1)
         self._corners = np.cumsum(self._legs)[:-1]
         room = np.minimum(self._legs[:-1], self._legs[1:])
-        # A leg at either end is used whole, one between two corners by half.
+        # A corner may use a whole first or last leg, but only half of a leg between two corners.
         whole = np.minimum(
             np.append(self._legs[0], self._legs[1:-1] / 2),
             np.append(self._legs[1:-1] / 2, self._legs[-1]),
         )
         self.radii = np.minimum(room, whole) if len(room) else room
 
-    def prove(self, blocked: Callable[[Array], float | None]) -> bool:
+    def fit(self, first_contact: Callable[[Array], float | None]) -> bool:
         """
-        Shrink the corners until the path is free; return whether that is possible.
+        Reduce the radii of corners until the path is free of collision; return whether it is.
 
         Parameters
         ----------
-        blocked : callable
+        first_contact : callable
             Takes samples (n, 6) [rad] of the path and returns the position of the first contact as
             a fractional index, or None.
 
         """
         while True:
             s = self._samples(0, len(self._points) - 1)
-            at = blocked(self._at(s))
+            at = first_contact(self._at(s))
             if at is None:
                 return True
             where = float(np.interp(at, np.arange(len(s)), s))

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Search for ways round obstacles: polylines in joint space from a start to any of several goals.
+Search for paths around obstacles: polylines in joint space from a start to any of several goals.
 
 Two trees grow towards each other, one from the start and one from all goals (RRT-Connect: Kuffner
-and LaValle, ICRA 2000). Chords shorten the way found, and the search is repeated for a shorter
-one. The first way is limited by time; the improvement by a number of collision tests, so that
-equal requests have equal results.
+and LaValle, ICRA 2000). Chords shorten the path found (a `way` below), and the search is repeated
+for a shorter one. The search for the first path is limited by time, the improvement by a number of
+collision tests, so that equal requests have equal results.
 
 The length of a way is a time: the largest joint distance over its speed limit, plus a small share
 of the Euclidean distance, which prevents needless motion of the other joints.
@@ -59,7 +59,7 @@ def find_ways(
     refinement: int = 0,
 ) -> list[Array]:
     """
-    Return ways (n, 6) [rad] from the start to any of the goals, the shortest first.
+    Return polylines (n, 6) [rad] from the start to any of the goals, the shortest first.
 
     They are tested at samples only: check them in between before use.
 
@@ -73,9 +73,9 @@ def find_ways(
     goals : sequence of ndarray, shape (6,)
         [rad], free of contact, the nearest first.
     shortest : float
-        Upper bound on the length of a way [s].
+        Upper bound on the length of a polyline [s].
     allowed : float
-        Time in which the first way must be found [s]; up to three times as long on a machine too
+        Time in which the first one must be found [s]; up to three times as long on a machine too
         busy to give the search half of it as processor time. On other machines the improvement
         ends within this time too.
     refinement : int

@@ -127,15 +127,15 @@ def _goals_rejected(driver: Driver) -> Undo:
     return lambda: [lower() for lower in undo]
 
 
-def _on_both_ways(what: str, value: float) -> Callable[[Driver], Undo]:
-    def set_all(ways: tuple[Channel, ...], value: float) -> None:
-        for way in ways:
-            setattr(way, what, value)
+def _in_both_directions(what: str, value: float) -> Callable[[Driver], Undo]:
+    def set_all(channels: tuple[Channel, ...], value: float) -> None:
+        for channel in channels:
+            setattr(channel, what, value)
 
     def inject(driver: Driver) -> Undo:
-        ways = (driver.link.to_clients, driver.link.to_driver)
-        set_all(ways, value)
-        return partial(set_all, ways, 0.0)
+        channels = (driver.link.to_clients, driver.link.to_driver)
+        set_all(channels, value)
+        return partial(set_all, channels, 0.0)
 
     return inject
 
@@ -218,7 +218,7 @@ FAULTS = {
     ),
     'set_io_lying': Fault(
         'set_io replies true after 0.55 s without effect',
-        lambda driver: _raise(driver.io, 'deaf'),
+        lambda driver: _raise(driver.io, 'has_no_effect'),
     ),
     'set_io_absent': Fault(
         'service set_io is missing', lambda driver: _raise(driver.link, 'set_io_absent')
@@ -257,11 +257,11 @@ FAULTS = {
     ),
     'link_latency': Fault(
         'messages of the driver, goals, cancels, commands and io requests are delayed by 0.1 s',
-        _on_both_ways('latency', LATENCY),
+        _in_both_directions('latency', LATENCY),
     ),
     'link_loss': Fault(
         '20 % of the best-effort messages between driver and clients are lost',
-        _on_both_ways('loss', LOSS),
+        _in_both_directions('loss', LOSS),
     ),
 }
 """All faults by name."""

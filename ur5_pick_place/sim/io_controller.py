@@ -90,7 +90,7 @@ class IoController:
         Whether the controller is active.
     slow : bool
         The hardware takes a `set_io` command only at the last poll of the service, 0.55 s later.
-    deaf : bool
+    has_no_effect : bool
         The hardware ignores `set_io` commands; the service replies true all the same.
 
     """
@@ -101,7 +101,7 @@ class IoController:
         self._rated_payload, self._has_force_sensor = rated_payload, has_force_sensor
         self.pins = Pins()
         self.active = True
-        self.slow = self.deaf = False
+        self.slow = self.has_no_effect = False
         self._robot = robot
         self._queue: deque[Request] = deque()
         self._under_way: deque[tuple[float, Callable[[], object]]] = deque()
@@ -141,9 +141,9 @@ class IoController:
             def act() -> None:
                 self._robot.tool_voltage = int(state)
 
-        if act is not None and self.deaf:
+        if act is not None and self.has_no_effect:
             act = _nothing
-        return self._request(act, looks=_MOST_POLLS if self.slow or self.deaf else 1)
+        return self._request(act, looks=_MOST_POLLS if self.slow or self.has_no_effect else 1)
 
     def switch_input(self, pin: int, level: bool) -> None:
         """

@@ -46,7 +46,7 @@ class ForwardController:
 
 
 class FreedriveController:
-    """Releases the arm while it is enabled repeatedly."""
+    """Releases the arm as long as it is enabled again at least every 1 s."""
 
     def __init__(self) -> None:
         self.active = False

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The suction cup of the simulated cell: a vacuum under its lip, and a weld while it lasts."""
+"""The suction cup of the simulated cell: a vacuum level, and a weld while it holds a part."""
 
 import math
 

@@ -322,8 +322,8 @@ def watched(steps: Steps[None], check: Callable[[Observation], None]) -> Steps[N
         return
 
 
-class Beside:
-    """Steps that issue no command, performed beside others."""
+class BackgroundSteps:
+    """Steps that issue no command, performed while other steps run."""
 
     def __init__(self) -> None:
         self._steps: Steps[None] | None = None

@@ -154,8 +154,9 @@ class Machine:
                 text += f'; {planned.name}: {planned.remark}'
         if plan.first:
             text += (
-                f'; {plan.first} of {plan.first + n} cycles were done before the stop: it goes on '
-                'with the next cell; teach start or target again to begin with the first'
+                f'; {plan.first} of {plan.first + n} cycles were done before the stop: it '
+                'continues with the next position; teach start or target again to begin with the '
+                'first'
             )
         return text
 
@@ -272,7 +273,7 @@ class Machine:
             return
         seen = self._port.observe()
         try:
-            self._has_looked = self._run.knows_part(seen)
+            self._has_looked = self._run.is_part_known(seen)
             is_holding = self._run.is_holding_part(seen)
         except Exception:  # of a gripper's own driver; a job that begins tells it
             return
@@ -307,7 +308,7 @@ class Machine:
             self._emit(events.STOPPED, job=job.name, stage=self._run.stage, reason=reason)
         else:
             if job.name == RUN and self.plan and self.plan.first:
-                self.plan = None  # the next run begins with the first cell again
+                self.plan = None  # the next run begins with the first position again
             self._emit(events.DONE, job=job.name)
         self._on_end(reason)
 

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Several cycles in one run: the same places each time, or the cells of a pallet.
+Several cycles in one run: the same places each time, or the positions on a pallet.
 
 A cycle moves one part, or several one after the other; each such `Transfer` has a place where the
 part is gripped and one where it is released.
 
-Parts at other cells are obstacles to the arm and the open gripper; the carried part may touch but
-not penetrate them. The pitch must therefore leave room for the gripper. The plan, the rest of a
-paused motion and the motion home after a stop respect them; the planner node's own check knows
+Parts at other positions are obstacles to the arm and the open gripper; the carried part may touch
+but not penetrate them. The pitch must therefore leave room for the gripper. The plan, the rest of
+a paused motion and the motion home after a stop respect them; the planner node's own check knows
 table and boxes only.
 
 """
@@ -27,7 +27,7 @@ from ur5_pick_place.task.stages import Stage
 
 MAX_CYCLES = 1000
 PATTERNED = FIRST, LAST = tuple(name for name in DEFAULT_PLACES if name != HOME)
-"""The places that may be the first cell of a pattern: one that is emptied, one filled."""
+"""The places that may be the first position of a pattern: one that is emptied, one filled."""
 
 _GRID = 'rows along x and columns along y of the taught TCP, and layers against its z'
 _PITCH = 'distance between rows, between columns and between layers'
@@ -38,16 +38,16 @@ class PatternSettings(Settings):
     """The number of cycles in a run, and where each picks and places its part."""
 
     cycles: int = setting(
-        0, 'cycles in a run; 0 = one for every cell of the larger pattern', low=0, high=MAX_CYCLES
+        0, 'cycles in a run; 0 = one per position of the larger pattern', low=0, high=MAX_CYCLES
     )
     start_grid: tuple[int, ...] = setting(
-        (1, 1, 1), f'{_GRID}; start is its first cell', low=1, high=50, length=3
+        (1, 1, 1), f'{_GRID}; start is its first position', low=1, high=50, length=3
     )
     start_pitch: tuple[float, ...] = setting(
         (0.0, 0.0, 0.0), f'{_PITCH} at start', unit='m', low=-1.0, high=1.0, length=3
     )
     target_grid: tuple[int, ...] = setting(
-        (1, 1, 1), f'{_GRID}; target is its first cell', low=1, high=50, length=3
+        (1, 1, 1), f'{_GRID}; target is its first position', low=1, high=50, length=3
     )
     target_pitch: tuple[float, ...] = setting(
         (0.0, 0.0, 0.0), f'{_PITCH} at target', unit='m', low=-1.0, high=1.0, length=3
@@ -59,23 +59,25 @@ class PatternSettings(Settings):
             grid, pitch = self.pattern(place)
             if any(n > 1 and d == 0.0 for n, d in zip(grid, pitch, strict=True)):
                 raise InvalidInput(
-                    f'{place}_grid = {list(grid)} with {place}_pitch = {list(pitch)} m: cells '
+                    f'{place}_grid = {list(grid)} with {place}_pitch = {list(pitch)} m: positions '
                     'would coincide; set a pitch other than 0 for each repeated direction'
                 )
         starts, targets = np.prod(self.start_grid), np.prod(self.target_grid)
         if min(starts, targets) > 1 and starts != targets:
             raise InvalidInput(
-                f'{starts} cells at start and {targets} at target: must be equal, or one of them 1'
+                f'{starts} positions at start and {targets} at target: must be equal, or one of '
+                'them 1'
             )
-        cells = max(starts, targets)
-        if cells > MAX_CYCLES or (cells > 1 and self.cycles > cells):
+        positions = max(starts, targets)
+        if positions > MAX_CYCLES or (positions > 1 and self.cycles > positions):
             raise InvalidInput(
-                f'{self.cycles} cycles for {cells} cells: at most 1 per cell, {MAX_CYCLES} in all'
+                f'{self.cycles} cycles for {positions} positions: at most 1 per position, '
+                f'{MAX_CYCLES} in all'
             )
 
     @property
     def has_cells(self) -> bool:
-        """Whether there is more than one cell at start or at target."""
+        """Whether there is more than one position at start or at target."""
         return max(*self.start_grid, *self.target_grid) > 1
 
     def pattern(self, place: str) -> tuple[tuple[int, ...], tuple[float, ...]]:
@@ -188,7 +190,7 @@ def others(
     coming = [(run, t) for t in moved[now + 1 :]]
     coming += [(later, t) for later in runs[i + 1 :] for t in moved]
     own = {id(run.get(taught_place(name))) for name in (present.pick, present.release, *near)}
-    lying: dict[int, TaughtPose | None] = {}  # by identity, as a run shares the poses of its cells
+    lying: dict[int, TaughtPose | None] = {}  # by identity: cycles share poses
     for past, t in done:
         lying.pop(id(past.get(t.pick)), None)
         lying[id(past.get(t.release))] = past.get(t.release)

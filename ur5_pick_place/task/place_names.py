@@ -16,8 +16,8 @@ _ABOVE = 'above_'
 _NAME = re.compile(r'[A-Za-z][A-Za-z0-9]*(_[A-Za-z0-9]+)*')
 _LONGEST = 40  # characters
 
-# A place is also a frame: of the robot's, and of the frames that robots commonly live in, none
-# may be hidden.
+# Each place is published as a TF frame: its name must not hide a frame of the robot, or a common
+# parent frame.
 _FRAMES = frozenset(
     (
         *('base', 'base_link', 'base_link_inertia', 'shoulder_link', 'upper_arm_link'),

@@ -20,12 +20,12 @@ from ur5_pick_place.planning.planner import MotionPlanner, PlannedMotion
 from ur5_pick_place.planning.scaling import Scaling
 from ur5_pick_place.planning.scene import Box
 from ur5_pick_place.task.cycle import without_stops
-from ur5_pick_place.task.leaving import leave_place
 from ur5_pick_place.task.motions import CycleMotions, PlannedStage, TaskSettings
 from ur5_pick_place.task.pattern import PatternSettings, cells, others, transfers
 from ur5_pick_place.task.place_names import HOME, taught_place, touches
 from ur5_pick_place.task.places import CyclePlaces
 from ur5_pick_place.task.poses import Provenance, TaughtPose, replayed
+from ur5_pick_place.task.retract import retract_from_place
 from ur5_pick_place.task.stages import Stage
 
 _SAME_PLACE = 1e-3  # [m]
@@ -37,7 +37,7 @@ OnStage = Callable[[str, str, float], object]
 @dataclass(frozen=True)
 class CyclePlan:
     """
-    A run, ready to start: one cycle, or one for each cell of a pattern.
+    A run, ready to start: one cycle, or one for each position of a pattern.
 
     Attributes
     ----------
@@ -134,7 +134,7 @@ class CyclePlanner:
         """
         Return a plan of every motion of a run, from the joints `q_now` (6,) [rad].
 
-        The first `first` cycles of a pattern count as done: their parts lie at their cells.
+        The first `first` cycles of a pattern count as done: their parts lie at their positions.
 
         The places are checked first, each separately. Of the branches on which all of them are
         possible, that of home is tried first. An arm that was stopped at a place moves straight
@@ -157,7 +157,7 @@ class CyclePlanner:
         on_stage('', 'places', 0.0)
         possible = self.places.common_branches(runs, placed_parts, q_now)
         preferred = BRANCHES[int(classify(self.planner.model, np.array(poses[HOME].joints)))]
-        leave = leave_place(self.planner, q_now, _touched(runs), self.settings)
+        leave = retract_from_place(self.planner, q_now, _touched(runs), self.settings)
         q = leave.moved.trajectory.q[-1] if leave else q_now
         refusals: list[str] = []
         for branch in sorted(possible, key=lambda b: (b != preferred, BRANCHES.index(b))):
@@ -264,7 +264,7 @@ class CyclePlanner:
         is_carrying : bool
             Whether a part is held.
         placed_parts : sequence of Box
-            Parts at other cells.
+            Parts at other positions.
 
         Raises
         ------
@@ -280,7 +280,8 @@ class CyclePlanner:
         q_home, planner = np.array(home.joints), self._arm(is_carrying, placed_parts)
         with contextlib.suppress(PlanningError):
             places = _touched(cells(self.pattern, poses))
-            if leave := leave_place(self._arm(is_carrying, ()), q_now, places, self.settings):
+            arm = self._arm(is_carrying, ())
+            if leave := retract_from_place(arm, q_now, places, self.settings):
                 q_up = leave.moved.trajectory.q[-1]
                 return leave.moved, planner.auto(q_up, [q_home], Scaling())
         with contextlib.suppress(PlanningError):

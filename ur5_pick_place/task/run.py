@@ -15,7 +15,7 @@ from ur5_pick_place.task import events
 from ur5_pick_place.task.grippers.base import NO_FEEDBACK, Gripper
 from ur5_pick_place.task.job import (
     LOOK,
-    Beside,
+    BackgroundSteps,
     Carry,
     Compute,
     Observation,
@@ -83,12 +83,13 @@ class CycleRun:
         self.waits_for = ''
         """What the cycle waits for without a fault; empty if it does not."""
         self._place = ''
-        self._is_opening = self._is_expected = False  # on the way to a part; by a later stage
-        self._emptiness = Beside()  # the check during a motion that the gripper is empty
+        self._is_opening = False  # the gripper opens during the move to a part
+        self._is_part_checked = False  # a later stage checks the grasp
+        self._emptiness = BackgroundSteps()  # the check during a motion that the gripper is empty
         self._q_end: Array | None = None  # where the last motion ended, until the next begins
         self._number = 0  # of the cycle
         self.done = 0
-        """Cycles of a pattern whose parts lie at their cells, if the run ended before the last."""
+        """Cycles of the pattern that are done; the next run continues there. 0 once all are."""
 
     def cycle(self, plan: CyclePlan) -> Steps[None]:
         """Run every stage of every cycle of `plan`."""
@@ -104,7 +105,7 @@ class CycleRun:
                     self._check_in_place((yield from self._resumed()))
                 self.placed_parts = planned.placed_parts
                 self._enter(planned, 0)
-                self._is_expected = is_part_expected(stages[i + 1 :])
+                self._is_part_checked = is_part_expected(stages[i + 1 :])
                 yield from self._do(planned, payload_before_move(stages[i + 1 :]))
             self.done = self._number
             self._emit(events.CYCLE_DONE, number=self._number, of=of)
@@ -134,8 +135,8 @@ class CycleRun:
         Parameters
         ----------
         payload : bool, optional
-            Whether the payload that is set meanwhile includes the part; None = it is not set,
-            unless it still includes a part.
+            Payload to set while the gripper opens: True = with the part, False = without it;
+            None = leave it unchanged, but always remove the mass of a released part.
 
         """
         if payload is None and self._payload.may_have_part:
@@ -171,8 +172,8 @@ class CycleRun:
             holds = True
         return bool(holds) and self._gripper.is_closed(seen)
 
-    def knows_part(self, seen: Observation) -> bool:
-        """Return whether `seen` tells if a part is held, as far as this gripper can tell."""
+    def is_part_known(self, seen: Observation) -> bool:
+        """Return whether the observation shows if a part is held, as far as this gripper can."""
         return self._gripper.is_known(seen)
 
     @property
@@ -198,7 +199,7 @@ class CycleRun:
 
     @property
     def _is_with_part(self) -> bool | None:
-        """Whether the payload is to include the part; without feedback as the cycle wanted it."""
+        """Whether the payload must include the part; without feedback, as it was last set."""
         is_shown = self._gripper.settings.grip_feedback != NO_FEEDBACK
         return self.is_carrying if is_shown else self.is_carrying and self._payload.wanted
 
@@ -275,7 +276,7 @@ class CycleRun:
         is_unseen = self._gripper.holds_part(seen) is None and touches(self._place)
         if self._gripper.holds_part(seen) or (is_unseen and self.is_holding_part(seen)):
             self._take()
-        if is_unseen and self.is_carrying and not self._is_expected:
+        if is_unseen and self.is_carrying and not self._is_part_checked:
             self._emit(events.GRASP_UNVERIFIED)
 
     def _take(self) -> None:
@@ -292,7 +293,7 @@ class CycleRun:
             self.is_carrying = False
         if was_carrying:
             if self._place == LAST:
-                self.done = self._number  # its cell is filled, wherever the run may end
+                self.done = self._number  # its position is filled, wherever the run may end
             self._emit(events.PLACED, place=self._place)
 
     def _open_on_the_way(self) -> Steps[None]:
@@ -321,7 +322,7 @@ class CycleRun:
             self._is_opening = False
 
     def _expect_no_part(self) -> Steps[None]:
-        """Check that no part is held; during the next motion if the open gripper shows none."""
+        """Check that no part is held; during the next motion, if the open gripper shows none."""
         seen = yield None
         is_away = not touches(self._place)
         if is_away and self._gripper.is_open(seen) and self._gripper.holds_part(seen) is False:
@@ -373,7 +374,8 @@ class CycleRun:
                 for passed in range(i + 1, len(planned.stages)):
                     self._enter(planned, passed)
                 return
-            if pauses == self._pauses:  # one that ended before the arm was at rest counts too
+            # A pause counts even if it was ended before the arm was at rest.
+            if pauses == self._pauses:
                 raise ExecutionError(seen.reply)
             seen = yield from self._resumed()
             motion = yield from self._rest_of(planned, seen.q, tracker.within(seen.q))

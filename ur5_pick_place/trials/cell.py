@@ -17,15 +17,15 @@ class Cell(Protocol):
 
     Attributes
     ----------
-    patience : float
-        Within which the task must notice that the robot is silent [s].
-    notice : float
-        Within which the task must notice what the robot reports [s].
+    silence_limit : float
+        Time within which the task must detect that the robot is silent [s].
+    reaction_limit : float
+        Time within which the task must react to what the robot reports [s].
 
     """
 
-    patience: float
-    notice: float
+    silence_limit: float
+    reaction_limit: float
 
     @property
     def time(self) -> float:

@@ -301,7 +301,8 @@ class Case:
 
     @property
     def _allowed(self) -> float:
-        return self._cell.patience if self._fault in _SILENT else self._cell.notice
+        cell = self._cell
+        return cell.silence_limit if self._fault in _SILENT else cell.reaction_limit
 
     def _placed(self, lasted: float) -> CaseResult:
         cell, problem = self._cell, ''

@@ -86,7 +86,7 @@ class InProcessCell:
 
     """
 
-    patience, notice = 0.65, 0.5
+    silence_limit, reaction_limit = 0.65, 0.5
 
     def __init__(self, changes: Mapping[str, Any] = {}) -> None:
         config = Configuration({**_ROBOT, **changes})

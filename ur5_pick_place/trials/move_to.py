@@ -48,7 +48,7 @@ _SETTLING = 0.5  # [s] wall time from the end of the motion to the measurement
 
 class MoveTo(Node):
     """
-    Plans, moves and measures through the package's services; see the module's docstring.
+    Plans a PTP motion, executes it and measures the error, through the package's services.
 
     Parameters
     ----------

@@ -35,7 +35,9 @@ _LOOK = 0.1  # [s] between two checks whether the arm is at rest
 _STILL = 1e-3  # [rad] largest joint motion between two checks of an arm at rest
 _UNDER_WAY = 0.25  # [s] for messages in transit to arrive
 _RETRY = 0.1  # [s] wall time before a refused request is repeated
-_PINCHED = (0.002, 0.02)  # [m] largest gap beyond the cube's size, and of its centre from the TCP
+# A gripped cube: largest finger gap beyond its size, and largest distance of its centre and the
+# TCP [m].
+_GRIPPED = (0.002, 0.02)
 _ROUND_TRIPS = 10
 
 
@@ -71,8 +73,8 @@ class NodesCell:
         self._limit = motion_limits(model, configuration.read(MotionSettings)).qd
         silence = io_patience(configuration.read(HealthSettings))
         self._rtf = real_time_factor
-        self.patience = silence * real_time_factor + _MARGIN
-        self.notice = _POLL * real_time_factor + _MARGIN
+        self.silence_limit = silence * real_time_factor + _MARGIN
+        self.reaction_limit = _POLL * real_time_factor + _MARGIN
         self._start: Spot | None = None
         self._job_began = 0
         self._died: float | None = None  # monotonic time when the driver died [s]
@@ -108,7 +110,7 @@ class NodesCell:
         gap = OPEN_GAP - sum(self._operator.record.fingers[-1][1])
         T_world_tcp = T_BASE_BASE_LINK @ forward(self._model, self.q) @ self._T_tool_tcp
         away = np.linalg.norm(T_world_tcp[:3, 3] - self.T_world_part[:3, 3])
-        return bool(gap < PART_SIZE + _PINCHED[0] and away < _PINCHED[1])
+        return bool(gap < PART_SIZE + _GRIPPED[0] and away < _GRIPPED[1])
 
     @property
     def commands(self) -> tuple[int, int, int]:
@@ -168,7 +170,7 @@ class NodesCell:
         is_done, message = self._operator.press(fault, data=True)
         if not is_done:
             raise InvalidInput(message)
-        # Time comes with messages: the event of the stop may arrive before the next of them.
+        # `time` advances with joint_states: else the stop might seem earlier than the fault.
         self.wait(CYCLE)
 
     def clear(self, fault: str = '') -> bool:

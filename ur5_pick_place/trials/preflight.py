@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`preflight`: is this cell ready to move? One line each, green or with the cure."""
+"""`preflight`: check whether this cell is ready to move; one line per check, with a remedy."""
 
 import argparse
 import sys

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the time of a recorded cycle goes, beside the least time that it could take."""
+"""The shares of the cycle time of a recorded cycle, and its lower bound."""
 
 from collections.abc import Mapping, Sequence
 from itertools import pairwise
@@ -19,9 +19,9 @@ from ur5_pick_place.trials.record import Record
 FLOOR = 'time_floor_s'
 SHARES = MappingProxyType(
     {
-        'time_free_motions_s': ('free motions', 'home to start to target to home, at the limits'),
+        'time_free_motions_s': ('direct PTP (computed)', 'home, start, target, home: least time'),
         'time_fingers_s': ('fingers', 'they move and the arm is at rest'),
-        'time_approach_s': ('approach and retreat', 'further motion: lines, slow near a place'),
+        'time_approach_s': ('remaining motion', 'more than direct PTP: lines, slow near a place'),
         'time_waiting_s': ('waiting', 'for gripper input, payload or controller, between motions'),
         'time_other_s': ('other', 'at rest before the first motion and after the last'),
     }
@@ -40,9 +40,9 @@ def time_shares(
     """
     Return the fields `FLOOR` and `SHARES` of a recorded cycle [s].
 
-    The floor is the time of three joint motions from rest to rest, within the limits of joints,
-    TCP and elbow alone, between the joints at which the arm was at begin, grip, release and end;
-    and the time for which the arm stands while the fingers move.
+    The lower bound is the time of three joint motions from rest to rest, between the joints at
+    which the arm was at begin, grip, release and end, within the limits of joints, TCP and elbow
+    alone; and the time for which the arm is at rest while the fingers move.
 
     Parameters
     ----------
@@ -92,8 +92,8 @@ def shares_text(run: Mapping[str, Any]) -> str:
     if run.get('cycle_time_s') is None or run.get(FLOOR) is None:
         return 'cycle -'
     free, fingers, *rest = (f'{title} {run[name]:.2f} s' for name, (title, _) in SHARES.items())
-    floor = f'{free} + {fingers} (lower bound {run[FLOOR]:.2f} s)'
-    return f'cycle {run["cycle_time_s"]:.2f} s = ' + ' + '.join([floor, *rest])
+    bound = f'{free} + {fingers} (lower bound {run[FLOOR]:.2f} s)'
+    return f'cycle {run["cycle_time_s"]:.2f} s = ' + ' + '.join([bound, *rest])
 
 
 def _times(record_events: Sequence[Mapping[str, Any]]) -> list[float] | None:

@@ -22,8 +22,8 @@ Deviations from the driver:
 
 - The motor currents in `joint_states.effort` are those of motors without friction.
 - Positions are not limited: no protective stop at a joint's end.
-- With link latency, what clients send arrives up to 50 ms later still; the clock, feedback, and
-  answers of services and actions are not late.
+- With link latency, messages from clients arrive up to 50 ms later than set; the clock, feedback
+  and replies of services and actions are not delayed.
 - A pin changes one cycle after `set_io` has answered; on the robot often before.
 - `set_io` does not let analog pin 2 through to the tool supply.
 - `speed_scaling_input` is not subscribed to: the driver overwrites it every cycle.
@@ -36,7 +36,7 @@ Deviations from the driver:
   or X answers them; safety status, reports and program files are absent.
 - `forward_velocity_controller` is not slowed by the speed slider.
 - A pause freezes the arm within its servo lag; the robot takes a moment longer.
-- Feedback, results and time-outs run on simulated time; the driver's 20 Hz timer on the wall's.
+- Feedback, results and timeouts use simulated time; in the driver a 20 Hz wall timer sends them.
 
 """
 
@@ -76,10 +76,11 @@ from ur5_pick_place.sim.grippers import ACTION as GRIPPER_ACTION
 from ur5_pick_place.sim.grippers import GRIPPER_COMMAND, PARALLEL
 from ur5_pick_place.sim.world import CellSettings, World
 
-_THREADS = 1  # no callback waits: what takes time is awaited
+_THREADS = 1  # no callback blocks: those that take time are coroutines
 _MONITOR_PERIOD = 0.05  # [s], the driver's action_monitor_rate
 _END = 1.0  # [s] on the wall within which a cycle ends on any machine
-# Of the dashboard and of what is for simulations only one stands for all: no node has fewer.
+# Servers that no other node may offer. One service stands for the whole dashboard, one for all of
+# `sim_driver/`: every simulated driver offers these.
 _SERVED = (
     *('controller_manager/list_controllers', 'controller_manager/switch_controller'),
     *(f'{IO_AND_STATUS}/set_{what}' for what in ('io', 'analog_output', 'payload')),

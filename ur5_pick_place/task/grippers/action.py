@@ -9,7 +9,7 @@ from ur5_pick_place.settings import check_ros_name, setting
 from ur5_pick_place.task.grippers.base import (
     NO_FEEDBACK,
     SERVICE_TIMEOUT,
-    Aside,
+    ConcurrentCommand,
     Gripper,
     GripperSettings,
     PartSignal,
@@ -48,7 +48,7 @@ class ActionSettings(GripperSettings):
     )
     part_positions: tuple[float, ...] = setting(
         (0.0, 0.0),
-        'between which closed fingers hold a part; equal: a grasp is what stalls the fingers',
+        'between which closed fingers hold a part; two equal values: a stall verifies a grasp',
         unit='m or rad',
         low=-10.0,
         high=10.0,
@@ -105,8 +105,8 @@ class ActionGripper(Gripper):
     """
     A client of a gripper's action; see `Gripper`.
 
-    A grasp is what stalls the fingers, or a position within `part_positions`; where the gripper's
-    joint is published, it must agree, and shows a part that is lost.
+    A grasp is verified if the action reports `stalled`, or by a position within `part_positions`.
+    The gripper's joint, if it is published, must agree; it also detects the loss of a part.
 
     """
 
@@ -141,7 +141,7 @@ class ActionGripper(Gripper):
 
     def await_fingers(self, command: Command | None = None) -> Steps[bool]:
         """Wait for the result; `command` is issued once it is there, unless a grasp missed."""
-        aside, seen = Aside(command), (yield None)
+        concurrent, seen = ConcurrentCommand(command), (yield None)
         while not self._has_ended(seen):
             seen = yield None
         if seen.gripper.report and self._is_to_close(seen.gripper.report):
@@ -149,12 +149,12 @@ class ActionGripper(Gripper):
                 seen = yield from self._await_level()
             if self.holds_part(seen) is False:
                 return False
-        seen = yield aside.issue(seen.t)
-        while not aside.is_answered:
-            aside.look(seen)
-            if not aside.is_answered:
+        seen = yield concurrent.issue(seen.t)
+        while not concurrent.is_answered:
+            concurrent.look(seen)
+            if not concurrent.is_answered:
                 seen = yield None
-        return aside.was_issued
+        return concurrent.was_issued
 
     def opens_in(self, seen: Observation) -> float:
         """Return infinity until the action has reached `open_position`, then 0."""
@@ -171,11 +171,11 @@ class ActionGripper(Gripper):
         if level is None:
             raise ExecutionError(f'{self._name} does not show whether a part is held: check it')
         if not level:
-            raise MissedGrasp(f'the gripper closed on nothing: {self._told(seen)}')
+            raise MissedGrasp(f'the gripper closed on nothing: {self._report_text(seen)}')
         if report and not self._is_grip(report):
             raise ExecutionError(
-                f'{self._name} reports no part, but its joint shows one: {self._told(seen)}; '
-                'check the gripper'
+                f'{self._name} reports no part, but its joint shows one: '
+                f'{self._report_text(seen)}; check the gripper'
             )
 
     def expect_no_part(self) -> Steps[None]:
@@ -186,7 +186,7 @@ class ActionGripper(Gripper):
         if self.settings.grip_feedback != NO_FEEDBACK:
             seen = yield from self._await_level()
         if self.holds_part(seen):
-            raise ExecutionError(f'the gripper still holds a part: {self._told(seen)}')
+            raise ExecutionError(f'the gripper still holds a part: {self._report_text(seen)}')
         if self.holds_part(seen) is None:
             raise ExecutionError(
                 'nothing shows whether the gripper holds a part: check, and open it with '
@@ -339,7 +339,7 @@ class ActionGripper(Gripper):
             seen = yield None
         return seen
 
-    def _told(self, seen: Observation) -> str:
+    def _report_text(self, seen: Observation) -> str:
         view = seen.gripper
         parts = []
         if view.report:

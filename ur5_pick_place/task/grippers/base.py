@@ -137,7 +137,7 @@ class Gripper(ABC):
 
     @abstractmethod
     def stays_empty(self) -> Steps[None]:
-        """Wait until the gripper, which is open and shows no part now, is so for certain."""
+        """Wait until the signal of the open, empty gripper is stable; raise if it shows a part."""
 
     @abstractmethod
     def holds_part(self, seen: Observation) -> bool | None:
@@ -265,9 +265,9 @@ class PartSignal:
         return level if t - self.since >= SETTLING else None
 
 
-class Aside:
+class ConcurrentCommand:
     """
-    A command issued beside a wait.
+    A command that is issued while another wait is running.
 
     Parameters
     ----------

@@ -12,7 +12,7 @@ from ur5_pick_place.task.grippers.base import (
     SERVICE_TIMEOUT,
     SETTLING,
     TOOL_INPUT,
-    Aside,
+    ConcurrentCommand,
     Gripper,
     GripperSettings,
     PartSignal,
@@ -98,14 +98,14 @@ class OutputGripper(Gripper):
         The command is issued when the input has changed, or immediately if there is no input.
 
         """
-        aside, seen = Aside(command), (yield LOOK)
+        concurrent, seen = ConcurrentCommand(command), (yield LOOK)
         while True:
             level = self.holds_part(seen)
             is_there = self._signal.update(seen.t, level) is self._closes and self._is_shown
-            aside.look(seen)
-            if aside.is_answered and (is_there or seen.t >= self.fingers_end):
-                return aside.was_issued
-            seen = yield aside.issue(seen.t) if level in (self._closes, None) else None
+            concurrent.look(seen)
+            if concurrent.is_answered and (is_there or seen.t >= self.fingers_end):
+                return concurrent.was_issued
+            seen = yield concurrent.issue(seen.t) if level in (self._closes, None) else None
 
     def expect_part(self) -> Steps[None]:
         """

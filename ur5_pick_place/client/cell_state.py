@@ -19,8 +19,8 @@ _STATE_TIME = 1.0  # [s] by which the state may follow the reply or the event
 _TEACH = f'{TASK}/teach_'
 
 
-class Looking:
-    """Looks at the cell through a `Link`; base of what acts in it."""
+class CellState:
+    """Reads state, joints, TCP and places of the cell; base class of jobs and motions."""
 
     def __init__(self, link: Link) -> None:
         self._link = link
@@ -119,7 +119,12 @@ class Looking:
         return reply.success, reply.message
 
     def _await_state(self, *beginnings: str, is_wanted: bool = True) -> None:
-        """Wait briefly until the state begins so, or no longer does: it may come after a reply."""
+        """
+        Wait briefly until the state begins, or no longer begins, with one of `beginnings`.
+
+        The state may arrive after the reply that it follows from.
+
+        """
         with suppress(TimedOut):
             self._link.wait(
                 lambda: self.state.startswith(beginnings) == is_wanted, 'the state', _STATE_TIME

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The motion up from a place at which the arm was stopped, before any other motion."""
+"""The retract motion: straight up from a place at which the arm was stopped."""
 
 import math
 from collections.abc import Iterable
@@ -16,10 +16,10 @@ from ur5_pick_place.task.place_names import above
 from ur5_pick_place.task.poses import TaughtPose
 from ur5_pick_place.task.stages import Stage
 
-_NEARLY_UP = 0.1  # share of approach_height that is too little for a motion of its own
+_MIN_RISE = 0.1  # share of approach_height; a smaller rise to it needs no motion of its own
 
 
-def leave_place(
+def retract_from_place(
     arm: MotionPlanner, q: Array, places: Iterable[tuple[str, TaughtPose]], settings: TaskSettings
 ) -> PlannedStage | None:
     """
@@ -52,7 +52,7 @@ def leave_place(
     if distance >= height:
         return None
     rise = z + height - float(tcp[2])
-    if rise < _NEARLY_UP * height:
+    if rise < _MIN_RISE * height:
         return None
     T_up[2, 3] += rise
     slow = max(settings.approach_distance - float(tcp[2] - z), 0.0)
