@@ -150,11 +150,7 @@ class Admission:
             raise ExecutionError('motion refused: it was stopped before it began')
         state, reason = self.state()
         if state is not MotionState.READY:
-            advice = (
-                '; remove the cause, then call pick_place/rearm or trajectory_planner/rearm'
-                if self.latch.reason
-                else ''
-            )
+            advice = '; call ~/rearm once the cause is gone' if self.latch.reason else ''
             text = motion_state_text(state, reason)
             raise ExecutionError(f'motion refused: the planner is {text}{advice}')
         if self.status.is_free:

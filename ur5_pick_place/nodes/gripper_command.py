@@ -18,6 +18,7 @@ from rclpy.callback_groups import CallbackGroup
 from rclpy.node import Node
 
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
+from ur5_pick_place.nodes.steady_expiry import steady_expiry
 from ur5_pick_place.task.job import Steps
 from ur5_pick_place.task.run import CycleRun
 
@@ -53,7 +54,7 @@ class GripperCommands:
         self._logger = node.get_logger()
         self._run, self._threshold, self._job = run, threshold, job
         self._server: ActionServer[Any, Any, Any] = ActionServer(
-            node, GripperCommand, NAME, self._execute, callback_group=group
+            steady_expiry(node), GripperCommand, NAME, self._execute, callback_group=group
         )
 
     async def _execute(self, goal: Any) -> GripperCommand.Result:

@@ -31,6 +31,7 @@ from ur5_pick_place.nodes.conversions import (
 )
 from ur5_pick_place.nodes.execution import PLANNING, Execution, end_without_success
 from ur5_pick_place.nodes.rounds import Rounds
+from ur5_pick_place.nodes.steady_expiry import steady_expiry
 from ur5_pick_place.nodes.trajectory_client import TrajectoryClient
 from ur5_pick_place.planning.planner import PlannedMotion
 
@@ -83,7 +84,7 @@ class MoveAction:
         self._executing: Any = None  # the goal whose motion is under way, or about to be
         self._trace = _Trace(executor.link.status)
         self._server = ActionServer(
-            node,
+            steady_expiry(node),
             MoveGroup,
             'move_action',
             self._execute,

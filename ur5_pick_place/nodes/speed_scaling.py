@@ -36,9 +36,10 @@ class SpeedScaling:
         rounds.subscribe(Float64, _TOPIC, self._take, qos_profile_sensor_data)
 
     def _take(self, waiting: Sequence[bytes]) -> None:
-        for data in waiting:
+        for data in reversed(waiting):
             message = self._reader.read(data)
             # The driver publishes percent, although its documentation says otherwise. Other values
             # and NaN are not from the driver.
             if message and 0.0 <= message.data <= _PERCENT:
                 self._on_scaling(message.data / _PERCENT)
+                return  # the latest is the present one

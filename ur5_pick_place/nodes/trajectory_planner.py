@@ -65,6 +65,7 @@ from ur5_pick_place.nodes.robot_settings import (
     load_cell,
     warn_of_gaps,
 )
+from ur5_pick_place.nodes.steady_expiry import steady_expiry
 from ur5_pick_place.nodes.trajectory_client import TrajectoryClient
 from ur5_pick_place.planning.limits import MotionSettings
 from ur5_pick_place.planning.planner import MotionPlanner, PlannedMotion
@@ -177,7 +178,7 @@ class TrajectoryPlanner(Node):
         )
         self._execution = Execution(self._executor, self.get_logger().error)
         self._action = ActionServer(
-            self,
+            steady_expiry(self),
             ExecuteTrajectory,
             'execute_trajectory',
             self._execute,
