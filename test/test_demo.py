@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from typing import NoReturn
 
 import numpy as np
 import pace
@@ -48,10 +49,21 @@ class DemoProcess:
         while text not in self.said:
             assert self.process.poll() is None, self.said
             if time.monotonic() > deadline:
-                self.process.send_signal(signal.SIGABRT)  # it tells where it is
-                self.process.wait()
-                pytest.fail(f'no {text!r} in: {self.said}')
+                self.abort(f'no {text!r}')
             time.sleep(0.02)
+
+    def code(self, seconds: float) -> int:
+        """Return the exit code of a demo that ends within some seconds on the wall."""
+        try:
+            return self.process.wait(seconds)
+        except subprocess.TimeoutExpired:
+            self.abort(f'not ended after {seconds} s')
+
+    def abort(self, what: str) -> NoReturn:
+        """End it where it hangs, which it shows, and fail."""
+        self.process.send_signal(signal.SIGABRT)
+        self.process.wait()
+        pytest.fail(f'{what}: {self.said}')
 
     @property
     def said(self) -> str:
@@ -84,7 +96,7 @@ def demo(tmp_path: Path):
 
 
 def test_demo_places_the_cube_and_leaves_its_story(demo: DemoProcess) -> None:
-    assert demo.process.wait(100) == 0, demo.said
+    assert demo.code(100) == 0, demo.said
     assert not demo.others()
     latest = demo.out / 'latest'
     (run,) = json.loads((latest / 'result.json').read_text())['runs']
@@ -158,7 +170,7 @@ def test_ctrl_c_ends_everything_within_two_seconds(demo: DemoProcess) -> None:
     assert len(demo.others()) == 4
     begin = time.monotonic()
     demo.process.send_signal(signal.SIGINT)
-    code = demo.process.wait(10)
+    code = demo.code(10)
     assert time.monotonic() - begin < pace.wall(2.0)
     assert code == 128 + signal.SIGINT
     assert not demo.others()
@@ -213,7 +225,7 @@ def test_a_node_that_dies_on_the_way_is_named(demo: DemoProcess) -> None:
     demo.wait_for('open gripper')
     (planner,) = [pid for pid, line in demo.others().items() if 'trajectory_planner' in line]
     os.kill(planner, signal.SIGKILL)
-    assert demo.process.wait(60) == 1
+    assert demo.code(60) == 1
     assert 'node trajectory_planner was killed by SIGKILL' in demo.said
     (run,) = json.loads((demo.out / 'latest' / 'result.json').read_text())['runs']
     assert run['success'] is False

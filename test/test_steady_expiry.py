@@ -29,7 +29,7 @@ class CountedWaitSets:
     def __init__(self, functions: Any) -> None:
         self._functions, self.count = functions, 0
 
-    def WaitSet(self, *sizes: Any) -> Any:  # noqa: N802, rclpy's name
+    def WaitSet(self, *sizes: Any) -> Any:
         self.count += 1
         return self._functions.WaitSet(*sizes)
 

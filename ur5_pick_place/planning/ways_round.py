@@ -30,8 +30,12 @@ from ur5_pick_place.planning.limits import Limits
 _EXTRA = 0.004
 _STEP = 0.05  # [m], largest motion of any point of the arm between two tests
 _NEAR_END = 0.15  # [m] of motion from an end, within which the required clearance is enough
-_STRIDE = 0.7  # [rad], largest edge of a tree
-_SHORTER = (1.0, 0.3, 0.1)  # fractions of an edge, tried in turn if it is blocked
+_STRIDE = 0.5  # [rad], largest edge of a tree
+# The dynamic domain of a node (Yershova et al., ICRA 2005): once an edge from it is blocked, only
+# samples within _DOMAIN [s] extend it, which shrinks by _LESS with each further one to _LEAST at
+# least. So a search does not try again and again to grow through the obstacles around a goal.
+_DOMAIN, _LEAST_DOMAIN, _LESS = 0.7, 0.3, 1e-4
+_IMBALANCE = 2.0  # of the sizes of both trees, beyond which the smaller one grows
 _TESTS = 6_000  # for improvement, per second of allowed time
 _LATEST = 3.0  # times the allowed time, after which a search ends even on a busy machine
 _TESTS_PER_TRY = 1_500
@@ -109,10 +113,21 @@ class _Tree:
         self._scaled[: self.size] = roots / qd
         self.q = list(roots)
         self.parent, self.cost = [-1] * self.size, [0.0] * self.size
+        self._domain = [np.inf] * self.size
 
-    def nearest(self, q: Array) -> int:
-        away = np.abs(self._scaled[: self.size] - q / self._qd)
-        return int(away.max(axis=1).argmin())
+    def nearest(self, q: Array) -> tuple[int, bool]:
+        """Return the node nearest to `q` (6,) [rad], and whether that is in the node's domain."""
+        away = np.abs(self._scaled[: self.size] - q / self._qd).max(axis=1)
+        i = int(away.argmin())
+        return i, bool(away[i] <= self._domain[i])
+
+    def adapt_domain(self, i: int, is_extended: bool) -> None:
+        """Shrink the domain of node `i` if an edge from it is blocked, else let it grow."""
+        if is_extended:
+            self._domain[i] *= 1.0 + _LESS
+        else:
+            smaller = max(_LEAST_DOMAIN, self._domain[i] * (1.0 - _LESS))
+            self._domain[i] = min(_DOMAIN, smaller)
 
     def add(self, q: Array, parent: int, cost: float) -> int:
         if self.size == len(self._scaled):
@@ -121,6 +136,7 @@ class _Tree:
         self.q.append(q)
         self.parent.append(parent)
         self.cost.append(cost)
+        self._domain.append(np.inf)
         self.size += 1
         return self.size - 1
 
@@ -198,10 +214,15 @@ class _Search:
         from_start, samples = True, self._samples(bound)
         while self._tests() < last_test and self._is_in_time():
             self._rounds += 1
+            if one.size > _IMBALANCE * other.size:
+                one, other, from_start = other, one, not from_start
             sample = next(samples)
-            i = self._extend(one, one.nearest(sample), sample, from_start, bound)
+            nearest, is_within = one.nearest(sample)
+            if not is_within:
+                continue
+            i = self._extend(one, nearest, sample, from_start, bound)
             if i is not None:
-                k = self._reach(other, one.q[i], not from_start, bound - one.cost[i])
+                k = self._reach(other, one.q[i], bound - one.cost[i])
                 if k is not None:
                     way = one.branch(i)[::-1] + other.branch(k)[1:]
                     return way if from_start else way[::-1]
@@ -229,26 +250,29 @@ class _Search:
         self, tree: _Tree, i: int, target: Array, from_start: bool, bound: float
     ) -> int | None:
         """Return a new node one stride from node `i` towards `target`, or None."""
-        q = tree.q[i]
-        dq = target - q
-        share = min(1.0, _STRIDE / max(1e-9, float(np.abs(dq).max())))
-        for shorter in _SHORTER:
-            q_new = target if share * shorter == 1.0 else q + share * shorter * dq
-            cost = tree.cost[i] + float(time_distance(q_new - q, self._qd))
-            if cost + self._least(q_new, not from_start) >= bound:
-                return None
-            if self._is_free_edge(q, q_new):
-                return tree.add(q_new, i, cost)
-        return None
+        q, cost = self._stride(tree, i, target)
+        if cost + self._least(q, not from_start) >= bound:
+            return None
+        is_free = self._is_free_edge(tree.q[i], q)
+        tree.adapt_domain(i, is_free)
+        return tree.add(q, i, cost) if is_free else None
 
-    def _reach(self, tree: _Tree, target: Array, from_start: bool, bound: float) -> int | None:
+    def _reach(self, tree: _Tree, target: Array, bound: float) -> int | None:
         """Return a node at `target`, reached by any number of strides; None if blocked."""
-        i: int | None = tree.nearest(target)
-        while i is not None:
-            i = self._extend(tree, i, target, from_start, np.inf)
-            if i is not None and np.array_equal(tree.q[i], target):
-                return i if tree.cost[i] < bound else None
-        return None
+        i = tree.nearest(target)[0]
+        while not np.array_equal(tree.q[i], target):
+            q, cost = self._stride(tree, i, target)
+            if not self._is_free_edge(tree.q[i], q):
+                return None
+            i = tree.add(q, i, cost)
+        return i if tree.cost[i] < bound else None
+
+    def _stride(self, tree: _Tree, i: int, target: Array) -> tuple[Array, float]:
+        """Return the joints (6,) [rad] one stride from node `i` towards `target`, and its cost."""
+        dq = target - tree.q[i]
+        share = min(1.0, _STRIDE / max(1e-9, float(np.abs(dq).max())))
+        q = target if share == 1.0 else tree.q[i] + share * dq
+        return q, tree.cost[i] + float(time_distance(q - tree.q[i], self._qd))
 
     # -- shortening ------------------------------------------------------------------------------
 
