@@ -21,8 +21,8 @@ class _SteadyNode:
     A node whose action servers let results expire by the steady clock.
 
     With ROS time, rcl wakes the executor at every message of /clock once the first result could
-    have expired, even if there never was one: 125 times a second it built a wait set in vain, a
-    tenth of a core.
+    have expired, even if there never was one. It then builds a wait set and finds nothing to do,
+    125 times a second, which takes a tenth of a core.
 
     """
 
