@@ -54,29 +54,32 @@ class PairTests:
         for a, kind, b in clearances.pair_ends():
             self._geometry.addCollisionPair(pin.CollisionPair(bodies[a], ends[kind][b]))
         self._found = self._geometry.createData()
+        self._tested = list(range(len(clearances.pairs)))
         self._insides = [
             (bodies[a], is_inside, clearances.obstacles[b].T_base_link)
             for a, kind, b in clearances.pair_ends()
             if kind == 1 and (is_inside := solid_of(clearances.obstacles[b].shape).is_inside)
         ]
 
-    def require(self, margins: Array, pairs: NDArray[np.bool_] | None = None) -> None:
+    def require(self, margins: Array, pairs: NDArray[np.bool_]) -> None:
         """
-        Set the required clearances.
+        Test some pairs from now on, for these clearances.
 
         Parameters
         ----------
         margins : ndarray, shape (P,)
             [m]; negative = depth to which a pair may overlap.
-        pairs : ndarray of bool, shape (P,), optional
-            The pairs that are tested, if not all.
+        pairs : ndarray of bool, shape (P,)
+            The pairs that are tested.
 
         """
-        for request, margin in zip(self._found.collisionRequests, margins, strict=True):
-            request.security_margin = float(margin)
-        if pairs is not None:
-            for k, is_tested in enumerate(pairs):
-                self._found.activeCollisionPairs[k] = bool(is_tested)
+        active, requests = self._found.activeCollisionPairs, self._found.collisionRequests
+        for k in self._tested:
+            active[k] = False
+        self._tested = np.flatnonzero(pairs).tolist()
+        for k in self._tested:
+            requests[k].security_margin = float(margins[k])
+            active[k] = True
 
     def is_free(self, q: Array) -> bool:
         """Return whether joints (6,) [rad] keep every required clearance."""
@@ -115,7 +118,7 @@ class QuickCollision(PairTests):
     model : Model
     clearances : Clearances
     margins : ndarray, shape (P,)
-        See `require`.
+        See `PairTests.require`.
 
     Attributes
     ----------
@@ -126,7 +129,7 @@ class QuickCollision(PairTests):
 
     def __init__(self, model: Model, clearances: Clearances, margins: Array) -> None:
         super().__init__(model, clearances)
-        self.require(margins)
+        self.require(margins, np.ones(len(margins), dtype=bool))
         # Of coal's managers this one is the fastest for so few bodies: overlap of bounding boxes,
         # then of bodies. "SaP" misses contacts.
         self._manager = pin.BroadPhaseManager_NaiveCollisionManager(
