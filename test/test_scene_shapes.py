@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
+import pytest
 from independent_arm import frames
 from solids import FINITE, SCENE, UR5, Array, Solid, box_distance, box_surface, round_surface
 
@@ -219,6 +220,7 @@ def lost(number: int, why: str) -> Verdict:
     return Verdict(number, problem=why)
 
 
+@pytest.mark.timeout(7200)  # if more are asked for
 def test_no_motion_near_any_shape_is_admitted_that_points_on_it_deny():
     count = int(os.environ.get('UR5_SCENES', '40'))
     first = int(os.environ.get('UR5_FIRST_SCENE', '0'))
