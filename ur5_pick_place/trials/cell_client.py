@@ -71,14 +71,15 @@ class CellClient:
         self.planner_state = ''
         self._watch, self._show, self._silence = watch, show, _SILENCE
         self._looked = self._received = time.monotonic()
-        self._context = Context()
+        self.context = Context()
+        """That of the client's node."""
         stay_on_loopback()
         # The demo handles Ctrl-C itself and ends its nodes in order.
         rclpy.init(
-            context=self._context, domain_id=domain, signal_handler_options=SignalHandlerOptions.NO
+            context=self.context, domain_id=domain, signal_handler_options=SignalHandlerOptions.NO
         )
-        self._node = Node('demo', context=self._context)
-        self._executor = SingleThreadedExecutor(context=self._context)
+        self._node = Node('demo', context=self.context)
+        self._executor = SingleThreadedExecutor(context=self.context)
         self._executor.add_node(self._node)
         self._connect()
 
@@ -116,7 +117,7 @@ class CellClient:
     def __exit__(self, *_exception: object) -> None:
         self._executor.shutdown()
         self._node.destroy_node()
-        self._context.try_shutdown()
+        self.context.try_shutdown()
 
     # -- requests ------------------------------------------------------------------------------
 

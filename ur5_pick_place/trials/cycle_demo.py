@@ -100,13 +100,15 @@ def _perform(
         with (
             own_domain() as domain,
             NodeProcesses(nodes_of_cell, domain, work) as nodes,
-            file.recording(domain) as messages,
         ):
             # Imported here so that rclpy loads while the nodes start.
             from ur5_pick_place.trials.cycle_operator import CycleOperator
 
             cycles = prod(options.grid or (1,))
-            with CycleOperator(domain, model, scene, nodes.check, cycle, cycles) as operator:
+            with (
+                CycleOperator(domain, model, scene, nodes.check, cycle, cycles) as operator,
+                file.recording(operator.context) as messages,
+            ):
                 try:
                     operator.prepare()
                     operator.put_parts([spots[name] for name in picks])

@@ -146,12 +146,14 @@ def _perform(
     with (
         own_domain() as domain,
         NodeProcesses(_nodes(method, options, config, work), domain, work) as nodes,
-        file.recording(domain) as messages,
     ):
         # Imported here so that rclpy loads while the nodes start.
         from ur5_pick_place.trials.operator import Operator
 
-        with Operator(domain, model, scene, nodes.check, progress.show) as operator:
+        with (
+            Operator(domain, model, scene, nodes.check, progress.show) as operator,
+            file.recording(operator.context) as messages,
+        ):
             try:
                 operator.prepare()
                 print(

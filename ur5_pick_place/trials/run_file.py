@@ -6,11 +6,14 @@ import logging
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from ur5_pick_place.errors import MissingPackage
 from ur5_pick_place.trials.demo_report import RUN_FILE, plain_result
 from ur5_pick_place.trials.record import Record, RunResult
+
+if TYPE_CHECKING:
+    from rclpy.context import Context
 
 _POLL = 0.05  # [s] between two looks at the topics
 
@@ -46,29 +49,25 @@ class RunFile:
                 self._stream.close()
 
     @contextlib.contextmanager
-    def recording(self, domain: int) -> Iterator[list[Any]]:
+    def recording(self, context: 'Context') -> Iterator[list[Any]]:
         """
         Receive what is on the topics of a cell; gives the rows for `add`.
 
         In memory, as writing would cost time that the nodes of the cell need.
 
+        Parameters
+        ----------
+        context : rclpy.context.Context
+            That of the cell's client: two participants of DDS in one process may deadlock.
+
         """
         # Imported here so that rclpy loads while the nodes start.
-        import rclpy
-        from rclpy.context import Context
         from rclpy.node import Node
-        from rclpy.signals import SignalHandlerOptions
 
         from ur5_pick_place.nodes.distro import distro
-        from ur5_pick_place.nodes.process import stay_on_loopback
         from ur5_pick_place.nodes.recorded_topics import TopicPoller, recorded_topics
 
         rows: list[Any] = []
-        context = Context()
-        stay_on_loopback()
-        rclpy.init(
-            context=context, domain_id=domain, signal_handler_options=SignalHandlerOptions.NO
-        )
         node = Node('demo_recorder', context=context)
         poller = TopicPoller(node, recorded_topics(distro().controller))
         ended = threading.Event()
@@ -85,7 +84,6 @@ class RunFile:
             ended.set()
             thread.join()
             node.destroy_node()
-            context.try_shutdown()
 
     def add(
         self, rows: list[Any], result: RunResult | None = None, record: Record | None = None
