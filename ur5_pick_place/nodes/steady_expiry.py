@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Let the results of an action server expire by the steady clock."""
 
+import functools
 from typing import Any, cast
 
 from rclpy.clock import Clock, ClockType
@@ -27,7 +28,11 @@ class _SteadyNode:
     """
 
     def __init__(self, node: Node) -> None:
-        self._node, self._clock = node, _ServerClock(node)
+        self._node = node
+
+    @functools.cached_property
+    def _clock(self) -> _ServerClock:
+        return _ServerClock(self._node)
 
     def get_clock(self) -> _ServerClock:
         """Return the clock of the server."""
