@@ -14,10 +14,18 @@ import pytest
 rclpy = pytest.importorskip('rclpy')
 
 from arm_over_table import box_at  # noqa: E402
+from cells import running_cell  # noqa: E402
 from closed_loop_cell import PLANNER, TCP  # noqa: E402
 from geometry_msgs.msg import TwistStamped  # noqa: E402
 from moveit_msgs.msg import CollisionObject  # noqa: E402
-from planner_client import CODE, MODEL, T_BASE_LINK_BASE, box, pose_goal  # noqa: E402
+from planner_client import (  # noqa: E402
+    CODE,
+    MODEL,
+    T_BASE_LINK_BASE,
+    PlannerClient,
+    box,
+    pose_goal,
+)
 from rcl_interfaces.msg import Log  # noqa: E402
 
 from ur5_pick_place.kinematics import JOINT_NAMES, forward  # noqa: E402
@@ -25,6 +33,21 @@ from ur5_pick_place.kinematics import JOINT_NAMES, forward  # noqa: E402
 pytestmark = [pytest.mark.drill, pytest.mark.nodes, pytest.mark.usefixtures('at_home')]
 SIZE = 0.02  # [m]
 JOG = 'trajectory_planner/delta_twist_cmds'
+
+
+@pytest.fixture(scope='module')
+def client(ros_domain, tmp_path_factory):
+    """
+    Give a client of a cell at half of real time.
+
+    Millimetres are judged here, and at full speed the arm goes on by 4 mm while each of the four
+    processes waits for one of two cores; a robot's driver has cores of its own.
+
+    """
+    options = {'without': ['pick_place'], 'quick': 0.5}
+    folder = tmp_path_factory.mktemp('cell')
+    with running_cell(PlannerClient, ros_domain, folder, **options) as client:
+        yield client
 
 
 def collision(q, position):
