@@ -18,6 +18,7 @@ from ur5_pick_place.control.motion_monitor import (
 )
 from ur5_pick_place.control.stillness import Stillness
 from ur5_pick_place.kinematics import HOME, forward, load_model
+from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.planning.scaling import Scaling
 from ur5_pick_place.sim.controller_manager import SCALED
 from ur5_pick_place.sim.driver import Driver
@@ -193,6 +194,23 @@ def test_an_arm_that_follows_late_and_slowly_is_not_taken_to_stand(planner, pace
     for t in np.arange(0.0, min(motion.duration / slider + 4.0, 15.0), 0.008):
         q = motion.sample(slider * max(t - late, 0.0))[0] + rng.uniform(-1e-5, 1e-5, 6)
         assert watch.tick(t, q, slider) is None, f'at {t:.3f} s'
+
+
+@pytest.mark.parametrize('waited', [2.0, 5.0, 60.0])
+def test_time_at_slider_zero_counts_for_no_stall_when_the_plan_goes_on(waited):
+    """The plan goes on first then, and slowly, as before a place; the arm lags behind."""
+    detector, t = StallDetector(WATCH.stall_time), 0.0
+    for _ in range(round(waited / CYCLE)):
+        t += CYCLE
+        assert detector.tick(t, HOME, HOME) is None
+    for k in range(1, 8):
+        t += CYCLE
+        planned = HOME + 0.02 * CYCLE * k
+        assert detector.tick(t, HOME, planned) is None
+    for _ in range(round(2.0 / CYCLE)):
+        t, planned = t + CYCLE, planned + 0.02 * CYCLE
+        found = detector.tick(t, HOME, planned)
+    assert found, 'an arm that does not follow is noticed all the same'
 
 
 def test_a_trajectory_that_is_handed_over_waits_though_the_motion_before_still_settles(planner):

@@ -87,6 +87,9 @@ class StallDetector:
     """
     Detects an arm that stands still while its plan goes on.
 
+    Time in which the plan stands too, as at a speed slider of 0, does not count: after it the
+    plan goes on first, and the arm follows with servo lag.
+
     Parameters
     ----------
     stall_time : float
@@ -97,9 +100,13 @@ class StallDetector:
     def __init__(self, stall_time: float) -> None:
         self._stall_time = stall_time
         self._since, self._at, self._planned = 0.0, np.full(6, np.inf), np.zeros(6)
+        self._now, self._latest = 0.0, np.zeros(6)
 
     def tick(self, now: float, q: Array, planned: Array) -> str | None:
         """Return the fault, or None, for measured and planned joints (6,) [rad] at `now` [s]."""
+        if np.array_equal(planned, self._latest):
+            self._since += max(0.0, now - self._now)
+        self._now, self._latest = now, planned
         if np.abs(q - self._at).max() > _STILL:
             self._since, self._at, self._planned = now, q, planned
         gone = np.abs(planned - self._planned)
