@@ -105,13 +105,13 @@ class Admission:
         """Return the fault of motion from another source; empty if there is none."""
         if self.missing:
             return ''
-        now = self.clock()
+        stamp = self.status.stamp
         if self.latch.reason or self.is_moving() or self.status.is_free or fault:
-            self.others.begin(now)
+            self.others.begin(stamp)
             return '' if self.latch.reason else self.foreign_goal
         q = self.status.q if self.knows_joints else None
         foreign_goal = self.foreign_goal
-        return foreign_goal if foreign_goal or q is None else self.others.motion(q, now)
+        return foreign_goal if foreign_goal or q is None else self.others.motion(q, stamp)
 
     def fault(self, is_streamed: bool = False) -> str | None:
         """Return why the robot must not move now, or None; `is_streamed` as in `find_fault`."""

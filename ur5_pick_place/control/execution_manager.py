@@ -77,7 +77,7 @@ class ExecutionManager:
         self._latch = StopLatch(
             controller, status, clock, lambda seconds: self._admission.stopping(seconds)
         )
-        self._others = ForeignMotion(clock())
+        self._others = ForeignMotion()
         self._own = self._others.own
         self._admission = Admission(
             planner,
@@ -417,7 +417,7 @@ class ExecutionManager:
 
     def _finish(self, reason: str) -> None:
         ended, self._goal, self._stream = self._goal or self._stream, None, None
-        self._others.begin(self._clock())
+        self._others.begin(self.status.stamp)
         if ended:
             ended.on_end(reason)
 
