@@ -116,18 +116,30 @@ def node_list(
     choice = {'gripper': gripper} if gripper else {}
     files = _ParameterFiles(config, robot, str(gripper or own.get('gripper', DEFAULT)), own_file)
     wanted = _task_parameters(shared, _modes(robot, own), choice)
-    # Without use_sim_time: /clock at 125 Hz would cost cockpit and recorder more than their work.
-    viewer = {**shared, 'use_sim_time': False}
-    if cockpit is not None:
-        wanted['cockpit'] = {**viewer, 'robot': robot, **cockpit}
-    if record:
-        wanted['recorder'] = viewer
+    wanted |= _viewers(shared, robot, cockpit, record)
     if robot == 'sim':
         wanted = {'sim_driver': {**arm, **choice, **(sim_parameters or {})}, **wanted}
     return tuple(
         NodeSpec(name, namespace, files.of(name), parameters)
         for name, parameters in wanted.items()
     )
+
+
+def _viewers(
+    shared: Mapping[str, Parameter],
+    robot: str,
+    cockpit: Mapping[str, Parameter] | None,
+    record: bool,
+) -> dict[str, dict[str, Parameter]]:
+    """Return the parameters of the nodes that only watch."""
+    # Without use_sim_time: /clock at 125 Hz would cost them more than their work.
+    viewer = {**shared, 'use_sim_time': False}
+    viewers: dict[str, dict[str, Parameter]] = {}
+    if cockpit is not None:
+        viewers['cockpit'] = {**viewer, 'robot': robot, **cockpit}
+    if record:
+        viewers['recorder'] = viewer
+    return viewers
 
 
 def _task_parameters(

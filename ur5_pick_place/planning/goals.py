@@ -70,10 +70,14 @@ def joint_goals(
     kept = [q for q in goals if ((low <= q) & (q <= high)).all()]
     if not kept:
         raise JointLimitViolation(_outside(goals, low, high))
-    # An arm at the very end of its range may come to rest beyond it.
-    inside = [q for q in kept if (model.q_min + _MARGIN <= q).all()]
-    inside = [q for q in inside if (q <= model.q_max - _MARGIN).all()]
-    return sorted(inside or kept, key=lambda q: float((np.abs(q - q_near) / qd).max()))
+    away = _away_from_ends(model, kept)
+    return sorted(away or kept, key=lambda q: float((np.abs(q - q_near) / qd).max()))
+
+
+def _away_from_ends(model: Model, goals: list[Array]) -> list[Array]:
+    """Return the goals within a range that the arm does not leave as it comes to rest."""
+    low, high = model.q_min + _MARGIN, model.q_max - _MARGIN
+    return [q for q in goals if ((low <= q) & (q <= high)).all()]
 
 
 def _unsolvable(T_base_tool: Array, branch: str, reason: str) -> str:

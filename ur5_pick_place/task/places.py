@@ -91,12 +91,7 @@ class CyclePlaces:
 
         """
         planner = self._planner
-        if planner.scene.world.refusal:
-            raise PlanningError(planner.scene.world.refusal)
-        if reason := check_joints_at_rest(planner.limits, planner.collision, q_now):
-            raise PlanningError(
-                f'the arm cannot start where it is: {reason}; guide it away in freedrive'
-            )
+        self._check_start(q_now)
         possible: dict[str, tuple[str, ...]] = {}
         known: set[tuple[object, ...]] = set()
         alone: tuple[Box, ...] = ()
@@ -127,6 +122,15 @@ class CyclePlaces:
                 f'no branch is possible at all places, but {each}: teach one of them elsewhere'
             )
         return common
+
+    def _check_start(self, q_now: Array) -> None:
+        planner = self._planner
+        if planner.scene.world.refusal:
+            raise PlanningError(planner.scene.world.refusal)
+        if reason := check_joints_at_rest(planner.limits, planner.collision, q_now):
+            raise PlanningError(
+                f'the arm cannot start where it is: {reason}; guide it away in freedrive'
+            )
 
     def check_taught(self, name: str, pose: TaughtPose) -> str:
         """

@@ -388,9 +388,7 @@ class CycleRun:
 
         def plan() -> None:
             parts = self.placed_parts
-            found.append(
-                self._planner.replan_rest(planned, q, within, self.is_carrying, parts)
-            )
+            found.append(self._planner.replan_rest(planned, q, within, self.is_carrying, parts))
 
         yield from perform(Compute(plan), _REPLAN_TIME)
         return found[0]
