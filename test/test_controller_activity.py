@@ -107,7 +107,7 @@ def test_a_controller_in_doubt_counts_as_inactive_until_it_is_listed_as_active(g
     manager.look()
     assert manager.asked == 0 and not manager.status.inactive, 'nobody has a doubt'
     manager.activity.doubt()
-    assert 'has not said yet' in manager.status.inactive
+    assert 'to report whether' in manager.status.inactive
     graph.until(lambda: f'{OURS} is inactive' in manager.look())
     assert 'just after the program starts' in manager.status.inactive
     manager.states.append('active')

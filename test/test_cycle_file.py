@@ -242,7 +242,7 @@ MALFORMED = {
         '  - {name: release, do: open}\n  - {name: reset, do: payload_tool}\n',
         '',
         13,
-        "'payload' took up a part",
+        "'payload' adds a part",
         'release it at a place with {do: open}',
     ),
     'a part that is never released, and not weighed': (

@@ -32,8 +32,8 @@ def test_a_new_obstacle_at_the_far_end_of_a_motion_there_and_back_stops_it_on_th
         cell.port.accept(cell.now)  # the braking motion
         cell.run(3.0)
         at_the_box = (
-            '; that is nearer than the 0.20 s of braking, so the motion was canceled at once: '
-            'look whether the arm has touched it'
+            '; the arm needs 0.20 s to brake and cannot stop before it, so the motion was '
+            'canceled at once: look whether the arm has touched it'
         )
         reason = 'the scene has changed: box ahead' + (at_the_box if seconds == 7.7 else '')
         assert cell.ends == [reason], f'on the way out at {seconds} s'

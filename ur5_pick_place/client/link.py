@@ -48,7 +48,7 @@ _NAMES = (TASK, PLANNER, IK)
 _STATES = {TASK: f'{TASK}/state', PLANNER: f'{PLANNER}/motion_state'}
 _LATEST = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 _EVENTS = QoSProfile(depth=1000)
-# All on the wall, as they are about processes:
+# All in wall-clock time, as they are about processes:
 _LOOK = 0.1  # [s] between two looks at what no message announces
 _RETRY = 1.0  # [s] before a request is repeated whose reply may have been lost in discovery
 _LEASES = 2.0  # peer_timeouts after which a silent node counts as dead
@@ -369,7 +369,7 @@ class Link:
         """
         Publish a stamped message at 50 Hz for a while; errors as `joints` and `wait`.
 
-        Returns the ROS time that has passed [s]: of a simulation, it is not that on the wall.
+        Returns the ROS time that has passed [s]; in a simulation it differs from wall-clock time.
 
         """
         begin, first = time.monotonic(), self.heard.joints()[1].header.stamp

@@ -164,7 +164,7 @@ class Controller(Protocol):
 
     def take_over(self, look: Callable[[], Stopping]) -> None:
         """
-        Deactivate other controllers that move the arm, or stop ours, which follows a topic.
+        Deactivate the other controllers that move the arm; if none does, stop what ours follows.
 
         Parameters
         ----------

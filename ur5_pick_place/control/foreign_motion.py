@@ -16,7 +16,7 @@ class ForeignMotion:
     """
     Keeps our own goals, and the joints at which the arm rests between them.
 
-    Times are stamps of joint states [s]: a simulated arm may brake for seconds on the wall.
+    Times are stamps of joint states [s]: by wall clock a simulated arm may brake for seconds.
 
     Attributes
     ----------

@@ -12,9 +12,9 @@ from ur5_pick_place.settings import Settings, setting
 
 # A stall: the arm turns less than the first while the plan turns more than the second [rad].
 _STILL, _GOES_ON = 5e-4, 5e-3
-# A slow plan takes long for that. It need only turn by ten times an encoder's noise [rad] while
-# its joint turns by less than a tenth, and after a time [s] that excuses a late start.
-_CREEPS, _FOLLOWS, _LATEST = 4e-4, 0.1, 1.8
+# A stall of a slow plan, after a time [s] that allows for a late start: the plan turns a joint by
+# ten times an encoder's noise [rad], and the arm turns that joint by less than a tenth of it.
+_SLOW_TURN, _FOLLOWED_SHARE, _LATE_START = 4e-4, 0.1, 1.8
 _BEGUN = 5e-3  # [rad]; the motion before may still be settling by less
 _PATH_STEP = 0.02  # [s] between samples of the rest of a motion
 _EQUALLY_NEAR = 0.02  # [rad]; how much nearer a later sample must be to count as the present one
@@ -112,8 +112,9 @@ class StallDetector:
         gone = np.abs(planned - self._planned)
         joint, waited = int(gone.argmax()), now - self._since
         moved = abs(q[joint] - self._at[joint])
-        creeps = gone[joint] > _CREEPS and moved < _FOLLOWS * gone[joint] and waited > _LATEST
-        if not creeps and (waited <= self._stall_time or gone[joint] <= _GOES_ON):
+        is_behind = gone[joint] > _SLOW_TURN and moved < _FOLLOWED_SHARE * gone[joint]
+        is_slow_stall = is_behind and waited > _LATE_START
+        if not is_slow_stall and (waited <= self._stall_time or gone[joint] <= _GOES_ON):
             return None
         return (
             f'the arm does not follow: it has stood still for {waited:.1f} s while the plan '

@@ -34,6 +34,6 @@ def too_near(planner: MotionPlanner, stopping: Trajectory | None) -> str:
     if stopping is None or not planner.obstacle(_way_of(stopping)):
         return ''
     return (
-        f'; that is nearer than the {stopping.duration:.2f} s of braking, so the motion was '
-        'canceled at once: look whether the arm has touched it'
+        f'; the arm needs {stopping.duration:.2f} s to brake and cannot stop before it, so the '
+        'motion was canceled at once: look whether the arm has touched it'
     )

@@ -2,9 +2,9 @@
 """
 Trajectories for a controller that splices a new one onto the running one.
 
-Up to 6.9 joint_trajectory_controller joins a trajectory whose stamp is past where it would be now.
-After it, a stamp that is past counts as now, so that the arm would step back by its speed times
-the age of the stamp. What such a controller gets therefore begins where the motion is on arrival.
+Up to 6.9 joint_trajectory_controller starts a trajectory with a past stamp in the middle, at the
+present time. Later versions start it at its first point: the arm would step back by its speed
+times the age of the stamp. They get only the rest of it, from the expected time of arrival on.
 
 """
 

@@ -11,11 +11,11 @@ _WINDOW = 0.15  # [s] in which no joint may turn by more than _TURN
 _BRAKED = 0.7  # share of its speed that a braking arm has in the second half of that window
 _LONGEST_BRAKING = 2.0  # [s]
 _TURN = 1e-3  # [rad]; an encoder's noise is a hundredth of that
-# An arm drifts that turns by more than _TURN in this time, and has not ended it: more than _ENDED
-# in the window above.
+# A slow arm drifts if it turned by more than _TURN in this time, and still turns: by more than
+# _ENDED in the window above.
 _DRIFT_TIME = 1.5  # [s]
 _ENDED = 5e-5  # [rad]
-_FAST = 1.5  # times _TURN; a slow arm must turn by more to be fast, else both would alternate
+_FAST = 1.5  # times _TURN, above which a slow arm counts as fast: hysteresis
 _KEEP_EVERY = 0.05  # [s]; at 500 messages a second, all of them would be too many to compare
 
 

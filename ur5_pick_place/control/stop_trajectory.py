@@ -54,7 +54,7 @@ def brake(
     Return a motion that leaves `trajectory` at time `t` [s] and stops early on its path.
 
     The time scaling falls from 1 to 0 as a `Ramp`; the earliest stop that keeps the limits is
-    chosen, or one with half as much jerk again if it comes 0.1 s sooner. Where the plan itself
+    chosen, or one with 1.5 times that jerk if it comes 0.1 s sooner. Where the plan itself
     brakes at its limits, braking harder would exceed them: then the ramp begins later, or the plan
     is followed to its end.
 
@@ -63,7 +63,7 @@ def brake(
     `takeover_time` [s]; after that it meets the ramp half-way and has to catch up.
 
     With `dynamics`, no ramp is chosen that needs more torque than the joints have. Once `is_late`
-    returns True, the best so far is returned, be its torque too high; None if there is none.
+    returns True, the best so far is returned, even if it needs more; None if there is none.
 
     """
     if t >= trajectory.duration:

@@ -111,7 +111,7 @@ def _reason(
         text = f'too far: the arm, fully stretched, is {amount:.6g} m too short'
         return MissingBranch(branch, 'far', amount, text)
     amount = max(0.0, inner - distance)
-    text = f'too near: with the elbow folded the wrist is still {amount:.6g} m too far out'
+    text = f'too near: the arm, fully folded, is {amount:.6g} m too long'
     return MissingBranch(branch, 'near', amount, text)
 
 

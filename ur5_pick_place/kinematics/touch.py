@@ -58,9 +58,9 @@ class TcpTouched(TouchFit):
     Attributes
     ----------
     position : ndarray, shape (3,)
-        Of the TCP in tool0 [m].
+        Position of the TCP in tool0 [m].
     point : ndarray, shape (3,)
-        That was touched, in `base` [m].
+        The point that was touched, in `base` [m].
     amplification : float
         Error of the TCP per error of the touches, which the tool's turns between them decide.
 

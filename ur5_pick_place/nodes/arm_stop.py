@@ -69,7 +69,8 @@ class ArmStop:
         elif lasts > _AT_MOST:
             self._began = None
             self._log.error(
-                f'timed out after {_AT_MOST:.0f} s waiting for the stopped arm to come to rest'
+                f'the arm is not known to be at rest {_AT_MOST:.0f} s after the stop, and no more '
+                'cancel requests are sent: if it moves, USE THE EMERGENCY STOP'
             )
         else:
             self._goals.cancel()

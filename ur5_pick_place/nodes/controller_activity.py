@@ -45,7 +45,7 @@ class ControllerActivity:
     def doubt(self) -> None:
         """Let the controller count as inactive until the controller manager has answered."""
         self._status.inactive = (
-            f'{self._list.srv_name} has not said yet whether {self._controller} is active'
+            f'waiting for {self._list.srv_name} to report whether {self._controller} is active'
         )
         self._drop_request()
         self._doubted = time.monotonic()

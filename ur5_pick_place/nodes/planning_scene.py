@@ -141,8 +141,8 @@ class SceneOwner:
         if self._work.size + len(data) > _MAX_WAITING and len(data) > _HEAD:
             data = data[:_HEAD]  # which is refused by the id in it
             excess = (
-                f'too much at once, more than {_MAX_WAITING // 1_000_000} MB were waiting: '
-                'simplify it, or send less at a time'
+                f'more than {_MAX_WAITING // 1_000_000} MB of scene messages are waiting: '
+                'simplify the objects, or send fewer at a time'
             )
 
         def change() -> str:
@@ -246,7 +246,7 @@ class SceneOwner:
         try:
             refusal = self._work.submit(change, len(data)).result(_APPLYING) or self._failure
         except TimeoutError:
-            refusal = f'not taken in {_APPLYING:.0f} s; it still may be: see get_planning_scene'
+            refusal = f'not applied within {_APPLYING:.0f} s, maybe later: see get_planning_scene'
         if refusal:
             self._node.get_logger().error(f'apply_planning_scene refused: {refusal}')
         reply.success = not refusal
@@ -258,7 +258,7 @@ class SceneOwner:
         try:
             self._work.submit(_nothing).result(_APPLYING)
         except TimeoutError:
-            self._node.get_logger().error('get_planning_scene: newer changes are not taken yet')
+            self._node.get_logger().error('get_planning_scene: the reply lacks newer changes')
         wanted = request.components.components or 0xFFFFFFFF  # MoveIt's convention
         taken = self._known._replace(world=replace(self._known.world, refused={}))
         whole, scene = scene_message(taken, *self._links), reply.scene

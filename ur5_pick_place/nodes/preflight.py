@@ -51,7 +51,7 @@ _IO = 'io_and_status_controller'
 _SERVICE = {'ik_service': 'compute_ik_all', 'trajectory_planner': 'trajectory_planner/stop',
             'pick_place': 'pick_place/run'}  # that only one node may offer
 _SENSOR = QoSProfile(depth=500, reliability=ReliabilityPolicy.BEST_EFFORT)
-# [s] on the wall; together less than ten
+# [s] of wall-clock time; together less than ten
 _DISCOVERY, _REPLY, _SAMPLE = 4.0, 1.5, 2.0
 _LATCHED_TIME = 0.5  # [s] for latched messages to arrive
 

@@ -4,8 +4,8 @@ Clients' changes to the scene: objects are added, extended, moved, removed, atta
 
 An object that cannot be accepted is recorded as refused, by topic and id, and blocks all motion
 until that id is published again or removed on that topic. A known object of that id stays where it
-was meanwhile. What a PlanningScene must not have beside objects bars until the next one that is
-accepted as a whole; a scene whose objects could not be read, until one with `is_diff` false.
+was meanwhile. A PlanningScene with unsupported fields blocks motion until a later one is accepted
+as a whole; one whose objects could not be read, until one with `is_diff` false is accepted.
 
 """
 

@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The gate: checks every motion before it is sent, from whatever source.
+The gate: checks every motion from any source before it begins.
 
-The robot's driver checks none of this: it accepts NaN, duplicate joints, any speed and any
-distance from the present joints.
+Of all this the robot's driver checks only that a trajectory ends at rest: it accepts NaN,
+duplicate joints, any speed and any distance from the present joints. A braking motion stays on the
+path of a checked motion and is not checked again.
 
 """
 
@@ -282,7 +283,7 @@ def _spread(q: Array) -> NDArray[np.intp]:
     """
     Return indices of samples about `_SWEEP_STEP` apart; the checker sweeps between them.
 
-    Where a joint turns back too, as a sweep from before to after would cut that off.
+    Samples at which a joint reverses are among them, as a sweep would miss the turning point.
 
     """
     steps = np.diff(q, axis=0)

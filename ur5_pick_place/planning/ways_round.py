@@ -32,9 +32,10 @@ _STEP = 0.05  # [m], largest motion of any point of the arm between two tests
 _NEAR_END = 0.15  # [m] of motion from an end, within which the required clearance is enough
 _STRIDE = 0.5  # [rad], largest edge of a tree
 # The dynamic domain of a node (Yershova et al., ICRA 2005): once an edge from it is blocked, only
-# samples within _DOMAIN [s] extend it, which shrinks by _LESS with each further one to _LEAST at
-# least. So a search does not try again and again to grow through the obstacles around a goal.
-_DOMAIN, _LEAST_DOMAIN, _LESS = 0.7, 0.3, 1e-4
+# samples within its domain extend it: _DOMAIN [s] at first. Each further blocked edge shrinks it
+# by _RATE, down to _LEAST_DOMAIN; each free edge widens it by as much. So a search does not try
+# again and again to grow through the obstacles around a goal.
+_DOMAIN, _LEAST_DOMAIN, _RATE = 0.7, 0.3, 1e-4
 _IMBALANCE = 2.0  # of the sizes of both trees, beyond which the smaller one grows
 _TESTS = 6_000  # for improvement, per second of allowed time
 _LATEST = 3.0  # times the allowed time, after which a search ends even on a busy machine
@@ -124,9 +125,9 @@ class _Tree:
     def adapt_domain(self, i: int, is_extended: bool) -> None:
         """Shrink the domain of node `i` if an edge from it is blocked, else let it grow."""
         if is_extended:
-            self._domain[i] *= 1.0 + _LESS
+            self._domain[i] *= 1.0 + _RATE
         else:
-            smaller = max(_LEAST_DOMAIN, self._domain[i] * (1.0 - _LESS))
+            smaller = max(_LEAST_DOMAIN, self._domain[i] * (1.0 - _RATE))
             self._domain[i] = min(_DOMAIN, smaller)
 
     def add(self, q: Array, parent: int, cost: float) -> int:

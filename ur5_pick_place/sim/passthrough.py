@@ -3,7 +3,7 @@
 The driver's passthrough trajectory controller: the robot has the whole trajectory.
 
 It takes action goals alone, one at a time. There is no path tolerance; goal tolerances, for all
-joints or none, are judged once, when the robot has finished, and literally: 0 is no default. A
+joints or none, are judged once, when the robot has finished; 0 means 0, not the default. A
 cancel lets the robot stop as `stopj` does. The points reach the robot at once; the driver needs a
 cycle for each.
 

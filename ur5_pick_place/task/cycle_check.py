@@ -88,7 +88,7 @@ class _Hand:
         if self._payload and not self._closed:
             return f'the payload is still that of {self._payload!r}: add {{do: payload_tool}}'
         if self._payload:
-            return f'{self._payload!r} took up a part: release it at a place with {{do: open}}'
+            return f'{self._payload!r} adds a part: release it at a place with {{do: open}}'
         if self._picked:
             return f'{self._picked!r} gripped a part: release it at a place with {{do: open}}'
         return ''
@@ -113,9 +113,10 @@ class _Hand:
         if self._picked and not touches(self._place):
             below = taught_place(self._place)
             such = f', such as {{do: lin, to: {below}}}' if touches(below) else ''
+            at = f' at {self._place}' if self._place else ''
             return (
-                f'the part of stage {self._picked!r} would fall at '
-                f'{self._place or "no place"}: must come after a move to a place{such}'
+                f'the part of stage {self._picked!r} would fall'
+                f'{at}: must come after a move to a place{such}'
             )
         if touches(self._place) and not self._closed:
             return (

@@ -195,6 +195,10 @@ class Compute:
     """Run `work`, which takes longer than a tick, beside the ticks; done when it has returned."""
 
     work: Callable[[], object]
+    what: str = 'a computation'
+
+    def __str__(self) -> str:
+        return self.what
 
     def attempt(self) -> str:
         """Run the work; return '' or why it failed."""
@@ -299,7 +303,7 @@ def perform(command: Command, timeout: float = float('inf')) -> Steps[Observatio
     deadline = seen.t + timeout
     while seen.reply is None:
         if seen.t > deadline:
-            raise ExecutionError(f'{command} was not answered within {timeout} s')
+            raise ExecutionError(f'{command} was not answered within {timeout:g} s')
         seen = yield None
     if seen.reply:
         raise ExecutionError(seen.reply)

@@ -154,7 +154,7 @@ class Machine:
                 text += f'; {planned.name}: {planned.remark}'
         if plan.first:
             text += (
-                f'; {plan.first} of {plan.first + n} cycles were done before the stop: it '
+                f'; {plan.first} of {plan.first + n} cycles were done before the stop: the run '
                 'continues with the next position; teach start or target again to begin with the '
                 'first'
             )

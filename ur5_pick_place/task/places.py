@@ -119,7 +119,7 @@ class CyclePlaces:
         if not common:
             each = '; '.join(f'{place} on {", ".join(b)}' for place, b in possible.items())
             raise PlanningError(
-                f'no branch is possible at all places, but {each}: teach one of them elsewhere'
+                f'no single branch reaches every place ({each}): teach one of them elsewhere'
             )
         return common
 

@@ -103,8 +103,8 @@ def replayed(name: str, taught: TaughtPose, now: Provenance, model: Model) -> Ta
     if then.calibration != now.calibration:
         if not joints:
             raise InvalidInput(
-                f'{name} was given as a pose under {_calibration(then)}, the present one is '
-                f'{_calibration(now)}: it cannot be converted; teach it again'
+                f'{name} was given as a pose with {_calibration(then)}, and the robot has '
+                f'{_calibration(now)}: a pose without joints cannot be converted; teach it again'
             )
         pose = _tcp(model, joints, then.tool)
     elif joints:

@@ -390,7 +390,7 @@ class CycleRun:
             parts = self.placed_parts
             found.append(self._planner.replan_rest(planned, q, within, self.is_carrying, parts))
 
-        yield from perform(Compute(plan), _REPLAN_TIME)
+        yield from perform(Compute(plan, 'planning the rest of the motion'), _REPLAN_TIME)
         return found[0]
 
     def _resumed(self) -> Steps[Observation]:

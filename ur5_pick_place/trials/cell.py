@@ -140,7 +140,7 @@ OpenCell = Callable[[Mapping[str, Any]], AbstractContextManager[Cell]]
 
 class KeptCell(ExitStack):
     """
-    A cell that is opened when it is needed and kept until it is closed, again and again.
+    A cell that is opened when it is needed and kept until `close`; it may be opened again.
 
     Parameters
     ----------

@@ -78,7 +78,7 @@ from ur5_pick_place.sim.world import CellSettings, World
 
 _THREADS = 1  # no callback blocks: those that take time are coroutines
 _MONITOR_PERIOD = 0.05  # [s], the driver's action_monitor_rate
-_END = 1.0  # [s] on the wall within which a cycle ends on any machine
+_END = 1.0  # [s] of wall-clock time within which a cycle ends on any machine
 # Servers that no other node may offer. One service stands for the whole dashboard, one for all of
 # `sim_driver/`: every simulated driver offers these.
 _SERVED = (
@@ -94,7 +94,7 @@ _SERVED = (
     *('dashboard_client/play', 'sim_driver/clear_faults'),
 )
 _KILLED = 137  # exit code that a shell reports for SIGKILL
-_CATCH_UP = 0.02  # [s] on the wall that may be made good in a burst
+_CATCH_UP = 0.02  # [s] of wall-clock time that may be made good in a burst
 
 
 @dataclass(frozen=True)
