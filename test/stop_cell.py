@@ -74,7 +74,10 @@ class Anything:
 
 
 class Cell:
-    def __init__(self, gate=None, watched=0.3):
+    """A cell whose robot's clock runs at `pace` [s/s] of this PC's."""
+
+    def __init__(self, gate=None, watched=0.3, pace=1.0):
+        self.stamp, self.pace = 100.0, pace
         self.now, self.states, self.ends, self.silent = 100.0, [], [], False
         self.port, self.status = LateController(), RobotStatus(
             robot_mode=7, safety_mode=1, program_running=True
@@ -92,10 +95,11 @@ class Cell:
 
     def run(self, seconds):
         for i in range(round(seconds / CYCLE)):
-            self.now += CYCLE
-            qd = self.port.move(self.now)
+            self.stamp += CYCLE
+            self.now += CYCLE / self.pace
+            qd = self.port.move(self.stamp)
             if not self.silent:
-                self.status.update_joints(self.now, self.port.q, qd, JOINT_NAMES, self.now)
+                self.status.update_joints(self.stamp, self.port.q, qd, JOINT_NAMES, self.now)
                 self.executor.on_joints()
             if i % 2:
                 self.executor.watch()

@@ -40,8 +40,9 @@ def client(ros_domain, tmp_path_factory):
     """
     Give a client of a cell at 0.15 times real time.
 
-    Millimetres are judged here, 25 of them gone in 0.1 s. Processes on two shared cores can stand
-    still that long, as those of a robot's driver do not; here 25 mm take 0.6 s on the wall.
+    Millimetres are judged here: the arm goes 30 of them in 0.1 s. Processes on two shared cores
+    can stand still that long, but those of a robot's driver do not. Here 30 mm take 0.7 s of wall
+    clock.
 
     """
     options = {'without': ['pick_place'], 'quick': 0.15}

@@ -46,7 +46,6 @@ def test_a_stall_of_this_process_is_no_silence_of_the_robot_and_is_told_from_it(
     cell.port.accept(cell.now)
     cell.run(2.0)
     cell.now += 0.8  # nothing of ours was run; the joints wait to be read
-    cell.port.began += 0.8
     cell.executor.watch()
     assert cell.state == 'moving'
     stamp = cell.status.stamp + CYCLE

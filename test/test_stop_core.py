@@ -117,6 +117,20 @@ def test_an_arm_that_creeps_is_noticed_by_where_it_once_rested():
     assert 'turned elbow_joint by 0.010 rad' in cell.state
 
 
+def test_an_arm_may_settle_for_a_second_of_the_robots_time_however_slow_a_simulation_is():
+    cell = Cell(pace=0.2)
+    cell.executor.start(turn(0.1, 1.0), cell.ends.append)
+    cell.port.accept(cell.stamp)
+    cell.run(0.9)
+    while not cell.ends:
+        cell.run(CYCLE)
+    cell.port.drift[0] = 0.02 * CYCLE
+    cell.run(0.9)
+    assert cell.ends == [''] and cell.state == 'ready'
+    cell.run(0.3)
+    assert cell.state.startswith('stopped: foreign motion: the arm moves')
+
+
 def test_an_arm_led_by_hand_is_no_foreign_motion_and_gets_no_motion():
     cell = Cell()
     cell.executor.status.is_free = True

@@ -173,6 +173,22 @@ def test_a_second_pause_while_the_rest_is_planned_holds_too(cycle_planner):
     assert job.error == ''
 
 
+def test_an_error_says_that_the_rest_of_a_motion_was_not_planned_in_time(cycle_planner):
+    robot, run = Robot(), make_run(cycle_planner)
+    job = Job('run', run.cycle(cycle_planner.plan(POSES, HOME)))
+    robot.do(job, until=lambda r: any(isinstance(c, RunMotion) for c in r.commands))
+    run.pause()
+    run.resume()
+    robot.reply = 'canceled by the client'
+    while not isinstance(job.tick(robot.seen()), Compute):
+        robot.reply = None
+    begun = replace(robot.seen(), reply=None)
+    for late in (0.0, 119.0, 121.0):
+        assert job.error == ''
+        job.tick(replace(begun, t=begun.t + late))
+    assert job.error == 'planning the rest of the motion was not answered within 120 s'
+
+
 class TestPendingMotion:
     """A planner that is done but whose answer never comes."""
 

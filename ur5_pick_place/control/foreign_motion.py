@@ -16,7 +16,7 @@ class ForeignMotion:
     """
     Keeps our own goals, and the joints at which the arm rests between them.
 
-    Times are stamps of joint states [s]: by wall clock a simulated arm may brake for seconds.
+    Times are stamps of joint states [s]: a slow simulation brakes for seconds of wall clock.
 
     Attributes
     ----------
