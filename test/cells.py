@@ -108,7 +108,8 @@ class NodesCell:
     stack : contextlib.ExitStack
         Ends the processes.
     peer_timeout : float
-        Of planner and task node [s], on a quick machine.
+        Of planner and task node [s], on a quick machine; a shared one may stall either for more
+        than a second.
     real_time_factor : float
         On a quick machine.
     controller : str
@@ -125,7 +126,7 @@ class NodesCell:
         domain: int,
         folder: Path,
         stack: contextlib.ExitStack,
-        peer_timeout: float = 0.5,
+        peer_timeout: float = 3.0,
         real_time_factor: float = 2.0,
         controller: str = '',
         max_speed: float = 1.0,

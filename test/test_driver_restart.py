@@ -23,7 +23,7 @@ RESTARTED = 10.0  # [s] on the wall; a driver that was killed stays in the ROS g
 
 @pytest.fixture(scope='module')
 def cell(ros_domain, tmp_path_factory):
-    with nodes_cell(ros_domain, tmp_path_factory.mktemp('cell'), peer_timeout=1.0) as cell:
+    with nodes_cell(ros_domain, tmp_path_factory.mktemp('cell')) as cell:
         cell.client.do('teach_home')
         yield cell
 

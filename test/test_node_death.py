@@ -13,11 +13,9 @@ pytestmark = [pytest.mark.drill, pytest.mark.nodes]
 
 @pytest.fixture(scope='module')
 def cell(ros_domain, tmp_path_factory):
-    # In real time: a slow PC must not stall a node for as long as its peer waits.
-    folder, patience = tmp_path_factory.mktemp('cell'), 1.0
-    # At a robot's speed the transfer outlasts that.
-    pace = {'real_time_factor': 1.0, 'max_speed': 0.25}
-    with nodes_cell(ros_domain, folder, peer_timeout=patience, **pace) as cell:
+    # Slow and in real time, so that the transfer outlasts the patience of a peer.
+    slow = {'real_time_factor': 1.0, 'max_speed': 0.08}
+    with nodes_cell(ros_domain, tmp_path_factory.mktemp('cell'), **slow) as cell:
         yield cell
 
 

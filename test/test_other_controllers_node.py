@@ -64,7 +64,7 @@ def test_closed_loops_track_alike_on_a_controller_that_restarts_and_one_that_spl
         folder = tmp_path / replacement
         folder.mkdir()
         own = {'/**/sim_driver': {'trajectory_replacement': replacement}}
-        options = {'own': own, 'without': ['pick_place', 'ik_service'], 'quick': 1.0}
+        options = {'own': own, 'without': ['pick_place', 'ik_service'], 'quick': 0.4}
         with running_cell(PlannerClient, ros_domain, folder, **options) as client:
             for method in METHODS:
                 figures[replacement, method] = follow_a_line(client, method)

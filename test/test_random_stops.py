@@ -28,7 +28,7 @@ METHODS = ('ik', 'resolved_rate', 'gradient')
 
 @pytest.fixture(params=METHODS)
 def cell(request, ros_domain, tmp_path):
-    with nodes_cell(ros_domain, tmp_path, method=request.param, peer_timeout=1.0) as cell:
+    with nodes_cell(ros_domain, tmp_path, method=request.param) as cell:
         cell.client.teach_places()
         yield cell
 

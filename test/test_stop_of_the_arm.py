@@ -47,7 +47,7 @@ FREEDRIVE = 'freedrive_mode_controller'
 
 @pytest.fixture(scope='module')
 def cell(ros_domain, tmp_path_factory):
-    with nodes_cell(ros_domain, tmp_path_factory.mktemp('cell'), peer_timeout=1.0) as cell:
+    with nodes_cell(ros_domain, tmp_path_factory.mktemp('cell'), peer_timeout=2.0) as cell:
         cell.client.do('teach_home')
         yield cell
 
