@@ -306,12 +306,14 @@ def test_the_example_of_a_pallet_goes_on_from_cell_to_cell(cell, watcher, ready)
     cell.plan()  # start and target are two places
 
 
+@pytest.mark.drill
 def test_the_example_of_solutions_names_branches_and_reasons(cell, ready):
     text = run_example('solutions.py')
     assert text.count('left-up-up') == 3
     assert 'too far' in text
 
 
+@pytest.mark.drill
 def test_the_example_of_a_camera_teaches_and_plans(cell, ready):
     text = run_example('place_from_topic.py')
     assert "'event': 'taught'" in text and 'transfer' in text

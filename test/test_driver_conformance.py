@@ -376,6 +376,7 @@ def test_a_part_is_gripped_and_reported_on_the_tool_input(cell):
 # -- the process --------------------------------------------------------------------------------
 
 
+@pytest.mark.drill
 @pytest.mark.parametrize('how', [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_a_second_cell_in_its_namespace_cleanly(cell, how):
     process = DriverProcess(

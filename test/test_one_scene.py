@@ -323,6 +323,7 @@ def test_what_comes_into_the_way_of_a_motion_stops_it(client):
     assert np.abs(client.qd).max() < 1e-3 and client.q[0] < HOME[0] + 1.9
 
 
+@pytest.mark.drill
 def test_a_planner_that_was_started_anew_is_told_again_what_is_there(cell, client):
     topic = 'monitored_planning_scene'
     client.until(

@@ -87,8 +87,10 @@ def test_the_film_lasts_as_long_as_the_run_and_is_small(tmp_path: Path) -> None:
     'environment',
     [
         {'MUJOCO_GL': 'egl', '__EGL_VENDOR_LIBRARY_DIRS': '/nonexistent'},
-        {'MUJOCO_GL': 'osmesa', 'LD_LIBRARY_PATH': '/nonexistent'},
-        {'MUJOCO_GL': 'disabled'},
+        pytest.param(
+            {'MUJOCO_GL': 'osmesa', 'LD_LIBRARY_PATH': '/nonexistent'}, marks=pytest.mark.drill
+        ),
+        pytest.param({'MUJOCO_GL': 'disabled'}, marks=pytest.mark.drill),
         {'MUJOCO_GL': 'no such back end'},
     ],
     ids=['no driver', 'maybe no library', 'switched off', 'misspelt'],

@@ -341,8 +341,10 @@ def run_planner(*ros_args):
     ('override', 'message'),
     [
         ('max_sped:=0.2', "unknown parameter 'max_sped'; did you mean max_speed?"),
-        ('max_speed:=250.0', 'max_speed'),
-        ('ur_type:=ur6', "ur_type = 'ur6': must be one of ur3, ur5"),
+        pytest.param('max_speed:=250.0', 'max_speed', marks=pytest.mark.drill),
+        pytest.param(
+            'ur_type:=ur6', "ur_type = 'ur6': must be one of ur3, ur5", marks=pytest.mark.drill
+        ),
         ('scene_file:=/nowhere.yaml', '/nowhere.yaml'),
     ],
 )

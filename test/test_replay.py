@@ -64,6 +64,7 @@ def replay(path: Path) -> subprocess.Popen:
     )  # fmt: skip
 
 
+@pytest.mark.drill
 def test_a_topic_that_ros_has_no_name_for_is_left_out_with_a_line(
     viewer: Viewer, tmp_path: Path
 ) -> None:
@@ -123,6 +124,7 @@ def test_a_viewer_that_comes_later_gets_the_plan_and_the_frames_of_every_publish
     assert all(message in heard for message in (*frames, plan))
 
 
+@pytest.mark.drill
 def test_beside_another_source_of_joints_nothing_is_published(
     viewer: Viewer, tmp_path: Path
 ) -> None:

@@ -96,6 +96,7 @@ def test_a_foreign_stream_on_the_topic_is_noticed_by_the_joints_and_ended(cell):
     cell.stays_at_rest(1.0)
 
 
+@pytest.mark.drill
 def test_a_foreign_stream_of_five_milliradians_a_second_is_stopped(cell):
     """Slower than any settling arm; the planner's own stop may not take it for one."""
     client = cell.client
@@ -349,6 +350,7 @@ def test_freedrive_ends_when_the_planner_dies(cell):
     cell.rearm()
 
 
+@pytest.mark.drill
 def test_freedrive_of_another_client_is_no_foreign_motion_and_a_stop_ends_it(cell):
     """The part, which freedrive does not know of, pulls the arm down."""
     client = cell.client

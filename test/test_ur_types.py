@@ -104,7 +104,12 @@ def test_the_spots_of_a_ur5_are_too_far_for_a_ur3() -> None:
 
 
 @pytest.mark.parametrize(
-    ('ur_type', 'method'), [('ur3e', 'ik'), ('ur16e', 'ik'), ('ur5e', 'resolved_rate')]
+    ('ur_type', 'method'),
+    [
+        ('ur3e', 'ik'),
+        ('ur16e', 'ik'),
+        pytest.param('ur5e', 'resolved_rate', marks=pytest.mark.drill),
+    ],
 )
 def test_a_cycle_places_the_cube_within_half_a_millimetre(ur_type: str, method: str) -> None:
     cell = InProcessCell({'ur_type': ur_type, 'method': method})

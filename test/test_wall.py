@@ -40,7 +40,14 @@ def test_the_wall_stands_halfway_across_the_straight_path(wall):
     assert box.size[2] == HEIGHT
 
 
-@pytest.mark.parametrize('method', ['ik', 'resolved_rate', 'gradient'])
+@pytest.mark.parametrize(
+    'method',
+    [
+        'ik',
+        pytest.param('resolved_rate', marks=pytest.mark.drill),
+        pytest.param('gradient', marks=pytest.mark.drill),
+    ],
+)
 def test_the_cube_is_carried_round_the_wall_and_placed(wall, method):
     cell = InProcessCell({**wall, 'method': method})
     cell.teach(TASK.start, TASK.target)
