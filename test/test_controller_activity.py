@@ -23,8 +23,8 @@ from ur5_pick_place.kinematics import JOINT_NAMES  # noqa: E402
 from ur5_pick_place.nodes import driver_link  # noqa: E402
 from ur5_pick_place.nodes.controller_activity import ControllerActivity  # noqa: E402
 from ur5_pick_place.nodes.driver_link import DriverLink  # noqa: E402
+from ur5_pick_place.nodes.polling import Poller  # noqa: E402
 from ur5_pick_place.nodes.qos import LATCHED  # noqa: E402
-from ur5_pick_place.nodes.rounds import Poller  # noqa: E402
 
 OURS = 'scaled_joint_trajectory_controller'
 IO = 'io_and_status_controller'

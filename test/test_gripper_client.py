@@ -18,7 +18,7 @@ from sensor_msgs.msg import JointState  # noqa: E402
 from ur5_pick_place.errors import InvalidInput  # noqa: E402
 from ur5_pick_place.nodes.gripper_choice import chosen_gripper  # noqa: E402
 from ur5_pick_place.nodes.gripper_client import GripperClient, position_in  # noqa: E402
-from ur5_pick_place.nodes.rounds import Rounds  # noqa: E402
+from ur5_pick_place.nodes.polling import PollGroup  # noqa: E402
 from ur5_pick_place.nodes.sim.gripper import GripperActions  # noqa: E402
 from ur5_pick_place.sim.cell import OPEN_GAP  # noqa: E402
 from ur5_pick_place.sim.gripper_server import GripperServer  # noqa: E402
@@ -57,8 +57,8 @@ class Bench:
         self.core, self.driver = GripperServer(self.fingers, kind), SimpleNamespace(time=0.0)
         self.server = GripperActions(theirs, self.driver, self.core, threading.Lock(), group)
         settings = ActionSettings(gripper_action_type=kind)
-        self.rounds = Rounds(ours, 0.008)
-        self.client = GripperClient(ours, settings, group, self.rounds, 0.5)
+        self.poll_group = PollGroup(ours, 0.008)
+        self.client = GripperClient(ours, settings, group, self.poll_group, 0.5)
         self.joints = ours.create_publisher(JointState, 'joint_states', 10)
         for node in self.nodes:
             self.executor.add_node(node)
@@ -76,7 +76,7 @@ class Bench:
             self.core.update(self.driver.time, True)
             self.server.publish()
             self.server.monitor()
-            self.rounds.look()
+            self.poll_group.poll()
             self.executor.spin_once(timeout_sec=0.01)
 
     def ended(self, command):

@@ -10,7 +10,7 @@ from std_srvs.srv import Trigger
 
 from ur5_pick_place.control.controller import REPLY_TIMEOUT, Stopping
 from ur5_pick_place.nodes.controller_goals import ControllerGoals
-from ur5_pick_place.nodes.rounds import Rounds
+from ur5_pick_place.nodes.polling import PollGroup
 from ur5_pick_place.nodes.task_port import TaskPort
 
 _PERIOD = 0.05  # [s], steady clock
@@ -41,7 +41,7 @@ class ArmStop:
         self._log = node.get_logger()
         self._began: float | None = None
         self._taken_over = 0.0
-        Rounds(node, _PERIOD).add(self._repeat)
+        PollGroup(node, _PERIOD).add(self._repeat)
 
     def begin(self) -> None:
         """Cancel all goals now, and repeatedly until the arm is at rest."""

@@ -18,7 +18,7 @@ from ur5_pick_place.errors import ExecutionError, Ur5PickPlaceError
 from ur5_pick_place.nodes.asking import ask
 from ur5_pick_place.nodes.conversions import duration_to_msg
 from ur5_pick_place.nodes.distro import read
-from ur5_pick_place.nodes.driver_link import PROGRAM_RUNNING, LatchedTopic, seldom
+from ur5_pick_place.nodes.driver_link import PROGRAM_RUNNING, LatchedTopic, graph_poll_group
 from ur5_pick_place.nodes.qos import SWITCHING
 from ur5_pick_place.nodes.task_port import TaskPort
 from ur5_pick_place.task import events
@@ -91,10 +91,9 @@ class Freedrive:
         topic = f'{_CONTROLLER}/enable_freedrive_mode'
         self._enable = node.create_publisher(Bool, topic, 10)
         node.create_subscription(Bool, topic, self._on_enabled, 10, callback_group=group)
-        LatchedTopic(
-            node, Bool, PROGRAM_RUNNING, self._on_program, self._forget, seldom(node), group
-        )
-        self._has_found_out, self._is_looking, self._looked = False, False, 0.0
+        graph = graph_poll_group(node)
+        LatchedTopic(node, Bool, PROGRAM_RUNNING, self._on_program, self._forget, graph, group)
+        self._has_found_out, self._is_looking, self._last_request = False, False, 0.0
         steady = Clock(clock_type=ClockType.STEADY_TIME)
         self._timer = node.create_timer(
             _KEEP_ALIVE, self._keep_on, callback_group=group, clock=steady
@@ -196,12 +195,12 @@ class Freedrive:
 
     def _on_enabled(self, message: Bool) -> None:
         """Look whether another client has activated the freedrive controller."""
-        if message.data and not self.is_on and time.monotonic() - self._looked > _KEEP_ALIVE:
+        if message.data and not self.is_on and time.monotonic() - self._last_request > _KEEP_ALIVE:
             self._look()
 
     def _look(self) -> None:
         if self._list.service_is_ready() and not (self._is_looking or self.is_switching):
-            self._is_looking, self._looked = True, time.monotonic()
+            self._is_looking, self._last_request = True, time.monotonic()
             assert self._node.executor is not None
             self._node.executor.create_task(self._find_out)
 

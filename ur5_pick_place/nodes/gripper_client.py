@@ -15,8 +15,8 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import JointState
 
 from ur5_pick_place.nodes.bounded_reader import BoundedReader
+from ur5_pick_place.nodes.polling import PollGroup
 from ur5_pick_place.nodes.qos import SWITCHING
-from ur5_pick_place.nodes.rounds import Rounds
 from ur5_pick_place.task.grippers.action import (
     GRIPPER_COMMAND,
     ActionSettings,
@@ -44,7 +44,7 @@ class GripperClient:
     node : Node
     settings : ActionSettings
     group : CallbackGroup
-    rounds : Rounds
+    poll_group : PollGroup
     patience : float
         See `GripperJoint`.
 
@@ -55,7 +55,7 @@ class GripperClient:
         node: Node,
         settings: ActionSettings,
         group: CallbackGroup,
-        rounds: Rounds,
+        poll_group: PollGroup,
         patience: float,
     ) -> None:
         self._settings, self._clock = settings, node.get_clock()
@@ -75,7 +75,7 @@ class GripperClient:
         self._name = settings.gripper_joint.encode()
         self._reader = BoundedReader(node, JointState, 'joint_states', _LARGEST)
         if self._name:
-            rounds.subscribe(JointState, 'joint_states', self._on_joint_states, _JOINTS)
+            poll_group.subscribe(JointState, 'joint_states', self._on_joint_states, _JOINTS)
 
     def view(self) -> GripperView:
         """Return what is known of the gripper now."""

@@ -40,7 +40,7 @@ from ur5_pick_place.planning.limits import MotionSettings, arm_facts, motion_lim
 from ur5_pick_place.settings import Settings, setting
 
 _THREADS = 2  # one writes a record while the other answers
-_POLL = 0.1  # [s] between two looks at the topics
+_POLL = 0.1  # [s] between two polls of the topics
 _END = 1.5  # [s] for a record that is being written when the node ends
 _STOPPED, _MOVING = MotionState.STOPPED.value.encode(), MotionState.MOVING.value.encode()
 _STOP_EVENT = b'stop'

@@ -14,8 +14,8 @@ from ur_msgs.srv import SetIO, SetPayload
 
 from ur5_pick_place.nodes.bounded_reader import BoundedReader
 from ur5_pick_place.nodes.distro import payload_request, takes_inertia
+from ur5_pick_place.nodes.polling import PollGroup
 from ur5_pick_place.nodes.qos import SWITCHING
-from ur5_pick_place.nodes.rounds import Rounds
 from ur5_pick_place.task import job
 
 _IO = 'io_and_status_controller'
@@ -35,11 +35,11 @@ class RobotIo:
     node : Node
     group : CallbackGroup
         Of the clients.
-    rounds : Rounds
+    poll_group : PollGroup
 
     """
 
-    def __init__(self, node: Node, group: CallbackGroup, rounds: Rounds) -> None:
+    def __init__(self, node: Node, group: CallbackGroup, poll_group: PollGroup) -> None:
         self._unread: tuple[bytes, float] | None = None  # and its time of arrival
         self._pins: Pins = {}, {}
         self._reader = BoundedReader(node, IOStates, f'{_IO}/io_states', _LARGEST)
@@ -50,8 +50,8 @@ class RobotIo:
         self._without_inertia = False  # set once the driver has refused one
         self._warn = node.get_logger().warning
         # 125 to 500 times a second, and deserialized only when a job needs them.
-        rounds.subscribe(IOStates, f'{_IO}/io_states', self._on_io_states, _NEWEST)
-        rounds.subscribe(ToolDataMsg, f'{_IO}/tool_data', self._on_tool_data, _NEWEST)
+        poll_group.subscribe(IOStates, f'{_IO}/io_states', self._on_io_states, _NEWEST)
+        poll_group.subscribe(ToolDataMsg, f'{_IO}/tool_data', self._on_tool_data, _NEWEST)
         self._set_io: Client[Any, Any] = node.create_client(
             SetIO, f'{_IO}/set_io', qos_profile=SWITCHING, callback_group=group
         )

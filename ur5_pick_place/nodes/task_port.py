@@ -29,8 +29,8 @@ from ur5_pick_place.nodes.driver_link import GOAL
 from ur5_pick_place.nodes.gripper_client import GripperClient
 from ur5_pick_place.nodes.joint_listener import JointListener, Joints
 from ur5_pick_place.nodes.liveness import watch_peer
+from ur5_pick_place.nodes.polling import ARM_PERIOD, PollGroup
 from ur5_pick_place.nodes.robot_io import RobotIo
-from ur5_pick_place.nodes.rounds import ROUND, Rounds
 from ur5_pick_place.nodes.speed_scaling import SpeedScaling
 from ur5_pick_place.task.grippers.action import ActionSettings
 from ur5_pick_place.task.job import (
@@ -110,10 +110,10 @@ class TaskPort:
         self._pending: PendingMotion | None = None
         self._ticked = 0.0  # stamp of the latest tick [s]
         group = MutuallyExclusiveCallbackGroup()
-        rounds = Rounds(node, ROUND)
-        self._io = RobotIo(node, group, rounds)
+        poll_group = PollGroup(node, ARM_PERIOD)
+        self._io = RobotIo(node, group, poll_group)
         self._gripper = (
-            GripperClient(node, gripper, group, rounds, io_timeout) if gripper else None
+            GripperClient(node, gripper, group, poll_group, io_timeout) if gripper else None
         )
         self._execute: ActionClient[Any, Any, Any] = ActionClient(
             node,
@@ -130,9 +130,9 @@ class TaskPort:
         state = f'{PLANNER}/motion_state'
         watch_peer(node, state, peer_timeout, self._on_planner_state, on_death)
 
-        SpeedScaling(node, self._on_speed_scaling, rounds)
+        SpeedScaling(node, self._on_speed_scaling, poll_group)
         # The planner receives malformed joints too, and judges them.
-        JointListener(node, joint_names, self._on_joint_states, lambda _problem: None, rounds)
+        JointListener(node, joint_names, self._on_joint_states, lambda _problem: None, poll_group)
 
     @property
     def missing(self) -> str:

@@ -39,8 +39,8 @@ from ur5_pick_place.nodes.conversions import (
 from ur5_pick_place.nodes.driver_link import GOAL, DriverLink
 from ur5_pick_place.nodes.liveness import Heartbeat
 from ur5_pick_place.nodes.one_driver import OneDriver
+from ur5_pick_place.nodes.polling import PollGroup
 from ur5_pick_place.nodes.replacement import Replacement
-from ur5_pick_place.nodes.rounds import Rounds
 from ur5_pick_place.planning.gate import GateReport
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.trajectory import Trajectory, at_rest
@@ -118,7 +118,7 @@ class TrajectoryClient:
             replaces=controller != PASSTHROUGH,
         )
         self._activity = ControllerActivity(node, controller, self.link.status, group)
-        Rounds(node, _WATCH_PERIOD).add(self._watch)
+        PollGroup(node, _WATCH_PERIOD).add(self._watch)
 
     def health(self) -> tuple[bool, str]:
         """Return whether the arm may move, and the text of the motion state."""
