@@ -128,7 +128,7 @@ class Touching(CellState):
 
     def _pose_at_rest(self, link: str, frame: str) -> Array:
         try:
-            self._link.wait(self._link.heard.is_at_rest, 'the arm to be at rest', _PATIENCE)
+            self._link.wait(self._link.received.is_at_rest, 'the arm to be at rest', _PATIENCE)
         except TimedOut as error:
             raise ExecutionError('the arm is moving: hold it still, then touch again') from error
         return self._pose_of(link, frame)

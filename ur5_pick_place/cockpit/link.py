@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cockpit as a client of the cell's nodes: what it asks and what it hears."""
+"""The cockpit as a client of the cell's nodes: what it requests and what it receives."""
 
 import json
 import re

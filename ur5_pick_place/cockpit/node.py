@@ -110,7 +110,7 @@ class Cockpit(Node):
             f'{self._prefix}base_link',
             self._on_event,
             self._on_drawing,
-            lambda line: self._panel.tell(line, is_bad=True),
+            lambda line: self._panel.add_line(line, is_bad=True),
             lambda figures: self._tabs.statistics.take(figures),
         )
         part = cell.scene.part

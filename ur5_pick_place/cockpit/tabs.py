@@ -135,7 +135,7 @@ class FaultsTab:
     def _switch(self, is_on: bool) -> None:
         fault = self._choice.value
         if fault not in self._choice.options or fault == 'none':
-            return self._panel.tell('choose a fault first', is_bad=True)
+            return self._panel.add_line('choose a fault first', is_bad=True)
         return self._link.switch(f'{CELL}/faults/{fault}', is_on, self._shown(fault))
 
     def _trigger(self, name: str) -> None:
@@ -144,13 +144,13 @@ class FaultsTab:
     def _put(self) -> None:
         start = self._places.all.get('start')
         if start is None or not start.is_taught:
-            return self._panel.tell('teach start first: the part is put there', is_bad=True)
+            return self._panel.add_line('teach start first: the part is put there', is_bad=True)
         self._link.send_pose(f'{CELL}/place_part', start.T_base_link_tcp)
-        return self._panel.tell('put the part at start')
+        return self._panel.add_line('put the part at start')
 
     def _shown(self, what: str) -> Answer:
         def show(success: bool | None, message: str) -> None:
-            self._panel.tell(f'{what}: {message or "done"}', is_bad=not success)
+            self._panel.add_line(f'{what}: {message or "done"}', is_bad=not success)
 
         return show
 

@@ -15,11 +15,11 @@ from std_msgs.msg import Bool
 from std_srvs.srv import SetBool
 
 from ur5_pick_place.errors import ExecutionError, Ur5PickPlaceError
-from ur5_pick_place.nodes.asking import ask
 from ur5_pick_place.nodes.conversions import duration_to_msg
 from ur5_pick_place.nodes.distro import read
 from ur5_pick_place.nodes.driver_link import PROGRAM_RUNNING, LatchedTopic, graph_poll_group
 from ur5_pick_place.nodes.qos import SWITCHING
+from ur5_pick_place.nodes.service_calls import call_service
 from ur5_pick_place.nodes.task_port import TaskPort
 from ur5_pick_place.task import events
 from ur5_pick_place.task.job import Steps
@@ -139,7 +139,8 @@ class Freedrive:
         if not is_on:  # first, as the controller manager may not answer
             self.is_kept_on = False
             self._enable.publish(Bool(data=False))
-        listed = await ask(self._node, self._list, ListControllers.Request(), _SWITCH_TIME)
+        request = ListControllers.Request()
+        listed = await call_service(self._node, self._list, request, _SWITCH_TIME)
         active = _active(listed)
         self.is_on = _CONTROLLER in active
         on, off = (_CONTROLLER, self._controller) if is_on else (self._controller, _CONTROLLER)
@@ -163,7 +164,7 @@ class Freedrive:
             activate_asap=True,
             timeout=duration_to_msg(_SWITCH_TIME),
         )
-        reply = await ask(self._node, self._switch, request, 2.0 * _SWITCH_TIME)
+        reply = await call_service(self._node, self._switch, request, 2.0 * _SWITCH_TIME)
         if not reply.ok:
             why = read(reply, 'message', '') or 'check its log'
             what = f'switch to {on[0]}' if on else f'deactivate {off[0]}'
@@ -206,10 +207,11 @@ class Freedrive:
 
     async def _find_out(self) -> None:
         """Take from the controller manager whether freedrive is on, unless this node decides."""
+        request = ListControllers.Request()
         try:
-            listed = await ask(self._node, self._list, ListControllers.Request(), _LIST_TIME)
+            listed = await call_service(self._node, self._list, request, _LIST_TIME)
         except ExecutionError:
-            return  # asked again while it is in doubt
+            return  # requested again while it is in doubt
         finally:
             self._is_looking = False
         is_on, self._has_found_out = _CONTROLLER in _active(listed), True

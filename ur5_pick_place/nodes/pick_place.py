@@ -29,7 +29,6 @@ from ur5_pick_place.errors import ExecutionError, InvalidInput, Ur5PickPlaceErro
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.nodes import gripper_command
 from ur5_pick_place.nodes.arm_stop import ArmStop, PlannerLatch
-from ur5_pick_place.nodes.asking import ask
 from ur5_pick_place.nodes.carried_part import CarriedPart
 from ur5_pick_place.nodes.controller_goals import ControllerGoals, check_method
 from ur5_pick_place.nodes.diagnostics import Diagnostics
@@ -52,6 +51,7 @@ from ur5_pick_place.nodes.robot_settings import (
     warn_of_gaps,
 )
 from ur5_pick_place.nodes.served_names import task_services
+from ur5_pick_place.nodes.service_calls import call_service
 from ur5_pick_place.nodes.statistics_file import StatisticsFile, statistics_path
 from ur5_pick_place.nodes.task_port import PLANNER, TaskPort
 from ur5_pick_place.nodes.teach_markers import TeachMarkers
@@ -336,7 +336,7 @@ class PickPlace(Node):
         self._publish_state()
         try:
             # The planner brakes along the path; the stop does not depend on its reply.
-            await ask(self, self._stop_planner, Trigger.Request(), _PLANNER_REPLY)
+            await call_service(self, self._stop_planner, Trigger.Request(), _PLANNER_REPLY)
         except ExecutionError:
             self._arm_stop.begin()
             reply.message += '; the planner did not answer at once: canceling all goals without it'
@@ -349,7 +349,7 @@ class PickPlace(Node):
     async def _rearm(self, _request: Any, reply: Trigger.Response) -> Trigger.Response:
         stops = self._machine.stops
         try:
-            answer = await ask(self, self._rearm_planner, Trigger.Request())
+            answer = await call_service(self, self._rearm_planner, Trigger.Request())
         except ExecutionError as error:
             reply.success, reply.message = False, f'the planner is not there: {error}'
             return reply

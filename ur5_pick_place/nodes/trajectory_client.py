@@ -27,7 +27,6 @@ from ur5_pick_place.control.splicing import on_arrival
 from ur5_pick_place.control.streamed_loop import TrajectorySegment
 from ur5_pick_place.errors import one_line
 from ur5_pick_place.kinematics.transforms import Array
-from ur5_pick_place.nodes.asking import wait_until
 from ur5_pick_place.nodes.controller_activity import ControllerActivity
 from ur5_pick_place.nodes.controller_goals import PASSTHROUGH, ControllerGoals
 from ur5_pick_place.nodes.conversions import (
@@ -41,6 +40,7 @@ from ur5_pick_place.nodes.liveness import Heartbeat
 from ur5_pick_place.nodes.one_driver import OneDriver
 from ur5_pick_place.nodes.polling import PollGroup
 from ur5_pick_place.nodes.replacement import Replacement
+from ur5_pick_place.nodes.service_calls import wait_until
 from ur5_pick_place.planning.gate import GateReport
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.trajectory import Trajectory, at_rest
