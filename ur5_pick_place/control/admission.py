@@ -204,6 +204,6 @@ class Admission:
             prepared = prepare(self.reduced.check(trajectory, q))
             with self.lock:
                 self.check(is_wanted)
-                self.latch.release()
+                self.latch.stop_holding()
                 begin(prepared)
             return self.planner.scene is not scene

@@ -188,7 +188,7 @@ class ExecutionManager:
         self.stops += 1
         self.interruptions += 1
         if latch:
-            self._latch.shut(reason)
+            self._latch.set(reason)
         if self._goal and not self._goal.stop_reason:
             self._brake(self._goal, reason, is_near)
         elif self._goal and is_near and self._goal.is_braking:
@@ -219,7 +219,7 @@ class ExecutionManager:
         """Cancel at once because of a fault, also while the arm is frozen, and latch."""
         is_new = not self._latch.reason
         self.interruptions += is_new
-        self._latch.shut(reason)
+        self._latch.set(reason)
         self._latch.was_moving |= self.is_moving
         if is_new or self.is_moving:
             self._controller.cancel()
@@ -231,7 +231,7 @@ class ExecutionManager:
 
     @locked
     def rearm(self) -> str:
-        """Return '' and open the latch, or return why it stays shut."""
+        """Return '' and reset the latch, or return why it stays set."""
         if self._admission.missing:
             return self._admission.missing
         if self.is_moving:
@@ -241,7 +241,7 @@ class ExecutionManager:
         if obstacle := self._admission.obstacle():
             return f'{obstacle}; try again'
         self.interruptions += 1
-        self._latch.open()
+        self._latch.reset()
         self._publish_state()
         return ''
 
@@ -395,7 +395,7 @@ class ExecutionManager:
         if segment is not None:
             self._controller.follow(segment)
         if loop.stop_reason and not stream.is_wanted_stop:
-            self._latch.shut(loop.stop_reason)
+            self._latch.set(loop.stop_reason)
         # The robot plays the ramp at the slider's speed, and faster if somebody raises it: a slow
         # arm stops at once.
         if loop.outcome is None and loop.is_ending and is_slow(self.status):

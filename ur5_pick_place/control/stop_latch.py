@@ -28,7 +28,7 @@ _CANCEL_PERIOD = 0.1  # [s] between two cancel requests while no joint_states ar
 
 class StopLatch:
     """
-    Refuses motion while it is shut, and sends the hold commands of a stop.
+    Refuses motion while it is set, and sends the hold commands of a stop.
 
     Parameters
     ----------
@@ -42,7 +42,7 @@ class StopLatch:
     Attributes
     ----------
     reason : str
-        Why it is shut; empty while it is open.
+        Why it is set; empty while it is reset.
     is_first : bool
         Whether the robot has not been ready yet since the start.
     was_moving : bool
@@ -67,16 +67,16 @@ class StopLatch:
         self._moving_since: float | None = None
         self._held = self._taken_over = self._last_cancel = -np.inf  # steady times
 
-    def shut(self, reason: str) -> None:
+    def set(self, reason: str) -> None:
         """Refuse all motion from now on; the first reason is kept."""
         self.reason = self.reason or reason
 
-    def open(self) -> None:
+    def reset(self) -> None:
         """Accept motions again."""
         self.reason, self.is_first, self.was_moving = '', False, False
         self._q_hold, self._holds, self._moving_since = None, 0, None
 
-    def release(self) -> None:
+    def stop_holding(self) -> None:
         """Send no more hold commands: a new motion begins."""
         self._holds = 0
 
