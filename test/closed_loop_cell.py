@@ -121,8 +121,8 @@ class Cell:
         return qd, np.diff(qd, axis=0) / CYCLE
 
 
-def loop_on(path, method, settings=LoopSettings(), obstacle=free):
-    return ClosedLoop(method, MODEL, PLANNER.limits, TCP, path.q, settings, obstacle)
+def loop_on(path, method, settings=LoopSettings(), why_blocked=free):
+    return ClosedLoop(method, MODEL, PLANNER.limits, TCP, path.q, settings, why_blocked)
 
 
 def off_line(q, T_goal):

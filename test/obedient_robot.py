@@ -93,7 +93,7 @@ class ObedientPort:
 
     robot: Robot
     stopped: str = ''
-    missing: str = ''
+    why_not_ready: str = ''
 
     def observe(self):
         return replace(self.robot.seen(), stopped=self.stopped)

@@ -17,7 +17,7 @@ class LateController:
     """A controller that answers when it is told to; the arm follows what it has accepted."""
 
     def __init__(self):
-        self.missing = self.conflict = ''
+        self.why_unavailable = self.conflict = ''
         self.sent, self.running, self.strangers = [], None, set()
         self.cancels = self.holds = self.take_overs = 0
         self.q, self.drift = HOME.copy(), np.zeros(6)

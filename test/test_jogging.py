@@ -218,9 +218,9 @@ def test_a_wall_nearer_than_the_arm_can_brake_ends_a_jog_at_once():
         cell.manager.check_remaining_path()
         if not cell.manager.is_moving:
             break
-    assert not cell.planner.obstacle(cell.q[None])
+    assert not cell.planner.why_blocked(cell.q[None])
     cell.wait(0.5)
-    assert not cell.planner.obstacle(np.array(cell.path[-60:]))
+    assert not cell.planner.why_blocked(np.array(cell.path[-60:]))
     assert not cell.manager.is_moving
 
 

@@ -83,7 +83,7 @@ def test_an_object_farther_away_lets_the_arm_brake_on_its_path():
 def bench():
     """A closed loop on its way, and its planner's scene as before afterwards."""
     scene = PLANNER.scene
-    bench = Bench(PLANNER.obstacle)
+    bench = Bench(PLANNER.why_blocked)
     bench.run(0.8)
     yield bench
     PLANNER.set_scene(scene)
@@ -97,9 +97,9 @@ def put_in_the_way(q, q_ahead):
     for gap in np.arange(0.15, 0.0, -5e-4):
         post = box_at('post', p + gap * way, (0.02, 0.02, 0.02))
         PLANNER.set_scene(replace(scene, boxes=(*scene.boxes, post)))
-        if PLANNER.obstacle(q_ahead[None]):
+        if PLANNER.why_blocked(q_ahead[None]):
             break
-    assert not PLANNER.obstacle(q[None])
+    assert not PLANNER.why_blocked(q[None])
 
 
 @pytest.mark.parametrize('is_told_by', ['the scene', 'its own check'])
@@ -114,4 +114,4 @@ def test_a_closed_loop_does_not_brake_through_an_object(bench, seconds, is_told_
     (reason,) = bench.ends
     assert 'post' in reason and 'canceled at once: look whether' in reason
     bench.run(1.0)
-    assert not PLANNER.obstacle(np.array(bench.cell.q[-100:]))
+    assert not PLANNER.why_blocked(np.array(bench.cell.q[-100:]))

@@ -20,7 +20,7 @@ def test_a_new_obstacle_at_the_far_end_of_a_motion_there_and_back_stops_it_on_th
     for seconds in (1.1, 2.9, 4.3, 5.7, 6.9, 7.7):
         gate = Anything()
         gate.limits = motion_limits(load_model('ur5'), MotionSettings())
-        gate.obstacle = lambda q: 'box ahead' if q[:, 0].max() > HOME[0] + 0.99 else ''
+        gate.why_blocked = lambda q: 'box ahead' if q[:, 0].max() > HOME[0] + 0.99 else ''
         cell = Cell(gate)
         out, back = turn(1.0, 8.0), turn(-1.0, 5.0)
         from_far = Trajectory(back.t, back.q + out.q[-1] - HOME, back.qd, back.qdd)
@@ -259,7 +259,7 @@ def test_an_object_that_comes_while_a_motion_is_gated_stops_it():
         def check(self, *_):
             self.scene = object()
 
-        def obstacle(self, path):
+        def why_blocked(self, path):
             return 'box in the way'
 
     cell = moving(Changing(), seconds=0.5)

@@ -146,9 +146,9 @@ class Panel:
         for name, button in self.buttons.items():
             if name == STOP:
                 continue
-            obstacle = why_not(name, state)
-            self._set(f'{name}/disabled', bool(obstacle), self._setter(button, 'disabled'))
-            colour = 'blue' if name == leads_on and not obstacle else 'gray'
+            reason = why_not(name, state)
+            self._set(f'{name}/disabled', bool(reason), self._setter(button, 'disabled'))
+            colour = 'blue' if name == leads_on and not reason else 'gray'
             self._set(f'{name}/colour', colour, self._setter(button, 'color'))
 
     @staticmethod

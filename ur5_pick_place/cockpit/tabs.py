@@ -64,7 +64,7 @@ class JogTab:
             for sign, symbol in ((-1.0, _MINUS), (1.0, '+')):
                 short = name.removesuffix('_joint').replace('_', ' ')
                 self._add(gui, f'{short} {symbol}', partial(self._joint, joint, sign))
-        self._obstacle: str | None = None
+        self._reason: str | None = None
 
     def _add(self, gui: viser.GuiApi, name: str, publish: Callable[[], None]) -> None:
         button = gui.add_button(name, color='gray')
@@ -86,13 +86,13 @@ class JogTab:
     def _share(self) -> float:
         return float(self._speed.value)
 
-    def show(self, obstacle: str) -> None:
+    def show(self, reason: str) -> None:
         """Enable the buttons, or say why no jog can begin now."""
-        if obstacle != self._obstacle:
-            self._obstacle = obstacle
+        if reason != self._reason:
+            self._reason = reason
             for button in self._buttons:
-                button.disabled = bool(obstacle)
-            self._note.content = _text(escape(f'No jog now: {obstacle}.') if obstacle else _KEYS)
+                button.disabled = bool(reason)
+            self._note.content = _text(escape(f'No jog now: {reason}.') if reason else _KEYS)
 
 
 class FaultsTab:

@@ -103,7 +103,7 @@ class ClosedLoop(StreamedLoop):
     path : ndarray, shape (n, 6)
         The joints of the roll-out [rad]; the last row is the goal.
     settings : LoopSettings
-    obstacle : callable
+    why_blocked : callable
         Returns what is in collision at joints (n, 6) [rad], or an empty text.
 
     """
@@ -116,13 +116,13 @@ class ClosedLoop(StreamedLoop):
         p_tool_tcp: Array,
         path: Array,
         settings: LoopSettings,
-        obstacle: Callable[[Array], str],
+        why_blocked: Callable[[Array], str],
     ) -> None:
         super().__init__()
         self._model, self._limits, self._settings = model, limits, settings
         self._law = make_law(method, model, settings)
         self._p_tool_tcp, self._T_goal = p_tool_tcp, forward(model, path[-1])
-        self._obstacle = obstacle
+        self._why_blocked = why_blocked
         self._corridor = Corridor(path)
         self._progress = ProgressMonitor(settings.loop_patience)
         self._settling = ProgressMonitor(_SETTLES * settings.loop_patience)
@@ -171,7 +171,7 @@ class ClosedLoop(StreamedLoop):
             self._T_goal,
             self._settings,
         )
-        self.stop(self._follower.obstacle(q))
+        self.stop(self._follower.why_unreachable(q))
 
     def _extend(self, reference: Reference, q: Array) -> None:
         """Commit one more cycle, unless it or its stopping ramp is in collision."""
@@ -185,8 +185,8 @@ class ClosedLoop(StreamedLoop):
         if is_settled and self._follower.is_at_goal(q):
             self._desired_velocity = np.zeros(6)
         state, ramp = reference.propose(self._desired_velocity)
-        if obstacle := self._obstacle(np.stack([state.q, ramp.at(ramp.cycles).q])):
-            self._give_up(obstacle)
+        if reason := self._why_blocked(np.stack([state.q, ramp.at(ramp.cycles).q])):
+            self._give_up(reason)
         else:
             reference.extend(state, ramp)
 
@@ -211,8 +211,8 @@ class ClosedLoop(StreamedLoop):
                     f'{JOINT_NAMES[joint]} is {distance[joint]:.3f} rad from '
                     f'{what} (limit {getattr(settings, name)} rad, {name}){cause}'
                 )
-        if obstacle := self._obstacle(q[None]):
-            return obstacle
+        if reason := self._why_blocked(q[None]):
+            return reason
         if self._progress.is_stalled(reference.time, self._follower.remaining):
             return (
                 f'no progress towards the goal for {settings.loop_patience} s; '

@@ -128,7 +128,7 @@ class Controller(Protocol):
     """What the execution manager needs of the robot's trajectory controller."""
 
     @property
-    def missing(self) -> str:
+    def why_unavailable(self) -> str:
         """Why it is not available now; empty if it is."""
         ...
 

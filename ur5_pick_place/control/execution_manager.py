@@ -38,8 +38,8 @@ class ExecutionManager:
     status : RobotStatus
         Kept up to date by the owner.
     settings : tuple of HealthSettings, TrackingSettings
-    missing : str
-        Settings of the cell that the user has not given; non-empty refuses all motion.
+    unset_parameters : str
+        Which parameters the user must set; not empty refuses all motion.
     on_change : callable
         Called with the motion state when it changes.
     clock : callable
@@ -62,7 +62,7 @@ class ExecutionManager:
         controller: Controller,
         status: RobotStatus,
         settings: tuple[HealthSettings, TrackingSettings],
-        missing: str,
+        unset_parameters: str,
         on_change: Callable[[str], object],
         clock: Callable[[], float],
         replaces: bool = True,
@@ -84,7 +84,7 @@ class ExecutionManager:
             controller,
             status,
             self._health,
-            missing,
+            unset_parameters,
             self._latch,
             self._others,
             lambda: self.is_moving,
@@ -115,8 +115,8 @@ class ExecutionManager:
         """Stop a motion whose rest collides in the present scene."""
         with self._lock:
             path = path_ahead(self._goal or self._stream, self.status.q)
-        if len(path) and (obstacle := self._planner.obstacle(path)):
-            self.stop(f'the scene has changed: {obstacle}', latch=False, is_near=True)
+        if len(path) and (contact := self._planner.why_blocked(path)):
+            self.stop(f'the scene has changed: {contact}', latch=False, is_near=True)
 
     def start(
         self, trajectory: Trajectory, on_end: OnEnd, is_wanted: IsWanted = lambda: True
@@ -232,14 +232,14 @@ class ExecutionManager:
     @locked
     def rearm(self) -> str:
         """Return '' and reset the latch, or return why it stays set."""
-        if self._admission.missing:
-            return self._admission.missing
+        if self._admission.unset_parameters:
+            return self._admission.unset_parameters
         if self.is_moving:
             return 'the arm is still coming to rest; try again'
         if fault := self._fault:
             return f'the cause persists: {fault}'
-        if obstacle := self._admission.obstacle():
-            return f'{obstacle}; try again'
+        if reason := self._admission.why_not_ready():
+            return f'{reason}; try again'
         self.interruptions += 1
         self._latch.reset()
         self._publish_state()
@@ -279,15 +279,15 @@ class ExecutionManager:
     def watch(self) -> None:
         """Check for faults and silence; to be called periodically and at every mode change."""
         self._note_suspension()
-        fault = self._admission.missing or self._fault
+        fault = self._admission.unset_parameters or self._fault
         if fault and not self._latch.is_first:
             self.fail(fault)
         elif not fault and self._latch.is_first and not self._admission.foreign_goal:
-            self._latch.is_first = bool(self._admission.obstacle())
-        missing, now = self._controller.missing, self._clock()
-        if self._goal and (failure := missing or self._goal.failure(now, self.status.stamp)):
+            self._latch.is_first = bool(self._admission.why_not_ready())
+        unavailable, now = self._controller.why_unavailable, self._clock()
+        if self._goal and (failure := unavailable or self._goal.failure(now, self.status.stamp)):
             self.fail(failure)
-        if missing:
+        if unavailable:
             self._own.end_all()
         current = self._goal.id if self._goal else None
         self._own.forget_lost(self._controller.goals, current, now)

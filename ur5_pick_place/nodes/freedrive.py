@@ -326,8 +326,8 @@ class FreedriveRequests:
         def check() -> None:
             if self._machine.stops != stops or self._machine.stopped:
                 raise ExecutionError('freedrive refused: a stop was requested meanwhile')
-            if missing := self._port.missing:
-                raise ExecutionError(f'freedrive refused: {missing}')
+            if reason := self._port.why_not_ready:
+                raise ExecutionError(f'freedrive refused: {reason}')
 
         self._machine.is_free = True  # from now on the planner begins nothing
         self._publish_state()

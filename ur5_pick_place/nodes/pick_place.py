@@ -109,7 +109,10 @@ class PickPlace(Node):
         check_method(robot.controller, task.method)
         cell = load_cell(robot)
         warn_of_gaps(
-            self, cell.missing, check_modes=health.check_modes, confirm_pins=grip.confirm_pins
+            self,
+            cell.unset_parameters,
+            check_modes=health.check_modes,
+            confirm_pins=grip.confirm_pins,
         )
         self._settings, self._robot, self._cell = own, robot, cell
         self._threshold = choice.gripper_threshold
@@ -271,8 +274,8 @@ class PickPlace(Node):
 
     def _taught_joints(self, name: str) -> str:
         q = self._port.present_joints()
-        if unrest := self._port.unrest:
-            raise ExecutionError(f'{name} not taught: {unrest}')
+        if reason := self._port.why_not_at_rest:
+            raise ExecutionError(f'{name} not taught: {reason}')
         message = self._taught(name, *self._teaching.teach_joints(name, q))
         self._teach_markers.show()
         return message
@@ -296,8 +299,8 @@ class PickPlace(Node):
     def _taught_pose(
         self, name: str, message: PoseStamped, q: Array | None, stamp: str
     ) -> str:
-        unrest = self._port.unrest_since(q)
-        return self._taught(name, *self._teaching.teach_pose(name, message, q, unrest), stamp)
+        not_at_rest = self._port.why_not_at_rest_since(q)
+        return self._taught(name, *self._teaching.teach_pose(name, message, q, not_at_rest), stamp)
 
     def _refuse_pose(self, name: str, message: PoseStamped, _q: Array | None) -> None:
         reason = 'poses arrive faster than they can be taught: publish fewer'
@@ -320,8 +323,8 @@ class PickPlace(Node):
         return f'{name} taught{branch}{f"; warning: {warning}" if warning else ""}'
 
     def _make_plan(self) -> str:
-        if self._cell.missing:
-            raise InvalidInput(self._cell.missing)
+        if self._cell.unset_parameters:
+            raise InvalidInput(self._cell.unset_parameters)
         poses = self._station.cycle_planner.replayed(self._teaching.read_poses())
         for conversion in self._teaching.conversions(poses):
             self._emit(events.CONVERTED, **conversion)

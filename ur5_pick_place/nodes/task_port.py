@@ -135,7 +135,7 @@ class TaskPort:
         JointListener(node, joint_names, self._on_joint_states, lambda _problem: None, poll_group)
 
     @property
-    def missing(self) -> str:
+    def why_not_ready(self) -> str:
         state = self.planner_state if self._execute.server_is_ready() else ''
         kind = parse_motion_state(state)[0]
         if kind is MotionState.MOVING:
@@ -155,10 +155,10 @@ class TaskPort:
     @property
     def is_at_rest(self) -> bool:
         """Return whether recent joint_states show the arm at rest."""
-        return not self.unrest
+        return not self.why_not_at_rest
 
     @property
-    def unrest(self) -> str:
+    def why_not_at_rest(self) -> str:
         """Return why the arm does not count as at rest, or ''."""
         age = time.monotonic() - self._arrived
         if age >= _FRESH:
@@ -169,10 +169,10 @@ class TaskPort:
             return 'joint_states do not tell yet whether the arm is at rest: try again'
         return ''
 
-    def unrest_since(self, q: Array | None) -> str:
+    def why_not_at_rest_since(self, q: Array | None) -> str:
         """Return why the arm does not count as at rest where it was, with joints `q`, or ''."""
-        if unrest := self.unrest:
-            return unrest
+        if reason := self.why_not_at_rest:
+            return reason
         if q is None or self.q is None or np.abs(self.q - q).max() > _SETTLES:
             return 'the arm has moved since: send the pose again'
         return ''
@@ -202,7 +202,7 @@ class TaskPort:
 
         def look() -> None:
             is_moved = parse_motion_state(self.planner_state)[0] is MotionState.MOVING
-            is_over = self._arrived > begin and (is_moved or not self.unrest)
+            is_over = self._arrived > begin and (is_moved or not self.why_not_at_rest)
             if not over.done() and (is_over or time.monotonic() >= begin + _LATE):
                 over.set_result(None)
 

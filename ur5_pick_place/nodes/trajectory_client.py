@@ -73,8 +73,8 @@ class TrajectoryClient:
     joint_names : tuple of str
         With the prefix, in controller order.
     health, tracking : settings
-    missing : str
-        Parameters that the user has not set; if not empty, all motion is refused.
+    unset_parameters : str
+        Which parameters the user must set; not empty refuses all motion.
     group : CallbackGroup
         Of the subscriptions, the timer and the clients.
     driver : OneDriver
@@ -89,7 +89,7 @@ class TrajectoryClient:
         joint_names: tuple[str, ...],
         health: HealthSettings,
         tracking: TrackingSettings,
-        missing: str,
+        unset_parameters: str,
         group: CallbackGroup,
         driver: OneDriver,
     ) -> None:
@@ -112,7 +112,7 @@ class TrajectoryClient:
             _TrajectoryController(node, controller, joint_names, tracking, group, driver),
             self.link.status,
             (health, tracking),
-            missing,
+            unset_parameters,
             self._publish,
             time.monotonic,
             replaces=controller != PASSTHROUGH,
@@ -214,7 +214,7 @@ class _TrajectoryController:
         self._clock = node.get_clock()
 
     @property
-    def missing(self) -> str:
+    def why_unavailable(self) -> str:
         self._replacement.look()
         if self._client.server_is_ready():
             return ''

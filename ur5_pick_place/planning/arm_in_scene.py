@@ -162,8 +162,8 @@ class ArmInScene:
         self.before_check()
         self._refuse_unknown_world()
 
-    def obstacle(self, q: Array) -> str:
-        """Return why a path of joints (n, 6) [rad] is not free; empty if it is."""
+    def why_blocked(self, q: Array) -> str:
+        """Return why a path of joints (n, 6) [rad] is blocked; empty if it is free."""
         if refusal := self.scene.world.refusal:
             return refusal
         q_min, q_max = self.limits.range_from(q[0])

@@ -35,7 +35,7 @@ class Port(Protocol):
     """The robot and the planner, as the task uses them."""
 
     @property
-    def missing(self) -> str:
+    def why_not_ready(self) -> str:
         """Why no job can begin now; empty if one can."""
         ...
 
@@ -219,8 +219,8 @@ class Machine:
 
         """
         self._check_free()
-        if self._port.missing:
-            raise ExecutionError(self._port.missing)
+        if self._port.why_not_ready:
+            raise ExecutionError(self._port.why_not_ready)
         self._run.resume()
         self._look()
         self._job, self._on_end, self._reply = Job(name, steps), on_end, None

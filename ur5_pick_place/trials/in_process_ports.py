@@ -63,7 +63,7 @@ class ControllerPort:
     conflict = ''
 
     @property
-    def missing(self) -> str:
+    def why_unavailable(self) -> str:
         link = self._driver.link
         if link.actions_absent or link.killed:
             return 'action server follow_joint_trajectory is not there; is the driver running?'
@@ -84,7 +84,7 @@ class ControllerPort:
         )
 
     def cancel(self) -> None:
-        if self.missing:
+        if self.why_unavailable:
             return
 
         def cancel_all() -> None:
@@ -121,7 +121,7 @@ class ControllerPort:
 
     def monitor(self) -> None:
         """Report progress and results; call it every cycle."""
-        if self._driver.time < self._due or self.missing:
+        if self._driver.time < self._due or self.why_unavailable:
             return
         self._due = self._driver.time + _MONITOR_PERIOD
         for entry in list(self._running):
@@ -199,7 +199,7 @@ class TaskPort:
         self.gripper_commands = 0
 
     @property
-    def missing(self) -> str:
+    def why_not_ready(self) -> str:
         state = self._manager.motion_state
         if parse_motion_state(state)[0] is not MotionState.READY:
             return f'the planner is {state}: start or rearm it'
