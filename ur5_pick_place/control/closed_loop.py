@@ -25,8 +25,8 @@ from ur5_pick_place.control.progress import ProgressMonitor, stall_reason
 from ur5_pick_place.control.reference import Reference
 from ur5_pick_place.control.streamed_loop import (
     AT_REST,
-    FROZEN,
     NOT_FOLLOWED,
+    WAITING_BELOW,
     StreamedLoop,
     TrajectorySegment,
     segment_of,
@@ -153,9 +153,9 @@ class ClosedLoop(StreamedLoop):
             self._give_up(self._stop_cause(q))
         if not self.stop_reason and reference.room <= self._committed:
             self._extend(reference, q)
-        is_frozen = speed_scaling < FROZEN
-        self._update_outcome(reference.is_still, is_frozen, q, qd)
-        if is_frozen:
+        is_waiting = speed_scaling < WAITING_BELOW
+        self._update_outcome(reference.is_still, is_waiting, q, qd)
+        if is_waiting:
             return None
         return segment_of(reference, stamp, speed_scaling)
 
@@ -220,11 +220,11 @@ class ClosedLoop(StreamedLoop):
             )
         return ''
 
-    def _update_outcome(self, is_still: bool, is_frozen: bool, q: Array, qd: Array) -> None:
+    def _update_outcome(self, is_still: bool, is_waiting: bool, q: Array, qd: Array) -> None:
         """Set the outcome once the arm and its reference, or the slider, are at rest."""
         if np.abs(qd).max() >= AT_REST:
             return
-        if self.stop_reason and (is_still or is_frozen):
+        if self.stop_reason and (is_still or is_waiting):
             self.outcome = self.stop_reason
         elif is_still and self._follower.is_at_goal(q):
             self.outcome = ''

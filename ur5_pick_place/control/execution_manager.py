@@ -14,7 +14,7 @@ from ur5_pick_place.control.jog import Jog
 from ur5_pick_place.control.motion_monitor import MotionMonitor, TrackingSettings
 from ur5_pick_place.control.motion_state import motion_state_text, news_only
 from ur5_pick_place.control.path_ahead import path_ahead, too_near
-from ur5_pick_place.control.robot_status import HealthSettings, RobotStatus, is_frozen
+from ur5_pick_place.control.robot_status import HealthSettings, RobotStatus, was_suspended
 from ur5_pick_place.control.stop_latch import StopLatch
 from ur5_pick_place.control.stream import Stream, check_streams
 from ur5_pick_place.control.streamed_loop import StreamedLoop
@@ -344,7 +344,7 @@ class ExecutionManager:
         now = self._clock()
         gap, self._last_watch = now - self._last_watch, now
         self.status.excuse(gap)
-        if is_frozen(gap, self._health.peer_timeout) and not self._latch.is_first:
+        if was_suspended(gap, self._health.peer_timeout) and not self._latch.is_first:
             self.fail(f'this node was frozen for {gap:.1f} s: find the cause, then call ~/rearm')
 
     @property

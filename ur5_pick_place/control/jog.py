@@ -18,8 +18,8 @@ from ur5_pick_place.control.loop_settings import LoopSettings
 from ur5_pick_place.control.reference import Reference, gentle_limits, trajectory_of
 from ur5_pick_place.control.streamed_loop import (
     AT_REST,
-    FROZEN,
     NOT_FOLLOWED,
+    WAITING_BELOW,
     StreamedLoop,
     TrajectorySegment,
     segment_of,
@@ -109,13 +109,13 @@ class Jog(StreamedLoop):
         reference.advance((stamp - self._stamp) * speed_scaling, self._committed)
         self._stamp = stamp
         self._check_gap(q)
-        is_frozen = speed_scaling < FROZEN
-        if is_frozen:
+        is_waiting = speed_scaling < WAITING_BELOW
+        if is_waiting:
             self.slowed_by = 'the speed slider is at 0'
         elif self.is_wanted and reference.room <= self._committed:
             self._extend(reference)
-        self._update_outcome(reference.is_still, is_frozen, qd)
-        return None if is_frozen else segment_of(reference, stamp, speed_scaling)
+        self._update_outcome(reference.is_still, is_waiting, qd)
+        return None if is_waiting else segment_of(reference, stamp, speed_scaling)
 
     def _limits(self) -> Limits:
         """Return the present bounds on joint velocity and speed."""
@@ -161,11 +161,11 @@ class Jog(StreamedLoop):
                 f'(limit {limit} rad, loop_gap){NOT_FOLLOWED}'
             )
 
-    def _update_outcome(self, is_still: bool, is_frozen: bool, qd: Array) -> None:
+    def _update_outcome(self, is_still: bool, is_waiting: bool, qd: Array) -> None:
         """Set the outcome once no motion is wanted, and the arm or the slider is at rest."""
         if self.is_wanted or np.abs(qd).max() >= AT_REST:
             return
         if is_still:
             self.outcome = self.stop_reason
-        elif is_frozen:
+        elif is_waiting:
             self.outcome = self.stop_reason or 'the jog ended while the speed slider was at 0'

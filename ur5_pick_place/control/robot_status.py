@@ -15,7 +15,7 @@ _IMPOSSIBLE_POSITION = 2 * math.pi + 0.1  # [rad]
 _IMPOSSIBLE_VELOCITY = 8.0  # [rad/s] between two messages; the fastest UR wrist does 2 pi
 _STEP_SLACK = 0.05  # [rad]
 _CHECK_PERIOD = 0.04  # [s] between two checks of the robot at most, while this process runs
-_STALL = 1.0  # [s] for which a loaded PC may suspend a process
+_MAX_STALL = 1.0  # [s] for which a loaded PC may suspend a process
 _EXCUSED = 1.0  # [s] excused at most after joint_states: the robot may be silent as well
 _RECENT = 0.1  # [s]; older joints are not the present ones
 _LATE = 0.1  # [s] between two arrivals above which a gap is reported
@@ -81,9 +81,9 @@ class HealthSettings(Settings):
     )
 
 
-def is_frozen(seconds: float, health_timeout: float) -> bool:
-    """Return whether a process not run for `seconds` was frozen rather than slow."""
-    return seconds > max(health_timeout, _STALL)
+def was_suspended(seconds: float, health_timeout: float) -> bool:
+    """Return whether a process not run for `seconds` was suspended rather than slow."""
+    return seconds > max(health_timeout, _MAX_STALL)
 
 
 def io_patience(health: HealthSettings) -> float:
@@ -145,7 +145,7 @@ class RobotStatus:
     _last: tuple[float, Array] | None = None  # as received, even if impossible
 
     @property
-    def is_frozen(self) -> bool:
+    def is_held_by_robot(self) -> bool:
         """Whether the robot holds the arm while its program waits to continue."""
         may_move = self.safety_mode in (SAFETY_NORMAL, SAFETY_REDUCED) and not self.program_paused
         return self.program_running and not may_move

@@ -98,7 +98,7 @@ class StopLatch:
 
         """
         if knows_joints and not is_ending:
-            self._hold_frozen_arm()
+            self._hold_interrupted_arm()
         self._hold()
 
     def cancel(self, is_moving: bool, has_goals: bool, knows_joints: bool) -> None:
@@ -154,9 +154,9 @@ class StopLatch:
         self._last_cancel = now
         return True
 
-    def _hold_frozen_arm(self) -> None:
+    def _hold_interrupted_arm(self) -> None:
         """
-        Command an arm that the robot has frozen to hold where it came to rest.
+        Command an arm that the robot has stopped to hold where it came to rest.
 
         After a cancel the controller holds the joints measured at that moment. By then the arm has
         moved on by servo lag and braking distance, up to 0.1 rad at full speed, and it would jump
@@ -164,7 +164,7 @@ class StopLatch:
 
         """
         status = self._status
-        if not (self.was_moving and status.is_frozen) or self._holds:
+        if not (self.was_moving and status.is_held_by_robot) or self._holds:
             return
         assert status.q is not None and status.qd is not None
         if np.abs(status.qd).max() > AT_REST:

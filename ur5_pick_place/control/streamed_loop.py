@@ -9,7 +9,7 @@ from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.timing import stretch
 from ur5_pick_place.planning.trajectory import Trajectory
 
-FROZEN = 0.005  # speed scaling below which the robot waits; the slider's minimum is 0.01
+WAITING_BELOW = 0.005  # speed scaling below which the robot waits; the slider's minimum is 0.01
 NOT_FOLLOWED = ': the arm is held, or its controller is not active'
 AT_REST = 0.01  # [rad/s]; measured joints below this speed count as at rest
 

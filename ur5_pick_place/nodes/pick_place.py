@@ -156,7 +156,7 @@ class PickPlace(Node):
             station.cycle_planner.places.check_taught,
         )
         self._statistics = StatisticsFile(statistics_path(file), self.get_logger().warning)
-        self._state = Heartbeat(self, '~/state', health.peer_timeout, self._on_frozen)
+        self._state = Heartbeat(self, '~/state', health.peer_timeout, self._on_suspended)
         self._event = self.create_publisher(String, '~/event', 100)
         self._drawing = PlanDrawing(
             self, self._frames, station.planner, lambda: self._machine.plan
@@ -386,7 +386,7 @@ class PickPlace(Node):
         self._machine.stop(PLANNER_GONE, is_fault=True)
         self._publish_state()
 
-    def _on_frozen(self, seconds: float) -> None:
+    def _on_suspended(self, seconds: float) -> None:
         """Latch the stop; the planner has latched it meanwhile."""
         reason = f'this node was frozen for {seconds:.1f} s: find the cause, then call ~/rearm'
         self._machine.stop(reason, is_fault=True)
