@@ -19,7 +19,7 @@ class LateController:
     def __init__(self):
         self.why_unavailable = self.conflict = ''
         self.sent, self.running, self.strangers = [], None, set()
-        self.cancels = self.holds = self.take_overs = 0
+        self.cancels = self.holds = self.deactivations = 0
         self.q, self.drift = HOME.copy(), np.zeros(6)
         self.began = 0.0
 
@@ -45,8 +45,8 @@ class LateController:
         self.holds += 1
         self.drift[:] = 0.0
 
-    def take_over(self, look):
-        self.take_overs += 1
+    def deactivate_others(self, stopping):
+        self.deactivations += 1
 
     def accept(self, now):
         """Take the goal that was sent last."""

@@ -63,7 +63,7 @@ def test_a_stop_lasts_until_a_slow_drift_has_ended():
     for _ in range(20):
         cell.run(0.25)
         assert 'the arm is moving' in cell.executor.rearm()
-    assert cell.port.cancels > 100 and cell.port.take_overs > 5
+    assert cell.port.cancels > 100 and cell.port.deactivations > 5
     cell.port.hold = hold
     cell.run(0.5)
     assert cell.port.holds and not cell.port.drift.any()

@@ -92,7 +92,7 @@ def test_an_idle_arm_that_moves_without_a_goal_is_held_and_its_controller_switch
     assert 'turned shoulder_pan_joint by' in cell.state
     assert 'the arm is moving' in cell.executor.rearm()
     cell.run(1.0)
-    assert cell.port.take_overs
+    assert cell.port.deactivations
     cell.port.hold = hold
     cell.run(0.5)
     assert cell.port.holds and cell.executor.rearm() == ''
@@ -225,7 +225,7 @@ def test_a_stop_reaches_an_arm_that_nobody_sees():
     cancels = cell.port.cancels
     cell.executor.stop('stop requested', latch=True)
     cell.run(2.0)
-    assert cell.port.cancels > cancels + 5 and cell.port.take_overs
+    assert cell.port.cancels > cancels + 5 and cell.port.deactivations
     assert not cell.port.holds, 'old joints would pull it back'
 
 

@@ -162,13 +162,13 @@ class Controller(Protocol):
         """Let it hold joint positions (6,) [rad] in place of what it follows."""
         ...
 
-    def take_over(self, look: Callable[[], Stopping]) -> None:
+    def deactivate_others(self, stopping: Callable[[], Stopping]) -> None:
         """
         Deactivate the other controllers that move the arm; if none does, stop what ours follows.
 
         Parameters
         ----------
-        look : callable
+        stopping : callable
             Returns how far the stop has come; called when the controllers are known.
 
         """

@@ -21,8 +21,8 @@ _HOLDS_AT_REST = 2
 _ELSEWHERE = 1e-3  # [rad] from the joints that the controller holds
 # Escalation against an arm that moves on without a goal [s since that was noticed, steady clock]:
 _HOLD_AFTER = 0.25  # send hold commands
-_TAKE_OVER_AFTER = 0.75  # deactivate all other motion controllers
-_HOLD_PERIOD, _TAKE_OVER_PERIOD = 0.1, 0.3  # [s] between repetitions
+_DEACTIVATE_AFTER = 0.75  # deactivate all other motion controllers
+_HOLD_PERIOD, _DEACTIVATE_PERIOD = 0.1, 0.3  # [s] between repetitions
 _CANCEL_PERIOD = 0.1  # [s] between two cancel requests while no joint_states are received
 
 
@@ -36,7 +36,7 @@ class StopLatch:
     status : RobotStatus
     clock : callable
         Returns the steady time [s].
-    look : callable
+    stopping : callable
         Returns how far a stop that began so many seconds ago has come, see `Stopping`.
 
     Attributes
@@ -55,17 +55,17 @@ class StopLatch:
         controller: Controller,
         status: RobotStatus,
         clock: Callable[[], float],
-        look: Callable[[float], Stopping],
+        stopping: Callable[[float], Stopping],
     ) -> None:
         self._controller, self._status, self._clock = controller, status, clock
-        self._look = look
+        self._stopping = stopping
         self.reason = ''
         self.is_first = True
         self.was_moving = False
         self._q_hold: Array | None = None  # the joints of the hold command
         self._holds = 0  # hold commands still to be sent
         self._moving_since: float | None = None
-        self._held = self._taken_over = self._last_cancel = -np.inf  # steady times
+        self._held = self._last_deactivation = self._last_cancel = -np.inf  # steady times
 
     def set(self, reason: str) -> None:
         """Refuse all motion from now on; the first reason is kept."""
@@ -141,10 +141,10 @@ class StopLatch:
             self._held = now
             assert self._status.q is not None
             self._controller.hold(self._status.q)
-        if duration > _TAKE_OVER_AFTER and now - self._taken_over > _TAKE_OVER_PERIOD:
-            self._taken_over = now
+        if duration > _DEACTIVATE_AFTER and now - self._last_deactivation > _DEACTIVATE_PERIOD:
+            self._last_deactivation = now
             began = self._moving_since
-            self._controller.take_over(lambda: self._look(self._clock() - began))
+            self._controller.deactivate_others(lambda: self._stopping(self._clock() - began))
 
     def _is_cancel_due(self, knows_joints: bool) -> bool:
         """Return whether to cancel now: once per `_CANCEL_PERIOD` without joints, else always."""

@@ -111,7 +111,7 @@ class ControllerGoals:
         for one in self._controllers:
             one.cancel()
 
-    def take_over(self, look: Callable[[], Stopping]) -> None:
+    def deactivate_others(self, stopping: Callable[[], Stopping]) -> None:
         """
         Deactivate other controllers that command the arm's joints, and activate ours.
 
@@ -121,7 +121,7 @@ class ControllerGoals:
 
         Parameters
         ----------
-        look : callable
+        stopping : callable
             Returns how far the stop has come; called when the controller manager has answered,
             which may be late.
 
@@ -136,7 +136,7 @@ class ControllerGoals:
         if now - self._last_request > _SAME_STOP:
             self._is_unseen = False
         self._last_request, self._listed = now, self._list.call_async(ListControllers.Request())
-        self._listed.add_done_callback(lambda listed: self._on_listed(listed.result(), look()))
+        self._listed.add_done_callback(lambda listed: self._on_listed(listed.result(), stopping()))
 
     def _on_listed(self, reply: Any, seen: Stopping) -> None:
         if seen is Stopping.OVER:
