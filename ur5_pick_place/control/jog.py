@@ -144,7 +144,7 @@ class Jog(StreamedLoop):
         states = [tail, state, ramp.at(ramp.cycles)]
         piece = trajectory_of(states, [0, 1, 1 + ramp.cycles])
         try:
-            self._planner.check_stop(piece, self._is_reduced())
+            self._planner.check_running_motion(piece, self._is_reduced())
         except GateRefusal as refusal:
             self.slowed_by, self._held = str(refusal), 0
             self._share = max(_SLOWEST, _SLOWER * self._share)

@@ -140,7 +140,9 @@ class ArmInScene:
             self.dynamics,
         )
 
-    def check_stop(self, trajectory: Trajectory, is_reduced: bool = False) -> gate.GateReport:
+    def check_running_motion(
+        self, trajectory: Trajectory, is_reduced: bool = False
+    ) -> gate.GateReport:
         """
         Return the gate's report on the rest of a motion that may have begun, and ends at rest.
 
@@ -148,7 +150,7 @@ class ArmInScene:
 
         """
         self._refuse_unknown_world()
-        return gate.check_stop(
+        return gate.check_running_motion(
             trajectory,
             self.model,
             self.limits_in(is_reduced),
