@@ -133,7 +133,7 @@ def test_an_arm_may_settle_for_a_second_of_the_robots_time_however_slow_a_simula
 
 def test_an_arm_led_by_hand_is_no_foreign_motion_and_gets_no_motion():
     cell = Cell()
-    cell.executor.status.is_free = True
+    cell.executor.status.is_in_freedrive = True
     cell.port.drift[0] = 0.2 * CYCLE
     cell.run(2.0)
     assert cell.state == 'ready'
@@ -153,7 +153,7 @@ def test_ready_and_a_rearm_wait_for_an_active_controller():
     cell.run(3.0)
     cell.status.inactive = 'the controller is inactive'
     assert cell.executor.rearm() == 'the controller is inactive; try again'
-    cell.status.is_free = True
+    cell.status.is_in_freedrive = True
     assert cell.executor.rearm() == '', 'in freedrive it is not needed'
 
 

@@ -88,7 +88,7 @@ class Admission:
     def is_possibly_moving(self) -> bool:
         """Whether the controller may be moving the arm; true without recent joints."""
         by_pendant = self.health.check_modes and bool(mode_fault(self.status))
-        if self.status.is_free or by_pendant:
+        if self.status.is_in_freedrive or by_pendant:
             return False
         return not (self.knows_joints and self.others.stillness.is_at_rest)
 
@@ -106,7 +106,7 @@ class Admission:
         if self.unset_parameters:
             return ''
         stamp = self.status.stamp
-        if self.latch.reason or self.is_moving() or self.status.is_free or fault:
+        if self.latch.reason or self.is_moving() or self.status.is_in_freedrive or fault:
             self.others.begin(stamp)
             return '' if self.latch.reason else self.foreign_goal
         q = self.status.q if self.knows_joints else None
@@ -124,7 +124,7 @@ class Admission:
             return reason
         if self.has_goals:
             return 'the controller still has a goal, which is being canceled'
-        if self.status.is_free:
+        if self.status.is_in_freedrive:
             return ''
         return self.status.inactive if self.others.stillness.is_at_rest else 'the arm is moving'
 
@@ -154,7 +154,7 @@ class Admission:
             advice = '; call ~/rearm once the cause is gone' if self.latch.reason else ''
             text = motion_state_text(state, reason)
             raise ExecutionError(f'motion refused: the planner is {text}{advice}')
-        if self.status.is_free:
+        if self.status.is_in_freedrive:
             raise ExecutionError('motion refused: the arm is in freedrive')
         if fault := self.fault() or self.controller.why_unavailable:
             raise ExecutionError(f'motion refused: {fault}')

@@ -60,9 +60,9 @@ class Goal:
         Why it ends early; set while it brakes or is canceled.
     is_canceled : bool
         Whether it is being canceled; the request is repeated until it has ended.
-    has_stopped : bool
+    has_ended_early : bool
         Whether it has ended early; the arm may still be coming to rest.
-    stopped_at : float
+    ended_at : float
         Stamp of the joints when it ended early [s].
     prepared : object
         The trajectory in the controller's own form.
@@ -82,8 +82,8 @@ class Goal:
     has_arrived: bool = False
     stop_reason: str = ''
     is_canceled: bool = False
-    stopped_at: float = 0.0
-    has_stopped: bool = False
+    ended_at: float = 0.0
+    has_ended_early: bool = False
     id: bytes = field(default_factory=lambda: uuid.uuid4().bytes)
 
     def time_at(self, stamp: float, speed_scaling: float) -> float:
@@ -98,7 +98,7 @@ class Goal:
         """Return why it has failed at a steady time `now` and a stamp of the joints, both [s]."""
         if not self.is_accepted and now - self.sent > REPLY_TIMEOUT:
             return f'the controller did not answer the goal within {REPLY_TIMEOUT} s'
-        if self.has_stopped and stamp - self.stopped_at > _AT_REST_TIME:
+        if self.has_ended_early and stamp - self.ended_at > _AT_REST_TIME:
             return 'the arm does not come to rest after its goal was canceled'
         return ''
 

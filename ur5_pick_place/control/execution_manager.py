@@ -12,7 +12,7 @@ from ur5_pick_place.control.controller import Controller, Goal, OnEnd, handing_o
 from ur5_pick_place.control.foreign_motion import ForeignMotion
 from ur5_pick_place.control.jog import Jog
 from ur5_pick_place.control.motion_monitor import MotionMonitor, TrackingSettings
-from ur5_pick_place.control.motion_state import motion_state_text, news_only
+from ur5_pick_place.control.motion_state import motion_state_text, skip_repeated
 from ur5_pick_place.control.path_ahead import path_ahead, too_near
 from ur5_pick_place.control.robot_status import HealthSettings, RobotStatus, was_suspended
 from ur5_pick_place.control.stop_latch import StopLatch
@@ -70,7 +70,7 @@ class ExecutionManager:
         self._replaces = replaces
         self._planner, self._controller, self.status = planner, controller, status
         self._health, self._tracking = settings
-        self._on_news, self._clock = news_only(on_change), clock
+        self._on_state, self._clock = skip_repeated(on_change), clock
         self._lock = threading.RLock()
         self._goal: Goal | None = None
         self._stream: Stream | None = None
@@ -261,7 +261,7 @@ class ExecutionManager:
             self._tick(self._stream)
         if goal is None:
             return
-        if goal.has_stopped:
+        if goal.has_ended_early:
             if self.is_at_rest:
                 self._finish(goal.stop_reason)
                 self._publish_state()
@@ -306,8 +306,8 @@ class ExecutionManager:
             self._own.end(goal.id)
             if goal is self._goal and goal.stop_reason:
                 # The braking motion was refused: the motion that it should replace is canceled.
-                goal.is_canceled = goal.has_stopped = True
-                goal.stopped_at = self.status.stamp
+                goal.is_canceled = goal.has_ended_early = True
+                goal.ended_at = self.status.stamp
                 self._cancel_stopped_motion()
             elif goal is self._goal:
                 self.fail(
@@ -333,17 +333,17 @@ class ExecutionManager:
         if not failure:
             goal.has_arrived = True
         elif goal.stop_reason and not self._admission.foreign_goal:
-            goal.has_stopped, goal.stopped_at = True, self.status.stamp
+            goal.has_ended_early, goal.ended_at = True, self.status.stamp
         else:
             self.fail(self._admission.foreign_goal or self._fault or failure)
 
     # -- internals -----------------------------------------------------------------------------
 
     def _note_suspension(self) -> None:
-        """Excuse silence while this process was suspended; latch if that was long."""
+        """Discount silence while this process was suspended; latch if that was long."""
         now = self._clock()
         gap, self._last_watch = now - self._last_watch, now
-        self.status.excuse(gap)
+        self.status.discount_suspension(gap)
         if was_suspended(gap, self._health.peer_timeout) and not self._latch.is_first:
             self.fail(f'this node was frozen for {gap:.1f} s: find the cause, then call ~/rearm')
 
@@ -422,4 +422,4 @@ class ExecutionManager:
             ended.on_end(reason)
 
     def _publish_state(self) -> None:
-        self._on_news(self.motion_state)
+        self._on_state(self.motion_state)

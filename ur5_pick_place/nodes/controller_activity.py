@@ -36,19 +36,19 @@ class ControllerActivity:
         self, node: Node, controller: str, status: RobotStatus, group: CallbackGroup
     ) -> None:
         self._controller, self._status = controller, status
-        self._doubted = self._last_request = 0.0
+        self._invalidated = self._last_request = 0.0
         self._request: Any = None  # a Future
         self._list: Client[Any, Any] = node.create_client(
             ListControllers, 'controller_manager/list_controllers', callback_group=group
         )
 
-    def doubt(self) -> None:
+    def invalidate(self) -> None:
         """Let the controller count as inactive until the controller manager has answered."""
         self._status.inactive = (
             f'waiting for {self._list.srv_name} to report whether {self._controller} is active'
         )
         self._drop_request()
-        self._doubted = time.monotonic()
+        self._invalidated = time.monotonic()
 
     def look(self) -> None:
         """Send another request, if one is due; to be called repeatedly."""
@@ -58,7 +58,7 @@ class ControllerActivity:
             self._status.inactive = ''  # this cannot be known
             return
         now = time.monotonic()
-        period = _PERIOD if now - self._doubted < _SOON else _LATER_PERIOD
+        period = _PERIOD if now - self._invalidated < _SOON else _LATER_PERIOD
         if self._request is not None:
             if now - self._last_request < (period if self._request.done() else _REPLY_TIME):
                 return

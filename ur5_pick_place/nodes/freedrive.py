@@ -278,14 +278,14 @@ class FreedriveRequests:
                 f'with false ({error})'
             )
         finally:
-            self._machine.is_free = self._freedrive.is_on
+            self._machine.is_in_freedrive = self._freedrive.is_on
         return ''
 
     def look(self, is_stopped: bool) -> None:
         """Note what an earlier run has left on; end freedrive when the planner is stopped."""
         freedrive = self._freedrive
         if freedrive.is_on:
-            self._machine.is_free = True
+            self._machine.is_in_freedrive = True
         if is_stopped and freedrive.is_kept_on and not self._is_ending:
             self._is_ending = True
             assert self._node.executor is not None
@@ -314,7 +314,7 @@ class FreedriveRequests:
         return reply
 
     def _update(self) -> None:
-        self._machine.is_free = self._freedrive.is_on
+        self._machine.is_in_freedrive = self._freedrive.is_on
         self._publish_state()
 
     async def _enter(self) -> None:
@@ -329,7 +329,7 @@ class FreedriveRequests:
             if reason := self._port.why_not_ready:
                 raise ExecutionError(f'freedrive refused: {reason}')
 
-        self._machine.is_free = True  # from now on the planner begins nothing
+        self._machine.is_in_freedrive = True  # from now on the planner begins nothing
         self._publish_state()
         await self._freedrive.switch(True, check)
 

@@ -24,7 +24,7 @@ from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
 from ur5_pick_place.control.loop_settings import LoopSettings
-from ur5_pick_place.control.robot_status import HealthSettings, io_patience
+from ur5_pick_place.control.robot_status import HealthSettings, io_timeout
 from ur5_pick_place.errors import ExecutionError, InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.nodes import gripper_command
@@ -121,7 +121,7 @@ class PickPlace(Node):
             self,
             cell.joint_names,
             CarriedPart(self, cell.scene, robot.tf_prefix),
-            io_patience(health) if grip.confirm_pins else math.inf,
+            io_timeout(health) if grip.confirm_pins else math.inf,
             health.peer_timeout,
             self._on_tick,
             self._on_planner_death,

@@ -153,9 +153,9 @@ class TrajectoryClient:
 
         def is_decided() -> bool:
             is_refused = bool(find_fault(status, time.monotonic(), self._health))
-            return not status.inactive or status.is_free or is_refused
+            return not status.inactive or status.is_in_freedrive or is_refused
 
-        self._activity.doubt()
+        self._activity.invalidate()
         await wait_until(self._node, is_decided, _ACTIVATION)
         if self.core.stops != stops:
             return 'a stop came meanwhile: rearm again'
@@ -167,7 +167,7 @@ class TrajectoryClient:
     def _watch(self) -> None:
         was_running, self._was_running = self._was_running, self.link.status.program_running
         if self._was_running and not was_running:
-            self._activity.doubt()
+            self._activity.invalidate()
         self._activity.look()
         self.core.watch()
 

@@ -196,12 +196,12 @@ class TrajectoryPlanner(Node):
         self.create_service(Trigger, '~/rearm', self._on_rearm, callback_group=control)
 
     def _on_task_gone(self) -> None:
-        self._executor.core.status.is_free = False  # freedrive is no longer kept enabled
+        self._executor.core.status.is_in_freedrive = False  # freedrive is no longer kept enabled
         self._jogging.task_state = ''  # it does nothing any more
         self._executor.core.fail(_TASK_GONE)
 
     def _on_task_state(self, state: String) -> None:
-        self._executor.core.status.is_free = state.data == 'freedrive'
+        self._executor.core.status.is_in_freedrive = state.data == 'freedrive'
         self._jogging.task_state = state.data
 
     def _figures(self) -> dict[str, str]:

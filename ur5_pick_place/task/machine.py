@@ -72,7 +72,7 @@ class Machine:
         The plan that `start_run` runs.
     stopped : str
         Why no job may start before `rearmed`; empty if one may.
-    is_free : bool
+    is_in_freedrive : bool
         Whether the arm is in freedrive; set by the owner.
     stops : int
         How often `stop` was called: a request that takes time compares it before it acts.
@@ -89,7 +89,7 @@ class Machine:
         self.plan: CyclePlan | None = None
         self._is_planning = False
         self.stopped = ''
-        self.is_free = False
+        self.is_in_freedrive = False
         self._has_looked = False
         self.stops = 0
 
@@ -108,7 +108,7 @@ class Machine:
         if not job:
             if self._is_planning:
                 return 'planning'
-            if self.is_free:
+            if self.is_in_freedrive:
                 return 'freedrive'
             return 'planned' if self.plan else 'idle'
         if job != RUN:
@@ -162,7 +162,7 @@ class Machine:
 
     def start_run(self, poses: Poses) -> str:
         """Start the run that was planned."""
-        self._check_free()
+        self._check_can_start()
         plan = self.plan
         if plan is None:
             raise ExecutionError('no plan: call ~/plan first')
@@ -177,7 +177,7 @@ class Machine:
 
     def go_home(self, poses: Poses) -> str:
         """Plan motions home from the present joints, with what the gripper holds; start them."""
-        self._check_free()
+        self._check_can_start()
         self._look()
         run = self._run
         with self._planning():
@@ -218,7 +218,7 @@ class Machine:
             Takes the reason if the job ended early, else ''.
 
         """
-        self._check_free()
+        self._check_can_start()
         if self._port.why_not_ready:
             raise ExecutionError(self._port.why_not_ready)
         self._run.resume()
@@ -327,11 +327,11 @@ class Machine:
     def _report_progress(self, branch: str, stage: str, share: float) -> None:
         self._emit(events.PLANNING, branch=branch, stage=stage, share=round(share, 3))
 
-    def _check_free(self) -> None:
+    def _check_can_start(self) -> None:
         """Refuse a job during a stop, in freedrive or while another job runs."""
         if self.stopped:
             raise ExecutionError(f'stopped: {self.stopped}; call ~/rearm first')
-        if self.is_free:
+        if self.is_in_freedrive:
             raise ExecutionError('the arm is in freedrive: call ~/freedrive with false first')
         self._check_idle()
 

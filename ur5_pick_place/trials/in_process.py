@@ -22,7 +22,7 @@ from ur5_pick_place.control.robot_status import (
     SAFETY_REDUCED,
     HealthSettings,
     RobotStatus,
-    io_patience,
+    io_timeout,
 )
 from ur5_pick_place.errors import ExecutionError, InvalidInput
 from ur5_pick_place.kinematics import HOME, forward, load_model
@@ -133,7 +133,7 @@ class InProcessCell:
         grip = settings.gripper.settings
         action = grip if isinstance(grip, ActionSettings) else None
         self.port = TaskPort(
-            self.driver, self.manager, gate, settings.loops, io_patience(health), action
+            self.driver, self.manager, gate, settings.loops, io_timeout(health), action
         )
         self.station = Station(settings, self.model, scene, dynamics, self.port, self._emit)
 

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ur5_pick_place.config_files import share_directory
-from ur5_pick_place.control.robot_status import HealthSettings, io_patience
+from ur5_pick_place.control.robot_status import HealthSettings, io_timeout
 from ur5_pick_place.errors import ExecutionError, InvalidInput
 from ur5_pick_place.kinematics import Model, forward, load_model
 from ur5_pick_place.kinematics.model import CYCLE
@@ -71,7 +71,7 @@ class NodesCell:
         self._operator, self._nodes = operator, nodes
         self._model, self._T_tool_tcp = model, T_tool_tcp
         self._limit = motion_limits(model, configuration.read(MotionSettings)).qd
-        silence = io_patience(configuration.read(HealthSettings))
+        silence = io_timeout(configuration.read(HealthSettings))
         self._rtf = real_time_factor
         self.silence_limit = silence * real_time_factor + _MARGIN
         self.reaction_limit = _POLL * real_time_factor + _MARGIN
