@@ -187,9 +187,9 @@ class Link:
             names = wanted.get(name, [])
             while True:
                 future = client.call_async(GetParameters.Request(names=names))
-                patience = min(_RETRY, max(0.0, deadline - time.monotonic()))
+                timeout = min(_RETRY, max(0.0, deadline - time.monotonic()))
                 with contextlib.suppress(TimedOut):
-                    reply = self.await_future(future, f'{name} to answer', patience)
+                    reply = self.await_future(future, f'{name} to answer', timeout)
                     break
                 client.remove_pending_request(future)
                 if time.monotonic() > deadline:

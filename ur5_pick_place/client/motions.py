@@ -204,11 +204,11 @@ class Motions(Jobs):
         message = requests.joint_jog(velocity, self._link.received.joint_names)
         return f'{PLANNER}/delta_joint_cmds', velocity, message
 
-    def _explain_jog(self, what: str, patience: float) -> None:
+    def _explain_jog(self, what: str, timeout: float) -> None:
         """Raise `ExecutionError` with the planner's reason, if there is one within a while [s]."""
         with suppress(TimedOut):  # the topics have no answer but the log
             reason = self._link.wait(
-                lambda: self._link.received.error('jog'), 'the reason', patience
+                lambda: self._link.received.error('jog'), 'the reason', timeout
             )
             raise ExecutionError(f'{what}: {reason.removeprefix("jog: ")}')
 

@@ -65,7 +65,7 @@ class Corridor:
 _MEMORY = 0.97  # forgetting factor per message
 _SLOW = 1e-4  # [rad^2/s^2]; below this squared speed the lag cannot be estimated
 _LARGEST_LAG = 0.2  # [s]
-_SETTLES = 0.5  # fraction of the patience within which the loop still improves at its goal
+_SETTLES = 0.5  # fraction of loop_patience within which the loop still improves at its goal
 
 
 class ServoLag:

@@ -45,7 +45,7 @@ class GripperClient:
     settings : ActionSettings
     group : CallbackGroup
     poll_group : PollGroup
-    patience : float
+    joint_timeout : float
         See `GripperJoint`.
 
     """
@@ -56,7 +56,7 @@ class GripperClient:
         settings: ActionSettings,
         group: CallbackGroup,
         poll_group: PollGroup,
-        patience: float,
+        joint_timeout: float,
     ) -> None:
         self._settings, self._clock = settings, node.get_clock()
         self._is_parallel = settings.gripper_action_type != GRIPPER_COMMAND
@@ -71,7 +71,7 @@ class GripperClient:
         )
         self._goals = 0
         self._report: GripperReport | None = None
-        self._joint = GripperJoint(settings.position_tolerance, patience)
+        self._joint = GripperJoint(settings.position_tolerance, joint_timeout)
         self._name = settings.gripper_joint.encode()
         self._reader = BoundedReader(node, JointState, 'joint_states', _LARGEST)
         if self._name:
@@ -101,7 +101,7 @@ class GripperClient:
             handle = future.result()
             if not handle.accepted:
                 on_reply(rejected(self._settings, command))
-            elif (self._clock.now() - sent).nanoseconds > 1e9 * command.patience:
+            elif (self._clock.now() - sent).nanoseconds > 1e9 * command.timeout:
                 handle.cancel_goal_async()  # nobody waits for it any more
             else:
                 if number == self._goals:

@@ -152,14 +152,14 @@ class MoveGripper:
         [m or rad, as the server]
     max_effort : float
         [N or N m, as the server]; 0 = the server's own.
-    patience : float
+    timeout : float
         A goal that is accepted later than this is canceled [s].
 
     """
 
     position: float
     max_effort: float
-    patience: float
+    timeout: float
 
 
 @dataclass(frozen=True)
