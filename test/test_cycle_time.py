@@ -35,7 +35,7 @@ class Recorded:
         if is_closed:
             cell.station.machine.start('close', cell.station.gripper.close())
             cell.until(lambda: not cell.is_busy, 5.0, 'the gripper')
-        cell.watch()
+        cell.reset_measurements()
         commands, self.q, self.gaps = cell.port.gripper_commands, [], []
         self.height = []
         self.record = Record(events=cell.events)

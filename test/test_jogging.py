@@ -43,8 +43,8 @@ def joint(index, velocity):
 class JoggedCell(InProcessCell):
     """A cell that is ready, with the arm at some joints, and a record of them."""
 
-    def __init__(self, q=None, **changes):
-        super().__init__(changes)
+    def __init__(self, q=None, **overrides):
+        super().__init__(overrides)
         self.until(lambda: self.manager.rearm() == '', 5.0, 'the planner to be ready')
         self.why = ''
         self.path = []

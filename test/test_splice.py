@@ -103,8 +103,8 @@ def test_a_hold_and_a_cancel_stop_the_command_at_once(splices):
     assert cell.run(0.5) == stopped
 
 
-def ready_cell(**changes: object) -> InProcessCell:
-    cell = InProcessCell(changes)
+def ready_cell(**overrides: object) -> InProcessCell:
+    cell = InProcessCell(overrides)
     cell.teach(*default_spots('ur5'))
     return cell
 

@@ -69,7 +69,7 @@ class InProcessCell:
 
     Parameters
     ----------
-    changes : mapping of str to value
+    overrides : mapping of str to value
         Settings that differ from `config/`, by name.
 
     Attributes
@@ -88,8 +88,8 @@ class InProcessCell:
 
     silence_limit, reaction_limit = 0.65, 0.5
 
-    def __init__(self, changes: Mapping[str, Any] = {}) -> None:
-        config = Configuration({**_ROBOT, **changes})
+    def __init__(self, overrides: Mapping[str, Any] = {}) -> None:
+        config = Configuration({**_ROBOT, **overrides})
         scene = load_scene(CONFIG / config['scene_file'])
         self.model = load_model(config['ur_type'])
         # One that this package does not know has the fingers on an output.
@@ -167,7 +167,7 @@ class InProcessCell:
     def commands(self) -> tuple[int, int, int]:
         return self.controller.motions, self.controller.holds, self.port.gripper_commands
 
-    def watch(self) -> None:
+    def reset_measurements(self) -> None:
         self.events.clear()
         self.speed, self._T_tcp_part = 0.0, None
 
@@ -343,9 +343,9 @@ def _station_settings(config: Configuration) -> StationSettings:
 
 
 @contextlib.contextmanager
-def open_in_process(changes: Mapping[str, Any]) -> Iterator[InProcessCell]:
+def open_in_process(overrides: Mapping[str, Any]) -> Iterator[InProcessCell]:
     """Open a cell in this process."""
     # By default, glibc reuses the touched memory of the first cell for large arrays of a second
     # one, such as MuJoCo's hardly touched arena: 1.1 MB more, for good.
     _LIBC.mallopt(_M_MMAP_THRESHOLD, _LARGE)
-    yield InProcessCell(changes)
+    yield InProcessCell(overrides)

@@ -120,7 +120,7 @@ class NodesCell:
     def speed(self) -> float:
         return float((self._operator.peak / self._limit).max())
 
-    def watch(self) -> None:
+    def reset_measurements(self) -> None:
         operator = self._operator
         operator.events.clear()
         operator.peak, old = np.zeros(6), operator.record
@@ -216,43 +216,43 @@ class NodesCell:
 
 @contextlib.contextmanager
 def open_nodes(
-    changes: Mapping[str, Any], real_time_factor: float = 2.0
+    overrides: Mapping[str, Any], real_time_factor: float = 2.0
 ) -> Iterator[NodesCell]:
     """
     Start the nodes of a cell in their own DDS domain; leaving the context ends them.
 
     Parameters
     ----------
-    changes : mapping of str to value
+    overrides : mapping of str to value
         Parameters of the task node that differ from `config/`.
     real_time_factor : float
         Simulated seconds per second.
 
     """
     config = share_directory() / 'config'
-    model = load_model(changes.get('ur_type', 'ur5'))
-    scene = load_scene(config / Configuration(changes)['scene_file'])
+    model = load_model(overrides.get('ur_type', 'ur5'))
+    scene = load_scene(config / Configuration(overrides)['scene_file'])
     with (
         tempfile.TemporaryDirectory(prefix='ur5_pick_place-') as folder,
         own_domain() as domain,
         NodeProcesses(
-            _nodes(changes, real_time_factor, config, Path(folder)), domain, Path(folder)
+            _nodes(overrides, real_time_factor, config, Path(folder)), domain, Path(folder)
         ) as nodes,
         FaultOperator(domain, model, scene, nodes.check) as operator,
     ):
         operator.prepare()
         yield NodesCell(
-            operator, nodes, model, T_tool_part(scene), Configuration(changes), real_time_factor
+            operator, nodes, model, T_tool_part(scene), Configuration(overrides), real_time_factor
         )
 
 
 def _nodes(
-    changes: Mapping[str, Any], real_time_factor: float, config: Path, folder: Path
+    overrides: Mapping[str, Any], real_time_factor: float, config: Path, folder: Path
 ) -> list[NodeSpec]:
     """Return the nodes that a cycle needs, with a poses file of their own."""
-    gripper = str(changes.get('gripper', ''))
-    own = {'pick_place': {'poses_file': str(folder / 'poses.yaml'), **changes}}
-    ur_type = changes.get('ur_type', 'ur5')
+    gripper = str(overrides.get('gripper', ''))
+    own = {'pick_place': {'poses_file': str(folder / 'poses.yaml'), **overrides}}
+    ur_type = overrides.get('ur_type', 'ur5')
     sim = {'real_time_factor': real_time_factor}
     return [
         dataclasses.replace(spec, parameters={**spec.parameters, **own.get(spec.executable, {})})
