@@ -134,7 +134,7 @@ class Machine:
         """
         with self._planning():
             self.plan = None
-            first = self._run.done if self._planner.pattern.has_cells else 0
+            first = self._run.cycles_done if self._planner.pattern.has_cells else 0
             plan = self._planner.plan(poses, self._joints(), self._report_progress, first)
         self.plan = plan
         stages = [stage.name for stage in self._planner.cycle]
