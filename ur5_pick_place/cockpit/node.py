@@ -182,7 +182,7 @@ class Cockpit(Node):
         except InvalidInput as error:
             self.get_logger().info(f'the arm is drawn by its own bodies: {one_line(error)}')
         else:
-            self._view.dress_arm(meshes)
+            self._view.draw_arm_meshes(meshes)
 
     def _on_part(self, message: PoseStamped) -> None:
         try:
