@@ -38,7 +38,7 @@ from ur5_pick_place.errors import (
 )
 from ur5_pick_place.nodes.conversions import to_seconds
 from ur5_pick_place.nodes.distro import on_liveliness
-from ur5_pick_place.nodes.liveness import alive
+from ur5_pick_place.nodes.liveness import liveliness_qos
 from ur5_pick_place.nodes.process import ros_domain_id, stay_on_loopback
 
 T = TypeVar('T')
@@ -156,7 +156,7 @@ class Link:
                 String,
                 topic,
                 partial(self.received.on_state, name),
-                alive(lease),
+                liveliness_qos(lease),
                 event_callbacks=on_liveliness(partial(self.received.on_liveliness, name)),
             )
         states, left = self.received.states, deadline - time.monotonic()

@@ -24,7 +24,7 @@ from ur5_pick_place.nodes.prompt_executor import AtOnce
 _BEATS = 8  # assertions per lease
 
 
-def alive(lease: float) -> QoSProfile:
+def liveliness_qos(lease: float) -> QoSProfile:
     """Return the QoS of a latched, monitored state; lease [s]; matches any latched subscriber."""
     return QoSProfile(
         depth=1,
@@ -52,7 +52,7 @@ class Heartbeat:
     def __init__(
         self, node: Node, topic: str, lease: float, on_suspended: Callable[[float], None]
     ) -> None:
-        self._publisher = node.create_publisher(String, topic, alive(lease))
+        self._publisher = node.create_publisher(String, topic, liveliness_qos(lease))
         self._lease, self._on_suspended = lease, on_suspended
         self._last_beat: float | None = None  # before the node is spun for the first time
         steady = Clock(clock_type=ClockType.STEADY_TIME)
@@ -84,7 +84,7 @@ def watch_peer(
     ----------
     node : Node
     topic : str
-        Published with `alive`.
+        Published with `liveliness_qos`.
     lease : float
         Lease of the liveliness [s], the same in both nodes.
     on_message : callable
@@ -102,7 +102,7 @@ def watch_peer(
         String,
         topic,
         on_message,
-        alive(lease),
+        liveliness_qos(lease),
         callback_group=AtOnce(),
         event_callbacks=on_liveliness(on_event),
     )
