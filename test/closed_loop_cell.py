@@ -109,7 +109,7 @@ class Cell:
             driver = self.driver
             segment = loop.tick(driver.time, self.measured, driver.qd, driver.robot.scaling)
             if loop.outcome is not None:
-                return loop.outcome
+                return loop.outcome.reason
             if segment is not None:
                 self.send(segment)
         return None

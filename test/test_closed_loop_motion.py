@@ -158,7 +158,7 @@ def test_an_arm_that_does_not_follow_is_noticed_within_two_seconds():
         loop.tick(k * CYCLE, START, np.zeros(6), 1.0)
         if loop.outcome:
             break
-    assert 'from its reference' in loop.outcome
+    assert 'from its reference' in loop.outcome.reason
 
 
 def test_an_arm_pushed_out_of_its_corridor_stops():

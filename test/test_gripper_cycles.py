@@ -61,7 +61,7 @@ def stopped_by(cell):
 def recover(cell, *jobs):
     cell.clear()
     cell.settle()
-    cell.until(lambda: not cell.rearm(), 5.0, 'rearming')
+    cell.until(lambda: cell.rearm().ok, 5.0, 'rearming')
     for job in jobs:
         cell.start(job)
         cell.until(lambda: not cell.is_busy, 20.0, job)

@@ -45,7 +45,7 @@ class JoggedCell(InProcessCell):
 
     def __init__(self, q=None, **overrides):
         super().__init__(overrides)
-        self.until(lambda: self.manager.rearm() == '', 5.0, 'the planner to be ready')
+        self.until(lambda: self.manager.rearm().ok, 5.0, 'the planner to be ready')
         self.why = ''
         self.path = []
         if q is not None:

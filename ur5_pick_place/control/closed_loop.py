@@ -34,6 +34,7 @@ from ur5_pick_place.control.streamed_loop import (
 from ur5_pick_place.kinematics import JOINT_NAMES, Model, forward
 from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.outcome import DONE, Outcome
 from ur5_pick_place.planning.limits import Limits
 
 _SEARCH_SAMPLES = 100  # path samples searched for the nearest one, from the last one on
@@ -225,6 +226,6 @@ class ClosedLoop(StreamedLoop):
         if np.abs(qd).max() >= AT_REST:
             return
         if self.stop_reason and (is_still or is_waiting):
-            self.outcome = self.stop_reason
+            self.outcome = Outcome.failed(self.stop_reason)
         elif is_still and self._follower.is_at_goal(q):
-            self.outcome = ''
+            self.outcome = DONE

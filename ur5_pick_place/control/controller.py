@@ -11,9 +11,8 @@ from ur5_pick_place.control.motion_monitor import MotionMonitor
 from ur5_pick_place.control.streamed_loop import TrajectorySegment
 from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.outcome import OnOutcome, Outcome
 from ur5_pick_place.planning.trajectory import Trajectory
-
-OnEnd = Callable[[str], object]
 
 REPLY_TIMEOUT = 2.0
 """Largest time for the controller to answer a goal [s, steady clock]."""
@@ -47,7 +46,7 @@ class Goal:
     trajectory : Trajectory
     monitor : MotionMonitor
     on_end : callable
-        Called at the end with '' if the joints have arrived, else with the reason.
+        Called at the end: done if the joints have arrived.
     sent : float
         Time of sending [s, steady clock].
     begin : float
@@ -73,7 +72,7 @@ class Goal:
 
     trajectory: Trajectory
     monitor: MotionMonitor
-    on_end: OnEnd
+    on_end: OnOutcome
     sent: float
     begin: float
     progress: tuple[float, float]
@@ -119,8 +118,8 @@ class GoalListener(Protocol):
         """Take where in the goal's trajectory `t` the controller was at `stamp`, both [s]."""
         ...
 
-    def on_result(self, goal: Goal, failure: str) -> None:
-        """Take the end of an accepted goal: '' or why it did not succeed."""
+    def on_result(self, goal: Goal, outcome: Outcome) -> None:
+        """Take the end of an accepted goal, as the controller reports it."""
         ...
 
 

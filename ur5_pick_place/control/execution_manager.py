@@ -8,7 +8,7 @@ from typing import Any
 from ur5_pick_place.control.admission import Admission, IsWanted
 from ur5_pick_place.control.braking import braking_motion, ends_braking, is_slow
 from ur5_pick_place.control.closed_loop import ClosedLoop
-from ur5_pick_place.control.controller import Controller, Goal, OnEnd, handing_over_time
+from ur5_pick_place.control.controller import Controller, Goal, handing_over_time
 from ur5_pick_place.control.foreign_motion import ForeignMotion
 from ur5_pick_place.control.jog import Jog
 from ur5_pick_place.control.motion_monitor import MotionMonitor, TrackingSettings
@@ -19,6 +19,7 @@ from ur5_pick_place.control.stop_latch import StopLatch
 from ur5_pick_place.control.stream import Stream, check_streams
 from ur5_pick_place.control.streamed_loop import StreamedLoop
 from ur5_pick_place.locking import locked
+from ur5_pick_place.outcome import DONE, OnOutcome, Outcome
 from ur5_pick_place.planning.gate import GateReport
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.trajectory import Trajectory, at_rest
@@ -91,8 +92,7 @@ class ExecutionManager:
             self._lock,
             clock,
         )
-        self._last_watch = clock()
-        self.stops = self.interruptions = 0
+        self._last_watch, self.stops, self.interruptions = clock(), 0, 0
 
     # -- requests ------------------------------------------------------------------------------
 
@@ -119,7 +119,7 @@ class ExecutionManager:
             self.stop(f'the scene has changed: {contact}', latch=False, is_near=True)
 
     def start(
-        self, trajectory: Trajectory, on_end: OnEnd, is_wanted: IsWanted = lambda: True
+        self, trajectory: Trajectory, on_end: OnOutcome, is_wanted: IsWanted = lambda: True
     ) -> None:
         """
         Check a motion with the gate and send it; of two at the same time the first is executed.
@@ -128,7 +128,7 @@ class ExecutionManager:
         ----------
         trajectory : Trajectory
         on_end : callable
-            Called at the end with '' if the joints have reached the goal, else with the reason.
+            Called at the end: done if the joints have reached the goal.
         is_wanted : callable
             Returns whether the motion is still requested; called when it has passed the gate.
 
@@ -151,7 +151,7 @@ class ExecutionManager:
         self,
         make_loop: Callable[[GateReport], ClosedLoop],
         rollout: Trajectory,
-        on_end: OnEnd,
+        on_end: OnOutcome,
         is_wanted: IsWanted = lambda: True,
     ) -> None:
         """
@@ -168,7 +168,7 @@ class ExecutionManager:
         if self._admission.admit(rollout, is_wanted, make_loop, begin):
             self.check_remaining_path()
 
-    def start_jog(self, jog: Jog, on_end: OnEnd, is_wanted: IsWanted = lambda: True) -> None:
+    def start_jog(self, jog: Jog, on_end: OnOutcome, is_wanted: IsWanted = lambda: True) -> None:
         """Check the arm where it is with the gate, and run a jog, as `start`."""
         check_streams(self._replaces, 'a jog', 'to jog,')
         self._admission.check(is_wanted)
@@ -230,20 +230,20 @@ class ExecutionManager:
         self._publish_state()
 
     @locked
-    def rearm(self) -> str:
-        """Return '' and reset the latch, or return why it stays set."""
+    def rearm(self) -> Outcome:
+        """Return `DONE` and reset the latch, or return why it stays set."""
         if self._admission.unset_parameters:
-            return self._admission.unset_parameters
+            return Outcome.failed(self._admission.unset_parameters)
         if self.is_moving:
-            return 'the arm is still coming to rest; try again'
+            return Outcome.failed('the arm is still coming to rest; try again')
         if fault := self._fault:
-            return f'the cause persists: {fault}'
+            return Outcome.failed(f'the cause persists: {fault}')
         if reason := self._admission.why_not_ready():
-            return f'{reason}; try again'
+            return Outcome.failed(f'{reason}; try again')
         self.interruptions += 1
         self._latch.reset()
         self._publish_state()
-        return ''
+        return DONE
 
     # -- what the robot and its controller report ------------------------------------------------
 
@@ -325,17 +325,17 @@ class ExecutionManager:
         goal.progress = (stamp, t)
 
     @locked
-    def on_result(self, goal: Goal, failure: str) -> None:
-        """Process the end of a goal; `failure` is '' or why it did not succeed."""
+    def on_result(self, goal: Goal, outcome: Outcome) -> None:
+        """Process the end of a goal, as the controller reports it."""
         self._own.end(goal.id)
         if goal is not self._goal:
             return
-        if not failure:
+        if outcome.ok:
             goal.has_arrived = True
         elif goal.stop_reason and not self._admission.foreign_goal:
             goal.has_ended_early, goal.ended_at = True, self.status.stamp
         else:
-            self.fail(self._admission.foreign_goal or self._fault or failure)
+            self.fail(self._admission.foreign_goal or self._fault or outcome.reason)
 
     # -- internals -----------------------------------------------------------------------------
 
@@ -367,7 +367,7 @@ class ExecutionManager:
             self._controller.cancel()
 
     def _send(
-        self, trajectory: Trajectory, on_end: OnEnd, prepared: Any, begin: float = 0.0
+        self, trajectory: Trajectory, on_end: OnOutcome, prepared: Any, begin: float = 0.0
     ) -> Goal:
         """Send a goal that begins at the stamp `begin` [s]; 0 = on arrival."""
         # Stamps, not this machine's clock: under load /clock arrives later than the joints.
@@ -383,7 +383,7 @@ class ExecutionManager:
         return goal
 
     def _begin_stream(
-        self, loop: StreamedLoop, trajectory: Trajectory | None, on_end: OnEnd
+        self, loop: StreamedLoop, trajectory: Trajectory | None, on_end: OnOutcome
     ) -> None:
         self._stream = Stream(loop, trajectory, on_end, self._tracking.stall_time)
         self._publish_state()
@@ -399,12 +399,12 @@ class ExecutionManager:
         # The robot plays the ramp at the slider's speed, and faster if somebody raises it: a slow
         # arm stops at once.
         if loop.outcome is None and loop.is_ending and is_slow(self.status):
-            loop.outcome = loop.stop_reason
+            loop.outcome = Outcome.unless(loop.stop_reason)
             self._end_stream()
-        elif loop.outcome:
+        elif loop.outcome and not loop.outcome.ok:
             self._end_stream()  # a speed slider at zero may have frozen the rest of its ramp
         if loop.outcome is not None:
-            self._finish(loop.outcome)
+            self._finish(loop.outcome.reason)
         elif fault:
             self.fail(fault)
         self._publish_state()
@@ -419,7 +419,7 @@ class ExecutionManager:
         ended, self._goal, self._stream = self._goal or self._stream, None, None
         self._others.begin(self.status.stamp)
         if ended:
-            ended.on_end(reason)
+            ended.on_end(Outcome.unless(reason))
 
     def _publish_state(self) -> None:
         self._on_state(self.motion_state)

@@ -28,6 +28,7 @@ from ur5_pick_place.errors import GateRefusal
 from ur5_pick_place.kinematics import JOINT_NAMES
 from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.outcome import Outcome
 from ur5_pick_place.planning.limits import Limits
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.scaling import Scaling
@@ -166,6 +167,7 @@ class Jog(StreamedLoop):
         if self.is_wanted or np.abs(qd).max() >= AT_REST:
             return
         if is_still:
-            self.outcome = self.stop_reason
+            self.outcome = Outcome.unless(self.stop_reason)
         elif is_waiting:
-            self.outcome = self.stop_reason or 'the jog ended while the speed slider was at 0'
+            reason = self.stop_reason or 'the jog ended while the speed slider was at 0'
+            self.outcome = Outcome.failed(reason)

@@ -29,6 +29,7 @@ from ur5_pick_place.nodes.conversions import to_seconds
 from ur5_pick_place.nodes.frames import Frames
 from ur5_pick_place.nodes.polling import PollGroup
 from ur5_pick_place.nodes.trajectory_client import TrajectoryClient
+from ur5_pick_place.outcome import Outcome
 from ur5_pick_place.planning.planner import MotionPlanner
 
 _TWIST, _JOINTS = '~/delta_twist_cmds', '~/delta_joint_cmds'
@@ -192,7 +193,7 @@ class Jogging:
         reason = ''
         try:
             self._check_controller(listed)
-            self._core.start_jog(jog, lambda why: self._on_end(jog, why), is_wanted)
+            self._core.start_jog(jog, lambda outcome: self._on_end(jog, outcome), is_wanted)
         except Ur5PickPlaceError as error:
             reason = str(error).replace('motion refused', 'jog refused', 1)
         with self._lock:
@@ -221,12 +222,13 @@ class Jogging:
                 'jogging needs a joint trajectory controller'
             )
 
-    def _on_end(self, jog: Jog, reason: str) -> None:
+    def _on_end(self, jog: Jog, outcome: Outcome) -> None:
+        refusal = '' if outcome.ok else f'jog ended: {outcome.reason}'
         with self._lock:
             if self._jog is jog:
-                self._end(reason and f'jog ended: {reason}')
-        if reason:
-            self._warn(f'jog ended: {reason}')
+                self._end(refusal)
+        if refusal:
+            self._warn(refusal)
 
     def _end(self, reason: str) -> None:
         self._jog, self._refusal = None, reason

@@ -41,6 +41,7 @@ from ur5_pick_place.nodes.one_driver import OneDriver
 from ur5_pick_place.nodes.polling import PollGroup
 from ur5_pick_place.nodes.replacement import Replacement
 from ur5_pick_place.nodes.service_calls import wait_until
+from ur5_pick_place.outcome import DONE, Outcome
 from ur5_pick_place.planning.gate import GateReport
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.trajectory import Trajectory, at_rest
@@ -125,9 +126,9 @@ class TrajectoryClient:
         text = self.core.motion_state
         return parse_motion_state(text)[0] is not MotionState.STOPPED, text
 
-    def start(self, trajectory: Trajectory, is_wanted: IsWanted) -> 'Future[str]':
+    def start(self, trajectory: Trajectory, is_wanted: IsWanted) -> 'Future[Outcome]':
         """Call `ExecutionManager.start` and return a future of the outcome."""
-        outcome: Future[str] = Future()
+        outcome: Future[Outcome] = Future()
         self.core.start(trajectory, outcome.set_result, is_wanted)
         return outcome
 
@@ -136,13 +137,13 @@ class TrajectoryClient:
         make_loop: Callable[[GateReport], ClosedLoop],
         rollout: Trajectory,
         is_wanted: IsWanted,
-    ) -> 'Future[str]':
+    ) -> 'Future[Outcome]':
         """Call `ExecutionManager.start_loop` and return a future of the outcome."""
-        outcome: Future[str] = Future()
+        outcome: Future[Outcome] = Future()
         self.core.start_loop(make_loop, rollout, outcome.set_result, is_wanted)
         return outcome
 
-    async def rearm(self) -> str:
+    async def rearm(self) -> Outcome:
         """
         Call `ExecutionManager.rearm` once the controller is active, at most a second later.
 
@@ -158,7 +159,7 @@ class TrajectoryClient:
         self._activity.invalidate()
         await wait_until(self._node, is_decided, _ACTIVATION)
         if self.core.stops != stops:
-            return 'a stop came meanwhile: rearm again'
+            return Outcome.failed('a stop came meanwhile: rearm again')
         return self.core.rearm()
 
     def _on_joints(self) -> None:
@@ -309,8 +310,9 @@ def _report_answer(goal: Goal, handle: Any, listener: GoalListener) -> None:
 def _report_result(goal: Goal, reply: Any, listener: GoalListener) -> None:
     # A canceled goal also carries error code 0: success needs both status and code.
     if reply.status == GoalStatus.STATUS_SUCCEEDED and reply.result.error_code == 0:
-        listener.on_result(goal, '')
+        listener.on_result(goal, DONE)
         return
     what = _STATUS.get(reply.status, f'ended with status {reply.status}')
     why = one_line(reply.result.error_string) or 'no reason given'
-    listener.on_result(goal, f'goal {what} (code {reply.result.error_code}: {why})')
+    reason = f'goal {what} (code {reply.result.error_code}: {why})'
+    listener.on_result(goal, Outcome.failed(reason))

@@ -324,8 +324,8 @@ class TrajectoryPlanner(Node):
     async def _on_rearm(
         self, _request: Trigger.Request, reply: Trigger.Response
     ) -> Trigger.Response:
-        reason = await self._executor.rearm()
-        reply.success, reply.message = not reason, reason or 'ready'
+        outcome = await self._executor.rearm()
+        reply.success, reply.message = outcome.ok, outcome.reason or 'ready'
         return reply
 
 

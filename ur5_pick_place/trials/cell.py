@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager, ExitStack
 from typing import Any, Protocol
 
 from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.outcome import Outcome
 from ur5_pick_place.trials.spots import Spot
 
 
@@ -105,8 +106,8 @@ class Cell(Protocol):
         """Start `init_gripper`, `go_home` or `open_gripper`."""
         ...
 
-    def rearm(self) -> str:
-        """Rearm; return why it was refused, or ''."""
+    def rearm(self) -> Outcome:
+        """Rearm, or return why that is refused."""
         ...
 
     def inject(self, fault: str) -> None:

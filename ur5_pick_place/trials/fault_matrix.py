@@ -339,10 +339,10 @@ class Case:
         cell = self._cell
         try:
             self._clear()
-            cell.until(lambda: not cell.rearm(), 5.0, 'the cell to be rearmed')
+            cell.until(lambda: cell.rearm().ok, 5.0, 'the cell to be rearmed')
             for job in ('init_gripper', 'go_home', 'open_gripper'):
                 self._do(job)
-                if 'was lost' in cell.stopped and not cell.rearm():
+                if 'was lost' in cell.stopped and cell.rearm().ok:
                     self._do(job)  # a cube between closed fingers falls out again
                 if cell.stopped:
                     return f'{job} after rearming: {cell.stopped}'

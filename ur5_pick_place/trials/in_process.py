@@ -31,6 +31,7 @@ from ur5_pick_place.kinematics.transforms import (
     Array,
     inverse_transform,
 )
+from ur5_pick_place.outcome import Outcome
 from ur5_pick_place.planning.dynamics import Dynamics
 from ur5_pick_place.planning.inertias import Load
 from ur5_pick_place.planning.limits import MotionSettings
@@ -225,11 +226,11 @@ class InProcessCell:
         self.station.machine.stop('stop requested')
         self.manager.stop('stop requested', latch=True)
 
-    def rearm(self) -> str:
-        refusal = self.manager.rearm()
-        if not refusal:
+    def rearm(self) -> Outcome:
+        outcome = self.manager.rearm()
+        if outcome.ok:
             self.station.machine.rearmed()
-        return refusal
+        return outcome
 
     def inject(self, fault: str) -> None:
         self.faults.inject(fault)
@@ -254,7 +255,7 @@ class InProcessCell:
                 lambda: self._status.safety_mode == SAFETY_REDUCED,
                 lambda: self.time,
             )
-            self.manager.start_jog(jog, lambda _reason: None)
+            self.manager.start_jog(jog, lambda _outcome: None)
             self._jog = jog
         self._jog.command(command)
         return self._jog

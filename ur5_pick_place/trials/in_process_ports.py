@@ -17,6 +17,7 @@ from ur5_pick_place.control.splicing import on_arrival
 from ur5_pick_place.control.streamed_loop import TrajectorySegment
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.outcome import DONE, Outcome
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.trajectory import Trajectory, at_rest
 from ur5_pick_place.sim import goals
@@ -134,8 +135,8 @@ class ControllerPort:
             self._running.remove(entry)
             end = running.outcome
             done = end.status == 'succeeded' and end.code == goals.SUCCESSFUL
-            failure = f'goal {end.status} (code {end.code}: {end.message})'
-            listener.on_result(goal, '' if done else failure)
+            failure = Outcome.failed(f'goal {end.status} (code {end.code}: {end.message})')
+            listener.on_result(goal, DONE if done else failure)
 
     def _start(self, goal: Goal, command: TrajectoryCommand, listener: GoalListener) -> None:
         tracking, now = self._tracking, self._driver.time
@@ -275,11 +276,15 @@ class TaskPort:
 
     def _move(self, command: job.RunMotion, on_reply: OnReply) -> None:
         motion = command.trajectory
+
+        def on_end(outcome: Outcome) -> None:
+            on_reply(outcome.reason)
+
         if command.method:
             make_loop = partial(loop_of, self._planner, command.method, motion, self._loops)
-            self._manager.start_loop(make_loop, motion, on_reply)
+            self._manager.start_loop(make_loop, motion, on_end)
         else:
-            self._manager.start(motion, on_reply)
+            self._manager.start(motion, on_end)
 
     def cancel_motion(self) -> None:
         self._manager.stop('canceled by the client', latch=False)

@@ -18,6 +18,7 @@ from ur5_pick_place.kinematics import Model, forward, load_model
 from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.kinematics.transforms import T_BASE_BASE_LINK, Array
 from ur5_pick_place.nodes.node_list import NodeSpec, node_list
+from ur5_pick_place.outcome import Outcome
 from ur5_pick_place.planning.limits import MotionSettings, motion_limits
 from ur5_pick_place.planning.scene_file import load_scene
 from ur5_pick_place.sim.cell import OPEN_GAP, PART_SIZE
@@ -156,11 +157,11 @@ class NodesCell:
         self._job_began = len(self.events)
         self._operator.call(job)
 
-    def rearm(self) -> str:
-        refusal = self._operator.refusal('rearm')
-        if refusal:
+    def rearm(self) -> Outcome:
+        outcome = Outcome.unless(self._operator.refusal('rearm'))
+        if not outcome.ok:
             self._pause()
-        return refusal
+        return outcome
 
     def inject(self, fault: str) -> None:
         if fault == 'driver_killed':
