@@ -20,6 +20,7 @@ from ur5_pick_place.nodes.gripper_choice import chosen_gripper  # noqa: E402
 from ur5_pick_place.nodes.gripper_client import GripperClient, position_in  # noqa: E402
 from ur5_pick_place.nodes.polling import PollGroup  # noqa: E402
 from ur5_pick_place.nodes.sim.gripper import GripperActions  # noqa: E402
+from ur5_pick_place.outcome import DONE  # noqa: E402
 from ur5_pick_place.sim.cell import OPEN_GAP  # noqa: E402
 from ur5_pick_place.sim.gripper_server import GripperServer  # noqa: E402
 from ur5_pick_place.sim.grippers import GRIPPER_COMMAND, PARALLEL  # noqa: E402
@@ -83,7 +84,7 @@ class Bench:
         """Send a goal; return the report of its end."""
         self.send(command)
         self.until(lambda: self.replies, 'the reply')
-        assert self.replies.pop() == ''
+        assert self.replies.pop() == DONE
         self.until(lambda: (r := self.client.view().report) and r.ended, 'the end')
         return self.client.view().report
 
@@ -156,11 +157,11 @@ def test_a_goal_that_is_refused_or_has_no_server_is_answered(bench):
     bench.core.rejects = True
     bench.send(CLOSE)
     bench.until(lambda: bench.replies, 'the reply')
-    assert 'gripper_cmd rejected the goal of position 0.8' in bench.replies.pop()
+    assert 'gripper_cmd rejected the goal of position 0.8' in bench.replies.pop().reason
     bench.core.is_absent = True
     bench.until(lambda: not bench.client.view().is_there, 'the server to go')
     bench.send(CLOSE)
-    assert 'is not there' in bench.replies.pop()
+    assert 'is not there' in bench.replies.pop().reason
 
 
 def test_a_goal_accepted_after_its_time_is_canceled_and_moves_nothing_on(bench):

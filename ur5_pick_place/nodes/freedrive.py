@@ -21,6 +21,7 @@ from ur5_pick_place.nodes.driver_link import PROGRAM_RUNNING, LatchedTopic, grap
 from ur5_pick_place.nodes.qos import SWITCHING
 from ur5_pick_place.nodes.service_calls import call_service
 from ur5_pick_place.nodes.task_port import TaskPort
+from ur5_pick_place.outcome import Outcome
 from ur5_pick_place.task import events
 from ur5_pick_place.task.job import Steps
 from ur5_pick_place.task.machine import Machine
@@ -238,7 +239,7 @@ class FreedriveRequests:
     confirm_payload : callable
         Returns the steps of that job; with a wrong payload the arm sinks or rises in freedrive.
     job : callable
-        Runs a job by name and steps; returns why it ended early, or ''.
+        Runs a job by name and steps; returns how it ended.
     emit : callable
         Takes the name of an event and its fields.
     publish_state : callable
@@ -255,7 +256,7 @@ class FreedriveRequests:
         machine: Machine,
         port: TaskPort,
         confirm_payload: Callable[[], Steps[None]],
-        job: Callable[[str, Steps[None]], Awaitable[str]],
+        job: Callable[[str, Steps[None]], Awaitable[Outcome]],
         emit: Callable[..., None],
         publish_state: Callable[[], None],
     ) -> None:
@@ -320,8 +321,11 @@ class FreedriveRequests:
     async def _enter(self) -> None:
         stops = self._machine.stops
         is_new = not self._freedrive.is_on
-        if is_new and (error := await self._job('confirm_payload', self._confirm_payload())):
-            raise ExecutionError(f'freedrive refused, payload not confirmed: {error}')
+        if is_new:
+            confirmed = await self._job('confirm_payload', self._confirm_payload())
+            if not confirmed.ok:
+                why = confirmed.reason
+                raise ExecutionError(f'freedrive refused, payload not confirmed: {why}')
 
         def check() -> None:
             if self._machine.stops != stops or self._machine.stopped:

@@ -56,6 +56,7 @@ from ur5_pick_place.nodes.statistics_file import StatisticsFile, statistics_path
 from ur5_pick_place.nodes.task_port import PLANNER, TaskPort
 from ur5_pick_place.nodes.teach_markers import TeachMarkers
 from ur5_pick_place.nodes.teaching import Teaching, stamp_text
+from ur5_pick_place.outcome import Outcome
 from ur5_pick_place.planning.limits import MotionSettings
 from ur5_pick_place.planning.world import World
 from ur5_pick_place.settings import setting
@@ -108,12 +109,8 @@ class PickPlace(Node):
         refuse_if_served(self, task_services(self._places))
         check_method(robot.controller, task.method)
         cell = load_cell(robot)
-        warn_of_gaps(
-            self,
-            cell.unset_parameters,
-            check_modes=health.check_modes,
-            confirm_pins=grip.confirm_pins,
-        )
+        checks = {'check_modes': health.check_modes, 'confirm_pins': grip.confirm_pins}
+        warn_of_gaps(self, cell.unset_parameters, **checks)
         self._settings, self._robot, self._cell = own, robot, cell
         self._threshold = choice.gripper_threshold
         self._frames = Frames(self, robot.tf_prefix, cell.T_tool_tcp)
@@ -366,11 +363,13 @@ class PickPlace(Node):
         self._publish_state()
         return reply
 
-    async def _job(self, name: str, steps: Steps[None]) -> str:
-        """Run a job; return why it ended early, or ''."""
-        outcome: Future[str] = Future()
-        self._machine.start(name, steps, outcome.set_result)
-        return str(await outcome)
+    async def _job(self, name: str, steps: Steps[None]) -> Outcome:
+        """Run a job; return how it ended."""
+        ended: Future[Outcome] = Future()
+        self._machine.start(name, steps, ended.set_result)
+        outcome = await ended
+        assert outcome is not None  # the future has it once it is done
+        return outcome
 
     def _on_tick(self) -> None:
         self._freedrive.look(is_stopped=bool(self._machine.stopped) or self._port.is_stopped)

@@ -32,6 +32,7 @@ from ur5_pick_place.nodes.liveness import watch_peer
 from ur5_pick_place.nodes.polling import ARM_PERIOD, PollGroup
 from ur5_pick_place.nodes.robot_io import RobotIo
 from ur5_pick_place.nodes.speed_scaling import SpeedScaling
+from ur5_pick_place.outcome import DONE, OnOutcome, Outcome
 from ur5_pick_place.task.grippers.action import ActionSettings
 from ur5_pick_place.task.job import (
     Carry,
@@ -51,8 +52,6 @@ _FRESH = 0.3  # [s]; older joints do not show whether the arm is at rest now
 _LATE = 1.0  # [s]
 _SETTLES = 2e-3  # [rad] by which an arm may move that counts as arrived
 _LOOK = 0.02  # [s]
-
-OnReply = Callable[[str], object]
 
 
 class TaskPort:
@@ -228,12 +227,12 @@ class TaskPort:
             gripper=self._gripper.view() if self._gripper else GripperView(),
         )
 
-    def send(self, command: Command, on_reply: OnReply) -> None:
+    def send(self, command: Command, on_reply: OnOutcome) -> None:
         if isinstance(command, RunMotion):
             self._move(command, on_reply)
         elif isinstance(command, Carry):
             self._carried.publish(command.load)
-            on_reply('')
+            on_reply(DONE)
         elif isinstance(command, Compute):
             # Runs in the executor's pool, beside the messages.
             assert self._node.executor is not None
@@ -249,9 +248,10 @@ class TaskPort:
         if self._goal is not None:
             self._goal.cancel_goal_async()
 
-    def _move(self, command: RunMotion, on_reply: OnReply) -> None:
+    def _move(self, command: RunMotion, on_reply: OnOutcome) -> None:
         if not self._execute.server_is_ready():
-            on_reply('action server execute_trajectory is not there: start the planner')
+            reason = 'action server execute_trajectory is not there: start the planner'
+            on_reply(Outcome.failed(reason))
             return
         goal = ExecuteTrajectory.Goal()
         goal.trajectory.joint_trajectory = trajectory_to_msg(command.trajectory, self._names)
@@ -264,9 +264,9 @@ class TaskPort:
             lambda future: self._on_goal(motion, future.result(), pending.reply)
         )
 
-    def _on_goal(self, motion: int, handle: Any, on_reply: OnReply) -> None:
+    def _on_goal(self, motion: int, handle: Any, on_reply: OnOutcome) -> None:
         if not handle.accepted:
-            on_reply('the planner refused the motion')
+            on_reply(Outcome.failed('the planner refused the motion'))
             return
         self._goal = handle
         if motion != self._motions:
@@ -275,12 +275,13 @@ class TaskPort:
             lambda future: self._on_result(handle, future, on_reply)
         )
 
-    def _on_result(self, handle: Any, future: 'Future[Any]', on_reply: OnReply) -> None:
+    def _on_result(self, handle: Any, future: 'Future[Any]', on_reply: OnOutcome) -> None:
         reply: Any = future.result()
         code = reply.result.error_code
         if self._goal is handle:  # else it is the result of an earlier one
             self._goal = None
-        on_reply('' if code.val == code.SUCCESS else code.message or f'code {code.val}')
+        reason = '' if code.val == code.SUCCESS else code.message or f'code {code.val}'
+        on_reply(Outcome.unless(reason))
 
     def _on_planner_state(self, message: String) -> None:
         self.planner_state, self.has_planner = message.data, True

@@ -8,7 +8,7 @@ It owns no clock, thread or ROS; its owner calls `tick` and provides a `Port` to
 
 import functools
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, Protocol
 
@@ -16,6 +16,7 @@ import numpy as np
 
 from ur5_pick_place.errors import ExecutionError, Ur5PickPlaceError, one_line
 from ur5_pick_place.locking import locked
+from ur5_pick_place.outcome import OnOutcome, Outcome
 from ur5_pick_place.planning.cancellation import cancelable
 from ur5_pick_place.task import events
 from ur5_pick_place.task.job import Carry, Command, Job, Observation, Steps
@@ -43,8 +44,8 @@ class Port(Protocol):
         """Return the present observation, without a reply, which the machine adds."""
         ...
 
-    def send(self, command: Command, on_reply: Callable[[str], object]) -> None:
-        """Send a command; `on_reply` takes '' when it is done, else why it failed."""
+    def send(self, command: Command, on_reply: OnOutcome) -> None:
+        """Send a command; `on_reply` takes how it ended."""
         ...
 
     def cancel_motion(self) -> None:
@@ -83,8 +84,8 @@ class Machine:
         self._planner, self._run, self._port, self._emit = planner, run, port, emit
         self._lock = threading.RLock()
         self._job: Job | None = None
-        self._on_end: Callable[[str], object] = lambda _error: None
-        self._reply: str | None = None
+        self._on_end: OnOutcome = lambda _outcome: None
+        self._reply: Outcome | None = None
         self._commands = 0
         self.plan: CyclePlan | None = None
         self._is_planning = False
@@ -205,7 +206,7 @@ class Machine:
 
     @locked
     def start(
-        self, name: str, steps: Steps[None], on_end: Callable[[str], object] = lambda _error: None
+        self, name: str, steps: Steps[None], on_end: OnOutcome = lambda _outcome: None
     ) -> str:
         """
         Start a job.
@@ -215,7 +216,7 @@ class Machine:
         name : str
         steps : generator
         on_end : callable
-            Takes the reason if the job ended early, else ''.
+            Takes how the job ended: done, or early with a reason.
 
         """
         self._check_can_start()
@@ -263,7 +264,7 @@ class Machine:
             self._end(self._job.error)
 
     @locked
-    def _take_reply(self, command: int, reply: str) -> None:
+    def _take_reply(self, command: int, reply: Outcome) -> None:
         if command == self._commands:  # else the job of that command has ended
             self._reply = reply
 
@@ -310,7 +311,7 @@ class Machine:
             if job.name == RUN and self.plan and self.plan.first:
                 self.plan = None  # the next run begins with the first position again
             self._emit(events.DONE, job=job.name)
-        self._on_end(reason)
+        self._on_end(Outcome.unless(reason))
 
     @contextmanager
     def _planning(self) -> Iterator[None]:

@@ -368,7 +368,7 @@ class CycleRun:
                     i += 1
                     self._enter(planned, i)
                 seen = yield None
-            if not seen.reply:
+            if seen.reply.ok:
                 self._q_end = seen.q
                 yield from self._emptiness.finish()
                 for passed in range(i + 1, len(planned.stages)):
@@ -376,7 +376,7 @@ class CycleRun:
                 return
             # A pause counts even if it was ended before the arm was at rest.
             if pauses == self._pauses:
-                raise ExecutionError(seen.reply)
+                raise ExecutionError(seen.reply.reason)
             seen = yield from self._resumed()
             motion = yield from self._rest_of(planned, seen.q, tracker.within(seen.q))
 

@@ -17,7 +17,7 @@ from ur5_pick_place.control.splicing import on_arrival
 from ur5_pick_place.control.streamed_loop import TrajectorySegment
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.kinematics.transforms import Array
-from ur5_pick_place.outcome import DONE, Outcome
+from ur5_pick_place.outcome import DONE, OnOutcome, Outcome
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.trajectory import Trajectory, at_rest
 from ur5_pick_place.sim import goals
@@ -31,7 +31,6 @@ from ur5_pick_place.task.grippers.action import ActionSettings, no_server, rejec
 from ur5_pick_place.task.grippers.joint import GripperJoint
 
 _MONITOR_PERIOD = 0.05  # [s] of feedback and results, the driver's action_monitor_rate
-OnReply = Callable[[str], object]
 
 
 class ControllerPort:
@@ -196,7 +195,7 @@ class TaskPort:
         self._io_timeout, self._io_updated = io_timeout, 0.0
         self._inputs: dict[int, bool] = {}
         self._outputs: dict[int, bool] = {}
-        self._requests: list[tuple[Request, OnReply]] = []
+        self._requests: list[tuple[Request, OnOutcome]] = []
         self.gripper_commands = 0
 
     @property
@@ -223,15 +222,15 @@ class TaskPort:
             gripper=self._gripper_view(),
         )
 
-    def send(self, command: job.Command, on_reply: OnReply) -> None:
+    def send(self, command: job.Command, on_reply: OnOutcome) -> None:
         if isinstance(command, job.RunMotion):
             try:
                 self._move(command, on_reply)
             except Ur5PickPlaceError as error:
-                on_reply(str(error))
+                on_reply(Outcome.unless(str(error)))
         elif isinstance(command, job.Carry):
             self._planner.carry(command.load)
-            on_reply('')
+            on_reply(DONE)
         elif isinstance(command, job.Compute):
             on_reply(command.attempt())
         elif isinstance(command, job.MoveGripper):
@@ -239,21 +238,21 @@ class TaskPort:
         else:
             self._request(command, on_reply)
 
-    def _move_gripper(self, command: job.MoveGripper, on_reply: OnReply) -> None:
+    def _move_gripper(self, command: job.MoveGripper, on_reply: OnOutcome) -> None:
         server, settings = self._driver.gripper_server, self._gripper
         assert settings is not None
         self._gripper_goal = None
         if server is None or server.is_absent or self._driver.link.killed:
-            on_reply(no_server(settings))
+            on_reply(Outcome.failed(no_server(settings)))
         elif not server.is_silent:
             try:
                 server.check(command.position)
             except InvalidInput:
-                on_reply(rejected(settings, command))
+                on_reply(Outcome.failed(rejected(settings, command)))
                 return
             self.gripper_commands += 1
             self._gripper_goal = server.start(command.position)
-            on_reply('')
+            on_reply(DONE)
 
     def _gripper_view(self) -> job.GripperView:
         server, goal, now = self._driver.gripper_server, self._gripper_goal, self._driver.time
@@ -274,17 +273,13 @@ class TaskPort:
             joint.is_silent(now),
         )
 
-    def _move(self, command: job.RunMotion, on_reply: OnReply) -> None:
+    def _move(self, command: job.RunMotion, on_reply: OnOutcome) -> None:
         motion = command.trajectory
-
-        def on_end(outcome: Outcome) -> None:
-            on_reply(outcome.reason)
-
         if command.method:
             make_loop = partial(loop_of, self._planner, command.method, motion, self._loops)
-            self._manager.start_loop(make_loop, motion, on_end)
+            self._manager.start_loop(make_loop, motion, on_reply)
         else:
-            self._manager.start(motion, on_end)
+            self._manager.start(motion, on_reply)
 
     def cancel_motion(self) -> None:
         self._manager.stop('canceled by the client', latch=False)
@@ -302,13 +297,15 @@ class TaskPort:
             request, on_reply = entry
             if request.reply is not None:
                 self._requests.remove(entry)
-                on_reply('' if request.reply else 'the driver refused it; see its log')
+                refused = Outcome.failed('the driver refused it; see its log')
+                on_reply(DONE if request.reply else refused)
 
-    def _request(self, command: job.Command, on_reply: OnReply) -> None:
+    def _request(self, command: job.Command, on_reply: OnOutcome) -> None:
         io = self._driver.io
         is_set_io = not isinstance(command, job.SetPayload)  # that is another service
         if is_set_io and self._driver.link.set_io_absent:
-            on_reply('service set_io is not there; is the driver running?')
+            reason = 'service set_io is not there; is the driver running?'
+            on_reply(Outcome.failed(reason))
             return
         if isinstance(command, job.SetPayload):
             request = io.set_payload(command.mass, command.centre, command.inertia)
