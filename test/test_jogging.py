@@ -17,6 +17,7 @@ from ur5_pick_place.errors import ExecutionError, GateRefusal
 from ur5_pick_place.kinematics import forward, singularity
 from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.kinematics.transforms import T_BASE_BASE_LINK, exp_so3
+from ur5_pick_place.outcome import DONE
 from ur5_pick_place.planning.inertias import Load
 from ur5_pick_place.planning.limits import tcp_and_elbow_speed
 from ur5_pick_place.planning.scene import Box, Part
@@ -358,7 +359,7 @@ def test_a_jog_is_refused_while_a_motion_runs_and_where_the_arm_is_in_collision(
     cell.manager.start(motion.trajectory, ended.append)
     with pytest.raises(ExecutionError, match='planner is moving'):
         cell.jog(twist(0.1))
-    cell.until(lambda: ended == [''], 10.0, 'the motion, undisturbed')
+    cell.until(lambda: ended == [DONE], 10.0, 'the motion, undisturbed')
     cell.planner.set_scene(replace(cell.planner.scene, table_height=0.3))
     with pytest.raises(GateRefusal, match='table'):
         cell.jog(twist(0.0, 0.0, 0.1))
