@@ -132,10 +132,10 @@ class NodesCell:
         max_speed: float = 1.0,
         method: str = 'ik',
     ) -> None:
-        patience = {'peer_timeout': pace.wall(peer_timeout), 'max_speed': max_speed}
+        common = {'peer_timeout': pace.wall(peer_timeout), 'max_speed': max_speed}
         own = {
-            '/**/pick_place': {**patience, 'method': method},
-            '/**/trajectory_planner': patience,
+            '/**/pick_place': {**common, 'method': method},
+            '/**/trajectory_planner': common,
         }
         specs = sim_nodes(folder, own, real_time_factor)
         self._specs = {spec.executable: spec for spec in specs}

@@ -109,7 +109,7 @@ class Cell:
             driver = self.driver
             segment = loop.tick(driver.time, self.measured, driver.qd, driver.robot.scaling)
             if loop.outcome is not None:
-                return loop.outcome
+                return loop.outcome.reason
             if segment is not None:
                 self.send(segment)
         return None
@@ -121,8 +121,8 @@ class Cell:
         return qd, np.diff(qd, axis=0) / CYCLE
 
 
-def loop_on(path, method, settings=LoopSettings(), obstacle=free):
-    return ClosedLoop(method, MODEL, PLANNER.limits, TCP, path.q, settings, obstacle)
+def loop_on(path, method, settings=LoopSettings(), why_blocked=free):
+    return ClosedLoop(method, MODEL, PLANNER.limits, TCP, path.q, settings, why_blocked)
 
 
 def off_line(q, T_goal):

@@ -10,7 +10,7 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 
 from ur5_pick_place.client import PickPlaceClient
-from ur5_pick_place.client.heard import Heard
+from ur5_pick_place.client.received import ReceivedMessages
 from ur5_pick_place.errors import ExecutionError, TimedOut
 from ur5_pick_place.kinematics import HOME, JOINT_NAMES
 
@@ -27,9 +27,9 @@ class FakeLink:
     """Answers at once; `asked` are the services called, and `sent` what moves the arm."""
 
     def __init__(self):
-        self.heard, self.timeout = Heard(), 1.0
-        self.heard.states = {'pick_place': 'idle', 'trajectory_planner': 'ready'}
-        self.heard.on_joints(joints(HOME))
+        self.received, self.timeout = ReceivedMessages(), 1.0
+        self.received.states = {'pick_place': 'idle', 'trajectory_planner': 'ready'}
+        self.received.on_joints(joints(HOME))
         self.asked, self.sent = [], []
         self.after = HOME
 
@@ -50,7 +50,7 @@ class FakeLink:
 
     def repeat(self, topic, _message, _seconds):
         self.sent.append(topic)
-        self.heard.on_joints(joints(self.after))
+        self.received.on_joints(joints(self.after))
         return 1.0
 
     def wait_for_rest(self):

@@ -12,7 +12,7 @@ from ur5_pick_place.kinematics.model import CYCLE
 class Port:
     """A controller that is there; it hands windows to a cell and remembers what it was told."""
 
-    missing = conflict = ''
+    why_unavailable = conflict = ''
 
     def __init__(self, cell):
         self.cell, self.windows, self.held, self.canceled = cell, 0, [], 0
@@ -34,7 +34,7 @@ class Port:
 class Bench:
     """An executor over a cell, with a steady clock that stands unless told otherwise."""
 
-    def __init__(self, obstacle=free):
+    def __init__(self, why_blocked=free):
         self.cell, self.now, self.ends = Cell(START, 0.03), 10.0, []
         self.port = Port(self.cell)
         self.status = RobotStatus(robot_mode=7, safety_mode=1, program_running=True)
@@ -50,7 +50,7 @@ class Bench:
         self.run(0.3)
         self.executor.watch()
         path = plan('resolved_rate')
-        loop = loop_on(path, 'resolved_rate', obstacle=obstacle)
+        loop = loop_on(path, 'resolved_rate', why_blocked=why_blocked)
         self.executor.start_loop(lambda _: loop, path, self.ends.append)
 
     def run(self, seconds):

@@ -8,6 +8,7 @@ import pytest
 from cycle_poses import CONFIG, MODEL, ORIGIN, SCENE
 
 from ur5_pick_place.kinematics import HOME
+from ur5_pick_place.outcome import DONE, Outcome
 from ur5_pick_place.planning.limits import MotionSettings
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.task.cycle import load_cycle
@@ -46,7 +47,7 @@ class Robot:
     is_driver_refusing: bool = False
     outputs: dict = field(default_factory=lambda: {16: False, 17: False})
     commands: list = field(default_factory=list)
-    reply: str | None = None
+    reply: Outcome | None = None
 
     def seen(self):
         part = self.outputs[16] and self.is_part_there
@@ -62,7 +63,8 @@ class Robot:
             self.reply = command.attempt()
             return
         self.commands.append(command)
-        self.reply = 'refused by the driver' if self.is_driver_refusing else ''
+        refused = Outcome.failed('refused by the driver')
+        self.reply = refused if self.is_driver_refusing else DONE
         if isinstance(command, RunMotion):
             self.q = command.trajectory.q[-1]
         elif isinstance(command, SetOutput) and not self.is_output_stuck:
@@ -93,14 +95,14 @@ class ObedientPort:
 
     robot: Robot
     stopped: str = ''
-    missing: str = ''
+    why_not_ready: str = ''
 
     def observe(self):
         return replace(self.robot.seen(), stopped=self.stopped)
 
     def send(self, command, on_reply):
         self.robot.obey(command)
-        on_reply('')
+        on_reply(DONE)
 
     def cancel_motion(self):
         pass

@@ -7,6 +7,7 @@ from ur5_pick_place.control.execution_manager import ExecutionManager
 from ur5_pick_place.control.motion_monitor import TrackingSettings
 from ur5_pick_place.control.robot_status import HealthSettings, RobotStatus
 from ur5_pick_place.kinematics import HOME, JOINT_NAMES, load_model
+from ur5_pick_place.outcome import DONE, Outcome
 from ur5_pick_place.planning.limits import MotionSettings, motion_limits
 from ur5_pick_place.planning.trajectory import Trajectory
 
@@ -17,9 +18,9 @@ class LateController:
     """A controller that answers when it is told to; the arm follows what it has accepted."""
 
     def __init__(self):
-        self.missing = self.conflict = ''
+        self.why_unavailable = self.conflict = ''
         self.sent, self.running, self.strangers = [], None, set()
-        self.cancels = self.holds = self.take_overs = 0
+        self.cancels = self.holds = self.deactivations = 0
         self.q, self.drift = HOME.copy(), np.zeros(6)
         self.began = 0.0
 
@@ -39,14 +40,14 @@ class LateController:
         self.strangers.clear()
         ended, self.running = self.running, None
         if ended:
-            self.listener.on_result(ended, 'goal canceled')
+            self.listener.on_result(ended, Outcome.failed('goal canceled'))
 
     def hold(self, q):
         self.holds += 1
         self.drift[:] = 0.0
 
-    def take_over(self, look):
-        self.take_overs += 1
+    def deactivate_others(self, stopping):
+        self.deactivations += 1
 
     def accept(self, now):
         """Take the goal that was sent last."""
@@ -59,7 +60,7 @@ class LateController:
             self.q = self.running.trajectory.sample(now - self.began)[0]
             if now - self.began > self.running.trajectory.duration:
                 ended, self.running = self.running, None
-                self.listener.on_result(ended, '')
+                self.listener.on_result(ended, DONE)
         self.q = self.q + self.drift
         return (self.q - before) / CYCLE
 

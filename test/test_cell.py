@@ -27,7 +27,7 @@ class Log:
 def test_a_bare_cell_has_no_tcp_and_says_what_is_missing():
     cell, log = load_cell(RobotSettings()), Log()
     assert cell.T_tool_tcp is None
-    warn_of_gaps(log, cell.missing, check_modes=True)
+    warn_of_gaps(log, cell.unset_parameters, check_modes=True)
     (line,) = log.lines
     assert line.startswith('the arm will not be moved: not given: scene_file (table height')
 
@@ -45,7 +45,7 @@ def test_a_whole_cell_is_silent():
         RobotSettings(scene_file='scene_sim.yaml', payload_mass=0.5, tool_voltage=24)
     )
     log = Log()
-    warn_of_gaps(log, cell.missing, check_modes=True, confirm_pins=True)
+    warn_of_gaps(log, cell.unset_parameters, check_modes=True, confirm_pins=True)
     assert cell.T_tool_tcp is not None and not log.lines
 
 

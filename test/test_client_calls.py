@@ -19,9 +19,9 @@ from rclpy.task import Future
 from std_srvs.srv import Trigger
 
 from ur5_pick_place.client import PickPlaceClient
-from ur5_pick_place.client.heard import Heard
 from ur5_pick_place.client.link import Link
 from ur5_pick_place.client.motions import _time_at_twist
+from ur5_pick_place.client.received import ReceivedMessages
 from ur5_pick_place.errors import ExecutionError, InvalidInput
 from ur5_pick_place.kinematics import HOME
 from ur5_pick_place.kinematics.transforms import tool_down
@@ -97,7 +97,7 @@ def test_home_with_a_scaling_is_a_joint_motion_with_it(cell, link, monkeypatch):
     monkeypatch.setattr(cell, '_move', link.sent.append)
     with pytest.raises(InvalidInput, match='scaling given for home, whose joints'):
         cell.move_to('home', scaling=0.05)
-    link.heard.on_event(event('taught', place='home', joints=HOME.tolist(), pose=[]))
+    link.received.on_event(event('taught', place='home', joints=HOME.tolist(), pose=[]))
     cell.move_to('home', scaling=0.05)
     (goal,) = link.sent
     wanted = goal.request.goal_constraints[0].joint_constraints
@@ -136,11 +136,11 @@ def test_a_pause_returns_once_the_arm_is_at_rest(cell, link):
 def test_a_jog_that_is_halted_on_its_way_gives_the_reason(cell, link, monkeypatch, twist):
     def repeat(*arguments):
         if reason:
-            link.heard.on_log(Log(level=30, name='p', msg=reason), 'p')
+            link.received.on_log(Log(level=30, name='p', msg=reason), 'p')
         return FakeLink.repeat(link, *arguments)
 
     def jog():
-        link.heard.on_joints(joints(HOME))
+        link.received.on_joints(joints(HOME))
         poses.extend([tool_down(0.4, 0.0, 0.2, 0.0), tool_down(0.4, 0.0, 0.2 - covered, 0.0)])
         link.after = HOME + covered * np.eye(6)[0]
         arguments = {'twist': (0, 0, -0.1, 0, 0, 0)} if twist else {'joints': 0.1 * np.eye(6)[0]}
@@ -177,17 +177,17 @@ def test_a_turn_is_measured_as_far_as_a_pose_shows_it(twist, turned, expected):
 
 def test_a_stop_waits_for_rest_however_short_the_timeout():
     link = Link.__new__(Link)
-    link.timeout, link.heard, link._is_closed = 0.1, Heard(), False
+    link.timeout, link.received, link._is_closed = 0.1, ReceivedMessages(), False
     reply = SimpleNamespace(success=True)
     future = SimpleNamespace(done=lambda: True, result=lambda: reply,
                              add_done_callback=lambda _callback: None)
     client = SimpleNamespace(service_is_ready=lambda: True, call_async=lambda _request: future)
     link._clients = {f'{node}/stop': client for node in ('pick_place', 'trajectory_planner')}
-    link.heard.on_joints(joints(HOME))
+    link.received.on_joints(joints(HOME))
 
     def brake():
         for i in range(80):
-            link.heard.on_joints(joints(HOME + 0.01 * min(i, 40)))
+            link.received.on_joints(joints(HOME + 0.01 * min(i, 40)))
             time.sleep(0.01)
 
     thread = threading.Thread(target=brake)
@@ -210,7 +210,7 @@ def test_a_stop_waits_for_rest_however_short_the_timeout():
 def test_a_warning_in_the_reply_to_a_stop_is_logged_also_if_it_comes_late(message, logged):
     warnings = []
     link = Link.__new__(Link)
-    link.heard = Heard()
+    link.received = ReceivedMessages()
     link.node = SimpleNamespace(get_logger=lambda: SimpleNamespace(warning=warnings.append))
     future = Future()
     future.add_done_callback(link._on_stop_reply)
@@ -220,7 +220,7 @@ def test_a_warning_in_the_reply_to_a_stop_is_logged_also_if_it_comes_late(messag
 
 def test_a_reply_to_a_stop_that_fails_is_no_second_error():
     link = Link.__new__(Link)
-    link.heard = Heard()
+    link.received = ReceivedMessages()
     warnings = []
     link.node = SimpleNamespace(get_logger=lambda: SimpleNamespace(warning=warnings.append))
     future = Future()

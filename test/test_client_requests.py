@@ -16,9 +16,9 @@ from rcl_interfaces.msg import Log
 from std_msgs.msg import String
 
 from ur5_pick_place.client import requests
-from ur5_pick_place.client.heard import Heard
 from ur5_pick_place.client.jobs import _begins, _report
 from ur5_pick_place.client.link import logger_name
+from ur5_pick_place.client.received import ReceivedMessages
 from ur5_pick_place.errors import (
     ExecutionError,
     InCollision,
@@ -105,48 +105,48 @@ def test_only_the_start_of_its_own_job_begins_it():
     for other in (
         {'event': 'done', 'job': 'run', 'time': 5.0},
         {'event': 'started', 'job': 'go_home', 'time': 5.0},
-        {'event': 'started', 'job': 'run', 'time': 3.0},  # another client's, heard late
+        {'event': 'started', 'job': 'run', 'time': 3.0},  # another client's, received late
     ):
         assert not _begins(other, 'run', 4.9)
     assert _begins({'event': 'started', 'job': 'run', 'time': 5.0}, 'run', 4.9)
 
 
 def test_the_report_is_that_of_the_plan_in_the_reply():
-    heard = [
+    received = [
         {'event': 'planned', 'branch': 'left-up-up', 'motion_time': 9.0},
         {'event': 'plan_report', 'rows': ['another']},
         {'event': 'planned', 'branch': 'left-up-up', 'motion_time': 4.52},
     ]
     message = '15 stages on left-up-up, 4.5 s of motion'
-    assert _report(heard, message) is None
-    heard.append({'event': 'plan_report', 'rows': ['ours']})
-    assert _report(heard, message) == (heard[2], ['ours'])
+    assert _report(received, message) is None
+    received.append({'event': 'plan_report', 'rows': ['ours']})
+    assert _report(received, message) == (received[2], ['ours'])
 
 
 @pytest.mark.parametrize('text', ['', '{', '[]', '7', '{"event": 7}', '[' * 5000, 'null'])
 def test_what_is_no_event_is_ignored(text):
-    heard = Heard()
-    with heard.listening() as events:
-        heard.on_event(String(data=text))
-        heard.on_event(event('rearmed'))
+    received = ReceivedMessages()
+    with received.listening() as events:
+        received.on_event(String(data=text))
+        received.on_event(event('rearmed'))
     assert [e['event'] for e in events] == ['rearmed']
 
 
 def test_each_listener_hears_every_event_once_from_its_beginning_on():
-    heard = Heard()
-    heard.on_event(event('rearmed'))
-    with heard.listening() as first:
-        heard.on_event(event('started', job='run'))
-        with heard.listening() as second:
+    received = ReceivedMessages()
+    received.on_event(event('rearmed'))
+    with received.listening() as first:
+        received.on_event(event('started', job='run'))
+        with received.listening() as second:
             threads = [
-                threading.Thread(target=heard.on_event, args=(event('stage', i),))
+                threading.Thread(target=received.on_event, args=(event('stage', i),))
                 for i in range(20)
             ]
             for thread in threads:
                 thread.start()
             for thread in threads:
                 thread.join()
-        heard.on_event(event('done', job='run'))
+        received.on_event(event('done', job='run'))
     assert (len(first), len(second)) == (22, 20)
 
 
@@ -154,65 +154,65 @@ def test_each_listener_hears_every_event_once_from_its_beginning_on():
 
 
 def test_joints_of_other_devices_and_malformed_ones_are_not_the_arms():
-    heard = Heard()
-    heard.on_joints(joints([0.01], ['finger_joint']))
-    heard.on_joints(joints(HOME[:5], JOINT_NAMES[:5]))
-    heard.on_joints(joints([np.nan] * 6))
-    assert not heard.has_joints
+    received = ReceivedMessages()
+    received.on_joints(joints([0.01], ['finger_joint']))
+    received.on_joints(joints(HOME[:5], JOINT_NAMES[:5]))
+    received.on_joints(joints([np.nan] * 6))
+    assert not received.has_joints
     with pytest.raises(ExecutionError, match='silent'):
-        heard.joints()
-    heard.on_joints(joints(HOME[::-1], JOINT_NAMES[::-1]))
-    assert np.array_equal(heard.joints()[0], HOME)
+        received.joints()
+    received.on_joints(joints(HOME[::-1], JOINT_NAMES[::-1]))
+    assert np.array_equal(received.joints()[0], HOME)
 
 
 def test_an_arm_is_at_rest_once_it_has_not_moved_for_a_while():
-    heard = Heard()
-    heard.on_joints(joints(HOME))
-    assert not heard.is_at_rest()
+    received = ReceivedMessages()
+    received.on_joints(joints(HOME))
+    assert not received.is_at_rest()
     end = time.monotonic() + 0.4
     while time.monotonic() < end:
-        heard.on_joints(joints(HOME + 1e-4))
+        received.on_joints(joints(HOME + 1e-4))
         time.sleep(0.02)
-    assert heard.is_at_rest()
-    heard.on_joints(joints(HOME + 0.01))
-    assert not heard.is_at_rest()
+    assert received.is_at_rest()
+    received.on_joints(joints(HOME + 0.01))
+    assert not received.is_at_rest()
 
 
 def test_silence_of_a_moving_arm_is_no_rest():
-    heard = Heard()
+    received = ReceivedMessages()
     for i in range(10):
-        heard.on_joints(joints(HOME + 0.02 * i))  # 2.5 rad/s
+        received.on_joints(joints(HOME + 0.02 * i))  # 2.5 rad/s
         time.sleep(0.008)
     time.sleep(0.35)
-    assert not heard.is_at_rest()
-    heard.on_joints(joints(HOME + 0.5))
-    assert not heard.is_at_rest(), 'it has arrived elsewhere just now'
+    assert not received.is_at_rest()
+    received.on_joints(joints(HOME + 0.5))
+    assert not received.is_at_rest(), 'it has arrived elsewhere just now'
 
 
 def test_an_arm_that_was_at_rest_and_is_silent_may_move_again():
-    heard = Heard()
+    received = ReceivedMessages()
     for _ in range(30):
-        heard.on_joints(joints(HOME))
+        received.on_joints(joints(HOME))
         time.sleep(0.01)
-    assert heard.is_at_rest()
+    assert received.is_at_rest()
     time.sleep(0.25)
-    assert not heard.is_at_rest()
+    assert not received.is_at_rest()
 
 
 def test_a_node_is_gone_until_a_successor_is_there():
-    heard = Heard()
-    heard.on_event(event('taught', place='start'))
-    heard.on_liveliness('pick_place', SimpleNamespace(alive_count=1, alive_count_change=1))
-    assert not heard.gone()
-    heard.on_liveliness('pick_place', SimpleNamespace(alive_count=0, alive_count_change=-1))
-    assert heard.gone() == 'node pick_place has gone or is stuck'
-    assert not heard.taught, 'a successor may have another tool'
-    heard.on_liveliness('pick_place', SimpleNamespace(alive_count=1, alive_count_change=1))
-    assert not heard.gone()
+    received = ReceivedMessages()
+    received.on_event(event('taught', place='start'))
+    received.on_liveliness('pick_place', SimpleNamespace(alive_count=1, alive_count_change=1))
+    assert not received.gone()
+    received.on_liveliness('pick_place', SimpleNamespace(alive_count=0, alive_count_change=-1))
+    assert received.gone() == 'node pick_place has gone or is stuck'
+    assert not received.taught, 'a successor may have another tool'
+    received.on_liveliness('pick_place', SimpleNamespace(alive_count=1, alive_count_change=1))
+    assert not received.gone()
 
 
 def test_the_reason_of_a_refusal_is_the_planners_latest_with_all_words():
-    heard = Heard()
+    received = ReceivedMessages()
     for level, name, text in (
         (40, 'trajectory_planner', "apply refused: object 'a': old"),
         (40, 'trajectory_planner', "apply refused: object 'a': new"),
@@ -222,10 +222,10 @@ def test_the_reason_of_a_refusal_is_the_planners_latest_with_all_words():
         (40, 'other_node', "apply refused: object 'a': forged"),
         (20, 'trajectory_planner', "apply refused: object 'a': no error"),
     ):
-        heard.on_log(Log(level=level, name=name, msg=text), 'trajectory_planner')
-    assert heard.error('apply refused', "'a'").endswith('new')
-    heard.forget_errors()
-    assert not heard.error('apply refused')
+        received.on_log(Log(level=level, name=name, msg=text), 'trajectory_planner')
+    assert received.error('apply refused', "'a'").endswith('new')
+    received.forget_errors()
+    assert not received.error('apply refused')
 
 
 @pytest.mark.parametrize(

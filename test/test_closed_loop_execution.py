@@ -7,6 +7,7 @@ from loop_bench import Bench
 
 from ur5_pick_place.kinematics import forward
 from ur5_pick_place.kinematics.model import CYCLE
+from ur5_pick_place.outcome import DONE, Outcome
 
 
 def test_the_executor_runs_a_loop_to_its_end():
@@ -14,7 +15,7 @@ def test_the_executor_runs_a_loop_to_its_end():
     bench.run(0.5)
     assert bench.executor.motion_state == 'moving'
     bench.run(4.0)
-    assert bench.ends == ['']
+    assert bench.ends == [DONE]
     assert bench.executor.motion_state == 'ready'
 
 
@@ -23,15 +24,15 @@ def test_a_wanted_stop_needs_no_rearm_and_what_the_loop_finds_does():
     wanted.run(1.0)
     wanted.executor.stop('enough', latch=False)
     wanted.run(1.5)
-    assert wanted.ends == ['enough']
+    assert wanted.ends == [Outcome.failed('enough')]
     assert wanted.executor.motion_state == 'ready'
 
     height = forward(MODEL, START)[2, 3] - 0.02
     found = Bench(lambda q: 'too low' if forward(MODEL, q)[..., 2, 3].min() < height else '')
     found.run(3.0)
-    assert found.ends == ['resolved_rate stopped: too low']
+    assert found.ends == [Outcome.failed('resolved_rate stopped: too low')]
     assert found.executor.motion_state == 'stopped: resolved_rate stopped: too low'
-    assert found.executor.rearm() == ''
+    assert found.executor.rearm().ok
     assert found.executor.motion_state == 'ready'
 
 
@@ -43,7 +44,7 @@ def test_a_stop_at_slider_zero_ends_at_once_and_nothing_goes_on_when_it_is_opene
     there = bench.status.q
     bench.executor.stop('enough', latch=False)
     bench.run(0.1)
-    assert bench.ends == ['enough'] and bench.port.held
+    assert bench.ends == [Outcome.failed('enough')] and bench.port.held
     bench.cell.hold(bench.port.held[-1])
     bench.cell.driver.robot.slider = bench.status.speed_scaling = 1.0
     bench.run(1.0)
@@ -59,7 +60,7 @@ def test_a_fault_lets_the_arm_hold_where_it_is_and_sends_no_window():
     for _ in range(20):
         bench.executor.watch()
     bench.run(0.2)
-    assert 'protective stop' in bench.ends[0]
+    assert 'protective stop' in bench.ends[0].reason
     assert bench.port.windows == windows
     assert 1 < len(bench.port.held) < 10  # more than once: a message may be lost
     assert all((q == there).all() for q in bench.port.held)
@@ -109,7 +110,7 @@ def test_on_silence_nothing_is_sent_and_the_arm_ends_at_rest():
     for _ in range(10):
         bench.now += 0.02
         bench.executor.watch()
-    assert 'joint_states silent' in bench.ends[0]
+    assert 'joint_states silent' in bench.ends[0].reason
     for _ in range(80):
         bench.cell.cycle()
     assert bench.port.windows == windows and not bench.port.held
@@ -124,4 +125,4 @@ def test_an_arm_that_stands_is_noticed_within_two_seconds_at_any_slider():
         bench.executor.on_joints()
         if bench.ends:
             break
-    assert 'it has stood still' in bench.ends[0]
+    assert 'it has stood still' in bench.ends[0].reason

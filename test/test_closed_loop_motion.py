@@ -158,7 +158,7 @@ def test_an_arm_that_does_not_follow_is_noticed_within_two_seconds():
         loop.tick(k * CYCLE, START, np.zeros(6), 1.0)
         if loop.outcome:
             break
-    assert 'from its reference' in loop.outcome
+    assert 'from its reference' in loop.outcome.reason
 
 
 def test_an_arm_pushed_out_of_its_corridor_stops():
@@ -213,7 +213,7 @@ def test_what_is_in_the_way_stops_the_loop_before_its_ramp_reaches_it():
         return f'tool at {low:.3f} m, the floor is at {floor:.3f} m' if low < floor else ''
 
     cell = Cell(START, 0.05)
-    assert 'gradient stopped: tool at' in cell.run(loop_on(path, 'gradient', obstacle=below))
+    assert 'gradient stopped: tool at' in cell.run(loop_on(path, 'gradient', why_blocked=below))
     assert forward(MODEL, np.array(cell.q))[:, 2, 3].min() >= floor - 1e-5
     assert np.abs(cell.driver.qd).max() < 0.01
 

@@ -129,18 +129,19 @@ def test_the_command_prints_keeps_and_draws_what_was_measured(
 def test_preset_and_lag_are_passed_on_as_settings(monkeypatch, tmp_path):
     asked = []
 
-    def run(method, start, target, changes):
-        asked.append((method, start, changes))
+    def run(method, start, target, overrides):
+        asked.append((method, start, overrides))
         return MethodRun(method, 'not tried')
 
     monkeypatch.setattr(compare, 'run_method', run)
     given = ['--preset', 'project', '--lag', '0.1', '--start', '0.5 0 -90', '--out', str(tmp_path)]
     assert compare.main(given) == 1
     assert [method for method, _, _ in asked] == ['ik', 'resolved_rate', 'gradient']
-    _, start, changes = asked[0]
+    _, start, overrides = asked[0]
     assert start == pytest.approx((0.5, 0.0, -math.pi / 2))
-    assert (changes['loop_gain'], changes['loop_hold'], changes['servo_lag']) == (1.0, 0.5, 0.1)
-    assert changes['velocity_scaling'] == pytest.approx(0.3), 'lag times speed as usual'
+    loop = [overrides[name] for name in ('loop_gain', 'loop_hold', 'servo_lag')]
+    assert loop == [1.0, 0.5, 0.1]
+    assert overrides['velocity_scaling'] == pytest.approx(0.3), 'lag times speed as usual'
 
 
 @pytest.mark.parametrize(

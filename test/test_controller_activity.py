@@ -23,8 +23,8 @@ from ur5_pick_place.kinematics import JOINT_NAMES  # noqa: E402
 from ur5_pick_place.nodes import driver_link  # noqa: E402
 from ur5_pick_place.nodes.controller_activity import ControllerActivity  # noqa: E402
 from ur5_pick_place.nodes.driver_link import DriverLink  # noqa: E402
+from ur5_pick_place.nodes.polling import Poller  # noqa: E402
 from ur5_pick_place.nodes.qos import LATCHED  # noqa: E402
-from ur5_pick_place.nodes.rounds import Poller  # noqa: E402
 
 OURS = 'scaled_joint_trajectory_controller'
 IO = 'io_and_status_controller'
@@ -106,7 +106,7 @@ def test_a_controller_in_doubt_counts_as_inactive_until_it_is_listed_as_active(g
     manager = Manager(graph)
     manager.look()
     assert manager.asked == 0 and not manager.status.inactive, 'nobody has a doubt'
-    manager.activity.doubt()
+    manager.activity.invalidate()
     assert 'to report whether' in manager.status.inactive
     graph.until(lambda: f'{OURS} is inactive' in manager.look())
     assert 'just after the program starts' in manager.status.inactive
@@ -123,10 +123,10 @@ def test_an_answer_that_was_asked_for_before_the_doubt_does_not_end_it(graph):
     manager = Manager(graph)
     manager.states.append('active')
     manager.late = Future()
-    manager.activity.doubt()
+    manager.activity.invalidate()
     graph.until(lambda: manager.look() and manager.asked == 1)
     manager.states.append('inactive')
-    manager.activity.doubt()
+    manager.activity.invalidate()
     manager.late.set_result(None)
     graph.until(lambda: not manager.look() or f'{OURS} is inactive' in manager.status.inactive)
     assert manager.status.inactive
@@ -140,7 +140,7 @@ def test_a_controller_that_no_manager_lists_is_not_refused(graph, is_there):
     else:
         status = RobotStatus()
         activity = ControllerActivity(graph.node, OURS, status, ReentrantCallbackGroup())
-    activity.doubt()
+    activity.invalidate()
 
     def is_over() -> bool:
         activity.look()

@@ -30,14 +30,14 @@ CONFIG = Path(__file__).parents[1] / 'config'
 class CellOf:
     """A cell that runs a cycle file, its parts in place and its places taught."""
 
-    def __init__(self, path, grid=None, **changes):
+    def __init__(self, path, grid=None, **overrides):
         self.cycle = load_cycle(path)
         self.spots, picks = layout(self.cycle), pick_places(self.cycle)
-        changes |= pattern(grid)
+        overrides |= pattern(grid)
         self.ends = ends_of_parts(
             self.cycle,
             self.spots,
-            PatternSettings.from_dict({k: v for k, v in changes.items() if 'target' in k}),
+            PatternSettings.from_dict({k: v for k, v in overrides.items() if 'target' in k}),
         )
         feeder = self.spots[picks[-1]]
         self.cell = cell = InProcessCell(
@@ -46,7 +46,7 @@ class CellOf:
                 'parts': len(self.ends),
                 'part_x': feeder.x,
                 'part_y': feeder.y,
-                **changes,
+                **overrides,
             }
         )
         self.switched = []

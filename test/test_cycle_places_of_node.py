@@ -22,8 +22,8 @@ from tf2_ros import TransformBroadcaster  # noqa: E402
 from visualization_msgs.srv import GetInteractiveMarkers  # noqa: E402
 
 from ur5_pick_place.kinematics import HOME, JOINT_NAMES  # noqa: E402
+from ur5_pick_place.nodes.polling import Poller  # noqa: E402
 from ur5_pick_place.nodes.prompt_executor import PromptExecutor  # noqa: E402
-from ur5_pick_place.nodes.rounds import Poller  # noqa: E402
 from ur5_pick_place.task.poses_file import PosesFile  # noqa: E402
 
 CONFIG = Path(__file__).parents[1] / 'config'
@@ -115,7 +115,7 @@ def around(ros_domain, tmp_path_factory):
     threading.Thread(target=executor.spin, daemon=True).start()
     around = Around(folder)
     try:
-        with Poller(task, executor.lock, executor.after_round, executor.fail):
+        with Poller(task, executor.lock, executor.after_pass, executor.fail):
             around.until(lambda: around.ask('teach_home').success)
             yield around
     finally:

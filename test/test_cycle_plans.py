@@ -130,7 +130,7 @@ def test_the_way_home_keeps_clear_of_parts_that_lie_about(cycle_planner):
     T[:3, 3] = 0.35 + 0.09, 0.25, 0.07  # on another part beside the target
     beside = Box('part 1', T, np.full(3, 0.045), is_part=True)
     _, home = cycle_planner.motions_home(POSES, q, False, [beside])
-    assert cycle_planner.planner.among([beside]).obstacle(home.trajectory.q) == ''
+    assert cycle_planner.planner.among([beside]).why_blocked(home.trajectory.q) == ''
 
 
 @pytest.mark.parametrize('place', ['start', 'target'])

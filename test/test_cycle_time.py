@@ -12,6 +12,7 @@ import pytest
 from independent_arm import frames
 
 from ur5_pick_place.kinematics import HOME
+from ur5_pick_place.outcome import DONE
 from ur5_pick_place.task.grippers.digital import DigitalGripper as Gripper
 from ur5_pick_place.task.grippers.digital import DigitalSettings as GripperSettings
 from ur5_pick_place.task.job import Job, Observation, SetOutput, SetPayload
@@ -35,7 +36,7 @@ class Recorded:
         if is_closed:
             cell.station.machine.start('close', cell.station.gripper.close())
             cell.until(lambda: not cell.is_busy, 5.0, 'the gripper')
-        cell.watch()
+        cell.reset_measurements()
         commands, self.q, self.gaps = cell.port.gripper_commands, [], []
         self.height = []
         self.record = Record(events=cell.events)
@@ -142,7 +143,7 @@ def test_a_grip_ends_on_the_input_else_after_its_time(feedback, level_from, ends
         inputs = {16: t > level_from}
         command = job.tick(Observation(t, HOME, inputs, {16: pin}, 24, '', reply))
         if isinstance(command, SetOutput):
-            pin, reply = command.state, ''
+            pin, reply = command.state, DONE
         t += TICK
     low, high = ends
     assert low < t - TICK < high + 3 * TICK
@@ -160,11 +161,11 @@ def test_the_payload_is_set_when_the_part_is_felt_and_confirmed_before_the_grip_
     while not job.is_done and t < 5.0:
         command = job.tick(Observation(t, HOME, {16: t > 0.2}, {16: pin}, 24, '', reply))
         if isinstance(command, SetOutput):
-            pin, reply = command.state, ''
+            pin, reply = command.state, DONE
         elif command is payload:
             sent, reply = t, None
         if sent is not None and t > sent + 0.5:
-            reply = ''
+            reply = DONE
         t += TICK
     assert ends == [True] and job.error == ''
     assert sent == pytest.approx(0.2, abs=2 * TICK)

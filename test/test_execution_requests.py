@@ -11,6 +11,7 @@ pytest.importorskip('rclpy')
 from stop_cell import Cell, turn
 
 from ur5_pick_place.nodes.execution import Execution
+from ur5_pick_place.outcome import Outcome
 
 
 class Goal:
@@ -72,7 +73,7 @@ def test_a_fault_that_was_rearmed_meanwhile_is_not_forgotten(cell, execution):
     assert cell.state.startswith('stopped')
     cell.status.safety_mode = 1
     cell.run(0.3)
-    assert cell.executor.rearm() == ''
+    assert cell.executor.rearm().ok
     assert 'stopped before it began' in begin(cell, is_wanted)
     assert not cell.port.sent
 
@@ -81,7 +82,7 @@ def test_what_was_requested_while_stopped_does_not_begin_with_the_rearm(cell, ex
     cell.executor.stop('stop requested', latch=True)
     cell.run(0.3)
     _, is_wanted = requested(execution)
-    assert cell.executor.rearm() == ''
+    assert cell.executor.rearm().ok
     assert 'stopped before it began' in begin(cell, is_wanted)
     assert not cell.port.sent
 
@@ -101,7 +102,7 @@ def test_a_cancel_while_a_motion_is_being_sent_stops_it(cell, execution):
     class Arrival:
         def __await__(self):
             yield from ()
-            return cell.executor.motion_state
+            return Outcome.failed(cell.executor.motion_state)
 
     def send() -> Arrival:
         assert begin(cell, is_wanted) == ''

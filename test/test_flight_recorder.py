@@ -288,7 +288,7 @@ def test_a_device_that_is_full_costs_no_older_record(tmp_path: Path) -> None:
 
 
 def test_a_recorder_that_hangs_does_not_hold_up_another(tmp_path: Path, monkeypatch) -> None:
-    monkeypatch.setattr(record_folder, '_PATIENCE', 0.2)
+    monkeypatch.setattr(record_folder, '_TIMEOUT', 0.2)
     hanging = os.open(tmp_path, os.O_RDONLY)
     fcntl.flock(hanging, fcntl.LOCK_EX)
     try:

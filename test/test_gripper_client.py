@@ -18,8 +18,9 @@ from sensor_msgs.msg import JointState  # noqa: E402
 from ur5_pick_place.errors import InvalidInput  # noqa: E402
 from ur5_pick_place.nodes.gripper_choice import chosen_gripper  # noqa: E402
 from ur5_pick_place.nodes.gripper_client import GripperClient, position_in  # noqa: E402
-from ur5_pick_place.nodes.rounds import Rounds  # noqa: E402
+from ur5_pick_place.nodes.polling import PollGroup  # noqa: E402
 from ur5_pick_place.nodes.sim.gripper import GripperActions  # noqa: E402
+from ur5_pick_place.outcome import DONE  # noqa: E402
 from ur5_pick_place.sim.cell import OPEN_GAP  # noqa: E402
 from ur5_pick_place.sim.gripper_server import GripperServer  # noqa: E402
 from ur5_pick_place.sim.grippers import GRIPPER_COMMAND, PARALLEL  # noqa: E402
@@ -57,8 +58,8 @@ class Bench:
         self.core, self.driver = GripperServer(self.fingers, kind), SimpleNamespace(time=0.0)
         self.server = GripperActions(theirs, self.driver, self.core, threading.Lock(), group)
         settings = ActionSettings(gripper_action_type=kind)
-        self.rounds = Rounds(ours, 0.008)
-        self.client = GripperClient(ours, settings, group, self.rounds, 0.5)
+        self.poll_group = PollGroup(ours, 0.008)
+        self.client = GripperClient(ours, settings, group, self.poll_group, 0.5)
         self.joints = ours.create_publisher(JointState, 'joint_states', 10)
         for node in self.nodes:
             self.executor.add_node(node)
@@ -76,14 +77,14 @@ class Bench:
             self.core.update(self.driver.time, True)
             self.server.publish()
             self.server.monitor()
-            self.rounds.look()
+            self.poll_group.poll()
             self.executor.spin_once(timeout_sec=0.01)
 
     def ended(self, command):
         """Send a goal; return the report of its end."""
         self.send(command)
         self.until(lambda: self.replies, 'the reply')
-        assert self.replies.pop() == ''
+        assert self.replies.pop() == DONE
         self.until(lambda: (r := self.client.view().report) and r.ended, 'the end')
         return self.client.view().report
 
@@ -156,11 +157,11 @@ def test_a_goal_that_is_refused_or_has_no_server_is_answered(bench):
     bench.core.rejects = True
     bench.send(CLOSE)
     bench.until(lambda: bench.replies, 'the reply')
-    assert 'gripper_cmd rejected the goal of position 0.8' in bench.replies.pop()
+    assert 'gripper_cmd rejected the goal of position 0.8' in bench.replies.pop().reason
     bench.core.is_absent = True
     bench.until(lambda: not bench.client.view().is_there, 'the server to go')
     bench.send(CLOSE)
-    assert 'is not there' in bench.replies.pop()
+    assert 'is not there' in bench.replies.pop().reason
 
 
 def test_a_goal_accepted_after_its_time_is_canceled_and_moves_nothing_on(bench):

@@ -12,6 +12,7 @@ pytest.importorskip('rclpy')
 from control_msgs.action import GripperCommand
 
 from ur5_pick_place.nodes import gripper_command
+from ur5_pick_place.outcome import DONE, Outcome
 
 THRESHOLD = 0.02  # [m], as in config/pick_place.yaml
 
@@ -23,9 +24,9 @@ def command(monkeypatch: pytest.MonkeyPatch, position: float) -> tuple[str, str,
     node = SimpleNamespace(get_logger=lambda: SimpleNamespace(error=errors.append))
     run = SimpleNamespace(open=lambda: 'open', close=lambda: 'close', is_carrying=False)
 
-    async def job(_name: str, steps: str) -> str:
+    async def job(_name: str, steps: str) -> Outcome:
         done.append(steps)
-        return ''
+        return DONE
 
     commands = gripper_command.GripperCommands(node, run, THRESHOLD, job, None)
     goal = SimpleNamespace(

@@ -28,8 +28,8 @@ def grip(gripper):
     yield from gripper.expect_part()
 
 
-def prepared(gripper, **changes):
-    cell = InProcessCell({'gripper': gripper, 'grasp_retries': 0, **changes})
+def prepared(gripper, **overrides):
+    cell = InProcessCell({'gripper': gripper, 'grasp_retries': 0, **overrides})
     cell.teach(START, TARGET)
     return cell
 
@@ -43,7 +43,7 @@ def cell(request):
 def begin(cell, stage=''):
     """Run a cycle into a stage, or to its end."""
     cell.put_part(START)
-    cell.watch()
+    cell.reset_measurements()
     cell.run()
     if stage:
         cell.until(lambda: cell.station.run.stage == stage, 20.0, stage)
@@ -61,7 +61,7 @@ def stopped_by(cell):
 def recover(cell, *jobs):
     cell.clear()
     cell.settle()
-    cell.until(lambda: not cell.rearm(), 5.0, 'rearming')
+    cell.until(lambda: cell.rearm().ok, 5.0, 'rearming')
     for job in jobs:
         cell.start(job)
         cell.until(lambda: not cell.is_busy, 20.0, job)
@@ -99,7 +99,7 @@ def test_neither_a_stop_nor_a_restart_of_the_task_lets_the_part_go(cell):
     machine, run = cell.station.machine, cell.station.run
     run.is_carrying, machine._has_looked = False, False  # what a new node knows
     cell.port._gripper_goal = None
-    cell.watch()
+    cell.reset_measurements()
     cell.wait(0.5)
     assert names(cell) == ['part_in_hand'] and cell.port.gripper_commands == sent
     recover(cell, 'go_home')
@@ -110,7 +110,7 @@ def test_neither_a_stop_nor_a_restart_of_the_task_lets_the_part_go(cell):
 
 def test_nothing_at_the_start_is_a_missed_grasp(cell):
     cell.put_part(Spot(0.3, -0.35, 0.0))
-    cell.watch()
+    cell.reset_measurements()
     cell.run()
     reason = stopped_by(cell)
     assert re.match('the gripper closed on nothing|no vacuum: the cup does not seal', reason)

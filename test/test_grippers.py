@@ -16,6 +16,7 @@ import pytest
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.nodes.node_list import node_list
+from ur5_pick_place.outcome import DONE, Outcome
 from ur5_pick_place.task.grippers.action import ActionGripper, ActionSettings
 from ur5_pick_place.task.grippers.joint import GripperJoint
 from ur5_pick_place.task.grippers.registry import KINDS, check_parameters, gripper_type
@@ -136,11 +137,11 @@ class Server:
         while not job.is_done:
             assert self.t < limit, 'the job hangs'
             if goal and reply is None and self.t - sent >= self.accepts_after:
-                reply = self.refusal
+                reply = Outcome.unless(self.refusal)
             command = job.tick(self.seen(reply, sent, goal))
             if command:
                 commands.append(command)
-                reply, sent = (None, self.t) if isinstance(command, MoveGripper) else ('', sent)
+                reply, sent = (None, self.t) if isinstance(command, MoveGripper) else (DONE, sent)
                 goal = command if isinstance(command, MoveGripper) else goal
                 self.goals += isinstance(command, MoveGripper)
             self.t += TICK
@@ -148,7 +149,7 @@ class Server:
 
     def seen(self, reply=None, sent=0.0, goal=None):
         report = None
-        if goal and reply == '':
+        if goal and reply == DONE:
             report = GripperReport(goal.position)
             if self.t - sent >= self.ends_after:
                 closes = goal.position > 0.5 and self.stalls_at is not None
@@ -297,7 +298,7 @@ def test_the_blow_off_is_never_on_together_with_the_suction():
     while not job.is_done:
         command = job.tick(Observation(t, np.zeros(6), {16: False}, dict(outputs), 24, '', reply))
         if isinstance(command, SetOutput):
-            outputs[command.pin], reply = command.state, ''
+            outputs[command.pin], reply = command.state, DONE
             history.append((t, dict(outputs)))
         t += TICK
     assert job.error == '' and not any(pins[16] and pins[17] for _, pins in history)
@@ -318,6 +319,6 @@ def test_a_release_takes_its_least_time_also_without_a_blow_off_and_with_an_inpu
         job = Job('release', steps)
         while not job.is_done:
             if command := tick(job):
-                outputs[command.pin], reply, switched = command.state, '', t
+                outputs[command.pin], reply, switched = command.state, DONE, t
             t += TICK
     assert job.error == '' and 0.4 <= t - switched < 0.5

@@ -17,6 +17,7 @@ from ur5_pick_place.errors import ExecutionError, GateRefusal
 from ur5_pick_place.kinematics import forward, singularity
 from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.kinematics.transforms import T_BASE_BASE_LINK, exp_so3
+from ur5_pick_place.outcome import DONE
 from ur5_pick_place.planning.inertias import Load
 from ur5_pick_place.planning.limits import tcp_and_elbow_speed
 from ur5_pick_place.planning.scene import Box, Part
@@ -43,9 +44,9 @@ def joint(index, velocity):
 class JoggedCell(InProcessCell):
     """A cell that is ready, with the arm at some joints, and a record of them."""
 
-    def __init__(self, q=None, **changes):
-        super().__init__(changes)
-        self.until(lambda: self.manager.rearm() == '', 5.0, 'the planner to be ready')
+    def __init__(self, q=None, **overrides):
+        super().__init__(overrides)
+        self.until(lambda: self.manager.rearm().ok, 5.0, 'the planner to be ready')
         self.why = ''
         self.path = []
         if q is not None:
@@ -218,9 +219,9 @@ def test_a_wall_nearer_than_the_arm_can_brake_ends_a_jog_at_once():
         cell.manager.check_remaining_path()
         if not cell.manager.is_moving:
             break
-    assert not cell.planner.obstacle(cell.q[None])
+    assert not cell.planner.why_blocked(cell.q[None])
     cell.wait(0.5)
-    assert not cell.planner.obstacle(np.array(cell.path[-60:]))
+    assert not cell.planner.why_blocked(np.array(cell.path[-60:]))
     assert not cell.manager.is_moving
 
 
@@ -358,7 +359,7 @@ def test_a_jog_is_refused_while_a_motion_runs_and_where_the_arm_is_in_collision(
     cell.manager.start(motion.trajectory, ended.append)
     with pytest.raises(ExecutionError, match='planner is moving'):
         cell.jog(twist(0.1))
-    cell.until(lambda: ended == [''], 10.0, 'the motion, undisturbed')
+    cell.until(lambda: ended == [DONE], 10.0, 'the motion, undisturbed')
     cell.planner.set_scene(replace(cell.planner.scene, table_height=0.3))
     with pytest.raises(GateRefusal, match='table'):
         cell.jog(twist(0.0, 0.0, 0.1))

@@ -34,7 +34,7 @@ def test_a_part_that_was_placed_before_a_stop_stays_where_it_is(stage, then):
     cell.stop()
     cell.wait(1.0)
     placed = cell.world.T_world_part
-    assert cell.rearm() == ''
+    assert cell.rearm().ok
     if then == 'plan':
         cell.run()
         cell.until(lambda: cell.station.run.stage == 'grip', 30.0, 'the empty start')

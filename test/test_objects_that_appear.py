@@ -58,7 +58,8 @@ def stopped(gap, then=None):
 def test_an_object_nearer_than_the_braking_distance_cancels_the_motion_at_once(gap):
     cell, planner, turned = stopped(gap)
     assert len(cell.port.sent) == 1 and turned < 1e-6, 'no motion brakes through the object'
-    (reason,) = cell.ends
+    (outcome,) = cell.ends
+    reason = outcome.reason
     assert reason.startswith('the scene has changed: ') and 'post' in reason
     assert 'canceled at once: look whether the arm has touched it' in reason
     assert not planner.collision.check(cell.port.q)
@@ -67,14 +68,15 @@ def test_an_object_nearer_than_the_braking_distance_cancels_the_motion_at_once(g
 def test_a_motion_that_brakes_is_canceled_if_the_next_object_is_nearer():
     cell, planner, _ = stopped(0.32, then=0.06)
     assert len(cell.port.sent) == 2 and cell.port.cancels
-    assert cell.ends[0].count('the scene has changed: ') == 2, 'the reason names both'
+    assert cell.ends[0].reason.count('the scene has changed: ') == 2, 'the reason names both'
     assert not planner.collision.check(cell.port.q)
 
 
 def test_an_object_farther_away_lets_the_arm_brake_on_its_path():
     cell, planner, turned = stopped(0.32)
     assert len(cell.port.sent) == 2 and turned > 0.1
-    (reason,) = cell.ends
+    (outcome,) = cell.ends
+    reason = outcome.reason
     assert reason.startswith('the scene has changed: ') and 'canceled' not in reason
     assert not planner.collision.check(cell.port.q)
 
@@ -83,7 +85,7 @@ def test_an_object_farther_away_lets_the_arm_brake_on_its_path():
 def bench():
     """A closed loop on its way, and its planner's scene as before afterwards."""
     scene = PLANNER.scene
-    bench = Bench(PLANNER.obstacle)
+    bench = Bench(PLANNER.why_blocked)
     bench.run(0.8)
     yield bench
     PLANNER.set_scene(scene)
@@ -97,9 +99,9 @@ def put_in_the_way(q, q_ahead):
     for gap in np.arange(0.15, 0.0, -5e-4):
         post = box_at('post', p + gap * way, (0.02, 0.02, 0.02))
         PLANNER.set_scene(replace(scene, boxes=(*scene.boxes, post)))
-        if PLANNER.obstacle(q_ahead[None]):
+        if PLANNER.why_blocked(q_ahead[None]):
             break
-    assert not PLANNER.obstacle(q[None])
+    assert not PLANNER.why_blocked(q[None])
 
 
 @pytest.mark.parametrize('is_told_by', ['the scene', 'its own check'])
@@ -111,7 +113,8 @@ def test_a_closed_loop_does_not_brake_through_an_object(bench, seconds, is_told_
         bench.run(0.016)
     bench.executor.check_remaining_path()
     assert bench.port.held
-    (reason,) = bench.ends
+    (outcome,) = bench.ends
+    reason = outcome.reason
     assert 'post' in reason and 'canceled at once: look whether' in reason
     bench.run(1.0)
-    assert not PLANNER.obstacle(np.array(bench.cell.q[-100:]))
+    assert not PLANNER.why_blocked(np.array(bench.cell.q[-100:]))

@@ -40,7 +40,7 @@ def test_both_find_the_same_on_lines_into_table_and_arm(planner, rng):
         path = line_from(START, way, 60)
         for here, there in zip(path, path[4:], strict=False):
             for q in (here[None], np.stack([here, there])):
-                expected = planner.obstacle(q)
+                expected = planner.why_blocked(q)
                 assert watch(q) == expected
                 found.add(expected != '')
     assert found == {False, True}
@@ -67,7 +67,7 @@ def test_another_scene_counts_at_once(planner):
 def test_joints_outside_their_limits_are_named(planner):
     watch = ObstacleWatch(planner)
     outside = START + [0.0, 0.0, 2.0, 0.0, 0.0, 0.0]
-    found = planner.obstacle(np.stack([START, outside]))
+    found = planner.why_blocked(np.stack([START, outside]))
     assert watch(np.stack([START, outside])) == found
     at = np.degrees(outside[2])
     assert f'elbow_joint is at {at:.1f} deg: must lie in -180 to 180 deg' in found

@@ -18,13 +18,13 @@ import toy_trials
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.trials import faults, soak
 from ur5_pick_place.trials.fault_matrix import run_matrix
-from ur5_pick_place.trials.parallel import Workers, in_order
+from ur5_pick_place.trials.parallel import Workers, run_trials
 
 CLUSTER = 'tcp://scheduler:8786'
 
 
 def results(folder, items, workers):
-    return list(in_order(partial(toy_trials.open_work, folder), items, toy_trials.lost, workers))
+    return list(run_trials(partial(toy_trials.open_work, folder), items, toy_trials.lost, workers))
 
 
 def wait_for(condition, limit=20.0):
@@ -59,7 +59,7 @@ def test_an_exception_in_a_worker_shows_its_traceback_here(tmp_path):
 
 
 def test_no_worker_outlives_whoever_stops_reading(tmp_path):
-    found = in_order(
+    found = run_trials(
         partial(toy_trials.open_work, tmp_path), ['a', 'sleeps'], toy_trials.lost, Workers(2)
     )
     with contextlib.closing(found):
@@ -108,11 +108,11 @@ def test_a_fault_whose_process_dies_twice_has_failed(monkeypatch):
     def dead(_open_work, items, lost, _workers):
         return (lost(item, 'its process was killed by SIGSEGV') for item in items)
 
-    monkeypatch.setattr('ur5_pick_place.trials.fault_matrix.in_order', dead)
+    monkeypatch.setattr('ur5_pick_place.trials.fault_matrix.run_trials', dead)
     (case,) = run_matrix(('link_loss',), ('grip',), workers=Workers(2))
     assert (case.fault, case.stage, case.end) == ('link_loss', 'grip', 'lost')
     assert 'SIGSEGV' in case.problem
-    monkeypatch.setattr('ur5_pick_place.trials.soak.in_order', dead)
+    monkeypatch.setattr('ur5_pick_place.trials.soak.run_trials', dead)
     summary = soak.summarise(list(soak.soak(3, 1, workers=Workers(2))))
     assert summary['unexplained'] == 3 and summary['ends'] == {'lost': 3}
 

@@ -22,6 +22,7 @@ from ur5_pick_place.errors import ExecutionError, InvalidInput
 from ur5_pick_place.kinematics import HOME, forward
 from ur5_pick_place.nodes.controller_goals import PASSTHROUGH, check_method
 from ur5_pick_place.nodes.trajectory_client import _TrajectoryController
+from ur5_pick_place.outcome import DONE, Outcome
 from ur5_pick_place.planning.scaling import Scaling
 from ur5_pick_place.sim.controller_manager import SCALED
 from ur5_pick_place.sim.driver import Driver
@@ -35,7 +36,7 @@ SWING = HOME + [1.5, 0.0, 0.0, 0.0, 0.0, 0.0]
 
 def swinging_cell(controller: str) -> tuple[InProcessCell, list[str]]:
     """Return a cell in the middle of a swing, and what becomes of the motion."""
-    cell, ends = InProcessCell({'controller': controller}), list[str]()
+    cell, ends = InProcessCell({'controller': controller}), list[Outcome]()
     cell.teach(*default_spots('ur5'))
     motion = cell.station.planner.ptp(HOME, SWING).trajectory
     cell.manager.start(motion, ends.append)
@@ -68,14 +69,14 @@ def test_a_pc_that_stands_still_for_half_a_second_changes_nothing():
     cell, ends = swinging_cell(PASSTHROUGH)
     freeze(cell, 0.5)
     cell.until(lambda: bool(ends), 5.0, 'the end of the motion')
-    assert ends == [''] and np.abs(cell.q - SWING).max() < 2e-3
+    assert ends == [DONE] and np.abs(cell.q - SWING).max() < 2e-3
 
 
 def test_a_stream_of_setpoints_ends_when_the_pc_stands_still():
     cell, ends = swinging_cell(SCALED)
     freeze(cell, 0.5)
     cell.until(lambda: bool(ends), 5.0, 'the end of the motion')
-    assert ends[0] and not cell.driver.robot.program_running
+    assert not ends[0].ok and not cell.driver.robot.program_running
     q = cell.q
     cell.wait(0.5)
     assert np.abs(cell.q - q).max() < 1e-3

@@ -8,6 +8,7 @@ import pytest
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics.transforms import exp_se3
+from ur5_pick_place.outcome import DONE
 from ur5_pick_place.planning.inertias import Load, boxes_load, joined
 from ur5_pick_place.trials.in_process import InProcessCell
 
@@ -187,14 +188,14 @@ def send(monkeypatch):
 @pytest.mark.parametrize('form', FORMS)
 def test_a_driver_that_takes_the_payload_is_told_it_once(send, form):
     robot = Robot(lambda request: True)
-    assert send(form, robot) == ['', '']
+    assert send(form, robot) == [DONE, DONE]
     assert len(robot.heard) == 2 and not robot.warnings
 
 
 @pytest.mark.parametrize('form', [Flat, Nested])
 def test_a_driver_that_refuses_the_inertia_alone_ends_no_cycle(send, form):
     robot = Robot(lambda request: not any(inertia_of(request)))
-    assert send(form, robot) == ['', '']
+    assert send(form, robot) == [DONE, DONE]
     assert [any(inertia_of(request)) for request in robot.heard] == [True, False, False]
     (warning,) = robot.warnings
     assert 'accepted mass and centre alone' in warning
@@ -203,7 +204,7 @@ def test_a_driver_that_refuses_the_inertia_alone_ends_no_cycle(send, form):
 @pytest.mark.parametrize('form', FORMS)
 def test_a_driver_that_takes_no_payload_at_all_is_a_failure(send, form):
     robot = Robot(lambda request: False)
-    assert all('the driver refused it' in reply for reply in send(form, robot))
+    assert all('the driver refused it' in reply.reason for reply in send(form, robot))
     assert not robot.warnings
 
 

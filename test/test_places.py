@@ -214,7 +214,8 @@ def test_branches_that_are_called_possible_are_so_and_no_others():
         T[:3, 3] = rng.uniform([-0.7, -0.7, 0.1], [0.7, 0.7, 0.5])
         report = check_pose(MODEL, planner.limits, planner.collision, T)
         q, rows = all_solutions(MODEL, T)
-        free = {BRANCHES[k] for x, k in zip(q, rows, strict=True) if not planner.obstacle(x[None])}
+        solutions = zip(q, rows, strict=True)
+        free = {BRANCHES[k] for x, k in solutions if not planner.why_blocked(x[None])}
         assert set(report.branches) == free
         assert bool(report.reason) == (not free)
         kinds[bool(free)] += 1
@@ -265,7 +266,7 @@ class TestTeaching:
 
 
 class StillPort:
-    missing = ''
+    why_not_ready = ''
 
     def observe(self):
         return Observation(0.0, HOME.copy())

@@ -56,9 +56,9 @@ def test_a_dip_of_a_few_milliradians_into_an_object_is_seen():
         return MotionPlanner(MODEL, QUICK, Scene(-1.0, SCENE.tool, boxes=(shelf,)))
 
     tops = np.arange(tcp[2] - 0.02, tcp[2] + 0.1, 2e-4)
-    top = next(z for z in tops[::-1] if not planner(z).obstacle(q[None]))
+    top = next(z for z in tops[::-1] if not planner(z).why_blocked(q[None]))
     arm = planner(top)
-    assert arm.obstacle((q + dq)[None])
+    assert arm.why_blocked((q + dq)[None])
     down = time_ptp(q, q + dq, arm.limits, speed_of)
     up = time_ptp(q + dq, q, arm.limits, speed_of)
     with pytest.raises(GateRefusal, match='fingers'):

@@ -11,6 +11,7 @@ from stop_cell import Cell
 
 from ur5_pick_place.control.robot_status import SAFETY_NORMAL, SAFETY_REDUCED
 from ur5_pick_place.errors import GateRefusal
+from ur5_pick_place.outcome import DONE
 from ur5_pick_place.planning.limits import tcp_and_elbow_speed
 from ur5_pick_place.planning.scaling import Scaling
 
@@ -54,7 +55,8 @@ def test_a_motion_that_is_too_fast_brakes_when_the_mode_becomes_reduced(seconds)
     cell.run(0.5)
     assert speed(cell) < 0.1
     cell.run(1.0)
-    (reason,) = cell.ends
+    (outcome,) = cell.ends
+    reason = outcome.reason
     assert 'safety mode is now reduced' in reason
     assert 'limit 0.100 m/s in this mode (reduced_speed)' in reason
     assert cell.state == 'ready', 'as after a stop for the scene'
@@ -67,7 +69,7 @@ def test_a_motion_that_is_slow_enough_goes_on_when_the_mode_becomes_reduced():
     cell.run(1.0)
     cell.status.safety_mode = SAFETY_REDUCED
     cell.run(motion.duration)
-    assert cell.ends == [''] and len(cell.port.sent) == 1 and cell.port.cancels == 0
+    assert cell.ends == [DONE] and len(cell.port.sent) == 1 and cell.port.cancels == 0
 
 
 def test_a_motion_that_was_fast_only_before_goes_on():
@@ -77,7 +79,7 @@ def test_a_motion_that_was_fast_only_before_goes_on():
     cell.run(motion.duration - 0.03)
     cell.status.safety_mode = SAFETY_REDUCED
     cell.run(1.0)
-    assert cell.ends == [''] and len(cell.port.sent) == 1
+    assert cell.ends == [DONE] and len(cell.port.sent) == 1
 
 
 def test_a_motion_admitted_just_before_the_mode_changed_is_stopped_too():
@@ -98,7 +100,8 @@ def test_a_motion_admitted_just_before_the_mode_changed_is_stopped_too():
     assert len(cell.port.sent) == 2, 'the motion that brakes'
     cell.port.accept(cell.port.sent[-1].begin)
     cell.run(1.0)
-    (reason,) = cell.ends
+    (outcome,) = cell.ends
+    reason = outcome.reason
     assert 'reduced_speed' in reason and np.abs(cell.port.q - THERE).max() > 1.0
 
 
@@ -124,6 +127,7 @@ def test_a_closed_loop_that_is_too_fast_is_stopped_and_not_latched():
         bench.run(1.5)
     finally:
         bench.executor._planner.settings = settings
-    (reason,) = bench.ends
+    (outcome,) = bench.ends
+    reason = outcome.reason
     assert 'limit 0.010 m/s in this mode (reduced_speed)' in reason
     assert bench.executor.motion_state == 'ready'

@@ -22,19 +22,19 @@ def test_a_controller_without_the_parameter_restarts(ros_domain, value, splices)
     controller = rclpy.create_node('some_controller', context=context)
     if value is not None:
         controller.declare_parameter(SPLICES, value)
-    answers = []
+    replies = []
     replacement = Replacement(client, 'some_controller', ReentrantCallbackGroup())
-    on_answer = replacement._on_answer
-    replacement._on_answer = lambda answer: (on_answer(answer), answers.append(answer))
+    on_reply = replacement._on_reply
+    replacement._on_reply = lambda reply: (on_reply(reply), replies.append(reply))
     executor.add_node(client)
     executor.add_node(controller)
     try:
         end = time.monotonic() + 20.0
-        while not answers and time.monotonic() < end:
+        while not replies and time.monotonic() < end:
             replacement.look()
             executor.spin_once(timeout_sec=0.05)
-        assert answers and replacement.splices is splices
-        assert len(answers) == 1, 'asked once'
+        assert replies and replacement.splices is splices
+        assert len(replies) == 1, 'asked once'
     finally:
         executor.shutdown()
         client.destroy_node()

@@ -140,7 +140,7 @@ def test_a_stop_in_any_stage_leaves_all_as_it_is_until_rearmed_and_planned_anew(
     assert cell.port.gripper_commands == commands and cell.world.part_present == has_part
     with pytest.raises(ExecutionError, match='rearm'):
         cell.station.machine.go_home(cell.poses)
-    assert cell.rearm() == ''
+    assert cell.rearm().ok
     cell.wait(1.0)
     assert np.abs(cell.world.q - held).max() < 1e-4, 'rearming alone moves nothing'
     with pytest.raises(ExecutionError, match='no plan'):

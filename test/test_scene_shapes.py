@@ -28,7 +28,7 @@ from ur5_pick_place.planning.limits import MotionSettings
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.shapes import Cuboid, Cylinder, Mesh, Plane
 from ur5_pick_place.planning.world import AttachedObject, PlacedShape, SceneObject, World
-from ur5_pick_place.trials.parallel import Workers, cores, in_order
+from ur5_pick_place.trials.parallel import Workers, cores, run_trials
 
 SAMPLES = 9  # of each admitted motion
 SLACK = 1e-4  # [m] of arithmetic
@@ -226,7 +226,7 @@ def test_no_motion_near_any_shape_is_admitted_that_points_on_it_deny():
     first = int(os.environ.get('UR5_FIRST_SCENE', '0'))
     many = 'UR5_SCENES' in os.environ
     workers = Workers(cores(), os.environ.get('DASK', '')) if many else Workers()
-    verdicts = list(in_order(open_work, range(first, first + count), lost, workers))
+    verdicts = list(run_trials(open_work, range(first, first + count), lost, workers))
     admitted = {v.number: v.clearance for v in verdicts if v.clearance is not None}
     false = [(n, d) for n, d in admitted.items() if d < SCENE.margin - RESOLUTION - SLACK]
     needless = [v.number for v in verdicts if v.needless]

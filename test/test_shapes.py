@@ -173,7 +173,7 @@ def test_no_motion_is_admitted_while_an_object_is_refused():
     planner.set_scene(replace(SCENE, world=World(refused={'crate': 'object crate was refused'})))
     with pytest.raises(GateRefusal, match='object crate was refused'):
         planner.ptp(PICK, PICK + 0.01)
-    assert 'object crate was refused' in planner.obstacle(PICK[None])
+    assert 'object crate was refused' in planner.why_blocked(PICK[None])
 
 
 def test_clients_objects_change_the_fingerprint_by_all_that_a_plan_relies_on():

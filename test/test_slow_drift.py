@@ -62,12 +62,12 @@ def test_a_stop_lasts_until_a_slow_drift_has_ended():
     cell.executor.stop('enough', latch=True)
     for _ in range(20):
         cell.run(0.25)
-        assert 'the arm is moving' in cell.executor.rearm()
-    assert cell.port.cancels > 100 and cell.port.take_overs > 5
+        assert 'the arm is moving' in cell.executor.rearm().reason
+    assert cell.port.cancels > 100 and cell.port.deactivations > 5
     cell.port.hold = hold
     cell.run(0.5)
     assert cell.port.holds and not cell.port.drift.any()
-    assert cell.executor.rearm() == ''
+    assert cell.executor.rearm().ok
     assert cell.state == 'ready'
 
 
@@ -78,4 +78,4 @@ def test_a_drift_that_begins_after_the_stop_is_ended_too():
     cell.port.drift[0] = 5e-3 * CYCLE
     cell.run(1.0)
     assert cell.port.holds and not cell.port.drift.any()
-    assert cell.executor.rearm() == ''
+    assert cell.executor.rearm().ok

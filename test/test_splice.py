@@ -15,6 +15,7 @@ from ur5_pick_place.control.loop_settings import LoopSettings
 from ur5_pick_place.control.rollout import loop_of, plan_roll_out
 from ur5_pick_place.control.splicing import on_arrival
 from ur5_pick_place.kinematics import HOME, JOINT_NAMES, forward
+from ur5_pick_place.outcome import DONE
 from ur5_pick_place.planning.scaling import Scaling
 from ur5_pick_place.sim.controller_manager import SCALED
 from ur5_pick_place.sim.spline import TrajectoryCommand, Waypoint
@@ -103,8 +104,8 @@ def test_a_hold_and_a_cancel_stop_the_command_at_once(splices):
     assert cell.run(0.5) == stopped
 
 
-def ready_cell(**changes: object) -> InProcessCell:
-    cell = InProcessCell(changes)
+def ready_cell(**overrides: object) -> InProcessCell:
+    cell = InProcessCell(overrides)
     cell.teach(*default_spots('ur5'))
     return cell
 
@@ -172,7 +173,7 @@ def test_closed_loops_track_alike_on_both_controllers(method):
         cell.on_step = lambda cell=cell, path=path: path.append(cell.q)
         cell.manager.start_loop(make, plan.trajectory, ends.append)
         cell.until(lambda ends=ends: bool(ends), 20.0, 'the end of the loop')
-        assert ends == ['']
+        assert ends == [DONE]
         p = forward(cell.model, np.array(path))[:, :3, 3]
         line = T_goal[:3, 3] - p[0]
         share = np.clip((p - p[0]) @ line / (line @ line), 0.0, 1.0)

@@ -9,6 +9,7 @@ from stop_cell import CYCLE, Anything, Cell, moving, turn
 
 from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.kinematics import HOME, load_model
+from ur5_pick_place.outcome import DONE, Outcome
 from ur5_pick_place.planning.limits import MotionSettings, motion_limits
 from ur5_pick_place.planning.timing import concatenate
 from ur5_pick_place.planning.trajectory import Trajectory
@@ -20,7 +21,7 @@ def test_a_new_obstacle_at_the_far_end_of_a_motion_there_and_back_stops_it_on_th
     for seconds in (1.1, 2.9, 4.3, 5.7, 6.9, 7.7):
         gate = Anything()
         gate.limits = motion_limits(load_model('ur5'), MotionSettings())
-        gate.obstacle = lambda q: 'box ahead' if q[:, 0].max() > HOME[0] + 0.99 else ''
+        gate.why_blocked = lambda q: 'box ahead' if q[:, 0].max() > HOME[0] + 0.99 else ''
         cell = Cell(gate)
         out, back = turn(1.0, 8.0), turn(-1.0, 5.0)
         from_far = Trajectory(back.t, back.q + out.q[-1] - HOME, back.qd, back.qdd)
@@ -36,7 +37,7 @@ def test_a_new_obstacle_at_the_far_end_of_a_motion_there_and_back_stops_it_on_th
             'canceled at once: look whether the arm has touched it'
         )
         reason = 'the scene has changed: box ahead' + (at_the_box if seconds == 7.7 else '')
-        assert cell.ends == [reason], f'on the way out at {seconds} s'
+        assert cell.ends == [Outcome.failed(reason)], f'on the way out at {seconds} s'
 
 
 @pytest.mark.parametrize('latch', [True, False])
@@ -50,7 +51,7 @@ def test_a_goal_that_is_accepted_after_the_stop_is_canceled_then(latch):
     cell.port.accept(cell.now)
     cell.run(0.5)
     assert cell.port.running is None
-    assert cell.ends == ['enough']
+    assert cell.ends == [Outcome.failed('enough')]
     assert np.abs(cell.port.q - HOME).max() < 1e-3
     assert cell.state == ('stopped: enough' if latch else 'ready')
 
@@ -64,7 +65,7 @@ def test_a_braking_motion_that_is_not_taken_in_time_gives_way_to_a_cancel():
     cell.run(1.0)
     assert np.abs(cell.port.q - there).max() < 1e-6
     cell.run(5.0)  # until the motion that brakes can come no more
-    assert cell.executor.rearm() == ''
+    assert cell.executor.rearm().ok
 
 
 def test_a_foreign_goal_is_canceled_and_latched_whatever_we_do():
@@ -90,24 +91,24 @@ def test_an_idle_arm_that_moves_without_a_goal_is_held_and_its_controller_switch
     cell.run(0.3)
     assert cell.state.startswith('stopped: foreign motion')
     assert 'turned shoulder_pan_joint by' in cell.state
-    assert 'the arm is moving' in cell.executor.rearm()
+    assert 'the arm is moving' in cell.executor.rearm().reason
     cell.run(1.0)
-    assert cell.port.take_overs
+    assert cell.port.deactivations
     cell.port.hold = hold
     cell.run(0.5)
-    assert cell.port.holds and cell.executor.rearm() == ''
+    assert cell.port.holds and cell.executor.rearm().ok
 
 
 def test_another_driver_ends_a_motion_and_is_named_until_it_has_gone():
     cell = moving()
     cell.port.conflict = '2 drivers'
     cell.run(0.1)
-    assert cell.state == 'stopped: 2 drivers' and cell.ends == ['2 drivers']
+    assert cell.state == 'stopped: 2 drivers' and cell.ends == [Outcome.failed('2 drivers')]
     cell.status.bad_joints = 'the joints of one arm, then of the other'
-    assert cell.executor.rearm() == 'the cause persists: 2 drivers'
+    assert cell.executor.rearm() == Outcome.failed('the cause persists: 2 drivers')
     cell.port.conflict = cell.status.bad_joints = ''
     cell.run(1.0)
-    assert cell.executor.rearm() == ''
+    assert cell.executor.rearm().ok
 
 
 def test_an_arm_that_creeps_is_noticed_by_where_it_once_rested():
@@ -126,14 +127,14 @@ def test_an_arm_may_settle_for_a_second_of_the_robots_time_however_slow_a_simula
         cell.run(CYCLE)
     cell.port.drift[0] = 0.02 * CYCLE
     cell.run(0.9)
-    assert cell.ends == [''] and cell.state == 'ready'
+    assert cell.ends == [DONE] and cell.state == 'ready'
     cell.run(0.3)
     assert cell.state.startswith('stopped: foreign motion: the arm moves')
 
 
 def test_an_arm_led_by_hand_is_no_foreign_motion_and_gets_no_motion():
     cell = Cell()
-    cell.executor.status.is_free = True
+    cell.executor.status.is_in_freedrive = True
     cell.port.drift[0] = 0.2 * CYCLE
     cell.run(2.0)
     assert cell.state == 'ready'
@@ -152,9 +153,9 @@ def test_ready_and_a_rearm_wait_for_an_active_controller():
     cell.executor.stop('enough', latch=True)
     cell.run(3.0)
     cell.status.inactive = 'the controller is inactive'
-    assert cell.executor.rearm() == 'the controller is inactive; try again'
-    cell.status.is_free = True
-    assert cell.executor.rearm() == '', 'in freedrive it is not needed'
+    assert cell.executor.rearm() == Outcome.failed('the controller is inactive; try again')
+    cell.status.is_in_freedrive = True
+    assert cell.executor.rearm().ok, 'in freedrive it is not needed'
 
 
 def test_ready_waits_for_an_arm_at_rest():
@@ -175,9 +176,9 @@ def test_a_goal_whose_answers_were_all_lost_does_not_keep_the_latch_shut():
     cell.port.running = None  # it has ended, and nobody says so
     cell.executor.fail('this node was away')
     cell.run(0.5)
-    assert 'still has a goal' in cell.executor.rearm()
+    assert 'still has a goal' in cell.executor.rearm().reason
     cell.run(4.0)
-    assert cell.executor.rearm() == ''
+    assert cell.executor.rearm().ok
     assert cell.state == 'ready'
 
 
@@ -213,7 +214,7 @@ def test_a_braking_motion_that_is_refused_gives_way_to_a_cancel():
     cell.executor.on_answer(cell.port.sent[-1], False)
     cell.run(0.5)
     assert cell.port.running is None
-    assert (cell.ends, cell.state) == (['paused'], 'ready')
+    assert (cell.ends, cell.state) == ([Outcome.failed('paused')], 'ready')
 
 
 def test_a_stop_reaches_an_arm_that_nobody_sees():
@@ -225,7 +226,7 @@ def test_a_stop_reaches_an_arm_that_nobody_sees():
     cancels = cell.port.cancels
     cell.executor.stop('stop requested', latch=True)
     cell.run(2.0)
-    assert cell.port.cancels > cancels + 5 and cell.port.take_overs
+    assert cell.port.cancels > cancels + 5 and cell.port.deactivations
     assert not cell.port.holds, 'old joints would pull it back'
 
 
@@ -242,7 +243,7 @@ def test_a_stop_at_slider_zero_leaves_nothing_that_goes_on_when_it_is_opened():
     there = cell.port.q
     cell.run(1.0)
     assert np.abs(cell.port.q - there).max() < 1e-6
-    assert cell.executor.rearm() == ''
+    assert cell.executor.rearm().ok
 
 
 def test_a_stop_with_old_joints_cancels_as_a_late_ramp_would_be_joined_with_a_jolt():
@@ -259,11 +260,11 @@ def test_an_object_that_comes_while_a_motion_is_gated_stops_it():
         def check(self, *_):
             self.scene = object()
 
-        def obstacle(self, path):
+        def why_blocked(self, path):
             return 'box in the way'
 
     cell = moving(Changing(), seconds=0.5)
-    assert cell.ends == ['the scene has changed: box in the way']
+    assert cell.ends == [Outcome.failed('the scene has changed: box in the way')]
 
 
 def test_a_braking_motion_that_takes_too_long_to_find_gives_way_to_a_cancel():
@@ -273,4 +274,4 @@ def test_a_braking_motion_that_takes_too_long_to_find_gives_way_to_a_cancel():
     cell.executor._clock = lambda: cell.now
     assert len(cell.port.sent) == 1 and cell.now == begin
     cell.run(0.5)
-    assert cell.port.running is None and cell.ends == ['paused']
+    assert cell.port.running is None and cell.ends == [Outcome.failed('paused')]

@@ -16,9 +16,12 @@ from obedient_robot import cycle_planner as cycle_planner
 
 from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.kinematics import HOME, forward
+from ur5_pick_place.outcome import DONE, Outcome
 from ur5_pick_place.task.job import Carry, Compute, Job, RunMotion, SetPayload
 from ur5_pick_place.task.machine import Machine
 from ur5_pick_place.task.pending_motion import LOST, PendingMotion
+
+CANCELED = Outcome.failed('canceled by the client')
 
 
 def test_a_cycle_moves_grips_carries_and_releases_in_order(cycle_planner):
@@ -141,7 +144,7 @@ def test_a_paused_motion_goes_on_from_where_the_arm_came_to_rest(cycle_planner):
     assert first.duration > 1.0
     run.pause()
     robot.q = first.sample(first.duration / 2)[0]
-    robot.reply = 'canceled by the client'
+    robot.reply = CANCELED
     for _ in range(20):
         assert job.tick(robot.seen()) is None
     run.resume()
@@ -160,7 +163,7 @@ def test_a_second_pause_while_the_rest_is_planned_holds_too(cycle_planner):
     first = robot.commands[-1].trajectory
     run.pause()
     run.resume()
-    robot.q, robot.reply = first.sample(first.duration / 2)[0], 'canceled by the client'
+    robot.q, robot.reply = first.sample(first.duration / 2)[0], CANCELED
     while not isinstance(command := job.tick(robot.seen()), Compute):
         robot.reply = None
     run.pause()
@@ -179,7 +182,7 @@ def test_an_error_says_that_the_rest_of_a_motion_was_not_planned_in_time(cycle_p
     robot.do(job, until=lambda r: any(isinstance(c, RunMotion) for c in r.commands))
     run.pause()
     run.resume()
-    robot.reply = 'canceled by the client'
+    robot.reply = CANCELED
     while not isinstance(job.tick(robot.seen()), Compute):
         robot.reply = None
     begun = replace(robot.seen(), reply=None)
@@ -198,12 +201,12 @@ class TestPendingMotion:
 
     def test_an_answer_counts_once(self):
         pending, replies = self.pending()
-        pending.reply('')
-        pending.reply('late')
+        pending.reply(DONE)
+        pending.reply(Outcome.failed('late'))
         pending.look(HOME, 100.0)
-        assert replies == ['']
+        assert replies == [DONE]
 
-    @pytest.mark.parametrize(('q', 'reply'), [(HOME, ''), (HOME + 0.02, LOST)])
+    @pytest.mark.parametrize(('q', 'reply'), [(HOME, DONE), (HOME + 0.02, Outcome.failed(LOST))])
     def test_a_lost_one_is_told_from_where_the_arm_is_once_the_planner_is_ready(self, q, reply):
         pending, replies = self.pending()
         for t, state in ((0.1, 'moving'), (5.0, 'ready')):
@@ -224,4 +227,4 @@ class TestPendingMotion:
         pending.on_planner_state('ready', 0.1)
         pending.look(HOME, 29.0)
         pending.look(HOME, 31.0)
-        assert replies == [LOST]
+        assert replies == [Outcome.failed(LOST)]

@@ -116,7 +116,7 @@ def test_a_cycle_places_the_cube_within_half_a_millimetre(ur_type: str, method: 
     start, target = default_spots(ur_type)
     cell.put_part(start)
     cell.teach(start, target)
-    cell.watch()
+    cell.reset_measurements()
     cell.run()
     cell.until(lambda: not cell.is_busy, 30.0, 'the end of the cycle')
     cell.wait(0.3)

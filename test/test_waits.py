@@ -4,6 +4,7 @@
 import numpy as np
 import pytest
 
+from ur5_pick_place.outcome import DONE
 from ur5_pick_place.task.job import Job, Observation, SetOutput
 from ur5_pick_place.task.motions import PlannedStage
 from ur5_pick_place.task.plan import CyclePlan
@@ -61,7 +62,7 @@ class Cell:
             command = self.job.tick(seen)
             if isinstance(command, SetOutput):
                 self.commands.append(command)
-                self._reply = ''
+                self._reply = DONE
                 if self.shows:
                     self.outputs[command.pin] = command.state
             self.t += TICK

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
-from ur5_pick_place.trials.parallel import Workers, in_order
+from ur5_pick_place.trials.parallel import Workers, run_trials
 
 
 def run(folder: Path, item: str) -> str:
@@ -48,4 +48,4 @@ def lost(item: str, why: str) -> str:
 
 if __name__ == '__main__':
     long = ['sleeps', 'sleeps too']
-    print(*in_order(partial(open_work, Path(sys.argv[1])), long, lost, Workers(2)))
+    print(*run_trials(partial(open_work, Path(sys.argv[1])), long, lost, Workers(2)))

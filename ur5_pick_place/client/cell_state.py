@@ -29,12 +29,12 @@ class CellState:
     def state(self) -> str:
         """State of the task, such as `idle`, `running: transfer` or `stopped: <reason>`."""
         self._link.check_open()
-        return self._link.heard.states[TASK]
+        return self._link.received.states[TASK]
 
     @property
     def joints(self) -> Array:
         """Present joints (6,) [rad] in controller order; `ExecutionError` without recent ones."""
-        return self._link.heard.joints()[0].copy()
+        return self._link.received.joints()[0].copy()
 
     @property
     def tcp(self) -> Array:
@@ -101,7 +101,7 @@ class CellState:
     def _pose_of(self, link: str, frame: str) -> Array:
         request = GetPositionFK.Request(fk_link_names=[link])
         request.header.frame_id = frame
-        request.robot_state.joint_state = self._link.heard.joints()[1]
+        request.robot_state.joint_state = self._link.received.joints()[1]
         reply = self._link.call(GetPositionFK, 'compute_fk', request)
         requests.check_code(reply.error_code, 'compute_fk')
         return pose_to_matrix(reply.pose_stamped[0].pose)
@@ -111,7 +111,7 @@ class CellState:
         if not isinstance(place, str) or place not in known:
             raise InvalidInput(f'place {place!r} is unknown: must be one of {", ".join(known)}')
 
-    def _ask(self, name: str) -> tuple[bool, str]:
+    def _trigger(self, name: str) -> tuple[bool, str]:
         """Call a service of the task node; return its success and message."""
         reply = self._link.call(
             Trigger, f'{TASK}/{name}', Trigger.Request(), lambda: self.state == 'planning'

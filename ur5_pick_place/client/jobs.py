@@ -12,8 +12,8 @@ from std_srvs.srv import SetBool
 
 from ur5_pick_place.client import requests
 from ur5_pick_place.client.cell_state import CellState
-from ur5_pick_place.client.heard import Event
 from ur5_pick_place.client.link import TASK
+from ur5_pick_place.client.received import Event
 from ur5_pick_place.client.results import PlanReport, RunResult
 from ur5_pick_place.errors import ExecutionError, InvalidInput, PlanningError, Ur5PickPlaceError
 from ur5_pick_place.nodes.conversions import to_seconds
@@ -61,13 +61,13 @@ class Jobs(CellState):
             Gives the node's reason, with the stage and the place.
 
         """
-        with self._link.heard.listening() as heard:
-            is_planned, message = self._ask('plan')
+        with self._link.received.listening() as collected:
+            is_planned, message = self._trigger('plan')
             if not is_planned:
                 raise PlanningError(f'plan: {message}')
             self._await_state('planned')
             planned, rows = self._link.wait(
-                lambda: _report(heard, message), 'the report on the plan'
+                lambda: _report(collected, message), 'the report on the plan'
             )
         return PlanReport(
             message, planned['branch'], planned['motion_time'], planned['cycles'], tuple(rows)
@@ -133,7 +133,7 @@ class Jobs(CellState):
         """Allow motion again after a stop; `ExecutionError` gives what is still missing."""
         deadline = time.monotonic() + _TRY_AGAIN
         while True:
-            is_armed, message = self._ask('rearm')
+            is_armed, message = self._trigger('rearm')
             if is_armed:
                 self._await_state('stopped', is_wanted=False)
                 return
@@ -146,7 +146,7 @@ class Jobs(CellState):
         self._job('go_home')
 
     def _request(self, name: str) -> None:
-        is_done, message = self._ask(name)
+        is_done, message = self._trigger(name)
         if not is_done:
             raise ExecutionError(f'{name} refused: {message}')
 
@@ -164,15 +164,15 @@ class Jobs(CellState):
             raise InvalidInput(f'on_event = {on_event!r}: must be a function of one event')
         seen: list[Event] = []
         is_over = False
-        with self._link.heard.listening() as heard:
-            earliest = to_seconds(self._link.heard.joints()[1].header.stamp) - _SAME_TIME
+        with self._link.received.listening() as collected:
+            earliest = to_seconds(self._link.received.joints()[1].header.stamp) - _SAME_TIME
             try:
-                is_accepted, message = self._ask(name)
+                is_accepted, message = self._trigger(name)
                 if not is_accepted:
                     is_over = True
                     raise ExecutionError(f'{name} refused: {message}')
                 while not is_over:
-                    event = self._next(heard, name)
+                    event = self._next(collected, name)
                     if not seen and not _begins(event, name, earliest):
                         continue  # of an earlier job, maybe another client's
                     seen.append(event)
@@ -188,15 +188,15 @@ class Jobs(CellState):
             raise ExecutionError(f'{name} stopped{where}: {event["reason"]}')
         return seen
 
-    def _next(self, heard: deque[Event], job: str) -> Event:
+    def _next(self, collected: deque[Event], job: str) -> Event:
         """Return the next event of a job; there is no limit while the task node works on it."""
         self._link.wait(
-            lambda: bool(heard),
+            lambda: bool(collected),
             f'{job} to end',
             _LOST,
             lambda: self.state.startswith(_WORKING),
         )
-        return heard.popleft()
+        return collected.popleft()
 
     def _stop_on_leaving(self) -> None:
         """Stop the arm while an exception is in flight; a failure is printed and noted on it."""
@@ -228,10 +228,10 @@ def _are_verified(names: Sequence[str]) -> bool:
     return events.GRASP_VERIFIED in names and events.GRASP_UNVERIFIED not in names
 
 
-def _report(heard: deque[Event], message: str) -> tuple[Event, list[dict[str, Any]]] | None:
+def _report(collected: deque[Event], message: str) -> tuple[Event, list[dict[str, Any]]] | None:
     """Return the event `planned` that a reply speaks of, and the rows of its report."""
     planned = None
-    for event in heard:
+    for event in collected:
         if event['event'] == events.PLANNED:
             words = f'on {event["branch"]}, {event["motion_time"]:.1f} s'
             planned = event if words in message else None

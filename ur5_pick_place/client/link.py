@@ -28,7 +28,7 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
-from ur5_pick_place.client.heard import Heard
+from ur5_pick_place.client.received import ReceivedMessages
 from ur5_pick_place.errors import (
     ExecutionError,
     InvalidInput,
@@ -38,7 +38,7 @@ from ur5_pick_place.errors import (
 )
 from ur5_pick_place.nodes.conversions import to_seconds
 from ur5_pick_place.nodes.distro import on_liveliness
-from ur5_pick_place.nodes.liveness import alive
+from ur5_pick_place.nodes.liveness import liveliness_qos
 from ur5_pick_place.nodes.process import ros_domain_id, stay_on_loopback
 
 T = TypeVar('T')
@@ -49,7 +49,7 @@ _STATES = {TASK: f'{TASK}/state', PLANNER: f'{PLANNER}/motion_state'}
 _LATEST = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 _EVENTS = QoSProfile(depth=1000)
 # All in wall-clock time, as they are about processes:
-_LOOK = 0.1  # [s] between two looks at what no message announces
+_LOOK = 0.1  # [s] between two checks of what no message announces
 _RETRY = 1.0  # [s] before a request is repeated whose reply may have been lost in discovery
 _LEASES = 2.0  # peer_timeouts after which a silent node counts as dead
 _STOP_REPLY = 3.0  # [s]
@@ -84,7 +84,7 @@ class Link:
     def __init__(self, namespace: str, timeout: float) -> None:
         ros_domain_id()
         self.timeout = timeout
-        self.heard = Heard()
+        self.received = ReceivedMessages()
         self.parameters: dict[str, Any] = {}
         """Some of the planner's."""
         self._clients: dict[str, Client[Any, Any]] = {}
@@ -137,36 +137,36 @@ class Link:
 
     def _connect(self) -> None:
         subscribe = self.node.create_subscription
-        subscribe(String, f'{TASK}/event', self.heard.on_event, _EVENTS)
-        subscribe(JointState, 'joint_states', self.heard.on_joints, _LATEST)
+        subscribe(String, f'{TASK}/event', self.received.on_event, _EVENTS)
+        subscribe(JointState, 'joint_states', self.received.on_joints, _LATEST)
         logger = logger_name(self.node.get_namespace(), PLANNER)
-        subscribe(Log, '/rosout', partial(self.heard.on_log, logger=logger), 100)
+        subscribe(Log, '/rosout', partial(self.received.on_log, logger=logger), 100)
         for name in _STATES:
             self.client(Trigger, f'{name}/stop')  # a stop must not wait for discovery
         # A node that has answered one of these has discovered the subscriptions before them.
-        asked = {name: self.client(GetParameters, f'{name}/get_parameters') for name in _NAMES}
+        clients = {name: self.client(GetParameters, f'{name}/get_parameters') for name in _NAMES}
         self._thread.start()
         deadline = time.monotonic() + self.timeout
-        self._wait_for_nodes(asked, deadline)
-        self.parameters = self._parameters(asked, deadline)
+        self._wait_for_nodes(clients, deadline)
+        self.parameters = self._parameters(clients, deadline)
         lease = _LEASES * self.parameters['peer_timeout']
-        self.heard.prefix = self.parameters['tf_prefix']
+        self.received.prefix = self.parameters['tf_prefix']
         for name, topic in _STATES.items():
             subscribe(
                 String,
                 topic,
-                partial(self.heard.on_state, name),
-                alive(lease),
-                event_callbacks=on_liveliness(partial(self.heard.on_liveliness, name)),
+                partial(self.received.on_state, name),
+                liveliness_qos(lease),
+                event_callbacks=on_liveliness(partial(self.received.on_liveliness, name)),
             )
-        states, left = self.heard.states, deadline - time.monotonic()
+        states, left = self.received.states, deadline - time.monotonic()
         self.wait(lambda: len(states) == len(_STATES), 'the states of the nodes', left)
         left = deadline - time.monotonic()
-        self.wait(lambda: self.heard.has_joints, 'joint_states (is the driver running?)', left)
+        self.wait(lambda: self.received.has_joints, 'joint_states (is the driver running?)', left)
 
-    def _wait_for_nodes(self, asked: 'dict[str, Client[Any, Any]]', deadline: float) -> None:
+    def _wait_for_nodes(self, clients: 'dict[str, Client[Any, Any]]', deadline: float) -> None:
         def missing() -> list[str]:
-            return [name for name, client in asked.items() if not client.service_is_ready()]
+            return [name for name, client in clients.items() if not client.service_is_ready()]
 
         while absent := missing():
             if time.monotonic() > deadline:
@@ -179,17 +179,17 @@ class Link:
             time.sleep(_LOOK / 2)
 
     def _parameters(
-        self, asked: 'dict[str, Client[Any, Any]]', deadline: float
+        self, clients: 'dict[str, Client[Any, Any]]', deadline: float
     ) -> dict[str, Any]:
         wanted = {PLANNER: ['tf_prefix', 'peer_timeout', 'scene_file']}
         found: dict[str, Any] = {}
-        for name, client in asked.items():
+        for name, client in clients.items():
             names = wanted.get(name, [])
             while True:
                 future = client.call_async(GetParameters.Request(names=names))
-                patience = min(_RETRY, max(0.0, deadline - time.monotonic()))
+                timeout = min(_RETRY, max(0.0, deadline - time.monotonic()))
                 with contextlib.suppress(TimedOut):
-                    reply = self.await_future(future, f'{name} to answer', patience)
+                    reply = self.await_future(future, f'{name} to answer', timeout)
                     break
                 client.remove_pending_request(future)
                 if time.monotonic() > deadline:
@@ -251,17 +251,17 @@ class Link:
         self.check_open()
         seconds = self.timeout if seconds is None else seconds
         deadline = time.monotonic() + seconds
-        with self.heard.news:
+        with self.received.changed:
             while not (found := find()):
                 if self._is_closed:
                     raise ExecutionError(f'the client was closed while waiting for {what}')
-                if not despite_death and (gone := self.heard.gone()):
+                if not despite_death and (gone := self.received.gone()):
                     raise ExecutionError(f'{gone}, while waiting for {what}')
                 if is_working():
                     deadline = time.monotonic() + seconds
                 if (left := deadline - time.monotonic()) <= 0.0:
                     raise TimedOut(f'timed out after {seconds:.0f} s waiting for {what}')
-                self.heard.news.wait(min(_LOOK, left))
+                self.received.changed.wait(min(_LOOK, left))
         return found
 
     def await_future(
@@ -272,11 +272,11 @@ class Link:
         is_working: Callable[[], bool] = lambda: False,
     ) -> Any:
         """Return the result of a future; as `wait`."""
-        future.add_done_callback(lambda _future: self.heard.notify())
+        future.add_done_callback(lambda _future: self.received.notify())
         self.wait(future.done, what, seconds, is_working)
         return future.result()
 
-    # -- asking --------------------------------------------------------------------------------
+    # -- requests ------------------------------------------------------------------------------
 
     def client(self, kind: type, name: str) -> 'Client[Any, Any]':
         """Return the client of a service."""
@@ -316,12 +316,12 @@ class Link:
         self.check_open()
         names = [f'{node}/stop' for node in _STATES]
         clients = [client for name in names if (client := self._clients[name]).service_is_ready()]
-        asked: list[Future[Any]] = [client.call_async(Trigger.Request()) for client in clients]
-        for future in asked:
+        requests: list[Future[Any]] = [client.call_async(Trigger.Request()) for client in clients]
+        for future in requests:
             future.add_done_callback(self._on_stop_reply)
 
         def is_accepted() -> bool:
-            replies: list[Any] = [future.result() for future in asked if future.done()]
+            replies: list[Any] = [future.result() for future in requests if future.done()]
             return any(reply is not None and reply.success for reply in replies)
 
         try:
@@ -337,7 +337,7 @@ class Link:
 
     def _on_stop_reply(self, future: 'Future[Any]') -> None:
         """Log what the reply to a stop says beyond that it was granted; it may come late."""
-        self.heard.notify()
+        self.received.notify()
         reply = None if future.exception() else future.result()
         if reply is not None and reply.message not in ('', _GRANTED):
             self.node.get_logger().warning(f'stop: {one_line(reply.message)}')
@@ -345,7 +345,7 @@ class Link:
     def wait_for_rest(self, despite_death: bool = False) -> None:
         """Wait until an arm that brakes is at rest, however short the timeout; as `wait`."""
         what = 'the arm to come to rest'
-        self.wait(self.heard.is_at_rest, what, _REST, despite_death=despite_death)
+        self.wait(self.received.is_at_rest, what, _REST, despite_death=despite_death)
 
     def action(self, kind: type, name: str) -> 'ActionClient[Any, Any, Any]':
         """Return the client of an action whose server is there; errors as `wait`."""
@@ -372,14 +372,14 @@ class Link:
         Returns the ROS time that has passed [s]; in a simulation it differs from wall-clock time.
 
         """
-        begin, first = time.monotonic(), self.heard.joints()[1].header.stamp
+        begin, first = time.monotonic(), self.received.joints()[1].header.stamp
         for i in range(max(1, round(seconds / _PERIOD))):
-            if gone := self.heard.gone():
+            if gone := self.received.gone():
                 raise ExecutionError(f'{gone}')
-            message.header.stamp = self.heard.joints()[1].header.stamp
+            message.header.stamp = self.received.joints()[1].header.stamp
             publisher.publish(message)
             time.sleep(max(0.0, begin + (i + 1) * _PERIOD - time.monotonic()))
-        return to_seconds(self.heard.joints()[1].header.stamp) - to_seconds(first)
+        return to_seconds(self.received.joints()[1].header.stamp) - to_seconds(first)
 
 
 def logger_name(namespace: str, node: str) -> str:

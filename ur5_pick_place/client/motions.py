@@ -70,7 +70,7 @@ class Motions(Jobs):
             requests.refuse_beside(given, yaw_deg=yaw_deg, frame=frame)
         if joints is not None:
             q = requests.numbers('joints', joints, 6, 'rad')
-            goal = requests.joint_goal(q, self._link.heard.joint_names)
+            goal = requests.joint_goal(q, self._link.received.joint_names)
         elif place == HOME and not scaling:
             self.go_home()
             return
@@ -82,12 +82,12 @@ class Motions(Jobs):
         try:
             self._move(requests.motion_goal(goal, scaling))
         except InvalidInput as error:
-            if not place or place in self._link.heard.taught:
+            if not place or place in self._link.received.taught:
                 raise
             raise InvalidInput(f'{place} is not taught: teach it first ({error})') from error
 
     def _goal_of(self, place: str) -> Any:
-        taught = self._link.heard.taught.get(place)
+        taught = self._link.received.taught.get(place)
         # The joints of home are the place, not its pose.
         if place == HOME and not (taught and taught['joints']):
             raise InvalidInput(
@@ -95,10 +95,10 @@ class Motions(Jobs):
                 'earlier: leave scaling out, give joints, or teach home again'
             )
         if taught is None:  # before this client began: the task node publishes it as a frame
-            frame = requests.stamped(np.eye(4), self._link.heard.prefix + place)
+            frame = requests.stamped(np.eye(4), self._link.received.prefix + place)
             return requests.pose_goal(frame)
         if taught['joints']:
-            return requests.joint_goal(np.array(taught['joints']), self._link.heard.joint_names)
+            return requests.joint_goal(np.array(taught['joints']), self._link.received.joint_names)
         pose = numbers_to_matrix(np.array(taught['pose']))
         return requests.pose_goal(requests.stamped(pose, 'base'))
 
@@ -154,20 +154,20 @@ class Motions(Jobs):
             publisher = self._link.publisher(type(message), topic, _LISTENER)
         except TimedOut as error:
             raise ExecutionError(f'jog: {error}') from error
-        heard = self._link.heard
-        heard.forget_errors()
-        q, T = heard.joints()[0], self.tcp if twist is not None else np.eye(4)
+        received = self._link.received
+        received.forget_errors()
+        q, T = received.joints()[0], self.tcp if twist is not None else np.eye(4)
         elapsed = self._link.repeat(publisher, message, seconds)
         if velocity.any():
             self._wait_for_jog(q)
         self._link.wait_for_rest()
         with suppress(TimedOut):  # an arm that was halted is at rest before the jog ends
-            self._link.wait(lambda: heard.states[PLANNER] != 'moving', 'the jog to end', _END)
-        if (state := heard.states[PLANNER]).startswith('stopped'):
+            self._link.wait(lambda: received.states[PLANNER] != 'moving', 'the jog to end', _END)
+        if (state := received.states[PLANNER]).startswith('stopped'):
             raise ExecutionError(f'jog ended: {state}')
         if not velocity.any():
             return
-        moved = heard.joints()[0] - q
+        moved = received.joints()[0] - q
         if twist is not None:
             covered = _time_at_twist(T, self.tcp, velocity, elapsed)
         else:
@@ -181,11 +181,11 @@ class Motions(Jobs):
 
     def _wait_for_jog(self, q: Array) -> None:
         """Give a busy planner time to begin: a short jog may be over before the arm moves."""
-        heard = self._link.heard
+        received = self._link.received
 
         def has_begun() -> bool:
-            is_away = np.abs(heard.joints()[0] - q).max() > _MOVED
-            return is_away or heard.states[PLANNER] != 'ready'
+            is_away = np.abs(received.joints()[0] - q).max() > _MOVED
+            return is_away or received.states[PLANNER] != 'ready'
 
         with suppress(TimedOut):
             self._link.wait(has_begun, 'the jog to begin', _BEGIN)
@@ -201,14 +201,14 @@ class Motions(Jobs):
             return f'{PLANNER}/delta_twist_cmds', velocity, requests.twist(velocity, frame)
         requests.refuse_beside('joints', frame=frame)
         velocity = requests.numbers('joints', joints, 6, 'rad/s')
-        message = requests.joint_jog(velocity, self._link.heard.joint_names)
+        message = requests.joint_jog(velocity, self._link.received.joint_names)
         return f'{PLANNER}/delta_joint_cmds', velocity, message
 
-    def _explain_jog(self, what: str, patience: float) -> None:
+    def _explain_jog(self, what: str, timeout: float) -> None:
         """Raise `ExecutionError` with the planner's reason, if there is one within a while [s]."""
         with suppress(TimedOut):  # the topics have no answer but the log
             reason = self._link.wait(
-                lambda: self._link.heard.error('jog'), 'the reason', patience
+                lambda: self._link.received.error('jog'), 'the reason', timeout
             )
             raise ExecutionError(f'{what}: {reason.removeprefix("jog: ")}')
 

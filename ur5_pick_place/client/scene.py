@@ -90,14 +90,14 @@ class SceneEditing(CellState):
         self._apply(CollisionObject(id=name, operation=CollisionObject.REMOVE))
 
     def _apply(self, thing: CollisionObject) -> None:
-        self._link.heard.forget_errors()
+        self._link.received.forget_errors()
         request = ApplyPlanningScene.Request(scene=requests.scene_change(thing))
         if self._link.call(ApplyPlanningScene, 'apply_planning_scene', request).success:
             return
         words = 'apply_planning_scene refused: ', thing.id
         with suppress(TimedOut):  # the service has no field for the reason
             reason = self._link.wait(
-                lambda: self._link.heard.error(*words), 'the reason of a refusal', _LOG
+                lambda: self._link.received.error(*words), 'the reason of a refusal', _LOG
             )
             raise InvalidInput(reason)
         raise InvalidInput(

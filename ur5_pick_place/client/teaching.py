@@ -10,8 +10,8 @@ from numpy.typing import ArrayLike
 
 from ur5_pick_place.client import requests
 from ur5_pick_place.client.cell_state import CellState
-from ur5_pick_place.client.heard import Event
 from ur5_pick_place.client.link import TASK
+from ur5_pick_place.client.received import Event
 from ur5_pick_place.errors import ExecutionError, PlanningError, TimedOut
 from ur5_pick_place.nodes.teaching import stamp_text
 from ur5_pick_place.task import events
@@ -65,7 +65,7 @@ class Teaching(CellState):
         self._check_place(place)
         if xyz is None and T is None:
             requests.refuse_beside(_PRESENT, yaw_deg=yaw_deg, frame=frame)
-            is_taught, message = self._ask(f'teach_{place}')
+            is_taught, message = self._trigger(f'teach_{place}')
             if not is_taught:
                 raise _refusal(place, message)
             return message
@@ -80,12 +80,12 @@ class Teaching(CellState):
         pose.header.stamp.sec, pose.header.stamp.nanosec = divmod(time.time_ns(), 10**9)
         stamp = stamp_text(pose.header.stamp)
         deadline = time.monotonic() + self._link.timeout
-        with self._link.heard.listening() as heard:
+        with self._link.received.listening() as collected:
             while True:
                 publisher.publish(pose)
                 with suppress(TimedOut):
                     answer = self._link.wait(
-                        lambda: _answer(heard, stamp), f'{topic} to be answered', _REPEAT
+                        lambda: _answer(collected, stamp), f'{topic} to be answered', _REPEAT
                     )
                     break
                 if time.monotonic() > deadline:
@@ -104,6 +104,6 @@ def _refusal(place: str, reason: str) -> PlanningError:
     return PlanningError(prefix + reason.removeprefix(prefix))
 
 
-def _answer(heard: deque[Event], stamp: str) -> Event | None:
+def _answer(collected: deque[Event], stamp: str) -> Event | None:
     """Return the outcome of the pose of that stamp, if it has come."""
-    return next((event for event in heard if event.get('stamp') == stamp), None)
+    return next((event for event in collected if event.get('stamp') == stamp), None)

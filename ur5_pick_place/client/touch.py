@@ -21,7 +21,7 @@ from ur5_pick_place.planning.scene_edit import write_table_height, write_tcp
 Where = Callable[[str, str], Array]
 """Takes a link and a frame; returns the link's present pose (4, 4) in the frame."""
 
-_PATIENCE = 3.0  # [s] for the arm to be at rest
+_REST_TIMEOUT = 3.0  # [s] for the arm to be at rest
 _RESTART = 'restart the nodes to use it, and teach the places again'
 
 
@@ -128,7 +128,7 @@ class Touching(CellState):
 
     def _pose_at_rest(self, link: str, frame: str) -> Array:
         try:
-            self._link.wait(self._link.heard.is_at_rest, 'the arm to be at rest', _PATIENCE)
+            self._link.wait(self._link.received.is_at_rest, 'the arm to be at rest', _REST_TIMEOUT)
         except TimedOut as error:
             raise ExecutionError('the arm is moving: hold it still, then touch again') from error
         return self._pose_of(link, frame)

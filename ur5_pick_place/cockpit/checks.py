@@ -169,12 +169,12 @@ class TouchTab:
                     self._show(str(error), _BAD)
 
     def _take(self, touches: TcpTouches | TableTouches) -> str:
-        return self._said(touches, touches.take())
+        return self._touch_count(touches, touches.take())
 
     def _drop(self, touches: TcpTouches | TableTouches) -> str:
-        return self._said(touches, touches.forget_last())
+        return self._touch_count(touches, touches.forget_last())
 
-    def _said(self, touches: TcpTouches | TableTouches, count: int) -> str:
+    def _touch_count(self, touches: TcpTouches | TableTouches, count: int) -> str:
         try:
             return f'{count} touches: {touches.result()}'
         except InvalidInput:  # too few

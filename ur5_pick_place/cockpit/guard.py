@@ -34,7 +34,7 @@ _BUSIEST = 600  # messages per second of a browser; a drag while the view turns 
 _FLOOD = 20  # times _BUSIEST: more than a stalled connection delivers at once
 _ROUNDING = 1e-6  # of a slider's value in a browser
 _CLICK = b'GuiUpdateMessage'
-_PATIENCE = 20  # bad messages before a connection is closed
+_MOST_BAD = 20  # bad messages before a connection is closed
 _POLICY = (
     "default-src 'self' data: blob:; script-src 'self' 'unsafe-inline' 'unsafe-eval' blob: data:; "
     "style-src 'self' 'unsafe-inline'; worker-src 'self' blob: data:; frame-ancestors 'none'; "
@@ -267,12 +267,12 @@ def _connection_type(
                         if _CLICK in data:
                             return data
                         continue
-                    problem, self._bad = f'more than {_BUSIEST} messages a second', _PATIENCE
+                    problem, self._bad = f'more than {_BUSIEST} messages a second', _MOST_BAD
                 if not problem:
                     return data
                 self._bad += 1
                 warn(f'a message of a browser was ignored: {problem}')
-                if self._bad > _PATIENCE:
+                if self._bad > _MOST_BAD:
                     self.transport.abort()  # a closing handshake would read on for 10 s
 
         def _is_busy(self) -> bool:

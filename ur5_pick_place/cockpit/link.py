@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cockpit as a client of the cell's nodes: what it asks and what it hears."""
+"""The cockpit as a client of the cell's nodes: what it requests and what it receives."""
 
 import json
 import re
@@ -146,9 +146,9 @@ class CellLink:
         self._fk: Client[Any, Any] = node.create_client(
             GetPositionFK, 'compute_fk', callback_group=self._group
         )
-        self._hear(f'{TASK}/state', self._on_task, LATCHED)
-        self._hear(f'{PLANNER}/motion_state', self._on_planner, LATCHED)
-        self._hear(f'{TASK}/event', self._read_event, QoSProfile(depth=100))
+        self._subscribe_text(f'{TASK}/state', self._on_task, LATCHED)
+        self._subscribe_text(f'{PLANNER}/motion_state', self._on_planner, LATCHED)
+        self._subscribe_text(f'{TASK}/event', self._read_event, QoSProfile(depth=100))
         for topic, name, qos in (
             (f'{TASK}/markers', 'plan', LATCHED),
             ('planned_path', 'path', QoSProfile(depth=1)),
@@ -167,7 +167,7 @@ class CellLink:
             reader = BoundedReader(node, kind, topic, _LARGEST_TEXT)
             node.create_subscription(kind, topic, partial(_hand_on, reader, listen), 100, raw=True)
 
-    def _hear(self, topic: str, take: Callable[[str], object], qos: QoSProfile) -> None:
+    def _subscribe_text(self, topic: str, take: Callable[[str], object], qos: QoSProfile) -> None:
         reader = BoundedReader(self._node, String, topic, _LARGEST_TEXT)
         take_text = partial(_hand_on, reader, lambda message: take(message.data))
         self._node.create_subscription(String, topic, take_text, qos, raw=True)

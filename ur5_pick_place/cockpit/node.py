@@ -44,11 +44,11 @@ from ur5_pick_place.nodes.markers import GHOSTS
 from ur5_pick_place.nodes.node_list import ROBOTS
 from ur5_pick_place.nodes.parameters import declare_settings
 from ur5_pick_place.nodes.planning_scene import SceneFollower
+from ur5_pick_place.nodes.polling import PollGroup
 from ur5_pick_place.nodes.preflight import collect
 from ur5_pick_place.nodes.process import run_node
 from ur5_pick_place.nodes.qos import LATCHED
 from ur5_pick_place.nodes.robot_settings import RobotSettings, load_cell
-from ur5_pick_place.nodes.rounds import Rounds
 from ur5_pick_place.planning.world import AttachedObject, World
 from ur5_pick_place.settings import Settings, setting
 from ur5_pick_place.task import events
@@ -110,7 +110,7 @@ class Cockpit(Node):
             f'{self._prefix}base_link',
             self._on_event,
             self._on_drawing,
-            lambda line: self._panel.tell(line, is_bad=True),
+            lambda line: self._panel.add_line(line, is_bad=True),
             lambda figures: self._tabs.statistics.take(figures),
         )
         part = cell.scene.part
@@ -135,9 +135,9 @@ class Cockpit(Node):
 
     def _listen_to_cell(self) -> None:
         self._frames = Frames(self, self._prefix, self._cell.T_tool_tcp)
-        rounds = Rounds(self, _FRAME)
+        poll_group = PollGroup(self, _FRAME)
         JointListener(
-            self, self._cell.joint_names, self._on_joints, lambda _problem: None, rounds
+            self, self._cell.joint_names, self._on_joints, lambda _problem: None, poll_group
         )
         qos = QoSProfile(depth=_QUEUE)
         for kind, topic, take in (
@@ -145,7 +145,7 @@ class Cockpit(Node):
             (JointState, f'{CELL}/finger_states', self._on_fingers),
         ):
             bounded = BoundedReader(self, kind, topic, _LARGEST)
-            rounds.subscribe(kind, topic, partial(_newest, bounded, take), qos)
+            poll_group.subscribe(kind, topic, partial(_newest, bounded, take), qos)
         reader = BoundedReader(self, String, 'robot_description', _LARGEST_URDF)
         self.create_subscription(
             String, 'robot_description', lambda data: self._on_urdf(reader.read(data)), LATCHED,
@@ -182,7 +182,7 @@ class Cockpit(Node):
         except InvalidInput as error:
             self.get_logger().info(f'the arm is drawn by its own bodies: {one_line(error)}')
         else:
-            self._view.dress_arm(meshes)
+            self._view.draw_arm_meshes(meshes)
 
     def _on_part(self, message: PoseStamped) -> None:
         try:

@@ -60,11 +60,11 @@ class Panel:
         self.buttons: dict[str, viser.GuiButtonHandle] = {}
         self._add(STOP, self._stop, 'red', viser.Icon.HAND_STOP)
         for name, service in SERVICES.items():
-            self._add(name, self._asking(name, f'{TASK}/{service}'))
+            self._add(name, self._requester(name, f'{TASK}/{service}'))
         self._add(FREEDRIVE, self._freedrive)
         self._teach = gui.add_folder('Teach from the present joints')
         self._log = gui.add_html('')
-        self._tell('ready')
+        self.add_line('ready')
 
     def _add(
         self, name: str, act: Callable[[], object], colour: Any = 'gray', icon: Any = None
@@ -81,15 +81,15 @@ class Panel:
 
     def _stop(self) -> None:
         self._link.stop(self._answered_stop)
-        self._tell('Stop: sent to both nodes')
+        self.add_line('Stop: sent to both nodes')
 
     def _answered_stop(self, success: bool | None, message: str) -> None:
         if success:
-            self._tell(f'Stop: {message}')  # it may add what is still on
+            self.add_line(f'Stop: {message}')  # it may add what is still on
         else:
-            self._tell(f'Stop: {message}; USE THE EMERGENCY STOP', is_bad=True)
+            self.add_line(f'Stop: {message}; USE THE EMERGENCY STOP', is_bad=True)
 
-    def _asking(self, name: str, service: str) -> Callable[[], object]:
+    def _requester(self, name: str, service: str) -> Callable[[], object]:
         return lambda: self._link.trigger(service, self._answered(name))
 
     def _freedrive(self) -> None:
@@ -103,7 +103,7 @@ class Panel:
         def show(success: bool | None, message: str) -> None:
             if not success:
                 outcome = name if success is None else f'{name} refused'
-                self._tell(f'{outcome}: {message}', is_bad=True)
+                self.add_line(f'{outcome}: {message}', is_bad=True)
 
         return show
 
@@ -113,13 +113,10 @@ class Panel:
         """Show an event of the task node."""
         name = str(event['event'])
         if name not in _QUIET:
-            self._tell(event_text(event), name in (events.REFUSED, events.STOPPED))
+            self.add_line(event_text(event), name in (events.REFUSED, events.STOPPED))
 
-    def tell(self, text: str, is_bad: bool = False) -> None:
+    def add_line(self, text: str, is_bad: bool = False) -> None:
         """Add a line to the list of the last events."""
-        self._tell(text, is_bad)
-
-    def _tell(self, text: str, is_bad: bool = False) -> None:
         short = text if len(text) <= _LONGEST else f'{text[:_LONGEST]}…'
         colour = '#b91c1c' if is_bad else '#334155'
         line = f'<div style="color:{colour}">{escape(short)}</div>'
@@ -142,16 +139,16 @@ class Panel:
                 with self._teach:
                     self._add(
                         f'{TEACH}{name}',
-                        self._asking(f'{TEACH}{name}', f'{TASK}/teach_{name}'),
+                        self._requester(f'{TEACH}{name}', f'{TASK}/teach_{name}'),
                     )
         self._set('banner', self._banner_html(state, offers), self._show_banner)
         leads_on = next_button(state)
         for name, button in self.buttons.items():
             if name == STOP:
                 continue
-            obstacle = why_not(name, state)
-            self._set(f'{name}/disabled', bool(obstacle), self._setter(button, 'disabled'))
-            colour = 'blue' if name == leads_on and not obstacle else 'gray'
+            reason = why_not(name, state)
+            self._set(f'{name}/disabled', bool(reason), self._setter(button, 'disabled'))
+            colour = 'blue' if name == leads_on and not reason else 'gray'
             self._set(f'{name}/colour', colour, self._setter(button, 'color'))
 
     @staticmethod

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Places as handles to drag: where a drag ends, the task node is asked to teach the place."""
+"""Places as handles to drag: where a drag ends, the task node is requested to teach the place."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -63,7 +63,7 @@ class Place:
         self.name, self._send, self._on_drag = name, send, on_drag
         self._taught: Array | None = None
         self._is_movable = True
-        self._asked = 0.0  # steady clock; 0 if nothing was asked
+        self._requested = 0.0  # steady clock; 0 if no reply is awaited
         self._dragged = 0.0  # steady clock of its last motion; 0 if nobody drags
         self._by = -1  # the browser that drags
         self._server = server
@@ -81,7 +81,7 @@ class Place:
             f'/places/{name}/label', name, position=(0.0, 0.0, 0.09), anchor='bottom-center'
         )
         self._move(first)
-        self._say(_DRAG)
+        self._show_note(_DRAG)
         self._handle.on_update(self._drag)
 
     @property
@@ -107,8 +107,8 @@ class Place:
             self._dragged = 0.0  # viser ends the drags of a browser that goes
             self.refuse('the browser that dragged has gone')
         else:
-            self._dragged, self._asked = 0.0, time.monotonic()
-            self._say('asking…')
+            self._dragged, self._requested = 0.0, time.monotonic()
+            self._show_note('asking…')
             self._send(self.name, self.T_base_link_tcp)
 
     @property
@@ -117,22 +117,22 @@ class Place:
 
     def teach(self, T: Array, note: str = '') -> None:
         """Show the taught pose of the TCP (4, 4)."""
-        self._taught, self._asked = T, 0.0
+        self._taught, self._requested = T, 0.0
         if not self.is_dragged:
             self._move(T)
-        self._say(note)
+        self._show_note(note)
 
     def refuse(self, reason: str) -> None:
-        """Say why the pose was refused, and return to the taught one."""
-        self._asked = 0.0
+        """Show why the pose was refused, and return to the taught one."""
+        self._requested = 0.0
         if self._taught is not None and not self.is_dragged:
             self._move(self._taught)
         short = reason if len(reason) <= _SHORT else f'{reason[:_SHORT]}…'
-        self._say(f'refused: {short}')
+        self._show_note(f'refused: {short}')
 
     def follow(self, T: Array) -> None:
         """Show the pose of the TCP (4, 4) that TF has, if no drag and no answer is under way."""
-        if self.is_dragged or self._asked:
+        if self.is_dragged or self._requested:
             return
         if self._taught is None or np.abs(T - self._taught).max() > _SAME:
             self.teach(T)
@@ -144,16 +144,16 @@ class Place:
             for key in ('disable_axes', 'disable_sliders', 'disable_rotations'):
                 setattr(self._handle, key, not is_movable)
             if not self.is_taught:
-                self._say(_DRAG if is_movable else _FOLLOWS)
+                self._show_note(_DRAG if is_movable else _FOLLOWS)
         if self.is_dragged and time.monotonic() > self._dragged + _ABANDONED:
             self._dragged = 0.0
             self.refuse('the drag did not end')
-        if self._asked and time.monotonic() > self._asked + _ANSWER:
+        if self._requested and time.monotonic() > self._requested + _ANSWER:
             self.refuse('pick_place did not answer')
         if self._handle.visible != is_offered:
             self._handle.visible = is_offered
 
-    def _say(self, text: str) -> None:
+    def _show_note(self, text: str) -> None:
         self._label.text = f'{self.name}: {text}' if text else self.name
 
     def _move(self, T: Array) -> None:

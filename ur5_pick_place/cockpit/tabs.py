@@ -64,7 +64,7 @@ class JogTab:
             for sign, symbol in ((-1.0, _MINUS), (1.0, '+')):
                 short = name.removesuffix('_joint').replace('_', ' ')
                 self._add(gui, f'{short} {symbol}', partial(self._joint, joint, sign))
-        self._obstacle: str | None = None
+        self._reason: str | None = None
 
     def _add(self, gui: viser.GuiApi, name: str, publish: Callable[[], None]) -> None:
         button = gui.add_button(name, color='gray')
@@ -86,13 +86,13 @@ class JogTab:
     def _share(self) -> float:
         return float(self._speed.value)
 
-    def show(self, obstacle: str) -> None:
+    def show(self, reason: str) -> None:
         """Enable the buttons, or say why no jog can begin now."""
-        if obstacle != self._obstacle:
-            self._obstacle = obstacle
+        if reason != self._reason:
+            self._reason = reason
             for button in self._buttons:
-                button.disabled = bool(obstacle)
-            self._note.content = _text(escape(f'No jog now: {obstacle}.') if obstacle else _KEYS)
+                button.disabled = bool(reason)
+            self._note.content = _text(escape(f'No jog now: {reason}.') if reason else _KEYS)
 
 
 class FaultsTab:
@@ -135,7 +135,7 @@ class FaultsTab:
     def _switch(self, is_on: bool) -> None:
         fault = self._choice.value
         if fault not in self._choice.options or fault == 'none':
-            return self._panel.tell('choose a fault first', is_bad=True)
+            return self._panel.add_line('choose a fault first', is_bad=True)
         return self._link.switch(f'{CELL}/faults/{fault}', is_on, self._shown(fault))
 
     def _trigger(self, name: str) -> None:
@@ -144,13 +144,13 @@ class FaultsTab:
     def _put(self) -> None:
         start = self._places.all.get('start')
         if start is None or not start.is_taught:
-            return self._panel.tell('teach start first: the part is put there', is_bad=True)
+            return self._panel.add_line('teach start first: the part is put there', is_bad=True)
         self._link.send_pose(f'{CELL}/place_part', start.T_base_link_tcp)
-        return self._panel.tell('put the part at start')
+        return self._panel.add_line('put the part at start')
 
     def _shown(self, what: str) -> Answer:
         def show(success: bool | None, message: str) -> None:
-            self._panel.tell(f'{what}: {message or "done"}', is_bad=not success)
+            self._panel.add_line(f'{what}: {message or "done"}', is_bad=not success)
 
         return show
 

@@ -99,7 +99,7 @@ class CellView:
         self._draw_room()
         self._links = [_Moving(server, f'/arm/{i}') for i in range(_HAND + 1)]
         self._meshes: list[Any] = []
-        self.dress_arm(arm_meshes(model))
+        self.draw_arm_meshes(arm_meshes(model))
         self._draw_tool()
         self._part = _Moving(server, '/part')
         if scene.part is not None:
@@ -113,7 +113,7 @@ class CellView:
         server.initial_camera.look_at = LOOKS_AT
         server.initial_camera.fov = VIEW_ANGLE
         server.initial_camera.up = (0.0, 0.0, 1.0)
-        server.on_client_connect(_look_over_the_sheet)
+        server.on_client_connect(_set_phone_camera)
         # Without the default panorama the first picture comes at once, also without a GPU.
         server.scene.configure_environment_map(None)
         server.scene.add_light_hemisphere(
@@ -154,7 +154,7 @@ class CellView:
                 )
                 self._fingers.append((finger, out[:3, 3], side))
 
-    def dress_arm(self, meshes: Sequence[LinkMesh]) -> None:
+    def draw_arm_meshes(self, meshes: Sequence[LinkMesh]) -> None:
         """Draw the arm's links by these meshes from now on."""
         for handle in self._meshes:
             handle.remove()
@@ -282,7 +282,7 @@ class CellView:
             ]
 
 
-async def _look_over_the_sheet(client: viser.ClientHandle) -> None:
+async def _set_phone_camera(client: viser.ClientHandle) -> None:
     """Show the cell in the upper part of a phone, whose lower part the controls cover."""
     if client.camera.aspect < _NARROW:
         client.camera.position, client.camera.look_at = _PHONE_CAMERA, _PHONE_LOOKS_AT

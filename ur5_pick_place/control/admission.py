@@ -38,8 +38,8 @@ class Admission:
     controller : Controller
     status : RobotStatus
     health : HealthSettings
-    missing : str
-        Settings of the cell that the user has not given; non-empty refuses all motion.
+    unset_parameters : str
+        Which parameters the user must set; not empty refuses all motion.
     latch : StopLatch
         Holds the reason of a stop until it is rearmed.
     others : ForeignMotion
@@ -57,7 +57,7 @@ class Admission:
     controller: Controller
     status: RobotStatus
     health: HealthSettings
-    missing: str
+    unset_parameters: str
     latch: StopLatch
     others: ForeignMotion
     is_moving: Callable[[], bool]
@@ -88,7 +88,7 @@ class Admission:
     def is_possibly_moving(self) -> bool:
         """Whether the controller may be moving the arm; true without recent joints."""
         by_pendant = self.health.check_modes and bool(mode_fault(self.status))
-        if self.status.is_free or by_pendant:
+        if self.status.is_in_freedrive or by_pendant:
             return False
         return not (self.knows_joints and self.others.stillness.is_at_rest)
 
@@ -103,10 +103,10 @@ class Admission:
 
     def foreign_motion(self, fault: str | None) -> str:
         """Return the fault of motion from another source; empty if there is none."""
-        if self.missing:
+        if self.unset_parameters:
             return ''
         stamp = self.status.stamp
-        if self.latch.reason or self.is_moving() or self.status.is_free or fault:
+        if self.latch.reason or self.is_moving() or self.status.is_in_freedrive or fault:
             self.others.begin(stamp)
             return '' if self.latch.reason else self.foreign_goal
         q = self.status.q if self.knows_joints else None
@@ -118,13 +118,13 @@ class Admission:
         status, now = self.status, self.clock()
         return self.controller.conflict or find_fault(status, now, self.health, is_streamed)
 
-    def obstacle(self) -> str:
+    def why_not_ready(self) -> str:
         """Return why robot or controller do not allow a motion to start; empty if they do."""
-        if obstacle := self.fault() or self.controller.missing:
-            return obstacle
+        if reason := self.fault() or self.controller.why_unavailable:
+            return reason
         if self.has_goals:
             return 'the controller still has a goal, which is being canceled'
-        if self.status.is_free:
+        if self.status.is_in_freedrive:
             return ''
         return self.status.inactive if self.others.stillness.is_at_rest else 'the arm is moving'
 
@@ -133,7 +133,8 @@ class Admission:
         if self.latch.reason:
             return MotionState.STOPPED, self.latch.reason
         if self.latch.is_first:
-            return MotionState.STOPPED, self.missing or self.obstacle() or 'checking the robot'
+            reason = self.unset_parameters or self.why_not_ready() or 'checking the robot'
+            return MotionState.STOPPED, reason
         return (MotionState.MOVING if self.is_moving() else MotionState.READY), ''
 
     def check(self, is_wanted: IsWanted = lambda: True) -> None:
@@ -153,9 +154,9 @@ class Admission:
             advice = '; call ~/rearm once the cause is gone' if self.latch.reason else ''
             text = motion_state_text(state, reason)
             raise ExecutionError(f'motion refused: the planner is {text}{advice}')
-        if self.status.is_free:
+        if self.status.is_in_freedrive:
             raise ExecutionError('motion refused: the arm is in freedrive')
-        if fault := self.fault() or self.controller.missing:
+        if fault := self.fault() or self.controller.why_unavailable:
             raise ExecutionError(f'motion refused: {fault}')
         age = self.status.age(self.clock())
         if age > self.health.joint_state_timeout:
@@ -204,6 +205,6 @@ class Admission:
             prepared = prepare(self.reduced.check(trajectory, q))
             with self.lock:
                 self.check(is_wanted)
-                self.latch.release()
+                self.latch.stop_holding()
                 begin(prepared)
             return self.planner.scene is not scene

@@ -25,8 +25,8 @@ from ur5_pick_place.control.progress import ProgressMonitor, stall_reason
 from ur5_pick_place.control.reference import Reference
 from ur5_pick_place.control.streamed_loop import (
     AT_REST,
-    FROZEN,
     NOT_FOLLOWED,
+    WAITING_BELOW,
     StreamedLoop,
     TrajectorySegment,
     segment_of,
@@ -34,6 +34,7 @@ from ur5_pick_place.control.streamed_loop import (
 from ur5_pick_place.kinematics import JOINT_NAMES, Model, forward
 from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.outcome import DONE, Outcome
 from ur5_pick_place.planning.limits import Limits
 
 _SEARCH_SAMPLES = 100  # path samples searched for the nearest one, from the last one on
@@ -65,7 +66,7 @@ class Corridor:
 _MEMORY = 0.97  # forgetting factor per message
 _SLOW = 1e-4  # [rad^2/s^2]; below this squared speed the lag cannot be estimated
 _LARGEST_LAG = 0.2  # [s]
-_SETTLES = 0.5  # fraction of the patience within which the loop still improves at its goal
+_SETTLES = 0.5  # fraction of loop_patience within which the loop still improves at its goal
 
 
 class ServoLag:
@@ -103,7 +104,7 @@ class ClosedLoop(StreamedLoop):
     path : ndarray, shape (n, 6)
         The joints of the roll-out [rad]; the last row is the goal.
     settings : LoopSettings
-    obstacle : callable
+    why_blocked : callable
         Returns what is in collision at joints (n, 6) [rad], or an empty text.
 
     """
@@ -116,13 +117,13 @@ class ClosedLoop(StreamedLoop):
         p_tool_tcp: Array,
         path: Array,
         settings: LoopSettings,
-        obstacle: Callable[[Array], str],
+        why_blocked: Callable[[Array], str],
     ) -> None:
         super().__init__()
         self._model, self._limits, self._settings = model, limits, settings
         self._law = make_law(method, model, settings)
         self._p_tool_tcp, self._T_goal = p_tool_tcp, forward(model, path[-1])
-        self._obstacle = obstacle
+        self._why_blocked = why_blocked
         self._corridor = Corridor(path)
         self._progress = ProgressMonitor(settings.loop_patience)
         self._settling = ProgressMonitor(_SETTLES * settings.loop_patience)
@@ -153,9 +154,9 @@ class ClosedLoop(StreamedLoop):
             self._give_up(self._stop_cause(q))
         if not self.stop_reason and reference.room <= self._committed:
             self._extend(reference, q)
-        is_frozen = speed_scaling < FROZEN
-        self._update_outcome(reference.is_still, is_frozen, q, qd)
-        if is_frozen:
+        is_waiting = speed_scaling < WAITING_BELOW
+        self._update_outcome(reference.is_still, is_waiting, q, qd)
+        if is_waiting:
             return None
         return segment_of(reference, stamp, speed_scaling)
 
@@ -171,7 +172,7 @@ class ClosedLoop(StreamedLoop):
             self._T_goal,
             self._settings,
         )
-        self.stop(self._follower.obstacle(q))
+        self.stop(self._follower.why_unreachable(q))
 
     def _extend(self, reference: Reference, q: Array) -> None:
         """Commit one more cycle, unless it or its stopping ramp is in collision."""
@@ -185,8 +186,8 @@ class ClosedLoop(StreamedLoop):
         if is_settled and self._follower.is_at_goal(q):
             self._desired_velocity = np.zeros(6)
         state, ramp = reference.propose(self._desired_velocity)
-        if obstacle := self._obstacle(np.stack([state.q, ramp.at(ramp.cycles).q])):
-            self._give_up(obstacle)
+        if reason := self._why_blocked(np.stack([state.q, ramp.at(ramp.cycles).q])):
+            self._give_up(reason)
         else:
             reference.extend(state, ramp)
 
@@ -211,8 +212,8 @@ class ClosedLoop(StreamedLoop):
                     f'{JOINT_NAMES[joint]} is {distance[joint]:.3f} rad from '
                     f'{what} (limit {getattr(settings, name)} rad, {name}){cause}'
                 )
-        if obstacle := self._obstacle(q[None]):
-            return obstacle
+        if reason := self._why_blocked(q[None]):
+            return reason
         if self._progress.is_stalled(reference.time, self._follower.remaining):
             return (
                 f'no progress towards the goal for {settings.loop_patience} s; '
@@ -220,11 +221,11 @@ class ClosedLoop(StreamedLoop):
             )
         return ''
 
-    def _update_outcome(self, is_still: bool, is_frozen: bool, q: Array, qd: Array) -> None:
+    def _update_outcome(self, is_still: bool, is_waiting: bool, q: Array, qd: Array) -> None:
         """Set the outcome once the arm and its reference, or the slider, are at rest."""
         if np.abs(qd).max() >= AT_REST:
             return
-        if self.stop_reason and (is_still or is_frozen):
-            self.outcome = self.stop_reason
+        if self.stop_reason and (is_still or is_waiting):
+            self.outcome = Outcome.failed(self.stop_reason)
         elif is_still and self._follower.is_at_goal(q):
-            self.outcome = ''
+            self.outcome = DONE

@@ -11,9 +11,8 @@ from ur5_pick_place.control.motion_monitor import MotionMonitor
 from ur5_pick_place.control.streamed_loop import TrajectorySegment
 from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.outcome import OnOutcome, Outcome
 from ur5_pick_place.planning.trajectory import Trajectory
-
-OnEnd = Callable[[str], object]
 
 REPLY_TIMEOUT = 2.0
 """Largest time for the controller to answer a goal [s, steady clock]."""
@@ -47,7 +46,7 @@ class Goal:
     trajectory : Trajectory
     monitor : MotionMonitor
     on_end : callable
-        Called at the end with '' if the joints have arrived, else with the reason.
+        Called at the end: done if the joints have arrived.
     sent : float
         Time of sending [s, steady clock].
     begin : float
@@ -60,9 +59,9 @@ class Goal:
         Why it ends early; set while it brakes or is canceled.
     is_canceled : bool
         Whether it is being canceled; the request is repeated until it has ended.
-    has_stopped : bool
+    has_ended_early : bool
         Whether it has ended early; the arm may still be coming to rest.
-    stopped_at : float
+    ended_at : float
         Stamp of the joints when it ended early [s].
     prepared : object
         The trajectory in the controller's own form.
@@ -73,7 +72,7 @@ class Goal:
 
     trajectory: Trajectory
     monitor: MotionMonitor
-    on_end: OnEnd
+    on_end: OnOutcome
     sent: float
     begin: float
     progress: tuple[float, float]
@@ -82,8 +81,8 @@ class Goal:
     has_arrived: bool = False
     stop_reason: str = ''
     is_canceled: bool = False
-    stopped_at: float = 0.0
-    has_stopped: bool = False
+    ended_at: float = 0.0
+    has_ended_early: bool = False
     id: bytes = field(default_factory=lambda: uuid.uuid4().bytes)
 
     def time_at(self, stamp: float, speed_scaling: float) -> float:
@@ -98,7 +97,7 @@ class Goal:
         """Return why it has failed at a steady time `now` and a stamp of the joints, both [s]."""
         if not self.is_accepted and now - self.sent > REPLY_TIMEOUT:
             return f'the controller did not answer the goal within {REPLY_TIMEOUT} s'
-        if self.has_stopped and stamp - self.stopped_at > _AT_REST_TIME:
+        if self.has_ended_early and stamp - self.ended_at > _AT_REST_TIME:
             return 'the arm does not come to rest after its goal was canceled'
         return ''
 
@@ -119,8 +118,8 @@ class GoalListener(Protocol):
         """Take where in the goal's trajectory `t` the controller was at `stamp`, both [s]."""
         ...
 
-    def on_result(self, goal: Goal, failure: str) -> None:
-        """Take the end of an accepted goal: '' or why it did not succeed."""
+    def on_result(self, goal: Goal, outcome: Outcome) -> None:
+        """Take the end of an accepted goal, as the controller reports it."""
         ...
 
 
@@ -128,7 +127,7 @@ class Controller(Protocol):
     """What the execution manager needs of the robot's trajectory controller."""
 
     @property
-    def missing(self) -> str:
+    def why_unavailable(self) -> str:
         """Why it is not available now; empty if it is."""
         ...
 
@@ -162,13 +161,13 @@ class Controller(Protocol):
         """Let it hold joint positions (6,) [rad] in place of what it follows."""
         ...
 
-    def take_over(self, look: Callable[[], Stopping]) -> None:
+    def deactivate_others(self, stopping: Callable[[], Stopping]) -> None:
         """
         Deactivate the other controllers that move the arm; if none does, stop what ours follows.
 
         Parameters
         ----------
-        look : callable
+        stopping : callable
             Returns how far the stop has come; called when the controllers are known.
 
         """

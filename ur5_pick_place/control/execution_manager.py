@@ -8,17 +8,18 @@ from typing import Any
 from ur5_pick_place.control.admission import Admission, IsWanted
 from ur5_pick_place.control.braking import braking_motion, ends_braking, is_slow
 from ur5_pick_place.control.closed_loop import ClosedLoop
-from ur5_pick_place.control.controller import Controller, Goal, OnEnd, handing_over_time
+from ur5_pick_place.control.controller import Controller, Goal, handing_over_time
 from ur5_pick_place.control.foreign_motion import ForeignMotion
 from ur5_pick_place.control.jog import Jog
 from ur5_pick_place.control.motion_monitor import MotionMonitor, TrackingSettings
-from ur5_pick_place.control.motion_state import motion_state_text, news_only
+from ur5_pick_place.control.motion_state import motion_state_text, skip_repeated
 from ur5_pick_place.control.path_ahead import path_ahead, too_near
-from ur5_pick_place.control.robot_status import HealthSettings, RobotStatus, is_frozen
+from ur5_pick_place.control.robot_status import HealthSettings, RobotStatus, was_suspended
 from ur5_pick_place.control.stop_latch import StopLatch
 from ur5_pick_place.control.stream import Stream, check_streams
 from ur5_pick_place.control.streamed_loop import StreamedLoop
 from ur5_pick_place.locking import locked
+from ur5_pick_place.outcome import DONE, OnOutcome, Outcome
 from ur5_pick_place.planning.gate import GateReport
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.trajectory import Trajectory, at_rest
@@ -38,8 +39,8 @@ class ExecutionManager:
     status : RobotStatus
         Kept up to date by the owner.
     settings : tuple of HealthSettings, TrackingSettings
-    missing : str
-        Settings of the cell that the user has not given; non-empty refuses all motion.
+    unset_parameters : str
+        Which parameters the user must set; not empty refuses all motion.
     on_change : callable
         Called with the motion state when it changes.
     clock : callable
@@ -62,7 +63,7 @@ class ExecutionManager:
         controller: Controller,
         status: RobotStatus,
         settings: tuple[HealthSettings, TrackingSettings],
-        missing: str,
+        unset_parameters: str,
         on_change: Callable[[str], object],
         clock: Callable[[], float],
         replaces: bool = True,
@@ -70,7 +71,7 @@ class ExecutionManager:
         self._replaces = replaces
         self._planner, self._controller, self.status = planner, controller, status
         self._health, self._tracking = settings
-        self._on_news, self._clock = news_only(on_change), clock
+        self._on_state, self._clock = skip_repeated(on_change), clock
         self._lock = threading.RLock()
         self._goal: Goal | None = None
         self._stream: Stream | None = None
@@ -84,15 +85,14 @@ class ExecutionManager:
             controller,
             status,
             self._health,
-            missing,
+            unset_parameters,
             self._latch,
             self._others,
             lambda: self.is_moving,
             self._lock,
             clock,
         )
-        self._last_watch = clock()
-        self.stops = self.interruptions = 0
+        self._last_watch, self.stops, self.interruptions = clock(), 0, 0
 
     # -- requests ------------------------------------------------------------------------------
 
@@ -115,11 +115,11 @@ class ExecutionManager:
         """Stop a motion whose rest collides in the present scene."""
         with self._lock:
             path = path_ahead(self._goal or self._stream, self.status.q)
-        if len(path) and (obstacle := self._planner.obstacle(path)):
-            self.stop(f'the scene has changed: {obstacle}', latch=False, is_near=True)
+        if len(path) and (contact := self._planner.why_blocked(path)):
+            self.stop(f'the scene has changed: {contact}', latch=False, is_near=True)
 
     def start(
-        self, trajectory: Trajectory, on_end: OnEnd, is_wanted: IsWanted = lambda: True
+        self, trajectory: Trajectory, on_end: OnOutcome, is_wanted: IsWanted = lambda: True
     ) -> None:
         """
         Check a motion with the gate and send it; of two at the same time the first is executed.
@@ -128,7 +128,7 @@ class ExecutionManager:
         ----------
         trajectory : Trajectory
         on_end : callable
-            Called at the end with '' if the joints have reached the goal, else with the reason.
+            Called at the end: done if the joints have reached the goal.
         is_wanted : callable
             Returns whether the motion is still requested; called when it has passed the gate.
 
@@ -151,7 +151,7 @@ class ExecutionManager:
         self,
         make_loop: Callable[[GateReport], ClosedLoop],
         rollout: Trajectory,
-        on_end: OnEnd,
+        on_end: OnOutcome,
         is_wanted: IsWanted = lambda: True,
     ) -> None:
         """
@@ -168,7 +168,7 @@ class ExecutionManager:
         if self._admission.admit(rollout, is_wanted, make_loop, begin):
             self.check_remaining_path()
 
-    def start_jog(self, jog: Jog, on_end: OnEnd, is_wanted: IsWanted = lambda: True) -> None:
+    def start_jog(self, jog: Jog, on_end: OnOutcome, is_wanted: IsWanted = lambda: True) -> None:
         """Check the arm where it is with the gate, and run a jog, as `start`."""
         check_streams(self._replaces, 'a jog', 'to jog,')
         self._admission.check(is_wanted)
@@ -188,7 +188,7 @@ class ExecutionManager:
         self.stops += 1
         self.interruptions += 1
         if latch:
-            self._latch.shut(reason)
+            self._latch.set(reason)
         if self._goal and not self._goal.stop_reason:
             self._brake(self._goal, reason, is_near)
         elif self._goal and is_near and self._goal.is_braking:
@@ -219,7 +219,7 @@ class ExecutionManager:
         """Cancel at once because of a fault, also while the arm is frozen, and latch."""
         is_new = not self._latch.reason
         self.interruptions += is_new
-        self._latch.shut(reason)
+        self._latch.set(reason)
         self._latch.was_moving |= self.is_moving
         if is_new or self.is_moving:
             self._controller.cancel()
@@ -230,20 +230,20 @@ class ExecutionManager:
         self._publish_state()
 
     @locked
-    def rearm(self) -> str:
-        """Return '' and open the latch, or return why it stays shut."""
-        if self._admission.missing:
-            return self._admission.missing
+    def rearm(self) -> Outcome:
+        """Return `DONE` and reset the latch, or return why it stays set."""
+        if self._admission.unset_parameters:
+            return Outcome.failed(self._admission.unset_parameters)
         if self.is_moving:
-            return 'the arm is still coming to rest; try again'
+            return Outcome.failed('the arm is still coming to rest; try again')
         if fault := self._fault:
-            return f'the cause persists: {fault}'
-        if obstacle := self._admission.obstacle():
-            return f'{obstacle}; try again'
+            return Outcome.failed(f'the cause persists: {fault}')
+        if reason := self._admission.why_not_ready():
+            return Outcome.failed(f'{reason}; try again')
         self.interruptions += 1
-        self._latch.open()
+        self._latch.reset()
         self._publish_state()
-        return ''
+        return DONE
 
     # -- what the robot and its controller report ------------------------------------------------
 
@@ -261,7 +261,7 @@ class ExecutionManager:
             self._tick(self._stream)
         if goal is None:
             return
-        if goal.has_stopped:
+        if goal.has_ended_early:
             if self.is_at_rest:
                 self._finish(goal.stop_reason)
                 self._publish_state()
@@ -279,15 +279,15 @@ class ExecutionManager:
     def watch(self) -> None:
         """Check for faults and silence; to be called periodically and at every mode change."""
         self._note_suspension()
-        fault = self._admission.missing or self._fault
+        fault = self._admission.unset_parameters or self._fault
         if fault and not self._latch.is_first:
             self.fail(fault)
         elif not fault and self._latch.is_first and not self._admission.foreign_goal:
-            self._latch.is_first = bool(self._admission.obstacle())
-        missing, now = self._controller.missing, self._clock()
-        if self._goal and (failure := missing or self._goal.failure(now, self.status.stamp)):
+            self._latch.is_first = bool(self._admission.why_not_ready())
+        unavailable, now = self._controller.why_unavailable, self._clock()
+        if self._goal and (failure := unavailable or self._goal.failure(now, self.status.stamp)):
             self.fail(failure)
-        if missing:
+        if unavailable:
             self._own.end_all()
         current = self._goal.id if self._goal else None
         self._own.forget_lost(self._controller.goals, current, now)
@@ -306,8 +306,8 @@ class ExecutionManager:
             self._own.end(goal.id)
             if goal is self._goal and goal.stop_reason:
                 # The braking motion was refused: the motion that it should replace is canceled.
-                goal.is_canceled = goal.has_stopped = True
-                goal.stopped_at = self.status.stamp
+                goal.is_canceled = goal.has_ended_early = True
+                goal.ended_at = self.status.stamp
                 self._cancel_stopped_motion()
             elif goal is self._goal:
                 self.fail(
@@ -325,26 +325,26 @@ class ExecutionManager:
         goal.progress = (stamp, t)
 
     @locked
-    def on_result(self, goal: Goal, failure: str) -> None:
-        """Process the end of a goal; `failure` is '' or why it did not succeed."""
+    def on_result(self, goal: Goal, outcome: Outcome) -> None:
+        """Process the end of a goal, as the controller reports it."""
         self._own.end(goal.id)
         if goal is not self._goal:
             return
-        if not failure:
+        if outcome.ok:
             goal.has_arrived = True
         elif goal.stop_reason and not self._admission.foreign_goal:
-            goal.has_stopped, goal.stopped_at = True, self.status.stamp
+            goal.has_ended_early, goal.ended_at = True, self.status.stamp
         else:
-            self.fail(self._admission.foreign_goal or self._fault or failure)
+            self.fail(self._admission.foreign_goal or self._fault or outcome.reason)
 
     # -- internals -----------------------------------------------------------------------------
 
     def _note_suspension(self) -> None:
-        """Excuse silence while this process was suspended; latch if that was long."""
+        """Discount silence while this process was suspended; latch if that was long."""
         now = self._clock()
         gap, self._last_watch = now - self._last_watch, now
-        self.status.excuse(gap)
-        if is_frozen(gap, self._health.peer_timeout) and not self._latch.is_first:
+        self.status.discount_suspension(gap)
+        if was_suspended(gap, self._health.peer_timeout) and not self._latch.is_first:
             self.fail(f'this node was frozen for {gap:.1f} s: find the cause, then call ~/rearm')
 
     @property
@@ -367,7 +367,7 @@ class ExecutionManager:
             self._controller.cancel()
 
     def _send(
-        self, trajectory: Trajectory, on_end: OnEnd, prepared: Any, begin: float = 0.0
+        self, trajectory: Trajectory, on_end: OnOutcome, prepared: Any, begin: float = 0.0
     ) -> Goal:
         """Send a goal that begins at the stamp `begin` [s]; 0 = on arrival."""
         # Stamps, not this machine's clock: under load /clock arrives later than the joints.
@@ -383,7 +383,7 @@ class ExecutionManager:
         return goal
 
     def _begin_stream(
-        self, loop: StreamedLoop, trajectory: Trajectory | None, on_end: OnEnd
+        self, loop: StreamedLoop, trajectory: Trajectory | None, on_end: OnOutcome
     ) -> None:
         self._stream = Stream(loop, trajectory, on_end, self._tracking.stall_time)
         self._publish_state()
@@ -395,16 +395,16 @@ class ExecutionManager:
         if segment is not None:
             self._controller.follow(segment)
         if loop.stop_reason and not stream.is_wanted_stop:
-            self._latch.shut(loop.stop_reason)
+            self._latch.set(loop.stop_reason)
         # The robot plays the ramp at the slider's speed, and faster if somebody raises it: a slow
         # arm stops at once.
         if loop.outcome is None and loop.is_ending and is_slow(self.status):
-            loop.outcome = loop.stop_reason
+            loop.outcome = Outcome.unless(loop.stop_reason)
             self._end_stream()
-        elif loop.outcome:
+        elif loop.outcome and not loop.outcome.ok:
             self._end_stream()  # a speed slider at zero may have frozen the rest of its ramp
         if loop.outcome is not None:
-            self._finish(loop.outcome)
+            self._finish(loop.outcome.reason)
         elif fault:
             self.fail(fault)
         self._publish_state()
@@ -419,7 +419,7 @@ class ExecutionManager:
         ended, self._goal, self._stream = self._goal or self._stream, None, None
         self._others.begin(self.status.stamp)
         if ended:
-            ended.on_end(reason)
+            ended.on_end(Outcome.unless(reason))
 
     def _publish_state(self) -> None:
-        self._on_news(self.motion_state)
+        self._on_state(self.motion_state)

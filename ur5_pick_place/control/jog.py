@@ -18,8 +18,8 @@ from ur5_pick_place.control.loop_settings import LoopSettings
 from ur5_pick_place.control.reference import Reference, gentle_limits, trajectory_of
 from ur5_pick_place.control.streamed_loop import (
     AT_REST,
-    FROZEN,
     NOT_FOLLOWED,
+    WAITING_BELOW,
     StreamedLoop,
     TrajectorySegment,
     segment_of,
@@ -28,6 +28,7 @@ from ur5_pick_place.errors import GateRefusal
 from ur5_pick_place.kinematics import JOINT_NAMES
 from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.outcome import Outcome
 from ur5_pick_place.planning.limits import Limits
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.scaling import Scaling
@@ -109,13 +110,13 @@ class Jog(StreamedLoop):
         reference.advance((stamp - self._stamp) * speed_scaling, self._committed)
         self._stamp = stamp
         self._check_gap(q)
-        is_frozen = speed_scaling < FROZEN
-        if is_frozen:
+        is_waiting = speed_scaling < WAITING_BELOW
+        if is_waiting:
             self.slowed_by = 'the speed slider is at 0'
         elif self.is_wanted and reference.room <= self._committed:
             self._extend(reference)
-        self._update_outcome(reference.is_still, is_frozen, qd)
-        return None if is_frozen else segment_of(reference, stamp, speed_scaling)
+        self._update_outcome(reference.is_still, is_waiting, qd)
+        return None if is_waiting else segment_of(reference, stamp, speed_scaling)
 
     def _limits(self) -> Limits:
         """Return the present bounds on joint velocity and speed."""
@@ -144,7 +145,7 @@ class Jog(StreamedLoop):
         states = [tail, state, ramp.at(ramp.cycles)]
         piece = trajectory_of(states, [0, 1, 1 + ramp.cycles])
         try:
-            self._planner.check_stop(piece, self._is_reduced())
+            self._planner.check_running_motion(piece, self._is_reduced())
         except GateRefusal as refusal:
             self.slowed_by, self._held = str(refusal), 0
             self._share = max(_SLOWEST, _SLOWER * self._share)
@@ -161,11 +162,12 @@ class Jog(StreamedLoop):
                 f'(limit {limit} rad, loop_gap){NOT_FOLLOWED}'
             )
 
-    def _update_outcome(self, is_still: bool, is_frozen: bool, qd: Array) -> None:
+    def _update_outcome(self, is_still: bool, is_waiting: bool, qd: Array) -> None:
         """Set the outcome once no motion is wanted, and the arm or the slider is at rest."""
         if self.is_wanted or np.abs(qd).max() >= AT_REST:
             return
         if is_still:
-            self.outcome = self.stop_reason
-        elif is_frozen:
-            self.outcome = self.stop_reason or 'the jog ended while the speed slider was at 0'
+            self.outcome = Outcome.unless(self.stop_reason)
+        elif is_waiting:
+            reason = self.stop_reason or 'the jog ended while the speed slider was at 0'
+            self.outcome = Outcome.failed(reason)

@@ -82,7 +82,7 @@ class ResolvedRate:
         J = self._weight[:, None] * jacobian(self._model, q)
         return -self._gain * (_damped_inverse(J) @ (self._weight * xi))
 
-    def obstacle(self, _q: Array, _T_goal: Array) -> str:
+    def why_unreachable(self, _q: Array, _T_goal: Array) -> str:
         """Return '': this law can start from any joints."""
         return ''
 
@@ -165,7 +165,7 @@ class Gradient:
         """Return the joint velocity (6,) [rad/s] from joints `q` (6,) to T_base_tool (4, 4)."""
         return self._gain * self.step(q, T_goal)
 
-    def obstacle(self, q: Array, T_goal: Array) -> str:
+    def why_unreachable(self, q: Array, T_goal: Array) -> str:
         """Return why the law cannot reach the goal (4, 4) from joints (6,); empty if it can."""
         angle = np.linalg.norm(body_error(forward(self._model, q), T_goal)[3:])
         if angle < np.pi - SADDLE_MARGIN:

@@ -39,7 +39,7 @@ class Law(Protocol):
         """Return the joint velocity (6,) [rad/s] from joints `q` (6,) to T_base_tool (4, 4)."""
         ...
 
-    def obstacle(self, q: Array, T_goal: Array) -> str:
+    def why_unreachable(self, q: Array, T_goal: Array) -> str:
         """Return why the law cannot reach the goal (4, 4) from joints (6,); empty if it can."""
         ...
 
@@ -107,9 +107,9 @@ class LineFollower:
         self._share = 0.0  # position of the law's goal on the line, 0 to 1
         self._adapted = -np.inf  # position at which the weight was last adapted [m]
 
-    def obstacle(self, q: Array) -> str:
+    def why_unreachable(self, q: Array) -> str:
         """Return why the law cannot reach the goal from joints `q` (6,); empty if it can."""
-        return self._law.obstacle(q, self._T_goal)
+        return self._law.why_unreachable(q, self._T_goal)
 
     def desired_velocity(self, q: Array) -> Array:
         """Return the joint velocity (6,) [rad/s] at joints `q` (6,) [rad]; zero at the goal."""

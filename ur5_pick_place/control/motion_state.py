@@ -31,15 +31,15 @@ def parse_motion_state(text: str) -> tuple[MotionState | None, str]:
     return (MotionState.STOPPED, reason) if is_stopped else (None, '')
 
 
-def news_only(publish: Callable[[str], object]) -> Callable[[str], None]:
-    """Return `publish` for texts that differ from the one before in more than figures."""
+def skip_repeated(publish: Callable[[str], object]) -> Callable[[str], None]:
+    """Return `publish` without texts that differ from the one before in figures only."""
     last = ''
 
-    def see(text: str) -> None:
+    def publish_changed(text: str) -> None:
         nonlocal last
-        bare = _FIGURE.sub('', text)  # for how long the robot has been silent is no news
+        bare = _FIGURE.sub('', text)  # for how long the robot has been silent is no change
         if bare != last:
             last = bare
             publish(text)
 
-    return see
+    return publish_changed

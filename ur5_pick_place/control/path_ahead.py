@@ -31,7 +31,7 @@ def _way_of(stopping: Trajectory | None) -> Array:
 
 def too_near(planner: MotionPlanner, stopping: Trajectory | None) -> str:
     """Return what is to be said if the arm cannot brake before an obstacle; empty if it can."""
-    if stopping is None or not planner.obstacle(_way_of(stopping)):
+    if stopping is None or not planner.why_blocked(_way_of(stopping)):
         return ''
     return (
         f'; the arm needs {stopping.duration:.2f} s to brake and cannot stop before it, so the '

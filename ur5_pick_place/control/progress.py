@@ -19,20 +19,20 @@ class ProgressMonitor:
 
     Parameters
     ----------
-    patience : float
+    timeout : float
         Longest time in which the error does not decrease [s].
 
     """
 
-    def __init__(self, patience: float) -> None:
-        self._patience = patience
+    def __init__(self, timeout: float) -> None:
+        self._timeout = timeout
         self._best, self._since = np.inf, 0.0
 
     def is_stalled(self, time: float, error: float) -> bool:
         """Return whether the error, given at a time [s], has not fallen for too long."""
         if error < max((1.0 - _FRACTION) * self._best, self._best - _DISTANCE):
             self._best, self._since = error, time
-        return time - self._since > self._patience
+        return time - self._since > self._timeout
 
 
 def stall_reason(model: Model, q: Array) -> str:

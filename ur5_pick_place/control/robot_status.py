@@ -15,11 +15,11 @@ _IMPOSSIBLE_POSITION = 2 * math.pi + 0.1  # [rad]
 _IMPOSSIBLE_VELOCITY = 8.0  # [rad/s] between two messages; the fastest UR wrist does 2 pi
 _STEP_SLACK = 0.05  # [rad]
 _CHECK_PERIOD = 0.04  # [s] between two checks of the robot at most, while this process runs
-_STALL = 1.0  # [s] for which a loaded PC may suspend a process
-_EXCUSED = 1.0  # [s] excused at most after joint_states: the robot may be silent as well
+_MAX_STALL = 1.0  # [s] for which a loaded PC may suspend a process
+_MAX_DISCOUNT = 1.0  # [s] of suspension after joint_states: the robot may be silent as well
 _RECENT = 0.1  # [s]; older joints are not the present ones
 _LATE = 0.1  # [s] between two arrivals above which a gap is reported
-_IO_PATIENCE = 3.0  # times joint_state_timeout
+_IO_TIMEOUT_FACTOR = 3.0  # times joint_state_timeout
 _UNBROKEN = 0.05  # [s] between two stamps: six cycles, of which a few may be lost
 ROBOT_RUNNING = 7
 _SAFETY = {
@@ -81,15 +81,15 @@ class HealthSettings(Settings):
     )
 
 
-def is_frozen(seconds: float, health_timeout: float) -> bool:
-    """Return whether a process not run for `seconds` was frozen rather than slow."""
-    return seconds > max(health_timeout, _STALL)
+def was_suspended(seconds: float, health_timeout: float) -> bool:
+    """Return whether a process not run for `seconds` was suspended rather than slow."""
+    return seconds > max(health_timeout, _MAX_STALL)
 
 
-def io_patience(health: HealthSettings) -> float:
+def io_timeout(health: HealthSettings) -> float:
     """Return how long io_states may be silent during a job [s, steady clock]."""
     # The planner checks the feedback of the arm itself, which must be more recent.
-    return max(_IO_PATIENCE * health.joint_state_timeout, health.running_joint_state_timeout)
+    return max(_IO_TIMEOUT_FACTOR * health.joint_state_timeout, health.running_joint_state_timeout)
 
 
 @dataclass
@@ -118,7 +118,7 @@ class RobotStatus:
         State of the program on the robot; False while unknown.
     is_pause_unknown : bool
         Whether the speed scaling is 0 and nothing shows whether the program is paused.
-    is_free : bool
+    is_in_freedrive : bool
         Whether the arm is guided by hand (freedrive), as the task node reports.
     speed_scaling : float
         0 to 1; 1 until the driver reports it.
@@ -139,13 +139,13 @@ class RobotStatus:
     program_running: bool = False
     program_paused: bool = False
     is_pause_unknown: bool = False
-    is_free: bool = False
+    is_in_freedrive: bool = False
     speed_scaling: float = 1.0
     inactive: str = ''
     _last: tuple[float, Array] | None = None  # as received, even if impossible
 
     @property
-    def is_frozen(self) -> bool:
+    def is_held_by_robot(self) -> bool:
         """Whether the robot holds the arm while its program waits to continue."""
         may_move = self.safety_mode in (SAFETY_NORMAL, SAFETY_REDUCED) and not self.program_paused
         return self.program_running and not may_move
@@ -202,7 +202,7 @@ class RobotStatus:
         self.bad_joints = _impossible(q, stamp, before, names)
         return bool(self.bad_joints)
 
-    def excuse(self, gap: float) -> None:
+    def discount_suspension(self, gap: float) -> None:
         """
         Take the time between two checks of the robot [s, steady clock].
 
@@ -211,8 +211,8 @@ class RobotStatus:
 
         """
         if self.silent_since is not None and self.arrived is not None and gap > _CHECK_PERIOD:
-            excused_until = self.silent_since + gap - _CHECK_PERIOD
-            self.silent_since = min(excused_until, self.arrived + _EXCUSED)
+            counts_from = self.silent_since + gap - _CHECK_PERIOD
+            self.silent_since = min(counts_from, self.arrived + _MAX_DISCOUNT)
 
 
 def _gap(seconds: float, stamps: float) -> str:

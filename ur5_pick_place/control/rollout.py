@@ -59,8 +59,8 @@ def roll_out(
     limits, progress = gentle_limits(limits), ProgressMonitor(settings.loop_patience)
     law = make_law(method, model, settings)
     follower = LineFollower(law, model, limits, p_tool_tcp, q_start, T_goal, settings)
-    if obstacle := follower.obstacle(q_start):
-        raise IncompletePath(f'{method} refused: {obstacle}', 0.0)
+    if reason := follower.why_unreachable(q_start):
+        raise IncompletePath(f'{method} refused: {reason}', 0.0)
     states = [State(q_start, np.zeros(6), np.zeros(6))]
     until, desired_velocity = 0.0, np.zeros(6)
     while not (states[-1].is_still and follower.is_at_goal(states[-1].q)):

@@ -21,14 +21,14 @@ _HOLDS_AT_REST = 2
 _ELSEWHERE = 1e-3  # [rad] from the joints that the controller holds
 # Escalation against an arm that moves on without a goal [s since that was noticed, steady clock]:
 _HOLD_AFTER = 0.25  # send hold commands
-_TAKE_OVER_AFTER = 0.75  # deactivate all other motion controllers
-_HOLD_PERIOD, _TAKE_OVER_PERIOD = 0.1, 0.3  # [s] between repetitions
+_DEACTIVATE_AFTER = 0.75  # deactivate all other motion controllers
+_HOLD_PERIOD, _DEACTIVATE_PERIOD = 0.1, 0.3  # [s] between repetitions
 _CANCEL_PERIOD = 0.1  # [s] between two cancel requests while no joint_states are received
 
 
 class StopLatch:
     """
-    Refuses motion while it is shut, and sends the hold commands of a stop.
+    Refuses motion while it is set, and sends the hold commands of a stop.
 
     Parameters
     ----------
@@ -36,13 +36,13 @@ class StopLatch:
     status : RobotStatus
     clock : callable
         Returns the steady time [s].
-    look : callable
+    stopping : callable
         Returns how far a stop that began so many seconds ago has come, see `Stopping`.
 
     Attributes
     ----------
     reason : str
-        Why it is shut; empty while it is open.
+        Why it is set; empty while it is reset.
     is_first : bool
         Whether the robot has not been ready yet since the start.
     was_moving : bool
@@ -55,28 +55,28 @@ class StopLatch:
         controller: Controller,
         status: RobotStatus,
         clock: Callable[[], float],
-        look: Callable[[float], Stopping],
+        stopping: Callable[[float], Stopping],
     ) -> None:
         self._controller, self._status, self._clock = controller, status, clock
-        self._look = look
+        self._stopping = stopping
         self.reason = ''
         self.is_first = True
         self.was_moving = False
         self._q_hold: Array | None = None  # the joints of the hold command
         self._holds = 0  # hold commands still to be sent
         self._moving_since: float | None = None
-        self._held = self._taken_over = self._last_cancel = -np.inf  # steady times
+        self._held = self._last_deactivation = self._last_cancel = -np.inf  # steady times
 
-    def shut(self, reason: str) -> None:
+    def set(self, reason: str) -> None:
         """Refuse all motion from now on; the first reason is kept."""
         self.reason = self.reason or reason
 
-    def open(self) -> None:
+    def reset(self) -> None:
         """Accept motions again."""
         self.reason, self.is_first, self.was_moving = '', False, False
         self._q_hold, self._holds, self._moving_since = None, 0, None
 
-    def release(self) -> None:
+    def stop_holding(self) -> None:
         """Send no more hold commands: a new motion begins."""
         self._holds = 0
 
@@ -98,7 +98,7 @@ class StopLatch:
 
         """
         if knows_joints and not is_ending:
-            self._hold_frozen_arm()
+            self._hold_interrupted_arm()
         self._hold()
 
     def cancel(self, is_moving: bool, has_goals: bool, knows_joints: bool) -> None:
@@ -141,10 +141,10 @@ class StopLatch:
             self._held = now
             assert self._status.q is not None
             self._controller.hold(self._status.q)
-        if duration > _TAKE_OVER_AFTER and now - self._taken_over > _TAKE_OVER_PERIOD:
-            self._taken_over = now
+        if duration > _DEACTIVATE_AFTER and now - self._last_deactivation > _DEACTIVATE_PERIOD:
+            self._last_deactivation = now
             began = self._moving_since
-            self._controller.take_over(lambda: self._look(self._clock() - began))
+            self._controller.deactivate_others(lambda: self._stopping(self._clock() - began))
 
     def _is_cancel_due(self, knows_joints: bool) -> bool:
         """Return whether to cancel now: once per `_CANCEL_PERIOD` without joints, else always."""
@@ -154,9 +154,9 @@ class StopLatch:
         self._last_cancel = now
         return True
 
-    def _hold_frozen_arm(self) -> None:
+    def _hold_interrupted_arm(self) -> None:
         """
-        Command an arm that the robot has frozen to hold where it came to rest.
+        Command an arm that the robot has stopped to hold where it came to rest.
 
         After a cancel the controller holds the joints measured at that moment. By then the arm has
         moved on by servo lag and braking distance, up to 0.1 rad at full speed, and it would jump
@@ -164,7 +164,7 @@ class StopLatch:
 
         """
         status = self._status
-        if not (self.was_moving and status.is_frozen) or self._holds:
+        if not (self.was_moving and status.is_held_by_robot) or self._holds:
             return
         assert status.q is not None and status.qd is not None
         if np.abs(status.qd).max() > AT_REST:

@@ -31,15 +31,15 @@ _SLACK = 1.005
 _JERK_SLACK = 1.05
 # A plan at its jerk limit leaves nothing for braking: a stop that comes sooner by _SOONER [s] may
 # use more.
-_HASTY_JERK, _SOONER = 1.5, 0.1
+_HIGH_JERK, _SOONER = 1.5, 0.1
 _GENTLER = 0.03  # [s] by which the next ramp is longer, where one needs more torque than there is
-_COARSE = np.linspace(0.0, 1.0, 33)  # fractions of a ramp at which it is first looked at
+_COARSE = np.linspace(0.0, 1.0, 33)  # fractions of a ramp at which its jerk is estimated
 _PROFILES = np.array(
     [[ramp.advanced(_COARSE), ramp.sigma(_COARSE), ramp.rate(_COARSE), ramp.curvature(_COARSE)]
      for ramp in _RAMPS]
 )  # fmt: skip
-_GRID = 4e-3  # [s] between samples of the plan at the first look
-_AT_ONCE = 96  # ramps that are looked at together
+_GRID = 4e-3  # [s] between samples of the plan of the estimate
+_AT_ONCE = 96  # ramps that are estimated together
 
 
 def brake(
@@ -72,39 +72,39 @@ def brake(
     t = round(t, _DIGITS)
     choices = _CHOICES + (takeover_time, takeover_time, 0.0, 0.0)
     choices = choices[choices[:, 0] < remaining]
-    hasty: Trajectory | None = None
-    strained: Trajectory | None = None
+    high_jerk: Trajectory | None = None
+    high_torque: Trajectory | None = None
     earliest = 0.0
-    for (stop, delay, length, ramp), jerk in _first_look(trajectory, t, choices, limits):
+    for (stop, delay, length, ramp), jerk in _estimated_jerk(trajectory, t, choices, limits):
         if is_late():
-            return hasty or strained
-        if hasty and stop > hasty.duration + _SOONER:
-            return hasty
-        most_jerk = _JERK_SLACK if hasty else _HASTY_JERK
+            return high_jerk or high_torque
+        if high_jerk and stop > high_jerk.duration + _SOONER:
+            return high_jerk
+        most_jerk = _JERK_SLACK if high_jerk else _HIGH_JERK
         if jerk > most_jerk or stop < earliest:
             continue
         stopping = _slow_down(trajectory, t, delay, length, _RAMPS[int(ramp)])
         velocity, acceleration, jerk = _used(stopping, limits)
         if max(velocity, acceleration) > _SLACK or jerk > most_jerk:
             continue
-        if dynamics and _is_strained(stopping, dynamics):
-            strained, earliest = stopping, stop + _GENTLER
+        if dynamics and _exceeds_torque(stopping, dynamics):
+            high_torque, earliest = stopping, stop + _GENTLER
         elif jerk <= _JERK_SLACK:
             return stopping
         else:
-            hasty = stopping
-    is_sooner = hasty and hasty.duration + _SOONER < remaining
-    return hasty if is_sooner else rest_of(trajectory, t)
+            high_jerk = stopping
+    is_sooner = high_jerk and high_jerk.duration + _SOONER < remaining
+    return high_jerk if is_sooner else rest_of(trajectory, t)
 
 
-def _first_look(
+def _estimated_jerk(
     trajectory: Trajectory, t: float, choices: Array, limits: Limits
 ) -> Iterator[tuple[Array, float]]:
     """
     Yield each choice, and about which share of the jerk limit it uses; infinity beyond another.
 
     `choices` are the time of the stop, delay and length [s] and index of the ramp, (n, 4). Many
-    are looked at together, in a hundredth of the time that it takes to build and check each.
+    are estimated together, in a hundredth of the time that it takes to build and check each.
 
     """
     if not len(choices):
@@ -176,7 +176,7 @@ def _is_within(trajectory: Trajectory, limits: Limits) -> bool:
     return max(velocity, acceleration) <= _SLACK and jerk <= _JERK_SLACK
 
 
-def _is_strained(trajectory: Trajectory, dynamics: Dynamics) -> bool:
+def _exceeds_torque(trajectory: Trajectory, dynamics: Dynamics) -> bool:
     """Return whether a motion needs more torque than a joint has, at one of its points."""
     torque = dynamics.inverse(trajectory.q, trajectory.qd, trajectory.qdd)
     return bool((np.abs(torque) > _SLACK * dynamics.torque_max).any())

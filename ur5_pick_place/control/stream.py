@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """A closed loop or a jog in execution: its ticks on joint_states, and whether the arm follows."""
 
-from ur5_pick_place.control.controller import OnEnd
 from ur5_pick_place.control.motion_monitor import StallDetector
 from ur5_pick_place.control.robot_status import RobotStatus
 from ur5_pick_place.control.streamed_loop import StreamedLoop, TrajectorySegment
 from ur5_pick_place.errors import ExecutionError
+from ur5_pick_place.outcome import OnOutcome
 from ur5_pick_place.planning.trajectory import Trajectory
 
 _SET_AHEAD = 10.0  # [s] between two stamps; each cycle of it would be worked off
@@ -34,7 +34,7 @@ class Stream:
     trajectory : Trajectory or None
         The roll-out of a closed loop; a jog, which has none, checks its way by itself.
     on_end : callable
-        Called at the end with '' if the joints have reached the goal, else with the reason.
+        Called at the end: done if the joints have reached the goal.
     stall_time : float
         How long the arm may be at rest while the loop continues [s].
 
@@ -46,7 +46,11 @@ class Stream:
     """
 
     def __init__(
-        self, loop: StreamedLoop, trajectory: Trajectory | None, on_end: OnEnd, stall_time: float
+        self,
+        loop: StreamedLoop,
+        trajectory: Trajectory | None,
+        on_end: OnOutcome,
+        stall_time: float,
     ) -> None:
         self.loop, self.trajectory, self.on_end = loop, trajectory, on_end
         self.is_wanted_stop = False

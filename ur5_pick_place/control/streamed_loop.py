@@ -6,10 +6,11 @@ from dataclasses import dataclass
 
 from ur5_pick_place.control.reference import Reference
 from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.outcome import Outcome
 from ur5_pick_place.planning.timing import stretch
 from ur5_pick_place.planning.trajectory import Trajectory
 
-FROZEN = 0.005  # speed scaling below which the robot waits; the slider's minimum is 0.01
+WAITING_BELOW = 0.005  # speed scaling below which the robot waits; the slider's minimum is 0.01
 NOT_FOLLOWED = ': the arm is held, or its controller is not active'
 AT_REST = 0.01  # [rad/s]; measured joints below this speed count as at rest
 
@@ -37,8 +38,8 @@ class StreamedLoop(ABC):
     ----------
     stop_reason : str
         Why it stops; empty while it goes on.
-    outcome : str or None
-        None while moving; then '' if it ended as intended, else the reason.
+    outcome : Outcome or None
+        None while moving.
 
     """
 
@@ -46,7 +47,7 @@ class StreamedLoop(ABC):
         self._reference: Reference | None = None
         self._stamp = 0.0
         self.stop_reason = ''
-        self.outcome: str | None = None
+        self.outcome: Outcome | None = None
 
     @property
     def q_planned(self) -> Array:

@@ -10,15 +10,15 @@ from std_srvs.srv import Trigger
 
 from ur5_pick_place.control.controller import REPLY_TIMEOUT, Stopping
 from ur5_pick_place.nodes.controller_goals import ControllerGoals
-from ur5_pick_place.nodes.rounds import Rounds
+from ur5_pick_place.nodes.polling import PollGroup
 from ur5_pick_place.nodes.task_port import TaskPort
 
 _PERIOD = 0.05  # [s], steady clock
 _AT_LEAST = 0.3  # [s] for which goals are canceled that are not reported yet
 # Time until other controllers are deactivated if the arm does not stop [s]. With a planner it is
 # longer, as the planner may still be braking a closed loop.
-_TAKE_OVER_AFTER, _TAKE_OVER_ALONE_AFTER = 1.0, 0.3
-_TAKE_OVER_PERIOD = 0.3  # [s] between repetitions
+_DEACTIVATE_AFTER, _DEACTIVATE_ALONE_AFTER = 1.0, 0.3
+_DEACTIVATE_PERIOD = 0.3  # [s] between repetitions
 _AT_MOST = 60.0  # [s]; after that an operator must stop the arm
 _LATCHING_PERIOD = 0.5  # [s, steady clock] between requests to a planner that comes back
 
@@ -40,19 +40,19 @@ class ArmStop:
         self._goals, self._port = goals, port
         self._log = node.get_logger()
         self._began: float | None = None
-        self._taken_over = 0.0
-        Rounds(node, _PERIOD).add(self._repeat)
+        self._last_deactivation = 0.0
+        PollGroup(node, _PERIOD).add(self._repeat)
 
     def begin(self) -> None:
         """Cancel all goals now, and repeatedly until the arm is at rest."""
-        self._began, self._taken_over = time.monotonic(), 0.0
+        self._began, self._last_deactivation = time.monotonic(), 0.0
         self._goals.cancel()
 
     def end(self) -> None:
         """Stop canceling, as motions are allowed again."""
         self._began = None
 
-    def _see(self) -> Stopping:
+    def _stopping(self) -> Stopping:
         began = self._began
         return Stopping.OVER if began is None else self._port.stopping(time.monotonic() - began)
 
@@ -74,10 +74,10 @@ class ArmStop:
             )
         else:
             self._goals.cancel()
-            patience = _TAKE_OVER_AFTER if self._port.has_planner else _TAKE_OVER_ALONE_AFTER
-            if lasts > patience and now - self._taken_over > _TAKE_OVER_PERIOD:
-                self._taken_over = now
-                self._goals.take_over(self._see)
+            delay = _DEACTIVATE_AFTER if self._port.has_planner else _DEACTIVATE_ALONE_AFTER
+            if lasts > delay and now - self._last_deactivation > _DEACTIVATE_PERIOD:
+                self._last_deactivation = now
+                self._goals.deactivate_others(self._stopping)
 
 
 class PlannerLatch:

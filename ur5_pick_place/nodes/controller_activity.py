@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether the trajectory controller is active, asked of the controller manager when in doubt."""
+"""Whether the trajectory controller is active; when in doubt the controller manager is queried."""
 
 import time
 from typing import Any
@@ -36,34 +36,34 @@ class ControllerActivity:
         self, node: Node, controller: str, status: RobotStatus, group: CallbackGroup
     ) -> None:
         self._controller, self._status = controller, status
-        self._doubted = self._asked = 0.0
+        self._invalidated = self._last_request = 0.0
         self._request: Any = None  # a Future
         self._list: Client[Any, Any] = node.create_client(
             ListControllers, 'controller_manager/list_controllers', callback_group=group
         )
 
-    def doubt(self) -> None:
+    def invalidate(self) -> None:
         """Let the controller count as inactive until the controller manager has answered."""
         self._status.inactive = (
             f'waiting for {self._list.srv_name} to report whether {self._controller} is active'
         )
         self._drop_request()
-        self._doubted = time.monotonic()
+        self._invalidated = time.monotonic()
 
     def look(self) -> None:
-        """Ask again, if that is due; to be called repeatedly."""
+        """Send another request, if one is due; to be called repeatedly."""
         if not self._status.inactive:
             return
         if not self._list.service_is_ready():
-            self._status.inactive = ''  # nobody can tell
+            self._status.inactive = ''  # this cannot be known
             return
         now = time.monotonic()
-        period = _PERIOD if now - self._doubted < _SOON else _LATER_PERIOD
+        period = _PERIOD if now - self._invalidated < _SOON else _LATER_PERIOD
         if self._request is not None:
-            if now - self._asked < (period if self._request.done() else _REPLY_TIME):
+            if now - self._last_request < (period if self._request.done() else _REPLY_TIME):
                 return
             self._drop_request()
-        self._asked = now
+        self._last_request = now
         self._request = self._list.call_async(ListControllers.Request())
         self._request.add_done_callback(self._on_listed)
 
@@ -74,7 +74,7 @@ class ControllerActivity:
 
     def _on_listed(self, listed: Any) -> None:
         if self._request is not listed:
-            return  # it was asked before the latest doubt
+            return  # it was sent before the latest invalidation
         name, reply = self._controller, listed.result()
         # One that is not listed belongs to another controller manager.
         state = next((c.state for c in reply.controller if c.name == name), 'active')

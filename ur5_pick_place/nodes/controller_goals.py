@@ -97,7 +97,7 @@ class ControllerGoals:
         )
         self._log = node.get_logger()
         # Steady times [s] of the last restart of ours, switch and request.
-        self._restarted, self._switched, self._asked = -_SAME_STOP, -_SWITCHING, 0.0
+        self._restarted, self._switched, self._last_request = -_SAME_STOP, -_SWITCHING, 0.0
         self._listed: Future[Any] | None = None
         self._is_unseen = False  # by the answer before, in the same stop
 
@@ -111,7 +111,7 @@ class ControllerGoals:
         for one in self._controllers:
             one.cancel()
 
-    def take_over(self, look: Callable[[], Stopping]) -> None:
+    def deactivate_others(self, stopping: Callable[[], Stopping]) -> None:
         """
         Deactivate other controllers that command the arm's joints, and activate ours.
 
@@ -121,7 +121,7 @@ class ControllerGoals:
 
         Parameters
         ----------
-        look : callable
+        stopping : callable
             Returns how far the stop has come; called when the controller manager has answered,
             which may be late.
 
@@ -130,13 +130,13 @@ class ControllerGoals:
         if not self._list.service_is_ready() or now - self._switched < _SWITCHING:
             return
         if self._listed is not None and not self._listed.done():
-            if now - self._asked < _SWITCH_TIME:
+            if now - self._last_request < _SWITCH_TIME:
                 return
             self._list.remove_pending_request(self._listed)
-        if now - self._asked > _SAME_STOP:
+        if now - self._last_request > _SAME_STOP:
             self._is_unseen = False
-        self._asked, self._listed = now, self._list.call_async(ListControllers.Request())
-        self._listed.add_done_callback(lambda listed: self._on_listed(listed.result(), look()))
+        self._last_request, self._listed = now, self._list.call_async(ListControllers.Request())
+        self._listed.add_done_callback(lambda listed: self._on_listed(listed.result(), stopping()))
 
     def _on_listed(self, reply: Any, seen: Stopping) -> None:
         if seen is Stopping.OVER:

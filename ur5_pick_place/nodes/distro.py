@@ -168,13 +168,13 @@ def speed_limited_link(request: Any) -> str:
     return next((getattr(request, name) for name in names if hasattr(request, name)), '')
 
 
-def on_liveliness(hear: Callable[[Any], None]) -> Any:
+def on_liveliness(on_change: Callable[[Any], None]) -> Any:
     """Return the event callbacks of a subscription for its publishers' liveliness."""
     try:
         events = importlib.import_module('rclpy.event_handler')
     except ModuleNotFoundError:
         events = importlib.import_module('rclpy.qos_event')  # Humble
-    return events.SubscriptionEventCallbacks(liveliness=hear)
+    return events.SubscriptionEventCallbacks(liveliness=on_change)
 
 
 def has_waiting(executor: Any) -> bool:

@@ -18,15 +18,15 @@ from ur5_pick_place.control.controller import REPLY_TIMEOUT
 from ur5_pick_place.control.robot_status import RobotStatus
 from ur5_pick_place.nodes.diagnostics import Jitter
 from ur5_pick_place.nodes.joint_listener import JointListener, Joints
+from ur5_pick_place.nodes.polling import ARM_PERIOD, PollGroup
 from ur5_pick_place.nodes.qos import LATCHED, fresh
-from ur5_pick_place.nodes.rounds import ROUND, Rounds
 from ur5_pick_place.nodes.speed_scaling import SpeedScaling
 
 _REQUEST_PERIOD = 0.2  # [s] between requests to the dashboard
 _DASHBOARD_TIME = 1.0  # [s] at speed scaling 0 without an answer that shows the cause
 _IO = 'io_and_status_controller'
 _GAP_PERIOD = 1.0  # [s] between two warnings about gaps
-_GRAPH_PERIOD = 1.0  # [s] between two looks at the ROS graph
+_GRAPH_PERIOD = 1.0  # [s] between two polls of the ROS graph
 
 PROGRAM_RUNNING = f'{_IO}/robot_program_running'
 """The driver's topic, on which a driver that starts with the program stopped sends nothing."""
@@ -51,8 +51,8 @@ class LatchedTopic:
         Takes a message.
     on_lost : callable
         Called when the publisher has ended or was replaced; the value is unknown from then on.
-    rounds : Rounds
-        For the looks at the ROS graph: seldom, as they take longer than those at a queue.
+    poll_group : PollGroup
+        Polls the ROS graph: seldom, as that takes longer than to poll a queue.
     group : CallbackGroup
 
     """
@@ -64,21 +64,21 @@ class LatchedTopic:
         topic: str,
         on_message: Callable[[Any], None],
         on_lost: Callable[[], None],
-        rounds: Rounds,
+        poll_group: PollGroup,
         group: CallbackGroup,
     ) -> None:
         self._node, self._kind, self._topic, self._group = node, kind, topic, group
         self._on_message, self._on_lost = on_message, on_lost
         self._subscription = self._subscribe()
         self._publishers: set[bytes] = set()
-        rounds.add(self._look)
+        poll_group.add(self._check_publishers)
 
     def _subscribe(self) -> 'Subscription[Any]':
         return self._node.create_subscription(
             self._kind, self._topic, self._on_message, LATCHED, callback_group=self._group
         )
 
-    def _look(self) -> None:
+    def _check_publishers(self) -> None:
         found = self._node.get_publishers_info_by_topic(self._topic)
         before, self._publishers = self._publishers, {bytes(f.endpoint_gid) for f in found}
         # Also when one is added: a driver that was killed stays in the graph for up to 20 s.
@@ -90,9 +90,9 @@ class LatchedTopic:
         self._subscription = self._subscribe()
 
 
-def seldom(node: Node) -> Rounds:
-    """Return the rounds of a node's `LatchedTopic`s."""
-    return Rounds(node, _GRAPH_PERIOD)
+def graph_poll_group(node: Node) -> PollGroup:
+    """Return a group that polls the ROS graph for a node's `LatchedTopic`s."""
+    return PollGroup(node, _GRAPH_PERIOD)
 
 
 class DriverLink:
@@ -129,19 +129,19 @@ class DriverLink:
         self.jitter = Jitter()
         self._names, self._log = list(joint_names), node.get_logger()
         self._on_joints, self._on_mode = on_joints, on_mode
-        self._next_request, self._looked = 0.0, time.monotonic()  # steady clock [s]
+        self._next_request, self._last_check = 0.0, time.monotonic()  # steady clock [s]
         self._unknown = 0.0  # [s] at scaling 0 without knowing whether the program is paused
         self._request: Future[Any] | None = None
         self._program: Client[Any, Any] = node.create_client(
             GetProgramState, 'dashboard_client/program_state', callback_group=group
         )
 
-        rounds = Rounds(node, ROUND)
+        poll_group = PollGroup(node, ARM_PERIOD)
         JointListener(
-            node, joint_names, self._on_joint_states, self._on_bad_joints, rounds, is_moving
+            node, joint_names, self._on_joint_states, self._on_bad_joints, poll_group, is_moving
         )
-        SpeedScaling(node, self._on_speed_scaling, rounds)
-        graph = seldom(node)
+        SpeedScaling(node, self._on_speed_scaling, poll_group)
+        graph = graph_poll_group(node)
 
         def subscribe(
             kind: type, topic: str, callback: Callable[[Any], None], field: str, unknown: Any
@@ -200,8 +200,8 @@ class DriverLink:
         status, now = self.status, time.monotonic()
         status.speed_scaling = scaling
         # Not the time in which this process did not run: an answer may be waiting.
-        self._unknown += min(now - self._looked, _REQUEST_PERIOD)
-        self._looked = now
+        self._unknown += min(now - self._last_check, _REQUEST_PERIOD)
+        self._last_check = now
         if scaling > 0.0:
             status.program_paused = status.is_pause_unknown = False
             self._unknown = 0.0

@@ -18,6 +18,7 @@ from ur5_pick_place.nodes.conversions import (
     to_seconds,
 )
 from ur5_pick_place.nodes.trajectory_client import TrajectoryClient
+from ur5_pick_place.outcome import Outcome
 
 _CANCELED = 'canceled by the client'
 STOP_EVENT = 'stop on trajectory_execution_event'
@@ -70,7 +71,7 @@ class Execution:
     async def run(
         self,
         goal: Any,
-        begin: 'Callable[[], Future[str]]',
+        begin: 'Callable[[], Future[Outcome]]',
         is_wanted: IsWanted,
         feedback: Callable[..., Any],
     ) -> MoveItErrorCodes:
@@ -81,8 +82,8 @@ class Execution:
         ----------
         goal : ServerGoalHandle
         begin : callable
-            Starts the motion and returns the future of its outcome, '' or a reason; may raise
-            this package's errors.
+            Starts the motion and returns the future of its outcome; may raise this package's
+            errors.
         is_wanted : callable
             As returned by `is_wanted` for this goal.
         feedback : type
@@ -105,19 +106,20 @@ class Execution:
         if is_canceled:  # while it began
             self._executor.core.stop(_CANCELED, latch=False)
         goal.publish_feedback(feedback(state=MONITOR))
-        reason = await arrival
+        outcome = await arrival
+        assert outcome is not None  # the future has it once it is done
         with self._lock:
             if self._current is goal:
                 self._current = None
             self._canceled.discard(_id(goal))
         goal.publish_feedback(feedback(state=IDLE))
-        if not reason:
+        if outcome.ok:
             goal.succeed()
             return success()
-        is_preempted = goal.is_cancel_requested or reason == STOP_EVENT
+        is_preempted = goal.is_cancel_requested or outcome.reason == STOP_EVENT
         end_without_success(goal)
         code = MoveItErrorCodes.PREEMPTED if is_preempted else MoveItErrorCodes.CONTROL_FAILED
-        return code_with_message(code, reason)
+        return code_with_message(code, outcome.reason)
 
 
 def _id(goal: Any) -> bytes:

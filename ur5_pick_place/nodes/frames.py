@@ -28,12 +28,12 @@ from ur5_pick_place.kinematics.transforms import (
 from ur5_pick_place.nodes.bounded_reader import BoundedReader
 from ur5_pick_place.nodes.cdr import Layout, Unreadable
 from ur5_pick_place.nodes.conversions import transform_to_matrix
-from ur5_pick_place.nodes.rounds import Rounds
+from ur5_pick_place.nodes.polling import PollGroup
 
 _SAME = np.eye(4)
 _LARGEST = 16_384  # [bytes] of a message on /tf: about 150 frames, which take 20 ms to convert
 _STATIC = QoSProfile(depth=100, durability=DurabilityPolicy.TRANSIENT_LOCAL)
-_ROUND = 0.05  # [s] between two looks at /tf, besides those of requests
+_PERIOD = 0.05  # [s] between two polls of /tf, besides those of requests
 _DEPTH = 250  # 0.5 s of an e-Series
 _LAYOUTS = 64  # of messages on /tf that are kept
 _LOOK_AGAIN = 0.02  # [s] between two look-ups of a frame that a request waits for
@@ -94,8 +94,8 @@ class Frames:
         self._reader = BoundedReader(node, TFMessage, '/tf', _LARGEST)
         self._layouts: dict[int, Layout] = {}  # by the size of the message
         self._looking = threading.Lock()
-        self._rounds = Rounds(node, _ROUND)
-        self._rounds.subscribe(TFMessage, '/tf', self._take, QoSProfile(depth=_DEPTH))
+        self._poll_group = PollGroup(node, _PERIOD)
+        self._poll_group.subscribe(TFMessage, '/tf', self._take, QoSProfile(depth=_DEPTH))
 
     def _take_static(self, data: bytes) -> None:
         message = self._static_reader.read(data)
@@ -150,7 +150,7 @@ class Frames:
         fixed = _T_BASE_LINK.get(frame.removeprefix(self._prefix) or 'base_link')
         if fixed is not None:
             return fixed
-        self._rounds.look()
+        self._poll_group.poll()
         try:
             if arm is not None and (carrier := self._carrier(frame)):
                 link, T_link_carrier = self._moving[carrier]
@@ -188,7 +188,7 @@ class Frames:
             Its pose is not finite.
 
         """
-        self._rounds.look()
+        self._poll_group.poll()
         base_link, frame = f'{self._prefix}base_link', frame_id.lstrip('/')
         try:
             newest = self._buffer.lookup_transform(base_link, frame, Time())
@@ -248,7 +248,7 @@ class Frames:
         frame = frame_id.lstrip('/')
         if frame in ('', 'base_link', f'{self._prefix}base_link'):
             return False  # as mostly, without a look at all frames
-        self._rounds.look()  # a frame may have come since the last round
+        self._poll_group.poll()  # a frame may have come since the last poll
         return bool(self._carrier(frame))
 
     def is_on_tool(self, frame_id: str) -> bool:

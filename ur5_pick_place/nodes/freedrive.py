@@ -15,12 +15,13 @@ from std_msgs.msg import Bool
 from std_srvs.srv import SetBool
 
 from ur5_pick_place.errors import ExecutionError, Ur5PickPlaceError
-from ur5_pick_place.nodes.asking import ask
 from ur5_pick_place.nodes.conversions import duration_to_msg
 from ur5_pick_place.nodes.distro import read
-from ur5_pick_place.nodes.driver_link import PROGRAM_RUNNING, LatchedTopic, seldom
+from ur5_pick_place.nodes.driver_link import PROGRAM_RUNNING, LatchedTopic, graph_poll_group
 from ur5_pick_place.nodes.qos import SWITCHING
+from ur5_pick_place.nodes.service_calls import call_service
 from ur5_pick_place.nodes.task_port import TaskPort
+from ur5_pick_place.outcome import Outcome
 from ur5_pick_place.task import events
 from ur5_pick_place.task.job import Steps
 from ur5_pick_place.task.machine import Machine
@@ -91,10 +92,9 @@ class Freedrive:
         topic = f'{_CONTROLLER}/enable_freedrive_mode'
         self._enable = node.create_publisher(Bool, topic, 10)
         node.create_subscription(Bool, topic, self._on_enabled, 10, callback_group=group)
-        LatchedTopic(
-            node, Bool, PROGRAM_RUNNING, self._on_program, self._forget, seldom(node), group
-        )
-        self._has_found_out, self._is_looking, self._looked = False, False, 0.0
+        graph = graph_poll_group(node)
+        LatchedTopic(node, Bool, PROGRAM_RUNNING, self._on_program, self._forget, graph, group)
+        self._has_found_out, self._is_looking, self._last_request = False, False, 0.0
         steady = Clock(clock_type=ClockType.STEADY_TIME)
         self._timer = node.create_timer(
             _KEEP_ALIVE, self._keep_on, callback_group=group, clock=steady
@@ -140,7 +140,8 @@ class Freedrive:
         if not is_on:  # first, as the controller manager may not answer
             self.is_kept_on = False
             self._enable.publish(Bool(data=False))
-        listed = await ask(self._node, self._list, ListControllers.Request(), _SWITCH_TIME)
+        request = ListControllers.Request()
+        listed = await call_service(self._node, self._list, request, _SWITCH_TIME)
         active = _active(listed)
         self.is_on = _CONTROLLER in active
         on, off = (_CONTROLLER, self._controller) if is_on else (self._controller, _CONTROLLER)
@@ -164,7 +165,7 @@ class Freedrive:
             activate_asap=True,
             timeout=duration_to_msg(_SWITCH_TIME),
         )
-        reply = await ask(self._node, self._switch, request, 2.0 * _SWITCH_TIME)
+        reply = await call_service(self._node, self._switch, request, 2.0 * _SWITCH_TIME)
         if not reply.ok:
             why = read(reply, 'message', '') or 'check its log'
             what = f'switch to {on[0]}' if on else f'deactivate {off[0]}'
@@ -196,21 +197,22 @@ class Freedrive:
 
     def _on_enabled(self, message: Bool) -> None:
         """Look whether another client has activated the freedrive controller."""
-        if message.data and not self.is_on and time.monotonic() - self._looked > _KEEP_ALIVE:
+        if message.data and not self.is_on and time.monotonic() - self._last_request > _KEEP_ALIVE:
             self._look()
 
     def _look(self) -> None:
         if self._list.service_is_ready() and not (self._is_looking or self.is_switching):
-            self._is_looking, self._looked = True, time.monotonic()
+            self._is_looking, self._last_request = True, time.monotonic()
             assert self._node.executor is not None
             self._node.executor.create_task(self._find_out)
 
     async def _find_out(self) -> None:
         """Take from the controller manager whether freedrive is on, unless this node decides."""
+        request = ListControllers.Request()
         try:
-            listed = await ask(self._node, self._list, ListControllers.Request(), _LIST_TIME)
+            listed = await call_service(self._node, self._list, request, _LIST_TIME)
         except ExecutionError:
-            return  # asked again while it is in doubt
+            return  # requested again while it is in doubt
         finally:
             self._is_looking = False
         is_on, self._has_found_out = _CONTROLLER in _active(listed), True
@@ -237,7 +239,7 @@ class FreedriveRequests:
     confirm_payload : callable
         Returns the steps of that job; with a wrong payload the arm sinks or rises in freedrive.
     job : callable
-        Runs a job by name and steps; returns why it ended early, or ''.
+        Runs a job by name and steps; returns how it ended.
     emit : callable
         Takes the name of an event and its fields.
     publish_state : callable
@@ -254,7 +256,7 @@ class FreedriveRequests:
         machine: Machine,
         port: TaskPort,
         confirm_payload: Callable[[], Steps[None]],
-        job: Callable[[str, Steps[None]], Awaitable[str]],
+        job: Callable[[str, Steps[None]], Awaitable[Outcome]],
         emit: Callable[..., None],
         publish_state: Callable[[], None],
     ) -> None:
@@ -277,14 +279,14 @@ class FreedriveRequests:
                 f'with false ({error})'
             )
         finally:
-            self._machine.is_free = self._freedrive.is_on
+            self._machine.is_in_freedrive = self._freedrive.is_on
         return ''
 
     def look(self, is_stopped: bool) -> None:
         """Note what an earlier run has left on; end freedrive when the planner is stopped."""
         freedrive = self._freedrive
         if freedrive.is_on:
-            self._machine.is_free = True
+            self._machine.is_in_freedrive = True
         if is_stopped and freedrive.is_kept_on and not self._is_ending:
             self._is_ending = True
             assert self._node.executor is not None
@@ -313,22 +315,25 @@ class FreedriveRequests:
         return reply
 
     def _update(self) -> None:
-        self._machine.is_free = self._freedrive.is_on
+        self._machine.is_in_freedrive = self._freedrive.is_on
         self._publish_state()
 
     async def _enter(self) -> None:
         stops = self._machine.stops
         is_new = not self._freedrive.is_on
-        if is_new and (error := await self._job('confirm_payload', self._confirm_payload())):
-            raise ExecutionError(f'freedrive refused, payload not confirmed: {error}')
+        if is_new:
+            confirmed = await self._job('confirm_payload', self._confirm_payload())
+            if not confirmed.ok:
+                why = confirmed.reason
+                raise ExecutionError(f'freedrive refused, payload not confirmed: {why}')
 
         def check() -> None:
             if self._machine.stops != stops or self._machine.stopped:
                 raise ExecutionError('freedrive refused: a stop was requested meanwhile')
-            if missing := self._port.missing:
-                raise ExecutionError(f'freedrive refused: {missing}')
+            if reason := self._port.why_not_ready:
+                raise ExecutionError(f'freedrive refused: {reason}')
 
-        self._machine.is_free = True  # from now on the planner begins nothing
+        self._machine.is_in_freedrive = True  # from now on the planner begins nothing
         self._publish_state()
         await self._freedrive.switch(True, check)
 

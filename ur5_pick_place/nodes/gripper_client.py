@@ -3,7 +3,7 @@
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from action_msgs.msg import GoalStatus
@@ -15,8 +15,9 @@ from rclpy.qos import QoSProfile, ReliabilityPolicy
 from sensor_msgs.msg import JointState
 
 from ur5_pick_place.nodes.bounded_reader import BoundedReader
+from ur5_pick_place.nodes.polling import PollGroup
 from ur5_pick_place.nodes.qos import SWITCHING
-from ur5_pick_place.nodes.rounds import Rounds
+from ur5_pick_place.outcome import DONE, OnOutcome, Outcome
 from ur5_pick_place.task.grippers.action import (
     GRIPPER_COMMAND,
     ActionSettings,
@@ -44,8 +45,8 @@ class GripperClient:
     node : Node
     settings : ActionSettings
     group : CallbackGroup
-    rounds : Rounds
-    patience : float
+    poll_group : PollGroup
+    joint_timeout : float
         See `GripperJoint`.
 
     """
@@ -55,8 +56,8 @@ class GripperClient:
         node: Node,
         settings: ActionSettings,
         group: CallbackGroup,
-        rounds: Rounds,
-        patience: float,
+        poll_group: PollGroup,
+        joint_timeout: float,
     ) -> None:
         self._settings, self._clock = settings, node.get_clock()
         self._is_parallel = settings.gripper_action_type != GRIPPER_COMMAND
@@ -71,11 +72,11 @@ class GripperClient:
         )
         self._goals = 0
         self._report: GripperReport | None = None
-        self._joint = GripperJoint(settings.position_tolerance, patience)
+        self._joint = GripperJoint(settings.position_tolerance, joint_timeout)
         self._name = settings.gripper_joint.encode()
         self._reader = BoundedReader(node, JointState, 'joint_states', _LARGEST)
         if self._name:
-            rounds.subscribe(JointState, 'joint_states', self._on_joint_states, _JOINTS)
+            poll_group.subscribe(JointState, 'joint_states', self._on_joint_states, _JOINTS)
 
     def view(self) -> GripperView:
         """Return what is known of the gripper now."""
@@ -88,10 +89,10 @@ class GripperClient:
             self._joint.is_silent(now),
         )
 
-    def send(self, command: MoveGripper, on_reply: Callable[[str], object]) -> None:
-        """Send a goal; `on_reply` takes '' when it is accepted, else why it is not."""
+    def send(self, command: MoveGripper, on_reply: OnOutcome) -> None:
+        """Send a goal; `on_reply` takes whether it is accepted."""
         if not self._client.server_is_ready():
-            on_reply(no_server(self._settings))
+            on_reply(Outcome.failed(no_server(self._settings)))
             return
         self._goals += 1
         number, sent, self._report = self._goals, self._clock.now(), None
@@ -100,8 +101,8 @@ class GripperClient:
         def on_answer(future: Any) -> None:
             handle = future.result()
             if not handle.accepted:
-                on_reply(rejected(self._settings, command))
-            elif (self._clock.now() - sent).nanoseconds > 1e9 * command.patience:
+                on_reply(Outcome.failed(rejected(self._settings, command)))
+            elif (self._clock.now() - sent).nanoseconds > 1e9 * command.timeout:
                 handle.cancel_goal_async()  # nobody waits for it any more
             else:
                 if number == self._goals:
@@ -109,7 +110,7 @@ class GripperClient:
                 handle.get_result_async().add_done_callback(
                     lambda result: self._on_result(number, command.position, result.result())
                 )
-                on_reply('')
+                on_reply(DONE)
 
         self._client.send_goal_async(self._goal(command)).add_done_callback(on_answer)
 

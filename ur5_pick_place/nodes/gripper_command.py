@@ -19,6 +19,7 @@ from rclpy.node import Node
 
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.nodes.steady_expiry import steady_expiry
+from ur5_pick_place.outcome import Outcome
 from ur5_pick_place.task.job import Steps
 from ur5_pick_place.task.run import CycleRun
 
@@ -38,7 +39,7 @@ class GripperCommands:
     threshold : float
         Position above which a command means open [m].
     job : callable
-        Runs steps as the job of a name; returns why it ended early, or ''.
+        Runs steps as the job of a name; returns how it ended.
     group : CallbackGroup
 
     """
@@ -48,7 +49,7 @@ class GripperCommands:
         node: Node,
         run: CycleRun,
         threshold: float,
-        job: Callable[[str, Steps[None]], Awaitable[str]],
+        job: Callable[[str, Steps[None]], Awaitable[Outcome]],
         group: CallbackGroup,
     ) -> None:
         self._logger = node.get_logger()
@@ -61,11 +62,11 @@ class GripperCommands:
         position = goal.request.command.position
         result = GripperCommand.Result(position=position)
         try:
-            error = await self._job('gripper', self._steps(position))
+            outcome = await self._job('gripper', self._steps(position))
         except Ur5PickPlaceError as refusal:
-            error = str(refusal)
-        if error:
-            self._logger.error(f'gripper_command: {error}')
+            outcome = Outcome.unless(str(refusal))
+        if not outcome.ok:
+            self._logger.error(f'gripper_command: {outcome.reason}')
             goal.abort()
         else:
             result.reached_goal, result.stalled = True, self._run.is_carrying

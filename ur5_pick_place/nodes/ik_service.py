@@ -32,10 +32,10 @@ from ur5_pick_place.nodes.ik_requests import Answer, IkRequests
 from ur5_pick_place.nodes.joint_listener import JointListener, Joints
 from ur5_pick_place.nodes.parameters import declare_settings
 from ur5_pick_place.nodes.planning_scene import SceneFollower
+from ur5_pick_place.nodes.polling import PollGroup
 from ur5_pick_place.nodes.process import refuse_if_served, run_node
 from ur5_pick_place.nodes.refusals import refusal
 from ur5_pick_place.nodes.robot_settings import GroupSettings, RobotSettings, RobotSetup, load_cell
-from ur5_pick_place.nodes.rounds import Rounds
 from ur5_pick_place.planning.world import AttachedObject, World
 
 if TYPE_CHECKING:
@@ -43,8 +43,8 @@ if TYPE_CHECKING:
 
 # A request takes a fraction of a millisecond; joints and TF can wait that long.
 _THREADS = 1
-# [s] between two looks at the joints, besides those of requests, which a look delays
-_ROUND = 0.02
+# [s] between two polls of the joints, besides those of requests, which a poll delays
+_PERIOD = 0.02
 _PRESENT = 2.0  # [s] of silence after which the arm's joints count as unknown
 _SERVED = ('compute_ik', 'compute_ik_all', 'compute_fk')
 
@@ -68,13 +68,13 @@ class IkService(Node):
             self._present_joints,
             self._collisions(cell),
         )
-        self._rounds = Rounds(self, _ROUND)
+        self._poll_group = PollGroup(self, _PERIOD)
         JointListener(
             self,
             self._names,
             self._on_joints,
             self._on_bad_joints,
-            self._rounds,
+            self._poll_group,
             with_velocities=False,
         )
         self._markers = self.create_publisher(MarkerArray, 'ik_markers', 1)
@@ -109,7 +109,7 @@ class IkService(Node):
         self.get_logger().warning(f'joint_states: {problem}', throttle_duration_sec=10.0)
 
     def _present_joints(self) -> Array | None:
-        self._rounds.look()
+        self._poll_group.poll()
         return self._q if time.monotonic() - self._received < _PRESENT else None
 
     async def _ik(

@@ -27,12 +27,13 @@ from ur5_pick_place.nodes.bounded_reader import BoundedReader
 from ur5_pick_place.nodes.controller_goals import moves_joints
 from ur5_pick_place.nodes.conversions import to_seconds
 from ur5_pick_place.nodes.frames import Frames
-from ur5_pick_place.nodes.rounds import Rounds
+from ur5_pick_place.nodes.polling import PollGroup
 from ur5_pick_place.nodes.trajectory_client import TrajectoryClient
+from ur5_pick_place.outcome import Outcome
 from ur5_pick_place.planning.planner import MotionPlanner
 
 _TWIST, _JOINTS = '~/delta_twist_cmds', '~/delta_joint_cmds'
-_PERIOD = 0.02  # [s] between two looks at the topics
+_PERIOD = 0.02  # [s] between two polls of the topics
 # Only the newest message counts, and a flood must not be worked off.
 _QOS = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 _LARGEST = 4096  # [bytes]; six joints take 400
@@ -95,17 +96,17 @@ class Jogging:
         self._has_begun = False
         self._refusal = ''  # until the sender pauses
         self._since = 0.0  # steady time of the first motion command [s]
-        self._looked, self._silence = time.monotonic(), math.inf
+        self._last_check, self._silence = time.monotonic(), math.inf
         self._warned: tuple[str, float] = '', 0.0
-        rounds = Rounds(node, _PERIOD)
-        rounds.add(self._note_silence)
+        poll_group = PollGroup(node, _PERIOD)
+        poll_group.add(self._note_silence)
         for kind, topic, read in (
             (TwistStamped, _TWIST, self._reader.twist),
             (JointJog, _JOINTS, self._reader.joints),
         ):
             name = node.resolve_topic_name(topic)
             take = partial(self._take, BoundedReader(node, kind, name, _LARGEST), read)
-            rounds.subscribe(kind, topic, take, _QOS)
+            poll_group.subscribe(kind, topic, take, _QOS)
 
     @property
     def _is_in_a_job(self) -> bool:
@@ -136,8 +137,8 @@ class Jogging:
     def _note_silence(self) -> None:
         """Add to the time without a motion command; a stall of this node is no pause of its."""
         now = time.monotonic()
-        self._silence += min(now - self._looked, 2.0 * _PERIOD)
-        self._looked = now
+        self._silence += min(now - self._last_check, 2.0 * _PERIOD)
+        self._last_check = now
 
     def _follow(self, command: Command) -> str:
         """Follow a command; returns what to warn of."""
@@ -192,7 +193,7 @@ class Jogging:
         reason = ''
         try:
             self._check_controller(listed)
-            self._core.start_jog(jog, lambda why: self._on_end(jog, why), is_wanted)
+            self._core.start_jog(jog, lambda outcome: self._on_end(jog, outcome), is_wanted)
         except Ur5PickPlaceError as error:
             reason = str(error).replace('motion refused', 'jog refused', 1)
         with self._lock:
@@ -221,12 +222,13 @@ class Jogging:
                 'jogging needs a joint trajectory controller'
             )
 
-    def _on_end(self, jog: Jog, reason: str) -> None:
+    def _on_end(self, jog: Jog, outcome: Outcome) -> None:
+        refusal = '' if outcome.ok else f'jog ended: {outcome.reason}'
         with self._lock:
             if self._jog is jog:
-                self._end(reason and f'jog ended: {reason}')
-        if reason:
-            self._warn(f'jog ended: {reason}')
+                self._end(refusal)
+        if refusal:
+            self._warn(refusal)
 
     def _end(self, reason: str) -> None:
         self._jog, self._refusal = None, reason

@@ -21,7 +21,7 @@ from ur5_pick_place.nodes.conversions import (
     to_seconds,
     velocities_from_state,
 )
-from ur5_pick_place.nodes.rounds import Rounds
+from ur5_pick_place.nodes.polling import PollGroup
 
 # Deep enough to lose none in a stall of this PC: 0.5 s of an e-Series. All queued messages are
 # taken together and the newest is used, so that old joints are not mistaken for the present ones.
@@ -84,7 +84,7 @@ class JointListener:
         Takes `Joints`.
     on_bad : callable
         Takes a description of the error in a message of this arm.
-    rounds : Rounds
+    poll_group : PollGroup
     is_urgent : callable
         Returns whether joints are now taken as they arrive.
     with_velocities : bool
@@ -98,14 +98,14 @@ class JointListener:
         names: Sequence[str],
         on_joints: Callable[[Joints], object],
         on_bad: Callable[[str], object],
-        rounds: Rounds,
+        poll_group: PollGroup,
         is_urgent: Callable[[], bool] = lambda: False,
         with_velocities: bool = True,
     ) -> None:
         self._on_joints, self._on_bad = on_joints, on_bad
         self._stamp: float | None = None
         self._reader = _JointReader(node, names, with_velocities)
-        rounds.subscribe(JointState, 'joint_states', self._take, _QOS, is_urgent)
+        poll_group.subscribe(JointState, 'joint_states', self._take, _QOS, is_urgent)
 
     def _take(self, waiting: Sequence[bytes]) -> None:
         samples = [sample for data in waiting if (sample := self._reader.read(data))]

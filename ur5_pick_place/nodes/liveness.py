@@ -17,14 +17,14 @@ from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, LivelinessPolicy, QoSProfile
 from std_msgs.msg import String
 
-from ur5_pick_place.control.robot_status import is_frozen
+from ur5_pick_place.control.robot_status import was_suspended
 from ur5_pick_place.nodes.distro import on_liveliness
 from ur5_pick_place.nodes.prompt_executor import AtOnce
 
 _BEATS = 8  # assertions per lease
 
 
-def alive(lease: float) -> QoSProfile:
+def liveliness_qos(lease: float) -> QoSProfile:
     """Return the QoS of a latched, monitored state; lease [s]; matches any latched subscriber."""
     return QoSProfile(
         depth=1,
@@ -44,16 +44,16 @@ class Heartbeat:
     topic : str
     lease : float
         Lease of the liveliness [s], the same in both nodes.
-    on_frozen : callable
+    on_suspended : callable
         Called with the time [s] for which this process was suspended, not merely slow.
 
     """
 
     def __init__(
-        self, node: Node, topic: str, lease: float, on_frozen: Callable[[float], None]
+        self, node: Node, topic: str, lease: float, on_suspended: Callable[[float], None]
     ) -> None:
-        self._publisher = node.create_publisher(String, topic, alive(lease))
-        self._lease, self._on_frozen = lease, on_frozen
+        self._publisher = node.create_publisher(String, topic, liveliness_qos(lease))
+        self._lease, self._on_suspended = lease, on_suspended
         self._last_beat: float | None = None  # before the node is spun for the first time
         steady = Clock(clock_type=ClockType.STEADY_TIME)
         node.create_timer(lease / _BEATS, self._assert, callback_group=AtOnce(), clock=steady)
@@ -64,10 +64,10 @@ class Heartbeat:
 
     def _assert(self) -> None:
         now = time.monotonic()
-        frozen, self._last_beat = now - (self._last_beat or now), now
+        suspended, self._last_beat = now - (self._last_beat or now), now
         self._publisher.assert_liveliness()
-        if is_frozen(frozen, self._lease):
-            self._on_frozen(frozen)
+        if was_suspended(suspended, self._lease):
+            self._on_suspended(suspended)
 
 
 def watch_peer(
@@ -84,7 +84,7 @@ def watch_peer(
     ----------
     node : Node
     topic : str
-        Published with `alive`.
+        Published with `liveliness_qos`.
     lease : float
         Lease of the liveliness [s], the same in both nodes.
     on_message : callable
@@ -102,7 +102,7 @@ def watch_peer(
         String,
         topic,
         on_message,
-        alive(lease),
+        liveliness_qos(lease),
         callback_group=AtOnce(),
         event_callbacks=on_liveliness(on_event),
     )

@@ -30,7 +30,7 @@ from ur5_pick_place.nodes.conversions import (
     trajectory_to_msg,
 )
 from ur5_pick_place.nodes.execution import PLANNING, Execution, end_without_success
-from ur5_pick_place.nodes.rounds import Rounds
+from ur5_pick_place.nodes.polling import PollGroup
 from ur5_pick_place.nodes.steady_expiry import steady_expiry
 from ur5_pick_place.nodes.trajectory_client import TrajectoryClient
 from ur5_pick_place.planning.planner import PlannedMotion
@@ -92,7 +92,7 @@ class MoveAction:
             cancel_callback=self._on_cancel,
             callback_group=group,
         )
-        Rounds(node, _TRACE_PERIOD).add(self._trace.look)
+        PollGroup(node, _TRACE_PERIOD).add(self._trace.look)
 
     async def _execute(self, goal: Any) -> MoveGroup.Result:
         result = MoveGroup.Result()

@@ -13,7 +13,7 @@ _SWITCH = 'controller_manager/switch_controller'
 SERVICES = (_SET_IO, _SWITCH)
 """Services of the driver that one node alone may offer."""
 
-_PERIOD = 1.0  # [s] between two looks at the ROS graph
+_PERIOD = 1.0  # [s] between two polls of the ROS graph
 _LASTS = 30.0  # [s]; a driver that was killed is seen for up to 20 s more
 
 

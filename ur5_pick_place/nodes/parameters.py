@@ -44,7 +44,7 @@ def declare_settings(node: Node, *kinds: type[Settings]) -> tuple[Any, ...]:
         ignored silently). Parameters of other nodes are skipped, as all share the user's file.
 
     """
-    node.add_on_set_parameters_callback(lambda asked: _refuse_another_clock(node, asked))
+    node.add_on_set_parameters_callback(lambda changed: _refuse_another_clock(node, changed))
     declared = [f for kind in kinds for f in fields(kind)]
     _refuse_unknown(node, [f.name for f in declared])
     try:
@@ -73,14 +73,14 @@ def _refuse_unknown(node: Node, known: list[str]) -> None:
             raise InvalidInput(f'{node.get_name()}: unknown parameter {name!r}{hint}')
 
 
-def _refuse_another_clock(node: Node, asked: 'list[Parameter[Any]]') -> SetParametersResult:
+def _refuse_another_clock(node: Node, changed: 'list[Parameter[Any]]') -> SetParametersResult:
     """
     Refuse a change of `use_sim_time`: earlier stamps, deadlines and motions would become invalid.
 
     Called before rclpy's own callback, which would change the clock.
 
     """
-    for parameter in asked:
+    for parameter in changed:
         now = node.get_parameter('use_sim_time').value
         if parameter.name == 'use_sim_time' and parameter.value != now:
             reason = (

@@ -24,12 +24,11 @@ from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
 from ur5_pick_place.control.loop_settings import LoopSettings
-from ur5_pick_place.control.robot_status import HealthSettings, io_patience
+from ur5_pick_place.control.robot_status import HealthSettings, io_timeout
 from ur5_pick_place.errors import ExecutionError, InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.nodes import gripper_command
 from ur5_pick_place.nodes.arm_stop import ArmStop, PlannerLatch
-from ur5_pick_place.nodes.asking import ask
 from ur5_pick_place.nodes.carried_part import CarriedPart
 from ur5_pick_place.nodes.controller_goals import ControllerGoals, check_method
 from ur5_pick_place.nodes.diagnostics import Diagnostics
@@ -52,10 +51,12 @@ from ur5_pick_place.nodes.robot_settings import (
     warn_of_gaps,
 )
 from ur5_pick_place.nodes.served_names import task_services
+from ur5_pick_place.nodes.service_calls import call_service
 from ur5_pick_place.nodes.statistics_file import StatisticsFile, statistics_path
 from ur5_pick_place.nodes.task_port import PLANNER, TaskPort
 from ur5_pick_place.nodes.teach_markers import TeachMarkers
 from ur5_pick_place.nodes.teaching import Teaching, stamp_text
+from ur5_pick_place.outcome import Outcome
 from ur5_pick_place.planning.limits import MotionSettings
 from ur5_pick_place.planning.world import World
 from ur5_pick_place.settings import setting
@@ -108,9 +109,8 @@ class PickPlace(Node):
         refuse_if_served(self, task_services(self._places))
         check_method(robot.controller, task.method)
         cell = load_cell(robot)
-        warn_of_gaps(
-            self, cell.missing, check_modes=health.check_modes, confirm_pins=grip.confirm_pins
-        )
+        checks = {'check_modes': health.check_modes, 'confirm_pins': grip.confirm_pins}
+        warn_of_gaps(self, cell.unset_parameters, **checks)
         self._settings, self._robot, self._cell = own, robot, cell
         self._threshold = choice.gripper_threshold
         self._frames = Frames(self, robot.tf_prefix, cell.T_tool_tcp)
@@ -118,7 +118,7 @@ class PickPlace(Node):
             self,
             cell.joint_names,
             CarriedPart(self, cell.scene, robot.tf_prefix),
-            io_patience(health) if grip.confirm_pins else math.inf,
+            io_timeout(health) if grip.confirm_pins else math.inf,
             health.peer_timeout,
             self._on_tick,
             self._on_planner_death,
@@ -153,7 +153,7 @@ class PickPlace(Node):
             station.cycle_planner.places.check_taught,
         )
         self._statistics = StatisticsFile(statistics_path(file), self.get_logger().warning)
-        self._state = Heartbeat(self, '~/state', health.peer_timeout, self._on_frozen)
+        self._state = Heartbeat(self, '~/state', health.peer_timeout, self._on_suspended)
         self._event = self.create_publisher(String, '~/event', 100)
         self._drawing = PlanDrawing(
             self, self._frames, station.planner, lambda: self._machine.plan
@@ -271,8 +271,8 @@ class PickPlace(Node):
 
     def _taught_joints(self, name: str) -> str:
         q = self._port.present_joints()
-        if unrest := self._port.unrest:
-            raise ExecutionError(f'{name} not taught: {unrest}')
+        if reason := self._port.why_not_at_rest:
+            raise ExecutionError(f'{name} not taught: {reason}')
         message = self._taught(name, *self._teaching.teach_joints(name, q))
         self._teach_markers.show()
         return message
@@ -296,8 +296,8 @@ class PickPlace(Node):
     def _taught_pose(
         self, name: str, message: PoseStamped, q: Array | None, stamp: str
     ) -> str:
-        unrest = self._port.unrest_since(q)
-        return self._taught(name, *self._teaching.teach_pose(name, message, q, unrest), stamp)
+        not_at_rest = self._port.why_not_at_rest_since(q)
+        return self._taught(name, *self._teaching.teach_pose(name, message, q, not_at_rest), stamp)
 
     def _refuse_pose(self, name: str, message: PoseStamped, _q: Array | None) -> None:
         reason = 'poses arrive faster than they can be taught: publish fewer'
@@ -307,7 +307,7 @@ class PickPlace(Node):
     def _taught(self, name: str, taught: TaughtPose, warning: str, stamp: str = '') -> str:
         self._machine.plan = None
         if name in PATTERNED and not self._machine.job_name:
-            self._run.done = 0
+            self._run.cycles_done = 0
         self._emit(
             events.TAUGHT,
             place=name,
@@ -320,8 +320,8 @@ class PickPlace(Node):
         return f'{name} taught{branch}{f"; warning: {warning}" if warning else ""}'
 
     def _make_plan(self) -> str:
-        if self._cell.missing:
-            raise InvalidInput(self._cell.missing)
+        if self._cell.unset_parameters:
+            raise InvalidInput(self._cell.unset_parameters)
         poses = self._station.cycle_planner.replayed(self._teaching.read_poses())
         for conversion in self._teaching.conversions(poses):
             self._emit(events.CONVERTED, **conversion)
@@ -336,7 +336,7 @@ class PickPlace(Node):
         self._publish_state()
         try:
             # The planner brakes along the path; the stop does not depend on its reply.
-            await ask(self, self._stop_planner, Trigger.Request(), _PLANNER_REPLY)
+            await call_service(self, self._stop_planner, Trigger.Request(), _PLANNER_REPLY)
         except ExecutionError:
             self._arm_stop.begin()
             reply.message += '; the planner did not answer at once: canceling all goals without it'
@@ -349,7 +349,7 @@ class PickPlace(Node):
     async def _rearm(self, _request: Any, reply: Trigger.Response) -> Trigger.Response:
         stops = self._machine.stops
         try:
-            answer = await ask(self, self._rearm_planner, Trigger.Request())
+            answer = await call_service(self, self._rearm_planner, Trigger.Request())
         except ExecutionError as error:
             reply.success, reply.message = False, f'the planner is not there: {error}'
             return reply
@@ -363,11 +363,13 @@ class PickPlace(Node):
         self._publish_state()
         return reply
 
-    async def _job(self, name: str, steps: Steps[None]) -> str:
-        """Run a job; return why it ended early, or ''."""
-        outcome: Future[str] = Future()
-        self._machine.start(name, steps, outcome.set_result)
-        return str(await outcome)
+    async def _job(self, name: str, steps: Steps[None]) -> Outcome:
+        """Run a job; return how it ended."""
+        ended: Future[Outcome] = Future()
+        self._machine.start(name, steps, ended.set_result)
+        outcome = await ended
+        assert outcome is not None  # the future has it once it is done
+        return outcome
 
     def _on_tick(self) -> None:
         self._freedrive.look(is_stopped=bool(self._machine.stopped) or self._port.is_stopped)
@@ -383,7 +385,7 @@ class PickPlace(Node):
         self._machine.stop(PLANNER_GONE, is_fault=True)
         self._publish_state()
 
-    def _on_frozen(self, seconds: float) -> None:
+    def _on_suspended(self, seconds: float) -> None:
         """Latch the stop; the planner has latched it meanwhile."""
         reason = f'this node was frozen for {seconds:.1f} s: find the cause, then call ~/rearm'
         self._machine.stop(reason, is_fault=True)

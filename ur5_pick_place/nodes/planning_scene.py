@@ -49,7 +49,7 @@ SCENE_SERVICES = ('apply_planning_scene', 'get_planning_scene')
 _QUEUE = QoSProfile(depth=1000)  # a client may publish its whole scene at once
 _MAX_WAITING = 50_000_000  # [bytes] not parsed yet
 _HEAD = 1024  # [bytes] of a message that are parsed in any case; its id is among them
-_PATIENCE, _APPLYING = 5.0, 30.0  # [s]
+_READING, _APPLYING = 5.0, 30.0  # [s] at most
 _LOOK = 0.5  # [s] between two looks for publishers that cannot be heard
 _UNHEARD = 'best_effort '  # begins the key of their refusal
 _PARTS = PlanningSceneComponents
@@ -391,10 +391,10 @@ class _InOrder:
             if not self._waiting and not self._is_busy:
                 return
         try:
-            self.submit(_nothing).result(_PATIENCE)
+            self.submit(_nothing).result(_READING)
         except TimeoutError as error:
             why = (
-                f'timed out after {_PATIENCE} s waiting for the scene: try again, or simplify it'
+                f'timed out after {_READING} s waiting for the scene: try again, or simplify it'
             )
             raise ExecutionError(why) from error
 

@@ -96,7 +96,7 @@ def collect(namespace: str = '', is_ended: Callable[[], bool] = lambda: False) -
 
 
 class _Collector:
-    """Subscribes, asks and samples."""
+    """Subscribes, sends requests and samples."""
 
     def __init__(
         self, node: Node, executor: SingleThreadedExecutor, is_ended: Callable[[], bool]
@@ -167,21 +167,21 @@ class _Collector:
                 return
             self._executor.spin_once(timeout_sec=min(left, 0.1))
 
-    def _replies(self, asked: 'Mapping[Any, Future[Any]]') -> dict[Any, Any]:
+    def _replies(self, requests: 'Mapping[Any, Future[Any]]') -> dict[Any, Any]:
         """Return the replies that come in time, by name."""
-        self._spin(_REPLY, lambda: all(future.done() for future in asked.values()))
-        return {name: future.result() for name, future in asked.items() if future.done()}
+        self._spin(_REPLY, lambda: all(future.done() for future in requests.values()))
+        return {name: future.result() for name, future in requests.items() if future.done()}
 
     def _ask_parameters(self) -> None:
         names = {node: [*SHARED, *OWN[node]] for node in NODES}
         # One by one: for a name that a node lacks it would answer none of the others either.
-        asked = {
+        requests = {
             (node, name): client.call_async(GetParameters.Request(names=[name]))
             for node, client in self._asking.items()
             if client.service_is_ready()
             for name in names[node]
         }
-        for (node, name), reply in self._replies(asked).items():
+        for (node, name), reply in self._replies(requests).items():
             values = self._seen.parameters.setdefault(node, {})
             if reply.values and (value := _value(reply.values[0])) is not None:
                 values[name] = value
@@ -208,18 +208,18 @@ class _Collector:
             request = GetPositionFK.Request(fk_link_names=['tool0'])
             request.header.frame_id = 'base'
             request.robot_state.joint_state = self._state
-            asked = {'tool0': self._fk.call_async(request)}
+            requests = {'tool0': self._fk.call_async(request)}
             with_tcp = GetPositionFK.Request(fk_link_names=['tcp'])
             with_tcp.header.frame_id = 'base'
             with_tcp.robot_state.joint_state = self._state
-            asked['tcp'] = self._fk.call_async(with_tcp)
+            requests['tcp'] = self._fk.call_async(with_tcp)
             poses = {
                 name: pose_to_matrix(reply.pose_stamped[0].pose)
-                for name, reply in self._replies(asked).items()
+                for name, reply in self._replies(requests).items()
                 if reply.pose_stamped
             }
             self._seen.T_fk = poses.get('tool0')
-            if len(poses) == len(asked):
+            if len(poses) == len(requests):
                 self._seen.T_tcp = inverse_transform(poses['tool0']) @ poses['tcp']
         try:
             self._seen.T_tf = frames.T_base_frame(f'{prefix}tool0')

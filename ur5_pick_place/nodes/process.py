@@ -24,8 +24,8 @@ from rosgraph_msgs.msg import Clock
 from ur5_pick_place.config_files import read_bytes, read_parameters
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError, one_line
 from ur5_pick_place.nodes.distro import count_servers
+from ur5_pick_place.nodes.polling import Poller, PollGroup
 from ur5_pick_place.nodes.prompt_executor import PromptExecutor
-from ur5_pick_place.nodes.rounds import Poller, Rounds
 
 _DISCOVERY = 1.0  # [s] within which servers of other nodes are usually discovered
 _LATE_DISCOVERY = 10  # [s] within which they are discovered on a busy machine too
@@ -53,7 +53,7 @@ def run_node(create: Callable[[], Node], threads: int) -> None:
         _poll_clock(node)
         executor = PromptExecutor(threads)
         executor.add_node(node)
-        poller = Poller(node, executor.lock, executor.after_round, executor.fail)
+        poller = Poller(node, executor.lock, executor.after_pass, executor.fail)
         with poller:
             while rclpy.ok():
                 executor.spin_once(timeout_sec=_SPIN_TIMEOUT)
@@ -74,7 +74,7 @@ def run_node(create: Callable[[], Node], threads: int) -> None:
         signals.is_received = True  # a second Ctrl-C must not cut the clean-up
         sys.setswitchinterval(_SWITCH_INTERVAL)
         if poller is not None and poller.is_busy:
-            _exit_now(code)  # entities must not be destroyed under a round
+            _exit_now(code)  # entities must not be destroyed during a poll
         if node is not None:
             node.destroy_node()
         if executor is not None and executor.is_busy:
@@ -114,14 +114,14 @@ class _FirstSignal:
 
 
 def _poll_clock(node: Node) -> None:
-    """Read /clock in rounds, and drop negative time, on which rclpy would raise."""
+    """Poll /clock, and drop negative time, on which rclpy would raise."""
     for subscription in node.subscriptions:
         if subscription.msg_type is Clock:
             receive = subscription.callback
             subscription.callback = lambda m, receive=receive: (
                 receive(m) if m.clock.sec >= 0 else None
             )
-            Rounds.adopt(node, subscription)
+            PollGroup.poll_existing(node, subscription)
 
 
 def _exit_now(code: int) -> NoReturn:

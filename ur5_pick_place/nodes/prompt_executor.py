@@ -24,7 +24,7 @@ from rclpy.timer import Timer
 
 from ur5_pick_place.nodes.distro import has_waiting
 
-_RESUMED = 0.005  # [s] between two looks at requests that wait
+_RESUMED = 0.005  # [s] between two checks of requests that wait
 _PROMPT = (Subscription, Timer, Client, ActionClient, GuardCondition)
 
 
@@ -91,9 +91,9 @@ class PromptExecutor(SingleThreadedExecutor):
             self._begun[task] = False
             self._pool.submit(self._begin, task)
 
-    def after_round(self) -> None:
+    def after_pass(self) -> None:
         """
-        Resume requests that wait for what a round may have brought.
+        Resume requests that wait for what a poll may have brought.
 
         rclpy resumes a coroutine when it wakes, and a future set by another thread wakes nobody.
 

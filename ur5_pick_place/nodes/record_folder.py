@@ -16,7 +16,7 @@ SUFFIX = '.mcap'
 _PREFIX = 'record-'
 _UNFINISHED = '.unfinished'
 _TICK = timedelta(milliseconds=1)  # between two names
-_PATIENCE = 10.0  # [s] for a recorder of another cell
+_TIMEOUT = 10.0  # [s] for a recorder of another cell
 
 
 class RecordFolder:
@@ -81,10 +81,10 @@ class RecordFolder:
         """Keep the recorders of other cells out."""
         folder = os.open(self._path, os.O_RDONLY | os.O_DIRECTORY)
         try:
-            deadline = time.monotonic() + _PATIENCE
+            deadline = time.monotonic() + _TIMEOUT
             while not _lock(folder):
                 if time.monotonic() > deadline:
-                    raise TimeoutError(f'another recorder has been writing for {_PATIENCE:.0f} s')
+                    raise TimeoutError(f'another recorder has been writing for {_TIMEOUT:.0f} s')
                 time.sleep(0.1)
             yield folder
         finally:

@@ -40,11 +40,11 @@ from ur5_pick_place.planning.limits import MotionSettings, arm_facts, motion_lim
 from ur5_pick_place.settings import Settings, setting
 
 _THREADS = 2  # one writes a record while the other answers
-_POLL = 0.1  # [s] between two looks at the topics
+_POLL = 0.1  # [s] between two polls of the topics
 _END = 1.5  # [s] for a record that is being written when the node ends
 _STOPPED, _MOVING = MotionState.STOPPED.value.encode(), MotionState.MOVING.value.encode()
 _STOP_EVENT = b'stop'
-_TELLING = (MOTION_STATE, TASK_STATE, EXECUTION_EVENT)
+_STATE_TOPICS = (MOTION_STATE, TASK_STATE, EXECUTION_EVENT)
 _BETWEEN = 5.0  # [s] between the records of two stops; a record contains all stops of its time
 _LATER = 10.0  # [s] by which further stops may put off a record that is due
 _SECOND = 1_000_000_000  # [ns]
@@ -92,7 +92,7 @@ class FlightRecorder:
             name: TopicMemory(self._span, topic.most, topic.delivery is Delivery.LATCHED)
             for name, topic in poller.topics
         }
-        self._told: list[tuple[int, str, bytes]] = []  # when received, topic, text
+        self._states: list[tuple[int, str, bytes]] = []  # when received, topic, text
         # True for states: one from before the recorder, or from a start, is no stop.
         self._has_stopped = {MOTION_STATE: True, TASK_STATE: True, EXECUTION_EVENT: False}
         self._due: int | None = None
@@ -140,14 +140,14 @@ class FlightRecorder:
 
     def _take_all(self) -> None:
         self._poller.poll(self._take)
-        for received, topic, text in sorted(self._told, key=lambda told: told[0]):
+        for received, topic, text in sorted(self._states, key=lambda state: state[0]):
             self._look_for_stop(received, topic, text)
-        self._told.clear()
+        self._states.clear()
 
     def _take(self, name: str, topic: RecordedTopic, message: TakenMessage) -> None:
         self._memory[name].add(message)
-        if topic.name in _TELLING:
-            self._told.append((message.received, topic.name, string_of(message.data)))
+        if topic.name in _STATE_TOPICS:
+            self._states.append((message.received, topic.name, string_of(message.data)))
 
     def _look_for_stop(self, received: int, topic: str, text: bytes) -> None:
         """

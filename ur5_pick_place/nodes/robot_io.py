@@ -2,7 +2,7 @@
 """Pins, tool supply and payload through the driver's `io_and_status_controller`."""
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from rclpy.callback_groups import CallbackGroup
@@ -14,15 +14,15 @@ from ur_msgs.srv import SetIO, SetPayload
 
 from ur5_pick_place.nodes.bounded_reader import BoundedReader
 from ur5_pick_place.nodes.distro import payload_request, takes_inertia
+from ur5_pick_place.nodes.polling import PollGroup
 from ur5_pick_place.nodes.qos import SWITCHING
-from ur5_pick_place.nodes.rounds import Rounds
+from ur5_pick_place.outcome import DONE, OnOutcome, Outcome
 from ur5_pick_place.task import job
 
 _IO = 'io_and_status_controller'
 _LARGEST = 16_384  # [bytes] of io_states; the driver's 36 pins take 400
 _NEWEST = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 _NO_INERTIA = (0.0,) * 6
-Reply = Callable[[str], object]
 Pins = tuple[dict[int, bool], dict[int, bool]]
 
 
@@ -35,11 +35,11 @@ class RobotIo:
     node : Node
     group : CallbackGroup
         Of the clients.
-    rounds : Rounds
+    poll_group : PollGroup
 
     """
 
-    def __init__(self, node: Node, group: CallbackGroup, rounds: Rounds) -> None:
+    def __init__(self, node: Node, group: CallbackGroup, poll_group: PollGroup) -> None:
         self._unread: tuple[bytes, float] | None = None  # and its time of arrival
         self._pins: Pins = {}, {}
         self._reader = BoundedReader(node, IOStates, f'{_IO}/io_states', _LARGEST)
@@ -50,8 +50,8 @@ class RobotIo:
         self._without_inertia = False  # set once the driver has refused one
         self._warn = node.get_logger().warning
         # 125 to 500 times a second, and deserialized only when a job needs them.
-        rounds.subscribe(IOStates, f'{_IO}/io_states', self._on_io_states, _NEWEST)
-        rounds.subscribe(ToolDataMsg, f'{_IO}/tool_data', self._on_tool_data, _NEWEST)
+        poll_group.subscribe(IOStates, f'{_IO}/io_states', self._on_io_states, _NEWEST)
+        poll_group.subscribe(ToolDataMsg, f'{_IO}/tool_data', self._on_tool_data, _NEWEST)
         self._set_io: Client[Any, Any] = node.create_client(
             SetIO, f'{_IO}/set_io', qos_profile=SWITCHING, callback_group=group
         )
@@ -84,9 +84,9 @@ class RobotIo:
         return self._tool_voltage
 
     def send(
-        self, command: job.SetOutput | job.SetToolVoltage | job.SetPayload, on_reply: Reply
+        self, command: job.SetOutput | job.SetToolVoltage | job.SetPayload, on_reply: OnOutcome
     ) -> None:
-        """Send a command; `on_reply` takes '' when it is done, else why it failed."""
+        """Send a command; `on_reply` takes how it ended."""
         if isinstance(command, job.SetPayload):
             self._send_payload(command, on_reply)
         elif isinstance(command, job.SetToolVoltage):
@@ -100,7 +100,7 @@ class RobotIo:
             )
             self._call(self._set_io, request, f'output {command.pin}', on_reply)
 
-    def _send_payload(self, command: job.SetPayload, on_reply: Reply) -> None:
+    def _send_payload(self, command: job.SetPayload, on_reply: OnOutcome) -> None:
         """
         Send mass, centre and inertia; if that fails, mass and centre with zero inertia.
 
@@ -115,36 +115,39 @@ class RobotIo:
         def request(inertia: Sequence[float]) -> Any:
             return payload_request(kind, command.mass, command.centre, inertia)
 
-        def on_first(error: str) -> None:
-            if error:
-                self._call(self._set_payload, request(_NO_INERTIA), what, on_second)
+        def on_first(outcome: Outcome) -> None:
+            if outcome.ok:
+                on_reply(DONE)
             else:
-                on_reply('')
+                self._call(self._set_payload, request(_NO_INERTIA), what, on_second)
 
-        def on_second(error: str) -> None:
-            if not error:
+        def on_second(outcome: Outcome) -> None:
+            if outcome.ok:
                 self._without_inertia = True
                 self._warn(
                     f'{what}: the driver refused its inertia {command.inertia} kg m2 and accepted '
                     'mass and centre alone, which are sent from now on: a CB3 robot has no '
                     "payload inertia; on an e-Series see the driver's log"
                 )
-            on_reply(error)
+            on_reply(outcome)
 
         first = request(_NO_INERTIA if self._without_inertia else command.inertia)
         may_fail = takes_inertia(first) and any(command.inertia) and not self._without_inertia
         self._call(self._set_payload, first, what, on_first if may_fail else on_reply)
 
-    def _call(self, client: Any, request: Any, what: str, on_reply: Reply) -> None:
+    def _call(self, client: Any, request: Any, what: str, on_reply: OnOutcome) -> None:
         if not client.service_is_ready():
-            on_reply(
+            absent = (
                 f'{what}: service {client.srv_name} is not there: check that the driver is '
                 'running'
             )
+            on_reply(Outcome.failed(absent))
             return
-        refused = f'{what}: the driver refused it; check its log and the pin numbers'
+        refused = Outcome.failed(
+            f'{what}: the driver refused it; check its log and the pin numbers'
+        )
         client.call_async(request).add_done_callback(
-            lambda future: on_reply('' if future.result().success else refused)
+            lambda future: on_reply(DONE if future.result().success else refused)
         )
 
     def _on_io_states(self, waiting: Sequence[bytes]) -> None:

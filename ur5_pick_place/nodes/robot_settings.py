@@ -103,7 +103,7 @@ class RobotSetup:
         Without a scene file: only a floor far below and no tool.
     T_tool_tcp : ndarray, shape (4, 4), or None
         None without a scene file.
-    missing : str
+    unset_parameters : str
         Parameters that must be set before the arm may move; empty if none.
 
     """
@@ -112,7 +112,7 @@ class RobotSetup:
     joint_names: tuple[str, ...]
     scene: Scene
     T_tool_tcp: Array | None
-    missing: str
+    unset_parameters: str
 
 
 def load_cell(settings: RobotSettings) -> RobotSetup:
@@ -132,13 +132,13 @@ def load_cell(settings: RobotSettings) -> RobotSetup:
             f'payload_mass = {settings.payload_mass} kg: a {model.name} carries {most:g} kg; '
             'check ur_type and payload_mass'
         )
-    missing = []
+    unset = []
     if not settings.scene_file:
-        missing.append('scene_file (table height and TCP)')
+        unset.append('scene_file (table height and TCP)')
     if settings.payload_mass is None:
-        missing.append('payload_mass')
+        unset.append('payload_mass')
     if settings.tool_voltage is None:
-        missing.append('tool_voltage')
+        unset.append('tool_voltage')
     scene = (
         load_scene(config_file(settings.scene_file))
         if settings.scene_file
@@ -149,14 +149,14 @@ def load_cell(settings: RobotSettings) -> RobotSetup:
         joint_names=tuple(settings.tf_prefix + name for name in JOINT_NAMES),
         scene=scene,
         T_tool_tcp=scene.tool.T_tool_tcp if settings.scene_file else None,
-        missing=f'not given: {", ".join(missing)}; set the parameters' if missing else '',
+        unset_parameters=f'not given: {", ".join(unset)}; set the parameters' if unset else '',
     )
 
 
-def warn_of_gaps(node: Node, missing: str, **checks: bool) -> None:
-    """Log a warning for missing parameters and for checks that are switched off."""
-    if missing:
-        node.get_logger().warning(f'the arm will not be moved: {missing}')
+def warn_of_gaps(node: Node, unset_parameters: str, **checks: bool) -> None:
+    """Log a warning for parameters that must be set and for checks that are switched off."""
+    if unset_parameters:
+        node.get_logger().warning(f'the arm will not be moved: {unset_parameters}')
     if off := [name for name, is_on in checks.items() if not is_on]:
         line = f'*** {", ".join(off)}: OFF. FOR MOCK HARDWARE ONLY, NEVER WITH A REAL ARM ***'
         for text in ('*' * len(line), line, '*' * len(line)):

@@ -8,7 +8,7 @@ from rclpy.qos import qos_profile_sensor_data
 from std_msgs.msg import Float64
 
 from ur5_pick_place.nodes.bounded_reader import BoundedReader
-from ur5_pick_place.nodes.rounds import Rounds
+from ur5_pick_place.nodes.polling import PollGroup
 
 _TOPIC = 'speed_scaling_state_broadcaster/speed_scaling'
 _LARGEST = 64  # [bytes]; one number takes 12
@@ -24,16 +24,16 @@ class SpeedScaling:
     node : Node
     on_scaling : callable
         Takes the scaling, 0 to 1.
-    rounds : Rounds
+    poll_group : PollGroup
 
     """
 
     def __init__(
-        self, node: Node, on_scaling: Callable[[float], object], rounds: Rounds
+        self, node: Node, on_scaling: Callable[[float], object], poll_group: PollGroup
     ) -> None:
         self._on_scaling = on_scaling
         self._reader = BoundedReader(node, Float64, _TOPIC, _LARGEST)
-        rounds.subscribe(Float64, _TOPIC, self._take, qos_profile_sensor_data)
+        poll_group.subscribe(Float64, _TOPIC, self._take, qos_profile_sensor_data)
 
     def _take(self, waiting: Sequence[bytes]) -> None:
         for data in reversed(waiting):

@@ -29,9 +29,10 @@ from ur5_pick_place.nodes.driver_link import GOAL
 from ur5_pick_place.nodes.gripper_client import GripperClient
 from ur5_pick_place.nodes.joint_listener import JointListener, Joints
 from ur5_pick_place.nodes.liveness import watch_peer
+from ur5_pick_place.nodes.polling import ARM_PERIOD, PollGroup
 from ur5_pick_place.nodes.robot_io import RobotIo
-from ur5_pick_place.nodes.rounds import ROUND, Rounds
 from ur5_pick_place.nodes.speed_scaling import SpeedScaling
+from ur5_pick_place.outcome import DONE, OnOutcome, Outcome
 from ur5_pick_place.task.grippers.action import ActionSettings
 from ur5_pick_place.task.job import (
     Carry,
@@ -51,8 +52,6 @@ _FRESH = 0.3  # [s]; older joints do not show whether the arm is at rest now
 _LATE = 1.0  # [s]
 _SETTLES = 2e-3  # [rad] by which an arm may move that counts as arrived
 _LOOK = 0.02  # [s]
-
-OnReply = Callable[[str], object]
 
 
 class TaskPort:
@@ -110,10 +109,10 @@ class TaskPort:
         self._pending: PendingMotion | None = None
         self._ticked = 0.0  # stamp of the latest tick [s]
         group = MutuallyExclusiveCallbackGroup()
-        rounds = Rounds(node, ROUND)
-        self._io = RobotIo(node, group, rounds)
+        poll_group = PollGroup(node, ARM_PERIOD)
+        self._io = RobotIo(node, group, poll_group)
         self._gripper = (
-            GripperClient(node, gripper, group, rounds, io_timeout) if gripper else None
+            GripperClient(node, gripper, group, poll_group, io_timeout) if gripper else None
         )
         self._execute: ActionClient[Any, Any, Any] = ActionClient(
             node,
@@ -130,12 +129,12 @@ class TaskPort:
         state = f'{PLANNER}/motion_state'
         watch_peer(node, state, peer_timeout, self._on_planner_state, on_death)
 
-        SpeedScaling(node, self._on_speed_scaling, rounds)
+        SpeedScaling(node, self._on_speed_scaling, poll_group)
         # The planner receives malformed joints too, and judges them.
-        JointListener(node, joint_names, self._on_joint_states, lambda _problem: None, rounds)
+        JointListener(node, joint_names, self._on_joint_states, lambda _problem: None, poll_group)
 
     @property
-    def missing(self) -> str:
+    def why_not_ready(self) -> str:
         state = self.planner_state if self._execute.server_is_ready() else ''
         kind = parse_motion_state(state)[0]
         if kind is MotionState.MOVING:
@@ -155,10 +154,10 @@ class TaskPort:
     @property
     def is_at_rest(self) -> bool:
         """Return whether recent joint_states show the arm at rest."""
-        return not self.unrest
+        return not self.why_not_at_rest
 
     @property
-    def unrest(self) -> str:
+    def why_not_at_rest(self) -> str:
         """Return why the arm does not count as at rest, or ''."""
         age = time.monotonic() - self._arrived
         if age >= _FRESH:
@@ -169,10 +168,10 @@ class TaskPort:
             return 'joint_states do not tell yet whether the arm is at rest: try again'
         return ''
 
-    def unrest_since(self, q: Array | None) -> str:
+    def why_not_at_rest_since(self, q: Array | None) -> str:
         """Return why the arm does not count as at rest where it was, with joints `q`, or ''."""
-        if unrest := self.unrest:
-            return unrest
+        if reason := self.why_not_at_rest:
+            return reason
         if q is None or self.q is None or np.abs(self.q - q).max() > _SETTLES:
             return 'the arm has moved since: send the pose again'
         return ''
@@ -202,7 +201,7 @@ class TaskPort:
 
         def look() -> None:
             is_moved = parse_motion_state(self.planner_state)[0] is MotionState.MOVING
-            is_over = self._arrived > begin and (is_moved or not self.unrest)
+            is_over = self._arrived > begin and (is_moved or not self.why_not_at_rest)
             if not over.done() and (is_over or time.monotonic() >= begin + _LATE):
                 over.set_result(None)
 
@@ -228,12 +227,12 @@ class TaskPort:
             gripper=self._gripper.view() if self._gripper else GripperView(),
         )
 
-    def send(self, command: Command, on_reply: OnReply) -> None:
+    def send(self, command: Command, on_reply: OnOutcome) -> None:
         if isinstance(command, RunMotion):
             self._move(command, on_reply)
         elif isinstance(command, Carry):
             self._carried.publish(command.load)
-            on_reply('')
+            on_reply(DONE)
         elif isinstance(command, Compute):
             # Runs in the executor's pool, beside the messages.
             assert self._node.executor is not None
@@ -249,9 +248,10 @@ class TaskPort:
         if self._goal is not None:
             self._goal.cancel_goal_async()
 
-    def _move(self, command: RunMotion, on_reply: OnReply) -> None:
+    def _move(self, command: RunMotion, on_reply: OnOutcome) -> None:
         if not self._execute.server_is_ready():
-            on_reply('action server execute_trajectory is not there: start the planner')
+            reason = 'action server execute_trajectory is not there: start the planner'
+            on_reply(Outcome.failed(reason))
             return
         goal = ExecuteTrajectory.Goal()
         goal.trajectory.joint_trajectory = trajectory_to_msg(command.trajectory, self._names)
@@ -264,9 +264,9 @@ class TaskPort:
             lambda future: self._on_goal(motion, future.result(), pending.reply)
         )
 
-    def _on_goal(self, motion: int, handle: Any, on_reply: OnReply) -> None:
+    def _on_goal(self, motion: int, handle: Any, on_reply: OnOutcome) -> None:
         if not handle.accepted:
-            on_reply('the planner refused the motion')
+            on_reply(Outcome.failed('the planner refused the motion'))
             return
         self._goal = handle
         if motion != self._motions:
@@ -275,12 +275,13 @@ class TaskPort:
             lambda future: self._on_result(handle, future, on_reply)
         )
 
-    def _on_result(self, handle: Any, future: 'Future[Any]', on_reply: OnReply) -> None:
+    def _on_result(self, handle: Any, future: 'Future[Any]', on_reply: OnOutcome) -> None:
         reply: Any = future.result()
         code = reply.result.error_code
         if self._goal is handle:  # else it is the result of an earlier one
             self._goal = None
-        on_reply('' if code.val == code.SUCCESS else code.message or f'code {code.val}')
+        reason = '' if code.val == code.SUCCESS else code.message or f'code {code.val}'
+        on_reply(Outcome.unless(reason))
 
     def _on_planner_state(self, message: String) -> None:
         self.planner_state, self.has_planner = message.data, True

@@ -152,13 +152,13 @@ class Teaching:
         return self._keep(name, T, tuple(float(v) for v in q), branch)
 
     def teach_pose(
-        self, name: str, message: PoseStamped, q: Array | None, unrest: str
+        self, name: str, message: PoseStamped, q: Array | None, not_at_rest: str
     ) -> tuple[TaughtPose, str]:
         """
         Teach the place `name` from a pose of the TCP; return it and a warning.
 
-        `q` are the present joints (6,) [rad] and `unrest` why the arm does not count as at rest:
-        they determine a frame that the arm carries.
+        `q` are the present joints (6,) [rad] and `not_at_rest` is why the arm does not count as at
+        rest: they determine a frame that the arm carries.
 
         Raises
         ------
@@ -177,8 +177,8 @@ class Teaching:
         frame = message.header.frame_id
         if q is None or not self._frames.is_carried(frame):
             T_base_frame = self._frames.T_base_frame(frame)
-        elif unrest:
-            raise ExecutionError(f'{name} not taught: the arm carries {frame}, and {unrest}')
+        elif not_at_rest:
+            raise ExecutionError(f'{name} not taught: the arm carries {frame}, and {not_at_rest}')
         else:
             T_base_frame = self._frames.T_base_frame(
                 frame, partial(link_pose, self._planner.model, q)

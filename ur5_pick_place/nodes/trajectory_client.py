@@ -27,7 +27,6 @@ from ur5_pick_place.control.splicing import on_arrival
 from ur5_pick_place.control.streamed_loop import TrajectorySegment
 from ur5_pick_place.errors import one_line
 from ur5_pick_place.kinematics.transforms import Array
-from ur5_pick_place.nodes.asking import wait_until
 from ur5_pick_place.nodes.controller_activity import ControllerActivity
 from ur5_pick_place.nodes.controller_goals import PASSTHROUGH, ControllerGoals
 from ur5_pick_place.nodes.conversions import (
@@ -39,8 +38,10 @@ from ur5_pick_place.nodes.conversions import (
 from ur5_pick_place.nodes.driver_link import GOAL, DriverLink
 from ur5_pick_place.nodes.liveness import Heartbeat
 from ur5_pick_place.nodes.one_driver import OneDriver
+from ur5_pick_place.nodes.polling import PollGroup
 from ur5_pick_place.nodes.replacement import Replacement
-from ur5_pick_place.nodes.rounds import Rounds
+from ur5_pick_place.nodes.service_calls import wait_until
+from ur5_pick_place.outcome import DONE, Outcome
 from ur5_pick_place.planning.gate import GateReport
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.trajectory import Trajectory, at_rest
@@ -73,8 +74,8 @@ class TrajectoryClient:
     joint_names : tuple of str
         With the prefix, in controller order.
     health, tracking : settings
-    missing : str
-        Parameters that the user has not set; if not empty, all motion is refused.
+    unset_parameters : str
+        Which parameters the user must set; not empty refuses all motion.
     group : CallbackGroup
         Of the subscriptions, the timer and the clients.
     driver : OneDriver
@@ -89,7 +90,7 @@ class TrajectoryClient:
         joint_names: tuple[str, ...],
         health: HealthSettings,
         tracking: TrackingSettings,
-        missing: str,
+        unset_parameters: str,
         group: CallbackGroup,
         driver: OneDriver,
     ) -> None:
@@ -112,22 +113,22 @@ class TrajectoryClient:
             _TrajectoryController(node, controller, joint_names, tracking, group, driver),
             self.link.status,
             (health, tracking),
-            missing,
+            unset_parameters,
             self._publish,
             time.monotonic,
             replaces=controller != PASSTHROUGH,
         )
         self._activity = ControllerActivity(node, controller, self.link.status, group)
-        Rounds(node, _WATCH_PERIOD).add(self._watch)
+        PollGroup(node, _WATCH_PERIOD).add(self._watch)
 
     def health(self) -> tuple[bool, str]:
         """Return whether the arm may move, and the text of the motion state."""
         text = self.core.motion_state
         return parse_motion_state(text)[0] is not MotionState.STOPPED, text
 
-    def start(self, trajectory: Trajectory, is_wanted: IsWanted) -> 'Future[str]':
+    def start(self, trajectory: Trajectory, is_wanted: IsWanted) -> 'Future[Outcome]':
         """Call `ExecutionManager.start` and return a future of the outcome."""
-        outcome: Future[str] = Future()
+        outcome: Future[Outcome] = Future()
         self.core.start(trajectory, outcome.set_result, is_wanted)
         return outcome
 
@@ -136,13 +137,13 @@ class TrajectoryClient:
         make_loop: Callable[[GateReport], ClosedLoop],
         rollout: Trajectory,
         is_wanted: IsWanted,
-    ) -> 'Future[str]':
+    ) -> 'Future[Outcome]':
         """Call `ExecutionManager.start_loop` and return a future of the outcome."""
-        outcome: Future[str] = Future()
+        outcome: Future[Outcome] = Future()
         self.core.start_loop(make_loop, rollout, outcome.set_result, is_wanted)
         return outcome
 
-    async def rearm(self) -> str:
+    async def rearm(self) -> Outcome:
         """
         Call `ExecutionManager.rearm` once the controller is active, at most a second later.
 
@@ -153,12 +154,12 @@ class TrajectoryClient:
 
         def is_decided() -> bool:
             is_refused = bool(find_fault(status, time.monotonic(), self._health))
-            return not status.inactive or status.is_free or is_refused
+            return not status.inactive or status.is_in_freedrive or is_refused
 
-        self._activity.doubt()
+        self._activity.invalidate()
         await wait_until(self._node, is_decided, _ACTIVATION)
         if self.core.stops != stops:
-            return 'a stop came meanwhile: rearm again'
+            return Outcome.failed('a stop came meanwhile: rearm again')
         return self.core.rearm()
 
     def _on_joints(self) -> None:
@@ -167,7 +168,7 @@ class TrajectoryClient:
     def _watch(self) -> None:
         was_running, self._was_running = self._was_running, self.link.status.program_running
         if self._was_running and not was_running:
-            self._activity.doubt()
+            self._activity.invalidate()
         self._activity.look()
         self.core.watch()
 
@@ -214,7 +215,7 @@ class _TrajectoryController:
         self._clock = node.get_clock()
 
     @property
-    def missing(self) -> str:
+    def why_unavailable(self) -> str:
         self._replacement.look()
         if self._client.server_is_ready():
             return ''
@@ -268,8 +269,8 @@ class _TrajectoryController:
             return  # the joints may be another arm's, and this one would jump to them
         self._topic.publish(trajectory_to_msg(at_rest(q), self._joint_names))
 
-    def take_over(self, look: Callable[[], Stopping]) -> None:
-        self._goals.take_over(look)
+    def deactivate_others(self, stopping: Callable[[], Stopping]) -> None:
+        self._goals.deactivate_others(stopping)
 
     def _begun(
         self, trajectory: Trajectory, begin: float, prepared: JointTrajectory | None = None
@@ -309,8 +310,9 @@ def _report_answer(goal: Goal, handle: Any, listener: GoalListener) -> None:
 def _report_result(goal: Goal, reply: Any, listener: GoalListener) -> None:
     # A canceled goal also carries error code 0: success needs both status and code.
     if reply.status == GoalStatus.STATUS_SUCCEEDED and reply.result.error_code == 0:
-        listener.on_result(goal, '')
+        listener.on_result(goal, DONE)
         return
     what = _STATUS.get(reply.status, f'ended with status {reply.status}')
     why = one_line(reply.result.error_string) or 'no reason given'
-    listener.on_result(goal, f'goal {what} (code {reply.result.error_code}: {why})')
+    reason = f'goal {what} (code {reply.result.error_code}: {why})'
+    listener.on_result(goal, Outcome.failed(reason))

@@ -102,14 +102,14 @@ class TrajectoryPlanner(Node):
         )
         self._present_time = max(_PRESENT, health.joint_state_timeout)
         cell = load_cell(robot)
-        warn_of_gaps(self, cell.missing, check_modes=health.check_modes)
+        warn_of_gaps(self, cell.unset_parameters, check_modes=health.check_modes)
         self._names = cell.joint_names
         self._planner = MotionPlanner(
             cell.model, motion, cell.scene, arm_dynamics(cell.model, robot)
         )
         self._frames = Frames(self, robot.tf_prefix, cell.T_tool_tcp)
         refuse_if_served(self, _SERVED)
-        self._executor = self._make_executor(robot, health, tracking, cell.missing)
+        self._executor = self._make_executor(robot, health, tracking, cell.unset_parameters)
         self._requests = PlanRequests(
             self._planner,
             self._frames,
@@ -154,7 +154,7 @@ class TrajectoryPlanner(Node):
         robot: RobotSettings,
         health: HealthSettings,
         tracking: TrackingSettings,
-        missing: str,
+        unset_parameters: str,
     ) -> TrajectoryClient:
         return TrajectoryClient(
             self,
@@ -163,7 +163,7 @@ class TrajectoryPlanner(Node):
             self._names,
             health,
             tracking,
-            missing,
+            unset_parameters,
             MutuallyExclusiveCallbackGroup(),
             OneDriver(self, robot.is_simulated),
         )
@@ -196,12 +196,12 @@ class TrajectoryPlanner(Node):
         self.create_service(Trigger, '~/rearm', self._on_rearm, callback_group=control)
 
     def _on_task_gone(self) -> None:
-        self._executor.core.status.is_free = False  # freedrive is no longer kept enabled
+        self._executor.core.status.is_in_freedrive = False  # freedrive is no longer kept enabled
         self._jogging.task_state = ''  # it does nothing any more
         self._executor.core.fail(_TASK_GONE)
 
     def _on_task_state(self, state: String) -> None:
-        self._executor.core.status.is_free = state.data == 'freedrive'
+        self._executor.core.status.is_in_freedrive = state.data == 'freedrive'
         self._jogging.task_state = state.data
 
     def _figures(self) -> dict[str, str]:
@@ -324,8 +324,8 @@ class TrajectoryPlanner(Node):
     async def _on_rearm(
         self, _request: Trigger.Request, reply: Trigger.Response
     ) -> Trigger.Response:
-        obstacle = await self._executor.rearm()
-        reply.success, reply.message = not obstacle, obstacle or 'ready'
+        outcome = await self._executor.rearm()
+        reply.success, reply.message = outcome.ok, outcome.reason or 'ready'
         return reply
 
 

@@ -140,7 +140,9 @@ class ArmInScene:
             self.dynamics,
         )
 
-    def check_stop(self, trajectory: Trajectory, is_reduced: bool = False) -> gate.GateReport:
+    def check_running_motion(
+        self, trajectory: Trajectory, is_reduced: bool = False
+    ) -> gate.GateReport:
         """
         Return the gate's report on the rest of a motion that may have begun, and ends at rest.
 
@@ -148,7 +150,7 @@ class ArmInScene:
 
         """
         self._refuse_unknown_world()
-        return gate.check_stop(
+        return gate.check_running_motion(
             trajectory,
             self.model,
             self.limits_in(is_reduced),
@@ -162,8 +164,8 @@ class ArmInScene:
         self.before_check()
         self._refuse_unknown_world()
 
-    def obstacle(self, q: Array) -> str:
-        """Return why a path of joints (n, 6) [rad] is not free; empty if it is."""
+    def why_blocked(self, q: Array) -> str:
+        """Return why a path of joints (n, 6) [rad] is blocked; empty if it is free."""
         if refusal := self.scene.world.refusal:
             return refusal
         q_min, q_max = self.limits.range_from(q[0])

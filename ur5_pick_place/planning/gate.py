@@ -115,10 +115,10 @@ def check_motion(
     """
     check_start(trajectory, q_now, model, start_tolerance)
     _check_rest(trajectory, model, 0)
-    return check_stop(trajectory, model, limits, collision, p_tool_tcp, dynamics)
+    return check_running_motion(trajectory, model, limits, collision, p_tool_tcp, dynamics)
 
 
-def check_stop(
+def check_running_motion(
     trajectory: Trajectory,
     model: Model,
     limits: Limits,

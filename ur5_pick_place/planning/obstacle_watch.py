@@ -16,7 +16,7 @@ _LEAST = 0.01  # [rad] likewise, where they hardly move
 
 class ObstacleWatch:
     """
-    `MotionPlanner.obstacle` for one closed loop: the same verdict, mostly without measuring.
+    `MotionPlanner.why_blocked` for one closed loop: the same verdict, mostly without measuring.
 
     Turning joint j by dq_j brings no two bodies nearer by more than |dq_j| r_j, with r_j the
     largest lever of the pair. So distances measured once prove a box of joints around to be free,
@@ -43,7 +43,7 @@ class ObstacleWatch:
         is_within = (low >= limits.q_min).all() and (high <= limits.q_max).all()
         if is_within and not refusal and self._proves(planner.collision, low, high):
             return ''
-        return planner.obstacle(q)
+        return planner.why_blocked(q)
 
     def _proves(self, collision: CollisionModel, low: Array, high: Array) -> bool:
         """Return whether all joints between two corners (6,) are free by measured distances."""

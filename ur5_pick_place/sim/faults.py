@@ -45,7 +45,7 @@ class Fault(NamedTuple):
 
 def _protective_stop(driver: Driver) -> Undo:
     driver.robot.protective_stop()
-    return lambda: _insist(driver.dashboard.unlock_protective_stop())
+    return lambda: _require_success(driver.dashboard.unlock_protective_stop())
 
 
 def _emergency_stop(driver: Driver) -> Undo:
@@ -60,15 +60,15 @@ def _safeguard_stop(driver: Driver) -> Undo:
 
 def _program_stopped(driver: Driver) -> Undo:
     driver.dashboard.stop()
-    return lambda: _insist(driver.dashboard.play())
+    return lambda: _require_success(driver.dashboard.play())
 
 
 def _program_paused(driver: Driver) -> Undo:
-    _insist(driver.dashboard.pause())
+    _require_success(driver.dashboard.pause())
 
     def resume() -> None:
         if driver.robot.program is Program.PAUSED:
-            _insist(driver.dashboard.play())
+            _require_success(driver.dashboard.play())
 
     return resume
 
@@ -123,8 +123,8 @@ def _controller_inactive(driver: Driver) -> Undo:
 
 
 def _goals_rejected(driver: Driver) -> Undo:
-    undo = [_raise(controller, 'rejecting') for controller in driver.trajectory.values()]
-    return lambda: [lower() for lower in undo]
+    undo = [_set_flag(controller, 'rejecting') for controller in driver.trajectory.values()]
+    return lambda: [clear() for clear in undo]
 
 
 def _in_both_directions(what: str, value: float) -> Callable[[Driver], Undo]:
@@ -140,7 +140,7 @@ def _in_both_directions(what: str, value: float) -> Callable[[Driver], Undo]:
     return inject
 
 
-def _insist(answer: Answer) -> None:
+def _require_success(answer: Answer) -> None:
     if not answer.success:
         raise InvalidInput(answer.text)
 
@@ -150,7 +150,7 @@ def _add(faults: list[Any], fault: Any) -> Undo:
     return partial(faults.remove, fault)
 
 
-def _raise(thing: object, flag: str) -> Undo:
+def _set_flag(thing: object, flag: str) -> Undo:
     setattr(thing, flag, True)
     return partial(setattr, thing, flag, False)
 
@@ -210,18 +210,18 @@ FAULTS = {
         lambda driver: _add(driver.link.joint_faults, not_a_number),
     ),
     'io_states_silent': Fault(
-        'no io_states', lambda driver: _raise(driver.link, 'io_states_silent')
+        'no io_states', lambda driver: _set_flag(driver.link, 'io_states_silent')
     ),
     'set_io_slow': Fault(
         'set_io replies and takes effect after 0.55 s',
-        lambda driver: _raise(driver.io, 'slow'),
+        lambda driver: _set_flag(driver.io, 'slow'),
     ),
     'set_io_lying': Fault(
         'set_io replies true after 0.55 s without effect',
-        lambda driver: _raise(driver.io, 'has_no_effect'),
+        lambda driver: _set_flag(driver.io, 'has_no_effect'),
     ),
     'set_io_absent': Fault(
-        'service set_io is missing', lambda driver: _raise(driver.link, 'set_io_absent')
+        'service set_io is missing', lambda driver: _set_flag(driver.link, 'set_io_absent')
     ),
     'output_stuck': Fault(
         "the gripper's wire keeps its state, regardless of output 16 in io_states",
@@ -249,11 +249,11 @@ FAULTS = {
     'goals_rejected': Fault('every trajectory goal is rejected', _goals_rejected),
     'action_server_gone': Fault(
         'action follow_joint_trajectory is missing; a running motion continues',
-        lambda driver: _raise(driver.link, 'actions_absent'),
+        lambda driver: _set_flag(driver.link, 'actions_absent'),
     ),
     'driver_killed': Fault(
         "the driver's process is killed",
-        lambda driver: _raise(driver.link, 'killed'),
+        lambda driver: _set_flag(driver.link, 'killed'),
     ),
     'link_latency': Fault(
         'messages of the driver, goals, cancels, commands and io requests are delayed by 0.1 s',

@@ -18,6 +18,7 @@ from typing import TypeVar
 
 from ur5_pick_place.errors import ExecutionError, Ur5PickPlaceError, one_line
 from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.outcome import DONE, Outcome
 from ur5_pick_place.planning.inertias import Load
 from ur5_pick_place.planning.trajectory import Trajectory
 
@@ -91,8 +92,8 @@ class Observation:
         As last published in tool_data [V].
     stopped : str
         Why the planner is stopped, or why the robot is not observed; empty if neither.
-    reply : str or None
-        To the last command: None while it runs, '' when it is done, else why it failed.
+    reply : Outcome or None
+        Of the last command; None while it runs.
     is_at_rest : bool
         Whether the joints are at rest.
     speed_scaling : float
@@ -108,12 +109,12 @@ class Observation:
     outputs: Mapping[int, bool] = field(default_factory=lambda: MappingProxyType({}))
     tool_voltage: int | None = None
     stopped: str = ''
-    reply: str | None = None
+    reply: Outcome | None = None
     is_at_rest: bool = True
     speed_scaling: float = 1.0
     gripper: GripperView = GripperView()
 
-    def with_reply(self, reply: str | None) -> 'Observation':
+    def with_reply(self, reply: Outcome | None) -> 'Observation':
         """Return a copy with a reply."""
         return replace(self, reply=reply)
 
@@ -152,14 +153,14 @@ class MoveGripper:
         [m or rad, as the server]
     max_effort : float
         [N or N m, as the server]; 0 = the server's own.
-    patience : float
+    timeout : float
         A goal that is accepted later than this is canceled [s].
 
     """
 
     position: float
     max_effort: float
-    patience: float
+    timeout: float
 
 
 @dataclass(frozen=True)
@@ -200,15 +201,15 @@ class Compute:
     def __str__(self) -> str:
         return self.what
 
-    def attempt(self) -> str:
-        """Run the work; return '' or why it failed."""
+    def attempt(self) -> Outcome:
+        """Run the work; return how it ended."""
         try:
             self.work()
         except Ur5PickPlaceError as error:
-            return str(error)
+            return Outcome.unless(str(error))
         except Exception as error:  # of a gripper's own driver: it must not end the node
-            return f'{type(error).__name__}: {one_line(error)}'
-        return ''
+            return Outcome.failed(f'{type(error).__name__}: {one_line(error)}')
+        return DONE
 
 
 class Look(Enum):
@@ -305,8 +306,8 @@ def perform(command: Command, timeout: float = float('inf')) -> Steps[Observatio
         if seen.t > deadline:
             raise ExecutionError(f'{command} was not answered within {timeout:g} s')
         seen = yield None
-    if seen.reply:
-        raise ExecutionError(seen.reply)
+    if not seen.reply.ok:
+        raise ExecutionError(seen.reply.reason)
     return seen
 
 

@@ -8,7 +8,7 @@ It owns no clock, thread or ROS; its owner calls `tick` and provides a `Port` to
 
 import functools
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from typing import Any, Protocol
 
@@ -16,6 +16,7 @@ import numpy as np
 
 from ur5_pick_place.errors import ExecutionError, Ur5PickPlaceError, one_line
 from ur5_pick_place.locking import locked
+from ur5_pick_place.outcome import OnOutcome, Outcome
 from ur5_pick_place.planning.cancellation import cancelable
 from ur5_pick_place.task import events
 from ur5_pick_place.task.job import Carry, Command, Job, Observation, Steps
@@ -35,7 +36,7 @@ class Port(Protocol):
     """The robot and the planner, as the task uses them."""
 
     @property
-    def missing(self) -> str:
+    def why_not_ready(self) -> str:
         """Why no job can begin now; empty if one can."""
         ...
 
@@ -43,8 +44,8 @@ class Port(Protocol):
         """Return the present observation, without a reply, which the machine adds."""
         ...
 
-    def send(self, command: Command, on_reply: Callable[[str], object]) -> None:
-        """Send a command; `on_reply` takes '' when it is done, else why it failed."""
+    def send(self, command: Command, on_reply: OnOutcome) -> None:
+        """Send a command; `on_reply` takes how it ended."""
         ...
 
     def cancel_motion(self) -> None:
@@ -72,7 +73,7 @@ class Machine:
         The plan that `start_run` runs.
     stopped : str
         Why no job may start before `rearmed`; empty if one may.
-    is_free : bool
+    is_in_freedrive : bool
         Whether the arm is in freedrive; set by the owner.
     stops : int
         How often `stop` was called: a request that takes time compares it before it acts.
@@ -83,13 +84,13 @@ class Machine:
         self._planner, self._run, self._port, self._emit = planner, run, port, emit
         self._lock = threading.RLock()
         self._job: Job | None = None
-        self._on_end: Callable[[str], object] = lambda _error: None
-        self._reply: str | None = None
+        self._on_end: OnOutcome = lambda _outcome: None
+        self._reply: Outcome | None = None
         self._commands = 0
         self.plan: CyclePlan | None = None
         self._is_planning = False
         self.stopped = ''
-        self.is_free = False
+        self.is_in_freedrive = False
         self._has_looked = False
         self.stops = 0
 
@@ -108,7 +109,7 @@ class Machine:
         if not job:
             if self._is_planning:
                 return 'planning'
-            if self.is_free:
+            if self.is_in_freedrive:
                 return 'freedrive'
             return 'planned' if self.plan else 'idle'
         if job != RUN:
@@ -134,7 +135,7 @@ class Machine:
         """
         with self._planning():
             self.plan = None
-            first = self._run.done if self._planner.pattern.has_cells else 0
+            first = self._run.cycles_done if self._planner.pattern.has_cells else 0
             plan = self._planner.plan(poses, self._joints(), self._report_progress, first)
         self.plan = plan
         stages = [stage.name for stage in self._planner.cycle]
@@ -162,7 +163,7 @@ class Machine:
 
     def start_run(self, poses: Poses) -> str:
         """Start the run that was planned."""
-        self._check_free()
+        self._check_can_start()
         plan = self.plan
         if plan is None:
             raise ExecutionError('no plan: call ~/plan first')
@@ -177,7 +178,7 @@ class Machine:
 
     def go_home(self, poses: Poses) -> str:
         """Plan motions home from the present joints, with what the gripper holds; start them."""
-        self._check_free()
+        self._check_can_start()
         self._look()
         run = self._run
         with self._planning():
@@ -205,7 +206,7 @@ class Machine:
 
     @locked
     def start(
-        self, name: str, steps: Steps[None], on_end: Callable[[str], object] = lambda _error: None
+        self, name: str, steps: Steps[None], on_end: OnOutcome = lambda _outcome: None
     ) -> str:
         """
         Start a job.
@@ -215,12 +216,12 @@ class Machine:
         name : str
         steps : generator
         on_end : callable
-            Takes the reason if the job ended early, else ''.
+            Takes how the job ended: done, or early with a reason.
 
         """
-        self._check_free()
-        if self._port.missing:
-            raise ExecutionError(self._port.missing)
+        self._check_can_start()
+        if self._port.why_not_ready:
+            raise ExecutionError(self._port.why_not_ready)
         self._run.resume()
         self._look()
         self._job, self._on_end, self._reply = Job(name, steps), on_end, None
@@ -263,7 +264,7 @@ class Machine:
             self._end(self._job.error)
 
     @locked
-    def _take_reply(self, command: int, reply: str) -> None:
+    def _take_reply(self, command: int, reply: Outcome) -> None:
         if command == self._commands:  # else the job of that command has ended
             self._reply = reply
 
@@ -310,7 +311,7 @@ class Machine:
             if job.name == RUN and self.plan and self.plan.first:
                 self.plan = None  # the next run begins with the first position again
             self._emit(events.DONE, job=job.name)
-        self._on_end(reason)
+        self._on_end(Outcome.unless(reason))
 
     @contextmanager
     def _planning(self) -> Iterator[None]:
@@ -327,11 +328,11 @@ class Machine:
     def _report_progress(self, branch: str, stage: str, share: float) -> None:
         self._emit(events.PLANNING, branch=branch, stage=stage, share=round(share, 3))
 
-    def _check_free(self) -> None:
+    def _check_can_start(self) -> None:
         """Refuse a job during a stop, in freedrive or while another job runs."""
         if self.stopped:
             raise ExecutionError(f'stopped: {self.stopped}; call ~/rearm first')
-        if self.is_free:
+        if self.is_in_freedrive:
             raise ExecutionError('the arm is in freedrive: call ~/freedrive with false first')
         self._check_idle()
 

@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """A motion whose end is awaited, even if the planner's reply is lost in transit."""
 
-from collections.abc import Callable
-
 import numpy as np
 
 from ur5_pick_place.control.motion_state import MotionState, parse_motion_state
 from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.outcome import DONE, OnOutcome, Outcome
 
 _IDLE = 2.0  # [s] for which the planner is ready again without having replied
 _BEGIN = 30.0  # [s] within which the arm moves; a closed loop is rolled out again before
 _ARRIVED = 0.01  # [rad]
 LOST = "the planner's reply to a motion was lost: check the planner, then ~/rearm"
+_LOST = Outcome.failed(LOST)
 
 
 class PendingMotion:
@@ -23,25 +23,23 @@ class PendingMotion:
     q_goal : ndarray, shape (6,)
         Where the motion ends [rad].
     on_reply : callable
-        Called once: with '' when the motion is done, else with the reason.
+        Called once, with how the motion ended.
     now : float
         Steady time [s].
 
     """
 
-    def __init__(
-        self, q_goal: Array, on_reply: Callable[[str], object], now: float
-    ) -> None:
+    def __init__(self, q_goal: Array, on_reply: OnOutcome, now: float) -> None:
         self._q_goal, self._on_reply, self._sent = q_goal, on_reply, now
         self._has_moved = False
         self._idle_since: float | None = None
         self.is_over = False
 
-    def reply(self, text: str) -> None:
+    def reply(self, outcome: Outcome) -> None:
         """Forward the reply, unless the motion has already ended."""
         if not self.is_over:
             self.is_over = True
-            self._on_reply(text)
+            self._on_reply(outcome)
 
     def on_planner_state(self, text: str, now: float) -> None:
         """Take the planner's motion state, as published, at a steady time [s]."""
@@ -53,6 +51,6 @@ class PendingMotion:
     def look(self, q: Array, now: float) -> None:
         """Decide by the joints (6,) [rad] whether the motion is done if no reply has arrived."""
         if self._idle_since is not None and now - self._idle_since > _IDLE:
-            self.reply('' if np.abs(q - self._q_goal).max() <= _ARRIVED else LOST)
+            self.reply(DONE if np.abs(q - self._q_goal).max() <= _ARRIVED else _LOST)
         elif not self._has_moved and now - self._sent > _BEGIN:
-            self.reply(LOST)
+            self.reply(_LOST)

@@ -88,13 +88,13 @@ class CycleRun:
         self._emptiness = BackgroundSteps()  # the check during a motion that the gripper is empty
         self._q_end: Array | None = None  # where the last motion ended, until the next begins
         self._number = 0  # of the cycle
-        self.done = 0
+        self.cycles_done = 0
         """Cycles of the pattern that are done; the next run continues there. 0 once all are."""
 
     def cycle(self, plan: CyclePlan) -> Steps[None]:
         """Run every stage of every cycle of `plan`."""
         self._is_opening, self._q_end = False, plan.q_start
-        self.done, of = plan.first, plan.first + len(plan.cycles)
+        self.cycles_done, of = plan.first, plan.first + len(plan.cycles)
         if self._payload.may_have_part and not self.is_carrying:  # as a part was lost
             yield from self.confirm_payload()
         for self._number, stages in enumerate(plan.cycles, plan.first + 1):
@@ -107,9 +107,9 @@ class CycleRun:
                 self._enter(planned, 0)
                 self._is_part_checked = is_part_expected(stages[i + 1 :])
                 yield from self._do(planned, payload_before_move(stages[i + 1 :]))
-            self.done = self._number
+            self.cycles_done = self._number
             self._emit(events.CYCLE_DONE, number=self._number, of=of)
-        self.done = 0
+        self.cycles_done = 0
 
     def home(self, motions: tuple[PlannedMotion, ...]) -> Steps[None]:
         """Follow the motions home; the gripper stays as it is."""
@@ -293,7 +293,7 @@ class CycleRun:
             self.is_carrying = False
         if was_carrying:
             if self._place == LAST:
-                self.done = self._number  # its position is filled, wherever the run may end
+                self.cycles_done = self._number  # its position is filled, wherever the run may end
             self._emit(events.PLACED, place=self._place)
 
     def _open_on_the_way(self) -> Steps[None]:
@@ -368,7 +368,7 @@ class CycleRun:
                     i += 1
                     self._enter(planned, i)
                 seen = yield None
-            if not seen.reply:
+            if seen.reply.ok:
                 self._q_end = seen.q
                 yield from self._emptiness.finish()
                 for passed in range(i + 1, len(planned.stages)):
@@ -376,7 +376,7 @@ class CycleRun:
                 return
             # A pause counts even if it was ended before the arm was at rest.
             if pauses == self._pauses:
-                raise ExecutionError(seen.reply)
+                raise ExecutionError(seen.reply.reason)
             seen = yield from self._resumed()
             motion = yield from self._rest_of(planned, seen.q, tracker.within(seen.q))
 

@@ -6,6 +6,7 @@ from contextlib import AbstractContextManager, ExitStack
 from typing import Any, Protocol
 
 from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.outcome import Outcome
 from ur5_pick_place.trials.spots import Spot
 
 
@@ -34,7 +35,7 @@ class Cell(Protocol):
 
     @property
     def events(self) -> list[dict[str, Any]]:
-        """The events of the task since `watch`."""
+        """The events of the task since `reset_measurements`."""
         ...
 
     @property
@@ -69,10 +70,10 @@ class Cell(Protocol):
 
     @property
     def speed(self) -> float:
-        """Measured peak of joint velocity over its limit, since `watch`."""
+        """Measured peak of joint velocity over its limit, since `reset_measurements`."""
         ...
 
-    def watch(self) -> None:
+    def reset_measurements(self) -> None:
         """Forget all events and measurements so far, as before a cycle."""
         ...
 
@@ -105,8 +106,8 @@ class Cell(Protocol):
         """Start `init_gripper`, `go_home` or `open_gripper`."""
         ...
 
-    def rearm(self) -> str:
-        """Rearm; return why it was refused, or ''."""
+    def rearm(self) -> Outcome:
+        """Rearm, or return why that is refused."""
         ...
 
     def inject(self, fault: str) -> None:
@@ -138,14 +139,14 @@ OpenCell = Callable[[Mapping[str, Any]], AbstractContextManager[Cell]]
 """Takes settings that differ from `config/`, by name; the cell ends with the context."""
 
 
-class KeptCell(ExitStack):
+class ReusableCell(ExitStack):
     """
-    A cell that is opened when it is needed and kept until `close`; it may be opened again.
+    A cell that is opened when it is needed and reused until `close`; it may be opened again.
 
     Parameters
     ----------
     open_cell : callable
-    changes : mapping of str to value
+    overrides : mapping of str to value
         Settings that differ from `config/`, by name.
 
     Attributes
@@ -155,14 +156,14 @@ class KeptCell(ExitStack):
 
     """
 
-    def __init__(self, open_cell: OpenCell, changes: Mapping[str, Any]) -> None:
+    def __init__(self, open_cell: OpenCell, overrides: Mapping[str, Any]) -> None:
         super().__init__()
-        self._open_cell, self._changes = open_cell, changes
+        self._open_cell, self._overrides = open_cell, overrides
         self.cell: Cell | None = None
 
     def open(self) -> Cell:
         """Open the cell and return it."""
-        self.cell = self.enter_context(self._open_cell(self._changes))
+        self.cell = self.enter_context(self._open_cell(self._overrides))
         return self.cell
 
     def close(self) -> None:

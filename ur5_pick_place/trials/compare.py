@@ -45,15 +45,15 @@ def main(argv: list[str] | None = None) -> int:
     given.start, given.target = given.start or start, given.target or target
     try:
         _check(given)
-        changes = _changes(given)
+        overrides = _overrides(given)
         runs = []
         for method in given.method or (IK, *METHODS):
             print(f'{method} …', flush=True)
-            runs.append(run_method(method, given.start, given.target, changes))
+            runs.append(run_method(method, given.start, given.target, overrides))
     except InvalidInput as error:
         print(f'compare: {error}', file=sys.stderr)
         return 2
-    _report(runs, given, changes)
+    _report(runs, given, overrides)
     return int(any(run.failure for run in runs))
 
 
@@ -94,7 +94,9 @@ def table(columns: dict[str, dict[str, float]]) -> str:
     return '\n'.join(f'{row[0]:38}' + ''.join(f'{cell:>15}' for cell in row[1:]) for row in rows)
 
 
-def _report(runs: Sequence[MethodRun], given: argparse.Namespace, changes: dict[str, Any]) -> None:
+def _report(
+    runs: Sequence[MethodRun], given: argparse.Namespace, overrides: dict[str, Any]
+) -> None:
     """Print the table and write it with its plot."""
     placed = [run for run in runs if not run.failure]
     moves = common_moves(placed)
@@ -108,7 +110,7 @@ def _report(runs: Sequence[MethodRun], given: argparse.Namespace, changes: dict[
     content = {
         'start': given.start,
         'target': given.target,
-        'changes': changes,
+        'changes': overrides,
         'straight_moves': moves,
         'figures': columns,
         'failures': failures,
@@ -176,14 +178,14 @@ def _check(given: argparse.Namespace) -> None:
         CellSettings(servo_lag=given.lag)
 
 
-def _changes(given: argparse.Namespace) -> dict[str, Any]:
+def _overrides(given: argparse.Namespace) -> dict[str, Any]:
     """Return the changed settings; a larger servo lag reduces the joint velocities."""
-    changes: dict[str, Any] = asdict(_PRESETS[given.preset]) if given.preset else {}
-    changes['ur_type'] = given.ur_type
+    overrides: dict[str, Any] = asdict(_PRESETS[given.preset]) if given.preset else {}
+    overrides['ur_type'] = given.ur_type
     if given.lag is not None:
         usual = CellSettings().servo_lag
-        changes |= {'servo_lag': given.lag, 'velocity_scaling': usual / max(usual, given.lag)}
-    return changes
+        overrides |= {'servo_lag': given.lag, 'velocity_scaling': usual / max(usual, given.lag)}
+    return overrides
 
 
 def _number(value: float | None) -> str:

@@ -18,7 +18,7 @@ from ur5_pick_place.trials.in_process import InProcessCell
 from ur5_pick_place.trials.measure import MeasuredMove, Trace, trace_of
 from ur5_pick_place.trials.spots import Spot
 
-_PATIENCE = 600.0  # [s] simulated time for a cycle
+_CYCLE_TIMEOUT = 600.0  # [s] simulated time for a cycle
 _REST = 0.5  # [s] for the cube to come to rest
 
 
@@ -49,7 +49,7 @@ class MethodRun:
 
 
 def run_method(
-    method: str, start: Spot, target: Spot, changes: Mapping[str, Any] = {}
+    method: str, start: Spot, target: Spot, overrides: Mapping[str, Any] = {}
 ) -> MethodRun:
     """
     Run one cycle in which every move ends at rest, so that moves can be compared.
@@ -58,11 +58,11 @@ def run_method(
     ----------
     method : str
     start, target : Spot
-    changes : mapping of str to value
+    overrides : mapping of str to value
         Settings that differ from `config/`.
 
     """
-    cell = InProcessCell({**changes, 'method': method})
+    cell = InProcessCell({**overrides, 'method': method})
     planner, machine = cell.station.cycle_planner, cell.station.machine
     planner.cycle = tuple(replace(s, blend=0.0) if s.is_move else s for s in planner.cycle)
     cell.put_part(start)
@@ -71,7 +71,7 @@ def run_method(
     try:
         cell.run()
         plan = machine.plan
-        cell.until(lambda: not cell.is_busy, _PATIENCE, 'the end of the cycle')
+        cell.until(lambda: not cell.is_busy, _CYCLE_TIMEOUT, 'the end of the cycle')
     except (ExecutionError, PlanningError) as error:
         return MethodRun(method, str(error))
     if cell.stopped:
@@ -79,7 +79,7 @@ def run_method(
     cell.on_step = None
     cell.wait(_REST)
     trace = recorder.trace()
-    period = max(Configuration(changes).read(LoopSettings).loop_hold, CYCLE)
+    period = max(Configuration(overrides).read(LoopSettings).loop_hold, CYCLE)
     assert plan is not None
     straight = filter(_is_straight, plan.cycles[0])
     moves = tuple(recorder.move(stage, trace, period) for stage in straight)

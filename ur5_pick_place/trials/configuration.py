@@ -24,11 +24,11 @@ _FILES = (
 
 class Configuration:
     """
-    Settings of the simulated cell from `config/`, with changes.
+    Settings of the simulated cell from `config/`, with overrides.
 
     Parameters
     ----------
-    changes : mapping of str to value
+    overrides : mapping of str to value
         Settings by name that differ from `config/`.
 
     Raises
@@ -38,9 +38,9 @@ class Configuration:
 
     """
 
-    def __init__(self, changes: Mapping[str, Any]) -> None:
+    def __init__(self, overrides: Mapping[str, Any]) -> None:
         self._values: dict[str, Any] = {}
-        gripper = changes.get('gripper', DEFAULT)
+        gripper = overrides.get('gripper', DEFAULT)
         for name in _FILES:
             path = CONFIG / name.format(gripper=gripper)
             if path != CONFIG / name and not path.exists():
@@ -51,8 +51,8 @@ class Configuration:
                     f'parameter file {path}: must hold, under each node, ros__parameters'
                 )
             self._values |= parameters
-        self._values |= changes
-        check_parameters(gripper, changes)
+        self._values |= overrides
+        check_parameters(gripper, overrides)
 
     def __getitem__(self, name: str) -> Any:
         return self._values[name]

@@ -44,8 +44,8 @@ def run_cycle_file(options: DemoOptions) -> int:
         spots = layout(cycle)
         if options.grid and len(pick_places(cycle)) != 1:
             raise InvalidInput('--grid needs a cycle that picks from one place')
-        changes = pattern(options.grid)
-        ends = ends_of_parts(cycle, spots, PatternSettings.from_dict(changes))
+        overrides = pattern(options.grid)
+        ends = ends_of_parts(cycle, spots, PatternSettings.from_dict(overrides))
     except InvalidInput as error:
         print(f'demo: {error}', file=sys.stderr)
         return 2
@@ -53,7 +53,7 @@ def run_cycle_file(options: DemoOptions) -> int:
         print(f'{name}: {spot}.')
     with tempfile.TemporaryDirectory(prefix='ur5_pick_place-') as folder:
         try:
-            return _perform(options, cycle, path, spots, changes, ends, Path(folder))
+            return _perform(options, cycle, path, spots, overrides, ends, Path(folder))
         except (Ur5PickPlaceError, OSError) as error:
             print(f'demo: {error}', file=sys.stderr)
             return 1
@@ -82,14 +82,14 @@ def _perform(
     cycle: Cycle,
     path: Path,
     spots: dict[str, Any],
-    changes: dict[str, Any],
+    overrides: dict[str, Any],
     ends: list[Array],
     work: Path,
 ) -> int:
     config, model = share_directory() / 'config', load_model('ur5')
     scene = load_scene(config / Configuration({'gripper': options.gripper})['scene_file'])
     own = {'poses_file': str(work / 'poses.yaml'), 'cycle_file': str(path)}
-    task = {**own, **changes, 'method': options.methods[0]}
+    task = {**own, **overrides, 'method': options.methods[0]}
     picks = pick_places(cycle)
     sim: dict[str, Any] = {'real_time_factor': options.rtf, 'parts': max(1, len(ends))}
     if picks:  # parts come to the last place

@@ -12,9 +12,9 @@ import numpy as np
 
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.task import events
-from ur5_pick_place.trials.cell import Cell, KeptCell, OpenCell
+from ur5_pick_place.trials.cell import Cell, OpenCell, ReusableCell
 from ur5_pick_place.trials.in_process import open_in_process
-from ur5_pick_place.trials.parallel import Workers, in_order
+from ur5_pick_place.trials.parallel import Workers, run_trials
 from ur5_pick_place.trials.spots import DEFAULT_START, Spot, default_spots
 
 START = DEFAULT_START
@@ -79,7 +79,7 @@ _SILENT = ('joint_states_dropped', 'io_states_silent', 'driver_killed')
 _DROPPING = ('part_slips', 'part_missing', 'emergency_stop', 'output_stuck')
 
 _INTO_STAGE = 0.16  # [s]
-_PATIENCE = 120.0  # [s] for a cycle to end
+_CYCLE_TIMEOUT = 120.0  # [s] for a cycle to end
 _COMES_TO_REST = 1.5  # [s] allowed from a stop until the arm is at rest
 _AFTERMATH = 1.0  # [s] observed before and after the cause is cleared
 _HOLDS = 7  # hold commands: 5 end a stream (any may be lost), 2 follow once a frozen arm rests
@@ -126,7 +126,7 @@ class CaseResult:
 def run_matrix(
     faults: tuple[str, ...],
     stages: tuple[str, ...] = STAGES,
-    changes: dict[str, Any] | None = None,
+    overrides: dict[str, Any] | None = None,
     open_cell: OpenCell = open_in_process,
     workers: Workers = Workers(),
     fresh: bool = False,
@@ -138,7 +138,7 @@ def run_matrix(
     ----------
     faults, stages : tuple of str
         Keys of `EXPECTED`, and entries of `STAGES`.
-    changes : dict, optional
+    overrides : dict, optional
         Settings that differ from `config/`.
     open_cell : callable
         Opens the cell of a worker, and a new one after a failed case.
@@ -148,36 +148,36 @@ def run_matrix(
 
     """
     cases = [(fault, stage) for fault in faults for stage in stages]
-    open_work = partial(_open_work, open_cell, changes or {}, fresh)
-    return in_order(open_work, cases, _lost, workers)
+    open_work = partial(_open_work, open_cell, overrides or {}, fresh)
+    return run_trials(open_work, cases, _lost, workers)
 
 
 @contextmanager
 def _open_work(
-    open_cell: OpenCell, changes: Mapping[str, Any], fresh: bool
+    open_cell: OpenCell, overrides: Mapping[str, Any], fresh: bool
 ) -> Iterator[Callable[[tuple[str, str]], CaseResult]]:
-    with KeptCell(open_cell, changes) as kept:
-        ur_type = changes.get('ur_type', 'ur5')
+    with ReusableCell(open_cell, overrides) as reusable:
+        ur_type = overrides.get('ur_type', 'ur5')
         spots = (START, TARGET) if ur_type == 'ur5' else default_spots(ur_type)
-        yield partial(_run_case, kept, fresh, spots)
+        yield partial(_run_case, reusable, fresh, spots)
 
 
 def _run_case(
-    kept: KeptCell, fresh: bool, spots: tuple[Spot, Spot], case: tuple[str, str]
+    reusable: ReusableCell, fresh: bool, spots: tuple[Spot, Spot], case: tuple[str, str]
 ) -> CaseResult:
     fault, stage = case
     if fresh:
-        kept.close()
+        reusable.close()
     try:
-        cell = kept.cell
+        cell = reusable.cell
         if cell is None:
-            cell = kept.open()
+            cell = reusable.open()
             cell.teach(*spots)
         outcome = Case(cell, fault, *spots, _INTO_STAGE, stage).run()
     except Ur5PickPlaceError as error:
         outcome = CaseResult(fault, stage, 'stopped', problem=str(error))
     if outcome.problem or fault == 'driver_killed':
-        kept.close()
+        reusable.close()
     return outcome
 
 
@@ -222,7 +222,7 @@ class Case:
         cell = self._cell
         cell.put_part(self._start)
         cell.wait(0.2)
-        cell.watch()
+        cell.reset_measurements()
         cell.run()
         cell.until(lambda: self._has_begun() or not cell.is_busy, 60.0, f'stage {self._stage}')
         cell.wait(self._delay)
@@ -231,7 +231,7 @@ class Case:
             try:
                 cell.inject(self._fault)
             except InvalidInput as error:
-                cell.until(lambda: not cell.is_busy, _PATIENCE, 'the end of the cycle')
+                cell.until(lambda: not cell.is_busy, _CYCLE_TIMEOUT, 'the end of the cycle')
                 return CaseResult(self._fault, self._stage, 'impossible', str(error))
             self._is_injected = True
         return self._look(begin)
@@ -245,7 +245,7 @@ class Case:
         if self._fault == 'speed_slider_zero':
             cell.wait(3.0)
             cell.clear(self._fault)
-        cell.until(lambda: not cell.is_busy, _PATIENCE, 'the end of the cycle')
+        cell.until(lambda: not cell.is_busy, _CYCLE_TIMEOUT, 'the end of the cycle')
         reaction = cell.time - begin
         reason = cell.stopped
         if not reason:
@@ -339,10 +339,10 @@ class Case:
         cell = self._cell
         try:
             self._clear()
-            cell.until(lambda: not cell.rearm(), 5.0, 'the cell to be rearmed')
+            cell.until(lambda: cell.rearm().ok, 5.0, 'the cell to be rearmed')
             for job in ('init_gripper', 'go_home', 'open_gripper'):
                 self._do(job)
-                if 'was lost' in cell.stopped and not cell.rearm():
+                if 'was lost' in cell.stopped and cell.rearm().ok:
                     self._do(job)  # a cube between closed fingers falls out again
                 if cell.stopped:
                     return f'{job} after rearming: {cell.stopped}'

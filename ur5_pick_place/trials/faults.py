@@ -71,9 +71,9 @@ def _run(parser: argparse.ArgumentParser, given: argparse.Namespace) -> list[dic
     print(_HEAD, flush=True)
     rows = []
     for method in given.method or (IK, *METHODS):
-        changes, fresh = {'method': method, 'ur_type': given.ur_type}, not given.nodes
+        overrides, fresh = {'method': method, 'ur_type': given.ur_type}, not given.nodes
         with contextlib.closing(
-            run_matrix(faults, stages, changes, open_cell, workers, fresh)
+            run_matrix(faults, stages, overrides, open_cell, workers, fresh)
         ) as outcomes:
             for outcome in outcomes:
                 print(_line(method, outcome), flush=True)

@@ -22,7 +22,7 @@ from ur5_pick_place.control.robot_status import (
     SAFETY_REDUCED,
     HealthSettings,
     RobotStatus,
-    io_patience,
+    io_timeout,
 )
 from ur5_pick_place.errors import ExecutionError, InvalidInput
 from ur5_pick_place.kinematics import HOME, forward, load_model
@@ -31,6 +31,7 @@ from ur5_pick_place.kinematics.transforms import (
     Array,
     inverse_transform,
 )
+from ur5_pick_place.outcome import Outcome
 from ur5_pick_place.planning.dynamics import Dynamics
 from ur5_pick_place.planning.inertias import Load
 from ur5_pick_place.planning.limits import MotionSettings
@@ -69,7 +70,7 @@ class InProcessCell:
 
     Parameters
     ----------
-    changes : mapping of str to value
+    overrides : mapping of str to value
         Settings that differ from `config/`, by name.
 
     Attributes
@@ -88,8 +89,8 @@ class InProcessCell:
 
     silence_limit, reaction_limit = 0.65, 0.5
 
-    def __init__(self, changes: Mapping[str, Any] = {}) -> None:
-        config = Configuration({**_ROBOT, **changes})
+    def __init__(self, overrides: Mapping[str, Any] = {}) -> None:
+        config = Configuration({**_ROBOT, **overrides})
         scene = load_scene(CONFIG / config['scene_file'])
         self.model = load_model(config['ur_type'])
         # One that this package does not know has the fingers on an output.
@@ -133,7 +134,7 @@ class InProcessCell:
         grip = settings.gripper.settings
         action = grip if isinstance(grip, ActionSettings) else None
         self.port = TaskPort(
-            self.driver, self.manager, gate, settings.loops, io_patience(health), action
+            self.driver, self.manager, gate, settings.loops, io_timeout(health), action
         )
         self.station = Station(settings, self.model, scene, dynamics, self.port, self._emit)
 
@@ -167,7 +168,7 @@ class InProcessCell:
     def commands(self) -> tuple[int, int, int]:
         return self.controller.motions, self.controller.holds, self.port.gripper_commands
 
-    def watch(self) -> None:
+    def reset_measurements(self) -> None:
         self.events.clear()
         self.speed, self._T_tcp_part = 0.0, None
 
@@ -225,11 +226,11 @@ class InProcessCell:
         self.station.machine.stop('stop requested')
         self.manager.stop('stop requested', latch=True)
 
-    def rearm(self) -> str:
-        refusal = self.manager.rearm()
-        if not refusal:
+    def rearm(self) -> Outcome:
+        outcome = self.manager.rearm()
+        if outcome.ok:
             self.station.machine.rearmed()
-        return refusal
+        return outcome
 
     def inject(self, fault: str) -> None:
         self.faults.inject(fault)
@@ -254,7 +255,7 @@ class InProcessCell:
                 lambda: self._status.safety_mode == SAFETY_REDUCED,
                 lambda: self.time,
             )
-            self.manager.start_jog(jog, lambda _reason: None)
+            self.manager.start_jog(jog, lambda _outcome: None)
             self._jog = jog
         self._jog.command(command)
         return self._jog
@@ -343,9 +344,9 @@ def _station_settings(config: Configuration) -> StationSettings:
 
 
 @contextlib.contextmanager
-def open_in_process(changes: Mapping[str, Any]) -> Iterator[InProcessCell]:
+def open_in_process(overrides: Mapping[str, Any]) -> Iterator[InProcessCell]:
     """Open a cell in this process."""
     # By default, glibc reuses the touched memory of the first cell for large arrays of a second
     # one, such as MuJoCo's hardly touched arena: 1.1 MB more, for good.
     _LIBC.mallopt(_M_MMAP_THRESHOLD, _LARGE)
-    yield InProcessCell(changes)
+    yield InProcessCell(overrides)

@@ -17,6 +17,7 @@ from ur5_pick_place.control.splicing import on_arrival
 from ur5_pick_place.control.streamed_loop import TrajectorySegment
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.outcome import DONE, OnOutcome, Outcome
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.trajectory import Trajectory, at_rest
 from ur5_pick_place.sim import goals
@@ -30,7 +31,6 @@ from ur5_pick_place.task.grippers.action import ActionSettings, no_server, rejec
 from ur5_pick_place.task.grippers.joint import GripperJoint
 
 _MONITOR_PERIOD = 0.05  # [s] of feedback and results, the driver's action_monitor_rate
-OnReply = Callable[[str], object]
 
 
 class ControllerPort:
@@ -63,7 +63,7 @@ class ControllerPort:
     conflict = ''
 
     @property
-    def missing(self) -> str:
+    def why_unavailable(self) -> str:
         link = self._driver.link
         if link.actions_absent or link.killed:
             return 'action server follow_joint_trajectory is not there; is the driver running?'
@@ -84,7 +84,7 @@ class ControllerPort:
         )
 
     def cancel(self) -> None:
-        if self.missing:
+        if self.why_unavailable:
             return
 
         def cancel_all() -> None:
@@ -101,7 +101,7 @@ class ControllerPort:
         self.holds += 1
         self._publish(at_rest(q))
 
-    def take_over(self, look: Callable[[], Stopping]) -> None:
+    def deactivate_others(self, stopping: Callable[[], Stopping]) -> None:
         """Do nothing: no other controller is ever active in process."""
 
     def _begun(self, motion: Trajectory, begin: float) -> tuple[Trajectory, float]:
@@ -121,7 +121,7 @@ class ControllerPort:
 
     def monitor(self) -> None:
         """Report progress and results; call it every cycle."""
-        if self._driver.time < self._due or self.missing:
+        if self._driver.time < self._due or self.why_unavailable:
             return
         self._due = self._driver.time + _MONITOR_PERIOD
         for entry in list(self._running):
@@ -134,8 +134,8 @@ class ControllerPort:
             self._running.remove(entry)
             end = running.outcome
             done = end.status == 'succeeded' and end.code == goals.SUCCESSFUL
-            failure = f'goal {end.status} (code {end.code}: {end.message})'
-            listener.on_result(goal, '' if done else failure)
+            failure = Outcome.failed(f'goal {end.status} (code {end.code}: {end.message})')
+            listener.on_result(goal, DONE if done else failure)
 
     def _start(self, goal: Goal, command: TrajectoryCommand, listener: GoalListener) -> None:
         tracking, now = self._tracking, self._driver.time
@@ -195,11 +195,11 @@ class TaskPort:
         self._io_timeout, self._io_updated = io_timeout, 0.0
         self._inputs: dict[int, bool] = {}
         self._outputs: dict[int, bool] = {}
-        self._requests: list[tuple[Request, OnReply]] = []
+        self._requests: list[tuple[Request, OnOutcome]] = []
         self.gripper_commands = 0
 
     @property
-    def missing(self) -> str:
+    def why_not_ready(self) -> str:
         state = self._manager.motion_state
         if parse_motion_state(state)[0] is not MotionState.READY:
             return f'the planner is {state}: start or rearm it'
@@ -222,15 +222,15 @@ class TaskPort:
             gripper=self._gripper_view(),
         )
 
-    def send(self, command: job.Command, on_reply: OnReply) -> None:
+    def send(self, command: job.Command, on_reply: OnOutcome) -> None:
         if isinstance(command, job.RunMotion):
             try:
                 self._move(command, on_reply)
             except Ur5PickPlaceError as error:
-                on_reply(str(error))
+                on_reply(Outcome.unless(str(error)))
         elif isinstance(command, job.Carry):
             self._planner.carry(command.load)
-            on_reply('')
+            on_reply(DONE)
         elif isinstance(command, job.Compute):
             on_reply(command.attempt())
         elif isinstance(command, job.MoveGripper):
@@ -238,21 +238,21 @@ class TaskPort:
         else:
             self._request(command, on_reply)
 
-    def _move_gripper(self, command: job.MoveGripper, on_reply: OnReply) -> None:
+    def _move_gripper(self, command: job.MoveGripper, on_reply: OnOutcome) -> None:
         server, settings = self._driver.gripper_server, self._gripper
         assert settings is not None
         self._gripper_goal = None
         if server is None or server.is_absent or self._driver.link.killed:
-            on_reply(no_server(settings))
+            on_reply(Outcome.failed(no_server(settings)))
         elif not server.is_silent:
             try:
                 server.check(command.position)
             except InvalidInput:
-                on_reply(rejected(settings, command))
+                on_reply(Outcome.failed(rejected(settings, command)))
                 return
             self.gripper_commands += 1
             self._gripper_goal = server.start(command.position)
-            on_reply('')
+            on_reply(DONE)
 
     def _gripper_view(self) -> job.GripperView:
         server, goal, now = self._driver.gripper_server, self._gripper_goal, self._driver.time
@@ -273,7 +273,7 @@ class TaskPort:
             joint.is_silent(now),
         )
 
-    def _move(self, command: job.RunMotion, on_reply: OnReply) -> None:
+    def _move(self, command: job.RunMotion, on_reply: OnOutcome) -> None:
         motion = command.trajectory
         if command.method:
             make_loop = partial(loop_of, self._planner, command.method, motion, self._loops)
@@ -297,13 +297,15 @@ class TaskPort:
             request, on_reply = entry
             if request.reply is not None:
                 self._requests.remove(entry)
-                on_reply('' if request.reply else 'the driver refused it; see its log')
+                refused = Outcome.failed('the driver refused it; see its log')
+                on_reply(DONE if request.reply else refused)
 
-    def _request(self, command: job.Command, on_reply: OnReply) -> None:
+    def _request(self, command: job.Command, on_reply: OnOutcome) -> None:
         io = self._driver.io
         is_set_io = not isinstance(command, job.SetPayload)  # that is another service
         if is_set_io and self._driver.link.set_io_absent:
-            on_reply('service set_io is not there; is the driver running?')
+            reason = 'service set_io is not there; is the driver running?'
+            on_reply(Outcome.failed(reason))
             return
         if isinstance(command, job.SetPayload):
             request = io.set_payload(command.mass, command.centre, command.inertia)

@@ -132,12 +132,12 @@ class MoveTo(Node):
             if ended.done():
                 print('move_to: motion canceled, the arm is at rest', file=sys.stderr)
                 return
-        asked: list[Future[Any]] = [
+        requests: list[Future[Any]] = [
             stop.call_async(Trigger.Request()) for stop in self._stops if stop.service_is_ready()
         ]
 
         def is_stopped() -> bool:
-            replies: list[Any] = [future.result() for future in asked if future.done()]
+            replies: list[Any] = [future.result() for future in requests if future.done()]
             return any(reply is not None and reply.success for reply in replies)
 
         if not self._spin(is_stopped, _STOP_TIME, is_ending=True):

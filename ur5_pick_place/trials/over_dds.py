@@ -12,12 +12,13 @@ from typing import Any
 import numpy as np
 
 from ur5_pick_place.config_files import share_directory
-from ur5_pick_place.control.robot_status import HealthSettings, io_patience
+from ur5_pick_place.control.robot_status import HealthSettings, io_timeout
 from ur5_pick_place.errors import ExecutionError, InvalidInput
 from ur5_pick_place.kinematics import Model, forward, load_model
 from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.kinematics.transforms import T_BASE_BASE_LINK, Array
 from ur5_pick_place.nodes.node_list import NodeSpec, node_list
+from ur5_pick_place.outcome import Outcome
 from ur5_pick_place.planning.limits import MotionSettings, motion_limits
 from ur5_pick_place.planning.scene_file import load_scene
 from ur5_pick_place.sim.cell import OPEN_GAP, PART_SIZE
@@ -71,7 +72,7 @@ class NodesCell:
         self._operator, self._nodes = operator, nodes
         self._model, self._T_tool_tcp = model, T_tool_tcp
         self._limit = motion_limits(model, configuration.read(MotionSettings)).qd
-        silence = io_patience(configuration.read(HealthSettings))
+        silence = io_timeout(configuration.read(HealthSettings))
         self._rtf = real_time_factor
         self.silence_limit = silence * real_time_factor + _MARGIN
         self.reaction_limit = _POLL * real_time_factor + _MARGIN
@@ -120,7 +121,7 @@ class NodesCell:
     def speed(self) -> float:
         return float((self._operator.peak / self._limit).max())
 
-    def watch(self) -> None:
+    def reset_measurements(self) -> None:
         operator = self._operator
         operator.events.clear()
         operator.peak, old = np.zeros(6), operator.record
@@ -156,11 +157,11 @@ class NodesCell:
         self._job_began = len(self.events)
         self._operator.call(job)
 
-    def rearm(self) -> str:
-        refusal = self._operator.refusal('rearm')
-        if refusal:
+    def rearm(self) -> Outcome:
+        outcome = Outcome.unless(self._operator.refusal('rearm'))
+        if not outcome.ok:
             self._pause()
-        return refusal
+        return outcome
 
     def inject(self, fault: str) -> None:
         if fault == 'driver_killed':
@@ -216,43 +217,43 @@ class NodesCell:
 
 @contextlib.contextmanager
 def open_nodes(
-    changes: Mapping[str, Any], real_time_factor: float = 2.0
+    overrides: Mapping[str, Any], real_time_factor: float = 2.0
 ) -> Iterator[NodesCell]:
     """
     Start the nodes of a cell in their own DDS domain; leaving the context ends them.
 
     Parameters
     ----------
-    changes : mapping of str to value
+    overrides : mapping of str to value
         Parameters of the task node that differ from `config/`.
     real_time_factor : float
         Simulated seconds per second.
 
     """
     config = share_directory() / 'config'
-    model = load_model(changes.get('ur_type', 'ur5'))
-    scene = load_scene(config / Configuration(changes)['scene_file'])
+    model = load_model(overrides.get('ur_type', 'ur5'))
+    scene = load_scene(config / Configuration(overrides)['scene_file'])
     with (
         tempfile.TemporaryDirectory(prefix='ur5_pick_place-') as folder,
         own_domain() as domain,
         NodeProcesses(
-            _nodes(changes, real_time_factor, config, Path(folder)), domain, Path(folder)
+            _nodes(overrides, real_time_factor, config, Path(folder)), domain, Path(folder)
         ) as nodes,
         FaultOperator(domain, model, scene, nodes.check) as operator,
     ):
         operator.prepare()
         yield NodesCell(
-            operator, nodes, model, T_tool_part(scene), Configuration(changes), real_time_factor
+            operator, nodes, model, T_tool_part(scene), Configuration(overrides), real_time_factor
         )
 
 
 def _nodes(
-    changes: Mapping[str, Any], real_time_factor: float, config: Path, folder: Path
+    overrides: Mapping[str, Any], real_time_factor: float, config: Path, folder: Path
 ) -> list[NodeSpec]:
     """Return the nodes that a cycle needs, with a poses file of their own."""
-    gripper = str(changes.get('gripper', ''))
-    own = {'pick_place': {'poses_file': str(folder / 'poses.yaml'), **changes}}
-    ur_type = changes.get('ur_type', 'ur5')
+    gripper = str(overrides.get('gripper', ''))
+    own = {'pick_place': {'poses_file': str(folder / 'poses.yaml'), **overrides}}
+    ur_type = overrides.get('ur_type', 'ur5')
     sim = {'real_time_factor': real_time_factor}
     return [
         dataclasses.replace(spec, parameters={**spec.parameters, **own.get(spec.executable, {})})

@@ -58,7 +58,7 @@ def cores() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def in_order(
+def run_trials(
     open_work: OpenWork[Item, Result],
     items: Sequence[Item],
     lost: Callable[[Item, str], Result],

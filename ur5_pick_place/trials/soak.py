@@ -23,7 +23,7 @@ from ur5_pick_place.sim.grippers import DIGITAL, GRIPPERS
 from ur5_pick_place.sim.layouts import LAYOUTS
 from ur5_pick_place.task.motions import IK
 from ur5_pick_place.terminal import Parser, quiet_pipe, seed_number
-from ur5_pick_place.trials.cell import KeptCell, OpenCell
+from ur5_pick_place.trials.cell import OpenCell, ReusableCell
 from ur5_pick_place.trials.cell_options import (
     add_jobs,
     add_nodes,
@@ -33,7 +33,7 @@ from ur5_pick_place.trials.cell_options import (
 )
 from ur5_pick_place.trials.fault_matrix import EXPECTED, Case, CaseResult
 from ur5_pick_place.trials.in_process import open_in_process
-from ur5_pick_place.trials.parallel import Workers, in_order
+from ur5_pick_place.trials.parallel import Workers, run_trials
 from ur5_pick_place.trials.records import driver_silent, keep_record
 from ur5_pick_place.trials.spots import Spot
 
@@ -113,7 +113,7 @@ def soak(
     cycles: int,
     seed: int,
     faults: tuple[str, ...] = (),
-    changes: dict[str, Any] | None = None,
+    overrides: dict[str, Any] | None = None,
     open_cell: OpenCell = open_in_process,
     workers: Workers = Workers(),
 ) -> Generator[CycleReport, None, None]:
@@ -125,16 +125,16 @@ def soak(
     cycles, seed : int
     faults : tuple of str
         Faults to choose from.
-    changes : dict, optional
+    overrides : dict, optional
         Settings that differ from `config/`.
     open_cell : callable
         Opens the cell of a worker, and a new one after a failed cycle.
     workers : Workers
 
     """
-    open_work = partial(_open_work, open_cell, changes or {})
-    ur_type = (changes or {}).get('ur_type', 'ur5')
-    return in_order(open_work, draw(cycles, seed, faults, ur_type), _lost, workers)
+    open_work = partial(_open_work, open_cell, overrides or {})
+    ur_type = (overrides or {}).get('ur_type', 'ur5')
+    return run_trials(open_work, draw(cycles, seed, faults, ur_type), _lost, workers)
 
 
 def draw(
@@ -152,15 +152,15 @@ def draw(
 
 @contextmanager
 def _open_work(
-    open_cell: OpenCell, changes: dict[str, Any]
+    open_cell: OpenCell, overrides: dict[str, Any]
 ) -> Iterator[Callable[[Cycle], CycleReport]]:
-    with KeptCell(open_cell, changes) as kept:
-        yield partial(_run_cycle, kept)
+    with ReusableCell(open_cell, overrides) as reusable:
+        yield partial(_run_cycle, reusable)
 
 
-def _run_cycle(kept: KeptCell, drawn: Cycle) -> CycleReport:
+def _run_cycle(reusable: ReusableCell, drawn: Cycle) -> CycleReport:
     begin = time.perf_counter()
-    cell = kept.cell or kept.open()
+    cell = reusable.cell or reusable.open()
     cell.teach(drawn.start, drawn.target)
     figures = cell.figures()
     case = Case(cell, drawn.fault, drawn.start, drawn.target, drawn.delay)
@@ -170,7 +170,7 @@ def _run_cycle(kept: KeptCell, drawn: Cycle) -> CycleReport:
     if not drawn.fault and not problem:
         problem = _amiss(outcome.end, outcome.reason, error, turn, speed)
     if problem or drawn.fault == 'driver_killed':
-        kept.close()
+        reusable.close()
     return CycleReport(
         drawn.number,
         drawn.fault,
@@ -271,13 +271,13 @@ def main(argv: list[str] | None = None) -> int:
 def _run(parser: argparse.ArgumentParser, given: argparse.Namespace) -> list[CycleReport]:
     """Print the results of all cycles and return them."""
     faults = FAULTS if given.faults else ()
-    changes = {'method': given.method, 'ur_type': given.ur_type}
+    overrides = {'method': given.method, 'ur_type': given.ur_type}
     if given.gripper != DIGITAL:
-        changes['gripper'] = given.gripper
+        overrides['gripper'] = given.gripper
     open_cell, workers = cell_opener(parser, given), chosen_workers(parser, given)
     reports = []
     with closing(
-        soak(given.cycles, given.seed, faults, changes, open_cell, workers)
+        soak(given.cycles, given.seed, faults, overrides, open_cell, workers)
     ) as cycles:
         for report in cycles:
             reports.append(report)

@@ -54,10 +54,10 @@ class DashboardServices:
             (srv.IsProgramRunning, 'program_running', self._program_running),
             (srv.IsProgramSaved, 'program_saved', self._program_saved),
             (srv.GetLoadedProgram, 'get_loaded_program', self._loaded_program),
-            (srv.Load, 'load_program', _asking(lambda r: dashboard.load_program(r.filename))),
-            (srv.Load, 'load_installation', _asking(lambda r: _no_file(r.filename))),
-            (srv.Popup, 'popup', _asking(lambda r: dashboard.popup(r.message))),
-            (srv.AddToLog, 'add_to_log', _asking(lambda r: dashboard.add_to_log(r.message))),
+            (srv.Load, 'load_program', _handler(lambda r: dashboard.load_program(r.filename))),
+            (srv.Load, 'load_installation', _handler(lambda r: _no_file(r.filename))),
+            (srv.Popup, 'popup', _handler(lambda r: dashboard.popup(r.message))),
+            (srv.AddToLog, 'add_to_log', _handler(lambda r: dashboard.add_to_log(r.message))),
             (srv.RawRequest, 'raw_request', self._raw_request),
             (srv.GetPolyScopeVersion, 'get_polyscope_version', self._version),
             (srv.GetRobotModel, 'get_robot_model', self._model),
@@ -145,8 +145,8 @@ def _no_file(name: str) -> Answer:
     return Answer(False, f'File not found: {name}')
 
 
-def _asking(ask: Callable[[Any], Answer]) -> Callable[[Any, Any], None]:
-    return lambda request, response: _fill(response, ask(request))
+def _handler(act: Callable[[Any], Answer]) -> Callable[[Any, Any], None]:
+    return lambda request, response: _fill(response, act(request))
 
 
 def _plain(act: Callable[[], Answer]) -> Callable[[Any, Trigger.Response], None]:

@@ -261,8 +261,8 @@ class ActionGripper(Gripper):
                     "s: check the gripper's driver"
                 )
             seen = yield None
-        if seen.reply:
-            raise ExecutionError(seen.reply)
+        if not seen.reply.ok:
+            raise ExecutionError(seen.reply.reason)
         self._target, self._deadline = position, seen.t + self.settings.gripper_timeout
         self.fingers_end = self._deadline
 

@@ -304,8 +304,8 @@ class ConcurrentCommand:
         """
         if self.is_answered:
             return
-        if seen.reply:
-            raise ExecutionError(seen.reply)
+        if seen.reply is not None and not seen.reply.ok:
+            raise ExecutionError(seen.reply.reason)
         if seen.reply is None and seen.t > self._issued + ANSWER_TIMEOUT:
             raise ExecutionError(f'{self._command} was not answered within {ANSWER_TIMEOUT} s')
         self.is_answered = seen.reply is not None

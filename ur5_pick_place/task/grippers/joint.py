@@ -19,13 +19,13 @@ class GripperJoint:
     ----------
     tolerance : float
         `position_tolerance` of the gripper.
-    patience : float
+    timeout : float
         After this time without a position the joint is silent [s].
 
     """
 
-    def __init__(self, tolerance: float, patience: float = _FRESH) -> None:
-        self._step, self._patience = _STEP * tolerance, patience
+    def __init__(self, tolerance: float, timeout: float = _FRESH) -> None:
+        self._step, self._timeout = _STEP * tolerance, timeout
         self._position, self._at = math.nan, -math.inf
         self._interval = 0.0  # [s] between the latest positions, the longest fading slowly
         self._rest, self._since = math.nan, -math.inf
@@ -69,7 +69,7 @@ class GripperJoint:
         return _LATE * min(self._interval, _SLOWEST) if self._is_slow else _FRESH
 
     def is_silent(self, now: float) -> bool:
-        """Return whether positions were received, but none for longer than `patience`."""
+        """Return whether positions were received, but none for longer than `timeout`."""
         usual = min(self._interval, _SLOWEST)
-        patience = max(self._patience, _FRESH, _MISSED * usual)
-        return now - self._at > patience and math.isfinite(self._at)
+        timeout = max(self._timeout, _FRESH, _MISSED * usual)
+        return now - self._at > timeout and math.isfinite(self._at)

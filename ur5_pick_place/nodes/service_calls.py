@@ -18,7 +18,7 @@ REPLY_TIME = 3.0
 _LOOK = 0.02  # [s, steady clock]
 
 
-async def ask(
+async def call_service(
     node: Node, client: 'Client[Any, Any]', request: Any, reply_time: float = REPLY_TIME
 ) -> Any:
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Topics of many messages: read in rounds, the names once, and no bad number is missed."""
+"""Topics of many messages: polled, the names once, and no bad number is missed."""
 
 import gc
 import threading
@@ -30,7 +30,7 @@ from ur5_pick_place.nodes.distro import has_waiting
 from ur5_pick_place.nodes.driver_link import DriverLink
 from ur5_pick_place.nodes.frames import Frames
 from ur5_pick_place.nodes.joint_listener import JointListener
-from ur5_pick_place.nodes.rounds import Poller, Rounds
+from ur5_pick_place.nodes.polling import Poller, PollGroup
 
 NAMES = [f'joint_{i}' for i in range(6)]
 SHUFFLED = [4, 0, 5, 1, 3, 2]
@@ -60,7 +60,7 @@ class Talk:
                 self.turns += 1
 
     def polling(self) -> Poller:
-        """Run the rounds of the node as its process does."""
+        """Poll the topics of the node as its process does."""
         failures: list[Exception] = []
         return Poller(self.node, threading.RLock(), lambda: None, failures.append)
 
@@ -89,7 +89,7 @@ def conversions(monkeypatch: pytest.MonkeyPatch) -> list[type]:
 
 
 class ByHand:
-    """Rounds whose messages a test hands over."""
+    """A poll group whose messages a test hands over."""
 
     def subscribe(self, _kind, _topic, take, _qos, _is_urgent=None) -> None:
         self.take = lambda *messages: take([serialize_message(m) for m in messages])
@@ -106,9 +106,9 @@ def joints(q, stamp: float = 0.0, names=NAMES, qd=None) -> JointState:
 
 
 def listener(talk: Talk, **options):
-    rounds, heard, bad = ByHand(), [], []
-    JointListener(talk.node, NAMES, heard.append, bad.append, rounds, **options)
-    return rounds.take, heard, bad
+    poll_group, heard, bad = ByHand(), [], []
+    JointListener(talk.node, NAMES, heard.append, bad.append, poll_group, **options)
+    return poll_group.take, heard, bad
 
 
 def test_the_names_are_read_once_and_the_numbers_always(talk, conversions, rng):
@@ -125,7 +125,7 @@ def test_the_names_are_read_once_and_the_numbers_always(talk, conversions, rng):
 
 @pytest.mark.parametrize('value', [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize('place', range(5))
-def test_a_number_that_is_not_finite_is_noticed_in_any_message_of_a_round(talk, place, value):
+def test_a_number_that_is_not_finite_is_noticed_in_any_message_of_a_poll(talk, place, value):
     take, heard, bad = listener(talk)
     take(joints(np.zeros(6)))
     messages = [joints(np.full(6, 0.1 * i), 1.0 + 0.002 * i) for i in range(5)]
@@ -164,7 +164,7 @@ def test_velocities_that_nobody_reads_may_be_missing(talk, rng):
     assert not bad
 
 
-def test_a_jump_between_two_messages_of_a_round_is_noticed(talk):
+def test_a_jump_between_two_messages_of_a_poll_is_noticed(talk):
     problems = []
     link = link_of(talk, problems)
     publisher = talk.publisher(JointState, 'joint_states')
@@ -181,7 +181,7 @@ def test_joint_states_that_arrive_twice_are_no_silence(talk):
     for k in range(30):
         for _ in range(2):
             publisher.publish(joints(np.zeros(6), 3.0 + 0.008 * k))
-        if k % 5 == 4:  # several pairs in one round
+        if k % 5 == 4:  # several pairs in one poll
             talk.until(lambda k=k: link.status.stamp > 2.999 + 0.008 * k)
 
 
@@ -231,9 +231,9 @@ def link_of(talk, problems):
     return link
 
 
-def test_many_messages_are_taken_in_few_rounds_and_in_their_order(talk):
-    rounds, taken = Rounds(talk.node, 0.1), []
-    rounds.subscribe(JointState, 'joint_states', taken.append, qos_profile_sensor_data)
+def test_many_messages_are_taken_in_few_polls_and_in_their_order(talk):
+    poll_group, taken = PollGroup(talk.node, 0.1), []
+    poll_group.subscribe(JointState, 'joint_states', taken.append, qos_profile_sensor_data)
     publisher = talk.publisher(JointState, 'joint_states')
     talk.turns = 0
     begin, sent = time.monotonic(), 0
@@ -249,8 +249,8 @@ def test_many_messages_are_taken_in_few_rounds_and_in_their_order(talk):
 
 
 def test_what_is_urgent_is_taken_as_it_arrives(talk):
-    rounds, taken, urgent = Rounds(talk.node, NEVER), [], []
-    rounds.subscribe(
+    poll_group, taken, urgent = PollGroup(talk.node, NEVER), [], []
+    poll_group.subscribe(
         JointState, 'joint_states', taken.extend, qos_profile_sensor_data, lambda: bool(urgent)
     )
     publisher = talk.publisher(JointState, 'joint_states')
@@ -318,7 +318,7 @@ def test_a_frame_with_a_negative_stamp_is_not_known(talk) -> None:
             ask('cam')
 
 
-def test_a_look_that_takes_longer_than_its_period_keeps_no_callback_waiting(talk) -> None:
+def test_a_check_that_takes_longer_than_its_period_keeps_no_callback_waiting(talk) -> None:
     """A lock that is taken again at once is not given to the thread that waits for it."""
 
     def work() -> None:
@@ -326,7 +326,7 @@ def test_a_look_that_takes_longer_than_its_period_keeps_no_callback_waiting(talk
         while time.monotonic() < end:
             pass
 
-    Rounds(talk.node, 0.02).add(work)
+    PollGroup(talk.node, 0.02).add(work)
     lock, waits = threading.RLock(), []
     with Poller(talk.node, lock, lambda: None, waits.append):
         for _ in range(40):
@@ -337,12 +337,12 @@ def test_a_look_that_takes_longer_than_its_period_keeps_no_callback_waiting(talk
     assert max(waits) < 0.2
 
 
-def test_the_rounds_of_a_node_end_with_it() -> None:
+def test_the_poll_groups_of_a_node_end_with_it() -> None:
     rclpy.init()
     node = Node('brief')
-    rounds = Rounds(node, 0.1)
-    rounds.subscribe(JointState, 'joint_states', lambda _: None, qos_profile_sensor_data)
-    del rounds
+    poll_group = PollGroup(node, 0.1)
+    poll_group.subscribe(JointState, 'joint_states', lambda _: None, qos_profile_sensor_data)
+    del poll_group
     gone = weakref.ref(node)
     node.destroy_node()
     rclpy.shutdown()
@@ -351,7 +351,7 @@ def test_the_rounds_of_a_node_end_with_it() -> None:
     assert gone() is None
 
 
-def test_an_executor_that_wakes_with_its_futures_is_not_woken_by_rounds() -> None:
+def test_an_executor_that_wakes_with_its_futures_is_not_woken_by_polls() -> None:
     """As those of Humble 3.3.21, Jazzy 7.1.9 and Kilted 9.1.4, which have no `_tasks`."""
     assert not has_waiting(object())
     assert has_waiting(SimpleNamespace(_tasks=[None]))

@@ -29,13 +29,13 @@ _RECENT = 0.2  # [s] largest age of the joints that show it
 _WARNING = 30  # level in the log
 
 
-class Heard:
+class ReceivedMessages:
     """
     The latest message of every topic that a client subscribes to.
 
     Attributes
     ----------
-    news : Condition
+    changed : Condition
         Notified after every change that somebody may wait for.
     prefix : str
         Of the arm's joints and frames.
@@ -47,7 +47,7 @@ class Heard:
     """
 
     def __init__(self) -> None:
-        self.news = threading.Condition()  # with an RLock: predicates may call the methods below
+        self.changed = threading.Condition()  # with an RLock: predicates may call these methods
         self.prefix = ''
         self.states: dict[str, str] = {}
         self.taught: dict[str, Event] = {}
@@ -61,8 +61,8 @@ class Heard:
 
     def notify(self) -> None:
         """Wake those who wait."""
-        with self.news:
-            self.news.notify_all()
+        with self.changed:
+            self.changed.notify_all()
 
     def on_event(self, message: String) -> None:
         """Take an event; what is none is ignored."""
@@ -72,12 +72,12 @@ class Heard:
             return
         if not isinstance(event, dict) or not isinstance(event.get('event'), str):
             return
-        with self.news:
+        with self.changed:
             if event['event'] == TAUGHT:
                 self.taught[str(event.get('place'))] = event
-            for heard in self._listeners:
-                heard.append(event)
-            self.news.notify_all()
+            for events in self._listeners:
+                events.append(event)
+            self.changed.notify_all()
 
     def on_state(self, node: str, message: String) -> None:
         """Take the state of a node."""
@@ -103,7 +103,7 @@ class Heard:
         except InvalidInput:
             return  # the planner reports it, and stops for it
         now = time.monotonic()
-        with self.news:
+        with self.changed:
             self._joints = q, message, now
             if self._rest is None or np.abs(q - self._rest[0]).max() > _STILL[0]:
                 self._rest = q, now
@@ -111,9 +111,9 @@ class Heard:
     def on_log(self, message: Log, logger: str) -> None:
         """Take a line of the log; warnings and errors of the logger of that name are kept."""
         if message.level >= _WARNING and message.name == logger:
-            with self.news:
+            with self.changed:
                 self._log.append(message.msg)
-                self.news.notify_all()
+                self.changed.notify_all()
 
     # -- what is known -------------------------------------------------------------------------
 
@@ -152,7 +152,7 @@ class Heard:
 
         """
         self.joints()
-        with self.news:
+        with self.changed:
             if self._joints is None or self._rest is None:
                 return False
             arrived, since = self._joints[2], self._rest[1]
@@ -160,13 +160,13 @@ class Heard:
 
     def error(self, *words: str) -> str:
         """Return the latest warning or error in the log with all `words`; '' if there is none."""
-        with self.news:
+        with self.changed:
             lines = reversed(self._log)
             return next((line for line in lines if all(word in line for word in words)), '')
 
     def forget_errors(self) -> None:
         """Clear what `error` finds."""
-        with self.news:
+        with self.changed:
             self._log.clear()
 
     def gone(self) -> str:
@@ -176,12 +176,12 @@ class Heard:
 
     @contextlib.contextmanager
     def listening(self) -> Iterator[deque[Event]]:
-        """Collect the events from now on, oldest first; read them under `news`."""
-        heard: deque[Event] = deque()
-        with self.news:
-            self._listeners.append(heard)
+        """Collect the events from now on, oldest first; read them under `changed`."""
+        events: deque[Event] = deque()
+        with self.changed:
+            self._listeners.append(events)
         try:
-            yield heard
+            yield events
         finally:
-            with self.news:
-                self._listeners = [other for other in self._listeners if other is not heard]
+            with self.changed:
+                self._listeners = [other for other in self._listeners if other is not events]

@@ -4,7 +4,7 @@ What a node polls: topics with many messages, and checks that are due many times
 
 Before each callback rclpy's executor builds a wait set of everything that the node offers, which
 takes a millisecond and more. With 125 joint states a second, and timers, that was a quarter of a
-core in an idle node. A look at an empty queue takes a few microseconds.
+core in an idle node. A poll of an empty queue takes a few microseconds.
 
 """
 
@@ -22,20 +22,20 @@ from rclpy.qos import QoSProfile
 
 from ur5_pick_place.nodes.distro import take_waiting
 
-ROUND = 0.008
+ARM_PERIOD = 0.008
 """Period for topics of the arm [s]: one cycle of a CB3 robot, four of an e-Series."""
 
 _URGENT = 0.002  # period of a topic that is urgent [s]
-# Pause after each round, in which the lock is free [s]. An RLock is not fair: without the pause
+# Pause after each pass, in which the lock is free [s]. An RLock is not fair: without the pause
 # this thread kept that of the executor waiting for a second.
-_FREE = 5e-4
-_PATIENCE = 1.0  # [s] for the last round to end
+_PAUSE = 5e-4
+_JOIN_TIMEOUT = 1.0  # [s] for the last pass to end
 
 Take = Callable[[Sequence[bytes]], None]
 """Takes the serialized messages of a queue, oldest first; at least one."""
 
 
-class Rounds:
+class PollGroup:
     """
     A group of subscriptions and checks that a `Poller` polls once per period.
 
@@ -48,10 +48,10 @@ class Rounds:
     """
 
     def __init__(self, node: Node, period: float) -> None:
-        self._node, self._period, self._looked = node, period, time.monotonic()
-        self._looks: list[Callable[[], object]] = []
+        self._node, self._period, self._last_poll = node, period, time.monotonic()
+        self._checks: list[Callable[[], object]] = []
         self._urgencies: list[Callable[[], bool]] = []
-        _rounds_of(node).append(self)
+        _groups_of(node).append(self)
 
     def subscribe(
         self,
@@ -80,75 +80,77 @@ class Rounds:
         subscription = self._node.create_subscription(
             kind, topic, lambda data: take([data]), qos, callback_group=_Never(), raw=True
         )
-        self._looks.append(self._taken(subscription, take, qos.depth))
+        self._checks.append(self._taker(subscription, take, qos.depth))
         if is_urgent:
             self._urgencies.append(is_urgent)
 
     @classmethod
-    def adopt(cls, node: Node, subscription: Any) -> None:
+    def poll_existing(cls, node: Node, subscription: Any) -> None:
         """
-        Poll a subscription first in the group with the shortest period, not by the executor.
+        Poll an existing subscription first in the group with the shortest period.
+
+        The executor takes its messages no longer.
 
         Does nothing in a node without such groups.
 
         """
-        if not (rounds := _rounds_of(node)):
+        if not (groups := _groups_of(node)):
             return
-        most_frequent = min(rounds, key=lambda r: r._period)
+        most_frequent = min(groups, key=lambda group: group._period)
         receive = subscription.callback
         # Its events too: Fast DDS ends a wait for them with each message.
         for entity in (subscription, *subscription.event_handlers):
             entity.callback_group = _Never()
-        take = most_frequent._taken(subscription, lambda waiting: [*map(receive, waiting)], 1)
-        most_frequent._looks.insert(0, take)
+        take = most_frequent._taker(subscription, lambda waiting: [*map(receive, waiting)], 1)
+        most_frequent._checks.insert(0, take)
 
-    def add(self, look: Callable[[], object]) -> None:
+    def add(self, check: Callable[[], object]) -> None:
         """Call a function once per period too."""
-        self._looks.append(look)
+        self._checks.append(check)
 
-    def look(self) -> None:
-        """Take the messages that are queued now."""
-        self._looked = time.monotonic()
-        for look in self._looks:
-            look()
+    def poll(self) -> None:
+        """Take the messages that are queued now, and call the added functions."""
+        self._last_poll = time.monotonic()
+        for check in self._checks:
+            check()
 
-    def rest(self, now: float) -> float:
-        """Return the time until the next look [s] at a steady time [s]."""
+    def time_to_next(self, now: float) -> float:
+        """Return the time until the next poll [s] at a steady time [s]."""
         is_urgent = any(is_urgent() for is_urgent in self._urgencies)
         period = min(_URGENT, self._period) if is_urgent else self._period
-        return self._looked + period - now
+        return self._last_poll + period - now
 
-    def _taken(
+    def _taker(
         self, subscription: Any, take: Callable[[Any], object], depth: int
     ) -> Callable[[], None]:
-        def look() -> None:
+        def take_queued() -> None:
             waiting: list[bytes] = []
             with contextlib.suppress(InvalidHandle):  # this node ends
                 waiting = take_waiting(subscription, depth)
             if waiting:
                 take(waiting)
 
-        return look
+        return take_queued
 
 
-def _rounds_of(node: Node) -> list[Rounds]:
-    found: list[Rounds] = vars(node).setdefault('_rounds_of_topics', [])  # they end together
+def _groups_of(node: Node) -> list[PollGroup]:
+    found: list[PollGroup] = vars(node).setdefault('_poll_groups', [])  # they end together
     return found
 
 
 class Poller:
     """
-    Polls all `Rounds` of a node in one thread, from `with` on to its end.
+    Polls every `PollGroup` of a node in one thread, from `with` on to its end.
 
     Parameters
     ----------
     node : Node
     lock : RLock
-        Held in each round; to be held in each callback too, so that neither interrupts the other.
-    after_round : callable
-        Called after each round.
+        Held in each pass; to be held in each callback too, so that neither interrupts the other.
+    after_pass : callable
+        Called after each pass.
     on_failure : callable
-        Takes the exception that ended the rounds.
+        Takes the exception that ended the polling.
 
     """
 
@@ -156,16 +158,16 @@ class Poller:
         self,
         node: Node,
         lock: Any,
-        after_round: Callable[[], object],
+        after_pass: Callable[[], object],
         on_failure: Callable[[Exception], object],
     ) -> None:
-        self._rounds = _rounds_of(node)
-        self._lock, self._after_round, self._on_failure = lock, after_round, on_failure
+        self._groups = _groups_of(node)
+        self._lock, self._after_pass, self._on_failure = lock, after_pass, on_failure
         self._has_ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, name='rounds', daemon=True)
+        self._thread = threading.Thread(target=self._run, name='polling', daemon=True)
 
     def __enter__(self) -> 'Poller':
-        if self._rounds:
+        if self._groups:
             self._thread.start()
         return self
 
@@ -177,25 +179,25 @@ class Poller:
     ) -> None:
         self._has_ended.set()
         if self._thread.is_alive():
-            self._thread.join(_PATIENCE)
+            self._thread.join(_JOIN_TIMEOUT)
 
     @property
     def is_busy(self) -> bool:
-        """Whether a round is still under way, after the end."""
+        """Whether a pass is still under way, after the end."""
         return self._thread.is_alive()
 
     def _run(self) -> None:
-        rest = 0.0
+        wait = 0.0
         try:
-            while not self._has_ended.wait(max(rest, _FREE)):
+            while not self._has_ended.wait(max(wait, _PAUSE)):
                 now = time.monotonic()
                 with self._lock:
-                    for rounds in self._rounds:
-                        if rounds.rest(now) <= 0.0:
-                            rounds.look()
-                self._after_round()
+                    for group in self._groups:
+                        if group.time_to_next(now) <= 0.0:
+                            group.poll()
+                self._after_pass()
                 now = time.monotonic()
-                rest = min(rounds.rest(now) for rounds in self._rounds)
+                wait = min(group.time_to_next(now) for group in self._groups)
         except Exception as error:
             self._on_failure(error)
 

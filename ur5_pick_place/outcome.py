@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How an operation ended: done, or failed with a reason."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """
+    How an operation ended.
+
+    Attributes
+    ----------
+    ok : bool
+        Whether it is done; an `Outcome` itself is always true.
+    reason : str
+        Why it failed; empty if and only if it is done.
+
+    """
+
+    ok: bool
+    reason: str = ''
+
+    def __post_init__(self) -> None:
+        """Refuse a failure without a reason, and a reason without a failure."""
+        if self.ok == bool(self.reason):
+            raise ValueError(f'outcome: ok = {self.ok} with reason = {self.reason!r}')
+
+    @classmethod
+    def failed(cls, reason: str) -> 'Outcome':
+        """Return a failure; `reason` must not be empty."""
+        return cls(False, reason)
+
+    @classmethod
+    def unless(cls, reason: str) -> 'Outcome':
+        """Return `DONE` unless there is a reason, else a failure with it."""
+        return cls.failed(reason) if reason else DONE
+
+
+DONE = Outcome(True)
+"""The outcome of every operation that is done."""
+
+OnOutcome = Callable[[Outcome], object]
+"""Takes the outcome of an operation, once."""
