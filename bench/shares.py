@@ -1,19 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The share of a core that each node takes beside an idle arm, and the recorder."""
+"""The share of a core that each node takes beside an idle arm: task, recorder, cockpit."""
 
+import contextlib
 import os
+import re
 import tempfile
+import threading
 import time
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
+import viser
 from measure import Row
+from websockets.exceptions import ConnectionClosed
+from websockets.sync.client import ClientConnection, connect
 
 from ur5_pick_place.nodes.node_list import node_list
 from ur5_pick_place.trials.processes import NodeProcesses, own_domain
 
 CONFIG = Path(__file__).resolve().parents[1] / 'config'
 _DRIVER, _NODES = 'sim_driver', ('ik_service', 'trajectory_planner', 'pick_place')
+_COCKPIT, _ADDRESS = 'cockpit', re.compile(r'cockpit: http://(\S+?)/\?(token=\S+)')
 _START, _SPAN = 12.0, 20.0  # [s] on the wall
 
 
@@ -21,11 +29,14 @@ def measure() -> list[Row]:
     """Return the shares; nothing else should run on the machine."""
     return [
         *_shares('ur5', {'recorder': 2.0}, 125),
+        *_shares('ur5', {_COCKPIT: 5.0}, 125, beside=_NODES),
         *_shares('ur5e', dict.fromkeys(_NODES, 8.0), 500),
     ]
 
 
-def _shares(ur_type: str, goals: dict[str, float], rate: int) -> list[Row]:
+def _shares(
+    ur_type: str, goals: dict[str, float], rate: int, beside: tuple[str, ...] = ()
+) -> list[Row]:
     """Return the share [percent of a core] of each node beside the driver at a rate [Hz]."""
     with tempfile.TemporaryDirectory() as folder, own_domain() as domain:
         files = {
@@ -34,20 +45,51 @@ def _shares(ur_type: str, goals: dict[str, float], rate: int) -> list[Row]:
         }
         specs = [
             replace(spec, parameters={**spec.parameters, **files.get(spec.executable, {})})
-            for spec in node_list('sim', CONFIG, ur_type=ur_type, record=True)
-            if spec.executable in (*goals, _DRIVER)
+            for spec in node_list('sim', CONFIG, ur_type=ur_type, record=True, cockpit={'port': 0})
+            if spec.executable in (*goals, *beside, _DRIVER)
         ]
         with NodeProcesses(specs, domain, Path(folder)) as nodes:
             time.sleep(_START)
-            before, begin = {n: _processor_time(nodes.pids[n]) for n in goals}, time.monotonic()
-            time.sleep(_SPAN)
-            span = time.monotonic() - begin
-            used = {n: _processor_time(nodes.pids[n]) - before[n] for n in goals}
+            log = Path(folder) / f'{_COCKPIT}.log'
+            with _viewer(log) if _COCKPIT in goals else contextlib.nullcontext():
+                used = _used({name: nodes.pids[name] for name in goals})
             nodes.check()
     return [
-        Row(f'{name} at {rate} Hz, of a core', 100.0 * used[name] / span, '%', goal=goal)
+        Row(f'{name} at {rate} Hz, of a core', 100.0 * used[name], '%', goal=goal)
         for name, goal in goals.items()
     ]
+
+
+def _used(pids: dict[str, int]) -> dict[str, float]:
+    """Return the share of a core of each process over `_SPAN`."""
+    before, begin = {name: _processor_time(pid) for name, pid in pids.items()}, time.monotonic()
+    time.sleep(_SPAN)
+    span = time.monotonic() - begin
+    return {name: (_processor_time(pid) - before[name]) / span for name, pid in pids.items()}
+
+
+@contextlib.contextmanager
+def _viewer(log: Path) -> Iterator[None]:
+    """Let one viewer receive all that the cockpit sends, but draw nothing."""
+    found = _ADDRESS.search(log.read_text(encoding='utf-8'))
+    assert found, 'the cockpit has printed its address'
+    with connect(
+        f'ws://{found[1]}/?{found[2]}',
+        origin=f'http://{found[1]}',
+        subprotocols=[f'viser-v{viser.__version__}'],
+        max_size=None,
+        proxy=None,
+    ) as socket:
+        reader = threading.Thread(target=_receive, args=(socket,), daemon=True)
+        reader.start()
+        yield
+        assert reader.is_alive(), 'the cockpit kept the viewer'
+
+
+def _receive(socket: ClientConnection) -> None:
+    with contextlib.suppress(ConnectionClosed):
+        for _message in socket:
+            pass
 
 
 def _processor_time(pid: int) -> float:
