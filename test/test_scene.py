@@ -81,7 +81,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path):
         load_scene(tmp_path / 'nowhere.yaml')
     torn = tmp_path / 'torn.yaml'
     torn.write_text('boxes: [')
-    with pytest.raises(InvalidInput, match='torn.yaml cannot be read'):
+    with pytest.raises(InvalidInput, match='torn.yaml:1: cannot be read'):
         load_scene(torn)
     hostile = tmp_path / 'hostile.yaml'
     hostile.write_text('!!python/object/apply:os.system ["true"]')

@@ -57,6 +57,7 @@ def contact(*things: SceneObject, q=HOME):
         (lambda: Plane(np.array([0, 0, 1.0]), np.inf), 'must be finite'),
         (lambda: Mesh(CORNERS, np.zeros((0, 3))), 'mesh of 0 triangles: must have 1 to 5000'),
         (lambda: Mesh(CORNERS, [[0, 1, 4]]), 'vertex 4: must be 0 to 3'),
+        (lambda: Mesh(CORNERS, [[0, 1, -2]]), 'vertex -2: must be 0 to 3'),
         (lambda: Mesh(CORNERS * np.nan, FACES), 'not finite'),
         (lambda: Mesh(CORNERS * 1e-6, FACES), 'largest extent of the mesh'),
         (lambda: Mesh(CORNERS, [[0, 1, 2]] * (MAX_TRIANGLES + 1)), '5001 triangles'),

@@ -57,7 +57,7 @@ def test_a_process_that_was_frozen_latches_and_can_be_rearmed():
     cell = Cell()
     cell.now += 5.0
     cell.executor.watch()
-    assert cell.state.startswith('stopped: this node was frozen for 5.0 s')
+    assert cell.state.startswith('stopped: this node was suspended for 5.0 s')
     cell.run(0.3)
     assert cell.executor.rearm().ok
 

@@ -121,7 +121,7 @@ def test_an_input_that_is_pressed_during_a_pause_is_not_taken_before_it_ends():
     ('inputs', 'reason'),
     [
         ({0: False}, "stage 'button': input 0 was not on within timeout = 1 s: check what"),
-        ({}, "stage 'button': input 0 is not in io_states: check its pin"),
+        ({}, "stage 'button': input 0 is not in io_states: check `pin`"),
     ],
 )
 def test_an_input_that_does_not_come_ends_the_run_by_name(inputs, reason):

@@ -56,14 +56,14 @@ class _Loader(yaml.SafeLoader):  # type: ignore[misc]  # PyYAML has no types
 
     def fetch_flow_collection_start(self, kind: Any) -> None:
         if self.flow_level >= _MAX_DEPTH:
-            problem = f'RecursionError more than {_MAX_DEPTH} brackets are open'
+            problem = f'more than {_MAX_DEPTH} nested brackets'
             raise _marked(problem, self.get_mark())
         super().fetch_flow_collection_start(kind)
 
     def whole_number(self, node: Any) -> int:
         number = self.construct_yaml_int(node)
         if abs(number) >= _LARGEST:
-            raise _marked('OverflowError a number exceeds 64 bits', node.start_mark)
+            raise _marked('a number exceeds 64 bits', node.start_mark)
         return int(number)
 
     def construct_object(self, node: Any, deep: bool = False) -> Any:
@@ -104,7 +104,7 @@ def parse_yaml(content: bytes) -> Any:
 
 
 class _Malformed(InvalidInput):
-    """Not YAML as we read it; `line` is where, 0 if everywhere."""
+    """Not YAML as we read it; `line` is that of the error, 0 if it has none."""
 
     def __init__(self, message: str, line: int) -> None:
         super().__init__(message)
@@ -196,7 +196,7 @@ def _read(path: str | Path, what: str) -> tuple[Any, Any]:
     try:
         return _parsed(read_bytes(path))
     except _Malformed as error:
-        name = f'{path}:{error.line}: {Path(path).name}' if error.line else path
+        name = f'{path}:{error.line}:' if error.line else path
         raise InvalidInput(f'{what} {name} cannot be read: {error}') from error
     except OSError as error:
         raise InvalidInput(f'{what} {path} cannot be read: {error}') from error

@@ -70,7 +70,7 @@ class InvalidRobotState(InvalidInput):
 
 
 class KinematicsError(Ur5PickPlaceError):
-    """The arm's geometry does not allow it."""
+    """The arm cannot reach a pose or follow a path."""
 
 
 class NoSolution(KinematicsError):

@@ -25,7 +25,7 @@ Event = dict[str, Any]
 
 _FRESH = 1.0  # [s] largest age of joints that count as the present ones
 _STILL = (1e-3, 0.25)  # [rad], [s]: an arm that moves less in that time is at rest
-_RECENT = 0.2  # [s] largest age of the joints that show it
+_RECENT = 0.2  # [s] largest age of joints that show whether the arm is at rest
 _WARNING = 30  # level in the log
 
 
@@ -65,7 +65,7 @@ class ReceivedMessages:
             self.changed.notify_all()
 
     def on_event(self, message: String) -> None:
-        """Take an event; what is none is ignored."""
+        """Take an event; any other text is ignored."""
         try:
             event = json.loads(message.data)
         except (ValueError, RecursionError):
@@ -90,7 +90,7 @@ class ReceivedMessages:
             self._dead.discard(node)
         elif event.alive_count_change < 0:
             self._dead.add(node)
-            self.taught.clear()  # a successor may have another tool
+            self.taught.clear()  # a restarted node may have another tool
         self.notify()
 
     def on_joints(self, message: JointState) -> None:

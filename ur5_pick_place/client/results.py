@@ -49,7 +49,8 @@ class RunResult:
     placed : int
         How many parts were released at a place (events `placed`).
     verified : bool
-        Whether the part-present input confirmed every grasp; False where none is wired.
+        Whether the gripper's feedback verified every grasp of a part that was placed; False
+        without feedback.
     duration : float
         From the start of the run to its end [s of ROS time].
 

@@ -55,7 +55,7 @@ class Guard:
     ----------
     token : str
     host : str
-        Name or address that the server was told to listen on.
+        Name or address on which the server listens.
     port : int
 
     """

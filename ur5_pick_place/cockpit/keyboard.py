@@ -68,8 +68,8 @@ if (!window.cockpitKeys) {
     if (fold) { fold.click(); setTimeout(stopNow, 20); }
   };
   spare.addEventListener('click', stopNow);
-  // At the press, as the release is a frame later: half a second in a browser without GPU. The
-  // click of that release is no second stop: somebody may have rearmed meanwhile.
+  // Stop on pointerdown: the click follows a frame later, half a second in a browser without GPU.
+  // That click is ignored, as somebody may have rearmed meanwhile.
   let isPressed = false;
   const isStop = (e) => {
     const button = e.target.closest && e.target.closest('button');

@@ -25,7 +25,7 @@ _ABANDONED = 10.0  # [s] without motion: the browser that dragged has gone
 _COLOURS = {'start': (60, 170, 90), 'target': (60, 110, 220)}
 _OTHER = (170, 120, 60)
 _SHORT = 90  # characters of a reason at a handle
-_DRAG, _FOLLOWS = 'not taught yet: drag me', 'read from its frame by Plan'
+_DRAG, _FOLLOWS = 'not taught yet: drag me', 'follows a TF frame: updated by Plan'
 _SAME = 1e-4  # [m] and of a rotation matrix, between an event and TF
 _UNTAUGHT = (0.40, 0.20, 0.20)  # [m] of a place that is not taught yet
 
@@ -41,7 +41,7 @@ class Place:
     server : viser.ViserServer
     name : str
     number : int
-        Of the place, for a position as long as it is not taught.
+        Index of the place: handles of untaught places stand apart by it.
     size : sequence of float
         Edges of the part [m].
     send : callable
@@ -108,7 +108,7 @@ class Place:
             self.refuse('the browser that dragged has gone')
         else:
             self._dragged, self._requested = 0.0, time.monotonic()
-            self._show_note('asking…')
+            self._show_note('waiting for pick_place…')
             self._send(self.name, self.T_base_link_tcp)
 
     @property
@@ -192,7 +192,7 @@ class Places:
             place.look(name in names, name in movable)
 
     def on_frame(self, name: str, T_base_link_tcp: Array) -> None:
-        """Take a place's frame of TF: it changes without an event too, as by Plan."""
+        """Take a place's frame of TF, which Plan may update without an event."""
         if place := self.all.get(name):
             place.follow(T_base_link_tcp)
 
@@ -210,7 +210,7 @@ class Places:
 
 
 def pose_of(numbers: Any) -> Array | None:
-    """Return an event's pose in `base` (x, y, z, qx, qy, qz, qw) in `base_link`; None if bad."""
+    """Return T_base_link_tcp of an event, whose pose in `base` is xyz, xyzw; None if malformed."""
     try:
         values = np.array(numbers, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):

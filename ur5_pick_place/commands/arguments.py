@@ -28,7 +28,7 @@ class Arm:
     ----------
     model : Model
     T_frame_base : ndarray, shape (4, 4)
-        Pose of `base` in the frame of the poses.
+        Pose of `base` in the frame chosen by --frame.
     T_tool_tip : ndarray, shape (4, 4)
         Pose of the tip in tool0.
     angle : float
@@ -50,13 +50,13 @@ class Arm:
         return 'rad' if self.angle == 1.0 else 'deg'
 
     def tool_pose(self, T_frame_tip: Array) -> Array:
-        """Return T_base_tool of a pose of the command line."""
+        """Return T_base_tool for a pose of the tip in the frame, both as on the command line."""
         return np.asarray(
             inverse_transform(self.T_frame_base) @ T_frame_tip @ inverse_transform(self.T_tool_tip)
         )
 
     def tip_pose(self, T_base_tool: Array) -> Array:
-        """Return the pose of the command line of T_base_tool."""
+        """Return the pose of the tip in the frame, both as on the command line."""
         return np.asarray(self.T_frame_base @ T_base_tool @ self.T_tool_tip)
 
     def contact(self, q: ArrayLike) -> str | None:
@@ -69,7 +69,10 @@ class Arm:
 
 def finite(text: str) -> float:
     """Return a finite number of the command line; refuse NaN and infinity."""
-    number = float(text)
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
     if not math.isfinite(number):
         raise argparse.ArgumentTypeError(f'{text}: must be a finite number')
     return number

@@ -49,7 +49,7 @@ def _check_radians(joints: list[float]) -> None:
     """Refuse joint values that are far outside all limits: probably degrees."""
     if (most := max(joints, key=abs)) and abs(most) > _TWO_TURNS:
         raise InvalidInput(
-            f'joint = {most:g} rad: must be within 6.3 rad; omit --radians for degrees'
+            f'joint = {most:g} rad: more than two turns; omit --radians for degrees'
         )
 
 

@@ -181,8 +181,8 @@ class ExecutionManager:
         """
         Brake along the path; `latch` = refuse all motion until rearmed.
 
-        With `is_near`, a motion that cannot brake before an obstacle is canceled at once. So is
-        any other motion, and again at every `watch` until it and, with `latch`, the arm rests.
+        A motion that cannot be braked, with `is_near` before the obstacle, is canceled at once.
+        Each `watch` repeats the cancel until the goal has ended and, with `latch`, the arm rests.
 
         """
         self.stops += 1
@@ -216,7 +216,7 @@ class ExecutionManager:
 
     @locked
     def fail(self, reason: str) -> None:
-        """Cancel at once because of a fault, also while the arm is frozen, and latch."""
+        """Cancel at once because of a fault, also while the robot holds the arm, and latch."""
         is_new = not self._latch.reason
         self.interruptions += is_new
         self._latch.set(reason)
@@ -345,7 +345,7 @@ class ExecutionManager:
         gap, self._last_watch = now - self._last_watch, now
         self.status.discount_suspension(gap)
         if was_suspended(gap, self._health.peer_timeout) and not self._latch.is_first:
-            self.fail(f'this node was frozen for {gap:.1f} s: find the cause, then call ~/rearm')
+            self.fail(f'this node was suspended for {gap:.1f} s: find out why, then call ~/rearm')
 
     @property
     def _fault(self) -> str | None:
@@ -410,7 +410,7 @@ class ExecutionManager:
         self._publish_state()
 
     def _end_stream(self) -> None:
-        """Command the arm to hold where it is, also while it is frozen."""
+        """Command the arm to hold where it is, also while the robot holds it."""
         # The last segment ends at rest by itself; holding old joints would pull the arm back.
         if self._admission.knows_joints and self.status.q is not None:
             self._latch.hold(self.status.q)

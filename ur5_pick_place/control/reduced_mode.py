@@ -13,7 +13,7 @@ from ur5_pick_place.planning.limits import tcp_and_elbow_speed
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.trajectory import Trajectory
 
-_STEP = 0.01  # [s] between samples: a look at a motion must not delay the joints
+_STEP = 0.01  # [s] between samples: a check must not delay the processing of joint_states
 _SLACK = 1.005  # the gate samples at other times, and admits a little more than the limit
 
 
@@ -50,7 +50,7 @@ class ReducedMode:
             raise GateRefusal(f'{excess}: slow the motion down', 'speed') from None
 
     def objection(self, motion: Goal | Stream | None) -> str:
-        """Return why a running motion must stop, once in each; empty if it need not."""
+        """Return why a running motion must stop, once per motion and mode, or an empty text."""
         if not self.is_on:
             self._seen = None
         if not self.is_on or motion is self._seen:

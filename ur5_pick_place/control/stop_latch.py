@@ -81,7 +81,7 @@ class StopLatch:
         self._holds = 0
 
     def hold(self, q: Array) -> None:
-        """Command the arm to hold joints (6,) [rad]; `update` repeats it, also while frozen."""
+        """Command the arm to hold joints (6,) [rad]; `update` repeats it."""
         self._q_hold, self._holds = q, _HOLDS
         self._hold()
 
@@ -121,7 +121,7 @@ class StopLatch:
 
     def end_motion(self, is_moving: bool, may_hold: bool = False) -> None:
         """
-        Stop an arm that moves without a goal, by a topic or another controller.
+        Stop an arm that a topic or another controller moves, without a goal.
 
         Parameters
         ----------

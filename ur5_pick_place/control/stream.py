@@ -8,9 +8,9 @@ from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.outcome import OnOutcome
 from ur5_pick_place.planning.trajectory import Trajectory
 
-_SET_AHEAD = 10.0  # [s] between two stamps; each cycle of it would be worked off
+_SET_AHEAD = 10.0  # [s] between two stamps; a larger gap would be caught up cycle by cycle
 _STOPPING = 2.0  # [s] of scaled time in which a stopped loop comes to rest
-_CREEPING = 0.05  # speed scaling below which that is real time
+_CREEPING = 0.05  # speed scaling below which `_STOPPING` is real time
 _SET_BACK = 0.1  # [s]; stamps that decrease by more mean that the clock was set back
 
 

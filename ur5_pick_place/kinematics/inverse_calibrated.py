@@ -6,8 +6,8 @@ Real joints are slightly displaced and tilted against the DH table, so that the 
 gives seeds. Near a singularity this has two effects. Solutions exist where the ideal arm has none:
 its roots are kept apart and its triangles closed (`_APART`), so that there are seeds there too.
 And theta_6, free at the ideal arm's wrist singularity, has several isolated values: there the
-seeds cover the circle (`_CIRCLE`). Finally each solution shows the effect of the calibration on
-the tool, so that the ideal solutions of the pose without it are better seeds for the rest.
+seeds cover the circle (`_CIRCLE`). Finally the ideal arm's pose at each solution differs from the
+given pose by the effect of the calibration: its closed-form solutions are better seeds.
 
 """
 
@@ -32,7 +32,7 @@ _RESIDUAL = 1e-11  # m and rad, of a solution
 _SAME = 1e-6  # rad; closer solutions count as one
 _NEW = 0.1  # rad; a seed must be this far from every known solution
 _APART = 0.1  # rad of phi, and of theta_3 from 0 or pi; calibrations move a singularity less
-_CLOSED = 1.1  # largest cosine of theta_3 for which the triangle is closed
+_CLOSED = 1.1  # largest computed cosine of theta_3 that is clipped to a stretched elbow
 _NEAR_WRIST = 0.1  # rad of theta_5; a few times what calibrations tilt the tool by
 _WRISTS = np.array([0.0, pi])  # offsets of theta_6 from its closed-form value
 _CIRCLE = pi / 8.0 * np.delete(np.arange(16.0), [0, 8])  # the same, around the circle
@@ -111,7 +111,7 @@ class _Search:
         self._add(np.concatenate(poses), np.concatenate(all_seeds))
 
     def search_beside(self) -> None:
-        """Search from the ideal solutions of the poses that the ideal arm has at new solutions."""
+        """Search from the closed-form solutions of the ideal arm's poses at new solutions."""
         index = np.arange(MOST)
         pose, k = np.nonzero((index >= self._searched[:, None]) & (index < self.count[:, None]))
         if not len(pose):

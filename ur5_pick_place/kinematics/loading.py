@@ -2,7 +2,7 @@
 """
 Models of arms: presets, DH tables, and what the driver's calibration file says.
 
-The real joints of a calibrated arm sit a little beside and askew of where the DH table has them;
+The real joints of a calibrated arm are displaced and tilted by a little against the DH table;
 `inverse_calibrated` solves for them.
 
 References

@@ -121,7 +121,7 @@ def tcp_from_touches(T_base_tool: ArrayLike) -> TcpTouched:
             f'{len(poses) if poses.ndim == 3 else 1} touches: at least {TCP_TOUCHES} are needed'
         )
     R, t = poses[:, :3, :3], poses[:, :3, 3]
-    # The best point is the mean of where the touches put it, which leaves p alone.
+    # The best point is the mean of R p + t over the touches; with it, only p is unknown.
     A, b = R - R.mean(axis=0), t.mean(axis=0) - t
     singular = np.linalg.svd(A.reshape(-1, 3), compute_uv=False)
     amplification = float(1.0 / max(singular[-1], 1e-9))

@@ -27,7 +27,7 @@ ARM_PERIOD = 0.008
 
 _URGENT = 0.002  # period of a topic that is urgent [s]
 # Pause after each pass, in which the lock is free [s]. An RLock is not fair: without the pause
-# this thread kept that of the executor waiting for a second.
+# this thread kept the executor's thread waiting for a second.
 _PAUSE = 5e-4
 _JOIN_TIMEOUT = 1.0  # [s] for the last pass to end
 
@@ -87,7 +87,7 @@ class PollGroup:
     @classmethod
     def poll_existing(cls, node: Node, subscription: Any) -> None:
         """
-        Poll an existing subscription first in the group with the shortest period.
+        Make a subscription the first that the group with the shortest period polls.
 
         The executor takes its messages no longer.
 
@@ -134,7 +134,8 @@ class PollGroup:
 
 
 def _groups_of(node: Node) -> list[PollGroup]:
-    found: list[PollGroup] = vars(node).setdefault('_poll_groups', [])  # they end together
+    # As an attribute, they live as long as the node.
+    found: list[PollGroup] = vars(node).setdefault('_poll_groups', [])
     return found
 
 

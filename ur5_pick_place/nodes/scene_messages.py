@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Conversion of clients' objects to and from messages, the latter as `cdr.read_message` returns them.
+Conversion of objects to ROS messages, and from messages that `cdr.read_message` has decoded.
 
 A `PlanningScene` that the planner publishes holds, beside the clients' objects, what was refused
 and the task's part; `type.db` marks these two, as their ids cannot. The id of what was refused is

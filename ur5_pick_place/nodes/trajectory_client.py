@@ -206,7 +206,7 @@ class _TrajectoryController:
         self._topic = node.create_publisher(
             JointTrajectory, f'{controller}/joint_trajectory', 1, callback_group=group
         )
-        # Goals of an action cannot be recorded: its services are between it and its client.
+        # A bag does not record the goals of an action, so that each is published here too.
         self._sent_goal = node.create_publisher(
             JointTrajectory, '~/sent_goal', _SHOWN_GOALS, callback_group=group
         )

@@ -149,10 +149,11 @@ class Mesh(Shape):
             raise InvalidInput(
                 f'mesh of {len(triangles)} triangles: must have 1 to {MAX_TRIANGLES}; decimate it'
             )
-        if triangles.min() < 0 or triangles.max() >= len(vertices):
+        least, most = triangles.min(), triangles.max()
+        if least < 0 or most >= len(vertices):
             raise InvalidInput(
                 f'mesh of {len(vertices)} vertices has a triangle with vertex '
-                f'{max(triangles.max(), -triangles.min())}: must be 0 to {len(vertices) - 1}'
+                f'{least if least < 0 else most}: must be 0 to {len(vertices) - 1}'
             )
         used, triangles = np.unique(triangles, return_inverse=True)
         vertices, triangles = vertices[used], triangles.reshape(-1, 3)

@@ -80,9 +80,9 @@ def find_ways(
     shortest : float
         Upper bound on the length of a polyline [s].
     allowed : float
-        Time in which the first one must be found [s]; up to three times as long on a machine too
-        busy to give the search half of it as processor time. On other machines the improvement
-        ends within this time too.
+        Time in which the first polyline must be found [s]; three times as long if the search got
+        less than half of this time as processor time. The improvement then takes a fixed number
+        of collision tests, and ends at the latest after three times this time.
     refinement : int
         0 for the first search; each increment divides the distance between tests by three.
 

@@ -18,10 +18,10 @@ class Layout(NamedTuple):
     start, target : Place
         Of the demo.
     radius : tuple of float
-        Least and largest distance from the arm's axis of a spot that the arm serves well, all
-        round [m]; closer, the tool hits the arm on its path.
+        Least and largest distance from the arm's axis at which a spot can be used at any bearing
+        [m]; on the way to a nearer one the tool would hit the arm.
     ahead : tuple of float
-        The same for spots up to 60 degrees from straight ahead, every pair of which it serves.
+        The same for spots within 60 degrees of +x, any two of which can be start and target.
 
     """
 
@@ -43,7 +43,7 @@ LAYOUTS: Mapping[str, Layout] = {
     'ur3e': _SHORT,
     'ur5e': _USUAL,
     'ur10e': _LONG,
-    # Its wrist is that of the larger arm: closer, it meets the folded forearm.
+    # It has the wrist of the larger arm, which at a nearer spot hits the folded forearm.
     'ur16e': _USUAL._replace(radius=(0.35, 0.70), ahead=(0.44, 0.60)),
 }
 """By robot type."""

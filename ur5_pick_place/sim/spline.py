@@ -4,7 +4,7 @@ Interpolation of joint waypoints as in the driver's trajectory controller.
 
 The degree of a segment follows from what *both* its ends carry: positions give a straight line,
 velocities a cubic, velocities and accelerations a quintic. For accelerations without velocities
-the controller commands zero; so does this spline.
+the controller commands joint positions of zero; so does this spline.
 
 """
 

@@ -7,8 +7,8 @@ UR configuration, including their quirks: a goal without goal time never times o
 cancelling holds the measured position without braking.
 
 With `splices` it replaces trajectories as joint_trajectory_controller does after 6.9: a new one is
-joined to the running one at its stamp, which counts as now if it is past. Then the running one is
-left where it is, not where the arm is measured.
+joined to the running one at its stamp; a past stamp counts as now. The transition starts from the
+state of the running trajectory, not from the measured one.
 
 """
 

@@ -66,7 +66,7 @@ class Wait:
     def _timed_out(self, level: bool | None) -> str:
         stage = self._stage
         if level is None:
-            return f'stage {stage.name!r}: input {stage.pin} is not in io_states: check its pin'
+            return f'stage {stage.name!r}: input {stage.pin} is not in io_states: check `pin`'
         wanted = 'on' if stage.value else 'off'
         return (
             f'stage {stage.name!r}: input {stage.pin} was not {wanted} within timeout = '

@@ -111,7 +111,7 @@ class ActionGripper(Gripper):
     """
 
     settings_type = ActionSettings
-    loss = 'the fingers closed further than on the part'
+    loss = 'the fingers closed beyond the width of the part'
 
     def __init__(self, settings: ActionSettings, voltage: int | None) -> None:
         super().__init__(settings, voltage)

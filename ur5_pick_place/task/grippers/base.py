@@ -108,7 +108,7 @@ class Gripper(ABC):
         Parameters
         ----------
         command : Command, optional
-            Issued and confirmed meanwhile, once it is known whether a part is held.
+            Issued during the wait, as soon as it is known whether a part is held.
 
         Returns
         -------
@@ -202,7 +202,7 @@ class Gripper(ABC):
         yield from self.await_fingers()
 
     def opens_in(self, seen: Observation) -> float:
-        """Return the time [s] until the gripper, which was told to open, will be open."""
+        """Return the time [s] until the gripper, which is opening, will be open."""
         return self.fingers_end - seen.t
 
     def signal(self) -> 'PartSignal':

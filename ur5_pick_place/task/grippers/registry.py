@@ -65,7 +65,7 @@ def check_parameters(name: str, given: Iterable[str]) -> None:
     name : str
         The kind.
     given : iterable of str
-        Names of parameters, of whatever else too.
+        Names of all parameters given, also of unrelated ones.
 
     Raises
     ------
