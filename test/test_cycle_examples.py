@@ -69,7 +69,7 @@ class CellOf:
         self.cell.driver.io.switch_input(pin, level)
 
     def attend(self):
-        self.attendant.look(self.cell.events, self.cell.time)
+        self.attendant.react(self.cell.events, self.cell.time)
 
     def run(self, limit=60.0):
         self.cell.on_step = self.attend

@@ -137,7 +137,7 @@ class Place:
         if self._taught is None or np.abs(T - self._taught).max() > _SAME:
             self.teach(T)
 
-    def look(self, is_offered: bool, is_movable: bool = True) -> None:
+    def update(self, is_offered: bool, is_movable: bool = True) -> None:
         """Give up an answer that does not come; show what is offered and can be dragged."""
         if is_movable != self._is_movable:
             self._is_movable = is_movable
@@ -189,7 +189,7 @@ class Places:
                     self._server, name, len(self.all), self._size, self._send, self._on_drag
                 )
         for name, place in self.all.items():
-            place.look(name in names, name in movable)
+            place.update(name in names, name in movable)
 
     def on_frame(self, name: str, T_base_link_tcp: Array) -> None:
         """Take a place's frame of TF: it changes without an event too, as by Plan."""

@@ -169,7 +169,7 @@ class TrajectoryClient:
         was_running, self._was_running = self._was_running, self.link.status.program_running
         if self._was_running and not was_running:
             self._activity.invalidate()
-        self._activity.look()
+        self._activity.request_if_due()
         self.core.watch()
 
     def _publish(self, text: str) -> None:
@@ -216,7 +216,7 @@ class _TrajectoryController:
 
     @property
     def why_unavailable(self) -> str:
-        self._replacement.look()
+        self._replacement.request_if_new()
         if self._client.server_is_ready():
             return ''
         return (

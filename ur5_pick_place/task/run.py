@@ -14,7 +14,7 @@ from ur5_pick_place.planning.scene import Box
 from ur5_pick_place.task import events
 from ur5_pick_place.task.grippers.base import NO_FEEDBACK, Gripper
 from ur5_pick_place.task.job import (
-    LOOK,
+    OBSERVE_NOW,
     BackgroundSteps,
     Carry,
     Compute,
@@ -125,7 +125,7 @@ class CycleRun:
         yield from self._gripper.close()
         seen = yield None
         if self.is_holding_part(seen):
-            self.look(seen)
+            self.update_part(seen)
             yield from perform(Carry(self._part))
 
     def open(self, payload: bool | None = None) -> Steps[None]:
@@ -150,7 +150,7 @@ class CycleRun:
         yield from perform(Carry(None))
         yield from self._payload.set_during(self._gripper.await_fingers, payload)
 
-    def look(self, seen: Observation) -> None:
+    def update_part(self, seen: Observation) -> None:
         """Update whether a part is held, such as after a restart in the middle of a cycle."""
         is_held = self._gripper.holds_part(seen)
         if self.is_holding_part(seen) and not self.is_carrying:
@@ -272,7 +272,7 @@ class CycleRun:
         yield from self._gripper.begin_closing()
         yield from perform(Carry(self._part))
         yield from self._payload.set_during(self._gripper.await_fingers, payload)
-        seen = yield LOOK
+        seen = yield OBSERVE_NOW
         is_unseen = self._gripper.holds_part(seen) is None and touches(self._place)
         if self._gripper.holds_part(seen) or (is_unseen and self.is_holding_part(seen)):
             self._take()
@@ -285,7 +285,7 @@ class CycleRun:
     def _release(self, payload: bool | None) -> Steps[None]:
         was_carrying = self.is_carrying
         yield from self.open(payload)
-        if self._gripper.holds_part((yield LOOK)):  # it sticks, or the input does
+        if self._gripper.holds_part((yield OBSERVE_NOW)):  # it sticks, or the input does
             self.is_carrying = was_carrying
             yield from perform(Carry(self._part if was_carrying else None))
             yield from self._gripper.expect_no_part()

@@ -136,7 +136,7 @@ class Attendant:
         self._due: tuple[float, int, bool] | None = None
         self._pressed: list[int] = []
 
-    def look(self, seen: Sequence[Mapping[str, Any]], now: float) -> None:
+    def react(self, seen: Sequence[Mapping[str, Any]], now: float) -> None:
         """Act on the events of the task so far, at robot time [s]; call it often."""
         for event in seen[self._seen :]:
             self._take(event, now)

@@ -89,7 +89,7 @@ class CycleOperator(Operator):
         self._switch_input.call_async(SetIO.Request(pin=pin, state=float(level)))
 
     def _attend(self, _record: Record) -> None:
-        self._attendant.look(self.events, self.now)
+        self._attendant.react(self.events, self.now)
 
     def _on_parts(self, message: PoseArray) -> None:
         self._parts = [pose_to_matrix(pose) for pose in message.poses]

@@ -56,7 +56,7 @@ _ADDRESS = re.compile(r'http://\S+/\?token=\S+')
 _SAME_PLACE = 1e-3  # [m], as for ~/plan
 _TILTED = math.radians(10.0)  # of fingers that still grip the cube
 _START_TIME = 60.0  # [s] for the cockpit to serve its page
-_LOOK = 0.1  # [s] between two looks at the processes
+_CHECK_PERIOD = 0.1  # [s] between two looks at the processes
 
 
 @quiet_pipe()
@@ -277,7 +277,7 @@ def _wait_for_address(log: Path, nodes: NodeProcesses) -> str:
         if found := _ADDRESS.search(log.read_text(encoding='utf-8', errors='replace')):
             return found[0]
         nodes.check()
-        time.sleep(_LOOK)
+        time.sleep(_CHECK_PERIOD)
     raise ExecutionError(f'the cockpit did not serve its page within {_START_TIME:.0f} s')
 
 
@@ -301,7 +301,7 @@ def _watch(nodes: NodeProcesses, folder: str) -> None:
     """Report nodes that end, until none is left; the others stay, as they would on a robot."""
     known: dict[str, str] = {}
     while len(known) < len(nodes.pids):
-        time.sleep(_LOOK)
+        time.sleep(_CHECK_PERIOD)
         ended = nodes.ended
         for name in ended.keys() - known.keys():
             print(

@@ -151,7 +151,7 @@ class ActionGripper(Gripper):
                 return False
         seen = yield concurrent.issue(seen.t)
         while not concurrent.is_answered:
-            concurrent.look(seen)
+            concurrent.check_answer(seen)
             if not concurrent.is_answered:
                 seen = yield None
         return concurrent.was_issued

@@ -292,7 +292,7 @@ class ConcurrentCommand:
         self._issued, self.is_answered = t, False
         return self._command
 
-    def look(self, seen: Observation) -> None:
+    def check_answer(self, seen: Observation) -> None:
         """
         Take an observation.
 
