@@ -30,7 +30,7 @@ from ur5_pick_place.cockpit.jog import Jog
 from ur5_pick_place.cockpit.keyboard import add_keys
 from ur5_pick_place.cockpit.link import CELL, TASK, CellLink, Offers, missing_branches
 from ur5_pick_place.cockpit.panel import Panel
-from ur5_pick_place.cockpit.places import Places
+from ur5_pick_place.cockpit.places import PlaceHandles
 from ur5_pick_place.cockpit.plots import PERIOD
 from ur5_pick_place.cockpit.tabs import Tabs
 from ur5_pick_place.cockpit.view import CellView
@@ -115,7 +115,7 @@ class Cockpit(Node):
         )
         part = cell.scene.part
         size = (0.04, 0.04, 0.04) if part is None else tuple(map(float, part.size))
-        self._places = Places(server, size, self._send_place, self._on_drag)
+        self._places = PlaceHandles(server, size, self._send_place, self._on_drag)
         self._panel = Panel(server, self._link, own.robot)
         jog = Jog(
             self, self._prefix, cell.joint_names,
