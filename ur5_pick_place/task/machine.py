@@ -304,7 +304,7 @@ class Machine:
         reason = job.error
         if reason:
             with suppress(Exception):  # of a gripper's own driver: the stop is latched anyhow
-                reason += self._run.loss(self._port.observe())
+                reason += self._run.register_loss(self._port.observe())
             self.stopped, self.plan = self.stopped or reason, None
             self._emit(events.STOPPED, job=job.name, stage=self._run.stage, reason=reason)
         else:

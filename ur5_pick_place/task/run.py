@@ -181,9 +181,9 @@ class CycleRun:
         """The part as a load in tool0."""
         return self._part
 
-    def loss(self, seen: Observation) -> str:
+    def register_loss(self, seen: Observation) -> str:
         """
-        Return an addition to the reason of a stop if the part has just been lost; else ''.
+        Register a part that has just been lost; return an addition to a stop's reason, or ''.
 
         The arm may have hit the part: the robot then stops before the input is stable.
 
@@ -326,7 +326,7 @@ class CycleRun:
         seen = yield None
         is_away = not touches(self._place)
         if is_away and self._gripper.is_open(seen) and self._gripper.holds_part(seen) is False:
-            self._emptiness.begin(self._gripper.stays_empty())
+            self._emptiness.begin(self._gripper.await_empty())
         else:
             yield from self._gripper.expect_no_part()
 
@@ -420,6 +420,6 @@ class CycleRun:
     @property
     def _lost(self) -> str:
         return (
-            f'the part was lost at stage {self.stage!r}: {self._gripper.loss}; find '
+            f'the part was lost at stage {self.stage!r}: {self._gripper.loss_text}; find '
             'the part, then call ~/rearm'
         )

@@ -93,7 +93,7 @@ class OutputGripper(Gripper):
 
     def await_fingers(self, command: Command | None = None) -> Steps[bool]:
         """
-        Wait until the part-present input has changed, else until `fingers_end`.
+        Wait until the part-present input has changed, else until `fingers_done_at`.
 
         The command is issued when the input has changed, or immediately if there is no input.
 
@@ -103,7 +103,7 @@ class OutputGripper(Gripper):
             level = self.holds_part(seen)
             is_there = self._signal.update(seen.t, level) is self._closes and self._is_shown
             concurrent.check_answer(seen)
-            if concurrent.is_answered and (is_there or seen.t >= self.fingers_end):
+            if concurrent.is_answered and (is_there or seen.t >= self.fingers_done_at):
                 return concurrent.was_issued
             seen = yield concurrent.issue(seen.t) if level in (self._closes, None) else None
 
@@ -125,7 +125,7 @@ class OutputGripper(Gripper):
         """Wait until the part-present input shows no part; errors as `expect_part`."""
         yield from self._expect(False)
 
-    def stays_empty(self) -> Steps[None]:
+    def await_empty(self) -> Steps[None]:
         """Wait until the part-present input, which shows no part now, is stable."""
         seen = yield None
         while self._signal.update(seen.t, self.holds_part(seen)) is not False:
@@ -168,7 +168,7 @@ class OutputGripper(Gripper):
         for pin, state in self.outputs(is_closed):
             seen = yield from self._set(pin, state)
         self._closes, self._is_shown = is_closed, is_shown
-        self._signal, self.fingers_end = self.signal(), seen.t + travel_time
+        self._signal, self.fingers_done_at = self.signal(), seen.t + travel_time
 
     def _set(self, pin: int, state: bool) -> Steps[Observation]:
         """Switch an output and wait for io_states to show it; return that observation."""
