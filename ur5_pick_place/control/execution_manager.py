@@ -280,10 +280,10 @@ class ExecutionManager:
         """Check for faults and silence; to be called periodically and at every mode change."""
         self._note_suspension()
         fault = self._admission.unset_parameters or self._fault
-        if fault and not self._latch.is_first:
+        if fault and not self._latch.has_never_been_ready:
             self.fail(fault)
-        elif not fault and self._latch.is_first and not self._admission.foreign_goal:
-            self._latch.is_first = bool(self._admission.why_not_ready())
+        elif not fault and self._latch.has_never_been_ready and not self._admission.foreign_goal:
+            self._latch.has_never_been_ready = bool(self._admission.why_not_ready())
         unavailable, now = self._controller.why_unavailable, self._clock()
         if self._goal and (failure := unavailable or self._goal.failure(now, self.status.stamp)):
             self.fail(failure)
@@ -344,7 +344,7 @@ class ExecutionManager:
         now = self._clock()
         gap, self._last_watch = now - self._last_watch, now
         self.status.discount_suspension(gap)
-        if was_suspended(gap, self._health.peer_timeout) and not self._latch.is_first:
+        if was_suspended(gap, self._health.peer_timeout) and not self._latch.has_never_been_ready:
             self.fail(f'this node was frozen for {gap:.1f} s: find the cause, then call ~/rearm')
 
     @property

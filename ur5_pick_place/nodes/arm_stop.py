@@ -77,7 +77,7 @@ class ArmStop:
             delay = _DEACTIVATE_AFTER if self._port.has_planner else _DEACTIVATE_ALONE_AFTER
             if lasts > delay and now - self._last_deactivation > _DEACTIVATE_PERIOD:
                 self._last_deactivation = now
-                self._goals.deactivate_others(self._stopping)
+                self._goals.stop_other_motion(self._stopping)
 
 
 class PlannerLatch:

@@ -269,8 +269,8 @@ class _TrajectoryController:
             return  # the joints may be another arm's, and this one would jump to them
         self._topic.publish(trajectory_to_msg(at_rest(q), self._joint_names))
 
-    def deactivate_others(self, stopping: Callable[[], Stopping]) -> None:
-        self._goals.deactivate_others(stopping)
+    def stop_other_motion(self, stopping: Callable[[], Stopping]) -> None:
+        self._goals.stop_other_motion(stopping)
 
     def _begun(
         self, trajectory: Trajectory, begin: float, prepared: JointTrajectory | None = None
