@@ -137,7 +137,7 @@ class Server:
         while not job.is_done:
             assert self.t < limit, 'the job hangs'
             if goal and reply is None and self.t - sent >= self.accepts_after:
-                reply = Outcome.unless(self.refusal)
+                reply = Outcome.from_reason(self.refusal)
             command = job.tick(self.seen(reply, sent, goal))
             if command:
                 commands.append(command)

@@ -399,7 +399,7 @@ class ExecutionManager:
         # The robot plays the ramp at the slider's speed, and faster if somebody raises it: a slow
         # arm stops at once.
         if loop.outcome is None and loop.is_ending and is_slow(self.status):
-            loop.outcome = Outcome.unless(loop.stop_reason)
+            loop.outcome = Outcome.from_reason(loop.stop_reason)
             self._end_stream()
         elif loop.outcome and not loop.outcome.ok:
             self._end_stream()  # a speed slider at zero may have frozen the rest of its ramp
@@ -419,7 +419,7 @@ class ExecutionManager:
         ended, self._goal, self._stream = self._goal or self._stream, None, None
         self._others.begin(self.status.stamp)
         if ended:
-            ended.on_end(Outcome.unless(reason))
+            ended.on_end(Outcome.from_reason(reason))
 
     def _publish_state(self) -> None:
         self._on_state(self.motion_state)

@@ -281,7 +281,7 @@ class TaskPort:
         if self._goal is handle:  # else it is the result of an earlier one
             self._goal = None
         reason = '' if code.val == code.SUCCESS else code.message or f'code {code.val}'
-        on_reply(Outcome.unless(reason))
+        on_reply(Outcome.from_reason(reason))
 
     def _on_planner_state(self, message: String) -> None:
         self.planner_state, self.has_planner = message.data, True

@@ -311,7 +311,7 @@ class Machine:
             if job.name == RUN and self.plan and self.plan.first:
                 self.plan = None  # the next run begins with the first position again
             self._emit(events.DONE, job=job.name)
-        self._on_end(Outcome.unless(reason))
+        self._on_end(Outcome.from_reason(reason))
 
     @contextmanager
     def _planning(self) -> Iterator[None]:

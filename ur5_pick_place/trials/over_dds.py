@@ -158,7 +158,7 @@ class NodesCell:
         self._operator.call(job)
 
     def rearm(self) -> Outcome:
-        outcome = Outcome.unless(self._operator.refusal('rearm'))
+        outcome = Outcome.from_reason(self._operator.refusal('rearm'))
         if not outcome.ok:
             self._pause()
         return outcome
