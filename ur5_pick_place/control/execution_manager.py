@@ -16,7 +16,7 @@ from ur5_pick_place.control.motion_state import motion_state_text, skip_repeated
 from ur5_pick_place.control.path_ahead import path_ahead, too_near
 from ur5_pick_place.control.robot_status import HealthSettings, RobotStatus, was_suspended
 from ur5_pick_place.control.stop_latch import StopLatch
-from ur5_pick_place.control.stream import Stream, check_streams
+from ur5_pick_place.control.stream import Stream, check_replaces_trajectories
 from ur5_pick_place.control.streamed_loop import StreamedLoop
 from ur5_pick_place.locking import locked
 from ur5_pick_place.outcome import DONE, OnOutcome, Outcome
@@ -160,7 +160,7 @@ class ExecutionManager:
         `make_loop` takes the gate's report on the roll-out and may refuse it.
 
         """
-        check_streams(self._replaces, 'a closed loop', 'use method ik, or')
+        check_replaces_trajectories(self._replaces, 'a closed loop', 'use method ik, or')
 
         def begin(loop: ClosedLoop) -> None:
             self._begin_stream(loop, rollout, on_end)
@@ -170,7 +170,7 @@ class ExecutionManager:
 
     def start_jog(self, jog: Jog, on_end: OnOutcome, is_wanted: IsWanted = lambda: True) -> None:
         """Check the arm where it is with the gate, and run a jog, as `start`."""
-        check_streams(self._replaces, 'a jog', 'to jog,')
+        check_replaces_trajectories(self._replaces, 'a jog', 'to jog,')
         self._admission.check(is_wanted)
         assert self.status.q is not None  # it is ready
         here, begin = at_rest(self.status.q), lambda _: self._begin_stream(jog, None, on_end)
