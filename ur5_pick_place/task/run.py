@@ -98,7 +98,7 @@ class CycleRun:
         if self._payload.may_have_part and not self.is_carrying:  # as a part was lost
             yield from self.confirm_payload()
         for self._number, stages in enumerate(plan.cycles, plan.first + 1):
-            self._place, self._payload.ahead = '', None
+            self._place, self._payload.confirmed_early = '', None
             self._emptiness.drop()
             for i, planned in enumerate(stages):
                 if self.is_paused:
@@ -114,7 +114,7 @@ class CycleRun:
     def home(self, motions: tuple[PlannedMotion, ...]) -> Steps[None]:
         """Follow the motions home; the gripper stays as it is."""
         yield from perform(Carry(self._part if self.is_carrying else None))
-        if self._is_with_part is not self._payload.confirmed:
+        if self._required_payload is not self._payload.confirmed:
             yield from self.confirm_payload()
         self.stage = HOME
         for motion in motions:
@@ -195,10 +195,10 @@ class CycleRun:
 
     def confirm_payload(self) -> Steps[None]:
         """Set the payload as the gripper needs it, and wait for the robot to confirm it."""
-        yield from self._payload.set(bool(self._is_with_part))
+        yield from self._payload.set(bool(self._required_payload))
 
     @property
-    def _is_with_part(self) -> bool | None:
+    def _required_payload(self) -> bool | None:
         """Whether the payload must include the part; without feedback, as it was last set."""
         is_shown = self._gripper.settings.grip_feedback != NO_FEEDBACK
         return self.is_carrying if is_shown else self.is_carrying and self._payload.wanted
@@ -337,14 +337,14 @@ class CycleRun:
                 yield from self._gripper.expect_part()
                 break
             except MissedGrasp as missed:
-                ahead = None if self._payload.ahead is None else False
+                payload_after_miss = None if self._payload.confirmed_early is None else False
                 self._emit(events.GRASP_MISSED, reason=str(missed), tries_left=tries)
                 if not tries:
-                    if ahead is False:
+                    if payload_after_miss is False:
                         yield from self._payload.set(with_part=False)
                     raise
                 tries -= 1
-            yield from self.open(ahead)
+            yield from self.open(payload_after_miss)
             for motion in planned.retry:
                 yield from self._move(PlannedStage(planned.stages, motion))
             yield from self._close(payload)
