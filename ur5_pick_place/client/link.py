@@ -255,8 +255,8 @@ class Link:
             while not (found := find()):
                 if self._is_closed:
                     raise ExecutionError(f'the client was closed while waiting for {what}')
-                if not despite_death and (gone := self.received.gone()):
-                    raise ExecutionError(f'{gone}, while waiting for {what}')
+                if not despite_death and (missing := self.received.missing_nodes_text()):
+                    raise ExecutionError(f'{missing}, while waiting for {what}')
                 if is_working():
                     deadline = time.monotonic() + seconds
                 if (left := deadline - time.monotonic()) <= 0.0:
@@ -374,8 +374,8 @@ class Link:
         """
         begin, first = time.monotonic(), self.received.joints()[1].header.stamp
         for i in range(max(1, round(seconds / _PERIOD))):
-            if gone := self.received.gone():
-                raise ExecutionError(f'{gone}')
+            if missing := self.received.missing_nodes_text():
+                raise ExecutionError(f'{missing}')
             message.header.stamp = self.received.joints()[1].header.stamp
             publisher.publish(message)
             time.sleep(max(0.0, begin + (i + 1) * _PERIOD - time.monotonic()))

@@ -73,7 +73,7 @@ def run_node(create: Callable[[], Node], threads: int) -> None:
     finally:
         signals.is_received = True  # a second Ctrl-C must not cut the clean-up
         sys.setswitchinterval(_SWITCH_INTERVAL)
-        if poller is not None and poller.is_busy:
+        if poller is not None and poller.is_running:
             _exit_now(code)  # entities must not be destroyed during a poll
         if node is not None:
             node.destroy_node()
