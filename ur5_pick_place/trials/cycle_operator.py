@@ -66,7 +66,7 @@ class CycleOperator(Operator):
     def teach_places(self, spots: Mapping[str, Spot]) -> None:
         """Teach the TCP at each spot."""
         for name, spot in spots.items():
-            self._teach_pose(name, spot.T_grip(self._scene))
+            self._teach_pose(name, spot.T_base_link_tcp(self._scene))
 
     def parts(self, count: int) -> list[Array]:
         """Return where the parts lie, (4, 4) each in `base_link`, in order of feeding."""

@@ -179,9 +179,9 @@ def _spot(T_base_tcp: Array, config: Path, ur_type: str) -> tuple[Spot, str]:
     except InvalidInput as error:
         spot = default_spots(ur_type)[0]
         return spot, f"the cube lies at the demo's start, {spot}, not at the taught one: {error}"
-    T_grip = spot.T_grip(load_scene(config / 'scene_sim.yaml'))
-    above = float(T[2, 3] - T_grip[2, 3])
-    tilt = math.acos(min(1.0, max(-1.0, float(T[:3, 2] @ T_grip[:3, 2]))))
+    T_wanted = spot.T_base_link_tcp(load_scene(config / 'scene_sim.yaml'))
+    above = float(T[2, 3] - T_wanted[2, 3])
+    tilt = math.acos(min(1.0, max(-1.0, float(T[:3, 2] @ T_wanted[:3, 2]))))
     if abs(above) <= PART_SIZE / 2 and tilt <= _TILTED:
         return spot, ''
     return spot, (

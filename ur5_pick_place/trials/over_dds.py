@@ -27,7 +27,7 @@ from ur5_pick_place.trials.configuration import Configuration
 from ur5_pick_place.trials.fault_operator import FaultOperator
 from ur5_pick_place.trials.processes import NodeProcesses, own_domain
 from ur5_pick_place.trials.record import Record, Task, measure
-from ur5_pick_place.trials.spots import Spot, T_tool_part
+from ur5_pick_place.trials.spots import Spot, T_tool_grip
 
 _POLL = 0.2  # [s] wall time between the nodes' requests to the dashboard for the program state
 _MARGIN = 0.5  # [s] until a stop is reported
@@ -243,7 +243,7 @@ def open_nodes(
     ):
         operator.prepare()
         yield NodesCell(
-            operator, nodes, model, T_tool_part(scene), Configuration(overrides), real_time_factor
+            operator, nodes, model, T_tool_grip(scene), Configuration(overrides), real_time_factor
         )
 
 
