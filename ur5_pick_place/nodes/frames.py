@@ -26,7 +26,7 @@ from ur5_pick_place.kinematics.transforms import (
     make_transform,
 )
 from ur5_pick_place.nodes.bounded_reader import BoundedReader
-from ur5_pick_place.nodes.cdr import Layout, Unreadable
+from ur5_pick_place.nodes.cdr import MessageLayout, Unreadable
 from ur5_pick_place.nodes.conversions import transform_to_matrix
 from ur5_pick_place.nodes.polling import PollGroup
 
@@ -92,7 +92,7 @@ class Frames:
             TFMessage, '/tf_static', self._take_static, _STATIC, raw=True
         )
         self._reader = BoundedReader(node, TFMessage, '/tf', _LARGEST)
-        self._layouts: dict[int, Layout] = {}  # by the size of the message
+        self._layouts: dict[int, MessageLayout] = {}  # by the size of the message
         self._looking = threading.Lock()
         self._poll_group = PollGroup(node, _PERIOD)
         self._poll_group.subscribe(TFMessage, '/tf', self._take, QoSProfile(depth=_DEPTH))
@@ -127,7 +127,7 @@ class Frames:
             if len(self._layouts) >= _LAYOUTS:
                 self._layouts.clear()
             with contextlib.suppress(Unreadable):
-                self._layouts[len(data)] = Layout(data, TFMessage)
+                self._layouts[len(data)] = MessageLayout(data, TFMessage)
 
     def T_base_frame(self, frame_id: str, arm: ArmPose | None = None) -> Array:
         """
