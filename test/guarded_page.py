@@ -11,7 +11,7 @@ from msgspec import msgpack
 from websockets.sync.client import connect
 
 from ur5_pick_place.cockpit.guard import Guard, listen, new_token, open_server
-from ur5_pick_place.cockpit.places import Place
+from ur5_pick_place.cockpit.places import PlaceHandle
 
 HANDLE = {'name': '/places/target', 'owner': ''}
 DRAG = {**HANDLE, 'wxyz': [1.0, 0.0, 0.0, 0.0], 'position': [0.4, 0.2, 0.1]}
@@ -39,7 +39,7 @@ def page() -> Iterator[SimpleNamespace]:
     )
     page.button = server.gui.add_button('Stop')
     page.button.on_click(lambda _event: page.clicked.set())
-    page.place = Place(
+    page.place = PlaceHandle(
         server, 'target', 0, (0.04,) * 3, lambda _name, T: page.poses.append(T), lambda *_: None
     )
     yield page

@@ -13,7 +13,7 @@ from moveit_msgs.msg import AttachedCollisionObject, CollisionObject, PlanningSc
 from rclpy.serialization import serialize_message
 from shape_msgs.msg import Mesh, MeshTriangle, Plane, SolidPrimitive
 
-from ur5_pick_place.nodes.cdr import MAX_ITEMS, Layout, Unreadable, read_message
+from ur5_pick_place.nodes.cdr import MAX_ITEMS, MessageLayout, Unreadable, read_message
 
 
 def pose(rng) -> Pose:
@@ -128,7 +128,7 @@ def test_a_layout_fits_messages_of_the_same_texts_and_lengths_alone(rng):
         scene.robot_state.joint_state.position = rng.random(n).tolist()
         return scene
 
-    layout = Layout(serialize_message(held('a', 'b')), PlanningScene)
+    layout = MessageLayout(serialize_message(held('a', 'b')), PlanningScene)
     for _ in range(20):
         scene = held('a', 'b')
         data = serialize_message(scene)

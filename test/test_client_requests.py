@@ -203,12 +203,12 @@ def test_a_node_is_gone_until_a_successor_is_there():
     received = ReceivedMessages()
     received.on_event(event('taught', place='start'))
     received.on_liveliness('pick_place', SimpleNamespace(alive_count=1, alive_count_change=1))
-    assert not received.gone()
+    assert not received.missing_nodes_text()
     received.on_liveliness('pick_place', SimpleNamespace(alive_count=0, alive_count_change=-1))
-    assert received.gone() == 'node pick_place has gone or is stuck'
+    assert received.missing_nodes_text() == 'node pick_place has gone or is stuck'
     assert not received.taught, 'a successor may have another tool'
     received.on_liveliness('pick_place', SimpleNamespace(alive_count=1, alive_count_change=1))
-    assert not received.gone()
+    assert not received.missing_nodes_text()
 
 
 def test_the_reason_of_a_refusal_is_the_planners_latest_with_all_words():

@@ -15,7 +15,7 @@ from browser import CHROMIUM, chromium, pixel_of
 
 from ur5_pick_place.cockpit.guard import Guard, listen, new_token, open_server
 from ur5_pick_place.cockpit.keyboard import add_keys
-from ur5_pick_place.cockpit.places import Place
+from ur5_pick_place.cockpit.places import PlaceHandle
 from ur5_pick_place.cockpit.view import CAMERA, LOOKS_AT, VIEW_ANGLE
 from ur5_pick_place.kinematics.transforms import tool_down
 
@@ -50,8 +50,9 @@ def test_stop_by_mouse_key_and_folded_panel_and_a_place_by_its_arrow(served) -> 
     add_keys(server)
     poses: list[np.ndarray] = []
     T = tool_down(0.40, 0.25, 0.0225, 0.5)
-    place = Place(server, 'target', 1, (0.045,) * 3, lambda _n, T: poses.append(T), lambda *_: 0)
-    place.teach(T)
+    size = (0.045,) * 3
+    place = PlaceHandle(server, 'target', 1, size, lambda _n, T: poses.append(T), lambda *_: 0)
+    place.show_taught(T)
     with chromium() as page:
         page.open(address)
         page.click('Stop')
@@ -75,7 +76,7 @@ def test_stop_by_mouse_key_and_folded_panel_and_a_place_by_its_arrow(served) -> 
                 time.sleep(0.1)
         page.until(lambda: poses, 'the drag')
         np.testing.assert_allclose(poses[-1][:3, 3] - T[:3, 3], -0.06 * axis, atol=5e-3)
-        place.refuse('there is a wall')
+        place.show_refusal('there is a wall')
         np.testing.assert_allclose(place.T_base_link_tcp, T, atol=1e-9)
 
         page.command('Input.dispatchKeyEvent', type='keyDown', key='Escape')

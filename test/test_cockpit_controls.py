@@ -15,7 +15,7 @@ from guarded_page import page as page
 from ur5_pick_place.cockpit.actions import CellState
 from ur5_pick_place.cockpit.checks import PreflightTab, TouchTab
 from ur5_pick_place.cockpit.jog import RATE
-from ur5_pick_place.cockpit.places import Places
+from ur5_pick_place.cockpit.places import PlaceHandles
 from ur5_pick_place.cockpit.tabs import JogTab
 from ur5_pick_place.cockpit.view import CellView
 from ur5_pick_place.errors import InvalidInput
@@ -73,7 +73,8 @@ def test_a_pose_that_is_not_a_number_never_reaches_a_place(page) -> None:
 
 def test_a_place_that_is_read_from_a_frame_follows_it_and_no_drag_moves_it(page) -> None:
     sent: list[str] = []
-    places = Places(page.server, (0.04,) * 3, lambda name, _T: sent.append(name), lambda *_: None)
+    size = (0.04,) * 3
+    places = PlaceHandles(page.server, size, lambda name, _T: sent.append(name), lambda *_: None)
     places.offer(('start',), ())
     T = tool_down(0.4, 0.2, 0.0225, 0.5)
     places.on_frame('start', T)
@@ -104,7 +105,7 @@ def test_a_place_under_a_drag_or_asked_for_does_not_follow_its_frame(page) -> No
             assert click_arrives(page, socket)
             page.place.follow(T)
             np.testing.assert_allclose(page.place.T_base_link_tcp[:3, 3], DRAG['position'])
-    page.place.refuse('in collision')
+    page.place.show_refusal('in collision')
     page.place.follow(T)
     np.testing.assert_allclose(page.place.T_base_link_tcp, T, atol=1e-9)
 

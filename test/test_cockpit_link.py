@@ -126,7 +126,7 @@ def test_a_stop_has_worked_when_either_node_accepts_it(node, link, later) -> Non
     link.stop(lambda *answer: heard.append(answer))
     node.clients['trajectory_planner/stop'].answer(True, 'stopping')
     later(5.0)  # the task node ends freedrive first
-    link.look()
+    link.poll_offers()
     assert heard == [(True, 'stopping')]
 
 
@@ -136,7 +136,7 @@ def test_a_stop_that_no_node_accepts_is_reported_once_with_both_reasons(node, li
     link.stop(lambda *answer: heard.append(answer))
     assert len(node.clients['pick_place/stop'].asked) == 1  # it is sent all the same
     later(5.0)
-    link.look()
+    link.poll_offers()
     ((success, message),) = heard
     assert not success
     assert 'pick_place is not there' in message
@@ -147,10 +147,10 @@ def test_a_request_without_an_answer_is_not_called_refused(node, link, later) ->
     heard: list[tuple] = []
     link.trigger('pick_place/go_home', lambda *answer: heard.append(answer))
     later(9.0)
-    link.look()
+    link.poll_offers()
     assert not heard
     later(2.0)
-    link.look()
+    link.poll_offers()
     ((success, message),) = heard
     assert success is None
     assert message == 'pick_place/go_home: no answer within 10 s: it may still act'
@@ -205,16 +205,16 @@ def test_a_pose_comes_from_the_kinematics_of_the_nodes_with_their_reason(node, l
 
 
 def test_places_that_the_task_node_reads_from_a_frame_are_not_movable(node, link) -> None:
-    assert link.look().movable == ('start', 'target')  # until it has said which
+    assert link.poll_offers().movable == ('start', 'target')  # until it has said which
     markers = node.clients['pick_place/teach_markers/get_interactive_markers']
     link._take_movable(done([SimpleNamespace(name='target')]))
-    offers = link.look()
+    offers = link.poll_offers()
     assert (offers.posable, offers.movable) == (('start', 'target'), ('target',))
     asked = len(markers.asked)
-    link.look()
+    link.poll_offers()
     assert len(markers.asked) == asked  # once is enough
     node.task_nodes = 2  # another one has started, perhaps with other places
-    assert link.look().movable == ('start', 'target')
+    assert link.poll_offers().movable == ('start', 'target')
     assert len(markers.asked) == asked + 1
 
 

@@ -98,7 +98,7 @@ class Manager:
         return response
 
     def look(self) -> str:
-        self.activity.look()
+        self.activity.request_if_due()
         return self.status.inactive
 
 
@@ -143,7 +143,7 @@ def test_a_controller_that_no_manager_lists_is_not_refused(graph, is_there):
     activity.invalidate()
 
     def is_over() -> bool:
-        activity.look()
+        activity.request_if_due()
         return not status.inactive
 
     graph.until(is_over)

@@ -81,10 +81,10 @@ class Manager:
             assert time.monotonic() < deadline
             self.executor.spin_once(timeout_sec=0.02)
 
-    def deactivate_others(self, seen: Stopping, times: int = 1, seconds: float = 0.3) -> None:
+    def stop_other_motion(self, seen: Stopping, times: int = 1, seconds: float = 0.3) -> None:
         """Deactivate others once per `seconds`, and let the messages pass."""
         for _ in range(times):
-            self.goals.deactivate_others(lambda: seen)
+            self.goals.stop_other_motion(lambda: seen)
             end = time.monotonic() + seconds
             while time.monotonic() < end:
                 self.executor.spin_once(timeout_sec=0.02)
@@ -106,24 +106,24 @@ def manager(ros_domain: int) -> Iterator[Manager]:
 
 
 def test_an_arm_that_moves_on_has_its_controller_restarted_and_then_left_off(manager) -> None:
-    manager.deactivate_others(Stopping.MOVING_ON, times=2)
+    manager.stop_other_motion(Stopping.MOVING_ON, times=2)
     assert manager.switched == [([], [OURS]), ([OURS], [])], 'one restart, then time to see it'
-    manager.deactivate_others(Stopping.BRAKING, seconds=SWITCHING)
-    manager.deactivate_others(Stopping.MOVING_ON)
+    manager.stop_other_motion(Stopping.BRAKING, seconds=SWITCHING)
+    manager.stop_other_motion(Stopping.MOVING_ON)
     assert manager.switched[2:] == [([], [OURS])]
     assert not manager.active
 
 
 @pytest.mark.parametrize('seen', [Stopping.BRAKING, Stopping.OVER])
 def test_an_arm_that_brakes_or_is_wanted_again_keeps_its_controller(manager, seen) -> None:
-    manager.deactivate_others(seen, times=5)
+    manager.stop_other_motion(seen, times=5)
     assert not manager.switched and manager.active == {OURS}
 
 
 def test_an_arm_that_nobody_sees_has_its_controller_restarted_once_and_never_left_off(
     manager,
 ) -> None:
-    manager.deactivate_others(Stopping.UNSEEN, times=12)
+    manager.stop_other_motion(Stopping.UNSEEN, times=12)
     assert manager.switched == [([], [OURS]), ([OURS], [])]
     assert manager.active == {OURS}
 
@@ -131,17 +131,17 @@ def test_an_arm_that_nobody_sees_has_its_controller_restarted_once_and_never_lef
 def test_an_arm_that_nobody_sees_is_stopped_at_the_next_stop_too(manager, monkeypatch) -> None:
     monkeypatch.setattr(controller_goals, '_SAME_STOP', 1.0)
     restart = [([], [OURS]), ([OURS], [])]
-    manager.deactivate_others(Stopping.UNSEEN, times=2)
-    manager.deactivate_others(Stopping.BRAKING, seconds=SWITCHING)
-    manager.deactivate_others(Stopping.UNSEEN)
+    manager.stop_other_motion(Stopping.UNSEEN, times=2)
+    manager.stop_other_motion(Stopping.BRAKING, seconds=SWITCHING)
+    manager.stop_other_motion(Stopping.UNSEEN)
     assert manager.switched == 2 * restart
 
 
 def test_another_controller_is_switched_off_unless_the_stop_is_over(manager) -> None:
     manager.active = {OTHER}
-    manager.deactivate_others(Stopping.OVER)
+    manager.stop_other_motion(Stopping.OVER)
     assert manager.active == {OTHER}
-    manager.deactivate_others(Stopping.BRAKING)
+    manager.stop_other_motion(Stopping.BRAKING)
     assert manager.switched == [([OURS], [OTHER])]
 
 
@@ -160,14 +160,14 @@ def test_a_controller_that_claims_a_mode_of_the_arm_is_switched_off(
     manager, name, claimed, prefix
 ) -> None:
     manager.active, manager.claims = {name}, {name: [prefix + claimed]}
-    manager.deactivate_others(Stopping.BRAKING)
+    manager.stop_other_motion(Stopping.BRAKING)
     assert manager.switched == [([OURS], [name])]
 
 
 def test_a_controller_of_something_else_is_left_alone(manager) -> None:
     manager.active = {OURS, 'gripper'}
     manager.claims = {'gripper': ['finger_joint/position']}
-    manager.deactivate_others(Stopping.BRAKING)
+    manager.stop_other_motion(Stopping.BRAKING)
     assert not manager.switched
 
 
@@ -195,8 +195,8 @@ def test_goals_of_motion_primitives_are_seen_and_canceled(manager) -> None:
 
 def test_a_manager_that_hangs_is_asked_seldom_and_its_late_answer_counts_once(manager) -> None:
     manager.hangs = True
-    manager.deactivate_others(Stopping.MOVING_ON, times=8)
+    manager.stop_other_motion(Stopping.MOVING_ON, times=8)
     assert manager.asked == 2, 'again after two seconds'
     manager.late.set_result(None)
-    manager.deactivate_others(Stopping.BRAKING)
+    manager.stop_other_motion(Stopping.BRAKING)
     assert manager.switched == [([], [OURS]), ([OURS], [])]

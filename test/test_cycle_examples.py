@@ -56,9 +56,9 @@ class CellOf:
             cell.put_part(self.spots[place])
         cell.teach(*list(self.spots.values())[:2])
         home, origin = cell.poses['home'], cell.station.provenance
+        T_base_grip = {n: T_BASE_BASE_LINK @ s.T_base_link_grip for n, s in self.spots.items()}
         cell.poses = {'home': home} | {
-            name: TaughtPose(numbers_from_matrix(T_BASE_BASE_LINK @ spot.T_tcp), origin, '')
-            for name, spot in self.spots.items()
+            name: TaughtPose(numbers_from_matrix(T), origin, '') for name, T in T_base_grip.items()
         }
         cycles = len(self.ends) // len(picks)
         self.attendant = Attendant(self.cycle, self.switch, cell.world.feed_part, cycles)
@@ -69,7 +69,7 @@ class CellOf:
         self.cell.driver.io.switch_input(pin, level)
 
     def attend(self):
-        self.attendant.look(self.cell.events, self.cell.time)
+        self.attendant.react(self.cell.events, self.cell.time)
 
     def run(self, limit=60.0):
         self.cell.on_step = self.attend

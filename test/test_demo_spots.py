@@ -26,8 +26,8 @@ def checker() -> SpotChecker:
 def test_tcp_grips_the_cube_at_its_centre_pointing_down() -> None:
     spot = Spot(0.4, -0.1, math.radians(30.0))
     wanted = Rotation.from_euler('z', 30, degrees=True) * Rotation.from_euler('x', math.pi)
-    np.testing.assert_allclose(spot.T_tcp[:3, :3], wanted.as_matrix(), atol=1e-12)
-    np.testing.assert_allclose(spot.T_tcp[:3, 3], [0.4, -0.1, 0.0225])
+    np.testing.assert_allclose(spot.T_base_link_grip[:3, :3], wanted.as_matrix(), atol=1e-12)
+    np.testing.assert_allclose(spot.T_base_link_grip[:3, 3], [0.4, -0.1, 0.0225])
 
 
 def test_a_spot_is_typed_and_read_in_metres_and_degrees_and_kept_in_radians() -> None:

@@ -42,7 +42,7 @@ def cell() -> Cell:
 
 @pytest.fixture
 def execution(cell: Cell) -> Execution:
-    return Execution(SimpleNamespace(core=cell.executor), lambda _line: None)
+    return Execution(SimpleNamespace(manager=cell.executor), lambda _line: None)
 
 
 def requested(execution: Execution, name: str = 'a'):

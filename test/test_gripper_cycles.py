@@ -97,7 +97,7 @@ def test_neither_a_stop_nor_a_restart_of_the_task_lets_the_part_go(cell):
     cell.wait(0.5)
     assert cell.holds_part and cell.port.gripper_commands == sent
     machine, run = cell.station.machine, cell.station.run
-    run.is_carrying, machine._has_looked = False, False  # what a new node knows
+    run.is_carrying, machine._is_part_known = False, False  # what a new node knows
     cell.port._gripper_goal = None
     cell.reset_measurements()
     cell.wait(0.5)

@@ -65,7 +65,7 @@ def test_a_parameter_of_another_gripper_is_refused_with_its_owners(kind, name, o
         ('math:Gripper', "no attribute 'Gripper'"),
         ('math:pi', 'must be a class derived from Gripper'),
         (':', 'Empty module name'),
-        ('ur5_pick_place.task.grippers.base:Gripper', 'lacks await_fingers'),
+        ('ur5_pick_place.task.grippers.base:Gripper', 'lacks await_empty'),
     ],
 )
 def test_an_unknown_gripper_is_refused_by_name(name, said):
@@ -137,7 +137,7 @@ class Server:
         while not job.is_done:
             assert self.t < limit, 'the job hangs'
             if goal and reply is None and self.t - sent >= self.accepts_after:
-                reply = Outcome.unless(self.refusal)
+                reply = Outcome.from_reason(self.refusal)
             command = job.tick(self.seen(reply, sent, goal))
             if command:
                 commands.append(command)

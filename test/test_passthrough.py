@@ -121,7 +121,8 @@ def passthrough(points, tolerances):
     driver.cycle()
     command = TrajectoryCommand(driver.joint_names, points)
     given = [JointTolerance(*entry) for entry in tolerances]
-    return driver, driver.trajectory[PASSTHROUGH].start_goal(command, driver.time, goal=given)
+    controller = driver.trajectory[PASSTHROUGH]
+    return driver, controller.start_goal(command, driver.time, goal_tolerances=given)
 
 
 def all_joints(*limits):

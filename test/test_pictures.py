@@ -20,7 +20,7 @@ from recordings import lifting_recording
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import JOINT_NAMES
 from ur5_pick_place.trials.pictures import (
-    Recording,
+    RunSamples,
     draw_cell,
     draw_cycle,
     joints_figure,
@@ -41,7 +41,7 @@ def shares(picture: Image.Image) -> dict[str, float]:
 
 
 def drawn(
-    draw: Callable[[Recording, Path], bool], recording: Recording, path: Path
+    draw: Callable[[RunSamples, Path], bool], recording: RunSamples, path: Path
 ) -> Image.Image:
     """Draw, or skip the test where OpenGL does not work."""
     if not draw(recording, path):
@@ -161,8 +161,8 @@ def test_a_recording_that_is_malformed_is_refused() -> None:
     whole = lifting_recording()
     parts = {name: getattr(whole, name) for name in whole.__dataclass_fields__}
     with pytest.raises(InvalidInput, match=r'q has shape \(500, 5\): must be \(500, 6\)'):
-        Recording(**{**parts, 'q': whole.q[:, :5]})
+        RunSamples(**{**parts, 'q': whole.q[:, :5]})
     with pytest.raises(InvalidInput, match='T_start holds a value that is not finite'):
-        Recording(**{**parts, 'T_start': np.full((4, 4), np.nan)})
+        RunSamples(**{**parts, 'T_start': np.full((4, 4), np.nan)})
     with pytest.raises(InvalidInput, match='no samples'):
-        Recording(**{**parts, 't': np.zeros(0)})
+        RunSamples(**{**parts, 't': np.zeros(0)})

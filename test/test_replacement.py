@@ -31,7 +31,7 @@ def test_a_controller_without_the_parameter_restarts(ros_domain, value, splices)
     try:
         end = time.monotonic() + 20.0
         while not replies and time.monotonic() < end:
-            replacement.look()
+            replacement.request_if_new()
             executor.spin_once(timeout_sec=0.05)
         assert replies and replacement.splices is splices
         assert len(replies) == 1, 'asked once'

@@ -203,7 +203,7 @@ class TestPendingMotion:
         pending, replies = self.pending()
         pending.reply(DONE)
         pending.reply(Outcome.failed('late'))
-        pending.look(HOME, 100.0)
+        pending.on_joints(HOME, 100.0)
         assert replies == [DONE]
 
     @pytest.mark.parametrize(('q', 'reply'), [(HOME, DONE), (HOME + 0.02, Outcome.failed(LOST))])
@@ -211,20 +211,20 @@ class TestPendingMotion:
         pending, replies = self.pending()
         for t, state in ((0.1, 'moving'), (5.0, 'ready')):
             pending.on_planner_state(state, t)
-        pending.look(q, 6.9)
+        pending.on_joints(q, 6.9)
         assert replies == []
-        pending.look(q, 7.1)
+        pending.on_joints(q, 7.1)
         assert replies == [reply]
 
     def test_a_planner_that_is_still_moving_is_waited_for(self):
         pending, replies = self.pending()
         pending.on_planner_state('moving', 0.1)
-        pending.look(HOME, 1000.0)
+        pending.on_joints(HOME, 1000.0)
         assert replies == []
 
     def test_a_motion_that_never_begins_is_given_up(self):
         pending, replies = self.pending()
         pending.on_planner_state('ready', 0.1)
-        pending.look(HOME, 29.0)
-        pending.look(HOME, 31.0)
+        pending.on_joints(HOME, 29.0)
+        pending.on_joints(HOME, 31.0)
         assert replies == [Outcome.failed(LOST)]

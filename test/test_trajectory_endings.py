@@ -29,7 +29,7 @@ def test_falling_behind_the_path_tolerance_aborts_and_holds_the_measured_joints(
 def test_a_hair_of_lag_breaks_a_micrometre_tolerance_but_not_a_millimetre_one(tolerance, outcome):
     cell = Cell(lag=1.5e-3)
     path = [JointTolerance(n, tolerance) for n in JOINT_NAMES]
-    goal = cell.send(rest(1.0), path=path)
+    goal = cell.send(rest(1.0), path_tolerances=path)
     cell.run_to_end(goal)
     assert goal.outcome == outcome
 
@@ -46,7 +46,7 @@ def test_success_is_given_a_tenth_of_a_radian_early_unless_asked_otherwise():
     early, exact = Cell(lag=0.03), Cell(lag=0.03)
     early_goal = early.send(point(0.4))
     wishes = [JointTolerance(n, 0.001) for n in JOINT_NAMES]
-    exact_goal = exact.send(point(0.4), goal=wishes, goal_time=1.0)
+    exact_goal = exact.send(point(0.4), goal_tolerances=wishes, goal_time=1.0)
     early.run_to_end(early_goal)
     exact.run_to_end(exact_goal)
     assert abs(early.history[-1].q - THERE).max() > 0.01
@@ -68,7 +68,7 @@ def test_goal_time_is_judged_in_scaled_time():
 def test_minus_one_switches_a_tolerance_off():
     cell = Cell()
     off = [JointTolerance(n, -1.0) for n in JOINT_NAMES]
-    goal = cell.send(rest(1.0), path=off, goal=off)
+    goal = cell.send(rest(1.0), path_tolerances=off, goal_tolerances=off)
     cell.stuck = True
     cell.run_to_end(goal)
     assert goal.outcome == REACHED
@@ -85,7 +85,7 @@ def test_minus_one_switches_a_tolerance_off():
 def test_one_nonsensical_wish_brings_all_defaults_back(wish, caplog):
     cell = Cell(lag=0.03)
     path = [JointTolerance(n, 1e-9) for n in JOINT_NAMES] + [wish]
-    goal = cell.send(rest(1.0), path=path)
+    goal = cell.send(rest(1.0), path_tolerances=path)
     cell.run_to_end(goal)
     assert goal.outcome == REACHED
     assert 'using the defaults' in caplog.text
@@ -94,7 +94,7 @@ def test_one_nonsensical_wish_brings_all_defaults_back(wish, caplog):
 def test_wishes_hold_for_their_goal_only():
     cell = Cell(lag=0.03)
     tight = [JointTolerance(n, 1e-9) for n in JOINT_NAMES]
-    first = cell.send(rest(1.0), path=tight)
+    first = cell.send(rest(1.0), path_tolerances=tight)
     cell.run_to_end(first)
     second = cell.send(rest(1.0))
     cell.run_to_end(second)

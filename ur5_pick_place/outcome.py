@@ -33,8 +33,8 @@ class Outcome:
         return cls(False, reason)
 
     @classmethod
-    def unless(cls, reason: str) -> 'Outcome':
-        """Return `DONE` unless there is a reason, else a failure with it."""
+    def from_reason(cls, reason: str) -> 'Outcome':
+        """Return a failure if `reason` is not empty, else `DONE`."""
         return cls.failed(reason) if reason else DONE
 
 

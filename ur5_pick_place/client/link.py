@@ -49,7 +49,7 @@ _STATES = {TASK: f'{TASK}/state', PLANNER: f'{PLANNER}/motion_state'}
 _LATEST = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 _EVENTS = QoSProfile(depth=1000)
 # All in wall-clock time, as they are about processes:
-_LOOK = 0.1  # [s] between two checks of what no message announces
+_CHECK_PERIOD = 0.1  # [s] between two checks of what no message announces
 _RETRY = 1.0  # [s] before a request is repeated whose reply may have been lost in discovery
 _LEASES = 2.0  # peer_timeouts after which a silent node counts as dead
 _STOP_REPLY = 3.0  # [s]
@@ -118,7 +118,7 @@ class Link:
     def _spin(self) -> None:
         with contextlib.suppress(ExternalShutdownException):
             while not self._is_closed:
-                self._executor.spin_once(timeout_sec=_LOOK)
+                self._executor.spin_once(timeout_sec=_CHECK_PERIOD)
 
     def close(self) -> None:
         """End thread, node and context; may be called again."""
@@ -176,7 +176,7 @@ class Link:
                     f'{space!r}, ROS_DOMAIN_ID {self._context.get_domain_id()}: start the cell '
                     '(make cell, or the launch file), or give its namespace'
                 )
-            time.sleep(_LOOK / 2)
+            time.sleep(_CHECK_PERIOD / 2)
 
     def _parameters(
         self, clients: 'dict[str, Client[Any, Any]]', deadline: float
@@ -255,13 +255,13 @@ class Link:
             while not (found := find()):
                 if self._is_closed:
                     raise ExecutionError(f'the client was closed while waiting for {what}')
-                if not despite_death and (gone := self.received.gone()):
-                    raise ExecutionError(f'{gone}, while waiting for {what}')
+                if not despite_death and (missing := self.received.missing_nodes_text()):
+                    raise ExecutionError(f'{missing}, while waiting for {what}')
                 if is_working():
                     deadline = time.monotonic() + seconds
                 if (left := deadline - time.monotonic()) <= 0.0:
                     raise TimedOut(f'timed out after {seconds:.0f} s waiting for {what}')
-                self.received.changed.wait(min(_LOOK, left))
+                self.received.changed.wait(min(_CHECK_PERIOD, left))
         return found
 
     def await_future(
@@ -374,8 +374,8 @@ class Link:
         """
         begin, first = time.monotonic(), self.received.joints()[1].header.stamp
         for i in range(max(1, round(seconds / _PERIOD))):
-            if gone := self.received.gone():
-                raise ExecutionError(f'{gone}')
+            if missing := self.received.missing_nodes_text():
+                raise ExecutionError(f'{missing}')
             message.header.stamp = self.received.joints()[1].header.stamp
             publisher.publish(message)
             time.sleep(max(0.0, begin + (i + 1) * _PERIOD - time.monotonic()))

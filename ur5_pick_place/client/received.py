@@ -169,7 +169,7 @@ class ReceivedMessages:
         with self.changed:
             self._log.clear()
 
-    def gone(self) -> str:
+    def missing_nodes_text(self) -> str:
         """Return which node has died or is stuck, as text; '' if none."""
         names = ' and '.join(sorted(self._dead))
         return f'node {names} has gone or is stuck' if names else ''

@@ -10,8 +10,8 @@ import numpy as np
 from ur5_pick_place.client.cell_state import CellState
 from ur5_pick_place.errors import ExecutionError, InvalidInput, TimedOut
 from ur5_pick_place.kinematics.touch import (
-    TableTouched,
-    TcpTouched,
+    TableFit,
+    TcpFit,
     table_from_touches,
     tcp_from_touches,
 )
@@ -79,7 +79,7 @@ class TcpTouches(_Touches):
         self._poses.append(self._where('tool0', 'base'))
         return len(self._poses)
 
-    def result(self) -> TcpTouched:
+    def result(self) -> TcpFit:
         """Return the TCP with residual and verdict; `InvalidInput` with too few touches."""
         return tcp_from_touches(np.array(self._poses).reshape(-1, 4, 4))
 
@@ -98,7 +98,7 @@ class TableTouches(_Touches):
         self._poses.append(self._where('tcp', 'base_link'))
         return len(self._poses)
 
-    def result(self) -> TableTouched:
+    def result(self) -> TableFit:
         """Return the height with residual and verdict; `InvalidInput` with too few touches."""
         return table_from_touches(np.array([T[:3, 3] for T in self._poses]).reshape(-1, 3))
 

@@ -197,7 +197,7 @@ class CellLink:
 
     # -- what is offered -------------------------------------------------------------------------
 
-    def look(self) -> Offers:
+    def poll_offers(self) -> Offers:
         """Return what the nodes offer; call this once a second. Ends requests without answer."""
         node = self._node
         task_nodes = node.count_publishers(f'{TASK}/state')

@@ -30,7 +30,7 @@ from ur5_pick_place.cockpit.jog import Jog
 from ur5_pick_place.cockpit.keyboard import add_keys
 from ur5_pick_place.cockpit.link import CELL, TASK, CellLink, Offers, missing_branches
 from ur5_pick_place.cockpit.panel import Panel
-from ur5_pick_place.cockpit.places import Places
+from ur5_pick_place.cockpit.places import PlaceHandles
 from ur5_pick_place.cockpit.plots import PERIOD
 from ur5_pick_place.cockpit.tabs import Tabs
 from ur5_pick_place.cockpit.view import CellView
@@ -58,7 +58,7 @@ ADDRESS = 'cockpit: '
 
 _FRAME = 0.05  # [s] between two pictures
 _REFRESH = 0.2  # [s] between two looks at texts and buttons
-_LOOK = 1.0  # [s] between two looks at what the nodes offer
+_OFFERS_PERIOD = 1.0  # [s] between two polls of what the nodes offer
 _CLOSING = 0.5  # [s] for the page to close
 _SOLVE = 0.2  # [s] between two requests for solutions during a drag
 _QUEUE = 4
@@ -115,7 +115,7 @@ class Cockpit(Node):
         )
         part = cell.scene.part
         size = (0.04, 0.04, 0.04) if part is None else tuple(map(float, part.size))
-        self._places = Places(server, size, self._send_place, self._on_drag)
+        self._places = PlaceHandles(server, size, self._send_place, self._on_drag)
         self._panel = Panel(server, self._link, own.robot)
         jog = Jog(
             self, self._prefix, cell.joint_names,
@@ -154,7 +154,7 @@ class Cockpit(Node):
         SceneFollower(self, self._frames, self._on_world, MutuallyExclusiveCallbackGroup())
         steady = Clock(clock_type=ClockType.STEADY_TIME)
         self.create_timer(_REFRESH, self._refresh, clock=steady)
-        self.create_timer(_LOOK, self._look, clock=steady)
+        self.create_timer(_OFFERS_PERIOD, self._update_offers, clock=steady)
         self.create_timer(PERIOD, self._plot, clock=steady)
 
     def destroy_node(self) -> None:
@@ -245,8 +245,8 @@ class Cockpit(Node):
                 outlines.append(points)
         self._view.show_lines(name, paths, outlines, ghosts)
 
-    def _look(self) -> None:
-        self._offers = offers = self._link.look()
+    def _update_offers(self) -> None:
+        self._offers = offers = self._link.poll_offers()
         for name in offers.posable:
             self._link.prepare_pose(f'{TASK}/{name}_pose')
         for name in offers.teachable:

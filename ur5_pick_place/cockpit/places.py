@@ -32,9 +32,9 @@ _UNTAUGHT = (0.40, 0.20, 0.20)  # [m] of a place that is not taught yet
 Send = Callable[[str, Array], object]
 
 
-class Place:
+class PlaceHandle:
     """
-    One handle.
+    The handle of one place.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ class Place:
             return  # another browser's
         elif event.client_id not in self._server.get_clients():
             self._dragged = 0.0  # viser ends the drags of a browser that goes
-            self.refuse('the browser that dragged has gone')
+            self.show_refusal('the browser that dragged has gone')
         else:
             self._dragged, self._requested = 0.0, time.monotonic()
             self._show_note('waiting for pick_place…')
@@ -115,14 +115,14 @@ class Place:
     def is_taught(self) -> bool:
         return self._taught is not None
 
-    def teach(self, T: Array, note: str = '') -> None:
+    def show_taught(self, T: Array, note: str = '') -> None:
         """Show the taught pose of the TCP (4, 4)."""
         self._taught, self._requested = T, 0.0
         if not self.is_dragged:
             self._move(T)
         self._show_note(note)
 
-    def refuse(self, reason: str) -> None:
+    def show_refusal(self, reason: str) -> None:
         """Show why the pose was refused, and return to the taught one."""
         self._requested = 0.0
         if self._taught is not None and not self.is_dragged:
@@ -135,9 +135,9 @@ class Place:
         if self.is_dragged or self._requested:
             return
         if self._taught is None or np.abs(T - self._taught).max() > _SAME:
-            self.teach(T)
+            self.show_taught(T)
 
-    def look(self, is_offered: bool, is_movable: bool = True) -> None:
+    def update(self, is_offered: bool, is_movable: bool = True) -> None:
         """Give up an answer that does not come; show what is offered and can be dragged."""
         if is_movable != self._is_movable:
             self._is_movable = is_movable
@@ -147,9 +147,9 @@ class Place:
                 self._show_note(_DRAG if is_movable else _FOLLOWS)
         if self.is_dragged and time.monotonic() > self._dragged + _ABANDONED:
             self._dragged = 0.0
-            self.refuse('the drag did not end')
+            self.show_refusal('the drag did not end')
         if self._requested and time.monotonic() > self._requested + _ANSWER:
-            self.refuse('pick_place did not answer')
+            self.show_refusal('pick_place did not answer')
         if self._handle.visible != is_offered:
             self._handle.visible = is_offered
 
@@ -161,7 +161,7 @@ class Place:
         self._handle.position, self._handle.wxyz = T[:3, 3], wxyz_of(T)
 
 
-class Places:
+class PlaceHandles:
     """
     All handles, by the events of the task node.
 
@@ -171,7 +171,7 @@ class Places:
     size : sequence of float
         Edges of the part [m].
     send, on_drag : callable
-        See `Place`.
+        See `PlaceHandle`.
 
     """
 
@@ -179,34 +179,34 @@ class Places:
         self, server: viser.ViserServer, size: Sequence[float], send: Send, on_drag: Send
     ) -> None:
         self._server, self._size, self._send, self._on_drag = server, size, send, on_drag
-        self.all: dict[str, Place] = {}
+        self.all: dict[str, PlaceHandle] = {}
 
     def offer(self, names: Sequence[str], movable: Sequence[str]) -> None:
         """Show the handles of the places that have a pose; a drag teaches the movable ones."""
         for name in names:
             if name not in self.all:
-                self.all[name] = Place(
+                self.all[name] = PlaceHandle(
                     self._server, name, len(self.all), self._size, self._send, self._on_drag
                 )
-        for name, place in self.all.items():
-            place.look(name in names, name in movable)
+        for name, handle in self.all.items():
+            handle.update(name in names, name in movable)
 
     def on_frame(self, name: str, T_base_link_tcp: Array) -> None:
         """Take a place's frame of TF, which Plan may update without an event."""
-        if place := self.all.get(name):
-            place.follow(T_base_link_tcp)
+        if handle := self.all.get(name):
+            handle.follow(T_base_link_tcp)
 
     def on_event(self, event: dict[str, Any]) -> None:
         """Take an event `taught` or `refused`."""
-        if event['event'] == events.TAUGHT and (place := self.all.get(str(event.get('place')))):
+        if event['event'] == events.TAUGHT and (handle := self.all.get(str(event.get('place')))):
             T = pose_of(event.get('pose'))
             if T is not None:
                 warning = str(event.get('warning') or '')
-                place.teach(T, f'taught; {warning[:_SHORT]}' if warning else '')
+                handle.show_taught(T, f'taught; {warning[:_SHORT]}' if warning else '')
         elif event['event'] == events.REFUSED:
             name = str(event.get('request', '')).removesuffix('_pose')
-            if place := self.all.get(name):
-                place.refuse(str(event.get('reason', '')))
+            if handle := self.all.get(name):
+                handle.show_refusal(str(event.get('reason', '')))
 
 
 def pose_of(numbers: Any) -> Array | None:

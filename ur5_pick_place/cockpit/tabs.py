@@ -15,7 +15,7 @@ from ur5_pick_place.cockpit.checks import PreflightTab, StatisticsTab, TouchTab
 from ur5_pick_place.cockpit.jog import RATE, Holder, Jog
 from ur5_pick_place.cockpit.link import CELL, Answer, CellLink, Offers
 from ur5_pick_place.cockpit.panel import Panel, solutions_html
-from ur5_pick_place.cockpit.places import Places
+from ur5_pick_place.cockpit.places import PlaceHandles
 from ur5_pick_place.cockpit.plots import Plots
 from ur5_pick_place.cockpit.view import BRANCH_COLOURS, CellView
 from ur5_pick_place.kinematics import JOINT_NAMES, Model
@@ -105,13 +105,13 @@ class FaultsTab:
     link : CellLink
     panel : Panel
         Shows the answers.
-    places : Places
+    places : PlaceHandles
         Source of the pose where the part is put.
 
     """
 
     def __init__(
-        self, gui: viser.GuiApi, link: CellLink, panel: Panel, places: Places
+        self, gui: viser.GuiApi, link: CellLink, panel: Panel, places: PlaceHandles
     ) -> None:
         self._link, self._panel, self._places = link, panel, places
         self._choice = gui.add_dropdown('Fault', ('none',))
@@ -169,7 +169,7 @@ class Tabs:
     server : viser.ViserServer
     link : CellLink
     panel : Panel
-    places : Places
+    places : PlaceHandles
     view : CellView
     model : Model
     jog : Jog
@@ -186,7 +186,7 @@ class Tabs:
         server: viser.ViserServer,
         link: CellLink,
         panel: Panel,
-        places: Places,
+        places: PlaceHandles,
         view: CellView,
         model: Model,
         jog: Jog,

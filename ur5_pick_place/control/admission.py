@@ -132,7 +132,7 @@ class Admission:
         """Return the motion state and the reason of a stop."""
         if self.latch.reason:
             return MotionState.STOPPED, self.latch.reason
-        if self.latch.is_first:
+        if self.latch.has_never_been_ready:
             reason = self.unset_parameters or self.why_not_ready() or 'checking the robot'
             return MotionState.STOPPED, reason
         return (MotionState.MOVING if self.is_moving() else MotionState.READY), ''

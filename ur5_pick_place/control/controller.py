@@ -161,9 +161,11 @@ class Controller(Protocol):
         """Let it hold joint positions (6,) [rad] in place of what it follows."""
         ...
 
-    def deactivate_others(self, stopping: Callable[[], Stopping]) -> None:
+    def stop_other_motion(self, stopping: Callable[[], Stopping]) -> None:
         """
-        Deactivate the other controllers that move the arm; if none does, stop what ours follows.
+        Deactivate the other controllers that move the arm.
+
+        If none is active, stop the trajectory that our controller follows.
 
         Parameters
         ----------

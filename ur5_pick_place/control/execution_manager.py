@@ -16,7 +16,7 @@ from ur5_pick_place.control.motion_state import motion_state_text, skip_repeated
 from ur5_pick_place.control.path_ahead import path_ahead, too_near
 from ur5_pick_place.control.robot_status import HealthSettings, RobotStatus, was_suspended
 from ur5_pick_place.control.stop_latch import StopLatch
-from ur5_pick_place.control.stream import Stream, check_streams
+from ur5_pick_place.control.stream import Stream, check_replaces_trajectories
 from ur5_pick_place.control.streamed_loop import StreamedLoop
 from ur5_pick_place.locking import locked
 from ur5_pick_place.outcome import DONE, OnOutcome, Outcome
@@ -160,7 +160,7 @@ class ExecutionManager:
         `make_loop` takes the gate's report on the roll-out and may refuse it.
 
         """
-        check_streams(self._replaces, 'a closed loop', 'use method ik, or')
+        check_replaces_trajectories(self._replaces, 'a closed loop', 'use method ik, or')
 
         def begin(loop: ClosedLoop) -> None:
             self._begin_stream(loop, rollout, on_end)
@@ -170,7 +170,7 @@ class ExecutionManager:
 
     def start_jog(self, jog: Jog, on_end: OnOutcome, is_wanted: IsWanted = lambda: True) -> None:
         """Check the arm where it is with the gate, and run a jog, as `start`."""
-        check_streams(self._replaces, 'a jog', 'to jog,')
+        check_replaces_trajectories(self._replaces, 'a jog', 'to jog,')
         self._admission.check(is_wanted)
         assert self.status.q is not None  # it is ready
         here, begin = at_rest(self.status.q), lambda _: self._begin_stream(jog, None, on_end)
@@ -280,10 +280,10 @@ class ExecutionManager:
         """Check for faults and silence; to be called periodically and at every mode change."""
         self._note_suspension()
         fault = self._admission.unset_parameters or self._fault
-        if fault and not self._latch.is_first:
+        if fault and not self._latch.has_never_been_ready:
             self.fail(fault)
-        elif not fault and self._latch.is_first and not self._admission.foreign_goal:
-            self._latch.is_first = bool(self._admission.why_not_ready())
+        elif not fault and self._latch.has_never_been_ready and not self._admission.foreign_goal:
+            self._latch.has_never_been_ready = bool(self._admission.why_not_ready())
         unavailable, now = self._controller.why_unavailable, self._clock()
         if self._goal and (failure := unavailable or self._goal.failure(now, self.status.stamp)):
             self.fail(failure)
@@ -344,7 +344,7 @@ class ExecutionManager:
         now = self._clock()
         gap, self._last_watch = now - self._last_watch, now
         self.status.discount_suspension(gap)
-        if was_suspended(gap, self._health.peer_timeout) and not self._latch.is_first:
+        if was_suspended(gap, self._health.peer_timeout) and not self._latch.has_never_been_ready:
             self.fail(f'this node was suspended for {gap:.1f} s: find out why, then call ~/rearm')
 
     @property
@@ -399,7 +399,7 @@ class ExecutionManager:
         # The robot plays the ramp at the slider's speed, and faster if somebody raises it: a slow
         # arm stops at once.
         if loop.outcome is None and loop.is_ending and is_slow(self.status):
-            loop.outcome = Outcome.unless(loop.stop_reason)
+            loop.outcome = Outcome.from_reason(loop.stop_reason)
             self._end_stream()
         elif loop.outcome and not loop.outcome.ok:
             self._end_stream()  # a speed slider at zero may have frozen the rest of its ramp
@@ -419,7 +419,7 @@ class ExecutionManager:
         ended, self._goal, self._stream = self._goal or self._stream, None, None
         self._others.begin(self.status.stamp)
         if ended:
-            ended.on_end(Outcome.unless(reason))
+            ended.on_end(Outcome.from_reason(reason))
 
     def _publish_state(self) -> None:
         self._on_state(self.motion_state)

@@ -167,7 +167,7 @@ class Jog(StreamedLoop):
         if self.is_wanted or np.abs(qd).max() >= AT_REST:
             return
         if is_still:
-            self.outcome = Outcome.unless(self.stop_reason)
+            self.outcome = Outcome.from_reason(self.stop_reason)
         elif is_waiting:
             reason = self.stop_reason or 'the jog ended while the speed slider was at 0'
             self.outcome = Outcome.failed(reason)

@@ -45,7 +45,7 @@ _LEAVE_SPEED = 0.1  # [rad/s]
 _AGAINST = -0.02  # cosine of a turn's motion and the command; a smaller one is against it
 _BETTER = 1e-3  # difference of two such cosines that counts
 _REACTION = 0.15  # [s] of the way ahead, beyond the time in which the arm could stop
-_LONGEST_LOOK = 1.2  # [s]
+_MAX_LOOKAHEAD = 1.2  # [s]
 _LEAST = 0.02  # share of the way ahead below which the arm rests
 _JOINT_ROOM = 0.01  # [rad] before a joint limit: sag must not carry a resting arm out of range
 _HOLDING = 0.95  # share of a joint's torque that may hold the load; the rest is to move it
@@ -155,12 +155,12 @@ class JogVelocity:
         share, reason = 1.0, ''
         if not qd.any():
             return share, reason
-        looks = [self._joint_room, self._torque_room, self._free_room]
+        rooms = [self._joint_room, self._torque_room, self._free_room]
         if isinstance(command, ToolVelocity):
-            looks.append(self._singular_room)
+            rooms.append(self._singular_room)
         seconds = self._time_ahead(qd)
-        for look in looks:
-            room, cause = look(q, qd, seconds)
+        for room_of in rooms:
+            room, cause = room_of(q, qd, seconds)
             if room < share:
                 share, reason = room, cause
         return (share if share >= _LEAST else 0.0), reason
@@ -222,7 +222,7 @@ class JogVelocity:
         """Return how far ahead to look [s]: the time to stop from a steady velocity, and more."""
         size, bounds = np.abs(qd), self._stopping
         times = np.maximum(1.5 * size / bounds.qdd, np.sqrt(6.0 * size / bounds.qddd))
-        return min(float(times.max()) + _REACTION, _LONGEST_LOOK)
+        return min(float(times.max()) + _REACTION, _MAX_LOOKAHEAD)
 
     def _joint_room(self, q: Array, qd: Array, seconds: float) -> tuple[float, str]:
         limits = self._planner.limits

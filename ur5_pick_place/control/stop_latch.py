@@ -43,7 +43,7 @@ class StopLatch:
     ----------
     reason : str
         Why it is set; empty while it is reset.
-    is_first : bool
+    has_never_been_ready : bool
         Whether the robot has not been ready yet since the start.
     was_moving : bool
         Whether a motion of ours was running when the fault occurred.
@@ -60,7 +60,7 @@ class StopLatch:
         self._controller, self._status, self._clock = controller, status, clock
         self._stopping = stopping
         self.reason = ''
-        self.is_first = True
+        self.has_never_been_ready = True
         self.was_moving = False
         self._q_hold: Array | None = None  # the joints of the hold command
         self._holds = 0  # hold commands still to be sent
@@ -73,7 +73,7 @@ class StopLatch:
 
     def reset(self) -> None:
         """Accept motions again."""
-        self.reason, self.is_first, self.was_moving = '', False, False
+        self.reason, self.has_never_been_ready, self.was_moving = '', False, False
         self._q_hold, self._holds, self._moving_since = None, 0, None
 
     def stop_holding(self) -> None:
@@ -85,7 +85,7 @@ class StopLatch:
         self._q_hold, self._holds = q, _HOLDS
         self._hold()
 
-    def update(self, knows_joints: bool, is_ending: bool) -> None:
+    def update(self, knows_joints: bool, has_goals: bool) -> None:
         """
         Send pending hold commands; to be called periodically.
 
@@ -93,11 +93,11 @@ class StopLatch:
         ----------
         knows_joints : bool
             Whether the joints are valid and recent.
-        is_ending : bool
-            Whether a canceled goal has not been confirmed to have ended.
+        has_goals : bool
+            Whether the controller has a goal or may still receive one.
 
         """
-        if knows_joints and not is_ending:
+        if knows_joints and not has_goals:
             self._hold_interrupted_arm()
         self._hold()
 
@@ -144,7 +144,7 @@ class StopLatch:
         if duration > _DEACTIVATE_AFTER and now - self._last_deactivation > _DEACTIVATE_PERIOD:
             self._last_deactivation = now
             began = self._moving_since
-            self._controller.deactivate_others(lambda: self._stopping(self._clock() - began))
+            self._controller.stop_other_motion(lambda: self._stopping(self._clock() - began))
 
     def _is_cancel_due(self, knows_joints: bool) -> bool:
         """Return whether to cancel now: once per `_CANCEL_PERIOD` without joints, else always."""

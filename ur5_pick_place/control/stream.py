@@ -14,12 +14,24 @@ _CREEPING = 0.05  # speed scaling below which `_STOPPING` is real time
 _SET_BACK = 0.1  # [s]; stamps that decrease by more mean that the clock was set back
 
 
-def check_streams(is_replaced: bool, what: str, cure: str) -> None:
-    """Raise `ExecutionError` unless the controller replaces a trajectory by a later one."""
-    if not is_replaced:
+def check_replaces_trajectories(replaces: bool, what: str, advice: str) -> None:
+    """
+    Raise `ExecutionError` unless the controller replaces a trajectory by a later one.
+
+    Parameters
+    ----------
+    replaces : bool
+        Whether it does.
+    what : str
+        What needs it, for the error.
+    advice : str
+        How the advice begins, before "start driver and nodes with another controller".
+
+    """
+    if not replaces:
         raise ExecutionError(
             f'{what} needs a controller that accepts a stream of trajectories; the '
-            f'passthrough trajectory controller accepts complete trajectories only: {cure} '
+            f'passthrough trajectory controller accepts complete trajectories only: {advice} '
             'start driver and nodes with another controller'
         )
 

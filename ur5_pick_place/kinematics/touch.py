@@ -51,7 +51,7 @@ class TouchFit:
 
 
 @dataclass(frozen=True)
-class TcpTouched(TouchFit):
+class TcpFit(TouchFit):
     """
     The TCP from touches of one point.
 
@@ -76,7 +76,7 @@ class TcpTouched(TouchFit):
 
 
 @dataclass(frozen=True)
-class TableTouched(TouchFit):
+class TableFit(TouchFit):
     """
     The height of a level table from touches with the TCP.
 
@@ -97,7 +97,7 @@ class TableTouched(TouchFit):
         return f'table at {self.height:.4f} m in base_link, {tilt}; {self._verdict()}'
 
 
-def tcp_from_touches(T_base_tool: ArrayLike) -> TcpTouched:
+def tcp_from_touches(T_base_tool: ArrayLike) -> TcpFit:
     """
     Return the TCP that touched one point from several sides.
 
@@ -137,10 +137,10 @@ def tcp_from_touches(T_base_tool: ArrayLike) -> TcpTouched:
         )
     elif worst > _WORST:
         cure = f'allowed {1e3 * _WORST:g} mm: repeat touch {which}, more carefully'
-    return TcpTouched(residual, worst, which, cure, p, point, amplification)
+    return TcpFit(residual, worst, which, cure, p, point, amplification)
 
 
-def table_from_touches(points: ArrayLike) -> TableTouched:
+def table_from_touches(points: ArrayLike) -> TableFit:
     """
     Return the height of a table from points on it.
 
@@ -177,7 +177,7 @@ def table_from_touches(points: ArrayLike) -> TableTouched:
             f'allowed {1e3 * _LEVEL:g} mm: repeat touch {which}; a tilted table must be levelled, '
             'or described by a box'
         )
-    return TableTouched(residual, worst, which, cure, height, tilt)
+    return TableFit(residual, worst, which, cure, height, tilt)
 
 
 def _misses(away: Array) -> tuple[float, float, int]:

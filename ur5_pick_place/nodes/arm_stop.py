@@ -77,7 +77,7 @@ class ArmStop:
             delay = _DEACTIVATE_AFTER if self._port.has_planner else _DEACTIVATE_ALONE_AFTER
             if lasts > delay and now - self._last_deactivation > _DEACTIVATE_PERIOD:
                 self._last_deactivation = now
-                self._goals.deactivate_others(self._stopping)
+                self._goals.stop_other_motion(self._stopping)
 
 
 class PlannerLatch:
@@ -102,7 +102,7 @@ class PlannerLatch:
         """Latch it no more, as the planner has replied or motions are allowed again."""
         self._is_due = False
 
-    def look(self) -> None:
+    def send_if_due(self) -> None:
         """Send the stop if it is due and the planner is there; to be called repeatedly."""
         now = time.monotonic()
         if not self._is_due or now < self._next or not self._stop.service_is_ready():

@@ -67,7 +67,7 @@ def read_message(data: bytes, kind: type) -> SimpleNamespace:
     return found
 
 
-class Layout:
+class MessageLayout:
     """
     Where the numbers of a message lie, and of every other one with the same texts and lengths.
 

@@ -50,7 +50,7 @@ class ControllerActivity:
         self._drop_request()
         self._invalidated = time.monotonic()
 
-    def look(self) -> None:
+    def request_if_due(self) -> None:
         """Send another request, if one is due; to be called repeatedly."""
         if not self._status.inactive:
             return

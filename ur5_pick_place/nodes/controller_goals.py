@@ -111,7 +111,7 @@ class ControllerGoals:
         for one in self._controllers:
             one.cancel()
 
-    def deactivate_others(self, stopping: Callable[[], Stopping]) -> None:
+    def stop_other_motion(self, stopping: Callable[[], Stopping]) -> None:
         """
         Deactivate other controllers that command the arm's joints, and activate ours.
 

@@ -49,7 +49,7 @@ class Execution:
 
     def accept(self, goal: Any) -> None:
         """Execute a goal, unless a stop comes before its turn; a handle_accepted callback."""
-        self._interruptions[_id(goal)] = self._executor.core.interruptions
+        self._interruptions[_id(goal)] = self._executor.manager.interruptions
         goal.execute()
 
     def cancel(self, goal: Any) -> None:
@@ -58,13 +58,13 @@ class Execution:
             self._canceled.add(_id(goal))
             is_moving = self._current is goal
         if is_moving:
-            self._executor.core.stop(_CANCELED, latch=False)
+            self._executor.manager.stop(_CANCELED, latch=False)
 
     def is_wanted(self, goal: Any) -> IsWanted:
         """Return a function: whether nothing has stopped the goal, or the arm, since accepted."""
-        core, name = self._executor.core, _id(goal)
-        before = self._interruptions.pop(name, core.interruptions)
-        return lambda: core.interruptions == before and not (
+        manager, name = self._executor.manager, _id(goal)
+        before = self._interruptions.pop(name, manager.interruptions)
+        return lambda: manager.interruptions == before and not (
             goal.is_cancel_requested or name in self._canceled
         )
 
@@ -104,7 +104,7 @@ class Execution:
             self._current = goal
             is_canceled = _id(goal) in self._canceled
         if is_canceled:  # while it began
-            self._executor.core.stop(_CANCELED, latch=False)
+            self._executor.manager.stop(_CANCELED, latch=False)
         goal.publish_feedback(feedback(state=MONITOR))
         outcome = await arrival
         assert outcome is not None  # the future has it once it is done

@@ -26,7 +26,7 @@ from ur5_pick_place.kinematics.transforms import (
     make_transform,
 )
 from ur5_pick_place.nodes.bounded_reader import BoundedReader
-from ur5_pick_place.nodes.cdr import Layout, Unreadable
+from ur5_pick_place.nodes.cdr import MessageLayout, Unreadable
 from ur5_pick_place.nodes.conversions import transform_to_matrix
 from ur5_pick_place.nodes.polling import PollGroup
 
@@ -36,7 +36,7 @@ _STATIC = QoSProfile(depth=100, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 _PERIOD = 0.05  # [s] between two polls of /tf, besides those of requests
 _DEPTH = 250  # 0.5 s of an e-Series
 _LAYOUTS = 64  # of messages on /tf that are kept
-_LOOK_AGAIN = 0.02  # [s] between two look-ups of a frame that a request waits for
+_LOOKUP_PERIOD = 0.02  # [s] between two look-ups of a frame that a request waits for
 _TIP = LINK_NAMES[-1]
 # The links that the robot description fixes to the base and to the tool, which are not in the DH
 # table: x of `flange` points out of it, z of `ft_frame` into it.
@@ -92,7 +92,7 @@ class Frames:
             TFMessage, '/tf_static', self._take_static, _STATIC, raw=True
         )
         self._reader = BoundedReader(node, TFMessage, '/tf', _LARGEST)
-        self._layouts: dict[int, Layout] = {}  # by the size of the message
+        self._layouts: dict[int, MessageLayout] = {}  # by the size of the message
         self._looking = threading.Lock()
         self._poll_group = PollGroup(node, _PERIOD)
         self._poll_group.subscribe(TFMessage, '/tf', self._take, QoSProfile(depth=_DEPTH))
@@ -127,7 +127,7 @@ class Frames:
             if len(self._layouts) >= _LAYOUTS:
                 self._layouts.clear()
             with contextlib.suppress(Unreadable):
-                self._layouts[len(data)] = Layout(data, TFMessage)
+                self._layouts[len(data)] = MessageLayout(data, TFMessage)
 
     def T_base_frame(self, frame_id: str, arm: ArmPose | None = None) -> Array:
         """
@@ -275,12 +275,12 @@ class Frames:
         deadline = clock.now() + Duration(seconds=seconds)
         over: Future[None] = Future()
 
-        def look() -> None:
+        def check() -> None:
             if not self._why_unknown(frame_id) or clock.now() >= deadline:
                 over.set_result(None)
 
         if self._why_unknown(frame_id):
-            timer = self._node.create_timer(_LOOK_AGAIN, look, clock=clock)
+            timer = self._node.create_timer(_LOOKUP_PERIOD, check, clock=clock)
             await over
             self._node.destroy_timer(timer)
         if unknown := self._why_unknown(frame_id):

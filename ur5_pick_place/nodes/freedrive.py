@@ -94,7 +94,7 @@ class Freedrive:
         node.create_subscription(Bool, topic, self._on_enabled, 10, callback_group=group)
         graph = graph_poll_group(node)
         LatchedTopic(node, Bool, PROGRAM_RUNNING, self._on_program, self._forget, graph, group)
-        self._has_found_out, self._is_looking, self._last_request = False, False, 0.0
+        self._has_found_out, self._is_querying, self._last_request = False, False, 0.0
         steady = Clock(clock_type=ClockType.STEADY_TIME)
         self._timer = node.create_timer(
             _KEEP_ALIVE, self._keep_on, callback_group=group, clock=steady
@@ -193,16 +193,16 @@ class Freedrive:
         elif self.is_kept_on:
             self._enable.publish(Bool(data=True))
         elif self.is_on or not self._has_found_out:
-            self._look()
+            self._begin_query()
 
     def _on_enabled(self, message: Bool) -> None:
         """Look whether another client has activated the freedrive controller."""
         if message.data and not self.is_on and time.monotonic() - self._last_request > _KEEP_ALIVE:
-            self._look()
+            self._begin_query()
 
-    def _look(self) -> None:
-        if self._list.service_is_ready() and not (self._is_looking or self.is_switching):
-            self._is_looking, self._last_request = True, time.monotonic()
+    def _begin_query(self) -> None:
+        if self._list.service_is_ready() and not (self._is_querying or self.is_switching):
+            self._is_querying, self._last_request = True, time.monotonic()
             assert self._node.executor is not None
             self._node.executor.create_task(self._find_out)
 
@@ -214,7 +214,7 @@ class Freedrive:
         except ExecutionError:
             return  # requested again while it is in doubt
         finally:
-            self._is_looking = False
+            self._is_querying = False
         is_on, self._has_found_out = _CONTROLLER in _active(listed), True
         if is_on != self.is_on and not (self.is_kept_on or self.is_switching):
             self.is_on = is_on
@@ -282,7 +282,7 @@ class FreedriveRequests:
             self._machine.is_in_freedrive = self._freedrive.is_on
         return ''
 
-    def look(self, is_stopped: bool) -> None:
+    def on_tick(self, is_stopped: bool) -> None:
         """Note what an earlier run has left on; end freedrive when the planner is stopped."""
         freedrive = self._freedrive
         if freedrive.is_on:

@@ -84,7 +84,7 @@ class Jogging:
         loops: LoopSettings,
         controller: str,
     ) -> None:
-        self._node, self._core, self._planner = node, client.core, planner
+        self._node, self._manager, self._planner = node, client.manager, planner
         self._reader = _CommandReader(node, planner, frames, joint_names)
         self._names, self._loops, self._controller = tuple(joint_names), loops, controller
         self._list: Client[Any, Any] = node.create_client(
@@ -121,7 +121,7 @@ class Jogging:
     def _take(
         self, reader: BoundedReader, read: Callable[[Any, Any], Command], waiting: Sequence[bytes]
     ) -> None:
-        message, q = reader.read(waiting[-1]), self._core.status.q
+        message, q = reader.read(waiting[-1]), self._manager.status.q
         if message is None:
             return
         try:
@@ -168,7 +168,7 @@ class Jogging:
 
     def _begin(self, command: Command, now: float) -> None:
         """Ask whether our controller is active; the jog begins with the answer."""
-        status, before = self._core.status, self._core.interruptions
+        status, before = self._manager.status, self._manager.interruptions
         jog = Jog(
             self._planner,
             self._loops,
@@ -187,13 +187,13 @@ class Jogging:
 
     def _start(self, jog: Jog, before: int, listed: Any) -> None:
         def is_wanted() -> bool:
-            is_ours = self._jog is jog and self._core.interruptions == before
+            is_ours = self._jog is jog and self._manager.interruptions == before
             return is_ours and jog.is_wanted and not self._is_in_a_job
 
         reason = ''
         try:
             self._check_controller(listed)
-            self._core.start_jog(jog, lambda outcome: self._on_end(jog, outcome), is_wanted)
+            self._manager.start_jog(jog, lambda outcome: self._on_end(jog, outcome), is_wanted)
         except Ur5PickPlaceError as error:
             reason = str(error).replace('motion refused', 'jog refused', 1)
         with self._lock:
@@ -203,7 +203,7 @@ class Jogging:
             if not reason:
                 return
             # Nothing is to be told if its command has already ended.
-            is_over = not jog.is_wanted and self._core.interruptions == before
+            is_over = not jog.is_wanted and self._manager.interruptions == before
             self._end('' if is_over else reason)
         if not is_over:
             self._warn(reason)

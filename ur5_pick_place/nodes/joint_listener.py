@@ -14,7 +14,7 @@ from sensor_msgs.msg import JointState
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.nodes.bounded_reader import BoundedReader
-from ur5_pick_place.nodes.cdr import Layout, Unreadable
+from ur5_pick_place.nodes.cdr import MessageLayout, Unreadable
 from ur5_pick_place.nodes.conversions import (
     is_of_this_arm,
     joints_from_state,
@@ -154,7 +154,7 @@ class _JointReader:
         if len(self._known) >= _LAYOUTS:
             self._known.clear()
         try:
-            layout = Layout(data, JointState)
+            layout = MessageLayout(data, JointState)
         except Unreadable:
             return sample  # longer than the lists that this package reads
         self._known[len(data)] = _Numbers(layout, order, self._with_velocities)
@@ -177,14 +177,14 @@ class _Numbers:
 
     Parameters
     ----------
-    layout : Layout
+    layout : MessageLayout
     order : list of int
         Index of each of the arm's joints in the message; empty for other devices.
     with_velocities : bool
 
     """
 
-    def __init__(self, layout: Layout, order: list[int], with_velocities: bool) -> None:
+    def __init__(self, layout: MessageLayout, order: list[int], with_velocities: bool) -> None:
         self.layout, self.order = layout, order
         if not order:
             return

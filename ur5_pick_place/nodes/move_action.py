@@ -92,7 +92,7 @@ class MoveAction:
             cancel_callback=self._on_cancel,
             callback_group=group,
         )
-        PollGroup(node, _TRACE_PERIOD).add(self._trace.look)
+        PollGroup(node, _TRACE_PERIOD).add(self._trace.record)
 
     async def _execute(self, goal: Any) -> MoveGroup.Result:
         result = MoveGroup.Result()
@@ -194,19 +194,19 @@ class _Trace:
     def __init__(self, status: RobotStatus) -> None:
         self._status, self._is_on = status, False
         self._points: list[JointTrajectoryPoint] = []
-        self._every, self._looks, self._began = 1, 0, 0.0
+        self._every, self._calls, self._began = 1, 0, 0.0
 
     def begin(self) -> None:
-        self._points, self._every, self._looks = [], 1, 0
+        self._points, self._every, self._calls = [], 1, 0
         self._began, self._is_on = self._status.stamp, True
-        self.look()
+        self.record()
 
-    def look(self) -> None:
+    def record(self) -> None:
         """Record the present joints; to be called periodically."""
         status = self._status
         if not self._is_on or status.q is None or status.qd is None:
             return
-        if self._looks % self._every == 0:
+        if self._calls % self._every == 0:
             self._points.append(
                 JointTrajectoryPoint(
                     positions=status.q.tolist(),
@@ -214,14 +214,14 @@ class _Trace:
                     time_from_start=duration_to_msg(max(0.0, status.stamp - self._began)),
                 )
             )
-        self._looks += 1
+        self._calls += 1
         if len(self._points) >= _MAX_TRACE:
             del self._points[1::2]
             self._every *= 2
 
     def end(self) -> list[JointTrajectoryPoint]:
         """Stop recording and return the points."""
-        self.look()
+        self.record()
         self._is_on = False
         points, self._points = self._points, []
         return points

@@ -38,16 +38,16 @@ class OneDriver:
     @property
     def problem(self) -> str:
         """Why a motion might move another arm, or at another arm's speed; empty if none."""
-        self._look()
+        self._update()
         return self._problem
 
     @property
     def has_another(self) -> bool:
         """Whether the joints may be another arm's; also of a driver that was just killed."""
-        self._look()
+        self._update()
         return self._has_robot or self._counts[_SET_IO] > 1
 
-    def _look(self) -> None:
+    def _update(self) -> None:
         now = time.monotonic()
         if now < self._next:
             return

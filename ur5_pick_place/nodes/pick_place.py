@@ -372,10 +372,10 @@ class PickPlace(Node):
         return outcome
 
     def _on_tick(self) -> None:
-        self._freedrive.look(is_stopped=bool(self._machine.stopped) or self._port.is_stopped)
+        self._freedrive.on_tick(is_stopped=bool(self._machine.stopped) or self._port.is_stopped)
         self._machine.tick()
-        self._drawing.look()
-        self._latch.look()
+        self._drawing.remove_outdated()
+        self._latch.send_if_due()
         self._publish_state()
 
     def _on_planner_death(self) -> None:

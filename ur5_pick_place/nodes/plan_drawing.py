@@ -48,7 +48,7 @@ class PlanDrawing:
         self._drawn = plan, drawing.markers
         self.show()
 
-    def look(self) -> None:
+    def remove_outdated(self) -> None:
         """Remove the drawing of a plan that is no longer the present one."""
         plan, _ = self._drawn
         if plan is not None and plan is not self._present_plan():

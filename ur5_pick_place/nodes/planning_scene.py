@@ -50,7 +50,7 @@ _QUEUE = QoSProfile(depth=1000)  # a client may publish its whole scene at once
 _MAX_WAITING = 50_000_000  # [bytes] not parsed yet
 _HEAD = 1024  # [bytes] of a message that are parsed in any case; its id is among them
 _READING, _APPLYING = 5.0, 30.0  # [s] at most
-_LOOK = 0.5  # [s] between two looks for publishers that cannot be heard
+_CHECK_PERIOD = 0.5  # [s] between two looks for publishers that cannot be heard
 _UNHEARD = 'best_effort '  # begins the key of their refusal
 _PARTS = PlanningSceneComponents
 
@@ -118,7 +118,7 @@ class SceneOwner:
         subscribe(PlanningScene, 'planning_scene', book.take_scene, _QUEUE)
         self._unheard: dict[str, str] = {}
         steady = Clock(clock_type=ClockType.STEADY_TIME)
-        node.create_timer(_LOOK, self._look_for_unheard, callback_group=group, clock=steady)
+        node.create_timer(_CHECK_PERIOD, self._find_unheard, callback_group=group, clock=steady)
         node.create_subscription(
             AttachedCollisionObject,
             PART_TOPIC,
@@ -153,7 +153,7 @@ class SceneOwner:
 
         self._work.submit(change, len(data))
 
-    def _look_for_unheard(self) -> None:
+    def _find_unheard(self) -> None:
         """Bar motion while somebody publishes objects that DDS does not deliver to this node."""
         unheard = {}
         for topic in (OBJECT, ATTACHED, SCENE):

@@ -164,7 +164,7 @@ class Poller:
     ) -> None:
         self._groups = _groups_of(node)
         self._lock, self._after_pass, self._on_failure = lock, after_pass, on_failure
-        self._has_ended = threading.Event()
+        self._stop_requested = threading.Event()
         self._thread = threading.Thread(target=self._run, name='polling', daemon=True)
 
     def __enter__(self) -> 'Poller':
@@ -178,19 +178,19 @@ class Poller:
         _error: BaseException | None,
         _trace: TracebackType | None,
     ) -> None:
-        self._has_ended.set()
+        self._stop_requested.set()
         if self._thread.is_alive():
             self._thread.join(_JOIN_TIMEOUT)
 
     @property
-    def is_busy(self) -> bool:
+    def is_running(self) -> bool:
         """Whether a pass is still under way, after the end."""
         return self._thread.is_alive()
 
     def _run(self) -> None:
         wait = 0.0
         try:
-            while not self._has_ended.wait(max(wait, _PAUSE)):
+            while not self._stop_requested.wait(max(wait, _PAUSE)):
                 now = time.monotonic()
                 with self._lock:
                     for group in self._groups:

@@ -73,7 +73,7 @@ def run_node(create: Callable[[], Node], threads: int) -> None:
     finally:
         signals.is_received = True  # a second Ctrl-C must not cut the clean-up
         sys.setswitchinterval(_SWITCH_INTERVAL)
-        if poller is not None and poller.is_busy:
+        if poller is not None and poller.is_running:
             _exit_now(code)  # entities must not be destroyed during a poll
         if node is not None:
             node.destroy_node()
@@ -219,16 +219,16 @@ def refuse_if_served(node: Node, names: Sequence[str]) -> None:
 
 
 def _watch_for_late_ones(node: Node, names: Sequence[str]) -> None:
-    looks = iter(range(_LATE_DISCOVERY))
+    checks = iter(range(_LATE_DISCOVERY))
 
-    def look() -> None:
+    def check() -> None:
         for name in names:
             if count_servers(node, name) > 1:  # one is ours
                 raise _refusal(node, name)
-        if next(looks, None) is None:
+        if next(checks, None) is None:
             node.destroy_timer(timer)
 
-    timer = node.create_timer(1.0, look, clock=RosClock(clock_type=ClockType.STEADY_TIME))
+    timer = node.create_timer(1.0, check, clock=RosClock(clock_type=ClockType.STEADY_TIME))
 
 
 def _refusal(node: Node, name: str) -> Ur5PickPlaceError:

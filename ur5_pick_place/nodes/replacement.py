@@ -42,7 +42,7 @@ class Replacement:
             GetParameters, f'{controller}/get_parameters', callback_group=group
         )
 
-    def look(self) -> None:
+    def request_if_new(self) -> None:
         """Send a request if the controller has appeared since the last call."""
         if not self._client.service_is_ready():
             self._is_known, self._last_request = False, float('-inf')

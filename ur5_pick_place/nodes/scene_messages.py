@@ -203,7 +203,7 @@ def attached_message(thing: AttachedObject, link: str, db: str = '') -> Attached
 def scene_message(known: KnownScene, base_link: str, tool0: str) -> PlanningScene:
     """Return the whole scene as a message."""
     message = PlanningScene(name=known.name, is_diff=False)
-    world, held = message.world, message.robot_state
+    world, robot_state = message.world, message.robot_state
     world.collision_objects = [
         object_message(thing, base_link) for thing in known.world.objects.values()
     ]
@@ -211,11 +211,11 @@ def scene_message(known: KnownScene, base_link: str, tool0: str) -> PlanningScen
         refused = CollisionObject(id=key)
         refused.type.db, refused.type.key = REFUSED, why
         world.collision_objects.append(refused)
-    held.attached_collision_objects = [
+    robot_state.attached_collision_objects = [
         attached_message(thing, tool0) for thing in known.world.attached.values()
     ]
     if known.part:
-        held.attached_collision_objects.append(attached_message(known.part, tool0, OWN))
+        robot_state.attached_collision_objects.append(attached_message(known.part, tool0, OWN))
     return message
 
 
@@ -231,14 +231,14 @@ def read_scene(message: SimpleNamespace) -> KnownScene:
         else:
             T = numbers_to_matrix(thing.pose)
             objects[thing.id] = SceneObject(thing.id, T, read_shapes(thing))
-    for held in message.robot_state.attached_collision_objects:
-        thing = held.object
+    for attached_object in message.robot_state.attached_collision_objects:
+        thing = attached_object.object
         found = AttachedObject(
             thing.id,
             numbers_to_matrix(thing.pose),
             read_shapes(thing),
-            held.weight,
-            read_links(held.touch_links),
+            attached_object.weight,
+            read_links(attached_object.touch_links),
         )
         if thing.type.db == OWN:
             part = found

@@ -15,7 +15,7 @@ from ur5_pick_place.errors import ExecutionError
 REPLY_TIME = 3.0
 """Default timeout of a service call [s, steady clock]."""
 
-_LOOK = 0.02  # [s, steady clock]
+_CHECK_PERIOD = 0.02  # [s, steady clock]
 
 
 async def call_service(
@@ -55,10 +55,10 @@ async def wait_until(node: Node, is_so: Callable[[], bool], at_most: float) -> N
     end = time.monotonic() + at_most
     over: Future[None] = Future()
 
-    def look() -> None:
+    def check() -> None:
         if not over.done() and (is_so() or time.monotonic() >= end):
             over.set_result(None)
 
-    timer = node.create_timer(_LOOK, look, clock=Clock(clock_type=ClockType.STEADY_TIME))
+    timer = node.create_timer(_CHECK_PERIOD, check, clock=Clock(clock_type=ClockType.STEADY_TIME))
     await over
     node.destroy_timer(timer)

@@ -51,7 +51,7 @@ _TICK = 0.006  # [s] least robot time between ticks; below 8 ms, so that none is
 _FRESH = 0.3  # [s]; older joints do not show whether the arm is at rest now
 _LATE = 1.0  # [s]
 _SETTLES = 2e-3  # [rad] by which an arm may move that counts as arrived
-_LOOK = 0.02  # [s]
+_CHECK_PERIOD = 0.02  # [s]
 
 
 class TaskPort:
@@ -199,14 +199,14 @@ class TaskPort:
         begin = time.monotonic()
         over: Future[None] = Future()
 
-        def look() -> None:
+        def check() -> None:
             is_moved = parse_motion_state(self.planner_state)[0] is MotionState.MOVING
             is_over = self._arrived > begin and (is_moved or not self.why_not_at_rest)
             if not over.done() and (is_over or time.monotonic() >= begin + _LATE):
                 over.set_result(None)
 
         steady = Clock(clock_type=ClockType.STEADY_TIME)
-        timer = self._node.create_timer(_LOOK, look, clock=steady)
+        timer = self._node.create_timer(_CHECK_PERIOD, check, clock=steady)
         await over
         self._node.destroy_timer(timer)
 
@@ -281,7 +281,7 @@ class TaskPort:
         if self._goal is handle:  # else it is the result of an earlier one
             self._goal = None
         reason = '' if code.val == code.SUCCESS else code.message or f'code {code.val}'
-        on_reply(Outcome.unless(reason))
+        on_reply(Outcome.from_reason(reason))
 
     def _on_planner_state(self, message: String) -> None:
         self.planner_state, self.has_planner = message.data, True
@@ -299,5 +299,5 @@ class TaskPort:
         if abs(self.stamp - self._ticked) >= _TICK:  # stamps may jump back
             self._ticked = self.stamp
             if self._pending and not self._pending.is_over:
-                self._pending.look(self.q, self._arrived)
+                self._pending.on_joints(self.q, self._arrived)
             self._on_tick()

@@ -104,11 +104,11 @@ class TrajectoryClient:
             joint_names,
             self._on_joints,
             self._watch,
-            lambda: self.core.is_moving,
+            lambda: self.manager.is_moving,
             group,
             health.check_modes,
         )
-        self.core = ExecutionManager(
+        self.manager = ExecutionManager(
             planner,
             _TrajectoryController(node, controller, joint_names, tracking, group, driver),
             self.link.status,
@@ -121,15 +121,15 @@ class TrajectoryClient:
         self._activity = ControllerActivity(node, controller, self.link.status, group)
         PollGroup(node, _WATCH_PERIOD).add(self._watch)
 
-    def health(self) -> tuple[bool, str]:
+    def readiness(self) -> tuple[bool, str]:
         """Return whether the arm may move, and the text of the motion state."""
-        text = self.core.motion_state
+        text = self.manager.motion_state
         return parse_motion_state(text)[0] is not MotionState.STOPPED, text
 
     def start(self, trajectory: Trajectory, is_wanted: IsWanted) -> 'Future[Outcome]':
         """Call `ExecutionManager.start` and return a future of the outcome."""
         outcome: Future[Outcome] = Future()
-        self.core.start(trajectory, outcome.set_result, is_wanted)
+        self.manager.start(trajectory, outcome.set_result, is_wanted)
         return outcome
 
     def start_loop(
@@ -140,7 +140,7 @@ class TrajectoryClient:
     ) -> 'Future[Outcome]':
         """Call `ExecutionManager.start_loop` and return a future of the outcome."""
         outcome: Future[Outcome] = Future()
-        self.core.start_loop(make_loop, rollout, outcome.set_result, is_wanted)
+        self.manager.start_loop(make_loop, rollout, outcome.set_result, is_wanted)
         return outcome
 
     async def rearm(self) -> Outcome:
@@ -150,7 +150,7 @@ class TrajectoryClient:
         The driver activates it only a moment after the program runs.
 
         """
-        status, stops = self.link.status, self.core.stops
+        status, stops = self.link.status, self.manager.stops
 
         def is_decided() -> bool:
             is_refused = bool(find_fault(status, time.monotonic(), self._health))
@@ -158,19 +158,19 @@ class TrajectoryClient:
 
         self._activity.invalidate()
         await wait_until(self._node, is_decided, _ACTIVATION)
-        if self.core.stops != stops:
+        if self.manager.stops != stops:
             return Outcome.failed('a stop came meanwhile: rearm again')
-        return self.core.rearm()
+        return self.manager.rearm()
 
     def _on_joints(self) -> None:
-        self.core.on_joints()
+        self.manager.on_joints()
 
     def _watch(self) -> None:
         was_running, self._was_running = self._was_running, self.link.status.program_running
         if self._was_running and not was_running:
             self._activity.invalidate()
-        self._activity.look()
-        self.core.watch()
+        self._activity.request_if_due()
+        self.manager.watch()
 
     def _publish(self, text: str) -> None:
         state, _ = parse_motion_state(text)
@@ -216,7 +216,7 @@ class _TrajectoryController:
 
     @property
     def why_unavailable(self) -> str:
-        self._replacement.look()
+        self._replacement.request_if_new()
         if self._client.server_is_ready():
             return ''
         return (
@@ -269,8 +269,8 @@ class _TrajectoryController:
             return  # the joints may be another arm's, and this one would jump to them
         self._topic.publish(trajectory_to_msg(at_rest(q), self._joint_names))
 
-    def deactivate_others(self, stopping: Callable[[], Stopping]) -> None:
-        self._goals.deactivate_others(stopping)
+    def stop_other_motion(self, stopping: Callable[[], Stopping]) -> None:
+        self._goals.stop_other_motion(stopping)
 
     def _begun(
         self, trajectory: Trajectory, begin: float, prepared: JointTrajectory | None = None

@@ -126,7 +126,7 @@ class TrajectoryPlanner(Node):
             self._names,
             self._frames,
             self._present_joints,
-            self._executor.core.check_remaining_path,
+            self._executor.manager.check_remaining_path,
             MutuallyExclusiveCallbackGroup(),
         )
         self._jogging = Jogging(
@@ -145,7 +145,7 @@ class TrajectoryPlanner(Node):
             self._on_task_state,
             self._on_task_gone,
         )
-        Diagnostics(self, self._executor.health, self._figures)
+        Diagnostics(self, self._executor.readiness, self._figures)
         self._path = self.create_publisher(MarkerArray, 'planned_path', 1)
         self._offer(MutuallyExclusiveCallbackGroup())
 
@@ -196,12 +196,12 @@ class TrajectoryPlanner(Node):
         self.create_service(Trigger, '~/rearm', self._on_rearm, callback_group=control)
 
     def _on_task_gone(self) -> None:
-        self._executor.core.status.is_in_freedrive = False  # freedrive is no longer kept enabled
+        self._executor.manager.status.is_in_freedrive = False  # it is no longer kept enabled
         self._jogging.task_state = ''  # it does nothing any more
-        self._executor.core.fail(_TASK_GONE)
+        self._executor.manager.fail(_TASK_GONE)
 
     def _on_task_state(self, state: String) -> None:
-        self._executor.core.status.is_in_freedrive = state.data == 'freedrive'
+        self._executor.manager.status.is_in_freedrive = state.data == 'freedrive'
         self._jogging.task_state = state.data
 
     def _figures(self) -> dict[str, str]:
@@ -219,9 +219,9 @@ class TrajectoryPlanner(Node):
     ) -> GetMotionPlan.Response:
         response, wanted = reply.motion_plan_response, request.motion_plan_request
         response.group_name = wanted.group_name
-        stops = self._executor.core.stops
+        stops = self._executor.manager.stops
         planned, response.error_code, response.planning_time = self._motion_plan(
-            wanted, lambda: self._executor.core.stops == stops
+            wanted, lambda: self._executor.manager.stops == stops
         )
         if planned:
             response.trajectory_start.joint_state = self._first_joints(planned)
@@ -247,11 +247,11 @@ class TrajectoryPlanner(Node):
     def _cartesian(
         self, request: GetCartesianPath.Request, response: GetCartesianPath.Response
     ) -> GetCartesianPath.Response:
-        stops = self._executor.core.stops
+        stops = self._executor.manager.stops
         try:
             self._scene.wait()
             planned, end = self._requests.cartesian_path(
-                request, lambda: self._executor.core.stops == stops
+                request, lambda: self._executor.manager.stops == stops
             )
             self._show(planned)
         except Exception as error:
@@ -309,7 +309,7 @@ class TrajectoryPlanner(Node):
 
     def _on_event(self, message: String) -> None:
         if message.data == 'stop':
-            self._executor.core.stop(STOP_EVENT, latch=False)
+            self._executor.manager.stop(STOP_EVENT, latch=False)
         else:
             self._warn(f'trajectory_execution_event {message.data!r} ignored: must be "stop"')
 
@@ -317,7 +317,7 @@ class TrajectoryPlanner(Node):
         self.get_logger().warning(one_line(text))
 
     def _on_stop(self, _request: Trigger.Request, reply: Trigger.Response) -> Trigger.Response:
-        self._executor.core.stop('stop requested', latch=True)
+        self._executor.manager.stop('stop requested', latch=True)
         reply.success, reply.message = True, 'stopping; call ~/rearm before the next motion'
         return reply
 

@@ -47,25 +47,25 @@ class Request:
     """A service call in progress; `reply` is None until it is answered."""
 
     def __init__(
-        self, act: Callable[[], object] | None, confirmed: bool = False, looks: int = 1
+        self, act: Callable[[], object] | None, confirmed: bool = False, polls: int = 1
     ) -> None:
         self.reply: bool | None = None
         self._act = act  # None: refused without a command to the robot
         self._confirmed = confirmed  # answered only after the robot has acted
-        self._looks = looks  # polls of the service until the hardware has taken the command
-        self._look = math.inf
+        self._polls = polls  # polls of the service until the hardware has taken the command
+        self._next_poll = math.inf
         self._sent = False
 
     def serve(self, now: float, send: Callable[[Callable[[], object]], None]) -> None:
         """Process one cycle at `now` [s]."""
         if self._act is None:
             self.reply = False
-        elif self._look == math.inf:
-            self._look = now + self._looks * _POLL_PERIOD
-        elif now >= self._look - _ROUNDING:
+        elif self._next_poll == math.inf:
+            self._next_poll = now + self._polls * _POLL_PERIOD
+        elif now >= self._next_poll - _ROUNDING:
             if not self._sent:
                 send(self._act)
-                self._look += _POLL_PERIOD
+                self._next_poll += _POLL_PERIOD
             if self._sent or not self._confirmed:
                 self.reply = True
             self._sent = True
@@ -143,7 +143,7 @@ class IoController:
 
         if act is not None and self.has_no_effect:
             act = _nothing
-        return self._request(act, looks=_MOST_POLLS if self.slow or self.has_no_effect else 1)
+        return self._request(act, polls=_MOST_POLLS if self.slow or self.has_no_effect else 1)
 
     def switch_input(self, pin: int, level: bool) -> None:
         """
@@ -226,9 +226,9 @@ class IoController:
         return self._request(_nothing if self._has_force_sensor else None)
 
     def _request(
-        self, act: Callable[[], object] | None, confirmed: bool = False, looks: int = 1
+        self, act: Callable[[], object] | None, confirmed: bool = False, polls: int = 1
     ) -> Request:
-        request = Request(act if self.active else None, confirmed, looks)
+        request = Request(act if self.active else None, confirmed, polls)
         self._queue.append(request)
         return request
 

@@ -5,17 +5,17 @@ import math
 from collections.abc import Mapping
 from typing import NamedTuple
 
-Place = tuple[float, float, float]
+SpotPose = tuple[float, float, float]
 """x and y of the cube's centre in `base_link` [m], its rotation about z [rad]."""
 
 
 class Layout(NamedTuple):
     """
-    The places of one type.
+    The spots of one type.
 
     Attributes
     ----------
-    start, target : Place
+    start, target : SpotPose
         Of the demo.
     radius : tuple of float
         Least and largest distance from the arm's axis at which a spot can be used at any bearing
@@ -25,8 +25,8 @@ class Layout(NamedTuple):
 
     """
 
-    start: Place
-    target: Place
+    start: SpotPose
+    target: SpotPose
     radius: tuple[float, float]
     ahead: tuple[float, float]
 

@@ -51,36 +51,40 @@ class PassthroughController(TrajectoryController):
         self._qd = self._output
 
     def check_goal(
-        self, command: TrajectoryCommand, now: float, goal: Sequence[JointTolerance] = ()
+        self,
+        command: TrajectoryCommand,
+        now: float,
+        goal_tolerances: Sequence[JointTolerance] = (),
     ) -> None:
         """Raise `InvalidInput` with the reason if a goal is rejected."""
         if self.goal is not None:
             raise InvalidInput('a trajectory is running: cancel it first')
-        super().check_goal(command, now, goal)
+        super().check_goal(command, now, goal_tolerances)
         if set(command.joint_names) != set(self.joint_names):  # the driver's own map fails
             raise InvalidInput(f'joint names {", ".join(command.joint_names)}: must be all, once')
         for kind in ('velocities', 'accelerations'):
             if len({len(getattr(point, kind)) for point in command.points}) > 1:
                 raise InvalidInput(f'some points have {kind}: must be all points, or none')
-        for tolerance in goal:
+        for tolerance in goal_tolerances:
             if tolerance.name not in self.joint_names:
                 raise InvalidInput(f'goal tolerance of the unknown joint {tolerance.name!r}')
-        if len(goal) not in (0, len(self.joint_names)):
-            raise InvalidInput(f'goal tolerances of {len(goal)} joints: must be all, or none')
+        given = len(goal_tolerances)
+        if given not in (0, len(self.joint_names)):
+            raise InvalidInput(f'goal tolerances of {given} joints: must be all, or none')
 
     def start_goal(
         self,
         command: TrajectoryCommand,
         now: float,
-        path: Sequence[JointTolerance] = (),
-        goal: Sequence[JointTolerance] = (),
+        path_tolerances: Sequence[JointTolerance] = (),
+        goal_tolerances: Sequence[JointTolerance] = (),
         goal_time: float = 0.0,
     ) -> AcceptedGoal:
         """Pass a trajectory to the robot; the path tolerance has no effect."""
-        self.check_goal(command, now, goal)
+        self.check_goal(command, now, goal_tolerances)
         accepted = super().start_goal(command, now)
         self._names, self._last = tuple(command.joint_names), command.points[-1]
-        self._stopping, self._tolerances = None, goal
+        self._stopping, self._tolerances = None, goal_tolerances
         return accepted
 
     def follow(self, command: TrajectoryCommand, now: float) -> None:

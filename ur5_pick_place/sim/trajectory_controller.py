@@ -85,7 +85,10 @@ class TrajectoryController:
         self.tracking = self._spline = None
 
     def check_goal(
-        self, command: TrajectoryCommand, now: float, goal: Sequence[JointTolerance] = ()
+        self,
+        command: TrajectoryCommand,
+        now: float,
+        goal_tolerances: Sequence[JointTolerance] = (),
     ) -> None:
         """
         Raise `InvalidInput` with the reason if a goal is rejected.
@@ -101,14 +104,17 @@ class TrajectoryController:
         self,
         command: TrajectoryCommand,
         now: float,
-        path: Sequence[JointTolerance] = (),
-        goal: Sequence[JointTolerance] = (),
+        path_tolerances: Sequence[JointTolerance] = (),
+        goal_tolerances: Sequence[JointTolerance] = (),
         goal_time: float = 0.0,
     ) -> AcceptedGoal:
         """Follow a trajectory as an action goal, which preempts a running one; return the goal."""
-        self.check_goal(command, now, goal)
+        self.check_goal(command, now, goal_tolerances)
         self._finish('aborted', INVALID_GOAL, 'Current goal preempted by new incoming action.')
-        self.goal = AcceptedGoal(self.defaults.overridden(self.joint_names, path, goal, goal_time))
+        tolerances = self.defaults.overridden(
+            self.joint_names, path_tolerances, goal_tolerances, goal_time
+        )
+        self.goal = AcceptedGoal(tolerances)
         self.goals_started += 1
         self._next, self._holding = command, False
         return self.goal

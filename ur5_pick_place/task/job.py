@@ -3,9 +3,9 @@
 A job: the next command, given the latest observation; it owns no clock, thread or ROS.
 
 A job's steps are generators that yield a command (or None, to wait) and receive the next
-observation; they yield `LOOK` to receive the present one. A sequence such as "set the pin, wait
-until io_states shows it" thus reads from top to bottom, and a test can drive it with synthetic
-observations.
+observation; they yield `OBSERVE_NOW` to receive the present one. A sequence such as "set the pin,
+wait until io_states shows it" thus reads from top to bottom, and a test can drive it with
+synthetic observations.
 
 """
 
@@ -206,23 +206,23 @@ class Compute:
         try:
             self.work()
         except Ur5PickPlaceError as error:
-            return Outcome.unless(str(error))
+            return Outcome.from_reason(str(error))
         except Exception as error:  # of a gripper's own driver: it must not end the node
             return Outcome.failed(f'{type(error).__name__}: {one_line(error)}')
         return DONE
 
 
-class Look(Enum):
+class Observe(Enum):
     """The request for the present observation, which takes no tick."""
 
     NOW = 'now'
 
 
-LOOK = Look.NOW
+OBSERVE_NOW = Observe.NOW
 
 Command = RunMotion | SetOutput | MoveGripper | SetToolVoltage | SetPayload | Carry | Compute
 T = TypeVar('T')
-Steps = Generator[Command | Look | None, Observation, T]
+Steps = Generator[Command | Observe | None, Observation, T]
 """Commands (None: observe at the next tick) for observations, to `yield from`; returns a T."""
 
 
@@ -262,7 +262,7 @@ class Job:
             else:
                 self._is_started = True
                 command = next(self._steps)
-            while isinstance(command, Look):
+            while isinstance(command, Observe):
                 command = self._steps.send(seen)
             return command
         except StopIteration:

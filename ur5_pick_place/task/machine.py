@@ -91,7 +91,7 @@ class Machine:
         self._is_planning = False
         self.stopped = ''
         self.is_in_freedrive = False
-        self._has_looked = False
+        self._is_part_known = False
         self.stops = 0
 
     @property
@@ -179,7 +179,7 @@ class Machine:
     def go_home(self, poses: Poses) -> str:
         """Plan motions home from the present joints, with what the gripper holds; start them."""
         self._check_can_start()
-        self._look()
+        self._update_part()
         run = self._run
         with self._planning():
             motions = self._planner.motions_home(
@@ -223,7 +223,7 @@ class Machine:
         if self._port.why_not_ready:
             raise ExecutionError(self._port.why_not_ready)
         self._run.resume()
-        self._look()
+        self._update_part()
         self._job, self._on_end, self._reply = Job(name, steps), on_end, None
         self._emit(events.STARTED, job=name)
         return f'{name} started'
@@ -251,7 +251,7 @@ class Machine:
     def tick(self) -> None:
         """Observe the robot and issue the next command of the job, if there is one."""
         if self._job is None:
-            self._look_once()
+            self._detect_part_once()
             return
         seen = self._port.observe()
         while command := self._job.tick(seen.with_reply(self._reply)):
@@ -268,13 +268,13 @@ class Machine:
         if command == self._commands:  # else the job of that command has ended
             self._reply = reply
 
-    def _look_once(self) -> None:
+    def _detect_part_once(self) -> None:
         """After the start, find out whether a part is held, and send it to the planner."""
-        if self._has_looked:
+        if self._is_part_known:
             return
         seen = self._port.observe()
         try:
-            self._has_looked = self._run.is_part_known(seen)
+            self._is_part_known = self._run.is_part_known(seen)
             is_holding = self._run.is_holding_part(seen)
         except Exception:  # of a gripper's own driver; a job that begins tells it
             return
@@ -282,9 +282,9 @@ class Machine:
             self._emit(events.PART_IN_HAND)
             self._port.send(Carry(self._run.part), lambda _reply: None)
 
-    def _look(self) -> None:
+    def _update_part(self) -> None:
         try:
-            self._run.look(self._port.observe())
+            self._run.update_part(self._port.observe())
         except Ur5PickPlaceError:
             raise
         except Exception as error:  # of a gripper's own driver
@@ -304,14 +304,14 @@ class Machine:
         reason = job.error
         if reason:
             with suppress(Exception):  # of a gripper's own driver: the stop is latched anyhow
-                reason += self._run.loss(self._port.observe())
+                reason += self._run.register_loss(self._port.observe())
             self.stopped, self.plan = self.stopped or reason, None
             self._emit(events.STOPPED, job=job.name, stage=self._run.stage, reason=reason)
         else:
             if job.name == RUN and self.plan and self.plan.first:
                 self.plan = None  # the next run begins with the first position again
             self._emit(events.DONE, job=job.name)
-        self._on_end(Outcome.unless(reason))
+        self._on_end(Outcome.from_reason(reason))
 
     @contextmanager
     def _planning(self) -> Iterator[None]:

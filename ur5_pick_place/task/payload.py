@@ -72,8 +72,8 @@ class RobotPayload:
         Whether the payload that was requested last includes the part; None = none was.
     confirmed : bool or None
         The same for the one that the robot has confirmed; None = not known.
-    ahead : bool or None
-        The same for one that was set before its stage.
+    confirmed_early : bool or None
+        The same for one that was set and confirmed before its stage; None = none was.
 
     """
 
@@ -83,7 +83,7 @@ class RobotPayload:
         self._scene, self._tool, self._part = scene, tool, part
         self.wanted: bool | None = None
         self.confirmed: bool | None = None
-        self.ahead: bool | None = None
+        self.confirmed_early: bool | None = None
 
     @property
     def may_have_part(self) -> bool:
@@ -97,11 +97,11 @@ class RobotPayload:
 
     def set_in_stage(self, with_part: bool) -> Steps[None]:
         """Set the payload of a stage, unless that was done ahead."""
-        if self.ahead is with_part:
+        if self.confirmed_early is with_part:
             yield None  # one tick, so that the stage is seen, and can be paused in
         else:
             yield from self.set(with_part)
-        self.ahead = None
+        self.confirmed_early = None
 
     def set_during(
         self, wait: Callable[[Command | None], Steps[bool]], with_part: bool | None
@@ -114,7 +114,7 @@ class RobotPayload:
         """
         before = self.wanted, self.confirmed
         was_issued = yield from wait(None if with_part is None else self._request(with_part))
-        self.ahead = with_part if was_issued else None
+        self.confirmed_early = with_part if was_issued else None
         if was_issued:
             self.confirmed = with_part
         else:

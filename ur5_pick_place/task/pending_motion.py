@@ -48,7 +48,7 @@ class PendingMotion:
         is_idle = state is MotionState.READY and self._has_moved
         self._idle_since = now if is_idle else None
 
-    def look(self, q: Array, now: float) -> None:
+    def on_joints(self, q: Array, now: float) -> None:
         """Decide by the joints (6,) [rad] whether the motion is done if no reply has arrived."""
         if self._idle_since is not None and now - self._idle_since > _IDLE:
             self.reply(DONE if np.abs(q - self._q_goal).max() <= _ARRIVED else _LOST)

@@ -20,7 +20,10 @@ _MIN_RISE = 0.1  # share of approach_height; a smaller rise to it needs no motio
 
 
 def retract_from_place(
-    arm: MotionPlanner, q: Array, places: Iterable[tuple[str, TaughtPose]], settings: TaskSettings
+    planner: MotionPlanner,
+    q: Array,
+    places: Iterable[tuple[str, TaughtPose]],
+    settings: TaskSettings,
 ) -> PlannedStage | None:
     """
     Return a stage straight up to `approach_height` above the nearest place; None if none is near.
@@ -30,7 +33,7 @@ def retract_from_place(
 
     Parameters
     ----------
-    arm : MotionPlanner
+    planner : MotionPlanner
         With an empty gripper or a part in it.
     q : ndarray, shape (6,)
         Joints now [rad].
@@ -44,8 +47,8 @@ def retract_from_place(
         The arm cannot move straight up.
 
     """
-    height, T_up = settings.approach_height, forward(arm.model, q)
-    tcp = (T_up @ arm.scene.tool.T_tool_tcp)[:3, 3]
+    height, T_base_tool = settings.approach_height, forward(planner.model, q)
+    tcp = (T_base_tool @ planner.scene.tool.T_tool_tcp)[:3, 3]
     points = [(name, pose.T_base_tcp[:3, 3]) for name, pose in places]
     near = [(float(np.linalg.norm(p - tcp)), name, float(p[2])) for name, p in points]
     distance, name, z = min(near, default=(math.inf, '', 0.0))
@@ -54,11 +57,12 @@ def retract_from_place(
     rise = z + height - float(tcp[2])
     if rise < _MIN_RISE * height:
         return None
+    T_up = T_base_tool.copy()
     T_up[2, 3] += rise
     slow = max(settings.approach_distance - float(tcp[2] - z), 0.0)
     speed = settings.approach_speed if slow else 0.0
     try:
-        motion = arm.chain(q, [PathSegment(T_up, speed=speed, slow_first=slow)])
+        motion = planner.chain(q, [PathSegment(T_up, speed=speed, slow_first=slow)])
     except PlanningError as error:
         raise PlanningError(
             f'the arm is at {name} and cannot leave it straight up: {error}; jog it away first'

@@ -14,7 +14,7 @@ from ur5_pick_place.planning.scene import Box
 from ur5_pick_place.task import events
 from ur5_pick_place.task.grippers.base import NO_FEEDBACK, Gripper
 from ur5_pick_place.task.job import (
-    LOOK,
+    OBSERVE_NOW,
     BackgroundSteps,
     Carry,
     Compute,
@@ -98,7 +98,7 @@ class CycleRun:
         if self._payload.may_have_part and not self.is_carrying:  # as a part was lost
             yield from self.confirm_payload()
         for self._number, stages in enumerate(plan.cycles, plan.first + 1):
-            self._place, self._payload.ahead = '', None
+            self._place, self._payload.confirmed_early = '', None
             self._emptiness.drop()
             for i, planned in enumerate(stages):
                 if self.is_paused:
@@ -114,7 +114,7 @@ class CycleRun:
     def home(self, motions: tuple[PlannedMotion, ...]) -> Steps[None]:
         """Follow the motions home; the gripper stays as it is."""
         yield from perform(Carry(self._part if self.is_carrying else None))
-        if self._is_with_part is not self._payload.confirmed:
+        if self._required_payload is not self._payload.confirmed:
             yield from self.confirm_payload()
         self.stage = HOME
         for motion in motions:
@@ -125,7 +125,7 @@ class CycleRun:
         yield from self._gripper.close()
         seen = yield None
         if self.is_holding_part(seen):
-            self.look(seen)
+            self.update_part(seen)
             yield from perform(Carry(self._part))
 
     def open(self, payload: bool | None = None) -> Steps[None]:
@@ -150,7 +150,7 @@ class CycleRun:
         yield from perform(Carry(None))
         yield from self._payload.set_during(self._gripper.await_fingers, payload)
 
-    def look(self, seen: Observation) -> None:
+    def update_part(self, seen: Observation) -> None:
         """Update whether a part is held, such as after a restart in the middle of a cycle."""
         is_held = self._gripper.holds_part(seen)
         if self.is_holding_part(seen) and not self.is_carrying:
@@ -181,9 +181,9 @@ class CycleRun:
         """The part as a load in tool0."""
         return self._part
 
-    def loss(self, seen: Observation) -> str:
+    def register_loss(self, seen: Observation) -> str:
         """
-        Return an addition to the reason of a stop if the part has just been lost; else ''.
+        Register a part that has just been lost; return an addition to a stop's reason, or ''.
 
         The arm may have hit the part: the robot then stops before the input is stable.
 
@@ -195,10 +195,10 @@ class CycleRun:
 
     def confirm_payload(self) -> Steps[None]:
         """Set the payload as the gripper needs it, and wait for the robot to confirm it."""
-        yield from self._payload.set(bool(self._is_with_part))
+        yield from self._payload.set(bool(self._required_payload))
 
     @property
-    def _is_with_part(self) -> bool | None:
+    def _required_payload(self) -> bool | None:
         """Whether the payload must include the part; without feedback, as it was last set."""
         is_shown = self._gripper.settings.grip_feedback != NO_FEEDBACK
         return self.is_carrying if is_shown else self.is_carrying and self._payload.wanted
@@ -272,7 +272,7 @@ class CycleRun:
         yield from self._gripper.begin_closing()
         yield from perform(Carry(self._part))
         yield from self._payload.set_during(self._gripper.await_fingers, payload)
-        seen = yield LOOK
+        seen = yield OBSERVE_NOW
         is_unseen = self._gripper.holds_part(seen) is None and touches(self._place)
         if self._gripper.holds_part(seen) or (is_unseen and self.is_holding_part(seen)):
             self._take()
@@ -285,7 +285,7 @@ class CycleRun:
     def _release(self, payload: bool | None) -> Steps[None]:
         was_carrying = self.is_carrying
         yield from self.open(payload)
-        if self._gripper.holds_part((yield LOOK)):  # it sticks, or the input does
+        if self._gripper.holds_part((yield OBSERVE_NOW)):  # it sticks, or the input does
             self.is_carrying = was_carrying
             yield from perform(Carry(self._part if was_carrying else None))
             yield from self._gripper.expect_no_part()
@@ -326,7 +326,7 @@ class CycleRun:
         seen = yield None
         is_away = not touches(self._place)
         if is_away and self._gripper.is_open(seen) and self._gripper.holds_part(seen) is False:
-            self._emptiness.begin(self._gripper.stays_empty())
+            self._emptiness.begin(self._gripper.await_empty())
         else:
             yield from self._gripper.expect_no_part()
 
@@ -337,14 +337,14 @@ class CycleRun:
                 yield from self._gripper.expect_part()
                 break
             except MissedGrasp as missed:
-                ahead = None if self._payload.ahead is None else False
+                payload_after_miss = None if self._payload.confirmed_early is None else False
                 self._emit(events.GRASP_MISSED, reason=str(missed), tries_left=tries)
                 if not tries:
-                    if ahead is False:
+                    if payload_after_miss is False:
                         yield from self._payload.set(with_part=False)
                     raise
                 tries -= 1
-            yield from self.open(ahead)
+            yield from self.open(payload_after_miss)
             for motion in planned.retry:
                 yield from self._move(PlannedStage(planned.stages, motion))
             yield from self._close(payload)
@@ -420,6 +420,6 @@ class CycleRun:
     @property
     def _lost(self) -> str:
         return (
-            f'the part was lost at stage {self.stage!r}: {self._gripper.loss}; find '
+            f'the part was lost at stage {self.stage!r}: {self._gripper.loss_text}; find '
             'the part, then call ~/rearm'
         )

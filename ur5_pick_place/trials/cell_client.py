@@ -36,7 +36,7 @@ _REPLY_TIME = 30.0  # [s] for a service; the longest plans take about 3 s
 _DISCOVERY_TIME = 5.0  # [s] for the nodes to discover each other
 _SILENCE = 3.0  # [s] without controller state
 _REPEAT = 0.5  # [s] after which a request without effect is repeated
-_LOOK = 0.05  # [s] between two checks while waiting
+_CHECK_PERIOD = 0.05  # [s] between two checks while waiting
 
 _EVERY_CYCLE = QoSProfile(depth=250, reliability=ReliabilityPolicy.BEST_EFFORT)
 _JOB_TIME = 300.0  # [s] simulated
@@ -70,7 +70,7 @@ class CellClient:
         """Simulated time [s]."""
         self.planner_state = ''
         self._watch, self._show, self._silence = watch, show, _SILENCE
-        self._looked = self._received = time.monotonic()
+        self._checked = self._received = time.monotonic()
         self.context = Context()
         """That of the client's node."""
         stay_on_loopback()
@@ -169,11 +169,11 @@ class CellClient:
         """
         deadline = time.monotonic() + timeout
         while not is_done():
-            self._executor.spin_once(timeout_sec=_LOOK)
+            self._executor.spin_once(timeout_sec=_CHECK_PERIOD)
             now = time.monotonic()
-            if now < self._looked + _LOOK:
+            if now < self._checked + _CHECK_PERIOD:
                 continue
-            self._looked = now
+            self._checked = now
             self._watch()
             self._show(self.record)
             if now > deadline:
@@ -228,7 +228,7 @@ class CellClient:
             except ExecutionError:
                 if time.monotonic() > deadline:
                     raise
-            self._wait_for(_LOOK, lambda: False)
+            self._wait_for(_CHECK_PERIOD, lambda: False)
 
     def _wait_for(self, seconds: float, is_done: Callable[[], bool]) -> None:
         end = time.monotonic() + seconds

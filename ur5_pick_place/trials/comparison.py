@@ -110,7 +110,7 @@ class _Recorder:
         self._samples: list[tuple[float, Any, Any]] = []
         self._stages: list[str] = []
         self._moving: list[bool] = []
-        cell.on_step = self._look
+        cell.on_step = self._sample
 
     def trace(self) -> Trace:
         """Return the trace of all samples."""
@@ -133,7 +133,7 @@ class _Recorder:
         )
         return MeasuredMove(planned.name, trace.part(within), T_base_tcp, iterations)
 
-    def _look(self) -> None:
+    def _sample(self) -> None:
         cell = self._cell
         self._samples.append((cell.driver.time, cell.driver.q, cell.driver.qd))
         self._stages.append(cell.station.run.stage)

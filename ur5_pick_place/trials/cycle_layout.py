@@ -87,9 +87,9 @@ def ends_of_parts(
     cycle: Cycle, spots: Mapping[str, Spot], settings: PatternSettings
 ) -> list[Array]:
     """Return where each part must lie at the end, (4, 4) in `base_link`, in order of feeding."""
+    T_base_grip = {name: T_BASE_BASE_LINK @ s.T_base_link_grip for name, s in spots.items()}
     poses = {
-        name: TaughtPose(numbers_from_matrix(T_BASE_BASE_LINK @ spot.T_tcp), _NOBODY, '')
-        for name, spot in spots.items()
+        name: TaughtPose(numbers_from_matrix(T), _NOBODY, '') for name, T in T_base_grip.items()
     }
     return [
         np.asarray(T_BASE_LINK_BASE @ run[_last_place(transfers(cycle), pick)].T_base_tcp)
@@ -136,7 +136,7 @@ class Attendant:
         self._due: tuple[float, int, bool] | None = None
         self._pressed: list[int] = []
 
-    def look(self, seen: Sequence[Mapping[str, Any]], now: float) -> None:
+    def react(self, seen: Sequence[Mapping[str, Any]], now: float) -> None:
         """Act on the events of the task so far, at robot time [s]; call it often."""
         for event in seen[self._seen :]:
             self._take(event, now)

@@ -66,7 +66,7 @@ class CycleOperator(Operator):
     def teach_places(self, spots: Mapping[str, Spot]) -> None:
         """Teach the TCP at each spot."""
         for name, spot in spots.items():
-            self._teach_pose(name, spot.T_grip(self._scene))
+            self._teach_pose(name, spot.T_base_link_tcp(self._scene))
 
     def parts(self, count: int) -> list[Array]:
         """Return where the parts lie, (4, 4) each in `base_link`, in order of feeding."""
@@ -89,7 +89,7 @@ class CycleOperator(Operator):
         self._switch_input.call_async(SetIO.Request(pin=pin, state=float(level)))
 
     def _attend(self, _record: Record) -> None:
-        self._attendant.look(self.events, self.now)
+        self._attendant.react(self.events, self.now)
 
     def _on_parts(self, message: PoseArray) -> None:
         self._parts = [pose_to_matrix(pose) for pose in message.poses]

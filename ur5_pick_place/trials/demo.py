@@ -44,7 +44,7 @@ from ur5_pick_place.trials.processes import NodeProcesses, end_with_parent, own_
 from ur5_pick_place.trials.record import RunResult
 from ur5_pick_place.trials.run_file import RunFile
 from ur5_pick_place.trials.signals import Ended, signals_raised
-from ur5_pick_place.trials.spots import T_tool_part
+from ur5_pick_place.trials.spots import T_tool_grip
 from ur5_pick_place.trials.time_shares import time_shares
 from ur5_pick_place.trials.wall import cell_wall, wall_settings, write_scene_with_wall
 
@@ -140,7 +140,7 @@ def _perform(
     """
     task, model = options.task, load_model(options.ur_type)
     scene = load_scene(config / _scene_file(options))
-    T_held = T_tool_part(scene)  # where errors and speeds are measured, with any gripper
+    T_held = T_tool_grip(scene)  # where errors and speeds are measured, with any gripper
     progress = ProgressDisplay(model, T_held, sys.stdout)
     begin = time.monotonic()
     with (

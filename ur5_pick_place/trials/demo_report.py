@@ -89,13 +89,13 @@ def draw_pictures(
     from ur5_pick_place.trials import pictures
 
     times = np.unique([t for t, _ in record.part])
-    recording = pictures.Recording(
+    recording = pictures.RunSamples(
         t=times,
         q=record.joints_at(times),
         fingers=record.fingers_at(times),
-        T_world_part=record.part_at(times),
-        T_start=task.start.T_part,
-        T_target=task.target.T_part,
+        T_base_link_part=record.part_at(times),
+        T_start=task.start.T_base_link_part,
+        T_target=task.target.T_base_link_part,
         wall=wall,
         ur_type=options.ur_type,
         gripper=options.gripper,

@@ -234,13 +234,13 @@ class Case:
                 cell.until(lambda: not cell.is_busy, _CYCLE_TIMEOUT, 'the end of the cycle')
                 return CaseResult(self._fault, self._stage, 'impossible', str(error))
             self._is_injected = True
-        return self._look(begin)
+        return self._observe_reaction(begin)
 
     def _has_begun(self) -> bool:
         stages = [e['stage'] for e in self._cell.events if e['event'] == events.STAGE]
         return self._stage in stages if self._stage else bool(stages)
 
-    def _look(self, begin: float) -> CaseResult:
+    def _observe_reaction(self, begin: float) -> CaseResult:
         cell = self._cell
         if self._fault == 'speed_slider_zero':
             cell.wait(3.0)

@@ -174,7 +174,7 @@ class InProcessCell:
 
     def placement(self, target: Spot) -> tuple[float, float]:
         assert self._T_tcp_part is not None
-        wanted = target.T_grip(self.station.planner.scene) @ self._T_tcp_part
+        wanted = target.T_base_link_tcp(self.station.planner.scene) @ self._T_tcp_part
         off = inverse_transform(wanted) @ self.T_world_part
         turn = math.atan2(off[1, 0], off[0, 0])
         away = wanted[:2, 3] - self.T_world_part[:2, 3]
@@ -203,7 +203,7 @@ class InProcessCell:
         joints = tuple(float(v) for v in HOME)
         self.poses = {'home': TaughtPose(numbers_from_matrix(T_home), origin, '', joints)}
         for name, spot in (('start', start), ('target', target)):
-            T = T_BASE_BASE_LINK @ spot.T_grip(self.station.planner.scene)
+            T = T_BASE_BASE_LINK @ spot.T_base_link_tcp(self.station.planner.scene)
             self.poses[name] = TaughtPose(numbers_from_matrix(T), origin, '')
 
     def put_part(self, spot: Spot) -> None:

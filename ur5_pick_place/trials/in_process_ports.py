@@ -101,7 +101,7 @@ class ControllerPort:
         self.holds += 1
         self._publish(at_rest(q))
 
-    def deactivate_others(self, stopping: Callable[[], Stopping]) -> None:
+    def stop_other_motion(self, stopping: Callable[[], Stopping]) -> None:
         """Do nothing: no other controller is ever active in process."""
 
     def _begun(self, motion: Trajectory, begin: float) -> tuple[Trajectory, float]:
@@ -227,7 +227,7 @@ class TaskPort:
             try:
                 self._move(command, on_reply)
             except Ur5PickPlaceError as error:
-                on_reply(Outcome.unless(str(error)))
+                on_reply(Outcome.from_reason(str(error)))
         elif isinstance(command, job.Carry):
             self._planner.carry(command.load)
             on_reply(DONE)

@@ -56,7 +56,7 @@ _ADDRESS = re.compile(r'http://\S+/\?token=\S+')
 _SAME_PLACE = 1e-3  # [m], as for ~/plan
 _TILTED = math.radians(10.0)  # of fingers that still grip the cube
 _START_TIME = 60.0  # [s] for the cockpit to serve its page
-_LOOK = 0.1  # [s] between two looks at the processes
+_CHECK_PERIOD = 0.1  # [s] between two looks at the processes
 
 
 @quiet_pipe()
@@ -179,9 +179,9 @@ def _spot(T_base_tcp: Array, config: Path, ur_type: str) -> tuple[Spot, str]:
     except InvalidInput as error:
         spot = default_spots(ur_type)[0]
         return spot, f"the cube lies at the demo's start, {spot}, not at the taught one: {error}"
-    T_grip = spot.T_grip(load_scene(config / 'scene_sim.yaml'))
-    above = float(T[2, 3] - T_grip[2, 3])
-    tilt = math.acos(min(1.0, max(-1.0, float(T[:3, 2] @ T_grip[:3, 2]))))
+    T_wanted = spot.T_base_link_tcp(load_scene(config / 'scene_sim.yaml'))
+    above = float(T[2, 3] - T_wanted[2, 3])
+    tilt = math.acos(min(1.0, max(-1.0, float(T[:3, 2] @ T_wanted[:3, 2]))))
     if abs(above) <= PART_SIZE / 2 and tilt <= _TILTED:
         return spot, ''
     return spot, (
@@ -277,7 +277,7 @@ def _wait_for_address(log: Path, nodes: NodeProcesses) -> str:
         if found := _ADDRESS.search(log.read_text(encoding='utf-8', errors='replace')):
             return found[0]
         nodes.check()
-        time.sleep(_LOOK)
+        time.sleep(_CHECK_PERIOD)
     raise ExecutionError(f'the cockpit did not serve its page within {_START_TIME:.0f} s')
 
 
@@ -301,7 +301,7 @@ def _watch(nodes: NodeProcesses, folder: str) -> None:
     """Report nodes that end, until none is left; the others stay, as they would on a robot."""
     known: dict[str, str] = {}
     while len(known) < len(nodes.pids):
-        time.sleep(_LOOK)
+        time.sleep(_CHECK_PERIOD)
         ended = nodes.ended
         for name in ended.keys() - known.keys():
             print(

@@ -41,7 +41,7 @@ _SERVER_TIME = 5.0  # [s] wall time for planner and IK service to be available
 _REPLY_TIME = 10.0  # [s] wall time for a reply; the planner monitors the motion itself
 _CANCEL_TIME = 2.0  # [s] wall time for a late answer to a goal that is to be canceled
 _STOP_TIME = 3.0  # [s] wall time for a stop to be answered
-_LOOK = 0.05  # [s] wall time between two looks at the signals
+_CHECK_PERIOD = 0.05  # [s] wall time between two looks at the signals
 _SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _SETTLING = 0.5  # [s] wall time from the end of the motion to the measurement
 
@@ -195,7 +195,7 @@ class MoveTo(Node):
                 raise KeyboardInterrupt
             if time.monotonic() > end:
                 return False
-            rclpy.spin_once(self, timeout_sec=_LOOK)
+            rclpy.spin_once(self, timeout_sec=_CHECK_PERIOD)
         return True
 
 

@@ -23,7 +23,7 @@ from ur5_pick_place.trials.record import (
     distance,
     measure,
 )
-from ur5_pick_place.trials.spots import Spot, T_tool_part
+from ur5_pick_place.trials.spots import Spot, T_tool_grip
 
 _SETTLING = 0.4  # [s] simulated, from the end of the run until the cube is measured
 _INIT_TIME = 20.0  # [s] simulated, for the gripper to be initialised
@@ -85,7 +85,7 @@ class Operator(CellClient):
     def teach_place(self, name: str, spot: Spot | None = None) -> None:
         """Teach a place by the cube's spot there, or home from the present joints."""
         if spot is not None:
-            return self._teach_pose(name, spot.T_grip(self._scene))
+            return self._teach_pose(name, spot.T_base_link_tcp(self._scene))
         return self.persist(self._teach_home)
 
     def run_cycle(self, task: Task, method: str = 'ik') -> RunResult:
@@ -117,8 +117,8 @@ class Operator(CellClient):
     def teach(self, task: Task) -> None:
         """Place the cube, teach start and target, and displace the cube if required."""
         self.put_cube(task.start)
-        self._teach_pose('start', task.start.T_grip(self._scene))
-        self._teach_pose('target', task.target.T_grip(self._scene))
+        self._teach_pose('start', task.start.T_base_link_tcp(self._scene))
+        self._teach_pose('target', task.target.T_base_link_tcp(self._scene))
         if task.displacement:
             self.put_cube(task.start.moved(task.displacement))
 
@@ -132,15 +132,15 @@ class Operator(CellClient):
     def put_cube(self, spot: Spot) -> None:
         """Place the cube and wait until it is there."""
         def is_there() -> bool:
-            miss = distance(spot.T_part, self.record.part[-1][1])
+            miss = distance(spot.T_base_link_part, self.record.part[-1][1])
             return all(m < allowed for m, allowed in zip(miss, _IN_PLACE, strict=True))
 
         self.until(
-            lambda: self.send_pose('sim_driver/place_part', spot.T_part),
+            lambda: self.send_pose('sim_driver/place_part', spot.T_base_link_part),
             is_there,
             f'the cube to be at {spot}',
         )
 
     def _measured(self, result: RunResult) -> RunResult:
-        found = measure(self.record, result.task, self._model, T_tool_part(self._scene))
+        found = measure(self.record, result.task, self._model, T_tool_grip(self._scene))
         return dataclasses.replace(result, **found)

@@ -27,12 +27,12 @@ from ur5_pick_place.trials.configuration import Configuration
 from ur5_pick_place.trials.fault_operator import FaultOperator
 from ur5_pick_place.trials.processes import NodeProcesses, own_domain
 from ur5_pick_place.trials.record import Record, Task, measure
-from ur5_pick_place.trials.spots import Spot, T_tool_part
+from ur5_pick_place.trials.spots import Spot, T_tool_grip
 
 _POLL = 0.2  # [s] wall time between the nodes' requests to the dashboard for the program state
 _MARGIN = 0.5  # [s] until a stop is reported
 _BRAKING = 1.0  # [s] longest time to brake
-_LOOK = 0.1  # [s] between two checks whether the arm is at rest
+_CHECK_PERIOD = 0.1  # [s] between two checks whether the arm is at rest
 _STILL = 1e-3  # [rad] largest joint motion between two checks of an arm at rest
 _UNDER_WAY = 0.25  # [s] for messages in transit to arrive
 _RETRY = 0.1  # [s] wall time before a refused request is repeated
@@ -158,7 +158,7 @@ class NodesCell:
         self._operator.call(job)
 
     def rearm(self) -> Outcome:
-        outcome = Outcome.unless(self._operator.refusal('rearm'))
+        outcome = Outcome.from_reason(self._operator.refusal('rearm'))
         if not outcome.ok:
             self._pause()
         return outcome
@@ -191,7 +191,7 @@ class NodesCell:
         end, q = self.time + _BRAKING, np.full(6, np.inf)
         while np.abs(self.q - q).max() > _STILL and self.time < end:
             q = self.q
-            self.wait(_LOOK)
+            self.wait(_CHECK_PERIOD)
         self.wait(_UNDER_WAY)
 
     def wait(self, seconds: float) -> None:
@@ -243,7 +243,7 @@ def open_nodes(
     ):
         operator.prepare()
         yield NodesCell(
-            operator, nodes, model, T_tool_part(scene), Configuration(overrides), real_time_factor
+            operator, nodes, model, T_tool_grip(scene), Configuration(overrides), real_time_factor
         )
 
 

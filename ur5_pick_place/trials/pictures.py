@@ -35,7 +35,7 @@ _SPACING = 0.01  # [m] of the points of a trace
 
 
 @dataclass(frozen=True)
-class Recording:
+class RunSamples:
     """
     Samples of a run over simulated time.
 
@@ -47,7 +47,7 @@ class Recording:
         Joint positions [rad].
     fingers : ndarray, shape (n, 2)
         Closing travel of each finger [m].
-    T_world_part : ndarray, shape (n, 4, 4)
+    T_base_link_part : ndarray, shape (n, 4, 4)
         Pose of the cube in `base_link`.
     T_start, T_target : ndarray, shape (4, 4)
         Start and target pose of the cube, or of the TCP that grips it.
@@ -65,7 +65,7 @@ class Recording:
     t: Array
     q: Array
     fingers: Array
-    T_world_part: Array
+    T_base_link_part: Array
     T_start: Array
     T_target: Array
     wall: Wall | None = None
@@ -80,7 +80,7 @@ class Recording:
             't': (n,),
             'q': (n, 6),
             'fingers': (n, 2),
-            'T_world_part': (n, 4, 4),
+            'T_base_link_part': (n, 4, 4),
             'T_start': (4, 4),
             'T_target': (4, 4),
         }
@@ -94,16 +94,16 @@ class Recording:
 
     def pose(self, i: int) -> CellPose:
         """Return the poses of the cell at sample i."""
-        return CellPose(self.q[i], self.fingers[i], self.T_world_part[i])
+        return CellPose(self.q[i], self.fingers[i], self.T_base_link_part[i])
 
 
-def draw_cell(recording: Recording, path: Path | str) -> bool:
+def draw_cell(run: RunSamples, path: Path | str) -> bool:
     """
     Draw the cell when the part is highest, with the path of the TCP; return False without GL.
 
     Parameters
     ----------
-    recording : Recording
+    run : RunSamples
         The run to draw.
     path : path-like
         A PNG file, 960 x 720.
@@ -111,21 +111,21 @@ def draw_cell(recording: Recording, path: Path | str) -> bool:
     """
     if not _can_draw():
         return False
-    with _Stage.open(recording, 960, 720) as stage:
-        highest = int(recording.T_world_part[:, 2, 3].argmax())
-        picture = stage.shoot(highest, stage.tcp_path())
+    with _CellCamera.open(run, 960, 720) as camera:
+        highest = int(run.T_base_link_part[:, 2, 3].argmax())
+        picture = camera.shoot(highest, camera.tcp_path())
     with _written_whole(path) as file:
         picture.save(file, 'PNG')
     return True
 
 
-def draw_cycle(recording: Recording, path: Path | str) -> bool:
+def draw_cycle(run: RunSamples, path: Path | str) -> bool:
     """
     Draw an animation of the run in simulated time; return False without GL.
 
     Parameters
     ----------
-    recording : Recording
+    run : RunSamples
         The run to draw.
     path : path-like
         A GIF file, 640 x 480, about 12 frames per second.
@@ -133,12 +133,12 @@ def draw_cycle(recording: Recording, path: Path | str) -> bool:
     """
     if not _can_draw():
         return False
-    duration = recording.t[-1] - recording.t[0]
+    duration = run.t[-1] - run.t[0]
     step = max(_FRAME_TIME, duration / _MOST_FRAMES)
-    times = recording.t[0] + np.arange(0.0, duration + step, step)
-    samples = np.minimum(np.searchsorted(recording.t, times), recording.t.size - 1)
-    with _Stage.open(recording, 480, 360, fast=True) as stage:
-        frames = [stage.shoot(int(i)).resize((640, 480)) for i in samples]
+    times = run.t[0] + np.arange(0.0, duration + step, step)
+    samples = np.minimum(np.searchsorted(run.t, times), run.t.size - 1)
+    with _CellCamera.open(run, 480, 360, fast=True) as camera:
+        frames = [camera.shoot(int(i)).resize((640, 480)) for i in samples]
     # The octree keeps the rare colours of marks and part; a median cut would not.
     palette = frames[len(frames) // 2].quantize(128, Image.Quantize.FASTOCTREE)
     coloured = [f.quantize(palette=palette, dither=Image.Dither.NONE) for f in frames]
@@ -161,35 +161,35 @@ def _written_whole(path: Path | str) -> Iterator[Path]:
         unfinished.unlink(missing_ok=True)
 
 
-class _Stage:
-    """The cell in front of a camera."""
+class _CellCamera:
+    """A camera in front of the cell."""
 
-    def __init__(self, recording: Recording, renderer: 'mujoco.Renderer') -> None:
-        self._recording = recording
+    def __init__(self, run: RunSamples, renderer: 'mujoco.Renderer') -> None:
+        self._run = run
         self._renderer = renderer
         self._model = renderer.model
         self._data = mujoco.MjData(self._model)
-        lay_marks(self._model, self._data, recording.T_start, recording.T_target)
+        lay_marks(self._model, self._data, run.T_start, run.T_target)
 
     @classmethod
     @contextmanager
     def open(
-        cls, recording: Recording, width: int, height: int, fast: bool = False
-    ) -> Iterator['_Stage']:
+        cls, run: RunSamples, width: int, height: int, fast: bool = False
+    ) -> Iterator['_CellCamera']:
         model = load_cell(
-            wall=recording.wall, ur_type=recording.ur_type, gripper=recording.gripper
+            wall=run.wall, ur_type=run.ur_type, gripper=run.gripper
         )
         if fast:
             model.vis.quality.shadowsize = 1024
             model.vis.quality.offsamples = 0
         with mujoco.Renderer(model, height, width) as renderer:
-            yield cls(recording, renderer)
+            yield cls(run, renderer)
 
     def tcp_path(self) -> Array:
         """Return the path of the TCP in steps of about `_SPACING`, (k, 3) [m]."""
         points: list[Array] = []
-        for i in range(self._recording.t.size):
-            apply_pose(self._model, self._data, self._recording.pose(i))
+        for i in range(self._run.t.size):
+            apply_pose(self._model, self._data, self._run.pose(i))
             here = self._data.site('tcp').xpos
             if not points or np.linalg.norm(here - points[-1]) > _SPACING:
                 points.append(here.copy())
@@ -197,7 +197,7 @@ class _Stage:
 
     def shoot(self, i: int, trace: Array | None = None) -> Image.Image:
         """Render sample i, with a line through the points of `trace`, shape (k, 3)."""
-        apply_pose(self._model, self._data, self._recording.pose(i))
+        apply_pose(self._model, self._data, self._run.pose(i))
         mujoco.mj_forward(self._model, self._data)
         self._renderer.update_scene(self._data, 'overview')
         if trace is not None:

@@ -165,7 +165,8 @@ def measure(record: Record, task: Task, model: Model, T_tool_tcp: Array) -> Mapp
     T_world_tcp = T_BASE_BASE_LINK @ forward(model, record.joints_at(_times(record))) @ T_tool_tcp
     found['max_tcp_speed_m_s'] = _top_speed(_times(record), T_world_tcp[:, :3, 3])
     T_end = record.part[-1][1]
-    found['placement_error_m'], found['placement_error_rad'] = distance(task.target.T_part, T_end)
+    misplaced = distance(task.target.T_base_link_part, T_end)
+    found['placement_error_m'], found['placement_error_rad'] = misplaced
     gripped = record.time_of(events.GRASP_VERIFIED)
     if gripped is not None:
         q = record.joints_at(gripped)
@@ -175,7 +176,7 @@ def measure(record: Record, task: Task, model: Model, T_tool_tcp: Array) -> Mapp
         found['grip_offset_m'] = tuple(float(v) for v in offset[:3, 3])
         found['grip_offset_rad'] = tuple(float(v) for v in log_so3(offset[:3, :3]))
         found['in_hand_error_m'], found['in_hand_error_rad'] = distance(
-            task.target.T_tcp @ T_tcp_part, T_end
+            task.target.T_base_link_grip @ T_tcp_part, T_end
         )
     return found
 

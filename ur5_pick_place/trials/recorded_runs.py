@@ -14,8 +14,8 @@ from ur5_pick_place.task.events import CYCLE_DONE, DONE, STARTED, STOPPED
 from ur5_pick_place.trials.recording import Recording
 from ur5_pick_place.trials.report_events import RUN, Event, is_result, story, valid_events
 from ur5_pick_place.trials.report_motion import (
-    Motion,
     RecordedJoints,
+    RunKinematics,
     motion_of,
     motion_of_unknown_arm,
 )
@@ -41,13 +41,13 @@ class RecordedRuns:
     ----------
     runs : list of dict
         As `report.read_runs` returns them; `outcome` replaces the result where it is unknown.
-    motions : dict of str to Motion
+    motions : dict of str to RunKinematics
         By `method` of the run; runs without joints are missing.
 
     """
 
     runs: list[dict[str, Any]]
-    motions: dict[str, Motion]
+    motions: dict[str, RunKinematics]
 
 
 def recorded_runs(recording: Recording) -> RecordedRuns:
@@ -79,7 +79,7 @@ def recorded_runs(recording: Recording) -> RecordedRuns:
 
 def _demo_run(
     facts: Mapping[str, Any], topics: RobotTopics, arm: Any
-) -> tuple[dict[str, Any], Motion | None]:
+) -> tuple[dict[str, Any], RunKinematics | None]:
     """Return a run as the demo printed it, and its motion; each cell has a clock of its own."""
     if not is_result(facts['result']):
         raise ValueError('not a result')
@@ -96,7 +96,7 @@ def _demo_run(
 
 def _other_runs(topics: RobotTopics, arm: Any) -> RecordedRuns:
     runs: list[dict[str, Any]] = []
-    motions: dict[str, Motion] = {}
+    motions: dict[str, RunKinematics] = {}
     for begin, end in _segments(topics):
         within = topics.within(begin, end)
         joints = joints_of(within)
@@ -133,7 +133,7 @@ def _segments(topics: RobotTopics) -> list[tuple[int, int]]:
     return [(a, b - 1) for a, b in zip(cuts, [*cuts[1:], 2**63], strict=True)]
 
 
-def _motion(joints: RecordedJoints, arm: Any) -> Motion | None:
+def _motion(joints: RecordedJoints, arm: Any) -> RunKinematics | None:
     try:
         return motion_of(joints, arm)
     except InvalidInput:
@@ -158,7 +158,7 @@ def _planner_stops(
 
 
 def _run(
-    name: str, events: Sequence[Event], stops: list[dict[str, Any]], motion: Motion | None
+    name: str, events: Sequence[Event], stops: list[dict[str, Any]], motion: RunKinematics | None
 ) -> dict[str, Any]:
     what = story(events)
     begun = [e['time'] for e in events if e['event'] == STARTED and e.get('job') == RUN]

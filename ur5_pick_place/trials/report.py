@@ -34,7 +34,7 @@ from ur5_pick_place.trials.report_history import (
     history_text,
     read_history,
 )
-from ur5_pick_place.trials.report_motion import Motion
+from ur5_pick_place.trials.report_motion import RunKinematics
 from ur5_pick_place.trials.report_page import apart, number, page
 from ur5_pick_place.trials.robot_topics import is_wanted
 from ur5_pick_place.trials.time_shares import shares_text
@@ -57,7 +57,7 @@ class Report:
     ----------
     runs : list of dict
         See `read_runs` and `recorded_runs`.
-    motions : dict of str to Motion
+    motions : dict of str to RunKinematics
         By `method` of the run.
     problems : list of str
         What could not be read.
@@ -67,7 +67,7 @@ class Report:
     """
 
     runs: list[dict[str, Any]]
-    motions: dict[str, Motion] = field(default_factory=dict)
+    motions: dict[str, RunKinematics] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     contents: str = ''
 
@@ -271,7 +271,7 @@ def read_runs(folder: Path) -> list[dict[str, Any]]:
         raise InvalidInput(f'{path}: an event lacks {error}: not written by `demo`') from error
 
 
-def read_motions(folder: Path) -> dict[str, Motion]:
+def read_motions(folder: Path) -> dict[str, RunKinematics]:
     """
     Return the recorded motion of each run, by method; runs without joints are left out.
 
@@ -284,7 +284,7 @@ def read_motions(folder: Path) -> dict[str, Motion]:
     return _motions(folder)[0]
 
 
-def _motions(folder: Path) -> tuple[dict[str, Motion], list[str]]:
+def _motions(folder: Path) -> tuple[dict[str, RunKinematics], list[str]]:
     """Return the motions of a results folder, and what of its recording could not be read."""
     path = folder / RUN_FILE
     if not path.exists():

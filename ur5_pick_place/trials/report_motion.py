@@ -40,7 +40,7 @@ class RecordedJoints:
 
 
 @dataclass(frozen=True)
-class Motion:
+class RunKinematics:
     """
     The recorded joints of one run, with facts of the arm.
 
@@ -88,7 +88,7 @@ class Motion:
         return nearest
 
 
-def motion_of(joints: RecordedJoints, arm: Any) -> Motion | None:
+def motion_of(joints: RecordedJoints, arm: Any) -> RunKinematics | None:
     """
     Return the motion of a run, or None if there are too few samples.
 
@@ -114,7 +114,7 @@ def motion_of(joints: RecordedJoints, arm: Any) -> Motion | None:
     known = np.isfinite(joints.q_reference).all(axis=1)
     p_reference = np.full((joints.t.size, 3), np.nan)
     p_reference[known] = _in_base_link(forward(model, joints.q_reference[known]) @ T_tool_tcp)
-    return Motion(
+    return RunKinematics(
         trace,
         joints.q_reference,
         _in_base_link(trace.T_base_tcp),
@@ -124,14 +124,14 @@ def motion_of(joints: RecordedJoints, arm: Any) -> Motion | None:
     )
 
 
-def motion_of_unknown_arm(joints: RecordedJoints) -> Motion | None:
+def motion_of_unknown_arm(joints: RecordedJoints) -> RunKinematics | None:
     """Return the motion of joints alone, or None if there are too few samples."""
     n = joints.t.size
     if n < _LEAST:
         return None
     trace = Trace(joints.t, joints.q, joints.qd, np.full((n, 4, 4), math.nan))
     nowhere = np.full((n, 3), math.nan)
-    return Motion(
+    return RunKinematics(
         trace, joints.q_reference, nowhere, nowhere, np.full(6, math.nan), math.nan
     )
 

@@ -14,7 +14,7 @@ from ur5_pick_place.errors import MissingPackage
 from ur5_pick_place.kinematics import JOINT_NAMES
 from ur5_pick_place.task import events
 from ur5_pick_place.task.plan_report import COLUMNS, cells
-from ur5_pick_place.trials.report_motion import Motion
+from ur5_pick_place.trials.report_motion import RunKinematics
 from ur5_pick_place.trials.report_plots import plots
 from ur5_pick_place.trials.time_shares import FLOOR, SHARES, shares_text
 
@@ -42,7 +42,7 @@ def page(
     folder: Path,
     name: str,
     runs: Sequence[Run],
-    motions: Mapping[str, Motion],
+    motions: Mapping[str, RunKinematics],
     notes: Sequence[str] = (),
 ) -> str:
     """
@@ -56,7 +56,7 @@ def page(
         Of the recording.
     runs : sequence of mapping
         As `report.read_runs` and `recorded_runs` return them.
-    motions : mapping of str to Motion
+    motions : mapping of str to RunKinematics
         By method; runs without joints are missing.
     notes : sequence of str
         About the recording.
@@ -90,7 +90,7 @@ def page(
     return text
 
 
-def _section(run: Run, motion: Motion | None) -> dict[str, Any]:
+def _section(run: Run, motion: RunKinematics | None) -> dict[str, Any]:
     stages, cycle = run['stages'], run['cycle_time_s']
     begin = min((s['begin_s'] for s in stages), default=0.0)
     span = max((s['begin_s'] + s['duration_s'] for s in stages), default=1.0) - begin
@@ -118,7 +118,7 @@ def _section(run: Run, motion: Motion | None) -> dict[str, Any]:
 # -- figures in numbers ------------------------------------------------------------------------
 
 
-def _facts(run: Run, motion: Motion | None) -> Iterator[tuple[str, str]]:
+def _facts(run: Run, motion: RunKinematics | None) -> Iterator[tuple[str, str]]:
     if 'placement_error_m' in run:
         yield 'placement error', apart(run, 'placement')
         yield 'in-hand error', apart(run, 'in_hand')
@@ -135,13 +135,13 @@ def _facts(run: Run, motion: Motion | None) -> Iterator[tuple[str, str]]:
     yield 'max path deviation of the TCP', _farthest(motion)
 
 
-def _fastest(motion: Motion) -> str:
+def _fastest(motion: RunKinematics) -> str:
     peaks = np.abs(motion.trace.qd).max(axis=0)
     j = int((peaks / motion.max_velocity).argmax())
     return f'{JOINT_NAMES[j]}: {peaks[j]:.2f} of {motion.max_velocity[j]:.2f} rad/s'
 
 
-def _farthest(motion: Motion) -> str:
+def _farthest(motion: RunKinematics) -> str:
     known = motion.deviation[np.isfinite(motion.deviation)]
     return f'{1e3 * known.max():.2f} mm' if known.size else 'unknown'
 

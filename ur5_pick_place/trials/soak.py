@@ -45,7 +45,7 @@ _SPEED = 1.005  # largest fraction of a joint's speed limit: servos overshoot sl
 
 
 @dataclass(frozen=True)
-class Cycle:
+class DrawnCycle:
     """
     What is drawn for one cycle.
 
@@ -139,26 +139,26 @@ def soak(
 
 def draw(
     cycles: int, seed: int, faults: tuple[str, ...], ur_type: str = 'ur5'
-) -> list[Cycle]:
+) -> list[DrawnCycle]:
     """Return the cycles of a seed; a larger number of cycles begins with the same ones."""
     rng = np.random.default_rng(seed)
     drawn = []
     for number in range(1, cycles + 1):
         start, target = _spots(rng, ur_type)
         fault = str(rng.choice(faults)) if faults and number % 3 == 0 else ''
-        drawn.append(Cycle(number, start, target, fault, float(rng.uniform(0.0, _LATEST))))
+        drawn.append(DrawnCycle(number, start, target, fault, float(rng.uniform(0.0, _LATEST))))
     return drawn
 
 
 @contextmanager
 def _open_work(
     open_cell: OpenCell, overrides: dict[str, Any]
-) -> Iterator[Callable[[Cycle], CycleReport]]:
+) -> Iterator[Callable[[DrawnCycle], CycleReport]]:
     with ReusableCell(open_cell, overrides) as reusable:
         yield partial(_run_cycle, reusable)
 
 
-def _run_cycle(reusable: ReusableCell, drawn: Cycle) -> CycleReport:
+def _run_cycle(reusable: ReusableCell, drawn: DrawnCycle) -> CycleReport:
     begin = time.perf_counter()
     cell = reusable.cell or reusable.open()
     cell.teach(drawn.start, drawn.target)
@@ -186,7 +186,7 @@ def _run_cycle(reusable: ReusableCell, drawn: Cycle) -> CycleReport:
     )
 
 
-def _lost(drawn: Cycle, why: str) -> CycleReport:
+def _lost(drawn: DrawnCycle, why: str) -> CycleReport:
     return CycleReport(drawn.number, drawn.fault, 'lost', '', 0.0, 0.0, 0.0, {}, 0.0, why, '')
 
 

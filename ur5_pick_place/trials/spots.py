@@ -46,23 +46,24 @@ class Spot(NamedTuple):
         return f'({self.x:.3f}, {self.y:.3f}) m, {math.degrees(self.yaw):.0f} deg'
 
     @property
-    def T_part(self) -> Array:
+    def T_base_link_part(self) -> Array:
         """Pose of the cube's centre in `base_link`, shape (4, 4)."""
         return upright(self.x, self.y, PART_SIZE / 2, self.yaw)
 
     @property
-    def T_tcp(self) -> Array:
+    def T_base_link_grip(self) -> Array:
         """Pose of fingers that grip the cube in `base_link`: its centre, z down, (4, 4)."""
         return tool_down(self.x, self.y, PART_SIZE / 2, self.yaw)
 
-    def T_grip(self, scene: Scene) -> Array:
+    def T_base_link_tcp(self, scene: Scene) -> Array:
         """
         Return the pose of the TCP that grips the cube in `base_link`, (4, 4).
 
         A scene file says where its tool grips the part: fingers at its centre, a cup on its top.
 
         """
-        return self.T_tcp @ inverse_transform(scene.part.T_tcp_part) if scene.part else self.T_tcp
+        T = self.T_base_link_grip
+        return T @ inverse_transform(scene.part.T_tcp_part) if scene.part else T
 
     def moved(self, displacement: 'Displacement') -> 'Spot':
         """Return this spot plus a displacement."""
@@ -88,7 +89,7 @@ def default_spots(ur_type: str) -> tuple[Spot, Spot]:
 DEFAULT_START, DEFAULT_TARGET = default_spots('ur5')
 
 
-def T_tool_part(scene: Scene) -> Array:
+def T_tool_grip(scene: Scene) -> Array:
     """Return where a scene's tool holds the centre of the cube, tool down, (4, 4)."""
     T_tool_tcp = scene.tool.T_tool_tcp
     return T_tool_tcp @ scene.part.T_tcp_part if scene.part else T_tool_tcp
@@ -113,7 +114,7 @@ class SpotChecker:
     ) -> None:
         self._height = float(read_parameters(config / 'pick_place.yaml')['approach_height'])
         self._model, self._radius = load_model(ur_type), LAYOUTS[ur_type].radius
-        self._T_part_tool = inverse_transform(T_tool_part(load_scene(config / scene_file)))
+        self._T_grip_tool = inverse_transform(T_tool_grip(load_scene(config / scene_file)))
 
     def check_pair(self, start: Spot, target: Spot) -> None:
         """
@@ -155,10 +156,10 @@ class SpotChecker:
                     f'{name}: the cube at {spot} is off the table: {axis} must be within '
                     f'{low + half:.3f} to {high - half:.3f} m'
                 )
-        T_base_part = T_BASE_BASE_LINK @ spot.T_tcp
+        T_base_grip = T_BASE_BASE_LINK @ spot.T_base_link_grip
         reached = np.ones(8, dtype=bool)
         for height in (0.0, self._height):
-            T = T_base_part @ self._T_part_tool
+            T = T_base_grip @ self._T_grip_tool
             T[2, 3] += height
             reached &= inverse(self._model, T)[1]
             if not reached.any():

@@ -111,7 +111,7 @@ class ActionGripper(Gripper):
     """
 
     settings_type = ActionSettings
-    loss = 'the fingers closed beyond the width of the part'
+    loss_text = 'the fingers closed beyond the width of the part'
 
     def __init__(self, settings: ActionSettings, voltage: int | None) -> None:
         super().__init__(settings, voltage)
@@ -151,7 +151,7 @@ class ActionGripper(Gripper):
                 return False
         seen = yield concurrent.issue(seen.t)
         while not concurrent.is_answered:
-            concurrent.look(seen)
+            concurrent.check_answer(seen)
             if not concurrent.is_answered:
                 seen = yield None
         return concurrent.was_issued
@@ -193,7 +193,7 @@ class ActionGripper(Gripper):
                 '~/open_gripper'
             )
 
-    def stays_empty(self) -> Steps[None]:
+    def await_empty(self) -> Steps[None]:
         """Wait until the open gripper is known to be empty for certain."""
         yield from self.expect_no_part()
 
@@ -264,7 +264,7 @@ class ActionGripper(Gripper):
         if not seen.reply.ok:
             raise ExecutionError(seen.reply.reason)
         self._target, self._deadline = position, seen.t + self.settings.gripper_timeout
-        self.fingers_end = self._deadline
+        self.fingers_done_at = self._deadline
 
     def _has_ended(self, seen: Observation) -> bool:
         """

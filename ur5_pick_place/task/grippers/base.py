@@ -63,7 +63,7 @@ class Gripper(ABC):
 
     Attributes
     ----------
-    fingers_end : float
+    fingers_done_at : float
         When the gripper should have opened or closed [s].
 
     """
@@ -71,14 +71,14 @@ class Gripper(ABC):
     settings_type: ClassVar[type[GripperSettings]] = GripperSettings
     """The parameters of this kind; only these are declared."""
 
-    loss: ClassVar[str] = 'the part-present input went off'
+    loss_text: ClassVar[str] = 'the part-present input went off'
     """How the loss of a carried part shows."""
 
     def __init__(self, settings: Any, voltage: int | None) -> None:
         self.voltage = voltage
         self.settings: Any = settings
         self._signal = self.signal()
-        self.fingers_end = 0.0
+        self.fingers_done_at = 0.0
 
     # -- what each kind does its own way --------------------------------------------------------
 
@@ -136,7 +136,7 @@ class Gripper(ABC):
         """Wait until the gripper is known to hold no part; errors as `expect_part`."""
 
     @abstractmethod
-    def stays_empty(self) -> Steps[None]:
+    def await_empty(self) -> Steps[None]:
         """Wait until the signal of the open, empty gripper is stable; raise if it shows a part."""
 
     @abstractmethod
@@ -203,7 +203,7 @@ class Gripper(ABC):
 
     def opens_in(self, seen: Observation) -> float:
         """Return the time [s] until the gripper, which is opening, will be open."""
-        return self.fingers_end - seen.t
+        return self.fingers_done_at - seen.t
 
     def signal(self) -> 'PartSignal':
         """Return a new debounced view of `holds_part`."""
@@ -292,7 +292,7 @@ class ConcurrentCommand:
         self._issued, self.is_answered = t, False
         return self._command
 
-    def look(self, seen: Observation) -> None:
+    def check_answer(self, seen: Observation) -> None:
         """
         Take an observation.
 

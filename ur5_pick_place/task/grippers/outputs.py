@@ -17,7 +17,7 @@ from ur5_pick_place.task.grippers.base import (
     GripperSettings,
     PartSignal,
 )
-from ur5_pick_place.task.job import LOOK, Command, Observation, SetOutput, Steps, perform
+from ur5_pick_place.task.job import OBSERVE_NOW, Command, Observation, SetOutput, Steps, perform
 
 LAST_PIN = DIGITAL_PINS - 1
 _TOOL_PINS = ', '.join(map(str, TOOL_PINS))
@@ -83,7 +83,7 @@ class OutputGripper(Gripper):
 
     def begin_closing(self) -> Steps[None]:
         """Switch the pins and wait for io_states to show them."""
-        seen = yield LOOK
+        seen = yield OBSERVE_NOW
         self._check_supply(seen)
         yield from self._switch(True, self.closing_time, self.holds_part(seen) is False)
 
@@ -93,17 +93,17 @@ class OutputGripper(Gripper):
 
     def await_fingers(self, command: Command | None = None) -> Steps[bool]:
         """
-        Wait until the part-present input has changed, else until `fingers_end`.
+        Wait until the part-present input has changed, else until `fingers_done_at`.
 
         The command is issued when the input has changed, or immediately if there is no input.
 
         """
-        concurrent, seen = ConcurrentCommand(command), (yield LOOK)
+        concurrent, seen = ConcurrentCommand(command), (yield OBSERVE_NOW)
         while True:
             level = self.holds_part(seen)
             is_there = self._signal.update(seen.t, level) is self._closes and self._is_shown
-            concurrent.look(seen)
-            if concurrent.is_answered and (is_there or seen.t >= self.fingers_end):
+            concurrent.check_answer(seen)
+            if concurrent.is_answered and (is_there or seen.t >= self.fingers_done_at):
                 return concurrent.was_issued
             seen = yield concurrent.issue(seen.t) if level in (self._closes, None) else None
 
@@ -125,7 +125,7 @@ class OutputGripper(Gripper):
         """Wait until the part-present input shows no part; errors as `expect_part`."""
         yield from self._expect(False)
 
-    def stays_empty(self) -> Steps[None]:
+    def await_empty(self) -> Steps[None]:
         """Wait until the part-present input, which shows no part now, is stable."""
         seen = yield None
         while self._signal.update(seen.t, self.holds_part(seen)) is not False:
@@ -168,7 +168,7 @@ class OutputGripper(Gripper):
         for pin, state in self.outputs(is_closed):
             seen = yield from self._set(pin, state)
         self._closes, self._is_shown = is_closed, is_shown
-        self._signal, self.fingers_end = self.signal(), seen.t + travel_time
+        self._signal, self.fingers_done_at = self.signal(), seen.t + travel_time
 
     def _set(self, pin: int, state: bool) -> Steps[Observation]:
         """Switch an output and wait for io_states to show it; return that observation."""
@@ -187,7 +187,7 @@ class OutputGripper(Gripper):
         return seen
 
     def _expect(self, wanted: bool) -> Steps[None]:
-        seen = yield LOOK
+        seen = yield OBSERVE_NOW
         if self.settings.grip_feedback != TOOL_INPUT:
             if not wanted and self.is_closed(seen):
                 raise ExecutionError(

@@ -38,7 +38,7 @@ class VacuumGripper(OutputGripper):
     """A suction cup; see `Gripper`."""
 
     settings_type = VacuumSettings
-    loss = 'the vacuum-reached input went off'
+    loss_text = 'the vacuum-reached input went off'
     closed_on_nothing = 'no vacuum: the cup does not seal'
 
     @property
@@ -62,14 +62,14 @@ class VacuumGripper(OutputGripper):
         yield from super().begin_opening(is_holding, is_moving)
         if self.settings.blow_pin >= 0 and not is_moving:
             seen = yield from self._set(self.settings.blow_pin, True)
-            self.fingers_end = seen.t + self.opening_time
+            self.fingers_done_at = seen.t + self.opening_time
 
     def await_fingers(self, command: Command | None = None) -> Steps[bool]:
         """Wait as `OutputGripper`; a release takes its whole time, and the blow-off ends here."""
         was_issued = yield from super().await_fingers(command)
         if self._closes:
             return was_issued
-        while (yield None).t < self.fingers_end:
+        while (yield None).t < self.fingers_done_at:
             pass
         if self.settings.blow_pin >= 0:
             yield from self._set(self.settings.blow_pin, False)
