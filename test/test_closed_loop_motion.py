@@ -221,9 +221,9 @@ def test_what_is_in_the_way_stops_the_loop_before_its_ramp_reaches_it():
 @pytest.mark.parametrize('method', METHODS)
 @pytest.mark.parametrize(
     ('late', 'says'),
-    [(14, 'obstacle, the link and the PC'), (25, r'the arm follows 0\.2. s late')],
+    [(14, 'and for delays of network or PC'), (25, r'the arm follows 0\.2. s late')],
 )
-def test_a_loop_whose_windows_arrive_in_vain_says_so(method, late, says):
+def test_a_loop_whose_segments_arrive_too_late_says_so(method, late, says):
     """They are past what they settle when they arrive; the arm stays, or trails too far."""
     cell = Cell(START, 0.03, late=late)
     outcome = cell.run(loop_on(plan(method, T_goal=goal_of(START)), method))

@@ -279,7 +279,7 @@ def test_places_taught_with_another_payload_are_planned_as_they_are(cycle_planne
         name: replace(pose, provenance=replace(ORIGIN, payload=1.5))
         for name, pose in POSES.items()
     }
-    assert cycle_planner.replayed(heavier) == POSES
+    assert cycle_planner.converted(heavier) == POSES
     assert cycle_planner.fingerprint(heavier) == cycle_planner.fingerprint(POSES)
 
 

@@ -36,7 +36,7 @@ from ur5_pick_place.task.cycle import load_cycle, without_stops
 from ur5_pick_place.task.grippers.digital import DigitalSettings
 from ur5_pick_place.task.motions import TaskSettings
 from ur5_pick_place.task.pattern import PatternSettings
-from ur5_pick_place.task.poses import replayed
+from ur5_pick_place.task.poses import converted
 from ur5_pick_place.task.poses_file import PosesFile
 from ur5_pick_place.trials.configuration import Configuration
 
@@ -103,7 +103,7 @@ def calibration_holds(path: Path) -> None:
 
 def poses_hold(path: Path) -> None:
     for name, taught in PosesFile(path).poses.items():
-        replayed(name, taught, NOW, MODEL)
+        converted(name, taught, NOW, MODEL)
 
 
 READERS: dict[str, Callable[[Path], None]] = {

@@ -19,7 +19,7 @@ from taught_poses import MODEL, NOW, POSES, TOOL, Q, by_joints, by_pose
 from ur5_pick_place.errors import ExecutionError, InvalidInput
 from ur5_pick_place.kinematics import BRANCHES, classify, forward, load_model
 from ur5_pick_place.kinematics.transforms import exp_se3, make_transform
-from ur5_pick_place.task.poses import changes, numbers_from_matrix, replayed
+from ur5_pick_place.task.poses import changes, converted, numbers_from_matrix
 from ur5_pick_place.task.poses_file import PosesFile
 
 LONG_TOOL = make_transform(np.diag([-1.0, -1.0, 1.0]), [0.01, 0.0, 0.2])
@@ -39,27 +39,27 @@ def calibrated(rng):
 
 def test_nothing_changed_changes_nothing():
     for name, pose in POSES.items():
-        assert replayed(name, pose, NOW, MODEL) == pose
+        assert converted(name, pose, NOW, MODEL) == pose
 
 
 def test_another_payload_leaves_a_place_where_it_is():
     now = replace(NOW, payload=1.4)
     for name, pose in POSES.items():
-        assert replayed(name, pose, now, MODEL) == replace(pose, provenance=now)
+        assert converted(name, pose, now, MODEL) == replace(pose, provenance=now)
     assert changes(NOW, now) == {'payload': [0.9, 1.4]}
 
 
 @pytest.mark.parametrize('place', ['start', 'target'])
 def test_under_another_tool_the_tcp_goes_to_the_same_place_and_the_joints_are_dropped(place):
     now = replace(NOW, tool=numbers_from_matrix(LONG_TOOL))
-    found = replayed(place, by_joints(), now, MODEL)
+    found = converted(place, by_joints(), now, MODEL)
     np.testing.assert_allclose(found.pose, by_joints().pose, atol=1e-12)
     assert (found.joints, found.branch, found.provenance) == ((), '', now)
 
 
 def test_under_another_tool_home_keeps_its_joints():
     now = replace(NOW, tool=numbers_from_matrix(LONG_TOOL))
-    found = replayed('home', by_joints(), now, MODEL)
+    found = converted('home', by_joints(), now, MODEL)
     assert found.joints == tuple(Q.tolist())
     assert_transforms_close(found.T_base_tcp, forward(MODEL, Q) @ LONG_TOOL)
 
@@ -67,23 +67,23 @@ def test_under_another_tool_home_keeps_its_joints():
 @pytest.mark.parametrize('place', ['home', 'start'])
 def test_under_another_calibration_measured_joints_say_where_the_arm_was(place, calibrated):
     now = replace(NOW, calibration='calib_1')
-    found = replayed(place, by_joints(), now, calibrated)
+    found = converted(place, by_joints(), now, calibrated)
     assert found.joints == tuple(Q.tolist())
     assert_transforms_close(found.T_base_tcp, forward(calibrated, Q) @ TOOL)
     assert np.abs(np.subtract(found.pose, by_joints().pose)).max() > 1e-4
-    assert replayed(place, found, now, calibrated) == found, 'converted once and for all'
+    assert converted(place, found, now, calibrated) == found, 'converted once and for all'
 
 
 def test_another_calibration_and_tool_together_keep_where_the_old_tcp_really_was(calibrated):
     now = replace(NOW, calibration='calib_1', tool=numbers_from_matrix(LONG_TOOL))
-    found = replayed('start', by_joints(), now, calibrated)
+    found = converted('start', by_joints(), now, calibrated)
     assert found.joints == ()
     assert_transforms_close(found.T_base_tcp, forward(calibrated, Q) @ TOOL)
 
 
 def test_a_branch_is_that_of_the_present_arm(calibrated):
     now = replace(NOW, calibration='calib_1')
-    found = replayed('home', replace(by_joints(), branch='right-up-up'), now, calibrated)
+    found = converted('home', replace(by_joints(), branch='right-up-up'), now, calibrated)
     assert found.branch == 'left-up-up' == BRANCHES[classify(calibrated, Q)]
 
 
@@ -91,21 +91,21 @@ def test_a_pose_given_under_another_calibration_is_refused(calibrated):
     now = replace(NOW, calibration='calib_1')
     words = 'start was given .* with no calibration, and the robot has'
     with pytest.raises(InvalidInput, match=words):
-        replayed('start', by_pose(), now, calibrated)
+        converted('start', by_pose(), now, calibrated)
 
 
 @pytest.mark.parametrize('place', ['home', 'start'])
 def test_another_robot_model_is_refused(place):
     ur10 = load_model('ur10')
     with pytest.raises(InvalidInput, match=f'{place} was taught with a ur5, this is a ur10'):
-        replayed(place, by_joints(), replace(NOW, robot='ur10'), ur10)
+        converted(place, by_joints(), replace(NOW, robot='ur10'), ur10)
 
 
 def test_joints_that_contradict_their_pose_are_refused():
     pose = list(by_joints().pose)
     pose[0] += 0.01
     with pytest.raises(InvalidInput, match='its joints put the TCP 0.0100 m from its pose'):
-        replayed('start', replace(by_joints(), pose=tuple(pose)), NOW, MODEL)
+        converted('start', replace(by_joints(), pose=tuple(pose)), NOW, MODEL)
 
 
 # ---- the file

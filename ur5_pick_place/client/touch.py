@@ -57,13 +57,17 @@ class _Touches(ABC):
         ExecutionError
             The result is not good enough to be used, or the file cannot be written.
         InvalidInput
-            The file is no scene, or the nodes use one of the package.
+            The file is no scene, none is given although the nodes have none, or the name means a
+            file of the package.
 
         """
         file = scene_file or self._scene_file()
+        if not file:
+            raise InvalidInput('the nodes have no scene_file: give write() the path of one')
         if Path(file).name == file:
             raise InvalidInput(
-                f'scene_file = {file!r} is a file of the package: copy it, and give its path'
+                f'scene_file = {file!r}: a bare name is that of a file of the package: copy that '
+                f'file, or give a full path, as {Path.cwd() / file}'
             )
         return f'{self._written(file)} written to {file}: {_RESTART}'
 

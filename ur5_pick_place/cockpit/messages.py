@@ -44,7 +44,7 @@ def _is_position(value: Any) -> bool:
     return _is_list(value, 3) and max(map(abs, value)) <= _FAR
 
 
-def _is_direction(value: Any) -> bool:
+def _is_vector(value: Any) -> bool:
     return _is_list(value, 3)
 
 
@@ -69,14 +69,14 @@ _HANDLE: Mapping[str, Check] = {'name': _is_text, 'owner': _is_text}
 _FIELDS: Mapping[str, Mapping[str, Check]] = {
     'ViewerCameraMessage': {
         'wxyz': _is_rotation,
-        'position': _is_direction,
+        'position': _is_vector,
         'fov': _is_number,
         'near': _is_number,
         'far': _is_number,
         'image_height': _is_pixels,
         'image_width': _is_pixels,
-        'look_at': _is_direction,
-        'up_direction': _is_direction,
+        'look_at': _is_vector,
+        'up_direction': _is_vector,
     },
     'GuiUpdateMessage': {'uuid': _is_text, 'updates': _is_update},
     'GuiButtonHoldMessage': {'uuid': _is_text, 'frequency': _is_number},

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cockpit's node: puts the page together, and moves what the nodes' topics say on it."""
+"""The cockpit's node: builds the page, and updates it from the topics of the nodes."""
 
 import math
 import socket
@@ -73,7 +73,7 @@ class CockpitSettings(Settings):
     """Where the page is served, and which robot it shows."""
 
     host: str = setting(
-        '127.0.0.1', 'address to serve on; on any other, other machines can open the page'
+        '127.0.0.1', 'address to serve on; other than a loopback one, it lets others open the page'
     )
     port: int = setting(8060, 'port to serve on', low=0, high=65535)
     robot: str = setting(
@@ -180,7 +180,10 @@ class Cockpit(Node):
         try:
             meshes = meshes_of(message.data, self._cell.model, self._prefix)
         except InvalidInput as error:
-            self.get_logger().info(f'the arm is drawn by its own bodies: {one_line(error)}')
+            self.get_logger().info(
+                f'the arm is drawn by built-in shapes, as robot_description cannot be: '
+                f'{one_line(error)}'
+            )
         else:
             self._view.draw_arm_meshes(meshes)
 

@@ -24,7 +24,7 @@ from ur5_pick_place.planning.shapes import Cone, Cuboid, Cylinder, Mesh, Plane, 
 from ur5_pick_place.planning.world import AttachedObject, World
 
 _HAND = 6  # frame of the tool
-_TABLE = (1.8, 1.8, 0.04)  # as far as the arm reaches [m]
+_TABLE = (1.8, 1.8, 0.04)  # the table as it is drawn, about the reach of a UR5 [m]
 _WOOD: Colour = (222, 210, 190)
 _DARK: Colour = (70, 74, 80)
 _STEEL: Colour = (110, 116, 124)

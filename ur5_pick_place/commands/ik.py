@@ -84,8 +84,8 @@ def _parser() -> argparse.ArgumentParser:
         nargs=6,
         type=finite,
         metavar='Q',
-        help='sort solutions by distance to these joints; the last one is kept at a wrist '
-        'singularity (default: home)',
+        help='sort solutions by distance to these joints; at a wrist singularity wrist 3 is taken '
+        'from here (default: home)',
     )
     add_arm_arguments(parser)
     return parser

@@ -42,7 +42,7 @@ def stall_reason(model: Model, q: Array) -> str:
     if margin[joint] < _NEAR_LIMIT:
         return (
             f'{JOINT_NAMES[joint]} = {np.degrees(q[joint]):.1f} deg is at its joint limit; '
-            'start from another branch or turn'
+            'start from another branch, or with this joint a full turn away'
         )
     name, distance, unit = near_singularity(model, q)
     if distance < _NEAR[name][0]:
@@ -51,8 +51,8 @@ def stall_reason(model: Model, q: Array) -> str:
             'from it or choose another branch'
         )
     return (
-        'no joint limit or singularity is near; check for an obstacle, the link and the PC for '
-        'delays'
+        'no joint limit or singularity is near; check for an obstacle, and for delays of network '
+        'or PC'
     )
 
 

@@ -156,7 +156,7 @@ class StopLatch:
 
     def _hold_interrupted_arm(self) -> None:
         """
-        Command an arm that the robot has stopped to hold where it came to rest.
+        Once the robot itself has stopped the arm, command it to hold where it came to rest.
 
         After a cancel the controller holds the joints measured at that moment. By then the arm has
         moved on by servo lag and braking distance, up to 0.1 rad at full speed, and it would jump

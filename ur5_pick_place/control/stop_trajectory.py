@@ -15,7 +15,8 @@ from ur5_pick_place.planning.trajectory import Trajectory, at_rest
 _KNOTS = 24
 _DENSE = np.linspace(0.0, 1.0, 1000)
 # Messages carry whole nanoseconds. Rounding the times of points 1 ms apart would add up to 40 % of
-# jerk, which grows with the cube. So points are sampled at whole nanoseconds, at least _GAP apart.
+# jerk, an error that grows as 1 / spacing^3. So points are sampled at whole nanoseconds, at least
+# _GAP apart.
 _GAP = 4e-3  # [s]
 _DIGITS = 9
 _SPACING = 0.02  # [s] between points that repeat the trajectory
@@ -101,7 +102,9 @@ def _estimated_jerk(
     trajectory: Trajectory, t: float, choices: Array, limits: Limits
 ) -> Iterator[tuple[Array, float]]:
     """
-    Yield each choice, and about which share of the jerk limit it uses; infinity beyond another.
+    Yield each choice, and about which share of the jerk limit it uses.
+
+    That is infinity where the acceleration limit is exceeded.
 
     `choices` are the time of the stop, delay and length [s] and index of the ramp, (n, 4). Many
     are estimated together, in a hundredth of the time that it takes to build and check each.
@@ -135,8 +138,8 @@ def resume_on_path(
     """
     Return the rest of `trajectory` for an arm that came to rest on its path at joints `q` (6,).
 
-    The arm is at one of the times `within` [s]. A path that retraces itself passes `q` more than
-    once: the earliest pass counts, so that no place after it is left out.
+    The arm is at a time between the two of `within` [s]. A path that retraces itself passes `q`
+    more than once: the earliest pass counts, so that no place after it is left out.
 
     The time scaling rises from 0 to 1 as a smooth step, nowhere faster than the plan; the quickest
     start that keeps the limits is chosen.
@@ -215,7 +218,7 @@ def _slow_down(
 ) -> Trajectory:
     reached = np.interp(trajectory.t - t - delay, length * ramp.advanced(_DENSE), _DENSE)
     gap = _GAP / length
-    # Two points of one nanosecond would be no motion.
+    # Two points that round to the same nanosecond are no valid trajectory.
     own = [*reached, *(knot for knot in ramp.knots if np.abs(reached - knot).min() >= gap)]
     u = _whole(_merged(np.linspace(0.0, 1.0, _KNOTS), np.sort(own), gap), length)
     even = np.append(np.arange(0.0, delay, _SPACING), delay)

@@ -125,7 +125,7 @@ cdef void _add_turn(double* axes, int i, double rate, double* p, double* v) noex
 
 @cython.locals(quat=double[4], k=int)
 cdef void _log_so3(double* r, double* w) noexcept
-cdef void _remove_turn(double* w, double* p, double* v) noexcept
+cdef void _linear_part_of_log(double* w, double* p, double* v) noexcept
 cdef double _length(double* v, int at) noexcept
 cdef double _wrapped(double angle) noexcept
 cdef bint _is_rigid(double* t) noexcept

@@ -31,7 +31,7 @@ Jacobian.
 from collections.abc import Sequence
 from typing import Any
 
-# The set-up takes these from C.
+# For the compiled form setup.py replaces this import by C's math.h.
 from math import atan2, copysign, cos, fabs, hypot, isfinite, remainder, sin, sqrt  # isort: skip
 
 Numbers = Any
@@ -45,8 +45,8 @@ TAU = 6.283185307179586
 DOUBLE_ROOT = 1e-13
 
 # Below this |sin(theta_5)| theta_6 is free: any choice turns the tool by less than this [rad].
-# Below NEAR_WRIST, theta_6 may be turned as long as the tool turns by no more than that: rounding
-# of the pose, divided by sin(theta_5), may have put a stretched elbow just out of reach.
+# Below NEAR_WRIST, theta_6 may be turned as long as that turns the tool by at most WRIST_SINGULAR:
+# rounding of the pose, divided by sin(theta_5), may have put a stretched elbow just out of reach.
 WRIST_SINGULAR = 1e-12
 NEAR_WRIST = 0.05
 
@@ -482,7 +482,7 @@ def log_se3(T: Numbers, twists: Numbers) -> None:
             for k in range(3):
                 r[3 * i + k] = float(T[pose, i, k])
         _log_so3(r, w)
-        _remove_turn(w, p, v)
+        _linear_part_of_log(w, p, v)
         for i in range(3):
             twists[pose, i] = v[i]
             twists[pose, 3 + i] = w[i]
@@ -512,7 +512,7 @@ def error_twist(T: Numbers, T_goal: Numbers, twist: Numbers) -> None:
             for k in range(3):
                 r[3 * i + k] += g * float(T[j, k])
     _log_so3(r, w)
-    _remove_turn(w, p, v)
+    _linear_part_of_log(w, p, v)
     for i in range(3):
         twist[i] = v[i]
         twist[3 + i] = w[i]
@@ -556,11 +556,11 @@ def fewest_cycles(
     qd: Numbers, qdd: Numbers, velocity: Numbers, limits: Numbers, cycle: float, most: int
 ) -> int:
     """
-    Return in how many cycles [s] a cubic takes all joints to a velocity at no acceleration.
+    Return in how many cycles a cubic takes all joints to a velocity, without acceleration then.
 
     From qd (6,) [rad/s] and qdd (6,) [rad/s^2] to `velocity` (6,), within the acceleration and
-    jerk of `limits` (2, 6); the jerk falls linearly and is largest at the ends. `most` if no
-    number of cycles up to that is enough.
+    jerk of `limits` (2, 6); the jerk is linear in time, so that it is largest at an end. `most`
+    if no number of cycles up to that is enough; `cycle` is their duration [s].
 
     """
     for cycles in range(1, most + 1):
@@ -637,8 +637,8 @@ def _log_so3(r: list[float], w: list[float]) -> None:
         w[k] = sign * stretch * quat[k]
 
 
-def _remove_turn(w: list[float], p: list[float], v: list[float]) -> None:
-    """Fill v with the linear part of the twist whose turn is w and whose displacement is p."""
+def _linear_part_of_log(w: list[float], p: list[float], v: list[float]) -> None:
+    """Fill v with the linear part of log(T), from its rotation vector w and displacement p."""
     t = _length(w, 0)
     if t < _SMALL_ANGLE:
         D = 1.0 / 12.0 + t * t / 720.0

@@ -322,7 +322,7 @@ class PickPlace(Node):
     def _make_plan(self) -> str:
         if self._cell.unset_parameters:
             raise InvalidInput(self._cell.unset_parameters)
-        poses = self._station.cycle_planner.replayed(self._teaching.read_poses())
+        poses = self._station.cycle_planner.converted(self._teaching.read_poses())
         for conversion in self._teaching.conversions(poses):
             self._emit(events.CONVERTED, **conversion)
         message = self._machine.make_plan(poses)

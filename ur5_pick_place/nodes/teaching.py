@@ -27,8 +27,8 @@ from ur5_pick_place.task.poses import (
     Provenance,
     TaughtPose,
     changes,
+    converted,
     numbers_from_matrix,
-    replayed,
 )
 from ur5_pick_place.task.poses_file import PosesFile
 
@@ -123,12 +123,12 @@ class Teaching:
         found = {}
         for name in self._names:
             with contextlib.suppress(KeyError, InvalidInput):
-                taught = replayed(name, self.poses[name], self._provenance, self._planner.model)
+                taught = converted(name, self.poses[name], self._provenance, self._planner.model)
                 found[name] = T_BASE_LINK_BASE @ taught.T_base_tcp
         return found
 
     def conversions(self, poses: Mapping[str, TaughtPose]) -> list[dict[str, Any]]:
-        """Return which of `poses`, as replayed, were converted, and what has changed for each."""
+        """Return which `poses` were converted to the present robot, and what changed for each."""
         return [
             {'place': name, 'changed': changed, 'pose': pose.pose}
             for name, pose in poses.items()

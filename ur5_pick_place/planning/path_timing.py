@@ -10,7 +10,7 @@ from ur5_pick_place.planning.dynamics import Dynamics, slowdown_for_torque
 from ur5_pick_place.planning.limits import Limits
 from ur5_pick_place.planning.paths import JointPath
 from ur5_pick_place.planning.time_optimal import (
-    USUAL,
+    DEFAULT_INTERVALS,
     PathVelocityProfile,
     ProfileSearch,
     SpeedOf,
@@ -34,7 +34,7 @@ def time_path(
     limits: Limits,
     speed_of: SpeedOf,
     dynamics: Dynamics | None = None,
-    min_intervals: int = USUAL,
+    min_intervals: int = DEFAULT_INTERVALS,
 ) -> Trajectory:
     """
     Return the fastest motion along `path`, rest to rest, within `limits` everywhere.
@@ -80,7 +80,7 @@ def _points(
 ) -> tuple[Trajectory, Array]:
     """Return the motion stretched by `factor`, points at whole nanoseconds, and their x."""
     clock = profile.clock()
-    x = _places(path, profile)
+    x = _point_parameters(path, profile)
     t = (clock(x) * factor).round(9)
     for _ in range(2):  # Newton steps to the x of the rounded time
         x[1:-1] -= ((clock(x) - t / factor) * np.sqrt(profile.rate(x)))[1:-1]
@@ -90,7 +90,7 @@ def _points(
     return Trajectory(t, q, qd, qdd), x
 
 
-def _places(path: JointPath, profile: PathVelocityProfile) -> Array:
+def _point_parameters(path: JointPath, profile: PathVelocityProfile) -> Array:
     """Return the parameters x of the points."""
     knots = np.unique(profile.rate.t)
     time = np.diff(profile.clock()(knots))

@@ -16,7 +16,7 @@ from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.settings import is_finite_number
 
 SHAPE_RANGE = (1e-4, 100.0)  # an edge, a radius, a height or the extent of a mesh [m]
-PLACE_RANGE = 100.0  # a coordinate of an object [m], either way
+POSITION_RANGE = 100.0  # a coordinate of an object [m], either way
 MAX_TRIANGLES = 5_000  # of one mesh; computing its hull blocks for 25 ms
 _MIN_NORMAL = 1e-6  # smallest length of a plane's normal before normalisation
 

@@ -105,7 +105,7 @@ def gauss_spline(intervals: int) -> GaussSpline:
 
 SpeedOf = Callable[[Array, Array], Array]
 
-USUAL = 48
+DEFAULT_INTERVALS = 48
 """Smallest number of spline intervals for timing a path; duration within 0.3 %."""
 FINE = 96
 """The same for a joint line, which has no bends; duration within 0.1 %."""
@@ -172,7 +172,7 @@ class ProfileSearch:
         limits: Limits,
         speed_of: SpeedOf,
         dynamics: Dynamics | None = None,
-        min_intervals: int = USUAL,
+        min_intervals: int = DEFAULT_INTERVALS,
     ) -> None:
         self._spline = gauss_spline(_intervals(path, min_intervals))
         self._bounds = _Bounds.along(path, self._spline.x, limits, speed_of, dynamics)

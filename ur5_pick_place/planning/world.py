@@ -2,8 +2,8 @@
 """
 Clients' objects around the arm and in its gripper, by their ids; frame `base_link`.
 
-Worlds are immutable: every edit returns a new one. The ids are the clients' own; none names a
-body of the arm, of the scene file or of the task.
+Worlds are immutable: every edit returns a new one. The ids are the clients' own, but for
+`OWN_PART`; none names a body of the arm or of the scene file.
 
 """
 
@@ -17,7 +17,7 @@ import numpy as np
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics.transforms import Array, inverse_transform
 from ur5_pick_place.planning.inertias import Load
-from ur5_pick_place.planning.shapes import PLACE_RANGE, Mesh, Plane, Shape
+from ur5_pick_place.planning.shapes import POSITION_RANGE, Mesh, Plane, Shape
 
 T = TypeVar('T')
 
@@ -28,7 +28,7 @@ _MIDDLE = 1e-9  # [m]; largest offset of a mesh from its middle
 _SHOWN = 64  # characters of an id in a message
 
 OWN_PART = 'ur5_pick_place/part'
-"""The id of the task's part among clients' objects."""
+"""The id of the task's part in the planning scene, among the objects of clients."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -96,7 +96,7 @@ class SceneObject:
         if not self.shapes:
             raise InvalidInput('it has no shapes: give primitives, meshes or planes')
         for T in (self.T_base_link_object, *self.poses()):
-            check_place(T)
+            check_position(T)
 
     def poses(self) -> list[Array]:
         """Return T_base_link_shape (4, 4) of each shape."""
@@ -142,9 +142,9 @@ class AttachedObject:
             raise InvalidInput('it has no shapes: give primitives or meshes')
         if any(isinstance(placed.shape, Plane) for placed in self.shapes):
             raise InvalidInput('a plane cannot be carried: give primitives or meshes')
-        check_place(self.T_tool_object)
+        check_position(self.T_tool_object)
         for placed in self.shapes:
-            check_place(self.T_tool_object @ placed.T_object_shape)
+            check_position(self.T_tool_object @ placed.T_object_shape)
         if not 0.0 <= self.mass <= MAX_WEIGHT:
             raise InvalidInput(f'weight = {self.mass} kg: must be 0 to {MAX_WEIGHT:g} kg')
 
@@ -230,12 +230,12 @@ def shown(id: str) -> str:
     return repr(id if len(id) <= _SHOWN else f'{id[:_SHOWN]}…')
 
 
-def check_place(T: Array) -> None:
-    """Refuse a pose (4, 4) with a coordinate beyond `PLACE_RANGE`."""
+def check_position(T: Array) -> None:
+    """Refuse a pose (4, 4) with a coordinate beyond `POSITION_RANGE`."""
     for axis, value in zip('xyz', T[:3, 3], strict=True):
-        if not abs(value) <= PLACE_RANGE:
+        if not abs(value) <= POSITION_RANGE:
             raise InvalidInput(
-                f'{axis} = {value:g} m: must lie in {-PLACE_RANGE:g} to {PLACE_RANGE:g} m'
+                f'{axis} = {value:g} m: must lie in {-POSITION_RANGE:g} to {POSITION_RANGE:g} m'
             )
 
 

@@ -71,7 +71,7 @@ class CellSettings(Settings):
     )
     part_x: float = setting(
         0.0,
-        "initial x of the cube in base_link; 0, 0, which is in the base, = the type's start",
+        'initial x of the cube in base_link; part_x = part_y = 0 means the start of ur_type',
         unit='m',
         low=TABLE_X[0],
         high=TABLE_X[1],
@@ -259,9 +259,9 @@ class World:
         """
         Largest joint torque that the measured motion does not explain [N m], mean of the cycle.
 
-        Contacts load a joint with the torque of its motor beyond the inverse dynamics of the
-        measured motion: 0.6 N m in normal motion with the cube, above 100 N m in a collision. A
-        joint's hard stop does not count.
+        In a contact the motor of a joint supplies torque beyond the inverse dynamics of the
+        measured motion: 0.6 N m in normal motion with the cube, above 100 N m in a collision.
+        Hard braking adds none.
 
         """
         return float(np.abs(self._contact_torque.mean(axis=0)).max())

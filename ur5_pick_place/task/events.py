@@ -18,7 +18,7 @@ stamp is that of the pose's header, as text; empty if it was taught from the joi
 
 """
 CONVERTED = 'converted'
-"""A taught place is replayed under another tool, payload or calibration: [then, now] by name."""
+"""A taught place is converted to another tool, payload or calibration: [then, now] by name."""
 RECOVERED = 'recovered'
 """The file of poses was damaged and its copy was read instead."""
 REFUSED = 'refused'

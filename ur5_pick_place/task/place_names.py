@@ -71,7 +71,7 @@ def check_name(name: str, key: str = '') -> None:
             key,
         )
     if name in _FRAMES | _TOPICS:
-        what = 'frame of the robot' if name in _FRAMES else 'topic of the task node'
+        what = 'frame that TF has already' if name in _FRAMES else 'topic of the task node'
         raise InvalidInput(
             f'{key} = {name!r}: is the name of a {what}: must be another one, as my_{name}', key
         )

@@ -24,7 +24,7 @@ from ur5_pick_place.task.motions import CycleMotions, PlannedStage, TaskSettings
 from ur5_pick_place.task.pattern import PatternSettings, cells, others, transfers
 from ur5_pick_place.task.place_names import HOME, taught_place, touches
 from ur5_pick_place.task.places import CyclePlaces
-from ur5_pick_place.task.poses import Provenance, TaughtPose, replayed
+from ur5_pick_place.task.poses import Provenance, TaughtPose, converted
 from ur5_pick_place.task.retract import retract_from_place
 from ur5_pick_place.task.stages import Stage
 
@@ -113,7 +113,7 @@ class CyclePlanner:
         """Return a hash of poses, scene, tool, payload, calibration, settings and stages."""
         parts = (
             # The same pose taught again, as by a client that repeats its request, changes nothing.
-            [(name, replace(p, time='')) for name, p in sorted(self.replayed(poses).items())],
+            [(name, replace(p, time='')) for name, p in sorted(self.converted(poses).items())],
             self.planner.scene.fingerprint(),
             self.provenance,
             self.settings,
@@ -143,13 +143,13 @@ class CyclePlanner:
         Raises
         ------
         InvalidInput
-            A place is not taught or cannot be replayed, or two are the same place.
+            A place is not taught or cannot be converted, or two are the same place.
         PlanningError
             A place is impossible, or the cycle can be planned on no branch; names place or stage,
             and the reason.
 
         """
-        poses = self.replayed(poses)
+        poses = self.converted(poses)
         fingerprint = self.fingerprint(poses)  # taken first: the scene may change meanwhile
         runs = cells(self.pattern, poses)
         first %= len(runs)
@@ -269,14 +269,14 @@ class CyclePlanner:
         Raises
         ------
         InvalidInput
-            Home is not taught or cannot be replayed.
+            Home is not taught or cannot be converted.
         PlanningError
             Neither can be planned.
 
         """
         if HOME not in poses:
             raise InvalidInput(f'{HOME} is not taught: call ~/teach_{HOME} first')
-        home = replayed(HOME, poses[HOME], self.provenance, self.planner.model)
+        home = converted(HOME, poses[HOME], self.provenance, self.planner.model)
         q_home, planner = np.array(home.joints), self._arm(is_carrying, placed_parts)
         with contextlib.suppress(PlanningError):
             places = _touched(cells(self.pattern, poses))
@@ -325,14 +325,14 @@ class CyclePlanner:
             return planner
         return planner.carrying(self.settings.part_load(planner.scene.tool.T_tool_tcp))
 
-    def replayed(self, poses: Mapping[str, TaughtPose]) -> dict[str, TaughtPose]:
+    def converted(self, poses: Mapping[str, TaughtPose]) -> dict[str, TaughtPose]:
         """
         Return the poses that the cycle needs, converted to the present robot and tool.
 
         Raises
         ------
         InvalidInput
-            A place is not taught or cannot be replayed, or two are the same place.
+            A place is not taught or cannot be converted, or two are the same place.
 
         """
         needed = {HOME} | {taught_place(stage.to) for stage in self.cycle if stage.is_move}
@@ -343,7 +343,7 @@ class CyclePlanner:
         if not poses[HOME].joints:
             raise InvalidInput(f'{HOME} was taught without joints: call ~/teach_{HOME}')
         present = {
-            name: replayed(name, poses[name], self.provenance, self.planner.model)
+            name: converted(name, poses[name], self.provenance, self.planner.model)
             for name in sorted(needed)
         }
         for one, other in combinations(filter(touches, present), 2):

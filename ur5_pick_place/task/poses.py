@@ -18,7 +18,7 @@ _SAME_POSE = 1e-4  # [m], and of the entries of a rotation matrix; files are wri
 
 @dataclass(frozen=True)
 class Provenance(Settings):
-    """What a taught pose depends on; `replayed` converts a pose to another one."""
+    """What a taught pose depends on; `converted` converts a pose to another one."""
 
     robot: str = setting(REQUIRED, 'model name', kind=str)
     calibration: str = setting(
@@ -64,7 +64,7 @@ def matrix_from_numbers(numbers: tuple[float, ...]) -> Array:
     return T
 
 
-def replayed(name: str, taught: TaughtPose, now: Provenance, model: Model) -> TaughtPose:
+def converted(name: str, taught: TaughtPose, now: Provenance, model: Model) -> TaughtPose:
     """
     Return a taught place, converted to the present robot and tool.
 

@@ -72,7 +72,7 @@ class Tally:
         return self.time / self.timed if self.timed else math.nan
 
     def percentile(self, share: float) -> float:
-        """Return the cycle time [s] that a share of the cycles keeps; NaN without cycles."""
+        """Return the cycle time [s] that a share of cycles does not exceed; NaN without cycles."""
         left = share * self.timed
         for k in sorted(self.bins):
             left -= self.bins[k]
@@ -173,8 +173,10 @@ def load_statistics(path: Path) -> Tally:
         counts = {name: _count(n) for name, n in data.items()}
         if any(abs(k) > _LAST_BIN for k in bins) or max([time, *counts.values()]) > _MAX_COUNT:
             raise ValueError('a figure is out of range')
-        if not math.isfinite(time) or sum(bins.values()) != counts.get('timed'):
-            raise ValueError('the times do not agree')
+        if not math.isfinite(time):
+            raise ValueError(f'time = {time}: must be finite')
+        if (binned := sum(bins.values())) != counts.get('timed'):
+            raise ValueError(f'bins has {binned} cycles, timed is {counts.get("timed")}')
         return Tally(**counts, stops=stops, time=time, bins=bins)
     except FileNotFoundError:
         return Tally()

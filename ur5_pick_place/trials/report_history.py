@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The statistics of a line as text: what its cells have counted since they were set up."""
+"""The production statistics of cells as text: what each has counted since it was set up."""
 
 from collections.abc import Sequence
 from datetime import datetime, timezone

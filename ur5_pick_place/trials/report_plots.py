@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Plots of a recorded run: over simulated time with stages as bands, and in space."""
+"""Plots of a recorded run: over the robot's time with stages as bands, and in space."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass

@@ -28,7 +28,7 @@ def gripper_type(name: str) -> type[Gripper]:
     Parameters
     ----------
     name : str
-        A key of `KINDS`, or `module:Class`: any class with the interface of `Gripper`.
+        A key of `KINDS`, or `module:Class`: a subclass of `Gripper`.
 
     Raises
     ------
