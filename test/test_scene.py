@@ -85,7 +85,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path):
         load_scene(torn)
     hostile = tmp_path / 'hostile.yaml'
     hostile.write_text('!!python/object/apply:os.system ["true"]')
-    with pytest.raises(InvalidInput, match='hostile.yaml cannot be read'):
+    with pytest.raises(InvalidInput, match='hostile.yaml:1: cannot be read'):
         load_scene(hostile)
     empty = tmp_path / 'empty.yaml'
     empty.write_text('')

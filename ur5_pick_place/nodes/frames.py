@@ -33,7 +33,8 @@ from ur5_pick_place.nodes.polling import PollGroup
 _SAME = np.eye(4)
 _LARGEST = 16_384  # [bytes] of a message on /tf: about 150 frames, which take 20 ms to convert
 _STATIC = QoSProfile(depth=100, durability=DurabilityPolicy.TRANSIENT_LOCAL)
-_PERIOD = 0.05  # [s] between two polls of /tf, besides those of requests
+# [s] between two polls of /tf, besides those of requests; a poll takes 1 to 2 ms.
+_PERIOD, _HISTORY_PERIOD = 0.2, 0.05
 _DEPTH = 250  # 0.5 s of an e-Series
 _LAYOUTS = 64  # of messages on /tf that are kept
 _LOOKUP_PERIOD = 0.02  # [s] between two look-ups of a frame that a request waits for
@@ -70,11 +71,13 @@ class Frames:
         As given to the driver.
     T_tool_tcp : ndarray, shape (4, 4), or None
         The configured tool; None if there is no `tcp`.
+    with_history : bool
+        Whether /tf is polled often enough for the earlier poses of `recent`.
 
     """
 
     def __init__(
-        self, node: Node, tf_prefix: str, T_tool_tcp: Array | None
+        self, node: Node, tf_prefix: str, T_tool_tcp: Array | None, with_history: bool = False
     ) -> None:
         self._node, self._prefix, self.T_tool_tcp = node, tf_prefix, T_tool_tcp
         own = _T_TOOL_LINK if T_tool_tcp is None else {**_T_TOOL_LINK, 'tcp': T_tool_tcp}
@@ -94,7 +97,7 @@ class Frames:
         self._reader = BoundedReader(node, TFMessage, '/tf', _LARGEST)
         self._layouts: dict[int, MessageLayout] = {}  # by the size of the message
         self._looking = threading.Lock()
-        self._poll_group = PollGroup(node, _PERIOD)
+        self._poll_group = PollGroup(node, _HISTORY_PERIOD if with_history else _PERIOD)
         self._poll_group.subscribe(TFMessage, '/tf', self._take, QoSProfile(depth=_DEPTH))
 
     def _take_static(self, data: bytes) -> None:

@@ -113,7 +113,8 @@ class PickPlace(Node):
         warn_of_gaps(self, cell.unset_parameters, **checks)
         self._settings, self._robot, self._cell = own, robot, cell
         self._threshold = choice.gripper_threshold
-        self._frames = Frames(self, robot.tf_prefix, cell.T_tool_tcp)
+        follows = any(place.from_frame for place in self._places.values())
+        self._frames = Frames(self, robot.tf_prefix, cell.T_tool_tcp, with_history=follows)
         self._port = TaskPort(
             self,
             cell.joint_names,
