@@ -57,7 +57,8 @@ class Teaching(CellState):
         Raises
         ------
         PlanningError
-            The arm can never be there; gives the node's reason. The place stays as it was.
+            The node refuses it, as a place that the arm cannot reach; gives the reason. The place
+            stays as it was.
         InvalidInput
             The pose is malformed, or there is no such place.
 

@@ -33,6 +33,9 @@ def meshes_of(urdf: str, model: Model, tf_prefix: str) -> list[LinkMesh]:
     try:
         root = ElementTree.fromstring(urdf)
         links = {element.get('name'): element for element in root.iter('link')}
+        wanted = [tf_prefix + name for name in (_BASE, *LINK_NAMES)]
+        if absent := [name for name in wanted if name not in links]:
+            raise ValueError(f'no link {", ".join(absent)}: check tf_prefix and ur_type')
         return [
             _mesh_of(links[tf_prefix + name], number, _T_dh_link(model, name, number))
             for number, name in enumerate((_BASE, *LINK_NAMES))

@@ -139,7 +139,7 @@ def verdict(contact: str | None) -> str:
 
 
 def _surroundings(model: Model, path: Path | None) -> 'tuple[Array, CollisionModel | None]':
-    """Return the TCP in tool0 and the collision model; only the latter needs coal."""
+    """Return the TCP in tool0 and the collision model, None without coal; a scene needs coal."""
     try:
         from ur5_pick_place.planning.collision import CollisionModel
         from ur5_pick_place.planning.scene import Scene, Tool

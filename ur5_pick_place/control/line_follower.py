@@ -18,15 +18,15 @@ from ur5_pick_place.planning.limits import Limits, fastest_point
 METHODS: dict[str, type[ResolvedRate] | type[Gradient]] = {
     law.name: law for law in (ResolvedRate, Gradient)
 }
-"""The closed-loop methods by the name that `controller_names` takes."""
+"""The closed-loop methods, by their names in `controller_names` of ExecuteTrajectory."""
 
 
 # Fractions of the thresholds. A roll-out may miss its goal by half, and the arm may miss the
 # roll-out's end by the other half. Within _CLOSE the desired velocity is zero.
 _SETTLED = 0.5
 _CLOSE = 0.2
-_OFF_LINE = 0.5  # fraction of the lookahead by which its distance may be exceeded
-_NEAR = 0.1  # [m]; with a lookahead up to this, W may mix position and orientation
+_OFF_LINE = 0.5  # fraction by which the distance to the law's goal may exceed the lookahead
+_NEAR = 0.1  # [m]; with a lookahead up to this, the weight of the gradient law is adapted
 _ADAPT_EVERY = 0.005  # [m] along the line
 
 
@@ -80,7 +80,7 @@ class LineFollower:
     lookahead : float
         Largest distance of the law's goal from the tool [m].
     is_off_line : bool
-        Whether the tool has left the line: its distance from the law's goal exceeds the lookahead.
+        Whether the tool has left the line: it is over 1.5 lookaheads from the law's goal.
 
     """
 

@@ -51,8 +51,8 @@ def stall_reason(model: Model, q: Array) -> str:
             'from it or choose another branch'
         )
     return (
-        'no joint limit or singularity is near; check for an obstacle, and for delays of network '
-        'or PC'
+        'no joint limit or singularity is near; if the arm moved, check for an obstacle and for '
+        'delays of network or PC, else use another method'
     )
 
 

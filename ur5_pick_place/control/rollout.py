@@ -100,7 +100,7 @@ def _check_branch(method: str, model: Model, q: Array) -> None:
 
 
 _CHECK_EVERY = 0.1  # of the lookahead; with longer steps the law's goal does not keep up
-_LONGEST_STEP = 0.005  # [m] between checks, also where the law looks as far ahead as the goal
+_LONGEST_STEP = 0.005  # [m] between checks, where the lookahead is as long as the line
 _SETTLES = 0.01  # [m] from the goal; there a roll-out may turn back after a slight overshoot
 _LEAST_COSINE = 0.5  # between the step of the path and the desired velocity, in joint space
 

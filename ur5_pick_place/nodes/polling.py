@@ -184,7 +184,7 @@ class Poller:
 
     @property
     def is_running(self) -> bool:
-        """Whether a pass is still under way, after the end."""
+        """Whether the thread still runs; after the end, whether a pass is still under way."""
         return self._thread.is_alive()
 
     def _run(self) -> None:

@@ -144,7 +144,7 @@ class RobotIo:
             on_reply(Outcome.failed(absent))
             return
         refused = Outcome.failed(
-            f'{what}: the driver refused it; check its log and the pin numbers'
+            f'{what}: the driver refused it; check its log, and for an output the pin number'
         )
         client.call_async(request).add_done_callback(
             lambda future: on_reply(DONE if future.result().success else refused)

@@ -142,7 +142,7 @@ class Teaching:
         Raises
         ------
         PlanningError
-            The arm can never be there, as its gate sees it.
+            The arm can never be there, even without the objects of clients.
         ExecutionError
             The file of poses cannot be written.
 
@@ -167,7 +167,7 @@ class Teaching:
         InvalidInput
             The frame is unknown, the numbers are not a pose, or the place is not taught so.
         ExecutionError
-            The file of poses cannot be written.
+            The file of poses cannot be written, or the arm carries the frame and is not at rest.
 
         """
         if name == HOME:

@@ -25,7 +25,7 @@ _log = logging.getLogger(__name__)
 # farther apart than both of these, points are added:
 _POINT_SPACING = 8e-3  # [s]
 _POINT_TURN = 4e-3  # [rad] of any joint
-_LITTLE = 1.0002  # factor by which the whole motion may be slower for its worst instant
+_LITTLE = 1.0002  # a slowdown of the whole motion up to this factor needs no further search
 _ROUNDS = 3  # searches, each slower where the quintics of the last one exceeded a limit
 
 

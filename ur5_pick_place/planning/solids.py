@@ -42,7 +42,7 @@ class Solid(NamedTuple):
     geometry : coal.CollisionGeometry
     is_inside : callable or None
         Returns whether a point (3,) in the shape's frame is inside; None if coal's distance is
-        negative inside.
+        negative inside, or if it has no inside.
 
     """
 

@@ -51,7 +51,7 @@ _BLOCKED_LEAD = 0.001  # [m] by which the command leads a blocked finger
 _FARTHEST = 10.0  # [m] of a part; MuJoCo starts anew beyond 1e10
 _FEEDER_CLEARANCE = 0.08  # [m]; two cubes that touch at corners are 64 mm apart
 
-_SLIPPERY_CUP = 0.04  # share of the grip below which a cup does not seal either
+_SLIPPERY_CUP = 0.04  # share of the grip below which a cup does not seal, and pads lose a cube
 
 _GRIP = 6  # index of the gripper's actuator, after those of the arm
 
@@ -71,7 +71,7 @@ class CellSettings(Settings):
     )
     part_x: float = setting(
         0.0,
-        'initial x of the cube in base_link; part_x = part_y = 0 means the start of ur_type',
+        'initial x of the cube in base_link; part_x = part_y = 0: the start of the demo',
         unit='m',
         low=TABLE_X[0],
         high=TABLE_X[1],

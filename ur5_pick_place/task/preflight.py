@@ -142,7 +142,7 @@ class Check:
 
 
 def check_all(seen: Observed) -> list[Check]:
-    """Return every check, in the order in which problems are best cured."""
+    """Return every check in the order in which to cure problems; two if nothing is seen."""
     found = [check(seen) for check in _CHECKS]
     return found if any(seen.servers.values()) or seen.arrivals else [*found[:2]]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a line counts: cycles, parts placed and missed, stops by cause, cycle times."""
+"""Production counters: cycles, parts placed and missed, stops by cause, cycle times."""
 
 import json
 import math

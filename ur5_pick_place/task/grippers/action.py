@@ -111,7 +111,7 @@ class ActionGripper(Gripper):
     """
 
     settings_type = ActionSettings
-    loss_text = 'the fingers closed beyond the width of the part'
+    loss_text = 'the fingers are where they hold no part'
 
     def __init__(self, settings: ActionSettings, voltage: int | None) -> None:
         super().__init__(settings, voltage)

@@ -44,7 +44,7 @@ class OutputSettings(GripperSettings):
     )
     part_when_on: bool = setting(True, 'whether that input is on when a part is held')
     part_timeout: float = setting(
-        1.0, 'timeout for that input after the gripper has closed', unit='s', low=0, high=10
+        1.0, 'timeout for that input after closing or opening', unit='s', low=0, high=10
     )
 
 
@@ -149,7 +149,7 @@ class OutputGripper(Gripper):
         return frozenset(pin for pin, _ in self.outputs(is_closed=True))
 
     def is_closed(self, seen: Observation) -> bool:
-        """Return whether io_states, if it is used at all, shows the closing output on."""
+        """Return whether io_states, if it is used, shows the closing output as when closed."""
         s = self.settings
         return bool(s.confirm_pins and seen.outputs.get(s.close_pin) == s.closes_when_on)
 
@@ -197,6 +197,7 @@ class OutputGripper(Gripper):
             return
         timeout = self.settings.part_timeout
         begin, signal = seen.t, self._signal
+        # Twice the timeout, to tell a late signal, a fault of the sensor, from none.
         while signal.update(seen.t, self.holds_part(seen)) != wanted:
             if seen.t > begin + 2.0 * timeout + SETTLING:
                 raise self._unmet(seen, wanted)
