@@ -97,6 +97,7 @@ class PlannerClient(DriverClient):
         assert planned.error_code.val == CODE.SUCCESS, planned.error_code.message
         status, code = self.end(self.start(planned.trajectory))
         assert (status, code.val) == (GoalStatus.STATUS_SUCCEEDED, CODE.SUCCESS), code.message
+        self.look()  # the result may overtake the last joints
 
     def set_off(self):
         """Start a long turn of the shoulder; returns its handle once the arm moves."""
