@@ -167,7 +167,7 @@ def _check(name: str, value: Any, f: 'Field[Any]') -> Any:
 
 def check_ros_name(what: str, name: str) -> None:
     """Refuse a name that ROS cannot take for a topic, a service, an action or a node."""
-    if not re.fullmatch(r'[~/]?[A-Za-z_]\w*(/[A-Za-z_]\w*)*', name, re.ASCII):
+    if not re.fullmatch(r'(~/|/)?[A-Za-z_]\w*(/[A-Za-z_]\w*)*', name, re.ASCII):
         raise InvalidInput(
             f'{what} = {name!r}: must be a ROS name: letters, digits and underscores, in parts '
             'joined by /, none of which begins with a digit'

@@ -19,7 +19,7 @@ _NEGATIVE = re.compile(r'-\.?\d')
 
 
 class Parser(argparse.ArgumentParser):
-    """Accepts -4e-1 and -0.3,0.4,0 as values, of which argparse accepts only -0.4."""
+    """Accepts -4e-1 and -0.3,0.4,0 as values, which argparse takes for options."""
 
     def parse_known_args(  # type: ignore[override]  # typeshed has an overload for each namespace
         self, args: Sequence[str] | None = None, namespace: Any = None

@@ -80,8 +80,8 @@ class Offers:
     Attributes
     ----------
     teachable, posable, movable : tuple of str
-        Places that can be taught from the joints, those that have a pose, and which of these a
-        drag can teach: the others are read from TF.
+        Places that can be taught from the joints, those that a pose describes (all but home), and
+        which of these a drag can teach: the others are read from TF.
     faults : tuple of str
         Of the simulated cell; empty for another.
     is_simulated, has_feeder, has_jogging : bool

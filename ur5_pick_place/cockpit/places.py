@@ -182,7 +182,7 @@ class PlaceHandles:
         self.all: dict[str, PlaceHandle] = {}
 
     def offer(self, names: Sequence[str], movable: Sequence[str]) -> None:
-        """Show the handles of the places that have a pose; a drag teaches the movable ones."""
+        """Show a handle for each of `names`; a drag teaches the `movable` ones."""
         for name in names:
             if name not in self.all:
                 self.all[name] = PlaceHandle(

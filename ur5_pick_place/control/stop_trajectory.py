@@ -33,7 +33,7 @@ _JERK_SLACK = 1.05
 # A plan at its jerk limit leaves nothing for braking: a stop that comes sooner by _SOONER [s] may
 # use more.
 _HIGH_JERK, _SOONER = 1.5, 0.1
-_GENTLER = 0.03  # [s] by which the next ramp is longer, where one needs more torque than there is
+_GENTLER = 0.03  # [s] by which the next stop tried is later, where one needs too much torque
 _COARSE = np.linspace(0.0, 1.0, 33)  # fractions of a ramp at which its jerk is estimated
 _PROFILES = np.array(
     [[ramp.advanced(_COARSE), ramp.sigma(_COARSE), ramp.rate(_COARSE), ramp.curvature(_COARSE)]
@@ -52,10 +52,10 @@ def brake(
     dynamics: Dynamics | None = None,
 ) -> Trajectory | None:
     """
-    Return a motion that leaves `trajectory` at time `t` [s] and stops early on its path.
+    Return a motion that replaces `trajectory` from time `t` [s] on and stops on its path.
 
     The time scaling falls from 1 to 0 as a `Ramp`; the earliest stop that keeps the limits is
-    chosen, or one with 1.5 times that jerk if it comes 0.1 s sooner. Where the plan itself
+    chosen, or one with 1.5 times the jerk limit if it comes 0.1 s sooner. Where the plan itself
     brakes at its limits, braking harder would exceed them: then the ramp begins later, or the plan
     is followed to its end.
 

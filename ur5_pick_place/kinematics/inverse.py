@@ -28,8 +28,8 @@ def inverse(m: Model, T: ArrayLike, q6: ArrayLike = 0.0) -> tuple[Array, NDArray
     Returns
     -------
     q : ndarray, shape (..., 8, 6)
-        Row k is the solution on `BRANCHES[k]`, in (-pi, pi]; NaN where there is none. At a double
-        root the `left`, `up` or `down` row holds it and its twin is NaN.
+        Row k is the solution on `BRANCHES[k]`, in (-pi, pi]; NaN where there is none. A double
+        root is in the row with shoulder `left`, elbow `up` or wrist `down`; its twin is NaN.
     ok : ndarray of bool, shape (..., 8)
         Which rows hold a solution.
 

@@ -341,7 +341,7 @@ def _scene(seen: Observed) -> Check:
         return Check('scene', 'not received', 'restart trajectory_planner; see its log')
     if seen.refused:
         return Check('scene', seen.refused, 'remove or replace that object')
-    names = ', '.join(seen.objects) or 'none besides the scene file'
+    names = ', '.join(seen.objects) or 'none'
     return Check('scene', f'objects of clients: {names}')
 
 

@@ -15,7 +15,7 @@ from ur5_pick_place.task import events
 from ur5_pick_place.task.machine import RUN
 
 _BIN = 0.01
-"""Relative width of the bins in which cycle times are counted; so exact is the percentile."""
+"""Relative width of the bins in which cycle times are counted, and error of the percentiles."""
 _MAX_TIME = 1e6  # [s]
 _LAST_BIN, _MAX_COUNT = 2000, 1e15  # of what a file may have
 _MAX_CAUSES = 50

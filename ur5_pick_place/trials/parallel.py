@@ -72,11 +72,12 @@ def run_trials(
     Parameters
     ----------
     open_work : callable
-        Called once in each worker; on a cluster for each trial. With workers, all three and the
-        results are pickled.
+        Called once in each worker; on a cluster for each trial. With workers, it, the items and
+        the results are pickled; `lost` is called in this process.
     items : sequence
     lost : callable
-        Makes the result of an item that has killed its worker twice, from the item and the cause.
+        Makes the result of an item that has killed its worker twice (on a cluster, as often as
+        its scheduler allows), from the item and the cause.
     workers : Workers
 
     Raises

@@ -24,7 +24,7 @@ ACTION = 'robotiq_gripper_controller/gripper_cmd'
 
 class GripperActions:
     """
-    The gripper's node.
+    Offers the gripper's action and publishes its joint, on the node of the simulated driver.
 
     Parameters
     ----------

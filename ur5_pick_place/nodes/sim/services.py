@@ -254,7 +254,9 @@ def T_base_link_frame(frame_id: str, prefix: str) -> Array:
         return np.eye(4)
     if frame == 'base':
         return T_BASE_LINK_BASE
-    raise InvalidInput(f'frame {frame_id!r}: must be {prefix}base_link, {prefix}base, or empty')
+    raise InvalidInput(
+        f'frame {frame_id!r}: must be {prefix}base_link, {prefix}base, world, or empty'
+    )
 
 
 def through_link(

@@ -52,7 +52,7 @@ class VacuumGripper(OutputGripper):
         return float(self.settings.blow_off_time)
 
     def outputs(self, is_closed: bool) -> list[tuple[int, bool]]:
-        """Return suction, and the blow-off at rest; never both on."""
+        """Return the outputs for suction and blow-off; never both on."""
         s = self.settings
         suction = (s.close_pin, is_closed == s.closes_when_on)
         return [(s.blow_pin, False), suction] if s.blow_pin >= 0 else [suction]
