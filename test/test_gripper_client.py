@@ -28,7 +28,7 @@ from ur5_pick_place.task.grippers.action import ActionSettings  # noqa: E402
 from ur5_pick_place.task.job import MoveGripper  # noqa: E402
 
 CLOSE, OPEN = MoveGripper(0.8, 50.0, 1.0), MoveGripper(0.0, 50.0, 1.0)
-STEP = 0.004  # [m] of the fingers in a tick
+STEP = 0.002  # [m] of the fingers in a tick; slow, as a busy PC takes 15 ticks for a cancel
 
 
 class Fingers:

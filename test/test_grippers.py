@@ -103,6 +103,7 @@ def test_the_users_file_chooses_the_files_of_the_gripper(kind, files, tmp_path):
         (lambda: ActionSettings(gripper_action_type='grip'), 'gripper_command'),
         (lambda: ActionSettings(gripper_action=' '), "gripper_action = ' ': must be a ROS name"),
         (lambda: ActionSettings(gripper_action='onrobot-2fg7/grip'), 'must be a ROS name'),
+        (lambda: ActionSettings(gripper_action='~grip'), 'must be a ROS name'),
         (lambda: ActionSettings(part_positions=(0.1, 0.8)), 'fingers that close on nothing'),
         (lambda: ActionSettings(part_positions=(0.0, 0.5)), 'fingers that close on nothing'),
         (lambda: ActionSettings(part_positions=(2.0, 3.0)), 'must lie between open_position'),
