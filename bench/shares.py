@@ -80,16 +80,17 @@ def _viewer(log: Path) -> Iterator[None]:
         max_size=None,
         proxy=None,
     ) as socket:
-        reader = threading.Thread(target=_receive, args=(socket,), daemon=True)
+        sizes: list[int] = []
+        reader = threading.Thread(target=_receive, args=(socket, sizes), daemon=True)
         reader.start()
         yield
-        assert reader.is_alive(), 'the cockpit kept the viewer'
+        assert reader.is_alive() and sum(sizes) > 10_000, 'the cockpit has sent the page'
 
 
-def _receive(socket: ClientConnection) -> None:
+def _receive(socket: ClientConnection, sizes: list[int]) -> None:
     with contextlib.suppress(ConnectionClosed):
-        for _message in socket:
-            pass
+        for message in socket:
+            sizes.append(len(message))
 
 
 def _processor_time(pid: int) -> float:

@@ -114,6 +114,10 @@ def test_impossible_settings_are_refused(settings, said):
         settings()
 
 
+def test_the_action_may_be_private_to_the_node():
+    assert ActionSettings(gripper_action='~/grip').gripper_action == '~/grip'
+
+
 # ---- an action server that misbehaves
 
 

@@ -3,7 +3,9 @@
 
 import pytest
 
+from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.outcome import DONE, Outcome
+from ur5_pick_place.task.job import Compute
 
 
 def test_only_a_failure_has_a_reason() -> None:
@@ -13,3 +15,10 @@ def test_only_a_failure_has_a_reason() -> None:
     for ok, reason in ((True, 'why'), (False, '')):
         with pytest.raises(ValueError, match='outcome: ok'):
             Outcome(ok, reason)
+
+
+def test_an_error_without_a_text_is_a_failure_too() -> None:
+    def work() -> None:
+        raise ExecutionError('')
+
+    assert Compute(work).attempt() == Outcome.failed('ExecutionError')

@@ -64,7 +64,7 @@ class GripperCommands:
         try:
             outcome = await self._job('gripper', self._steps(position))
         except Ur5PickPlaceError as refusal:
-            outcome = Outcome.from_reason(str(refusal))
+            outcome = Outcome.from_error(refusal)
         if not outcome.ok:
             self._logger.error(f'gripper_command: {outcome.reason}')
             goal.abort()

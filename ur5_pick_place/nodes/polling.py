@@ -78,7 +78,7 @@ class PollGroup:
 
         """
         subscription = self._node.create_subscription(
-            kind, topic, lambda data: take([data]), qos, callback_group=_Never(), raw=True
+            kind, topic, lambda data: take([data]), qos, callback_group=PolledOnly(), raw=True
         )
         self._checks.append(self._taker(subscription, take, qos.depth))
         if is_urgent:
@@ -100,7 +100,7 @@ class PollGroup:
         receive = subscription.callback
         # Its events too: Fast DDS ends a wait for them with each message.
         for entity in (subscription, *subscription.event_handlers):
-            entity.callback_group = _Never()
+            entity.callback_group = PolledOnly()
         take = most_frequent._taker(subscription, lambda waiting: [*map(receive, waiting)], 1)
         most_frequent._checks.insert(0, take)
 
@@ -203,8 +203,8 @@ class Poller:
             self._on_failure(error)
 
 
-class _Never(CallbackGroup):
-    """Keeps an executor from waiting for a subscription."""
+class PolledOnly(CallbackGroup):
+    """Keeps executors from waiting for a subscription, which is polled."""
 
     def can_execute(self, _entity: Any) -> bool:
         return False

@@ -13,7 +13,6 @@ from control_msgs.msg import JointJog, JointTrajectoryControllerState
 from diagnostic_msgs.msg import DiagnosticArray
 from geometry_msgs.msg import PoseStamped, TwistStamped
 from moveit_msgs.msg import PlanningScene
-from rclpy.callback_groups import CallbackGroup
 from rclpy.exceptions import InvalidHandle
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
@@ -26,6 +25,7 @@ from ur_msgs.msg import IOStates, ToolDataMsg
 from visualization_msgs.msg import MarkerArray
 
 from ur5_pick_place.nodes.distro import TakenMessage, take_with_info
+from ur5_pick_place.nodes.polling import PolledOnly
 
 MOTION_STATE = 'trajectory_planner/motion_state'
 TASK_STATE = 'pick_place/state'
@@ -134,7 +134,7 @@ class TopicPoller:
     """
 
     def __init__(self, node: Node, topics: Sequence[RecordedTopic]) -> None:
-        group = _Never()
+        group = PolledOnly()
         self._takers: list[tuple[str, RecordedTopic, Callable[[], list[TakenMessage]]]] = []
         for topic in topics:
             subscription = node.create_subscription(
@@ -159,19 +159,6 @@ class TopicPoller:
             with contextlib.suppress(InvalidHandle):  # the node ends
                 for message in taker():
                     take(name, topic, message)
-
-
-class _Never(CallbackGroup):
-    """Lets no executor wait for its subscriptions."""
-
-    def can_execute(self, _entity: Any) -> bool:
-        return False
-
-    def beginning_execution(self, _entity: Any) -> bool:
-        return False
-
-    def ending_execution(self, _entity: Any) -> None:
-        pass
 
 
 def _not_called(_data: Any) -> None:

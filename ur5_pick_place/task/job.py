@@ -206,7 +206,7 @@ class Compute:
         try:
             self.work()
         except Ur5PickPlaceError as error:
-            return Outcome.from_reason(str(error))
+            return Outcome.from_error(error)
         except Exception as error:  # of a gripper's own driver: it must not end the node
             return Outcome.failed(f'{type(error).__name__}: {one_line(error)}')
         return DONE

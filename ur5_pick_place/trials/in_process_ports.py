@@ -227,7 +227,7 @@ class TaskPort:
             try:
                 self._move(command, on_reply)
             except Ur5PickPlaceError as error:
-                on_reply(Outcome.from_reason(str(error)))
+                on_reply(Outcome.from_error(error))
         elif isinstance(command, job.Carry):
             self._planner.carry(command.load)
             on_reply(DONE)
