@@ -113,6 +113,7 @@ def test_without_feedback_a_closed_gripper_may_hold_a_part_and_is_carried_as_if(
     assert payloads(robot) == [TOOL]
 
 
+@pytest.mark.drill
 def test_a_pattern_goes_on_after_a_stop_with_the_cell_that_comes_next(cycle_planner):
     pattern = PatternSettings(target_grid=(3, 1, 1), target_pitch=(0.08, 0.0, 0.0))
     planner = CyclePlanner(

@@ -33,7 +33,7 @@ from ur5_pick_place.kinematics.model import CYCLE
 
 
 @pytest.mark.parametrize('method', METHODS)
-@pytest.mark.parametrize('lag', [0.0, 0.05, 0.1])
+@pytest.mark.parametrize('lag', [0.0, pytest.param(0.05, marks=pytest.mark.drill), 0.1])
 def test_the_goal_is_reached_alike_at_any_servo_lag(method, lag):
     T_goal, path = goal_of(START), plan(method)
     cell = Cell(START, lag)

@@ -128,6 +128,7 @@ def test_an_arm_that_nobody_sees_has_its_controller_restarted_once_and_never_lef
     assert manager.active == {OURS}
 
 
+@pytest.mark.drill
 def test_an_arm_that_nobody_sees_is_stopped_at_the_next_stop_too(manager, monkeypatch) -> None:
     monkeypatch.setattr(controller_goals, '_SAME_STOP', 1.0)
     restart = [([], [OURS]), ([OURS], [])]
@@ -193,6 +194,7 @@ def test_goals_of_motion_primitives_are_seen_and_canceled(manager) -> None:
     assert canceled == [True]
 
 
+@pytest.mark.drill
 def test_a_manager_that_hangs_is_asked_seldom_and_its_late_answer_counts_once(manager) -> None:
     manager.hangs = True
     manager.stop_other_motion(Stopping.MOVING_ON, times=8)

@@ -78,6 +78,7 @@ def pallet(**fields):
     return PatternSettings(target_grid=(2, 3, 2), target_pitch=(0.08, 0.09, 0.046), **fields)
 
 
+@pytest.mark.drill
 def test_a_pallet_is_filled_from_below_row_by_row_on_one_branch(cycle_planner):
     planner = CyclePlanner(
         cycle_planner.planner, TaskSettings(), cycle_planner.cycle, ORIGIN, pallet()

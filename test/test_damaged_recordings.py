@@ -48,7 +48,7 @@ def test_a_file_with_nothing_in_it_is_refused_in_one_line(
     assert line.startswith(f'report: {path}: nothing to report could be read: ') and not said.out
 
 
-@pytest.mark.parametrize('storage', ['mcap', 'db3'])
+@pytest.mark.parametrize('storage', ['mcap', pytest.param('db3', marks=pytest.mark.drill)])
 def test_a_damaged_file_never_ends_in_a_traceback(
     storage: str, tmp_path: Path, capsys, monkeypatch, rng: np.random.Generator
 ) -> None:

@@ -145,6 +145,7 @@ def test_a_goal_time_that_passes_aborts(cell):
     assert words.startswith('Aborted due to goal_time_tolerance exceeding by 0.3')
 
 
+@pytest.mark.drill
 def test_without_a_goal_time_the_goal_stays_executing(cell):
     near = HOME + np.array([0.18, 0, 0, 0, 0, 0])
     handle = cell.send(goal(point(near, 0.0)))

@@ -89,6 +89,7 @@ def test_a_part_that_is_lost_is_the_same_fault_with_any_gripper(cell):
     recover(cell, 'open_gripper', 'go_home')
 
 
+@pytest.mark.drill
 def test_neither_a_stop_nor_a_restart_of_the_task_lets_the_part_go(cell):
     begin(cell, 'transfer')
     sent = cell.port.gripper_commands

@@ -225,6 +225,7 @@ def test_a_wall_nearer_than_the_arm_can_brake_ends_a_jog_at_once():
     assert not cell.manager.is_moving
 
 
+@pytest.mark.drill
 def test_a_carried_part_is_kept_off_the_table():
     cell = JoggedCell()
     cell.planner.carry(Load(0.1, np.zeros(3)), Part(np.eye(4), (0.045, 0.045, 0.2)))
@@ -280,6 +281,7 @@ def test_the_tool_leaves_a_wrist_singularity_from_within(theta_5, command):
     assert singularity(cell.model, cell.q).wrist > 0.03, cell.why
 
 
+@pytest.mark.drill
 def test_a_stretched_elbow_bends_when_the_tool_is_pulled_back():
     cell = JoggedCell([0.3, -1.0, 0.0, -1.0, -1.0, 0.0])
     cell.give(twist(-0.1, 0.0, 0.15), 0.5)  # not along the arm

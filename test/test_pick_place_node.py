@@ -73,6 +73,7 @@ def taught(cell):
     cell.processes.check()
 
 
+@pytest.mark.drill
 def test_the_tool_supply_is_switched_on(cell):
     cell.until(lambda: cell.supply[-1].tool_output_voltage == 24, 'the tool supply')
 

@@ -220,6 +220,7 @@ def test_a_protective_stop_cancels_latches_and_resumes_nothing(client):
     client.go(HOME)
 
 
+@pytest.mark.drill
 def test_joints_of_another_device_neither_stop_the_arm_nor_count_as_heard(client):
     gripper = JointState(name=['finger_joint'], position=[0.4])
     publisher = client.node.create_publisher(JointState, 'joint_states', 10)

@@ -88,6 +88,7 @@ def test_a_server_that_is_discovered_late_ends_the_new_node(serve):
         new.spin_until(lambda: False)
 
 
+@pytest.mark.drill
 def test_a_node_that_runs_for_long_is_not_ended_by_another(serve, monkeypatch):
     monkeypatch.setattr(process, '_LATE_DISCOVERY', 0)
     old = serve(is_checked=True)

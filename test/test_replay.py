@@ -94,6 +94,7 @@ def test_joints_and_events_are_published_in_their_time(viewer: Viewer, tmp_path:
     assert np.diff(stamps) == pytest.approx(0.008, abs=1e-6)
 
 
+@pytest.mark.drill
 def test_a_viewer_that_comes_later_gets_the_plan_and_the_frames_of_every_publisher(
     viewer: Viewer, tmp_path: Path
 ) -> None:

@@ -46,6 +46,7 @@ def test_a_fault_ends_with_the_true_reason_and_is_recovered_from(fault):
         assert outcome.end == 'stopped' and outcome.reaction < (0.6 if fault in SILENT else 0.5)
 
 
+@pytest.mark.drill
 def test_a_part_that_is_shaken_by_a_sudden_halt_is_still_seen_in_the_gripper():
     """The slider at zero halts a UR3 at full speed: both fingers sway with the part."""
     (outcome,) = run_matrix(('speed_slider_zero',), ('transfer',), {'ur_type': 'ur3'})
@@ -106,6 +107,7 @@ def finish(cell):
 NEXT = {'lift': 'transfer', 'transfer': 'target', 'retreat': 'home'}
 
 
+@pytest.mark.drill
 def test_a_cycle_paused_in_every_stage_waits_there_and_places_its_part(cell):
     begin(cell, STAGES[0])
     for stage in STAGES:
@@ -152,6 +154,7 @@ def test_a_stop_in_any_stage_leaves_all_as_it_is_until_rearmed_and_planned_anew(
     finish(cell)
 
 
+@pytest.mark.drill
 def test_the_slider_at_zero_is_a_named_wait(cell):
     begin(cell, 'transfer')
     cell.faults.inject('speed_slider_zero')

@@ -156,7 +156,9 @@ def test_what_arrives_late_is_begun_where_the_motion_is():
     assert on_arrival(motion, 50.0, 49.0).duration == motion.duration, 'clocks out of step'
 
 
-@pytest.mark.parametrize('method', ['resolved_rate', 'gradient'])
+@pytest.mark.parametrize(
+    'method', ['resolved_rate', pytest.param('gradient', marks=pytest.mark.drill)]
+)
 def test_closed_loops_track_alike_on_both_controllers(method):
     """Also with a link that takes a cycle each way and loses messages."""
     figures = {}

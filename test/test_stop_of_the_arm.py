@@ -179,6 +179,7 @@ def test_nothing_is_taught_while_somebody_else_moves_the_arm(cell):
     cell.time_to_rest(5.0)
 
 
+@pytest.mark.drill
 def test_a_place_is_taught_from_joints_that_come_late_and_refused_without(cell):
     client = cell.client
     with cell.frozen('sim_driver'):
@@ -387,6 +388,7 @@ def test_joints_that_are_silent_for_long_leave_the_controller_on(cell):
     client.job('go_home')
 
 
+@pytest.mark.drill
 def test_freedrive_ends_when_the_planner_is_stopped(cell):
     client = cell.client
     assert client.call(SetBool, 'pick_place/freedrive', data=True).success

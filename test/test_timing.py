@@ -110,7 +110,10 @@ def random_joint_motion(rng):
     return start, rng.choice([start + rng.normal(0.0, 0.3, 6), rng.uniform(low, high)])
 
 
-@pytest.mark.parametrize(('acceleration', 'speed'), [(10.0, 1.0), (5.0, 0.25)])
+@pytest.mark.parametrize(
+    ('acceleration', 'speed'),
+    [(10.0, 1.0), pytest.param(5.0, 0.25, marks=pytest.mark.drill)],
+)
 def test_joint_motions_take_the_optimum_of_their_line(acceleration, speed, rng):
     """Where TCP or elbow are too fast for it, the double S as a whole is not slowed down."""
     bounds = limits(acceleration=acceleration, jerk=10 * acceleration, speed=speed)
@@ -154,6 +157,7 @@ def test_one_joint_alone_takes_the_double_s_time():
     assert trajectory.duration == pytest.approx(expected, rel=4e-3)
 
 
+@pytest.mark.drill
 def test_random_lines_at_random_limits_exceed_none_of_them(rng):
     for _ in range(25):
         path = random_line(rng)
@@ -254,6 +258,7 @@ def test_a_joint_that_just_reaches_a_limit_takes_the_double_s_time(turn, takes):
         assert trajectory.duration == pytest.approx(takes, abs=1e-6)
 
 
+@pytest.mark.drill
 def test_motions_over_round_numbers_are_timed_at_any_limits(rng):
     for scaling in (1.0, 0.5, 0.1):
         bounds = limits(scaling * np.pi, 5.0 * scaling, 50.0 * scaling, speed=1.0)

@@ -107,7 +107,7 @@ def test_the_spots_of_a_ur5_are_too_far_for_a_ur3() -> None:
     ('ur_type', 'method'),
     [
         ('ur3e', 'ik'),
-        ('ur16e', 'ik'),
+        pytest.param('ur16e', 'ik', marks=pytest.mark.drill),
         pytest.param('ur5e', 'resolved_rate', marks=pytest.mark.drill),
     ],
 )

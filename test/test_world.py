@@ -196,6 +196,7 @@ def test_a_displaced_cube_is_gripped_carried_and_stays_where_it_is_put(seed: int
     assert_transforms_close(world.T_world_part, wanted, 5e-4, np.radians(0.3))
 
 
+@pytest.mark.drill
 def test_a_cube_held_for_half_a_minute_does_not_creep() -> None:
     """MuJoCo's friction is soft; with a low impratio the part sinks by tenths of a millimetre."""
     world = World()
