@@ -30,6 +30,9 @@ help:
 	@echo 'make setup   create the virtual environment (PYTHON=python3.12 to choose the interpreter)'
 	@echo 'make clean   remove everything that was built; keeps out/'
 
+# Without bytecode files each node compiles all its modules at each start, and pytest all tests.
+unexport PYTHONDONTWRITEBYTECODE
+
 setup:
 	@$(PYTHON) underlay/make_venv.py
 
