@@ -189,6 +189,7 @@ def test_an_interrupt_during_a_run_stops_the_arm(cell, watcher, ready):
 
     with pytest.raises(KeyboardInterrupt):
         cell.run(interrupt)
+    watcher.run(0.5)  # [s] within which a stop brings the arm to rest
     before = watcher.look()
     watcher.run(0.5)
     assert np.abs(watcher.q - before).max() < 1e-3
