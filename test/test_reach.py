@@ -99,6 +99,14 @@ class TestJumps:
         assert reach.end.fraction == pytest.approx(first / len(steps), abs=1.5 / len(steps))
         assert look(planner, q_start, self.GOAL, relative=1.1 * shares.max()).end is None
 
+    def test_short_lines_and_lines_of_no_length_make_no_jump_of_longer_ones(self, planner, q_start):
+        """A quarter of a small circle, as a client draws it, before a straight line."""
+        turn = np.linspace(0.0, np.pi / 2, 20)
+        arc = [tool_down(0.5 - 0.02 * np.sin(a), 0.02 * (1 - np.cos(a)), 0.1, 0.0) for a in turn]
+        line = tool_down(0.48, 0.25, 0.1, 0.0)
+        assert look(planner, q_start, *arc, line, relative=2.0).end is None
+        assert look(planner, q_start, forward(MODEL, q_start), line, relative=1.5).end is None
+
     def test_sliding_joints_there_are_none(self, planner, q_start):
         assert look(planner, q_start, self.GOAL, prismatic=1e-9).end is None
 

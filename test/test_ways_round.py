@@ -81,6 +81,19 @@ def test_equal_requests_have_equal_motions():
         np.testing.assert_array_equal(getattr(first, name), getattr(second, name))
 
 
+@pytest.mark.parametrize('k', [3, 7])
+def test_the_noise_of_the_encoders_changes_no_way(k, rng):
+    task = problem('wall', k)
+    ways = []
+    for _ in range(3):
+        q_start = task.q_start + rng.uniform(-1e-5, 1e-5, 6)
+        ways.append(planner_in(task.scene).auto(q_start, [task.q_goal]).trajectory)
+    assert all(way.duration == pytest.approx(ways[0].duration, rel=0.01) for way in ways)
+    shares = np.linspace(0.0, 1.0, 50)
+    paths = np.array([way.sample(shares * way.duration)[0] for way in ways])
+    assert np.ptp(paths, axis=0).max() < 0.02
+
+
 def test_where_the_straight_motion_is_free_it_is_taken_as_it_is():
     planner = planner_in(SCENE)
     goal = PICK + [0.5, 0.1, -0.1, 0.0, 0.0, 0.4]

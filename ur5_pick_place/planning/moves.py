@@ -21,7 +21,7 @@ from ur5_pick_place.planning.curves import (
     arc_about,
     arc_through,
 )
-from ur5_pick_place.planning.paths import JointPath, even_steps, follow, refine, tool_text
+from ur5_pick_place.planning.paths import JointPath, count_steps, follow, refine, tool_text
 
 ARC_KINDS = {'interim': arc_through, 'center': arc_about}
 
@@ -273,7 +273,7 @@ def find_followable_path(
     corners = [T @ T_tool_link for T in (forward(model, q_start), *T_waypoints)]
     lines = [Line(a, b) for a, b in pairwise(corners)]
     position, q, end = _follow(model, lines, q_start, position_step, T_tool_link)
-    steps = np.concatenate([i + even_steps(c, position_step) for i, c in enumerate(lines)])
+    steps = _steps_along(lines, position_step)
     steps = steps[steps <= position[-1]]
     at_steps = np.column_stack([np.interp(steps, position, joint) for joint in q.T])
     if jump := jumps.first_jump(at_steps):
@@ -291,6 +291,13 @@ def find_followable_path(
     T_end = OffsetCurve(lines[i], T_tool_link)(np.array([done - i]))[0]
     message = f'{100 * done / n:.0f} % can be followed; then, on line {i + 1} of {n}, {end}'
     return FollowablePath([*T_waypoints[:i], T_end], type(end)(message, done / n))
+
+
+def _steps_along(lines: Sequence[Curve], position_step: float) -> Array:
+    """Return positions along the lines [lines], as few as the step allows, as MoveIt's are."""
+    counts = [count_steps(line, position_step) for line in lines]
+    steps = [i + np.arange(1, n + 1) / n for i, n in enumerate(counts) if n]
+    return np.concatenate([[0.0], *steps])
 
 
 def _follow(

@@ -117,8 +117,14 @@ def _even(s: Array, q: Array, n: int) -> Array:
 
 def even_steps(curve: Curve, position_step: float) -> Array:
     """Return fractions of `curve` with equal steps of at most `position_step` [m]."""
+    steps = count_steps(curve, position_step)
+    return np.linspace(0.0, 1.0, max(_MIN_SAMPLES, steps + 1))
+
+
+def count_steps(curve: Curve, position_step: float) -> int:
+    """Return the least number of equal steps of at most `position_step` [m]; 0 if of no length."""
     steps = np.ceil(max(curve.length / position_step, curve.turn / ANGLE_STEP))
-    return np.linspace(0.0, 1.0, int(np.clip(steps + 1, _MIN_SAMPLES, _MAX_SAMPLES)))
+    return int(min(steps, _MAX_SAMPLES - 1))
 
 
 def refine(

@@ -13,7 +13,6 @@ of the Euclidean distance, which prevents needless motion of the other joints.
 """
 
 import time
-import zlib
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
@@ -170,8 +169,8 @@ class _Search:
         self._begin_cpu = time.thread_time()
         self._has_way, self._rounds = False, 0
         self._step = _STEP / 3**refinement
-        seed = zlib.crc32(np.round(self._ends, 6).tobytes())
-        self._rng = np.random.default_rng([seed, refinement])
+        # Not from the joints: the noise of an encoder would make another way of the same request.
+        self._rng = np.random.default_rng(refinement)
 
     def run(self, shortest: float) -> list[Array]:
         first = self._connect(shortest, np.inf)
