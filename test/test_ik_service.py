@@ -2,6 +2,7 @@
 """The IK node, in a process of its own, answers right requests."""
 
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from geometry_msgs.msg import TransformStamped
 from ik_client import UR5, Client, Codes, client_of_node, ik_request, joints_of
 from ik_client import client as client
 from ik_client import context as context
-from moveit_msgs.msg import JointConstraint
+from moveit_msgs.msg import JointConstraint, PlanningScene
 from moveit_msgs.srv import GetPositionFK
 from sensor_msgs.msg import JointState
 from tf2_ros import StaticTransformBroadcaster
@@ -24,6 +25,18 @@ from ur5_pick_place.kinematics import BRANCHES, HOME, JOINT_NAMES, forward, inve
 from ur5_pick_place.kinematics.loading import LINKS
 from ur5_pick_place.kinematics.transforms import exp_se3
 from ur5_pick_place.nodes.conversions import matrix_to_transform, pose_to_matrix
+from ur5_pick_place.nodes.planning_scene import SCENE_TOPIC
+from ur5_pick_place.nodes.qos import LATCHED
+from ur5_pick_place.nodes.scene_messages import KnownScene, scene_message
+from ur5_pick_place.planning.shapes import Cuboid
+from ur5_pick_place.planning.world import (
+    MAX_SHAPES,
+    OWN_PART,
+    AttachedObject,
+    PlacedShape,
+    SceneObject,
+    World,
+)
 
 HALF_TURN = np.diag([-1.0, -1.0, 1.0, 1.0])  # base_link seen from base, and the other way round
 
@@ -160,6 +173,56 @@ def test_collisions_are_avoided_when_asked(client: Client) -> None:
     assert reply.error_code.val == Codes.GOAL_IN_COLLISION
     assert 'left-up-up: in collision: ' in reply.error_code.message
     assert 'table' in reply.error_code.message
+
+
+@pytest.fixture
+def published_scene(client: Client) -> Iterator[Callable[[World, AttachedObject | None], None]]:
+    """Publishes scenes as the planner does, the empty one at the end."""
+    publisher = client.node.create_publisher(PlanningScene, SCENE_TOPIC, LATCHED)
+    client.spin_until(lambda: publisher.get_subscription_count() == 1)
+
+    def publish(world: World, part: AttachedObject | None = None) -> None:
+        publisher.publish(scene_message(KnownScene('planner', world, part), 'base_link', 'tool0'))
+
+    yield publish
+    publish(World())
+    request = ik_request(forward(UR5, HOME))
+    request.ik_request.avoid_collisions = True
+    joints_of(client.call('compute_ik', request))
+    client.node.destroy_publisher(publisher)
+
+
+def boxes(count: int, T_base_link_object: np.ndarray, edge: float) -> SceneObject:
+    poses = [exp_se3([0.0, 0.0, 1e-3 * k, 0.0, 0.0, 0.0]) for k in range(count)]
+    cube = Cuboid((edge, edge, edge))
+    return SceneObject('boxes', T_base_link_object, tuple(PlacedShape(cube, T) for T in poses))
+
+
+def test_a_scene_that_came_before_a_request_counts_for_it(client, published_scene) -> None:
+    """However long it takes to read; each time another large scene."""
+    T_base_link_tool = HALF_TURN @ forward(UR5, HOME)
+    away = exp_se3([0.0, 2.0, 0.0, 0.0, 0.0, 0.0])
+    request = ik_request(forward(UR5, HOME))
+    request.ik_request.avoid_collisions = True
+    for _ in range(5):
+        published_scene(World().with_object(boxes(250, T_base_link_tool, 0.05)))
+        time.sleep(0.02)  # the message is there, and not read yet
+        assert client.call('compute_ik', request).error_code.val == Codes.GOAL_IN_COLLISION
+        published_scene(World().with_object(boxes(250, away, 0.05)))
+        time.sleep(0.02)
+        joints_of(client.call('compute_ik', request))
+
+
+def test_a_scene_that_cannot_be_used_leaves_none_in_use(client, published_scene) -> None:
+    """The one before it is no longer true."""
+    away = exp_se3([0.0, 2.0, 0.0, 0.0, 0.0, 0.0])
+    part = AttachedObject(OWN_PART, np.eye(4), boxes(1, away, 0.04).shapes, 0.1, frozenset())
+    published_scene(World().with_object(boxes(MAX_SHAPES, away, 0.05)), part)
+    request = ik_request(forward(UR5, HOME))
+    request.ik_request.avoid_collisions = True
+    reply = client.call('compute_ik', request)
+    assert reply.error_code.val == Codes.COLLISION_CHECKING_UNAVAILABLE
+    assert f'at most {MAX_SHAPES}' in reply.error_code.message, reply.error_code.message
 
 
 def test_compute_ik_all_gives_every_branch_best_first_and_the_reasons(client: Client) -> None:

@@ -99,7 +99,7 @@ class TestJumps:
         assert reach.end.fraction == pytest.approx(first / len(steps), abs=1.5 / len(steps))
         assert look(planner, q_start, self.GOAL, relative=1.1 * shares.max()).end is None
 
-    def test_short_lines_and_lines_of_no_length_make_no_jump_of_longer_ones(self, planner, q_start):
+    def test_short_lines_and_lines_of_no_length_make_no_others_jump(self, planner, q_start):
         """A quarter of a small circle, as a client draws it, before a straight line."""
         turn = np.linspace(0.0, np.pi / 2, 20)
         arc = [tool_down(0.5 - 0.02 * np.sin(a), 0.02 * (1 - np.cos(a)), 0.1, 0.0) for a in turn]

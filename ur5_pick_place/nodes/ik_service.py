@@ -19,6 +19,7 @@ from rclpy.callback_groups import MutuallyExclusiveCallbackGroup, ReentrantCallb
 from rclpy.node import Node
 from visualization_msgs.msg import MarkerArray
 
+from ur5_pick_place.errors import CollisionCheckUnavailable
 from ur5_pick_place.kinematics import Solution
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.nodes.conversions import (
@@ -36,6 +37,7 @@ from ur5_pick_place.nodes.polling import PollGroup
 from ur5_pick_place.nodes.process import refuse_if_served, run_node
 from ur5_pick_place.nodes.refusals import refusal
 from ur5_pick_place.nodes.robot_settings import GroupSettings, RobotSettings, RobotSetup, load_cell
+from ur5_pick_place.nodes.service_calls import wait_until
 from ur5_pick_place.planning.world import AttachedObject, World
 
 if TYPE_CHECKING:
@@ -46,6 +48,7 @@ _THREADS = 1
 # [s] between two polls of the joints, besides those of requests, which a poll delays
 _PERIOD = 0.02
 _PRESENT = 2.0  # [s] of silence after which the arm's joints count as unknown
+_READING = 5.0  # [s] at most, for a new scene to be in use
 _SERVED = ('compute_ik', 'compute_ik_all', 'compute_fk')
 
 
@@ -60,6 +63,7 @@ class IkService(Node):
         self._frames = Frames(self, robot.tf_prefix, cell.T_tool_tcp)
         self._q: Array | None = None
         self._received = 0.0  # steady clock [s]
+        self._scene: SceneFollower | None = None
         self._requests = IkRequests(
             cell.model,
             self._frames,
@@ -98,7 +102,9 @@ class IkService(Node):
             scene = replace(cell.scene, world=world)
             self._requests.set_collisions(collision_model(cell.model, scene), world.refusal)
 
-        SceneFollower(self, self._frames, set_collisions, MutuallyExclusiveCallbackGroup())
+        self._scene = SceneFollower(
+            self, self._frames, set_collisions, MutuallyExclusiveCallbackGroup()
+        )
         return collision_model(cell.model, cell.scene)
 
     def _on_joints(self, joints: Joints) -> None:
@@ -130,6 +136,8 @@ class IkService(Node):
     ) -> GetPositionIK.Response:
         try:
             await self._requests.wait_for_frame(request.ik_request)
+            if request.ik_request.avoid_collisions:
+                await self._wait_for_scene()
             answer = self._requests.solve(request.ik_request)
         except Exception as error:
             response.error_code = refusal(self, error)
@@ -139,6 +147,16 @@ class IkService(Node):
             assert self.executor is not None  # it runs this callback
             self.executor.create_task(self._draw, answer.solutions)  # after the reply
         return response
+
+    async def _wait_for_scene(self) -> None:
+        """Wait until the scene received before this request is in use."""
+        scene = self._scene
+        if scene and not scene.is_current:
+            await wait_until(self, lambda: scene.is_current, _READING)
+            if not scene.is_current:
+                raise CollisionCheckUnavailable(
+                    f'the scene was not read within {_READING} s: try again, or simplify it'
+                )
 
     def _fill_best(self, response: GetPositionIK.Response, answer: Answer) -> None:
         best = answer.solutions[0]

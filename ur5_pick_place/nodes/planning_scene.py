@@ -53,8 +53,6 @@ _READING, _APPLYING = 5.0, 30.0  # [s] at most
 _CHECK_PERIOD = 0.5  # [s] between two looks for publishers that cannot be heard
 _UNHEARD = 'best_effort '  # begins the key of their refusal
 _PARTS = PlanningSceneComponents
-
-
 _LARGEST_PART = 10_000  # bytes of what the task's gripper holds; a box has 400
 
 
@@ -130,7 +128,7 @@ class SceneOwner:
         create = node.create_service
         create(ApplyPlanningScene, 'apply_planning_scene', self._apply, callback_group=group)
         create(GetPlanningScene, 'get_planning_scene', self._get, callback_group=group)
-        self._work.submit(_nothing)
+        self._work.submit(str)
 
     def wait(self) -> None:
         """Return once all messages received so far are in the planner's scene; as `_InOrder`."""
@@ -256,7 +254,7 @@ class SceneOwner:
         self, request: GetPlanningScene.Request, reply: GetPlanningScene.Response
     ) -> GetPlanningScene.Response:
         try:
-            self._work.submit(_nothing).result(_APPLYING)
+            self._work.submit(str).result(_APPLYING)
         except TimeoutError:
             self._node.get_logger().error('get_planning_scene: the reply lacks newer changes')
         wanted = request.components.components or 0xFFFFFFFF  # MoveIt's convention
@@ -321,7 +319,12 @@ class SceneFollower:
     def _receive(self, data: bytes) -> None:
         self._data = data  # the newest is complete
         if not self._work.is_waiting:
-            self._work.submit(_nothing)
+            self._work.submit(str)
+
+    @property
+    def is_current(self) -> bool:
+        """Return whether the newest scene received is in use."""
+        return self._work.is_idle
 
     def _read(self) -> None:
         data, self._data = self._data, b''
@@ -329,15 +332,15 @@ class SceneFollower:
             return
         try:
             known = read_scene(read_message(data, PlanningScene))
-        except InvalidInput as error:
-            why = f'{SCENE_TOPIC} cannot be read, so nothing may move: {error}'
+            self._on_world(known.world, known.part)
+        except Exception as error:  # of a library too: the scene before it is no longer true
+            why = f'{SCENE_TOPIC} cannot be used, so nothing may move: {one_line(error)}'
             self._node.get_logger().error(why)
             self._on_world(World(refused={SCENE_TOPIC: why}), None)
             return
         old, self._known = self._known, known
         if old and old.name != known.name:
             self._handle_restart(old.world, known.world)
-        self._on_world(known.world, known.part)
 
     def _handle_restart(self, old: World, new: World) -> None:
         """Log what a restarted planner has lost, and publish it again, if `restores`."""
@@ -345,11 +348,9 @@ class SceneFollower:
         own = {key: why for key, why in old.refused.items() if not key.startswith(_UNHEARD)}
         world = replace(world, refused=own)  # it looks for publishers by itself
         lost = [*world.objects, *world.attached]
-        if not lost and not world.refused:
+        if self._restore is None or not (lost or world.refused):
             return
         names = ', '.join(map(shown, lost[:16])) or 'what was refused'
-        if self._restore is None:
-            return
         self._node.get_logger().warning(
             f'the planner was restarted and has lost {names}: published it again; remove objects '
             'that no longer exist'
@@ -376,6 +377,12 @@ class _InOrder:
         """Return whether some work has not begun."""
         return bool(self._waiting)
 
+    @property
+    def is_idle(self) -> bool:
+        """Return whether all work is done."""
+        with self._lock:
+            return not self._waiting and not self._is_busy
+
     def submit(self, work: Callable[[], str], size: int = 0) -> 'Future[str]':
         """Queue `work`, which holds `size` [bytes]; return the future of its result."""
         done: Future[str] = Future()
@@ -387,15 +394,12 @@ class _InOrder:
 
     def wait(self) -> None:
         """Return once all work is done; raise `ExecutionError` if that times out."""
-        with self._lock:
-            if not self._waiting and not self._is_busy:
-                return
+        if self.is_idle:
+            return
         try:
-            self.submit(_nothing).result(_READING)
+            self.submit(str).result(_READING)
         except TimeoutError as error:
-            why = (
-                f'timed out after {_READING} s waiting for the scene: try again, or simplify it'
-            )
+            why = f'timed out after {_READING} s waiting for the scene: try again, or simplify it'
             raise ExecutionError(why) from error
 
     def _drain(self) -> None:
@@ -419,7 +423,3 @@ class _InOrder:
                 self._is_busy = False
             for end in ends:
                 end()
-
-
-def _nothing() -> str:
-    return ''
