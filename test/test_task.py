@@ -156,6 +156,17 @@ def test_a_paused_motion_goes_on_from_where_the_arm_came_to_rest(cycle_planner):
     assert job.error == ''
 
 
+@pytest.mark.parametrize('job', ['make_plan', 'go_home'])
+def test_without_joint_states_nothing_is_planned_and_the_driver_is_named(cycle_planner, job):
+    robot = Robot()
+    robot.q = np.full(6, np.nan)
+    port = ObedientPort(robot)
+    machine = Machine(cycle_planner, make_run(cycle_planner), port, lambda event, **data: None)
+    with pytest.raises(ExecutionError, match='no joint_states yet: check that the driver is run'):
+        getattr(machine, job)(POSES)
+    assert machine.state == 'idle'
+
+
 def test_a_second_pause_while_the_rest_is_planned_holds_too(cycle_planner):
     robot, run = Robot(), make_run(cycle_planner)
     job = Job('run', run.cycle(cycle_planner.plan(POSES, HOME)))

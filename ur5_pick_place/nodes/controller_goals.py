@@ -8,6 +8,7 @@ from typing import Any
 from action_msgs.msg import GoalStatus, GoalStatusArray
 from action_msgs.srv import CancelGoal
 from controller_manager_msgs.srv import ListControllers, SwitchController
+from moveit_msgs.action import ExecuteTrajectory
 from rclpy.callback_groups import CallbackGroup
 from rclpy.client import Client
 from rclpy.node import Node
@@ -18,6 +19,7 @@ from ur5_pick_place.control.line_follower import METHODS
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.nodes.bounded_reader import BoundedReader
 from ur5_pick_place.nodes.conversions import duration_to_msg
+from ur5_pick_place.nodes.distro import name_method
 from ur5_pick_place.nodes.qos import LATCHED
 
 PASSTHROUGH = 'passthrough_trajectory_controller'
@@ -52,15 +54,18 @@ _SAME_STOP = 5.0  # [s] without a request after which it is another stop
 
 def check_method(controller: str, method: str) -> None:
     """
-    Refuse a method that the controller cannot follow.
+    Refuse a method that the controller, or this distribution of ROS, cannot follow.
 
     Raises
     ------
     InvalidInput
-        A closed loop, and a controller that takes whole trajectories.
+        A closed loop, and a controller that takes whole trajectories, or messages of Humble.
 
     """
-    if controller == PASSTHROUGH and method in METHODS:
+    if method not in METHODS:
+        return
+    name_method(ExecuteTrajectory.Goal(), method)
+    if controller == PASSTHROUGH:
         raise InvalidInput(
             f'method = {method!r}: {PASSTHROUGH} takes whole trajectories, and a closed loop '
             'needs a stream: use method ik or another controller'

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from ur5_pick_place.errors import ExecutionError
+from ur5_pick_place.errors import InvalidInput
 
 if TYPE_CHECKING:
     from rclpy.node import Node
@@ -103,14 +103,16 @@ def name_method(goal: Any, method: str) -> None:
 
     Raises
     ------
-    ExecutionError
+    InvalidInput
         The goal has no field for it, as in Humble.
 
     """
     if not method:
         return
     if not hasattr(goal, 'controller_names'):
-        raise ExecutionError(f'method {method} needs the messages of ROS 2 Jazzy or later: use ik')
+        raise InvalidInput(
+            f'method = {method!r}: needs the messages of ROS 2 Jazzy or later: use ik'
+        )
     goal.controller_names = [method]
 
 

@@ -24,7 +24,7 @@ from ur5_pick_place.nodes.carried_part import CarriedPart
 from ur5_pick_place.nodes.conversions import (
     trajectory_to_msg,
 )
-from ur5_pick_place.nodes.distro import name_method
+from ur5_pick_place.nodes.distro import name_method, read
 from ur5_pick_place.nodes.driver_link import GOAL
 from ur5_pick_place.nodes.gripper_client import GripperClient
 from ur5_pick_place.nodes.joint_listener import JointListener, Joints
@@ -280,8 +280,8 @@ class TaskPort:
         code = reply.result.error_code
         if self._goal is handle:  # else it is the result of an earlier one
             self._goal = None
-        reason = '' if code.val == code.SUCCESS else code.message or f'code {code.val}'
-        on_reply(Outcome.from_reason(reason))
+        message = read(code, 'message', '') or f'code {code.val}'
+        on_reply(DONE if code.val == code.SUCCESS else Outcome.failed(message))
 
     def _on_planner_state(self, message: String) -> None:
         self.planner_state, self.has_planner = message.data, True

@@ -344,6 +344,6 @@ class Machine:
 
     def _joints(self) -> Any:
         q = self._port.observe().q
-        if q is None:
+        if not np.isfinite(q).all():
             raise ExecutionError('no joint_states yet: check that the driver is running')
         return q
