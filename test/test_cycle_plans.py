@@ -210,6 +210,17 @@ def test_a_run_of_equal_cycles_is_planned_once_and_told_cycle_by_cycle(cycle_pla
     assert done == [(1, 3), (2, 3), (3, 3)]
 
 
+def test_with_a_pattern_and_nothing_but_home_taught_the_arm_goes_home(cycle_planner):
+    planner = CyclePlanner(
+        cycle_planner.planner, TaskSettings(), cycle_planner.cycle, ORIGIN, pallet()
+    )
+    away = HOME + [0.4, 0.1, 0.0, 0.0, 0.0, 0.0]
+    (motion,) = planner.motions_home({'home': POSES['home']}, away, is_carrying=False)
+    np.testing.assert_allclose(motion.trajectory.q[-1], HOME, atol=1e-9)
+    with pytest.raises(InvalidInput, match='not taught: start, target'):
+        planner.plan({'home': POSES['home']}, away)
+
+
 def test_a_cell_out_of_reach_refuses_the_whole_run_and_is_named(cycle_planner):
     settings = PatternSettings(target_grid=(1, 9, 1), target_pitch=(0.0, 0.1, 0.0))
     planner = CyclePlanner(

@@ -114,12 +114,19 @@ def test_a_minute_of_an_e_series_fits_with_a_gripper_that_publishes_as_often() -
 
 
 class Told:
-    """A poller that gives what was said since, as `(topic, text)`, and a recorder of it."""
+    """
+    A poller that gives what was said since, as `(topic, text)`, and a recorder of it.
 
-    def __init__(self, behind: float = 0.0) -> None:
+    It has clocks of its own; after each time that something is said, `patience` [s] go by.
+
+    """
+
+    def __init__(self, monkeypatch, behind: float = 0.0, patience: float = 100.0) -> None:
         self.topics = [(f'/{t.name}', t) for t in recorded_topics('a_controller')]
         self._behind, self._waiting = round(behind * SECOND), []
-        self.now = time.time_ns() - 100 * SECOND  # so that a record is due at once
+        self.now, self.steady, self._patience = time.time_ns(), 0, round(patience * SECOND)
+        clocks = {'time_ns': lambda: self.now, 'monotonic_ns': lambda: self.steady}
+        monkeypatch.setattr(recorder, 'time', SimpleNamespace(**clocks))
         self.recorder = FlightRecorder(self, RecorderSettings(), {})
 
     def poll(self, take) -> None:
@@ -134,15 +141,17 @@ class Told:
         for topic, text in rows:
             self.now += SECOND // 100
             self._waiting.append((self.now, topic, text))
-        return self.recorder.poll()
+        is_due = self.recorder.poll()
+        self.steady += self._patience
+        return self.recorder.poll() or is_due
 
 
 PLANNER, TASK = 'trajectory_planner/motion_state', 'pick_place/state'
 EVENT = 'trajectory_execution_event'
 
 
-def test_reasons_that_change_before_the_robot_was_ever_ready_make_no_record() -> None:
-    told = Told()
+def test_reasons_that_change_before_the_robot_was_ever_ready_make_no_record(monkeypatch) -> None:
+    told = Told(monkeypatch)
     for i in range(50):
         assert not told.say((PLANNER, f'stopped: joint_states silent for {i / 10:.2f} s'))
     assert not told.say((PLANNER, 'ready'))
@@ -152,18 +161,25 @@ def test_reasons_that_change_before_the_robot_was_ever_ready_make_no_record() ->
 
 
 @pytest.mark.parametrize('topic', [PLANNER, TASK])
-def test_a_stop_counts_whatever_the_clock_of_the_planner_is(topic: str) -> None:
-    told = Told(behind=3600.0)
+def test_a_stop_counts_whatever_the_clock_of_the_planner_is(topic: str, monkeypatch) -> None:
+    told = Told(monkeypatch, behind=3600.0)
     assert told.say((topic, 'idle' if topic == TASK else 'ready'), (topic, 'stopped: lost'))
 
 
-def test_what_was_stopped_before_the_recorder_began_makes_no_record() -> None:
-    told = Told()
+def test_a_stop_is_recorded_after_the_clock_was_set_back_by_an_hour(monkeypatch) -> None:
+    told = Told(monkeypatch)
+    for _ in range(3):
+        assert told.say((TASK, 'idle'), (TASK, 'stopped: by hand'))
+        told.now -= 3600 * SECOND
+
+
+def test_what_was_stopped_before_the_recorder_began_makes_no_record(monkeypatch) -> None:
+    told = Told(monkeypatch)
     assert not told.say((PLANNER, 'stopped: protective stop'), (TASK, 'stopped: protective stop'))
 
 
-def test_a_stop_by_an_event_makes_one_record_for_each_motion() -> None:
-    told = Told()
+def test_a_stop_by_an_event_makes_one_record_for_each_motion(monkeypatch) -> None:
+    told = Told(monkeypatch)
     told.say((PLANNER, 'ready'))
     for _ in range(2):
         assert not told.say((EVENT, 'pause'), (PLANNER, 'moving'))
@@ -184,11 +200,8 @@ def test_a_stop_by_an_event_makes_one_record_for_each_motion() -> None:
 def test_a_record_that_is_due_waits_for_what_follows_a_further_stop(
     stops: list[float], due: float, monkeypatch
 ) -> None:
-    told = Told()
-    begin = told.now
-    monkeypatch.setattr(recorder, 'time', SimpleNamespace(time_ns=lambda: told.now))
+    told = Told(monkeypatch, patience=0.1)
     for second in np.arange(0.0, 20.0, 0.1).round(1):
-        told.now = begin + round(second * SECOND)
         rows = [(TASK, 'idle'), (TASK, 'stopped: by hand')] if second in stops else []
         if told.say(*rows):
             break

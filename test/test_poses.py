@@ -232,6 +232,15 @@ def test_the_second_of_two_writers_is_refused_and_the_first_ones_pose_stays(path
     assert PosesFile(path).poses == first.poses == {**POSES, 'start': by_pose(0.5)}
 
 
+def test_a_person_who_edits_the_file_under_a_running_node_is_told_to_restart_it(path):
+    file = PosesFile(path)
+    file.keep('start', by_pose(0.5))
+    file.check_unchanged()
+    path.write_text(path.read_text() + '# by hand\n')
+    with pytest.raises(ExecutionError, match=r'poses.yaml: changed by someone else.*restart thi'):
+        file.check_unchanged()
+
+
 def test_a_file_removed_meanwhile_is_not_written_again(path):
     file = PosesFile(path)
     path.unlink()

@@ -95,8 +95,9 @@ class FlightRecorder:
         self._states: list[tuple[int, str, bytes]] = []  # when received, topic, text
         # True for states: one from before the recorder, or from a start, is no stop.
         self._has_stopped = {MOTION_STATE: True, TASK_STATE: True, EXECUTION_EVENT: False}
+        # [ns] of the steady clock: the system's may be set back by hours.
         self._due: int | None = None
-        self._last_due = self._latest = 0
+        self._next = self._latest = 0
 
     @property
     def size(self) -> int:
@@ -113,7 +114,7 @@ class FlightRecorder:
         """Take what has come; return whether a stop is now to be recorded."""
         with self._lock:
             self._take_all()
-        if self._due is None or time.time_ns() < self._due:
+        if self._due is None or time.monotonic_ns() < self._due:
             return False
         self._due = None
         return True
@@ -140,8 +141,8 @@ class FlightRecorder:
 
     def _take_all(self) -> None:
         self._poller.poll(self._take)
-        for received, topic, text in sorted(self._states, key=lambda state: state[0]):
-            self._look_for_stop(received, topic, text)
+        for _, topic, text in sorted(self._states, key=lambda state: state[0]):
+            self._look_for_stop(topic, text)
         self._states.clear()
 
     def _take(self, name: str, topic: RecordedTopic, message: TakenMessage) -> None:
@@ -149,7 +150,7 @@ class FlightRecorder:
         if topic.name in _STATE_TOPICS:
             self._states.append((message.received, topic.name, string_of(message.data)))
 
-    def _look_for_stop(self, received: int, topic: str, text: bytes) -> None:
+    def _look_for_stop(self, topic: str, text: bytes) -> None:
         """
         Count a stop, unless the topic said so before.
 
@@ -165,16 +166,21 @@ class FlightRecorder:
         if topic == MOTION_STATE and text == _MOVING:
             self._has_stopped[EXECUTION_EVENT] = False
         if self._has_stopped[topic] and not had_stopped:
-            self._expect_record(received + self._after_stop)
+            self._expect_record(time.monotonic_ns() + self._after_stop)
 
     def _expect_record(self, wanted: int) -> None:
-        """Have a record written at a time [ns]; one that is due waits for it, within a bound."""
+        """
+        Have a record written at a time [ns, steady clock].
+
+        One that is due already waits for it, within a bound.
+
+        """
         if self._due is None:
-            self._due = max(wanted, self._last_due + round(_BETWEEN * _SECOND))
+            self._due = max(wanted, self._next)
             self._latest = self._due + round(_LATER * _SECOND)
         else:
             self._due = max(self._due, min(wanted, self._latest))
-        self._last_due = self._due
+        self._next = self._due + round(_BETWEEN * _SECOND)
 
 
 class Recorder(Node):

@@ -103,13 +103,33 @@ class Teaching:
         return {**self._file.poses, **read}
 
     def read_poses(self) -> Mapping[str, TaughtPose]:
-        """Return the poses for a plan: read the places that have a frame; see `FramePlaces`."""
+        """
+        Return the poses for a plan: read the places that have a frame; see `FramePlaces`.
+
+        Raises
+        ------
+        ExecutionError
+            Someone else has changed the file of taught poses.
+
+        """
+        self._file.check_unchanged()
         if self._frame_places.read():
             self.show()
         return self.poses
 
     def unmoved_poses(self) -> Mapping[str, TaughtPose]:
-        """Return the poses of the latest plan; raises `InvalidInput` if a frame has moved."""
+        """
+        Return the poses of the latest plan.
+
+        Raises
+        ------
+        InvalidInput
+            A frame has moved.
+        ExecutionError
+            Someone else has changed the file of taught poses.
+
+        """
+        self._file.check_unchanged()
         self._frame_places.check_unmoved()
         return self.poses
 

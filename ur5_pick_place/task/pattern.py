@@ -121,6 +121,17 @@ def transfers(cycle: Sequence[Stage]) -> tuple[Transfer, ...]:
     return (*found, Transfer(pick, '', len(cycle))) if pick else tuple(found)
 
 
+def check_pattern(settings: PatternSettings, poses: Mapping[str, TaughtPose]) -> None:
+    """Raise `InvalidInput` if a pattern is of a place that a cycle with these poses has not."""
+    for place in PATTERNED:
+        grid, _ = settings.pattern(place)
+        if max(grid) > 1 and place not in poses:
+            raise InvalidInput(
+                f'{place}_grid = {list(grid)}: the cycle does not move to a place {place!r}: '
+                'must be [1, 1, 1], or one of its places must have that name'
+            )
+
+
 def cells(
     settings: PatternSettings, poses: Mapping[str, TaughtPose]
 ) -> list[Mapping[str, TaughtPose]]:
@@ -128,25 +139,14 @@ def cells(
     Return the poses for each cycle of a run.
 
     A pattern at start is emptied from its last layer down, one at target filled from its first
-    layer up, rows before columns.
-
-    Raises
-    ------
-    InvalidInput
-        The pattern is of a place that the cycle does not have.
+    layer up, rows before columns. A pattern at a place without a pose is left out.
 
     """
     patterns: dict[str, list[TaughtPose]] = {}
     for place in PATTERNED:
-        grid, pitch = settings.pattern(place)
         if place in poses:
-            found = _cells_at(poses[place], grid, pitch)
+            found = _cells_at(poses[place], *settings.pattern(place))
             patterns[place] = found[::-1] if place == FIRST else found
-        elif max(grid) > 1:
-            raise InvalidInput(
-                f'{place}_grid = {list(grid)}: the cycle does not move to a place {place!r}: '
-                'must be [1, 1, 1], or one of its places must have that name'
-            )
     n = settings.cycles or max(map(len, patterns.values()), default=1)
     return [
         {**poses, **{place: found[i % len(found)] for place, found in patterns.items()}}

@@ -21,7 +21,13 @@ from ur5_pick_place.planning.scaling import Scaling
 from ur5_pick_place.planning.scene import Box
 from ur5_pick_place.task.cycle import without_stops
 from ur5_pick_place.task.motions import CycleMotions, PlannedStage, TaskSettings
-from ur5_pick_place.task.pattern import PatternSettings, cells, others, transfers
+from ur5_pick_place.task.pattern import (
+    PatternSettings,
+    cells,
+    check_pattern,
+    others,
+    transfers,
+)
 from ur5_pick_place.task.place_names import HOME, taught_place, touches
 from ur5_pick_place.task.places import CyclePlaces
 from ur5_pick_place.task.poses import Provenance, TaughtPose, converted
@@ -151,6 +157,7 @@ class CyclePlanner:
         """
         poses = self.converted(poses)
         fingerprint = self.fingerprint(poses)  # taken first: the scene may change meanwhile
+        check_pattern(self.pattern, poses)
         runs = cells(self.pattern, poses)
         first %= len(runs)
         placed_parts = self._placed_parts(runs)

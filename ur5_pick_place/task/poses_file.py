@@ -113,6 +113,14 @@ class PosesFile:
         self.warning = f'taught poses {self._path}: {damage}; used its copy {self._copy.name}'
         return poses
 
+    def check_unchanged(self) -> None:
+        """Raise `ExecutionError` if someone else has changed the file since it was read."""
+        if _read(self._path) != self._content:
+            raise ExecutionError(
+                f'taught poses {self._path}: changed by someone else since this node read it; '
+                'restart this node to read it, then try again'
+            )
+
     def keep(self, name: str, taught: TaughtPose) -> None:
         """
         Write one more pose, so that a reader sees either the old file or the new one.
@@ -125,11 +133,7 @@ class PosesFile:
         """
         try:
             with self._keeping, self._alone():
-                if _read(self._path) != self._content:
-                    raise ExecutionError(
-                        f'taught poses {self._path}: changed by someone else since this node read '
-                        f'it; restart this node to read it, then teach {name} again'
-                    )
+                self.check_unchanged()
                 poses = {**self.poses, name: taught}
                 content = _written(poses)
                 _replace_both(self._path, self._copy, content)
