@@ -18,7 +18,7 @@ pytest.importorskip('rclpy')
 
 from conftest import assert_transforms_close
 from ik_garbage import FOO, NUMBERS, WORDS
-from motion_planners import PICK
+from motion_planners import PICK, tool_down
 from moveit_msgs.msg import CollisionObject, RobotState, RobotTrajectory
 from moveit_msgs.srv import GetCartesianPath
 from plan_callbacks import check_refused, line, plan
@@ -256,6 +256,77 @@ def test_a_pose_goal_is_for_the_point_at_its_offset_in_the_link(
     expected = GOAL.copy()
     expected[:3, 3] = (GOAL @ [-0.03, 0.02, -0.01 - ahead, 1.0])[:3]
     assert_transforms_close(T, expected, 1e-6, 1e-6)
+
+
+def tools_on_the_way(reply) -> np.ndarray:
+    assert reply.error_code.val == Codes.SUCCESS, reply.error_code.message
+    return forward(UR5, np.array([p.positions for p in reply.trajectory.joint_trajectory.points]))
+
+
+@pytest.mark.parametrize(
+    ('link', 'arc_link', 'offset'),
+    [
+        ('tcp', '', (0.0, 0.0, 0.0)),
+        ('tcp', 'tcp', (0.0, 0.0, 0.0)),
+        ('tcp', '', (0.03, -0.02, 0.01)),
+        ('', 'wrist_3_link', (0.0, 0.0, 0.0)),
+        ('', '', (0.05, 0.0, 0.02)),
+    ],
+)
+def test_an_arc_guides_the_point_that_its_goal_is_for(
+    services: dict[str, Callable],
+    link: str,
+    arc_link: str,
+    offset: tuple[float, float, float],
+) -> None:
+    p_tool_point = np.array([*offset, 1.0]) + [0.0, 0.0, 0.145 if link == 'tcp' else 0.0, 0.0]
+    start = (forward(UR5, PICK) @ p_tool_point)[:3]
+    goal = tool_down(*start, 0.5)
+    goal[:3, 3] = start + [0.08, 0.04, 0.0]
+    via = start + [0.02, 0.05, 0.03]
+    request = motion_request('CIRC', goal)
+    wish = request.motion_plan_request
+    target, arc = wish.goal_constraints[0], wish.path_constraints.position_constraints[0]
+    at, aside = target.position_constraints[0], arc.constraint_region.primitive_poses[0].position
+    at.link_name, arc.link_name = link, arc_link
+    at.target_point_offset.x, at.target_point_offset.y, at.target_point_offset.z = offset
+    aside.x, aside.y, aside.z = (float(v) for v in via)
+    points = (tools_on_the_way(plan(services, request)) @ p_tool_point)[:, :3]
+    normal = np.cross(via - start, goal[:3, 3] - start)
+    normal /= np.linalg.norm(normal)
+    np.testing.assert_allclose((points - start) @ normal, 0.0, atol=1e-5)
+    assert np.linalg.norm(points - via, axis=1).min() < 5e-3
+    np.testing.assert_allclose(points[-1], goal[:3, 3], atol=1e-6)
+
+
+@pytest.mark.parametrize(('link', 'arc_link'), [('tcp', 'tool0'), ('', 'tcp'), ('tcp', 'flange')])
+def test_an_arc_point_of_another_link_than_the_goal_is_refused_by_name(
+    services: dict[str, Callable], link: str, arc_link: str
+) -> None:
+    request = motion_request('CIRC')
+    wish = request.motion_plan_request
+    wish.goal_constraints[0].position_constraints[0].link_name = link
+    wish.path_constraints.position_constraints[0].link_name = arc_link
+    reply = plan(services, request)
+    check_refused(reply, Codes.INVALID_LINK_NAME)
+    words = f'the arc point is of {arc_link!r}, the goal of {link or "tool0"!r}: name one link'
+    assert words in reply.error_code.message
+
+
+def test_an_arc_to_joints_is_of_the_link_that_its_point_names(
+    services: dict[str, Callable],
+) -> None:
+    tcp = np.array([0.0, 0.0, 0.145, 1.0])
+    request = motion_request('CIRC')
+    wish = request.motion_plan_request
+    q_goal = PICK + [0.1, 0.0, 0.0, 0.1, 0.1, 0.2]
+    wish.goal_constraints = [joint_goal(q_goal)]
+    arc = wish.path_constraints.position_constraints[0]
+    via = ((forward(UR5, PICK) + forward(UR5, q_goal)) @ tcp)[:3] / 2 + [0.0, 0.0, 0.03]
+    at, arc.link_name = arc.constraint_region.primitive_poses[0].position, 'tcp'
+    at.x, at.y, at.z = (float(v) for v in via)
+    points = (tools_on_the_way(plan(services, request)) @ tcp)[:, :3]
+    assert np.linalg.norm(points - via, axis=1).min() < 5e-3
 
 
 def test_a_help_point_has_no_offset(services: dict[str, Callable]) -> None:

@@ -43,6 +43,8 @@ class PlanningGoal:
     T_base_tool : ndarray, shape (4, 4), or None
     link : str
         The link that the pose was given for.
+    T_link_point : ndarray, shape (4, 4)
+        The point of the link that the pose was given for: its `target_point_offset`.
     branch : str
         Empty for any.
     q_low, q_high : ndarray, shape (6,)
@@ -53,6 +55,7 @@ class PlanningGoal:
     q: Array | None
     T_base_tool: Array | None
     link: str
+    T_link_point: Array
     branch: str
     q_low: Array
     q_high: Array
@@ -102,18 +105,18 @@ class GoalConstraints:
                 f'goal holds {n} visibility constraints: not supported, leave them out'
             )
         q, low, high = self._joints(goal, q_start)
-        link, T = '', None
+        link, T_link_point, T = '', np.eye(4), None
         if goal.position_constraints or goal.orientation_constraints or q is None:
-            link, T = self._pose(goal, arm)
+            link, T_link_point, T = self._pose(goal, arm)
         if goal.name:
             branch_index(goal.name)
         if T is not None:
-            return PlanningGoal(None, T, link, goal.name, low, high)
+            return PlanningGoal(None, T, link, T_link_point, goal.name, low, high)
         assert q is not None
         self._check_branch(q, goal.name)
         free = np.isinf(low)
         low[free], high[free] = q[free] - _ROUNDING, q[free] + _ROUNDING
-        return PlanningGoal(q, None, '', goal.name, low, high)
+        return PlanningGoal(q, None, link, T_link_point, goal.name, low, high)
 
     def arc_point(self, arc: Constraints, arm: ArmPose) -> Array:
         """Return the via or centre point (3,) of an arc in base [m]; errors as `read`."""
@@ -135,6 +138,29 @@ class GoalConstraints:
                 'must be 0, as the arc defines no orientation there; give the point of the link'
             )
         return self._centre(arc.position_constraints[0], arm)
+
+    def T_tool_guided(self, arc: Constraints, goal: PlanningGoal) -> Array:
+        """
+        Return the pose (4, 4) in tool0 of the point that an arc guides, once `arc_point` took it.
+
+        It is the point that a pose goal is for, or the link of the arc if the goal is joints.
+
+        Raises
+        ------
+        UnknownLink
+            The arc is for another link than the pose goal, or for an unknown one.
+
+        """
+        link = arc.position_constraints[0].link_name
+        if goal.T_base_tool is None:
+            return self._frames.T_tool_link(link)
+        T_tool_link = self._frames.T_tool_link(goal.link)
+        if link and not np.array_equal(self._frames.T_tool_link(link), T_tool_link):
+            raise UnknownLink(
+                f'the arc point is of {link!r}, the goal of {(goal.link or "tool0")!r}: name one '
+                "link in both, or leave the arc point's empty for that of the goal"
+            )
+        return T_tool_link @ goal.T_link_point
 
     def _joints(self, goal: Constraints, q_start: Array) -> tuple[Array | None, Array, Array]:
         """Return the joints (6,) [rad] of the goal, or None, and the bounds of all joints."""
@@ -162,8 +188,8 @@ class GoalConstraints:
                 'or give joints on that branch'
             )
 
-    def _pose(self, goal: Constraints, arm: ArmPose) -> tuple[str, Array]:
-        """Return the link and T_base_tool (4, 4) of a position and an orientation constraint."""
+    def _pose(self, goal: Constraints, arm: ArmPose) -> tuple[str, Array, Array]:
+        """Return link, T_link_point and T_base_tool (4, 4) of position and orientation."""
         positions, orientations = goal.position_constraints, goal.orientation_constraints
         if len(positions) != 1 or len(orientations) != 1:
             raise InvalidInput(
@@ -185,7 +211,8 @@ class GoalConstraints:
         T = self._frames.T_base_frame(orientation.header.frame_id, arm) @ turned
         T[:3, 3] = self._centre(position, arm)
         T_link_point = transform_to_matrix(Transform(translation=position.target_point_offset))
-        return position.link_name, T @ inverse_transform(T_tool_link @ T_link_point)
+        T_tool_point = T_tool_link @ T_link_point
+        return position.link_name, T_link_point, T @ inverse_transform(T_tool_point)
 
     def _centre(self, position: PositionConstraint, arm: ArmPose) -> Array:
         """Return the centre (3,) in base of a position constraint's region [m]."""

@@ -304,7 +304,7 @@ class PlanRequests:
 
     def _cartesian(self, wanted: _Request, goal: PlanningGoal) -> PlannedMotion:
         """
-        Return a line or an arc of the link that the constraints name.
+        Return a line of the goal's link, or an arc of the point that the goal is for.
 
         With a closed-loop method it is the roll-out of that, which guides tool0.
 
@@ -323,13 +323,12 @@ class PlanRequests:
         if method := _METHODS.get(wanted.planner_id):
             planned = plan_roll_out(planner, method, q_start, T_goal, wanted.scaling, self._loops)
         else:
-            move, link = PathSegment(T_goal), goal.link
+            move, T_tool_link = PathSegment(T_goal), self._frames.T_tool_link(goal.link)
             if wanted.planner_id == CIRC:
                 arc = wanted.path_constraints
                 point = self._goals.arc_point(arc, wanted.arm)
                 move = PathSegment(T_goal, arc_point=point, kind=arc.name)
-                link = arc.position_constraints[0].link_name
-            T_tool_link = self._frames.T_tool_link(link)
+                T_tool_link = self._goals.T_tool_guided(arc, goal)
             planned = planner.chain(q_start, [move], wanted.scaling, T_tool_link=T_tool_link)
         goal.check_end(planned.trajectory.q[-1], self._names, _LOOP_END if method else 0.0)
         return planned
