@@ -7,7 +7,7 @@ import pytest
 pytest.importorskip('rclpy')
 
 from moveit_msgs.msg import AttachedCollisionObject, CollisionObject, PlanningScene
-from scene_clients import ADD, MOVE, REMOVE, Arm, thing
+from scene_clients import ADD, APPEND, MOVE, REMOVE, Arm, thing
 from scene_clients import book as book
 
 from ur5_pick_place.errors import InvalidInput
@@ -48,6 +48,32 @@ def test_an_id_alone_takes_the_object_out_of_the_scene_and_lays_it_down_where_it
         Arm.T_base_link_tool = before
     (T,) = book.world.objects['cube'].poses()
     np.testing.assert_allclose(T[:3, 3], [0.4, 0.0, 0.25], atol=1e-12)
+
+
+def shapes_in_base(book, name: str) -> list[list[float]]:
+    """Give x, y and z [m] in base_link of each shape of an attached object."""
+    held = book.world.attached[name]
+    T = Arm.T_base_link_tool @ held.T_tool_object
+    return [(T @ p.T_object_shape)[:3, 3].round(9).tolist() for p in held.shapes]
+
+
+def test_an_id_alone_means_the_object_of_the_scene_also_while_one_of_that_id_is_held(book):
+    book.attach('cube', 0.1, weight=0.5)
+    book.object(ADD, 'cube', 0.4, 0.6)
+    assert not book.attach('cube', weight=0.7)
+    assert not book.world.objects and book.world.attached['cube'].mass == 0.7
+    assert shapes_in_base(book, 'cube') == [[0.4, 0.0, 0.0], [0.6, 0.0, 0.0]]
+    assert not book.attach('cube', weight=0.2)  # not in the scene any more: the held one
+    assert len(shapes_in_base(book, 'cube')) == 2 and book.world.attached['cube'].mass == 0.2
+
+
+def test_what_is_appended_by_its_id_alone_leaves_the_scene_and_joins_the_held_one(book):
+    book.attach('cube', 0.1)
+    held = shapes_in_base(book, 'cube')
+    book.object(ADD, 'cube', 0.4)
+    assert not book.attach('cube', operation=APPEND)
+    assert not book.world.objects
+    assert shapes_in_base(book, 'cube') == [*held, [0.4, 0.0, 0.0]]
 
 
 def test_an_object_in_the_hand_without_weight_gets_a_warning(book):

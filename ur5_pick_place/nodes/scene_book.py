@@ -301,28 +301,26 @@ class SceneBook:
                 f'attached object {shown(name)}: its detach_posture is left out, it is not '
                 'supported; open the gripper by its own commands'
             )
-        has_shapes = thing.primitives or thing.meshes or len(thing.planes)
-        if not has_shapes and name in known:
-            held = replace(known[name], mass=message.weight, may_touch=may_touch)
-            return world.with_attached(held)
-        if not has_shapes:
-            if name not in world.objects:
-                raise _UnknownObject(
-                    'it has no shapes and is not an object of the scene: give its shapes, or add '
-                    f'it first; there are: {_listed(world.objects)}'
-                )
+        if thing.primitives or thing.meshes or len(thing.planes):
+            T = self._T_tool_object(thing, message.link_name, T_tool_link)
+            shapes = read_shapes(thing)
+        elif name in world.objects:  # also if one of this id is held
             standing = world.objects[name]
             T = inverse_transform(self._T_base_link_tool()) @ standing.T_base_link_object
             shapes = standing.shapes
+        elif name in known:
+            held = replace(known[name], mass=message.weight, may_touch=may_touch)
+            return world.with_attached(held)
         else:
-            T, shapes = self._T_tool_object(thing, message.link_name, T_tool_link), ()
-            if operation == _APPEND and name in known:
-                old = known[name]
-                T_new_old = inverse_transform(T) @ old.T_tool_object
-                shapes = tuple(
-                    replace(p, T_object_shape=T_new_old @ p.T_object_shape) for p in old.shapes
-                )
-            shapes = (*shapes, *read_shapes(thing))
+            raise _UnknownObject(
+                'it has no shapes and is not an object of the scene: give its shapes, or add it '
+                f'first; there are: {_listed(world.objects)}'
+            )
+        if operation == _APPEND and name in known:
+            old = known[name]
+            T_new_old = inverse_transform(T) @ old.T_tool_object
+            kept = (replace(p, T_object_shape=T_new_old @ p.T_object_shape) for p in old.shapes)
+            shapes = (*kept, *shapes)
         held = AttachedObject(name, T, shapes, message.weight, may_touch)
         return self._checked(world.without_objects([name]).with_attached(held))
 
