@@ -57,7 +57,8 @@ def services(ros_domain: int, request: pytest.FixtureRequest) -> Iterator[Servic
             for frame in arm_at(PRESENT, prefix):
                 topics['tf'](TFMessage(transforms=[stamped(frame)]))
             topics['joint_states'](joints(PRESENT, prefix))
-            found.setdefault('joint_states', topics['joint_states'])  # the planner's
+            for name, take in topics.items():
+                found.setdefault(name, take)  # the planner's, and those of the IK service alone
         yield found
     finally:
         for node in nodes:

@@ -2,28 +2,34 @@
 """What the nodes cannot honour in a MoveIt request is refused by its name."""
 
 import math
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
 pytest.importorskip('rclpy')
 
+from geometry_msgs.msg import Point, Pose
 from motion_planners import PICK
 from moveit_msgs.msg import (
     AttachedCollisionObject,
     CollisionObject,
     GenericTrajectory,
     OrientationConstraint,
+    PlanningScene,
     PositionConstraint,
+    RobotState,
     VisibilityConstraint,
 )
-from moveit_msgs.srv import GetPositionFK, GetPositionIK
+from moveit_msgs.srv import GetPlanningScene, GetPositionFK, GetPositionIK
 from plan_callbacks import line, plan
-from plan_garbage import joint_goal, line_request, motion_request
+from plan_garbage import GOAL, box_message, joint_goal, line_request, motion_request
 from request_callbacks import Codes, Services, check_refused
 from request_callbacks import services as services
 from shape_msgs.msg import Mesh, SolidPrimitive
+
+from ur5_pick_place.nodes.conversions import matrix_to_pose
 
 
 def attach(state: Any) -> None:
@@ -31,36 +37,91 @@ def attach(state: Any) -> None:
     state.attached_collision_objects = [thing]
 
 
+def detach(state: Any) -> None:
+    attach(state)
+    state.attached_collision_objects[0].object.operation = CollisionObject.REMOVE
+
+
 def float_about(state: Any) -> None:
     state.multi_dof_joint_state.joint_names = ['virtual_joint']
 
 
 @pytest.mark.parametrize(
-    ('spoil', 'words'), [(attach, "attaches 'cup'"), (float_about, '1 multi-DOF joints')]
+    ('spoil', 'words'),
+    [
+        (attach, "attaches 'cup', which the scene has not attached; attached now: nothing"),
+        (detach, "operation 1 of the attached object 'cup': must be ADD"),
+        (float_about, '1 multi-DOF joints'),
+    ],
 )
 def test_a_state_that_a_request_cannot_make_is_refused_by_each_service(
     services: Services, spoil: Callable[[Any], None], words: str
 ) -> None:
-    motion, path, fk, ik = (
-        motion_request('PTP'),
-        line_request(),
-        GetPositionFK.Request(),
-        GetPositionIK.Request(),
-    )
-    for state in (
-        motion.motion_plan_request.start_state,
-        path.start_state,
-        fk.robot_state,
-        ik.ik_request.robot_state,
-    ):
+    for state, answer in requests_with_a_state(services):
         spoil(state)
-    for reply in (
-        plan(services, motion),
-        line(services, path),
-        services['compute_fk'](fk, GetPositionFK.Response()),
-        services['compute_ik'](ik, GetPositionIK.Response()),
-    ):
-        check_refused(reply, Codes.INVALID_ROBOT_STATE, words)
+        check_refused(answer(), Codes.INVALID_ROBOT_STATE, words)
+
+
+def requests_with_a_state(services: Services) -> Iterator[tuple[RobotState, Callable[[], Any]]]:
+    """Give the robot state of a request to each service, and what sends the request."""
+    motion, path = motion_request('PTP'), line_request()
+    fk, ik = GetPositionFK.Request(), GetPositionIK.Request()
+    ik.ik_request.pose_stamped.header.frame_id = 'base'
+    ik.ik_request.pose_stamped.pose = matrix_to_pose(GOAL)
+    yield motion.motion_plan_request.start_state, lambda: plan(services, motion)
+    yield path.start_state, lambda: line(services, path)
+    yield fk.robot_state, lambda: services['compute_fk'](fk, GetPositionFK.Response())
+    yield ik.ik_request.robot_state, lambda: services['compute_ik'](ik, GetPositionIK.Response())
+
+
+def in_hand(name: str) -> AttachedCollisionObject:
+    held = AttachedCollisionObject(link_name='tool0', object=box_message(name), weight=0.1)
+    held.object.header.frame_id = 'tool0'
+    held.object.primitive_poses = [Pose(position=Point(z=0.2))]
+    return held
+
+
+def scene_of(services: Services) -> PlanningScene:
+    """Return the planner's scene, and hand it to the IK service, as DDS does."""
+    get = services['get_planning_scene']
+    scene = get(GetPlanningScene.Request(), GetPlanningScene.Response()).scene
+    services['monitored_planning_scene'](scene)
+    return scene
+
+
+def wait_for_success(answer: Callable[[], Any]) -> None:
+    """Ask until the IK service's thread has read the scene."""
+    deadline = time.monotonic() + 10.0
+    while (code := answer().error_code).val != Codes.SUCCESS:
+        assert time.monotonic() < deadline, code.message
+        time.sleep(0.02)
+
+
+def test_a_state_may_attach_what_is_attached_now_and_nothing_else(services: Services) -> None:
+    """RViz and MoveGroupInterface copy it from the scene, also the task's part."""
+    cup, part = in_hand('cup'), in_hand('ur5_pick_place/part')
+    services['carried_part'](part)
+    services['attached_collision_object'](cup)
+    try:
+        held = list(scene_of(services).robot_state.attached_collision_objects)
+        assert [thing.object.id for thing in held] == ['cup', 'ur5_pick_place/part']
+        for state, answer in requests_with_a_state(services):
+            state.attached_collision_objects = held
+            wait_for_success(answer)
+            state.attached_collision_objects = [*held, in_hand('jug')]
+            words = "'jug', which the scene has not attached; attached now: 'cup', 'ur5_pick"
+            check_refused(answer(), Codes.INVALID_ROBOT_STATE, words)
+            more = in_hand('cup')
+            more.object.operation = CollisionObject.APPEND
+            state.attached_collision_objects = [more]
+            words = "operation 2 of the attached object 'cup': must be ADD"
+            check_refused(answer(), Codes.INVALID_ROBOT_STATE, words)
+    finally:
+        part.object.operation = cup.object.operation = CollisionObject.REMOVE
+        services['carried_part'](part)
+        services['attached_collision_object'](cup)
+        services['collision_object'](CollisionObject(id='cup', operation=CollisionObject.REMOVE))
+        assert not scene_of(services).robot_state.attached_collision_objects
 
 
 def two_positions(wish: Any) -> None:

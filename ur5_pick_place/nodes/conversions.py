@@ -3,12 +3,12 @@
 
 import math
 from array import array
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import numpy as np
 from builtin_interfaces.msg import Duration, Time
 from geometry_msgs.msg import Point, Pose, Quaternion, Transform, Vector3
-from moveit_msgs.msg import MoveItErrorCodes, RobotState, RobotTrajectory
+from moveit_msgs.msg import CollisionObject, MoveItErrorCodes, RobotState, RobotTrajectory
 from sensor_msgs.msg import JointState
 from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
 
@@ -32,6 +32,7 @@ from ur5_pick_place.errors import (
 from ur5_pick_place.kinematics.transforms import Array, quat_from_matrix
 from ur5_pick_place.nodes.distro import fill
 from ur5_pick_place.planning.trajectory import Trajectory, joint_order
+from ur5_pick_place.planning.world import shown
 
 _QUATERNION_SLACK = 0.01  # how far a norm may be from 1 and still be taken for rounding
 # 400 s of this package's motions, with a knot every 20 ms. They take 0.06 s to read, 1.7 s to gate
@@ -150,13 +151,15 @@ def joints_from_state(state: JointState, names: Sequence[str]) -> Array:
 
 
 def joints_of_request(
-    state: RobotState, names: Sequence[str], present: Array | None
+    state: RobotState, names: Sequence[str], present: Array | None, attached: Collection[str]
 ) -> Array | None:
     """
     Return the joints (6,) [rad] of a request's robot state.
 
     An empty state stands for `present`, the arm's joints, or None if these are unknown; one with
-    `is_diff` may name some joints only, and stands for `present` for the others.
+    `is_diff` may name some joints only, and stands for `present` for the others. Objects that it
+    attaches must be among `attached`, the ids of what is attached now, as in the states of a
+    MoveIt client that follows the scene; the request is planned with all of `attached`.
 
     Raises
     ------
@@ -169,11 +172,7 @@ def joints_of_request(
         raise InvalidRobotState(
             f'robot state has {n} multi-DOF joints: must be 0, the arm has none'
         )
-    if attached := state.attached_collision_objects:
-        raise InvalidRobotState(
-            f'robot state attaches {attached[0].object.id!r}, one of {len(attached)}: a request '
-            'must not; publish it on attached_collision_object, or leave it out'
-        )
+    _refuse_other_attachments(state, attached)
     given = state.joint_state
     if not (given.name or given.position):
         return present
@@ -191,6 +190,24 @@ def joints_of_request(
     q = present.copy()
     q[[list(names).index(name) for name in named]] = changed
     return q
+
+
+def _refuse_other_attachments(state: RobotState, attached: Collection[str]) -> None:
+    """Refuse a robot state that attaches, changes or detaches anything."""
+    for thing in (entry.object for entry in state.attached_collision_objects):
+        if thing.operation != CollisionObject.ADD:
+            raise InvalidRobotState(
+                f'robot state has operation {thing.operation[0]} of the attached object '
+                f'{shown(thing.id)}: must be ADD of what is attached now; to change or detach it, '
+                'publish it on attached_collision_object, and leave it out of the request'
+            )
+        if thing.id not in attached:
+            now = ', '.join(shown(name) for name in sorted(attached)[:8]) or 'nothing'
+            raise InvalidRobotState(
+                f'robot state attaches {shown(thing.id)}, which the scene has not attached; '
+                f'attached now: {now}. A request attaches nothing: publish it on '
+                'attached_collision_object before, or leave it out'
+            )
 
 
 def velocities_from_state(state: JointState, names: Sequence[str]) -> Array:

@@ -2,7 +2,7 @@
 """Interpret IK and FK requests for this arm, with one kind of error for each kind of fault."""
 
 import functools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -106,10 +106,25 @@ class IkRequests:
         self._model, self._frames, self._names = model, frames, list(joint_names)
         self._groups, self._present, self._collisions = groups, present_joints, collisions
         self._refusal = ''
+        self._attached: Collection[str] = ()
 
-    def set_collisions(self, collisions: 'CollisionModel', refusal: str) -> None:
-        """Use another scene for collision checks, or refuse them for a reason."""
-        self._collisions, self._refusal = collisions, refusal
+    def set_scene(
+        self, attached: Collection[str], collisions: 'CollisionModel | None', refusal: str
+    ) -> None:
+        """
+        Answer requests in another scene from now on.
+
+        Parameters
+        ----------
+        attached : collection of str
+            The ids of what is attached, which a robot state may contain.
+        collisions : CollisionModel or None
+            None where collisions cannot be checked.
+        refusal : str
+            Why collision checks are refused; empty if they are not.
+
+        """
+        self._attached, self._collisions, self._refusal = attached, collisions, refusal
 
     async def wait_for_frame(self, request: PositionIKRequest) -> None:
         """
@@ -213,7 +228,7 @@ class IkRequests:
 
     def _joints(self, state: RobotState) -> Array | None:
         """Return the joints (6,) [rad] of a request, else those of the arm, None if unknown."""
-        return joints_of_request(state, self._names, self._present())
+        return joints_of_request(state, self._names, self._present(), self._attached)
 
     def _arm(self, q: Array | None) -> ArmPose:
         """Return a function for the pose of links, which raises if the joints are unknown."""

@@ -20,7 +20,7 @@ from rclpy.node import Node
 from visualization_msgs.msg import MarkerArray
 
 from ur5_pick_place.errors import CollisionCheckUnavailable
-from ur5_pick_place.kinematics import Solution
+from ur5_pick_place.kinematics import Model, Solution
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.nodes.conversions import (
     code_with_message,
@@ -38,6 +38,7 @@ from ur5_pick_place.nodes.process import refuse_if_served, run_node
 from ur5_pick_place.nodes.refusals import refusal
 from ur5_pick_place.nodes.robot_settings import GroupSettings, RobotSettings, RobotSetup, load_cell
 from ur5_pick_place.nodes.service_calls import wait_until
+from ur5_pick_place.planning.scene import Scene
 from ur5_pick_place.planning.world import AttachedObject, World
 
 if TYPE_CHECKING:
@@ -63,14 +64,13 @@ class IkService(Node):
         self._frames = Frames(self, robot.tf_prefix, cell.T_tool_tcp)
         self._q: Array | None = None
         self._received = 0.0  # steady clock [s]
-        self._scene: SceneFollower | None = None
         self._requests = IkRequests(
             cell.model,
             self._frames,
             cell.joint_names,
             groups,
             self._present_joints,
-            self._collisions(cell),
+            self._follow_scene(cell),
         )
         self._poll_group = PollGroup(self, _PERIOD)
         JointListener(
@@ -88,24 +88,25 @@ class IkService(Node):
         self.create_service(GetPositionIK, 'compute_ik_all', self._ik_all, callback_group=group)
         self.create_service(GetPositionFK, 'compute_fk', self._fk)
 
-    def _collisions(self, cell: RobotSetup) -> 'CollisionModel | None':
+    def _follow_scene(self, cell: RobotSetup) -> 'CollisionModel | None':
         """Return the collision model, or None, with a warning, where coal is missing."""
+        make_model: Callable[[Model, Scene], CollisionModel] | None = None
         try:
             from ur5_pick_place.planning.collision import collision_model
         except ImportError as error:
             self.get_logger().warning(f'avoid_collisions is switched off: {error}')
-            return None
+        else:
+            make_model = collision_model
 
-        def set_collisions(world: World, part: AttachedObject | None) -> None:
-            if part:
-                world = world.with_attached(part)
-            scene = replace(cell.scene, world=world)
-            self._requests.set_collisions(collision_model(cell.model, scene), world.refusal)
+        def set_world(world: World, part: AttachedObject | None) -> None:
+            scene = replace(cell.scene, world=world.with_attached(part) if part else world)
+            model = make_model(cell.model, scene) if make_model else None
+            self._requests.set_scene(scene.attached_ids, model, world.refusal)
 
         self._scene = SceneFollower(
-            self, self._frames, set_collisions, MutuallyExclusiveCallbackGroup()
+            self, self._frames, set_world, MutuallyExclusiveCallbackGroup()
         )
-        return collision_model(cell.model, cell.scene)
+        return make_model(cell.model, cell.scene) if make_model else None
 
     def _on_joints(self, joints: Joints) -> None:
         self._q, self._received = joints.q, time.monotonic()
@@ -135,10 +136,11 @@ class IkService(Node):
         fill: Callable[[GetPositionIK.Response, Answer], None],
     ) -> GetPositionIK.Response:
         try:
-            await self._requests.wait_for_frame(request.ik_request)
-            if request.ik_request.avoid_collisions:
+            wanted = request.ik_request
+            await self._requests.wait_for_frame(wanted)
+            if wanted.avoid_collisions or wanted.robot_state.attached_collision_objects:
                 await self._wait_for_scene()
-            answer = self._requests.solve(request.ik_request)
+            answer = self._requests.solve(wanted)
         except Exception as error:
             response.error_code = refusal(self, error)
             return response
@@ -150,10 +152,9 @@ class IkService(Node):
 
     async def _wait_for_scene(self) -> None:
         """Wait until the scene received before this request is in use."""
-        scene = self._scene
-        if scene and not scene.is_current:
-            await wait_until(self, lambda: scene.is_current, _READING)
-            if not scene.is_current:
+        if not self._scene.is_current:
+            await wait_until(self, lambda: self._scene.is_current, _READING)
+            if not self._scene.is_current:
                 raise CollisionCheckUnavailable(
                     f'the scene was not read within {_READING} s: try again, or simplify it'
                 )

@@ -18,7 +18,7 @@ from numpy.typing import ArrayLike
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics.transforms import Array, check_transform
-from ur5_pick_place.planning.world import AttachedObject, SceneObject, World
+from ur5_pick_place.planning.world import OWN_PART, AttachedObject, SceneObject, World
 from ur5_pick_place.settings import is_finite_number
 
 MAX_BOXES = 256  # with more, a check does not fit into a control cycle
@@ -176,6 +176,11 @@ class Scene:
         _check_unique('box', names)
         if self.carried and self.part is None:
             raise InvalidInput('the scene file has no part to be carried: add the key part')
+
+    @property
+    def attached_ids(self) -> frozenset[str]:
+        """The ids of the clients' attached objects, and of the part if it is carried."""
+        return frozenset([*self.world.attached, *([OWN_PART] if self.carried else [])])
 
     def fingerprint(self) -> str:
         """
