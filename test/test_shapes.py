@@ -55,6 +55,11 @@ def contact(*things: SceneObject, q=HOME):
         (lambda: Cuboid([0.1, 101.0, 0.1]), 'edge of the box along y = 101.0 m'),
         (lambda: Plane(np.zeros(3), 1.0), 'must not be zero'),
         (lambda: Plane(np.array([0, 0, 1.0]), np.inf), 'must be finite'),
+        (
+            lambda: Plane(np.array([2e-6, 0, 0]), -1e308),
+            r'plane \[2e-06, 0.0, 0.0\], -1e\+308: .* distance -inf m must be finite',
+        ),
+        (lambda: Plane(np.full(3, 1.7e308), 1.0), 'the length inf of its normal'),
         (lambda: Mesh(CORNERS, np.zeros((0, 3))), 'mesh of 0 triangles: must have 1 to 5000'),
         (lambda: Mesh(CORNERS, [[0, 1, 4]]), 'vertex 4: must be 0 to 3'),
         (lambda: Mesh(CORNERS, [[0, 1, -2]]), 'vertex -2: must be 0 to 3'),
@@ -66,6 +71,13 @@ def contact(*things: SceneObject, q=HOME):
 def test_a_shape_beyond_its_bounds_is_refused_with_value_and_bounds(make, message):
     with pytest.raises(InvalidInput, match=message):
         make()
+
+
+@pytest.mark.parametrize('length', [1e-5, 1.0, 1e160, 1e200, 1e307])
+def test_a_plane_is_the_same_whatever_the_length_of_its_normal(length):
+    plane = Plane(length * np.array([2.0, -1.0, 2.0]), length * -0.6)
+    np.testing.assert_allclose(plane.normal, [2 / 3, -1 / 3, 2 / 3], rtol=1e-15)
+    assert plane.offset == pytest.approx(-0.2, rel=1e-15)
 
 
 @pytest.mark.parametrize('make', FINITE)

@@ -202,13 +202,20 @@ class Plane(Shape):
         normal = np.array(self.normal, dtype=np.float64)
         if not (np.isfinite(normal).all() and is_finite_number(self.offset)):
             raise InvalidInput(f'plane {normal.tolist()}, {self.offset}: must be finite numbers')
-        length = float(np.linalg.norm(normal))
+        scale = float(np.abs(normal).max()) or 1.0  # whose square may be out of range
+        length = scale * float(np.linalg.norm(normal / scale))
         if not length > _MIN_NORMAL:
             raise InvalidInput(f'plane with normal {normal.tolist()}: must not be zero')
+        offset = float(self.offset) / length
+        if not (is_finite_number(length) and is_finite_number(offset)):
+            raise InvalidInput(
+                f'plane {normal.tolist()}, {self.offset}: the length {length:g} of its normal and '
+                f'its distance {offset:g} m must be finite; give a normal of length 1'
+            )
         _keep(
             self,
             normal=normal / length,
-            offset=float(self.offset) / length,
+            offset=offset,
             half=np.full(3, np.inf),
             radius=np.inf,
         )
