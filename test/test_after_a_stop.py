@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the task knows after a stop: the payload, the part, and the cells that are filled."""
 
+from dataclasses import replace
+
 import pytest
 from cycle_poses import ORIGIN, POSES
 from obedient_robot import TICK, ObedientPort, Robot, make_run
 from obedient_robot import cycle_planner as cycle_planner
 
+from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import HOME
 from ur5_pick_place.task.grippers.digital import DigitalSettings as GripperSettings
-from ur5_pick_place.task.job import Carry, RunMotion, SetPayload
+from ur5_pick_place.task.job import Carry, RunMotion, SetOutput, SetPayload
 from ur5_pick_place.task.machine import Machine
 from ur5_pick_place.task.motions import TaskSettings
 from ur5_pick_place.task.pattern import PatternSettings
@@ -111,6 +114,68 @@ def test_without_feedback_a_closed_gripper_may_hold_a_part_and_is_carried_as_if(
     machine.start('confirm_payload', run.confirm_payload())
     tick_until(machine, robot)
     assert payloads(robot) == [TOOL]
+
+
+PALLET = PatternSettings(target_grid=(2, 1, 1), target_pitch=(0.08, 0.0, 0.0))
+
+
+def on_a_pallet(cycle_planner, stages=None, pattern=PALLET, poses=POSES):
+    """Return robot, run and machine with a pattern; the run has begun."""
+    stages = stages or cycle_planner.cycle
+    planner = CyclePlanner(cycle_planner.planner, TaskSettings(), stages, ORIGIN, pattern)
+    robot, run = Robot(), make_run(planner)
+    machine = Machine(planner, run, ObedientPort(robot), lambda event, **data: None)
+    machine.make_plan(poses)
+    machine.start_run(poses)
+    return robot, run, machine
+
+
+def is_released(robot):
+    """Whether the latest output that was switched is that of the open gripper."""
+    switched = [c.state for c in robot.commands if isinstance(c, SetOutput)]
+    return switched[-1:] == [False]
+
+
+def test_a_stop_during_the_release_leaves_the_position_filled(cycle_planner):
+    robot, run, machine = on_a_pallet(cycle_planner)
+    tick_until(machine, robot, lambda: is_released(robot))
+    assert run.stage == 'release'
+    machine.stop('stop requested')
+    machine.rearmed()
+    assert '1 of 2 cycles were done before the stop' in machine.make_plan(POSES)
+
+
+def test_a_release_that_does_not_begin_leaves_the_position_free(cycle_planner):
+    robot, run, machine = on_a_pallet(cycle_planner)
+    tick_until(machine, robot, lambda: run.stage in ('lift', 'transfer'))
+    robot.is_output_stuck = True
+    tick_until(machine, robot)
+    assert 'output 16 was set off but io_states has not shown it' in machine.stopped
+    machine.rearmed()
+    assert run.is_carrying and 'were done' not in machine.make_plan(POSES)
+
+
+def test_a_position_counts_where_the_last_part_of_a_cycle_is_released(cycle_planner):
+    """The place of cycle_hand_over.yaml is called hand; the pattern is that at start."""
+    stages = [replace(s, to=s.to.replace('target', 'hand')) for s in cycle_planner.cycle]
+    pattern = PatternSettings(start_grid=(2, 1, 1), start_pitch=(0.08, 0.0, 0.0))
+    poses = {name.replace('target', 'hand'): pose for name, pose in POSES.items()}
+    robot, _, machine = on_a_pallet(cycle_planner, stages, pattern, poses)
+    tick_until(machine, robot, lambda: is_released(robot))
+    machine.stop('stop requested')
+    machine.rearmed()
+    assert '1 of 2 cycles were done before the stop' in machine.make_plan(poses)
+
+
+def test_a_pallet_that_a_stop_left_full_is_not_begun_again_without_a_remark(cycle_planner):
+    robot, run, machine = on_a_pallet(cycle_planner)
+    tick_until(machine, robot, lambda: run.progress.done == 2 and run.stage == 'retreat')
+    machine.stop('stop requested')
+    machine.rearmed()
+    with pytest.raises(InvalidInput, match='all 2 cycles .* teach target again to begin with the'):
+        machine.make_plan(POSES)
+    run.progress.begin()  # as teaching does
+    assert 'were done' not in machine.make_plan(POSES)
 
 
 @pytest.mark.drill

@@ -308,7 +308,7 @@ class PickPlace(Node):
     def _taught(self, name: str, taught: TaughtPose, warning: str, stamp: str = '') -> str:
         self._machine.plan = None
         if name in PATTERNED and not self._machine.job_name:
-            self._run.cycles_done = 0
+            self._run.progress.begin()
         self._emit(
             events.TAUGHT,
             place=name,

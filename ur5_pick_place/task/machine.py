@@ -135,7 +135,8 @@ class Machine:
         """
         with self._planning():
             self.plan = None
-            first = self._run.cycles_done if self._planner.pattern.has_cells else 0
+            self._update_part()
+            first = self._run.progress.done if self._planner.pattern.gridded else 0
             plan = self._planner.plan(poses, self._joints(), self._report_progress, first)
         self.plan = plan
         stages = [stage.name for stage in self._planner.cycle]
@@ -274,8 +275,8 @@ class Machine:
             return
         seen = self._port.observe()
         try:
-            self._is_part_known = self._run.is_part_known(seen)
-            is_holding = self._run.is_holding_part(seen)
+            self._is_part_known = self._run.gripper.is_known(seen)
+            is_holding = self._run.gripper.is_holding_part(seen)
         except Exception:  # of a gripper's own driver; a job that begins tells it
             return
         if is_holding:  # the next job treats it as carried, and emits it too

@@ -76,9 +76,9 @@ class PatternSettings(Settings):
             )
 
     @property
-    def has_cells(self) -> bool:
-        """Whether there is more than one position at start or at target."""
-        return max(*self.start_grid, *self.target_grid) > 1
+    def gridded(self) -> tuple[str, ...]:
+        """The places that have more than one position."""
+        return tuple(place for place in PATTERNED if max(self.pattern(place)[0]) > 1)
 
     def pattern(self, place: str) -> tuple[tuple[int, ...], tuple[float, ...]]:
         """Return the grid and the pitch [m] at one of `PATTERNED`."""
@@ -123,13 +123,50 @@ def transfers(cycle: Sequence[Stage]) -> tuple[Transfer, ...]:
 
 def check_pattern(settings: PatternSettings, poses: Mapping[str, TaughtPose]) -> None:
     """Raise `InvalidInput` if a pattern is of a place that a cycle with these poses has not."""
-    for place in PATTERNED:
-        grid, _ = settings.pattern(place)
-        if max(grid) > 1 and place not in poses:
+    for place in settings.gridded:
+        if place not in poses:
+            grid = list(settings.pattern(place)[0])
             raise InvalidInput(
-                f'{place}_grid = {list(grid)}: the cycle does not move to a place {place!r}: '
-                'must be [1, 1, 1], or one of its places must have that name'
+                f'{place}_grid = {grid}: the cycle does not move to a place {place!r}: must be '
+                '[1, 1, 1], or one of its places must have that name'
             )
+
+
+def counted_releases(cycle: Sequence[Stage]) -> tuple[Stage, ...]:
+    """Return the stages whose release fills a position: that of the last part, and at target."""
+    moved = [transfer for transfer in transfers(cycle) if transfer.release]
+    return tuple(cycle[t.end] for t in moved if t is moved[-1] or t.release == LAST)
+
+
+class PatternProgress:
+    """
+    How many cycles of a pattern are done; the next run continues there.
+
+    Attributes
+    ----------
+    done : int
+        A cycle counts as soon as its part may fall, as a run may be stopped before the fingers
+        are open, and the next part must not be laid on this one.
+
+    """
+
+    def __init__(self) -> None:
+        self.done = 0
+        self._is_unproved = False
+
+    def begin(self, done: int = 0) -> None:
+        """Begin after `done` cycles."""
+        self.done, self._is_unproved = done, False
+
+    def release(self, number: int) -> None:
+        """Count cycle `number`, whose release begins now."""
+        self.done, self._is_unproved = number, True
+
+    def settle(self, is_held: bool) -> None:
+        """Take the count of the release back if its part is still held; else it is final."""
+        if self._is_unproved and is_held:
+            self.done -= 1
+        self._is_unproved = False
 
 
 def cells(

@@ -149,7 +149,8 @@ class CyclePlanner:
         Raises
         ------
         InvalidInput
-            A place is not taught or cannot be converted, or two are the same place.
+            A place is not taught or cannot be converted, two are the same place, or all cycles of
+            the pattern are done.
         PlanningError
             A place is impossible, or the cycle can be planned on no branch; names place or stage,
             and the reason.
@@ -159,7 +160,12 @@ class CyclePlanner:
         fingerprint = self.fingerprint(poses)  # taken first: the scene may change meanwhile
         check_pattern(self.pattern, poses)
         runs = cells(self.pattern, poses)
-        first %= len(runs)
+        if first >= len(runs):
+            where = ' or '.join(self.pattern.gridded)
+            raise InvalidInput(
+                f'all {len(runs)} cycles of the pattern were done before the stop: make room for '
+                f'the parts, then teach {where} again to begin with the first position'
+            )
         placed_parts = self._placed_parts(runs)
         on_stage('', 'places', 0.0)
         possible = self.places.common_branches(runs, placed_parts, q_now)

@@ -25,7 +25,7 @@ from ur5_pick_place.task.job import (
     watched,
 )
 from ur5_pick_place.task.motions import PlannedStage, StageTracker, TaskSettings
-from ur5_pick_place.task.pattern import LAST
+from ur5_pick_place.task.pattern import PatternProgress, counted_releases
 from ur5_pick_place.task.payload import RobotPayload, is_part_expected, payload_before_move
 from ur5_pick_place.task.place_names import HOME, touches
 from ur5_pick_place.task.plan import CyclePlan, CyclePlanner
@@ -88,17 +88,19 @@ class CycleRun:
         self._emptiness = BackgroundSteps()  # the check during a motion that the gripper is empty
         self._q_end: Array | None = None  # where the last motion ended, until the next begins
         self._number = 0  # of the cycle
-        self.cycles_done = 0
-        """Cycles of the pattern that are done; the next run continues there. 0 once all are."""
+        self._counted: tuple[Stage, ...] = ()  # the releases that fill a position of the pattern
+        self.progress = PatternProgress()
 
     def cycle(self, plan: CyclePlan) -> Steps[None]:
         """Run every stage of every cycle of `plan`."""
         self._is_opening, self._q_end = False, plan.q_start
-        self.cycles_done, of = plan.first, plan.first + len(plan.cycles)
+        self.progress.begin(plan.first)
+        of = plan.first + len(plan.cycles)
         if self._payload.may_have_part and not self.is_carrying:  # as a part was lost
             yield from self.confirm_payload()
         for self._number, stages in enumerate(plan.cycles, plan.first + 1):
             self._place, self._payload.confirmed_early = '', None
+            self._counted = counted_releases([s for planned in stages for s in planned.stages])
             self._emptiness.drop()
             for i, planned in enumerate(stages):
                 if self.is_paused:
@@ -107,9 +109,9 @@ class CycleRun:
                 self._enter(planned, 0)
                 self._is_part_checked = is_part_expected(stages[i + 1 :])
                 yield from self._do(planned, payload_before_move(stages[i + 1 :]))
-            self.cycles_done = self._number
+            self.progress.begin(self._number)
             self._emit(events.CYCLE_DONE, number=self._number, of=of)
-        self.cycles_done = 0
+        self.progress.begin()
 
     def home(self, motions: tuple[PlannedMotion, ...]) -> Steps[None]:
         """Follow the motions home; the gripper stays as it is."""
@@ -124,7 +126,7 @@ class CycleRun:
         """Close the gripper, outside a cycle; if it then holds a part, the part is carried."""
         yield from self._gripper.close()
         seen = yield None
-        if self.is_holding_part(seen):
+        if self._gripper.is_holding_part(seen):
             self.update_part(seen)
             yield from perform(Carry(self._part))
 
@@ -152,29 +154,19 @@ class CycleRun:
 
     def update_part(self, seen: Observation) -> None:
         """Update whether a part is held, such as after a restart in the middle of a cycle."""
-        is_held = self._gripper.holds_part(seen)
-        if self.is_holding_part(seen) and not self.is_carrying:
+        is_held, is_holding = self._gripper.holds_part(seen), self._gripper.is_holding_part(seen)
+        self.progress.settle(is_holding)
+        if is_holding and not self.is_carrying:
             self._take()
             self._emit(events.PART_IN_HAND)
         elif is_held is False and self.is_carrying:  # it fell, as when the tool lost power
             self.is_carrying = False
             self._emit(events.PART_LOST, stage=self.stage)
 
-    def is_holding_part(self, seen: Observation) -> bool:
-        """
-        Return whether the gripper is closed on a part, by this node or another client.
-
-        Without feedback a closed gripper counts as one with a part: it might carry one.
-
-        """
-        holds = self._gripper.holds_part(seen)
-        if holds is None and self._gripper.settings.grip_feedback == NO_FEEDBACK:
-            holds = True
-        return bool(holds) and self._gripper.is_closed(seen)
-
-    def is_part_known(self, seen: Observation) -> bool:
-        """Return whether the observation shows if a part is held, as far as this gripper can."""
-        return self._gripper.is_known(seen)
+    @property
+    def gripper(self) -> Gripper:
+        """The gripper."""
+        return self._gripper
 
     @property
     def part(self) -> Load:
@@ -240,7 +232,7 @@ class CycleRun:
         elif do == 'close':
             yield from self._close(payload)
         elif do == 'open' and touches(self._place):
-            yield from self._release(payload)
+            yield from self._release(planned.stages[0], payload)
         elif do == 'open':
             yield from self._open_on_the_way()
         elif do == 'expect_part':
@@ -274,7 +266,7 @@ class CycleRun:
         yield from self._payload.set_during(self._gripper.await_fingers, payload)
         seen = yield OBSERVE_NOW
         is_unseen = self._gripper.holds_part(seen) is None and touches(self._place)
-        if self._gripper.holds_part(seen) or (is_unseen and self.is_holding_part(seen)):
+        if self._gripper.holds_part(seen) or (is_unseen and self._gripper.is_holding_part(seen)):
             self._take()
         if is_unseen and self.is_carrying and not self._is_part_checked:
             self._emit(events.GRASP_UNVERIFIED)
@@ -282,18 +274,22 @@ class CycleRun:
     def _take(self) -> None:
         self.is_carrying, self._signal = True, self._gripper.signal()
 
-    def _release(self, payload: bool | None) -> Steps[None]:
+    def _release(self, stage: Stage, payload: bool | None) -> Steps[None]:
         was_carrying = self.is_carrying
+        if was_carrying and any(stage is counted for counted in self._counted):
+            self.progress.release(self._number)
         yield from self.open(payload)
         if self._gripper.holds_part((yield OBSERVE_NOW)):  # it sticks, or the input does
             self.is_carrying = was_carrying
             yield from perform(Carry(self._part if was_carrying else None))
-            yield from self._gripper.expect_no_part()
+            try:
+                yield from self._gripper.expect_no_part()
+            except ExecutionError:
+                self.progress.settle(is_held=True)
+                raise
             yield from perform(Carry(None))
             self.is_carrying = False
         if was_carrying:
-            if self._place == LAST:
-                self.cycles_done = self._number  # its position is filled, wherever the run may end
             self._emit(events.PLACED, place=self._place)
 
     def _open_on_the_way(self) -> Steps[None]:

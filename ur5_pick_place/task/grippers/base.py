@@ -155,6 +155,18 @@ class Gripper(ABC):
         """Return why nothing shows any more whether a part is held; '' if something does."""
         return ''
 
+    def is_holding_part(self, seen: Observation) -> bool:
+        """
+        Return whether the gripper is closed on a part, by this node or another client.
+
+        Without feedback a closed gripper counts as one with a part: it might carry one.
+
+        """
+        holds = self.holds_part(seen)
+        if holds is None and self.settings.grip_feedback == NO_FEEDBACK:
+            holds = True
+        return bool(holds) and self.is_closed(seen)
+
     @property
     def pins(self) -> frozenset[int]:
         """The digital outputs that are the gripper's own; no stage of a cycle may set them."""
