@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 from ur5_pick_place.sim.gripper_faults import GRIPPER_FAULTS
+from ur5_pick_place.task.job import Carry
 from ur5_pick_place.trials.in_process import InProcessCell
 from ur5_pick_place.trials.spots import Spot
 
@@ -170,6 +171,22 @@ def test_a_gripper_that_falls_silent_with_the_part_stops_the_arm(fault, said):
     reason = stopped_by(cell)
     assert re.match(said, reason), reason
     assert cell.time - fell_silent < 0.65 and cell.station.run.is_carrying
+
+
+@pytest.mark.parametrize('fault', ['gripper_aborts', 'gripper_gone'])
+def test_a_release_that_fails_after_its_goal_was_accepted_leaves_the_part_carried(fault):
+    cell = prepared('action', gripper_joint='')
+    sent, send = [], cell.port.send
+    cell.port.send = lambda command, on_reply: (sent.append(command), send(command, on_reply))
+    begin(cell, 'target')
+    n = cell.port.gripper_commands
+    cell.until(lambda: cell.port.gripper_commands > n, 20.0, 'the goal to open')
+    cell.inject(fault)
+    assert re.search('has aborted the goal|has gone during the goal', stopped_by(cell))
+    held = [command.load for command in sent if isinstance(command, Carry)][-1]
+    assert held is not None and cell.station.run.is_carrying
+    recover(cell, 'open_gripper')
+    assert sent[-1] == Carry(None) and not cell.station.run.is_carrying
 
 
 def test_a_damaged_lip_leaks_on_when_the_part_is_no_longer_slippery():

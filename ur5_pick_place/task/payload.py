@@ -6,6 +6,7 @@ from itertools import takewhile
 
 import numpy as np
 
+from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.planning.inertias import Load, boxes_load, joined
 from ur5_pick_place.planning.scene import Scene
 from ur5_pick_place.task.grippers.base import ANSWER_TIMEOUT
@@ -92,7 +93,8 @@ class RobotPayload:
 
     def set(self, with_part: bool) -> Steps[None]:
         """Set the payload, and wait for the robot to confirm it."""
-        yield from perform(self._request(with_part), ANSWER_TIMEOUT)
+        self._expect(with_part)
+        yield from perform(self._command(with_part), ANSWER_TIMEOUT)
         self.confirmed = with_part
 
     def set_in_stage(self, with_part: bool) -> Steps[None]:
@@ -112,15 +114,33 @@ class RobotPayload:
         That is early enough: the table carries the part until the arm lifts it.
 
         """
-        before = self.wanted, self.confirmed
-        was_issued = yield from wait(None if with_part is None else self._request(with_part))
+        command = None if with_part is None else self._command(with_part)
+        was_issued = yield from self._noting(wait(command), command, with_part)
         self.confirmed_early = with_part if was_issued else None
         if was_issued:
             self.confirmed = with_part
-        else:
-            self.wanted, self.confirmed = before
 
-    def _request(self, with_part: bool) -> SetPayload:
+    def _noting(
+        self, steps: Steps[bool], command: SetPayload | None, with_part: bool | None
+    ) -> Steps[bool]:
+        """Perform steps; the payload is the wanted one from when they issue its command."""
+        try:
+            issued = next(steps)
+            while True:
+                if command is not None and issued is command:
+                    self._expect(with_part)
+                try:
+                    seen = yield issued
+                except ExecutionError as error:
+                    issued = steps.throw(error)
+                else:
+                    issued = steps.send(seen)
+        except StopIteration as end:
+            return bool(end.value)
+
+    def _expect(self, with_part: bool | None) -> None:
         # Not known until it is confirmed, as the job may end before.
         self.wanted, self.confirmed = with_part, None
+
+    def _command(self, with_part: bool) -> SetPayload:
         return _payload_of(self._scene(), self._tool, self._part if with_part else None)

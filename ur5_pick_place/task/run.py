@@ -67,7 +67,7 @@ class CycleRun:
         outputs: Outputs = Outputs(),
     ) -> None:
         self._outputs = outputs
-        self._planner, self._gripper, self._settings = planner, gripper, settings
+        self._planner, self.gripper, self._settings = planner, gripper, settings
         self._emit = emit
         self._part = settings.part_load(planner.planner.scene.tool.T_tool_tcp)
         self._payload = RobotPayload(lambda: planner.planner.scene, tool_payload, self._part)
@@ -124,9 +124,9 @@ class CycleRun:
 
     def close(self) -> Steps[None]:
         """Close the gripper, outside a cycle; if it then holds a part, the part is carried."""
-        yield from self._gripper.close()
+        yield from self.gripper.close()
         seen = yield None
-        if self._gripper.is_holding_part(seen):
+        if self.gripper.is_holding_part(seen):
             self.update_part(seen)
             yield from perform(Carry(self._part))
 
@@ -143,18 +143,23 @@ class CycleRun:
         """
         if payload is None and self._payload.may_have_part:
             payload = False
-        was_carrying, self.is_carrying = self.is_carrying, False  # from here the part may fall
+        was_carrying, falls_at_once = self.is_carrying, self.gripper.releases_at_once
+        self.is_carrying = was_carrying and not falls_at_once  # from here the part may fall
         try:
-            yield from self._gripper.begin_opening(was_carrying)
+            yield from self.gripper.begin_opening(was_carrying)
         except ExecutionError:
             self.is_carrying = was_carrying  # nothing shows that it fell
             raise
-        yield from perform(Carry(None))
-        yield from self._payload.set_during(self._gripper.await_fingers, payload)
+        if falls_at_once:
+            yield from perform(Carry(None))
+        yield from self._payload.set_during(self.gripper.await_fingers, payload)
+        if not falls_at_once:
+            self.is_carrying = False
+            yield from perform(Carry(None))
 
     def update_part(self, seen: Observation) -> None:
         """Update whether a part is held, such as after a restart in the middle of a cycle."""
-        is_held, is_holding = self._gripper.holds_part(seen), self._gripper.is_holding_part(seen)
+        is_held, is_holding = self.gripper.holds_part(seen), self.gripper.is_holding_part(seen)
         self.progress.settle(is_holding)
         if is_holding and not self.is_carrying:
             self._take()
@@ -162,11 +167,6 @@ class CycleRun:
         elif is_held is False and self.is_carrying:  # it fell, as when the tool lost power
             self.is_carrying = False
             self._emit(events.PART_LOST, stage=self.stage)
-
-    @property
-    def gripper(self) -> Gripper:
-        """The gripper."""
-        return self._gripper
 
     @property
     def part(self) -> Load:
@@ -180,7 +180,7 @@ class CycleRun:
         The arm may have hit the part: the robot then stops before the input is stable.
 
         """
-        if not self.is_carrying or self._gripper.holds_part(seen) is not False:
+        if not self.is_carrying or self.gripper.holds_part(seen) is not False:
             return ''
         self.is_carrying = False
         return f'; {self._lost}'
@@ -192,7 +192,7 @@ class CycleRun:
     @property
     def _required_payload(self) -> bool | None:
         """Whether the payload must include the part; without feedback, as it was last set."""
-        is_shown = self._gripper.settings.grip_feedback != NO_FEEDBACK
+        is_shown = self.gripper.settings.grip_feedback != NO_FEEDBACK
         return self.is_carrying if is_shown else self.is_carrying and self._payload.wanted
 
     def pause(self) -> None:
@@ -261,29 +261,29 @@ class CycleRun:
 
     def _close(self, payload: bool | None) -> Steps[None]:
         yield from self._emptiness.finish()
-        yield from self._gripper.begin_closing()
+        yield from self.gripper.begin_closing()
         yield from perform(Carry(self._part))
-        yield from self._payload.set_during(self._gripper.await_fingers, payload)
+        yield from self._payload.set_during(self.gripper.await_fingers, payload)
         seen = yield OBSERVE_NOW
-        is_unseen = self._gripper.holds_part(seen) is None and touches(self._place)
-        if self._gripper.holds_part(seen) or (is_unseen and self._gripper.is_holding_part(seen)):
+        is_unseen = self.gripper.holds_part(seen) is None and touches(self._place)
+        if self.gripper.holds_part(seen) or (is_unseen and self.gripper.is_holding_part(seen)):
             self._take()
         if is_unseen and self.is_carrying and not self._is_part_checked:
             self._emit(events.GRASP_UNVERIFIED)
 
     def _take(self) -> None:
-        self.is_carrying, self._signal = True, self._gripper.signal()
+        self.is_carrying, self._signal = True, self.gripper.signal()
 
     def _release(self, stage: Stage, payload: bool | None) -> Steps[None]:
         was_carrying = self.is_carrying
         if was_carrying and any(stage is counted for counted in self._counted):
             self.progress.release(self._number)
         yield from self.open(payload)
-        if self._gripper.holds_part((yield OBSERVE_NOW)):  # it sticks, or the input does
+        if self.gripper.holds_part((yield OBSERVE_NOW)):  # it sticks, or the input does
             self.is_carrying = was_carrying
             yield from perform(Carry(self._part if was_carrying else None))
             try:
-                yield from self._gripper.expect_no_part()
+                yield from self.gripper.expect_no_part()
             except ExecutionError:
                 self.progress.settle(is_held=True)
                 raise
@@ -295,13 +295,13 @@ class CycleRun:
     def _open_on_the_way(self) -> Steps[None]:
         """Open the empty gripper while the arm moves, if it is not open."""
         seen = yield None
-        if self.is_carrying or self._gripper.holds_part(seen):
+        if self.is_carrying or self.gripper.holds_part(seen):
             raise ExecutionError(
                 f'the part in the gripper would fall at stage {self.stage!r}: take it and call '
                 '~/open_gripper, or release it at a place'
             )
-        if not self._gripper.is_open(seen):
-            yield from self._gripper.begin_opening(is_moving=True)
+        if not self.gripper.is_open(seen):
+            yield from self.gripper.begin_opening(is_moving=True)
             self._is_opening = True
         yield from perform(Carry(None))
 
@@ -312,7 +312,7 @@ class CycleRun:
         ends = [*planned.passes, planned.moved.trajectory.duration]
         near = [touches(stage.to) for stage in planned.stages]
         free = ([0.0, *ends])[near.index(True) if True in near else -1]
-        while self._gripper.opens_in((yield None)) > free:
+        while self.gripper.opens_in((yield None)) > free:
             pass
         if True in near:
             self._is_opening = False
@@ -321,16 +321,16 @@ class CycleRun:
         """Check that no part is held; during the next motion, if the open gripper shows none."""
         seen = yield None
         is_away = not touches(self._place)
-        if is_away and self._gripper.is_open(seen) and self._gripper.holds_part(seen) is False:
-            self._emptiness.begin(self._gripper.await_empty())
+        if is_away and self.gripper.is_open(seen) and self.gripper.holds_part(seen) is False:
+            self._emptiness.begin(self.gripper.await_empty())
         else:
-            yield from self._gripper.expect_no_part()
+            yield from self.gripper.expect_no_part()
 
     def _expect_part(self, planned: PlannedStage, payload: bool | None) -> Steps[None]:
         tries = self._settings.grasp_retries if planned.retry else 0
         while True:
             try:
-                yield from self._gripper.expect_part()
+                yield from self.gripper.expect_part()
                 break
             except MissedGrasp as missed:
                 payload_after_miss = None if self._payload.confirmed_early is None else False
@@ -345,7 +345,7 @@ class CycleRun:
                 yield from self._move(PlannedStage(planned.stages, motion))
             yield from self._close(payload)
         self._take()
-        verified = self._gripper.holds_part((yield None))  # one tick, so that the stage is seen
+        verified = self.gripper.holds_part((yield None))  # one tick, so that the stage is seen
         self._emit(events.GRASP_UNVERIFIED if verified is None else events.GRASP_VERIFIED)
 
     def _move(self, planned: PlannedStage) -> Steps[None]:
@@ -407,15 +407,15 @@ class CycleRun:
     def _check_carried(self, seen: Observation) -> None:
         if not self.is_carrying:
             return
-        if silence := self._gripper.silence(seen):
+        if silence := self.gripper.silence(seen):
             raise ExecutionError(f'stage {self.stage!r}: {silence}')
-        if self._signal.update(seen.t, self._gripper.holds_part(seen)) is False:
+        if self._signal.update(seen.t, self.gripper.holds_part(seen)) is False:
             self.is_carrying = False
             raise ExecutionError(self._lost)
 
     @property
     def _lost(self) -> str:
         return (
-            f'the part was lost at stage {self.stage!r}: {self._gripper.loss_text}; find '
+            f'the part was lost at stage {self.stage!r}: {self.gripper.loss_text}; find '
             'the part, then call ~/rearm'
         )

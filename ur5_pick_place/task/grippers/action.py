@@ -112,6 +112,7 @@ class ActionGripper(Gripper):
 
     settings_type = ActionSettings
     loss_text = 'the fingers are where they hold no part'
+    releases_at_once = False  # a goal that was accepted may still be aborted
 
     def __init__(self, settings: ActionSettings, voltage: int | None) -> None:
         super().__init__(settings, voltage)

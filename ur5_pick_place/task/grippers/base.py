@@ -74,6 +74,9 @@ class Gripper(ABC):
     loss_text: ClassVar[str] = 'the part-present input went off'
     """How the loss of a carried part shows."""
 
+    releases_at_once: ClassVar[bool] = True
+    """Whether a part is released once opening is confirmed; else once the fingers are open."""
+
     def __init__(self, settings: Any, voltage: int | None) -> None:
         self.voltage = voltage
         self.settings: Any = settings
