@@ -15,7 +15,7 @@ from ur5_pick_place.kinematics import HOME, forward
 from ur5_pick_place.task.cycle import Stage
 from ur5_pick_place.task.grippers.digital import DigitalGripper as Gripper
 from ur5_pick_place.task.grippers.digital import DigitalSettings as GripperSettings
-from ur5_pick_place.task.job import Carry, Job, Observation, RunMotion
+from ur5_pick_place.task.job import Carry, Job, Observation, RunMotion, SetPayload
 from ur5_pick_place.task.machine import Machine
 from ur5_pick_place.task.motions import TaskSettings
 from ur5_pick_place.task.plan import CyclePlanner
@@ -212,6 +212,22 @@ def test_a_missed_grasp_is_tried_again_from_above(cycle_planner):
     assert (opened.state, closed.state) == (False, True)
     heights = [forward(MODEL, m.trajectory.q[-1])[2, 3] for m in (up, down)]
     assert heights == pytest.approx([0.0225 + 0.145 + 0.1, 0.0225 + 0.145], abs=1e-6)
+
+
+def test_a_part_gripped_at_the_second_try_is_carried_with_its_payload(cycle_planner):
+    """The stage that sets the payload comes before the check, and is not repeated."""
+    robot, events = Robot(is_part_there=False), []
+    stages = list(cycle_planner.cycle)
+    i = [s.do for s in stages].index('expect_part')
+    stages[i : i + 2] = stages[i + 1], stages[i]
+    run, job = job_of(cycle_planner, stages, events)
+    robot.do(job, until=lambda r: any(e == 'grasp_missed' for e, _ in events))
+    robot.is_part_there = True
+    robot.do(job, until=lambda r: run.stage == 'lift')
+    masses = [c.mass for c in robot.commands if isinstance(c, SetPayload)]
+    assert masses == pytest.approx([0.58, 0.5, 0.58])
+    robot.do(job)
+    assert job.error == ''
 
 
 def test_a_grasp_is_not_tried_more_often_than_told(cycle_planner):

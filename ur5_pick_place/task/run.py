@@ -327,23 +327,25 @@ class CycleRun:
             yield from self.gripper.expect_no_part()
 
     def _expect_part(self, planned: PlannedStage, payload: bool | None) -> Steps[None]:
-        tries = self._settings.grasp_retries if planned.retry else 0
+        tries, load = self._settings.grasp_retries if planned.retry else 0, self._payload
+        had_part = bool(load.wanted) and load.confirmed_early is None  # by a stage before this one
         while True:
             try:
                 yield from self.gripper.expect_part()
                 break
             except MissedGrasp as missed:
-                payload_after_miss = None if self._payload.confirmed_early is None else False
                 self._emit(events.GRASP_MISSED, reason=str(missed), tries_left=tries)
                 if not tries:
-                    if payload_after_miss is False:
-                        yield from self._payload.set(with_part=False)
+                    if load.may_have_part:
+                        yield from load.set(with_part=False)
                     raise
                 tries -= 1
-            yield from self.open(payload_after_miss)
+            yield from self.open()
             for motion in planned.retry:
                 yield from self._move(PlannedStage(planned.stages, motion))
             yield from self._close(payload)
+        if had_part and not load.wanted:  # a miss took it off
+            yield from load.set(with_part=True)
         self._take()
         verified = self.gripper.holds_part((yield None))  # one tick, so that the stage is seen
         self._emit(events.GRASP_UNVERIFIED if verified is None else events.GRASP_VERIFIED)
