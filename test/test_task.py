@@ -88,6 +88,33 @@ def test_a_run_during_a_run_is_refused_as_busy_wherever_the_arm_is(cycle_planner
             ask(POSES)
 
 
+def test_nothing_is_planned_in_freedrive(cycle_planner):
+    events, port = [], ObedientPort(Robot())
+    run = make_run(cycle_planner)
+    machine = Machine(cycle_planner, run, port, lambda event, **data: events.append(event))
+    machine.is_in_freedrive = True
+    for ask in (machine.make_plan, machine.go_home):
+        with pytest.raises(ExecutionError, match='the arm is in freedrive: call ~/freedrive'):
+            ask(POSES)
+    assert not events and machine.plan is None and machine.state == 'freedrive'
+
+
+def test_freedrive_that_begins_during_planning_is_the_state_at_once(cycle_planner):
+    """The planner knows of freedrive by this state alone."""
+    states = []
+
+    def begin_freedrive(event, **_data):
+        machine.is_in_freedrive = True
+        states.append((event, machine.state))
+
+    run = make_run(cycle_planner)
+    machine = Machine(cycle_planner, run, ObedientPort(Robot()), begin_freedrive)
+    machine.make_plan(POSES)
+    assert states[0] == ('planning', 'freedrive')
+    with pytest.raises(ExecutionError, match='the arm is in freedrive'):
+        machine.start_run(POSES)
+
+
 def test_a_fault_without_a_job_is_an_event_too_and_bars_every_job(cycle_planner):
     events = []
     machine = Machine(

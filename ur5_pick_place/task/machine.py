@@ -107,10 +107,10 @@ class Machine:
             return f'stopped: {self.stopped}'
         job = self.job_name
         if not job:
+            if self.is_in_freedrive:  # first, as the planner takes it from here
+                return 'freedrive'
             if self._is_planning:
                 return 'planning'
-            if self.is_in_freedrive:
-                return 'freedrive'
             return 'planned' if self.plan else 'idle'
         if job != RUN:
             return f'busy: {job}'
@@ -126,7 +126,8 @@ class Machine:
         Raises
         ------
         ExecutionError
-            A job runs, another plan is being made, or there are no joint_states yet.
+            The arm is in freedrive, a job runs, another plan is being made, or there are no
+            joint_states yet.
         PlanningCanceled
             A stop was requested meanwhile.
         InvalidInput, PlanningError
@@ -318,7 +319,7 @@ class Machine:
     def _planning(self) -> Iterator[None]:
         """Show the state `planning`, and cancel the plan when a stop is requested."""
         with self._lock:
-            self._check_idle()
+            self._check_free()
             self._is_planning, stops = True, self.stops
         try:
             with cancelable(lambda: self.stops != stops):
@@ -333,11 +334,11 @@ class Machine:
         """Refuse a job during a stop, in freedrive or while another job runs."""
         if self.stopped:
             raise ExecutionError(f'stopped: {self.stopped}; call ~/rearm first')
+        self._check_free()
+
+    def _check_free(self) -> None:
         if self.is_in_freedrive:
             raise ExecutionError('the arm is in freedrive: call ~/freedrive with false first')
-        self._check_idle()
-
-    def _check_idle(self) -> None:
         if self._job:
             raise ExecutionError(f'busy with {self._job.name}: wait or call ~/stop')
         if self._is_planning:
