@@ -13,6 +13,7 @@ from controller_manager_msgs.srv import ListControllers, SwitchController  # noq
 from rclpy.callback_groups import ReentrantCallbackGroup  # noqa: E402
 from rclpy.executors import SingleThreadedExecutor  # noqa: E402
 from rclpy.node import Node  # noqa: E402
+from rclpy.task import Future  # noqa: E402
 from std_msgs.msg import Bool  # noqa: E402
 
 from ur5_pick_place.errors import ExecutionError  # noqa: E402
@@ -33,9 +34,13 @@ class Robot:
         self.executor.add_node(self.node)
         self.executor.add_node(self.served)
         self.active, self.known = {OURS}, []
+        self.held: Future | None = None  # delays the next list of controllers
         self.switched: list[tuple[list[str], list[str]]] = []
         self.served.create_service(
-            ListControllers, 'controller_manager/list_controllers', self._list
+            ListControllers,
+            'controller_manager/list_controllers',
+            self._list,
+            callback_group=ReentrantCallbackGroup(),
         )
         self.served.create_service(
             SwitchController, 'controller_manager/switch_controller', self._switch
@@ -51,11 +56,14 @@ class Robot:
         self.until(self.freedrive._switch.service_is_ready)
         self.until(self.freedrive._list.service_is_ready)
 
-    def _list(self, _request, response):
+    async def _list(self, _request, response):
         response.controller = [
             ControllerState(name=name, state='active' if name in self.active else 'inactive')
             for name in BOTH
         ]
+        held, self.held = self.held, None
+        if held is not None:
+            await held
         return response
 
     def _switch(self, request, response):
@@ -137,8 +145,8 @@ def test_freedrive_that_the_driver_reactivates_with_the_program_is_replaced(begu
     robot = begun()
     robot.tell(True)
     robot.switch(True)
-    robot.active = set()
     robot.tell(False)
+    robot.active = set()
     robot.switch(False)
     assert len(robot.switched) == 1
     robot.active = {FREEDRIVE}
@@ -201,3 +209,56 @@ def test_freedrive_that_is_enabled_without_its_controller_is_none(begun):
         other.publish(Bool(data=True))
         robot.spin(0.05)
     assert not robot.freedrive.is_on and not robot.known
+
+
+def test_freedrive_that_this_node_keeps_on_ends_when_another_client_takes_the_arm(begun, capfd):
+    robot, enabled = begun(), []
+    robot.served.create_subscription(
+        Bool, f'{FREEDRIVE}/enable_freedrive_mode', enabled.append, 10
+    )
+    robot.tell(True)
+    robot.switch(True)
+    robot.until(lambda: len(enabled) > 2)
+    assert robot.freedrive.is_kept_on and not robot.known
+    robot.active = {'forward_velocity_controller'}
+    robot.until(lambda: not robot.freedrive.is_on, 2.0)
+    assert robot.known == [False] and not robot.freedrive.is_kept_on
+    assert f'freedrive has ended: {FREEDRIVE} is no longer active' in capfd.readouterr().err
+    robot.spin(0.5)
+    enabled.clear()
+    robot.spin(1.0)
+    assert not enabled and robot.active == {'forward_velocity_controller'}
+
+
+def test_a_list_of_controllers_from_before_a_switch_does_not_end_freedrive(begun, capfd):
+    robot = begun()
+    robot.tell(True)
+    robot.until(lambda: robot.freedrive._has_found_out)
+    other = robot.served.create_publisher(Bool, f'{FREEDRIVE}/enable_freedrive_mode', 10)
+    robot.until(other.get_subscription_count)
+    old = robot.held = Future()
+
+    def is_listing() -> bool:
+        other.publish(Bool(data=True))
+        return robot.held is None
+
+    robot.until(is_listing)
+    robot.switch(True)
+    old.set_result(None)
+    robot.until(lambda: not robot.freedrive._is_querying)
+    robot.spin(1.0)
+    assert robot.freedrive.is_on and robot.freedrive.is_kept_on and not robot.known
+    assert 'freedrive has ended' not in capfd.readouterr().err
+
+
+def test_freedrive_that_ends_with_the_program_before_its_stop_is_replaced_at_play(begun):
+    """The node finds the controller inactive before the planner tells it of a stop."""
+    robot = begun()
+    robot.tell(True)
+    robot.switch(True)
+    robot.tell(False)
+    robot.active = set()
+    robot.until(lambda: not robot.freedrive.is_on)
+    robot.active = {FREEDRIVE}
+    robot.tell(True)
+    robot.until(lambda: robot.active == {OURS})

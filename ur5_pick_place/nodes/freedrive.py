@@ -37,8 +37,8 @@ class Freedrive:
     Switches between the trajectory controller and the driver's freedrive mode.
 
     An earlier run of this node may have left the freedrive controller active, and other clients
-    may activate and end it. That is checked at the start, before each switch, when another client
-    enables freedrive, and from then on until it has ended.
+    may activate and end it, also while this node keeps it on. That is checked at the start, before
+    each switch, when another client enables freedrive, and as long as it is on.
 
     While the program on the robot is stopped, the trajectory controller is not activated: it would
     hold the joints of that moment, and an arm that was jogged from the pendant meanwhile would
@@ -190,9 +190,10 @@ class Freedrive:
         if self._is_return_due and self._runs and not self.is_switching:
             assert self._node.executor is not None
             self._node.executor.create_task(self._return)
-        elif self.is_kept_on:
+            return
+        if self.is_kept_on:
             self._enable.publish(Bool(data=True))
-        elif self.is_on or not self._has_found_out:
+        if self.is_on or not self._has_found_out:
             self._begin_query()
 
     def _on_enabled(self, message: Bool) -> None:
@@ -204,10 +205,10 @@ class Freedrive:
         if self._list.service_is_ready() and not (self._is_querying or self.is_switching):
             self._is_querying, self._last_request = True, time.monotonic()
             assert self._node.executor is not None
-            self._node.executor.create_task(self._find_out)
+            self._node.executor.create_task(self._find_out, self._latest)
 
-    async def _find_out(self) -> None:
-        """Take from the controller manager whether freedrive is on, unless this node decides."""
+    async def _find_out(self, latest: 'Future[None] | None') -> None:
+        """Take over what the controller manager says, unless a switch has followed `latest`."""
         request = ListControllers.Request()
         try:
             listed = await call_service(self._node, self._list, request, _LIST_TIME)
@@ -215,10 +216,24 @@ class Freedrive:
             return  # requested again while it is in doubt
         finally:
             self._is_querying = False
+        if self._latest is not latest:
+            return  # this node has begun a switch since: the answer may be from before it
         is_on, self._has_found_out = _CONTROLLER in _active(listed), True
-        if is_on != self.is_on and not (self.is_kept_on or self.is_switching):
+        if is_on != self.is_on:
+            if self.is_kept_on:
+                self._give_up()
             self.is_on = is_on
             self._on_change()
+
+    def _give_up(self) -> None:
+        """Keep freedrive on no more, as another client or the driver has ended it."""
+        self.is_kept_on = False
+        # The driver, which deactivates with the program, activates freedrive again at Play.
+        self._is_return_due = not self._runs
+        self._node.get_logger().warning(
+            f'freedrive has ended: {_CONTROLLER} is no longer active, and not by this node; see '
+            'controller_manager/list_controllers for what is active now'
+        )
 
 
 class FreedriveRequests:
