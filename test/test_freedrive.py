@@ -3,6 +3,7 @@
 
 import time
 from collections.abc import Callable, Iterator
+from types import SimpleNamespace
 
 import pytest
 
@@ -18,11 +19,16 @@ from std_msgs.msg import Bool  # noqa: E402
 
 from ur5_pick_place.errors import ExecutionError  # noqa: E402
 from ur5_pick_place.nodes.driver_link import PROGRAM_RUNNING  # noqa: E402
-from ur5_pick_place.nodes.freedrive import Freedrive  # noqa: E402
+from ur5_pick_place.nodes.freedrive import FreedriveRequests  # noqa: E402
 from ur5_pick_place.nodes.qos import LATCHED  # noqa: E402
+from ur5_pick_place.outcome import DONE, Outcome  # noqa: E402
 
 OURS, FREEDRIVE = 'scaled_joint_trajectory_controller', 'freedrive_mode_controller'
 BOTH = (OURS, FREEDRIVE)
+
+
+async def no_job(_name: str, _steps: object) -> Outcome:
+    return DONE
 
 
 class Robot:
@@ -46,13 +52,21 @@ class Robot:
             SwitchController, 'controller_manager/switch_controller', self._switch
         )
         self.program = self.served.create_publisher(Bool, PROGRAM_RUNNING, LATCHED)
-        self.freedrive = Freedrive(
+        self.machine = SimpleNamespace(is_in_freedrive=False, stopped='', stops=0)
+        self.port = SimpleNamespace(planner_state='', why_not_ready='')
+        self.requests = FreedriveRequests(
             self.node,
             OURS,
-            ReentrantCallbackGroup(),
             checks_modes,
-            lambda: self.known.append(self.freedrive.is_on),
+            ReentrantCallbackGroup(),
+            self.machine,
+            self.port,
+            confirm_payload=lambda: iter(()),
+            job=no_job,
+            emit=lambda *_args, **_fields: None,
+            publish_state=lambda: self.known.append(self.freedrive.is_on),
         )
+        self.freedrive = self.requests._freedrive
         self.until(self.freedrive._switch.service_is_ready)
         self.until(self.freedrive._list.service_is_ready)
 
@@ -95,6 +109,23 @@ class Robot:
         """Publish whether the program runs, as the driver does."""
         self.program.publish(Bool(data=runs))
         self.until(lambda: self.freedrive._runs == runs)
+
+    def tick(self, planner: str) -> None:
+        """Let the task node tick with that state of the planner."""
+        self.port.planner_state = planner
+        self.requests.on_tick(is_stopped=planner.startswith('stopped'))
+
+    def let_another_client_begin(self) -> None:
+        self.until(lambda: self.freedrive._has_found_out)
+        other = self.served.create_publisher(Bool, f'{FREEDRIVE}/enable_freedrive_mode', 10)
+        self.until(other.get_subscription_count)
+        self.active = {FREEDRIVE}
+
+        def is_noticed() -> bool:
+            other.publish(Bool(data=True))
+            return self.freedrive.is_on
+
+        self.until(is_noticed)
 
 
 @pytest.fixture
@@ -184,16 +215,7 @@ def test_a_switch_that_fails_is_named_and_tried_again_at_play(begun):
 def test_freedrive_of_another_client_is_noticed_and_so_is_its_end(begun):
     robot = begun()
     robot.tell(True)
-    robot.until(lambda: robot.freedrive._has_found_out)
-    other = robot.served.create_publisher(Bool, f'{FREEDRIVE}/enable_freedrive_mode', 10)
-    robot.until(other.get_subscription_count)
-    robot.active = {FREEDRIVE}
-
-    def is_noticed() -> bool:
-        other.publish(Bool(data=True))
-        return robot.freedrive.is_on
-
-    robot.until(is_noticed)
+    robot.let_another_client_begin()
     assert robot.known == [True] and not robot.freedrive.is_kept_on
     robot.active = {OURS}
     robot.until(lambda: not robot.freedrive.is_on)
@@ -262,3 +284,37 @@ def test_freedrive_that_ends_with_the_program_before_its_stop_is_replaced_at_pla
     robot.active = {FREEDRIVE}
     robot.tell(True)
     robot.until(lambda: robot.active == {OURS})
+
+
+def test_a_stop_of_the_planner_ends_freedrive_of_another_client_too(begun):
+    robot = begun()
+    robot.tell(True)
+    robot.tick('ready')
+    robot.let_another_client_begin()
+    robot.tick('ready')
+    assert robot.machine.is_in_freedrive
+    robot.tick('stopped: stop requested')
+    robot.until(lambda: robot.active == {OURS})
+    robot.until(lambda: not robot.machine.is_in_freedrive)
+    robot.let_another_client_begin()  # to guide the arm away: the stop was obeyed
+    for _ in range(10):
+        robot.tick('stopped: stop requested')
+        robot.spin(0.05)
+    assert robot.active == {FREEDRIVE} and robot.machine.is_in_freedrive
+    robot.tick('ready')
+    robot.tick('stopped: foreign motion')
+    robot.until(lambda: robot.active == {OURS})
+
+
+def test_freedrive_that_is_found_after_a_restart_is_left_to_the_user(begun):
+    """The planner has latched the death of this node before."""
+    robot = begun()
+    robot.tell(True)
+    robot.tick('')
+    robot.let_another_client_begin()
+    for _ in range(10):
+        robot.tick('stopped: the node pick_place has died')
+        robot.spin(0.05)
+    assert robot.active == {FREEDRIVE} and robot.machine.is_in_freedrive
+    robot.switch(False)
+    assert robot.active == {OURS}

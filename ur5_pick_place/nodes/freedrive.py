@@ -280,6 +280,7 @@ class FreedriveRequests:
         self._confirm_payload, self._job, self._emit = confirm_payload, job, emit
         self._publish_state = publish_state
         self._is_ending = False
+        self._was_stopped = True  # until the planner is known
         node.create_service(SetBool, '~/freedrive', self._serve, callback_group=group)
 
     async def end(self) -> str:
@@ -298,11 +299,21 @@ class FreedriveRequests:
         return ''
 
     def on_tick(self, is_stopped: bool) -> None:
-        """Note what an earlier run has left on; end freedrive when the planner is stopped."""
+        """
+        Note what an earlier run has left on; end freedrive at a stop.
+
+        A stop ends that of any client. During the stop another client may begin it again, and
+        after a restart it may be on: that is left to the user.
+
+        """
         freedrive = self._freedrive
         if freedrive.is_on:
             self._machine.is_in_freedrive = True
-        if is_stopped and freedrive.is_kept_on and not self._is_ending:
+        is_new_stop = is_stopped and not self._was_stopped
+        if self._port.planner_state:
+            self._was_stopped = is_stopped
+        ends = is_stopped and (freedrive.is_kept_on or (is_new_stop and freedrive.is_on))
+        if ends and not self._is_ending:
             self._is_ending = True
             assert self._node.executor is not None
             self._node.executor.create_task(self._end_at_stop)
