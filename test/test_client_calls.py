@@ -89,7 +89,7 @@ def test_what_belongs_together_is_taken(cell, link, monkeypatch):
     cell.move_to(xyz=(0.4, 0.0, 0.1), yaw_deg=30, frame='base', scaling=0.5)
     cell.add_box('crate', (0.1, 0.1, 0.1), xyz=(0.4, 0.0, 0.1), yaw_deg=30, frame='base')
     cell.add_cylinder('post', 0.02, 0.3, T=np.eye(4), frame='tool0')
-    assert [pose.header.frame_id for pose in link.sent[:2]] == ['base_link', 'tool0']
+    assert [pose.header.frame_id for pose in link.sent[:2]] == ['', 'tool0']
     assert len(link.sent) == 3 and link.asked == ['apply_planning_scene'] * 2
 
 

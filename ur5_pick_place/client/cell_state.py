@@ -39,7 +39,7 @@ class CellState:
     @property
     def tcp(self) -> Array:
         """Present pose (4, 4) of the TCP in `base_link`."""
-        return self._pose_of('tcp', 'base_link')
+        return self._pose_of('tcp', '')  # empty, as a mobile base may have a `base_link`
 
     @property
     def places(self) -> tuple[str, ...]:

@@ -100,7 +100,7 @@ class Motions(Jobs):
         if taught['joints']:
             return requests.joint_goal(np.array(taught['joints']), self._link.received.joint_names)
         pose = numbers_to_matrix(np.array(taught['pose']))
-        return requests.pose_goal(requests.stamped(pose, 'base'))
+        return requests.pose_goal(requests.stamped(pose, f'{self._link.received.prefix}base'))
 
     def _move(self, goal: MoveGroup.Goal) -> None:
         action = self._link.action(MoveGroup, 'move_action')

@@ -152,8 +152,8 @@ def refuse_beside(given: str, **others: Any) -> None:
 
 
 def frame_id(frame: str | None) -> str:
-    """Return the frame that a user gives, `base_link` by default."""
-    return 'base_link' if frame is None else text('frame', frame)
+    """Return the frame that a user gives; by default empty, the arm's own `base_link`."""
+    return '' if frame is None else text('frame', frame)
 
 
 def stamped(T: Array, frame: str | None) -> PoseStamped:

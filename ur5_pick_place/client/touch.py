@@ -19,7 +19,7 @@ from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.scene_edit import write_table_height, write_tcp
 
 Where = Callable[[str, str], Array]
-"""Takes a link and a frame; returns the link's present pose (4, 4) in the frame."""
+"""Takes a link and a frame, '' for the arm's `base_link`; returns the link's pose (4, 4) in it."""
 
 _REST_TIMEOUT = 3.0  # [s] for the arm to be at rest
 _RESTART = 'restart the nodes to use it, and teach the places again'
@@ -80,7 +80,7 @@ class TcpTouches(_Touches):
 
     def take(self) -> int:
         """Take the present pose of the arm as a touch; return how many there are."""
-        self._poses.append(self._where('tool0', 'base'))
+        self._poses.append(self._where('tool0', ''))
         return len(self._poses)
 
     def result(self) -> TcpFit:
@@ -99,7 +99,7 @@ class TableTouches(_Touches):
 
     def take(self) -> int:
         """Take the present point of the TCP as a touch; return how many there are."""
-        self._poses.append(self._where('tcp', 'base_link'))
+        self._poses.append(self._where('tcp', ''))
         return len(self._poses)
 
     def result(self) -> TableFit:

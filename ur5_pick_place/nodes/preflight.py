@@ -206,11 +206,11 @@ class _Collector:
         """Look tool0 up in TF, and in our kinematics at the joints of the same moment."""
         if self._state is not None and self._fk.service_is_ready():
             request = GetPositionFK.Request(fk_link_names=['tool0'])
-            request.header.frame_id = 'base'
+            request.header.frame_id = f'{prefix}base'
             request.robot_state.joint_state = self._state
             requests = {'tool0': self._fk.call_async(request)}
             with_tcp = GetPositionFK.Request(fk_link_names=['tcp'])
-            with_tcp.header.frame_id = 'base'
+            with_tcp.header.frame_id = f'{prefix}base'
             with_tcp.robot_state.joint_state = self._state
             requests['tcp'] = self._fk.call_async(with_tcp)
             poses = {

@@ -209,13 +209,12 @@ def _noted_signals() -> list[int]:
 
 
 def _pose_constraints(T: np.ndarray) -> Constraints:
+    # Without a frame: the arm's own base_link, where a mobile base has another of that name.
     pose = matrix_to_pose(T)
     position = PositionConstraint(link_name='tcp')
-    position.header.frame_id = 'base_link'
     centre = Pose(position=pose.position)
     position.constraint_region.primitive_poses = [centre]
     orientation = OrientationConstraint(link_name='tcp', orientation=pose.orientation)
-    orientation.header.frame_id = 'base_link'
     return Constraints(position_constraints=[position], orientation_constraints=[orientation])
 
 
