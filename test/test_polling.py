@@ -25,6 +25,7 @@ from ur_dashboard_msgs.msg import ProgramState
 from ur_dashboard_msgs.srv import GetProgramState
 
 from ur5_pick_place.errors import UnknownFrame
+from ur5_pick_place.kinematics.transforms import T_BASE_BASE_LINK
 from ur5_pick_place.nodes import bounded_reader
 from ur5_pick_place.nodes.distro import has_waiting
 from ur5_pick_place.nodes.driver_link import DriverLink
@@ -285,6 +286,34 @@ def test_the_drivers_own_tcp_is_carried_though_it_is_published_in_the_base(talk)
     assert frames.is_on_tool('camera') and not frames.is_carried('tray')
     T = frames.T_base_frame('camera', lambda _link: np.eye(4))
     assert T[0, 3] == pytest.approx(0.4), 'from the tool of the request, not of TF'
+
+
+def test_with_a_prefix_the_base_link_of_a_mobile_base_is_no_link_of_the_arm(talk) -> None:
+    frames = Frames(talk.node, 'ur_', None)
+    for name in ('base_link', 'ur_base_link', ''):
+        np.testing.assert_array_equal(frames.T_base_frame(name), T_BASE_BASE_LINK)
+    frames._take([serialize_message(transforms(0.4, 'mast', 'plate'))])
+    with pytest.raises(UnknownFrame, match="'base_link' is not known"):  # not connected yet
+        frames.T_base_frame('base_link')
+    mount = transforms(0.4, 'ur_base_link')
+    mount.transforms[0].header.frame_id = 'mast'
+    frames._take([serialize_message(mount)])
+    for T in (
+        frames.T_base_frame('base_link', lambda _link: np.eye(4)),
+        frames.T_base_frame('/base_link'),
+        frames.T_base_link('base_link', lambda _link: np.eye(4)),
+    ):
+        assert T[0, 3] == pytest.approx(0.8), 'base is turned by pi about z'
+    for name in ('ur_base_link', ''):
+        np.testing.assert_array_equal(frames.T_base_frame(name), T_BASE_BASE_LINK)
+    for name in ('base', 'ur_base'):  # TF has no other `base`
+        np.testing.assert_array_equal(frames.T_base_frame(name), np.eye(4))
+
+
+def test_without_a_prefix_base_link_is_the_arms_though_tf_has_it(talk) -> None:
+    frames = Frames(talk.node, '', None)
+    frames._take([serialize_message(transforms(0.4, 'tray'))])
+    np.testing.assert_array_equal(frames.T_base_frame('base_link'), T_BASE_BASE_LINK)
 
 
 def test_of_many_transforms_the_newest_are_read_when_a_frame_is_asked_for(talk, conversions):

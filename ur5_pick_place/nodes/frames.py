@@ -134,7 +134,7 @@ class Frames:
 
     def T_base_frame(self, frame_id: str, arm: ArmPose | None = None) -> Array:
         """
-        Return the pose (4, 4) of a frame in `base`; an empty name is `base_link`.
+        Return the pose (4, 4) of a frame in `base`; an empty name is the arm's `base_link`.
 
         Parameters
         ----------
@@ -150,7 +150,7 @@ class Frames:
 
         """
         frame = frame_id.lstrip('/')
-        fixed = _T_BASE_LINK.get(frame.removeprefix(self._prefix) or 'base_link')
+        fixed = self._fixed(frame)
         if fixed is not None:
             return fixed
         self._poll_group.poll()
@@ -223,23 +223,35 @@ class Frames:
             if known in self._moving:
                 link, T_link_known = self._moving[known]
                 return arm(link) @ T_link_known
-        fixed = _T_BASE_LINK.get(name.removeprefix(self._prefix))
-        if fixed is not None:
-            return fixed
-        if name == _WORLD:
+        if name == _WORLD or name.removeprefix(self._prefix) in _T_BASE_LINK:
             with contextlib.suppress(UnknownFrame):
-                return self.T_base_frame(_WORLD)
+                return self.T_base_frame(name)
         known_links = ', '.join((*_T_BASE_LINK, *LINK_NAMES[:-1]))
         raise UnknownLink(
             f'link {link_name!r} is not known: use one of {known_links}, {self._tips}'
             f'{self._hint}, or world where TF has it'
         )
 
+    def _fixed(self, frame: str) -> Array | None:
+        """Return T_base_frame (4, 4) of a frame that is fixed to the arm's base, else None."""
+        own = frame.removeprefix(self._prefix) or 'base_link'
+        fixed = _T_BASE_LINK.get(own)
+        if fixed is None or not self._prefix or own != frame:
+            return fixed
+        self._poll_group.poll()
+        # Without the prefix it is another's where TF has it, as a mobile base's `base_link`.
+        is_in_tf = any(frame in link for link in self._links_of_tf())
+        return None if is_in_tf else fixed
+
+    def _links_of_tf(self) -> list[tuple[str, str]]:
+        """Return each frame that TF knows with its parent."""
+        return _PARENT.findall(self._buffer.all_frames_as_yaml())
+
     def _carrier(self, frame: str) -> str:
         """Return the frame of the arm that carries a frame; empty if none does."""
         if frame in self._moving:
             return frame
-        parents = dict(_PARENT.findall(self._buffer.all_frames_as_yaml()))
+        parents = dict(self._links_of_tf())
         if (tcp := f'{self._prefix}tool0_controller') in parents:
             parents[tcp] = f'{self._prefix}tool0'  # the driver publishes it in `base`
         while frame in parents and frame not in self._moving:
