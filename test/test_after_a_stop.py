@@ -70,9 +70,18 @@ def test_the_motion_home_has_the_payload_of_what_the_gripper_holds(cycle_planner
     assert (carry.load is not None) == run.is_carrying == is_part_there
 
 
+def test_without_tool_power_the_input_does_not_show_that_the_part_fell(cycle_planner):
+    robot, run, machine = stopped_with_the_part(cycle_planner)
+    robot.voltage, robot.is_part_there = 0, False
+    machine.go_home(POSES)
+    tick_until(machine, robot)
+    (carry,) = (command for command in robot.commands if isinstance(command, Carry))
+    assert carry.load is not None and run.is_carrying
+
+
 def test_a_run_after_a_lost_part_begins_with_the_payload_of_the_tool(cycle_planner):
     robot, _, machine = stopped_with_the_part(cycle_planner)
-    robot.outputs[16] = robot.is_part_there = False  # the tool lost its power
+    robot.outputs[16] = robot.is_part_there = False  # the tool lost its power for a while
     machine.make_plan(POSES)
     machine.start_run(POSES)
     tick_until(machine, robot, lambda: any(isinstance(c, RunMotion) for c in robot.commands))

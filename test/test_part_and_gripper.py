@@ -246,6 +246,91 @@ def test_what_the_gripper_closes_on_is_carried_from_then_on(cycle_planner, is_pa
     assert told == [True] * is_part_there and run.is_carrying == is_part_there
 
 
+def idle(cycle_planner, robot, settings=GripperSettings()):
+    """Return port, run and machine of a robot that was observed for a while without a job."""
+    run, port = make_run(cycle_planner, settings), ObedientPort(robot)
+    machine = Machine(cycle_planner, run, port, lambda event, **data: None)
+    tick(machine, robot)
+    return port, run, machine
+
+
+def tick(machine, robot, seconds=1.0):
+    end = robot.t + seconds
+    while robot.t < end or machine.job_name:
+        machine.tick()
+        robot.t += TICK
+
+
+def carried(robot):
+    """What was sent to the planner last: whether a part is carried; None if nothing was."""
+    sent = [command.load is not None for command in robot.commands if isinstance(command, Carry)]
+    return sent[-1] if sent else None
+
+
+def test_a_part_that_is_shown_after_close_gripper_has_ended_is_carried(cycle_planner):
+    """As a cup that seals after vacuum_time, but within part_timeout."""
+    robot = Robot(is_part_there=False)
+    _, run, machine = idle(cycle_planner, robot)
+    machine.start('close_gripper', run.close())
+    tick(machine, robot)
+    assert machine.job_name == '' and carried(robot) is False
+    robot.is_part_there = True
+    tick(machine, robot, 0.5)
+    assert carried(robot) is True and run.is_carrying
+    robot.is_part_there = False  # taken out by hand
+    tick(machine, robot, 0.5)
+    assert carried(robot) is False and not run.is_carrying
+
+
+def test_a_job_that_begins_at_once_sends_the_part_in_the_hand_too(cycle_planner):
+    robot = Robot()
+    _, run, machine = idle(cycle_planner, robot)
+    robot.outputs[16] = True  # by another client
+    machine.start('confirm_payload', run.confirm_payload())
+    assert carried(robot) is True
+
+
+@pytest.mark.parametrize('stage', ['verify grip', 'transfer'])
+def test_a_part_that_was_missed_or_lost_is_carried_no_more(cycle_planner, stage):
+    robot = Robot(is_part_there=stage == 'transfer')
+    _, run, machine = idle(cycle_planner, robot)
+    machine.make_plan(POSES)
+    machine.start_run(POSES)
+    while machine.job_name and run.stage not in ('lift', 'transfer'):
+        machine.tick()
+        robot.t += TICK
+    if stage == 'transfer':
+        assert carried(robot) is True
+        robot.is_part_there = False
+        machine.stop('the part was lost')
+        tick(machine, robot)
+    assert machine.stopped and carried(robot) is False
+
+
+@pytest.mark.parametrize('doubt', ['no pins', 'tool power off', 'planner stopped', 'flickers'])
+def test_a_part_is_not_forgotten_where_its_input_is_in_doubt(cycle_planner, doubt):
+    robot = Robot(outputs={16: True, 17: False})
+    port, _, machine = idle(cycle_planner, robot)
+    assert carried(robot) is True
+    robot.is_part_there = False
+    if doubt == 'no pins':
+        seen = robot.seen
+        robot.seen = lambda: replace(seen(), inputs={})
+    elif doubt == 'tool power off':
+        robot.voltage = 0
+    elif doubt == 'planner stopped':
+        port.stopped = 'io_states silent'
+    for i in range(100):
+        if doubt == 'flickers':
+            robot.is_part_there = i % 8 < 4
+        tick(machine, robot, TICK)
+    assert carried(robot) is True
+    if doubt == 'tool power off':
+        robot.voltage = 24
+        tick(machine, robot)
+        assert carried(robot) is False
+
+
 def test_pins_that_are_not_to_be_believed_do_not_stop_a_cycle(cycle_planner):
     settings = GripperSettings(confirm_pins=False, grip_feedback='none')
     robot = Robot(outputs={16: True, 17: True}, is_output_stuck=True)  # mock hardware's

@@ -20,6 +20,7 @@ from ur5_pick_place.outcome import OnOutcome, Outcome
 from ur5_pick_place.planning.cancellation import cancelable
 from ur5_pick_place.task import events
 from ur5_pick_place.task.job import Carry, Command, Job, Observation, Steps
+from ur5_pick_place.task.part_watch import PartWatch
 from ur5_pick_place.task.plan import CyclePlan, CyclePlanner
 from ur5_pick_place.task.plan_report import plan_rows
 from ur5_pick_place.task.poses import TaughtPose
@@ -29,6 +30,7 @@ Poses = Mapping[str, TaughtPose]
 
 RUN = 'run'
 """The job that carries out a plan."""
+_IDLE_TICKS = 4  # of which one is observed without a job, to save the processor's time
 PLANNER_GONE = 'the planner node has gone: start it again, then ~/rearm'
 
 
@@ -92,6 +94,9 @@ class Machine:
         self.stopped = ''
         self.is_in_freedrive = False
         self._is_part_known = False
+        self._watch = PartWatch(run.gripper)
+        self._idle_ticks = 0
+        self._is_carried: bool | None = None  # as last sent to the planner; None = nothing was
         self.stops = 0
 
     @property
@@ -226,6 +231,8 @@ class Machine:
             raise ExecutionError(self._port.why_not_ready)
         self._run.resume()
         self._update_part()
+        if self._run.is_carrying:
+            self._send_carried(True)
         self._job, self._on_end, self._reply = Job(name, steps), on_end, None
         self._emit(events.STARTED, job=name)
         return f'{name} started'
@@ -253,12 +260,14 @@ class Machine:
     def tick(self) -> None:
         """Observe the robot and issue the next command of the job, if there is one."""
         if self._job is None:
-            self._detect_part_once()
+            self._watch_part()
             return
         seen = self._port.observe()
         while command := self._job.tick(seen.with_reply(self._reply)):
             self._reply = None
             self._commands += 1
+            if isinstance(command, Carry):
+                self._is_carried = command.load is not None
             self._port.send(command, functools.partial(self._take_reply, self._commands))
             if self._reply is None or not isinstance(command, Carry):
                 return  # only a Carry, which moves nothing, takes no tick
@@ -270,19 +279,34 @@ class Machine:
         if command == self._commands:  # else the job of that command has ended
             self._reply = reply
 
-    def _detect_part_once(self) -> None:
-        """After the start, find out whether a part is held, and send it to the planner."""
-        if self._is_part_known:
+    def _watch_part(self) -> None:
+        """
+        Send the planner what the gripper holds, without a job, whenever that changes.
+
+        First after the start, where a closed gripper without feedback counts as one with a part.
+
+        """
+        self._idle_ticks += 1
+        if self._is_part_known and self._idle_ticks % _IDLE_TICKS:
             return
-        seen = self._port.observe()
+        seen, was_known = self._port.observe(), self._is_part_known
         try:
-            self._is_part_known = self._run.gripper.is_known(seen)
-            is_holding = self._run.gripper.is_holding_part(seen)
+            self._is_part_known = was_known or self._run.gripper.is_known(seen)
+            is_held = self._watch.update(seen)
+            if not was_known and self._run.gripper.is_holding_part(seen):
+                self._emit(events.PART_IN_HAND)  # the next job treats it as carried, and emits too
+                self._send_carried(True)
+            elif is_held is not None and is_held is not self._is_carried:
+                self._run.update_part(seen)
+                self._send_carried(is_held)
         except Exception:  # of a gripper's own driver; a job that begins tells it
             return
-        if is_holding:  # the next job treats it as carried, and emits it too
-            self._emit(events.PART_IN_HAND)
-            self._port.send(Carry(self._run.part), lambda _reply: None)
+
+    def _send_carried(self, is_held: bool) -> None:
+        """Send the planner whether the gripper holds the part, unless that was sent before."""
+        if is_held is not self._is_carried:
+            self._is_carried = is_held
+            self._port.send(Carry(self._run.part if is_held else None), lambda _reply: None)
 
     def _update_part(self) -> None:
         try:

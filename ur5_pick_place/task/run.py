@@ -164,7 +164,7 @@ class CycleRun:
         if is_holding and not self.is_carrying:
             self._take()
             self._emit(events.PART_IN_HAND)
-        elif is_held is False and self.is_carrying:  # it fell, as when the tool lost power
+        elif is_held is False and self.is_carrying and self.gripper.is_supplied(seen):  # it fell
             self.is_carrying = False
             self._emit(events.PART_LOST, stage=self.stage)
 
@@ -338,6 +338,7 @@ class CycleRun:
                 if not tries:
                     if load.may_have_part:
                         yield from load.set(with_part=False)
+                    yield from perform(Carry(None))
                     raise
                 tries -= 1
             yield from self.open()

@@ -224,11 +224,16 @@ class Gripper(ABC):
         """Return a new debounced view of `holds_part`."""
         return PartSignal('the signal of the gripper')
 
-    def _check_supply(self, seen: Observation) -> None:
+    def is_supplied(self, seen: Observation) -> bool:
+        """Return whether the tool supply has its configured voltage, if one is and is checked."""
         wanted = self.voltage
-        if self.settings.confirm_pins and wanted is not None and seen.tool_voltage != wanted:
+        return not self.settings.confirm_pins or wanted in (None, seen.tool_voltage)
+
+    def _check_supply(self, seen: Observation) -> None:
+        if not self.is_supplied(seen):
             raise ExecutionError(
-                f'tool voltage is {seen.tool_voltage} V, not {wanted} V: call ~/init_gripper first'
+                f'tool voltage is {seen.tool_voltage} V, not {self.voltage} V: call '
+                '~/init_gripper first'
             )
 
 
