@@ -352,7 +352,8 @@ def test_freedrive_ends_when_the_planner_dies(cell):
 
 
 @pytest.mark.drill
-def test_freedrive_of_another_client_is_no_foreign_motion_and_a_stop_ends_it(cell):
+@pytest.mark.parametrize('who', ['pick_place', 'trajectory_planner'])
+def test_freedrive_of_another_client_is_no_foreign_motion_and_a_stop_ends_it(cell, who):
     """The part, which freedrive does not know of, pulls the arm down."""
     client = cell.client
     cell.carry()
@@ -368,7 +369,8 @@ def test_freedrive_of_another_client_is_no_foreign_motion_and_a_stop_ends_it(cel
     assert cell.planner == 'ready' and client.states[-1] == 'freedrive'
     refusal = client.ask('go_home')
     assert not refusal.success and 'freedrive' in refusal.message
-    client.do('stop')
+    assert client.call(Trigger, f'{who}/stop').success
+    cell.time_to_rest(STOP_TIME + BRAKING)
     cell.stays_at_rest(1.0)
     assert SCALED in client.active_controllers()
     cell.recover()
