@@ -142,6 +142,23 @@ def test_an_arm_led_by_hand_is_no_foreign_motion_and_gets_no_motion():
         cell.start()
 
 
+@pytest.mark.parametrize('is_stopped_before', [False, True])
+def test_a_stop_ends_the_motion_of_an_arm_led_by_hand_too(is_stopped_before):
+    cell = Cell()
+    if is_stopped_before:
+        cell.executor.stop('enough', latch=True)
+        cell.run(1.0)
+    cell.status.is_in_freedrive = True
+    cell.port.hold = lambda q: None  # the trajectory controller is inactive
+    cell.port.drift[0] = 0.2 * CYCLE
+    cell.run(2.0)
+    assert not cell.port.deactivations, 'it is guided by hand'
+    cell.executor.stop('enough', latch=True)
+    assert 'the arm is moving' in cell.executor.rearm().reason
+    cell.run(1.0)
+    assert cell.port.deactivations
+
+
 def test_ready_and_a_rearm_wait_for_an_active_controller():
     cell = Cell(watched=0.0)
     cell.status.inactive = 'the controller is inactive'

@@ -92,6 +92,17 @@ class Admission:
             return False
         return not (self.knows_joints and self.others.stillness.is_at_rest)
 
+    def stop(self, reason: str) -> None:
+        """
+        Latch a stop that was requested.
+
+        The arm counts as in freedrive only if the task node reports it again: that node ends
+        freedrive when the latch is set, and not at another stop.
+
+        """
+        self.latch.set(reason)
+        self.status.is_in_freedrive = False
+
     def stopping(self, seconds: float) -> Stopping:
         """Return how far a stop that began `seconds` ago has come, by the measured joints."""
         if not self.latch.reason:

@@ -188,7 +188,7 @@ class ExecutionManager:
         self.stops += 1
         self.interruptions += 1
         if latch:
-            self._latch.set(reason)
+            self._admission.stop(reason)
         if self._goal and not self._goal.stop_reason:
             self._brake(self._goal, reason, is_near)
         elif self._goal and is_near and self._goal.is_braking:
