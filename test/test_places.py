@@ -281,7 +281,8 @@ def machine_with(on_planning):
         if event == 'planning':
             on_planning(machine, **data)
 
-    machine = Machine(planner_among(), None, StillPort(), emit)
+    planner = planner_among()
+    machine = Machine(planner, make_run(planner), StillPort(), emit)
     return machine
 
 

@@ -5,65 +5,33 @@ import gc
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import rclpy
-from geometry_msgs.msg import TransformStamped
 from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
-from rclpy.qos import qos_profile_sensor_data
+from rclpy.qos import QoSProfile, qos_profile_sensor_data
 from rclpy.serialization import serialize_message
 from rclpy.task import Future
 from sensor_msgs.msg import JointState
 from std_msgs.msg import Float64
-from tf2_msgs.msg import TFMessage
+from talk import Talk
 from ur_dashboard_msgs.msg import ProgramState
 from ur_dashboard_msgs.srv import GetProgramState
 
-from ur5_pick_place.errors import UnknownFrame
-from ur5_pick_place.kinematics.transforms import T_BASE_BASE_LINK
 from ur5_pick_place.nodes import bounded_reader
 from ur5_pick_place.nodes.distro import has_waiting
 from ur5_pick_place.nodes.driver_link import DriverLink
-from ur5_pick_place.nodes.frames import Frames
 from ur5_pick_place.nodes.joint_listener import JointListener
 from ur5_pick_place.nodes.polling import Poller, PollGroup
 
 NAMES = [f'joint_{i}' for i in range(6)]
 SHUFFLED = [4, 0, 5, 1, 3, 2]
 NEVER = 1e3  # [s]
-
-
-class Talk:
-    """A node to be tested, and publishers of another one."""
-
-    def __init__(self) -> None:
-        self.node, self.speaker = Node('hears'), Node('speaks')
-        self.executor = SingleThreadedExecutor()
-        self.executor.add_node(self.node)
-        self.turns = 0
-
-    def publisher(self, kind: type, topic: str):
-        publisher = self.speaker.create_publisher(kind, topic, 300)
-        self.until(publisher.get_subscription_count)
-        return publisher
-
-    def until(self, is_so: Callable[[], object]) -> None:
-        deadline = time.monotonic() + 10.0
-        with self.polling():
-            while not is_so():
-                assert time.monotonic() < deadline
-                self.executor.spin_once(timeout_sec=0.02)
-                self.turns += 1
-
-    def polling(self) -> Poller:
-        """Poll the topics of the node as its process does."""
-        failures: list[Exception] = []
-        return Poller(self.node, threading.RLock(), lambda: None, failures.append)
 
 
 @pytest.fixture
@@ -265,86 +233,16 @@ def test_what_is_urgent_is_taken_as_it_arrives(talk):
     talk.until(lambda: len(taken) == 2)
 
 
-def transforms(x: float, *children: str) -> TFMessage:
-    frames = [TransformStamped(child_frame_id=child) for child in children]
-    for frame in frames:
-        frame.header.frame_id = 'base_link'
-        frame.header.stamp.sec, frame.header.stamp.nanosec = 7, round(1e8 * x)
-        frame.transform.translation.x = x
-        frame.transform.rotation.w = 1.0
-    return TFMessage(transforms=frames)
-
-
-def test_the_drivers_own_tcp_is_carried_though_it_is_published_in_the_base(talk) -> None:
-    frames = Frames(talk.node, 'lab_', None)
-    publisher = talk.publisher(TFMessage, '/tf')
-    message = transforms(0.4, 'lab_tool0_controller', 'lab_tool0', 'tray')
-    message.transforms.append(transforms(0.4, 'camera').transforms[0])
-    message.transforms[3].header.frame_id = 'lab_tool0_controller'
-    publisher.publish(message)
-    talk.until(lambda: frames.is_carried('lab_tool0_controller'))
-    assert frames.is_on_tool('camera') and not frames.is_carried('tray')
-    T = frames.T_base_frame('camera', lambda _link: np.eye(4))
-    assert T[0, 3] == pytest.approx(0.4), 'from the tool of the request, not of TF'
-
-
-def test_with_a_prefix_the_base_link_of_a_mobile_base_is_no_link_of_the_arm(talk) -> None:
-    frames = Frames(talk.node, 'ur_', None)
-    for name in ('base_link', 'ur_base_link', ''):
-        np.testing.assert_array_equal(frames.T_base_frame(name), T_BASE_BASE_LINK)
-    frames._take([serialize_message(transforms(0.4, 'mast', 'plate'))])
-    with pytest.raises(UnknownFrame, match="'base_link' is not known"):  # not connected yet
-        frames.T_base_frame('base_link')
-    mount = transforms(0.4, 'ur_base_link')
-    mount.transforms[0].header.frame_id = 'mast'
-    frames._take([serialize_message(mount)])
-    for T in (
-        frames.T_base_frame('base_link', lambda _link: np.eye(4)),
-        frames.T_base_frame('/base_link'),
-        frames.T_base_link('base_link', lambda _link: np.eye(4)),
-    ):
-        assert T[0, 3] == pytest.approx(0.8), 'base is turned by pi about z'
-    for name in ('ur_base_link', ''):
-        np.testing.assert_array_equal(frames.T_base_frame(name), T_BASE_BASE_LINK)
-    for name in ('base', 'ur_base'):  # TF has no other `base`
-        np.testing.assert_array_equal(frames.T_base_frame(name), np.eye(4))
-
-
-def test_without_a_prefix_base_link_is_the_arms_though_tf_has_it(talk) -> None:
-    frames = Frames(talk.node, '', None)
-    frames._take([serialize_message(transforms(0.4, 'tray'))])
-    np.testing.assert_array_equal(frames.T_base_frame('base_link'), T_BASE_BASE_LINK)
-
-
-def test_of_many_transforms_the_newest_are_read_when_a_frame_is_asked_for(talk, conversions):
-    frames = Frames(talk.node, '', None)
-    publisher = talk.publisher(TFMessage, '/tf')
-    conversions.clear()
-    for i in range(100):
-        publisher.publish(transforms(0.01 * i, 'camera', 'tray'))
-        if i == 50:
-            publisher.publish(transforms(0.3, 'belt_12'))
-    time.sleep(0.3)
-    # base_link is turned by pi about z in base.
-    assert frames.T_base_frame('tray')[0, 3] == pytest.approx(-0.99)
-    assert frames.T_base_frame('belt_12')[0, 3] == pytest.approx(-0.3)
-    assert len(conversions) <= 102
-    conversions.clear()
-    for i in range(100):
-        publisher.publish(transforms(1.0 + 0.01 * i, 'camera', 'tray'))
-    time.sleep(0.3)
-    assert frames.T_base_frame('camera')[0, 3] == pytest.approx(-1.99)
-    assert len(conversions) == 1
-
-
-def test_a_frame_with_a_negative_stamp_is_not_known(talk) -> None:
-    frames = Frames(talk.node, '', np.eye(4))
-    message = transforms(0.1, 'cam')
-    message.transforms[0].header.stamp.sec = -1
-    frames._take([serialize_message(message)])
-    for ask in (frames.T_base_frame, lambda frame: frames.recent(frame, 0.1, 2)):
-        with pytest.raises(UnknownFrame, match="'cam'"):
-            ask('cam')
+def test_what_a_budget_leaves_is_taken_in_the_next_pass(talk) -> None:
+    poll_group, taken = PollGroup(talk.node, NEVER), []
+    poll_group.subscribe(
+        JointState, 'joint_states', taken.append, QoSProfile(depth=100), budget=-1.0
+    )
+    publisher = talk.publisher(JointState, 'joint_states')
+    publisher.publish(JointState())
+    time.sleep(0.1)
+    assert not poll_group.poll() and not taken
+    assert poll_group.time_to_next(time.monotonic()) <= 0.0
 
 
 def test_a_check_that_takes_longer_than_its_period_keeps_no_callback_waiting(talk) -> None:

@@ -2,6 +2,7 @@
 """Differences between ROS distributions; no other module depends on which one it runs on."""
 
 import importlib
+import math
 import os
 import re
 import time
@@ -189,14 +190,23 @@ def has_waiting(executor: Any) -> bool:
     return bool(getattr(executor, '_tasks', ()))
 
 
-def take_waiting(subscription: Any, most: int) -> list[bytes]:
-    """Return up to `most` waiting messages of a raw subscription, oldest first."""
-    return [data for data, _ in _taken(subscription, most)]
+def take_waiting(subscription: Any, most: int, end: float = math.inf) -> list[bytes]:
+    """
+    Return up to `most` waiting messages of a raw subscription, oldest first.
+
+    Takes no other one after the steady time `end` [s].
+
+    """
+    return [data for data, _ in _taken(subscription, most, end)]
 
 
-def _taken(subscription: Any, most: int) -> Iterator[tuple[bytes, Mapping[str, Any]]]:
+def _taken(
+    subscription: Any, most: int, end: float = math.inf
+) -> Iterator[tuple[bytes, Mapping[str, Any]]]:
     with subscription.handle:
         for _ in range(most):
+            if time.monotonic() > end:
+                return
             message = subscription.handle.take_message(subscription.msg_type, subscription.raw)
             if message is None:
                 return

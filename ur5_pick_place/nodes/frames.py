@@ -3,8 +3,8 @@
 
 import contextlib
 import re
-import threading
-from collections.abc import Callable, Sequence
+import time
+from collections.abc import Callable
 
 import numpy as np
 import tf2_ros
@@ -25,18 +25,16 @@ from ur5_pick_place.kinematics.transforms import (
     inverse_transform,
     make_transform,
 )
-from ur5_pick_place.nodes.bounded_reader import BoundedReader
-from ur5_pick_place.nodes.cdr import MessageLayout, Unreadable
 from ur5_pick_place.nodes.conversions import transform_to_matrix
 from ur5_pick_place.nodes.polling import PollGroup
+from ur5_pick_place.nodes.transform_queue import DEPTH, TransformQueue
 
 _SAME = np.eye(4)
-_LARGEST = 16_384  # [bytes] of a message on /tf: about 150 frames, which take 20 ms to convert
 _STATIC = QoSProfile(depth=100, durability=DurabilityPolicy.TRANSIENT_LOCAL)
-# [s] between two polls of /tf, besides those of requests; a poll takes 1 to 2 ms.
+# [s] between two polls of /tf, besides those of requests
 _PERIOD, _HISTORY_PERIOD = 0.2, 0.05
-_DEPTH = 250  # 0.5 s of an e-Series
-_LAYOUTS = 64  # of messages on /tf that are kept
+_POLL_BUDGET = 0.003  # [s] of a poll: 250 messages of 10 frames; fewer if they are larger
+_FRESH = 0.1  # [s] for the messages that are queued when a request asks for a frame
 _LOOKUP_PERIOD = 0.02  # [s] between two look-ups of a frame that a request waits for
 _TIP = LINK_NAMES[-1]
 # The links that the robot description fixes to the base and to the tool, which are not in the DH
@@ -90,49 +88,26 @@ class Frames:
         self._moving |= {name: (_TIP, T_tip) for name, (T_tip, _) in prefixed.items()}
         self._buffer = tf2_ros.Buffer()
         # tf2's own listener converts a message of any size, and each at once.
-        self._static_reader = BoundedReader(node, TFMessage, '/tf_static', _LARGEST)
+        self._queue = TransformQueue(node, self._buffer)
         node.create_subscription(
-            TFMessage, '/tf_static', self._take_static, _STATIC, raw=True
+            TFMessage, '/tf_static', self._queue.add_static, _STATIC, raw=True
         )
-        self._reader = BoundedReader(node, TFMessage, '/tf', _LARGEST)
-        self._layouts: dict[int, MessageLayout] = {}  # by the size of the message
-        self._looking = threading.Lock()
         self._poll_group = PollGroup(node, _HISTORY_PERIOD if with_history else _PERIOD)
-        self._poll_group.subscribe(TFMessage, '/tf', self._take, QoSProfile(depth=_DEPTH))
+        self._poll_group.subscribe(
+            TFMessage, '/tf', self._queue.add, QoSProfile(depth=DEPTH), budget=_POLL_BUDGET
+        )
 
-    def _take_static(self, data: bytes) -> None:
-        message = self._static_reader.read(data)
-        for transform in message.transforms if message else ():
-            self._buffer.set_transform_static(transform, 'default_authority')
+    def _refresh(self, waits: bool) -> None:
+        """Take the messages that are queued; return once tf2 has them, if `waits`."""
+        deadline = time.monotonic() + _FRESH
+        while not self._poll_group.poll() and waits and time.monotonic() < deadline:
+            pass
+        if waits:
+            self._queue.wait(deadline - time.monotonic())
 
-    def _take(self, waiting: Sequence[bytes]) -> None:
-        """Hand tf2 the newest message of each layout, that is of each set of frames."""
-        with self._looking:
-            newest = []
-            taken: set[int] = set()
-            for data in reversed(waiting):
-                layout = self._layouts.get(len(data))
-                if layout and layout.fits(data):
-                    if len(data) in taken:
-                        continue
-                    taken.add(len(data))
-                newest.append(data)
-            for data in reversed(newest):
-                self._give(data)
-
-    def _give(self, data: bytes) -> None:
-        message = self._reader.read(data)
-        if message is None:
-            return
-        for transform in message.transforms:
-            self._buffer.set_transform(transform, 'default_authority')
-        if len(data) not in self._layouts or not self._layouts[len(data)].fits(data):
-            if len(self._layouts) >= _LAYOUTS:
-                self._layouts.clear()
-            with contextlib.suppress(Unreadable):
-                self._layouts[len(data)] = MessageLayout(data, TFMessage)
-
-    def T_base_frame(self, frame_id: str, arm: ArmPose | None = None) -> Array:
+    def T_base_frame(
+        self, frame_id: str, arm: ArmPose | None = None, waits: bool = True
+    ) -> Array:
         """
         Return the pose (4, 4) of a frame in `base`; an empty name is the arm's `base_link`.
 
@@ -142,6 +117,9 @@ class Frames:
         arm : callable, optional
             The arm pose that the request is about: it determines the pose of a frame that the
             arm carries, instead of the arm's present pose in TF.
+        waits : bool
+            Whether to wait up to 0.1 s for the transforms that were received; False for a
+            callback that blocks others, which then uses those of the poll before.
 
         Raises
         ------
@@ -150,15 +128,17 @@ class Frames:
 
         """
         frame = frame_id.lstrip('/')
-        fixed = self._fixed(frame)
+        fixed = self._fixed(frame, waits)
         if fixed is not None:
             return fixed
-        self._poll_group.poll()
+        if arm is not None and frame in self._moving:
+            link, T_link_frame = self._moving[frame]
+            return arm(link) @ T_link_frame
+        self._refresh(waits)
         try:
             if arm is not None and (carrier := self._carrier(frame)):
                 link, T_link_carrier = self._moving[carrier]
-                T_carrier_frame = _SAME if carrier == frame else self._looked_up(carrier, frame)
-                return arm(link) @ T_link_carrier @ T_carrier_frame
+                return arm(link) @ T_link_carrier @ self._looked_up(carrier, frame)
             return T_BASE_BASE_LINK @ self._looked_up(f'{self._prefix}base_link', frame)
         except (tf2_ros.TransformException, ValueError) as error:
             raise UnknownFrame(
@@ -191,7 +171,7 @@ class Frames:
             Its pose is not finite.
 
         """
-        self._poll_group.poll()
+        self._refresh(waits=True)
         base_link, frame = f'{self._prefix}base_link', frame_id.lstrip('/')
         try:
             newest = self._buffer.lookup_transform(base_link, frame, Time())
@@ -232,13 +212,13 @@ class Frames:
             f'{self._hint}, or world where TF has it'
         )
 
-    def _fixed(self, frame: str) -> Array | None:
+    def _fixed(self, frame: str, waits: bool) -> Array | None:
         """Return T_base_frame (4, 4) of a frame that is fixed to the arm's base, else None."""
         own = frame.removeprefix(self._prefix) or 'base_link'
         fixed = _T_BASE_LINK.get(own)
         if fixed is None or not self._prefix or own != frame:
             return fixed
-        self._poll_group.poll()
+        self._refresh(waits)
         # Without the prefix it is another's where TF has it, as a mobile base's `base_link`.
         is_in_tf = any(frame in link for link in self._links_of_tf())
         return None if is_in_tf else fixed
@@ -258,17 +238,19 @@ class Frames:
             frame = parents.pop(frame)  # so that a loop ends
         return frame if frame in self._moving else ''
 
-    def is_carried(self, frame_id: str) -> bool:
-        """Return whether a frame that `T_base_frame` knows moves with a link of the arm."""
+    def is_carried(self, frame_id: str, waits: bool = True) -> bool:
+        """Return whether a frame that `T_base_frame` knows moves with a link; `waits` as there."""
         frame = frame_id.lstrip('/')
         if frame in ('', 'base_link', f'{self._prefix}base_link'):
             return False  # as mostly, without a look at all frames
-        self._poll_group.poll()  # a frame may have come since the last poll
+        if frame in self._moving:
+            return True
+        self._refresh(waits)  # a frame may have come since the last poll
         return bool(self._carrier(frame))
 
-    def is_on_tool(self, frame_id: str) -> bool:
-        """Return whether a frame that `T_base_frame` knows is fixed to the tool."""
-        if not self.is_carried(frame_id):
+    def is_on_tool(self, frame_id: str, waits: bool = True) -> bool:
+        """Return whether a frame that `T_base_frame` knows is fixed to the tool; as there."""
+        if not self.is_carried(frame_id, waits):
             return False
         return self._moving[self._carrier(frame_id.lstrip('/'))][0] == _TIP
 
@@ -291,7 +273,7 @@ class Frames:
         over: Future[None] = Future()
 
         def check() -> None:
-            if not self._why_unknown(frame_id) or clock.now() >= deadline:
+            if not self._why_unknown(frame_id, waits=False) or clock.now() >= deadline:
                 over.set_result(None)
 
         if self._why_unknown(frame_id):
@@ -301,11 +283,11 @@ class Frames:
         if unknown := self._why_unknown(frame_id):
             raise TimedOut(f'waited {seconds:g} s for TF: {unknown}')
 
-    def _why_unknown(self, frame_id: str) -> str:
+    def _why_unknown(self, frame_id: str, waits: bool = True) -> str:
         if frame_id.lstrip('/') in self._moving:
             return ''
         try:
-            self.T_base_frame(frame_id)
+            self.T_base_frame(frame_id, waits=waits)
         except (UnknownFrame, InvalidInput) as error:
             return str(error)
         return ''

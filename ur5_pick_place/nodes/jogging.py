@@ -260,8 +260,9 @@ class _CommandReader:
         if q is None:
             raise InvalidInput('no joint_states yet; is the driver running?')
         model, frame = self._planner.model, message.header.frame_id
-        R = self._frames.T_base_frame(frame, partial(link_pose, model, q))[:3, :3]
-        if not self._frames.is_on_tool(frame):
+        arm = partial(link_pose, model, q)
+        R = self._frames.T_base_frame(frame, arm, waits=False)[:3, :3]
+        if not self._frames.is_on_tool(frame, waits=False):
             return ToolVelocity(twist, R)
         R_base_tool = link_pose(model, q, 'wrist_3_link')[:3, :3]
         return ToolVelocity(twist, R_base_tool.T @ R, is_on_tool=True)

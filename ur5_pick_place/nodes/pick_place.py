@@ -279,10 +279,10 @@ class PickPlace(Node):
         return message
 
     async def _teach_pose(self, name: str, message: PoseStamped, q: Array | None) -> None:
-        if self._frames.is_carried(message.header.frame_id):
+        assert self.executor is not None  # its pool, as both may wait for TF
+        if await self.executor.create_task(self._frames.is_carried, message.header.frame_id):
             await self._port.wait_for_rest()
-        assert self.executor is not None
-        await self.executor.create_task(self._answer_pose, name, message, q)  # in the pool
+        await self.executor.create_task(self._answer_pose, name, message, q)
 
     def _answer_pose(self, name: str, message: PoseStamped, q: Array | None) -> None:
         stamp = stamp_text(message.header.stamp)

@@ -9,6 +9,7 @@ core in an idle node. A poll of an empty queue takes a few microseconds.
 """
 
 import contextlib
+import math
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -51,6 +52,7 @@ class PollGroup:
         self._node, self._period, self._last_poll = node, period, time.monotonic()
         self._checks: list[Callable[[], object]] = []
         self._urgencies: list[Callable[[], bool]] = []
+        self._is_rest_due = False
         _groups_of(node).append(self)
 
     def subscribe(
@@ -60,6 +62,7 @@ class PollGroup:
         take: Take,
         qos: QoSProfile,
         is_urgent: Callable[[], bool] | None = None,
+        budget: float = math.inf,
     ) -> None:
         """
         Subscribe to a topic.
@@ -75,12 +78,14 @@ class PollGroup:
             lost.
         is_urgent : callable, optional
             Returns whether messages are now taken every 2 ms.
+        budget : float
+            Time for which a poll takes messages [s]; the rest is due in the next pass.
 
         """
         subscription = self._node.create_subscription(
             kind, topic, lambda data: take([data]), qos, callback_group=PolledOnly(), raw=True
         )
-        self._checks.append(self._taker(subscription, take, qos.depth))
+        self._checks.append(self._taker(subscription, take, qos.depth, budget))
         if is_urgent:
             self._urgencies.append(is_urgent)
 
@@ -108,25 +113,39 @@ class PollGroup:
         """Call a function once per period too."""
         self._checks.append(check)
 
-    def poll(self) -> None:
-        """Take the messages that are queued now, and call the added functions."""
-        self._last_poll = time.monotonic()
+    def poll(self) -> bool:
+        """
+        Take the messages that are queued now, and call the added functions.
+
+        Returns whether no message was left because of a budget.
+
+        """
+        self._last_poll, self._is_rest_due = time.monotonic(), False
         for check in self._checks:
             check()
+        return not self._is_rest_due
 
     def time_to_next(self, now: float) -> float:
         """Return the time until the next poll [s] at a steady time [s]."""
+        if self._is_rest_due:
+            return 0.0
         is_urgent = any(is_urgent() for is_urgent in self._urgencies)
         period = min(_URGENT, self._period) if is_urgent else self._period
         return self._last_poll + period - now
 
     def _taker(
-        self, subscription: Any, take: Callable[[Any], object], depth: int
+        self,
+        subscription: Any,
+        take: Callable[[Any], object],
+        depth: int,
+        budget: float = math.inf,
     ) -> Callable[[], None]:
         def take_queued() -> None:
             waiting: list[bytes] = []
             with contextlib.suppress(InvalidHandle):  # this node ends
-                waiting = take_waiting(subscription, depth)
+                end = time.monotonic() + budget
+                waiting = take_waiting(subscription, depth, end)
+                self._is_rest_due |= time.monotonic() > end and len(waiting) < depth
             if waiting:
                 take(waiting)
 

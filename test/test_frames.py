@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Frames from /tf: fresh when asked for, and no callback waits for the messages of others."""
+
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import rclpy
+from rclpy.qos import DurabilityPolicy, QoSProfile
+from rclpy.serialization import serialize_message
+from rclpy.time import Time
+from talk import Talk, transforms
+from tf2_msgs.msg import TFMessage
+
+from ur5_pick_place.errors import UnknownFrame
+from ur5_pick_place.kinematics.transforms import T_BASE_BASE_LINK
+from ur5_pick_place.nodes import bounded_reader, transform_queue
+from ur5_pick_place.nodes import frames as frames_module
+from ur5_pick_place.nodes.frames import Frames
+
+FULL = 170  # frames of a message of almost 16 KB
+
+
+@pytest.fixture
+def talk(ros_domain: int, monkeypatch: pytest.MonkeyPatch) -> Iterator[Talk]:
+    monkeypatch.setattr(frames_module, '_FRESH', 5.0)  # this PC may stall
+    rclpy.init()
+    talk = Talk()
+    yield talk
+    talk.node.destroy_node()
+    rclpy.shutdown()
+
+
+@pytest.fixture
+def converted(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+    """Names of the thread and of the first frame, of each message of TF that is converted."""
+    made: list[tuple[str, str]] = []
+    convert = bounded_reader.deserialize_message
+
+    def deserialize(data: bytes, kind: type) -> Any:
+        message = convert(data, kind)
+        if kind is TFMessage:
+            made.append((threading.current_thread().name, message.transforms[0].child_frame_id))
+        return message
+
+    monkeypatch.setattr(bounded_reader, 'deserialize_message', deserialize)
+    return made
+
+
+def serialized(x: float, *children: str) -> bytes:
+    return serialize_message(transforms(x, *children))
+
+
+def test_the_drivers_own_tcp_is_carried_though_it_is_published_in_the_base(talk) -> None:
+    frames = Frames(talk.node, 'lab_', None)
+    publisher = talk.publisher(TFMessage, '/tf')
+    message = transforms(0.4, 'lab_tool0_controller', 'lab_tool0', 'tray')
+    message.transforms.append(transforms(0.4, 'camera').transforms[0])
+    message.transforms[3].header.frame_id = 'lab_tool0_controller'
+    publisher.publish(message)
+    talk.until(lambda: frames.is_carried('lab_tool0_controller'))
+    assert frames.is_on_tool('camera') and not frames.is_carried('tray')
+    T = frames.T_base_frame('camera', lambda _link: np.eye(4))
+    assert T[0, 3] == pytest.approx(0.4), 'from the tool of the request, not of TF'
+
+
+def test_with_a_prefix_the_base_link_of_a_mobile_base_is_no_link_of_the_arm(talk) -> None:
+    frames = Frames(talk.node, 'ur_', None)
+    for name in ('base_link', 'ur_base_link', ''):
+        np.testing.assert_array_equal(frames.T_base_frame(name), T_BASE_BASE_LINK)
+    frames._queue.add([serialized(0.4, 'mast', 'plate')])
+    with pytest.raises(UnknownFrame, match="'base_link' is not known"):  # not connected yet
+        frames.T_base_frame('base_link')
+    mount = transforms(0.4, 'ur_base_link')
+    mount.transforms[0].header.frame_id = 'mast'
+    frames._queue.add([serialize_message(mount)])
+    for T in (
+        frames.T_base_frame('base_link', lambda _link: np.eye(4)),
+        frames.T_base_frame('/base_link'),
+        frames.T_base_link('base_link', lambda _link: np.eye(4)),
+    ):
+        assert T[0, 3] == pytest.approx(0.8), 'base is turned by pi about z'
+    for name in ('ur_base_link', ''):
+        np.testing.assert_array_equal(frames.T_base_frame(name), T_BASE_BASE_LINK)
+    for name in ('base', 'ur_base'):  # TF has no other `base`
+        np.testing.assert_array_equal(frames.T_base_frame(name), np.eye(4))
+
+
+def test_without_a_prefix_base_link_is_the_arms_though_tf_has_it(talk) -> None:
+    frames = Frames(talk.node, '', None)
+    frames._queue.add([serialized(0.4, 'tray')])
+    np.testing.assert_array_equal(frames.T_base_frame('base_link'), T_BASE_BASE_LINK)
+
+
+def test_of_many_transforms_the_newest_are_read_when_a_frame_is_asked_for(talk, converted):
+    frames = Frames(talk.node, '', None)
+    publisher = talk.publisher(TFMessage, '/tf')
+    converted.clear()
+    for i in range(100):
+        publisher.publish(transforms(0.01 * i, 'camera', 'tray'))
+        if i == 50:
+            publisher.publish(transforms(0.3, 'belt_12'))
+    time.sleep(0.3)
+    # base_link is turned by pi about z in base.
+    assert frames.T_base_frame('tray')[0, 3] == pytest.approx(-0.99)
+    assert frames.T_base_frame('belt_12')[0, 3] == pytest.approx(-0.3)
+    assert len(converted) <= 102
+    converted.clear()
+    for i in range(100):
+        publisher.publish(transforms(1.0 + 0.01 * i, 'camera', 'tray'))
+    time.sleep(0.3)
+    assert frames.T_base_frame('camera')[0, 3] == pytest.approx(-1.99)
+    assert len(converted) == 1
+
+
+def test_a_frame_with_a_negative_stamp_is_not_known(talk) -> None:
+    frames = Frames(talk.node, '', np.eye(4))
+    message = transforms(0.1, 'cam')
+    message.transforms[0].header.stamp.sec = -1
+    frames._queue.add([serialize_message(message)])
+    for ask in (frames.T_base_frame, lambda frame: frames.recent(frame, 0.1, 2)):
+        with pytest.raises(UnknownFrame, match="'cam'"):
+            ask('cam')
+
+
+@pytest.mark.parametrize('count', [1, 10, FULL])
+@pytest.mark.parametrize('topic', ['/tf', '/tf_static'])
+def test_no_callback_converts_transforms_while_others_wait(talk, converted, topic, count) -> None:
+    frames = Frames(talk.node, '', None)
+    qos = QoSProfile(depth=100, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+    publisher = talk.speaker.create_publisher(TFMessage, topic, qos)
+    talk.until(publisher.get_subscription_count)
+    for k in range(10):
+        publisher.publish(transforms(0.1, *(f'f{k:02}_{i:03}' for i in range(count))))
+    talk.until(lambda: len(converted) == 10)
+    assert {thread for thread, _ in converted} == {'transforms'}
+    assert frames.T_base_frame('f07_000')[0, 3] == pytest.approx(-0.1)
+
+
+def test_messages_of_one_length_with_other_names_are_thinned_too(talk, converted) -> None:
+    frames = Frames(talk.node, '', None)
+    tags = [f'tag_{i:02}' for i in range(50)]
+    for x in (0.1, 0.2):
+        frames._queue.add([serialized(x + 0.01 * k, tag) for k in range(5) for tag in tags])
+        frames._queue.wait(5.0)
+        assert frames.T_base_frame('tag_33')[0, 3] == pytest.approx(-x - 0.04)
+    assert sorted(name for _, name in converted) == sorted(2 * tags)
+
+
+def test_a_known_frame_stays_fresh_under_a_flood_of_new_ones(talk, converted) -> None:
+    frames = Frames(talk.node, '', None)
+    frames._queue.add([serialized(0.1, 'camera')])
+    frames.T_base_frame('camera')
+    converted.clear()
+
+    def x_of_camera() -> float:
+        return float(frames.T_base_frame('camera', waits=False)[0, 3])
+
+    flood = [serialized(0.1, *(f'f{k:02}_{i:03}' for i in range(FULL))) for k in range(20)]
+    frames._queue.add([*flood[:10], serialized(0.2, 'camera'), *flood[10:]])
+    talk.until(lambda: x_of_camera() == pytest.approx(-0.2))
+    frames._queue.add([serialized(0.3, 'camera'), *flood])
+    talk.until(lambda: x_of_camera() == pytest.approx(-0.3))
+    names = [name for _, name in converted]
+    assert names.count('camera') == 2 and len(names) < 20
+    frames._queue.wait(30.0)  # before the next test
+
+
+def test_the_newest_static_transform_counts_whatever_else_its_message_holds(talk) -> None:
+    frames = Frames(talk.node, '', None)
+    for k in range(6):
+        frames._queue.add_static(serialized(0.1 * k, 'start', *(f'p{i}' for i in range(k))))
+    assert frames.T_base_frame('start')[0, 3] == pytest.approx(-0.5)
+
+
+def test_ever_new_frames_do_not_fill_the_memory(talk, monkeypatch) -> None:
+    monkeypatch.setattr(transform_queue, '_MOST_FRAMES', 50)
+    frames = Frames(talk.node, '', None)
+    frames._queue.add([serialized(0.1, 'camera')])
+    frames._queue.wait(5.0)
+    frames._queue.add([serialized(0.1, f'belt_{k}') for k in range(200)])
+    frames._queue.wait(5.0)
+    frames._queue.add([serialized(0.2, 'camera')])
+    assert frames.T_base_frame('camera')[0, 3] == pytest.approx(-0.2)
+    known = [k for k in range(200) if frames._buffer.can_transform('camera', f'belt_{k}', Time())]
+    assert len(known) == 48
+
+
+def test_malformed_transforms_are_ignored_and_the_others_taken(talk, rng) -> None:
+    frames = Frames(talk.node, '', None)
+    good = serialized(0.1, 'camera', 'tray')
+    bad = [good[:cut] for cut in range(0, len(good), 3)]
+    bad += [bytes(rng.integers(0, 256, 100, np.uint8)) for _ in range(100)]
+    frames._queue.add([*bad, good, b'x' * 20_000])
+    assert frames.T_base_frame('tray')[0, 3] == pytest.approx(-0.1)
