@@ -202,3 +202,41 @@ def test_a_manager_that_hangs_is_asked_seldom_and_its_late_answer_counts_once(ma
     manager.late.set_result(None)
     manager.stop_other_motion(Stopping.BRAKING)
     assert manager.switched == [([], [OURS]), ([OURS], [])]
+
+
+def test_a_controller_that_hangs_is_named_and_its_cancels_are_forgotten(
+    manager, monkeypatch
+) -> None:
+    monkeypatch.setattr(controller_goals, '_ANSWER_TIME', 0.3)
+    late, action = Future(), f'{OURS}/follow_joint_trajectory/_action'
+
+    async def cancel(request, response):
+        await late
+        return response
+
+    manager.served.create_service(
+        CancelGoal, f'{action}/cancel_goal', cancel, callback_group=ReentrantCallbackGroup()
+    )
+    status = manager.served.create_publisher(GoalStatusArray, f'{action}/status', LATCHED)
+    under_way = GoalStatus(status=GoalStatus.STATUS_EXECUTING)
+    under_way.goal_info.goal_id.uuid[0] = 7
+    status.publish(GoalStatusArray(status_list=[under_way]))
+    manager.until(lambda: manager.goals.active)
+    ours = manager.goals._controllers[0]
+    manager.until(ours._cancel.service_is_ready)
+    sent = 0
+    while not (refusal := manager.goals.why_not_canceled) or sent < 60:
+        manager.goals.cancel()
+        sent += 1
+        manager.executor.spin_once(timeout_sec=0.02)
+        time.sleep(0.02)
+    assert OURS in refusal and 'restart the driver' in refusal
+    assert len(ours._cancel._pending_requests) < 20
+    late.set_result(None)
+
+    def is_answered() -> bool:
+        manager.goals.cancel()
+        return not manager.goals.why_not_canceled
+
+    manager.until(is_answered)
+    assert manager.goals.active, 'it has the goal still'

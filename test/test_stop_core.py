@@ -194,6 +194,8 @@ def test_a_goal_whose_answers_were_all_lost_does_not_keep_the_latch_shut():
     cell.executor.fail('this node was away')
     cell.run(0.5)
     assert 'still has a goal' in cell.executor.rearm().reason
+    cell.port.why_not_canceled = 'it does not answer'
+    assert cell.executor.rearm().reason == 'it does not answer; try again'
     cell.run(4.0)
     assert cell.executor.rearm().ok
     assert cell.state == 'ready'

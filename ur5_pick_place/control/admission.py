@@ -134,7 +134,8 @@ class Admission:
         if reason := self.fault() or self.controller.why_unavailable:
             return reason
         if self.has_goals:
-            return 'the controller still has a goal, which is being canceled'
+            still = 'the controller still has a goal, which is being canceled'
+            return self.controller.why_not_canceled or still
         if self.status.is_in_freedrive:
             return ''
         return self.status.inactive if self.others.stillness.is_at_rest else 'the arm is moving'

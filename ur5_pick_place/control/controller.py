@@ -141,6 +141,11 @@ class Controller(Protocol):
         """Ids of the goals that it reports as not ended, from any client."""
         ...
 
+    @property
+    def why_not_canceled(self) -> str:
+        """Why a goal goes on although it was canceled, and what to do; empty if unknown."""
+        ...
+
     def prepare(self, trajectory: Trajectory) -> Any:
         """Return what is sent for a trajectory, for `Goal.prepared`; may take long."""
         ...

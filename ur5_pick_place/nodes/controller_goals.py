@@ -49,6 +49,7 @@ _LARGEST = 65_536  # [bytes] of a goal status message, for about 2,000 goals
 _NOTHING_LEFT = 0.5  # [s] for which a controller has had nothing to cancel
 _SWITCH_TIME = 2.0  # [s] the controller manager may take
 _SWITCHING = 1.5  # [s] after a switch in which the arm may still be seen in motion
+_ANSWER_TIME = 1.0  # [s] after which an answer to a cancel is no longer waited for
 _SAME_STOP = 5.0  # [s] without a request after which it is another stop
 
 
@@ -110,6 +111,17 @@ class ControllerGoals:
     def active(self) -> frozenset[bytes]:
         """Ids of the goals that have not ended, as the controllers report."""
         return frozenset().union(*(one.goals for one in self._controllers))
+
+    @property
+    def why_not_canceled(self) -> str:
+        """Which controller with a goal does not answer, and what to do; empty if none."""
+        silent = [one.name for one in self._controllers if one.is_silent]
+        if not silent:
+            return ''
+        return (
+            f'{", ".join(silent)} has a goal and does not answer to its cancellation: check that '
+            'the controller manager runs (ros2 control list_controllers), or restart the driver'
+        )
 
     def cancel(self) -> None:
         """Request every available controller to cancel all its goals."""
@@ -210,6 +222,7 @@ class _OneController:
     """The goals of one controller's action."""
 
     def __init__(self, node: Node, action: str, group: CallbackGroup) -> None:
+        self.name = action.partition('/')[0]
         self._cancel: Client[Any, Any] = node.create_client(
             CancelGoal, f'{action}/_action/cancel_goal', callback_group=group
         )
@@ -225,6 +238,9 @@ class _OneController:
         )
         self._goals: frozenset[bytes] = frozenset()
         self._nothing_since: float | None = None
+        self._unanswered: dict[Future[Any], float] = {}  # and when they were sent
+        # Steady times [s] of the last request, and from when on none was answered.
+        self._last_request = self._silent_since = 0.0
 
     @property
     def goals(self) -> frozenset[bytes]:
@@ -232,10 +248,30 @@ class _OneController:
             self._goals = frozenset()  # the driver has gone, and its goals with it
         return self._goals
 
+    @property
+    def is_silent(self) -> bool:
+        """Whether it has a goal and has answered no request for `_ANSWER_TIME`."""
+        return self._last_request - self._silent_since > _ANSWER_TIME and bool(self.goals)
+
     def cancel(self) -> None:
-        if self._cancel.service_is_ready():
-            answer = self._cancel.call_async(CancelGoal.Request())
-            answer.add_done_callback(lambda future: self._on_canceled(future.result()))
+        if not self._cancel.service_is_ready():
+            return
+        now = time.monotonic()
+        for answer, sent in list(self._unanswered.items()):
+            if now - sent > _ANSWER_TIME:  # rclpy would keep it, fifty a second, for ever
+                self._unanswered.pop(answer, None)
+                self._cancel.remove_pending_request(answer)
+        if not self._unanswered:
+            self._silent_since = now
+        self._last_request = now
+        answer = self._cancel.call_async(CancelGoal.Request())
+        self._unanswered[answer] = now
+        answer.add_done_callback(self._on_answer)
+
+    def _on_answer(self, answer: 'Future[Any]') -> None:
+        self._unanswered.pop(answer, None)
+        self._silent_since = time.monotonic()
+        self._on_canceled(answer.result())
 
     def _on_message(self, data: bytes) -> None:
         message = self._reader.read(data)

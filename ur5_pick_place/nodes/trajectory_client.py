@@ -232,6 +232,10 @@ class _TrajectoryController:
     def goals(self) -> frozenset[bytes]:
         return self._goals.active
 
+    @property
+    def why_not_canceled(self) -> str:
+        return self._goals.why_not_canceled
+
     def prepare(self, trajectory: Trajectory) -> JointTrajectory:
         return trajectory_to_msg(trajectory, self._joint_names)
 

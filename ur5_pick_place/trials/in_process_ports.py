@@ -60,7 +60,7 @@ class ControllerPort:
         self._due = 0.0
         self.motions = self.holds = 0
 
-    conflict = ''
+    conflict = why_not_canceled = ''
 
     @property
     def why_unavailable(self) -> str:
