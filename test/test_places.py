@@ -13,6 +13,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from cycle_poses import CONFIG, MODEL, ORIGIN, POSES, SCENE, taught
+from obedient_robot import make_run
 
 from ur5_pick_place.errors import ExecutionError, GateRefusal, PlanningCanceled, PlanningError
 from ur5_pick_place.kinematics import BRANCHES, HOME, all_solutions
