@@ -13,14 +13,18 @@ from typing import Any, TypeVar
 
 import numpy as np
 import pace
-from driver_client import LATCHED, DriverClient
+from driver_client import LATCHED, DriverClient, goal, rest
+from moveit_msgs.action import ExecuteTrajectory
+from rclpy.action import ActionClient
 from std_msgs.msg import String
 from task_client import START, TaskClient
 
+from ur5_pick_place.kinematics import HOME
 from ur5_pick_place.nodes.node_list import NodeSpec, node_list
 from ur5_pick_place.trials.processes import NodeProcesses
 
 CONFIG = Path(__file__).parents[1] / 'config'
+TURNED = HOME + [1.0, 0, 0, 0, 0, 0]
 Client = TypeVar('Client', bound=DriverClient)
 
 
@@ -242,3 +246,16 @@ def nodes_cell(domain: int, folder: Path, **options: object) -> Iterator[NodesCe
     """Start a cell, and end it."""
     with contextlib.ExitStack() as stack:
         yield NodesCell(domain, folder, stack, **options)
+
+
+def execute(cell: NodesCell, q: np.ndarray = TURNED, seconds: float = 8.0) -> ActionClient:
+    """Let another client move the arm through the planner; returns once the arm moves."""
+    client = cell.client
+    action = ActionClient(client.node, ExecuteTrajectory, 'execute_trajectory')
+    client.until(action.server_is_ready, 'execute_trajectory')
+    request = ExecuteTrajectory.Goal()
+    points = goal(rest(client.look(), 0.0), rest(q, seconds))
+    request.trajectory.joint_trajectory = points.trajectory
+    client.wait(action.send_goal_async(request), 'the motion to be taken')
+    client.until(lambda: np.abs(client.qd).max() > 0.05, 'the arm to move')
+    return action

@@ -15,7 +15,7 @@ import pytest
 
 pytest.importorskip('rclpy')
 
-from cells import nodes_cell
+from cells import TURNED, execute, nodes_cell
 from driver_client import SCALED, goal, point, rest, trajectory
 from geometry_msgs.msg import Point, Pose
 from moveit_msgs.action import ExecuteTrajectory
@@ -27,7 +27,6 @@ from moveit_msgs.msg import (
     PlanningSceneComponents,
 )
 from moveit_msgs.srv import GetMotionPlan, GetPlanningScene
-from rclpy.action import ActionClient
 from shape_msgs.msg import SolidPrimitive
 from std_msgs.msg import Bool, Float64MultiArray
 from std_srvs.srv import SetBool, Trigger
@@ -38,7 +37,6 @@ from ur5_pick_place.kinematics import HOME, JOINT_NAMES
 
 pytestmark = pytest.mark.nodes
 
-TURNED = HOME + [1.0, 0, 0, 0, 0, 0]
 STOP_TIME = 0.5  # [s] on the wall; the braking comes on top
 BRAKING = 0.6  # [s]
 VELOCITY = 'forward_velocity_controller'
@@ -206,19 +204,6 @@ def test_both_nodes_restarted_find_the_goal_that_outlived_its_sender(cell):
     assert np.abs(client.q - TURNED).max() > 0.1, 'it was stopped on its way'
     cell.rearm()
     assert cell.planner == 'ready'
-
-
-def execute(cell, q=TURNED, seconds=8.0):
-    """Let another client move the arm through the planner; returns once the arm moves."""
-    client = cell.client
-    action = ActionClient(client.node, ExecuteTrajectory, 'execute_trajectory')
-    client.until(action.server_is_ready, 'execute_trajectory')
-    request = ExecuteTrajectory.Goal()
-    points = goal(rest(client.look(), 0.0), rest(q, seconds))
-    request.trajectory.joint_trajectory = points.trajectory
-    client.wait(action.send_goal_async(request), 'the motion to be taken')
-    client.until(lambda: np.abs(client.qd).max() > 0.05, 'the arm to move')
-    return action
 
 
 @pytest.mark.drill
