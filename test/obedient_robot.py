@@ -94,11 +94,11 @@ class ObedientPort:
     """A machine's way to such a robot."""
 
     robot: Robot
-    stopped: str = ''
+    stop_reason: str = ''
     why_not_ready: str = ''
 
     def observe(self):
-        return replace(self.robot.seen(), stopped=self.stopped)
+        return replace(self.robot.seen(), stop_reason=self.stop_reason)
 
     def send(self, command, on_reply):
         self.robot.obey(command)

@@ -46,7 +46,7 @@ class LateController:
         self.holds += 1
         self.drift[:] = 0.0
 
-    def stop_other_motion(self, stopping):
+    def stop_other_motion(self, stop_progress):
         self.deactivations += 1
 
     def accept(self, now):

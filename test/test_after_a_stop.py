@@ -64,7 +64,7 @@ def test_the_motion_home_has_the_payload_of_what_the_gripper_holds(cycle_planner
     robot.is_part_there = is_part_there
     machine.go_home(POSES)
     tick_until(machine, robot)
-    assert machine.stopped == ''
+    assert machine.stop_reason == ''
     assert payloads(robot) == pytest.approx([] if is_part_there else [TOOL])
     (carry,) = (command for command in robot.commands if isinstance(command, Carry))
     assert (carry.load is not None) == run.is_carrying == is_part_there
@@ -108,7 +108,7 @@ def test_a_stop_while_the_payload_is_set_leaves_none_that_is_wrong(cycle_planner
     robot.commands.clear()
     machine.go_home(POSES)
     tick_until(machine, robot)
-    assert machine.stopped == '' and payloads(robot) == []
+    assert machine.stop_reason == '' and payloads(robot) == []
 
 
 def test_without_feedback_a_closed_gripper_may_hold_a_part_and_is_carried_as_if(cycle_planner):
@@ -159,7 +159,7 @@ def test_a_release_that_does_not_begin_leaves_the_position_free(cycle_planner):
     tick_until(machine, robot, lambda: run.stage in ('lift', 'transfer'))
     robot.is_output_stuck = True
     tick_until(machine, robot)
-    assert 'output 16 was set off but io_states has not shown it' in machine.stopped
+    assert 'output 16 was set off but io_states has not shown it' in machine.stop_reason
     machine.rearmed()
     assert run.is_carrying and 'were done' not in machine.make_plan(POSES)
 

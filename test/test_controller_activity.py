@@ -99,17 +99,17 @@ class Manager:
 
     def look(self) -> str:
         self.activity.request_if_due()
-        return self.status.inactive
+        return self.status.why_inactive
 
 
 def test_a_controller_in_doubt_counts_as_inactive_until_it_is_listed_as_active(graph):
     manager = Manager(graph)
     manager.look()
-    assert manager.asked == 0 and not manager.status.inactive, 'nobody has a doubt'
+    assert manager.asked == 0 and not manager.status.why_inactive, 'nobody has a doubt'
     manager.activity.invalidate()
-    assert 'to report whether' in manager.status.inactive
+    assert 'to report whether' in manager.status.why_inactive
     graph.until(lambda: f'{OURS} is inactive' in manager.look())
-    assert 'just after the program starts' in manager.status.inactive
+    assert 'just after the program starts' in manager.status.why_inactive
     manager.states.append('active')
     graph.until(lambda: not manager.look())
     asked = manager.asked
@@ -128,8 +128,8 @@ def test_an_answer_that_was_asked_for_before_the_doubt_does_not_end_it(graph):
     manager.states.append('inactive')
     manager.activity.invalidate()
     manager.late.set_result(None)
-    graph.until(lambda: not manager.look() or f'{OURS} is inactive' in manager.status.inactive)
-    assert manager.status.inactive
+    graph.until(lambda: not manager.look() or f'{OURS} is inactive' in manager.status.why_inactive)
+    assert manager.status.why_inactive
 
 
 @pytest.mark.parametrize('is_there', [True, False])
@@ -144,7 +144,7 @@ def test_a_controller_that_no_manager_lists_is_not_refused(graph, is_there):
 
     def is_over() -> bool:
         activity.request_if_due()
-        return not status.inactive
+        return not status.why_inactive
 
     graph.until(is_over)
 

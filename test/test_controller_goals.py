@@ -17,7 +17,7 @@ from rclpy.executors import SingleThreadedExecutor  # noqa: E402
 from rclpy.node import Node  # noqa: E402
 from rclpy.task import Future  # noqa: E402
 
-from ur5_pick_place.control.controller import Stopping  # noqa: E402
+from ur5_pick_place.control.controller import StopProgress  # noqa: E402
 from ur5_pick_place.kinematics import JOINT_NAMES  # noqa: E402
 from ur5_pick_place.nodes import controller_goals  # noqa: E402
 from ur5_pick_place.nodes.controller_goals import ControllerGoals  # noqa: E402
@@ -81,7 +81,7 @@ class Manager:
             assert time.monotonic() < deadline
             self.executor.spin_once(timeout_sec=0.02)
 
-    def stop_other_motion(self, seen: Stopping, times: int = 1, seconds: float = 0.3) -> None:
+    def stop_other_motion(self, seen: StopProgress, times: int = 1, seconds: float = 0.3) -> None:
         """Deactivate others once per `seconds`, and let the messages pass."""
         for _ in range(times):
             self.goals.stop_other_motion(lambda: seen)
@@ -106,15 +106,15 @@ def manager(ros_domain: int) -> Iterator[Manager]:
 
 
 def test_an_arm_that_moves_on_has_its_controller_restarted_and_then_left_off(manager) -> None:
-    manager.stop_other_motion(Stopping.MOVING_ON, times=2)
+    manager.stop_other_motion(StopProgress.MOVING_ON, times=2)
     assert manager.switched == [([], [OURS]), ([OURS], [])], 'one restart, then time to see it'
-    manager.stop_other_motion(Stopping.BRAKING, seconds=SWITCHING)
-    manager.stop_other_motion(Stopping.MOVING_ON)
+    manager.stop_other_motion(StopProgress.BRAKING, seconds=SWITCHING)
+    manager.stop_other_motion(StopProgress.MOVING_ON)
     assert manager.switched[2:] == [([], [OURS])]
     assert not manager.active
 
 
-@pytest.mark.parametrize('seen', [Stopping.BRAKING, Stopping.OVER])
+@pytest.mark.parametrize('seen', [StopProgress.BRAKING, StopProgress.OVER])
 def test_an_arm_that_brakes_or_is_wanted_again_keeps_its_controller(manager, seen) -> None:
     manager.stop_other_motion(seen, times=5)
     assert not manager.switched and manager.active == {OURS}
@@ -123,7 +123,7 @@ def test_an_arm_that_brakes_or_is_wanted_again_keeps_its_controller(manager, see
 def test_an_arm_that_nobody_sees_has_its_controller_restarted_once_and_never_left_off(
     manager,
 ) -> None:
-    manager.stop_other_motion(Stopping.UNSEEN, times=12)
+    manager.stop_other_motion(StopProgress.UNSEEN, times=12)
     assert manager.switched == [([], [OURS]), ([OURS], [])]
     assert manager.active == {OURS}
 
@@ -132,17 +132,17 @@ def test_an_arm_that_nobody_sees_has_its_controller_restarted_once_and_never_lef
 def test_an_arm_that_nobody_sees_is_stopped_at_the_next_stop_too(manager, monkeypatch) -> None:
     monkeypatch.setattr(controller_goals, '_SAME_STOP', 1.0)
     restart = [([], [OURS]), ([OURS], [])]
-    manager.stop_other_motion(Stopping.UNSEEN, times=2)
-    manager.stop_other_motion(Stopping.BRAKING, seconds=SWITCHING)
-    manager.stop_other_motion(Stopping.UNSEEN)
+    manager.stop_other_motion(StopProgress.UNSEEN, times=2)
+    manager.stop_other_motion(StopProgress.BRAKING, seconds=SWITCHING)
+    manager.stop_other_motion(StopProgress.UNSEEN)
     assert manager.switched == 2 * restart
 
 
 def test_another_controller_is_switched_off_unless_the_stop_is_over(manager) -> None:
     manager.active = {OTHER}
-    manager.stop_other_motion(Stopping.OVER)
+    manager.stop_other_motion(StopProgress.OVER)
     assert manager.active == {OTHER}
-    manager.stop_other_motion(Stopping.BRAKING)
+    manager.stop_other_motion(StopProgress.BRAKING)
     assert manager.switched == [([OURS], [OTHER])]
 
 
@@ -161,14 +161,14 @@ def test_a_controller_that_claims_a_mode_of_the_arm_is_switched_off(
     manager, name, claimed, prefix
 ) -> None:
     manager.active, manager.claims = {name}, {name: [prefix + claimed]}
-    manager.stop_other_motion(Stopping.BRAKING)
+    manager.stop_other_motion(StopProgress.BRAKING)
     assert manager.switched == [([OURS], [name])]
 
 
 def test_a_controller_of_something_else_is_left_alone(manager) -> None:
     manager.active = {OURS, 'gripper'}
     manager.claims = {'gripper': ['finger_joint/position']}
-    manager.stop_other_motion(Stopping.BRAKING)
+    manager.stop_other_motion(StopProgress.BRAKING)
     assert not manager.switched
 
 
@@ -197,10 +197,10 @@ def test_goals_of_motion_primitives_are_seen_and_canceled(manager) -> None:
 @pytest.mark.drill
 def test_a_manager_that_hangs_is_asked_seldom_and_its_late_answer_counts_once(manager) -> None:
     manager.hangs = True
-    manager.stop_other_motion(Stopping.MOVING_ON, times=8)
+    manager.stop_other_motion(StopProgress.MOVING_ON, times=8)
     assert manager.asked == 2, 'again after two seconds'
     manager.late.set_result(None)
-    manager.stop_other_motion(Stopping.BRAKING)
+    manager.stop_other_motion(StopProgress.BRAKING)
     assert manager.switched == [([], [OURS]), ([OURS], [])]
 
 

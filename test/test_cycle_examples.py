@@ -76,7 +76,7 @@ class CellOf:
         self.cell.run()
         self.cell.until(lambda: not self.cell.is_busy, limit, 'the end of the run')
         self.cell.wait(0.4)
-        assert self.cell.stopped == ''
+        assert self.cell.stop_reason == ''
 
     def misses(self):
         laid = self.cell.world.T_world_parts
@@ -135,7 +135,7 @@ def test_nobody_at_the_button_ends_the_run_by_name_and_the_gripper_keeps_the_par
     cell = CellOf(path)
     cell.cell.run()
     cell.cell.until(lambda: not cell.cell.is_busy, 60.0, 'the stop')
-    assert cell.cell.stopped == (
+    assert cell.cell.stop_reason == (
         "stage 'button': input 0 was not on within timeout = 1.5 s: check what switches it and "
         'its wiring, or increase the timeout'
     )

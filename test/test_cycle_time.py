@@ -69,7 +69,7 @@ def cycle():
 
 
 def test_the_cycle_takes_half_of_what_approach_speed_all_the_way_took(cycle):
-    assert cycle.cell.stopped == ''
+    assert cycle.cell.stop_reason == ''
     times = cycle.times()
     assert times['done'] - times['started'] < 5.0
     assert cycle.cell.placement(DEFAULT_TARGET)[0] < 0.5e-3
@@ -121,7 +121,7 @@ def test_stages_are_announced_in_order_while_moves_blend(cycle):
 
 def test_a_closed_gripper_opens_on_the_way_and_is_open_before_the_arm_comes_near():
     cycle = Recorded(is_closed=True)
-    assert cycle.cell.stopped == ''
+    assert cycle.cell.stop_reason == ''
     assert cycle.outputs == 3
     gaps = np.array(cycle.gaps)
     opens = np.gradient(gaps, CYCLE) > 0.05

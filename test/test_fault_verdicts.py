@@ -34,7 +34,7 @@ class Drifting(InProcessCell):
 
     @property
     def q(self):
-        return super().q + (0.1 * self.time if self.stopped else 0.0)
+        return super().q + (0.1 * self.time if self.stop_reason else 0.0)
 
 
 class Late(InProcessCell):

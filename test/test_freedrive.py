@@ -52,7 +52,7 @@ class Robot:
             SwitchController, 'controller_manager/switch_controller', self._switch
         )
         self.program = self.served.create_publisher(Bool, PROGRAM_RUNNING, LATCHED)
-        self.machine = SimpleNamespace(is_in_freedrive=False, stopped='', stops=0)
+        self.machine = SimpleNamespace(is_in_freedrive=False, stop_reason='', stops=0)
         self.port = SimpleNamespace(planner_state='', why_not_ready='')
         self.requests = FreedriveRequests(
             self.node,

@@ -55,8 +55,8 @@ def begin(cell, stage=''):
 def stopped_by(cell):
     """Wait for the stop; return its reason."""
     cell.until(lambda: not cell.is_busy, 20.0, 'the stop')
-    assert cell.stopped
-    return cell.stopped
+    assert cell.stop_reason
+    return cell.stop_reason
 
 
 def recover(cell, *jobs):
@@ -66,7 +66,7 @@ def recover(cell, *jobs):
     for job in jobs:
         cell.start(job)
         cell.until(lambda: not cell.is_busy, 20.0, job)
-        assert not cell.stopped, (job, cell.stopped)
+        assert not cell.stop_reason, (job, cell.stop_reason)
 
 
 def names(cell):
@@ -75,7 +75,7 @@ def names(cell):
 
 def test_the_cube_is_placed_within_half_a_millimetre(cell):
     begin(cell)
-    assert cell.stopped == '' and 'grasp_verified' in names(cell)
+    assert cell.stop_reason == '' and 'grasp_verified' in names(cell)
     cell.wait(0.3)
     assert np.linalg.norm(cell.T_world_part[:2, 3] - [TARGET.x, TARGET.y]) < 0.5e-3
     error, turn = cell.placement(TARGET)
@@ -149,7 +149,7 @@ def test_each_fault_of_the_gripper_at_the_grip_is_named(cell):
         cell.inject(fault)
         machine.start('grip', grip(gripper))
         cell.until(lambda: not cell.is_busy, 10.0, f'the end of a grip with {fault}')
-        found[fault] = cell.stopped
+        found[fault] = cell.stop_reason
         recover(cell, 'open_gripper')
     for fault, reason in found.items():
         assert re.search(EXPECTED[fault], reason), (fault, reason)
@@ -195,7 +195,7 @@ def test_a_damaged_lip_leaks_on_when_the_part_is_no_longer_slippery():
     cell.inject('part_slips')
     cell.clear('part_slips')
     begin(cell)
-    assert 'no vacuum: the cup does not seal' in cell.stopped
+    assert 'no vacuum: the cup does not seal' in cell.stop_reason
 
 
 def test_a_cup_that_starts_to_leak_drops_the_part_which_is_its_loss():
@@ -220,7 +220,7 @@ def test_a_gripper_from_outside_runs_a_cycle_as_contributing_shows_it(tmp_path, 
     device.is_open = lambda: not pins.digital_out[16]
     device.has_part = lambda: pins.digital_in[16]
     begin(cell)
-    assert cell.stopped == '' and {'grasp_verified', 'done'} <= set(names(cell))
+    assert cell.stop_reason == '' and {'grasp_verified', 'done'} <= set(names(cell))
     assert cell.port.gripper_commands == 0, 'no pin was set through the driver'
     cell.wait(0.3)
     assert cell.placement(TARGET)[0] < 0.5e-3

@@ -216,7 +216,7 @@ def test_a_wall_nearer_than_the_arm_can_brake_ends_a_jog_at_once():
     cell.give(twist(0.3), 0.6)
     for x in np.arange(0.8, 0.4, -1e-3):  # ever nearer, until the ramp would meet it
         put_wall(cell, x)
-        cell.manager.check_remaining_path()
+        cell.manager.stop_if_blocked()
         if not cell.manager.is_moving:
             break
     assert not cell.planner.why_blocked(cell.q[None])

@@ -48,7 +48,7 @@ def test_a_part_that_was_placed_before_a_stop_stays_where_it_is(stage, then):
     else:
         cell.start('go_home')
         cell.until(lambda: not cell.is_busy, 30.0, 'home')
-    assert cell.stopped == ''
+    assert cell.stop_reason == ''
     assert np.linalg.norm(cell.world.T_world_part[:3, 3] - placed[:3, 3]) < 1e-3
 
 

@@ -21,7 +21,7 @@ def put_post(cell, planner, gap):
     post = box_at('post', (0.4, y + TO_FINGERTIPS + gap + 0.015, 0.15), (0.04, 0.02, 0.3))
     planner.set_scene(replace(planner.scene, boxes=(post,)))
     assert not planner.collision.check(cell.port.q)
-    cell.executor.check_remaining_path()
+    cell.executor.stop_if_blocked()
 
 
 def stopped(gap, then=None):
@@ -111,7 +111,7 @@ def test_a_closed_loop_does_not_brake_through_an_object(bench, seconds, is_told_
     put_in_the_way(q, q + seconds * bench.status.qd)
     if is_told_by == 'its own check':
         bench.run(0.016)
-    bench.executor.check_remaining_path()
+    bench.executor.stop_if_blocked()
     assert bench.port.held
     (outcome,) = bench.ends
     reason = outcome.reason

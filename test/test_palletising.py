@@ -32,7 +32,7 @@ def test_a_pallet_of_two_layers_is_filled_by_twelve_cycles() -> None:
     cell.on_step = lambda: feed(cell)
     cell.run()
     cell.until(lambda: not cell.is_busy, 200.0, 'the pallet to be full')
-    assert not cell.stopped
+    assert not cell.stop_reason
 
     # The taught TCP looks down: its y is the other way round.
     cells = [(r, -c, n) for n in range(2) for c in range(3) for r in range(2)]

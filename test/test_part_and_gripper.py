@@ -98,7 +98,7 @@ def test_each_part_that_is_released_at_a_place_is_told_once_also_before_a_stop(c
     home, (_, job) = len(stages) - 1, job_of(cycle_planner, stages, events)
     robot = Robot()
     robot.do(job, until=lambda r: events[-1:] and events[-1][1].get('stage') == 'retreat')
-    job.tick(replace(robot.seen(), stopped='protective stop'))
+    job.tick(replace(robot.seen(), stop_reason='protective stop'))
     told = [(e, d.get('place')) for e, d in events if e in ('grasp_verified', 'placed')]
     assert told == [('grasp_verified', None)] * 2 + [('placed', 'target')]
     assert stages[home].name == 'home' and 'cycle_done' not in dict(events)
@@ -129,10 +129,10 @@ def test_a_stop_tells_that_the_part_had_just_left_the_hand(cycle_planner, is_par
     while not run.is_carrying:
         machine.tick()
         robot.t += TICK
-    robot.is_part_there, port.stopped = is_part_there, 'protective stop'
+    robot.is_part_there, port.stop_reason = is_part_there, 'protective stop'
     machine.tick()
-    assert machine.stopped == events[-1]['reason']
-    assert machine.stopped.startswith(f'protective stop{told}')
+    assert machine.stop_reason == events[-1]['reason']
+    assert machine.stop_reason.startswith(f'protective stop{told}')
     assert run.is_carrying == is_part_there
 
 
@@ -304,7 +304,7 @@ def test_a_part_that_was_missed_or_lost_is_carried_no_more(cycle_planner, stage)
         robot.is_part_there = False
         machine.stop('the part was lost')
         tick(machine, robot)
-    assert machine.stopped and carried(robot) is False
+    assert machine.stop_reason and carried(robot) is False
 
 
 @pytest.mark.parametrize('doubt', ['no pins', 'tool power off', 'planner stopped', 'flickers'])
@@ -319,7 +319,7 @@ def test_a_part_is_not_forgotten_where_its_input_is_in_doubt(cycle_planner, doub
     elif doubt == 'tool power off':
         robot.voltage = 0
     elif doubt == 'planner stopped':
-        port.stopped = 'io_states silent'
+        port.stop_reason = 'io_states silent'
     for i in range(100):
         if doubt == 'flickers':
             robot.is_part_there = i % 8 < 4

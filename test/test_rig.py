@@ -100,7 +100,7 @@ def begin(cell, stage):
 
 def finish(cell):
     cell.until(lambda: not cell.is_busy, 30.0, 'the end')
-    assert cell.stopped == ''
+    assert cell.stop_reason == ''
 
 
 # The arm brakes on its path, which may lead it past the corner to the next stage.

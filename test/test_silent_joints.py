@@ -36,7 +36,7 @@ def test_nothing_begins_with_joints_older_than_a_tenth_of_a_second():
     cell = Cell()
     cell.silent = True
     cell.run(0.15)
-    with pytest.raises(ExecutionError, match=r'joints are 0\.1. s old'):
+    with pytest.raises(ExecutionError, match=r'joint_states are 0\.1. s old'):
         cell.start()
 
 

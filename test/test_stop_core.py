@@ -29,7 +29,7 @@ def test_a_new_obstacle_at_the_far_end_of_a_motion_there_and_back_stops_it_on_th
         cell.executor.start(motion, cell.ends.append)
         cell.port.accept(cell.now)
         cell.run(seconds)
-        cell.executor.check_remaining_path()
+        cell.executor.stop_if_blocked()
         cell.port.accept(cell.now)  # the braking motion
         cell.run(3.0)
         at_the_box = (
@@ -161,15 +161,15 @@ def test_a_stop_ends_the_motion_of_an_arm_led_by_hand_too(is_stopped_before):
 
 def test_ready_and_a_rearm_wait_for_an_active_controller():
     cell = Cell(watched=0.0)
-    cell.status.inactive = 'the controller is inactive'
+    cell.status.why_inactive = 'the controller is inactive'
     cell.run(0.5)
     assert cell.state == 'stopped: the controller is inactive'
-    cell.status.inactive = ''
+    cell.status.why_inactive = ''
     cell.run(0.1)
     assert cell.state == 'ready'
     cell.executor.stop('enough', latch=True)
     cell.run(3.0)
-    cell.status.inactive = 'the controller is inactive'
+    cell.status.why_inactive = 'the controller is inactive'
     assert cell.executor.rearm() == Outcome.failed('the controller is inactive; try again')
     cell.status.is_in_freedrive = True
     assert cell.executor.rearm().ok, 'in freedrive it is not needed'

@@ -158,7 +158,7 @@ def test_a_stopped_planner_ends_any_job_at_once(cycle_planner):
     robot = Robot()
     job = Job('run', make_run(cycle_planner).cycle(cycle_planner.plan(POSES, HOME)))
     robot.do(job, until=lambda r: r.outputs[16])
-    assert job.tick(replace(robot.seen(), stopped='protective stop')) is None
+    assert job.tick(replace(robot.seen(), stop_reason='protective stop')) is None
     assert job.error == 'protective stop'
     assert robot.outputs[16], 'the gripper keeps its part'
 
@@ -227,7 +227,7 @@ def test_an_error_says_that_the_rest_of_a_motion_was_not_planned_in_time(cycle_p
     for late in (0.0, 119.0, 121.0):
         assert job.error == ''
         job.tick(replace(begun, t=begun.t + late))
-    assert job.error == 'planning the rest of the motion was not answered within 120 s'
+    assert job.error == 'planning the remaining motion was not answered within 120 s'
 
 
 class TestPendingMotion:

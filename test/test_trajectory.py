@@ -6,7 +6,7 @@ import pytest
 from scipy.interpolate import BPoly
 
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.planning.trajectory import Trajectory, at_rest
+from ur5_pick_place.planning.trajectory import Trajectory, hold_trajectory
 
 
 def random_trajectory(rng, n=6):
@@ -45,7 +45,7 @@ def test_dense_times_hold_every_point_and_keep_the_step(rng):
 
 
 def test_a_single_point_is_a_trajectory_at_rest():
-    still = at_rest(np.arange(6.0))
+    still = hold_trajectory(np.arange(6.0))
     q, qd, _, _ = still.sample([0.0, 3.0])
     np.testing.assert_array_equal(still.dense_times(0.01), [0.0])
     np.testing.assert_array_equal(q, [np.arange(6.0)] * 2)
@@ -95,4 +95,4 @@ def test_a_time_before_the_start_or_after_the_end_is_what_is_reported(rng):
 
 
 def test_the_time_at_rest_is_any():
-    assert at_rest(np.zeros(6)).time_near(0.2, np.zeros(6)) == 0.2
+    assert hold_trajectory(np.zeros(6)).time_near(0.2, np.zeros(6)) == 0.2

@@ -120,7 +120,7 @@ def test_a_cycle_places_the_cube_within_half_a_millimetre(ur_type: str, method: 
     cell.run()
     cell.until(lambda: not cell.is_busy, 30.0, 'the end of the cycle')
     cell.wait(0.3)
-    assert not cell.stopped
+    assert not cell.stop_reason
     assert math.dist(cell.T_world_part[:2, 3], target[:2]) < 0.5e-3
     assert cell.speed < 1.005, 'no joint beyond the speed of its type'
 

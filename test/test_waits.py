@@ -134,7 +134,7 @@ def test_an_input_that_does_not_come_ends_the_run_by_name(inputs, reason):
 def test_a_stop_ends_a_wait_at_once():
     cell = Cell(button(3600.0))
     cell.tick(0.1)
-    cell.job.tick(Observation(cell.t, np.zeros(6), stopped='stop requested'))
+    cell.job.tick(Observation(cell.t, np.zeros(6), stop_reason='stop requested'))
     assert cell.job.is_done and cell.job.error == 'stop requested'
 
 

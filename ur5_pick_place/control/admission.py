@@ -6,9 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from ur5_pick_place.control.controller import Controller, Stopping
+from ur5_pick_place.control.controller import Controller, StopProgress
 from ur5_pick_place.control.foreign_motion import ForeignMotion
 from ur5_pick_place.control.motion_state import MotionState, motion_state_text
+from ur5_pick_place.control.own_goals import OwnGoals
 from ur5_pick_place.control.reduced_mode import ReducedMode
 from ur5_pick_place.control.robot_status import (
     HealthSettings,
@@ -42,14 +43,16 @@ class Admission:
         Which parameters the user must set; not empty refuses all motion.
     latch : StopLatch
         Holds the reason of a stop until it is rearmed.
-    others : ForeignMotion
-        Detects motion and goals of other clients; also keeps our own goals.
     is_moving : callable
         Returns whether a motion is running.
     lock : RLock
         Held while a motion begins.
     clock : callable
         Returns the steady time [s].
+    foreign_motion : ForeignMotion
+        Detects motion of the arm that this node did not command.
+    own_goals : OwnGoals
+        Distinguishes the goals of this node from those of other clients.
 
     """
 
@@ -59,10 +62,11 @@ class Admission:
     health: HealthSettings
     unset_parameters: str
     latch: StopLatch
-    others: ForeignMotion
     is_moving: Callable[[], bool]
     lock: Any  # threading.RLock is a function, not a type
     clock: Callable[[], float]
+    foreign_motion: ForeignMotion = field(default_factory=ForeignMotion)
+    own_goals: OwnGoals = field(default_factory=OwnGoals)
     _gating: threading.Lock = field(default_factory=threading.Lock)
 
     def __post_init__(self) -> None:
@@ -72,12 +76,12 @@ class Admission:
     @property
     def has_goals(self) -> bool:
         """Whether the controller has a goal that has not ended, or may still receive ours."""
-        return bool(self.others.own.are_open or self.controller.goals)
+        return bool(self.own_goals.are_open or self.controller.goals)
 
     @property
     def foreign_goal(self) -> str:
         """A fault if the controller has a goal that is not ours; empty if it has none."""
-        return self.others.own.foreign(self.controller.goals)
+        return self.own_goals.foreign(self.controller.goals)
 
     @property
     def knows_joints(self) -> bool:
@@ -90,39 +94,41 @@ class Admission:
         by_pendant = self.health.check_modes and bool(mode_fault(self.status))
         if self.status.is_in_freedrive or by_pendant:
             return False
-        return not (self.knows_joints and self.others.stillness.is_at_rest)
+        return not (self.knows_joints and self.foreign_motion.stillness.is_at_rest)
 
     def stop(self, reason: str) -> None:
         """
         Latch a stop that was requested.
 
-        The arm counts as in freedrive only if the task node reports it again: that node ends
-        freedrive when the latch is set, and not at another stop.
+        Clears `is_in_freedrive`; the task node must report freedrive again. It ends freedrive when
+        the latch is first set, but not at a repeated stop.
 
         """
         self.latch.set(reason)
         self.status.is_in_freedrive = False
 
-    def stopping(self, seconds: float) -> Stopping:
+    def stop_progress(self, seconds: float) -> StopProgress:
         """Return how far a stop that began `seconds` ago has come, by the measured joints."""
         if not self.latch.reason:
-            return Stopping.OVER
+            return StopProgress.OVER
         if not self.knows_joints:
-            return Stopping.UNSEEN
-        moves_on = self.others.stillness.moves_on(seconds)
-        return Stopping.MOVING_ON if moves_on else Stopping.BRAKING
+            return StopProgress.UNSEEN
+        moves_on = self.foreign_motion.stillness.moves_on(seconds)
+        return StopProgress.MOVING_ON if moves_on else StopProgress.BRAKING
 
-    def foreign_motion(self, fault: str | None) -> str:
+    def foreign_motion_fault(self, fault: str | None) -> str:
         """Return the fault of motion from another source; empty if there is none."""
         if self.unset_parameters:
             return ''
         stamp = self.status.stamp
         if self.latch.reason or self.is_moving() or self.status.is_in_freedrive or fault:
-            self.others.begin(stamp)
+            self.foreign_motion.expect_motion(stamp)
             return '' if self.latch.reason else self.foreign_goal
         q = self.status.q if self.knows_joints else None
         foreign_goal = self.foreign_goal
-        return foreign_goal if foreign_goal or q is None else self.others.motion(q, stamp)
+        if foreign_goal or q is None:
+            return foreign_goal
+        return self.foreign_motion.motion(q, stamp)
 
     def fault(self, is_streamed: bool = False) -> str | None:
         """Return why the robot must not move now, or None; `is_streamed` as in `find_fault`."""
@@ -138,7 +144,8 @@ class Admission:
             return self.controller.why_not_canceled or still
         if self.status.is_in_freedrive:
             return ''
-        return self.status.inactive if self.others.stillness.is_at_rest else 'the arm is moving'
+        is_at_rest = self.foreign_motion.stillness.is_at_rest
+        return self.status.why_inactive if is_at_rest else 'the arm is moving'
 
     def state(self) -> tuple[MotionState, str]:
         """Return the motion state and the reason of a stop."""
@@ -173,8 +180,9 @@ class Admission:
         age = self.status.age(self.clock())
         if age > self.health.joint_state_timeout:
             raise ExecutionError(
-                f'motion refused: the joints are {age:.2f} s old (limit joint_state_timeout = '
-                f'{self.health.joint_state_timeout} s); check the driver and the link to it'
+                f'motion refused: the latest joint_states are {age:.2f} s old (limit '
+                f'joint_state_timeout = {self.health.joint_state_timeout} s); check the driver '
+                'and the link to it'
             )
 
     def admit(

@@ -18,16 +18,17 @@ REPLY_TIMEOUT = 2.0
 """Largest time for the controller to answer a goal [s, steady clock]."""
 
 _BEFORE = -0.05  # [s]; an earlier time in the trajectory means that the clock was set back
-_HANDING_OVER = 0.5  # [s] besides a cycle for each point, of the passthrough controller
+# [s], plus 1.5 cycles per point, that the passthrough controller needs to transfer a trajectory
+_TRANSFER = 0.5
 _AT_REST_TIME = 2.0  # [s] of robot time for the arm to come to rest after a cancel
 
 
-def handing_over_time(trajectory: Trajectory) -> float:
-    """Return in how long the driver hands a whole trajectory over, before the robot begins [s]."""
-    return _HANDING_OVER + 1.5 * CYCLE * len(trajectory.t)
+def transfer_time(trajectory: Trajectory) -> float:
+    """Return how long the driver takes to transfer a whole trajectory to the robot [s]."""
+    return _TRANSFER + 1.5 * CYCLE * len(trajectory.t)
 
 
-class Stopping(Enum):
+class StopProgress(Enum):
     """How far a stop of the arm has come, by the measured joints."""
 
     OVER = 'no stop is active any more'
@@ -108,18 +109,18 @@ class Goal:
 
 
 class GoalListener(Protocol):
-    """Takes what the controller reports of a goal, in any thread."""
+    """Receives what the controller reports about a goal, in any thread."""
 
     def on_answer(self, goal: Goal, is_accepted: bool) -> None:
-        """Take whether the controller accepts the goal."""
+        """Called when the controller has accepted or rejected the goal."""
         ...
 
     def on_feedback(self, goal: Goal, stamp: float, t: float) -> None:
-        """Take where in the goal's trajectory `t` the controller was at `stamp`, both [s]."""
+        """Called when the controller was at time `t` of the trajectory at `stamp`, both [s]."""
         ...
 
     def on_result(self, goal: Goal, outcome: Outcome) -> None:
-        """Take the end of an accepted goal, as the controller reports it."""
+        """Called when the controller reports the end of an accepted goal."""
         ...
 
 
@@ -133,7 +134,7 @@ class Controller(Protocol):
 
     @property
     def conflict(self) -> str:
-        """Why what is sent might move another arm, or at another arm's speed; empty if not."""
+        """Why commands might reach another arm, or be scaled by its speed slider; empty if not."""
         ...
 
     @property
@@ -166,7 +167,7 @@ class Controller(Protocol):
         """Let it hold joint positions (6,) [rad] in place of what it follows."""
         ...
 
-    def stop_other_motion(self, stopping: Callable[[], Stopping]) -> None:
+    def stop_other_motion(self, stop_progress: Callable[[], StopProgress]) -> None:
         """
         Deactivate the other controllers that move the arm.
 
@@ -174,7 +175,7 @@ class Controller(Protocol):
 
         Parameters
         ----------
-        stopping : callable
+        stop_progress : callable
             Returns how far the stop has come; called when the controllers are known.
 
         """

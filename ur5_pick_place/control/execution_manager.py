@@ -8,8 +8,7 @@ from typing import Any
 from ur5_pick_place.control.admission import Admission, IsWanted
 from ur5_pick_place.control.braking import braking_motion, ends_braking, is_slow
 from ur5_pick_place.control.closed_loop import ClosedLoop
-from ur5_pick_place.control.controller import Controller, Goal, handing_over_time
-from ur5_pick_place.control.foreign_motion import ForeignMotion
+from ur5_pick_place.control.controller import Controller, Goal, transfer_time
 from ur5_pick_place.control.jog import Jog
 from ur5_pick_place.control.motion_monitor import MotionMonitor, TrackingSettings
 from ur5_pick_place.control.motion_state import motion_state_text, skip_repeated
@@ -22,7 +21,7 @@ from ur5_pick_place.locking import locked
 from ur5_pick_place.outcome import DONE, OnOutcome, Outcome
 from ur5_pick_place.planning.gate import GateReport
 from ur5_pick_place.planning.planner import MotionPlanner
-from ur5_pick_place.planning.trajectory import Trajectory, at_rest
+from ur5_pick_place.planning.trajectory import Trajectory, hold_trajectory
 
 
 class ExecutionManager:
@@ -76,10 +75,8 @@ class ExecutionManager:
         self._goal: Goal | None = None
         self._stream: Stream | None = None
         self._latch = StopLatch(
-            controller, status, clock, lambda seconds: self._admission.stopping(seconds)
+            controller, status, clock, lambda seconds: self._admission.stop_progress(seconds)
         )
-        self._others = ForeignMotion()
-        self._own = self._others.own
         self._admission = Admission(
             planner,
             controller,
@@ -87,11 +84,11 @@ class ExecutionManager:
             self._health,
             unset_parameters,
             self._latch,
-            self._others,
             lambda: self.is_moving,
             self._lock,
             clock,
         )
+        self._foreign, self._own = self._admission.foreign_motion, self._admission.own_goals
         self._last_watch, self.stops, self.interruptions = clock(), 0, 0
 
     # -- requests ------------------------------------------------------------------------------
@@ -109,10 +106,10 @@ class ExecutionManager:
     @property
     def is_at_rest(self) -> bool:
         """Whether the joints show the arm at rest."""
-        return self._others.stillness.is_at_rest
+        return self._foreign.stillness.is_at_rest
 
-    def check_remaining_path(self) -> None:
-        """Stop a motion whose rest collides in the present scene."""
+    def stop_if_blocked(self) -> None:
+        """Stop the running motion if its remaining path collides in the current scene."""
         with self._lock:
             path = path_ahead(self._goal or self._stream, self.status.q)
         if len(path) and (contact := self._planner.why_blocked(path)):
@@ -145,7 +142,7 @@ class ExecutionManager:
             lambda prepared: self._send(trajectory, on_end, prepared),
         )
         if has_scene_changed:
-            self.check_remaining_path()
+            self.stop_if_blocked()
 
     def start_loop(
         self,
@@ -166,23 +163,24 @@ class ExecutionManager:
             self._begin_stream(loop, rollout, on_end)
 
         if self._admission.admit(rollout, is_wanted, make_loop, begin):
-            self.check_remaining_path()
+            self.stop_if_blocked()
 
     def start_jog(self, jog: Jog, on_end: OnOutcome, is_wanted: IsWanted = lambda: True) -> None:
         """Check the arm where it is with the gate, and run a jog, as `start`."""
         check_replaces_trajectories(self._replaces, 'a jog', 'to jog,')
         self._admission.check(is_wanted)
-        assert self.status.q is not None  # it is ready
-        here, begin = at_rest(self.status.q), lambda _: self._begin_stream(jog, None, on_end)
-        self._admission.admit(here, is_wanted, lambda _report: None, begin)
+        q, begin = self.status.q, lambda _: self._begin_stream(jog, None, on_end)
+        assert q is not None  # it is ready
+        self._admission.admit(hold_trajectory(q), is_wanted, lambda _report: None, begin)
 
     @locked
     def stop(self, reason: str, latch: bool, is_near: bool = False) -> None:
         """
         Brake along the path; `latch` = refuse all motion until rearmed.
 
-        A motion that cannot be braked, with `is_near` before the obstacle, is canceled at once.
-        Each `watch` repeats the cancel until the goal has ended and, with `latch`, the arm rests.
+        What cannot be braked is canceled at once; with `is_near`, an obstacle in the path, also
+        what cannot stop before it. Each `watch` repeats the cancel until the goal has ended and,
+        with `latch`, the arm is at rest.
 
         """
         self.stops += 1
@@ -192,31 +190,31 @@ class ExecutionManager:
         if self._goal and not self._goal.stop_reason:
             self._brake(self._goal, reason, is_near)
         elif self._goal and is_near and self._goal.is_braking:
-            self._goal.stop_reason += f'; then {reason}'  # an object on the way on which it brakes
+            self._goal.stop_reason += f'; then {reason}'  # an object in its braking path
             self._goal.is_canceled = True
         if self._stream and (is_near or not self._stream.loop.stop_reason):
-            stopping = self._stream.stop(reason)
-            if blocked := too_near(self._planner, stopping) if is_near else '':
+            braking = self._stream.stop(reason)
+            if blocked := too_near(self._planner, braking) if is_near else '':
                 self._end_stream()
                 self._finish(reason + blocked)
         self._cancel_stopped_motion()
         self._publish_state()
 
     def _brake(self, goal: Goal, reason: str, is_near: bool) -> None:
-        stopping = None
+        braking = None
         if self._replaces and not self._admission.foreign_goal:
             takeover, clock = self._tracking.takeover_time, self._clock
-            stopping = braking_motion(goal, self.status, self._planner, takeover, clock)
-        blocked = too_near(self._planner, stopping) if is_near else ''
-        if stopping is None or blocked:
+            braking = braking_motion(goal, self.status, self._planner, takeover, clock)
+        blocked = too_near(self._planner, braking) if is_near else ''
+        if braking is None or blocked:
             goal.stop_reason, goal.is_canceled = reason + blocked, True
             return
-        prepared = self._controller.prepare(stopping)
-        self._send(stopping, goal.on_end, prepared, self.status.stamp).stop_reason = reason
+        prepared = self._controller.prepare(braking)
+        self._send(braking, goal.on_end, prepared, self.status.stamp).stop_reason = reason
 
     @locked
     def fail(self, reason: str) -> None:
-        """Cancel at once because of a fault, also while the robot holds the arm, and latch."""
+        """Cancel at once because of a fault and latch, even if the robot itself holds the arm."""
         is_new = not self._latch.reason
         self.interruptions += is_new
         self._latch.set(reason)
@@ -256,7 +254,7 @@ class ExecutionManager:
             return
         if status.q is None or status.qd is None:
             return
-        self._others.stillness.update(status.stamp, status.q)
+        self._foreign.stillness.update(status.stamp, status.q)
         if self._stream:
             self._tick(self._stream)
         if goal is None:
@@ -288,10 +286,10 @@ class ExecutionManager:
         if self._goal and (failure := unavailable or self._goal.failure(now, self.status.stamp)):
             self.fail(failure)
         if unavailable:
-            self._own.end_all()
+            self._own.record_all_ended()
         current = self._goal.id if self._goal else None
         self._own.forget_lost(self._controller.goals, current, now)
-        if foreign := self._admission.foreign_motion(self._fault):
+        if foreign := self._admission.foreign_motion_fault(self._fault):
             self.fail(foreign)
         if too_fast := self._admission.reduced.objection(self._goal or self._stream):
             self.stop(too_fast, latch=False)
@@ -303,7 +301,7 @@ class ExecutionManager:
     def on_answer(self, goal: Goal, is_accepted: bool) -> None:
         """Process the controller's answer to a goal."""
         if not is_accepted:
-            self._own.end(goal.id)
+            self._own.record_ended(goal.id)
             if goal is self._goal and goal.stop_reason:
                 # The braking motion was refused: the motion that it should replace is canceled.
                 goal.is_canceled = goal.has_ended_early = True
@@ -311,7 +309,7 @@ class ExecutionManager:
                 self._cancel_stopped_motion()
             elif goal is self._goal:
                 self.fail(
-                    'the controller refused the motion: it is not active or another one is; see '
+                    'the controller refused the motion: it is not active, or another one is; see '
                     'controller_manager/list_controllers and the log of the driver'
                 )
         else:
@@ -327,7 +325,7 @@ class ExecutionManager:
     @locked
     def on_result(self, goal: Goal, outcome: Outcome) -> None:
         """Process the end of a goal, as the controller reports it."""
-        self._own.end(goal.id)
+        self._own.record_ended(goal.id)
         if goal is not self._goal:
             return
         if outcome.ok:
@@ -345,7 +343,8 @@ class ExecutionManager:
         gap, self._last_watch = now - self._last_watch, now
         self.status.discount_suspension(gap)
         if was_suspended(gap, self._health.peer_timeout) and not self._latch.has_never_been_ready:
-            self.fail(f'this node was suspended for {gap:.1f} s: find out why, then call ~/rearm')
+            reason = f'this node was suspended for {gap:.1f} s'
+            self.fail(f'{reason}: find the cause, then call ~/rearm')
 
     @property
     def _fault(self) -> str | None:
@@ -372,12 +371,12 @@ class ExecutionManager:
         """Send a goal that begins at the stamp `begin` [s]; 0 = on arrival."""
         # Stamps, not this machine's clock: under load /clock arrives later than the joints.
         stamp = self.status.stamp
-        wait = 0.0 if self._replaces else handing_over_time(trajectory)
+        wait = 0.0 if self._replaces else transfer_time(trajectory)
         monitor = MotionMonitor(trajectory, self._tracking, stamp, wait)
         goal = Goal(trajectory, monitor, on_end, self._clock(), begin, (stamp, 0.0), prepared)
         self._goal = goal
-        self._own.send(goal.id, goal.sent)
-        self._others.stillness.forget()
+        self._own.record_sent(goal.id, goal.sent)
+        self._foreign.stillness.forget()
         self._controller.send(goal, self)
         self._publish_state()
         return goal
@@ -410,14 +409,14 @@ class ExecutionManager:
         self._publish_state()
 
     def _end_stream(self) -> None:
-        """Command the arm to hold where it is, also while the robot holds it."""
+        """Command the arm to hold its joints, even in a protective stop or a paused program."""
         # The last segment ends at rest by itself; holding old joints would pull the arm back.
         if self._admission.knows_joints and self.status.q is not None:
             self._latch.hold(self.status.q)
 
     def _finish(self, reason: str) -> None:
         ended, self._goal, self._stream = self._goal or self._stream, None, None
-        self._others.begin(self.status.stamp)
+        self._foreign.expect_motion(self.status.stamp)
         if ended:
             ended.on_end(Outcome.from_reason(reason))
 

@@ -3,7 +3,6 @@
 
 import numpy as np
 
-from ur5_pick_place.control.own_goals import OwnGoals
 from ur5_pick_place.control.stillness import Stillness
 from ur5_pick_place.kinematics import JOINT_NAMES
 from ur5_pick_place.kinematics.transforms import Array
@@ -14,24 +13,23 @@ _SETTLING = 1.0  # [s] of the robot's time to come to rest after a motion or at 
 
 class ForeignMotion:
     """
-    Keeps our own goals, and the joints at which the arm rests between them.
+    Compares the arm with the joints at which it rests between our motions.
 
     Times are stamps of joint states [s]: a slow simulation brakes for seconds of wall clock.
 
     Attributes
     ----------
-    own : OwnGoals
     stillness : Stillness
 
     """
 
     def __init__(self) -> None:
-        self.own, self.stillness = OwnGoals(), Stillness()
+        self.stillness = Stillness()
         self._q_rest: Array | None = None
         self._moving_since = 0.0
 
-    def begin(self, stamp: float) -> None:
-        """Record that the arm may move at `stamp`: by us, by hand or by the robot."""
+    def expect_motion(self, stamp: float) -> None:
+        """Expect motion from `stamp` [s] on, by us, by hand or by the robot: it is no fault."""
         self._q_rest, self._moving_since = None, stamp
 
     def motion(self, q: Array, stamp: float) -> str:

@@ -16,7 +16,7 @@ _STILL, _GOES_ON = 5e-4, 5e-3
 # ten times an encoder's noise [rad], and the arm turns that joint by less than a tenth of it.
 _SLOW_TURN, _FOLLOWED_SHARE, _LATE_START = 4e-4, 0.1, 1.8
 _BEGUN = 5e-3  # [rad]; the motion before may still be settling by less
-_PATH_STEP = 0.02  # [s] between samples of the rest of a motion
+_PATH_STEP = 0.02  # [s] between samples of the remaining path
 _EQUALLY_NEAR = 0.02  # [rad]; how much nearer a later sample must be to count as the present one
 _RECENT_SAMPLES = 100  # 10 ms apart over a second: at pi rad/s a joint turns 0.03 rad between two
 

@@ -25,16 +25,16 @@ class OwnGoals:
         """Whether the controller may still have, or receive, a goal of this node."""
         return bool(self._open)
 
-    def send(self, goal: bytes, now: float) -> None:
+    def record_sent(self, goal: bytes, now: float) -> None:
         """Record the id of a goal that is sent at time `now` [s, steady clock]."""
         self._sent.append(goal)
         self._open[goal] = now
 
-    def end(self, goal: bytes) -> None:
+    def record_ended(self, goal: bytes) -> None:
         """Record that a goal has ended or was rejected."""
         self._open.pop(goal, None)
 
-    def end_all(self) -> None:
+    def record_all_ended(self) -> None:
         """Record that the controller has ended, and all its goals."""
         self._open.clear()
 
@@ -43,7 +43,7 @@ class OwnGoals:
         Drop goals whose end was not reported.
 
         A goal is delivered within `REPLY_TIMEOUT`; one that the controller does not report at
-        twice that time has ended, unless it is the `current` one. `now` as in `send`.
+        twice that time has ended, unless it is the `current` one. `now` as in `record_sent`.
 
         """
         last = now - 2.0 * REPLY_TIMEOUT

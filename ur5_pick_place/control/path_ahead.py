@@ -18,22 +18,22 @@ def path_ahead(motion: Goal | Stream | None, q: Array | None) -> Array:
     if motion is None or q is None:
         return np.empty((0, 6))
     if motion.trajectory is None:
-        return _way_of(motion.loop.stopping)
+        return _joints_along(motion.loop.braking)
     within = motion.monitor.within if isinstance(motion, Goal) else (0.0, float('inf'))
     return path_from(q, motion.trajectory, within)
 
 
-def _way_of(stopping: Trajectory | None) -> Array:
-    if stopping is None:
+def _joints_along(braking: Trajectory | None) -> Array:
+    if braking is None:
         return np.empty((0, 6))
-    return stopping.sample(stopping.dense_times(_STEP))[0]
+    return braking.sample(braking.dense_times(_STEP))[0]
 
 
-def too_near(planner: MotionPlanner, stopping: Trajectory | None) -> str:
-    """Return what is to be said if the arm cannot brake before an obstacle; empty if it can."""
-    if stopping is None or not planner.why_blocked(_way_of(stopping)):
+def too_near(planner: MotionPlanner, braking: Trajectory | None) -> str:
+    """Return what to add to a stop reason if the arm cannot brake before an obstacle, or ''."""
+    if braking is None or not planner.why_blocked(_joints_along(braking)):
         return ''
     return (
-        f'; the arm needs {stopping.duration:.2f} s to brake and cannot stop before it, so the '
+        f'; the arm needs {braking.duration:.2f} s to brake and cannot stop before it, so the '
         'motion was canceled at once: look whether the arm has touched it'
     )

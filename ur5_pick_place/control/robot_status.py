@@ -122,8 +122,8 @@ class RobotStatus:
         Whether the arm is guided by hand (freedrive), as the task node reports.
     speed_scaling : float
         0 to 1; 1 until the driver reports it.
-    inactive : str
-        Why the trajectory controller would refuse a motion; empty while that is not in doubt.
+    why_inactive : str
+        Why the trajectory controller would refuse a motion; empty if it would not, or if unknown.
 
     """
 
@@ -141,7 +141,7 @@ class RobotStatus:
     is_pause_unknown: bool = False
     is_in_freedrive: bool = False
     speed_scaling: float = 1.0
-    inactive: str = ''
+    why_inactive: str = ''
     _last: tuple[float, Array] | None = None  # as received, even if impossible
 
     @property

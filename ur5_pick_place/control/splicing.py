@@ -9,14 +9,14 @@ times the age of the stamp. They get only the rest of it, from the expected time
 """
 
 from ur5_pick_place.control.stop_trajectory import rest_of
-from ur5_pick_place.planning.trajectory import Trajectory, at_rest
+from ur5_pick_place.planning.trajectory import Trajectory, hold_trajectory
 
 _LARGEST_AGE = 0.1  # [s]; clocks further apart are not in step
 
 
 def on_arrival(trajectory: Trajectory, begin: float, arrival: float) -> Trajectory:
     """
-    Return the rest of a motion that began at stamp `begin`, to be sent without a stamp.
+    Return what remains of a motion that began at stamp `begin`, to be sent without a stamp.
 
     Parameters
     ----------
@@ -27,5 +27,5 @@ def on_arrival(trajectory: Trajectory, begin: float, arrival: float) -> Trajecto
     """
     age = min(max(arrival - begin, 0.0), _LARGEST_AGE)
     if age >= trajectory.duration:
-        return at_rest(trajectory.q[-1])
+        return hold_trajectory(trajectory.q[-1])
     return rest_of(trajectory, age)

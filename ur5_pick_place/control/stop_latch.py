@@ -11,7 +11,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ur5_pick_place.control.controller import Controller, Stopping
+from ur5_pick_place.control.controller import Controller, StopProgress
 from ur5_pick_place.control.robot_status import RobotStatus
 from ur5_pick_place.control.streamed_loop import AT_REST
 from ur5_pick_place.kinematics.transforms import Array
@@ -36,8 +36,8 @@ class StopLatch:
     status : RobotStatus
     clock : callable
         Returns the steady time [s].
-    stopping : callable
-        Returns how far a stop that began so many seconds ago has come, see `Stopping`.
+    stop_progress : callable
+        Returns how far a stop that began so many seconds ago has come, see `StopProgress`.
 
     Attributes
     ----------
@@ -55,10 +55,10 @@ class StopLatch:
         controller: Controller,
         status: RobotStatus,
         clock: Callable[[], float],
-        stopping: Callable[[float], Stopping],
+        stop_progress: Callable[[float], StopProgress],
     ) -> None:
         self._controller, self._status, self._clock = controller, status, clock
-        self._stopping = stopping
+        self._stop_progress = stop_progress
         self.reason = ''
         self.has_never_been_ready = True
         self.was_moving = False
@@ -144,7 +144,7 @@ class StopLatch:
         if duration > _DEACTIVATE_AFTER and now - self._last_deactivation > _DEACTIVATE_PERIOD:
             self._last_deactivation = now
             began = self._moving_since
-            self._controller.stop_other_motion(lambda: self._stopping(self._clock() - began))
+            self._controller.stop_other_motion(lambda: self._stop_progress(self._clock() - began))
 
     def _is_cancel_due(self, knows_joints: bool) -> bool:
         """Return whether to cancel now: once per `_CANCEL_PERIOD` without joints, else always."""

@@ -10,7 +10,7 @@ from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.dynamics import Dynamics
 from ur5_pick_place.planning.limits import Limits
 from ur5_pick_place.planning.timing import stretch
-from ur5_pick_place.planning.trajectory import Trajectory, at_rest
+from ur5_pick_place.planning.trajectory import Trajectory, hold_trajectory
 
 _KNOTS = 24
 _DENSE = np.linspace(0.0, 1.0, 1000)
@@ -68,7 +68,7 @@ def brake(
 
     """
     if t >= trajectory.duration:
-        return at_rest(trajectory.q[-1])
+        return hold_trajectory(trajectory.q[-1])
     remaining = trajectory.duration - t
     t = round(t, _DIGITS)
     choices = _CHOICES + (takeover_time, takeover_time, 0.0, 0.0)
@@ -147,7 +147,7 @@ def resume_on_path(
     """
     t = _first_pass(trajectory, q, within)
     if trajectory.duration - t < _SPACING / 10:
-        return at_rest(trajectory.q[-1])
+        return hold_trajectory(trajectory.q[-1])
     for length in _STARTS:
         rest = _speed_up(trajectory, t, length)
         if _is_within(rest, limits):

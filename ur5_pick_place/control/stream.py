@@ -73,7 +73,7 @@ class Stream:
         """Stop as requested; returns the motion to rest, None if nothing was sent yet."""
         self.is_wanted_stop = True
         self.loop.stop(reason)
-        return self.loop.stopping
+        return self.loop.braking
 
     def tick(self, status: RobotStatus) -> tuple[TrajectorySegment | None, str]:
         """

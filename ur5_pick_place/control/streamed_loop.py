@@ -56,7 +56,7 @@ class StreamedLoop(ABC):
         return self._reference.q_at(self._reference.time)
 
     @property
-    def stopping(self) -> Trajectory | None:
+    def braking(self) -> Trajectory | None:
         """The motion to rest that was sent last; None before the first one."""
         return self._reference.segment()[0] if self._reference else None
 

@@ -8,7 +8,7 @@ from rclpy.client import Client
 from rclpy.node import Node
 from std_srvs.srv import Trigger
 
-from ur5_pick_place.control.controller import REPLY_TIMEOUT, Stopping
+from ur5_pick_place.control.controller import REPLY_TIMEOUT, StopProgress
 from ur5_pick_place.nodes.controller_goals import ControllerGoals
 from ur5_pick_place.nodes.polling import PollGroup
 from ur5_pick_place.nodes.task_port import TaskPort
@@ -52,9 +52,11 @@ class ArmStop:
         """Stop canceling, as motions are allowed again."""
         self._began = None
 
-    def _stopping(self) -> Stopping:
+    def _stop_progress(self) -> StopProgress:
         began = self._began
-        return Stopping.OVER if began is None else self._port.stopping(time.monotonic() - began)
+        if began is None:
+            return StopProgress.OVER
+        return self._port.stop_progress(time.monotonic() - began)
 
     def _repeat(self) -> None:
         if self._began is None:
@@ -77,7 +79,7 @@ class ArmStop:
             delay = _DEACTIVATE_AFTER if self._port.has_planner else _DEACTIVATE_ALONE_AFTER
             if lasts > delay and now - self._last_deactivation > _DEACTIVATE_PERIOD:
                 self._last_deactivation = now
-                self._goals.stop_other_motion(self._stopping)
+                self._goals.stop_other_motion(self._stop_progress)
 
 
 class PlannerLatch:

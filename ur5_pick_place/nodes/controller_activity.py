@@ -18,7 +18,7 @@ _REPLY_TIME = 1.0  # [s, steady clock]
 
 class ControllerActivity:
     """
-    Keeps `RobotStatus.inactive` while it is in doubt.
+    Keeps `RobotStatus.why_inactive` while it is in doubt.
 
     The driver deactivates the controller when the program on the robot ends, and activates it only
     a moment after the program runs again; until then it would refuse a motion.
@@ -44,7 +44,7 @@ class ControllerActivity:
 
     def invalidate(self) -> None:
         """Let the controller count as inactive until the controller manager has answered."""
-        self._status.inactive = (
+        self._status.why_inactive = (
             f'waiting for {self._list.srv_name} to report whether {self._controller} is active'
         )
         self._drop_request()
@@ -52,10 +52,10 @@ class ControllerActivity:
 
     def request_if_due(self) -> None:
         """Send another request, if one is due; to be called repeatedly."""
-        if not self._status.inactive:
+        if not self._status.why_inactive:
             return
         if not self._list.service_is_ready():
-            self._status.inactive = ''  # this cannot be known
+            self._status.why_inactive = ''  # this cannot be known
             return
         now = time.monotonic()
         period = _PERIOD if now - self._invalidated < _SOON else _LATER_PERIOD
@@ -78,7 +78,7 @@ class ControllerActivity:
         name, reply = self._controller, listed.result()
         # One that is not listed belongs to another controller manager.
         state = next((c.state for c in reply.controller if c.name == name), 'active')
-        self._status.inactive = (
+        self._status.why_inactive = (
             ''
             if state == 'active'
             else f'{name} is {state}: the driver activates it just after the program starts; if '

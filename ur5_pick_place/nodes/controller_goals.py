@@ -14,7 +14,7 @@ from rclpy.client import Client
 from rclpy.node import Node
 from rclpy.task import Future
 
-from ur5_pick_place.control.controller import Stopping
+from ur5_pick_place.control.controller import StopProgress
 from ur5_pick_place.control.line_follower import METHODS
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.nodes.bounded_reader import BoundedReader
@@ -128,7 +128,7 @@ class ControllerGoals:
         for one in self._controllers:
             one.cancel()
 
-    def stop_other_motion(self, stopping: Callable[[], Stopping]) -> None:
+    def stop_other_motion(self, stop_progress: Callable[[], StopProgress]) -> None:
         """
         Deactivate other controllers that command the arm's joints, and activate ours.
 
@@ -138,7 +138,7 @@ class ControllerGoals:
 
         Parameters
         ----------
-        stopping : callable
+        stop_progress : callable
             Returns how far the stop has come; called when the controller manager has answered,
             which may be late.
 
@@ -153,10 +153,12 @@ class ControllerGoals:
         if now - self._last_request > _SAME_STOP:
             self._is_unseen = False
         self._last_request, self._listed = now, self._list.call_async(ListControllers.Request())
-        self._listed.add_done_callback(lambda listed: self._on_listed(listed.result(), stopping()))
+        self._listed.add_done_callback(
+            lambda listed: self._on_listed(listed.result(), stop_progress())
+        )
 
-    def _on_listed(self, reply: Any, seen: Stopping) -> None:
-        if seen is Stopping.OVER:
+    def _on_listed(self, reply: Any, seen: StopProgress) -> None:
+        if seen is StopProgress.OVER:
             return
         active = [c for c in reply.controller if c.state == 'active']
         others = [
@@ -168,12 +170,12 @@ class ControllerGoals:
         if others:
             self._log.error(f'the arm does not stop: deactivating {", ".join(others)}')
             self._change(on=[] if is_on else [self._controller], off=others)
-        elif is_on and seen is Stopping.MOVING_ON:
+        elif is_on and seen is StopProgress.MOVING_ON:
             is_again = time.monotonic() - self._restarted < _SAME_STOP
             self._switch_off_ours(is_to_stay_off=is_again)
-        elif is_on and seen is Stopping.UNSEEN and not self._is_unseen:
+        elif is_on and seen is StopProgress.UNSEEN and not self._is_unseen:
             self._switch_off_ours(is_to_stay_off=False)
-        self._is_unseen = seen is Stopping.UNSEEN
+        self._is_unseen = seen is StopProgress.UNSEEN
 
     def _switch_off_ours(self, is_to_stay_off: bool) -> None:
         ours = self._controller

@@ -354,7 +354,7 @@ class FreedriveRequests:
                 raise ExecutionError(f'freedrive refused, payload not confirmed: {why}')
 
         def check() -> None:
-            if self._machine.stops != stops or self._machine.stopped:
+            if self._machine.stops != stops or self._machine.stop_reason:
                 raise ExecutionError('freedrive refused: a stop was requested meanwhile')
             if reason := self._port.why_not_ready:
                 raise ExecutionError(f'freedrive refused: {reason}')

@@ -178,7 +178,7 @@ class PickPlace(Node):
         )
         Diagnostics(
             self,
-            lambda: (not self._machine.stopped, self._machine.state),
+            lambda: (not self._machine.stop_reason, self._machine.state),
             self._statistics.figures,
         )
         if self._teaching.warning:
@@ -373,7 +373,7 @@ class PickPlace(Node):
         return outcome
 
     def _on_tick(self) -> None:
-        self._freedrive.on_tick(is_stopped=bool(self._machine.stopped) or self._port.is_stopped)
+        self._freedrive.on_tick(bool(self._machine.stop_reason) or self._port.is_stopped)
         self._machine.tick()
         self._drawing.remove_outdated()
         self._latch.send_if_due()
@@ -388,7 +388,7 @@ class PickPlace(Node):
 
     def _on_suspended(self, seconds: float) -> None:
         """Latch the stop; the planner has latched it meanwhile."""
-        reason = f'this node was frozen for {seconds:.1f} s: find the cause, then call ~/rearm'
+        reason = f'this node was suspended for {seconds:.1f} s: find the cause, then call ~/rearm'
         self._machine.stop(reason, is_fault=True)
         self._publish_state()
 

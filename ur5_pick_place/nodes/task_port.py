@@ -15,7 +15,7 @@ from rclpy.node import Node
 from rclpy.task import Future
 from std_msgs.msg import String
 
-from ur5_pick_place.control.controller import Stopping
+from ur5_pick_place.control.controller import StopProgress
 from ur5_pick_place.control.motion_state import MotionState, parse_motion_state
 from ur5_pick_place.control.stillness import Stillness
 from ur5_pick_place.errors import ExecutionError
@@ -176,12 +176,12 @@ class TaskPort:
             return 'the arm has moved since: send the pose again'
         return ''
 
-    def stopping(self, seconds: float) -> Stopping:
+    def stop_progress(self, seconds: float) -> StopProgress:
         """Return how far a stop that began `seconds` ago has come, by the measured joints."""
         if time.monotonic() - self._arrived >= _FRESH:
-            return Stopping.UNSEEN
+            return StopProgress.UNSEEN
         moves_on = self._stillness.moves_on(seconds)
-        return Stopping.MOVING_ON if moves_on else Stopping.BRAKING
+        return StopProgress.MOVING_ON if moves_on else StopProgress.BRAKING
 
     @property
     def is_stopped(self) -> bool:
@@ -212,16 +212,16 @@ class TaskPort:
 
     def observe(self) -> Observation:
         inputs, outputs = self._io.pins()
-        state, stopped = parse_motion_state(self.planner_state)
+        state, stop_reason = parse_motion_state(self.planner_state)
         if state is not MotionState.STOPPED and self._io.silence > self._io_timeout:
-            stopped = silent_io(self._io_timeout)
+            stop_reason = silent_io(self._io_timeout)
         return Observation(
             t=self.stamp,
             q=np.full(6, np.nan) if self.q is None else self.q,
             inputs=inputs,
             outputs=outputs,
             tool_voltage=self._io.tool_voltage,
-            stopped=stopped,
+            stop_reason=stop_reason,
             is_at_rest=self.is_at_rest,
             speed_scaling=self._speed_scaling,
             gripper=self._gripper.view() if self._gripper else GripperView(),

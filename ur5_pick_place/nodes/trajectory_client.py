@@ -18,7 +18,7 @@ from unique_identifier_msgs.msg import UUID
 
 from ur5_pick_place.control.admission import IsWanted
 from ur5_pick_place.control.closed_loop import ClosedLoop
-from ur5_pick_place.control.controller import Goal, GoalListener, Stopping
+from ur5_pick_place.control.controller import Goal, GoalListener, StopProgress
 from ur5_pick_place.control.execution_manager import ExecutionManager
 from ur5_pick_place.control.motion_monitor import TrackingSettings
 from ur5_pick_place.control.motion_state import MotionState, parse_motion_state
@@ -44,7 +44,7 @@ from ur5_pick_place.nodes.service_calls import wait_until
 from ur5_pick_place.outcome import DONE, Outcome
 from ur5_pick_place.planning.gate import GateReport
 from ur5_pick_place.planning.planner import MotionPlanner
-from ur5_pick_place.planning.trajectory import Trajectory, at_rest
+from ur5_pick_place.planning.trajectory import Trajectory, hold_trajectory
 
 _WATCH_PERIOD = 0.02  # [s], steady clock
 _ACTIVATION = 1.0  # [s], steady clock, for the driver to activate the controller
@@ -154,7 +154,7 @@ class TrajectoryClient:
 
         def is_decided() -> bool:
             is_refused = bool(find_fault(status, time.monotonic(), self._health))
-            return not status.inactive or status.is_in_freedrive or is_refused
+            return not status.why_inactive or status.is_in_freedrive or is_refused
 
         self._activity.invalidate()
         await wait_until(self._node, is_decided, _ACTIVATION)
@@ -271,10 +271,10 @@ class _TrajectoryController:
     def hold(self, q: Array) -> None:
         if self._driver.has_another:
             return  # the joints may be another arm's, and this one would jump to them
-        self._topic.publish(trajectory_to_msg(at_rest(q), self._joint_names))
+        self._topic.publish(trajectory_to_msg(hold_trajectory(q), self._joint_names))
 
-    def stop_other_motion(self, stopping: Callable[[], Stopping]) -> None:
-        self._goals.stop_other_motion(stopping)
+    def stop_other_motion(self, stop_progress: Callable[[], StopProgress]) -> None:
+        self._goals.stop_other_motion(stop_progress)
 
     def _begun(
         self, trajectory: Trajectory, begin: float, prepared: JointTrajectory | None = None

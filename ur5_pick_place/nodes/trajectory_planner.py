@@ -126,7 +126,7 @@ class TrajectoryPlanner(Node):
             self._names,
             self._frames,
             self._present_joints,
-            self._executor.manager.check_remaining_path,
+            self._executor.manager.stop_if_blocked,
             MutuallyExclusiveCallbackGroup(),
         )
         self._jogging = Jogging(

@@ -144,7 +144,7 @@ class ArmInScene:
         self, trajectory: Trajectory, is_reduced: bool = False
     ) -> gate.GateReport:
         """
-        Return the gate's report on the rest of a motion that may have begun, and ends at rest.
+        Return the gate's report on what remains of a motion that may have begun, and ends at rest.
 
         For a stream, in every cycle: messages about the scene that still wait are not waited for.
 

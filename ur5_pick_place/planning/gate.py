@@ -127,7 +127,7 @@ def check_running_motion(
     dynamics: Dynamics | None = None,
 ) -> GateReport:
     """
-    Return a report on the rest of a motion that may have begun, or raise what is wrong with it.
+    Return a report on what remains of a motion that may have begun, or raise what is wrong.
 
     Parameters and errors as `check_motion`; it must end at rest.
 

@@ -17,7 +17,7 @@ from ur5_pick_place.planning.time_optimal import (
     derivatives,
     path_parameter,
 )
-from ur5_pick_place.planning.trajectory import Trajectory, at_rest
+from ur5_pick_place.planning.trajectory import Trajectory, hold_trajectory
 
 _log = logging.getLogger(__name__)
 
@@ -55,7 +55,7 @@ def time_path(
 
     """
     if path.is_point:
-        return at_rest(path.q[0])
+        return hold_trajectory(path.q[0])
     search = ProfileSearch(path, limits, speed_of, dynamics, min_intervals)
     best: Trajectory | None = None
     for _ in range(_ROUNDS):

@@ -21,7 +21,7 @@ from ur5_pick_place.planning.limits import Limits
 from ur5_pick_place.planning.path_timing import time_path
 from ur5_pick_place.planning.paths import JointPath
 from ur5_pick_place.planning.time_optimal import FINE, SpeedOf
-from ur5_pick_place.planning.trajectory import Trajectory, at_rest, check_duration
+from ur5_pick_place.planning.trajectory import Trajectory, check_duration, hold_trajectory
 
 KNOT_SPACING = 0.02  # [s]; a quintic of this length stays within 0.01 mm of a Cartesian line
 _MIN_KNOT_GAP = 1e-3  # [s]
@@ -56,7 +56,7 @@ def time_ptp(
 
     """
     if np.abs(q_goal - q_start).max() < _REST:
-        return at_rest(q_start)
+        return hold_trajectory(q_start)
     # A jerk that reaches the acceleration sooner would switch between the knots.
     limits = replace(limits, qddd=np.minimum(limits.qddd, limits.qdd / (2.0 * _MIN_KNOT_GAP)))
     trajectory = _ruckig_ptp(q_start, q_goal, limits)

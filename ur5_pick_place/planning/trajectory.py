@@ -166,7 +166,7 @@ def check_duration(duration: float) -> None:
         )
 
 
-def at_rest(q: ArrayLike) -> Trajectory:
+def hold_trajectory(q: ArrayLike) -> Trajectory:
     """Return the one-point trajectory that stays at `q`, shape (6,) [rad]."""
     zero = np.zeros((1, 6))
     return Trajectory(np.zeros(1), np.reshape(np.asarray(q, dtype=float), (1, 6)), zero, zero)

@@ -90,7 +90,7 @@ class Observation:
         Digital pins as last published in io_states; a pin that was never published is absent.
     tool_voltage : int or None
         As last published in tool_data [V].
-    stopped : str
+    stop_reason : str
         Why the planner is stopped, or why the robot is not observed; empty if neither.
     reply : Outcome or None
         Of the last command; None while it runs.
@@ -108,7 +108,7 @@ class Observation:
     inputs: Mapping[int, bool] = field(default_factory=lambda: MappingProxyType({}))
     outputs: Mapping[int, bool] = field(default_factory=lambda: MappingProxyType({}))
     tool_voltage: int | None = None
-    stopped: str = ''
+    stop_reason: str = ''
     reply: Outcome | None = None
     is_at_rest: bool = True
     speed_scaling: float = 1.0
@@ -255,8 +255,8 @@ class Job:
         if self.is_done:
             return None
         try:
-            if seen.stopped:
-                self._steps.throw(ExecutionError(seen.stopped))
+            if seen.stop_reason:
+                self._steps.throw(ExecutionError(seen.stop_reason))
             if self._is_started:
                 command = self._steps.send(seen)
             else:

@@ -73,7 +73,7 @@ class Machine:
     ----------
     plan : CyclePlan or None
         The plan that `start_run` runs.
-    stopped : str
+    stop_reason : str
         Why no job may start before `rearmed`; empty if one may.
     is_in_freedrive : bool
         Whether the arm is in freedrive; set by the owner.
@@ -91,7 +91,7 @@ class Machine:
         self._commands = 0
         self.plan: CyclePlan | None = None
         self._is_planning = False
-        self.stopped = ''
+        self.stop_reason = ''
         self.is_in_freedrive = False
         self._is_part_known = False
         self._watch = PartWatch(run.gripper)
@@ -108,8 +108,8 @@ class Machine:
     @property
     def state(self) -> str:
         """One line for display, as published on `~/state`."""
-        if self.stopped:
-            return f'stopped: {self.stopped}'
+        if self.stop_reason:
+            return f'stopped: {self.stop_reason}'
         job = self.job_name
         if not job:
             if self.is_in_freedrive:  # first, as the planner takes it from here
@@ -241,7 +241,7 @@ class Machine:
     def stop(self, reason: str, is_fault: bool = False) -> None:
         """End the present job, if there is one, and accept no other before `rearmed`."""
         self.stops += 1
-        is_new, self.stopped = not self.stopped, self.stopped or reason
+        is_new, self.stop_reason = not self.stop_reason, self.stop_reason or reason
         if self._job:
             self._end(reason)
         elif is_new and is_fault:  # not requested, so it is an event
@@ -251,7 +251,7 @@ class Machine:
     @locked
     def rearmed(self) -> None:
         """Accept jobs again; the next run needs a new plan."""
-        self.stopped, self.plan = '', None
+        self.stop_reason, self.plan = '', None
         self._emit(events.REARMED)
 
     # -- ticks ---------------------------------------------------------------------------------
@@ -331,7 +331,7 @@ class Machine:
         if reason:
             with suppress(Exception):  # of a gripper's own driver: the stop is latched anyhow
                 reason += self._run.register_loss(self._port.observe())
-            self.stopped, self.plan = self.stopped or reason, None
+            self.stop_reason, self.plan = self.stop_reason or reason, None
             self._emit(events.STOPPED, job=job.name, stage=self._run.stage, reason=reason)
         else:
             if job.name == RUN and self.plan and self.plan.first:
@@ -356,8 +356,8 @@ class Machine:
 
     def _check_can_start(self) -> None:
         """Refuse a job during a stop, in freedrive or while another job runs."""
-        if self.stopped:
-            raise ExecutionError(f'stopped: {self.stopped}; call ~/rearm first')
+        if self.stop_reason:
+            raise ExecutionError(f'stopped: {self.stop_reason}; call ~/rearm first')
         self._check_free()
 
     def _check_free(self) -> None:

@@ -39,5 +39,5 @@ class PartWatch:
         if holds:
             return True if gripper.is_closed(seen) else None
         # Pins may be out of date during a stop, and an input without supply shows no part.
-        is_sure = not seen.stopped and gripper.is_known(seen) and gripper.is_supplied(seen)
+        is_sure = not seen.stop_reason and gripper.is_known(seen) and gripper.is_supplied(seen)
         return False if holds is False and is_sure else None

@@ -315,7 +315,7 @@ class CyclePlanner:
         placed_parts: Sequence[Box] = (),
     ) -> PlannedMotion:
         """
-        Return the rest of a motion, from joints on its path; errors as `motions_home`.
+        Return the remaining motion, from joints on its path; errors as `motions_home`.
 
         `within` bounds the time of the motion [s] at which the arm is.
 

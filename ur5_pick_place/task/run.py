@@ -45,7 +45,7 @@ class CycleRun:
     Parameters
     ----------
     planner : CyclePlanner
-        Replans the rest of a motion after a pause.
+        Plans the remaining motion after a pause.
     gripper : Gripper
     settings : TaskSettings
     tool_payload : tuple
@@ -382,14 +382,14 @@ class CycleRun:
     def _rest_of(
         self, planned: PlannedStage, q: Array, within: tuple[float, float]
     ) -> Steps[PlannedMotion]:
-        """Return the rest of a motion from joints (6,) [rad]; planning takes more than a tick."""
+        """Return the remaining motion from joints (6,) [rad]; planning takes more than a tick."""
         found: list[PlannedMotion] = []
 
         def plan() -> None:
             parts = self.placed_parts
             found.append(self._planner.replan_rest(planned, q, within, self.is_carrying, parts))
 
-        yield from perform(Compute(plan, 'planning the rest of the motion'), _REPLAN_TIME)
+        yield from perform(Compute(plan, 'planning the remaining motion'), _REPLAN_TIME)
         return found[0]
 
     def _resumed(self) -> Steps[Observation]:

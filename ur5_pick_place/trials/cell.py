@@ -44,7 +44,7 @@ class Cell(Protocol):
         ...
 
     @property
-    def stopped(self) -> str:
+    def stop_reason(self) -> str:
         """Why the task must be rearmed before its next job; empty if it need not."""
         ...
 

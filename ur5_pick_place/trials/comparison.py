@@ -74,8 +74,8 @@ def run_method(
         cell.until(lambda: not cell.is_busy, _CYCLE_TIMEOUT, 'the end of the cycle')
     except (ExecutionError, PlanningError) as error:
         return MethodRun(method, str(error))
-    if cell.stopped:
-        return MethodRun(method, f'stage {cell.station.run.stage!r}: {cell.stopped}')
+    if cell.stop_reason:
+        return MethodRun(method, f'stage {cell.station.run.stage!r}: {cell.stop_reason}')
     cell.on_step = None
     cell.wait(_REST)
     trace = recorder.trace()

@@ -247,7 +247,7 @@ class Case:
             cell.clear(self._fault)
         cell.until(lambda: not cell.is_busy, _CYCLE_TIMEOUT, 'the end of the cycle')
         reaction = cell.time - begin
-        reason = cell.stopped
+        reason = cell.stop_reason
         if not reason:
             return self._placed(reaction)
         cell.settle()
@@ -320,7 +320,8 @@ class Case:
         """Clear the fault as a person would: unlock, switch on, press Play."""
         cell = self._cell
         cell.until(cell.clear, 10.0, f'{self._fault} to be cleared')
-        if self._fault == 'part_slips' and 'was lost' in cell.stopped and not self._is_part_found:
+        is_lost = self._fault == 'part_slips' and 'was lost' in cell.stop_reason
+        if is_lost and not self._is_part_found:
             self._find_part()
         # The arm may have collided with a part that slipped out.
         for button in ('unlock_protective_stop', 'brake_release', 'play'):
@@ -342,10 +343,10 @@ class Case:
             cell.until(lambda: cell.rearm().ok, 5.0, 'the cell to be rearmed')
             for job in ('init_gripper', 'go_home', 'open_gripper'):
                 self._do(job)
-                if 'was lost' in cell.stopped and cell.rearm().ok:
+                if 'was lost' in cell.stop_reason and cell.rearm().ok:
                     self._do(job)  # a cube between closed fingers falls out again
-                if cell.stopped:
-                    return f'{job} after rearming: {cell.stopped}'
+                if cell.stop_reason:
+                    return f'{job} after rearming: {cell.stop_reason}'
         except Ur5PickPlaceError as error:
             return f'recovery failed: {error}'
         return ''

@@ -115,13 +115,13 @@ class InProcessCell:
         self.speed = 0.0
 
         dynamics = Dynamics(self.model, [Load(config['payload_mass'], np.zeros(3))])
-        gate = MotionPlanner(self.model, config.read(MotionSettings), scene, dynamics)
+        planner = MotionPlanner(self.model, config.read(MotionSettings), scene, dynamics)
         health, tracking = config.read(HealthSettings), config.read(TrackingSettings)
         self.controller = ControllerPort(self.driver, config['controller'], tracking)
-        self.planner, self._loops = gate, config.read(LoopSettings)
+        self.planner, self._loops = planner, config.read(LoopSettings)
         self._jog: Jog | None = None
         self.manager = ExecutionManager(
-            gate,
+            planner,
             self.controller,
             self._status,
             (health, tracking),
@@ -134,7 +134,7 @@ class InProcessCell:
         grip = settings.gripper.settings
         action = grip if isinstance(grip, ActionSettings) else None
         self.port = TaskPort(
-            self.driver, self.manager, gate, settings.loops, io_timeout(health), action
+            self.driver, self.manager, planner, settings.loops, io_timeout(health), action
         )
         self.station = Station(settings, self.model, scene, dynamics, self.port, self._emit)
 
@@ -149,8 +149,8 @@ class InProcessCell:
         return bool(self.station.machine.job_name)
 
     @property
-    def stopped(self) -> str:
-        return self.station.machine.stopped
+    def stop_reason(self) -> str:
+        return self.station.machine.stop_reason
 
     @property
     def q(self) -> Array:
@@ -308,7 +308,7 @@ class InProcessCell:
         status.program_running = robot.program_running
         status.program_paused = robot.program is Program.PAUSED
         status.speed_scaling = robot.scaling
-        status.inactive = '' if driver.controllers.motion else 'no controller is active'
+        status.why_inactive = '' if driver.controllers.motion else 'no controller is active'
         if report is not None:
             driver.link.to_clients.send(lambda: self._on_joints(report), driver.time)
 

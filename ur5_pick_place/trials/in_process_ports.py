@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 
-from ur5_pick_place.control.controller import Goal, GoalListener, Stopping
+from ur5_pick_place.control.controller import Goal, GoalListener, StopProgress
 from ur5_pick_place.control.execution_manager import ExecutionManager
 from ur5_pick_place.control.loop_settings import LoopSettings
 from ur5_pick_place.control.motion_monitor import TrackingSettings
@@ -19,7 +19,7 @@ from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.outcome import DONE, OnOutcome, Outcome
 from ur5_pick_place.planning.planner import MotionPlanner
-from ur5_pick_place.planning.trajectory import Trajectory, at_rest
+from ur5_pick_place.planning.trajectory import Trajectory, hold_trajectory
 from ur5_pick_place.sim import goals
 from ur5_pick_place.sim.controller_manager import PASSTHROUGH
 from ur5_pick_place.sim.driver import Driver
@@ -99,9 +99,9 @@ class ControllerPort:
 
     def hold(self, q: Array) -> None:
         self.holds += 1
-        self._publish(at_rest(q))
+        self._publish(hold_trajectory(q))
 
-    def stop_other_motion(self, stopping: Callable[[], Stopping]) -> None:
+    def stop_other_motion(self, stop_progress: Callable[[], StopProgress]) -> None:
         """Do nothing: no other controller is ever active in process."""
 
     def _begun(self, motion: Trajectory, begin: float) -> tuple[Trajectory, float]:
@@ -206,17 +206,17 @@ class TaskPort:
         return 'set_io is not there: start the driver' if self._driver.link.set_io_absent else ''
 
     def observe(self) -> job.Observation:
-        _, stopped = parse_motion_state(self._manager.motion_state)
+        _, stop_reason = parse_motion_state(self._manager.motion_state)
         status = self._manager.status
-        if not stopped and self._driver.time - self._io_updated > self._io_timeout:
-            stopped = job.silent_io(self._io_timeout)
+        if not stop_reason and self._driver.time - self._io_updated > self._io_timeout:
+            stop_reason = job.silent_io(self._io_timeout)
         return job.Observation(
             t=status.stamp,
             q=np.full(6, np.nan) if status.q is None else status.q,
             inputs=self._inputs,
             outputs=self._outputs,
             tool_voltage=self._driver.robot.tool_voltage,
-            stopped=stopped,
+            stop_reason=stop_reason,
             is_at_rest=self._manager.is_at_rest,
             speed_scaling=status.speed_scaling,
             gripper=self._gripper_view(),

@@ -94,7 +94,7 @@ class NodesCell:
         return not any(e['event'] in (DONE, STOPPED) for e in self.events[self._job_began :])
 
     @property
-    def stopped(self) -> str:
+    def stop_reason(self) -> str:
         changes = [e for e in self.events if e['event'] in (STOPPED, REARMED)]
         return changes[-1].get('reason', '') if changes else ''
 
