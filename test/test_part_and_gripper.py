@@ -64,7 +64,7 @@ def test_a_part_that_no_stage_expects_is_watched_and_replanned_with_all_the_same
 def test_a_gripper_with_a_part_is_not_opened_in_the_air(cycle_planner):
     robot, (_, job) = Robot(), job_of(cycle_planner, [*LIFTS, Stage('drop', 'open')])
     robot.do(job)
-    assert "the part in the gripper would fall at stage 'drop': take it and" in job.error
+    assert "the part in the gripper would fall at stage 'drop': hold it and" in job.error
     assert robot.outputs[16], 'it is held'
 
 

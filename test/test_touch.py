@@ -59,8 +59,8 @@ def test_the_error_of_the_tcp_stays_within_the_amplification(rng):
 
 def test_touches_that_do_not_turn_the_tool_enough_are_not_good(rng):
     found = tcp_from_touches(touches(rng, 5, axis=[0.0, 0.0, 1.0]))
-    assert not found.is_good and 'about different axes' in found.cure
-    assert 'turn the tool by 30 deg' in tcp_from_touches(touches(rng, 5, tilt=0.1)).cure
+    assert not found.is_good and 'about different axes' in found.advice
+    assert 'turn the tool by 30 deg' in tcp_from_touches(touches(rng, 5, tilt=0.1)).advice
 
 
 def test_the_touch_that_slipped_is_named(rng):
@@ -93,9 +93,9 @@ def test_the_table_is_the_mean_height_and_its_tilt_that_of_the_plane():
 
 def test_a_tilted_table_and_touches_on_a_line_are_not_good():
     tilted = table_from_touches([[0.3, -0.2, 0.0], [0.3, 0.2, 0.0], [0.6, 0.0, 0.02]])
-    assert 'levelled' in tilted.cure and tilted.worst_touch == 3
+    assert 'levelled' in tilted.advice and tilted.worst_touch == 3
     line = table_from_touches([[0.3, -0.2, 0.0], [0.3, 0.0, 0.0], [0.31, 0.2, 0.0]])
-    assert 'touch the corners' in line.cure
+    assert 'touch the corners' in line.advice
 
 
 # ---- the scene file

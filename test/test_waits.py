@@ -30,7 +30,7 @@ class _Idle:
     def signal(self):
         return None
 
-    def holds_part(self, _seen):
+    def part_signal(self, _seen):
         return False
 
 

@@ -82,8 +82,8 @@ def checks_html(checks: Sequence[Check]) -> str:
         rows.append(
             _coloured(f'{mark} {check.name}: {check.found}', _GOOD if check.is_ok else _BAD)
         )
-        if check.cure:
-            rows.append(f'<div style="padding-left:1.4em">{escape(check.cure)}</div>')
+        if check.advice:
+            rows.append(f'<div style="padding-left:1.4em">{escape(check.advice)}</div>')
     return ''.join(rows)
 
 

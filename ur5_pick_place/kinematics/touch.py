@@ -30,7 +30,7 @@ class TouchFit:
         Of the touch that misses it most [m].
     worst_touch : int
         The number of that touch, counted from 1.
-    cure : str
+    advice : str
         What to do before the result can be used; empty if it can.
 
     """
@@ -38,16 +38,16 @@ class TouchFit:
     residual: float
     worst: float
     worst_touch: int
-    cure: str
+    advice: str
 
     @property
     def is_good(self) -> bool:
         """Whether the result can be used."""
-        return not self.cure
+        return not self.advice
 
     def _verdict(self) -> str:
         missed = f'residual {1e3 * self.residual:.2f} mm, worst {1e3 * self.worst:.2f} mm'
-        return f'{missed} (touch {self.worst_touch}): {self.cure or "good"}'
+        return f'{missed} (touch {self.worst_touch}): {self.advice or "good"}'
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,8 @@ class TcpFit(TouchFit):
     point : ndarray, shape (3,)
         The point that was touched, in `base` [m].
     amplification : float
-        Error of the TCP per error of the touches, which the tool's turns between them decide.
+        Ratio of the TCP error to the touch error; it falls as the tool is turned further between
+        the touches.
 
     """
 
@@ -129,15 +130,15 @@ def tcp_from_touches(T_base_tool: ArrayLike) -> TcpFit:
     reached = R @ p + t
     point = reached.mean(axis=0)
     residual, worst, which = _misses(np.linalg.norm(reached - point, axis=1))
-    cure = ''
+    advice = ''
     if amplification > _AMPLIFICATION:
-        cure = (
+        advice = (
             f'touch errors are amplified {amplification:.1f} times, limit {_AMPLIFICATION:g}: '
             'turn the tool by 30 deg or more between the touches, about different axes'
         )
     elif worst > _WORST:
-        cure = f'allowed {1e3 * _WORST:g} mm: repeat touch {which}, more carefully'
-    return TcpFit(residual, worst, which, cure, p, point, amplification)
+        advice = f'allowed {1e3 * _WORST:g} mm: repeat touch {which}, more carefully'
+    return TcpFit(residual, worst, which, advice, p, point, amplification)
 
 
 def table_from_touches(points: ArrayLike) -> TableFit:
@@ -166,18 +167,18 @@ def table_from_touches(points: ArrayLike) -> TableFit:
     slope = np.linalg.lstsq(flat[:, :2], flat[:, 2], rcond=None)[0]
     tilt = float(np.arctan(np.linalg.norm(slope))) if extent > _APART / 10.0 else float('nan')
     residual, worst, which = _misses(np.abs(flat[:, 2]))
-    cure = ''
+    advice = ''
     if extent < _APART:
-        cure = (
+        advice = (
             f'the touches lie within {extent:.3f} m of a line, at least {_APART} m are needed: '
             'touch the corners of the table'
         )
     elif worst > _LEVEL:
-        cure = (
+        advice = (
             f'allowed {1e3 * _LEVEL:g} mm: repeat touch {which}; a tilted table must be levelled, '
             'or described by a box'
         )
-    return TableFit(residual, worst, which, cure, height, tilt)
+    return TableFit(residual, worst, which, advice, height, tilt)
 
 
 def _misses(away: Array) -> tuple[float, float, int]:

@@ -16,7 +16,7 @@ from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.scene import Scene
 from ur5_pick_place.planning.shapes import Cone, Cuboid, Cylinder, Mesh, Plane, Shape, Sphere
 from ur5_pick_place.planning.trajectory import Trajectory
-from ur5_pick_place.task.place_names import touches
+from ur5_pick_place.task.place_names import is_part_place
 from ur5_pick_place.task.plan import CyclePlan
 from ur5_pick_place.task.poses import TaughtPose
 
@@ -65,7 +65,7 @@ def cycle(planner: MotionPlanner, plan: CyclePlan, poses: Mapping[str, TaughtPos
         array.markers += [line, swept_tool(planner, motion.trajectory, i)]
     postures = distinct_postures([motion.trajectory for motion in distinct])
     array.markers += [_ghost(planner.model, q, i) for i, q in enumerate(postures)]
-    for number, name in enumerate(filter(touches, poses)):
+    for number, name in enumerate(filter(is_part_place, poses)):
         arrow = place_arrow(number, T_BASE_LINK_BASE @ poses[name].T_base_tcp)
         arrow.header.frame_id = 'base_link'
         array.markers.append(arrow)

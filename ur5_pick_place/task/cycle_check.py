@@ -4,7 +4,7 @@
 from collections.abc import Collection, Sequence
 
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.task.place_names import above, near_miss, taught_place, touches
+from ur5_pick_place.task.place_names import above, is_part_place, near_miss, taught_place
 from ur5_pick_place.task.stages import SET_OUTPUT, Stage
 
 
@@ -74,7 +74,7 @@ class _Hand:
             self._place = stage.to
         elif stage.do == 'close':
             self._closed = stage.name
-            self._picked = stage.name if touches(self._place) else ''
+            self._picked = stage.name if is_part_place(self._place) else ''
         elif stage.do == 'open':
             self._closed = self._picked = ''
         elif stage.do in ('expect_part', 'payload_part'):  # handed to it, wherever that was
@@ -110,15 +110,15 @@ class _Hand:
         return ''
 
     def _open(self) -> str:
-        if self._picked and not touches(self._place):
+        if self._picked and not is_part_place(self._place):
             below = taught_place(self._place)
-            such = f', such as {{do: lin, to: {below}}}' if touches(below) else ''
+            such = f', such as {{do: lin, to: {below}}}' if is_part_place(below) else ''
             at = f' at {self._place}' if self._place else ''
             return (
                 f'the part of stage {self._picked!r} would fall'
                 f'{at}: must come after a move to a place{such}'
             )
-        if touches(self._place) and not self._closed:
+        if is_part_place(self._place) and not self._closed:
             return (
                 f'nothing is held at {self._place}: must come after {{do: close}}, or before the '
                 'move to that place'

@@ -152,7 +152,7 @@ class MoveGripper:
     position : float
         [m or rad, as the server]
     max_effort : float
-        [N or N m, as the server]; 0 = the server's own.
+        [N or N m, as the server]; 0 = the server's default.
     timeout : float
         A goal that is accepted later than this is canceled [s].
 
@@ -223,7 +223,7 @@ OBSERVE_NOW = Observe.NOW
 Command = RunMotion | SetOutput | MoveGripper | SetToolVoltage | SetPayload | Carry | Compute
 T = TypeVar('T')
 Steps = Generator[Command | Observe | None, Observation, T]
-"""Commands (None: observe at the next tick) for observations, to `yield from`; returns a T."""
+"""A generator: yields a command (None: wait a tick), receives an observation, returns a T."""
 
 
 def silent_io(limit: float) -> str:

@@ -112,7 +112,7 @@ class Machine:
             return f'stopped: {self.stop_reason}'
         job = self.job_name
         if not job:
-            if self.is_in_freedrive:  # first, as the planner takes it from here
+            if self.is_in_freedrive:  # first: the planner node reads `freedrive` from this
                 return 'freedrive'
             if self._is_planning:
                 return 'planning'
@@ -293,13 +293,13 @@ class Machine:
         try:
             self._is_part_known = was_known or self._run.gripper.is_known(seen)
             is_held = self._watch.update(seen)
-            if not was_known and self._run.gripper.is_holding_part(seen):
+            if not was_known and self._run.gripper.counts_as_holding(seen):
                 self._emit(events.PART_IN_HAND)  # the next job treats it as carried, and emits too
                 self._send_carried(True)
             elif is_held is not None and is_held is not self._is_carried:
                 self._run.update_part(seen)
                 self._send_carried(is_held)
-        except Exception:  # of a gripper's own driver; a job that begins tells it
+        except Exception:  # the gripper's driver may raise anything; the next job reports it
             return
 
     def _send_carried(self, is_held: bool) -> None:

@@ -23,7 +23,7 @@ from ur5_pick_place.planning.shortest_chain import Stop, shortest_chain
 from ur5_pick_place.planning.trajectory import Trajectory
 from ur5_pick_place.settings import Settings, setting
 from ur5_pick_place.task.cycle import without_stops
-from ur5_pick_place.task.place_names import HOME, is_above, taught_place, touches
+from ur5_pick_place.task.place_names import HOME, is_above, is_part_place, taught_place
 from ur5_pick_place.task.poses import TaughtPose
 from ur5_pick_place.task.stages import Stage
 
@@ -222,7 +222,7 @@ class CycleMotions:
                 self._place = stages[-1].to
             else:
                 # Elsewhere the gripper would open, and drop what it may hold.
-                is_there = touches(self._place) and closed_at == self._place
+                is_there = is_part_place(self._place) and closed_at == self._place
                 is_retried = do == 'expect_part' and is_there
                 retry, why_not = self._retry(self._arm(parts)) if is_retried else ((), '')
                 moves = [PlannedStage(stages, remark=why_not, retry=retry)]
@@ -279,8 +279,8 @@ class CycleMotions:
             self._T_goal(stage),
             blend=blend * stage.blend,
             speed=self._speed(stage, place),
-            slow_first=distance if touches(place) else 0.0,
-            slow_last=distance + _LATE if touches(stage.to) else 0.0,
+            slow_first=distance if is_part_place(place) else 0.0,
+            slow_last=distance + _LATE if is_part_place(stage.to) else 0.0,
             q_goal=q_goal if stage.do == 'ptp' else None,
         )
 
@@ -309,7 +309,7 @@ class CycleMotions:
         self, arm: MotionPlanner, stage: Stage, place: str, q: Array, q_goal: Array
     ) -> PlannedMotion:
         scaling = Scaling(speed=self._speed(stage, place))
-        if touches(place) or touches(stage.to):
+        if is_part_place(place) or is_part_place(stage.to):
             with contextlib.suppress(PlanningError):
                 return arm.chain(q, [replace(self._as_move(stage, place, q_goal), blend=0.0)])
         if stage.to == HOME:
@@ -344,7 +344,7 @@ class CycleMotions:
         return iter(shortest_chain(model, self._q, stops, qd))
 
     def _speed(self, stage: Stage, place: str) -> float:
-        is_slow = stage.pace == 'approach' or touches(place) or touches(stage.to)
+        is_slow = stage.pace == 'approach' or is_part_place(place) or is_part_place(stage.to)
         return self._settings.approach_speed if is_slow else 0.0
 
     def _T_goal(self, stage: Stage) -> Array:

@@ -35,7 +35,7 @@ class PartWatch:
     def _proved(self, seen: Observation) -> bool | None:
         """Return whether a part is held; False only if nothing about the gripper is in doubt."""
         gripper = self._gripper
-        holds = gripper.holds_part(seen)
+        holds = gripper.part_signal(seen)
         if holds:
             return True if gripper.is_closed(seen) else None
         # Pins may be out of date during a stop, and an input without supply shows no part.

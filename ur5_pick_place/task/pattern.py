@@ -21,7 +21,7 @@ import numpy as np
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.settings import Settings, setting
-from ur5_pick_place.task.place_names import DEFAULT_PLACES, HOME, taught_place, touches
+from ur5_pick_place.task.place_names import DEFAULT_PLACES, HOME, is_part_place, taught_place
 from ur5_pick_place.task.poses import TaughtPose, numbers_from_matrix
 from ur5_pick_place.task.stages import Stage
 
@@ -113,10 +113,10 @@ def transfers(cycle: Sequence[Stage]) -> tuple[Transfer, ...]:
     for i, stage in enumerate(cycle):
         if stage.is_move:
             place = stage.to
-        elif stage.do == 'close' and touches(place):
+        elif stage.do == 'close' and is_part_place(place):
             pick = place
         elif stage.do == 'open' and pick:
-            found.append(Transfer(pick, place if touches(place) else '', i))
+            found.append(Transfer(pick, place if is_part_place(place) else '', i))
             pick = ''
     return (*found, Transfer(pick, '', len(cycle))) if pick else tuple(found)
 

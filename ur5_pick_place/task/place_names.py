@@ -43,8 +43,8 @@ def is_above(place: str) -> bool:
     return place.startswith(_ABOVE)
 
 
-def touches(place: str) -> bool:
-    """Return whether the tool touches a part at a place; empty = at no place."""
+def is_part_place(place: str) -> bool:
+    """Return whether a part is gripped or released at a place; empty = at no place."""
     return bool(place) and place != HOME and not is_above(place)
 
 

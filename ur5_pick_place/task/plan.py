@@ -28,7 +28,7 @@ from ur5_pick_place.task.pattern import (
     others,
     transfers,
 )
-from ur5_pick_place.task.place_names import HOME, taught_place, touches
+from ur5_pick_place.task.place_names import HOME, is_part_place, taught_place
 from ur5_pick_place.task.places import CyclePlaces
 from ur5_pick_place.task.poses import Provenance, TaughtPose, converted
 from ur5_pick_place.task.retract import retract_from_place
@@ -359,7 +359,7 @@ class CyclePlanner:
             name: converted(name, poses[name], self.provenance, self.planner.model)
             for name in sorted(needed)
         }
-        for one, other in combinations(filter(touches, present), 2):
+        for one, other in combinations(filter(is_part_place, present), 2):
             apart = np.subtract(present[one].pose[:3], present[other].pose[:3])
             if np.linalg.norm(apart) < _SAME_PLACE:
                 raise InvalidInput(f'{one} and {other} are the same place: teach one elsewhere')
@@ -367,8 +367,9 @@ class CyclePlanner:
 
 
 def _touched(runs: Sequence[Mapping[str, TaughtPose]]) -> list[tuple[str, TaughtPose]]:
-    """Return the places of all cycles at which the tool touches a part."""
-    return [(name, pose) for places in runs for name, pose in places.items() if touches(name)]
+    """Return the places of all cycles at which a part is gripped or released."""
+    named = (item for places in runs for item in places.items())
+    return [(name, pose) for name, pose in named if is_part_place(name)]
 
 
 def _before_moves(

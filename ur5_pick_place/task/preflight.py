@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Is a cell ready to move? Each check gives what was found, or how to cure it; without ROS."""
+"""Is a cell ready to move? Each check gives what was found, or what to do about it; without ROS."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -123,26 +123,26 @@ class Check:
     name : str
         What was checked.
     found : str
-    cure : str
+    advice : str
         What to do; empty if all is well.
 
     """
 
     name: str
     found: str
-    cure: str = ''
+    advice: str = ''
 
     @property
     def is_ok(self) -> bool:
         """Whether nothing needs to be done."""
-        return not self.cure
+        return not self.advice
 
     def __str__(self) -> str:
-        return f'{self.name}: {self.found}{f"; {self.cure}" if self.cure else ""}'
+        return f'{self.name}: {self.found}{f"; {self.advice}" if self.advice else ""}'
 
 
 def check_all(seen: Observed) -> list[Check]:
-    """Return every check in the order in which to cure problems; two if nothing is seen."""
+    """Return every check in the order in which to solve problems; two if nothing is seen."""
     found = [check(seen) for check in _CHECKS]
     return found if any(seen.servers.values()) or seen.arrivals else [*found[:2]]
 
@@ -195,8 +195,8 @@ def _robot(seen: Observed) -> Check:
         program_running=bool(seen.program_running),
     )
     if fault := mode_fault(status):
-        found, _, cure = fault.partition('; ')
-        return Check('robot', found, cure or 'look at the pendant')
+        found, _, advice = fault.partition('; ')
+        return Check('robot', found, advice or 'look at the pendant')
     safety = 'REDUCED' if seen.safety_mode == SAFETY_REDUCED else 'NORMAL'
     return Check('robot', f'running, safety mode {safety}, program running')
 
@@ -377,5 +377,5 @@ def report_lines(checks: Sequence[Check], colours: Mapping[bool, str]) -> Iterat
     for check in checks:
         mark = 'ok' if check.is_ok else 'FAIL'
         yield f'{colours[check.is_ok]}{mark}{end}  {check.name:<13} {check.found}'
-        if check.cure:
-            yield f'                    -> {check.cure}'
+        if check.advice:
+            yield f'                    -> {check.advice}'

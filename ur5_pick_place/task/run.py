@@ -27,7 +27,7 @@ from ur5_pick_place.task.job import (
 from ur5_pick_place.task.motions import PlannedStage, StageTracker, TaskSettings
 from ur5_pick_place.task.pattern import PatternProgress, counted_releases
 from ur5_pick_place.task.payload import RobotPayload, is_part_expected, payload_before_move
-from ur5_pick_place.task.place_names import HOME, touches
+from ur5_pick_place.task.place_names import HOME, is_part_place
 from ur5_pick_place.task.plan import CyclePlan, CyclePlanner
 from ur5_pick_place.task.stages import SET_OUTPUT, WAIT, WAIT_INPUT, Stage
 from ur5_pick_place.task.waits import Outputs, Wait
@@ -85,7 +85,7 @@ class CycleRun:
         self._place = ''
         self._is_opening = False  # the gripper opens during the move to a part
         self._is_part_checked = False  # a later stage checks the grasp
-        self._emptiness = BackgroundSteps()  # the check during a motion that the gripper is empty
+        self._empty_check = BackgroundSteps()  # that the gripper is empty, during a motion
         self._q_end: Array | None = None  # where the last motion ended, until the next begins
         self._number = 0  # of the cycle
         self._counted: tuple[Stage, ...] = ()  # the releases that fill a position of the pattern
@@ -101,10 +101,10 @@ class CycleRun:
         for self._number, stages in enumerate(plan.cycles, plan.first + 1):
             self._place, self._payload.confirmed_early = '', None
             self._counted = counted_releases([s for planned in stages for s in planned.stages])
-            self._emptiness.drop()
+            self._empty_check.drop()
             for i, planned in enumerate(stages):
                 if self.is_paused:
-                    self._check_in_place((yield from self._resumed()))
+                    self._check_in_place((yield from self._wait_until_resumed()))
                 self.placed_parts = planned.placed_parts
                 self._enter(planned, 0)
                 self._is_part_checked = is_part_expected(stages[i + 1 :])
@@ -126,7 +126,7 @@ class CycleRun:
         """Close the gripper, outside a cycle; if it then holds a part, the part is carried."""
         yield from self.gripper.close()
         seen = yield None
-        if self.gripper.is_holding_part(seen):
+        if self.gripper.counts_as_holding(seen):
             self.update_part(seen)
             yield from perform(Carry(self._part))
 
@@ -159,10 +159,10 @@ class CycleRun:
 
     def update_part(self, seen: Observation) -> None:
         """Update whether a part is held, such as after a restart in the middle of a cycle."""
-        is_held, is_holding = self.gripper.holds_part(seen), self.gripper.is_holding_part(seen)
+        is_held, is_holding = self.gripper.part_signal(seen), self.gripper.counts_as_holding(seen)
         self.progress.settle(is_holding)
         if is_holding and not self.is_carrying:
-            self._take()
+            self._mark_carried()
             self._emit(events.PART_IN_HAND)
         elif is_held is False and self.is_carrying and self.gripper.is_supplied(seen):  # it fell
             self.is_carrying = False
@@ -180,7 +180,7 @@ class CycleRun:
         The arm may have hit the part: the robot then stops before the input is stable.
 
         """
-        if not self.is_carrying or self.gripper.holds_part(seen) is not False:
+        if not self.is_carrying or self.gripper.part_signal(seen) is not False:
             return ''
         self.is_carrying = False
         return f'; {self._lost}'
@@ -210,11 +210,11 @@ class CycleRun:
 
     def _do(self, planned: PlannedStage, payload: bool | None) -> Steps[None]:
         if planned.motion:
-            yield from self._open_enough(planned)
+            yield from self._wait_for_open_fingers(planned)
             yield from self._move(planned)
             self._place = planned.stages[-1].to
         else:
-            yield from watched(self._do_here(planned, payload), self._check_in_place)
+            yield from watched(self._do_action(planned, payload), self._check_in_place)
 
     def _check_in_place(self, seen: Observation) -> None:
         """Check that nobody else has moved the arm since the last motion."""
@@ -225,13 +225,13 @@ class CycleRun:
                 'client, then call ~/rearm'
             )
 
-    def _do_here(self, planned: PlannedStage, payload: bool | None) -> Steps[None]:
+    def _do_action(self, planned: PlannedStage, payload: bool | None) -> Steps[None]:
         do = planned.stages[0].do
         if do.startswith('payload_'):
             yield from self._payload.set_in_stage(do == 'payload_part')
         elif do == 'close':
             yield from self._close(payload)
-        elif do == 'open' and touches(self._place):
+        elif do == 'open' and is_part_place(self._place):
             yield from self._release(planned.stages[0], payload)
         elif do == 'open':
             yield from self._open_on_the_way()
@@ -246,7 +246,7 @@ class CycleRun:
             yield from self._expect_no_part()
 
     def _wait(self, stage: Stage) -> Steps[None]:
-        yield from self._emptiness.finish()  # somebody may hand a part in meanwhile
+        yield from self._empty_check.finish()  # somebody may hand a part in meanwhile
         wait = Wait(stage)
         self.waits_for = wait.reason
         self._emit(events.WAITING, stage=stage.name, reason=wait.reason)
@@ -255,23 +255,23 @@ class CycleRun:
             self._check_carried(seen)
             if self.is_paused:
                 wait.pause()
-                yield from self._resumed()
+                yield from self._wait_until_resumed()
             seen = yield None
         self.waits_for = ''
 
     def _close(self, payload: bool | None) -> Steps[None]:
-        yield from self._emptiness.finish()
+        yield from self._empty_check.finish()
         yield from self.gripper.begin_closing()
         yield from perform(Carry(self._part))
         yield from self._payload.set_during(self.gripper.await_fingers, payload)
         seen = yield OBSERVE_NOW
-        is_unseen = self.gripper.holds_part(seen) is None and touches(self._place)
-        if self.gripper.holds_part(seen) or (is_unseen and self.gripper.is_holding_part(seen)):
-            self._take()
+        is_unseen = self.gripper.part_signal(seen) is None and is_part_place(self._place)
+        if self.gripper.part_signal(seen) or (is_unseen and self.gripper.counts_as_holding(seen)):
+            self._mark_carried()
         if is_unseen and self.is_carrying and not self._is_part_checked:
             self._emit(events.GRASP_UNVERIFIED)
 
-    def _take(self) -> None:
+    def _mark_carried(self) -> None:
         self.is_carrying, self._signal = True, self.gripper.signal()
 
     def _release(self, stage: Stage, payload: bool | None) -> Steps[None]:
@@ -279,7 +279,7 @@ class CycleRun:
         if was_carrying and any(stage is counted for counted in self._counted):
             self.progress.release(self._number)
         yield from self.open(payload)
-        if self.gripper.holds_part((yield OBSERVE_NOW)):  # it sticks, or the input does
+        if self.gripper.part_signal((yield OBSERVE_NOW)):  # it sticks, or the input does
             self.is_carrying = was_carrying
             yield from perform(Carry(self._part if was_carrying else None))
             try:
@@ -295,9 +295,9 @@ class CycleRun:
     def _open_on_the_way(self) -> Steps[None]:
         """Open the empty gripper while the arm moves, if it is not open."""
         seen = yield None
-        if self.is_carrying or self.gripper.holds_part(seen):
+        if self.is_carrying or self.gripper.part_signal(seen):
             raise ExecutionError(
-                f'the part in the gripper would fall at stage {self.stage!r}: take it and call '
+                f'the part in the gripper would fall at stage {self.stage!r}: hold it and call '
                 '~/open_gripper, or release it at a place'
             )
         if not self.gripper.is_open(seen):
@@ -305,12 +305,12 @@ class CycleRun:
             self._is_opening = True
         yield from perform(Carry(None))
 
-    def _open_enough(self, planned: PlannedStage) -> Steps[None]:
+    def _wait_for_open_fingers(self, planned: PlannedStage) -> Steps[None]:
         """Wait until the fingers will be open when the arm comes near a part."""
         if not self._is_opening:
             return
         ends = [*planned.passes, planned.moved.trajectory.duration]
-        near = [touches(stage.to) for stage in planned.stages]
+        near = [is_part_place(stage.to) for stage in planned.stages]
         free = ([0.0, *ends])[near.index(True) if True in near else -1]
         while self.gripper.opens_in((yield None)) > free:
             pass
@@ -320,15 +320,15 @@ class CycleRun:
     def _expect_no_part(self) -> Steps[None]:
         """Check that no part is held; during the next motion, if the open gripper shows none."""
         seen = yield None
-        is_away = not touches(self._place)
-        if is_away and self.gripper.is_open(seen) and self.gripper.holds_part(seen) is False:
-            self._emptiness.begin(self.gripper.await_empty())
+        is_away = not is_part_place(self._place)
+        if is_away and self.gripper.is_open(seen) and self.gripper.part_signal(seen) is False:
+            self._empty_check.begin(self.gripper.await_empty())
         else:
             yield from self.gripper.expect_no_part()
 
     def _expect_part(self, planned: PlannedStage, payload: bool | None) -> Steps[None]:
         tries, load = self._settings.grasp_retries if planned.retry else 0, self._payload
-        had_part = bool(load.wanted) and load.confirmed_early is None  # by a stage before this one
+        had_part = bool(load.wanted) and load.confirmed_early is None  # set by an earlier stage
         while True:
             try:
                 yield from self.gripper.expect_part()
@@ -345,10 +345,10 @@ class CycleRun:
             for motion in planned.retry:
                 yield from self._move(PlannedStage(planned.stages, motion))
             yield from self._close(payload)
-        if had_part and not load.wanted:  # a miss took it off
+        if had_part and not load.wanted:  # a missed grasp removed the part from the payload
             yield from load.set(with_part=True)
-        self._take()
-        verified = self.gripper.holds_part((yield None))  # one tick, so that the stage is seen
+        self._mark_carried()
+        verified = self.gripper.part_signal((yield None))  # one tick, so that the stage is seen
         self._emit(events.GRASP_UNVERIFIED if verified is None else events.GRASP_VERIFIED)
 
     def _move(self, planned: PlannedStage) -> Steps[None]:
@@ -356,12 +356,12 @@ class CycleRun:
         self._q_end = None
         while True:
             if self.is_paused:  # since the stage began, or while the rest was planned
-                yield from self._resumed()
+                yield from self._wait_until_resumed()
             pauses = self._pauses
             seen = yield RunMotion(motion.trajectory, planned.method)
             while seen.reply is None:
                 self._check_carried(seen)
-                self._emptiness.go_on(seen)
+                self._empty_check.go_on(seen)
                 self._report_wait(seen)
                 if tracker.stage_at(seen.q) > i:
                     i += 1
@@ -369,14 +369,14 @@ class CycleRun:
                 seen = yield None
             if seen.reply.ok:
                 self._q_end = seen.q
-                yield from self._emptiness.finish()
+                yield from self._empty_check.finish()
                 for passed in range(i + 1, len(planned.stages)):
                     self._enter(planned, passed)
                 return
             # A pause counts even if it was ended before the arm was at rest.
             if pauses == self._pauses:
                 raise ExecutionError(seen.reply.reason)
-            seen = yield from self._resumed()
+            seen = yield from self._wait_until_resumed()
             motion = yield from self._rest_of(planned, seen.q, tracker.within(seen.q))
 
     def _rest_of(
@@ -392,7 +392,7 @@ class CycleRun:
         yield from perform(Compute(plan, 'planning the remaining motion'), _REPLAN_TIME)
         return found[0]
 
-    def _resumed(self) -> Steps[Observation]:
+    def _wait_until_resumed(self) -> Steps[Observation]:
         self._emit(events.PAUSED, stage=self.stage)
         seen = yield None
         while self.is_paused or not seen.is_at_rest:
@@ -412,7 +412,7 @@ class CycleRun:
             return
         if silence := self.gripper.silence(seen):
             raise ExecutionError(f'stage {self.stage!r}: {silence}')
-        if self._signal.update(seen.t, self.gripper.holds_part(seen)) is False:
+        if self._signal.update(seen.t, self.gripper.part_signal(seen)) is False:
             self.is_carrying = False
             raise ExecutionError(self._lost)
 

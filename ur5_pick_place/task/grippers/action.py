@@ -36,19 +36,33 @@ class ActionSettings(GripperSettings):
     gripper_action_type: str = setting(
         GRIPPER_COMMAND, 'its type, of control_msgs', choices=(GRIPPER_COMMAND, PARALLEL)
     )
-    open_position: float = setting(0.0, 'of the open gripper', unit='m or rad', low=-10, high=10)
+    open_position: float = setting(
+        0.0, 'position of the open gripper', unit='m or rad', low=-10, high=10
+    )
     close_position: float = setting(
-        0.8, 'beyond the part, so that the fingers stall on it', unit='m or rad', low=-10, high=10
+        0.8,
+        'position beyond the part, so that the fingers stall on it',
+        unit='m or rad',
+        low=-10,
+        high=10,
     )
     position_tolerance: float = setting(
-        0.02, 'within which a position is reached', unit='m or rad', low=1e-5, high=1.0
+        0.02,
+        'largest deviation at which a position counts as reached',
+        unit='m or rad',
+        low=1e-5,
+        high=1.0,
     )
     max_effort: float = setting(
-        50.0, "of the fingers; 0 = the server's own", unit='N', low=0.0, high=1000.0
+        50.0,
+        "largest effort of the fingers; 0 = the server's default",
+        unit='N',
+        low=0.0,
+        high=1000.0,
     )
     part_positions: tuple[float, ...] = setting(
         (0.0, 0.0),
-        'between which closed fingers hold a part; two equal values: a stall verifies a grasp',
+        'lowest and highest position of fingers that hold a part; equal: a stall verifies a grasp',
         unit='m or rad',
         low=-10.0,
         high=10.0,
@@ -111,7 +125,7 @@ class ActionGripper(Gripper):
     """
 
     settings_type = ActionSettings
-    loss_text = 'the fingers are where they hold no part'
+    loss_text = 'the finger position shows no part'
     releases_at_once = False  # a goal that was accepted may still be aborted
 
     def __init__(self, settings: ActionSettings, voltage: int | None) -> None:
@@ -148,7 +162,7 @@ class ActionGripper(Gripper):
         if seen.gripper.report and self._is_to_close(seen.gripper.report):
             if self.settings.grip_feedback != NO_FEEDBACK:
                 seen = yield from self._await_level()
-            if self.holds_part(seen) is False:
+            if self.part_signal(seen) is False:
                 return False
         seen = yield concurrent.issue(seen.t)
         while not concurrent.is_answered:
@@ -166,7 +180,7 @@ class ActionGripper(Gripper):
         if self.settings.grip_feedback == NO_FEEDBACK:
             return
         seen = yield from self._await_level()
-        report, level = seen.gripper.report, self.holds_part(seen)
+        report, level = seen.gripper.report, self.part_signal(seen)
         if silence := self.silence(seen):
             raise ExecutionError(silence)
         if level is None:
@@ -186,9 +200,9 @@ class ActionGripper(Gripper):
             return
         if self.settings.grip_feedback != NO_FEEDBACK:
             seen = yield from self._await_level()
-        if self.holds_part(seen):
+        if self.part_signal(seen):
             raise ExecutionError(f'the gripper still holds a part: {self._report_text(seen)}')
-        if self.holds_part(seen) is None:
+        if self.part_signal(seen) is None:
             raise ExecutionError(
                 'nothing shows whether the gripper holds a part: check, and open it with '
                 '~/open_gripper'
@@ -198,7 +212,7 @@ class ActionGripper(Gripper):
         """Wait until the open gripper is known to be empty for certain."""
         yield from self.expect_no_part()
 
-    def holds_part(self, seen: Observation) -> bool | None:
+    def part_signal(self, seen: Observation) -> bool | None:
         """Return what the gripper's joint shows, else what the last goal has proved."""
         view, s = seen.gripper, self.settings
         if s.grip_feedback == NO_FEEDBACK:
@@ -242,7 +256,7 @@ class ActionGripper(Gripper):
         return '' if seen.gripper.is_there else f'{blind}: {no_server(s)}'
 
     def signal(self) -> PartSignal:
-        """Return a new debounced view of `holds_part`."""
+        """Return a new debounced view of `part_signal`."""
         return PartSignal(f'{self._name}: whether a part is held')
 
     # -- goals -----------------------------------------------------------------------------------
@@ -333,10 +347,10 @@ class ActionGripper(Gripper):
         )
 
     def _await_level(self) -> Steps[Observation]:
-        """Return the observation with which `holds_part` is stable, or the last one in time."""
+        """Return the observation with which `part_signal` is stable, or the last one in time."""
         seen = yield None
         end = seen.t + _KNOWN_WITHIN
-        while self._signal.update(seen.t, self.holds_part(seen)) is None and seen.t < end:
+        while self._signal.update(seen.t, self.part_signal(seen)) is None and seen.t < end:
             seen = yield None
         return seen
 

@@ -23,7 +23,7 @@ _BOUNCES, _BOUNCE_TIME = 4, 1.0  # changes, [s]; a grip causes one
 ANSWER_TIMEOUT = 5.0
 """Timeout for setting the payload [s]; the driver waits until the robot reports it."""
 SERVICE_TIMEOUT = 2.0
-"""Timeout for a switch [s]; the driver gives up on a pin after 0.55 s."""
+"""Timeout for setting an output or the tool voltage [s]; the driver's own is 0.55 s."""
 
 
 @dataclass(frozen=True)
@@ -143,7 +143,7 @@ class Gripper(ABC):
         """Wait until the signal of the open, empty gripper is stable; raise if it shows a part."""
 
     @abstractmethod
-    def holds_part(self, seen: Observation) -> bool | None:
+    def part_signal(self, seen: Observation) -> bool | None:
         """Return whether a part is held; None if nothing shows it."""
 
     @abstractmethod
@@ -158,14 +158,14 @@ class Gripper(ABC):
         """Return why nothing shows any more whether a part is held; '' if something does."""
         return ''
 
-    def is_holding_part(self, seen: Observation) -> bool:
+    def counts_as_holding(self, seen: Observation) -> bool:
         """
         Return whether the gripper is closed on a part, by this node or another client.
 
         Without feedback a closed gripper counts as one with a part: it might carry one.
 
         """
-        holds = self.holds_part(seen)
+        holds = self.part_signal(seen)
         if holds is None and self.settings.grip_feedback == NO_FEEDBACK:
             holds = True
         return bool(holds) and self.is_closed(seen)
@@ -221,7 +221,7 @@ class Gripper(ABC):
         return self.fingers_done_at - seen.t
 
     def signal(self) -> 'PartSignal':
-        """Return a new debounced view of `holds_part`."""
+        """Return a new debounced view of `part_signal`."""
         return PartSignal('the signal of the gripper')
 
     def is_supplied(self, seen: Observation) -> bool:

@@ -85,7 +85,7 @@ class OutputGripper(Gripper):
         """Switch the pins and wait for io_states to show them."""
         seen = yield OBSERVE_NOW
         self._check_supply(seen)
-        yield from self._switch(True, self.closing_time, self.holds_part(seen) is False)
+        yield from self._switch(True, self.closing_time, self.part_signal(seen) is False)
 
     def begin_opening(self, is_holding: bool = False, is_moving: bool = False) -> Steps[None]:
         """Switch as `begin_closing`; `is_holding` = the input shows a part, which is released."""
@@ -100,7 +100,7 @@ class OutputGripper(Gripper):
         """
         concurrent, seen = ConcurrentCommand(command), (yield OBSERVE_NOW)
         while True:
-            level = self.holds_part(seen)
+            level = self.part_signal(seen)
             is_there = self._signal.update(seen.t, level) is self._closes and self._is_shown
             concurrent.check_answer(seen)
             if concurrent.is_answered and (is_there or seen.t >= self.fingers_done_at):
@@ -128,15 +128,15 @@ class OutputGripper(Gripper):
     def await_empty(self) -> Steps[None]:
         """Wait until the part-present input, which shows no part now, is stable."""
         seen = yield None
-        while self._signal.update(seen.t, self.holds_part(seen)) is not False:
-            if self.holds_part(seen) is not False:
+        while self._signal.update(seen.t, self.part_signal(seen)) is not False:
+            if self.part_signal(seen) is not False:
                 raise ExecutionError(
                     f'input {self.settings.part_pin} shows a part although the gripper is open: '
                     'remove the part, or check whether the input is stuck'
                 )
             seen = yield None
 
-    def holds_part(self, seen: Observation) -> bool | None:
+    def part_signal(self, seen: Observation) -> bool | None:
         """Return whether a part is held; None if no input shows it."""
         if self.settings.grip_feedback != TOOL_INPUT:
             return None
@@ -198,7 +198,7 @@ class OutputGripper(Gripper):
         timeout = self.settings.part_timeout
         begin, signal = seen.t, self._signal
         # Twice the timeout, to tell a late signal, a fault of the sensor, from none.
-        while signal.update(seen.t, self.holds_part(seen)) != wanted:
+        while signal.update(seen.t, self.part_signal(seen)) != wanted:
             if seen.t > begin + 2.0 * timeout + SETTLING:
                 raise self._unmet(seen, wanted)
             seen = yield None
@@ -212,7 +212,7 @@ class OutputGripper(Gripper):
 
     def _unmet(self, seen: Observation, wanted: bool) -> ExecutionError:
         pin, waited = self.settings.part_pin, f'after {2.0 * self.settings.part_timeout} s'
-        if self.holds_part(seen) is None:
+        if self.part_signal(seen) is None:
             return ExecutionError(f'input {pin} is not in io_states: check part_pin')
         if wanted:
             return MissedGrasp(
