@@ -150,7 +150,7 @@ def test_fk_prints_the_pose_the_branch_and_what_is_wrong(
     assert fk.main(['0', '-90', '90', '-90', '-90', '0', '--tip', 'tcp', '--scene', SCENE]) == 0
     text = capsys.readouterr().out
     assert 'xyz [m]       0.486900 0.109150 0.286859' in text
-    assert 'limits        kept' in text and 'collision     free' in text
+    assert 'limits        all joints within limits' in text and 'collision     free' in text
 
 
 def test_fk_of_the_tcp_is_fk_of_the_tool_and_the_tcp(capsys: pytest.CaptureFixture[str]) -> None:

@@ -66,13 +66,15 @@ class _Touches(ABC):
             raise InvalidInput('the nodes have no scene_file: give write() the path of one')
         if Path(file).name == file:
             raise InvalidInput(
-                f'scene_file = {file!r}: a bare name is that of a file of the package: copy that '
-                f'file, or give a full path, as {Path.cwd() / file}'
+                f'scene_file = {file!r}: a name without a directory refers to a file of the '
+                'package, which is not edited: copy it, or give a path such as '
+                f'{Path.cwd() / file}'
             )
-        return f'{self._written(file)} written to {file}: {_RESTART}'
+        return f'{self._write_result(file)} written to {file}: {_RESTART}'
 
     @abstractmethod
-    def _written(self, file: str) -> str: ...
+    def _write_result(self, file: str) -> str:
+        """Write the result to `file`; return it as text. `ExecutionError` if it is not good."""
 
 
 class TcpTouches(_Touches):
@@ -87,7 +89,7 @@ class TcpTouches(_Touches):
         """Return the TCP with residual and verdict; `InvalidInput` with too few touches."""
         return tcp_from_touches(np.array(self._poses).reshape(-1, 4, 4))
 
-    def _written(self, file: str) -> str:
+    def _write_result(self, file: str) -> str:
         if not (result := self.result()).is_good:
             raise ExecutionError(f'not written: {result}')
         write_tcp(file, result.position.tolist())
@@ -106,7 +108,7 @@ class TableTouches(_Touches):
         """Return the height with residual and verdict; `InvalidInput` with too few touches."""
         return table_from_touches(np.array([T[:3, 3] for T in self._poses]).reshape(-1, 3))
 
-    def _written(self, file: str) -> str:
+    def _write_result(self, file: str) -> str:
         if not (result := self.result()).is_good:
             raise ExecutionError(f'not written: {result}')
         write_table_height(file, result.height)

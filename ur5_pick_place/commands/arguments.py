@@ -31,8 +31,8 @@ class Arm:
         Pose of `base` in the frame chosen by --frame.
     T_tool_tip : ndarray, shape (4, 4)
         Pose of the tip in tool0.
-    angle : float
-        Radians per unit of angle.
+    radians_per_unit : float
+        1 with `--radians`; else pi / 180.
     collisions : CollisionModel or None
         None where coal is not installed.
 
@@ -41,22 +41,22 @@ class Arm:
     model: Model
     T_frame_base: Array
     T_tool_tip: Array
-    angle: float
+    radians_per_unit: float
     collisions: 'CollisionModel | None'
 
     @property
     def angle_unit(self) -> str:
         """'rad' or 'deg'."""
-        return 'rad' if self.angle == 1.0 else 'deg'
+        return 'rad' if self.radians_per_unit == 1.0 else 'deg'
 
     def tool_pose(self, T_frame_tip: Array) -> Array:
-        """Return T_base_tool for a pose of the tip in the frame, both as on the command line."""
+        """Return T_base_tool for a pose of `--tip` in `--frame`."""
         return np.asarray(
             inverse_transform(self.T_frame_base) @ T_frame_tip @ inverse_transform(self.T_tool_tip)
         )
 
     def tip_pose(self, T_base_tool: Array) -> Array:
-        """Return the pose of the tip in the frame, both as on the command line."""
+        """Return the pose of `--tip` in `--frame`."""
         return np.asarray(self.T_frame_base @ T_base_tool @ self.T_tool_tip)
 
     def contact(self, q: ArrayLike) -> str | None:
@@ -126,7 +126,7 @@ def read_arm(arguments: argparse.Namespace) -> Arm:
         model=model,
         T_frame_base=T_BASE_LINK_BASE if arguments.frame == 'base_link' else np.eye(4),
         T_tool_tip=T_tool_tip if arguments.tip == 'tcp' else np.eye(4),
-        angle=1.0 if arguments.radians else float(np.pi / 180.0),
+        radians_per_unit=1.0 if arguments.radians else float(np.pi / 180.0),
         collisions=collisions,
     )
 

@@ -37,7 +37,7 @@ def main(argv: list[str] | None = None) -> int:
         if arguments.radians:
             _check_radians(arguments.joints)
         arm = read_arm(arguments)
-        found = _pose(arm, check_joints(arm.angle * np.array(arguments.joints)))
+        found = _pose(arm, check_joints(arm.radians_per_unit * np.array(arguments.joints)))
     except InvalidInput as error:
         print(f'fk: {error}', file=sys.stderr)
         return 2
@@ -64,14 +64,14 @@ def _pose(arm: Arm, q: Array) -> dict[str, Any]:
         'calibration': arm.model.calibration,
         'angle_unit': arm.angle_unit,
         'xyz': T[:3, 3].tolist(),
-        'rpy': (rpy_from_matrix(R) / arm.angle).tolist(),
-        'rotvec': (log_so3(R) / arm.angle).tolist(),
+        'rpy': (rpy_from_matrix(R) / arm.radians_per_unit).tolist(),
+        'rotvec': (log_so3(R) / arm.radians_per_unit).tolist(),
         'quat_xyzw': quat_from_matrix(R).tolist(),
         'branch': BRANCHES[classify(arm.model, q)],
         'joints_beyond_limits': (outside + 1).tolist(),
         'shoulder_singularity_m': float(near.shoulder),
-        'elbow_singularity': float(near.elbow) / arm.angle,
-        'wrist_singularity': float(near.wrist) / arm.angle,
+        'elbow_singularity': float(near.elbow) / arm.radians_per_unit,
+        'wrist_singularity': float(near.wrist) / arm.radians_per_unit,
         'collision': arm.contact(q),
     }
 
@@ -81,13 +81,16 @@ def _as_lines(arm: Arm, found: dict[str, Any]) -> list[str]:
         return ' '.join(f'{round(x, 6) + 0.0:.6f}' for x in values)  # + 0.0: never -0.0
 
     unit, outside = arm.angle_unit, found['joints_beyond_limits']
+    limits = 'all joints within limits'
+    if outside:
+        limits = f'joints {outside} are outside their limits'
     return [
         f'xyz [m]       {numbers(found["xyz"])}',
         f'rpy [{unit}]     {numbers(found["rpy"])}',
         f'rotvec [{unit}]  {numbers(found["rotvec"])}',
         f'quat x y z w  {numbers(found["quat_xyzw"])}',
         f'branch        {found["branch"]}',
-        f'limits        {f"joints {outside} are outside their limits" if outside else "kept"}',
+        f'limits        {limits}',
         f'singularity   shoulder {found["shoulder_singularity_m"]:.4f} m, elbow '
         f'{found["elbow_singularity"]:.4f} {unit}, wrist {found["wrist_singularity"]:.4f} {unit}',
         f'collision     {verdict(found["collision"])}',

@@ -51,8 +51,8 @@ def main(argv: list[str] | None = None) -> int:
     try:
         check_metres('--xyz', arguments.xyz)
         arm = read_arm(arguments)
-        pose = arm.tool_pose(_pose(arguments, arm.angle))
-        seed = HOME if arguments.seed is None else arm.angle * np.array(arguments.seed)
+        pose = arm.tool_pose(_pose(arguments, arm.radians_per_unit))
+        seed = HOME if arguments.seed is None else arm.radians_per_unit * np.array(arguments.seed)
         solutions = solutions_near(arm.model, pose, seed)
         missing = explain(arm.model, pose, float(seed[5]))
     except InvalidInput as error:
@@ -107,12 +107,12 @@ def _row(arm: Arm, solution: Solution) -> dict[str, Any]:
     margin = np.minimum(solution.q - arm.model.q_min, arm.model.q_max - solution.q).min()
     row = {
         'branch': solution.branch,
-        'joints': (solution.q / arm.angle).tolist(),
-        'distance_to_seed': solution.distance / arm.angle,
-        'limit_margin': float(margin) / arm.angle,
+        'joints': (solution.q / arm.radians_per_unit).tolist(),
+        'distance_to_seed': solution.distance / arm.radians_per_unit,
+        'limit_margin': float(margin) / arm.radians_per_unit,
         'shoulder_singularity_m': float(near.shoulder),
-        'elbow_singularity': float(near.elbow) / arm.angle,
-        'wrist_singularity': float(near.wrist) / arm.angle,
+        'elbow_singularity': float(near.elbow) / arm.radians_per_unit,
+        'wrist_singularity': float(near.wrist) / arm.radians_per_unit,
         'collision': arm.contact(solution.q),
     }
     if arm.model.mounts is not None:
@@ -135,7 +135,7 @@ def _as_json(
 def _as_table(
     arm: Arm, rows: list[dict[str, Any]], missing: tuple[MissingBranch, ...]
 ) -> list[str]:
-    unit, digits = arm.angle_unit, 4 if arm.angle == 1.0 else 2
+    unit, digits = arm.angle_unit, 4 if arm.radians_per_unit == 1.0 else 2
     heads = [f'q{i} [{unit}]' for i in range(1, 7)]
     heads += [f'from seed [{unit}]', f'to limit [{unit}]']
     heads += ['shoulder [m]', f'elbow [{unit}]', f'wrist [{unit}]']

@@ -296,8 +296,8 @@ def mode_fault(status: RobotStatus) -> str | None:
             'Mock hardware of older drivers has none: use robot:=mock'
         )
     if status.safety_mode not in (SAFETY_NORMAL, SAFETY_REDUCED):
-        name, cure = _SAFETY.get(status.safety_mode, (f'safety mode {status.safety_mode}', ''))
-        return f'{name}; {cure}' if cure else name
+        name, advice = _SAFETY.get(status.safety_mode, (f'safety mode {status.safety_mode}', ''))
+        return f'{name}; {advice}' if advice else name
     if status.robot_mode != ROBOT_RUNNING:
         mode = _ROBOT.get(status.robot_mode, f'mode {status.robot_mode}')
         return f'robot is {mode}; switch it on and release the brakes'

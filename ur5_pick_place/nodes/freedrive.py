@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Freedrive: switches the controllers there and back, and keeps freedrive mode enabled."""
+"""Freedrive: switches controllers to and from it, and keeps freedrive mode enabled."""
 
 import time
 from collections.abc import Awaitable, Callable
@@ -52,7 +52,7 @@ class Freedrive:
     group : CallbackGroup
         Reentrant.
     checks_modes : bool
-        Whether a driver that has published nothing of its program has none running.
+        Whether the program counts as stopped until the driver reports it.
     on_change : callable
         Called when `is_on` may have changed without a call of `switch`.
 
@@ -113,7 +113,7 @@ class Freedrive:
         ----------
         is_on : bool
         check : callable
-            Raises if freedrive must not be entered, before or while it was.
+            Called before and after the switch; raises if freedrive must not be entered.
 
         Raises
         ------
@@ -208,7 +208,7 @@ class Freedrive:
             self._node.executor.create_task(self._find_out, self._latest)
 
     async def _find_out(self, latest: 'Future[None] | None') -> None:
-        """Take over what the controller manager says, unless a switch has followed `latest`."""
+        """Adopt what the controller manager reports, unless a switch has followed `latest`."""
         request = ListControllers.Request()
         try:
             listed = await call_service(self._node, self._list, request, _LIST_TIME)
@@ -226,13 +226,13 @@ class Freedrive:
             self._on_change()
 
     def _give_up(self) -> None:
-        """Keep freedrive on no more, as another client or the driver has ended it."""
+        """Stop keeping freedrive enabled, as another client or the driver has ended it."""
         self.is_kept_on = False
         # The driver, which deactivates with the program, activates freedrive again at Play.
         self._is_return_due = not self._runs
         self._node.get_logger().warning(
-            f'freedrive has ended: {_CONTROLLER} is no longer active, and not by this node; see '
-            'controller_manager/list_controllers for what is active now'
+            f'freedrive has ended: {_CONTROLLER} is no longer active, and this node did not '
+            'deactivate it; see controller_manager/list_controllers for what is active now'
         )
 
 
@@ -300,10 +300,10 @@ class FreedriveRequests:
 
     def on_tick(self, is_stopped: bool) -> None:
         """
-        Note what an earlier run has left on; end freedrive at a stop.
+        Record freedrive that an earlier run has left on; end it at a stop.
 
-        A stop ends that of any client. During the stop another client may begin it again, and
-        after a restart it may be on: that is left to the user.
+        A new stop ends freedrive, whichever client began it. Freedrive that another client begins
+        after the stop, or that was on when this node started, is left on.
 
         """
         freedrive = self._freedrive

@@ -97,7 +97,7 @@ class GoalConstraints:
         Raises
         ------
         InvalidInput
-            It is malformed or not supported; the subclass tells in which respect.
+            It is malformed or not supported; the subclass identifies the reason.
 
         """
         if n := len(goal.visibility_constraints):

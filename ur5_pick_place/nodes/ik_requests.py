@@ -155,7 +155,7 @@ class IkRequests:
         Raises
         ------
         InvalidInput
-            The request is invalid; the subclass tells in which respect.
+            The request is invalid; the subclass identifies the reason.
         CollisionCheckUnavailable
             It requests a collision check that is not available.
         NoSolution, JointLimitViolation, InCollision
@@ -204,7 +204,7 @@ class IkRequests:
         Raises
         ------
         InvalidInput
-            The request is invalid; the subclass tells in which respect.
+            The request is invalid; the subclass identifies the reason.
 
         """
         if len(request.fk_link_names) > _MAX_LINKS:

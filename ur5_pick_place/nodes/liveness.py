@@ -19,7 +19,7 @@ from std_msgs.msg import String
 
 from ur5_pick_place.control.robot_status import was_suspended
 from ur5_pick_place.nodes.distro import on_liveliness
-from ur5_pick_place.nodes.prompt_executor import AtOnce
+from ur5_pick_place.nodes.prompt_executor import ImmediateCallbackGroup
 
 _BEATS = 8  # assertions per lease
 
@@ -56,7 +56,8 @@ class Heartbeat:
         self._lease, self._on_suspended = lease, on_suspended
         self._last_beat: float | None = None  # before the node is spun for the first time
         steady = Clock(clock_type=ClockType.STEADY_TIME)
-        node.create_timer(lease / _BEATS, self._assert, callback_group=AtOnce(), clock=steady)
+        group = ImmediateCallbackGroup()
+        node.create_timer(lease / _BEATS, self._assert, callback_group=group, clock=steady)
 
     def publish(self, state: str) -> None:
         """Publish a state."""
@@ -103,6 +104,6 @@ def watch_peer(
         topic,
         on_message,
         liveliness_qos(lease),
-        callback_group=AtOnce(),
+        callback_group=ImmediateCallbackGroup(),
         event_callbacks=on_liveliness(on_event),
     )

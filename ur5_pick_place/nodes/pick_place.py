@@ -42,7 +42,7 @@ from ur5_pick_place.nodes.plan_drawing import PlanDrawing
 from ur5_pick_place.nodes.planning_scene import SceneFollower
 from ur5_pick_place.nodes.pose_topics import PoseTopics
 from ur5_pick_place.nodes.process import refuse_if_served, run_node
-from ur5_pick_place.nodes.prompt_executor import AtOnce
+from ur5_pick_place.nodes.prompt_executor import ImmediateCallbackGroup
 from ur5_pick_place.nodes.robot_settings import (
     RobotSettings,
     TeachingSettings,
@@ -142,7 +142,8 @@ class PickPlace(Node):
         """Read the taught poses and offer every topic and service."""
         station, prefix = self._station, self._robot.tf_prefix
         file = Path(self._settings.poses_file).expanduser()
-        # First, as it may raise: the planner takes a state whose publisher ends for a dead node.
+        # Before ~/state, as it may raise: a state that loses its publisher is, to the planner, a
+        # dead task node.
         self._teaching = Teaching(
             self,
             file,
@@ -202,13 +203,14 @@ class PickPlace(Node):
             'open_gripper': lambda: machine.start('open_gripper', run.open()),
             'close_gripper': lambda: machine.start('close_gripper', run.close()),
         }
-        at_once = AtOnce()
+        at_once = ImmediateCallbackGroup()
         for name, action in services.items():
             self._serve(name, action, group)
-        # By joints that have come since, if any do: the run's clock is that of the joints.
+        # These wait for joint_states that are newer than the request: their stamps date the run's
+        # events, and on a busy PC a request overtakes them.
         at_rest: dict[str, Callable[[], str]] = {
             'run': lambda: machine.start_run(self._teaching.unmoved_poses()),
-            **{f'teach_{name}': partial(self._taught_joints, name) for name in self._places},
+            **{f'teach_{name}': partial(self._teach_joints, name) for name in self._places},
         }
         for name, action in at_rest.items():
             answer = partial(self._answer_at_rest, name, action)
@@ -270,11 +272,11 @@ class PickPlace(Node):
         assert self.executor is not None
         return await self.executor.create_task(self._answer, name, action, reply)
 
-    def _taught_joints(self, name: str) -> str:
+    def _teach_joints(self, name: str) -> str:
         q = self._port.present_joints()
         if reason := self._port.why_not_at_rest:
             raise ExecutionError(f'{name} not taught: {reason}')
-        message = self._taught(name, *self._teaching.teach_joints(name, q))
+        message = self._on_taught(name, *self._teaching.teach_joints(name, q))
         self._teach_markers.show()
         return message
 
@@ -288,24 +290,22 @@ class PickPlace(Node):
         stamp = stamp_text(message.header.stamp)
         self._answer(
             f'{name}_pose',
-            lambda: self._taught_pose(name, message, q, stamp),
+            lambda: self._teach_pose_now(name, message, q, stamp),
             Trigger.Response(),
             stamp,
         )
         self._teach_markers.show()  # a refused marker returns to its place
 
-    def _taught_pose(
-        self, name: str, message: PoseStamped, q: Array | None, stamp: str
-    ) -> str:
-        not_at_rest = self._port.why_not_at_rest_since(q)
-        return self._taught(name, *self._teaching.teach_pose(name, message, q, not_at_rest), stamp)
+    def _teach_pose_now(self, name: str, message: PoseStamped, q: Array | None, stamp: str) -> str:
+        moving = self._port.why_not_at_rest_since(q)
+        return self._on_taught(name, *self._teaching.teach_pose(name, message, q, moving), stamp)
 
     def _refuse_pose(self, name: str, message: PoseStamped, _q: Array | None) -> None:
         reason = 'poses arrive faster than they can be taught: publish fewer'
         stamp = stamp_text(message.header.stamp)
         self._emit(events.REFUSED, request=f'{name}_pose', reason=reason, stamp=stamp)
 
-    def _taught(self, name: str, taught: TaughtPose, warning: str, stamp: str = '') -> str:
+    def _on_taught(self, name: str, taught: TaughtPose, warning: str, stamp: str = '') -> str:
         self._machine.plan = None
         if name in PATTERNED and not self._machine.job_name:
             self._run.progress.begin()
@@ -356,7 +356,7 @@ class PickPlace(Node):
             return reply
         reply.success, reply.message = answer.success, answer.message
         if answer.success and self._machine.stops != stops:
-            reply.success, reply.message = False, 'a stop came meanwhile: rearm again'
+            reply.success, reply.message = False, 'a stop came meanwhile; call ~/rearm again'
         elif answer.success:
             self._latch.end()
             self._arm_stop.end()

@@ -28,7 +28,7 @@ _RESUMED = 0.005  # [s] between two checks of requests that wait
 _PROMPT = (Subscription, Timer, Client, ActionClient, GuardCondition)
 
 
-class AtOnce(ReentrantCallbackGroup):
+class ImmediateCallbackGroup(ReentrantCallbackGroup):
     """For requests that must not wait for others, such as a stop; their callbacks are short."""
 
 
@@ -36,7 +36,7 @@ class PromptExecutor(SingleThreadedExecutor):
     """
     Runs messages, timers and replies in its own thread; requests and other tasks in a pool.
 
-    Requests of a group `AtOnce` run in its own thread too.
+    Requests of a group `ImmediateCallbackGroup` run in its own thread too.
 
     A request may take seconds (a plan), a message must not. rclpy's `MultiThreadedExecutor` hands
     every message to its pool too: with 500 messages a second on two busy cores it needed three to
@@ -114,7 +114,8 @@ class PromptExecutor(SingleThreadedExecutor):
         # The done-callback of a reply is a separate task, without an entity.
         arguments = task._args or ()
         is_reply = entity is None and bool(arguments) and isinstance(arguments[0], Future)
-        return is_reply or isinstance(getattr(entity, 'callback_group', None), AtOnce)
+        group = getattr(entity, 'callback_group', None)
+        return is_reply or isinstance(group, ImmediateCallbackGroup)
 
     def _begin(self, task: 'Task[Any]') -> None:
         task()

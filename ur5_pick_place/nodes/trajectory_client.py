@@ -159,7 +159,7 @@ class TrajectoryClient:
         self._activity.invalidate()
         await wait_until(self._node, is_decided, _ACTIVATION)
         if self.manager.stops != stops:
-            return Outcome.failed('a stop came meanwhile: rearm again')
+            return Outcome.failed('a stop came meanwhile; call ~/rearm again')
         return self.manager.rearm()
 
     def _on_joints(self) -> None:

@@ -57,7 +57,7 @@ from ur5_pick_place.nodes.parameters import declare_settings
 from ur5_pick_place.nodes.plan_requests import CartesianSettings, PlanRequests
 from ur5_pick_place.nodes.planning_scene import SCENE_SERVICES, SceneOwner
 from ur5_pick_place.nodes.process import refuse_if_served, run_node
-from ur5_pick_place.nodes.prompt_executor import AtOnce
+from ur5_pick_place.nodes.prompt_executor import ImmediateCallbackGroup
 from ur5_pick_place.nodes.refusals import refusal
 from ur5_pick_place.nodes.robot_settings import (
     GroupSettings,
@@ -169,7 +169,7 @@ class TrajectoryPlanner(Node):
         )
 
     def _offer(self, planning: MutuallyExclusiveCallbackGroup) -> None:
-        control = AtOnce()
+        control = ImmediateCallbackGroup()
         self.create_service(
             GetMotionPlan, 'plan_kinematic_path', self._plan, callback_group=planning
         )

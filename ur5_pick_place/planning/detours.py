@@ -25,15 +25,15 @@ _LEAST_SEARCH = 0.2  # share of the allowed time that must be left for another s
 _NO_SEARCH = 1.25  # no search if a straight motion is at most this multiple of the shortest
 
 
-class Timed(Protocol):
-    """A planned motion."""
+class HasTrajectory(Protocol):
+    """Whatever carries a planned trajectory."""
 
     @property
     def trajectory(self) -> Trajectory:
         """Its trajectory."""
 
 
-M = TypeVar('M', bound=Timed)
+M = TypeVar('M', bound=HasTrajectory)
 
 
 @dataclass(frozen=True)

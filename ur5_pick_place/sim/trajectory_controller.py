@@ -93,7 +93,7 @@ class TrajectoryController:
         """
         Raise `InvalidInput` with the reason if a goal is rejected.
 
-        Its goal tolerances are no reason here: an invalid one has the defaults used.
+        Invalid goal tolerances do not cause a rejection: the defaults are used instead.
 
         """
         if self.rejecting:

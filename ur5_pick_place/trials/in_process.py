@@ -52,7 +52,7 @@ from ur5_pick_place.task.pattern import PatternSettings
 from ur5_pick_place.task.poses import TaughtPose, numbers_from_matrix
 from ur5_pick_place.task.station import Station, StationSettings
 from ur5_pick_place.trials.configuration import CONFIG, Configuration
-from ur5_pick_place.trials.in_process_ports import ControllerPort, TaskPort
+from ur5_pick_place.trials.in_process_ports import ControllerPort, InProcessTaskPort
 from ur5_pick_place.trials.spots import Spot
 
 _WATCH_EVERY = 0.016  # [s], as in the nodes
@@ -93,7 +93,7 @@ class InProcessCell:
         config = Configuration({**_ROBOT, **overrides})
         scene = load_scene(CONFIG / config['scene_file'])
         self.model = load_model(config['ur_type'])
-        # One that this package does not know has the fingers on an output.
+        # The fingers on an output stand in for a gripper class from outside this package.
         gripper = config['gripper'] if config['gripper'] in GRIPPERS else DIGITAL
         self.world = World(config.read(CellSettings, gripper=gripper))
         self.driver = Driver(
@@ -133,7 +133,7 @@ class InProcessCell:
         settings = _station_settings(config)
         grip = settings.gripper.settings
         action = grip if isinstance(grip, ActionSettings) else None
-        self.port = TaskPort(
+        self.port = InProcessTaskPort(
             self.driver, self.manager, planner, settings.loops, io_timeout(health), action
         )
         self.station = Station(settings, self.model, scene, dynamics, self.port, self._emit)

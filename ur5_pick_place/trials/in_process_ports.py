@@ -160,7 +160,7 @@ def _command(names: Sequence[str], motion: Trajectory, begin: float) -> Trajecto
     return TrajectoryCommand(names, [Waypoint(*row) for row in rows], begin)
 
 
-class TaskPort:
+class InProcessTaskPort:
     """
     Robot and planner, as `machine.Port`.
 

@@ -138,9 +138,9 @@ class NodesCell:
         begin = time.perf_counter()
         for _ in range(_ROUND_TRIPS):
             self._operator.call('rearm')
-        answer = (time.perf_counter() - begin) / _ROUND_TRIPS
+        response_time = (time.perf_counter() - begin) / _ROUND_TRIPS
         memory = {f'{name} [MB]': mb for name, mb in self._nodes.memory().items()}
-        return {**memory, 'answer [ms]': 1e3 * answer}
+        return {**memory, 'response time [ms]': 1e3 * response_time}
 
     def teach(self, start: Spot, target: Spot) -> None:
         self._start = start
