@@ -13,7 +13,7 @@ def calibrated_arm(
     ur_type: str, rng: np.random.Generator, metres: float = 1e-3, radians: float = 2e-3
 ) -> Model:
     """Return an arm each of whose joints is off by normal deviates of these sizes per axis."""
-    ideal = load_model(ur_type)
-    straight = make_transform(np.eye(3), ideal.d[:, None] * [0.0, 0.0, 1.0])
+    nominal = load_model(ur_type)
+    straight = make_transform(np.eye(3), nominal.d[:, None] * [0.0, 0.0, 1.0])
     off = rng.normal(0.0, [metres] * 3 + [radians] * 3, (6, 6))
-    return replace(ideal, mounts=straight @ exp_se3(off), calibration='random')
+    return replace(nominal, mounts=straight @ exp_se3(off), calibration='random')

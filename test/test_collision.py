@@ -208,10 +208,10 @@ def calibrated(rng):
     return replace(UR5, mounts=mounts @ off)
 
 
-@pytest.mark.parametrize('ideal', [True, False])
-def test_no_distance_changes_by_more_than_the_reach_allows(ideal, rng):
+@pytest.mark.parametrize('nominal', [True, False])
+def test_no_distance_changes_by_more_than_the_reach_allows(nominal, rng):
     """What the check between samples rests on."""
-    clearances = Clearances(UR5 if ideal else calibrated(rng), crowded())
+    clearances = Clearances(UR5 if nominal else calibrated(rng), crowded())
     q = rng.uniform(-np.pi, np.pi, (60, 6))
     step = rng.uniform(-0.2, 0.2, q.shape)
     step[: len(q) // 2] *= np.eye(6)[rng.integers(6, size=len(q) // 2)]  # one joint alone

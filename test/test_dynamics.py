@@ -90,8 +90,8 @@ def coriolis(m: Model, q: np.ndarray, qd: np.ndarray, carried: list) -> np.ndarr
 def test_torques_equal_a_second_derivation_from_frames_and_energies(
     name: str, loads: tuple[Load, ...], rng: np.random.Generator
 ) -> None:
-    carried, ideal = bodies(name, loads), load_model(name)
-    for m in (ideal, askew(ideal, rng)):
+    carried, nominal = bodies(name, loads), load_model(name)
+    for m in (nominal, askew(nominal, rng)):
         arm = Dynamics(m, loads)
         for q, qd, qdd in rng.uniform(-3, 3, (5, 3, 6)):
             M, C = mass_matrix(m, q, carried), coriolis(m, q, qd, carried)

@@ -60,9 +60,9 @@ def test_forward_is_the_chain_of_the_file(
         assert_transforms_close(forward(m, q), forward_as_urdf(links, q), 1e-14, 1e-14)
 
 
-def test_link_frames_are_the_ideal_ones_moved_a_little(calibrated: tuple[Path, dict]) -> None:
-    m, ideal = load_model(str(calibrated[0])), load_model('ur5')
-    moved = link_frames(m, np.ones(6)) - link_frames(ideal, np.ones(6))
+def test_link_frames_are_the_nominal_ones_moved_a_little(calibrated: tuple[Path, dict]) -> None:
+    m, nominal = load_model(str(calibrated[0])), load_model('ur5')
+    moved = link_frames(m, np.ones(6)) - link_frames(nominal, np.ones(6))
     assert np.abs(moved[0]).max() == 0.0
     assert 1e-5 < np.abs(moved[1:]).max() < 0.02
 
@@ -170,7 +170,7 @@ def test_points_of_a_calibrated_arm_move_as_differences_of_poses_say(
     assert np.abs(speeds - np.linalg.norm(np.stack([tcp, elbow], 1), axis=2)).max() < 1e-8
 
 
-def test_one_pose_and_the_ideal_arm_say_how_far_they_differ(
+def test_one_pose_and_the_nominal_arm_say_how_far_they_differ(
     calibrated: tuple[Path, dict],
 ) -> None:
     m = load_model(calibrated[0])
@@ -190,7 +190,7 @@ def test_out_of_reach_is_out_of_reach(calibrated: tuple[Path, dict]) -> None:
     assert not inverse(m, T)[1].any()
 
 
-def test_the_shipped_file_is_the_ideal_arm(tmp_path: Path) -> None:
+def test_the_shipped_file_is_the_nominal_arm(tmp_path: Path) -> None:
     """Its ten digits of pi/2 must not make a calibrated arm of it."""
     m = load_model(write(tmp_path / 'default_kinematics.yaml', SHIPPED))
     assert (m.name, m.mounts, m.calibration) == ('ur5', None, 'calib_1234')

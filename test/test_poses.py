@@ -28,9 +28,9 @@ LONG_TOOL = make_transform(np.diag([-1.0, -1.0, 1.0]), [0.01, 0.0, 0.2])
 @pytest.fixture
 def calibrated(rng):
     """An arm whose joints sit a little beside and askew of where the DH table has them."""
-    ideal = np.tile(np.eye(4), (6, 1, 1))
-    ideal[:, 2, 3] = MODEL.d
-    mounts = ideal @ exp_se3(rng.uniform(-1e-3, 1e-3, (6, 6)))
+    nominal = np.tile(np.eye(4), (6, 1, 1))
+    nominal[:, 2, 3] = MODEL.d
+    mounts = nominal @ exp_se3(rng.uniform(-1e-3, 1e-3, (6, 6)))
     return replace(MODEL, mounts=mounts, calibration='calib_1')
 
 

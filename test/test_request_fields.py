@@ -67,13 +67,13 @@ def duration(reply: Any) -> float:
 
 
 @pytest.mark.parametrize('link', LINK_NAMES)
-@pytest.mark.parametrize('arm', ['ideal', 'calibrated'])
+@pytest.mark.parametrize('arm', ['nominal', 'calibrated'])
 def test_each_link_is_where_the_robot_description_has_it(
     link: str, arm: str, rng: np.random.Generator, tmp_path: Path
 ) -> None:
     """A calibrated arm's by the description's own chain: the file's poses, each turned about z."""
     joints = rng.uniform(-np.pi, np.pi, (20, 6))
-    if arm == 'ideal':
+    if arm == 'nominal':
         for q in joints:
             assert_transforms_close(link_pose(UR5, q, link), pose_in_base(link, q))
         return

@@ -40,7 +40,7 @@ def classify(m: Model, q: ArrayLike) -> NDArray[np.intp]:
     Return the branch of joints as index into `BRANCHES`.
 
     Where two branches meet (a double root), it is the `left`, `up` or `down` one, as in `inverse`.
-    A calibrated arm is classified by its ideal geometry, corrected near its own singularities.
+    A calibrated arm is classified by its nominal geometry, corrected near its own singularities.
 
     Parameters
     ----------
@@ -66,18 +66,18 @@ def classify(m: Model, q: ArrayLike) -> NDArray[np.intp]:
 
 
 def _calibrated_signs(
-    m: Model, q: Array, ideal: Array
+    m: Model, q: Array, nominal: Array
 ) -> Array:
     """
     Return the signs of the three distances to a singularity, (3, ...), for a calibrated arm.
 
-    det J of the ideal arm is a2 a3 x1 sin(theta_3) sin(theta_5). Where that of the calibrated one
-    has the other sign, its own singularity lies on the other side: the nearest of the three.
+    For the nominal arm det J is a2 a3 x1 sin(theta_3) sin(theta_5). Where that of the calibrated
+    one has the other sign, its own singularity lies on the other side: the nearest of the three.
 
     """
-    signs = np.where(ideal < 0.0, -1.0, 1.0)
+    signs = np.where(nominal < 0.0, -1.0, 1.0)
     crossed = np.linalg.det(jacobian(m, q)) * m.a[1] * m.a[2] * signs.prod(axis=0) < 0.0
-    nearest = np.abs(ideal) == np.abs(ideal).min(axis=0)
+    nearest = np.abs(nominal) == np.abs(nominal).min(axis=0)
     return np.where(crossed & nearest, -signs, signs)
 
 

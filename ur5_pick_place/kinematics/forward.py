@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Forward kinematics and Jacobians of an ideal or calibrated arm, for any stack of joints."""
+"""Forward kinematics and Jacobians of a nominal or calibrated arm, for any stack of joints."""
 
 from collections.abc import Sequence
 from math import isfinite

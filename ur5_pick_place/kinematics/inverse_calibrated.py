@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-The inverse of a calibrated arm: Newton's method from the solutions of the ideal arm.
+The inverse of a calibrated arm: Newton's method from the solutions of the nominal arm.
 
 Real joints are slightly displaced and tilted against the DH table, so that the closed form only
-gives seeds. Near a singularity this has two effects. Solutions exist where the ideal arm has none:
-its roots are kept apart and its triangles closed (`_APART`), so that there are seeds there too.
-And theta_6, free at the ideal arm's wrist singularity, has several isolated values: there the
-seeds cover the circle (`_CIRCLE`). Finally the ideal arm's pose at each solution differs from the
-given pose by the effect of the calibration: its closed-form solutions are better seeds.
+gives seeds. Near a singularity this has two effects. Solutions exist where the nominal arm has
+none: the arguments of its square root and arccosine are clipped (`_APART`, `_CLOSED`), which gives
+seeds there too. And theta_6, free at the nominal arm's wrist singularity, has several isolated
+values: there the seeds cover the circle (`_CIRCLE`). Finally the nominal arm's pose at each
+solution differs from the given pose by the effect of the calibration: its closed-form solutions
+are better seeds.
 
 """
 
@@ -71,7 +72,7 @@ def calibrated_solutions(m: Model, T: Array, q6: Array) -> tuple[Array, Indices]
     T : ndarray, shape (n, 4, 4)
         T_base_tool [m].
     q6 : ndarray, shape (n,)
-        First theta_6 to try at a wrist singularity of the ideal arm [rad].
+        First theta_6 to try at a wrist singularity of the nominal arm [rad].
 
     Returns
     -------
@@ -85,8 +86,8 @@ def calibrated_solutions(m: Model, T: Array, q6: Array) -> tuple[Array, Indices]
         rows = slice(start, start + _CHUNK)
         search = _Search(m, T[rows])
         search.begin(q6[rows])
-        search.search_beside()
-        search.search_beside()
+        search.search_from_found()
+        search.search_from_found()
         q[rows], count[rows] = search.q, search.count
     return q, count
 
@@ -95,30 +96,30 @@ class _Search:
     """Collects solutions `q` of poses (n, 4, 4) and their `count`; see `calibrated_solutions`."""
 
     def __init__(self, m: Model, T: Array) -> None:
-        self._m, self._ideal, self._T = m, replace(m, mounts=None), T
+        self._m, self._nominal, self._T = m, replace(m, mounts=None), T
         self.q, self.count = np.full((len(T), MOST, 6), np.nan), np.zeros(len(T), dtype=np.intp)
-        self._searched = np.zeros(len(T), dtype=np.intp)  # solutions searched beside
+        self._searched = np.zeros(len(T), dtype=np.intp)  # solutions from which was searched
 
     def begin(self, q6: Array) -> None:
-        """Search from the ideal solutions, near a wrist singularity around the circle."""
-        seeds, s5 = _seeds(self._ideal, self._T, q6, _WRISTS)
+        """Search from the nominal solutions, near a wrist singularity around the circle."""
+        seeds, s5 = _seeds(self._nominal, self._T, q6, _WRISTS)
         is_near = s5 < _NEAR_WRIST
         near = np.flatnonzero(is_near.any(axis=1))
-        circle, _ = _seeds(self._ideal, self._T[near], q6[near], _CIRCLE)
+        circle, _ = _seeds(self._nominal, self._T[near], q6[near], _CIRCLE)
         circle[~np.repeat(is_near[near], 2 * len(_CIRCLE), axis=1)] = np.nan
         poses = np.arange(len(seeds)).repeat(8), near.repeat(circle.shape[1])
         all_seeds = seeds.reshape(-1, 6), circle.reshape(-1, 6)
         self._add(np.concatenate(poses), np.concatenate(all_seeds))
 
-    def search_beside(self) -> None:
-        """Search from the closed-form solutions of the ideal arm's poses at new solutions."""
+    def search_from_found(self) -> None:
+        """Seed with the closed form of the nominal arm's pose at each new solution."""
         index = np.arange(MOST)
         pose, k = np.nonzero((index >= self._searched[:, None]) & (index < self.count[:, None]))
         if not len(pose):
             return
         self._searched = self.count.copy()
         found = self.q[pose, k]
-        seeds, _ = _seeds(self._ideal, forward(self._ideal, found), found[:, 5], _WRISTS)
+        seeds, _ = _seeds(self._nominal, forward(self._nominal, found), found[:, 5], _WRISTS)
         known = self.q[pose, : self.count.max()]
         apart = _apart(seeds[:, :, None], known[:, None])
         seeds[np.nanmin(apart, axis=2, initial=np.inf) < _NEW] = np.nan
@@ -141,18 +142,18 @@ class _Search:
             pose, q = np.delete(pose, first), np.delete(q, first, axis=0)
 
 
-def _seeds(ideal: Model, T: Array, q6: Array, turns: Array) -> tuple[Array, Array]:
+def _seeds(nominal: Model, T: Array, q6: Array, turns: Array) -> tuple[Array, Array]:
     """
-    Return joints (n, 4 k, 6) [rad] with which an ideal arm is at or near poses (n, 4, 4).
+    Return joints (n, 4 k, 6) [rad] with which a nominal arm is at or near poses (n, 4, 4).
 
     Also returns |sin(theta_5)| of its wrists by shoulder, (n, 2).
 
-    By shoulder, elbow and turn: theta_6 is turned from its own value, which leaves the first wrist
-    or with half a turn the second, by `turns` (k,) [rad], and theta_5 is what suits it best. Rows
-    are NaN where the elbow is far from reaching.
+    Rows are ordered by shoulder, elbow and turn. theta_6 is its closed-form value plus each of
+    `turns` (k,) [rad] (0: first wrist branch, pi: second); theta_5 is the value that fits this
+    theta_6 best. Rows are NaN where the elbow is far from reaching.
 
     """
-    a2, a3, d1, d4, d5, d6 = ideal.lengths
+    a2, a3, d1, d4, d5, d6 = nominal.lengths
     n, o, a = (T[:, :3, i, None, None] for i in range(3))  # each (n, 3, 1, 1)
     x, y, z = (T[:, :3, 3] - d6 * T[:, :3, 2] - [0.0, 0.0, d1]).T[:, :, None]
     s = np.sqrt(np.maximum(x * x + y * y - d4 * d4, (_APART * d4) ** 2))
@@ -162,7 +163,7 @@ def _seeds(ideal: Model, T: Array, q6: Array, turns: Array) -> tuple[Array, Arra
     s5c6, s5s6 = s1 * n[:, 0] - c1 * n[:, 1], c1 * o[:, 1] - s1 * o[:, 0]
     c5 = s1 * a[:, 0] - c1 * a[:, 1]
     s5 = np.hypot(s5c6, s5s6)
-    desired = q6[:, None, None] + ideal.offset[5]
+    desired = q6[:, None, None] + nominal.offset[5]
     own = np.where(s5 <= WRIST_SINGULAR, desired, np.arctan2(s5s6, s5c6))
     t6 = own + turns  # (n, 2, k)
     c6, s6 = np.cos(t6), np.sin(t6)
@@ -177,7 +178,7 @@ def _seeds(ideal: Model, T: Array, q6: Array, turns: Array) -> tuple[Array, Arra
     t2 = np.arctan2(v, u)[:, :, None] - np.arctan2(a3 * np.sin(t3), a2 + a3 * np.cos(t3))
     t4 = t234[:, :, None] - t2 - t3
     t1, t5, t6 = (np.broadcast_to(t[:, :, None], t2.shape) for t in (t1, t5, t6))
-    seeds = np.stack([t1, t2, t3, t4, t5, t6], axis=-1) - ideal.offset
+    seeds = np.stack([t1, t2, t3, t4, t5, t6], axis=-1) - nominal.offset
     seeds[np.broadcast_to(is_far[:, :, None], t2.shape)] = np.nan
     return seeds.reshape(len(T), 4 * len(turns), 6), s5[:, :, 0]
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Models of arms: presets, DH tables, and what the driver's calibration file says.
+Models of arms: presets, DH tables, and the driver's calibration files.
 
 The real joints of a calibrated arm are displaced and tilted by a little against the DH table;
 `inverse_calibrated` solves for them.
@@ -43,7 +43,7 @@ from ur5_pick_place.settings import REQUIRED, Settings, setting
 
 LINKS = ('shoulder', 'upper_arm', 'forearm', 'wrist_1', 'wrist_2', 'wrist_3')
 
-_ROUNDING = 1e-9  # a file within this is the ideal arm, printed with ten digits
+_ROUNDING = 1e-9  # [m, rad]; a file that differs by less describes the nominal arm
 _MAX_LENGTH = 0.02  # m; calibrated arms differ from their DH table by millimetres only
 _MAX_ANGLE = 0.1  # rad
 
@@ -115,35 +115,35 @@ def load_calibrated(path: Path) -> Model:
     x, y, z = numbers[:, :3].T
     lengths = np.array([x[2], x[3], z[0], z[3], -y[4], y[5]])  # a2, a3, d1, d4, d5, d6
     presets = [load_model(ur_type) for ur_type in UR_TYPES]
-    off = [float(np.abs(lengths - ideal.lengths).max()) for ideal in presets]
-    ideal = presets[int(np.argmin(off))]
-    after = _after_joint(ideal)
+    off = [float(np.abs(lengths - nominal.lengths).max()) for nominal in presets]
+    nominal = presets[int(np.argmin(off))]
+    after = _after_joint(nominal)
     before = np.concatenate([np.eye(4)[None], after[:-1]])
     mounts = inverse_transform(before) @ poses
     askew = float(np.linalg.norm(log_se3(mounts)[:, 3:], axis=1).max())
     if min(off) > _MAX_LENGTH or askew > _MAX_ANGLE:
         raise InvalidInput(
-            f'{path}: the nearest arm is {ideal.name}, but a length differs by {min(off):.4g} m '
+            f'{path}: the nearest arm is {nominal.name}, but a length differs by {min(off):.4g} m '
             f'and an axis by {askew:.4g} rad; a calibration stays within {_MAX_LENGTH} m and '
             f'{_MAX_ANGLE} rad, so this is another robot or a damaged file'
         )
-    straight = make_transform(np.eye(3), ideal.d[:, None] * [0.0, 0.0, 1.0])
+    straight = make_transform(np.eye(3), nominal.d[:, None] * [0.0, 0.0, 1.0])
     if np.abs(mounts - straight).max() < _ROUNDING:
-        return replace(ideal, calibration=name)
-    return replace(ideal, mounts=mounts, calibration=name)
+        return replace(nominal, calibration=name)
+    return replace(nominal, mounts=mounts, calibration=name)
 
 
 def calibration_offset(m: Model, q: ArrayLike) -> tuple[Array, Array]:
-    """Return the distance of the tool from that of the ideal arm, [m] and [rad], (...) each."""
+    """Return the distance of the tool from that of the nominal arm, [m] and [rad], (...) each."""
     miss = inverse_transform(forward(replace(m, mounts=None), q)) @ forward(m, q)
     angle = np.linalg.norm(log_se3(miss)[..., 3:], axis=-1)
     return np.linalg.norm(miss[..., :3, 3], axis=-1), angle
 
 
-def _after_joint(ideal: Model) -> Array:
+def _after_joint(nominal: Model) -> Array:
     """Return Tx(a) Rx(alpha) (6, 4, 4), from each turned joint to its DH frame."""
-    roll = ideal.alpha[:, None] * [1.0, 0.0, 0.0]
-    return make_transform(matrix_from_rpy(roll), ideal.a[:, None] * [1.0, 0.0, 0.0])
+    roll = nominal.alpha[:, None] * [1.0, 0.0, 0.0]
+    return make_transform(matrix_from_rpy(roll), nominal.a[:, None] * [1.0, 0.0, 0.0])
 
 
 def _read(path: Path) -> tuple[Array, str]:

@@ -108,9 +108,9 @@ class Model:
         Torque limits [N m].
     mounts : ndarray, shape (6, 4, 4), or None
         Calibrated arms only: the frame in which joint i turns about z, seen from frame i-1; an
-        ideal arm has Tz(d_i) there.
+        nominal arm has Tz(d_i) there.
     calibration : str
-        Hash of the calibration file; empty for an ideal arm.
+        Hash of the calibration file; empty for a nominal arm.
 
     """
 

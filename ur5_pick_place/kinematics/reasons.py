@@ -47,7 +47,7 @@ def explain(m: Model, T: ArrayLike, q6: float = 0.0) -> tuple[MissingBranch, ...
     """
     Return the reason for each branch on which a pose has no solution.
 
-    A calibrated arm is treated by its ideal geometry, so that `amount` is then accurate to about
+    A calibrated arm is treated by its nominal geometry, so that `amount` is then accurate to about
     the size of the calibration.
 
     Parameters
@@ -107,7 +107,7 @@ def _reason(
     distance = inf if isnan(distance) else distance  # squares overflow beyond 1e154 m
     inner, outer = m.reach
     if distance - outer > inner - distance:
-        amount = max(0.0, distance - outer)  # 0 where only the ideal arm reaches
+        amount = max(0.0, distance - outer)  # 0 where only the nominal arm reaches
         text = f'too far: the arm, fully stretched, is {amount:.6g} m too short'
         return MissingBranch(branch, 'far', amount, text)
     amount = max(0.0, inner - distance)

@@ -16,8 +16,8 @@ class Singularity(NamedTuple):
     """
     Distances to the singularities; each field is shaped like the stack of joints.
 
-    The first three vanish linearly, one at each singularity, and the determinant of an ideal arm's
-    Jacobian is a2 a3 sin(theta_3) sin(theta_5) times the first, up to sign.
+    The first three vanish linearly, one at each singularity, and the determinant of a nominal
+    arm's Jacobian is a2 a3 sin(theta_3) sin(theta_5) times the first, up to sign.
 
     Attributes
     ----------
@@ -43,7 +43,7 @@ class Singularity(NamedTuple):
 
 def singularity(m: Model, q: ArrayLike) -> Singularity:
     """
-    Return the distances of joints to each singularity; a calibrated arm is treated as ideal.
+    Return the distances of joints to each singularity; a calibrated arm is treated as nominal.
 
     Parameters
     ----------
