@@ -39,8 +39,8 @@ class Stage(Settings):
     pace: str = setting('travel', 'the speeds of a move', choices=PACES)
     blend: float = setting(
         0.0,
-        'distance from the place of a move where the next one may begin without a stop, up to '
-        'twice that on the longer of the two',
+        'distance from the place of a move at which the rounding of the corner begins and ends, '
+        'up to twice that on the longer of the two moves',
         unit='m',
         low=0.0,
         high=MAX_BLEND,
