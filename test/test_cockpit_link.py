@@ -140,7 +140,7 @@ def test_a_stop_that_no_node_accepts_is_reported_once_with_both_reasons(node, li
     ((success, message),) = heard
     assert not success
     assert 'pick_place is not there' in message
-    assert 'trajectory_planner/stop: no answer within 1 s' in message
+    assert 'trajectory_planner/stop: no reply within 1 s' in message
 
 
 def test_a_request_without_an_answer_is_not_called_refused(node, link, later) -> None:
@@ -153,7 +153,9 @@ def test_a_request_without_an_answer_is_not_called_refused(node, link, later) ->
     link.poll_offers()
     ((success, message),) = heard
     assert success is None
-    assert message == 'pick_place/go_home: no answer within 10 s: it may still act'
+    assert message == (
+        'pick_place/go_home: no reply within 10 s; the request may still take effect'
+    )
     node.clients['pick_place/go_home'].answer(False, 'too late')
     assert len(heard) == 1
 
@@ -209,7 +211,7 @@ def test_places_that_the_task_node_reads_from_a_frame_are_not_movable(node, link
     markers = node.clients['pick_place/teach_markers/get_interactive_markers']
     link._take_movable(done([SimpleNamespace(name='target')]))
     offers = link.poll_offers()
-    assert (offers.posable, offers.movable) == (('start', 'target'), ('target',))
+    assert (offers.pose_taught, offers.movable) == (('start', 'target'), ('target',))
     asked = len(markers.asked)
     link.poll_offers()
     assert len(markers.asked) == asked  # once is enough

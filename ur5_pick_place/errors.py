@@ -90,7 +90,7 @@ class CollisionCheckUnavailable(Ur5PickPlaceError):
 
 
 class MissingPackage(Ur5PickPlaceError):
-    """An optional Python package is not installed; says what is switched off without it."""
+    """An optional Python package is not installed; names what is switched off without it."""
 
 
 class PlanningError(Ur5PickPlaceError):

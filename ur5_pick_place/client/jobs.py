@@ -20,7 +20,7 @@ from ur5_pick_place.nodes.conversions import to_seconds
 from ur5_pick_place.task import events
 
 _LOST = 5.0  # [s] without a job and without its outcome
-_TRY_AGAIN = 5.0  # [s] for which `rearm` repeats where the node says so
+_TRY_AGAIN = 5.0  # [s] for which `rearm` repeats while the node advises to
 _PAUSE = 0.1  # [s]
 _SAME_TIME = 0.5  # [s of robot time] by which the task node's time may lag behind ours
 _ENDS = (events.DONE, events.STOPPED)
@@ -210,7 +210,7 @@ class Jobs(CellState):
 
 
 def _begins(event: Event, job: str, earliest: float) -> bool:
-    """Return whether an event says that a job began, not before `earliest` [s of ROS time]."""
+    """Return whether an event reports that a job began, not before `earliest` [s of ROS time]."""
     is_of_job = event['event'] == events.STARTED and event.get('job') == job
     return is_of_job and event.get('time', 0.0) >= earliest
 

@@ -336,7 +336,7 @@ class Link:
             raise ExecutionError(f'stop: {error}; USE THE EMERGENCY STOP') from error
 
     def _on_stop_reply(self, future: 'Future[Any]') -> None:
-        """Log what the reply to a stop says beyond that it was granted; it may come late."""
+        """Log what the reply to a stop reports beyond that it was granted; it may come late."""
         self.received.notify()
         reply = None if future.exception() else future.result()
         if reply is not None and reply.message not in ('', _GRANTED):

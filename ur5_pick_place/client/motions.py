@@ -217,7 +217,7 @@ def _time_at_twist(T_before: Array, T_after: Array, twist: Array, elapsed: float
     """
     Return how long a motion at a twist takes from one pose (4, 4) of the TCP to another [s].
 
-    `elapsed` [s] if it turns so far that the poses do not tell.
+    `elapsed` [s] if it turns so far that the poses do not show it.
 
     """
     linear, angular = np.linalg.norm(twist[:3]), np.linalg.norm(twist[3:])

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The cockpit: a page that shows the cell and asks its nodes; it decides nothing itself."""
+"""The cockpit: a page that shows the cell, a client of its nodes; it decides nothing itself."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can be asked of the task node in which state; it decides, the page only greys out."""
+"""What can be requested in which state; the task node decides, the page only greys out."""
 
 from dataclasses import dataclass
 

@@ -9,7 +9,7 @@ _OPTIONAL = {'viser', 'trimesh', 'websockets', 'msgspec'}
 
 
 def main() -> None:
-    """Run the cockpit; `--help` tells what it is."""
+    """Run the cockpit; `--help` describes it."""
     if not begins('cockpit'):
         return
     try:

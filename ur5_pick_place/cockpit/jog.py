@@ -58,7 +58,7 @@ class Holder:
 
 class Jog:
     """
-    Publishes what the held buttons ask for.
+    Publishes what the held buttons request.
 
     Parameters
     ----------

@@ -60,11 +60,10 @@ class _Pending:
     def __post_init__(self) -> None:
         self._deadline = time.monotonic() + self.limit
 
-    def give_up(self) -> None:
+    def expire_if_due(self) -> None:
         if time.monotonic() > self._deadline:
-            self.settle(
-                None, f'{self.what}: no answer within {self.limit:g} s: it may still act'
-            )
+            late = f'no reply within {self.limit:g} s; the request may still take effect'
+            self.settle(None, f'{self.what}: {late}')
 
     def settle(self, success: bool | None, message: str) -> None:
         if not self.is_settled:
@@ -79,7 +78,7 @@ class Offers:
 
     Attributes
     ----------
-    teachable, posable, movable : tuple of str
+    teachable, pose_taught, movable : tuple of str
         Places that can be taught from the joints, those that a pose describes (all but home), and
         which of these a drag can teach: the others are read from TF.
     faults : tuple of str
@@ -89,7 +88,7 @@ class Offers:
     """
 
     teachable: tuple[str, ...] = ()
-    posable: tuple[str, ...] = ()
+    pose_taught: tuple[str, ...] = ()
     movable: tuple[str, ...] = ()
     faults: tuple[str, ...] = ()
     is_simulated: bool = False
@@ -136,7 +135,7 @@ class CellLink:
         self._clients: dict[str, Client[Any, Any]] = {}
         self._poses: dict[str, Any] = {}
         self._task_nodes = 0
-        self._movable: set[str] | None = None  # until the task node has said
+        self._movable: set[str] | None = None  # until the task node has reported it
         self.state = CellState()
         for name in _NODES:  # before they are needed, so that a stop finds them
             self._client(f'{name}/stop', Trigger)
@@ -154,7 +153,7 @@ class CellLink:
             ('planned_path', 'path', QoSProfile(depth=1)),
         ):
             reader = BoundedReader(node, MarkerArray, topic, _LARGEST_DRAWING)
-            take = partial(_hand_on, reader, partial(on_drawing, name))
+            take = partial(_forward, reader, partial(on_drawing, name))
             node.create_subscription(MarkerArray, topic, take, qos, raw=True)
         own = [*node.get_namespace().strip('/').split('/'), PLANNER]
         self._planner_log, self._on_jog = '.'.join(filter(None, own)), on_jog
@@ -165,11 +164,11 @@ class CellLink:
             (DiagnosticArray, '/diagnostics', self._on_diagnostics),
         ):
             reader = BoundedReader(node, kind, topic, _LARGEST_TEXT)
-            node.create_subscription(kind, topic, partial(_hand_on, reader, listen), 100, raw=True)
+            node.create_subscription(kind, topic, partial(_forward, reader, listen), 100, raw=True)
 
     def _subscribe_text(self, topic: str, take: Callable[[str], object], qos: QoSProfile) -> None:
         reader = BoundedReader(self._node, String, topic, _LARGEST_TEXT)
-        take_text = partial(_hand_on, reader, lambda message: take(message.data))
+        take_text = partial(_forward, reader, lambda message: take(message.data))
         self._node.create_subscription(String, topic, take_text, qos, raw=True)
 
     def _on_task(self, text: str) -> None:
@@ -210,29 +209,29 @@ class CellLink:
         if not node.count_publishers(f'{PLANNER}/motion_state'):
             self._on_planner('')
         for pending in list(self._pending):
-            pending.give_up()
+            pending.expire_if_due()
             if pending.is_settled:
                 self._pending.remove(pending)
         own = node.get_namespace().rstrip('/')
         services = [name for name, _ in node.get_service_names_and_types()]
         topics = [name for name, _ in node.get_topic_names_and_types()]
-        posable = [  # home is a posture, which no pose gives
+        pose_taught = [  # home is a posture, which no pose gives
             place
-            for place in _ends(topics, f'{own}/{TASK}/', '_pose')
+            for place in _between(topics, f'{own}/{TASK}/', '_pose')
             if place != HOME and node.count_subscribers(f'{TASK}/{place}_pose')
         ]
         return Offers(
-            teachable=_ends(services, f'{own}/{TASK}/teach_', ''),
-            posable=tuple(posable),
-            movable=tuple(posable if (known := self._movable) is None else known),
-            faults=_ends(services, f'{own}/{CELL}/faults/', ''),
+            teachable=_between(services, f'{own}/{TASK}/teach_', ''),
+            pose_taught=tuple(pose_taught),
+            movable=tuple(pose_taught if (known := self._movable) is None else known),
+            faults=_between(services, f'{own}/{CELL}/faults/', ''),
             is_simulated=f'{own}/{CELL}/clear_faults' in services,
             has_feeder=f'{own}/{CELL}/feed_part' in services,
             has_jogging=bool(node.count_subscribers(f'{PLANNER}/delta_twist_cmds')),
         )
 
     def _find_movable(self) -> None:
-        """Ask which places RViz may drag: the task node alone knows which it reads from TF."""
+        """Request which places RViz may drag: only the task node knows which it reads from TF."""
         service = f'{TASK}/teach_markers/get_interactive_markers'
         client = self._client(service, GetInteractiveMarkers)
         if client.service_is_ready():
@@ -290,7 +289,7 @@ class CellLink:
     def solve(
         self, T_base_link_tcp: Array, link: str, on_reply: Callable[[Any], None]
     ) -> None:
-        """Ask for all solutions of a pose of `link`; nothing happens without the IK node."""
+        """Request all solutions of a pose of `link`; nothing happens without the IK node."""
         if not self._ik.service_is_ready():
             return
         request = GetPositionIK.Request()
@@ -361,17 +360,17 @@ def missing_branches(reply: Any) -> dict[str, str]:
     return {branch: reason for branch, _, reason in found if reason}
 
 
-def _hand_on(reader: BoundedReader, take: Callable[[Any], object], data: bytes) -> None:
+def _forward(reader: BoundedReader, take: Callable[[Any], object], data: bytes) -> None:
     message = reader.read(data)
     if message is not None:
         take(message)
 
 
-def _ends(names: list[str], begin: str, end: str) -> tuple[str, ...]:
-    """Return the variable parts of names that can be a place or a fault, sorted."""
+def _between(names: list[str], prefix: str, suffix: str) -> tuple[str, ...]:
+    """Return what stands between prefix and suffix, if it can be a place or a fault, sorted."""
     found = (
-        name[len(begin) : len(name) - len(end)]
+        name[len(prefix) : len(name) - len(suffix)]
         for name in names
-        if name.startswith(begin) and name.endswith(end)
+        if name.startswith(prefix) and name.endswith(suffix)
     )
     return tuple(sorted(word for word in found if _PLACE.fullmatch(word)))

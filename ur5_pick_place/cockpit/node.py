@@ -82,7 +82,7 @@ class CockpitSettings(Settings):
 
 
 class Cockpit(Node):
-    """Serves the page; it asks the nodes as any client does."""
+    """Serves the page; a client of the nodes, like any other."""
 
     def __init__(self) -> None:
         super().__init__('cockpit')
@@ -93,7 +93,7 @@ class Cockpit(Node):
         self._world: tuple[World, AttachedObject | None] | None = None
         self._drawings: dict[str, MarkerArray] = {}
         self._offers = Offers()
-        self._solved, self._has_part = 0.0, False
+        self._last_solve, self._has_part = 0.0, False
         listener = listen(own.host, own.port)
         guard = Guard(new_token(), own.host, listener.getsockname()[1])
         self._server = open_server(listener, guard, self._warn)
@@ -182,8 +182,8 @@ class Cockpit(Node):
             meshes = meshes_of(message.data, self._cell.model, self._prefix)
         except InvalidInput as error:
             self.get_logger().info(
-                f'the arm is drawn by built-in shapes, as robot_description cannot be: '
-                f'{one_line(error)}'
+                f'robot_description cannot be drawn ({one_line(error)}): showing built-in shapes '
+                'instead'
             )
         else:
             self._view.draw_arm_meshes(meshes)
@@ -251,7 +251,7 @@ class Cockpit(Node):
 
     def _update_offers(self) -> None:
         self._offers = offers = self._link.poll_offers()
-        for name in offers.posable:
+        for name in offers.pose_taught:
             self._link.prepare_pose(f'{TASK}/{name}_pose')
         for name in offers.teachable:
             self._link.prepare(f'{TASK}/teach_{name}', Trigger)
@@ -259,13 +259,13 @@ class Cockpit(Node):
             self._link.prepare_pose(f'{CELL}/place_part')
             for name in ('clear_faults', 'feed_part'):
                 self._link.prepare(f'{CELL}/{name}', Trigger)
-        self._places.offer(offers.posable, offers.movable)
+        self._places.offer(offers.pose_taught, offers.movable)
         self._tabs.offer(offers)
         for place in self._places.all:
-            self._find(place)
+            self._update_handle(place)
 
-    def _find(self, place: str) -> None:
-        """Put a handle where TF says that its place is."""
+    def _update_handle(self, place: str) -> None:
+        """Move a handle to where its place is in TF."""
         try:
             T_base_place = self._frames.T_base_frame(f'{self._prefix}{place}')
         except UnknownFrame:
@@ -287,11 +287,11 @@ class Cockpit(Node):
         self._solve(place, T_base_link_tcp)
 
     def _on_drag(self, place: str, T_base_link_tcp: Array) -> None:
-        if time.monotonic() > self._solved + _SOLVE:
+        if time.monotonic() > self._last_solve + _SOLVE:
             self._solve(place, T_base_link_tcp)
 
     def _solve(self, place: str, T_base_link_tcp: Array) -> None:
-        self._solved = time.monotonic()
+        self._last_solve = time.monotonic()
         link = 'tcp' if self._cell.T_tool_tcp is not None else 'tool0'
         self._link.solve(T_base_link_tcp, link, lambda reply: self._on_solved(place, reply))
 

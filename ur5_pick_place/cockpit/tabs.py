@@ -87,7 +87,7 @@ class JogTab:
         return float(self._speed.value)
 
     def show(self, reason: str) -> None:
-        """Enable the buttons, or say why no jog can begin now."""
+        """Enable the buttons, or show why no jog can begin now."""
         if reason != self._reason:
             self._reason = reason
             for button in self._buttons:

@@ -308,7 +308,7 @@ def mode_fault(status: RobotStatus) -> str | None:
         )
     if status.is_pause_unknown:  # a paused program would go on with the motion by itself
         return (
-            'the speed scaling is 0, and dashboard_client/program_state does not tell whether the '
+            'the speed scaling is 0, and dashboard_client/program_state does not show whether the '
             'program is paused: raise the speed slider, or start the dashboard client and check '
             'its connection to the robot'
         )

@@ -223,7 +223,7 @@ class TakenMessage(NamedTuple):
     received, published : int
         System time [ns].
     publisher : bytes
-        Tells publishers apart; empty where the middleware does not say.
+        Identifies a publisher; empty where the middleware does not give it.
 
     """
 

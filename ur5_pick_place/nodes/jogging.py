@@ -179,7 +179,7 @@ class Jogging:
         self._jog, self._has_begun, self._since = jog, False, now
 
         def start(listed: Any) -> None:
-            # The gate takes long, and this thread hears the joints and the stops.
+            # The gate takes long, and this thread receives the joints and the stops.
             threading.Thread(target=self._start, args=(jog, before, listed), daemon=True).start()
 
         listing = self._list.call_async(ListControllers.Request())
@@ -202,7 +202,7 @@ class Jogging:
             self._has_begun = True
             if not reason:
                 return
-            # Nothing is to be told if its command has already ended.
+            # Nothing is logged if its command has already ended.
             is_over = not jog.is_wanted and self._manager.interruptions == before
             self._end('' if is_over else reason)
         if not is_over:

@@ -152,7 +152,7 @@ class FlightRecorder:
 
     def _look_for_stop(self, topic: str, text: bytes) -> None:
         """
-        Count a stop, unless the topic said so before.
+        Count a stop, unless the topic reported it before.
 
         Before the robot is ready the planner's reason may change at any time, and a client may
         send `stop` as often as it likes: that counts once for each motion.
@@ -264,7 +264,7 @@ def string_of(data: bytes) -> bytes:
 
 
 def _facts(robot: RobotSettings, motion: MotionSettings) -> dict[str, Any]:
-    """Return the facts of the arm; none if they cannot be known: the other nodes say why."""
+    """Return the facts of the arm; none if they cannot be known: the other nodes log why."""
     try:
         setup = load_cell(robot)
     except Ur5PickPlaceError:

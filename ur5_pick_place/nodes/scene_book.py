@@ -104,7 +104,7 @@ class SceneBook:
         """
         Accept a CollisionObject; return why it was refused, or ''.
 
-        `excess` says why `data` is only the head of the message, if it is.
+        `excess` gives why `data` is only the head of the message, if it is.
 
         """
         return self._receive(OBJECT, data, excess, lambda m: m, self._with_new_object)

@@ -165,7 +165,7 @@ class TaskPort:
         if self._stillness.is_moving:
             return 'the arm is moving; wait, or call ~/stop'
         if not self._stillness.is_at_rest:
-            return 'joint_states do not tell yet whether the arm is at rest: try again'
+            return 'joint_states do not show yet whether the arm is at rest: try again'
         return ''
 
     def why_not_at_rest_since(self, q: Array | None) -> str:
@@ -185,7 +185,7 @@ class TaskPort:
 
     @property
     def is_stopped(self) -> bool:
-        """Whether the planner says that it is stopped."""
+        """Whether the planner reports that it is stopped."""
         return parse_motion_state(self.planner_state)[0] is MotionState.STOPPED
 
     async def wait_for_rest(self) -> None:

@@ -34,7 +34,7 @@ from ur5_pick_place.task.poses_file import PosesFile
 
 
 def stamp_text(stamp: Time) -> str:
-    """Return a stamp as text, exactly; it tells a client which of its poses an event answers."""
+    """Return a stamp as text, exactly; it shows a client which of its poses an event answers."""
     return f'{stamp.sec}.{stamp.nanosec:09d}'
 
 

@@ -25,7 +25,7 @@ DEPTH = 250
 """Most messages of a topic that wait: 0.5 s of an e-Series."""
 
 _LARGEST = 16_384  # [bytes] of a message: about 180 frames, which take 20 ms to convert
-_MOST_KNOWN = 500  # sets of frames that are told from new ones
+_MOST_KNOWN = 500  # sets of frames that are recognised
 _MOST_FRAMES = 2000  # in tf2, which never forgets one
 _MAX_LAG = 1.0  # [s] by which one kind of message may be behind another in time spent on it
 # [s] In the first one the thread that started this one gets the interpreter back.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Is a cell ready to move? Each check gives what was found, or what to do about it; without ROS."""
+"""Is a cell ready to move? Each check gives what was found, and what to do; without ROS."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -364,7 +364,7 @@ _CHECKS: tuple[Callable[[Observed], Check], ...] = (
 
 
 def verdict(checks: Sequence[Check]) -> str:
-    """Return what the checks say together."""
+    """Return the verdict of all checks."""
     failed = sum(not check.is_ok for check in checks)
     if not failed:
         return 'ready to move'

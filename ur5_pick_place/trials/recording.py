@@ -36,7 +36,7 @@ class Recording:
     Attributes
     ----------
     messages : dict of str to list of (int, bytes)
-        By topic: log time [ns] and CDR, in order of time; only topics that were asked for.
+        By topic: log time [ns] and CDR, in order of time; only the requested topics.
     counts : dict of str to int
         Number of messages of every topic.
     types : dict of str to str
@@ -111,7 +111,7 @@ class Recording:
             self.messages.setdefault(topic, []).append((log_time, _decompressed(data)))
 
     def _note_lost(self) -> None:
-        """Make a problem of what the recorder says that it could not keep."""
+        """Make a problem of what the recorder reports that it could not keep."""
         for facts in self.facts:
             lost = facts.get('lost')
             if not isinstance(lost, dict) or not lost:

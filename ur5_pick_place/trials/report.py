@@ -206,7 +206,7 @@ def read_report(path: Path) -> Report:
     Raises
     ------
     Ur5PickPlaceError
-        Nothing could be read; says why.
+        Nothing could be read; gives the reason.
 
     """
     _check_exists(path)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What result and events of a run tell: stages, remarks and the planned motions."""
+"""What result and events of a run contain: stages, remarks and the planned motions."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any

@@ -40,7 +40,7 @@ def is_wanted(topic: str) -> bool:
 @dataclass(frozen=True)
 class RobotTopics:
     """
-    What a recording says of one arm; log times in nanoseconds, times of the robot in seconds.
+    What a recording contains of one arm; log times in nanoseconds, times of the robot in seconds.
 
     Attributes
     ----------
@@ -65,7 +65,7 @@ class RobotTopics:
 
 
 def robot_topics(recording: Recording, with_joint_states: bool = True) -> RobotTopics:
-    """Return what a recording says of the arm with the most joint states."""
+    """Return what a recording contains of the arm with the most joint states."""
     joint_states: list[Any] = []
     space = ''
     for topic in _by_count(recording, JOINT_STATES):
