@@ -50,7 +50,7 @@ _QUEUE = QoSProfile(depth=1000)  # a client may publish its whole scene at once
 _MAX_WAITING = 50_000_000  # [bytes] not parsed yet
 _HEAD = 1024  # [bytes] of a message that are parsed in any case; its id is among them
 _READING, _APPLYING = 5.0, 30.0  # [s] at most
-_CHECK_PERIOD = 0.5  # [s] between checks for publishers whose messages are lost
+_CHECK_PERIOD = 0.5  # [s] between checks for publishers whose messages cannot be received
 _UNHEARD = 'best_effort '  # begins the key of their refusal
 _PARTS = PlanningSceneComponents
 _LARGEST_PART = 10_000  # bytes of what the task's gripper holds; a box has 400

@@ -327,8 +327,9 @@ class CycleRun:
             yield from self.gripper.expect_no_part()
 
     def _expect_part(self, planned: PlannedStage, payload: bool | None) -> Steps[None]:
-        tries, load = self._settings.grasp_retries if planned.retry else 0, self._payload
-        had_part = bool(load.wanted) and load.confirmed_early is None  # set by an earlier stage
+        tries = self._settings.grasp_retries if planned.retry else 0
+        # Whether an earlier stage has set the payload with the part.
+        had_part = bool(self._payload.wanted) and self._payload.confirmed_early is None
         while True:
             try:
                 yield from self.gripper.expect_part()
@@ -336,8 +337,8 @@ class CycleRun:
             except MissedGrasp as missed:
                 self._emit(events.GRASP_MISSED, reason=str(missed), tries_left=tries)
                 if not tries:
-                    if load.may_have_part:
-                        yield from load.set(with_part=False)
+                    if self._payload.may_have_part:
+                        yield from self._payload.set(with_part=False)
                     yield from perform(Carry(None))
                     raise
                 tries -= 1
@@ -345,8 +346,8 @@ class CycleRun:
             for motion in planned.retry:
                 yield from self._move(PlannedStage(planned.stages, motion))
             yield from self._close(payload)
-        if had_part and not load.wanted:  # a missed grasp removed the part from the payload
-            yield from load.set(with_part=True)
+        if had_part and not self._payload.wanted:  # a missed grasp removed the part from it
+            yield from self._payload.set(with_part=True)
         self._mark_carried()
         verified = self.gripper.part_signal((yield None))  # one tick, so that the stage is seen
         self._emit(events.GRASP_UNVERIFIED if verified is None else events.GRASP_VERIFIED)
