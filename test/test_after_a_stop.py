@@ -25,13 +25,20 @@ def payloads(robot):
 TOOL, TOOL_AND_PART = 0.5, 0.58  # [kg]
 
 
-def stopped_with_the_part(cycle_planner, settings=GripperSettings()):
-    """Return robot, run and machine after a stop on the way to target."""
+def moving_with_the_part(cycle_planner, settings=GripperSettings()):
+    """Return robot, run, port and machine on the way to target."""
     robot, run = Robot(), make_run(cycle_planner, settings)
-    machine = Machine(cycle_planner, run, ObedientPort(robot), lambda event, **data: None)
+    port = ObedientPort(robot)
+    machine = Machine(cycle_planner, run, port, lambda event, **data: None)
     machine.make_plan(POSES)
     machine.start_run(POSES)
     tick_until(machine, robot, lambda: run.stage in ('lift', 'transfer'))
+    return robot, run, port, machine
+
+
+def stopped_with_the_part(cycle_planner, settings=GripperSettings()):
+    """Return robot, run and machine after a stop on the way to target."""
+    robot, run, _, machine = moving_with_the_part(cycle_planner, settings)
     machine.stop('stop requested')
     machine.rearmed()
     robot.commands.clear()
@@ -68,6 +75,27 @@ def test_the_motion_home_has_the_payload_of_what_the_gripper_holds(cycle_planner
     assert payloads(robot) == pytest.approx([] if is_part_there else [TOOL])
     (carry,) = (command for command in robot.commands if isinstance(command, Carry))
     assert (carry.load is not None) == run.is_carrying == is_part_there
+
+
+@pytest.mark.parametrize('is_running', [True, False])
+def test_a_program_that_starts_again_is_sent_the_payload_of_the_part(cycle_planner, is_running):
+    """Not only if it ended in a run: a program that starts has its installation's payload."""
+    robot, _, port, machine = moving_with_the_part(cycle_planner)
+    if not is_running:
+        machine.stop('stop requested')
+        machine.rearmed()
+    port.stopped = 'External Control program not running'
+    for _ in range(10):
+        machine.tick()
+    assert not machine.job_name
+    port.stopped = ''
+    machine.rearmed()
+    robot.commands.clear()
+    machine.go_home(POSES)
+    tick_until(machine, robot)
+    assert payloads(robot) == pytest.approx([TOOL_AND_PART])
+    sent = [type(command) for command in robot.commands]
+    assert sent.index(SetPayload) < sent.index(RunMotion)
 
 
 def test_without_tool_power_the_input_does_not_show_that_the_part_fell(cycle_planner):

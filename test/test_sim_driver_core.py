@@ -107,6 +107,14 @@ def test_a_payload_is_answered_when_the_robot_has_it(driver):
     assert driver.robot.payload == (0.08, (0.0, 0.0, 0.145))
 
 
+def test_a_program_that_starts_again_has_the_payload_of_the_installation(driver):
+    answer(driver, driver.io.set_payload(0.08, (0.0, 0.0, 0.145)))
+    assert driver.robot.pause() and driver.robot.play()
+    assert driver.robot.payload[0] == 0.08
+    assert driver.robot.stop() and driver.robot.play()
+    assert driver.robot.payload[0] == 0.0
+
+
 @pytest.mark.parametrize(
     ('mass', 'inertia', 'reason'),
     [

@@ -9,6 +9,7 @@ STEP_LIMIT = 20.0
 _POWER_UP_TIME = 1.0  # [s] from POWER_ON to IDLE, and for the brakes
 _UNLOCK_WAIT = 5.0  # [s] after which a protective stop may be unlocked
 _RAMP = 0.01  # speed scaling regained per cycle after a pause
+_INSTALLED_PAYLOAD = 0.0, (0.0, 0.0, 0.0)  # mass [kg], centre of gravity in tool0 [m]
 
 
 class RobotMode(IntEnum):
@@ -59,7 +60,8 @@ class Robot:
     tool_voltage : int
         0, 12 or 24 [V], as requested; 0 while the robot is switched off.
     payload : tuple
-        Mass [kg] and centre of gravity (x, y, z) in tool0 [m].
+        Mass [kg] and centre of gravity (x, y, z) in tool0 [m]. A program that starts has that of
+        the installation, whatever was set before.
     popup : str
         Popup on the pendant; empty for none.
 
@@ -71,7 +73,7 @@ class Robot:
         self.slider = 1.0
         self.scaling = 1.0
         self._tool_voltage = 0
-        self.payload = (0.0, (0.0, 0.0, 0.0))
+        self.payload = _INSTALLED_PAYLOAD
         self.popup = ''
         self._now = 0.0
         self._stops: set[SafetyMode] = set()
@@ -146,6 +148,8 @@ class Robot:
         """Start or resume the program; refused while the arm cannot move."""
         if self.mode is not RobotMode.RUNNING or not self.safe:
             return False
+        if self.program is Program.STOPPED:
+            self.payload = _INSTALLED_PAYLOAD
         self.program = Program.PLAYING
         return True
 

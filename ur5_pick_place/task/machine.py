@@ -262,7 +262,7 @@ class Machine:
         if self._job is None:
             self._watch_part()
             return
-        seen = self._port.observe()
+        seen = self._observe()
         while command := self._job.tick(seen.with_reply(self._reply)):
             self._reply = None
             self._commands += 1
@@ -273,6 +273,13 @@ class Machine:
                 return  # only a Carry, which moves nothing, takes no tick
         if self._job.is_done:
             self._end(self._job.error)
+
+    def _observe(self) -> Observation:
+        """Observe the robot; a program that starts again has the payload of its installation."""
+        seen = self._port.observe()
+        if seen.stopped:
+            self._run.payload.forget()
+        return seen
 
     @locked
     def _take_reply(self, command: int, reply: Outcome) -> None:
@@ -289,7 +296,7 @@ class Machine:
         self._idle_ticks += 1
         if self._is_part_known and self._idle_ticks % _IDLE_TICKS:
             return
-        seen, was_known = self._port.observe(), self._is_part_known
+        seen, was_known = self._observe(), self._is_part_known
         try:
             self._is_part_known = was_known or self._run.gripper.is_known(seen)
             is_held = self._watch.update(seen)

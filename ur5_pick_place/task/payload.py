@@ -91,6 +91,10 @@ class RobotPayload:
         """Whether the robot may reckon with the part."""
         return self.wanted is not None and self.confirmed is not False
 
+    def forget(self) -> None:
+        """Take the robot's payload as not known until it is set again."""
+        self.confirmed = None
+
     def set(self, with_part: bool) -> Steps[None]:
         """Set the payload, and wait for the robot to confirm it."""
         self._expect(with_part)

@@ -70,7 +70,7 @@ class CycleRun:
         self._planner, self.gripper, self._settings = planner, gripper, settings
         self._emit = emit
         self._part = settings.part_load(planner.planner.scene.tool.T_tool_tcp)
-        self._payload = RobotPayload(lambda: planner.planner.scene, tool_payload, self._part)
+        self.payload = RobotPayload(lambda: planner.planner.scene, tool_payload, self._part)
         self._signal = gripper.signal()
         self.is_carrying = False
         """Whether a part was gripped and not released since."""
@@ -96,10 +96,10 @@ class CycleRun:
         self._is_opening, self._q_end = False, plan.q_start
         self.progress.begin(plan.first)
         of = plan.first + len(plan.cycles)
-        if self._payload.may_have_part and not self.is_carrying:  # as a part was lost
+        if self.payload.may_have_part and not self.is_carrying:  # as a part was lost
             yield from self.confirm_payload()
         for self._number, stages in enumerate(plan.cycles, plan.first + 1):
-            self._place, self._payload.confirmed_early = '', None
+            self._place, self.payload.confirmed_early = '', None
             self._counted = counted_releases([s for planned in stages for s in planned.stages])
             self._empty_check.drop()
             for i, planned in enumerate(stages):
@@ -116,7 +116,7 @@ class CycleRun:
     def home(self, motions: tuple[PlannedMotion, ...]) -> Steps[None]:
         """Follow the motions home; the gripper stays as it is."""
         yield from perform(Carry(self._part if self.is_carrying else None))
-        if self._required_payload is not self._payload.confirmed:
+        if self._required_payload is not self.payload.confirmed:
             yield from self.confirm_payload()
         self.stage = HOME
         for motion in motions:
@@ -141,7 +141,7 @@ class CycleRun:
             None = leave it unchanged, but always remove the mass of a released part.
 
         """
-        if payload is None and self._payload.may_have_part:
+        if payload is None and self.payload.may_have_part:
             payload = False
         was_carrying, falls_at_once = self.is_carrying, self.gripper.releases_at_once
         self.is_carrying = was_carrying and not falls_at_once  # from here the part may fall
@@ -152,7 +152,7 @@ class CycleRun:
             raise
         if falls_at_once:
             yield from perform(Carry(None))
-        yield from self._payload.set_during(self.gripper.await_fingers, payload)
+        yield from self.payload.set_during(self.gripper.await_fingers, payload)
         if not falls_at_once:
             self.is_carrying = False
             yield from perform(Carry(None))
@@ -187,13 +187,13 @@ class CycleRun:
 
     def confirm_payload(self) -> Steps[None]:
         """Set the payload as the gripper needs it, and wait for the robot to confirm it."""
-        yield from self._payload.set(bool(self._required_payload))
+        yield from self.payload.set(bool(self._required_payload))
 
     @property
     def _required_payload(self) -> bool | None:
         """Whether the payload must include the part; without feedback, as it was last set."""
         is_shown = self.gripper.settings.grip_feedback != NO_FEEDBACK
-        return self.is_carrying if is_shown else self.is_carrying and self._payload.wanted
+        return self.is_carrying if is_shown else self.is_carrying and self.payload.wanted
 
     def pause(self) -> None:
         """Hold the run; the caller also cancels the present motion."""
@@ -228,7 +228,7 @@ class CycleRun:
     def _do_action(self, planned: PlannedStage, payload: bool | None) -> Steps[None]:
         do = planned.stages[0].do
         if do.startswith('payload_'):
-            yield from self._payload.set_in_stage(do == 'payload_part')
+            yield from self.payload.set_in_stage(do == 'payload_part')
         elif do == 'close':
             yield from self._close(payload)
         elif do == 'open' and is_part_place(self._place):
@@ -263,7 +263,7 @@ class CycleRun:
         yield from self._empty_check.finish()
         yield from self.gripper.begin_closing()
         yield from perform(Carry(self._part))
-        yield from self._payload.set_during(self.gripper.await_fingers, payload)
+        yield from self.payload.set_during(self.gripper.await_fingers, payload)
         seen = yield OBSERVE_NOW
         is_unseen = self.gripper.part_signal(seen) is None and is_part_place(self._place)
         if self.gripper.part_signal(seen) or (is_unseen and self.gripper.counts_as_holding(seen)):
@@ -329,7 +329,7 @@ class CycleRun:
     def _expect_part(self, planned: PlannedStage, payload: bool | None) -> Steps[None]:
         tries = self._settings.grasp_retries if planned.retry else 0
         # Whether an earlier stage has set the payload with the part.
-        had_part = bool(self._payload.wanted) and self._payload.confirmed_early is None
+        had_part = bool(self.payload.wanted) and self.payload.confirmed_early is None
         while True:
             try:
                 yield from self.gripper.expect_part()
@@ -337,8 +337,8 @@ class CycleRun:
             except MissedGrasp as missed:
                 self._emit(events.GRASP_MISSED, reason=str(missed), tries_left=tries)
                 if not tries:
-                    if self._payload.may_have_part:
-                        yield from self._payload.set(with_part=False)
+                    if self.payload.may_have_part:
+                        yield from self.payload.set(with_part=False)
                     yield from perform(Carry(None))
                     raise
                 tries -= 1
@@ -346,8 +346,8 @@ class CycleRun:
             for motion in planned.retry:
                 yield from self._move(PlannedStage(planned.stages, motion))
             yield from self._close(payload)
-        if had_part and not self._payload.wanted:  # a missed grasp removed the part from it
-            yield from self._payload.set(with_part=True)
+        if had_part and not self.payload.wanted:  # a missed grasp removed the part from it
+            yield from self.payload.set(with_part=True)
         self._mark_carried()
         verified = self.gripper.part_signal((yield None))  # one tick, so that the stage is seen
         self._emit(events.GRASP_UNVERIFIED if verified is None else events.GRASP_VERIFIED)
