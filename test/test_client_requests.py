@@ -132,6 +132,14 @@ def test_what_is_no_event_is_ignored(text):
     assert [e['event'] for e in events] == ['rearmed']
 
 
+def test_a_taught_place_whose_name_is_nested_as_deep_as_json_can_be_read_is_none():
+    received = ReceivedMessages()
+    for depth in range(100, 1000):
+        nested = '[' * depth + ']' * depth
+        received.on_event(String(data=f'{{"event":"taught","place":{nested}}}'))
+    assert not received.taught
+
+
 def test_each_listener_hears_every_event_once_from_its_beginning_on():
     received = ReceivedMessages()
     received.on_event(event('rearmed'))

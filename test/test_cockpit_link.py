@@ -22,6 +22,7 @@ from std_msgs.msg import String
 
 from ur5_pick_place.cockpit.jog import Jog
 from ur5_pick_place.cockpit.link import CellLink
+from ur5_pick_place.cockpit.panel import event_text
 from ur5_pick_place.errors import ExecutionError, InvalidInput
 from ur5_pick_place.kinematics import JOINT_NAMES
 from ur5_pick_place.nodes.conversions import matrix_to_pose
@@ -57,13 +58,14 @@ class FakeNode:
         self.clients: dict[str, FakeClient] = {}
         self.hears: dict[str, Any] = {}
         self.sent: list[Any] = []
+        self.warnings: list[str] = []
         self.task_nodes = 1
 
     def get_namespace(self) -> str:
         return self._namespace
 
     def get_logger(self) -> Any:
-        return SimpleNamespace(warning=lambda *_, **__: None)
+        return SimpleNamespace(warning=lambda text, **_: self.warnings.append(text))
 
     def get_clock(self) -> Any:
         at = SimpleNamespace(nanoseconds=round(self.now * 1e9), to_msg=lambda: Time(sec=7))
@@ -92,9 +94,14 @@ class FakeNode:
         return [(f'{own}/pick_place/{name}_pose', []) for name in ('home', 'start', 'target')]
 
 
-def linked(node: FakeNode, lines: list[str], figures: list[dict[str, str]]) -> CellLink:
-    nothing = lambda *_: None  # noqa: E731
-    return CellLink(node, 'base_link', nothing, nothing, lines.append, figures.append)
+def nothing(*_: Any) -> None:
+    pass
+
+
+def linked(
+    node: FakeNode, lines: list[str], figures: list[dict[str, str]], on_event: Any = nothing
+) -> CellLink:
+    return CellLink(node, 'base_link', on_event, nothing, lines.append, figures.append)
 
 
 @pytest.fixture
@@ -250,3 +257,31 @@ def test_a_message_of_any_size_does_no_harm(node, link) -> None:
         node.hears[topic](serialize_message(String(data='x' * 1_000_000)))
         node.hears[topic](b'\x00\xff')
     assert link.state.task == ''
+
+
+def publish_event(node: FakeNode, text: str) -> None:
+    node.hears['pick_place/event'](serialize_message(String(data=text)))
+
+
+def test_an_event_nested_as_deep_as_json_can_be_read_does_no_harm(node) -> None:
+    shown: list[str] = []
+    linked(node, [], [], lambda event: shown.append(event_text(event)))
+    for depth in range(100, 1000):
+        nested = '[' * depth + ']' * depth
+        publish_event(node, f'{{"event":"refused","request":"run","reason":{nested}}}')
+    assert shown and set(shown) == {'refused: run, list'}
+
+
+def test_an_event_that_the_page_cannot_take_is_a_warning_and_the_next_one_arrives(node) -> None:
+    taken: list[str] = []
+
+    def take(event: dict[str, Any]) -> None:
+        taken.append(event['event'])
+        assert event['event'] == 'rearmed', 'malformed'
+
+    linked(node, [], [], take)
+    for name in ('odd', 'rearmed'):
+        publish_event(node, f'{{"event":"{name}"}}')
+    assert taken == ['odd', 'rearmed']
+    (warning,) = node.warnings
+    assert 'pick_place/event: AssertionError: malformed' in warning

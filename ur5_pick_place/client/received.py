@@ -73,8 +73,8 @@ class ReceivedMessages:
         if not isinstance(event, dict) or not isinstance(event.get('event'), str):
             return
         with self.changed:
-            if event['event'] == TAUGHT:
-                self.taught[str(event.get('place'))] = event
+            if event['event'] == TAUGHT and isinstance(place := event.get('place'), str):
+                self.taught[place] = event
             for events in self._listeners:
                 events.append(event)
             self.changed.notify_all()

@@ -43,6 +43,7 @@ _LARGEST_DRAWING = 4_194_304  # [bytes] of the markers of a plan
 _REPLY_TIME = 10.0  # [s] for an answer, which for `plan` comes at its end
 _LIMITS = {f'{TASK}/plan': 120.0, f'{TASK}/stop': 1.0, f'{PLANNER}/stop': 1.0}
 _FK_TIME = 3.0  # [s]
+_WARNING_PERIOD = 10.0  # [s]
 _LONGEST = 400  # characters of a reason that are shown
 _PLACE = re.compile(r'[A-Za-z]\w{0,63}', re.ASCII)
 
@@ -182,8 +183,16 @@ class CellLink:
             event = json.loads(text)
         except (ValueError, RecursionError):
             return
-        if isinstance(event, dict) and isinstance(event.get('event'), str):
-            self._on_event(event)
+        if not isinstance(event, dict) or not isinstance(event.get('event'), str):
+            return
+        try:
+            self._on_event({key: _shown(value) for key, value in event.items()})
+        except Exception as error:  # whatever another node publishes, the page stays
+            self._node.get_logger().warning(
+                one_line(f'{TASK}/event: {type(error).__name__}: {error}; the event is ignored: '
+                         f'list its publishers: ros2 topic info -v {TASK}/event'),
+                throttle_duration_sec=_WARNING_PERIOD,
+            )
 
     def _on_log(self, message: Log) -> None:
         if message.name == self._planner_log and message.msg.startswith('jog'):
@@ -351,6 +360,15 @@ class CellLink:
 
         self._client(service, kind).call_async(request).add_done_callback(done)
         return pending
+
+
+def _shown(value: Any) -> Any:
+    """Return a value of an event as the page may have it: one level deep."""
+    if isinstance(value, dict):  # such as what a conversion has changed
+        return ', '.join(value)
+    if isinstance(value, list) and not all(isinstance(item, (int, float)) for item in value):
+        return type(value).__name__
+    return value
 
 
 def missing_branches(reply: Any) -> dict[str, str]:
