@@ -272,6 +272,16 @@ def test_an_event_nested_as_deep_as_json_can_be_read_does_no_harm(node) -> None:
     assert shown and set(shown) == {'refused: run, list'}
 
 
+def test_an_event_holds_nothing_that_a_browser_cannot_be_sent(node) -> None:
+    shown: list[str] = []
+    linked(node, [], [], lambda event: shown.append(event_text(event)))
+    lone = r'\ud800'
+    publish_event(node, f'{{"event":"{lone}"}}')
+    publish_event(node, f'{{"event":"refused","request":"{lone}","reason":"a\\nb"}}')
+    publish_event(node, f'{{"event":"converted","place":"start","changed":{{"{lone}":[1, 2]}}}}')
+    assert shown == [lone, rf'refused: {lone}, a\nb', f'converted: start, {lone}']
+
+
 def test_an_event_that_the_page_cannot_take_is_a_warning_and_the_next_one_arrives(node) -> None:
     taken: list[str] = []
 

@@ -363,9 +363,11 @@ class CellLink:
 
 
 def _shown(value: Any) -> Any:
-    """Return a value of an event as the page may have it: one level deep."""
+    """Return a value of an event as the page may have it: one level deep, text printable."""
+    if isinstance(value, str):
+        return one_line(value)
     if isinstance(value, dict):  # such as what a conversion has changed
-        return ', '.join(value)
+        return one_line(', '.join(value))
     if isinstance(value, list) and not all(isinstance(item, (int, float)) for item in value):
         return type(value).__name__
     return value
