@@ -53,6 +53,21 @@ def test_no_two_robots_share_a_file_of_poses():
     assert len({file['poses_file'] for file in files}) == len(ROBOTS)
 
 
+def place_files(**options) -> set[str]:
+    (spec,) = [s for s in node_list('sim', CONFIG, **options) if s.executable == 'pick_place']
+    return {str(value) for name, value in spec.parameters.items() if name == 'poses_file'}
+
+
+def test_a_cell_in_a_namespace_has_places_and_statistics_of_its_own(tmp_path):
+    folder = Path('~/.ros/ur5_pick_place').expanduser()
+    assert place_files() == place_files(namespace='/') == set()  # that of the parameter file
+    assert place_files(namespace='/b/') == {f'{folder}/poses_sim-b.yaml'}
+    assert place_files(namespace='a/b') == {f'{folder}/poses_sim-a-b.yaml'}
+    own = tmp_path / 'own.yaml'
+    own.write_text('/**: {ros__parameters: {poses_file: /x/mine.yaml}}')
+    assert place_files(namespace='b', params_file=str(own)) == set()
+
+
 def test_simulated_time_is_for_the_simulated_cell_alone():
     for robot in ROBOTS:
         for spec in node_list(robot, CONFIG):

@@ -89,6 +89,25 @@ def test_damaged_places_are_named(monkeypatch, capsys, tmp_path) -> None:
     assert str(file) in refusal(monkeypatch, capsys, '--port', '0')
 
 
+@pytest.mark.parametrize(
+    ('words', 'domain', 'name'),
+    [
+        ((), 0, 'poses_sim.yaml'),
+        ((), 1, 'poses_sim_domain1.yaml'),
+        (('--ur-type', 'ur5e'), 0, 'poses_sim_ur5e.yaml'),
+        (('--ur-type', 'ur5e'), 1, 'poses_sim_ur5e_domain1.yaml'),
+    ],
+)
+def test_each_type_and_domain_has_its_own_places(
+    monkeypatch, capsys, tmp_path, words, domain, name
+) -> None:
+    monkeypatch.setenv('ROS_DOMAIN_ID', str(domain))
+    file = tmp_path / '.ros/ur5_pick_place' / name
+    file.parent.mkdir(parents=True)
+    file.write_text('format: 1\nposes: [\n...\n')
+    assert str(file) in refusal(monkeypatch, capsys, '--port', '0', *words)
+
+
 # ---- where the cube lies
 
 

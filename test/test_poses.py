@@ -226,7 +226,7 @@ def test_a_person_may_move_a_pose_that_has_no_joints(path):
 def test_the_second_of_two_writers_is_refused_and_the_first_ones_pose_stays(path):
     first, second = PosesFile(path), PosesFile(path)
     first.keep('start', by_pose(0.5))
-    with pytest.raises(ExecutionError, match='changed by someone else.*restart this node'):
+    with pytest.raises(ExecutionError, match='by another cell.*of its own; restart this node'):
         second.keep('target', by_pose(0.3))
     assert second.poses == POSES
     assert PosesFile(path).poses == first.poses == {**POSES, 'start': by_pose(0.5)}

@@ -113,9 +113,9 @@ def node_list(
     shared = {**arm, 'use_sim_time': robot == 'sim', **arm_file}
     own_file = (Path(params_file),) if params_file else ()
     own = _own_parameters(own_file[0], shared) if own_file else {}
-    choice = {'gripper': gripper} if gripper else {}
+    choice: dict[str, Parameter] = {'gripper': gripper} if gripper else {}
     files = _ParameterFiles(config, robot, str(gripper or own.get('gripper', DEFAULT)), own_file)
-    wanted = _task_parameters(shared, _modes(robot, own), choice)
+    wanted = _task_parameters(shared, _modes(robot, own), choice | _places(namespace, files, own))
     wanted |= _viewers(shared, robot, cockpit, record)
     if robot == 'sim':
         wanted = {'sim_driver': {**arm, **choice, **(sim_parameters or {})}, **wanted}
@@ -123,6 +123,12 @@ def node_list(
         NodeSpec(name, namespace, files.of(name), parameters)
         for name, parameters in wanted.items()
     )
+
+
+def poses_file(config: Path, robot: str, suffix: str) -> Path:
+    """Return the file of taught poses of a robot's parameters, with a suffix to its stem."""
+    path = Path(str(read_parameters(config / f'robot_{robot}.yaml')['poses_file'])).expanduser()
+    return path.with_name(f'{path.stem}{suffix}{path.suffix}')
 
 
 def _viewers(
@@ -193,6 +199,16 @@ def _own_parameters(path: Path, shared: Mapping[str, Parameter]) -> dict[str, An
                 'driver gets too: remove it from the file and set the launch argument instead'
             )
     return own
+
+
+def _places(
+    namespace: str, files: _ParameterFiles, own: Mapping[str, Any]
+) -> dict[str, Parameter]:
+    """Return the poses file of a namespace, as each cell has its places, unless it is given."""
+    if 'poses_file' in own or not (name := namespace.strip('/')):
+        return {}
+    suffix = f'-{name.replace("/", "-")}'  # no name of ROS has a '-'
+    return {'poses_file': str(poses_file(files.config, files.robot, suffix))}
 
 
 def _modes(robot: str, own: Mapping[str, Any]) -> dict[str, Parameter]:

@@ -117,8 +117,9 @@ class PosesFile:
         """Raise `ExecutionError` if someone else has changed the file since it was read."""
         if _read(self._path) != self._content:
             raise ExecutionError(
-                f'taught poses {self._path}: changed by someone else since this node read it; '
-                'restart this node to read it, then try again'
+                f'taught poses {self._path}: changed by someone else since this node read it, '
+                'perhaps by another cell: give that one a poses_file of its own; restart this '
+                'node to read it, then try again'
             )
 
     def keep(self, name: str, taught: TaughtPose) -> None:

@@ -2,8 +2,8 @@
 """
 The simulated cell that stays up until Ctrl-C, with its nodes and the cockpit.
 
-Taught places outlive it, in `~/.ros/ur5_pick_place/`; those that nobody has taught yet are taught
-as the demo's, and so are start and target if they are the same place.
+Taught places outlive it, in `~/.ros/ur5_pick_place/`, by type and domain; those that nobody has
+taught yet are taught as the demo's, and so are start and target if they are the same place.
 
 """
 
@@ -24,12 +24,12 @@ from typing import Any
 
 import numpy as np
 
-from ur5_pick_place.config_files import read_parameters, share_directory
+from ur5_pick_place.config_files import share_directory
 from ur5_pick_place.errors import ExecutionError, InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.kinematics import load_model
 from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, Array
 from ur5_pick_place.nodes.distro import discovery
-from ur5_pick_place.nodes.node_list import NodeSpec, node_list
+from ur5_pick_place.nodes.node_list import NodeSpec, node_list, poses_file
 from ur5_pick_place.nodes.process import ros_domain_id
 from ur5_pick_place.planning.scene_file import load_scene
 from ur5_pick_place.sim.cell import PART_SIZE
@@ -117,13 +117,13 @@ def _run(given: argparse.Namespace) -> None:
     config = share_directory() / 'config'
     path, cycle = read_cycle(given.cycle or str(config / _CYCLE), DIGITAL, config)
     spots = _spots(cycle, given)
-    poses_file = _poses_file(config, given.ur_type)
-    taught, remark = _usable(PosesFile(poses_file).poses)
+    places = _poses_file(config, given.ur_type, domain)
+    taught, remark = _usable(PosesFile(places).poses)
     pick = next(iter(pick_places(cycle)), '')
     start = spots.get(pick, default_spots(given.ur_type)[0])
     if pick in taught:
         start, remark = _spot(taught[pick].T_base_tcp, config, given.ur_type)
-    own = {'poses_file': str(poses_file), 'cycle_file': str(path)}
+    own = {'poses_file': str(places), 'cycle_file': str(path)}
     specs = _nodes(given, config, own, start)
     _check_port(given.port)
     with (
@@ -143,10 +143,16 @@ def _run(given: argparse.Namespace) -> None:
         _watch(nodes, folder)
 
 
-def _poses_file(config: Path, ur_type: str) -> Path:
-    """Return the file of taught places, one for each type, as poses of one arm mislead another."""
-    path = Path(str(read_parameters(config / 'robot_sim.yaml')['poses_file'])).expanduser()
-    return path if ur_type == 'ur5' else path.with_name(f'{path.stem}_{ur_type}{path.suffix}')
+def _poses_file(config: Path, ur_type: str, domain: int) -> Path:
+    """
+    Return the file of taught places: one for each type and each domain.
+
+    Poses of one arm mislead another, and two cells may run at the same time.
+
+    """
+    of_type = '' if ur_type == 'ur5' else f'_{ur_type}'
+    of_domain = f'_domain{domain}' if domain else ''
+    return poses_file(config, 'sim', f'{of_type}{of_domain}')
 
 
 def _usable(taught: Mapping[str, TaughtPose]) -> tuple[dict[str, TaughtPose], str]:
