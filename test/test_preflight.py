@@ -219,6 +219,14 @@ def test_the_report_has_a_line_each_and_the_cure_below():
     assert lines[8].strip().startswith('-> raise the slider')
 
 
+def test_what_another_node_publishes_forges_no_line_of_the_report():
+    forged = 'x\n\x1b[32mok\x1b[0m  robot         running'
+    seen = replace(well(), task_state=f'stopped: {forged}', controllers={forged: 'active'})
+    lines = list(report_lines(check_all(seen), {True: '', False: ''}))
+    assert len(lines) == 16 and all(line.isprintable() for line in lines)
+    assert rf'stopped: {forged.encode("unicode_escape").decode()}' in '\n'.join(lines)
+
+
 @pytest.mark.parametrize('domain', ['abc', '99999'])
 def test_a_bad_ros_domain_id_is_named_in_one_line(domain):
     pytest.importorskip('rclpy')

@@ -9,6 +9,7 @@ import numpy as np
 
 from ur5_pick_place.control.motion_state import MotionState, parse_motion_state
 from ur5_pick_place.control.robot_status import SAFETY_REDUCED, RobotStatus, mode_fault
+from ur5_pick_place.errors import one_line
 from ur5_pick_place.kinematics.transforms import Array, inverse_transform, log_so3
 
 NODES = ('ik_service', 'trajectory_planner', 'pick_place')
@@ -376,6 +377,6 @@ def report_lines(checks: Sequence[Check], colours: Mapping[bool, str]) -> Iterat
     end = '\x1b[0m' if any(colours.values()) else ''
     for check in checks:
         mark = 'ok' if check.is_ok else 'FAIL'
-        yield f'{colours[check.is_ok]}{mark}{end}  {check.name:<13} {check.found}'
+        yield f'{colours[check.is_ok]}{mark}{end}  {check.name:<13} {one_line(check.found)}'
         if check.advice:
-            yield f'                    -> {check.advice}'
+            yield f'                    -> {one_line(check.advice)}'
