@@ -2,6 +2,7 @@
 """Recordings open with everybody's readers, and `report` reads them."""
 
 import json
+import os
 import re
 import sqlite3
 from pathlib import Path
@@ -273,6 +274,22 @@ def test_of_a_compressed_bag_one_line_says_how_to_decompress_it(
     assert recording_files(tmp_path) == [tmp_path / f'lab_0.{storage}']
 
 
+@pytest.mark.parametrize(
+    ('name', 'reason'), [(b'caf\xe9.mcap', 'x'), (b'two\nlines.mcap', 'x'), (b'a.mcap', '\ud800')]
+)
+def test_a_name_or_a_reason_that_is_not_printable_is_reported_with_its_page(
+    name: bytes, reason: str, tmp_path: Path, capsys
+) -> None:
+    path = tmp_path / os.fsdecode(name)
+    write_recording(path, JOINTS, [*EVENTS[:2], {**EVENTS[2], 'reason': reason}], [{'arm': ARM}])
+    assert report.main([str(path)]) == 0
+    said = capsys.readouterr()
+    assert all(line.isprintable() for line in said.out.splitlines())
+    assert said.out.splitlines()[-1].startswith('HTML page') and said.out.endswith('.html\n')
+    assert not said.err
+    assert {file.suffix for file in tmp_path.iterdir()} == {'.mcap', '.html'}
+
+
 # -- what is missing ----------------------------------------------------------------------------
 
 
@@ -288,6 +305,19 @@ def test_a_place_that_is_not_writable_costs_the_page_alone(
     said = capsys.readouterr()
     assert 'recording: stopped' in said.out
     assert 'no HTML page was written' in said.err and 'Permission denied' in said.err
+
+
+def test_a_page_that_cannot_be_finished_leaves_nothing_behind(
+    recorded: Path, monkeypatch
+) -> None:
+    def interrupt(*_arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(report, 'page', lambda *_: 'page')
+    monkeypatch.setattr(Path, 'replace', interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        report.main([str(recorded)])
+    assert list(recorded.parent.iterdir()) == [recorded]
 
 
 @pytest.mark.parametrize('package', ['jinja2', 'mcap', 'mcap_ros2'])

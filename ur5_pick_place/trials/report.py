@@ -83,7 +83,7 @@ def main(argv: list[str] | None = None) -> int:
         _check_exists(path)
         path, note = newest_recording(path)
         if note:
-            print(f'report: {note}', file=sys.stderr)
+            print(f'report: {one_line(note)}', file=sys.stderr)
         if given.replay:
             print(_replay(path, given.rate))
             return 0
@@ -96,12 +96,12 @@ def main(argv: list[str] | None = None) -> int:
         print(f'report: {error}', file=sys.stderr)
         return 2
     if found.problems:
-        print(f'report: {"; ".join(found.problems)}', file=sys.stderr)
+        print(f'report: {"; ".join(map(one_line, found.problems))}', file=sys.stderr)
     if given.json:
         print(json.dumps(found.runs, indent=2))
         return 0
     if found.contents:
-        print(f'{found.contents}\n')
+        print(f'{one_line(found.contents)}\n')
     print('\n\n'.join(map(_text, found.runs)))
     html = path / PAGE if path.is_dir() else path.with_suffix('.html')
     try:
@@ -109,7 +109,7 @@ def main(argv: list[str] | None = None) -> int:
     except (MissingPackage, OSError) as error:
         print(f'report: no HTML page was written: {error}', file=sys.stderr)
         return 0
-    print(f'\nHTML page with plots: {html}')
+    print(f'\nHTML page with plots: {one_line(html)}')
     return 0
 
 
@@ -189,9 +189,9 @@ def write_page(path: Path, name: str, report: Report) -> None:
     text = page(path.parent, name, report.runs, report.motions, notes)
     unfinished = path.with_name(f'.{path.name}.unfinished')
     try:
-        unfinished.write_text(text, encoding='utf-8')
+        unfinished.write_text(text, encoding='utf-8', errors='backslashreplace')
         unfinished.replace(path)
-    except OSError:
+    except BaseException:
         with contextlib.suppress(OSError):
             unfinished.unlink(missing_ok=True)
         raise
