@@ -8,6 +8,7 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -21,12 +22,15 @@ from rclpy.executors import SingleThreadedExecutor  # noqa: E402
 from rclpy.node import Node  # noqa: E402
 from rclpy.qos import DurabilityPolicy, QoSProfile  # noqa: E402
 from recordings import BEGIN, nodding, write_recording  # noqa: E402
+from rosgraph_msgs.msg import Clock  # noqa: E402
 from sensor_msgs.msg import JointState  # noqa: E402
 from std_msgs.msg import String  # noqa: E402
 from tf2_msgs.msg import TFMessage  # noqa: E402
 from visualization_msgs.msg import Marker, MarkerArray  # noqa: E402
 
 from ur5_pick_place.trials import report  # noqa: E402
+from ur5_pick_place.trials.recording import Recording  # noqa: E402
+from ur5_pick_place.trials.replay import _Player  # noqa: E402
 
 REPORT = Path(sys.executable).with_name('report')
 EVENTS = [{'time': 100.5, 'event': 'started', 'job': 'run'}]
@@ -74,6 +78,23 @@ def test_a_topic_that_ros_has_no_name_for_is_left_out_with_a_line(
     said, errors = process.communicate(timeout=60.0)
     assert 'Traceback' not in errors
     assert "'/my cell/joint_states' is not replayed" in said + errors
+
+
+def test_a_topic_whose_type_cannot_be_published_is_left_out_with_a_line() -> None:
+    types = ['std_msgs/msg/__doc__', '.x/msg/Foo', 'os/msg/Foo', 'std_msgs/msg/Foo', 'x', 'a\nb']
+    topics = {f'/a{i}/joint_states': kind for i, kind in enumerate(types)}
+    recording = Recording()
+    for topic, kind in {**topics, '/pick_place/state': 'std_msgs/msg/String'}.items():
+        recording.messages[topic], recording.types[topic] = [], kind
+    published: list[tuple[object, str]] = []
+    node = SimpleNamespace(
+        create_publisher=lambda kind, topic, _qos: published.append((kind, topic))
+    )
+    _Player(node, recording)
+    assert published == [(Clock, '/clock'), (String, '/pick_place/state')]
+    assert all(line.isprintable() for line in recording.problems)
+    said = [line.partition(' is not replayed: ') for line in recording.problems]
+    assert [topic for topic, _, reason in said if reason] == list(topics)
 
 
 def test_joints_and_events_are_published_in_their_time(viewer: Viewer, tmp_path: Path) -> None:

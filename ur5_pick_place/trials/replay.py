@@ -2,6 +2,7 @@
 """Publish what was recorded, so that RViz or the cockpit shows it; nothing that commands."""
 
 import importlib
+import re
 import struct
 import time
 from collections.abc import Collection, Sequence
@@ -44,6 +45,7 @@ _SHOWN = (
     '/sim_driver/part_pose',
     '/sim_driver/finger_states',
 )
+_TYPE = re.compile(r'(\w+)/msg/([A-Z]\w*)', re.ASCII)
 _JOINTS = '/joint_states'
 _SERVED = ('trajectory_planner/stop', 'controller_manager/switch_controller')
 _DISCOVERY = 1.5  # [s] within which other nodes are usually discovered
@@ -116,14 +118,12 @@ class _Player:
         self._clock = node.create_publisher(Clock, '/clock', 10)
         self._publishers: dict[str, Any] = {}
         for topic in recording.messages:
-            package, _, name = recording.types[topic].partition('/msg/')
-            try:
-                kind = getattr(importlib.import_module(f'{package}.msg'), name)
-            except (ImportError, AttributeError, ValueError) as error:
-                recording.problems.append(f'{topic} is not replayed: {error}')
-                continue
             qos = _qos(topic, len(recording.messages[topic]))
-            self._publishers[topic] = node.create_publisher(kind, topic, qos)
+            try:
+                kind = _message_type(recording.types[topic])
+                self._publishers[topic] = node.create_publisher(kind, topic, qos)
+            except (ImportError, AttributeError, TypeError, ValueError) as error:
+                recording.problems.append(f'{topic} is not replayed: {one_line(error)}')
 
     def play(self, rows: Sequence[tuple[int, str, bytes]], rate: float) -> int:
         """Publish in recorded time; return how many messages."""
@@ -150,6 +150,13 @@ class _Player:
             self._publishers[topic].publish(data)
             count += 1
         return count
+
+
+def _message_type(name: str) -> Any:
+    """Return the class of a type such as 'std_msgs/msg/String'; it is any text in a recording."""
+    if not (parts := _TYPE.fullmatch(name)):
+        raise InvalidInput(f'type {name!r}: must be as std_msgs/msg/String; record it again')
+    return getattr(importlib.import_module(f'{parts[1]}.msg'), parts[2])
 
 
 def _qos(topic: str, count: int) -> QoSProfile:
