@@ -2,7 +2,9 @@
 """Of a damaged recording `report` reads what is left, and says in one line what is not."""
 
 import json
+import os
 import re
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -46,6 +48,20 @@ def test_a_file_with_nothing_in_it_is_refused_in_one_line(
     said = capsys.readouterr()
     (line,) = said.err.splitlines()
     assert line.startswith(f'report: {path}: nothing to report could be read: ') and not said.out
+
+
+@pytest.mark.parametrize('name', ['pipe.mcap', 'pipe.db3'])
+def test_a_pipe_is_refused_and_not_waited_for(name: str, tmp_path: Path, capsys) -> None:
+    path = tmp_path / name
+    os.mkfifo(path)
+    writer = threading.Timer(5.0, path.write_bytes, [b''])  # ends what would wait for ever
+    writer.daemon = True
+    writer.start()
+    assert report.main([str(path)]) == 2
+    writer.cancel()
+    assert capsys.readouterr().err == (
+        f'report: {path}: is a pipe or a device: must be a folder or a file\n'
+    )
 
 
 @pytest.mark.parametrize('storage', ['mcap', pytest.param('db3', marks=pytest.mark.drill)])

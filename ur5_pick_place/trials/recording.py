@@ -159,12 +159,14 @@ def recording_files(path: Path) -> list[Path]:
     Raises
     ------
     InvalidInput
-        It is compressed as a whole, or is no recording by its name.
+        It is compressed as a whole, or is no recording by its name or its kind of file.
 
     """
     if not path.is_dir():
         if path.suffix not in _SUFFIXES and path.suffix not in _COMPRESSED:
             raise InvalidInput(f'{path}: must be a folder, or end in {" or ".join(_SUFFIXES)}')
+        if not path.is_file():
+            raise InvalidInput(f'{path}: is a pipe or a device: must be a folder or a file')
         files, compressed = [path], [path] if path.suffix in _COMPRESSED else []
     else:
         files = _files_in(path, _SUFFIXES)
