@@ -262,6 +262,31 @@ def test_remains_of_a_recorder_that_was_killed_are_removed(tmp_path: Path) -> No
     assert names(tmp_path) == [record.name]
 
 
+def test_a_file_that_cannot_be_removed_costs_no_record_and_the_next_oldest_goes(
+    tmp_path: Path, monkeypatch
+) -> None:
+    records = RecordFolder(tmp_path, most_files=3, most_bytes=10**6)
+    first = [records.add('stop', content()).name for _ in range(3)]
+    assert not records.warning
+    kept = {'.record-x.mcap.unfinished', first[0]}
+    (tmp_path / '.record-x.mcap.unfinished').write_text('half')
+    unlink = Path.unlink
+
+    def unlink_others(path: Path, missing_ok: bool = False) -> None:
+        if path.name in kept:
+            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM), str(path))
+        unlink(path, missing_ok)
+
+    monkeypatch.setattr(Path, 'unlink', unlink_others)
+    newer = [records.add('stop', content()).name for _ in range(2)]
+    assert names(tmp_path) == sorted([*kept, *newer])
+    for name in kept:
+        assert f'{tmp_path / name} cannot be removed (Operation not permitted)' in records.warning
+    monkeypatch.undo()
+    newest = records.add('stop', content()).name
+    assert names(tmp_path) == [*newer, newest] and not records.warning
+
+
 @pytest.mark.parametrize('where', ['write', 'fsync', 'rename'])
 def test_a_full_disk_costs_no_older_record(where: str, tmp_path: Path, monkeypatch) -> None:
     records = RecordFolder(tmp_path, most_files=2, most_bytes=10**6)

@@ -32,10 +32,16 @@ class RecordFolder:
         Created when the first record is written.
     most_files, most_bytes : int
 
+    Attributes
+    ----------
+    warning : str
+        Which files the last `add` was to remove and could not; empty if none.
+
     """
 
     def __init__(self, path: Path, most_files: int, most_bytes: int) -> None:
         self._path, self._most_files, self._most_bytes = path, most_files, most_bytes
+        self.warning = ''
 
     def add(self, label: str, write: Callable[[BinaryIO], None]) -> Path:
         """
@@ -54,6 +60,7 @@ class RecordFolder:
             The folder cannot be written, or the disk is full; older records are all there.
 
         """
+        self.warning = ''
         try:
             self._path.mkdir(parents=True, exist_ok=True)
             with self._locked() as folder:
@@ -93,7 +100,17 @@ class RecordFolder:
     def _remove_remains(self) -> None:
         """Remove what a recorder left that was killed while it wrote."""
         for path in self._path.glob(f'.{_PREFIX}*{SUFFIX}{_UNFINISHED}'):
-            path.unlink()
+            self._remove(path)
+
+    def _remove(self, path: Path) -> bool:
+        """Remove a file; return whether it is gone, and else say so in `warning`."""
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            known = f'{self.warning}; ' if self.warning else ''
+            self.warning = f'{known}{path} cannot be removed ({error.strerror}): remove it'
+            return False
+        return True
 
     def _unused(self, label: str) -> Path:
         """Return the path of a new record: the later one has the later name."""
@@ -109,14 +126,16 @@ class RecordFolder:
         records = []
         for path in self._path.glob(f'{_PREFIX}*{SUFFIX}'):
             if path != newest and path.is_file() and not path.is_symlink():
-                status = path.stat()
-                records.append((status.st_mtime_ns, path.name, status.st_size))
-        records.sort()
+                with contextlib.suppress(FileNotFoundError):  # someone has just removed it
+                    status = path.stat()
+                    records.append((status.st_mtime_ns, path.name, status.st_size))
+        count = 1 + len(records)
         size = newest.stat().st_size + sum(record[2] for record in records)
-        while records and (len(records) >= self._most_files or size > self._most_bytes):
-            _, name, freed = records.pop(0)
-            (self._path / name).unlink()
-            size -= freed
+        for _, name, freed in sorted(records):
+            if count <= self._most_files and size <= self._most_bytes:
+                break
+            if self._remove(self._path / name):
+                count, size = count - 1, size - freed
 
 
 def _lock(folder: int) -> bool:

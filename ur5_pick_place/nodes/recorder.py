@@ -245,6 +245,7 @@ class Recorder(Node):
         try:
             with self._writing:
                 path = self._folder.add(reason, lambda file: self._flight.write(file, reason))
+                warning = one_line(self._folder.warning)
         except Exception as error:  # also one of the library: the next record may succeed
             text = one_line(error)
             with contextlib.suppress(Exception):  # the node may have ended meanwhile
@@ -252,6 +253,8 @@ class Recorder(Node):
             return False, text
         with contextlib.suppress(Exception):
             self.get_logger().info(f'recorded: {path}')
+            if warning:
+                self.get_logger().warning(warning)
         return True, str(path)
 
 
