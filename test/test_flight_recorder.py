@@ -19,7 +19,7 @@ pytest.importorskip('rclpy')
 from rclpy.serialization import serialize_message
 from recordings import CONTROLLER
 
-from ur5_pick_place.errors import ExecutionError
+from ur5_pick_place.errors import ExecutionError, InvalidInput
 from ur5_pick_place.kinematics import JOINT_NAMES
 from ur5_pick_place.nodes import record_folder, recorder
 from ur5_pick_place.nodes.conversions import joint_state_msg
@@ -121,13 +121,15 @@ class Told:
 
     """
 
-    def __init__(self, monkeypatch, behind: float = 0.0, patience: float = 100.0) -> None:
+    def __init__(
+        self, monkeypatch, behind: float = 0.0, patience: float = 100.0, **settings: float
+    ) -> None:
         self.topics = [(f'/{t.name}', t) for t in recorded_topics('a_controller')]
         self._behind, self._waiting = round(behind * SECOND), []
         self.now, self.steady, self._patience = time.time_ns(), 0, round(patience * SECOND)
         clocks = {'time_ns': lambda: self.now, 'monotonic_ns': lambda: self.steady}
         monkeypatch.setattr(recorder, 'time', SimpleNamespace(**clocks))
-        self.recorder = FlightRecorder(self, RecorderSettings(), {})
+        self.recorder = FlightRecorder(self, RecorderSettings(**settings), {})
 
     def poll(self, take) -> None:
         for name, topic in self.topics:
@@ -206,6 +208,30 @@ def test_a_record_that_is_due_waits_for_what_follows_a_further_stop(
         if told.say(*rows):
             break
     assert second == pytest.approx(due, abs=0.15)
+
+
+@pytest.mark.parametrize('after', [0.0, 3.0, 5.0])
+def test_the_shortest_record_contains_its_first_stop_however_many_follow(
+    after: float, monkeypatch
+) -> None:
+    told = Told(monkeypatch, patience=0.1, record_duration=10.0, record_after_stop=after)
+    first = 0.0
+    for second in np.arange(0.0, 60.0, 0.1).round(1):
+        first = first or second
+        if told.say((TASK, 'idle'), (TASK, 'stopped: by hand')):
+            assert second - first < 5.2, 'of the 10 s, half are before the first stop'
+            first = 0.0
+
+
+@pytest.mark.parametrize(('duration', 'after'), [(10.0, 60.0), (10.0, 5.1), (60.0, 60.0)])
+def test_settings_with_which_no_record_contains_its_stop_are_refused(
+    duration: float, after: float
+) -> None:
+    with pytest.raises(InvalidInput) as error:
+        RecorderSettings(record_duration=duration, record_after_stop=after)
+    assert f'record_after_stop = {after:g}: must be at most {duration - 5:g} s' in str(error.value)
+    assert f'record_duration = {duration:g}' in str(error.value)
+    RecorderSettings(record_duration=duration, record_after_stop=duration - 5.0)
 
 
 # -- the folder ----------------------------------------------------------------------------------

@@ -19,7 +19,7 @@ from rclpy.node import Node
 from std_srvs.srv import Trigger
 
 from ur5_pick_place.control.motion_state import MotionState
-from ur5_pick_place.errors import MissingPackage, Ur5PickPlaceError, one_line
+from ur5_pick_place.errors import InvalidInput, MissingPackage, Ur5PickPlaceError, one_line
 from ur5_pick_place.nodes.distro import TakenMessage
 from ur5_pick_place.nodes.flight_memory import TopicMemory
 from ur5_pick_place.nodes.mcap_file import McapFile, mcap_writer
@@ -47,6 +47,7 @@ _STOP_EVENT = b'stop'
 _STATE_TOPICS = (MOTION_STATE, TASK_STATE, EXECUTION_EVENT)
 _BETWEEN = 5.0  # [s] between the records of two stops; a record contains all stops of its time
 _LATER = 10.0  # [s] by which further stops may put off a record that is due
+_BEFORE = 5.0  # [s] at least that a record contains before its first stop
 _SECOND = 1_000_000_000  # [ns]
 _STOP, _SAVE = 'stop', 'save'
 
@@ -66,6 +67,15 @@ class RecorderSettings(Settings):
     max_records_size: int = setting(
         1000, 'size of these files together', unit='MB', low=1, high=1_000_000
     )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.record_after_stop > (most := self.record_duration - _BEFORE):
+            raise InvalidInput(
+                f'record_after_stop = {self.record_after_stop:g}: must be at most {most:g} s with '
+                f'record_duration = {self.record_duration:g}, or no record contains its stop: '
+                'lower it, or raise record_duration'
+            )
 
 
 class FlightRecorder:
@@ -177,7 +187,9 @@ class FlightRecorder:
         """
         if self._due is None:
             self._due = max(wanted, self._next)
-            self._latest = self._due + round(_LATER * _SECOND)
+            stop = wanted - self._after_stop
+            later = round(_LATER * _SECOND)
+            self._latest = min(self._due + later, stop + self._span - round(_BEFORE * _SECOND))
         else:
             self._due = max(self._due, min(wanted, self._latest))
         self._next = self._due + round(_BETWEEN * _SECOND)
