@@ -12,11 +12,14 @@ with PickPlaceClient() as cell:
     cell.teach('start', xyz=(0.45, -0.20, 0.02))
     cell.teach('target', xyz=(0.40, 0.25, 0.02), yaw_deg=30)
     cell.plan()
-    threading.Timer(2.0, cell.stop).start()  # a person would press Ctrl-C
+    timer = threading.Timer(2.0, cell.stop)  # a person would press Ctrl-C
+    timer.start()
     try:
         cell.run()
     except ExecutionError as error:
         print(f'ended early: {error}')
+    finally:
+        timer.cancel()  # of a run that ended by itself: it would stop the way home
     print(cell.state)  # nothing moves until rearm
     cell.stop()  # returns once the arm is at rest
     cell.rearm()
