@@ -152,6 +152,15 @@ def test_the_file_is_beside_the_poses_and_survives_its_node(tmp_path):
     assert figures['cycle time mean [s]'] == '7.00 since start, 6.00 in all'
 
 
+def test_causes_of_a_file_can_be_published_whatever_their_characters(tmp_path):
+    path, tally = tmp_path / 's.json', Tally()
+    tally.add_stop('x')
+    save_statistics(path, tally)
+    path.write_text(path.read_text().replace('"x"', r'"\ud800\n"'))
+    (cause,) = load_statistics(path).stops
+    assert cause == r'\ud800\n'
+
+
 def test_an_unreadable_file_is_kept_aside_with_a_warning(tmp_path):
     path, warnings = tmp_path / 'statistics.json', []
     path.write_text('{"format": 1')

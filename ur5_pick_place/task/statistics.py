@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.errors import InvalidInput, one_line
 from ur5_pick_place.task import events
 from ur5_pick_place.task.machine import RUN
 
@@ -168,7 +168,7 @@ def load_statistics(path: Path) -> Tally:
         if data.pop('format') != _FORMAT:
             raise ValueError(f'format must be {_FORMAT}')
         bins = {int(k): _count(n) for k, n in data.pop('bins').items()}
-        stops = {str(cause): _count(n) for cause, n in data.pop('stops').items()}
+        stops = {one_line(cause): _count(n) for cause, n in data.pop('stops').items()}
         time = float(data.pop('time'))
         counts = {name: _count(n) for name, n in data.items()}
         if any(abs(k) > _LAST_BIN for k in bins) or max([time, *counts.values()]) > _MAX_COUNT:
