@@ -9,6 +9,7 @@ import pytest
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.planning.scene_file import load_scene
 from ur5_pick_place.task.cycle import Stage, load_cycle
+from ur5_pick_place.task.cycle_check import first_grip
 from ur5_pick_place.task.pattern import Transfer, others, transfers
 
 CONFIG = Path(__file__).parents[1] / 'config'
@@ -217,6 +218,13 @@ MALFORMED = {
         "the gripper was closed by stage 'grip' already",
         'must come after a release',
     ),
+    'a place that is reached with closed, empty fingers': (
+        'name: open, do: open',
+        'name: shut, do: close',
+        4,
+        "stage 'shut' closed the gripper on nothing, and it would hit the part at start",
+        'must come after {do: open}, or after {do: expect_part}',
+    ),
     'a release of nothing': (
         'name: grip, do: close',
         'name: grip, do: open',
@@ -325,6 +333,38 @@ def test_a_part_that_was_gripped_away_from_a_place_is_not_released_in_the_air(
     text = str(refusal.value)
     assert f"{path}:6: stages[4].do = 'open' at stage 'e': the part of stage 'b' would" in text
     assert text.endswith(end)
+
+
+UNOPENED = """\
+stages:
+  - {name: start, do: lin, to: start}
+  - {name: grip, do: close}
+  - {name: target, do: lin, to: target}
+  - {name: release, do: open}
+  - {name: home, do: ptp, to: home}
+"""
+
+
+def test_a_cycle_that_leaves_the_gripper_closed_for_the_next_one_is_refused(tmp_path):
+    path = tmp_path / 'cycle.yaml'
+    path.write_text(UNOPENED)
+    cycle = load_cycle(path)
+    assert first_grip(cycle) == 'start'
+    shut = '  - {name: shut, do: close}\n'
+    path.write_text(UNOPENED + shut)
+    with pytest.raises(InvalidInput, match="yaml:2: stages.0..do = 'lin' .* stage 'shut' closed"):
+        load_cycle(path)
+    opened = UNOPENED.replace('stages:\n', 'stages:\n  - {name: open, do: open}\n')
+    path.write_text(opened + shut)
+    assert first_grip(load_cycle(path)) == ''
+
+
+def test_a_part_that_is_handed_to_the_gripper_may_be_carried_to_a_place(tmp_path):
+    path = tmp_path / 'cycle.yaml'
+    stages = ['close', 'expect_part', 'lin, to: target', 'open', 'ptp, to: home']
+    lines = [f'  - {{name: {n}, do: {stage}}}' for n, stage in zip('abcde', stages, strict=True)]
+    path.write_text('\n'.join(['stages:', *lines]))
+    assert first_grip(load_cycle(path)) == ''
 
 
 def test_an_empty_file_is_refused_with_its_line(tmp_path):

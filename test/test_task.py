@@ -10,16 +10,19 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from cycle_poses import MODEL, POSES, SCENE
+from cycle_poses import MODEL, ORIGIN, POSES, SCENE
 from obedient_robot import TICK, ObedientPort, Robot, make_run
 from obedient_robot import cycle_planner as cycle_planner
 
 from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.kinematics import HOME, forward
 from ur5_pick_place.outcome import DONE, Outcome
+from ur5_pick_place.task.cycle import Stage
 from ur5_pick_place.task.job import Carry, Compute, Job, RunMotion, SetPayload
 from ur5_pick_place.task.machine import Machine
+from ur5_pick_place.task.motions import TaskSettings
 from ur5_pick_place.task.pending_motion import LOST, PendingMotion
+from ur5_pick_place.task.plan import CyclePlanner
 
 CANCELED = Outcome.failed('canceled by the client')
 
@@ -74,6 +77,33 @@ def test_the_payload_is_the_tool_and_then_tool_and_part(cycle_planner):
     assert loaded.mass == pytest.approx(0.58)
     assert loaded.centre[2] == pytest.approx((0.5 * 0.05 + 0.08 * 0.145) / 0.58)
     assert (empty.mass, empty.centre) == (0.5, (0.0, 0.0, 0.05))
+
+
+def test_a_run_that_would_push_closed_fingers_onto_the_part_does_not_begin(cycle_planner):
+    stages = [
+        Stage('start', 'lin', 'start'),
+        Stage('grip', 'close'),
+        Stage('target', 'lin', 'target'),
+        Stage('release', 'open'),
+    ]
+    planner = CyclePlanner(cycle_planner.planner, TaskSettings(), stages, ORIGIN)
+    robot, run = Robot(is_part_there=False), make_run(planner)
+    machine = Machine(planner, run, ObedientPort(robot), lambda event, **data: None)
+    machine.make_plan(POSES)
+    robot.outputs[16] = True
+    with pytest.raises(ExecutionError, match='closed, and the cycle grips at start .*~/open_grip'):
+        machine.start_run(POSES)
+    assert machine.job_name == '' and not robot.commands
+    robot.outputs[16] = False
+    assert machine.start_run(POSES) == 'run started'
+
+
+def test_a_closed_gripper_does_not_keep_a_cycle_from_running_that_opens_it(cycle_planner):
+    robot = Robot(is_part_there=False, outputs={16: True, 17: False})
+    run = make_run(cycle_planner)
+    machine = Machine(cycle_planner, run, ObedientPort(robot), lambda event, **data: None)
+    machine.make_plan(POSES)
+    assert machine.start_run(POSES) == 'run started'
 
 
 def test_a_run_during_a_run_is_refused_as_busy_wherever_the_arm_is(cycle_planner):

@@ -44,16 +44,35 @@ def check_cycle(
                 'by {do: open} and {do: close} alone',
                 f'{where}.pin',
             )
-        if problem := hand.problem(stage):
-            raise InvalidInput(
-                f'{where}.do = {stage.do!r} at stage {stage.name!r}: {problem}', f'{where}.do'
-            )
+        _refuse(hand.problem(stage), number, stage)
+        hand.take(stage)
     if problem := hand.problem_at_end():
         last = len(stages) - 1
         raise InvalidInput(
             f'stages[{last}] = {stages[last].name!r} ends the cycle, but {problem}',
             f'stages[{last}]',
         )
+    for number, stage in enumerate(stages):  # the next cycle, with the gripper as this one left it
+        _refuse(hand.contact(stage), number, stage)
+        hand.take(stage)
+
+
+def first_grip(stages: Sequence[Stage]) -> str:
+    """Return the place that a cycle grips at before it opens the gripper; '' if there is none."""
+    place = ''
+    for stage in stages:
+        if stage.do == 'close' and touches(place):
+            return place
+        if stage.do in ('open', 'close'):
+            return ''
+        place = stage.to or place
+    return ''
+
+
+def _refuse(problem: str, number: int, stage: Stage) -> None:
+    if problem:
+        key = f'stages[{number}].do'
+        raise InvalidInput(f'{key} = {stage.do!r} at stage {stage.name!r}: {problem}', key)
 
 
 class _Hand:
@@ -66,11 +85,25 @@ class _Hand:
         self._payload = ''  # the stage that added the part to the payload
 
     def problem(self, stage: Stage) -> str:
-        """Return why a stage cannot follow, and what to do instead; else take it and return ''."""
-        check = getattr(self, f'_{stage.do}', None)
-        problem: str = check() if check else ''
+        """Return why a stage cannot follow, and what to do instead; '' if it can."""
         if stage.is_move:
-            problem = self._move()
+            return self._move() or self.contact(stage)
+        check = getattr(self, f'_{stage.do}', None)
+        return str(check()) if check else ''
+
+    def contact(self, stage: Stage) -> str:
+        """Return why a move would push closed, empty fingers onto a part; '' if it does not."""
+        if touches(stage.to) and self._closed and not self._picked:
+            return (
+                f'stage {self._closed!r} closed the gripper on nothing, and it would hit the part '
+                f'at {stage.to}: must come after {{do: open}}, or after {{do: expect_part}} if a '
+                'part is handed to the gripper'
+            )
+        return ''
+
+    def take(self, stage: Stage) -> None:
+        """Go past a stage."""
+        if stage.is_move:
             self._place = stage.to
         elif stage.do == 'close':
             self._closed = stage.name
@@ -81,7 +114,6 @@ class _Hand:
             self._picked = self._closed
         if stage.do.startswith('payload_'):
             self._payload = stage.name if stage.do == 'payload_part' else ''
-        return problem
 
     def problem_at_end(self) -> str:
         """Return what a cycle must not leave behind, or ''."""

@@ -19,6 +19,7 @@ from ur5_pick_place.locking import locked
 from ur5_pick_place.outcome import OnOutcome, Outcome
 from ur5_pick_place.planning.cancellation import cancelable
 from ur5_pick_place.task import events
+from ur5_pick_place.task.cycle_check import first_grip
 from ur5_pick_place.task.job import Carry, Command, Job, Observation, Steps
 from ur5_pick_place.task.part_watch import PartWatch
 from ur5_pick_place.task.plan import CyclePlan, CyclePlanner
@@ -181,6 +182,7 @@ class Machine:
             raise ExecutionError(
                 f'the arm is {away:.3f} rad from the start of the plan: plan again or ~/go_home'
             )
+        self._check_first_grip()
         return self.start(RUN, self._run.cycle(plan))
 
     def go_home(self, poses: Poses) -> str:
@@ -316,13 +318,19 @@ class Machine:
             self._port.send(Carry(self._run.part if is_held else None), lambda _reply: None)
 
     def _update_part(self) -> None:
-        try:
+        with _driver_errors():
             self._run.update_part(self._port.observe())
-        except Ur5PickPlaceError:
-            raise
-        except Exception as error:  # of a gripper's own driver
-            reason = f'{type(error).__name__}: {one_line(error)}'
-            raise ExecutionError(f'the gripper: {reason}') from error
+
+    def _check_first_grip(self) -> None:
+        """Refuse a run that would push closed fingers onto the part that it is to grip."""
+        place = first_grip(self._planner.cycle)
+        with _driver_errors():
+            is_shut = bool(place) and self._run.gripper.is_closed(self._port.observe())
+        if is_shut:
+            raise ExecutionError(
+                f'the gripper is closed, and the cycle grips at {place} without {{do: open}} '
+                'before: take what it holds and call ~/open_gripper, then ~/run'
+            )
 
     def _end(self, error: str) -> None:
         job, self._job = self._job, None
@@ -380,3 +388,16 @@ class Machine:
         if not np.isfinite(q).all():
             raise ExecutionError('no joint_states yet: check that the driver is running')
         return q
+
+
+@contextmanager
+def _driver_errors() -> Iterator[None]:
+    """Turn any other error of a gripper's own driver into an ExecutionError."""
+    try:
+        yield
+    except Ur5PickPlaceError:
+        raise
+    except Exception as error:
+        raise ExecutionError(
+            f'the gripper: {type(error).__name__}: {one_line(error)}'
+        ) from error
