@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cycles as they are planned: optimal times, patterns, the way home; and what is refused."""
 
+from copy import copy
 from dataclasses import replace
 
 import numpy as np
@@ -10,18 +11,22 @@ from obedient_robot import Robot, make_run
 from obedient_robot import cycle_planner as cycle_planner
 from optimum_on_grid import grid_optimum
 
+from ur5_pick_place.control.line_follower import METHODS
+from ur5_pick_place.control.loop_settings import LoopSettings
+from ur5_pick_place.control.rollout import loop_of
 from ur5_pick_place.errors import InvalidInput, PlanningError
 from ur5_pick_place.kinematics import BRANCHES, HOME, classify, forward
 from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, inverse_transform
 from ur5_pick_place.planning.curves import Line
 from ur5_pick_place.planning.limits import tcp_and_elbow_speed
 from ur5_pick_place.planning.paths import JointPath, follow
-from ur5_pick_place.planning.scene import Box
+from ur5_pick_place.planning.scene import Box, Tool
 from ur5_pick_place.task.cycle import Stage, load_cycle
 from ur5_pick_place.task.job import Job
 from ur5_pick_place.task.motions import TaskSettings
 from ur5_pick_place.task.pattern import PatternSettings, cells, others
 from ur5_pick_place.task.plan import CyclePlanner
+from ur5_pick_place.task.poses import numbers_from_matrix
 from ur5_pick_place.task.retract import retract_from_place
 
 
@@ -72,6 +77,33 @@ def test_a_grasp_is_retried_only_where_the_gripper_was_closed(cycle_planner):
 
 def tcp_speed(q, qd):
     return tcp_and_elbow_speed(MODEL, q, qd, SCENE.tool.p_tool_tcp)
+
+
+LATERAL = np.array([[1, 0, 0, 0.15], [0, 1, 0, 0], [0, 0, 1, 0.12], [0, 0, 0, 1.0]])
+LINE = [Stage('start', 'ptp', 'above_start'), Stage('transfer', 'lin', 'above_target')]
+
+
+@pytest.mark.parametrize('method', ['ik', *METHODS])
+def test_the_tcp_of_a_lateral_tool_follows_the_line_by_every_method(cycle_planner, method):
+    planner = copy(cycle_planner.planner)
+    planner.set_scene(replace(SCENE, tool=Tool(LATERAL)))
+    origin = replace(ORIGIN, tool=numbers_from_matrix(LATERAL))
+    poses = {name: replace(pose, provenance=origin) for name, pose in POSES.items()}
+    T_home = numbers_from_matrix(forward(MODEL, HOME) @ LATERAL)
+    poses['home'] = replace(poses['home'], pose=T_home)
+    cycle = CyclePlanner(planner, TaskSettings(method=method), LINE, origin)
+    _, line = cycle.plan(poses, HOME).motions
+    q = line.trajectory.sample(line.trajectory.dense_times(0.01))[0]
+    T = forward(MODEL, q)
+    assert farthest_off_line((T @ LATERAL)[:, :3, 3]) < 1e-3
+    assert farthest_off_line(T[:, :3, 3]) > 0.01, 'tool0 turns about the TCP'
+    if method != 'ik':
+        assert loop_of(planner, method, line.trajectory, LoopSettings(), line.report)
+
+
+def farthest_off_line(p):
+    along = (p[-1] - p[0]) / np.linalg.norm(p[-1] - p[0])
+    return np.linalg.norm(np.cross(p - p[0], along), axis=1).max()
 
 
 def pallet(**fields):

@@ -53,9 +53,9 @@ def make_law(method: str, model: Model, settings: LoopSettings) -> Law:
 
 class LineFollower:
     """
-    The desired joint velocity of a motion along the line from start to goal.
+    The desired joint velocity of a motion along the line of the TCP from start to goal.
 
-    The law's goal moves along the line in front of the tool, at most the lookahead away, so that
+    The law's goal moves along the line in front of the TCP, at most the lookahead away, so that
     any law stays near the line. A velocity that exceeds a limit is scaled as a whole.
 
     Parameters
@@ -78,9 +78,9 @@ class LineFollower:
         Length of the line, and what remained of it at the last `desired_velocity` [m]; rotation
         counts `loop_length` metres per radian.
     lookahead : float
-        Largest distance of the law's goal from the tool [m].
+        Largest distance of the law's goal from the TCP [m].
     is_off_line : bool
-        Whether the tool has left the line: it is over 1.5 lookaheads from the law's goal.
+        Whether the TCP has left the line: it is over 1.5 lookaheads from the law's goal.
 
     """
 
@@ -97,8 +97,12 @@ class LineFollower:
         self._law, self._model = law, model
         self._limits = replace(limits, qd=np.minimum(limits.qd, settings.loop_velocity))
         self._p_tool_tcp, self._settings, self._T_goal = p_tool_tcp, settings, T_goal
-        self._line = Line(forward(model, q_start), T_goal)
-        self._error = body_error(forward(model, q_start), T_goal)
+        self._T_tool_tcp, self._T_tcp_tool = np.eye(4), np.eye(4)
+        self._T_tool_tcp[:3, 3], self._T_tcp_tool[:3, 3] = p_tool_tcp, -p_tool_tcp
+        self._T_tcp_goal = T_goal @ self._T_tool_tcp
+        T_tcp = self._T_base_tcp(q_start)
+        self._line = Line(T_tcp, self._T_tcp_goal)
+        self._error = body_error(T_tcp, self._T_tcp_goal)
         self.length = self.remaining = self._weighed(self._error)
         self.is_off_line = False
         self.lookahead = settings.loop_lead
@@ -113,12 +117,12 @@ class LineFollower:
 
     def desired_velocity(self, q: Array) -> Array:
         """Return the joint velocity (6,) [rad/s] at joints `q` (6,) [rad]; zero at the goal."""
-        T = forward(self._model, q)
-        error = body_error(T, self._T_goal)
+        T = self._T_base_tcp(q)
+        error = body_error(T, self._T_tcp_goal)
         self.remaining, self._error = self._weighed(error), error
         if self._is_within(error, _CLOSE):
             return np.zeros(6)
-        T_next = self._next_goal(T)
+        T_next = self._next_goal(T) @ self._T_tcp_tool
         self._adapt_weight(q)
         qd = self._law.rate(q, T_next)
         speed = fastest_point(self._model, q, qd, self._p_tool_tcp)
@@ -127,7 +131,7 @@ class LineFollower:
 
     def is_at_goal(self, q: Array) -> bool:
         """Return whether the goal counts as reached at joints `q` (6,) [rad]."""
-        return self._is_within(body_error(forward(self._model, q), self._T_goal), _SETTLED)
+        return self._is_within(body_error(self._T_base_tcp(q), self._T_tcp_goal), _SETTLED)
 
     def incomplete(self, reason: str) -> IncompletePath:
         """Return the error that states how far the law has come along the line."""
@@ -144,6 +148,10 @@ class LineFollower:
         """Return the distance of two poses (4, 4) [m]; a radian counts `loop_length` metres."""
         return self._weighed(body_error(T_a, T_b))
 
+    def _T_base_tcp(self, q: Array) -> Array:
+        """Return the pose of the TCP (4, 4), in the axes of the tool."""
+        return forward(self._model, q) @ self._T_tool_tcp
+
     def _is_within(self, error: Array, share: float) -> bool:
         settings = self._settings
         away, turned = _lengths(error)
@@ -153,7 +161,7 @@ class LineFollower:
         )
 
     def _next_goal(self, T: Array) -> Array:
-        """Return the law's next goal; by the triangle inequality it stays within the lookahead."""
+        """Return the TCP's next goal; by the triangle inequality it stays within the lookahead."""
         lookahead = self.lookahead
         spare = lookahead - self._weighed(body_error(T, self._line.at(self._share)))
         self.is_off_line = spare < -_OFF_LINE * lookahead

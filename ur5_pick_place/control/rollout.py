@@ -178,19 +178,19 @@ def _check_own(
 
     """
     model, law = planner.model, make_law(method, planner.model, settings)
-    T = forward(model, path)
-    follower = LineFollower(
-        law, model, limits, planner.scene.tool.p_tool_tcp, path[0], T[-1], settings
-    )
+    tool = planner.scene.tool
+    T_tool = forward(model, path)
+    T_tcp = T_tool @ tool.T_tool_tcp
+    follower = LineFollower(law, model, limits, tool.p_tool_tcp, path[0], T_tool[-1], settings)
     i = 0
     while i < len(path) - 1 and not follower.is_at_goal(path[i]):
         j = i + 1
         step = min(_CHECK_EVERY * follower.lookahead, _LONGEST_STEP)
-        while j < len(path) - 1 and follower.distance(T[i], T[j]) < step:
+        while j < len(path) - 1 and follower.distance(T_tcp[i], T_tcp[j]) < step:
             j += 1
         dq, qd = path[j] - path[i], follower.desired_velocity(path[i])
         is_along = dq @ qd >= _LEAST_COSINE * np.linalg.norm(dq) * np.linalg.norm(qd)
-        settles = follower.distance(T[i], T[-1]) < _SETTLES
+        settles = follower.distance(T_tcp[i], T_tcp[-1]) < _SETTLES
         if follower.is_off_line or not (is_along or settles):
             raise GateRefusal(
                 f'this is no roll-out of {method}: at {i * CYCLE:.2f} s the method '

@@ -307,7 +307,7 @@ class PlanRequests:
         """
         Return a line of the goal's link, or an arc of the point that the goal is for.
 
-        With a closed-loop method it is the roll-out of that, which guides tool0.
+        With a closed-loop method it is the roll-out of that, which guides the TCP.
 
         """
         planner, q_start = wanted.planner, wanted.q_start

@@ -251,7 +251,7 @@ class CycleMotions:
                 self._as_move(*move, share) for move in zip(stages, places, goals, strict=False)
             ]
             try:
-                motion = arm.chain(self._q, moves)
+                motion = chain_of_tcp(arm, self._q, moves)
                 passes = _passes(arm, motion.trajectory, [move.T_goal for move in moves[:-1]])
                 return [PlannedStage(stages, motion, passes=passes)]
             except (InvalidInput, PlanningError) as error:
@@ -303,7 +303,7 @@ class CycleMotions:
         if self._method:
             scaling = Scaling(speed=move.speed)
             return plan_roll_out(arm, self._method, q, move.T_goal, scaling, self._loops)
-        return arm.chain(q, [replace(move, blend=0.0)])
+        return chain_of_tcp(arm, q, [replace(move, blend=0.0)])
 
     def _ptp(
         self, arm: MotionPlanner, stage: Stage, place: str, q: Array, q_goal: Array
@@ -311,7 +311,8 @@ class CycleMotions:
         scaling = Scaling(speed=self._speed(stage, place))
         if is_part_place(place) or is_part_place(stage.to):
             with contextlib.suppress(PlanningError):
-                return arm.chain(q, [replace(self._as_move(stage, place, q_goal), blend=0.0)])
+                move = replace(self._as_move(stage, place, q_goal), blend=0.0)
+                return chain_of_tcp(arm, q, [move])
         if stage.to == HOME:
             return arm.auto(q, [q_goal], scaling)
         return arm.auto_to_pose(q, self._T_goal(stage), scaling, self._branch, q_goal)
@@ -326,8 +327,8 @@ class CycleMotions:
         T_grip = forward(arm.model, self._q)
         down = PathSegment(T_grip, speed=speed, slow_last=near + _LATE)
         try:
-            up = arm.chain(self._q, [PathSegment(T, speed=speed, slow_first=near)])
-            return (up, arm.chain(up.trajectory.q[-1], [down])), ''
+            up = chain_of_tcp(arm, self._q, [PathSegment(T, speed=speed, slow_first=near)])
+            return (up, chain_of_tcp(arm, up.trajectory.q[-1], [down])), ''
         except PlanningError as error:
             return (), f'a missed grasp is not retried: {error}'
 
@@ -363,14 +364,22 @@ def T_base_tool(
     return T @ inverse_transform(planner.scene.tool.T_tool_tcp)
 
 
+def chain_of_tcp(
+    arm: MotionPlanner, q_start: Array, segments: Sequence[PathSegment]
+) -> PlannedMotion:
+    """Return a motion as `MotionPlanner.chain` does, in which the TCP follows the lines."""
+    return arm.chain(q_start, segments, T_tool_link=arm.scene.tool.T_tool_tcp)
+
+
 def _passes(
     arm: MotionPlanner, trajectory: Trajectory, corners: Sequence[Array]
 ) -> tuple[float, ...]:
-    """Return when the tool is nearest to each corner T_base_tool, in order [s]."""
+    """Return when the TCP is nearest to where it is at each corner T_base_tool, in order [s]."""
     t = trajectory.dense_times(_PASSING_STEP)
-    p = forward(arm.model, trajectory.sample(t)[0])[:, :3, 3]
+    T_tool_tcp = arm.scene.tool.T_tool_tcp
+    p = (forward(arm.model, trajectory.sample(t)[0]) @ T_tool_tcp)[:, :3, 3]
     times, first = [], 0
     for T in corners:
-        first += int(np.linalg.norm(p[first:] - T[:3, 3], axis=1).argmin())
+        first += int(np.linalg.norm(p[first:] - (T @ T_tool_tcp)[:3, 3], axis=1).argmin())
         times.append(float(t[first]))
     return tuple(times)

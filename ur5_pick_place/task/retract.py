@@ -11,7 +11,7 @@ from ur5_pick_place.kinematics import forward
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.moves import PathSegment
 from ur5_pick_place.planning.planner import MotionPlanner
-from ur5_pick_place.task.motions import PlannedStage, TaskSettings
+from ur5_pick_place.task.motions import PlannedStage, TaskSettings, chain_of_tcp
 from ur5_pick_place.task.place_names import above
 from ur5_pick_place.task.poses import TaughtPose
 from ur5_pick_place.task.stages import Stage
@@ -62,7 +62,7 @@ def retract_from_place(
     slow = max(settings.approach_distance - float(tcp[2] - z), 0.0)
     speed = settings.approach_speed if slow else 0.0
     try:
-        motion = planner.chain(q, [PathSegment(T_up, speed=speed, slow_first=slow)])
+        motion = chain_of_tcp(planner, q, [PathSegment(T_up, speed=speed, slow_first=slow)])
     except PlanningError as error:
         raise PlanningError(
             f'the arm is at {name} and cannot leave it straight up: {error}; jog it away first'
