@@ -211,8 +211,22 @@ def test_a_pallet_that_a_stop_left_full_is_not_begun_again_without_a_remark(cycl
     machine.rearmed()
     with pytest.raises(InvalidInput, match='all 2 cycles .* teach target again to begin with the'):
         machine.make_plan(POSES)
-    run.progress.begin()  # as teaching does
+    machine.forget_plan('target')
     assert 'were done' not in machine.make_plan(POSES)
+
+
+@pytest.mark.parametrize(('place', 'is_begun_anew'), [('target', True), ('home', False)])
+def test_a_pallet_that_is_taught_during_a_paused_run_is_begun_anew_after_it(
+    cycle_planner, place, is_begun_anew
+):
+    robot, run, machine = on_a_pallet(cycle_planner)
+    tick_until(machine, robot, lambda: run.progress.done == 1 and run.stage == 'above start')
+    machine.pause()
+    machine.forget_plan(place)
+    assert run.progress.done == 1, 'the run that may be resumed fills the old pallet'
+    machine.stop('stop requested')
+    machine.rearmed()
+    assert ('1 of 2 cycles were done' not in machine.make_plan(POSES)) == is_begun_anew
 
 
 @pytest.mark.drill

@@ -66,7 +66,7 @@ from ur5_pick_place.task.grippers.action import ActionSettings
 from ur5_pick_place.task.job import Steps
 from ur5_pick_place.task.machine import PLANNER_GONE
 from ur5_pick_place.task.motions import TaskSettings
-from ur5_pick_place.task.pattern import PATTERNED, PatternSettings
+from ur5_pick_place.task.pattern import PatternSettings
 from ur5_pick_place.task.plan_report import report_text
 from ur5_pick_place.task.poses import TaughtPose
 from ur5_pick_place.task.station import Station, StationSettings
@@ -306,9 +306,7 @@ class PickPlace(Node):
         self._emit(events.REFUSED, request=f'{name}_pose', reason=reason, stamp=stamp)
 
     def _on_taught(self, name: str, taught: TaughtPose, warning: str, stamp: str = '') -> str:
-        self._machine.plan = None
-        if name in PATTERNED and not self._machine.job_name:
-            self._run.progress.begin()
+        self._machine.forget_plan(name)
         self._emit(
             events.TAUGHT,
             place=name,

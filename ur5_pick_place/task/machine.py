@@ -22,6 +22,7 @@ from ur5_pick_place.task import events
 from ur5_pick_place.task.cycle_check import first_grip
 from ur5_pick_place.task.job import Carry, Command, Job, Observation, Steps
 from ur5_pick_place.task.part_watch import PartWatch
+from ur5_pick_place.task.pattern import PATTERNED
 from ur5_pick_place.task.plan import CyclePlan, CyclePlanner
 from ur5_pick_place.task.plan_report import plan_rows
 from ur5_pick_place.task.poses import TaughtPose
@@ -92,6 +93,7 @@ class Machine:
         self._commands = 0
         self.plan: CyclePlan | None = None
         self._is_planning = False
+        self._is_pattern_new = False  # its place was taught during the job
         self.stop_reason = ''
         self.is_in_freedrive = False
         self._is_part_known = False
@@ -251,6 +253,14 @@ class Machine:
             self._emit(events.STOPPED, job='', stage='', reason=reason)
 
     @locked
+    def forget_plan(self, place: str) -> None:
+        """Forget the plan, as a place was taught; a pattern there begins anew after the job."""
+        self.plan = None
+        if place in PATTERNED:
+            self._is_pattern_new = True
+            self._begin_new_pattern()
+
+    @locked
     def rearmed(self) -> None:
         """Accept jobs again; the next run needs a new plan."""
         self.stop_reason, self.plan = '', None
@@ -352,7 +362,13 @@ class Machine:
             if job.name == RUN and self.plan and self.plan.first:
                 self.plan = None  # the next run begins with the first position again
             self._emit(events.DONE, job=job.name)
+        self._begin_new_pattern()
         self._on_end(Outcome.from_reason(reason))
+
+    def _begin_new_pattern(self) -> None:
+        if self._is_pattern_new and not self._job:
+            self._run.progress.begin()
+            self._is_pattern_new = False
 
     @contextmanager
     def _planning(self) -> Iterator[None]:
