@@ -36,10 +36,11 @@ from launch_ros.substitutions import FindPackageShare
 
 from ur5_pick_place.config_files import read_parameters
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.kinematics import UR_TYPES, load_model
+from ur5_pick_place.kinematics import UR_TYPES
 from ur5_pick_place.nodes.distro import distro
 from ur5_pick_place.nodes.entry_points import PARENT
 from ur5_pick_place.nodes.node_list import REMAPPINGS, ROBOTS, NodeSpec, node_list
+from ur5_pick_place.nodes.robot_settings import load_arm
 
 PACKAGE = 'ur5_pick_place'
 # Required packages, each with a path within its prefix.
@@ -155,13 +156,7 @@ def check_everything(given: dict[str, str], needed: list[tuple[str, str]]) -> No
     needed : list of (package, path within its prefix)
 
     """
-    if path := given['kinematics_params_file']:
-        found = load_model(Path(path)).name
-        if found != given['ur_type']:
-            raise InvalidInput(
-                f'kinematics_params_file belongs to a {found}, but ur_type = {given["ur_type"]}: '
-                f'add ur_type:={found}, or give the file of this robot'
-            )
+    load_arm(given['ur_type'], given['kinematics_params_file'])
     if given['params_file']:
         read_parameters(Path(given['params_file']))
     missing = [f'{package} ({path})' for package, path in needed if not is_there(package, path)]

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 import yaml
+from calibration_files import SHIPPED, write
 
 rclpy = pytest.importorskip('rclpy')
 
@@ -121,3 +122,11 @@ def test_a_bare_name_is_a_file_of_the_package_wherever_one_stands(tmp_path, monk
     stray.rename(tmp_path / 'mine.yaml')
     with pytest.raises(InvalidInput, match=f'config/mine.yaml; for {tmp_path}/mine.yaml give'):
         load_cell(RobotSettings(scene_file='mine.yaml'))
+
+
+def test_a_calibration_of_another_type_than_ur_type_is_refused_by_every_node(tmp_path):
+    path = str(write(tmp_path / 'my_ur5.yaml', SHIPPED))
+    own = RobotSettings(ur_type='ur5', kinematics_params_file=path)
+    assert load_cell(own).model.calibration == 'calib_1234'
+    with pytest.raises(InvalidInput, match=f'{path}. belongs to a ur5, but ur_type = ur10e: add'):
+        load_cell(RobotSettings(ur_type='ur10e', kinematics_params_file=path))

@@ -115,6 +115,27 @@ class RobotSetup:
     unset_parameters: str
 
 
+def load_arm(ur_type: str, kinematics_params_file: str) -> Model:
+    """
+    Return the model of an arm, calibrated if a file is given.
+
+    Raises
+    ------
+    InvalidInput
+        The file is missing, malformed, or of another type.
+
+    """
+    if not kinematics_params_file:
+        return load_model(ur_type)
+    model = load_model(Path(kinematics_params_file))
+    if model.name != ur_type:
+        raise InvalidInput(
+            f'kinematics_params_file = {kinematics_params_file!r} belongs to a {model.name}, but '
+            f'ur_type = {ur_type}: add ur_type:={model.name}, or give the file of this robot'
+        )
+    return model
+
+
 def load_cell(settings: RobotSettings) -> RobotSetup:
     """
     Return the arm and its scene, loaded as the parameters specify.
@@ -122,10 +143,10 @@ def load_cell(settings: RobotSettings) -> RobotSetup:
     Raises
     ------
     InvalidInput
-        A file is missing or malformed, or the tool is too heavy for the arm.
+        A file is missing, malformed or another robot's, or the tool is too heavy for the arm.
 
     """
-    model = load_model(settings.kinematics_params_file or settings.ur_type)
+    model = load_arm(settings.ur_type, settings.kinematics_params_file)
     most = rated_payload(model.name)
     if settings.payload_mass is not None and settings.payload_mass > most:
         raise InvalidInput(
