@@ -133,6 +133,21 @@ def test_a_position_in_lines_of_its_own_is_replaced_and_its_rotation_kept(tmp_pa
     assert 'rpy: [0, 0, 90]  # deg\nboxes' in file.read_text()
 
 
+@pytest.mark.parametrize(
+    'was', ['-  0.0  # x\n{0}- 0.0\n{0}# z\n{0}- 0.1', '[0.0, 0.0,\n{0} 0.1]']
+)
+def test_the_comments_around_a_measured_position_stay(tmp_path, was):
+    text = (
+        'table_height: 0.0\ntool:\n  tcp:  # touched\n    position:\n      {}   # last\n'
+        '    # the rotation\n    rpy: [0, 0, 90]\n  # no boxes\nboxes: []\n'
+    )
+    file, was = tmp_path / 'scene.yaml', was.format('      ')
+    file.write_text(text.format(was))
+    write_tcp(file, (0.0, 0.0, 0.2))
+    now = was.replace('0.0', '0.000000').replace('0.1', '0.200000')
+    assert file.read_text() == text.format(now)
+
+
 def test_a_file_that_is_no_scene_and_a_value_out_of_bounds_change_nothing(tmp_path):
     file = tmp_path / 'scene.yaml'
     for text in ('', 'table_height: 0.0\n', 'a: &a 1\nb: *a\n'):

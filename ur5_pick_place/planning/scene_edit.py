@@ -32,22 +32,22 @@ def write_table_height(path: str | Path, height: float) -> None:
         It cannot be written.
 
     """
-    _change(Path(path), _HEIGHT, f'{height:.6f}')
+    _change(Path(path), _HEIGHT, [height])
 
 
 def write_tcp(path: str | Path, position: Sequence[float]) -> None:
     """Write the TCP's position in tool0 (3,) [m] likewise; its orientation is kept."""
-    _change(Path(path), _POSITION, f'[{", ".join(f"{float(v):.6f}" for v in position)}]')
+    _change(Path(path), _POSITION, position)
 
 
-def _change(path: Path, keys: Sequence[str], value: str) -> None:
+def _change(path: Path, keys: Sequence[str], numbers: Sequence[float]) -> None:
     path = Path(os.path.realpath(path.expanduser()))  # a symlink stays one
     try:
         content = read_bytes(path)
         scene_from_dict(parse_yaml(content))
-        changed = _with_value(content.decode(), keys, value).encode()
+        changed = _with_numbers(content.decode(), keys, numbers).encode()
         scene = scene_from_dict(parse_yaml(changed))
-        _check_written(scene, keys, value)
+        _check_written(scene, keys, numbers)
     except (OSError, InvalidInput) as error:
         raise InvalidInput(f'scene file {path}: {error}; not changed') from error
     try:
@@ -56,23 +56,21 @@ def _change(path: Path, keys: Sequence[str], value: str) -> None:
         raise ExecutionError(f'scene file {path} cannot be written: {error}') from error
 
 
-def _with_value(text: str, keys: Sequence[str], value: str) -> str:
-    """Return the text with the value of a key, given by its path, replaced."""
+def _with_numbers(text: str, keys: Sequence[str], numbers: Sequence[float]) -> str:
+    """Return the text with each number of a key, given by its path, replaced."""
     node: Any = yaml.compose(text, yaml.SafeLoader)
     for key in keys:
         node = next(entry for name, entry in node.value if name.value == key)
-    end = node.end_mark.index
-    while text[end - 1].isspace():  # of a list with a line for each number
-        end -= 1
-    if isinstance(node, yaml.SequenceNode) and not node.flow_style:
-        value = f'  {value}'  # which must be farther right than its key
-    return f'{text[: node.start_mark.index]}{value}{text[end:]}'
+    nodes = node.value if isinstance(node, yaml.SequenceNode) else [node]
+    for old, number in reversed(list(zip(nodes, numbers, strict=True))):  # the last one first
+        text = f'{text[: old.start_mark.index]}{number:.6f}{text[old.end_mark.index :]}'
+    return text
 
 
-def _check_written(scene: Scene, keys: Sequence[str], value: str) -> None:
+def _check_written(scene: Scene, keys: Sequence[str], numbers: Sequence[float]) -> None:
     found = scene.tool.T_tool_tcp[:3, 3] if keys == _POSITION else scene.table_height
-    if not np.allclose(found, yaml.safe_load(value), rtol=0.0, atol=_ROUNDING):
-        raise InvalidInput(f'{".".join(keys)} reads {found} instead of {value}')
+    if not np.allclose(found, numbers, rtol=0.0, atol=_ROUNDING):
+        raise InvalidInput(f'{".".join(keys)} reads {found} instead of {list(numbers)}')
 
 
 def _replace(path: Path, content: bytes) -> None:
