@@ -129,6 +129,17 @@ def test_a_pallet_is_filled_from_below_row_by_row_on_one_branch(cycle_planner):
     np.testing.assert_allclose(laid, np.array(cells) * [0.08, 0.09, -0.046], atol=1e-9)
 
 
+def test_a_box_of_the_scene_may_have_the_name_of_a_part_that_was_placed(cycle_planner):
+    T = np.eye(4)
+    T[:3, 3] = -0.5, 0.0, 0.1
+    planner = copy(cycle_planner.planner)
+    planner.set_scene(replace(SCENE, boxes=[*SCENE.boxes, Box('part 1', T, np.full(3, 0.1))]))
+    pattern = PatternSettings(target_grid=(3, 1, 1), target_pitch=(0.09, 0.0, 0.0))
+    cycle = CyclePlanner(planner, TaskSettings(), cycle_planner.cycle, ORIGIN, pattern)
+    placed = cycle.plan(POSES, HOME).placed_parts[-1]
+    assert [box.name for box in placed] == ['part 2', 'part 3']
+
+
 def test_a_pattern_at_start_is_emptied_from_above(cycle_planner):
     settings = PatternSettings(start_grid=(1, 1, 3), start_pitch=(0.0, 0.0, 0.046))
     heights = [run['start'].pose[2] for run in cells(settings, POSES)]

@@ -5,7 +5,7 @@ import contextlib
 import hashlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
+from itertools import combinations, count
 from typing import Any
 
 import numpy as np
@@ -249,13 +249,14 @@ class CyclePlanner:
 
     def _boxes(self, placed_parts: Sequence[TaughtPose]) -> tuple[Box, ...]:
         """Return parts gripped by a TCP at these poses, as boxes; none if the shape is unknown."""
-        part = self.planner.scene.part
+        scene = self.planner.scene
+        part = scene.part
         if part is None:
             return ()
+        taken = {box.name for box in scene.boxes} | {piece.name for piece in scene.tool.shapes}
+        names = (name for k in count(1) if (name := f'part {k}') not in taken)
         T_parts = [T_BASE_LINK_BASE @ pose.T_base_tcp @ part.T_tcp_part for pose in placed_parts]
-        return tuple(
-            Box(f'part {k}', T, part.size, is_part=True) for k, T in enumerate(T_parts, 1)
-        )
+        return tuple(Box(next(names), T, part.size, is_part=True) for T in T_parts)
 
     def motions_home(
         self,
