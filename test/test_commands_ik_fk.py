@@ -221,3 +221,20 @@ def test_millimetres_and_degrees_in_place_of_metres_and_radians_are_asked_about(
     assert 'metres, not mm?' in said
     assert fk.main(['0', '-90', '90', '-90', '-90', '0', '--radians']) == 2
     assert 'omit --radians for degrees' in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ('angles', 'refused'),
+    [
+        (['--rpy', '180', '0', '90'], '--rpy = 180 rad'),
+        (['--rotvec', '0', '-180', '0'], '--rotvec = -180 rad'),
+        (['--rpy', '3.1', '0', '1.6', '--seed', '0', '-90', *'0000'], '--seed = -90 rad'),
+    ],
+)
+def test_degrees_in_place_of_radians_give_no_solutions_of_a_wrong_pose(
+    angles: list[str], refused: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert ik.main(['--xyz', '0.45', '-0.2', '0.3', *angles, '--radians']) == 2
+    said = capsys.readouterr()
+    assert not said.out
+    assert said.err == f'ik: {refused}: more than two turns; omit --radians for degrees\n'

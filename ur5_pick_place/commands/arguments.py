@@ -3,6 +3,7 @@
 
 import argparse
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, Array, invers
 if TYPE_CHECKING:
     from ur5_pick_place.planning.collision import CollisionModel
 
+_TWO_TURNS = 12.6  # [rad]
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,15 @@ def finite(text: str) -> float:
     if not math.isfinite(number):
         raise argparse.ArgumentTypeError(f'{text}: must be a finite number')
     return number
+
+
+def check_radians(what: str, angles: Sequence[float]) -> None:
+    """Refuse angles that are far outside all limits: probably degrees."""
+    most = max(angles, key=abs, default=0.0)
+    if abs(most) > _TWO_TURNS:
+        raise InvalidInput(
+            f'{what} = {most:g} rad: more than two turns; omit --radians for degrees'
+        )
 
 
 def add_arm_arguments(parser: argparse.ArgumentParser) -> None:

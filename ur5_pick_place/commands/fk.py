@@ -10,6 +10,7 @@ import numpy as np
 from ur5_pick_place.commands.arguments import (
     Arm,
     add_arm_arguments,
+    check_radians,
     finite,
     read_arm,
     verdict,
@@ -18,8 +19,6 @@ from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import BRANCHES, check_joints, classify, forward, singularity
 from ur5_pick_place.kinematics.transforms import Array, log_so3, quat_from_matrix, rpy_from_matrix
 from ur5_pick_place.terminal import Parser, quiet_pipe
-
-_TWO_TURNS = 12.6  # [rad]
 
 
 @quiet_pipe()
@@ -35,7 +34,7 @@ def main(argv: list[str] | None = None) -> int:
     arguments = parser.parse_args(argv)
     try:
         if arguments.radians:
-            _check_radians(arguments.joints)
+            check_radians('joint', arguments.joints)
         arm = read_arm(arguments)
         found = _pose(arm, check_joints(arm.radians_per_unit * np.array(arguments.joints)))
     except InvalidInput as error:
@@ -43,14 +42,6 @@ def main(argv: list[str] | None = None) -> int:
         return 2
     print(json.dumps(found, indent=2) if arguments.json else '\n'.join(_as_lines(arm, found)))
     return 0
-
-
-def _check_radians(joints: list[float]) -> None:
-    """Refuse joint values that are far outside all limits: probably degrees."""
-    if (most := max(joints, key=abs)) and abs(most) > _TWO_TURNS:
-        raise InvalidInput(
-            f'joint = {most:g} rad: more than two turns; omit --radians for degrees'
-        )
 
 
 def _pose(arm: Arm, q: Array) -> dict[str, Any]:

@@ -11,6 +11,7 @@ import numpy as np
 from ur5_pick_place.commands.arguments import (
     Arm,
     add_arm_arguments,
+    check_radians,
     finite,
     read_arm,
     verdict,
@@ -50,6 +51,9 @@ def main(argv: list[str] | None = None) -> int:
     arguments = _parser().parse_args(argv)
     try:
         check_metres('--xyz', arguments.xyz)
+        if arguments.radians:
+            for name in ('rpy', 'rotvec', 'seed'):
+                check_radians(f'--{name}', getattr(arguments, name) or ())
         arm = read_arm(arguments)
         pose = arm.tool_pose(_pose(arguments, arm.radians_per_unit))
         seed = HOME if arguments.seed is None else arm.radians_per_unit * np.array(arguments.seed)
