@@ -2,16 +2,18 @@
 """Health, supervision in scaled time, and braking on the path."""
 
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
+import ruckig
 
 from ur5_pick_place.control.motion_monitor import (
     MotionMonitor,
     TrackingSettings,
     path_from,
 )
-from ur5_pick_place.control.ramp import Ramp
+from ur5_pick_place.control.ramp import Ramp, SpeedProfile
 from ur5_pick_place.control.robot_status import HealthSettings, RobotStatus, find_fault
 from ur5_pick_place.control.stop_trajectory import brake, resume_on_path
 from ur5_pick_place.errors import PlanningError
@@ -202,9 +204,9 @@ def test_a_late_search_gives_the_hasty_stop_that_it_has_or_none():
 
     def search(looks):
         counted = iter(range(looks))
-        return brake(motion, 0.5, limits, is_late=lambda: next(counted, None) is None)
+        return brake(motion, 0.8, limits, is_late=lambda: next(counted, None) is None)
 
-    full = brake(motion, 0.5, limits)
+    full = brake(motion, 0.8, limits)
     assert largest_jerk(full) > 1.06
     found = [stop and stop.duration for stop in map(search, range(0, 1000, 25))]
     n = found.index(full.duration)
@@ -215,6 +217,56 @@ def test_braking_early_in_a_long_motion_stops_long_before_its_end():
     motion = time_ptp(HOME, HOME + [4.0, 0, 0, 0, 0, 0], LIMITS, lambda q, qd: np.zeros(1))
     stop = brake(motion, 0.5, LIMITS)
     assert stop.duration < 1.0 < motion.duration - 0.5
+
+
+@pytest.mark.parametrize('acceleration', [0.05, 0.2, 0.5, 1.0, 5.0, 10.0, 40.0])
+def test_a_stop_is_as_short_as_the_limits_allow_however_gentle_they_are(acceleration, rng):
+    """The plan goes on to speed up for seconds at gentle limits: it is no stop."""
+    limits = replace(LIMITS, qdd=np.full(6, acceleration), qddd=np.full(6, 10 * acceleration))
+    for _ in range(20):
+        end = HOME + rng.uniform(-1.0, 1.0, 6) * [1.2, 0.3, 0.3, 1.0, 1.0, 3.0]
+        motion = time_ptp(HOME, end, limits, lambda q, qd: np.zeros(1))
+        for t in np.array([0.05, 0.15, 0.3, 0.45, 0.6]) * motion.duration:
+            speed = np.abs(motion.sample(t)[1]).max()
+            stop = brake(motion, t, limits)
+            assert stop.duration < 2.0 * (0.3 + speed / acceleration)
+            _, _, qdd, qddd = stop.sample(stop.dense_times(1e-3 * stop.duration))
+            assert np.abs(qdd / limits.qdd).max() < 1.01
+            assert np.abs(qddd / limits.qddd).max() < 1.55
+
+
+def test_a_load_that_no_stop_can_carry_does_not_let_the_motion_run_on():
+    slow = replace(LIMITS, qd=np.full(6, 0.1))
+    motion = time_ptp(HOME, HOME + [2.0, 0, 0, 0, 0, 0], slow, lambda q, qd: np.zeros(1))
+    stop = brake(motion, 1.0, LIMITS, dynamics=Dynamics(MODEL, [Load(40.0, (0.0, 0.0, 0.15))]))
+    assert stop is None or stop.duration < 2.5 < motion.duration - 1.0
+
+
+def ruckig_stop(speed, rate, most_rate, most_jerk):
+    """Return in how long ruckig brings a speed to zero [s]."""
+    state = ruckig.InputParameter(1)
+    state.control_interface = ruckig.ControlInterface.Velocity
+    state.current_velocity, state.current_acceleration = [speed], [rate]
+    state.max_acceleration, state.max_jerk = [most_rate], [most_jerk]
+    stop = ruckig.Trajectory(1)
+    assert ruckig.Ruckig(1).calculate(state, stop) >= 0
+    return stop.duration
+
+
+def test_a_speed_falls_to_zero_within_its_limits_as_early_as_they_allow(rng):
+    for _ in range(200):
+        most_rate, most_jerk = rng.uniform(0.5, 5.0), rng.uniform(1.0, 50.0)
+        rate = rng.uniform(-1.0, 1.0) * most_rate
+        speed = rng.uniform(0.01, 3.0) + max(0.0, -rate) * abs(rate) / (2 * most_jerk)
+        profile = SpeedProfile(speed, rate, most_rate, most_jerk)
+        t = np.linspace(0.0, profile.duration, 20001)
+        assert profile.speed(0.0) == pytest.approx(speed) and profile.rate(0.0) == rate
+        assert profile.speed(profile.duration) == pytest.approx(0.0, abs=1e-9)
+        assert profile.rate(profile.duration) == pytest.approx(0.0, abs=1e-9)
+        assert np.abs(profile.rate(t)).max() <= most_rate + 1e-9
+        assert np.abs(np.gradient(profile.rate(t), t)).max() <= most_jerk * (1 + 1e-6)
+        optimal = ruckig_stop(speed, rate, most_rate, most_jerk)
+        assert profile.duration == pytest.approx(optimal, abs=1e-6)
 
 
 @pytest.mark.parametrize('share', [0.01, 0.1, 0.3, 0.5, 0.9, 0.999])

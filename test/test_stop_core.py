@@ -288,7 +288,7 @@ def test_an_object_that_comes_while_a_motion_is_gated_stops_it():
 
 def test_a_braking_motion_that_takes_too_long_to_find_gives_way_to_a_cancel():
     cell = moving()
-    begin, cell.executor._clock = cell.now, iter(np.arange(cell.now, 1e3, 0.015)).__next__
+    begin, cell.executor._clock = cell.now, iter(np.arange(cell.now, 1e3, 0.03)).__next__
     cell.executor.stop('paused', latch=False)
     cell.executor._clock = lambda: cell.now
     assert len(cell.port.sent) == 1 and cell.now == begin

@@ -9,9 +9,10 @@ from ur5_pick_place.control.stop_trajectory import brake
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.planning.trajectory import Trajectory
 
-# [s] to find the braking motion; then all is canceled. pick_place, if asked to stop, cancels after
-# 30 ms without an answer: a braking motion that came later would set the arm in motion again.
-_SEARCH_TIME = 0.02
+# [s] to look for a better braking motion, and to find one at all; then all is canceled.
+# pick_place, if asked to stop, cancels after 30 ms without an answer: a braking motion that came
+# later would set the arm in motion again.
+_SEARCH_TIME, _LONGEST_SEARCH = 0.02, 0.025
 _REPLY = 0.25  # [s] for the controller to accept the braking motion; then all is canceled
 _SLOW = 0.2  # speed scaling below which a cancel is as gentle as braking, and quicker
 
@@ -52,7 +53,7 @@ def braking_motion(
     t = goal.time_at(status.stamp, status.speed_scaling)
     if is_slow(status) or status.age(began) > takeover_time or not goal.is_running_at(t):
         return None
-    return brake(
+    stopping = brake(
         goal.trajectory,
         max(t, 0.0),
         planner.limits,
@@ -60,3 +61,4 @@ def braking_motion(
         lambda: clock() - began > _SEARCH_TIME,
         planner.dynamics,
     )
+    return stopping if clock() - began <= _LONGEST_SEARCH else None

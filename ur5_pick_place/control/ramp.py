@@ -3,6 +3,7 @@
 
 from dataclasses import dataclass, field
 
+import numpy as np
 from scipy.interpolate import PPoly
 
 
@@ -50,3 +51,39 @@ class Ramp:
     def knots(self) -> tuple[float, float]:
         """Times at which the curvature jumps."""
         return self.rise, 1.0 - self.fall
+
+
+class SpeedProfile:
+    """
+    A speed that falls to zero within limits on its first two derivatives.
+
+    Parameters
+    ----------
+    speed, rate : float
+        At first; the speed is positive, and no less than the rate takes away while it rises to 0.
+    most_rate, most_jerk : float
+        Limits on the magnitude of the first and second derivative.
+
+    Attributes
+    ----------
+    rate, speed, way : PPoly
+        First derivative of the speed, the speed, and its integral, by time.
+    knots : tuple of float
+        Times at which the second derivative jumps.
+    duration : float
+
+    """
+
+    def __init__(self, speed: float, rate: float, most_rate: float, most_jerk: float) -> None:
+        lost = speed + rate**2 / (2 * most_jerk)
+        peak = max(min(most_rate, (most_jerk * lost) ** 0.5), -rate)
+        held = max(0.0, lost / peak - peak / most_jerk)
+        lengths = np.array([(rate + peak) / most_jerk, held, peak / most_jerk])
+        slopes = np.array([-most_jerk, 0.0, most_jerk])[lengths > 0.0]
+        ends = np.append(0.0, np.cumsum(lengths[lengths > 0.0]))
+        starts = rate + np.append(0.0, np.cumsum(slopes * np.diff(ends)))[:-1]
+        self.rate = PPoly([slopes, starts], ends)
+        self.speed = self.rate.antiderivative()
+        self.speed.c[-1] += speed
+        self.way = self.speed.antiderivative()
+        self.knots, self.duration = tuple(ends[1:-1]), float(ends[-1])

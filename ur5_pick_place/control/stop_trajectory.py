@@ -4,8 +4,9 @@
 from collections.abc import Callable, Iterator
 
 import numpy as np
+from scipy.interpolate import CubicHermiteSpline
 
-from ur5_pick_place.control.ramp import Ramp
+from ur5_pick_place.control.ramp import Ramp, SpeedProfile
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.dynamics import Dynamics
 from ur5_pick_place.planning.limits import Limits
@@ -33,7 +34,12 @@ _JERK_SLACK = 1.05
 # A plan at its jerk limit leaves nothing for braking: a stop that comes sooner by _SOONER [s] may
 # use more.
 _HIGH_JERK, _SOONER = 1.5, 0.1
+_SHARES = (0.95, 0.8, 0.65, 0.5, 0.4)  # of the limits, of the speed along the path
+# Before its end by less [s], or by less times what a stop takes, a motion may end as planned.
+_NEAR_END, _LATE = 0.75, 1.5
 _GENTLER = 0.03  # [s] by which the next stop tried is later, where one needs too much torque
+_PATH_SAMPLES = 200
+_STANDING = 1e-3  # [s] in units of the acceleration limits
 _COARSE = np.linspace(0.0, 1.0, 33)  # fractions of a ramp at which its jerk is estimated
 _PROFILES = np.array(
     [[ramp.advanced(_COARSE), ramp.sigma(_COARSE), ramp.rate(_COARSE), ramp.curvature(_COARSE)]
@@ -55,47 +61,114 @@ def brake(
     Return a motion that replaces `trajectory` from time `t` [s] on and stops on its path.
 
     The time scaling falls from 1 to 0 as a `Ramp`; the earliest stop that keeps the limits is
-    chosen, or one with 1.5 times the jerk limit if it comes 0.1 s sooner. Where the plan itself
-    brakes at its limits, braking harder would exceed them: then the ramp begins later, or the plan
-    is followed to its end.
+    chosen, or one with 1.5 times the jerk limit if it comes 0.1 s sooner. Where the plan goes on
+    to speed up, the speed along its path falls as a `SpeedProfile`. Where it brakes at its limits,
+    braking harder would exceed them: then the ramp begins later, or the plan is followed to its
+    end, if that is near. None if nothing is found.
 
     The first point is moving, and at first the motion repeats the plan. Sent with the stamp at
     which the plan was at `t`, the controller takes it over without a jump if it is received within
     `takeover_time` [s]; after that it meets the ramp half-way and has to catch up.
 
-    With `dynamics`, no ramp is chosen that needs more torque than the joints have. Once `is_late`
-    returns True, the best so far is returned, even if it needs more; None if there is none.
+    With `dynamics`, no ramp is chosen that needs more torque than the joints have, unless nothing
+    else is found. Once `is_late` returns True, the best so far is returned, even if it needs more;
+    None if there is none.
 
     """
     if t >= trajectory.duration:
         return hold_trajectory(trajectory.q[-1])
-    remaining = trajectory.duration - t
     t = round(t, _DIGITS)
-    choices = _CHOICES + (takeover_time, takeover_time, 0.0, 0.0)
-    choices = choices[choices[:, 0] < remaining]
+    # The plan's jerk may switch just before or after: the ramp begins there.
+    switches = trajectory.t[np.abs(trajectory.t - t - takeover_time) < _GAP]
+    delay = round(float(switches[0]) - t, _DIGITS) if len(switches) else takeover_time
+    least = delay + _stop_time(trajectory, t, limits)
+    along, high_torque = _along_path(trajectory, t, limits, delay, dynamics)
+    if along and along.duration < least + _SOONER:
+        return along
+    remaining = trajectory.duration - t
+    end = along.duration if along else remaining
+    scaled, too_heavy = _time_scaled(trajectory, t, limits, delay, end, is_late, dynamics)
+    stopping, high_torque = scaled or along, high_torque or too_heavy
+    if stopping or is_late():
+        return stopping or high_torque
+    return rest_of(trajectory, t) if remaining < max(_NEAR_END, _LATE * least) else high_torque
+
+
+def _time_scaled(
+    trajectory: Trajectory,
+    t: float,
+    limits: Limits,
+    delay: float,
+    end: float,
+    is_late: Callable[[], bool],
+    dynamics: Dynamics | None,
+) -> tuple[Trajectory | None, Trajectory | None]:
+    """Return the earliest stop by a `Ramp` before `end` [s], and one of too much torque."""
+    choices = _CHOICES + (delay, delay, 0.0, 0.0)
+    choices = choices[choices[:, 0] < end]
     high_jerk: Trajectory | None = None
     high_torque: Trajectory | None = None
     earliest = 0.0
-    for (stop, delay, length, ramp), jerk in _estimated_jerk(trajectory, t, choices, limits):
-        if is_late():
-            return high_jerk or high_torque
-        if high_jerk and stop > high_jerk.duration + _SOONER:
-            return high_jerk
+    for (stop, begin, length, ramp), jerk in _estimated_jerk(trajectory, t, choices, limits):
+        if is_late() or (high_jerk and stop > high_jerk.duration + _SOONER):
+            return high_jerk, high_torque
         most_jerk = _JERK_SLACK if high_jerk else _HIGH_JERK
         if jerk > most_jerk or stop < earliest:
             continue
-        stopping = _slow_down(trajectory, t, delay, length, _RAMPS[int(ramp)])
+        stopping = _slow_down(trajectory, t, begin, length, _RAMPS[int(ramp)])
         velocity, acceleration, jerk = _used(stopping, limits)
         if max(velocity, acceleration) > _SLACK or jerk > most_jerk:
             continue
         if dynamics and _exceeds_torque(stopping, dynamics):
             high_torque, earliest = stopping, stop + _GENTLER
         elif jerk <= _JERK_SLACK:
-            return stopping
+            return stopping, None
         else:
             high_jerk = stopping
-    is_sooner = high_jerk and high_jerk.duration + _SOONER < remaining
-    return high_jerk if is_sooner else rest_of(trajectory, t)
+    is_sooner = high_jerk and high_jerk.duration + _SOONER < end
+    return high_jerk if is_sooner else None, high_torque
+
+
+def _stop_time(trajectory: Trajectory, t: float, limits: Limits) -> float:
+    """Return how long the joints take to stop from time `t`, each within its own limits [s]."""
+    _, qd, qdd, _ = np.abs(trajectory.sample(np.array([t])))[:, 0]
+    rise = qdd / limits.qddd  # until the acceleration is 0
+    speed = qd + qdd * rise / 2
+    is_quick = speed * limits.qddd < limits.qdd**2
+    quick, slow = 2 * np.sqrt(speed / limits.qddd), speed / limits.qdd + limits.qdd / limits.qddd
+    return float((rise + np.where(is_quick, quick, slow)).max())
+
+
+def _along_path(
+    trajectory: Trajectory,
+    t: float,
+    limits: Limits,
+    delay: float,
+    dynamics: Dynamics | None,
+) -> tuple[Trajectory | None, Trajectory | None]:
+    """
+    Return the earliest stop by the speed along the path, and one that needs too much torque.
+
+    None where there is none that is earlier than the end of the plan.
+
+    """
+    high_jerk = high_torque = None
+    for share in _SHARES:
+        stopping = _slow_along(trajectory, t, delay, limits, share)
+        if stopping is None or stopping.duration + _SOONER > trajectory.duration - t:
+            break  # with a lower share it would be later
+        velocity, acceleration, jerk = _used(stopping, limits)
+        if max(velocity, acceleration) > _SLACK or jerk > _HIGH_JERK:
+            continue
+        if dynamics and _exceeds_torque(stopping, dynamics):
+            high_torque = stopping
+        elif jerk > _JERK_SLACK:
+            high_jerk = high_jerk or stopping
+        elif high_jerk and high_jerk.duration + _SOONER < stopping.duration:
+            break
+        else:
+            return stopping, None
+    return high_jerk, high_torque
 
 
 def _estimated_jerk(
@@ -221,16 +294,88 @@ def _slow_down(
     # Two points that round to the same nanosecond are no valid trajectory.
     own = [*reached, *(knot for knot in ramp.knots if np.abs(reached - knot).min() >= gap)]
     u = _whole(_merged(np.linspace(0.0, 1.0, _KNOTS), np.sort(own), gap), length)
+    tau = t + delay + length * ramp.advanced(u)
+    return _scaled(trajectory, t, delay, u * length, tau, ramp.sigma(u), ramp.rate(u) / length)
+
+
+def _slow_along(
+    trajectory: Trajectory, t: float, delay: float, limits: Limits, share: float
+) -> Trajectory | None:
+    """
+    Return a stop by the speed along the path at a share of the limits; None if the plan is sooner.
+
+    That speed is the norm of the joint velocities, each in units of its acceleration limit.
+
+    """
+    begin, remaining = t + delay, trajectory.duration - t - delay
+    if remaining <= 0.0:
+        return None
+    (speed,), (speed_rate,), (most,) = _speed_along(trajectory, np.array([begin]), limits)
+    jerk = share * most * float((limits.qddd / limits.qdd).min())
+    if min(speed, speed - np.copysign(speed_rate**2, -speed_rate) / (2 * jerk)) < _STANDING:
+        return None  # the plan comes to rest
+    profile = SpeedProfile(speed, speed_rate, share * most, jerk)
+    tau = begin + np.linspace(0.0, min(profile.duration, remaining), _PATH_SAMPLES)
+    speeds, rates, _ = _speed_along(trajectory, tau, limits)
+    if speeds.min() < _STANDING:
+        return None
+    step = tau[1] - tau[0]
+    ways = step / 2 * (speeds[1:] + speeds[:-1]) - step**2 / 12 * np.diff(rates)
+    way = np.append(0.0, np.cumsum(ways))
+    if way[-1] < profile.way(profile.duration):
+        return None
+    time_at = CubicHermiteSpline(way, tau, 1.0 / speeds)
+    even = np.linspace(0.0, profile.duration, _KNOTS)
+    dense = profile.duration * _DENSE
+    own = np.interp(trajectory.t, time_at(profile.way(dense)), dense)
+    for knot in profile.knots:
+        if np.abs(own - knot).min() >= _GAP:
+            own = np.append(own, knot)
+    times = np.round(_merged(even, np.sort(own), _GAP), _DIGITS)
+    tau = time_at(profile.way(times))
+    speeds, rates, _ = _speed_along(trajectory, tau, limits)
+    sigma = profile.speed(times) / speeds
+    sigma_rate = (profile.rate(times) - rates * sigma**2) / speeds
+    return _scaled(trajectory, t, delay, times, tau, sigma, sigma_rate)
+
+
+def _speed_along(
+    trajectory: Trajectory, tau: Array, limits: Limits
+) -> tuple[Array, Array, Array]:
+    """Return speed along the path, its rate, and their ratio to those of the fastest joint."""
+    _, qd, qdd, _ = trajectory.sample(tau)
+    qd, qdd = qd / limits.qdd, qdd / limits.qdd
+    speed = np.linalg.norm(qd, axis=1)
+    safe = np.maximum(speed, _STANDING)
+    fastest = np.maximum(np.abs(qd).max(axis=1), _STANDING)
+    return speed, (qd * qdd).sum(axis=1) / safe, safe / fastest
+
+
+def _scaled(
+    trajectory: Trajectory,
+    t: float,
+    delay: float,
+    times: Array,
+    tau: Array,
+    sigma: Array,
+    sigma_rate: Array,
+) -> Trajectory:
+    """
+    Return a motion that follows the plan from `t` for `delay` [s], then scaled, to rest.
+
+    `times` (n,) [s] count from then; there the plan's time is `tau` (n,) [s], and advances by
+    `sigma`, which changes by `sigma_rate`, both (n,).
+
+    """
     even = np.append(np.arange(0.0, delay, _SPACING), delay)
     before = _merged(even, trajectory.t - t, _GAP)
     before = np.round(before[before < delay - _GAP], _DIGITS)
-    sigma = np.concatenate([np.ones_like(before), ramp.sigma(u)])[:, None]
-    sigma_rate = np.concatenate([np.zeros_like(before), ramp.rate(u) / length])[:, None]
-    tau = np.concatenate([t + before, t + delay + length * ramp.advanced(u)])
-    q, qd, qdd, _ = trajectory.sample(tau)
+    sigma = np.concatenate([np.ones_like(before), sigma])[:, None]
+    sigma_rate = np.concatenate([np.zeros_like(before), sigma_rate])[:, None]
+    q, qd, qdd, _ = trajectory.sample(np.concatenate([t + before, tau]))
     velocity, acceleration = qd * sigma, qdd * sigma**2 + qd * sigma_rate
     velocity[-1] = acceleration[-1] = 0.0
-    return Trajectory(np.concatenate([before, delay + u * length]), q, velocity, acceleration)
+    return Trajectory(np.concatenate([before, delay + times]), q, velocity, acceleration)
 
 
 def _whole(u: Array, length: float) -> Array:
