@@ -12,6 +12,7 @@ import pytest
 from calibrated_arms import calibrated_arm
 from motion_planners import CONFIG, FAST, MODEL, PICK, excess, make_planner, tool_down
 from motion_planners import planner as planner
+from numpy.polynomial import Polynomial
 
 from ur5_pick_place.errors import (
     BlockedPath,
@@ -256,6 +257,23 @@ class TestGate:
         check, text = self.refused(planner, two)
         assert check in ('acceleration', 'jerk')
         assert 'slow the motion down' in text
+
+    def test_jerky_at_the_ends_of_its_segments_alone(self, planner):
+        h, limit = 0.008, planner.limits.qddd[5]
+        u = Polynomial([-1.0, 2.0 / (7 / 8 * h)])  # from -1 to 1 over seven eighths of a segment
+        rates = [0.98 * limit * (2.0 * u**2 - 1.0)]
+        for _ in range(3):
+            rates.insert(0, rates[0].integ())
+        implied = np.array([[1.0, h, 0.5 * h**2], [0.0, 1.0, h], [0.0, 0.0, 1.0]])
+        wrist = [np.zeros(3)]
+        for sign in (1, -1, -1, 1, 0):  # at rest at last, where sampling would do
+            wrist.append(implied @ wrist[-1] + [sign * rate(h) for rate in rates[:3]])
+        points = np.zeros((3, 6, 6))
+        points[0] = HOME
+        points[:, :, 5] += np.transpose(wrist)
+        check, text = self.refused(planner, Trajectory(h * np.arange(6), *points))
+        assert check == 'jerk'
+        assert f'jerk of wrist_3_joint is {abs(rates[3](h)):.3f} rad/s^3 at 0.0' in text
 
     def test_still_moving_at_its_end(self, planner, motion):
         cut = slice(0, len(motion.t) // 2)

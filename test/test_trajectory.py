@@ -44,12 +44,26 @@ def test_dense_times_hold_every_point_and_keep_the_step(rng):
     assert np.abs(t[:, None] - trajectory.t).min(axis=0).max() < 1e-12
 
 
+def test_no_jerk_in_a_segment_is_larger_than_its_peak(rng):
+    trajectory = random_trajectory(rng, 200)
+    points = np.stack([trajectory.q, trajectory.qd, trajectory.qdd], axis=1)
+    times, peaks = trajectory.jerk_peaks()
+    for k in range(199):
+        t = trajectory.t[k : k + 2]
+        jerk = BPoly.from_derivatives(t, points[k : k + 2]).derivative(3)
+        sampled = np.abs(jerk(np.linspace(*t, 1001))).max(axis=0)
+        assert (sampled <= peaks[k] * (1.0 + 1e-9)).all()
+        np.testing.assert_allclose(sampled, peaks[k], rtol=1e-4)
+        at_peak = [abs(jerk(times[k, j])[j]) for j in range(6)]
+        np.testing.assert_allclose(at_peak, peaks[k], rtol=1e-9)
+
+
 def test_a_single_point_is_a_trajectory_at_rest():
     still = hold_trajectory(np.arange(6.0))
     q, qd, _, _ = still.sample([0.0, 3.0])
     np.testing.assert_array_equal(still.dense_times(0.01), [0.0])
     np.testing.assert_array_equal(q, [np.arange(6.0)] * 2)
-    assert not qd.any()
+    assert not qd.any() and not np.any(still.jerk_peaks())
 
 
 @pytest.mark.parametrize(

@@ -136,14 +136,15 @@ def check_running_motion(
     t = trajectory.dense_times(_DENSE_STEP)
     # Finite points far apart may overflow between them; each check refuses NaN.
     with np.errstate(divide='ignore', over='ignore', invalid='ignore'):
-        q, qd, qdd, qddd = trajectory.sample(t)
+        q, qd, qdd, _ = trajectory.sample(t)
+        t_jerk, jerk_peaks = trajectory.jerk_peaks()
     margin = _check_position(t, q, model, limits)
     velocity, acceleration, jerk = [
-        _check_rate(t, rate, bound, slack, name, unit, model)
-        for rate, bound, slack, name, unit in (
-            (qd, limits.qd, _SLACK, 'velocity', 'rad/s'),
-            (qdd, limits.qdd, _SLACK, 'acceleration', 'rad/s^2'),
-            (qddd, limits.qddd, _JERK_SLACK, 'jerk', 'rad/s^3'),
+        _check_rate(times, rate, bound, slack, name, unit, model)
+        for times, rate, bound, slack, name, unit in (
+            (t[:, None], qd, limits.qd, _SLACK, 'velocity', 'rad/s'),
+            (t[:, None], qdd, limits.qdd, _SLACK, 'acceleration', 'rad/s^2'),
+            (t_jerk, jerk_peaks, limits.qddd, _JERK_SLACK, 'jerk', 'rad/s^3'),
         )
     ]
     tcp, elbow = _check_speed(t, q, qd, model, limits, p_tool_tcp)
@@ -209,9 +210,10 @@ def _check_rate(
     used = np.abs(rate) / bound
     i, joint = np.unravel_index(used.argmax(), used.shape)
     if not used[i, joint] <= slack:
+        at = np.broadcast_to(t, rate.shape)[i, joint]
         raise GateRefusal(
             f'{name} of {JOINT_NAMES[joint]} is {abs(rate[i, joint]):.3f} {unit} at '
-            f'{t[i]:.3f} s, limit {bound[joint]:.3f} {unit}: slow the motion down',
+            f'{at:.3f} s, limit {bound[joint]:.3f} {unit}: slow the motion down',
             name,
         )
     return float(used[i, joint])

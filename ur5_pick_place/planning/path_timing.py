@@ -124,17 +124,6 @@ def _excess(
     ]
     if dynamics is not None:
         needed.append(slowdown_for_torque(q, qd, qdd, dynamics))
-    excess = np.cbrt((_jerk_peaks(trajectory) / limits.qddd).max(axis=1))
+    excess = np.cbrt((trajectory.jerk_peaks()[1] / limits.qddd).max(axis=1))
     np.maximum.at(excess, step, np.max(needed, axis=0))
     return np.asarray(excess)
-
-
-def _jerk_peaks(trajectory: Trajectory) -> Array:
-    """Return the peak jerk (n - 1, 6) [rad/s^3] of each step; on a quintic it is a parabola."""
-    t, h = trajectory.t[:-1], np.diff(trajectory.t)  # at the end jerk jumps to the next quintic's
-    first, middle, last = (trajectory.sample(t + u * h)[3] for u in (0.0, 0.5, 1.0 - 1e-9))
-    slope, bend = 4.0 * middle - 3.0 * first - last, 2.0 * (first - 2.0 * middle + last)
-    with np.errstate(divide='ignore', invalid='ignore'):
-        u = np.nan_to_num(np.clip(-0.5 * slope / bend, 0.0, 1.0))
-    top = first + u * (slope + u * bend)
-    return np.asarray(np.abs([first, last, top]).max(axis=0))

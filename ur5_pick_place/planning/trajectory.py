@@ -104,6 +104,26 @@ class Trajectory:
         qdd = 2 * c[2] + u * (6 * c[3] + u * (12 * c[4] + u * 20 * c[5]))
         return q, qd, qdd, 6 * c[3] + u * (24 * c[4] + u * 60 * c[5])
 
+    def jerk_peaks(self) -> tuple[Array, Array]:
+        """
+        Return the time [s] and the size [rad/s^3] of each segment's peak jerk, shapes (n - 1, 6).
+
+        On a quintic jerk is a parabola, which peaks at an end or at its vertex; at a point it
+        jumps to the next one. A single point has one row of zeros.
+
+        """
+        if self.t.size == 1:
+            return np.zeros((1, 6)), np.zeros((1, 6))
+        _, _, _, c3, c4, c5 = self._coefficients()
+        h = np.broadcast_to(np.diff(self.t)[:, None], c3.shape)
+        with np.errstate(divide='ignore', invalid='ignore'):
+            vertex = np.nan_to_num(np.clip(-0.2 * c4 / c5, 0.0, h))
+        u = np.stack([np.zeros_like(h), vertex, h])
+        jerk = np.abs(6 * c3 + u * (24 * c4 + u * 60 * c5))
+        peak = jerk.argmax(axis=0)[None]
+        u, jerk = (np.take_along_axis(of, peak, axis=0)[0] for of in (u, jerk))
+        return self.t[:-1, None] + u, jerk
+
     def time_near(self, t: float, q: Array) -> float:
         """
         Return when the motion is at joints `q` (6,) [rad], at a time `t` [s] or shortly before.
