@@ -67,6 +67,14 @@ def test_the_drivers_own_tcp_is_carried_though_it_is_published_in_the_base(talk)
     assert T[0, 3] == pytest.approx(0.4), 'from the tool of the request, not of TF'
 
 
+def test_a_frame_may_leave_the_tool_while_it_is_asked_for(talk, monkeypatch) -> None:
+    frames = Frames(talk.node, '', None)
+    parents = iter(['tool0', 'world'])
+    monkeypatch.setattr(frames, '_links_of_tf', lambda: [('camera', next(parents))])
+    assert frames.is_on_tool('camera')
+    assert not frames.is_on_tool('camera')
+
+
 def test_with_a_prefix_the_base_link_of_a_mobile_base_is_no_link_of_the_arm(talk) -> None:
     frames = Frames(talk.node, 'ur_', None)
     for name in ('base_link', 'ur_base_link', ''):

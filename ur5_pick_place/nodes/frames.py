@@ -240,19 +240,21 @@ class Frames:
 
     def is_carried(self, frame_id: str, waits: bool = True) -> bool:
         """Return whether a frame that `T_base_frame` knows moves with a link; `waits` as there."""
-        frame = frame_id.lstrip('/')
-        if frame in ('', 'base_link', f'{self._prefix}base_link'):
-            return False  # as mostly, without a look at all frames
-        if frame in self._moving:
-            return True
-        self._refresh(waits)  # a frame may have come since the last poll
-        return bool(self._carrier(frame))
+        return bool(self._fresh_carrier(frame_id, waits))
 
     def is_on_tool(self, frame_id: str, waits: bool = True) -> bool:
         """Return whether a frame that `T_base_frame` knows is fixed to the tool; as there."""
-        if not self.is_carried(frame_id, waits):
-            return False
-        return self._moving[self._carrier(frame_id.lstrip('/'))][0] == _TIP
+        carrier = self._fresh_carrier(frame_id, waits)
+        return bool(carrier) and self._moving[carrier][0] == _TIP
+
+    def _fresh_carrier(self, frame_id: str, waits: bool) -> str:
+        """Return the `_carrier` of a frame, which may have come since the last poll."""
+        frame = frame_id.lstrip('/')
+        if frame in ('', 'base_link', f'{self._prefix}base_link'):
+            return ''  # as mostly, without a look at all frames
+        if frame not in self._moving:
+            self._refresh(waits)
+        return self._carrier(frame)
 
     def _looked_up(self, target: str, source: str) -> Array:
         found = self._buffer.lookup_transform(target, source, Time())
