@@ -52,8 +52,9 @@ class Jogging:
     """
     Jogs the arm while messages come.
 
-    A jog begins with a message after a pause: after a refusal or a stop all senders must have been
-    silent, or have sent zeros, for 0.2 s, so that nothing begins to move when the cause goes.
+    A jog begins with a message after a pause: after a refusal, a stop or a command that cannot be
+    read all senders must have been silent, or have sent zeros, for 0.2 s, so that nothing begins
+    to move when the cause goes.
 
     Parameters
     ----------
@@ -127,10 +128,12 @@ class Jogging:
         try:
             command = read(message, q)
         except Ur5PickPlaceError as error:
-            self._warn(f'jog command ignored: {error}')
-            return
-        with self._lock:
-            warning = self._follow(command)
+            warning = f'jog command ignored: {error}'
+            with self._lock:
+                self._ignore(warning)
+        else:
+            with self._lock:
+                warning = self._follow(command)
         if warning:
             self._warn(warning)
 
@@ -139,6 +142,12 @@ class Jogging:
         now = time.monotonic()
         self._silence += min(now - self._last_check, 2.0 * _PERIOD)
         self._last_check = now
+
+    def _ignore(self, reason: str) -> None:
+        """Note that a sender is not silent although its command cannot be followed."""
+        self._silence = 0.0
+        if self._jog is None:
+            self._refusal = reason
 
     def _follow(self, command: Command) -> str:
         """Follow a command; returns what to warn of."""
