@@ -84,11 +84,11 @@ def test_a_program_that_starts_again_is_sent_the_payload_of_the_part(cycle_plann
     if not is_running:
         machine.stop('stop requested')
         machine.rearmed()
-    port.stopped = 'External Control program not running'
+    port.stop_reason = 'External Control program not running'
     for _ in range(10):
         machine.tick()
     assert not machine.job_name
-    port.stopped = ''
+    port.stop_reason = ''
     machine.rearmed()
     robot.commands.clear()
     machine.go_home(POSES)

@@ -61,7 +61,7 @@ def first_grip(stages: Sequence[Stage]) -> str:
     """Return the place that a cycle grips at before it opens the gripper; '' if there is none."""
     place = ''
     for stage in stages:
-        if stage.do == 'close' and touches(place):
+        if stage.do == 'close' and is_part_place(place):
             return place
         if stage.do in ('open', 'close'):
             return ''
@@ -93,7 +93,7 @@ class _Hand:
 
     def contact(self, stage: Stage) -> str:
         """Return why a move would push closed, empty fingers onto a part; '' if it does not."""
-        if touches(stage.to) and self._closed and not self._picked:
+        if is_part_place(stage.to) and self._closed and not self._picked:
             return (
                 f'stage {self._closed!r} closed the gripper on nothing, and it would hit the part '
                 f'at {stage.to}: must come after {{do: open}}, or after {{do: expect_part}} if a '

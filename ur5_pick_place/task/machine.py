@@ -289,7 +289,7 @@ class Machine:
     def _observe(self) -> Observation:
         """Observe the robot; a program that starts again has the payload of its installation."""
         seen = self._port.observe()
-        if seen.stopped:
+        if seen.stop_reason:
             self._run.payload.forget()
         return seen
 
