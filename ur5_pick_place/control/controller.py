@@ -7,7 +7,10 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Protocol
 
-from ur5_pick_place.control.motion_monitor import MotionMonitor
+import numpy as np
+
+from ur5_pick_place.control.motion_monitor import BEGUN, MotionMonitor
+from ur5_pick_place.control.robot_status import RobotStatus
 from ur5_pick_place.control.streamed_loop import TrajectorySegment
 from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.kinematics.transforms import Array
@@ -20,6 +23,7 @@ REPLY_TIMEOUT = 2.0
 _BEFORE = -0.05  # [s]; an earlier time in the trajectory means that the clock was set back
 # [s], plus 1.5 cycles per point, that the passthrough controller needs to transfer a trajectory
 _TRANSFER = 0.5
+_LATE = 0.05  # [s] after which an answer shows that the goal was delivered late, not the answer
 _AT_REST_TIME = 2.0  # [s] of robot time for the arm to come to rest after a cancel
 
 
@@ -89,6 +93,16 @@ class Goal:
     def time_at(self, stamp: float, speed_scaling: float) -> float:
         """Return the time in the trajectory at `stamp`, both in [s]."""
         return self.progress[1] + (stamp - self.progress[0]) * speed_scaling
+
+    def begin_late(self, status: RobotStatus) -> None:
+        """Count its time from now on if it was accepted late and the arm has not begun to move."""
+        is_late = status.stamp - self.progress[0] > _LATE
+        has_feedback = self.progress[1] > 0.0
+        if status.q is None or self.begin > 0.0 or has_feedback or not is_late:
+            return
+        if np.abs(status.q - self.trajectory.q[0]).max() <= BEGUN:
+            self.progress = (status.stamp, 0.0)
+            self.monitor.restart(status.stamp)
 
     def is_running_at(self, t: float) -> bool:
         """Return whether the controller follows it at time `t` [s] in its trajectory."""

@@ -10,12 +10,14 @@ from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.trajectory import Trajectory
 from ur5_pick_place.settings import Settings, setting
 
+BEGUN = 5e-3
+"""Largest joint motion [rad] of an arm that has not begun to move: the last one may settle."""
+
 # A stall: the arm turns less than the first while the plan turns more than the second [rad].
 _STILL, _GOES_ON = 5e-4, 5e-3
 # A stall of a slow plan, after a time [s] that allows for a late start: the plan turns a joint by
 # ten times an encoder's noise [rad], and the arm turns that joint by less than a tenth of it.
 _SLOW_TURN, _FOLLOWED_SHARE, _LATE_START = 4e-4, 0.1, 1.8
-_BEGUN = 5e-3  # [rad]; the motion before may still be settling by less
 _PATH_STEP = 0.02  # [s] between samples of the remaining path
 _EQUALLY_NEAR = 0.02  # [rad]; how much nearer a later sample must be to count as the present one
 _RECENT_SAMPLES = 100  # 10 ms apart over a second: at pi rad/s a joint turns 0.03 rad between two
@@ -150,10 +152,14 @@ class MotionMonitor:
         self._wait, self._first = wait, np.empty(0)
         self._trajectory = trajectory
         self._settings = settings
-        self._now = now
-        self._stall = StallDetector(settings.stall_time)
         self.plan_time = 0.0
         """Scaled time since the start [s], not clipped to the duration."""
+        self.restart(now)
+
+    def restart(self, now: float) -> None:
+        """Count from the stamp `now` [s] on, with the arm at the start."""
+        self._now, self.plan_time = now, 0.0
+        self._stall = StallDetector(self._settings.stall_time)
 
     def tick(self, now: float, q: Array, speed_scaling: float) -> str | None:
         """
@@ -167,7 +173,7 @@ class MotionMonitor:
             self._first = self._first if self._first.size else q
             self._wait -= passed
             away = float(np.abs(q - self._first).max())
-            if away <= _BEGUN:
+            if away <= BEGUN:
                 return None
             self._wait, self.plan_time, passed = 0.0, self._time_to_leave(away), 0.0
         self.plan_time += passed * speed_scaling
