@@ -220,7 +220,7 @@ def test_a_wall_nearer_than_the_arm_can_brake_ends_a_jog_at_once():
     for x in np.arange(0.8, 0.4, -1e-3):  # ever nearer, until the ramp would meet it
         put_wall(cell, x)
         cell.manager.stop_if_blocked()
-        if not cell.manager.is_moving:
+        if cell.manager._stream.ended:
             break
     assert not cell.planner.why_blocked(cell.q[None])
     cell.wait(0.5)
@@ -351,7 +351,7 @@ def test_at_a_slow_slider_the_arm_rests_at_once_and_a_raised_one_starts_nothing(
     q = cell.q.copy()
     if is_stopped:
         cell.manager.stop('stop requested', latch=True)
-    assert cell.rest() < 0.3
+    assert cell.rest() < 0.4
     cell.driver.robot.slider = 1.0
     cell.wait(0.5)
     assert np.abs(cell.q - q).max() < 0.03

@@ -12,6 +12,7 @@ from motion_planners import FAST, make_planner, tool_down
 from stop_cell import Cell
 
 from ur5_pick_place.kinematics import forward, inverse
+from ur5_pick_place.kinematics.model import CYCLE
 
 TO_FINGERTIPS = 0.059  # [m] in y from the TCP to the side of the hand
 
@@ -104,6 +105,24 @@ def put_in_the_way(q, q_ahead):
     assert not PLANNER.why_blocked(q[None])
 
 
+def ends_at_rest(bench):
+    """Run a stopped loop to its end, before which it does not count as ready."""
+    for _ in range(250):
+        if bench.ends:
+            break
+        assert bench.executor.motion_state != 'ready'
+        bench.run(CYCLE)
+    assert bench.ends and bench.executor.is_at_rest
+
+
+def test_a_closed_loop_that_is_stopped_at_a_slow_slider_ends_when_the_arm_is_at_rest(bench):
+    bench.cell.driver.robot.slider = bench.status.speed_scaling = 0.19
+    bench.run(0.3)
+    bench.executor.stop('enough', latch=False)
+    ends_at_rest(bench)
+    assert bench.ends[0].reason == 'enough' and bench.executor.motion_state == 'ready'
+
+
 @pytest.mark.parametrize('is_told_by', ['the scene', 'its own check'])
 @pytest.mark.parametrize('seconds', [0.06, 0.1])
 def test_a_closed_loop_does_not_brake_through_an_object(bench, seconds, is_told_by):
@@ -113,6 +132,7 @@ def test_a_closed_loop_does_not_brake_through_an_object(bench, seconds, is_told_
         bench.run(0.016)
     bench.executor.stop_if_blocked()
     assert bench.port.held
+    ends_at_rest(bench)
     (outcome,) = bench.ends
     reason = outcome.reason
     assert 'post' in reason and 'canceled at once: look whether' in reason

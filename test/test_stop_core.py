@@ -56,6 +56,23 @@ def test_a_goal_that_is_accepted_after_the_stop_is_canceled_then(latch):
     assert cell.state == ('stopped: enough' if latch else 'ready')
 
 
+@pytest.mark.parametrize('delay', [0.1, 0.3, 1.1, 1.8])
+def test_a_goal_that_is_delivered_late_runs_and_is_braked_from_where_the_arm_is(delay):
+    gate = Anything()
+    gate.limits = motion_limits(load_model('ur5'), MotionSettings())
+    cell = Cell(gate)
+    cell.executor.start(turn(2.0, 4.0), cell.ends.append)
+    cell.run(delay)
+    cell.port.accept(cell.stamp)
+    cell.run(0.2)
+    assert cell.state == 'moving'
+    cell.executor.stop('paused', latch=False)
+    braking = cell.port.sent[-1]
+    arrival = cell.stamp + CYCLE - braking.begin
+    jump = np.abs(braking.trajectory.sample(arrival)[0] - cell.port.q).max()
+    assert braking.stop_reason and jump < 2 * CYCLE * np.abs(cell.status.qd).max()
+
+
 def test_a_braking_motion_that_is_not_taken_in_time_gives_way_to_a_cancel():
     cell = moving()
     cell.executor.stop('enough', latch=True)

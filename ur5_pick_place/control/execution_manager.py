@@ -192,11 +192,11 @@ class ExecutionManager:
         elif self._goal and is_near and self._goal.is_braking:
             self._goal.stop_reason += f'; then {reason}'  # an object in its braking path
             self._goal.is_canceled = True
-        if self._stream and (is_near or not self._stream.loop.stop_reason):
-            braking = self._stream.stop(reason)
+        if (stream := self._stream) and stream.can_stop(is_near):
+            braking = stream.stop(reason)
             if blocked := too_near(self._planner, braking) if is_near else '':
-                self._end_stream()
-                self._finish(reason + blocked)
+                stream.ended = Outcome.failed(reason + blocked)
+                self._hold()
         self._cancel_stopped_motion()
         self._publish_state()
 
@@ -222,7 +222,7 @@ class ExecutionManager:
         if is_new or self.is_moving:
             self._controller.cancel()
         if self._stream:
-            self._end_stream()
+            self._hold()
         if self.is_moving:
             self._finish(reason)
         self._publish_state()
@@ -314,6 +314,7 @@ class ExecutionManager:
                 )
         else:
             goal.is_accepted = True
+            goal.begin_late(self.status)
             if goal.is_canceled or goal is not self._goal:
                 self._controller.cancel()  # answered after it was replaced or stopped
         self._publish_state()
@@ -395,20 +396,20 @@ class ExecutionManager:
             self._controller.follow(segment)
         if loop.stop_reason and not stream.is_wanted_stop:
             self._latch.set(loop.stop_reason)
-        # The robot plays the ramp at the slider's speed, and faster if somebody raises it: a slow
-        # arm stops at once.
-        if loop.outcome is None and loop.is_ending and is_slow(self.status):
-            loop.outcome = Outcome.from_reason(loop.stop_reason)
-            self._end_stream()
-        elif loop.outcome and not loop.outcome.ok:
-            self._end_stream()  # a speed slider at zero may have frozen the rest of its ramp
-        if loop.outcome is not None:
-            self._finish(loop.outcome.reason)
+        if loop.outcome and loop.outcome.ok:
+            self._finish('')
         elif fault:
             self.fail(fault)
+        elif stream.ended:
+            if self.is_at_rest:
+                self._finish(stream.ended.reason)
+        # A slow arm stops at once: its ramp would freeze at slider 0, and speed up with it.
+        elif loop.outcome or (loop.is_ending and is_slow(self.status)):
+            stream.ended = loop.outcome or Outcome.from_reason(loop.stop_reason)
+            self._hold()
         self._publish_state()
 
-    def _end_stream(self) -> None:
+    def _hold(self) -> None:
         """Command the arm to hold its joints, even in a protective stop or a paused program."""
         # The last segment ends at rest by itself; holding old joints would pull the arm back.
         if self._admission.knows_joints and self.status.q is not None:

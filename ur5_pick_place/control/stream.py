@@ -5,7 +5,7 @@ from ur5_pick_place.control.motion_monitor import StallDetector
 from ur5_pick_place.control.robot_status import RobotStatus
 from ur5_pick_place.control.streamed_loop import StreamedLoop, TrajectorySegment
 from ur5_pick_place.errors import ExecutionError
-from ur5_pick_place.outcome import OnOutcome
+from ur5_pick_place.outcome import OnOutcome, Outcome
 from ur5_pick_place.planning.trajectory import Trajectory
 
 _SET_AHEAD = 10.0  # [s] between two stamps; a larger gap would be caught up cycle by cycle
@@ -54,6 +54,8 @@ class Stream:
     ----------
     is_wanted_stop : bool
         Whether a stop was requested; the reason that the loop gives is then not latched.
+    ended : Outcome or None
+        How it ended, while the arm is not at rest yet; nothing more is sent.
 
     """
 
@@ -66,8 +68,13 @@ class Stream:
     ) -> None:
         self.loop, self.trajectory, self.on_end = loop, trajectory, on_end
         self.is_wanted_stop = False
+        self.ended: Outcome | None = None
         self._stall, self._stopping = StallDetector(stall_time), 0.0
         self._stamp: float | None = None
+
+    def can_stop(self, again: bool) -> bool:
+        """Return whether it can be stopped; `again` = also if it stops already."""
+        return not self.ended and (again or not self.loop.stop_reason)
 
     def stop(self, reason: str) -> Trajectory | None:
         """Stop as requested; returns the motion to rest, None if nothing was sent yet."""
@@ -94,6 +101,8 @@ class Stream:
                 'and use_sim_time'
             )
         self._stamp = status.stamp
+        if self.ended:
+            return None, self._not_stopping(max(passed, 0.0), status.speed_scaling)
         segment = self.loop.tick(status.stamp, status.q, status.qd, status.speed_scaling)
         if self.loop.outcome is not None:
             return segment, ''
@@ -103,9 +112,10 @@ class Stream:
 
     def _not_stopping(self, passed: float, scaling: float) -> str:
         """Return the fault of a loop that has stopped while something else moves the arm."""
-        if not self.loop.stop_reason:
+        if not (self.loop.stop_reason or self.ended):
             return ''
         self._stopping += passed * (scaling if scaling >= _CREEPING else 1.0)
         if self._stopping <= _STOPPING:
             return ''
-        return f'the arm does not come to rest after: {self.loop.stop_reason}'
+        reason = self.loop.stop_reason or 'the end of its jog'
+        return f'the arm does not come to rest after: {reason}'
