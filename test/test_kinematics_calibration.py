@@ -15,6 +15,7 @@ from ur5_pick_place.kinematics import (
     BRANCHES,
     all_solutions,
     classify,
+    explain,
     forward,
     inverse,
     jacobian,
@@ -150,6 +151,18 @@ def test_solutions_that_share_a_branch_are_all_found_from_a_seed(rng: np.random.
                 assert np.abs(first.q - solution).max() < 1e-6
                 assert first.branch == BRANCHES[int(classify(m, solution))]
     assert shared > 0
+
+
+def test_a_branch_that_a_calibrated_arm_lacks_where_an_ideal_one_has_it_is_no_double_root(
+    rng: np.random.Generator,
+) -> None:
+    m, causes = calibrated_arm('ur5', rng), set()
+    for joints in _at(rng.uniform(-3.0, 3.0, (150, 6)), 4, 1e-3):
+        for missing in explain(m, forward(m, joints), joints[5]):
+            causes.add(missing.cause)
+            assert 'double' not in missing.text
+            assert missing.amount > 0.0 or 'a calibrated arm has fewer' in missing.text
+    assert 'double' in causes
 
 
 @pytest.mark.parametrize('name', ['ur5', 'ur3e'])

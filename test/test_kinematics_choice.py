@@ -175,6 +175,31 @@ def test_twins_of_double_roots_name_the_row_that_holds_them() -> None:
         assert twins and all(m.amount == 0.0 and m.text.endswith(row) for m in twins)
 
 
+def test_a_branch_on_which_the_arm_stands_at_a_wrist_singularity_is_never_a_double_root(
+    rng: np.random.Generator,
+) -> None:
+    joints = rng.uniform(-np.pi, np.pi, (600, 6))
+    joints[0] = -2.06, -2.00, 0.65, -2.43, 0.0, 2.09
+    joints[:, 4] = np.pi * rng.integers(0, 2, len(joints))
+    for standing in joints:
+        T = forward(UR5, standing)
+        missing = {m.branch: m for m in explain(UR5, T)}
+        assert BRANCHES[classify(UR5, standing)] not in missing
+        assert all(name.endswith('up') for name, m in missing.items() if m.cause == 'double')
+
+
+def test_a_double_root_of_one_last_joint_alone_names_that_joint() -> None:
+    """At a wrist singularity another last joint may bend the elbow."""
+    stretched = np.array([0.3, -1.0, 0.0, 0.4, 0.0, 0.5])
+    T = forward(UR5, stretched)
+    missing = {m.branch: m.text for m in explain(UR5, T, 0.5)}
+    assert BRANCHES[classify(UR5, stretched)] == 'left-up-down'
+    assert missing['left-down-down'] == (
+        'double root with wrist_3_joint at 0.5 rad: the only solution is the one of left-up-down'
+    )
+    assert inverse(UR5, T, 0.2)[1][[0, 2]].all() or inverse(UR5, T, 0.8)[1][[0, 2]].all()
+
+
 def test_the_twin_across_the_shoulder_has_the_other_elbow_name() -> None:
     q = np.deg2rad([0, -120, 60, 0, 40, 0])
     arm = UR5.a[1] * np.cos(q[1]) + UR5.a[2] * np.cos(q[1] + q[2])

@@ -23,7 +23,8 @@ def inverse(m: Model, T: ArrayLike, q6: ArrayLike = 0.0) -> tuple[Array, NDArray
         T_base_tool [m].
     q6 : array_like, shape () or (...)
         Desired last joint where a wrist singularity leaves it free [rad]. It is used if the elbow
-        can reach with it, otherwise the nearest value with which it can.
+        can reach with it, otherwise the nearest value with which the elbow is `scalar.BENT` from
+        stretched and folded, or as far as it gets: both elbows then exist.
 
     Returns
     -------

@@ -10,13 +10,14 @@ from numpy.typing import ArrayLike, NDArray
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics.branches import BRANCHES
 from ur5_pick_place.kinematics.inverse import inverse
-from ur5_pick_place.kinematics.model import Model
+from ur5_pick_place.kinematics.model import JOINT_NAMES, Model
 from ur5_pick_place.kinematics.transforms import check_transform
 
 Mask = NDArray[np.bool_]
 Cause = Literal['cylinder', 'far', 'near', 'double']
 
 _SHOULDER, _ELBOW, _WRIST = 4, 2, 1  # bits of a row number for the other shoulder, elbow, wrist
+_FEWER = 'none found: near a singularity a calibrated arm has fewer solutions than the nominal arm'
 
 
 class MissingBranch(NamedTuple):
@@ -29,7 +30,8 @@ class MissingBranch(NamedTuple):
         Its name.
     cause : str
         'cylinder': frame 5 is nearer to axis 1 than d4. 'far', 'near': the elbow cannot stretch or
-        fold enough for frame 3. 'double': the row of another branch holds the same root.
+        fold enough for frame 3. 'double': the row of another branch holds the same root, or on a
+        calibrated arm the only one that it has there.
     amount : float
         By how much [m]; 0 for 'double'.
     text : str
@@ -67,7 +69,7 @@ def explain(m: Model, T: ArrayLike, q6: float = 0.0) -> tuple[MissingBranch, ...
     pose = check_transform(T, 'T')
     if pose.shape != (4, 4):
         raise InvalidInput(f'T has shape {pose.shape}: must be (4, 4), one pose at a time')
-    _, ok = inverse(m, pose, q6)
+    q, ok = inverse(m, pose, q6)
     t = pose.ravel().tolist()
     planes = np.empty((4, 8))
     count = m.arm.planes(np.ascontiguousarray(pose), q6, planes)
@@ -75,7 +77,15 @@ def explain(m: Model, T: ArrayLike, q6: float = 0.0) -> tuple[MissingBranch, ...
     missing = np.flatnonzero(~ok).tolist()
     if not vectors:
         return tuple(_cylinder(m, t, BRANCHES[k]) for k in missing)
-    return tuple(_reason(m, k, _holder(k, ok, set(vectors)), ok, vectors) for k in missing)
+
+    def reason(k: int) -> MissingBranch:
+        holder = _holder(k, ok, set(vectors))
+        if holder != k and ok[holder]:
+            is_free = (holder & _SHOULDER) | _WRIST not in vectors
+            return _double(m, k, holder, float(q[holder, 5]) if is_free else None)
+        return _unreached(m, k, hypot(*vectors[holder & ~_ELBOW]))
+
+    return tuple(reason(k) for k in missing)
 
 
 def _holder(k: int, ok: Mask, planes: set[int]) -> int:
@@ -96,23 +106,26 @@ def _holder(k: int, ok: Mask, planes: set[int]) -> int:
     return k
 
 
-def _reason(
-    m: Model, k: int, holder: int, ok: Mask, vectors: dict[int, tuple[float, float]]
-) -> MissingBranch:
-    branch = BRANCHES[k]
-    if holder != k and ok[holder]:
-        text = f'double root: the only solution is the one of {BRANCHES[holder]}'
-        return MissingBranch(branch, 'double', 0.0, text)
-    distance = hypot(*vectors[holder & ~_ELBOW])
+def _double(m: Model, k: int, holder: int, q6: float | None) -> MissingBranch:
+    """Return the row that holds the root of row `k`, and the last joint [rad] where it is free."""
+    where = '' if q6 is None else f' with {JOINT_NAMES[5]} at {q6:.4g} rad'
+    text = f'double root{where}: the only solution is the one of {BRANCHES[holder]}'
+    return MissingBranch(BRANCHES[k], 'double', 0.0, text if m.mounts is None else _FEWER)
+
+
+def _unreached(m: Model, k: int, distance: float) -> MissingBranch:
+    """Return by how much the elbow cannot reach frame 3, at a distance from frame 1 [m]."""
     distance = inf if isnan(distance) else distance  # squares overflow beyond 1e154 m
     inner, outer = m.reach
-    if distance - outer > inner - distance:
-        amount = max(0.0, distance - outer)  # 0 where only the nominal arm reaches
+    is_far = distance - outer > inner - distance
+    amount = max(0.0, distance - outer if is_far else inner - distance)
+    if amount == 0.0 and m.mounts is not None:
+        text = _FEWER
+    elif is_far:
         text = f'too far: the arm, fully stretched, is {amount:.6g} m too short'
-        return MissingBranch(branch, 'far', amount, text)
-    amount = max(0.0, inner - distance)
-    text = f'too near: the arm, fully folded, is {amount:.6g} m too long'
-    return MissingBranch(branch, 'near', amount, text)
+    else:
+        text = f'too near: the arm, fully folded, is {amount:.6g} m too long'
+    return MissingBranch(BRANCHES[k], 'far' if is_far else 'near', amount, text)
 
 
 def _cylinder(m: Model, t: list[float], branch: str) -> MissingBranch:

@@ -2,14 +2,14 @@
 # The C types of `scalar.py`, for the compiled form alone.
 cimport cython
 
-cdef double PI, TAU, DOUBLE_ROOT, WRIST_SINGULAR, NEAR_WRIST, RIGID_TOLERANCE, _SMALL_ANGLE, NAN
-cdef double CONVERGED, _LONGEST_STEP, _DAMPING
+cdef double PI, TAU, DOUBLE_ROOT, WRIST_SINGULAR, NEAR_WRIST, BENT, RIGID_TOLERANCE, NAN
+cdef double CONVERGED, _LONGEST_STEP, _DAMPING, _SMALL_ANGLE
 cdef int ITERATIONS
 
 
 @cython.final
 cdef class Arm:
-    cdef double a2, a3, d1, d4, d5, d6, folded, stretched
+    cdef double a2, a3, d1, d4, d5, d6
     cdef double[30] rows
     cdef double[96] mounts
     cdef bint is_calibrated
@@ -69,7 +69,9 @@ cdef class Arm:
         self, double* t, double c1, double s1, double x1, double z, double q6, double* wrist
     ) noexcept
 
-    cdef void _turn(self, double* wrist, int at, double x1, double z, double allowed) noexcept
+    cdef void _turn(
+        self, double* wrist, int at, double x1, double z, double allowed, double bend
+    ) noexcept
 
     @cython.locals(t=double[12], joints=double[6], i=int, k=int, seed=Py_ssize_t)
     cpdef newton(self, const double[:, :, ::1] T, double[:, ::1] q, double[::1] residual)
