@@ -13,6 +13,7 @@ from scipy.spatial.transform import Rotation
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import (
     BRANCHES,
+    Model,
     all_solutions,
     classify,
     explain,
@@ -22,12 +23,15 @@ from ur5_pick_place.kinematics import (
     link_frames,
     load_model,
     point_velocity,
+    singularity,
     solutions_near,
 )
 from ur5_pick_place.kinematics.inverse_calibrated import calibrated_solutions
 from ur5_pick_place.kinematics.loading import LINKS, calibration_offset
 from ur5_pick_place.kinematics.transforms import inverse_transform, log_se3
+from ur5_pick_place.planning.goals import joint_goals
 from ur5_pick_place.planning.limits import tcp_and_elbow_speed
+from ur5_pick_place.planning.paths import follow_poses
 
 
 @pytest.fixture
@@ -151,6 +155,52 @@ def test_solutions_that_share_a_branch_are_all_found_from_a_seed(rng: np.random.
                 assert np.abs(first.q - solution).max() < 1e-6
                 assert first.branch == BRANCHES[int(classify(m, solution))]
     assert shared > 0
+
+
+def near_two_singularities(m: Model, rng: np.random.Generator) -> np.ndarray:
+    """Return joints (300, 6) near the shoulder's and the elbow's, half also near the wrist's."""
+    q = rng.uniform(-np.pi, np.pi, (40_000, 6))
+    q[:, 2] = rng.normal(0.0, 0.03, len(q))
+    q[::2, 4] = rng.normal(0.0, 0.01, len(q) // 2)
+    return q[singularity(m, q).shoulder < 0.01][:300]
+
+
+@pytest.mark.parametrize('name', ['ur3e', 'ur5', 'ur10'])
+def test_an_arm_near_two_singularities_finds_the_joints_at_which_it_stands(
+    name: str, rng: np.random.Generator
+) -> None:
+    m = calibrated_arm(name, rng)
+    for joints in near_two_singularities(m, rng)[:150]:
+        T = forward(m, joints)
+        assert solutions_near(m, T, joints)[0].distance < 1e-9
+        assert np.abs(joint_goals(m, np.ones(6), T, joints)[0] - joints).max() < 1e-9
+        assert np.abs(follow_poses(m, T[None], joints)[0] - joints).max() < 1e-9
+
+
+def test_near_two_singularities_few_solutions_are_missed_without_a_seed(
+    rng: np.random.Generator,
+) -> None:
+    missed = poses = 0
+    for name in 3 * ('ur3e', 'ur5', 'ur10'):
+        m = calibrated_arm(name, rng)
+        joints = near_two_singularities(m, rng)
+        q, _ = calibrated_solutions(m, forward(m, joints), joints[:, 5])
+        missed += len(joints) * (1.0 - share_found(q, joints))
+        poses += len(joints)
+    assert poses > 2_000
+    assert missed < 0.02 * poses
+
+
+def test_a_seed_that_does_not_fit_the_poses_is_refused(rng: np.random.Generator) -> None:
+    m = calibrated_arm('ur5', rng)
+    poses = np.tile(forward(m, np.ones(6)), (2, 1, 1))
+    one, one_ok = inverse(m, poses, seed=np.ones(6))
+    each, each_ok = inverse(m, poses, seed=np.ones((2, 6)))
+    assert np.array_equal(one, each, equal_nan=True) and np.array_equal(one_ok, each_ok)
+    with pytest.raises(InvalidInput, match=r'seed has shape \(3, 6\): must fit the poses, \(2,\)'):
+        inverse(m, poses, seed=np.ones((3, 6)))
+    with pytest.raises(InvalidInput, match=r'seed\[0\] = nan \(shoulder_pan_joint\)'):
+        inverse(m, poses, seed=np.full(6, np.nan))
 
 
 def test_a_branch_that_a_calibrated_arm_lacks_where_an_ideal_one_has_it_is_no_double_root(

@@ -58,7 +58,7 @@ def main(argv: list[str] | None = None) -> int:
         pose = arm.tool_pose(_pose(arguments, arm.radians_per_unit))
         seed = HOME if arguments.seed is None else arm.radians_per_unit * np.array(arguments.seed)
         solutions = solutions_near(arm.model, pose, seed)
-        missing = explain(arm.model, pose, float(seed[5]))
+        missing = explain(arm.model, pose, float(seed[5]), seed)
     except InvalidInput as error:
         print(f'ik: {error}', file=sys.stderr)
         return 2

@@ -7,12 +7,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.kinematics.forward import check_joints
 from ur5_pick_place.kinematics.inverse_calibrated import inverse_calibrated
 from ur5_pick_place.kinematics.model import Model
 from ur5_pick_place.kinematics.transforms import Array, as_floats, as_poses, check_rigid
 
 
-def inverse(m: Model, T: ArrayLike, q6: ArrayLike = 0.0) -> tuple[Array, NDArray[np.bool_]]:
+def inverse(
+    m: Model, T: ArrayLike, q6: ArrayLike = 0.0, seed: ArrayLike | None = None
+) -> tuple[Array, NDArray[np.bool_]]:
     """
     Return all joint solutions of poses of the tool.
 
@@ -25,6 +28,9 @@ def inverse(m: Model, T: ArrayLike, q6: ArrayLike = 0.0) -> tuple[Array, NDArray
         Desired last joint where a wrist singularity leaves it free [rad]. It is used if the elbow
         can reach with it, otherwise the nearest value with which the elbow is `scalar.BENT` from
         stretched and folded, or as far as it gets: both elbows then exist.
+    seed : array_like, shape (6,) or (..., 6), optional
+        Joints from which the solutions of a calibrated arm are searched too [rad]; not looked at
+        for an ideal arm, which has them all in closed form.
 
     Returns
     -------
@@ -37,7 +43,8 @@ def inverse(m: Model, T: ArrayLike, q6: ArrayLike = 0.0) -> tuple[Array, NDArray
     Raises
     ------
     InvalidInput
-        A pose has a wrong shape, is not finite or not rigid, or `q6` is not finite.
+        A pose has a wrong shape, is not finite or not rigid, or `q6` or `seed` is not finite or
+        of a wrong shape.
 
     """
     poses = as_poses(T, 'T')
@@ -57,10 +64,23 @@ def inverse(m: Model, T: ArrayLike, q6: ArrayLike = 0.0) -> tuple[Array, NDArray
     q, ok = np.empty((len(stacked), 8, 6)), np.empty((len(stacked), 8), dtype=np.bool_)
     if m.mounts is not None:
         check_rigid(poses, 'T')
-        q, ok = inverse_calibrated(m, stacked, desired)
+        q, ok = inverse_calibrated(m, stacked, desired, _seeds(seed, stack))
     elif not m.arm.inverse_all(stacked, np.ascontiguousarray(desired), q, ok):
         check_rigid(poses, 'T')
     return q.reshape(*stack, 8, 6), ok.reshape(*stack, 8)
+
+
+def _seeds(seed: ArrayLike | None, stack: tuple[int, ...]) -> Array | None:
+    """Return joints (n, 6) [rad] for each of a stack of n poses, if there are any."""
+    if seed is None:
+        return None
+    joints = check_joints(seed, 'seed')
+    try:
+        return np.broadcast_to(joints, (*stack, 6)).reshape(-1, 6)
+    except ValueError as error:
+        raise InvalidInput(
+            f'seed has shape {joints.shape}: must fit the poses, {stack}'
+        ) from error
 
 
 def _inverse_one(m: Model, T: Array, q6: float) -> tuple[Array, NDArray[np.bool_]]:

@@ -10,6 +10,9 @@ values: there the seeds cover the circle (`_CIRCLE`). Finally the nominal arm's 
 solution differs from the given pose by the effect of the calibration: its closed-form solutions
 are better seeds.
 
+Where two singularities are near, a solution may yet be missed. Joints at which the arm is, or is
+to be near, are a seed too, so that an arm always finds the joints at which it stands.
+
 """
 
 from dataclasses import replace
@@ -32,16 +35,23 @@ MOST = 16
 _RESIDUAL = 1e-11  # m and rad, of a solution
 _SAME = 1e-6  # rad; closer solutions count as one
 _NEW = 0.1  # rad; a seed must be this far from every known solution
-_APART = 0.1  # rad of phi, and of theta_3 from 0 or pi; calibrations move a singularity less
+# rad of phi, and of theta_3 from 0 or pi: of 0.01 to 0.2 the value with the fewest misses near
+# singularities, for arms off by up to 2 mm and 4 mrad
+_APART = 0.04
 _CLOSED = 1.1  # largest computed cosine of theta_3 that is clipped to a stretched elbow
 _NEAR_WRIST = 0.1  # rad of theta_5; a few times what calibrations tilt the tool by
+# Near the shoulder singularity, where tan(phi) is less than the first, calibrations turn theta_1
+# and so tilt the wrist by much more: the second counts [rad of theta_5].
+_NEAR_SHOULDER, _NEAR_WRIST_THERE = 0.4, 0.4
 _WRISTS = np.array([0.0, pi])  # offsets of theta_6 from its closed-form value
 _CIRCLE = pi / 8.0 * np.delete(np.arange(16.0), [0, 8])  # the same, around the circle
 _CHUNK = 256  # poses at a time, which bounds the memory
 _SIGMA = np.array([1.0, -1.0])  # sign of phi: left, right; and of theta_3 by it: up, down
 
 
-def inverse_calibrated(m: Model, T: Array, q6: Array) -> tuple[Array, NDArray[np.bool_]]:
+def inverse_calibrated(
+    m: Model, T: Array, q6: Array, seed: Array | None = None
+) -> tuple[Array, NDArray[np.bool_]]:
     """
     Return the solutions of n rigid poses (n, 4, 4) of a calibrated arm; see `inverse`.
 
@@ -50,7 +60,7 @@ def inverse_calibrated(m: Model, T: Array, q6: Array) -> tuple[Array, NDArray[np
     returns both.
 
     """
-    q, count = calibrated_solutions(m, T, q6)
+    q, count = calibrated_solutions(m, T, q6, seed)
     rows, nearest = np.full((len(T), 8, 6), np.nan), np.full((len(T), 8), np.inf)
     labels = classify(m, np.nan_to_num(q))
     off = np.abs(wrap_to_pi(q[..., 5] - q6[:, None]))
@@ -62,7 +72,9 @@ def inverse_calibrated(m: Model, T: Array, q6: Array) -> tuple[Array, NDArray[np
     return rows, np.isfinite(nearest)
 
 
-def calibrated_solutions(m: Model, T: Array, q6: Array) -> tuple[Array, Indices]:
+def calibrated_solutions(
+    m: Model, T: Array, q6: Array, seed: Array | None = None
+) -> tuple[Array, Indices]:
     """
     Return every solution found for n rigid poses.
 
@@ -73,6 +85,8 @@ def calibrated_solutions(m: Model, T: Array, q6: Array) -> tuple[Array, Indices]
         T_base_tool [m].
     q6 : ndarray, shape (n,)
         First theta_6 to try at a wrist singularity of the nominal arm [rad].
+    seed : ndarray, shape (n, 6), optional
+        Joints from which to search too [rad].
 
     Returns
     -------
@@ -85,7 +99,7 @@ def calibrated_solutions(m: Model, T: Array, q6: Array) -> tuple[Array, Indices]
     for start in range(0, len(T), _CHUNK):
         rows = slice(start, start + _CHUNK)
         search = _Search(m, T[rows])
-        search.begin(q6[rows])
+        search.begin(q6[rows], None if seed is None else seed[rows])
         search.search_from_found()
         search.search_from_found()
         q[rows], count[rows] = search.q, search.count
@@ -100,15 +114,23 @@ class _Search:
         self.q, self.count = np.full((len(T), MOST, 6), np.nan), np.zeros(len(T), dtype=np.intp)
         self._searched = np.zeros(len(T), dtype=np.intp)  # solutions from which was searched
 
-    def begin(self, q6: Array) -> None:
-        """Search from the nominal solutions, near a wrist singularity around the circle."""
-        seeds, s5 = _seeds(self._nominal, self._T, q6, _WRISTS)
-        is_near = s5 < _NEAR_WRIST
+    def begin(self, q6: Array, seed: Array | None) -> None:
+        """
+        Search from the nominal solutions, near a wrist singularity around the circle.
+
+        First from the seed, so that its solution is kept, whatever else is found.
+
+        """
+        seeds, is_near = _seeds(self._nominal, self._T, q6, _WRISTS)
         near = np.flatnonzero(is_near.any(axis=1))
         circle, _ = _seeds(self._nominal, self._T[near], q6[near], _CIRCLE)
         circle[~np.repeat(is_near[near], 2 * len(_CIRCLE), axis=1)] = np.nan
-        poses = np.arange(len(seeds)).repeat(8), near.repeat(circle.shape[1])
-        all_seeds = seeds.reshape(-1, 6), circle.reshape(-1, 6)
+        every = np.arange(len(seeds))
+        poses = [every.repeat(8), near.repeat(circle.shape[1])]
+        all_seeds = [seeds.reshape(-1, 6), circle.reshape(-1, 6)]
+        if seed is not None:
+            poses.insert(0, every)
+            all_seeds.insert(0, seed)
         self._add(np.concatenate(poses), np.concatenate(all_seeds))
 
     def search_from_found(self) -> None:
@@ -142,11 +164,13 @@ class _Search:
             pose, q = np.delete(pose, first), np.delete(q, first, axis=0)
 
 
-def _seeds(nominal: Model, T: Array, q6: Array, turns: Array) -> tuple[Array, Array]:
+def _seeds(
+    nominal: Model, T: Array, q6: Array, turns: Array
+) -> tuple[Array, NDArray[np.bool_]]:
     """
     Return joints (n, 4 k, 6) [rad] with which a nominal arm is at or near poses (n, 4, 4).
 
-    Also returns |sin(theta_5)| of its wrists by shoulder, (n, 2).
+    Also returns by shoulder, (n, 2), whether the wrist of a calibrated one may be singular there.
 
     Rows are ordered by shoulder, elbow and turn. theta_6 is its closed-form value plus each of
     `turns` (k,) [rad] (0: first wrist branch, pi: second); theta_5 is the value that fits this
@@ -180,7 +204,8 @@ def _seeds(nominal: Model, T: Array, q6: Array, turns: Array) -> tuple[Array, Ar
     t1, t5, t6 = (np.broadcast_to(t[:, :, None], t2.shape) for t in (t1, t5, t6))
     seeds = np.stack([t1, t2, t3, t4, t5, t6], axis=-1) - nominal.offset
     seeds[np.broadcast_to(is_far[:, :, None], t2.shape)] = np.nan
-    return seeds.reshape(len(T), 4 * len(turns), 6), s5[:, :, 0]
+    nearest = np.where(s < _NEAR_SHOULDER * abs(d4), _NEAR_WRIST_THERE, _NEAR_WRIST)
+    return seeds.reshape(len(T), 4 * len(turns), 6), s5[:, :, 0] < nearest
 
 
 def _newton(m: Model, T: Array, seeds: Array) -> tuple[Array, Array]:

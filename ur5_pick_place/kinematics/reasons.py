@@ -45,7 +45,9 @@ class MissingBranch(NamedTuple):
     text: str
 
 
-def explain(m: Model, T: ArrayLike, q6: float = 0.0) -> tuple[MissingBranch, ...]:
+def explain(
+    m: Model, T: ArrayLike, q6: float = 0.0, seed: ArrayLike | None = None
+) -> tuple[MissingBranch, ...]:
     """
     Return the reason for each branch on which a pose has no solution.
 
@@ -59,6 +61,8 @@ def explain(m: Model, T: ArrayLike, q6: float = 0.0) -> tuple[MissingBranch, ...
         T_base_tool [m].
     q6 : float
         Desired last joint, as given to `inverse` [rad].
+    seed : array_like, shape (6,), optional
+        As given to `inverse` [rad].
 
     Returns
     -------
@@ -69,7 +73,7 @@ def explain(m: Model, T: ArrayLike, q6: float = 0.0) -> tuple[MissingBranch, ...
     pose = check_transform(T, 'T')
     if pose.shape != (4, 4):
         raise InvalidInput(f'T has shape {pose.shape}: must be (4, 4), one pose at a time')
-    q, ok = inverse(m, pose, q6)
+    q, ok = inverse(m, pose, q6, seed)
     t = pose.ravel().tolist()
     planes = np.empty((4, 8))
     count = m.arm.planes(np.ascontiguousarray(pose), q6, planes)

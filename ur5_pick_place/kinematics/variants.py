@@ -107,7 +107,9 @@ def all_variants(m: Model, q: ArrayLike, limits: Limits | None = None) -> Array:
     return joints + _TURN * combinations
 
 
-def all_solutions(m: Model, T: ArrayLike, q6: float = 0.0) -> tuple[Array, NDArray[np.intp]]:
+def all_solutions(
+    m: Model, T: ArrayLike, q6: float = 0.0, seed: ArrayLike | None = None
+) -> tuple[Array, NDArray[np.intp]]:
     """
     Return every joint solution of one pose with its branch.
 
@@ -121,6 +123,8 @@ def all_solutions(m: Model, T: ArrayLike, q6: float = 0.0) -> tuple[Array, NDArr
         T_base_tool [m].
     q6 : float
         Desired last joint at a wrist singularity [rad].
+    seed : array_like, shape (6,), optional
+        Joints from which the solutions of a calibrated arm are searched too [rad].
 
     Returns
     -------
@@ -130,19 +134,22 @@ def all_solutions(m: Model, T: ArrayLike, q6: float = 0.0) -> tuple[Array, NDArr
         Indices into `BRANCHES`.
 
     """
-    labelled = _labelled(m, T, q6)
+    labelled = _labelled(m, T, q6, seed)
     q = np.array([row for _, row in labelled]).reshape(-1, 6)
     return q, np.array([branch for branch, _ in labelled], dtype=np.intp)
 
 
-def _labelled(m: Model, T: ArrayLike, q6: float) -> list[tuple[int, list[float]]]:
+def _labelled(
+    m: Model, T: ArrayLike, q6: float, seed: ArrayLike | None
+) -> list[tuple[int, list[float]]]:
     """Return the branch and joints of every solution, in plain numbers; see `all_solutions`."""
     if m.mounts is None:
         q, ok = inverse(m, T, q6)
         rows = enumerate(q.tolist())
         return [row for row, holds in zip(rows, ok.tolist(), strict=True) if holds]
     pose = check_transform(T, 'T')
-    found, count = calibrated_solutions(m, pose[None], np.array([q6]))
+    seeds = None if seed is None else check_joints(seed, 'seed')[None]
+    found, count = calibrated_solutions(m, pose[None], np.array([q6]), seeds)
     joints = found[0, : count[0]]
     labelled = zip(classify(m, joints).tolist(), joints.tolist(), strict=True)
     return sorted(labelled, key=itemgetter(0))
@@ -156,7 +163,7 @@ def solutions_near(
 
     The distance is the largest joint difference; at a wrist singularity the seed's last joint is
     the desired one, or the nearest within the limits. Near a singularity of a calibrated arm a
-    branch may occur twice.
+    branch may occur twice; if the seed is at the pose it is always among the solutions.
 
     Parameters
     ----------
@@ -173,7 +180,7 @@ def solutions_near(
     low, high = (np.asarray(limit).tolist() for limit in limits or (m.q_min, m.q_max))
     found = []
     q6 = min(max(near[5], low[5]), high[5])
-    for branch, row in _labelled(m, T, q6):
+    for branch, row in _labelled(m, T, q6, near):
         if variant := _turned(row, near, low, high):
             found.append((max(map(abs, map(sub, variant, near))), BRANCHES[branch], variant))
     found.sort(key=itemgetter(0))

@@ -174,7 +174,8 @@ class IkRequests:
         contacts = {s.branch: hit for s, hit in zip(near, hits, strict=True) if hit}
 
         def missing() -> dict[str, str]:
-            unsolved = {m.branch: m.text for m in explain(self._model, pose, float(seed[5]))}
+            found = explain(self._model, pose, float(seed[5]), seed)
+            unsolved = {m.branch: m.text for m in found}
             out = [b for b in allowed if all(s.branch != b for s in free)]
             return {b: contacts.get(b) or unsolved.get(b, _OUTSIDE) for b in out}
 

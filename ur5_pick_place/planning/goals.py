@@ -61,7 +61,7 @@ def joint_goals(
         raise InvalidInput(f'branch {branch!r} is unknown: must be one of {", ".join(BRANCHES)}')
     low, high = within or (np.full(6, -np.inf), np.full(6, np.inf))
     q6 = float(np.clip(q_near[5], low[5], high[5]))
-    found, branches = all_solutions(model, T_base_tool, q6=q6)
+    found, branches = all_solutions(model, T_base_tool, q6=q6, seed=q_near)
     if branch:
         found = found[branches == BRANCHES.index(branch)]
     goals = [variant for q in found for variant in all_variants(model, q)]

@@ -155,7 +155,7 @@ def refine(
 
 def _on_branch(model: Model, poses: Array, q_start: Array) -> Array:
     """Return the joints (m, 6) [rad] up to the first pose not reachable on the branch."""
-    rows, reached = inverse(model, poses, q6=float(q_start[5]))
+    rows, reached = inverse(model, poses, q6=float(q_start[5]), seed=q_start)
     branch = int(classify(model, q_start))
     good = len(poses) if reached[:, branch].all() else int(np.argmin(reached[:, branch]))
     return np.unwrap(np.vstack([q_start, rows[:good, branch]]), axis=0)[1:]
@@ -198,7 +198,8 @@ def follow_poses(model: Model, poses: Array, q_start: Array, s: Array | None = N
             f'{JOINT_NAMES[joint]} would turn {turn:.0f} deg at once: {_meets(model, before[i])}',
         )
     if len(q) < len(poses):
-        gap = next(g for g in explain(model, poses[len(q)], q_start[5]) if g.branch == name)
+        missing = explain(model, poses[len(q)], q_start[5], q_start)
+        gap = next(m for m in missing if m.branch == name)
         cause = f'branch {name} ends: {gap.text}'
         if gap.amount > _wrist_motion(poses[len(q) - 1], poses[len(q)]):  # far from its end
             cause = f'{_meets(model, before[-1])}; after that, {cause}'
