@@ -81,7 +81,7 @@ class Arm:
     rows : sequence of float
         For each joint a, d [m], cos(alpha), sin(alpha), offset [rad].
     mounts : sequence of float
-        For each joint the 16 entries of its mount, row by row; empty for an ideal arm.
+        For each joint the 16 entries of its mount, row by row; empty for a nominal arm.
 
     """
 
