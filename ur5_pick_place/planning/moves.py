@@ -2,7 +2,7 @@
 """Segments of a motion (lines, arcs, joint motions), and how far a polyline can be followed."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
 import numpy as np
@@ -24,6 +24,7 @@ from ur5_pick_place.planning.curves import (
 from ur5_pick_place.planning.paths import JointPath, count_steps, follow, refine, tool_text
 
 ARC_KINDS = {'interim': arc_through, 'center': arc_about}
+_ROUNDING = 1e-9  # [rad] between the end of a path and the goal of its last joint motion
 
 
 @dataclass(frozen=True)
@@ -133,6 +134,10 @@ def path_of(
     radii = [segment.blend for segment in segments[:-1]]
     curve = BlendedCurve(legs, radii) if radii else legs[0]
     path = follow(model, OffsetCurve(curve, T_tool_link), q_start, position_step)
+    q_goal = segments[-1].q_goal
+    if q_goal is not None and np.abs(path.q[-1] - q_goal).max() < _ROUNDING:
+        # The next cycle, and its motions, then begin at the very same joints.
+        path = replace(path, q=np.vstack([path.q[:-1], q_goal]))
     if not any(segment.speed for segment in segments):
         return path
     lengths = [leg.length for leg in legs]
