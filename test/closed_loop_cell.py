@@ -59,12 +59,16 @@ def free(q):
 
 
 class Cell:
-    """A driver on the simulated cell that hears windows, late or not at all, and a record."""
+    """
+    A driver on the simulated cell that hears windows, late or not at all, and a record.
 
-    def __init__(self, q, lag, late=1, lost=0.0, slider=1.0):
+    The loop hears every so many cycles of the joints, and of these all but a share.
+    """
+
+    def __init__(self, q, lag, late=1, lost=0.0, slider=1.0, every=1, unheard=0.0):
         self.driver = Driver(World(CellSettings(servo_lag=lag), q))
         self.driver.robot.slider = slider
-        self._late, self._lost = late, lost
+        self._late, self._lost, self._every, self._unheard = late, lost, every, unheard
         self._rng = np.random.default_rng(5)
         self._queue = []
         self.q, self.sent = [], 0
@@ -106,6 +110,8 @@ class Cell:
             self.cycle()
             if k in events:
                 events[k]()
+            if k % self._every or (self._unheard and self._rng.random() < self._unheard):
+                continue
             driver = self.driver
             segment = loop.tick(driver.time, self.measured, driver.qd, driver.robot.scaling)
             if loop.outcome is not None:

@@ -30,6 +30,7 @@ from ur5_pick_place.control.loop_settings import LoopSettings
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import forward
 from ur5_pick_place.kinematics.model import CYCLE
+from ur5_pick_place.outcome import DONE
 
 
 @pytest.mark.parametrize('method', METHODS)
@@ -64,6 +65,42 @@ def test_late_and_lost_messages_and_the_slider_change_nothing_but_the_time(condi
     qd, qdd = cell.rates
     assert np.abs(qd).max() < 1.0 * slider
     assert np.abs(qdd).max() < 10.0
+
+
+@pytest.mark.parametrize('method', METHODS)
+@pytest.mark.parametrize(
+    'conditions',
+    [
+        {'every': 2},
+        pytest.param({'every': 3, 'late': 8}, marks=pytest.mark.drill),
+        pytest.param({'every': 12}, marks=pytest.mark.drill),
+        {'unheard': 0.5},
+        pytest.param({'unheard': 0.5, 'late': 2, 'lost': 0.2}, marks=pytest.mark.drill),
+    ],
+)
+def test_few_or_lost_joint_states_cost_neither_time_nor_the_line(method, conditions):
+    T_goal, path = goal_of(START), plan(method)
+    cell = Cell(START, 0.03, **conditions)
+    assert cell.run(loop_on(path, method)) == ''
+    taken = CYCLE * (len(cell.q) - 25)
+    assert taken < 1.1 * path.duration + 0.1
+    assert off_line(cell.q, T_goal) <= off_line(path.q, T_goal) + 5e-4
+    qd, qdd = cell.rates
+    assert np.abs(qd).max() < 1.0
+    assert np.abs(qdd).max() < 10.0
+
+
+@pytest.mark.parametrize('period', [0.002, 0.01, 0.0125, 0.016, 0.02, 0.1])
+def test_joint_states_at_any_rate_lead_an_ideal_arm_alike(period):
+    path = plan('resolved_rate')
+    loop = loop_on(path, 'resolved_rate')
+    q, qd, t = START, np.zeros(6), 100.0
+    while loop.outcome is None and t < 110.0:
+        segment = loop.tick(t, q, qd, 1.0)
+        t = round(t + period, 6)
+        q, qd, _, _ = (row[0] for row in segment.trajectory.sample([t - segment.begin]))
+    assert loop.outcome == DONE
+    assert t - 100.0 < 1.1 * path.duration + 0.1 + period
 
 
 def test_a_pass_near_the_wrist_singularity_keeps_the_limits():
@@ -202,7 +239,8 @@ def test_an_arm_that_is_held_further_off_its_goal_has_not_reached_it():
     assert 'no progress towards the goal for 2.0 s' in cell.run(loop_on(path, 'resolved_rate'))
 
 
-def test_what_is_in_the_way_stops_the_loop_before_its_ramp_reaches_it():
+@pytest.mark.parametrize('conditions', [{}, {'every': 3}, {'unheard': 0.5}])
+def test_what_is_in_the_way_stops_the_loop_before_its_ramp_reaches_it(conditions):
     """A bound on the tool's height that its roll-out did not know."""
     T_goal = goal_of(START, (0.05, 0.1, -0.1))
     path = plan('gradient', T_goal=T_goal)
@@ -212,7 +250,7 @@ def test_what_is_in_the_way_stops_the_loop_before_its_ramp_reaches_it():
         low = forward(MODEL, q)[..., 2, 3].min()
         return f'tool at {low:.3f} m, the floor is at {floor:.3f} m' if low < floor else ''
 
-    cell = Cell(START, 0.05)
+    cell = Cell(START, 0.05, **conditions)
     assert 'gradient stopped: tool at' in cell.run(loop_on(path, 'gradient', why_blocked=below))
     assert forward(MODEL, np.array(cell.q))[:, 2, 3].min() >= floor - 1e-5
     assert np.abs(cell.driver.qd).max() < 0.01

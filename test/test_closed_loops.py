@@ -145,18 +145,21 @@ def test_a_change_from_a_steady_motion_keeps_the_direction(rng):
         np.testing.assert_allclose(now, qd * (now[0] / qd[0]), atol=1e-12)
 
 
-def test_windows_agree_on_what_is_settled(rng):
+@pytest.mark.parametrize('longest', [1, 5])
+def test_windows_agree_on_what_is_settled(rng, longest):
     """So that the controller may pass from one to the next whenever it hears it."""
     reference, ahead = Reference(HOME, PLANNER.limits), 10
     before = None
     for k in range(80):
-        reference.advance(CYCLE if k else 0.0, ahead)
-        reference.extend(*reference.propose(rng.uniform(-0.5, 0.5, 6)))
+        passed = int(rng.integers(1, longest + 1)) if k else 0
+        reference.advance(passed * CYCLE, ahead)
+        for _ in range(reference.missing(ahead)):
+            reference.extend(*reference.propose(rng.uniform(-0.5, 0.5, 6)))
         segment, ago = reference.segment()
         assert ago == pytest.approx(0.0, abs=1e-9)
         if before is not None:
             t = CYCLE * np.arange(ahead)
-            expected = before.sample(t + CYCLE)[0]
+            expected = before.sample(t + passed * CYCLE)[0]
             np.testing.assert_allclose(segment.sample(t)[0], expected, atol=1e-9)
         assert not segment.qd[-1].any() and not segment.qdd[-1].any()
         before = segment

@@ -156,6 +156,20 @@ def test_the_tool_moves_straight_within_the_limits_and_rests_after_the_last_comm
     assert np.abs(cell.q - cell.path[-60]).max() < 1e-3
 
 
+@pytest.mark.parametrize('how', ['every other one', 'a random half'])
+def test_a_jog_is_as_fast_if_half_of_the_joint_states_are_lost(how):
+    cell = JoggedCell()
+    if how == 'a random half':
+        cell.driver.link.to_clients.loss = 0.5
+    else:
+        cell.driver.link.joint_faults.append(lambda report: report if cell.cycles % 2 else None)
+    begin = cell.q[0]
+    cell.give(joint(0, 0.5), 2.0)
+    assert 0.8 < cell.q[0] - begin < 1.0, cell.why
+    qdd = np.diff(cell.path, 2, axis=0) / CYCLE**2
+    assert np.abs(qdd / cell.planner.limits.qdd).max() < 1.1
+
+
 def test_on_a_robot_jogging_starts_at_a_tenth():
     cell = JoggedCell(velocity_scaling=0.1, max_speed=0.25, max_acceleration=5.0, max_jerk=50.0)
     cell.give(twist(0.0, 5.0), 0.6)

@@ -2,7 +2,8 @@
 """
 A closed loop on measured joints that streams segments of its own reference to the controller.
 
-With each joint_states message the reference grows by one cycle towards the law's desired velocity.
+With each joint_states message the reference grows towards the law's desired velocity, by as many
+cycles as pass between two messages.
 The segment sent to the robot's controller runs from now to the end of the stopping ramp. Segments
 agree on the committed cycles, so the controller changes from one to the next without a jump,
 however late they arrive, and the last one received ends at rest. Restarting each segment from the
@@ -152,8 +153,9 @@ class ClosedLoop(StreamedLoop):
         self._lag.update(reference, q)
         if not self.stop_reason:
             self._give_up(self._stop_cause(q))
-        if not self.stop_reason and reference.room <= self._committed:
-            self._extend(reference, q)
+        for _ in range(reference.missing(self._committed)):
+            if not self.stop_reason:
+                self._extend(reference, q)
         is_waiting = speed_scaling < WAITING_BELOW
         self._update_outcome(reference.is_still, is_waiting, q, qd)
         if is_waiting:

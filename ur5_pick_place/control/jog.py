@@ -2,9 +2,10 @@
 """
 Jogging: the arm follows velocity commands for as long as they keep coming.
 
-The stream is that of a closed loop: with each joint_states message the reference grows by one
-cycle, and the segment that is sent runs to the end of the stopping ramp. A cycle is added only if
-it passes the gate together with its ramp; else the arm is already on a ramp that has passed.
+The stream is that of a closed loop: with each joint_states message the reference grows by the
+cycles that pass until the next one, and the segment that is sent runs to the end of the stopping
+ramp. A cycle is added only if it passes the gate together with its ramp; else the arm is already
+on a ramp that has passed.
 
 """
 
@@ -113,8 +114,9 @@ class Jog(StreamedLoop):
         is_waiting = speed_scaling < WAITING_BELOW
         if is_waiting:
             self.slowed_by = 'the speed slider is at 0'
-        elif self.is_wanted and reference.room <= self._committed:
-            self._extend(reference)
+        elif self.is_wanted:
+            for _ in range(reference.missing(self._committed)):
+                self._extend(reference)
         self._update_outcome(reference.is_still, is_waiting, qd)
         return None if is_waiting else segment_of(reference, stamp, speed_scaling)
 

@@ -10,6 +10,7 @@ follows exactly: limits kept here are kept there.
 
 """
 
+from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -30,6 +31,8 @@ _MOST_CYCLES = 300  # of a change of velocity
 _LEAST = 0.01  # fraction of the joint velocity limits, and m/s, that a motion may always use
 _HISTORY = 30  # cycles kept of the past
 _STILL = 1e-9  # [rad/s]
+_RECENT = 25  # advances; the longest of them is expected next
+_LONGEST_ADVANCE = 13  # cycles; joint_states further apart count as silent
 
 
 def gentle_limits(limits: Limits) -> Limits:
@@ -136,12 +139,15 @@ class Reference:
         self._first = 0  # cycle of the first state that is kept
         self._states = [State(np.array(q, dtype=float), np.zeros(6), np.zeros(6))]
         self._ramp = self._stop(self._states[0])
+        self._advances = deque([1], maxlen=_RECENT)  # cycles of each
         self.time = 0.0
 
     def advance(self, seconds: float, committed: int) -> None:
         """Advance the time and commit `committed` cycles from now, of the ramp if need be."""
+        before = int(self.time / CYCLE + 1e-6)
         self.time += seconds
         now = int(self.time / CYCLE + 1e-6)
+        self._advances.append(min(now - before, _LONGEST_ADVANCE))
         last = self._first + len(self._states) - 1
         for cycle in range(last + 1, now + committed + 1):
             self._states.append(self._ramp.at(cycle - last))
@@ -161,6 +167,15 @@ class Reference:
     def room(self) -> int:
         """Number of committed cycles after now."""
         return self._first + len(self._states) - 1 - int(self.time / CYCLE + 1e-6)
+
+    def missing(self, committed: int) -> int:
+        """
+        Return how many cycles to extend by, so that the next advance needs none of the ramp.
+
+        Its length is not known yet; the longest of the recent ones is taken. Below 1 = none.
+
+        """
+        return committed + max(1, *self._advances) - self.room
 
     @property
     def is_still(self) -> bool:
