@@ -10,6 +10,7 @@ import numpy as np
 from ur5_pick_place.control.closed_loop import ClosedLoop
 from ur5_pick_place.control.loop_settings import LoopSettings
 from ur5_pick_place.control.rollout import roll_out
+from ur5_pick_place.control.splicing import next_segment
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import forward, load_model
 from ur5_pick_place.kinematics.model import CYCLE
@@ -65,9 +66,10 @@ class Cell:
     The loop hears every so many cycles of the joints, and of these all but a share.
     """
 
-    def __init__(self, q, lag, late=1, lost=0.0, slider=1.0, every=1, unheard=0.0):
+    def __init__(self, q, lag, late=1, lost=0.0, slider=1.0, every=1, unheard=0.0, splices=False):
         self.driver = Driver(World(CellSettings(servo_lag=lag), q))
         self.driver.robot.slider = slider
+        self._splices = self.driver.trajectory[SCALED].splices = splices
         self._late, self._lost, self._every, self._unheard = late, lost, every, unheard
         self._rng = np.random.default_rng(5)
         self._queue = []
@@ -87,11 +89,12 @@ class Cell:
         self.sent += 1
         if self._rng.random() < self._lost:
             return
+        motion, stamp = next_segment(segment, segment.stamp + CYCLE, self._splices)
         points = [
             Waypoint(round(float(t), 9), *state)
-            for t, *state in zip(*vars(segment.trajectory).values(), strict=False)
+            for t, *state in zip(*vars(motion).values(), strict=False)
         ]
-        command = TrajectoryCommand(self.driver.joint_names, points, round(segment.begin, 9))
+        command = TrajectoryCommand(self.driver.joint_names, points, round(stamp, 9))
         self._queue.append((self._late, command))
 
     def hold(self, q):

@@ -15,6 +15,7 @@ from trajectory_msgs.msg import JointTrajectory  # noqa: E402
 
 from ur5_pick_place.control.motion_monitor import TrackingSettings  # noqa: E402
 from ur5_pick_place.kinematics import HOME, JOINT_NAMES  # noqa: E402
+from ur5_pick_place.kinematics.model import CYCLE  # noqa: E402
 from ur5_pick_place.nodes.trajectory_client import _TrajectoryController  # noqa: E402
 
 CONTROLLER = 'scaled_joint_trajectory_controller'
@@ -25,7 +26,13 @@ def test_a_hold_is_sent_to_one_driver_and_not_beside_another(ros_domain: int) ->
     node, held = Node('planner'), []
     driver = SimpleNamespace(problem='', has_another=True)
     controller = _TrajectoryController(
-        node, CONTROLLER, tuple(JOINT_NAMES), TrackingSettings(), ReentrantCallbackGroup(), driver
+        node,
+        CONTROLLER,
+        tuple(JOINT_NAMES),
+        TrackingSettings(),
+        ReentrantCallbackGroup(),
+        driver,
+        CYCLE,
     )
     node.create_subscription(JointTrajectory, f'{CONTROLLER}/joint_trajectory', held.append, 1)
 

@@ -10,10 +10,14 @@ from functools import partial
 
 import numpy as np
 import pytest
+from motion_planners import FAST as FAST_LIMITS
+from motion_planners import make_planner
 
 from ur5_pick_place.control.loop_settings import LoopSettings
+from ur5_pick_place.control.reference import Reference
 from ur5_pick_place.control.rollout import loop_of, plan_roll_out
-from ur5_pick_place.control.splicing import on_arrival
+from ur5_pick_place.control.splicing import next_segment, on_arrival
+from ur5_pick_place.control.streamed_loop import TrajectorySegment
 from ur5_pick_place.kinematics import HOME, JOINT_NAMES, forward
 from ur5_pick_place.outcome import DONE
 from ur5_pick_place.planning.scaling import Scaling
@@ -24,6 +28,7 @@ from ur5_pick_place.trials.in_process import InProcessCell
 from ur5_pick_place.trials.spots import default_spots
 
 PERIOD = 0.008
+FAST = make_planner(FAST_LIMITS)
 REST = (0.0,) * 6
 SWING = HOME + [1.5, 0.0, 0.0, 0.0, 0.0, 0.0]
 
@@ -154,6 +159,82 @@ def test_what_arrives_late_is_begun_where_the_motion_is():
     times = np.linspace(0.0, rest.duration, 50)
     np.testing.assert_allclose(rest.sample(times)[0], motion.sample(times + 0.03)[0], atol=1e-6)
     assert on_arrival(motion, 50.0, 49.0).duration == motion.duration, 'clocks out of step'
+
+
+class Stream:
+    """A stream of one velocity of 0.2 rad/s on a controller, with a segment every few cycles."""
+
+    SPEED = 0.2
+
+    def __init__(self, splices: bool, period: float, every: int) -> None:
+        self._controller = TrajectoryController(JOINT_NAMES, period, splices)
+        self._controller.activate(HOME)
+        self._reference = Reference(HOME, FAST.limits)
+        self._splices, self._period, self._every = splices, period, every
+        self._cycles, self._seen, self._q, self._qd = 0, 100.0, HOME, np.zeros(6)
+        self._next: TrajectoryCommand | None = None
+
+    def run(self, cycles: int, scaling: float) -> np.ndarray:
+        """Return the speed that the first joint is commanded to, in each cycle."""
+        return np.array([self._cycle(scaling) for _ in range(cycles)])
+
+    def _cycle(self, scaling: float) -> float:
+        now = round(100.0 + self._cycles * self._period, 9)
+        if self._next:
+            self._controller.follow(self._next, now)
+        before, self._next = self._q, None
+        self._q = self._controller.update(now, self._q, self._qd, scaling)
+        self._qd = (self._q - before) / self._period
+        if self._cycles % self._every == 0:
+            self._next = self._segment(now, scaling)
+        self._cycles += 1
+        return float(self._qd[0])
+
+    def _segment(self, now: float, scaling: float) -> TrajectoryCommand:
+        ahead, reference = 10, self._reference
+        reference.advance((now - self._seen) * scaling, ahead)
+        self._seen = now
+        for _ in range(reference.missing(ahead)):
+            reference.extend(*reference.propose(self.SPEED * np.eye(6)[0]))
+        segment = TrajectorySegment(*reference.segment(), now, scaling)
+        motion, stamp = next_segment(segment, now + self._period, self._splices)
+        rows = zip(motion.t.round(9), motion.q, motion.qd, motion.qdd, strict=True)
+        return TrajectoryCommand(JOINT_NAMES, [Waypoint(*row) for row in rows], round(stamp, 9))
+
+
+@pytest.mark.parametrize('splices', [False, True])
+@pytest.mark.parametrize('period', [0.002, 0.008])
+@pytest.mark.parametrize('every', [1, 2, 3, 5])
+def test_a_stream_moves_steadily_at_the_share_of_its_speed_that_the_slider_says(
+    splices, period, every
+):
+    stream = Stream(splices, period, every)
+    stream.run(round(0.5 / period), 1.0)
+    for scaling in (0.7, 0.5, 0.3, 0.1, 0.05):
+        speed = stream.run(20 * every, scaling)
+        expected = scaling * stream.SPEED
+        np.testing.assert_allclose(speed[2 * every :], expected, rtol=1e-3)
+        assert abs((speed - expected).sum()) <= 1.01 * every * stream.SPEED, 'a segment at most'
+    speed = stream.run(round(1.0 / period), 1.0)
+    np.testing.assert_allclose(speed[-10 * every :], stream.SPEED, rtol=1e-3)
+
+
+@pytest.mark.parametrize('splices', [False, True])
+@pytest.mark.parametrize('scaling', [0.05, 0.3, 0.5, 0.9, 1.0])
+def test_a_segment_that_is_late_shifts_a_stream_by_at_most_half_its_delay_or_its_way(
+    splices, scaling
+):
+    """By the way within the delay where it has no stamp, by the rest of it where it has one."""
+    motion = FAST.ptp(HOME, SWING).trajectory
+    segment = TrajectorySegment(motion, 0.004, 50.0, scaling)
+    late = 0.03
+    sent, stamp = next_segment(segment, 50.008, splices)
+    entry = 50.008 + late - stamp if stamp else 0.0
+    q = sent.sample([entry])[0][0]
+    wanted = 0.004 + scaling * (0.008 + late)
+    shift = (scaling if splices else min(scaling, 1.0 - scaling)) * late
+    near = motion.sample([wanted - shift, wanted + shift])[0]
+    assert np.abs(q - near).max(axis=1).min() < 1e-6
 
 
 @pytest.mark.parametrize(

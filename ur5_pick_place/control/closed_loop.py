@@ -30,7 +30,6 @@ from ur5_pick_place.control.streamed_loop import (
     WAITING_BELOW,
     StreamedLoop,
     TrajectorySegment,
-    segment_of,
 )
 from ur5_pick_place.kinematics import JOINT_NAMES, Model, forward
 from ur5_pick_place.kinematics.model import CYCLE
@@ -66,7 +65,8 @@ class Corridor:
 
 _MEMORY = 0.97  # forgetting factor per message
 _SLOW = 1e-4  # [rad^2/s^2]; below this squared speed the lag cannot be estimated
-_LARGEST_LAG = 0.2  # [s]
+# [s]; below full speed the controller may be ahead, by what a segment arrives late and its cycle.
+_LEAST_LAG, _LARGEST_LAG = -0.02, 0.2
 _SETTLES = 0.5  # fraction of loop_patience within which the loop still improves at its goal
 
 
@@ -86,7 +86,7 @@ class ServoLag:
             self._gap_times_speed = _MEMORY * self._gap_times_speed + float(gap @ qd)
             self._speed_squared = _MEMORY * self._speed_squared + float(qd @ qd)
             lag = self._gap_times_speed / self._speed_squared
-            self.seconds = float(np.clip(lag, 0.0, _LARGEST_LAG))
+            self.seconds = float(np.clip(lag, _LEAST_LAG, _LARGEST_LAG))
 
 
 class ClosedLoop(StreamedLoop):
@@ -160,7 +160,7 @@ class ClosedLoop(StreamedLoop):
         self._update_outcome(reference.is_still, is_waiting, q, qd)
         if is_waiting:
             return None
-        return segment_of(reference, stamp, speed_scaling)
+        return TrajectorySegment(*reference.segment(), stamp, speed_scaling)
 
     def _begin(self, stamp: float, q: Array) -> None:
         self._stamp = stamp

@@ -23,7 +23,6 @@ from ur5_pick_place.control.streamed_loop import (
     WAITING_BELOW,
     StreamedLoop,
     TrajectorySegment,
-    segment_of,
 )
 from ur5_pick_place.errors import GateRefusal
 from ur5_pick_place.kinematics import JOINT_NAMES
@@ -118,7 +117,9 @@ class Jog(StreamedLoop):
             for _ in range(reference.missing(self._committed)):
                 self._extend(reference)
         self._update_outcome(reference.is_still, is_waiting, qd)
-        return None if is_waiting else segment_of(reference, stamp, speed_scaling)
+        if is_waiting:
+            return None
+        return TrajectorySegment(*reference.segment(), stamp, speed_scaling)
 
     def _limits(self) -> Limits:
         """Return the present bounds on joint velocity and speed."""

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from ur5_pick_place.control.reference import Reference
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.outcome import Outcome
-from ur5_pick_place.planning.timing import stretch
 from ur5_pick_place.planning.trajectory import Trajectory
 
 WAITING_BELOW = 0.005  # speed scaling below which the robot waits; the slider's minimum is 0.01
@@ -17,17 +16,25 @@ AT_REST = 0.01  # [rad/s]; measured joints below this speed count as at rest
 
 @dataclass(frozen=True)
 class TrajectorySegment:
-    """A trajectory sent to the controller, and the stamp [s] at which it began."""
+    """
+    What follows of a reference, for the controller to join at its speed scaling.
+
+    Attributes
+    ----------
+    trajectory : Trajectory
+        In scaled time, as the controller slows it down.
+    age : float
+        Time in the trajectory at the stamp [s].
+    stamp : float
+        Of the joints that it continues [s].
+    speed_scaling : float
+
+    """
 
     trajectory: Trajectory
-    begin: float
-
-
-def segment_of(reference: Reference, stamp: float, speed_scaling: float) -> TrajectorySegment:
-    """Return what follows of a reference at a stamp [s], for a robot of that speed scaling."""
-    trajectory, ago = reference.segment()
-    slowed = trajectory if speed_scaling == 1.0 else stretch(trajectory, 1.0 / speed_scaling)
-    return TrajectorySegment(slowed, stamp - ago / speed_scaling)
+    age: float
+    stamp: float
+    speed_scaling: float
 
 
 class StreamedLoop(ABC):

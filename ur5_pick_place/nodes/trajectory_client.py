@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The execution manager in the planner node, connected to the trajectory controller."""
 
+import math
 import time
 from collections.abc import Callable
 from typing import Any
@@ -23,7 +24,7 @@ from ur5_pick_place.control.execution_manager import ExecutionManager
 from ur5_pick_place.control.motion_monitor import TrackingSettings
 from ur5_pick_place.control.motion_state import MotionState, parse_motion_state
 from ur5_pick_place.control.robot_status import HealthSettings, find_fault
-from ur5_pick_place.control.splicing import on_arrival
+from ur5_pick_place.control.splicing import next_segment, on_arrival
 from ur5_pick_place.control.streamed_loop import TrajectorySegment
 from ur5_pick_place.errors import one_line
 from ur5_pick_place.kinematics.transforms import Array
@@ -49,6 +50,7 @@ from ur5_pick_place.planning.trajectory import Trajectory, hold_trajectory
 _WATCH_PERIOD = 0.02  # [s], steady clock
 _ACTIVATION = 1.0  # [s], steady clock, for the driver to activate the controller
 _SHOWN_GOALS = 10  # that wait for a slow recorder
+_LINK = 0.0005  # [s] from here to the driver
 _DELIVERY = 0.005  # [s] from here into the controller: the link, and half a cycle
 
 _STATUS = {
@@ -110,7 +112,9 @@ class TrajectoryClient:
         )
         self.manager = ExecutionManager(
             planner,
-            _TrajectoryController(node, controller, joint_names, tracking, group, driver),
+            _TrajectoryController(
+                node, controller, joint_names, tracking, group, driver, planner.model.cycle
+            ),
             self.link.status,
             (health, tracking),
             unset_parameters,
@@ -191,8 +195,9 @@ class _TrajectoryController:
         tracking: TrackingSettings,
         group: CallbackGroup,
         driver: OneDriver,
+        cycle: float,
     ) -> None:
-        self._driver = driver
+        self._driver, self._cycle = driver, cycle
         self._name = f'{controller}/follow_joint_trajectory'
         self._joint_names, self._tracking = joint_names, tracking
         self._has_tolerances = controller != PASSTHROUGH
@@ -213,6 +218,11 @@ class _TrajectoryController:
         self._goals = ControllerGoals(node, controller, joint_names, group)
         self._replacement = Replacement(node, controller, group)
         self._clock = node.get_clock()
+
+    @property
+    def _now(self) -> float:
+        """The ROS time [s]."""
+        return float(self._clock.now().nanoseconds * 1e-9)
 
     @property
     def why_unavailable(self) -> str:
@@ -266,7 +276,13 @@ class _TrajectoryController:
         self._goals.cancel()
 
     def follow(self, segment: TrajectorySegment) -> None:
-        self._topic.publish(self._begun(segment.trajectory, segment.begin))
+        # The controller's cycles are in step with the stamps of joint_states.
+        wait = self._now + _LINK - segment.stamp
+        arrival = segment.stamp + self._cycle * math.ceil(wait / self._cycle)
+        trajectory, stamp = next_segment(segment, arrival, self._replacement.splices)
+        message = trajectory_to_msg(trajectory, self._joint_names)
+        message.header.stamp = time_to_msg(stamp)
+        self._topic.publish(message)
 
     def hold(self, q: Array) -> None:
         if self._driver.has_another:
@@ -281,8 +297,8 @@ class _TrajectoryController:
     ) -> JointTrajectory:
         """Return the message of a motion that began at a stamp [s]."""
         if self._replacement.splices:
-            arrival = self._clock.now().nanoseconds * 1e-9 + _DELIVERY
-            return trajectory_to_msg(on_arrival(trajectory, begin, arrival), self._joint_names)
+            rest = on_arrival(trajectory, begin, self._now + _DELIVERY)
+            return trajectory_to_msg(rest, self._joint_names)
         message = prepared or trajectory_to_msg(trajectory, self._joint_names)
         message.header.stamp = time_to_msg(begin)
         return message

@@ -13,7 +13,7 @@ from ur5_pick_place.control.loop_settings import LoopSettings
 from ur5_pick_place.control.motion_monitor import TrackingSettings
 from ur5_pick_place.control.motion_state import MotionState, parse_motion_state
 from ur5_pick_place.control.rollout import loop_of
-from ur5_pick_place.control.splicing import on_arrival
+from ur5_pick_place.control.splicing import next_segment, on_arrival
 from ur5_pick_place.control.streamed_loop import TrajectorySegment
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.kinematics.transforms import Array
@@ -95,7 +95,7 @@ class ControllerPort:
 
     def follow(self, segment: TrajectorySegment) -> None:
         self.motions += 1
-        self._publish(*self._begun(segment.trajectory, segment.begin))
+        self._publish(*next_segment(segment, self._arrival, self._controller.splices))
 
     def hold(self, q: Array) -> None:
         self.holds += 1
@@ -108,7 +108,12 @@ class ControllerPort:
         """Return a motion that began at a stamp [s] as it is sent, and the stamp sent with it."""
         if begin == 0.0 or not self._controller.splices:
             return motion, begin
-        return on_arrival(motion, begin, self._driver.time + self._driver.period), 0.0
+        return on_arrival(motion, begin, self._arrival), 0.0
+
+    @property
+    def _arrival(self) -> float:
+        """When the controller takes what is sent now [s]."""
+        return self._driver.time + self._driver.period
 
     def _publish(self, motion: Trajectory, begin: float = 0.0) -> None:
         command = _command(self._driver.joint_names, motion, begin)
