@@ -16,7 +16,7 @@ from motion_planners import make_planner
 from ur5_pick_place.control.loop_settings import LoopSettings
 from ur5_pick_place.control.reference import Reference
 from ur5_pick_place.control.rollout import loop_of, plan_roll_out
-from ur5_pick_place.control.splicing import next_segment, on_arrival
+from ur5_pick_place.control.splicing import next_segment
 from ur5_pick_place.control.streamed_loop import TrajectorySegment
 from ur5_pick_place.kinematics import HOME, JOINT_NAMES, forward
 from ur5_pick_place.outcome import DONE
@@ -153,12 +153,33 @@ def test_every_stop_brings_the_arm_to_rest_without_a_step_back(how):
         assert np.abs(np.diff(speed)).max() / PERIOD < 10.5, 'the limit is 10 rad/s2'
 
 
+@pytest.mark.parametrize('mode', ['restart', 'splice'])
+@pytest.mark.parametrize('slider', [0.25, 0.4, 0.5, 0.8])
+def test_a_stop_at_any_slider_steps_neither_ahead_nor_back(slider, mode):
+    cell, ends = ready_cell(trajectory_replacement=mode), []
+    motion = cell.station.planner.ptp(HOME, SWING).trajectory
+    cell.driver.robot.slider = slider
+    cell.wait(0.5)
+    cell.manager.start(motion, ends.append)
+    cell.wait(motion.duration / 2 / slider)
+    sent = commands_of(cell)
+    cell.wait(0.05)
+    cell.stop()
+    cell.wait(3.0)
+    speed = np.diff(np.array(sent)[:, 0]) / PERIOD
+    assert ends and speed[0] > slider and abs(speed[-1]) < 1e-6
+    assert np.abs(np.diff(speed)).max() / PERIOD < 10.5, 'the limit is 10 rad/s2'
+
+
 def test_what_arrives_late_is_begun_where_the_motion_is():
     motion = ready_cell().station.planner.ptp(HOME, SWING).trajectory
-    rest = on_arrival(motion, 50.0, 50.03)
+    begun = TrajectorySegment(motion, 0.0, 50.0, 1.0)
+    rest, stamp = next_segment(begun, 50.03, splices=True)
     times = np.linspace(0.0, rest.duration, 50)
     np.testing.assert_allclose(rest.sample(times)[0], motion.sample(times + 0.03)[0], atol=1e-6)
-    assert on_arrival(motion, 50.0, 49.0).duration == motion.duration, 'clocks out of step'
+    assert stamp == 0.0
+    out_of_step, _ = next_segment(begun, 49.0, splices=True)
+    assert out_of_step.duration == motion.duration
 
 
 class Stream:

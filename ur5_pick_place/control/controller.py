@@ -56,6 +56,8 @@ class Goal:
         Time of sending [s, steady clock].
     begin : float
         Stamp at which it begins [s]; 0 = on arrival.
+    speed_scaling : float
+        The robot's at that stamp.
     progress : tuple of float
         Stamp [s], and the time in the trajectory [s] that the controller reported for it.
     is_accepted, has_arrived : bool
@@ -80,6 +82,7 @@ class Goal:
     on_end: OnOutcome
     sent: float
     begin: float
+    speed_scaling: float
     progress: tuple[float, float]
     prepared: Any
     is_accepted: bool = False
@@ -93,6 +96,11 @@ class Goal:
     def time_at(self, stamp: float, speed_scaling: float) -> float:
         """Return the time in the trajectory at `stamp`, both in [s]."""
         return self.progress[1] + (stamp - self.progress[0]) * speed_scaling
+
+    @property
+    def segment(self) -> TrajectorySegment:
+        """The motion as one that began at its stamp."""
+        return TrajectorySegment(self.trajectory, 0.0, self.begin, self.speed_scaling)
 
     def begin_late(self, status: RobotStatus) -> None:
         """Count its time from now on if it was accepted late and the arm has not begun to move."""

@@ -370,11 +370,11 @@ class ExecutionManager:
         self, trajectory: Trajectory, on_end: OnOutcome, prepared: Any, begin: float = 0.0
     ) -> Goal:
         """Send a goal that begins at the stamp `begin` [s]; 0 = on arrival."""
-        # Stamps, not this machine's clock: under load /clock arrives later than the joints.
-        stamp = self.status.stamp
+        stamp = self.status.stamp  # under load /clock arrives later than the joints
         wait = 0.0 if self._replaces else transfer_time(trajectory)
         monitor = MotionMonitor(trajectory, self._tracking, stamp, wait)
-        goal = Goal(trajectory, monitor, on_end, self._clock(), begin, (stamp, 0.0), prepared)
+        now, scaling, progress = self._clock(), self.status.speed_scaling, (stamp, 0.0)
+        goal = Goal(trajectory, monitor, on_end, now, begin, scaling, progress, prepared)
         self._goal = goal
         self._own.record_sent(goal.id, goal.sent)
         self._foreign.stillness.forget()

@@ -20,20 +20,6 @@ _LARGEST_AGE = 0.1  # [s]; clocks further apart are not in step
 _STAMPED = 0.45  # least speed scaling at which a stamp is sent; near 0.5, but no usual slider
 
 
-def on_arrival(trajectory: Trajectory, begin: float, arrival: float) -> Trajectory:
-    """
-    Return what remains of a motion that began at stamp `begin`, to be sent without a stamp.
-
-    Parameters
-    ----------
-    trajectory : Trajectory
-    begin, arrival : float
-        Stamps of its first point and of its expected arrival in the controller [s].
-
-    """
-    return _from(trajectory, _age(begin, arrival))
-
-
 def next_segment(
     segment: TrajectorySegment, arrival: float, splices: bool
 ) -> tuple[Trajectory, float]:
@@ -49,16 +35,14 @@ def next_segment(
         Whether the controller does.
 
     """
-    scaling, wait = segment.speed_scaling, _age(segment.stamp, arrival)
+    scaling = segment.speed_scaling
+    wait = min(max(arrival - segment.stamp, 0.0), _LARGEST_AGE)
     if splices or scaling < _STAMPED:
         return _from(segment.trajectory, segment.age + scaling * wait), 0.0
     return segment.trajectory, segment.stamp - segment.age + (1.0 - scaling) * wait
 
 
-def _age(begin: float, arrival: float) -> float:
-    return min(max(arrival - begin, 0.0), _LARGEST_AGE)
-
-
 def _from(trajectory: Trajectory, t: float) -> Trajectory:
     """Return a trajectory from time `t` [s] on, at rest if it has ended by then."""
-    return hold_trajectory(trajectory.q[-1]) if t >= trajectory.duration else rest_of(trajectory, t)
+    is_over = t >= trajectory.duration
+    return hold_trajectory(trajectory.q[-1]) if is_over else rest_of(trajectory, t)

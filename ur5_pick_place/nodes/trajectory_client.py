@@ -24,7 +24,7 @@ from ur5_pick_place.control.execution_manager import ExecutionManager
 from ur5_pick_place.control.motion_monitor import TrackingSettings
 from ur5_pick_place.control.motion_state import MotionState, parse_motion_state
 from ur5_pick_place.control.robot_status import HealthSettings, find_fault
-from ur5_pick_place.control.splicing import next_segment, on_arrival
+from ur5_pick_place.control.splicing import next_segment
 from ur5_pick_place.control.streamed_loop import TrajectorySegment
 from ur5_pick_place.errors import one_line
 from ur5_pick_place.kinematics.transforms import Array
@@ -51,7 +51,6 @@ _WATCH_PERIOD = 0.02  # [s], steady clock
 _ACTIVATION = 1.0  # [s], steady clock, for the driver to activate the controller
 _SHOWN_GOALS = 10  # that wait for a slow recorder
 _LINK = 0.0005  # [s] from here to the driver
-_DELIVERY = 0.005  # [s] from here into the controller: the link, and half a cycle
 
 _STATUS = {
     GoalStatus.STATUS_ABORTED: 'aborted',
@@ -220,11 +219,6 @@ class _TrajectoryController:
         self._clock = node.get_clock()
 
     @property
-    def _now(self) -> float:
-        """The ROS time [s]."""
-        return float(self._clock.now().nanoseconds * 1e-9)
-
-    @property
     def why_unavailable(self) -> str:
         self._replacement.request_if_new()
         if self._client.server_is_ready():
@@ -263,7 +257,7 @@ class _TrajectoryController:
     def _request(self, goal: Goal) -> FollowJointTrajectory.Goal:
         request = FollowJointTrajectory.Goal(trajectory=goal.prepared)
         if goal.begin > 0.0:
-            request.trajectory = self._begun(goal.trajectory, goal.begin, goal.prepared)
+            request.trajectory = self._begun(goal.segment)
         # Passthrough has no path tolerance, and takes a velocity tolerance of 0 literally: any
         # motion left at the end would abort the goal. Our own monitor proves the arrival.
         if self._has_tolerances:
@@ -276,13 +270,7 @@ class _TrajectoryController:
         self._goals.cancel()
 
     def follow(self, segment: TrajectorySegment) -> None:
-        # The controller's cycles are in step with the stamps of joint_states.
-        wait = self._now + _LINK - segment.stamp
-        arrival = segment.stamp + self._cycle * math.ceil(wait / self._cycle)
-        trajectory, stamp = next_segment(segment, arrival, self._replacement.splices)
-        message = trajectory_to_msg(trajectory, self._joint_names)
-        message.header.stamp = time_to_msg(stamp)
-        self._topic.publish(message)
+        self._topic.publish(self._begun(segment))
 
     def hold(self, q: Array) -> None:
         if self._driver.has_another:
@@ -292,15 +280,14 @@ class _TrajectoryController:
     def stop_other_motion(self, stop_progress: Callable[[], StopProgress]) -> None:
         self._goals.stop_other_motion(stop_progress)
 
-    def _begun(
-        self, trajectory: Trajectory, begin: float, prepared: JointTrajectory | None = None
-    ) -> JointTrajectory:
-        """Return the message of a motion that began at a stamp [s]."""
-        if self._replacement.splices:
-            rest = on_arrival(trajectory, begin, self._now + _DELIVERY)
-            return trajectory_to_msg(rest, self._joint_names)
-        message = prepared or trajectory_to_msg(trajectory, self._joint_names)
-        message.header.stamp = time_to_msg(begin)
+    def _begun(self, segment: TrajectorySegment) -> JointTrajectory:
+        """Return the message of a motion that began at a stamp."""
+        # The controller's cycles are in step with the stamps of joint_states.
+        wait = self._clock.now().nanoseconds * 1e-9 + _LINK - segment.stamp
+        arrival = segment.stamp + self._cycle * math.ceil(wait / self._cycle)
+        trajectory, stamp = next_segment(segment, arrival, self._replacement.splices)
+        message = trajectory_to_msg(trajectory, self._joint_names)
+        message.header.stamp = time_to_msg(stamp)
         return message
 
     def _report_feedback(

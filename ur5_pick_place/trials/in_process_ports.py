@@ -13,7 +13,7 @@ from ur5_pick_place.control.loop_settings import LoopSettings
 from ur5_pick_place.control.motion_monitor import TrackingSettings
 from ur5_pick_place.control.motion_state import MotionState, parse_motion_state
 from ur5_pick_place.control.rollout import loop_of
-from ur5_pick_place.control.splicing import next_segment, on_arrival
+from ur5_pick_place.control.splicing import next_segment
 from ur5_pick_place.control.streamed_loop import TrajectorySegment
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.kinematics.transforms import Array
@@ -78,7 +78,8 @@ class ControllerPort:
 
     def send(self, goal: Goal, listener: GoalListener) -> None:
         self.motions += 1
-        command = _command(self._driver.joint_names, *self._begun(goal.trajectory, goal.begin))
+        sent = self._begun(goal.segment) if goal.begin > 0.0 else (goal.trajectory, 0.0)
+        command = _command(self._driver.joint_names, *sent)
         self._driver.link.to_driver.send(
             lambda: self._start(goal, command, listener), self._driver.time, reliable=True
         )
@@ -95,7 +96,7 @@ class ControllerPort:
 
     def follow(self, segment: TrajectorySegment) -> None:
         self.motions += 1
-        self._publish(*next_segment(segment, self._arrival, self._controller.splices))
+        self._publish(*self._begun(segment))
 
     def hold(self, q: Array) -> None:
         self.holds += 1
@@ -104,11 +105,9 @@ class ControllerPort:
     def stop_other_motion(self, stop_progress: Callable[[], StopProgress]) -> None:
         """Do nothing: no other controller is ever active in process."""
 
-    def _begun(self, motion: Trajectory, begin: float) -> tuple[Trajectory, float]:
-        """Return a motion that began at a stamp [s] as it is sent, and the stamp sent with it."""
-        if begin == 0.0 or not self._controller.splices:
-            return motion, begin
-        return on_arrival(motion, begin, self._arrival), 0.0
+    def _begun(self, segment: TrajectorySegment) -> tuple[Trajectory, float]:
+        """Return a motion that began at a stamp as it is sent, and the stamp sent with it [s]."""
+        return next_segment(segment, self._arrival, self._controller.splices)
 
     @property
     def _arrival(self) -> float:
