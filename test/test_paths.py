@@ -98,15 +98,20 @@ def test_a_slightly_misplaced_centre_still_leads_to_the_goal():
     np.testing.assert_allclose(poses[-2], T_goal, atol=3e-3)
 
 
+ZERO = r'of the arc coincide at \(0\.0000, 0\.0000, 0\.0000\) m'
+
+
 @pytest.mark.parametrize(
     ('make', 'goal', 'point', 'message'),
     [
         (arc_through, [0.4, 0, 0], [0.2, 0, 0], r'interim point \(0\.2000.*lie on one line'),
-        (arc_through, [0.4, 0, 0], [0, 0, 0], 'start and interim point of the arc coincide'),
-        (arc_through, [0, 0, 0], [0.2, 0, 0], 'start and goal of the arc coincide'),
+        (arc_through, [0.4, 0, 0], [0, 0, 0], f'start and interim point {ZERO}'),
+        (arc_through, [0, 0, 0], [0.2, 0, 0], f'start and goal {ZERO}'),
+        (arc_through, [0.4, 0, 0], [0.4, 0, 0], r'interim point and goal .*at \(0\.4000, 0'),
         (arc_about, [0.4, 0, 0], [0.2, 0, 0], 'plane of the arc is unknown; give an interim'),
         (arc_about, [0.4, 0, 0], [0.1, 0.1, 0], r'start is 0\.1414 m and goal 0\.3162 m from'),
-        (arc_about, [0, 0, 0], [0.1, 0.1, 0], 'start and goal of the arc coincide'),
+        (arc_about, [0.4, 0, 0], [0.1, 0.1, 0], r'must agree within 0\.001 m; move the centre'),
+        (arc_about, [0, 0, 0], [0.1, 0.1, 0], f'start and goal {ZERO}'),
     ],
 )
 def test_points_without_a_circle_are_refused_with_numbers(make, goal, point, message):

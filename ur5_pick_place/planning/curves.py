@@ -37,7 +37,7 @@ class Curve(Protocol):
     turn: float
 
     def __call__(self, s: Array) -> Array:
-        """Return T_base_tool (n, 4, 4) at shares `s` (n,) of the curve, 0 to 1."""
+        """Return T_base_tool (n, 4, 4) at fractions `s` (n,) of the curve, 0 to 1."""
         ...
 
 
@@ -59,12 +59,12 @@ class Line:
         self.turn = float(np.linalg.norm(self._rotation))
 
     def __call__(self, s: Array) -> Array:
-        """Return T_base_tool (n, 4, 4) at shares `s` (n,) of the line, 0 to 1."""
+        """Return T_base_tool (n, 4, 4) at fractions `s` (n,) of the line, 0 to 1."""
         positions = self._T_start[:3, 3] + s[:, None] * self._displacement
         return _poses(self._T_start, self._T_goal, s, self._rotation, positions)
 
     def at(self, s: float) -> Array:
-        """Return T_base_tool (4, 4) at one share of the line."""
+        """Return T_base_tool (4, 4) at one fraction of the line."""
         if s == 1.0:
             return self._T_goal
         T = np.eye(4)
@@ -100,7 +100,7 @@ class Arc:
         self.turn = float(np.linalg.norm(self._rotation))
 
     def __call__(self, s: Array) -> Array:
-        """Return T_base_tool (n, 4, 4) at shares `s` (n,) of the arc, 0 to 1."""
+        """Return T_base_tool (n, 4, 4) at fractions `s` (n,) of the arc, 0 to 1."""
         about = Rotation.from_rotvec(s[:, None] * self.angle * self._normal)
         positions = self._centre + about.apply(self._radius)
         return _poses(self._T_start, self._T_goal, s, self._rotation, positions)
@@ -130,13 +130,13 @@ class JointLine:
         turns = Rotation.from_matrix(poses[:, :3, :3])
         self.turn = float((turns[:-1].inv() * turns[1:]).magnitude().sum())
         if steps.min() > 0.0:
-            gone = np.concatenate([[0.0], np.cumsum(steps)]) / self.length
-            self._joint_share = make_interp_spline(gone, share, k=5)
+            travelled = np.concatenate([[0.0], np.cumsum(steps)]) / self.length
+            self._joint_share = make_interp_spline(travelled, share, k=5)
         else:  # the frame only rotates
             self._joint_share = make_interp_spline(share, share, k=1)
 
     def __call__(self, s: Array) -> Array:
-        """Return the poses (n, 4, 4) in base at shares `s` (n,) of the length, 0 to 1."""
+        """Return the poses (n, 4, 4) in base at fractions `s` (n,) of the length, 0 to 1."""
         share = np.where((s == 0.0) | (s == 1.0), s, self._joint_share(s))
         return self._at(share)
 
@@ -162,7 +162,7 @@ class OffsetCurve:
         self.length, self.turn = curve.length, curve.turn
 
     def __call__(self, s: Array) -> Array:
-        """Return T_base_tool (n, 4, 4) at shares `s` (n,) of the curve, 0 to 1."""
+        """Return T_base_tool (n, 4, 4) at fractions `s` (n,) of the curve, 0 to 1."""
         return self._curve(s) @ self._T_link_tool
 
 
@@ -178,13 +178,13 @@ def arc_through(T_start: Array, T_goal: Array, p_interim: Array) -> Arc:
     """
     p, q = T_start[:3, 3], T_goal[:3, 3]
     to_interim, to_goal = p_interim - p, q - p
-    for name, chord in (
-        ('start and interim point', to_interim),
-        ('start and goal', to_goal),
-        ('interim point and goal', to_goal - to_interim),
+    for name, chord, point in (
+        ('start and interim point', to_interim, p),
+        ('start and goal', to_goal, p),
+        ('interim point and goal', to_goal - to_interim, q),
     ):
         if np.linalg.norm(chord) < _SAME_POINT:
-            raise InvalidInput(f'{name} of the arc coincide at {_text(p_interim)} m')
+            raise InvalidInput(f'{name} of the arc coincide at {_text(point)} m')
     normal = np.cross(to_interim, to_goal)
     bend = np.linalg.norm(normal) / (np.linalg.norm(to_interim) * np.linalg.norm(to_goal))
     if bend < _COLLINEAR:
@@ -214,8 +214,8 @@ def arc_about(T_start: Array, T_goal: Array, centre: Array) -> Arc:
     near, far = np.linalg.norm(p - centre), np.linalg.norm(q - centre)
     if abs(near - far) > _RADIUS_TOLERANCE:
         raise InvalidInput(
-            f'start is {near:.4f} m and goal {far:.4f} m from the centre {_text(centre)}: they '
-            f'must be equal to {_RADIUS_TOLERANCE} m'
+            f'start is {near:.4f} m and goal {far:.4f} m from the centre {_text(centre)}: these '
+            f'distances must agree within {_RADIUS_TOLERANCE} m; move the centre'
         )
     chord = q - p
     if np.linalg.norm(chord) < _SAME_POINT:
@@ -302,7 +302,7 @@ class BlendedCurve:
         self.turn = sum(leg.turn for leg in legs)
 
     def __call__(self, s: Array) -> Array:
-        """Return T_base_tool (n, 4, 4) at shares `s` (n,) of the length, 0 to 1."""
+        """Return T_base_tool (n, 4, 4) at fractions `s` (n,) of the length, 0 to 1."""
         distance = np.asarray(s) * self.length
         poses = np.empty((distance.size, 4, 4))
         which = np.searchsorted(self._corners, distance)
@@ -330,10 +330,11 @@ class BlendedCurve:
         before, after, (first_reach, second_reach) = *self._legs[i : i + 2], self._reaches[i]
         ends = [[0.0, 0.5 / first_reach, 0.0, 0.0], [1.0, 0.5 / second_reach, 0.0, 0.0]]
         sigma = BPoly.from_derivatives([-first_reach, second_reach], ends)(distance)
-        gone = 2.0 * sigma**4 * (2.5 - 3.0 * sigma + sigma**2)  # on the second leg, over its reach
-        left = 1.0 - 2.0 * sigma + gone  # left of the first leg, over its reach
-        first = before(1.0 - left * first_reach / before.length)
-        second = after(gone * second_reach / after.length)
+        # Fractions of the second reach that is travelled, and of the first that remains.
+        travelled = 2.0 * sigma**4 * (2.5 - 3.0 * sigma + sigma**2)
+        remaining = 1.0 - 2.0 * sigma + travelled
+        first = before(1.0 - remaining * first_reach / before.length)
+        second = after(travelled * second_reach / after.length)
         corner = after(np.zeros(1))[0]
         poses = first.copy()
         poses[:, :3, 3] += second[:, :3, 3] - corner[:3, 3]
