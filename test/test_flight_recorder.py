@@ -250,7 +250,7 @@ def names(folder: Path) -> list[str]:
 
 
 def test_the_newest_records_are_kept(tmp_path: Path) -> None:
-    records = RecordFolder(tmp_path / 'a' / 'b', most_files=3, most_bytes=10**6)
+    records = RecordFolder(tmp_path / 'a' / 'b', max_files=3, max_bytes=10**6)
     paths = [records.add('stop', content()) for _ in range(5)]
     assert names(tmp_path / 'a' / 'b') == [path.name for path in paths[2:]]
 
@@ -260,14 +260,14 @@ def test_records_of_one_millisecond_are_told_apart_and_stay_in_order(
 ) -> None:
     now = datetime(2026, 3, 1, tzinfo=timezone.utc)
     monkeypatch.setattr(record_folder, 'datetime', SimpleNamespace(now=lambda _zone: now))
-    records = RecordFolder(tmp_path, most_files=9, most_bytes=10**6)
+    records = RecordFolder(tmp_path, max_files=9, max_bytes=10**6)
     written = [records.add('stop', content()).name for _ in range(3)]
     assert names(tmp_path) == written
     assert written[2] == 'record-2026-03-01T00-00-00.002Z-stop.mcap'
 
 
 def test_the_oldest_go_when_together_they_are_too_large(tmp_path: Path) -> None:
-    records = RecordFolder(tmp_path, most_files=100, most_bytes=2500)
+    records = RecordFolder(tmp_path, max_files=100, max_bytes=2500)
     paths = [records.add('stop', content()) for _ in range(4)]
     assert names(tmp_path) == [path.name for path in paths[2:]]
     large = records.add('save', content(9000))
@@ -277,7 +277,7 @@ def test_the_oldest_go_when_together_they_are_too_large(tmp_path: Path) -> None:
 def test_nothing_but_records_is_ever_removed(tmp_path: Path) -> None:
     (tmp_path / 'thesis.mcap').write_text('mine')
     (tmp_path / 'record-of-mine.mcap').mkdir()
-    records = RecordFolder(tmp_path, most_files=1, most_bytes=1)
+    records = RecordFolder(tmp_path, max_files=1, max_bytes=1)
     last = [records.add('stop', content()) for _ in range(3)][-1]
     assert names(tmp_path) == sorted(['thesis.mcap', 'record-of-mine.mcap', last.name])
 
@@ -291,7 +291,7 @@ def test_remains_of_a_recorder_that_was_killed_are_removed(tmp_path: Path) -> No
 def test_a_file_that_cannot_be_removed_costs_no_record_and_the_next_oldest_goes(
     tmp_path: Path, monkeypatch
 ) -> None:
-    records = RecordFolder(tmp_path, most_files=3, most_bytes=10**6)
+    records = RecordFolder(tmp_path, max_files=3, max_bytes=10**6)
     first = [records.add('stop', content()).name for _ in range(3)]
     assert not records.warning
     kept = {'.record-x.mcap.unfinished', first[0]}
@@ -315,7 +315,7 @@ def test_a_file_that_cannot_be_removed_costs_no_record_and_the_next_oldest_goes(
 
 @pytest.mark.parametrize('where', ['write', 'fsync', 'rename'])
 def test_a_full_disk_costs_no_older_record(where: str, tmp_path: Path, monkeypatch) -> None:
-    records = RecordFolder(tmp_path, most_files=2, most_bytes=10**6)
+    records = RecordFolder(tmp_path, max_files=2, max_bytes=10**6)
     kept = [records.add('stop', content()).name for _ in range(2)]
 
     def full(*_arguments: object) -> None:
@@ -338,7 +338,7 @@ def test_a_full_disk_costs_no_older_record(where: str, tmp_path: Path, monkeypat
 
 def test_a_device_that_is_full_costs_no_older_record(tmp_path: Path) -> None:
     """As the kernel says it, when what is buffered is written at last."""
-    records = RecordFolder(tmp_path, most_files=2, most_bytes=10**6)
+    records = RecordFolder(tmp_path, max_files=2, max_bytes=10**6)
     kept = records.add('stop', content())
 
     def write(file: BinaryIO) -> None:
@@ -356,10 +356,12 @@ def test_a_recorder_that_hangs_does_not_hold_up_another(tmp_path: Path, monkeypa
     hanging = os.open(tmp_path, os.O_RDONLY)
     fcntl.flock(hanging, fcntl.LOCK_EX)
     try:
-        with pytest.raises(ExecutionError, match='another recorder has been writing'):
+        with pytest.raises(ExecutionError, match='another recorder has been writing') as refused:
             RecordFolder(tmp_path, 2, 10**6).add('stop', content())
     finally:
         os.close(hanging)
+    assert 'wait until it has finished' in str(refused.value)
+    assert str(tmp_path) in str(refused.value) and 'space' not in str(refused.value)
 
 
 def test_a_folder_that_cannot_be_made_is_an_error_that_names_it(tmp_path: Path) -> None:

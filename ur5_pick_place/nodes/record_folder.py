@@ -21,7 +21,7 @@ _TIMEOUT = 10.0  # [s] for a recorder of another cell
 
 class RecordFolder:
     """
-    Keeps at most `most_files` records of together at most `most_bytes`.
+    Keeps at most `max_files` records of together at most `max_bytes`.
 
     Only the records that this class has written are ever removed, the oldest first, and only once
     a newer one is complete on disk.
@@ -30,7 +30,7 @@ class RecordFolder:
     ----------
     path : Path
         Created when the first record is written.
-    most_files, most_bytes : int
+    max_files, max_bytes : int
 
     Attributes
     ----------
@@ -39,8 +39,8 @@ class RecordFolder:
 
     """
 
-    def __init__(self, path: Path, most_files: int, most_bytes: int) -> None:
-        self._path, self._most_files, self._most_bytes = path, most_files, most_bytes
+    def __init__(self, path: Path, max_files: int, max_bytes: int) -> None:
+        self._path, self._max_files, self._max_bytes = path, max_files, max_bytes
         self.warning = ''
 
     def add(self, label: str, write: Callable[[BinaryIO], None]) -> Path:
@@ -57,7 +57,8 @@ class RecordFolder:
         Raises
         ------
         ExecutionError
-            The folder cannot be written, or the disk is full; older records are all there.
+            The folder cannot be written, the disk is full, or another recorder does not finish
+            writing; older records are all there.
 
         """
         self.warning = ''
@@ -65,7 +66,7 @@ class RecordFolder:
             self._path.mkdir(parents=True, exist_ok=True)
             with self._locked() as folder:
                 self._remove_remains()
-                record = self._unused(label)
+                record = self._unused_path(label)
                 unfinished = record.with_name(f'.{record.name}{_UNFINISHED}')
                 try:
                     _write_durably(unfinished, write)
@@ -91,7 +92,11 @@ class RecordFolder:
             deadline = time.monotonic() + _TIMEOUT
             while not _lock(folder):
                 if time.monotonic() > deadline:
-                    raise TimeoutError(f'another recorder has been writing for {_TIMEOUT:.0f} s')
+                    raise ExecutionError(
+                        f'no record was written to {self._path}: another recorder has been '
+                        f'writing for {_TIMEOUT:.0f} s; older records were kept: wait until it '
+                        'has finished, or give each recorder its own records_folder'
+                    )
                 time.sleep(0.1)
             yield folder
         finally:
@@ -112,8 +117,13 @@ class RecordFolder:
             return False
         return True
 
-    def _unused(self, label: str) -> Path:
-        """Return the path of a new record: the later one has the later name."""
+    def _unused_path(self, label: str) -> Path:
+        """
+        Return a path that no record has yet.
+
+        Its name is the present UTC time, plus 1 ms for each name that is taken.
+
+        """
         time = datetime.now(timezone.utc)
         while True:
             stamp = time.strftime('%Y-%m-%dT%H-%M-%S.%f')[:-3] + 'Z'
@@ -132,7 +142,7 @@ class RecordFolder:
         count = 1 + len(records)
         size = newest.stat().st_size + sum(record[2] for record in records)
         for _, name, freed in sorted(records):
-            if count <= self._most_files and size <= self._most_bytes:
+            if count <= self._max_files and size <= self._max_bytes:
                 break
             if self._remove(self._path / name):
                 count, size = count - 1, size - freed
