@@ -242,12 +242,12 @@ def test_a_load_that_no_stop_can_carry_does_not_let_the_motion_run_on():
     assert stop is None or stop.duration < 2.5 < motion.duration - 1.0
 
 
-def ruckig_stop(speed, rate, most_rate, most_jerk):
+def ruckig_stop(speed, rate, max_rate, max_jerk):
     """Return in how long ruckig brings a speed to zero [s]."""
     state = ruckig.InputParameter(1)
     state.control_interface = ruckig.ControlInterface.Velocity
     state.current_velocity, state.current_acceleration = [speed], [rate]
-    state.max_acceleration, state.max_jerk = [most_rate], [most_jerk]
+    state.max_acceleration, state.max_jerk = [max_rate], [max_jerk]
     stop = ruckig.Trajectory(1)
     assert ruckig.Ruckig(1).calculate(state, stop) >= 0
     return stop.duration
@@ -255,17 +255,17 @@ def ruckig_stop(speed, rate, most_rate, most_jerk):
 
 def test_a_speed_falls_to_zero_within_its_limits_as_early_as_they_allow(rng):
     for _ in range(200):
-        most_rate, most_jerk = rng.uniform(0.5, 5.0), rng.uniform(1.0, 50.0)
-        rate = rng.uniform(-1.0, 1.0) * most_rate
-        speed = rng.uniform(0.01, 3.0) + max(0.0, -rate) * abs(rate) / (2 * most_jerk)
-        profile = SpeedProfile(speed, rate, most_rate, most_jerk)
+        max_rate, max_jerk = rng.uniform(0.5, 5.0), rng.uniform(1.0, 50.0)
+        rate = rng.uniform(-1.0, 1.0) * max_rate
+        speed = rng.uniform(0.01, 3.0) + max(0.0, -rate) * abs(rate) / (2 * max_jerk)
+        profile = SpeedProfile(speed, rate, max_rate, max_jerk)
         t = np.linspace(0.0, profile.duration, 20001)
         assert profile.speed(0.0) == pytest.approx(speed) and profile.rate(0.0) == rate
         assert profile.speed(profile.duration) == pytest.approx(0.0, abs=1e-9)
         assert profile.rate(profile.duration) == pytest.approx(0.0, abs=1e-9)
-        assert np.abs(profile.rate(t)).max() <= most_rate + 1e-9
-        assert np.abs(np.gradient(profile.rate(t), t)).max() <= most_jerk * (1 + 1e-6)
-        optimal = ruckig_stop(speed, rate, most_rate, most_jerk)
+        assert np.abs(profile.rate(t)).max() <= max_rate + 1e-9
+        assert np.abs(np.gradient(profile.rate(t), t)).max() <= max_jerk * (1 + 1e-6)
+        optimal = ruckig_stop(speed, rate, max_rate, max_jerk)
         assert profile.duration == pytest.approx(optimal, abs=1e-6)
 
 

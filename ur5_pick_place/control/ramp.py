@@ -12,12 +12,13 @@ class Ramp:
     """
     A time scaling that falls from 1 to 0 within a unit of time; its rate is a trapezoid.
 
-    A path runs through the times of its plan at the speed `sigma` of the scaling.
+    `sigma` is the rate at which the plan's time advances: 1 is the planned speed, 0 is rest.
 
     Parameters
     ----------
     rise, fall : float
-        Shares of the time in which the rate grows to its largest value, and falls to zero again.
+        Fractions of the time in which the rate grows to its largest value, and falls back to
+        zero.
 
     Attributes
     ----------
@@ -34,9 +35,9 @@ class Ramp:
     advanced: PPoly = field(init=False)
 
     def __post_init__(self) -> None:
-        most = 1.0 / (1.0 - self.rise / 2 - self.fall / 2)
-        slopes = [-most / self.rise, 0.0, most / self.fall]
-        rate = PPoly([slopes, [0.0, -most, -most]], [0.0, self.rise, 1.0 - self.fall, 1.0])
+        peak = 1.0 / (1.0 - self.rise / 2 - self.fall / 2)
+        slopes = [-peak / self.rise, 0.0, peak / self.fall]
+        rate = PPoly([slopes, [0.0, -peak, -peak]], [0.0, self.rise, 1.0 - self.fall, 1.0])
         sigma = rate.antiderivative()
         sigma.c[-1] += 1.0
         for name, curve in (
@@ -60,13 +61,14 @@ class SpeedProfile:
     Parameters
     ----------
     speed, rate : float
-        At first; the speed is positive, and no less than the rate takes away while it rises to 0.
-    most_rate, most_jerk : float
+        Initial values. `speed` must be positive; if `rate` is negative, at least
+        rate^2 / (2 max_jerk), the speed that is lost until the rate is back at 0.
+    max_rate, max_jerk : float
         Limits on the magnitude of the first and second derivative.
 
     Attributes
     ----------
-    rate, speed, way : PPoly
+    rate, speed, distance : PPoly
         First derivative of the speed, the speed, and its integral, by time.
     knots : tuple of float
         Times at which the second derivative jumps.
@@ -74,16 +76,16 @@ class SpeedProfile:
 
     """
 
-    def __init__(self, speed: float, rate: float, most_rate: float, most_jerk: float) -> None:
-        lost = speed + rate**2 / (2 * most_jerk)
-        peak = max(min(most_rate, (most_jerk * lost) ** 0.5), -rate)
-        held = max(0.0, lost / peak - peak / most_jerk)
-        lengths = np.array([(rate + peak) / most_jerk, held, peak / most_jerk])
-        slopes = np.array([-most_jerk, 0.0, most_jerk])[lengths > 0.0]
+    def __init__(self, speed: float, rate: float, max_rate: float, max_jerk: float) -> None:
+        lost = speed + rate**2 / (2 * max_jerk)
+        peak = max(min(max_rate, (max_jerk * lost) ** 0.5), -rate)
+        held = max(0.0, lost / peak - peak / max_jerk)
+        lengths = np.array([(rate + peak) / max_jerk, held, peak / max_jerk])
+        slopes = np.array([-max_jerk, 0.0, max_jerk])[lengths > 0.0]
         ends = np.append(0.0, np.cumsum(lengths[lengths > 0.0]))
         starts = rate + np.append(0.0, np.cumsum(slopes * np.diff(ends)))[:-1]
         self.rate = PPoly([slopes, starts], ends)
         self.speed = self.rate.antiderivative()
         self.speed.c[-1] += speed
-        self.way = self.speed.antiderivative()
+        self.distance = self.speed.antiderivative()
         self.knots, self.duration = tuple(ends[1:-1]), float(ends[-1])

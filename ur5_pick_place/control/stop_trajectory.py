@@ -34,18 +34,21 @@ _JERK_SLACK = 1.05
 # A plan at its jerk limit leaves nothing for braking: a stop that comes sooner by _SOONER [s] may
 # use more.
 _HIGH_JERK, _SOONER = 1.5, 0.1
-_SHARES = (0.95, 0.8, 0.65, 0.5, 0.4)  # of the limits, of the speed along the path
-# Before its end by less [s], or by less times what a stop takes, a motion may end as planned.
-_NEAR_END, _LATE = 0.75, 1.5
+# Fractions of the limits that a stop along the path may use.
+_SHARES = (0.95, 0.8, 0.65, 0.5, 0.4)
+# A motion may end as planned if less than _NEAR_END [s], or less than _NEAR_END_STOPS times the
+# shortest stop, is left.
+_NEAR_END, _NEAR_END_STOPS = 0.75, 1.5
 _GENTLER = 0.03  # [s] by which the next stop tried is later, where one needs too much torque
 _PATH_SAMPLES = 200
-_STANDING = 1e-3  # [s] in units of the acceleration limits
+# [s]; joint speed divided by the acceleration limit, below which the arm counts as at rest
+_STANDING = 1e-3
 _COARSE = np.linspace(0.0, 1.0, 33)  # fractions of a ramp at which its jerk is estimated
 _PROFILES = np.array(
     [[ramp.advanced(_COARSE), ramp.sigma(_COARSE), ramp.rate(_COARSE), ramp.curvature(_COARSE)]
      for ramp in _RAMPS]
 )  # fmt: skip
-_GRID = 4e-3  # [s] between samples of the plan of the estimate
+_GRID = 4e-3  # [s] between the samples of the plan for the jerk estimate
 _AT_ONCE = 96  # ramps that are estimated together
 
 
@@ -60,17 +63,20 @@ def brake(
     """
     Return a motion that replaces `trajectory` from time `t` [s] on and stops on its path.
 
-    The time scaling falls from 1 to 0 as a `Ramp`; the earliest stop that keeps the limits is
-    chosen, or one with 1.5 times the jerk limit if it comes 0.1 s sooner. Where the plan goes on
-    to speed up, the speed along its path falls as a `SpeedProfile`. Where it brakes at its limits,
-    braking harder would exceed them: then the ramp begins later, or the plan is followed to its
-    end, if that is near. None if nothing is found.
+    Two kinds of stop are tried. First the speed along the path falls as a `SpeedProfile`, which is
+    best where the plan speeds up; it is taken if it is within 0.1 s of the shortest stop that the
+    limits allow. Otherwise the time scaling falls from 1 to 0 as a `Ramp`, if that stops earlier.
+    Of each kind the earliest stop that keeps the limits is chosen, or one with up to 1.5 times the
+    jerk limit if it comes 0.1 s sooner. Where the plan brakes at its limits, braking harder would
+    exceed them: then the ramp begins later, or the plan is followed to its end, if that is near.
+    None if nothing is found.
 
-    The first point is moving, and at first the motion repeats the plan. Sent with the stamp at
-    which the plan was at `t`, the controller takes it over without a jump if it is received within
-    `takeover_time` [s]; after that it meets the ramp half-way and has to catch up.
+    At the first point the arm is moving, and at first the motion repeats the plan. Sent with the
+    stamp at which the plan was at `t`, the controller takes it over without a jump if it is
+    received within `takeover_time` [s]; if it is received later, the ramp has already begun, and
+    the controller has to catch up.
 
-    With `dynamics`, no ramp is chosen that needs more torque than the joints have, unless nothing
+    With `dynamics`, no stop is chosen that needs more torque than the joints have, unless nothing
     else is found. Once `is_late` returns True, the best so far is returned, even if it needs more;
     None if there is none.
 
@@ -78,7 +84,7 @@ def brake(
     if t >= trajectory.duration:
         return hold_trajectory(trajectory.q[-1])
     t = round(t, _DIGITS)
-    # The plan's jerk may switch just before or after: the ramp begins there.
+    # If the plan's jerk switches close to the takeover time, the ramp begins at the switch.
     switches = trajectory.t[np.abs(trajectory.t - t - takeover_time) < _GAP]
     delay = round(float(switches[0]) - t, _DIGITS) if len(switches) else takeover_time
     least = delay + _stop_time(trajectory, t, limits)
@@ -91,7 +97,8 @@ def brake(
     stopping, high_torque = scaled or along, high_torque or too_heavy
     if stopping or is_late():
         return stopping or high_torque
-    return rest_of(trajectory, t) if remaining < max(_NEAR_END, _LATE * least) else high_torque
+    is_near_end = remaining < max(_NEAR_END, _NEAR_END_STOPS * least)
+    return rest_of(trajectory, t) if is_near_end else high_torque
 
 
 def _time_scaled(
@@ -103,7 +110,7 @@ def _time_scaled(
     is_late: Callable[[], bool],
     dynamics: Dynamics | None,
 ) -> tuple[Trajectory | None, Trajectory | None]:
-    """Return the earliest stop by a `Ramp` before `end` [s], and one of too much torque."""
+    """Return the earliest `Ramp` stop before `end` [s], and one that needs too much torque."""
     choices = _CHOICES + (delay, delay, 0.0, 0.0)
     choices = choices[choices[:, 0] < end]
     high_jerk: Trajectory | None = None
@@ -112,12 +119,12 @@ def _time_scaled(
     for (stop, begin, length, ramp), jerk in _estimated_jerk(trajectory, t, choices, limits):
         if is_late() or (high_jerk and stop > high_jerk.duration + _SOONER):
             return high_jerk, high_torque
-        most_jerk = _JERK_SLACK if high_jerk else _HIGH_JERK
-        if jerk > most_jerk or stop < earliest:
+        max_jerk = _JERK_SLACK if high_jerk else _HIGH_JERK
+        if jerk > max_jerk or stop < earliest:
             continue
         stopping = _slow_down(trajectory, t, begin, length, _RAMPS[int(ramp)])
         velocity, acceleration, jerk = _used(stopping, limits)
-        if max(velocity, acceleration) > _SLACK or jerk > most_jerk:
+        if max(velocity, acceleration) > _SLACK or jerk > max_jerk:
             continue
         if dynamics and _exceeds_torque(stopping, dynamics):
             high_torque, earliest = stopping, stop + _GENTLER
@@ -147,7 +154,7 @@ def _along_path(
     dynamics: Dynamics | None,
 ) -> tuple[Trajectory | None, Trajectory | None]:
     """
-    Return the earliest stop by the speed along the path, and one that needs too much torque.
+    Return the earliest stop by a `SpeedProfile`, and one that needs too much torque.
 
     None where there is none that is earlier than the end of the plan.
 
@@ -175,7 +182,7 @@ def _estimated_jerk(
     trajectory: Trajectory, t: float, choices: Array, limits: Limits
 ) -> Iterator[tuple[Array, float]]:
     """
-    Yield each choice, and about which share of the jerk limit it uses.
+    Yield each choice, and the estimated fraction of the jerk limit that it uses.
 
     That is infinity where the acceleration limit is exceeded.
 
@@ -302,37 +309,38 @@ def _slow_along(
     trajectory: Trajectory, t: float, delay: float, limits: Limits, share: float
 ) -> Trajectory | None:
     """
-    Return a stop by the speed along the path at a share of the limits; None if the plan is sooner.
+    Return a stop that reduces the speed along the path; None if the plan is sooner.
 
-    That speed is the norm of the joint velocities, each in units of its acceleration limit.
+    That speed is the norm of the joint velocities, each in units of its acceleration limit. The
+    stop uses a fraction `share` of the limits.
 
     """
     begin, remaining = t + delay, trajectory.duration - t - delay
     if remaining <= 0.0:
         return None
-    (speed,), (speed_rate,), (most,) = _speed_along(trajectory, np.array([begin]), limits)
-    jerk = share * most * float((limits.qddd / limits.qdd).min())
+    (speed,), (speed_rate,), (ratio,) = _speed_along(trajectory, np.array([begin]), limits)
+    jerk = share * ratio * float((limits.qddd / limits.qdd).min())
     if min(speed, speed - np.copysign(speed_rate**2, -speed_rate) / (2 * jerk)) < _STANDING:
         return None  # the plan comes to rest
-    profile = SpeedProfile(speed, speed_rate, share * most, jerk)
+    profile = SpeedProfile(speed, speed_rate, share * ratio, jerk)
     tau = begin + np.linspace(0.0, min(profile.duration, remaining), _PATH_SAMPLES)
     speeds, rates, _ = _speed_along(trajectory, tau, limits)
     if speeds.min() < _STANDING:
         return None
     step = tau[1] - tau[0]
-    ways = step / 2 * (speeds[1:] + speeds[:-1]) - step**2 / 12 * np.diff(rates)
-    way = np.append(0.0, np.cumsum(ways))
-    if way[-1] < profile.way(profile.duration):
+    lengths = step / 2 * (speeds[1:] + speeds[:-1]) - step**2 / 12 * np.diff(rates)
+    distance = np.append(0.0, np.cumsum(lengths))
+    if distance[-1] < profile.distance(profile.duration):
         return None
-    time_at = CubicHermiteSpline(way, tau, 1.0 / speeds)
+    time_at = CubicHermiteSpline(distance, tau, 1.0 / speeds)
     even = np.linspace(0.0, profile.duration, _KNOTS)
     dense = profile.duration * _DENSE
-    own = np.interp(trajectory.t, time_at(profile.way(dense)), dense)
+    own = np.interp(trajectory.t, time_at(profile.distance(dense)), dense)
     for knot in profile.knots:
         if np.abs(own - knot).min() >= _GAP:
             own = np.append(own, knot)
     times = np.round(_merged(even, np.sort(own), _GAP), _DIGITS)
-    tau = time_at(profile.way(times))
+    tau = time_at(profile.distance(times))
     speeds, rates, _ = _speed_along(trajectory, tau, limits)
     sigma = profile.speed(times) / speeds
     sigma_rate = (profile.rate(times) - rates * sigma**2) / speeds
@@ -361,7 +369,7 @@ def _scaled(
     sigma_rate: Array,
 ) -> Trajectory:
     """
-    Return a motion that follows the plan from `t` for `delay` [s], then scaled, to rest.
+    Return a motion that follows the plan from `t` for `delay` [s] and then, time-scaled, to rest.
 
     `times` (n,) [s] count from then; there the plan's time is `tau` (n,) [s], and advances by
     `sigma`, which changes by `sigma_rate`, both (n,).
