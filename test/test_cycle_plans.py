@@ -24,7 +24,7 @@ from ur5_pick_place.planning.scene import Box, Tool
 from ur5_pick_place.task.cycle import Stage, load_cycle
 from ur5_pick_place.task.job import Job
 from ur5_pick_place.task.motions import TaskSettings
-from ur5_pick_place.task.pattern import PatternSettings, cells, others
+from ur5_pick_place.task.pattern import PatternSettings, others, poses_by_cycle
 from ur5_pick_place.task.plan import CyclePlanner
 from ur5_pick_place.task.poses import numbers_from_matrix
 from ur5_pick_place.task.retract import retract_from_place
@@ -142,7 +142,7 @@ def test_a_box_of_the_scene_may_have_the_name_of_a_part_that_was_placed(cycle_pl
 
 def test_a_pattern_at_start_is_emptied_from_above(cycle_planner):
     settings = PatternSettings(start_grid=(1, 1, 3), start_pitch=(0.0, 0.0, 0.046))
-    heights = [run['start'].pose[2] for run in cells(settings, POSES)]
+    heights = [poses['start'].pose[2] for poses in poses_by_cycle(settings, POSES)]
     assert heights == pytest.approx([0.0225 + 0.046 * n for n in (2, 1, 0)])
 
 
@@ -159,9 +159,9 @@ def test_an_open_gripper_that_would_hit_the_part_beside_is_refused(cycle_planner
 def test_parts_lie_where_cycles_before_left_them_and_later_ones_will_take_them():
     grids = {'start_grid': (1, 1, 3), 'target_grid': (3, 1, 1)}
     pitches = {'start_pitch': (0.0, 0.0, 0.046), 'target_pitch': (0.06, 0.0, 0.0)}
-    runs = cells(PatternSettings(**grids, **pitches), POSES)
-    assert others(runs, 1) == (runs[0]['target'], runs[2]['start'])
-    fed = cells(PatternSettings(cycles=3), POSES)
+    cycle_poses = poses_by_cycle(PatternSettings(**grids, **pitches), POSES)
+    assert others(cycle_poses, 1) == (cycle_poses[0]['target'], cycle_poses[2]['start'])
+    fed = poses_by_cycle(PatternSettings(cycles=3), POSES)
     assert others(fed, 1) == ()
 
 

@@ -7,8 +7,8 @@ part is gripped and one where it is released.
 
 Parts at other positions are obstacles to the arm and the open gripper; the carried part may touch
 but not penetrate them. The pitch must therefore leave room for the gripper. The plan, the rest of
-a paused motion and the motion home after a stop respect them; the planner node's own check knows
-table and boxes only.
+a paused motion and the motion home after a stop respect them; the gate of
+`trajectory_planner` checks its own scene, which does not contain these parts.
 
 """
 
@@ -26,8 +26,8 @@ from ur5_pick_place.task.poses import TaughtPose, numbers_from_matrix
 from ur5_pick_place.task.stages import Stage
 
 MAX_CYCLES = 1000
-PATTERNED = FIRST, LAST = tuple(name for name in DEFAULT_PLACES if name != HOME)
-"""The places that may be the first position of a pattern: one that is emptied, one filled."""
+PATTERNED = START, TARGET = tuple(name for name in DEFAULT_PLACES if name != HOME)
+"""The places that may have a grid: the one that is emptied and the one that is filled."""
 
 _GRID = 'rows along x and columns along y of the taught TCP, and layers against its z'
 _PITCH = 'distance between rows, between columns and between layers'
@@ -103,7 +103,7 @@ class Transfer(NamedTuple):
     end: int
 
 
-_ONE = (Transfer(FIRST, LAST, 0),)
+_ONE = (Transfer(START, TARGET, 0),)
 
 
 def transfers(cycle: Sequence[Stage]) -> tuple[Transfer, ...]:
@@ -135,7 +135,7 @@ def check_pattern(settings: PatternSettings, poses: Mapping[str, TaughtPose]) ->
 def counted_releases(cycle: Sequence[Stage]) -> tuple[Stage, ...]:
     """Return the stages whose release fills a position: that of the last part, and at target."""
     moved = [transfer for transfer in transfers(cycle) if transfer.release]
-    return tuple(cycle[t.end] for t in moved if t is moved[-1] or t.release == LAST)
+    return tuple(cycle[t.end] for t in moved if t is moved[-1] or t.release == TARGET)
 
 
 class PatternProgress:
@@ -169,7 +169,7 @@ class PatternProgress:
         self._is_unproved = False
 
 
-def cells(
+def poses_by_cycle(
     settings: PatternSettings, poses: Mapping[str, TaughtPose]
 ) -> list[Mapping[str, TaughtPose]]:
     """
@@ -182,8 +182,8 @@ def cells(
     patterns: dict[str, list[TaughtPose]] = {}
     for place in PATTERNED:
         if place in poses:
-            found = _cells_at(poses[place], *settings.pattern(place))
-            patterns[place] = found[::-1] if place == FIRST else found
+            found = _grid_poses(poses[place], *settings.pattern(place))
+            patterns[place] = found[::-1] if place == START else found
     n = settings.cycles or max(map(len, patterns.values()), default=1)
     return [
         {**poses, **{place: found[i % len(found)] for place, found in patterns.items()}}
@@ -192,7 +192,7 @@ def cells(
 
 
 def others(
-    runs: Sequence[Mapping[str, TaughtPose]],
+    cycle_poses: Sequence[Mapping[str, TaughtPose]],
     i: int,
     moved: Sequence[Transfer] = _ONE,
     stage: int = 0,
@@ -206,7 +206,7 @@ def others(
 
     Parameters
     ----------
-    runs : sequence of mapping of str to TaughtPose
+    cycle_poses : sequence of mapping of str to TaughtPose
         The poses of each cycle.
     i : int
         Index of the cycle.
@@ -221,25 +221,25 @@ def others(
     if not moved:
         return ()
     now = min(sum(t.end < stage for t in moved), len(moved) - 1)
-    run, present = runs[i], moved[now]
-    done = [(past, t) for past in runs[:i] for t in moved]
-    done += [(run, t) for t in moved if t.end < stage]
-    coming = [(run, t) for t in moved[now + 1 :]]
-    coming += [(later, t) for later in runs[i + 1 :] for t in moved]
-    own = {id(run.get(taught_place(name))) for name in (present.pick, present.release, *near)}
-    lying: dict[int, TaughtPose | None] = {}  # by identity: cycles share poses
+    poses, present = cycle_poses[i], moved[now]
+    done = [(past, t) for past in cycle_poses[:i] for t in moved]
+    done += [(poses, t) for t in moved if t.end < stage]
+    coming = [(poses, t) for t in moved[now + 1 :]]
+    coming += [(later, t) for later in cycle_poses[i + 1 :] for t in moved]
+    own = {id(poses.get(taught_place(name))) for name in (present.pick, present.release, *near)}
+    placed_parts: dict[int, TaughtPose | None] = {}  # by identity: cycles share poses
     for past, t in done:
-        lying.pop(id(past.get(t.pick)), None)
-        lying[id(past.get(t.release))] = past.get(t.release)
-    brought = {id(run.get(present.release))}
+        placed_parts.pop(id(past.get(t.pick)), None)
+        placed_parts[id(past.get(t.release))] = past.get(t.release)
+    brought = {id(poses.get(present.release))}
     for later, t in coming:
         if id(later.get(t.pick)) not in brought:
-            lying[id(later.get(t.pick))] = later.get(t.pick)
+            placed_parts[id(later.get(t.pick))] = later.get(t.pick)
         brought.add(id(later.get(t.release)))
-    return tuple(pose for key, pose in lying.items() if pose is not None and key not in own)
+    return tuple(pose for key, pose in placed_parts.items() if pose is not None and key not in own)
 
 
-def _cells_at(
+def _grid_poses(
     first: TaughtPose, grid: tuple[int, ...], pitch: tuple[float, ...]
 ) -> list[TaughtPose]:
     """Return the poses of a pattern, layer by layer, beginning with `first` itself."""

@@ -67,7 +67,7 @@ class CyclePlaces:
 
     def common_branches(
         self,
-        runs: Sequence[Poses],
+        cycle_poses: Sequence[Poses],
         placed_parts: Sequence[Sequence[tuple[Box, ...]]],
         q_now: Array,
     ) -> frozenset[str]:
@@ -76,7 +76,7 @@ class CyclePlaces:
 
         Parameters
         ----------
-        runs : sequence of mapping of str to TaughtPose
+        cycle_poses : sequence of mapping of str to TaughtPose
             The poses of each cycle.
         placed_parts : sequence of sequence of tuple of Box
             The parts at other places during each stage of each cycle; empty if there are none.
@@ -95,22 +95,24 @@ class CyclePlaces:
         possible: dict[str, tuple[str, ...]] = {}
         known: set[tuple[object, ...]] = set()
         alone: tuple[Box, ...] = ()
-        arms = {alone: self._arms(planner)}
-        nothing: list[Sequence[tuple[Box, ...]]] = [()] * len(runs)
+        planners = {alone: self._planners(planner)}
+        nothing: list[Sequence[tuple[Box, ...]]] = [()] * len(cycle_poses)
         # First without other parts: a scene with them takes longer to build than to check.
         for parts in (nothing, placed_parts) if any(map(any, placed_parts)) else (nothing,):
-            for i, poses in enumerate(runs):
+            for i, poses in enumerate(cycle_poses):
                 checkpoint()
-                cycle = f'cycle {i + 1} of {len(runs)}, ' if len(runs) > 1 else ''
+                cycle = f'cycle {i + 1} of {len(cycle_poses)}, ' if len(cycle_poses) > 1 else ''
                 for place, is_carrying, others in self._visits_among(parts[i]):
                     pose = poses[taught_place(place)]
                     if (key := (place, pose.pose, is_carrying, others)) in known:
                         continue
                     known.add(key)
-                    if others not in arms:
-                        arms = {alone: arms[alone], others: self._arms(planner.among(others))}
-                    arm = arms[others][is_carrying]
-                    report = self._check(place, pose, arm, float(q_now[5]))
+                    if others not in planners:
+                        among = self._planners(planner.among(others))
+                        planners = {alone: planners[alone], others: among}
+                    report = self._check(
+                        place, pose, planners[others][is_carrying], float(q_now[5])
+                    )
                     if report.reason:
                         raise PlanningError(f'{cycle}{place}: {report.reason}')
                     if len(report.branches) < len(BRANCHES):
@@ -146,7 +148,7 @@ class CyclePlaces:
         """
         own = [visit for visit in self._visits if taught_place(visit[0]) == name]
         present, empty = (
-            self._arms(planner) for planner in (self._planner, self._planner.without_objects())
+            self._planners(planner) for planner in (self._planner, self._planner.without_objects())
         )
         warnings: list[str] = []
         for place, is_carrying in own or [(name, False)]:
@@ -161,21 +163,27 @@ class CyclePlaces:
     def _visits_among(
         self, parts: Sequence[tuple[Box, ...]]
     ) -> list[tuple[str, bool, tuple[Box, ...]]]:
-        """Return `visits` and the other parts then, given those of each stage, if any."""
+        """
+        Return `visits`, each with the parts at other places at that stage.
+
+        `parts` has them by stage, or is empty.
+
+        """
         of_stages = parts or [()] * len(self._stages)
         found = [(*visit, boxes) for visit, boxes in zip(self._stages, of_stages, strict=True)]
         return sorted(dict.fromkeys(v for v in found if v[0]), key=_simplest_first)
 
-    def _arms(self, planner: MotionPlanner) -> tuple[MotionPlanner, MotionPlanner]:
+    def _planners(self, planner: MotionPlanner) -> tuple[MotionPlanner, MotionPlanner]:
         """Return planners for the arm with an empty gripper, and with the part in it."""
         load = self._settings.part_load(planner.scene.tool.T_tool_tcp)
         return planner, planner.carrying(load)
 
     def _check(
-        self, place: str, pose: TaughtPose, arm: MotionPlanner, q6: float = 0.0
+        self, place: str, pose: TaughtPose, planner: MotionPlanner, q6: float = 0.0
     ) -> PlaceReport:
         if place == HOME and pose.joints:  # its joints are the place, not its pose
             q = np.array(pose.joints)
-            return PlaceReport(BRANCHES, check_joints_at_rest(arm.limits, arm.collision, q))
-        T = T_base_tool(place, {taught_place(place): pose}, arm, self._settings)
-        return check_pose(arm.model, arm.limits, arm.collision, T, q6)
+            reason = check_joints_at_rest(planner.limits, planner.collision, q)
+            return PlaceReport(BRANCHES, reason)
+        T = T_base_tool(place, {taught_place(place): pose}, planner, self._settings)
+        return check_pose(planner.model, planner.limits, planner.collision, T, q6)

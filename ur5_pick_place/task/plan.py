@@ -23,9 +23,9 @@ from ur5_pick_place.task.cycle import without_stops
 from ur5_pick_place.task.motions import CycleMotions, PlannedStage, TaskSettings
 from ur5_pick_place.task.pattern import (
     PatternSettings,
-    cells,
     check_pattern,
     others,
+    poses_by_cycle,
     transfers,
 )
 from ur5_pick_place.task.place_names import HOME, is_part_place, taught_place
@@ -159,23 +159,24 @@ class CyclePlanner:
         poses = self.converted(poses)
         fingerprint = self.fingerprint(poses)  # taken first: the scene may change meanwhile
         check_pattern(self.pattern, poses)
-        runs = cells(self.pattern, poses)
-        if first >= len(runs):
+        cycle_poses = poses_by_cycle(self.pattern, poses)
+        n = len(cycle_poses)
+        if first >= n:
             where = ' or '.join(self.pattern.gridded)
             raise InvalidInput(
-                f'all {len(runs)} cycles of the pattern were done before the stop: make room for '
+                f'all {n} cycles of the pattern were done before the stop: make room for '
                 f'the parts, then teach {where} again to begin with the first position'
             )
-        placed_parts = self._placed_parts(runs)
+        placed_parts = self._placed_parts(cycle_poses)
         on_stage('', 'places', 0.0)
-        possible = self.places.common_branches(runs, placed_parts, q_now)
+        possible = self.places.common_branches(cycle_poses, placed_parts, q_now)
         preferred = BRANCHES[int(classify(self.planner.model, np.array(poses[HOME].joints)))]
-        leave = retract_from_place(self.planner, q_now, _touched(runs), self.settings)
+        leave = retract_from_place(self.planner, q_now, _touched(cycle_poses), self.settings)
         q = leave.moved.trajectory.q[-1] if leave else q_now
         refusals: list[str] = []
         for branch in sorted(possible, key=lambda b: (b != preferred, BRANCHES.index(b))):
             try:
-                cycles = self._plan_on(branch, runs, placed_parts, q, on_stage, first)
+                cycles = self._plan_on(branch, cycle_poses, placed_parts, q, on_stage, first)
                 if leave:
                     cycles = (_before_moves(leave, cycles[0]), *cycles[1:])
                 return CyclePlan(cycles, branch, q_now, fingerprint, first)
@@ -187,7 +188,7 @@ class CyclePlanner:
     def _plan_on(
         self,
         branch: str,
-        runs: Sequence[Mapping[str, TaughtPose]],
+        cycle_poses: Sequence[Mapping[str, TaughtPose]],
         placed_parts: Sequence[tuple[tuple[Box, ...], ...]],
         q: Array,
         on_stage: OnStage,
@@ -195,14 +196,14 @@ class CyclePlanner:
     ) -> tuple[tuple[PlannedStage, ...], ...]:
 
         def enter(number: int) -> None:
-            share = (len(planned) + number / len(self.cycle)) / (len(runs) - first)
+            share = (len(planned) + number / len(self.cycle)) / (len(cycle_poses) - first)
             on_stage(branch, self.cycle[number].name, share)
 
         planned: list[tuple[PlannedStage, ...]] = []
         # All cycles with a feeder are equal.
         known: dict[tuple[Any, ...], tuple[PlannedStage, ...]] = {}
-        for i in range(first, len(runs)):
-            places = runs[i]
+        for i in range(first, len(cycle_poses)):
+            places = cycle_poses[i]
             key = (*(id(pose) for pose in places.values()), placed_parts[i], q.tobytes())
             if key not in known:
                 motions = CycleMotions(
@@ -219,7 +220,8 @@ class CyclePlanner:
                 try:
                     known[key] = motions.plan()
                 except PlanningError as error:
-                    where = f'cycle {i + 1} of {len(runs)}, ' if len(runs) > 1 else ''
+                    n = len(cycle_poses)
+                    where = f'cycle {i + 1} of {n}, ' if n > 1 else ''
                     raise PlanningError(f'{where}{error}') from error
             planned.append(known[key])
             moves = [s.motion.trajectory for s in known[key] if s.motion]
@@ -227,18 +229,18 @@ class CyclePlanner:
         return tuple(planned)
 
     def _placed_parts(
-        self, runs: Sequence[Mapping[str, TaughtPose]]
+        self, cycle_poses: Sequence[Mapping[str, TaughtPose]]
     ) -> tuple[tuple[tuple[Box, ...], ...], ...]:
         """Return the parts at other places, for each stage of each cycle."""
         groups, moved = without_stops(self.cycle), transfers(self.cycle)
         boxes: dict[tuple[int, ...], tuple[Box, ...]] = {}  # one object for equal sets of parts
         found = []
-        for i in range(len(runs)):
+        for i in range(len(cycle_poses)):
             of_cycle: list[tuple[Box, ...]] = []
             place = ''
             for stages in groups:
                 near = (place, *(stage.to for stage in stages))
-                poses = others(runs, i, moved, len(of_cycle), near)
+                poses = others(cycle_poses, i, moved, len(of_cycle), near)
                 key = tuple(map(id, poses))
                 if key not in boxes:
                     boxes[key] = self._boxes(poses)
@@ -293,7 +295,7 @@ class CyclePlanner:
         home = converted(HOME, poses[HOME], self.provenance, self.planner.model)
         q_home, planner = np.array(home.joints), self._arm(is_carrying, placed_parts)
         with contextlib.suppress(PlanningError):
-            places = _touched(cells(self.pattern, poses))
+            places = _touched(poses_by_cycle(self.pattern, poses))
             arm = self._arm(is_carrying, ())
             if leave := retract_from_place(arm, q_now, places, self.settings):
                 q_up = leave.moved.trajectory.q[-1]
@@ -367,9 +369,9 @@ class CyclePlanner:
         return present
 
 
-def _touched(runs: Sequence[Mapping[str, TaughtPose]]) -> list[tuple[str, TaughtPose]]:
+def _touched(cycle_poses: Sequence[Mapping[str, TaughtPose]]) -> list[tuple[str, TaughtPose]]:
     """Return the places of all cycles at which a part is gripped or released."""
-    named = (item for places in runs for item in places.items())
+    named = (item for poses in cycle_poses for item in poses.items())
     return [(name, pose) for name, pose in named if is_part_place(name)]
 
 

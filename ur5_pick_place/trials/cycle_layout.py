@@ -11,7 +11,7 @@ from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics.transforms import T_BASE_BASE_LINK, T_BASE_LINK_BASE, Array
 from ur5_pick_place.task import events
 from ur5_pick_place.task.cycle import Cycle
-from ur5_pick_place.task.pattern import PatternSettings, Transfer, cells, transfers
+from ur5_pick_place.task.pattern import PatternSettings, Transfer, poses_by_cycle, transfers
 from ur5_pick_place.task.place_names import DEFAULT_PLACES, HOME
 from ur5_pick_place.task.poses import Provenance, TaughtPose, numbers_from_matrix
 from ur5_pick_place.task.stages import WAIT_INPUT
@@ -92,8 +92,8 @@ def ends_of_parts(
         name: TaughtPose(numbers_from_matrix(T), _NOBODY, '') for name, T in T_base_grip.items()
     }
     return [
-        np.asarray(T_BASE_LINK_BASE @ run[_last_place(transfers(cycle), pick)].T_base_tcp)
-        for run in cells(settings, poses)
+        np.asarray(T_BASE_LINK_BASE @ cycle_poses[_last_place(transfers(cycle), pick)].T_base_tcp)
+        for cycle_poses in poses_by_cycle(settings, poses)
         for pick in pick_places(cycle)
     ]
 
