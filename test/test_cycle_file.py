@@ -76,7 +76,7 @@ MALFORMED = {
         'tool0,',
         1,
         "places[2] = 'tool0': is the name of a frame",
-        'must be another one, as my_tool0',
+        'must be another one, such as my_tool0',
     ),
     'a point above as a place': (
         'target,',
@@ -428,15 +428,15 @@ def test_the_parts_of_a_cycle_are_found_by_where_it_grips_and_releases():
 
 def test_parts_of_one_cycle_lie_where_they_wait_and_then_where_they_were_laid():
     moved = (Transfer('a', 'b', 3), Transfer('c', 'd', 7))
-    run = {name: object() for name in 'abcd'}
-    assert others([run], 0, moved, 2) == (run['c'],)
-    assert others([run], 0, moved, 4, near=['b', 'above_b', 'c']) == ()
-    assert others([run], 0, moved, 6) == (run['b'],)
+    poses = {name: object() for name in 'abcd'}
+    assert others([poses], 0, moved, 2) == (poses['c'],)
+    assert others([poses], 0, moved, 4, near=['b', 'above_b', 'c']) == ()
+    assert others([poses], 0, moved, 6) == (poses['b'],)
 
 
 def test_a_part_that_is_laid_down_and_taken_up_again_is_there_in_between_alone():
     moved = (Transfer('a', 'b', 3), Transfer('c', 'd', 5), Transfer('b', 'e', 7))
-    run = {name: object() for name in 'abcde'}
-    assert others([run], 0, moved, 0) == (run['c'],)
-    assert others([run], 0, moved, 4) == (run['b'],)
-    assert others([run], 0, moved, 6) == (run['d'],)
+    poses = {name: object() for name in 'abcde'}
+    assert others([poses], 0, moved, 0) == (poses['c'],)
+    assert others([poses], 0, moved, 4) == (poses['b'],)
+    assert others([poses], 0, moved, 6) == (poses['d'],)

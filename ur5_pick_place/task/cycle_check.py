@@ -12,7 +12,7 @@ def check_cycle(
     stages: Sequence[Stage], places: Collection[str], gripper_outputs: Collection[int] = ()
 ) -> None:
     """
-    Refuse stages that cannot follow each other, and what they name if it is not there.
+    Refuse an impossible sequence of stages, an unknown place, or an output of the gripper.
 
     Parameters
     ----------
@@ -45,7 +45,7 @@ def check_cycle(
                 f'{where}.pin',
             )
         _refuse(hand.problem(stage), number, stage)
-        hand.take(stage)
+        hand.apply(stage)
     if problem := hand.problem_at_end():
         last = len(stages) - 1
         raise InvalidInput(
@@ -54,7 +54,7 @@ def check_cycle(
         )
     for number, stage in enumerate(stages):  # the next cycle, with the gripper as this one left it
         _refuse(hand.contact(stage), number, stage)
-        hand.take(stage)
+        hand.apply(stage)
 
 
 def first_grip(stages: Sequence[Stage]) -> str:
@@ -81,7 +81,7 @@ class _Hand:
     def __init__(self) -> None:
         self._place = ''
         self._closed = ''  # the stage that closed the gripper
-        self._picked = ''  # that stage, if the gripper may hold a part since
+        self._picked = ''  # that stage, if the gripper may hold a part since then
         self._payload = ''  # the stage that added the part to the payload
 
     def problem(self, stage: Stage) -> str:
@@ -101,8 +101,8 @@ class _Hand:
             )
         return ''
 
-    def take(self, stage: Stage) -> None:
-        """Go past a stage."""
+    def apply(self, stage: Stage) -> None:
+        """Update the state of the gripper and the payload for a stage that is done."""
         if stage.is_move:
             self._place = stage.to
         elif stage.do == 'close':

@@ -72,7 +72,7 @@ class RobotPayload:
     wanted : bool or None
         Whether the payload that was requested last includes the part; None = none was.
     confirmed : bool or None
-        The same for the one that the robot has confirmed; None = not known.
+        The same for the one that the robot has confirmed; None = unknown.
     confirmed_early : bool or None
         The same for one that was set and confirmed before its stage; None = none was.
 
@@ -88,11 +88,11 @@ class RobotPayload:
 
     @property
     def may_have_part(self) -> bool:
-        """Whether the robot may reckon with the part."""
+        """Whether the robot's payload may include the part."""
         return self.wanted is not None and self.confirmed is not False
 
     def forget(self) -> None:
-        """Take the robot's payload as not known until it is set again."""
+        """Treat the robot's payload as unknown until it is set again."""
         self.confirmed = None
 
     def set(self, with_part: bool) -> Steps[None]:
@@ -102,7 +102,7 @@ class RobotPayload:
         self.confirmed = with_part
 
     def set_in_stage(self, with_part: bool) -> Steps[None]:
-        """Set the payload of a stage, unless that was done ahead."""
+        """Set the payload of a stage, unless it was set in advance."""
         if self.confirmed_early is with_part:
             yield None  # one tick, so that the stage is seen, and can be paused in
         else:
@@ -119,15 +119,15 @@ class RobotPayload:
 
         """
         command = None if with_part is None else self._command(with_part)
-        was_issued = yield from self._noting(wait(command), command, with_part)
+        was_issued = yield from self._record_request(wait(command), command, with_part)
         self.confirmed_early = with_part if was_issued else None
         if was_issued:
             self.confirmed = with_part
 
-    def _noting(
+    def _record_request(
         self, steps: Steps[bool], command: SetPayload | None, with_part: bool | None
     ) -> Steps[bool]:
-        """Perform steps; the payload is the wanted one from when they issue its command."""
+        """Run `steps`; record the payload as requested when they issue `command`."""
         try:
             issued = next(steps)
             while True:
@@ -143,7 +143,7 @@ class RobotPayload:
             return bool(end.value)
 
     def _expect(self, with_part: bool | None) -> None:
-        # Not known until it is confirmed, as the job may end before.
+        # Unknown until it is confirmed, as the job may end before.
         self.wanted, self.confirmed = with_part, None
 
     def _command(self, with_part: bool) -> SetPayload:

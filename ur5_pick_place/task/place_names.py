@@ -61,7 +61,7 @@ def check_name(name: str, key: str = '') -> None:
     if len(name) > _LONGEST or not _NAME.fullmatch(name):
         raise InvalidInput(
             f'{key} = {name!r}: must be a name of at most {_LONGEST} letters, digits and single '
-            'underscores, a letter first, as tray_2',
+            'underscores, a letter first, such as tray_2',
             key,
         )
     if name.startswith(_ABOVE):
@@ -73,7 +73,8 @@ def check_name(name: str, key: str = '') -> None:
     if name in _FRAMES | _TOPICS:
         what = 'frame that TF has already' if name in _FRAMES else 'topic of the task node'
         raise InvalidInput(
-            f'{key} = {name!r}: is the name of a {what}: must be another one, as my_{name}', key
+            f'{key} = {name!r}: is the name of a {what}: must be another one, such as my_{name}',
+            key,
         )
 
 

@@ -11,7 +11,12 @@ from ur5_pick_place.task.job import Command, Steps
 
 @dataclass(frozen=True)
 class VacuumSettings(OutputSettings):
-    """Wiring and timing of a suction cup; `close_pin` sucks, `part_pin` shows the vacuum."""
+    """
+    Wiring and timing of a suction cup.
+
+    `close_pin` switches the suction, `part_pin` shows the vacuum.
+
+    """
 
     blow_pin: int = setting(
         -1,
