@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Keys of the page, which press its own buttons, and the places of these buttons."""
+"""Keyboard shortcuts of the page, and the layout of its buttons."""
 
 import json
 

@@ -41,7 +41,7 @@ _NODES = (PLANNER, TASK)
 _LARGEST_TEXT = 262_144  # [bytes] of a state or an event; a plan's report is the longest
 _LARGEST_DRAWING = 4_194_304  # [bytes] of the markers of a plan
 _REPLY_TIME = 10.0  # [s] for an answer, which for `plan` comes at its end
-_LIMITS = {f'{TASK}/plan': 120.0, f'{TASK}/stop': 1.0, f'{PLANNER}/stop': 1.0}
+_TIMEOUTS = {f'{TASK}/plan': 120.0, f'{TASK}/stop': 1.0, f'{PLANNER}/stop': 1.0}
 _FK_TIME = 3.0  # [s]
 _WARNING_PERIOD = 10.0  # [s]
 _LONGEST = 400  # characters of a reason that are shown
@@ -54,16 +54,16 @@ Answer = Callable[[bool | None, str], object]
 @dataclass(eq=False)
 class _Pending:
     what: str
-    limit: float  # [s]
+    timeout: float  # [s]
     on_answer: Answer
     is_settled: bool = False
 
     def __post_init__(self) -> None:
-        self._deadline = time.monotonic() + self.limit
+        self._deadline = time.monotonic() + self.timeout
 
     def expire_if_due(self) -> None:
         if time.monotonic() > self._deadline:
-            late = f'no reply within {self.limit:g} s; the request may still take effect'
+            late = f'no reply within {self.timeout:g} s; the request may still take effect'
             self.settle(None, f'{self.what}: {late}')
 
     def settle(self, success: bool | None, message: str) -> None:
@@ -240,7 +240,7 @@ class CellLink:
         )
 
     def _find_movable(self) -> None:
-        """Request which places RViz may drag: only the task node knows which it reads from TF."""
+        """Query which places may be dragged: only the task node knows which it reads from TF."""
         service = f'{TASK}/teach_markers/get_interactive_markers'
         client = self._client(service, GetInteractiveMarkers)
         if client.service_is_ready():
@@ -351,7 +351,7 @@ class CellLink:
         self._send(service, kind, request, on_answer)
 
     def _send(self, service: str, kind: Any, request: Any, on_answer: Answer) -> _Pending:
-        pending = _Pending(service, _LIMITS.get(service, _REPLY_TIME), on_answer)
+        pending = _Pending(service, _TIMEOUTS.get(service, _REPLY_TIME), on_answer)
         self._pending.append(pending)
 
         def done(future: 'Future[Any]') -> None:

@@ -13,7 +13,7 @@ from ur5_pick_place.errors import IncompletePath, InvalidInput
 from ur5_pick_place.kinematics import Model, forward
 from ur5_pick_place.kinematics.transforms import Array, body_error
 from ur5_pick_place.planning.curves import Line
-from ur5_pick_place.planning.limits import Limits, fastest_point
+from ur5_pick_place.planning.limits import Limits, max_tcp_elbow_speed
 
 METHODS: dict[str, type[ResolvedRate] | type[Gradient]] = {
     law.name: law for law in (ResolvedRate, Gradient)
@@ -125,7 +125,7 @@ class LineFollower:
         T_next = self._next_goal(T) @ self._T_tcp_tool
         self._adapt_weight(q)
         qd = self._law.rate(q, T_next)
-        speed = fastest_point(self._model, q, qd, self._p_tool_tcp)
+        speed = max_tcp_elbow_speed(self._model, q, qd, self._p_tool_tcp)
         used = max(float(np.abs(qd / self._limits.qd).max()), speed / self._limits.speed)
         return np.asarray(qd / max(used, 1.0))
 

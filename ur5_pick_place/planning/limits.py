@@ -51,7 +51,7 @@ class MotionSettings(Settings):
     )
     start_tolerance: float = setting(
         0.01,
-        'largest distance of the first point from the arm, any joint',
+        'largest difference of any joint between the first point and the measured joints',
         unit='rad',
         low=1e-4,
         high=0.1,
@@ -159,7 +159,7 @@ def tcp_and_elbow_speed(
     return speed
 
 
-def fastest_point(model: Model, q: Array, qd: Array, p_tool_tcp: Array) -> float:
+def max_tcp_elbow_speed(model: Model, q: Array, qd: Array, p_tool_tcp: Array) -> float:
     """Return the larger of `tcp_and_elbow_speed` at one configuration, (6,) each [m/s]."""
     return model.arm.tcp_and_elbow_speed(
         *(np.ascontiguousarray(x, dtype=np.float64) for x in (q, qd, p_tool_tcp))

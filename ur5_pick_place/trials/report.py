@@ -35,7 +35,7 @@ from ur5_pick_place.trials.report_history import (
     read_history,
 )
 from ur5_pick_place.trials.report_motion import RunKinematics
-from ur5_pick_place.trials.report_page import apart, number, page
+from ur5_pick_place.trials.report_page import error_text, number, page
 from ur5_pick_place.trials.robot_topics import is_wanted
 from ur5_pick_place.trials.time_shares import shares_text
 
@@ -329,7 +329,8 @@ def _text(run: Mapping[str, Any]) -> str:
     lines = [_heading(run)]
     if 'placement_error_m' in run:
         lines.append(
-            f'  placement error {apart(run, "placement")}, in-hand error {apart(run, "in_hand")}'
+            f'  placement error {error_text(run, "placement")}, '
+            f'in-hand error {error_text(run, "in_hand")}'
         )
     figures = [('cycle', 'cycle_time_s', 's'), ('planning', 'planning_time_s', 's')]
     figures.append(('max TCP speed', 'max_tcp_speed_m_s', 'm/s'))

@@ -120,8 +120,8 @@ def _section(run: Run, motion: RunKinematics | None) -> dict[str, Any]:
 
 def _facts(run: Run, motion: RunKinematics | None) -> Iterator[tuple[str, str]]:
     if 'placement_error_m' in run:
-        yield 'placement error', apart(run, 'placement')
-        yield 'in-hand error', apart(run, 'in_hand')
+        yield 'placement error', error_text(run, 'placement')
+        yield 'in-hand error', error_text(run, 'in_hand')
     yield 'cycle time', number(run['cycle_time_s'], 's')
     if 'planning_time_s' in run:
         yield 'lower bound of the cycle time', number(run.get(FLOOR), 's')
@@ -146,7 +146,7 @@ def _farthest(motion: RunKinematics) -> str:
     return f'{1e3 * known.max():.2f} mm' if known.size else 'unknown'
 
 
-def apart(run: Run, what: str) -> str:
+def error_text(run: Run, what: str) -> str:
     """Return the `placement` or `in_hand` error as text."""
     miss, turn = run[f'{what}_error_m'], run[f'{what}_error_rad']
     if miss is None or turn is None:
