@@ -215,7 +215,14 @@ def test_a_node_is_gone_until_a_successor_is_there():
     received.on_liveliness('pick_place', SimpleNamespace(alive_count=0, alive_count_change=-1))
     assert received.missing_nodes_text() == 'node pick_place has gone or is stuck'
     assert not received.taught, 'a successor may have another tool'
-    received.on_liveliness('pick_place', SimpleNamespace(alive_count=1, alive_count_change=1))
+    received.on_liveliness(
+        'trajectory_planner', SimpleNamespace(alive_count=0, alive_count_change=-1)
+    )
+    assert received.missing_nodes_text() == (
+        'node pick_place has gone or is stuck; node trajectory_planner has gone or is stuck'
+    )
+    for name in ('pick_place', 'trajectory_planner'):
+        received.on_liveliness(name, SimpleNamespace(alive_count=1, alive_count_change=1))
     assert not received.missing_nodes_text()
 
 

@@ -72,7 +72,7 @@ WRONG: dict[str, tuple[Callable, int, str]] = {
     'too few positions': (
         lambda r: setattr(r.ik_request.robot_state.joint_state, 'position', [0.0]),
         Codes.INVALID_ROBOT_STATE,
-        '6 joint names and 1 of position',
+        '6 joint names and a position array of length 1',
     ),
     'seed is NaN': (
         lambda r: setattr(r.ik_request.robot_state.joint_state, 'position', [math.nan] * 6),

@@ -170,9 +170,8 @@ class ReceivedMessages:
             self._log.clear()
 
     def missing_nodes_text(self) -> str:
-        """Return which node has died or is stuck, as text; '' if none."""
-        names = ' and '.join(sorted(self._dead))
-        return f'node {names} has gone or is stuck' if names else ''
+        """Return which nodes have died or are stuck, as text; '' if none."""
+        return '; '.join(f'node {name} has gone or is stuck' for name in sorted(self._dead))
 
     @contextlib.contextmanager
     def listening(self) -> Iterator[deque[Event]]:

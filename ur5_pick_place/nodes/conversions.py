@@ -220,8 +220,8 @@ def _by_name(
 ) -> Array:
     if len(given) != len(values) or len(given) > _MAX_NAMES:
         raise InvalidRobotState(
-            f'joint state has {len(given)} joint names and {len(values)} of {what}: must be '
-            f'equal in number, at most {_MAX_NAMES}'
+            f'joint state has {len(given)} joint names and a {what} array of length '
+            f'{len(values)}: must be equal in number, at most {_MAX_NAMES}'
         )
     found = dict(zip(given, values, strict=True))
     if len(found) != len(given):
@@ -262,8 +262,8 @@ def trajectory_from_msg(message: RobotTrajectory, names: Sequence[str]) -> Traje
         _rows([getattr(p, field) for p in points], field, len(names))[:, order]
         for field in ('positions', 'velocities', 'accelerations')
     )
-    # A single point only resets the controller, pymoveit2's with the efforts of joint_states: the
-    # gate admits it at the present joints alone.
+    # A trajectory of a single point only resets the controller; that of pymoveit2 contains the
+    # efforts of joint_states. The gate admits it only at the present joints.
     for i, point in enumerate(points if len(points) > 1 else ()):
         if any(point.effort):
             raise InvalidInput(
