@@ -116,7 +116,7 @@ def node_list(
     choice: dict[str, Parameter] = {'gripper': gripper} if gripper else {}
     files = _ParameterFiles(config, robot, str(gripper or own.get('gripper', DEFAULT)), own_file)
     wanted = _task_parameters(shared, _modes(robot, own), choice | _places(namespace, files, own))
-    wanted |= _viewers(shared, robot, cockpit, record)
+    wanted |= _optional_nodes(shared, robot, cockpit, record)
     if robot == 'sim':
         wanted = {'sim_driver': {**arm, **choice, **(sim_parameters or {})}, **wanted}
     return tuple(
@@ -131,21 +131,21 @@ def poses_file(config: Path, robot: str, suffix: str) -> Path:
     return path.with_name(f'{path.stem}{suffix}{path.suffix}')
 
 
-def _viewers(
+def _optional_nodes(
     shared: Mapping[str, Parameter],
     robot: str,
     cockpit: Mapping[str, Parameter] | None,
     record: bool,
 ) -> dict[str, dict[str, Parameter]]:
-    """Return the parameters of the nodes that only watch."""
+    """Return the parameters of cockpit and recorder, if they are wanted."""
     # Without use_sim_time: /clock at 125 Hz would cost them more than their work.
-    viewer = {**shared, 'use_sim_time': False}
-    viewers: dict[str, dict[str, Parameter]] = {}
+    common = {**shared, 'use_sim_time': False}
+    nodes: dict[str, dict[str, Parameter]] = {}
     if cockpit is not None:
-        viewers['cockpit'] = {**viewer, 'robot': robot, **cockpit}
+        nodes['cockpit'] = {**common, 'robot': robot, **cockpit}
     if record:
-        viewers['recorder'] = viewer
-    return viewers
+        nodes['recorder'] = common
+    return nodes
 
 
 def _task_parameters(
@@ -180,7 +180,6 @@ class _ParameterFiles:
             files += _existing(config / f'gripper_{gripper}.yaml')
         if executable != 'sim_driver':
             files.append(config / f'robot_{robot}.yaml')
-        if executable != 'sim_driver':
             files += _existing(config / f'robot_{robot}_{gripper}.yaml')
         return (*files, *self.own)
 
