@@ -63,7 +63,7 @@ class CellState:
         Parameters
         ----------
         T : array_like, shape (4, 4)
-            Pose of the TCP in `frame`; or instead
+            Pose of the TCP in `frame`; give this or `xyz`.
         xyz : array_like, shape (3,)
             Point of the TCP in `frame` [m], tool down.
         yaw_deg : float, optional

@@ -23,7 +23,9 @@ REPLY_TIMEOUT = 2.0
 _BEFORE = -0.05  # [s]; an earlier time in the trajectory means that the clock was set back
 # [s], plus 1.5 cycles per point, that the passthrough controller needs to transfer a trajectory
 _TRANSFER = 0.5
-_LATE = 0.05  # [s] after which an answer shows that the goal was delivered late, not the answer
+# [s] from sending to acceptance; above it the goal itself, not only the answer, is taken to have
+# been delayed
+_LATE = 0.05
 _AT_REST_TIME = 2.0  # [s] of robot time for the arm to come to rest after a cancel
 
 
@@ -103,7 +105,7 @@ class Goal:
         return TrajectorySegment(self.trajectory, 0.0, self.begin, self.speed_scaling)
 
     def begin_late(self, status: RobotStatus) -> None:
-        """Count its time from now on if it was accepted late and the arm has not begun to move."""
+        """Let its trajectory time start now if it was accepted late and the arm has not moved."""
         is_late = status.stamp - self.progress[0] > _LATE
         has_feedback = self.progress[1] > 0.0
         if status.q is None or self.begin > 0.0 or has_feedback or not is_late:

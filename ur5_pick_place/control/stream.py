@@ -44,7 +44,7 @@ class Stream:
     ----------
     loop : StreamedLoop
     trajectory : Trajectory or None
-        The roll-out of a closed loop; a jog, which has none, checks its way by itself.
+        The roll-out of a closed loop; a jog, which has none, checks its path itself.
     on_end : callable
         Called at the end: done if the joints have reached the goal.
     stall_time : float
@@ -72,9 +72,9 @@ class Stream:
         self._stall, self._stopping = StallDetector(stall_time), 0.0
         self._stamp: float | None = None
 
-    def can_stop(self, again: bool) -> bool:
-        """Return whether it can be stopped; `again` = also if it stops already."""
-        return not self.ended and (again or not self.loop.stop_reason)
+    def can_stop(self, even_if_stopping: bool) -> bool:
+        """Return whether it can be stopped; `even_if_stopping`: also if it is already stopping."""
+        return not self.ended and (even_if_stopping or not self.loop.stop_reason)
 
     def stop(self, reason: str) -> Trajectory | None:
         """Stop as requested; returns the motion to rest, None if nothing was sent yet."""
@@ -89,7 +89,7 @@ class Stream:
         Either may be missing: None, and '' without a fault.
 
         """
-        assert status.q is not None and status.qd is not None  # else the loop had not begun
+        assert status.q is not None and status.qd is not None  # else it would not have begun
         passed = 0.0 if self._stamp is None else status.stamp - self._stamp
         if passed < -_SET_BACK:
             return None, (

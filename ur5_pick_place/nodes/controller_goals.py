@@ -105,7 +105,8 @@ class ControllerGoals:
         # Steady times [s] of the last restart of ours, switch and request.
         self._restarted, self._switched, self._last_request = -_SAME_STOP, -_SWITCHING, 0.0
         self._listed: Future[Any] | None = None
-        self._is_unseen = False  # by the answer before, in the same stop
+        # Whether the arm was unseen at the previous answer of this stop.
+        self._is_unseen = False
 
     @property
     def active(self) -> frozenset[bytes]:
@@ -132,9 +133,10 @@ class ControllerGoals:
         """
         Deactivate other controllers that command the arm's joints, and activate ours.
 
-        If there is none, and the arm moves on, ours follows somebody's topic: it is restarted,
-        which lets it hold the arm; the next time it is left switched off. An arm that nobody sees
-        may be moving: then ours is restarted once, but never left off.
+        If there is none and the arm keeps moving, our controller follows a trajectory that another
+        client publishes on its topic. It is restarted, so that it holds the arm; if the arm moves
+        again, the controller stays inactive. Without recent joint_states the arm may be moving:
+        our controller is then restarted once, and does not stay inactive.
 
         Parameters
         ----------

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Poses of places from topics and markers, taught one after the other beside the messages."""
+"""Poses of places from topics and markers: queued by callbacks, taught one at a time in a task."""
 
 import threading
 from collections import deque

@@ -118,7 +118,10 @@ class MeasuredMove:
 @dataclass(frozen=True)
 class MoveFigures:
     """
-    Figures of several moves: sums of duration, iterations and travel, else the largest value.
+    Figures of several moves.
+
+    Duration, iterations and travel are sums, the jerk is the RMS of all moves, and the rest are
+    the largest values.
 
     Attributes
     ----------

@@ -22,17 +22,17 @@ Deviations from the driver:
 
 - The motor currents in `joint_states.effort` are those of motors without friction.
 - Positions are not limited: no protective stop at a joint's end.
-- With link latency, messages from clients arrive up to 50 ms later than set; the clock, feedback
-  and replies of services and actions are not delayed.
+- With link latency, messages from clients arrive up to 50 ms later than the configured
+  latency; the clock, feedback and replies of services and actions are not delayed.
 - A pin changes one cycle after `set_io` has answered; on the robot often before.
-- `set_io` does not let analog pin 2 through to the tool supply.
+- `set_io` rejects analog output 2; the driver passes it on, and it changes the tool voltage.
 - `speed_scaling_input` is not subscribed to: the driver overwrites it every cycle.
 - `/tf` comes from this node (20.8 Hz; the driver's robot_state_publisher 20 Hz) and there is no
   `robot_description`. There are no tcp_pose and force_torque broadcasters, and no force
   mode, URScript or controller loading interfaces.
 - The robot has one program, External Control. It runs from the start, as with `headless_mode`,
   unless `program_running` is false; `play` and `resend_robot_program` both start it.
-- Of the dashboard there are the services whose messages every distribution has, as PolyScope 3, 5
+- The dashboard has only the services whose types exist in every distribution, as PolyScope 3, 5
   or X answers them; safety status, reports and program files are absent.
 - `forward_velocity_controller` is not slowed by the speed slider.
 - A pause freezes the arm within its servo lag; the robot takes a moment longer.
