@@ -15,6 +15,7 @@ PERIOD = 0.2  # [s] between two samples
 _SPAN = 10.0  # [s] shown
 _COLOURS = ('#1f77b4', '#ff7f0e', '#2ca02c', '#d62728', '#9467bd', '#17a2b8')
 _HEIGHT = 190  # pixels
+_VISIBLE = 0.05  # [deg, deg/s]
 
 
 class Plots:
@@ -32,6 +33,7 @@ class Plots:
     def __init__(self, gui: viser.GuiApi, model: Model) -> None:
         self._low, self._high = model.q_min, model.q_max
         self._samples: deque[tuple[float, Array, Array]] = deque(maxlen=round(_SPAN / PERIOD))
+        self._sent = np.empty((0, 12))
         self._speeds = self._plot(gui, 'Joint speeds [deg/s]')
         self._margins = self._plot(gui, 'Distance to the nearer limit [deg]')
 
@@ -63,10 +65,13 @@ class Plots:
         return np.asarray(np.minimum(q - self._low, self._high - q))
 
     def draw(self) -> None:
-        """Send the plots to the browsers."""
+        """Send the plots to the browsers, unless they look as before."""
         if not self._samples:
             return
+        values = np.array([np.concatenate(sample[1:]) for sample in self._samples])
+        if values.shape == self._sent.shape and np.abs(values - self._sent).max() < _VISIBLE:
+            return
+        self._sent = values
         t = np.array([sample[0] for sample in self._samples])
-        for plot, index in ((self._speeds, 1), (self._margins, 2)):
-            values = np.array([sample[index] for sample in self._samples])
-            plot.data = (t - t[-1], *np.ascontiguousarray(values.T))
+        for plot, lines in ((self._speeds, values[:, :6]), (self._margins, values[:, 6:])):
+            plot.data = (t - t[-1], *np.ascontiguousarray(lines.T))

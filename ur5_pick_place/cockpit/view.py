@@ -42,6 +42,7 @@ CAMERA, LOOKS_AT, VIEW_ANGLE = (1.35, -1.05, 1.0), (0.25, 0.0, 0.15), 0.85  # [m
 _NARROW = 0.8  # width over height of a phone's screen
 _PHONE_CAMERA, _PHONE_LOOKS_AT = (2.4, -1.9, 1.5), (0.2, 0.0, -0.5)  # [m]
 _MOVED = 1e-5  # [m] and of a quaternion: a change that cannot be seen is not sent
+_TURNED = 1e-5  # [rad], likewise
 _FINGER = 0.2  # of the width that the fingers sweep: thickness of one
 _PATH_WIDTH = 0.005  # [m]
 _SWEPT_WIDTH = 0.0012
@@ -95,7 +96,7 @@ class CellView:
         self._was_moving = False
         self._ghosts: list[Any] = []
         self._lock = threading.Lock()  # the page's thread hides ghosts
-        self._part_name = ''
+        self._q = np.full(6, np.inf)  # as drawn
         self._draw_room()
         self._links = [_Moving(server, f'/arm/{i}') for i in range(_HAND + 1)]
         self._meshes: list[Any] = []
@@ -166,12 +167,14 @@ class CellView:
             for i, mesh in enumerate(meshes)
         ]
 
-    def show_arm(self, q: Array) -> Array:
-        """Draw the arm at joints (6,) [rad]; return the pose of tool0 (4, 4)."""
+    def show_arm(self, q: Array) -> None:
+        """Draw the arm at joints (6,) [rad], unless it looks as before."""
+        if np.abs(q - self._q).max() < _TURNED:
+            return
+        self._q = q
         frames = T_BASE_LINK_BASE @ link_frames(self._model, q)
         for link, T in zip(self._links, frames, strict=True):
             link.move(T)
-        return np.asarray(frames[_HAND])
 
     def show_fingers(self, travel: float) -> None:
         """Draw the fingers, each `travel` [m] from open."""
