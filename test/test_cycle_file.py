@@ -218,13 +218,6 @@ MALFORMED = {
         "the gripper was closed by stage 'grip' already",
         'must come after a release',
     ),
-    'a place that is reached with closed, empty fingers': (
-        'name: open, do: open',
-        'name: shut, do: close',
-        4,
-        "stage 'shut' closed the gripper on nothing, and it would hit the part at start",
-        'must come after {do: open}, or after {do: expect_part}',
-    ),
     'a release of nothing': (
         'name: grip, do: close',
         'name: grip, do: open',
@@ -352,10 +345,27 @@ def test_a_cycle_that_leaves_the_gripper_closed_for_the_next_one_is_refused(tmp_
     assert first_grip(cycle) == 'start'
     shut = '  - {name: shut, do: close}\n'
     path.write_text(UNOPENED + shut)
-    with pytest.raises(InvalidInput, match="yaml:2: stages.0..do = 'lin' .* stage 'shut' closed"):
+    with pytest.raises(InvalidInput, match="yaml:3: stages.1..do = 'close' .* stage 'shut' already"):
         load_cycle(path)
     opened = UNOPENED.replace('stages:\n', 'stages:\n  - {name: open, do: open}\n')
     path.write_text(opened + shut)
+    assert first_grip(load_cycle(path)) == ''
+
+
+def test_a_closed_gripper_may_visit_a_place_to_release_or_to_look(tmp_path):
+    """A suction cup is switched on above the part, and a camera sees empty fingers."""
+    path = tmp_path / 'cycle.yaml'
+    path.write_text(
+        'places: [home, start, target, camera]\nstages:\n'
+        '  - {name: suction, do: close}\n'
+        '  - {name: start, do: lin, to: start}\n'
+        '  - {name: grip, do: expect_part}\n'
+        '  - {name: target, do: lin, to: target}\n'
+        '  - {name: release, do: open}\n'
+        '  - {name: shut, do: close}\n'
+        '  - {name: look, do: ptp, to: camera}\n'
+        '  - {name: open, do: open}\n'
+    )
     assert first_grip(load_cycle(path)) == ''
 
 

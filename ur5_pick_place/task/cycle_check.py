@@ -53,7 +53,7 @@ def check_cycle(
             f'stages[{last}]',
         )
     for number, stage in enumerate(stages):  # the next cycle, with the gripper as this one left it
-        _refuse(hand.contact(stage), number, stage)
+        _refuse(hand.second_close(stage), number, stage)
         hand.apply(stage)
 
 
@@ -87,17 +87,16 @@ class _Hand:
     def problem(self, stage: Stage) -> str:
         """Return why a stage cannot follow, and what to do instead; '' if it can."""
         if stage.is_move:
-            return self._move() or self.contact(stage)
+            return self._move()
         check = getattr(self, f'_{stage.do}', None)
-        return str(check()) if check else ''
+        return self.second_close(stage) or (str(check()) if check else '')
 
-    def contact(self, stage: Stage) -> str:
-        """Return why a move would push closed, empty fingers onto a part; '' if it does not."""
-        if is_part_place(stage.to) and self._closed and not self._picked:
+    def second_close(self, stage: Stage) -> str:
+        """Return why a closed gripper must not be closed: its fingers were shut on the way."""
+        if stage.do == 'close' and self._closed:
             return (
-                f'stage {self._closed!r} closed the gripper on nothing, and it would hit the part '
-                f'at {stage.to}: must come after {{do: open}}, or after {{do: expect_part}} if a '
-                'part is handed to the gripper'
+                f'the gripper was closed by stage {self._closed!r} already: must come after a '
+                'release, {do: open}'
             )
         return ''
 
@@ -130,14 +129,6 @@ class _Hand:
             return (
                 f'the part was released, and the payload is still that of stage '
                 f'{self._payload!r}: must come after {{do: payload_tool}}'
-            )
-        return ''
-
-    def _close(self) -> str:
-        if self._closed:
-            return (
-                f'the gripper was closed by stage {self._closed!r} already: must come after a '
-                'release, {do: open}'
             )
         return ''
 

@@ -339,7 +339,7 @@ class Machine:
         if is_shut:
             raise ExecutionError(
                 f'the gripper is closed, and the cycle grips at {place} without {{do: open}} '
-                'before: take what it holds and call ~/open_gripper, then ~/run'
+                'before: hold the part, if there is one, and call ~/open_gripper, then ~/run'
             )
 
     def _end(self, error: str) -> None:
