@@ -345,7 +345,7 @@ def test_a_cycle_that_leaves_the_gripper_closed_for_the_next_one_is_refused(tmp_
     assert first_grip(cycle) == 'start'
     shut = '  - {name: shut, do: close}\n'
     path.write_text(UNOPENED + shut)
-    with pytest.raises(InvalidInput, match="yaml:3: stages.1..do = 'close' .* stage 'shut' already"):
+    with pytest.raises(InvalidInput, match="yaml:3: stages.1..do = .* stage 'shut' already"):
         load_cycle(path)
     opened = UNOPENED.replace('stages:\n', 'stages:\n  - {name: open, do: open}\n')
     path.write_text(opened + shut)

@@ -57,20 +57,39 @@ def test_a_goal_that_is_accepted_after_the_stop_is_canceled_then(latch):
 
 
 @pytest.mark.parametrize('delay', [0.1, 0.3, 1.1, 1.8])
-def test_a_goal_that_is_delivered_late_runs_and_is_braked_from_where_the_arm_is(delay):
+@pytest.mark.parametrize('has_feedback', [True, False])
+def test_a_goal_that_is_delivered_late_runs_and_is_stopped_without_a_jump(delay, has_feedback):
     gate = Anything()
     gate.limits = motion_limits(load_model('ur5'), MotionSettings())
     cell = Cell(gate)
     cell.executor.start(turn(2.0, 4.0), cell.ends.append)
+    (goal,) = cell.port.sent
     cell.run(delay)
     cell.port.accept(cell.stamp)
     cell.run(0.2)
     assert cell.state == 'moving'
+    if has_feedback:
+        cell.executor.on_feedback(goal, cell.stamp, cell.stamp - cell.port.began)
     cell.executor.stop('paused', latch=False)
-    braking = cell.port.sent[-1]
-    arrival = cell.stamp + CYCLE - braking.begin
-    jump = np.abs(braking.trajectory.sample(arrival)[0] - cell.port.q).max()
-    assert braking.stop_reason and jump < 2 * CYCLE * np.abs(cell.status.qd).max()
+    if has_feedback:
+        braking = cell.port.sent[-1]
+        arrival = cell.stamp + CYCLE - braking.begin
+        jump = np.abs(braking.trajectory.sample(arrival)[0] - cell.port.q).max()
+        assert braking.stop_reason and jump < 2 * CYCLE * np.abs(cell.status.qd).max()
+    else:
+        assert cell.port.running is None, 'canceled, as nobody knows where it is in its plan'
+
+
+@pytest.mark.parametrize('delay', [0.06, 0.1, 0.15, 0.3, 1.0])
+def test_a_goal_whose_answer_alone_is_late_runs_to_its_end(delay):
+    cell = Cell(Anything())
+    cell.executor.start(turn(1.5, 1.0), cell.ends.append)  # up to 2.8 rad/s
+    (goal,) = cell.port.sent
+    cell.port.running, cell.port.began = goal, cell.stamp
+    cell.run(delay)
+    cell.executor.on_answer(goal, True)
+    cell.run(1.5)
+    assert cell.ends == [DONE] and cell.state == 'ready'
 
 
 def test_a_braking_motion_that_is_not_taken_in_time_gives_way_to_a_cancel():

@@ -64,6 +64,8 @@ class Goal:
         Stamp [s], and the time in the trajectory [s] that the controller reported for it.
     is_accepted, has_arrived : bool
         As the controller reports; the measured joints decide.
+    began_late : bool
+        Whether it began later than it was sent: its time is not known without feedback.
     stop_reason : str
         Why it ends early; set while it brakes or is canceled.
     is_canceled : bool
@@ -89,6 +91,7 @@ class Goal:
     prepared: Any
     is_accepted: bool = False
     has_arrived: bool = False
+    began_late: bool = False
     stop_reason: str = ''
     is_canceled: bool = False
     ended_at: float = 0.0
@@ -104,19 +107,24 @@ class Goal:
         """The motion as one that began at its stamp."""
         return TrajectorySegment(self.trajectory, 0.0, self.begin, self.speed_scaling)
 
-    def begin_late(self, status: RobotStatus) -> None:
-        """Let its trajectory time start now if it was accepted late and the arm has not moved."""
+    def allow_late_start(self, status: RobotStatus) -> None:
+        """Allow for a late start if it was accepted late and the arm has not left its start."""
         is_late = status.stamp - self.progress[0] > _LATE
-        has_feedback = self.progress[1] > 0.0
-        if status.q is None or self.begin > 0.0 or has_feedback or not is_late:
+        if not is_late or self.begin > 0.0 or self.has_feedback or status.q is None:
             return
         if np.abs(status.q - self.trajectory.q[0]).max() <= BEGUN:
-            self.progress = (status.stamp, 0.0)
-            self.monitor.restart(status.stamp)
+            self.began_late = True
+            self.monitor.allow_late_start()
+
+    @property
+    def has_feedback(self) -> bool:
+        """Whether the controller has reported a time in its trajectory."""
+        return self.progress[1] > 0.0
 
     def is_running_at(self, t: float) -> bool:
-        """Return whether the controller follows it at time `t` [s] in its trajectory."""
-        return self.is_accepted and _BEFORE < t < self.trajectory.duration
+        """Return whether the controller is known to follow it, at time `t` [s] of its plan."""
+        is_known = self.has_feedback or not self.began_late
+        return self.is_accepted and is_known and _BEFORE < t < self.trajectory.duration
 
     def failure(self, now: float, stamp: float) -> str:
         """Return why it has failed at a steady time `now` and a stamp of the joints, both [s]."""

@@ -314,7 +314,7 @@ class ExecutionManager:
                 )
         else:
             goal.is_accepted = True
-            goal.begin_late(self.status)
+            goal.allow_late_start(self.status)
             if goal.is_canceled or goal is not self._goal:
                 self._controller.cancel()  # answered after it was replaced or stopped
         self._publish_state()

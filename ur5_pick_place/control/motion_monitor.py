@@ -18,6 +18,7 @@ _STILL, _GOES_ON = 5e-4, 5e-3
 # A stall of a slow plan, after a time [s] that allows for a late start: the plan turns a joint by
 # ten times an encoder's noise [rad], and the arm turns that joint by less than a tenth of it.
 _SLOW_TURN, _FOLLOWED_SHARE, _LATE_START = 4e-4, 0.1, 1.8
+_UNSEEN = 0.15  # [s] by which the joints may show a motion later than it is commanded
 _PATH_STEP = 0.02  # [s] between samples of the remaining path
 _EQUALLY_NEAR = 0.02  # [rad]; how much nearer a later sample must be to count as the present one
 _RECENT_SAMPLES = 100  # 10 ms apart over a second: at pi rad/s a joint turns 0.03 rad between two
@@ -152,13 +153,16 @@ class MotionMonitor:
         self._wait, self._first = wait, np.empty(0)
         self._trajectory = trajectory
         self._settings = settings
+        self._now = now
+        self._stall = StallDetector(settings.stall_time)
         self.plan_time = 0.0
         """Scaled time since the start [s], not clipped to the duration."""
-        self.restart(now)
 
-    def restart(self, now: float) -> None:
-        """Count from the stamp `now` [s] on, with the arm at the start."""
-        self._now, self.plan_time = now, 0.0
+    def allow_late_start(self) -> None:
+        """Go back to about when the plan begins: the arm is still there, or has just left."""
+        # Not to the very beginning: the arm may be behind the plan here, but not ahead of it.
+        latest = self._time_to_leave(BEGUN) + _UNSEEN
+        self.plan_time = min(self.plan_time, latest)
         self._stall = StallDetector(self._settings.stall_time)
 
     def tick(self, now: float, q: Array, speed_scaling: float) -> str | None:
