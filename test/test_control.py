@@ -235,6 +235,18 @@ def test_a_stop_is_as_short_as_the_limits_allow_however_gentle_they_are(accelera
             assert np.abs(qddd / limits.qddd).max() < 1.55
 
 
+def test_any_motion_can_be_stopped_and_what_is_left_passes_the_gate_again(rng):
+    planner = MotionPlanner(MODEL, MOTION, Scene(-1.0, Tool(np.eye(4))))
+    for _ in range(30):
+        q_start, q_goal = HOME + rng.uniform(-0.8, 0.8, (2, 6)) * [2.0, 0.3, 0.5, 1.0, 1.0, 3.0]
+        motion = planner.ptp(q_start, q_goal).trajectory
+        for t in rng.uniform(0.0, motion.duration, 4):
+            stop = brake(motion, t, planner.limits, dynamics=planner.dynamics)
+            assert (stop.jerk_peaks()[1] / planner.limits.qddd).max() <= 1.5
+            rest = resume_on_path(motion, stop.q[-1], planner.limits, (t, t + stop.duration))
+            planner.check(rest, rest.q[0])
+
+
 def test_a_load_that_no_stop_can_carry_does_not_let_the_motion_run_on():
     slow = replace(LIMITS, qd=np.full(6, 0.1))
     motion = time_ptp(HOME, HOME + [2.0, 0, 0, 0, 0, 0], slow, lambda q, qd: np.zeros(1))

@@ -7,9 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Protocol
 
-import numpy as np
-
-from ur5_pick_place.control.motion_monitor import BEGUN, MotionMonitor
+from ur5_pick_place.control.motion_monitor import MotionMonitor
 from ur5_pick_place.control.robot_status import RobotStatus
 from ur5_pick_place.control.streamed_loop import TrajectorySegment
 from ur5_pick_place.kinematics.model import CYCLE
@@ -75,7 +73,7 @@ class Goal:
     ended_at : float
         Stamp of the joints when it ended early [s].
     prepared : object
-        The trajectory in the controller's own form.
+        The trajectory in the controller's own form, if it begins on arrival.
     id : bytes
         The id under which the controller reports it.
 
@@ -108,13 +106,11 @@ class Goal:
         return TrajectorySegment(self.trajectory, 0.0, self.begin, self.speed_scaling)
 
     def allow_late_start(self, status: RobotStatus) -> None:
-        """Allow for a late start if it was accepted late and the arm has not left its start."""
+        """Allow for a late start if it was accepted late and the arm has not begun to move."""
         is_late = status.stamp - self.progress[0] > _LATE
         if not is_late or self.begin > 0.0 or self.has_feedback or status.q is None:
             return
-        if np.abs(status.q - self.trajectory.q[0]).max() <= BEGUN:
-            self.began_late = True
-            self.monitor.allow_late_start()
+        self.began_late = self.monitor.allow_late_start(status.q)
 
     @property
     def has_feedback(self) -> bool:

@@ -209,8 +209,7 @@ class ExecutionManager:
         if braking is None or blocked:
             goal.stop_reason, goal.is_canceled = reason + blocked, True
             return
-        prepared = self._controller.prepare(braking)
-        self._send(braking, goal.on_end, prepared, self.status.stamp).stop_reason = reason
+        self._send(braking, goal.on_end, None, self.status.stamp).stop_reason = reason
 
     @locked
     def fail(self, reason: str) -> None:

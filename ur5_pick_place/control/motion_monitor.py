@@ -10,9 +10,7 @@ from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.trajectory import Trajectory
 from ur5_pick_place.settings import Settings, setting
 
-BEGUN = 5e-3
-"""Largest joint motion [rad] of an arm that has not begun to move: the last one may settle."""
-
+_BEGUN = 5e-3  # [rad]; the motion before may still be settling by less
 # A stall: the arm turns less than the first while the plan turns more than the second [rad].
 _STILL, _GOES_ON = 5e-4, 5e-3
 # A stall of a slow plan, after a time [s] that allows for a late start: the plan turns a joint by
@@ -158,12 +156,20 @@ class MotionMonitor:
         self.plan_time = 0.0
         """Scaled time since the start [s], not clipped to the duration."""
 
-    def allow_late_start(self) -> None:
-        """Go back to about when the plan begins: the arm is still there, or has just left."""
+    def allow_late_start(self, q: Array) -> bool:
+        """
+        Go back to about the beginning of the plan if the arm, at joints `q`, is still there.
+
+        Returns whether it is.
+
+        """
+        if not self._first.size or np.abs(q - self._first).max() > _BEGUN:
+            return False
         # Not to the very beginning: the arm may be behind the plan here, but not ahead of it.
-        latest = self._time_to_leave(BEGUN) + _UNSEEN
+        latest = self._time_to_leave(_BEGUN) + _UNSEEN
         self.plan_time = min(self.plan_time, latest)
         self._stall = StallDetector(self._settings.stall_time)
+        return True
 
     def tick(self, now: float, q: Array, speed_scaling: float) -> str | None:
         """
@@ -173,11 +179,11 @@ class MotionMonitor:
 
         """
         passed, self._now = max(0.0, now - self._now), now
+        self._first = self._first if self._first.size else q
         if self._wait > 0.0:
-            self._first = self._first if self._first.size else q
             self._wait -= passed
             away = float(np.abs(q - self._first).max())
-            if away <= BEGUN:
+            if away <= _BEGUN:
                 return None
             self._wait, self.plan_time, passed = 0.0, self._time_to_leave(away), 0.0
         self.plan_time += passed * speed_scaling

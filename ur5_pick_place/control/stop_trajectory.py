@@ -30,7 +30,8 @@ _CHOICES = np.array(
 )
 _EQUALLY_NEAR = 5e-3  # [rad]; how much nearer a later pass must be to count as the present one
 _SLACK = 1.005
-_JERK_SLACK = 1.05
+_JERK_SLACK = 1.05  # as the gate's
+_BETWEEN = 1.002  # largest ratio of a value between two samples, or in a message, to that at them
 # A plan at its jerk limit leaves nothing for braking: a stop that comes sooner by _SOONER [s] may
 # use more.
 _HIGH_JERK, _SOONER = 1.5, 0.1
@@ -38,7 +39,7 @@ _HIGH_JERK, _SOONER = 1.5, 0.1
 _SHARES = (0.95, 0.8, 0.65, 0.5, 0.4)
 # A motion may end as planned if less than _NEAR_END [s], or less than _NEAR_END_STOPS times the
 # shortest stop, is left.
-_NEAR_END, _NEAR_END_STOPS = 0.75, 1.5
+_NEAR_END, _NEAR_END_STOPS = 1.0, 1.5
 _GENTLER = 0.03  # [s] by which the next stop tried is later, where one needs too much torque
 _PATH_SAMPLES = 200
 # [s]; joint speed divided by the acceleration limit, below which the arm counts as at rest
@@ -231,8 +232,8 @@ def resume_on_path(
     for length in _STARTS:
         rest = _speed_up(trajectory, t, length)
         if _is_within(rest, limits):
-            return rest
-    return stretch(rest, _excess(rest, limits))
+            break
+    return _slowed(rest, _excess(rest, limits))
 
 
 def _first_pass(trajectory: Trajectory, q: Array, within: tuple[float, float]) -> float:
@@ -248,8 +249,8 @@ def _first_pass(trajectory: Trajectory, q: Array, within: tuple[float, float]) -
 
 def _used(trajectory: Trajectory, limits: Limits) -> tuple[float, float, float]:
     """Return the largest fractions of the limits on velocity, acceleration and jerk."""
-    _, qd, qdd, qddd = trajectory.sample(trajectory.dense_times(4e-3))
-    shares = (qd / limits.qd, qdd / limits.qdd, qddd / limits.qddd)
+    _, qd, qdd, _ = trajectory.sample(trajectory.dense_times(4e-3))
+    shares = (qd / limits.qd, qdd / limits.qdd, trajectory.jerk_peaks()[1] / limits.qddd)
     velocity, acceleration, jerk = (float(np.abs(share).max()) for share in shares)
     return velocity, acceleration, jerk
 
@@ -266,9 +267,20 @@ def _exceeds_torque(trajectory: Trajectory, dynamics: Dynamics) -> bool:
 
 
 def _excess(trajectory: Trajectory, limits: Limits) -> float:
-    """Return the factor by which a motion must be stretched to keep the limits, at least 1."""
+    """Return the factor by which a motion must be stretched to pass the gate, at least 1."""
     velocity, acceleration, jerk = _used(trajectory, limits)
-    return float(max(1.0, velocity, acceleration**0.5, jerk ** (1 / 3)))
+    acceleration *= _BETWEEN
+    return float(max(1.0, velocity, acceleration**0.5, (_BETWEEN * jerk / _JERK_SLACK) ** (1 / 3)))
+
+
+def _slowed(trajectory: Trajectory, factor: float) -> Trajectory:
+    """Return a motion to rest that takes `factor` times as long, its times whole nanoseconds."""
+    if factor == 1.0:
+        return trajectory
+    slowed = stretch(trajectory, factor)
+    q, qd, qdd, _ = slowed.sample(times := np.round(slowed.t, _DIGITS))
+    q[-1], qd[-1], qdd[-1] = trajectory.q[-1], 0.0, 0.0
+    return Trajectory(times, q, qd, qdd)
 
 
 def _speed_up(trajectory: Trajectory, t: float, length: float) -> Trajectory:

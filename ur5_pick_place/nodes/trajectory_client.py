@@ -255,9 +255,8 @@ class _TrajectoryController:
             self._sent_goal.publish(request.trajectory)
 
     def _request(self, goal: Goal) -> FollowJointTrajectory.Goal:
-        request = FollowJointTrajectory.Goal(trajectory=goal.prepared)
-        if goal.begin > 0.0:
-            request.trajectory = self._begun(goal.segment)
+        trajectory = self._begun(goal.segment) if goal.begin > 0.0 else goal.prepared
+        request = FollowJointTrajectory.Goal(trajectory=trajectory)
         # Passthrough has no path tolerance, and takes a velocity tolerance of 0 literally: any
         # motion left at the end would abort the goal. Our own monitor proves the arrival.
         if self._has_tolerances:
