@@ -464,3 +464,18 @@ def test_a_button_held_while_its_commands_cannot_be_read_moves_nothing_when_they
     button.hold(0.3, is_held=False)
     button.hold(0.04)
     assert button.begun == 1
+
+
+def test_zeros_that_cannot_be_read_do_not_keep_another_sender_from_jogging(monkeypatch):
+    pytest.importorskip('rclpy')
+    button = HeldButton(monkeypatch)
+    from geometry_msgs.msg import TwistStamped
+    from rclpy.serialization import serialize_message
+
+    pressed, button._message = button._message, serialize_message(TwistStamped())
+    button.is_frame_known = False
+    button.hold(0.5)
+    assert 'jog command ignored: ' in button.said[-1]
+    button.is_frame_known, button._message = True, pressed
+    button.hold(0.04)
+    assert button.begun == 1

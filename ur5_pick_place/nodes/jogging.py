@@ -130,7 +130,8 @@ class Jogging:
         except Ur5PickPlaceError as error:
             warning = f'jog command ignored: {error}'
             with self._lock:
-                self._ignore(warning)
+                if not _is_zero(message):
+                    self._ignore(warning)
         else:
             with self._lock:
                 warning = self._follow(command)
@@ -311,3 +312,11 @@ class _CommandReader:
                 f'most {COMMAND_TIMEOUT} s old and {_EARLY:.0f} s ahead in ROS time, or 0; check '
                 'the clock and use_sim_time of its sender'
             )
+
+
+def _is_zero(message: Any) -> bool:
+    """Return whether a message requests no motion, also if it cannot be followed."""
+    if isinstance(message, JointJog):
+        return not any(message.velocities)
+    linear, angular = message.twist.linear, message.twist.angular
+    return not any((linear.x, linear.y, linear.z, angular.x, angular.y, angular.z))
