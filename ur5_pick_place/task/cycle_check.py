@@ -53,7 +53,8 @@ def check_cycle(
             f'stages[{last}]',
         )
     for number, stage in enumerate(stages):  # the next cycle, with the gripper as this one left it
-        _refuse(hand.second_close(stage), number, stage)
+        if hand.is_at_part:
+            _refuse(hand.second_close(stage), number, stage)
         hand.apply(stage)
 
 
@@ -83,6 +84,11 @@ class _Hand:
         self._closed = ''  # the stage that closed the gripper
         self._picked = ''  # that stage, if the gripper may hold a part since then
         self._payload = ''  # the stage that added the part to the payload
+
+    @property
+    def is_at_part(self) -> bool:
+        """Whether it is at a place where a part may lie."""
+        return is_part_place(self._place)
 
     def problem(self, stage: Stage) -> str:
         """Return why a stage cannot follow, and what to do instead; '' if it can."""
