@@ -100,8 +100,8 @@ class Admission:
         """
         Latch a stop that was requested.
 
-        Clears `is_in_freedrive`; the task node must report freedrive again. It ends freedrive when
-        the latch is first set, but not at a repeated stop.
+        Clears `is_in_freedrive` until the task node reports freedrive again: that node ends
+        freedrive when the latch is first set, but not at a repeated stop.
 
         """
         self.latch.set(reason)

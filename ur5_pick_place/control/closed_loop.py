@@ -65,9 +65,10 @@ class Corridor:
 
 _MEMORY = 0.97  # forgetting factor per message
 _SLOW = 1e-4  # [rad^2/s^2]; below this squared speed the lag cannot be estimated
-# [s]; below full speed the controller may be ahead, by what a segment arrives late and its cycle.
+# [s]; below full speed the controller may be ahead of the reference, by the delay of a segment and
+# one cycle.
 _LEAST_LAG, _LARGEST_LAG = -0.02, 0.2
-_SETTLES = 0.5  # fraction of loop_patience within which the loop still improves at its goal
+_SETTLES = 0.5  # fraction of loop_patience without progress after which a loop at its goal is done
 
 
 class ServoLag:
@@ -196,7 +197,10 @@ class ClosedLoop(StreamedLoop):
     def _give_up(self, cause: str) -> None:
         """Stop if there is a cause; the reason also names a servo lag that is too large."""
         lag, allowed = self._lag.seconds, self._settings.loop_ahead
-        late = f'; the arm follows {lag:.2f} s late (loop_ahead {allowed} s): link, PC or servos'
+        late = (
+            f'; the arm follows {lag:.2f} s late (loop_ahead {allowed} s): check link, PC and '
+            'servos'
+        )
         if cause:
             self.stop(f'{self.method} stopped: {cause}{late if lag > allowed else ""}')
 
@@ -224,7 +228,7 @@ class ClosedLoop(StreamedLoop):
         return ''
 
     def _update_outcome(self, is_still: bool, is_waiting: bool, q: Array, qd: Array) -> None:
-        """Set the outcome once the arm and its reference, or the slider, are at rest."""
+        """Set the outcome once the arm is at rest, with its reference ended or the slider at 0."""
         if np.abs(qd).max() >= AT_REST:
             return
         if self.stop_reason and (is_still or is_waiting):

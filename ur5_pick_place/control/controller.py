@@ -63,7 +63,8 @@ class Goal:
     is_accepted, has_arrived : bool
         As the controller reports; the measured joints decide.
     began_late : bool
-        Whether it began later than it was sent: its time is not known without feedback.
+        Whether it began some time after it was sent: without feedback it is then unknown at what
+        time of the trajectory the arm is.
     stop_reason : str
         Why it ends early; set while it brakes or is canceled.
     is_canceled : bool
@@ -102,7 +103,7 @@ class Goal:
 
     @property
     def segment(self) -> TrajectorySegment:
-        """The motion as one that began at its stamp."""
+        """The motion as a segment that begins at the stamp `begin`."""
         return TrajectorySegment(self.trajectory, 0.0, self.begin, self.speed_scaling)
 
     def allow_late_start(self, status: RobotStatus) -> None:

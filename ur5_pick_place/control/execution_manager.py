@@ -52,7 +52,7 @@ class ExecutionManager:
     stops : int
         Number of calls of `stop`, for callers that are about to plan.
     interruptions : int
-        Number of stops, faults and rearms; no motion that was requested before one begins after.
+        Number of stops, faults and rearms: a motion requested before one does not begin after it.
 
     """
 
@@ -178,9 +178,9 @@ class ExecutionManager:
         """
         Brake along the path; `latch` = refuse all motion until rearmed.
 
-        What cannot be braked is canceled at once; with `is_near`, an obstacle in the path, also
-        what cannot stop before it. Each `watch` repeats the cancel until the goal has ended and,
-        with `latch`, the arm is at rest.
+        A motion that cannot brake is canceled at once. With `is_near` there is an obstacle in the
+        path: a motion that cannot stop before it is canceled too. Each `watch` repeats the cancel
+        until the goal has ended and, with `latch`, the arm is at rest.
 
         """
         self.stops += 1
@@ -402,7 +402,7 @@ class ExecutionManager:
         elif stream.ended:
             if self.is_at_rest:
                 self._finish(stream.ended.reason)
-        # A slow arm stops at once: its ramp would freeze at slider 0, and speed up with it.
+        # A slow arm stops at once: its ramp would freeze at slider 0, and go on as that rises.
         elif loop.outcome or (loop.is_ending and is_slow(self.status)):
             stream.ended = loop.outcome or Outcome.from_reason(loop.stop_reason)
             self._hold()

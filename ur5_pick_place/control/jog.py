@@ -37,7 +37,7 @@ COMMAND_TIMEOUT = 0.2
 """Time after the last command at which the arm brakes [s, steady clock of its arrival]."""
 
 _HOLD = 4  # cycles between two looks along the way ahead
-_LATENESS = 4 * CYCLE  # [s] by which the reference follows a velocity that changes steadily
+_LATENESS = 4 * CYCLE  # [s] by which the reference lags behind a velocity that changes steadily
 # What the gate refuses although the way ahead is free (torque) is tried again more slowly.
 _SLOWER, _FASTER, _SLOWEST = 0.5, 1.05, 1 / 32
 
@@ -62,7 +62,7 @@ class Jog(StreamedLoop):
     Attributes
     ----------
     slowed_by : str
-        What slows the arm down or lets it rest, and how far that is; empty if nothing does.
+        What slows the arm or keeps it at rest, and how far away that is; empty if nothing does.
 
     """
 
@@ -166,7 +166,7 @@ class Jog(StreamedLoop):
             )
 
     def _update_outcome(self, is_still: bool, is_waiting: bool, qd: Array) -> None:
-        """Set the outcome once no motion is wanted, and the arm or the slider is at rest."""
+        """Set the outcome once no motion is wanted and the arm rests, even if only by slider 0."""
         if self.is_wanted or np.abs(qd).max() >= AT_REST:
             return
         if is_still:

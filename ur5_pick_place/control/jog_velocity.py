@@ -34,8 +34,8 @@ from ur5_pick_place.planning.planner import MotionPlanner
 
 _LENGTH = 0.3  # [m] that one radian counts, as `loop_length`
 _NEAREST = 0.01  # [m] smallest singular value that a motion approaches: 2.5 deg from the wrist's
-_INSIDE = 0.008  # [m] below which it did not stop there, but began there
-_CREEP = 0.1  # least share of the velocity that is left in there
+_INSIDE = 0.008  # [m]; where it is smaller, the motion did not end at _NEAREST but began inside
+_CREEP = 0.1  # least share of the velocity that such a motion keeps
 _SINGULAR = 0.002  # [m] below which a direction is lost: 0.5 deg
 _LOST = 0.05  # share of the command along lost directions that may be left out
 _APPROACH = 1e-4  # [m] change of the smallest singular value on the way ahead that counts
@@ -49,7 +49,7 @@ _MAX_LOOKAHEAD = 1.2  # [s]
 _LEAST = 0.02  # share of the way ahead below which the arm rests
 _JOINT_ROOM = 0.01  # [rad] before a joint limit: sag must not carry a resting arm out of range
 _HOLDING = 0.95  # share of a joint's torque that may hold the load; the rest is to move it
-_EXTRA = 0.002  # [m] of clearance beyond the required one, for the same reason
+_EXTRA = 0.002  # [m] of clearance beyond the required one, which sag must not use up
 _PIECES = 3  # of the way ahead in a collision check
 _ESCAPE_TIME = 0.02  # [s] in which a motion within the extra clearance must not come closer
 _CLOSER = 2e-6  # [m] that is rounding
@@ -178,9 +178,9 @@ class JogVelocity:
         kept = vt.T @ np.where(is_lost, 0.0, b_u / np.where(is_lost, 1.0, sigma))
         if np.linalg.norm(b_u[is_lost]) <= _LOST * np.linalg.norm(b_u):
             return kept, ''
-        felt = np.concatenate([linear, _LENGTH * angular])
+        wanted = np.concatenate([linear, _LENGTH * angular])
         turns = [kept, *vt[is_lost], *np.eye(6)] if kept.any() else [*vt[is_lost], *np.eye(6)]
-        return self._leave(q, T, felt, turns, int(is_lost.sum()))
+        return self._leave(q, T, wanted, turns, int(is_lost.sum()))
 
     def _leave(
         self, q: Array, T: Array, b: Array, turns: list[Array], lost: int
@@ -200,16 +200,16 @@ class JogVelocity:
                 T_next = forward(self._model, q + _LEAVE * step)
                 moved = T_next[:3, 3] - T[:3, 3] + (T_next - T)[:3, :3] @ p_tcp
                 turned = log_so3(T_next[:3, :3] @ T[:3, :3].T)
-                felt = np.concatenate([moved, _LENGTH * turned])
-                along = float(b @ felt / np.linalg.norm(b) / np.linalg.norm(felt))
+                motion = np.concatenate([moved, _LENGTH * turned])
+                along = float(b @ motion / np.linalg.norm(b) / np.linalg.norm(motion))
                 is_out = (self._singular_values(q + _LEAVE * step) < _SINGULAR).sum() < lost
                 if is_out and along > best + _BETTER:
                     best, found = along, step
         if found.any():
             return _LEAVE_SPEED * found, ''
         return found, (
-            f'the tool cannot move that way {self._near(q)}; leave it in another direction, or '
-            'turn its joint'
+            f'the tool cannot move that way {self._near(q)}; leave the singularity in another '
+            'direction, or jog a joint'
         )
 
     def _bounded(self, q: Array, qd: Array) -> Array:

@@ -27,7 +27,8 @@ The weight. V falls as unevenly as the singular values of J_b differ: with W_0 a
 weakest direction takes tens of seconds. Near the goal `adapt_weight` chooses another W, constant
 until the next call: with U S V^T = W_0^(1/2) J_b there, it is W_0^(1/2) U (S^2 + s^2)^-1 U^T
 W_0^(1/2), for which all directions stronger than s fall alike. It mixes position and orientation,
-so that d is the gradient of V but for a share as large as e. The step holds with any W.
+so that d then differs from the gradient of V, by a fraction of the order of |e|. The step below is
+right for any W.
 
 The step. Along -d the linearised error gives V(a) = V - a |d|^2 + a^2 |J_b d|_W^2 / 2 with its
 minimum at a* = |d|^2 / |J_b d|_W^2. For every a <= a* and every share f in (0, 1] of the step

@@ -35,7 +35,7 @@ class LoopSettings(Settings):
     loop_lead: float = setting(
         0.03,
         'lookahead of resolved_rate: distance of its goal from the tool along the line, radians '
-        'by loop_length; times loop_gain it is the speed',
+        'converted by loop_length; times loop_gain it is the speed',
         unit='m',
         low=0.005,
         high=10.0,

@@ -14,7 +14,7 @@ _BEGUN = 5e-3  # [rad]; the motion before may still be settling by less
 # A stall: the arm turns less than the first while the plan turns more than the second [rad].
 _STILL, _GOES_ON = 5e-4, 5e-3
 # A stall of a slow plan, after a time [s] that allows for a late start: the plan turns a joint by
-# ten times an encoder's noise [rad], and the arm turns that joint by less than a tenth of it.
+# 40 times an encoder's noise [rad], and the arm turns that joint by less than a tenth of it.
 _SLOW_TURN, _FOLLOWED_SHARE, _LATE_START = 4e-4, 0.1, 1.8
 _UNSEEN = 0.15  # [s] by which the joints may show a motion later than it is commanded
 _PATH_STEP = 0.02  # [s] between samples of the remaining path
@@ -71,7 +71,7 @@ def path_from(
     """
     Return joints (n, 6) [rad] from `q` (6,) along the rest of a running trajectory.
 
-    The arm is at one of the times `within` [s] of the plan. A path that retraces itself passes
+    The arm is between the two times `within` [s] of the plan. A path that retraces itself passes
     `q` more than once: of about equally near samples the earliest counts.
 
     """
@@ -94,7 +94,7 @@ class StallDetector:
     Parameters
     ----------
     stall_time : float
-        How long the arm may stand still [s]; 1.8 s if the plan goes on slower than 5 mrad in it.
+        How long the arm may stand still [s]; 1.8 s if the plan turns less than 5 mrad meanwhile.
 
     """
 
@@ -215,7 +215,7 @@ class MotionMonitor:
 
     @property
     def is_overdue(self) -> bool:
-        """Whether the planned end is past by more than the settling time, in scaled time."""
+        """Whether the planned end is past by more than `goal_time` and 1 s, in scaled time."""
         return self.plan_time > self._trajectory.duration + self._settings.goal_time + 1.0
 
     def arrived(self, q: Array, qd: Array) -> bool:

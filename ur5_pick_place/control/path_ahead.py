@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a running motion, or the one that brakes it, goes, and what that meets."""
+"""The path ahead of a running or braking motion, and whether an obstacle in it is too near."""
 
 import numpy as np
 

@@ -10,15 +10,16 @@ from scipy.interpolate import PPoly
 @dataclass(frozen=True)
 class Ramp:
     """
-    A time scaling that falls from 1 to 0 within a unit of time; its rate is a trapezoid.
+    A time scaling `sigma` that falls from 1 to 0 within a unit of time.
 
-    `sigma` is the rate at which the plan's time advances: 1 is the planned speed, 0 is rest.
+    `sigma` is the speed at which the plan's time advances: 1 is the planned speed, 0 is rest. Its
+    derivative `rate` is a negative trapezoid.
 
     Parameters
     ----------
     rise, fall : float
-        Fractions of the time in which the rate grows to its largest value, and falls back to
-        zero.
+        Fractions of the time in which the magnitude of `rate` grows to its largest value, and
+        falls back to zero.
 
     Attributes
     ----------

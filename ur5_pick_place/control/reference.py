@@ -86,7 +86,7 @@ class Change:
     cycles: int
 
     def at(self, cycle: int) -> State:
-        """Return the state some cycles after the start; the new velocity is kept at the end."""
+        """Return the state some cycles after the start; from the end on the velocity is kept."""
         T = self.cycles * CYCLE
         u = min(cycle / self.cycles, 1.0)
         after = max(cycle - self.cycles, 0) * CYCLE

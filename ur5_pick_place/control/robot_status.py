@@ -204,10 +204,10 @@ class RobotStatus:
 
     def discount_suspension(self, gap: float) -> None:
         """
-        Take the time between two checks of the robot [s, steady clock].
+        Discount silence while this process was not run, given the time between two checks [s].
 
-        Time beyond the usual period is time in which this process was not run. The robot was not
-        silent then: its messages are waiting to be read.
+        Steady time beyond the usual period between checks is time in which this process was not
+        run. The robot was not silent then: its messages are waiting to be read.
 
         """
         if self.silent_since is not None and self.arrived is not None and gap > _CHECK_PERIOD:

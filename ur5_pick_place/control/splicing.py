@@ -17,7 +17,7 @@ from ur5_pick_place.control.streamed_loop import TrajectorySegment
 from ur5_pick_place.planning.trajectory import Trajectory, hold_trajectory
 
 _LARGEST_AGE = 0.1  # [s]; clocks further apart are not in step
-_STAMPED = 0.45  # least speed scaling at which a stamp is sent; near 0.5, but no usual slider
+_STAMPED = 0.45  # least speed scaling with a stamp: near 0.5, but no usual slider setting
 
 
 def next_segment(
@@ -32,7 +32,7 @@ def next_segment(
     arrival : float
         Stamp of its expected arrival in the controller [s].
     splices : bool
-        Whether the controller does.
+        Whether the controller starts a trajectory with a past stamp at its first point.
 
     """
     scaling = segment.speed_scaling

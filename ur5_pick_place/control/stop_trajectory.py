@@ -31,7 +31,7 @@ _CHOICES = np.array(
 _EQUALLY_NEAR = 5e-3  # [rad]; how much nearer a later pass must be to count as the present one
 _SLACK = 1.005
 _JERK_SLACK = 1.05  # as the gate's
-_BETWEEN = 1.002  # largest ratio of a value between two samples, or in a message, to that at them
+_BETWEEN = 1.002  # factor by which a value may be larger between samples, or in a message
 # A plan at its jerk limit leaves nothing for braking: a stop that comes sooner by _SOONER [s] may
 # use more.
 _HIGH_JERK, _SOONER = 1.5, 0.1

@@ -17,7 +17,7 @@ AT_REST = 0.01  # [rad/s]; measured joints below this speed count as at rest
 @dataclass(frozen=True)
 class TrajectorySegment:
     """
-    What follows of a reference, for the controller to join at its speed scaling.
+    The part of a reference that comes next, for the controller to join at its speed scaling.
 
     Attributes
     ----------
@@ -69,7 +69,7 @@ class StreamedLoop(ABC):
 
     @property
     def is_ending(self) -> bool:
-        """Whether the arm comes to rest, as nothing wants it to go on."""
+        """Whether the arm is to come to rest."""
         return bool(self.stop_reason)
 
     def stop(self, reason: str) -> None:

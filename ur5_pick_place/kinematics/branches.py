@@ -71,8 +71,9 @@ def _calibrated_signs(
     """
     Return the signs of the three distances to a singularity, (3, ...), for a calibrated arm.
 
-    For the nominal arm det J is a2 a3 x1 sin(theta_3) sin(theta_5). Where that of the calibrated
-    one has the other sign, its own singularity lies on the other side: the nearest of the three.
+    For the nominal arm det J is a2 a3 x1 sin(theta_3) sin(theta_5). Where det J of the calibrated
+    arm has the other sign, the joints are on the other side of one of its own singularities: of
+    the one that is nearest.
 
     """
     signs = np.where(nominal < 0.0, -1.0, 1.0)

@@ -96,8 +96,8 @@ def arm_corners(m: Model, q: ArrayLike) -> Array:
     """
     Return the corners of the arm drawn as a line, in `base_link` (13, 3) [m].
 
-    Each frame, moved by d and then by a, so that shoulder and elbow can be distinguished. Joints
-    `q` (6,) [rad].
+    For each joint two corners, the origin of the frame before it and that origin moved by d along
+    z, so that shoulder and elbow can be distinguished; then the tool. Joints `q` (6,) [rad].
 
     """
     frames = T_BASE_LINK_BASE @ link_frames(m, q)
@@ -226,7 +226,7 @@ def _steps(m: Model, q: Array) -> Array:
     """Return the transform from frame i-1 to frame i for each joint, (..., 6, 4, 4)."""
     theta = q + m.offset
     c, s = np.cos(theta), np.sin(theta)
-    ca, sa = np.round(np.cos(m.alpha)), np.round(np.sin(m.alpha))  # 0 and ±1, unrounded
+    ca, sa = np.round(np.cos(m.alpha)), np.round(np.sin(m.alpha))  # exactly 0 or ±1
     step = np.zeros((*theta.shape, 4, 4))
     step[..., 0, 0], step[..., 1, 0] = c, s
     step[..., 0, 1], step[..., 1, 1], step[..., 2, 1] = -s * ca, c * ca, sa

@@ -25,9 +25,10 @@ def inverse(
     T : array_like, shape (..., 4, 4)
         T_base_tool [m].
     q6 : array_like, shape () or (...)
-        Desired last joint where a wrist singularity leaves it free [rad]. It is used if the elbow
-        can reach with it, otherwise the nearest value with which the elbow is `scalar.BENT` from
-        stretched and folded, or as far as it gets: both elbows then exist.
+        Desired last joint where a wrist singularity leaves it free [rad]. It is used where the
+        elbow can reach the pose with it. Elsewhere the nearest value is used with which theta_3 is
+        `scalar.BENT` away from 0 and pi, or as far away as the pose allows, so that either elbow
+        has a solution.
     seed : array_like, shape (6,) or (..., 6), optional
         Joints from which the solutions of a calibrated arm are searched too [rad]; not looked at
         for an ideal arm, which has them all in closed form.
@@ -43,8 +44,8 @@ def inverse(
     Raises
     ------
     InvalidInput
-        A pose has a wrong shape, is not finite or not rigid, or `q6` or `seed` is not finite or
-        of a wrong shape.
+        A pose has a wrong shape, is not finite or not rigid; or `q6`, or the `seed` of a
+        calibrated arm, is not finite or of a wrong shape.
 
     """
     poses = as_poses(T, 'T')

@@ -7,8 +7,8 @@ gives seeds. Near a singularity this has two effects. Solutions exist where the 
 none: the arguments of its square root and arccosine are clipped (`_APART`, `_CLOSED`), which gives
 seeds there too. And theta_6, free at the nominal arm's wrist singularity, has several isolated
 values: there the seeds cover the circle (`_CIRCLE`). Finally the nominal arm's pose at each
-solution differs from the given pose by the effect of the calibration: its closed-form solutions
-are better seeds.
+solution differs from the given pose by the effect of the calibration: the closed-form solutions of
+that pose are better seeds.
 
 Where two singularities are near, a solution may yet be missed. Joints at which the arm is, or is
 to be near, are a seed too, so that an arm always finds the joints at which it stands.
@@ -35,10 +35,11 @@ MOST = 16
 _RESIDUAL = 1e-11  # m and rad, of a solution
 _SAME = 1e-6  # rad; closer solutions count as one
 _NEW = 0.1  # rad; a seed must be this far from every known solution
-# rad of phi, and of theta_3 from 0 or pi: of 0.01 to 0.2 the value with the fewest misses near
-# singularities, for arms off by up to 2 mm and 4 mrad
+# rad; least |phi|, and least distance of theta_3 from 0 and pi, of a seed: of the values from 0.01
+# to 0.2 the one that misses the fewest solutions near singularities, for arms off by up to 2 mm
+# and 4 mrad
 _APART = 0.04
-_CLOSED = 1.1  # largest computed cosine of theta_3 that is clipped to a stretched elbow
+_CLOSED = 1.1  # largest computed |cos(theta_3)| that is clipped, to a stretched or folded elbow
 _NEAR_WRIST = 0.1  # rad of theta_5; a few times what calibrations tilt the tool by
 # Near the shoulder singularity, where tan(phi) is less than the first, calibrations turn theta_1
 # and so tilt the wrist by much more: the second counts [rad of theta_5].
@@ -46,7 +47,7 @@ _NEAR_SHOULDER, _NEAR_WRIST_THERE = 0.4, 0.4
 _WRISTS = np.array([0.0, pi])  # offsets of theta_6 from its closed-form value
 _CIRCLE = pi / 8.0 * np.delete(np.arange(16.0), [0, 8])  # the same, around the circle
 _CHUNK = 256  # poses at a time, which bounds the memory
-_SIGMA = np.array([1.0, -1.0])  # sign of phi: left, right; and of theta_3 by it: up, down
+_SIGMA = np.array([1.0, -1.0])  # sign of phi: left, right; of theta_3 sign(phi): up, down
 
 
 def inverse_calibrated(
@@ -112,7 +113,7 @@ class _Search:
     def __init__(self, m: Model, T: Array) -> None:
         self._m, self._nominal, self._T = m, replace(m, mounts=None), T
         self.q, self.count = np.full((len(T), MOST, 6), np.nan), np.zeros(len(T), dtype=np.intp)
-        self._searched = np.zeros(len(T), dtype=np.intp)  # solutions from which was searched
+        self._searched = np.zeros(len(T), dtype=np.intp)  # how many solutions were searched from
 
     def begin(self, q6: Array, seed: Array | None) -> None:
         """

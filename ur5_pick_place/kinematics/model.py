@@ -107,7 +107,7 @@ class Model:
     effort_max : ndarray, shape (6,)
         Torque limits [N m].
     mounts : ndarray, shape (6, 4, 4), or None
-        Calibrated arms only: the frame in which joint i turns about z, seen from frame i-1; an
+        Calibrated arms only: the frame in which joint i turns about z, seen from frame i-1; a
         nominal arm has Tz(d_i) there.
     calibration : str
         Hash of the calibration file; empty for a nominal arm.
@@ -164,7 +164,7 @@ class Model:
     @cached_property
     def arm(self) -> Arm:
         """The arm for one configuration or pose at a time, compiled where it can be."""
-        ca, sa = np.round(np.cos(self.alpha)), np.round(np.sin(self.alpha))  # 0 and ±1, unrounded
+        ca, sa = np.round(np.cos(self.alpha)), np.round(np.sin(self.alpha))  # exactly 0 or ±1
         rows = np.stack([self.a, self.d, ca, sa, self.offset], axis=1)
         mounts = [] if self.mounts is None else self.mounts.ravel().tolist()
         return core.Arm(self.lengths, rows.ravel().tolist(), mounts)

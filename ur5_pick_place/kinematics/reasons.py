@@ -111,14 +111,14 @@ def _holder(k: int, ok: Mask, planes: set[int]) -> int:
 
 
 def _double(m: Model, k: int, holder: int, q6: float | None) -> MissingBranch:
-    """Return the row that holds the root of row `k`, and the last joint [rad] where it is free."""
+    """Name the row that holds the root of row `k`, and the last joint [rad] where it is free."""
     where = '' if q6 is None else f' with {JOINT_NAMES[5]} at {q6:.4g} rad'
     text = f'double root{where}: the only solution is the one of {BRANCHES[holder]}'
     return MissingBranch(BRANCHES[k], 'double', 0.0, text if m.mounts is None else _FEWER)
 
 
 def _unreached(m: Model, k: int, distance: float) -> MissingBranch:
-    """Return by how much the elbow cannot reach frame 3, at a distance from frame 1 [m]."""
+    """Return by how much frame 3, at a distance from frame 1 [m], is out of the elbow's reach."""
     distance = inf if isnan(distance) else distance  # squares overflow beyond 1e154 m
     inner, outer = m.reach
     is_far = distance - outer > inner - distance
