@@ -92,7 +92,7 @@ WRONG: dict[str, tuple[Callable, int, str]] = {
             JointConstraint(joint_name='knee')
         ),
         Codes.INVALID_GOAL_CONSTRAINTS,
-        "joint 'knee' is unknown: shoulder_pan_joint",
+        "joint 'knee' is unknown: must be one of shoulder_pan_joint",
     ),
     'constraint that is NaN': (
         lambda r: r.ik_request.constraints.joint_constraints.append(

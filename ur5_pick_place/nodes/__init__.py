@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The ROS side: nodes and the demo; the only sub-package that imports ROS."""
+"""The nodes and what they share; below this layer nothing imports ROS."""

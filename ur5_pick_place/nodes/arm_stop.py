@@ -14,7 +14,7 @@ from ur5_pick_place.nodes.polling import PollGroup
 from ur5_pick_place.nodes.task_port import TaskPort
 
 _PERIOD = 0.05  # [s], steady clock
-_AT_LEAST = 0.3  # [s] for which goals are canceled that are not reported yet
+_AT_LEAST = 0.3  # [s] of cancel requests even if no goal is reported, as one may be in transit
 # Time until other controllers are deactivated if the arm does not stop [s]. With a planner it is
 # longer, as the planner may still be braking a closed loop.
 _DEACTIVATE_AFTER, _DEACTIVATE_ALONE_AFTER = 1.0, 0.3

@@ -39,7 +39,7 @@ class BoundedReader:
             return None
         try:
             return deserialize_message(data, self._kind)
-        except RuntimeError:  # rclpy names its error class privately
+        except RuntimeError:  # the base of rclpy's own, which is private
             self._warn(f'a malformed message of {len(data)} bytes was ignored')
             return None
 

@@ -39,7 +39,7 @@ class CarriedPart:
         self._publisher = node.create_publisher(AttachedCollisionObject, PART_TOPIC, PART_QOS)
 
     def publish(self, load: Load | None) -> None:
-        """Publish that the gripper holds the part, as `load` in tool0, or nothing."""
+        """Publish the part that the gripper holds, `load` in tool0; None if it holds none."""
         message = AttachedCollisionObject(link_name=self._link)
         message.object.id = OWN_PART
         message.object.header.frame_id = self._link
@@ -61,7 +61,7 @@ def read_carried(
     data: bytes, tool: Tool
 ) -> tuple[Load | None, Part | None, AttachedObject | None]:
     """
-    Return what `CarriedPart` published: the load, the part, and it as an attached object.
+    Return what `CarriedPart` published: the load, the part, and that part as an attached object.
 
     Raises
     ------

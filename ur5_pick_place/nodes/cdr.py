@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Parse messages from their bytes, in a time that does not grow with their content.
+Parse messages from their bytes, in a time that hardly grows with the numbers in them.
 
 rclpy makes a Python object of every triangle and every number before it calls a callback, and
 blocks all other callbacks meanwhile: a mesh of 10,000 triangles takes 75 ms, a thousand boxes
@@ -69,7 +69,7 @@ def read_message(data: bytes, kind: type) -> SimpleNamespace:
 
 class MessageLayout:
     """
-    Where the numbers of a message lie, and of every other one with the same texts and lengths.
+    Where the numbers lie in all messages of one size with the same strings and list lengths.
 
     Publishers of joints and transforms repeat the names in each message; what differs are numbers.
 
@@ -83,7 +83,7 @@ class MessageLayout:
     numbers : list of tuple of int
         Begin and end of each non-empty field of numbers, in the order of the message [bytes].
     order : str
-        '<' if the bytes of a number begin with the lowest, else '>'.
+        Byte order of the numbers: '<' is little-endian, '>' big-endian.
 
     Raises
     ------
@@ -96,7 +96,7 @@ class MessageLayout:
         reader, _ = _read(data, kind)
         self.numbers, self.order = reader.numbers, reader.order
         self._size = len(data)
-        # Without the bytes between fields, whose content is undefined.
+        # Without the padding between fields, whose content is undefined.
         fixed = [range(2), *reader.texts]
         self._at = np.concatenate([np.arange(r.start, r.stop) for r in fixed])
         self._fixed = self._bytes_of(data)
@@ -129,7 +129,7 @@ class _Reader:
         self.order = '<' if data[1] & 1 else '>'
         self.id = ''
         self.numbers: list[tuple[int, int]] = []
-        self.texts: list[range] = []  # and lengths
+        self.texts: list[range] = []  # bytes of strings and of list lengths
 
     def message(self, kind: type) -> Any:
         if (numbers := _numbers_of(kind)) is not None:
@@ -205,7 +205,7 @@ def _fields(kind: type) -> tuple[tuple[str, Any], ...]:
 
 @functools.cache
 def _numbers_of(kind: type) -> tuple[str, int] | None:
-    """Return type and count of the numbers that a message consists of; None if of others too."""
+    """Return type and count of the numbers, if a message is numbers of one type; else None."""
     types, count = set(), 0
     for _, of in _fields(kind):
         size = 1

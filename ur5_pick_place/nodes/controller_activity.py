@@ -18,7 +18,7 @@ _REPLY_TIME = 1.0  # [s, steady clock]
 
 class ControllerActivity:
     """
-    Keeps `RobotStatus.why_inactive` while it is in doubt.
+    Keeps `RobotStatus.why_inactive` up to date until the controller is known to be active.
 
     The driver deactivates the controller when the program on the robot ends, and activates it only
     a moment after the program runs again; until then it would refuse a motion.

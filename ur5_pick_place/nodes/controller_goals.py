@@ -46,11 +46,11 @@ _MODES = (
     'tool_contact',
 )
 _LARGEST = 65_536  # [bytes] of a goal status message, for about 2,000 goals
-_NOTHING_LEFT = 0.5  # [s] for which a controller has had nothing to cancel
+_NOTHING_LEFT = 0.5  # [s] of nothing to cancel after which reported goals count as ended
 _SWITCH_TIME = 2.0  # [s] the controller manager may take
-_SWITCHING = 1.5  # [s] after a switch in which the arm may still be seen in motion
+_SWITCHING = 1.5  # [s] after a switch, while the arm may still be seen moving
 _ANSWER_TIME = 1.0  # [s] after which an answer to a cancel is no longer waited for
-_SAME_STOP = 5.0  # [s] without a request after which it is another stop
+_SAME_STOP = 5.0  # [s] without a request after which the next one belongs to a new stop
 
 
 def check_method(controller: str, method: str) -> None:
@@ -60,7 +60,8 @@ def check_method(controller: str, method: str) -> None:
     Raises
     ------
     InvalidInput
-        A closed loop, and a controller that takes whole trajectories, or messages of Humble.
+        The method is a closed loop, and the controller takes whole trajectories only, or the
+        messages are those of Humble.
 
     """
     if method not in METHODS:
@@ -102,7 +103,7 @@ class ControllerGoals:
             SwitchController, 'controller_manager/switch_controller', callback_group=group
         )
         self._log = node.get_logger()
-        # Steady times [s] of the last restart of ours, switch and request.
+        # Steady times [s] of the last restart of our controller, any switch, and any request.
         self._restarted, self._switched, self._last_request = -_SAME_STOP, -_SWITCHING, 0.0
         self._listed: Future[Any] | None = None
         # Whether the arm was unseen at the previous answer of this stop.
@@ -120,12 +121,12 @@ class ControllerGoals:
         if not silent:
             return ''
         return (
-            f'{", ".join(silent)} has a goal and does not answer to its cancellation: check that '
-            'the controller manager runs (ros2 control list_controllers), or restart the driver'
+            f'{", ".join(silent)} has a goal and does not answer requests to cancel it: check '
+            'that controller_manager runs (ros2 control list_controllers), or restart the driver'
         )
 
     def cancel(self) -> None:
-        """Request every available controller to cancel all its goals."""
+        """Send every available controller a request to cancel all its goals."""
         for one in self._controllers:
             one.cancel()
 
@@ -243,7 +244,7 @@ class _OneController:
         self._goals: frozenset[bytes] = frozenset()
         self._nothing_since: float | None = None
         self._unanswered: dict[Future[Any], float] = {}  # and when they were sent
-        # Steady times [s] of the last request, and from when on none was answered.
+        # Steady times [s] of the last request, and since when none was answered.
         self._last_request = self._silent_since = 0.0
 
     @property
@@ -262,7 +263,7 @@ class _OneController:
             return
         now = time.monotonic()
         for answer, sent in list(self._unanswered.items()):
-            if now - sent > _ANSWER_TIME:  # rclpy would keep it, fifty a second, for ever
+            if now - sent > _ANSWER_TIME:  # else rclpy keeps it for ever
                 self._unanswered.pop(answer, None)
                 self._cancel.remove_pending_request(answer)
         if not self._unanswered:

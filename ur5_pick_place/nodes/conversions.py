@@ -248,8 +248,8 @@ def trajectory_from_msg(message: RobotTrajectory, names: Sequence[str]) -> Traje
         Joints missing, unknown or named twice.
     InvalidInput
         No points, too many, arrays of the wrong length, no velocities or accelerations, values
-        that are not finite, times that do not increase; efforts other than 0 of a motion,
-        multi-DOF points.
+        that are not finite, times that do not increase; efforts other than 0 if there are several
+        points; multi-DOF points.
 
     """
     if n := len(message.multi_dof_joint_trajectory.points):

@@ -55,7 +55,7 @@ def distro() -> Distro:
 def discovery(reach: str) -> dict[str, str]:
     """Return the environment for a range of discovery, such as LOCALHOST or SUBNET."""
     found = {'ROS_AUTOMATIC_DISCOVERY_RANGE': reach}
-    if os.environ.get('ROS_DISTRO') == 'humble':  # newer ones warn of this one
+    if os.environ.get('ROS_DISTRO') == 'humble':  # newer distributions warn about this variable
         found['ROS_LOCALHOST_ONLY'] = '1' if reach == 'LOCALHOST' else '0'
     return found
 
@@ -126,8 +126,8 @@ def payload_request(
     """
     Return a request of `ur_msgs/srv/SetPayload`, whichever of its forms is installed.
 
-    There are three: mass and centre alone; the same with an inertia of flat fields (heads of
-    Humble to Lyrical of 2026); one `geometry_msgs/Inertia` (driver 7.0).
+    There are three: mass and centre alone; the same and six fields of the inertia (Humble to
+    Lyrical, as of 2026); one `geometry_msgs/Inertia` (driver 7.0).
 
     Parameters
     ----------
@@ -182,9 +182,10 @@ def on_liveliness(on_change: Callable[[Any], None]) -> Any:
 
 def has_waiting(executor: Any) -> bool:
     """
-    Return whether an executor resumes coroutines that wait only when it wakes.
+    Return whether an executor has waiting coroutines that it resumes only when it wakes up.
 
-    Newer ones, from Humble 3.3.21, Jazzy 7.1.9 and Kilted 9.1.4 on, wake with the future itself.
+    Newer executors, from Humble 3.3.21, Jazzy 7.1.9 and Kilted 9.1.4 on, have none: there the
+    future itself wakes the executor.
 
     """
     return bool(getattr(executor, '_tasks', ()))
@@ -194,7 +195,7 @@ def take_waiting(subscription: Any, most: int, end: float = math.inf) -> list[by
     """
     Return up to `most` waiting messages of a raw subscription, oldest first.
 
-    Takes no other one after the steady time `end` [s].
+    Takes no more of them after the steady time `end` [s].
 
     """
     return [data for data, _ in _taken(subscription, most, end)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The driver's topics on the robot, kept as one `RobotStatus`."""
+"""Keeps what the driver publishes about the robot in one `RobotStatus`."""
 
 import time
 from collections.abc import Callable, Sequence
@@ -32,12 +32,12 @@ PROGRAM_RUNNING = f'{_IO}/robot_program_running'
 """The driver's topic, on which a driver that starts with the program stopped sends nothing."""
 
 GOAL = fresh(REPLY_TIMEOUT)
-"""QoS of goals: their many packets take long, and one that comes later is canceled at once."""
+"""QoS of goals: a long one has many packets; one accepted after this time is canceled."""
 
 
 class LatchedTopic:
     """
-    A latched topic that the driver publishes on change only, and that ends with its publisher.
+    A latched topic that the driver publishes on change only; its value ends with its publisher.
 
     A driver that is restarted may publish nothing for long: what the one before it published must
     not count any more.
@@ -178,8 +178,8 @@ class DriverLink:
         self._log.warning(gap, throttle_duration_sec=_GAP_PERIOD)
 
     def _on_robot_mode(self, message: RobotMode) -> None:
-        # Evaluated at the next watch: in an emergency stop the robot mode (power off) arrives
-        # before the safety mode.
+        # Left to the next periodic check: in an emergency stop the robot mode (power off)
+        # arrives before the safety mode.
         self.status.robot_mode = message.mode
         if not self._checks_modes:
             self._log.warning(
@@ -199,7 +199,7 @@ class DriverLink:
     def _on_speed_scaling(self, scaling: float) -> None:
         status, now = self.status, time.monotonic()
         status.speed_scaling = scaling
-        # Not the time in which this process did not run: an answer may be waiting.
+        # Time in which this process did not run is not counted: an answer may be waiting.
         self._unknown += min(now - self._last_check, _REQUEST_PERIOD)
         self._last_check = now
         if scaling > 0.0:
@@ -213,7 +213,7 @@ class DriverLink:
             self._on_mode()
 
     def _request_program_state(self, now: float) -> None:
-        """Request it, unless the dashboard has not answered the request before in time."""
+        """Request it, unless the dashboard still has time to answer the request before."""
         if self._request is not None and not self._request.done():
             if now - self._next_request < _DASHBOARD_TIME:
                 return

@@ -33,14 +33,14 @@ class Execution:
 
     Parameters
     ----------
-    executor : TrajectoryClient
+    client : TrajectoryClient
     log : callable
         Takes a line for the log, about a motion that was not executed.
 
     """
 
-    def __init__(self, executor: TrajectoryClient, log: Callable[[str], object]) -> None:
-        self._executor, self._log = executor, log
+    def __init__(self, client: TrajectoryClient, log: Callable[[str], object]) -> None:
+        self._client, self._log = client, log
         # Number of interruptions before each waiting goal.
         self._interruptions: dict[bytes, int] = {}
         self._lock = threading.Lock()
@@ -49,20 +49,20 @@ class Execution:
 
     def accept(self, goal: Any) -> None:
         """Execute a goal, unless a stop comes before its turn; a handle_accepted callback."""
-        self._interruptions[_id(goal)] = self._executor.manager.interruptions
+        self._interruptions[_id(goal)] = self._client.manager.interruptions
         goal.execute()
 
     def cancel(self, goal: Any) -> None:
-        """Brake if this goal moves the arm; if not, it never will."""
+        """Brake if this goal moves the arm; otherwise keep it from ever doing so."""
         with self._lock:
             self._canceled.add(_id(goal))
             is_moving = self._current is goal
         if is_moving:
-            self._executor.manager.stop(_CANCELED, latch=False)
+            self._client.manager.stop(_CANCELED, latch=False)
 
     def is_wanted(self, goal: Any) -> IsWanted:
-        """Return a function: whether nothing has stopped the goal, or the arm, since accepted."""
-        manager, name = self._executor.manager, _id(goal)
+        """Return a check that neither the goal nor the arm was stopped since `accept`."""
+        manager, name = self._client.manager, _id(goal)
         before = self._interruptions.pop(name, manager.interruptions)
         return lambda: manager.interruptions == before and not (
             goal.is_cancel_requested or name in self._canceled
@@ -104,7 +104,7 @@ class Execution:
             self._current = goal
             is_canceled = _id(goal) in self._canceled
         if is_canceled:  # while it began
-            self._executor.manager.stop(_CANCELED, latch=False)
+            self._client.manager.stop(_CANCELED, latch=False)
         goal.publish_feedback(feedback(state=MONITOR))
         outcome = await arrival
         assert outcome is not None  # the future has it once it is done

@@ -22,13 +22,13 @@ class TopicMemory:
     most : int
         Bound on the memory [bytes].
     is_latched : bool
-        Whether the last message of each publisher is kept after its time too.
+        Whether the last message of each publisher is kept even if it is older than `span`.
 
     """
 
     def __init__(self, span: int, most: int, is_latched: bool) -> None:
         self._span, self._is_latched = span, is_latched
-        self._most = most // 2 if is_latched else most  # half for what is kept after its time
+        self._most = most // 2 if is_latched else most  # half for the older ones
         self._messages: deque[TakenMessage] = deque()
         self._older: dict[bytes, TakenMessage] = {}
         self._size = 0
@@ -61,7 +61,7 @@ class TopicMemory:
         recent : list of TakenMessage
             Those of the last `span`, oldest first.
         lost : int
-            How many did not fit, if one of them is of that time.
+            How many did not fit; 0 if all of them were received before that time.
 
         """
         self._forget_before(now - self._span)
@@ -99,5 +99,5 @@ def _cost(message: TakenMessage) -> int:
 
 
 def _publisher(message: TakenMessage) -> bytes:
-    """Return what tells the publishers of a topic apart, where need be by what they say."""
+    """Return the id of a message's publisher; the content where the middleware gives no id."""
     return message.publisher or message.data

@@ -2,9 +2,9 @@
 """
 Places that are read from TF frames when a cycle is planned: of a tag, a camera, a conveyor.
 
-The TCP grips at the frame's origin, pointing straight down as at the taught places, and turned so
-that its x axis is above that of the frame. A frame that is tilted by more than 45 degrees about
-its y axis, so that its x axis shows no direction on the table, is refused.
+The TCP grips at the frame's origin, pointing straight down as at the taught places. Seen from
+above, its x axis has the direction of the frame's. A frame whose x axis is more than 45 degrees
+from level is refused, as it shows no direction on the table.
 
 """
 

@@ -219,7 +219,7 @@ class Frames:
         if fixed is None or not self._prefix or own != frame:
             return fixed
         self._refresh(waits)
-        # Without the prefix it is another's where TF has it, as a mobile base's `base_link`.
+        # Without the prefix, a name that TF has is not ours, such as a mobile base's `base_link`.
         is_in_tf = any(frame in link for link in self._links_of_tf())
         return None if is_in_tf else fixed
 
@@ -251,7 +251,7 @@ class Frames:
         """Return the `_carrier` of a frame, which may have come since the last poll."""
         frame = frame_id.lstrip('/')
         if frame in ('', 'base_link', f'{self._prefix}base_link'):
-            return ''  # as mostly, without a look at all frames
+            return ''  # the usual case, without a search of all frames
         if frame not in self._moving:
             self._refresh(waits)
         return self._carrier(frame)

@@ -141,7 +141,7 @@ class GoalConstraints:
 
     def T_tool_guided(self, arc: Constraints, goal: PlanningGoal) -> Array:
         """
-        Return the pose (4, 4) in tool0 of the point that an arc guides, once `arc_point` took it.
+        Return the pose (4, 4) in tool0 of the point that follows an arc; call `arc_point` first.
 
         It is the point that a pose goal is for, or the link of the arc if the goal is joints.
 
@@ -158,7 +158,7 @@ class GoalConstraints:
         if link and not np.array_equal(self._frames.T_tool_link(link), T_tool_link):
             raise UnknownLink(
                 f'the arc point is of {link!r}, the goal of {(goal.link or "tool0")!r}: name one '
-                "link in both, or leave the arc point's empty for that of the goal"
+                "link in both, or leave the arc point's link_name empty"
             )
         return T_tool_link @ goal.T_link_point
 
@@ -171,7 +171,8 @@ class GoalConstraints:
         for constraint in goal.joint_constraints:
             if constraint.joint_name not in self._names:
                 raise InvalidInput(
-                    f'joint {constraint.joint_name!r} is unknown: {", ".join(self._names)}'
+                    f'joint {constraint.joint_name!r} is unknown: must be one of '
+                    f'{", ".join(self._names)}'
                 )
             _check_joint(constraint)
             joint = self._names.index(constraint.joint_name)

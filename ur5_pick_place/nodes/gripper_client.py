@@ -62,7 +62,7 @@ class GripperClient:
         self._settings, self._clock = settings, node.get_clock()
         self._is_parallel = settings.gripper_action_type != GRIPPER_COMMAND
         self._action: Any = ParallelGripperCommand if self._is_parallel else GripperCommand
-        # A goal that a cut link or a frozen server would take seconds later is not delivered.
+        # A goal that a cut link or a frozen server delays for seconds is no longer delivered.
         self._client: ActionClient[Any, Any, Any] = ActionClient(
             node,
             self._action,
@@ -138,7 +138,7 @@ class GripperClient:
         self._report = GripperReport(target, position, result.stalled, result.reached_goal, ended)
 
     def _on_joint_states(self, waiting: Sequence[bytes]) -> None:
-        # The arm's own messages, the most, lack the name: they are not converted.
+        # Most messages are the arm's own and lack the name: they are not converted.
         ours = [data for data in waiting if self._name in data]
         state = self._reader.read(ours[-1]) if ours else None
         if state is not None and self._settings.gripper_joint in state.name:

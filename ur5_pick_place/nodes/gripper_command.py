@@ -2,9 +2,9 @@
 """
 The action `gripper_command`: a width from any client opens or closes the gripper.
 
-No gripper here tells its width, so that a result repeats the position of its goal. Clients of
-larger grippers may mean the whole width, or more than the jaws open; a number that is no width of
-any gripper is refused.
+Most grippers report no width, so that a result repeats the position of its goal. A position may
+exceed what these jaws open: clients of larger grippers may send more, or the whole width of both
+jaws. What cannot be the width of any gripper is refused.
 
 """
 

@@ -247,7 +247,9 @@ class IkRequests:
             )
         for c in constraints.joint_constraints:
             if c.joint_name not in self._names:
-                raise InvalidInput(f'joint {c.joint_name!r} is unknown: {", ".join(self._names)}')
+                raise InvalidInput(
+                    f'joint {c.joint_name!r} is unknown: must be one of {", ".join(self._names)}'
+                )
             if not np.isfinite([c.position, c.tolerance_above, c.tolerance_below]).all() or (
                 min(c.tolerance_above, c.tolerance_below) < 0.0
             ):

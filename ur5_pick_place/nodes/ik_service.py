@@ -46,7 +46,7 @@ if TYPE_CHECKING:
 
 # A request takes a fraction of a millisecond; joints and TF can wait that long.
 _THREADS = 1
-# [s] between two polls of the joints, besides those of requests, which a poll delays
+# [s] between two polls of the joints, besides one for each request; each poll delays requests
 _PERIOD = 0.02
 _PRESENT = 2.0  # [s] of silence after which the arm's joints count as unknown
 _READING = 5.0  # [s] at most, for a new scene to be in use

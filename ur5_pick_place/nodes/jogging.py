@@ -139,7 +139,7 @@ class Jogging:
             self._warn(warning)
 
     def _note_silence(self) -> None:
-        """Add to the time without a motion command; a stall of this node is no pause of its."""
+        """Add to the time without a motion command; a stall of this node is not counted."""
         now = time.monotonic()
         self._silence += min(now - self._last_check, 2.0 * _PERIOD)
         self._last_check = now
@@ -153,7 +153,7 @@ class Jogging:
     def _follow(self, command: Command) -> str:
         """Follow a command; returns what to warn of."""
         now = time.monotonic()
-        has_paused = self._silence > COMMAND_TIMEOUT  # another sender's zeros are no pause
+        has_paused = self._silence > COMMAND_TIMEOUT  # of all senders, not of one alone
         if not command.is_zero:
             self._silence = 0.0
         if self._jog is not None:
@@ -285,8 +285,8 @@ class _CommandReader:
             raise InvalidInput('displacements are not supported: give velocities [rad/s]')
         if not names or len(names) != len(velocities):
             raise InvalidInput(
-                f'{len(names)} joint_names and {len(velocities)} velocities: must be as many, '
-                'and at least one'
+                f'{len(names)} joint_names and {len(velocities)} velocities: must be equal '
+                'in number, and at least one'
             )
         unknown = [name for name in names if name not in self._names]
         twice = sorted({name for name in names if names.count(name) > 1})

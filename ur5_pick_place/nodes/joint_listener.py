@@ -173,7 +173,7 @@ class _JointReader:
 
 class _Numbers:
     """
-    The positions of the arm's numbers in the messages of one layout.
+    Where the arm's numbers lie in the messages of one layout.
 
     Parameters
     ----------
@@ -199,7 +199,7 @@ class _Numbers:
     def read(self, data: bytes) -> _Sample | None:
         """Return the arm's joints; None if a number is not finite."""
         numbers = np.frombuffer(data, self._type, self._count, self._begin)[self._places]
-        if not math.isfinite(numbers.sum()):  # the sum is not if one number is not
+        if not math.isfinite(numbers.sum()):  # NaN or infinity in any number shows in the sum
             return None
         sec, nanosec = struct.unpack_from(self._stamp_format, data, self._stamp)
         q, qd = numbers[:6].astype(float), numbers[6:].astype(float)

@@ -9,7 +9,7 @@ from ur5_pick_place.planning.dynamics import Dynamics
 from ur5_pick_place.planning.inertias import Load
 
 
-# Not in robot_settings: the IK service reads these too, and must start without pinocchio.
+# Not in robot_settings: the IK service imports that module, and must start without pinocchio.
 def arm_dynamics(model: Model, settings: RobotSettings) -> Dynamics:
     """Return the dynamics of the arm with its tool."""
     tool = Load(settings.payload_mass or 0.0, np.array(settings.payload_centre))
