@@ -207,7 +207,7 @@ def test_an_error_of_ours_is_a_failure_with_a_traceback_and_no_end_of_the_node(
 
 def test_old_joints_are_no_start(services: dict[str, Callable]) -> None:
     """The arm may have been moved since."""
-    status = services['plan_kinematic_path'].__self__._executor.link.status
+    status = services['plan_kinematic_path'].__self__._trajectory_client.link.status
     wish, path = motion_request('PTP'), line_request()
     wish.motion_plan_request.start_state = path.start_state = RobotState()
     for stamp, age in ((1.0, 0.0), (2.0, 2.0)):

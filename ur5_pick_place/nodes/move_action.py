@@ -39,7 +39,7 @@ Plan = Callable[
     [MotionPlanRequest, Callable[[], bool]], tuple[PlannedMotion | None, MoveItErrorCodes, float]
 ]
 """
-Takes a request and whether it is still wanted.
+Takes a request, and a callable that returns whether it is still wanted.
 
 Returns the motion or None, the code, and the time that planning took [s].
 
@@ -61,7 +61,7 @@ class MoveAction:
     ----------
     node : Node
     plan : callable
-    executor : TrajectoryClient
+    client : TrajectoryClient
     execution : Execution
     joint_names : sequence of str
         With the prefix, in controller order.
@@ -73,16 +73,16 @@ class MoveAction:
         self,
         node: Node,
         plan: Plan,
-        executor: TrajectoryClient,
+        client: TrajectoryClient,
         execution: Execution,
         joint_names: Sequence[str],
         group: ReentrantCallbackGroup,
     ) -> None:
-        self._plan, self._executor, self._execution = plan, executor, execution
+        self._plan, self._client, self._execution = plan, client, execution
         self._names = list(joint_names)
         self._planning, self._claiming = threading.Lock(), threading.Lock()
         self._executing: Any = None  # the goal whose motion is under way, or about to be
-        self._trace = _Trace(executor.link.status)
+        self._trace = _Trace(client.link.status)
         self._server = ActionServer(
             steady_expiry(node),
             MoveGroup,
@@ -160,7 +160,7 @@ class MoveAction:
             return
 
         def begin() -> 'Future[Any]':
-            arrival = self._executor.start(planned.trajectory, is_wanted)
+            arrival = self._client.start(planned.trajectory, is_wanted)
             self._trace.begin()
             return arrival
 

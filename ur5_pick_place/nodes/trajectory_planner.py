@@ -109,7 +109,7 @@ class TrajectoryPlanner(Node):
         )
         self._frames = Frames(self, robot.tf_prefix, cell.T_tool_tcp)
         refuse_if_served(self, _SERVED)
-        self._executor = self._make_executor(robot, health, tracking, cell.unset_parameters)
+        self._trajectory_client = self._make_client(robot, health, tracking, cell.unset_parameters)
         self._requests = PlanRequests(
             self._planner,
             self._frames,
@@ -126,12 +126,12 @@ class TrajectoryPlanner(Node):
             self._names,
             self._frames,
             self._present_joints,
-            self._executor.manager.stop_if_blocked,
+            self._trajectory_client.manager.stop_if_blocked,
             MutuallyExclusiveCallbackGroup(),
         )
         self._jogging = Jogging(
             self,
-            self._executor,
+            self._trajectory_client,
             self._planner,
             self._frames,
             self._names,
@@ -145,11 +145,11 @@ class TrajectoryPlanner(Node):
             self._on_task_state,
             self._on_task_gone,
         )
-        Diagnostics(self, self._executor.readiness, self._figures)
+        Diagnostics(self, self._trajectory_client.readiness, self._figures)
         self._path = self.create_publisher(MarkerArray, 'planned_path', 1)
         self._offer(MutuallyExclusiveCallbackGroup())
 
-    def _make_executor(
+    def _make_client(
         self,
         robot: RobotSettings,
         health: HealthSettings,
@@ -176,7 +176,7 @@ class TrajectoryPlanner(Node):
         self.create_service(
             GetCartesianPath, 'compute_cartesian_path', self._cartesian, callback_group=planning
         )
-        self._execution = Execution(self._executor, self.get_logger().error)
+        self._execution = Execution(self._trajectory_client, self.get_logger().error)
         self._action = ActionServer(
             steady_expiry(self),
             ExecuteTrajectory,
@@ -187,7 +187,7 @@ class TrajectoryPlanner(Node):
             callback_group=control,
         )
         MoveAction(
-            self, self._motion_plan, self._executor, self._execution, self._names, control
+            self, self._motion_plan, self._trajectory_client, self._execution, self._names, control
         )
         self.create_subscription(
             String, 'trajectory_execution_event', self._on_event, 10, callback_group=control
@@ -196,19 +196,20 @@ class TrajectoryPlanner(Node):
         self.create_service(Trigger, '~/rearm', self._on_rearm, callback_group=control)
 
     def _on_task_gone(self) -> None:
-        self._executor.manager.status.is_in_freedrive = False  # it is no longer kept enabled
+        manager = self._trajectory_client.manager
+        manager.status.is_in_freedrive = False  # it is no longer kept enabled
         self._jogging.task_state = ''  # it does nothing any more
-        self._executor.manager.fail(_TASK_GONE)
+        manager.fail(_TASK_GONE)
 
     def _on_task_state(self, state: String) -> None:
-        self._executor.manager.status.is_in_freedrive = state.data == 'freedrive'
+        self._trajectory_client.manager.status.is_in_freedrive = state.data == 'freedrive'
         self._jogging.task_state = state.data
 
     def _figures(self) -> dict[str, str]:
-        return self._executor.link.jitter.summary() | self._jogging.figures()
+        return self._trajectory_client.link.jitter.summary() | self._jogging.figures()
 
     def _present_joints(self) -> Array | None:
-        status = self._executor.link.status
+        status = self._trajectory_client.link.status
         silence = time.monotonic() - (status.arrived or 0.0)
         return status.q if silence < self._present_time else None
 
@@ -219,9 +220,9 @@ class TrajectoryPlanner(Node):
     ) -> GetMotionPlan.Response:
         response, wanted = reply.motion_plan_response, request.motion_plan_request
         response.group_name = wanted.group_name
-        stops = self._executor.manager.stops
+        stops = self._trajectory_client.manager.stops
         planned, response.error_code, response.planning_time = self._motion_plan(
-            wanted, lambda: self._executor.manager.stops == stops
+            wanted, lambda: self._trajectory_client.manager.stops == stops
         )
         if planned:
             response.trajectory_start.joint_state = self._first_joints(planned)
@@ -247,11 +248,11 @@ class TrajectoryPlanner(Node):
     def _cartesian(
         self, request: GetCartesianPath.Request, response: GetCartesianPath.Response
     ) -> GetCartesianPath.Response:
-        stops = self._executor.manager.stops
+        stops = self._trajectory_client.manager.stops
         try:
             self._scene.wait()
             planned, end = self._requests.cartesian_path(
-                request, lambda: self._executor.manager.stops == stops
+                request, lambda: self._trajectory_client.manager.stops == stops
             )
             self._show(planned)
         except Exception as error:
@@ -296,9 +297,9 @@ class TrajectoryPlanner(Node):
             check_begins_now(message.joint_trajectory.header.stamp, now)
             method, trajectory = _method(goal.request), trajectory_from_msg(message, self._names)
             if not method:
-                return self._executor.start(trajectory, is_wanted)
+                return self._trajectory_client.start(trajectory, is_wanted)
             make_loop = partial(loop_of, self._planner, method, trajectory, self._loops)
-            return self._executor.start_loop(make_loop, trajectory, is_wanted)
+            return self._trajectory_client.start_loop(make_loop, trajectory, is_wanted)
 
         code = await self._execution.run(goal, begin, is_wanted, ExecuteTrajectory.Feedback)
         return ExecuteTrajectory.Result(error_code=code)
@@ -309,7 +310,7 @@ class TrajectoryPlanner(Node):
 
     def _on_event(self, message: String) -> None:
         if message.data == 'stop':
-            self._executor.manager.stop(STOP_EVENT, latch=False)
+            self._trajectory_client.manager.stop(STOP_EVENT, latch=False)
         else:
             self._warn(f'trajectory_execution_event {message.data!r} ignored: must be "stop"')
 
@@ -317,14 +318,14 @@ class TrajectoryPlanner(Node):
         self.get_logger().warning(one_line(text))
 
     def _on_stop(self, _request: Trigger.Request, reply: Trigger.Response) -> Trigger.Response:
-        self._executor.manager.stop('stop requested', latch=True)
+        self._trajectory_client.manager.stop('stop requested', latch=True)
         reply.success, reply.message = True, 'stopping; call ~/rearm before the next motion'
         return reply
 
     async def _on_rearm(
         self, _request: Trigger.Request, reply: Trigger.Response
     ) -> Trigger.Response:
-        outcome = await self._executor.rearm()
+        outcome = await self._trajectory_client.rearm()
         reply.success, reply.message = outcome.ok, outcome.reason or 'ready'
         return reply
 
