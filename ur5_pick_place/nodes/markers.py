@@ -58,7 +58,7 @@ def tool_path(planner: MotionPlanner, trajectory: Trajectory) -> MarkerArray:
 def cycle(planner: MotionPlanner, plan: CyclePlan, poses: Mapping[str, TaughtPose]) -> MarkerArray:
     """Return path and swept tool of each motion, ghosts, and an arrow at each place."""
     array = MarkerArray()
-    distinct = {id(motion): motion for motion in plan.motions}.values()  # a feeder's are equal
+    distinct = {id(motion): motion for motion in plan.motions}.values()  # equal cycles share them
     for i, motion in enumerate(distinct):
         line = tool_path(planner, motion.trajectory).markers[0]
         line.ns, line.id = 'cycle', i
@@ -175,7 +175,7 @@ def _solid(shape: Shape) -> Marker:
 
 
 def _mesh_triangles(mesh: Mesh) -> Array:
-    """Return corners (m, 3, 3) of a mesh, or of the box that holds it where there are many."""
+    """Return triangles (m, 3, 3) of a mesh, or of its bounding box if they are too many."""
     if len(mesh.triangles) <= _DRAWN_TRIANGLES:
         return np.asarray(mesh.vertices[mesh.triangles])
     corners = np.array(list(product((-1.0, 1.0), repeat=3))) * mesh.half

@@ -99,8 +99,8 @@ def node_list(
     Raises
     ------
     InvalidInput
-        The robot is unknown, the simulated cell is to have a calibration, or the user's file has
-        a parameter that an argument determines.
+        The robot is unknown, a calibration file is given for the simulated cell, or the user's
+        file has another value for a parameter that an argument determines.
 
     """
     _check_robot(robot, kinematics_params_file)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Whether one driver is there, and beside the simulated cell none of a robot."""
+"""Check that only one driver is running, and beside the simulated cell no robot's driver."""
 
 import time
 
@@ -14,7 +14,7 @@ SERVICES = (_SET_IO, _SWITCH)
 """Services of the driver that one node alone may offer."""
 
 _PERIOD = 1.0  # [s] between two polls of the ROS graph
-_LASTS = 30.0  # [s]; a driver that was killed is seen for up to 20 s more
+_LASTS = 30.0  # [s] that two must be seen: a driver that was killed is seen for up to 20 s more
 
 
 class OneDriver:

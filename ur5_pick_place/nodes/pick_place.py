@@ -71,7 +71,7 @@ from ur5_pick_place.task.plan_report import report_text
 from ur5_pick_place.task.poses import TaughtPose
 from ur5_pick_place.task.station import Station, StationSettings
 
-# One for planning, one for joints and pins, one for the services meanwhile.
+# One for planning, one for what a job computes, one for other requests meanwhile.
 _THREADS = 3
 _PLANNER_REPLY = 0.03  # [s, steady clock] before a stop no longer waits for the planner
 
@@ -268,7 +268,7 @@ class PickPlace(Node):
         self, name: str, action: Callable[[], str], _request: Any, reply: Trigger.Response
     ) -> Trigger.Response:
         await self._port.wait_for_rest()
-        # In the pool, as it computes and writes a file: after a wait this is the thread of a stop.
+        # In the pool, as it computes and writes a file: after the wait, this thread handles stops.
         assert self.executor is not None
         return await self.executor.create_task(self._answer, name, action, reply)
 
@@ -281,7 +281,7 @@ class PickPlace(Node):
         return message
 
     async def _teach_pose(self, name: str, message: PoseStamped, q: Array | None) -> None:
-        assert self.executor is not None  # its pool, as both may wait for TF
+        assert self.executor is not None  # in its pool, as both calls may wait for TF
         if await self.executor.create_task(self._frames.is_carried, message.header.frame_id):
             await self._port.wait_for_rest()
         await self.executor.create_task(self._answer_pose, name, message, q)
@@ -339,7 +339,7 @@ class PickPlace(Node):
         except ExecutionError:
             self._arm_stop.begin()
             reply.message += '; the planner did not answer at once: canceling all goals without it'
-        # With a wrong payload the arm sinks in it.
+        # In freedrive an arm with a wrong payload sinks.
         if still_on := await self._freedrive.end():
             reply.message += f'; {still_on}'
         self._publish_state()

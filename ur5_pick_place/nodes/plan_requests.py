@@ -51,7 +51,7 @@ _MAX_WAYPOINTS = 1000
 _MAX_SEARCH_TIME = 60.0  # [s]
 _MAX_CARTESIAN_TIME = 20.0  # [s] to plan a Cartesian path; other planning requests wait for it
 _MIN_STEP, _MAX_STEP = 5e-4, 0.01  # [m]; coarser steps than this could miss a singularity
-_LOOP_END = 0.05  # [rad] within which a closed loop ends where its thresholds let it
+_LOOP_END = 0.05  # [rad] a closed loop may end outside a goal's joint bounds: its end is Cartesian
 
 
 @dataclass(frozen=True)
@@ -168,10 +168,10 @@ class PlanRequests:
         self, request: GetCartesianPath.Request, is_wanted: Callable[[], bool] = lambda: True
     ) -> tuple[PlannedMotion, IncompletePath | None]:
         """
-        Return the motion that GetCartesianPath requests, and why it is only a part of it, or None.
+        Return the motion that GetCartesianPath requests, and why it ends early, or None.
 
-        Raises this package's errors, for a part too unless `allow_partial_cartesian` is set.
-        `is_wanted` as for `motion_plan`.
+        Raises this package's errors, also for a path that would end early, unless
+        `allow_partial_cartesian` is set. `is_wanted` as for `motion_plan`.
 
         """
         until = time.monotonic() + _MAX_CARTESIAN_TIME
@@ -247,7 +247,7 @@ class PlanRequests:
         return BRANCHES[int(classify(self._planner.model, q))]
 
     def _scaling(self, request: MotionPlanRequest | GetCartesianPath.Request) -> Scaling:
-        """Return the speed that a request specifies; Humble's GetCartesianPath has no fields."""
+        """Return a request's scaling; Humble's GetCartesianPath has no fields for it."""
         link = speed_limited_link(request)
         return Scaling(
             self._factor(request, 'max_velocity_scaling_factor'),
@@ -307,7 +307,8 @@ class PlanRequests:
         """
         Return a line of the goal's link, or an arc of the point that the goal is for.
 
-        With a closed-loop method it is the roll-out of that, which guides the TCP.
+        With a closed-loop method, return the roll-out of that method, in which the TCP moves along
+        a line.
 
         """
         planner, q_start = wanted.planner, wanted.q_start

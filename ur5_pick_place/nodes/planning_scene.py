@@ -51,7 +51,7 @@ _MAX_WAITING = 50_000_000  # [bytes] not parsed yet
 _HEAD = 1024  # [bytes] of a message that are parsed in any case; its id is among them
 _READING, _APPLYING = 5.0, 30.0  # [s] at most
 _CHECK_PERIOD = 0.5  # [s] between checks for publishers whose messages cannot be received
-_UNHEARD = 'best_effort '  # begins the key of their refusal
+_UNHEARD = 'best_effort '  # begins the key of a refusal due to such a publisher
 _PARTS = PlanningSceneComponents
 _LARGEST_PART = 10_000  # bytes of what the task's gripper holds; a box has 400
 
@@ -131,13 +131,13 @@ class SceneOwner:
         self._work.submit(str)
 
     def wait(self) -> None:
-        """Return once all messages received so far are in the planner's scene; as `_InOrder`."""
+        """Return once all messages received are in the planner's scene; errors as `_InOrder`."""
         self._work.wait()
 
     def _receive(self, data: bytes, take: Callable[[bytes, str], str]) -> None:
         excess = ''
         if self._work.size + len(data) > _MAX_WAITING and len(data) > _HEAD:
-            data = data[:_HEAD]  # which is refused by the id in it
+            data = data[:_HEAD]  # refused under the id that this still holds
             excess = (
                 f'more than {_MAX_WAITING // 1_000_000} MB of scene messages are waiting: '
                 'simplify the objects, or send fewer at a time'
@@ -346,7 +346,7 @@ class SceneFollower:
         """Log what a restarted planner has lost, and publish it again, if `restores`."""
         world = old.without_objects(new.objects).without_attached(new.attached)
         own = {key: why for key, why in old.refused.items() if not key.startswith(_UNHEARD)}
-        world = replace(world, refused=own)  # it looks for publishers by itself
+        world = replace(world, refused=own)  # the new planner looks for publishers by itself
         lost = [*world.objects, *world.attached]
         if self._restore is None or not (lost or world.refused):
             return

@@ -19,8 +19,8 @@ class PoseTopics:
     """
     Offers `~/<place>_pose`, and queues what arrives.
 
-    Teaching solves IK, checks for collisions and writes a file to the disk: in the thread of the
-    messages a camera that publishes at 30 Hz would delay a stop by 0.3 s.
+    Teaching solves IK, checks for collisions and writes a file to the disk. In the thread that
+    handles messages, the poses of a camera at 30 Hz would delay a stop by 0.3 s.
 
     Parameters
     ----------
@@ -30,7 +30,7 @@ class PoseTopics:
     teach : callable
         Takes name, pose, and joints; computes in the pool, reports a refusal itself.
     refuse : callable
-        Takes the same of a pose that is dropped, as too many wait.
+        Takes the same for a pose that is dropped because too many are waiting.
     present : callable
         Returns the present joints (6,) [rad], which are kept with each pose as it arrives.
     group : CallbackGroup

@@ -60,8 +60,8 @@ def collect(namespace: str = '', is_ended: Callable[[], bool] = lambda: False) -
     """
     Return what is seen of a cell within ten seconds; nothing moves and nothing is changed.
 
-    It has a context of its own, so that it can run in a thread of any program; `is_ended` returns
-    whether that program ends, and nothing is waited for any more.
+    It has a context of its own, so that it can run in a thread of any program; once `is_ended`
+    returns True, as that program ends, it no longer waits for anything.
 
     Raises
     ------
@@ -174,7 +174,7 @@ class _Collector:
 
     def _ask_parameters(self) -> None:
         names = {node: [*SHARED, *OWN[node]] for node in NODES}
-        # One by one: for a name that a node lacks it would answer none of the others either.
+        # One by one: a node that lacks one name of a request returns none of its values.
         requests = {
             (node, name): client.call_async(GetParameters.Request(names=[name]))
             for node, client in self._asking.items()

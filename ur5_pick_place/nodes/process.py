@@ -29,7 +29,7 @@ from ur5_pick_place.nodes.prompt_executor import PromptExecutor
 
 _DISCOVERY = 1.0  # [s] within which servers of other nodes are usually discovered
 _LATE_DISCOVERY = 10  # [s] within which they are discovered on a busy machine too
-# [s] rclpy may handle a SIGTERM just before the context ends, then check and keep waiting.
+# [s] of one wait: on a SIGTERM rclpy may wake just before the context ends, and wait again.
 _SPIN_TIMEOUT = 0.5
 # [s] for which a running plan may hold the interpreter at each of the clean-up's hundred steps
 _SWITCH_INTERVAL = 1e-4
@@ -144,7 +144,7 @@ def start_ros(signals: SignalHandlerOptions | None = None) -> None:
     ------
     InvalidInput
         The ROS arguments, or a parameter file that they name, cannot be read; or a file gives a
-        parameter twice, of which rcl would use the last; or ROS_DOMAIN_ID is none.
+        parameter twice, of which rcl would use the last; or ROS_DOMAIN_ID is invalid.
 
     """
     ros_domain_id()
@@ -169,7 +169,7 @@ def start_ros(signals: SignalHandlerOptions | None = None) -> None:
 
 
 def ros_domain_id() -> int:
-    """Return the ROS_DOMAIN_ID of the environment, 0 without; `InvalidInput` if it is none."""
+    """Return the environment's ROS_DOMAIN_ID, 0 if unset; `InvalidInput` if it is invalid."""
     text = os.environ.get('ROS_DOMAIN_ID', '')
     if not text.strip():
         return 0
@@ -183,8 +183,8 @@ def stay_on_loopback() -> None:
     Use only the transports of a DDS profile that is limited to loopback, as that of `make setup`.
 
     With ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST rmw_fastrtps adds two of its own to it: shared
-    memory, readable for every user, and UDP on all addresses. It announces itself on this machine
-    only, but a client that knows the address can connect from another host. Call before
+    memory, readable for every user, and UDP on all addresses. The node announces itself on this
+    machine only, but a client that knows the address can connect from another host. Call before
     `rclpy.init`.
 
     """

@@ -80,7 +80,7 @@ class RecorderSettings(Settings):
 
 class FlightRecorder:
     """
-    What a recorder knows: the messages, and since when a stop is to be recorded.
+    The messages in memory, and when a stop is to be recorded.
 
     Parameters
     ----------
@@ -103,7 +103,7 @@ class FlightRecorder:
             for name, topic in poller.topics
         }
         self._states: list[tuple[int, str, bytes]] = []  # when received, topic, text
-        # True for states: one from before the recorder, or from a start, is no stop.
+        # True for states: nodes start as stopped, and an earlier stop is not for this recorder.
         self._has_stopped = {MOTION_STATE: True, TASK_STATE: True, EXECUTION_EVENT: False}
         # [ns] of the steady clock: the system's may be set back by hours.
         self._due: int | None = None
@@ -130,7 +130,7 @@ class FlightRecorder:
         return True
 
     def write(self, stream: BinaryIO, reason: str) -> None:
-        """Write what is remembered to a binary file, and why."""
+        """Write what is in memory to a binary file, with the reason."""
         with self._lock:
             self._take_all()
             now = time.time_ns()
@@ -182,7 +182,7 @@ class FlightRecorder:
         """
         Have a record written at a time [ns, steady clock].
 
-        One that is due already waits for it, within a bound.
+        A record that is already due is put off to that time, within a bound.
 
         """
         if self._due is None:

@@ -177,7 +177,7 @@ class SceneBook:
         return ''
 
     def _accept(self, world: World, lifted: Iterable[Key], is_diff: bool) -> None:
-        """Take over a world, in which `lifted` is no longer refused, or nothing is."""
+        """Take over a world; drop the refusals of `lifted`, or all of them if not `is_diff`."""
         self._world = world
         if not is_diff:
             self._refused.clear()
@@ -363,8 +363,8 @@ class SceneBook:
             world = world.without_attached(
                 set(world.attached) - {a.object.id for a in attached}
             )
-        # As MoveIt, which detaches before it changes the objects; attached ones may be new there.
-        # What is attached by its id and removed at once, as MoveIt writes it, is attached first.
+        # Objects are detached first, as in MoveIt, and attached last, as they may be new in this
+        # message. One that it attaches by its id and removes, as MoveIt does, is attached earlier.
         removed = {o.id for o in objects if o.operation == _REMOVE}
         entries = [(a, a.object) for a in attached]
         detached = [e for e in entries if e[1].operation == _REMOVE]

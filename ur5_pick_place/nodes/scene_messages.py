@@ -43,7 +43,7 @@ from ur5_pick_place.planning.world import (
 
 _SAME_POSE = 1e-4  # [m], [rad] by which a transform may differ from what is known
 OWN, REFUSED = 'ur5_pick_place/own', 'ur5_pick_place/refused'
-# By primitive type: how many dimensions, and the shape of them in MoveIt's order.
+# By primitive type: how many dimensions, and the shape made from them, in MoveIt's order.
 _PRIMITIVES = {
     SolidPrimitive.BOX: (3, Cuboid),
     SolidPrimitive.SPHERE: (1, lambda d: Sphere(float(d[0]))),
@@ -106,12 +106,12 @@ def move_shapes(
     shapes: Sequence[PlacedShape], message: SimpleNamespace
 ) -> tuple[PlacedShape, ...]:
     """
-    Return shapes at the poses that a CollisionObject gives for them, or as they are if for none.
+    Return shapes at the poses that a CollisionObject gives for them, or as they are without any.
 
     Raises
     ------
     InvalidInput
-        The poses of a kind of shape differ in number from these, or one is malformed.
+        A kind of shape has more or fewer poses than shapes, or a pose is malformed.
 
     """
     kinds = ('primitive_poses', 'mesh_poses', 'plane_poses')
@@ -271,7 +271,7 @@ def _mesh_message(mesh: Mesh, p_middle: Array) -> MeshMessage:
 
 def unsupported(message: SimpleNamespace, T_base_frame: Callable[[str], Array]) -> list[str]:
     """
-    Return why parts of a PlanningScene are not supported; those of obstacles aside.
+    Return why parts of a PlanningScene, other than its obstacles, are not supported.
 
     `T_base_frame` returns the known pose (4, 4) of a frame in `base`, or raises `UnknownFrame`.
 

@@ -49,7 +49,7 @@ from ur5_pick_place.task.pending_motion import PendingMotion
 PLANNER = 'trajectory_planner'
 _TICK = 0.006  # [s] least robot time between ticks; below 8 ms, so that none is skipped
 _FRESH = 0.3  # [s]; older joints do not show whether the arm is at rest now
-_LATE = 1.0  # [s]
+_REST_TIMEOUT = 1.0  # [s]
 _SETTLES = 2e-3  # [rad] by which an arm may move that counts as arrived
 _CHECK_PERIOD = 0.02  # [s]
 
@@ -66,7 +66,7 @@ class TaskPort:
     carried : CarriedPart
         Publishes to the planner what the gripper holds.
     io_timeout : float
-        Silence of io_states that ends any job [s]; infinite where there is none.
+        Silence of io_states that ends any job [s]; infinite if pins are not confirmed.
     peer_timeout : float
         See `HealthSettings`.
     on_tick : callable
@@ -192,7 +192,7 @@ class TaskPort:
         """
         Wait for up to 1 s until the arm counts as at rest, unless the planner moves it.
 
-        Needed as the window of 0.15 s reaches back into a motion that has just ended, and as a
+        Needed as the 0.15 s of `Stillness` reach back into a motion that has just ended, and as a
         busy PC serves a request before the joint_states that were sent before it.
 
         """
@@ -202,7 +202,7 @@ class TaskPort:
         def check() -> None:
             is_moved = parse_motion_state(self.planner_state)[0] is MotionState.MOVING
             is_over = self._arrived > begin and (is_moved or not self.why_not_at_rest)
-            if not over.done() and (is_over or time.monotonic() >= begin + _LATE):
+            if not over.done() and (is_over or time.monotonic() >= begin + _REST_TIMEOUT):
                 over.set_result(None)
 
         steady = Clock(clock_type=ClockType.STEADY_TIME)

@@ -30,9 +30,9 @@ from ur5_pick_place.task.pattern import PATTERNED
 
 TOPIC = '~/teach_markers'
 
-_QUEUE = 100  # as the package's own
+_QUEUE = 100  # as in interactive_markers
 _SCALE = 0.15  # of rings and arrows [m]
-_CLICK = 1e-5  # [m], and of a rotation matrix: a marker that moved less was only clicked
+_CLICK = 1e-5  # change of any element of its pose (4, 4) below which a marker was only clicked
 _WAITING_Y = (-0.2, 0.2)  # [m] between which places that are not taught wait, in front of the arm
 
 

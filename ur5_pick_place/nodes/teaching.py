@@ -185,7 +185,8 @@ class Teaching:
         PlanningError
             The arm can never be there.
         InvalidInput
-            The frame is unknown, the numbers are not a pose, or the place is not taught so.
+            The frame is unknown, the numbers are not a pose, or the place is not taught as a
+            pose.
         ExecutionError
             The file of poses cannot be written, or the arm carries the frame and is not at rest.
 

@@ -2,9 +2,9 @@
 """
 Hand the messages of /tf and /tf_static to tf2, in a thread of its own.
 
-To convert a message takes 0.1 ms and more per frame, 20 ms at 16 KB, and /tf is shared: with fifty
-tags of a camera, and more so with a flood, callbacks of the node that waited for it would be late,
-a stop among them.
+Converting a message takes 0.1 ms and more per frame, 20 ms at 16 KB, and anybody may publish on
+/tf. If the node's callbacks, a stop among them, had to wait for that, fifty tags of a camera would
+make them late, and a flood far more so.
 
 """
 
@@ -28,7 +28,8 @@ _LARGEST = 16_384  # [bytes] of a message: about 180 frames, which take 20 ms to
 _MOST_KNOWN = 500  # sets of frames that are recognised
 _MOST_FRAMES = 2000  # in tf2, which never forgets one
 _MAX_LAG = 1.0  # [s] by which one kind of message may be behind another in time spent on it
-# [s] In the first one the thread that started this one gets the interpreter back.
+# [s] Before the first conversion, so that the thread that started this one can go on; and the
+# longest after a conversion.
 _FIRST_PAUSE, _MAX_PAUSE = 5e-4, 0.05
 _STATIC, _KNOWN, _NEW = range(3)
 
@@ -40,8 +41,8 @@ class TransformQueue:
     Of the messages with the same frames only the newest is converted. Sets of frames that were
     seen before take turns; among new ones the newest message is first, and the oldest of more
     than `DEPTH` is dropped. Both, and /tf_static, get the same share of the time, so that no flood
-    of one delays the others for long. The thread pauses for as long as it works, in which other
-    threads need not wait for the interpreter.
+    of one delays the others for long. After each conversion the thread pauses for as long as that
+    took, 50 ms at most, so that other threads get the interpreter.
 
     Parameters
     ----------
@@ -60,7 +61,7 @@ class TransformQueue:
         self._static: deque[bytes] = deque(maxlen=DEPTH)  # in order, none replaces another
         self._is_running = False  # the thread
         self._is_idle = True
-        # Of the thread alone: the newest message of each set of frames.
+        # Used by the thread alone: the newest message of each set of frames.
         self._known: dict[int, bytes] = {}
         self._new: dict[int, bytes] = {}
         self._seen: OrderedDict[int, None] = OrderedDict()  # those used last at the end
@@ -164,8 +165,9 @@ class TransformQueue:
         new = {name for name in names if name not in self._frames}
         if new and len(self._frames) + len(new) > _MOST_FRAMES:
             self._log.warning(
-                f'TF has more than {_MOST_FRAMES} frames: new ones are ignored, as '
-                f'{names[-1][:80]!r}; end what publishes ever new names, then restart this node',
+                f'TF has more than {_MOST_FRAMES} frames: new ones are ignored, such as '
+                f'{names[-1][:80]!r}; end the program that keeps publishing new names, then '
+                'restart this node',
                 throttle_duration_sec=10.0,
             )
             return False

@@ -8,8 +8,8 @@ slows down, and nothing else changes. Clients with `use_sim_time` work up to a f
 two cores, open and closed loop alike; beyond it they lose cycles.
 
 For simulations only, under `sim_driver/`: `part_pose` (where the cube really is), `finger_states`
-(travel of the two fingers), `place_part` (puts the cube there), `feed_part` (brings the next of
-`parts` cubes; `part_pose` and `place_part` refer to the latest one, `part_poses` has all),
+(travel of the two fingers), `place_part` (puts the cube at a pose), `feed_part` (brings the next
+of `parts` cubes; `part_pose` and `place_part` refer to the latest one, `part_poses` has all),
 `switch_input` (ur_msgs/SetIO: a button or sensor at input `pin`, 0 to 15), `protective_stop`, and
 for every fault of `sim.faults` and of its gripper (`sim.gripper_faults`) a service `faults/<name>`
 (true injects, false clears) beside `clear_faults`; the parameter `faults` names a file with a
