@@ -2,7 +2,7 @@
 """
 Measure ourselves beside others, in one run; `make bench`.
 
-Ratios count, not times: the machine is nobody's reference. The table is printed and kept as
+Ratios count, not times, which depend on the machine. The table is printed and kept as
 `out/bench-<UTC stamp>.json`.
 
 """

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-How exactly the simulated arm follows lines and reaches their ends, over its servo lag.
+How exactly the simulated arm follows lines and reaches their ends, at several servo lags.
 
 Figures as in ISO 9283: pose accuracy is the distance of the attained from the commanded position,
 path accuracy the largest distance from the line. Repeatability over 30 cycles would say nothing
@@ -13,7 +13,7 @@ from measure import Row
 from ur5_pick_place.trials.comparison import run_method
 from ur5_pick_place.trials.spots import default_spots
 
-_LAGS = (0.0, 0.015, 0.03)  # [s]; at full speed 0.05 s exceed the path tolerance
+_LAGS = (0.0, 0.015, 0.03)  # [s]; at full speed, a lag of 0.05 s breaks the path tolerance
 _POSE, _PATH = 0.1, 0.6  # [mm]
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The motions of a cycle beside the same moves each alone, and the cycle by Adept."""
+"""The motions of a cycle beside the same moves each alone, and the time of an Adept cycle."""
 
 from dataclasses import replace
 from pathlib import Path

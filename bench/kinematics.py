@@ -103,7 +103,7 @@ def _damped(J: Array, xi: Array) -> Array:
 
 
 def _in_pinocchio() -> tuple[pin.Model, int]:
-    """Give the UR5 as pinocchio's model, and its frame of the tool."""
+    """Return the UR5 as a model of pinocchio, and the index of its tool frame."""
     arm, before = pin.Model(), pin.SE3.Identity()
     for i in range(6):
         up = pin.SE3(np.eye(3), np.array([0.0, 0.0, UR5.d[i]]))
@@ -113,7 +113,7 @@ def _in_pinocchio() -> tuple[pin.Model, int]:
 
 
 def _torques(rng: np.random.Generator) -> list[Row]:
-    """Look at the torques of a motion of 300 samples with a load: at most 5 ms."""
+    """Time the torque check of a motion of 300 samples with a load: at most 5 ms."""
     arm = Dynamics(UR5, (Load(2.0, (0.0, 0.0, 0.1)),))
     t, q = np.linspace(0.0, 1.0, SAMPLES), HOME + rng.normal(0.0, 0.1, (SAMPLES, 6))
     (row,) = compare('torques', lambda: check_torque(t, q, 0.1 * q, 0.1 * q, arm), {}, items=1)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How things are measured: in turns, so that a busy machine slows all of them alike."""
+"""Time our code and its peers in turns, so that a busy machine slows all of them alike."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ class Row:
     ratio : float or None
         Ours to theirs, median of the rounds; below 1 is faster.
     goal : float or None
-        Largest ratio of ours to theirs, or without a peer largest `ours`.
+        Upper bound of `ratio`, or of `ours` where there is no ratio.
 
     """
 

@@ -40,7 +40,7 @@ def ur_analytic_ik(_: Model) -> Solve | None:
 
 
 def toppra(velocity: Array, acceleration: Array) -> Callable[[Array], float] | None:
-    """Give toppra's duration [s] of a joint path (n, 6) that is its grid too; limits are (6,)."""
+    """Give toppra's duration [s] of a joint path (n, 6), with its samples as the grid."""
     module = _import('toppra', 'toppra')
     if module is None:
         return None
@@ -107,7 +107,7 @@ def _import(peer: str, module: str):
 
 @contextlib.contextmanager
 def silent() -> Iterator[None]:
-    """Drop what compiled code prints: ur-analytic-ik has a line for each row that it rejects."""
+    """Drop what compiled code prints: ur-analytic-ik prints a line per row that it rejects."""
     sys.stdout.flush()
     kept = os.dup(1)
     with open(os.devnull, 'wb') as nowhere:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The share of a core that each node takes beside an idle arm: task, recorder, cockpit."""
+"""The share of a core that our nodes, recorder and cockpit each take while the arm is idle."""
 
 import contextlib
 import os
@@ -22,7 +22,7 @@ from ur5_pick_place.trials.processes import NodeProcesses, own_domain
 CONFIG = Path(__file__).resolve().parents[1] / 'config'
 _DRIVER, _NODES = 'sim_driver', ('ik_service', 'trajectory_planner', 'pick_place')
 _COCKPIT, _ADDRESS = 'cockpit', re.compile(r'cockpit: http://(\S+?)/\?(token=\S+)')
-_START, _SPAN = 12.0, 20.0  # [s] on the wall
+_START, _SPAN = 12.0, 20.0  # [s] by the wall clock
 
 
 def measure() -> list[Row]:
@@ -37,7 +37,7 @@ def measure() -> list[Row]:
 def _shares(
     ur_type: str, goals: dict[str, float], rate: int, beside: tuple[str, ...] = ()
 ) -> list[Row]:
-    """Return the share [percent of a core] of each node beside the driver at a rate [Hz]."""
+    """Return the share of a core [%] of each node in `goals`, the driver being at `rate` [Hz]."""
     with tempfile.TemporaryDirectory() as folder, own_domain() as domain:
         files = {
             'recorder': {'records_folder': folder},
@@ -72,7 +72,7 @@ def _used(pids: dict[str, int]) -> dict[str, float]:
 def _viewer(log: Path) -> Iterator[None]:
     """Let one viewer receive all that the cockpit sends, but draw nothing."""
     found = _ADDRESS.search(log.read_text(encoding='utf-8'))
-    assert found, 'the cockpit has printed its address'
+    assert found, 'the cockpit has not printed its address'
     with connect(
         f'ws://{found[1]}/?{found[2]}',
         origin=f'http://{found[1]}',
@@ -84,7 +84,7 @@ def _viewer(log: Path) -> Iterator[None]:
         reader = threading.Thread(target=_receive, args=(socket, sizes), daemon=True)
         reader.start()
         yield
-        assert reader.is_alive() and sum(sizes) > 10_000, 'the cockpit has sent the page'
+        assert reader.is_alive() and sum(sizes) > 10_000, 'the cockpit has not sent the page'
 
 
 def _receive(socket: ClientConnection, sizes: list[int]) -> None:

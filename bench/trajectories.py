@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Lines and a chain beside their optima, toppra and copp; joint motions beside bound and ruckig.
+Lines and a chain beside their optima, toppra and copp; joint motions beside a bound and ruckig.
 
 The lines' jerk-limited optima were found by direct collocation (IPOPT, 150 intervals), good to
-about 1 %. toppra keeps no jerk limit, so that its durations are no measure; its time is.
+about 1 %. toppra keeps no jerk limit: only its computing time is compared, not its durations.
 
 """
 
@@ -30,7 +30,7 @@ _LIMITS = Limits(
     speed=100.0,
 )
 _PICK = np.array([0.0, -np.pi / 2, np.pi / 2, -np.pi / 2, -np.pi / 2, 0.0])
-# Start [rad], way [m] in base, optimum [s]; C begins 4 degrees from the wrist singularity.
+# Start [rad], displacement [m] in base, optimum [s]; C begins 4 deg from the wrist singularity.
 _LINES = {
     'A': (_PICK, (0.3, 0.0, 0.0), 0.652),
     'B': (_PICK + [0.0, -0.35, -0.1, 0.45, 0.0, 0.0], (0.0, 0.0, -0.3), 0.707),

@@ -139,7 +139,7 @@ def _parsed(content: bytes) -> tuple[Any, Any]:
 
 
 def _line_of(node: Any, key: str) -> int:
-    """Return the line of an entry such as 'stages[3].to' below a node, or of what is above it."""
+    """Return the line of an entry such as 'stages[3].to', or of its nearest parent that exists."""
     line = node.start_mark.line + 1
     for word in re.findall(r'[^.\[\]]+', key):
         if isinstance(node, yaml.SequenceNode) and word.isdigit() and int(word) < len(node.value):

@@ -42,8 +42,8 @@ def setting(
     ----------
     default
         bool, int, float, str, or a tuple of int, float or str; its type is the required type.
-        With None the setting is optional, and code that needs its value checks for None; then,
-        and with `REQUIRED`, `kind` is the type.
+        With None the setting is optional, and code that needs its value checks for None. With
+        None or `REQUIRED`, `kind` gives the type.
     description : str
         One line for users.
     unit : str

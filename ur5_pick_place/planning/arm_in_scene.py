@@ -103,11 +103,11 @@ class ArmInScene:
         return replace(self.limits, speed=min(self.limits.speed, self.settings.reduced_speed))
 
     def limits_at(self, scaling: Scaling) -> Limits:
-        """Return the bounds at a scaling; its speed bound applies to TCP and elbow."""
+        """Return the bounds at a scaling; its speed bound is always applied to TCP and elbow."""
         return self.scaled_limits(replace(scaling, p_tool_point=None))
 
     def scaled_limits(self, scaling: Scaling) -> Limits:
-        """Return the bounds at a scaling; the speed bound of another point is left out."""
+        """Return the bounds at a scaling; a speed bound for `p_tool_point` is left out."""
         limits = self.limits.scaled(
             scaling.velocity or self.settings.velocity_scaling,
             scaling.acceleration or self.settings.acceleration_scaling,
@@ -117,7 +117,7 @@ class ArmInScene:
         return replace(limits, speed=min(limits.speed, scaling.speed))
 
     def holding_torque(self, q: Array) -> Array:
-        """Return the torques that hold the arm at joints (n, 6) [rad], over their limits."""
+        """Return the torques to hold the arm at joints (n, 6) [rad], as fractions of limits."""
         if self.dynamics is None:
             return np.zeros(q.shape)
         return np.asarray(np.abs(self.dynamics.gravity(q)) / self.dynamics.torque_max)
@@ -146,10 +146,10 @@ class ArmInScene:
         """
         Return the gate's report on what remains of a motion that may have begun, and ends at rest.
 
-        For a stream, in every cycle: messages about the scene that still wait are not waited for.
+        For a stream, in every cycle: does not wait for scene messages that are still queued.
 
         """
-        self._refuse_unknown_world()
+        self._refuse_incomplete_world()
         return gate.check_running_motion(
             trajectory,
             self.model,
@@ -160,9 +160,9 @@ class ArmInScene:
         )
 
     def check_world(self) -> None:
-        """Bring the scene up to date; raise `GateRefusal` while it holds what is not known."""
+        """Bring the scene up to date; raise `GateRefusal` if an object was not accepted."""
         self.before_check()
-        self._refuse_unknown_world()
+        self._refuse_incomplete_world()
 
     def why_blocked(self, q: Array) -> str:
         """Return why a path of joints (n, 6) [rad] is blocked; empty if it is free."""
@@ -191,6 +191,6 @@ class ArmInScene:
                 'position',
             )
 
-    def _refuse_unknown_world(self) -> None:
+    def _refuse_incomplete_world(self) -> None:
         if refusal := self.scene.world.refusal:
             raise GateRefusal(refusal, 'collision')

@@ -101,7 +101,7 @@ class Clearances:
         self._solids = self._pair_solids(own, boxed)
 
     def pair_ends(self) -> Iterator[tuple[int, int, int]]:
-        """Yield each pair: its body, and 0, 1 or 2 and an index: a body, obstacle or face."""
+        """Yield each pair: body, kind of the other (0 body, 1 obstacle, 2 face) and its index."""
         yield from ((int(a), 0, int(b)) for a, b in self._own)
         yield from ((int(i), 1, k) for i in self._moving for k in range(len(self.obstacles)))
         yield from ((i, 2, k) for k, (over, _) in enumerate(self.faces) for i in over)

@@ -128,10 +128,10 @@ class CollisionModel:
 
     def wider(self, extra: float) -> 'CollisionModel':
         """
-        Return a model that requires more clearance, for a motion that must keep off the margin.
+        Return a model that requires `extra` [m] more clearance.
 
-        It is `extra` [m] more, a quarter of that between the arm's own bodies, which pass each
-        other closely by design; and pairs that may touch must not press.
+        Between the arm's own bodies, which pass each other closely by design, it is a quarter of
+        that. Pairs that may touch must not overlap.
 
         """
         other = copy.copy(self)
@@ -156,9 +156,10 @@ class CollisionModel:
 
     def spare_distances(self, q: Array, turned: Array) -> Array:
         """
-        Return how much nearer each pair of bodies may get, or a smaller number, (P,) [m].
+        Return how much nearer each pair of bodies may get, or a lower bound of that, (P,) [m].
 
-        Exact at least where turning the joints of `q` (6,) by `turned` (6,) [rad] may need it.
+        It is exact at least for the pairs that may come too near while the joints turn from `q`
+        (6,) by `turned` (6,) [rad].
 
         """
         measured = self._clearances.measure(_one(q))

@@ -147,12 +147,12 @@ def _build(m: Model, links: Sequence[LinkInertia]) -> pin.Model:
 
 def chain(arm: pin.Model, m: Model, base: pin.SE3) -> list[tuple[int, pin.SE3]]:
     """
-    Add the six joints of `m` to an empty model whose world sees `base` at the given pose.
+    Add the six joints of `m` to an empty model, with `base` at the given pose in its world.
 
     Returns
     -------
     list of (int, pinocchio.SE3)
-        For DH frames 0 to 6: the joint that moves it, 0 = none, and its pose in that joint.
+        For each DH frame 0 to 6: the joint that moves it, 0 = none, and its pose in that joint.
 
     """
     frames = [(0, base)]

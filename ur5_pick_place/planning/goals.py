@@ -11,7 +11,7 @@ from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.collision import CollisionModel
 from ur5_pick_place.planning.paths import tool_text
 
-_MARGIN = 0.01  # [rad] of joint goals to the ends of the range, where there are others
+_MARGIN = 0.01  # [rad]; goals nearer to an end of the range are used if there are no others
 
 def joint_goals(
     model: Model,

@@ -160,7 +160,7 @@ def tcp_and_elbow_speed(
 
 
 def max_tcp_elbow_speed(model: Model, q: Array, qd: Array, p_tool_tcp: Array) -> float:
-    """Return the larger of `tcp_and_elbow_speed` at one configuration, (6,) each [m/s]."""
+    """Return the larger of the two speeds of `tcp_and_elbow_speed` [m/s]; q and qd are (6,)."""
     return model.arm.tcp_and_elbow_speed(
         *(np.ascontiguousarray(x, dtype=np.float64) for x in (q, qd, p_tool_tcp))
     )

@@ -46,7 +46,8 @@ class PathSegment:
     speed : float
         Bound on the speed of TCP and elbow [m/s]; 0 = only the bound of the whole motion.
     slow_first, slow_last : float
-        How much of the segment's begin and end is bound to `speed` [m]; all of it if both are 0.
+        Lengths at the segment's beginning and end in which `speed` applies [m]; it applies
+        everywhere if both are 0.
     q_goal : ndarray, shape (6,), optional
         Joint motion only: the joints at its end [rad], on the branch of its start.
 
@@ -71,7 +72,7 @@ class PathSegment:
 
     @property
     def is_slow_in_part(self) -> bool:
-        """Whether `speed` binds its begin or end alone."""
+        """Whether `speed` applies at its beginning or end alone."""
         return self.speed > 0.0 and max(self.slow_first, self.slow_last) > 0.0
 
     def curve(self, T_start: Array, T_goal: Array) -> Curve:
@@ -285,7 +286,7 @@ def find_followable_path(
         kept = position <= steps[jump[0]]
         position, q, end = position[kept], q[kept], IncompletePath(jump[1], 0.0)
     if contact := collision.check_path(q):
-        # One sample fewer than possible, so that rounding cannot fail the end in the gate.
+        # One sample fewer than possible, so that the end passes the gate despite rounding.
         position = position[: max(1, int(contact.sample))]
         where = tool_text(forward(model, q[round(contact.sample)]))
         end = BlockedPath(f'with the {where}, {contact}', 0.0)
@@ -299,7 +300,7 @@ def find_followable_path(
 
 
 def _steps_along(lines: Sequence[Curve], position_step: float) -> Array:
-    """Return positions along the lines [lines], as few as the step allows, as MoveIt's are."""
+    """Return positions along the lines, in lines, with as few steps as allowed, as in MoveIt."""
     counts = [count_steps(line, position_step) for line in lines]
     steps = [i + np.arange(1, n + 1) / n for i, n in enumerate(counts) if n]
     return np.concatenate([[0.0], *steps])

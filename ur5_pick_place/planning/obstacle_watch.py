@@ -9,9 +9,9 @@ from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.collision import CollisionModel
 from ur5_pick_place.planning.planner import MotionPlanner
 
-_KEPT = 3  # boxes: the joints that are measured follow those that are planned
-_AHEAD = 4.0  # distances are measured exactly up to this many times what the joints need now
-_LEAST = 0.01  # [rad] likewise, where they hardly move
+_KEPT = 3  # boxes: the measured joints come later through those of the planned ones
+_AHEAD = 4.0  # distances are exact for turns of this many times those needed now
+_LEAST = 0.01  # [rad] added to these turns, for joints that hardly move
 
 
 class ObstacleWatch:
@@ -19,8 +19,8 @@ class ObstacleWatch:
     `MotionPlanner.why_blocked` for one closed loop: the same verdict, mostly without measuring.
 
     Turning joint j by dq_j brings no two bodies nearer by more than |dq_j| r_j, with r_j the
-    largest lever of the pair. So distances measured once prove a box of joints around to be free,
-    and every path within it. Where they do not, the planner's own check has the word. Not to be
+    largest lever of the pair. So distances measured once can prove a box of joints to be free,
+    and with it every path inside. Where they do not, the planner's own check decides. Not to be
     shared between threads.
 
     Attributes

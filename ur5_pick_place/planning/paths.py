@@ -201,8 +201,9 @@ def follow_poses(model: Model, poses: Array, q_start: Array, s: Array | None = N
         missing = explain(model, poses[len(q)], q_start[5], q_start)
         gap = next(m for m in missing if m.branch == name)
         cause = f'branch {name} ends: {gap.text}'
-        if gap.amount > _wrist_motion(poses[len(q) - 1], poses[len(q)]):  # far from its end
-            cause = f'{_meets(model, before[-1])}; after that, {cause}'
+        # A larger gap than one step can open: the branch was lost at a singularity.
+        if gap.amount > _wrist_motion(poses[len(q) - 1], poses[len(q)]):
+            cause = f'{cause}; before that, {_meets(model, before[-1])}'
         raise _incomplete(len(q), share, poses, cause)
     return q
 

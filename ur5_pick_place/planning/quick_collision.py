@@ -21,8 +21,8 @@ class PairTests:
     """
     Tests joints against the required clearance of each pair of bodies.
 
-    Only whether a distance is large enough is found, which takes a fraction of the time of the
-    distance. Not to be shared between threads.
+    It finds only whether the distances are large enough, in a fraction of the time that computing
+    them takes. Not to be shared between threads.
 
     Parameters
     ----------
@@ -110,8 +110,8 @@ class QuickCollision(PairTests):
     Tests single configurations against the pairs of bodies of a `CollisionModel`.
 
     It gives the same verdict as `CollisionModel.collides`, in less than a tenth of the time, by
-    pinocchio's kinematics and coal's tests for overlap: of bounding boxes first, which are made
-    for clearances that do not change.
+    pinocchio's kinematics and coal's tests for overlap: of bounding boxes first. These are made
+    once, for the given clearances.
 
     Parameters
     ----------

@@ -5,8 +5,8 @@ Polylines in joint space as smooth paths, with corners rounded as far as collisi
 Lengths are times at full joint speed, see `ways_round`. A corner V between legs of directions u
 and w is replaced, from the distance d before it to d after it, by the Bezier curve of degree 6
 with the control points V - d u, V - 2/3 d u, V - 1/3 d u, V, V + 1/3 d w, V + 2/3 d w, V + d w.
-It meets both legs with equal speed and without second and third derivatives, so that the whole
-path is three times continuously differentiable.
+It meets both legs with equal speed, and its second and third derivatives are zero there, so that
+the whole path is three times continuously differentiable.
 
 """
 

@@ -193,7 +193,7 @@ class ProfileSearch:
 
     def slow_down(self, x: Array, factor: Array) -> None:
         """
-        Search for slower motions from now on where this was too fast.
+        From now on, search for slower motions where the last one was too fast.
 
         Parameters
         ----------
@@ -363,7 +363,7 @@ class _Barrier:
 def _minimise(
     spline: GaussSpline, bounds: _Bounds, c: Array, barriers: Sequence[float]
 ) -> tuple[Array, bool]:
-    """Return the coefficients of the fastest b from `c` on, and if every barrier was minimised."""
+    """Return the coefficients of the fastest b, starting from `c`, and if the search converged."""
     at = _Barrier(spline.values(c), spline.weight, bounds)
     left, promise, mu = _MAX_STEPS, np.inf, 0.0
     for share in barriers:

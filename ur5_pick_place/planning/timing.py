@@ -26,7 +26,7 @@ from ur5_pick_place.planning.trajectory import Trajectory, check_duration, hold_
 KNOT_SPACING = 0.02  # [s]; a quintic of this length stays within 0.01 mm of a Cartesian line
 _MIN_KNOT_GAP = 1e-3  # [s]
 _REST = 1e-9  # [rad]; shorter motions count as rest
-_BRIEF = 4.0 * _MIN_KNOT_GAP  # [s]; in shorter motions the jerk switches closer than knots may
+_BRIEF = 4.0 * _MIN_KNOT_GAP  # [s]; shorter motions have jerk switches closer than knots may be
 _LINE_SAMPLES = 24
 _ROUNDS = 8
 
@@ -95,8 +95,8 @@ def _shorter(
     """
     Return a double S at lower velocity if it is shorter than the motion timed as a path.
 
-    It can be, as the path timing misses its optimum slightly, where a cruise at constant speed is
-    optimal. `trajectory` is the double S that is too fast by the factor `excess`.
+    It is where a cruise at constant speed is optimal, as the path timing slightly misses that
+    optimum. `trajectory` is the double S that is too fast by the factor `excess`.
 
     """
     for _ in range(_ROUNDS):

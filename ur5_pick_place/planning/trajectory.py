@@ -62,7 +62,7 @@ class Trajectory:
     def _check_values(self) -> None:
         for name in ('t', 'q', 'qd', 'qdd'):
             array = getattr(self, name)
-            # Squares that overflow cost time alone.
+            # Squares of finite values may overflow: the slower test then decides.
             if not (isfinite(np.vdot(array, array)) or np.isfinite(array).all()):
                 where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
                 raise InvalidInput(f'trajectory {name}{list(where)} = {array[where]}: not finite')
@@ -108,8 +108,8 @@ class Trajectory:
         """
         Return the time [s] and the size [rad/s^3] of each segment's peak jerk, shapes (n - 1, 6).
 
-        On a quintic jerk is a parabola, which peaks at an end or at its vertex; at a point it
-        jumps to the next one. A single point has one row of zeros.
+        The jerk of a quintic is a parabola, which peaks at an end or at its vertex; from one
+        segment to the next it jumps. A single point has one row of zeros.
 
         """
         if self.t.size == 1:

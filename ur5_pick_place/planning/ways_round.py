@@ -169,7 +169,7 @@ class _Search:
         self._begin_cpu = time.thread_time()
         self._has_way, self._rounds = False, 0
         self._step = _STEP / 3**refinement
-        # Not from the joints: the noise of an encoder would make another way of the same request.
+        # No seed from the joints: with encoder noise, equal requests would get different ways.
         self._rng = np.random.default_rng(refinement)
 
     def run(self, shortest: float) -> list[Array]:
