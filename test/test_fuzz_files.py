@@ -32,7 +32,7 @@ from ur5_pick_place.planning.scene_file import load_scene
 from ur5_pick_place.settings import Settings
 from ur5_pick_place.sim.fault_schedule import load_schedule
 from ur5_pick_place.sim.world import CellSettings
-from ur5_pick_place.task.cycle import load_cycle, without_stops
+from ur5_pick_place.task.cycle import blended_groups, load_cycle
 from ur5_pick_place.task.grippers.digital import DigitalSettings
 from ur5_pick_place.task.motions import TaskSettings
 from ur5_pick_place.task.pattern import PatternSettings
@@ -90,7 +90,7 @@ def scene_holds(path: Path) -> None:
 
 def cycle_holds(path: Path) -> None:
     cycle = load_cycle(path)
-    assert sum(map(len, without_stops(cycle))) == len(cycle)
+    assert sum(map(len, blended_groups(cycle))) == len(cycle)
 
 
 def schedule_holds(path: Path) -> None:

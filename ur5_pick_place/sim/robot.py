@@ -3,7 +3,7 @@
 
 from enum import Enum, IntEnum
 
-STEP_LIMIT = 20.0
+MAX_SETPOINT_SPEED = 20.0
 """Joint speed [rad/s] above which the robot's program ignores a setpoint."""
 
 _POWER_UP_TIME = 1.0  # [s] from POWER_ON to IDLE, and for the brakes

@@ -8,7 +8,7 @@ import numpy as np
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics.transforms import Array
-from ur5_pick_place.sim.robot import STEP_LIMIT
+from ur5_pick_place.sim.robot import MAX_SETPOINT_SPEED
 
 _SPEEDJ_ACCELERATION = 40.0  # [rad/s2]
 _FREEDRIVE_TIMEOUT = 1.0  # [s]
@@ -96,7 +96,7 @@ class Setpoint:
 
         """
         wanted = np.where(np.isfinite(q), q, self.q)
-        self.refused = bool(np.any(abs(wanted - self.q) > STEP_LIMIT * self._period))
+        self.refused = bool(np.any(abs(wanted - self.q) > MAX_SETPOINT_SPEED * self._period))
         self._qd = np.zeros_like(self._qd)
         if not self.refused:
             self.q = wanted

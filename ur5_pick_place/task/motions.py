@@ -22,7 +22,7 @@ from ur5_pick_place.planning.scene import Box
 from ur5_pick_place.planning.shortest_chain import Stop, shortest_chain
 from ur5_pick_place.planning.trajectory import Trajectory
 from ur5_pick_place.settings import Settings, setting
-from ur5_pick_place.task.cycle import without_stops
+from ur5_pick_place.task.cycle import blended_groups
 from ur5_pick_place.task.place_names import HOME, is_above, is_part_place, taught_place
 from ur5_pick_place.task.poses import TaughtPose
 from ur5_pick_place.task.stages import Stage
@@ -210,7 +210,7 @@ class CycleMotions:
         is_carrying, closed_at, goals_of_moves = False, '', self._goal_joints()
         planned: list[PlannedStage] = []
         number = 0
-        for stages in without_stops(self._cycle):
+        for stages in blended_groups(self._cycle):
             self._on_stage(number)
             parts = self._placed_parts[number]
             number += len(stages)

@@ -19,7 +19,7 @@ from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, Array
 from ur5_pick_place.planning.planner import MotionPlanner, PlannedMotion
 from ur5_pick_place.planning.scaling import Scaling
 from ur5_pick_place.planning.scene import Box
-from ur5_pick_place.task.cycle import without_stops
+from ur5_pick_place.task.cycle import blended_groups
 from ur5_pick_place.task.motions import CycleMotions, PlannedStage, TaskSettings
 from ur5_pick_place.task.pattern import (
     PatternSettings,
@@ -232,7 +232,7 @@ class CyclePlanner:
         self, cycle_poses: Sequence[Mapping[str, TaughtPose]]
     ) -> tuple[tuple[tuple[Box, ...], ...], ...]:
         """Return the parts at other places, for each stage of each cycle."""
-        groups, moved = without_stops(self.cycle), transfers(self.cycle)
+        groups, moved = blended_groups(self.cycle), transfers(self.cycle)
         boxes: dict[tuple[int, ...], tuple[Box, ...]] = {}  # one object for equal sets of parts
         found = []
         for i in range(len(cycle_poses)):
