@@ -64,7 +64,7 @@ def _replace_housings(body: ElementTree.Element, cylinders: Iterable[Cylinder]) 
 
 
 def _housing(cylinder: Cylinder) -> list[ElementTree.Element]:
-    """Return a cylinder; one of a long link's housings or of a joint has a cap at its end."""
+    """Return a cylinder's shapes: a tube along its link, or a housing, capped on links 1 to 5."""
     centre, axis = cylinder.T_link_cylinder[:3, 3], cylinder.T_link_cylinder[:3, 2]
     begin, end = (centre + side * cylinder.length / 2 * axis for side in (-1.0, 1.0))
     if abs(axis[0]) > 0.5:

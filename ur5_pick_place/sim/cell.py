@@ -150,8 +150,8 @@ def _mount_cup(cell: ElementTree.Element, parts: int) -> None:
     """
     Replace the fingers by a suction cup, with a weld for each part.
 
-    The joints of the fingers stay, without shapes, so that states look alike in every cell. The
-    soft lip touches nothing: `suction` tells whether it seals.
+    The joints of the fingers stay, without shapes, so that the state has the same layout in every
+    cell. The soft lip touches nothing: `suction` tells whether it seals.
 
     """
     hand = child(cell, ".//body[@name='gripper']")

@@ -53,7 +53,7 @@ class FaultInjector:
         """
         check_fault(name)
         if name not in self.known:
-            raise InvalidInput(f'{name}: a cell with gripper: {self._driver.gripper} has it not')
+            raise InvalidInput(f'{name}: not a fault of gripper: {self._driver.gripper}')
         fault = self.known[name]
         undo = fault.inject(self._driver)
         self._undo.setdefault(name, []).append(undo)

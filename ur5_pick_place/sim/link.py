@@ -117,7 +117,7 @@ class Frozen:
 class Jumping:
     """Shifts the first joint in every 50th report."""
 
-    _JUMP = np.array([0.5, 0.0, 0.0, 0.0, 0.0, 0.0])  # [rad] 60 rad/s, which no arm reaches
+    _JUMP = np.array([0.5, 0.0, 0.0, 0.0, 0.0, 0.0])  # [rad] in 8 ms: 60 rad/s, beyond any arm
     _PERIOD = 50
 
     def __init__(self) -> None:

@@ -9,7 +9,7 @@ from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.sim.cell import CUP_RADIUS, PART_SIZE, part_name, weld_name
 from ur5_pick_place.sim.engine import mujoco
 
-# Time [s] for the whole vacuum to build up, and to vanish with and without a blow-off or a leak.
+# Time [s] for the whole vacuum to build up, and to vanish by venting, by blow-off, or by a leak.
 _BUILD_UP, _VENT, _BLOW_OFF, _LEAK = 0.10, 0.25, 0.03, 0.08
 _REACHED, _HOLDS = 0.6, 0.1  # of the whole vacuum: the signal, and what holds a part
 _GAP = (-0.004, 0.003)  # [m] between lip and face within which the soft lip seals

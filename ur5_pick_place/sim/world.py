@@ -323,7 +323,7 @@ class World:
         if self._suction:
             return self._suction.is_reached
         lead = self._data.ctrl[_GRIP] - self._data.qpos[FINGERS].sum()
-        speed = np.abs(self._data.qvel[FINGERS].sum())  # shaken, both fingers move with the part
+        speed = np.abs(self._data.qvel[FINGERS].sum())  # 0 while both fingers shake with the part
         stopped = lead > 2 * _BLOCKED_LEAD and speed < _STANDSTILL
         return bool(self._closed and stopped and self.finger_gap > _NOTHING_GAP)
 

@@ -150,7 +150,7 @@ def _places(names: Sequence[str], settings: Mapping[str, Any]) -> dict[str, Plac
             key = f'places.{name}.from_frame'
             raise InvalidInput(
                 f'{key} = {place.from_frame!r}: is the frame that this node publishes for the '
-                'place of that name: name the place otherwise',
+                'place of that name: give that place another name',
                 key,
             )
     return found

@@ -82,7 +82,7 @@ class _Hand:
     def __init__(self) -> None:
         self._place = ''
         self._closed = ''  # the stage that closed the gripper
-        self._picked = ''  # that stage, if the gripper may hold a part since then
+        self._picked = ''  # that stage, if the gripper may now hold a part
         self._payload = ''  # the stage that added the part to the payload
 
     @property
@@ -98,7 +98,7 @@ class _Hand:
         return self.second_close(stage) or (str(check()) if check else '')
 
     def second_close(self, stage: Stage) -> str:
-        """Return why a closed gripper must not be closed: its fingers were shut on the way."""
+        """Return why a stage must not close the gripper: it is closed already; '' if it is not."""
         if stage.do == 'close' and self._closed:
             return (
                 f'the gripper was closed by stage {self._closed!r} already: must come after a '
@@ -115,7 +115,7 @@ class _Hand:
             self._picked = stage.name if is_part_place(self._place) else ''
         elif stage.do == 'open':
             self._closed = self._picked = ''
-        elif stage.do in ('expect_part', 'payload_part'):  # handed to it, wherever that was
+        elif stage.do in ('expect_part', 'payload_part'):  # a part was handed to it, at any place
             self._picked = self._closed
         if stage.do.startswith('payload_'):
             self._payload = stage.name if stage.do == 'payload_part' else ''
@@ -167,5 +167,5 @@ class _Hand:
 
     def _payload_tool(self) -> str:
         if self._picked and self._payload:
-            return f'stage {self._picked!r} holds a part: must come after {{do: open}}'
+            return f'the part of stage {self._picked!r} is held: must come after {{do: open}}'
         return ''

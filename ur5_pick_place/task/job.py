@@ -64,7 +64,8 @@ class GripperView:
     is_still : bool
         Whether that joint has not moved lately.
     is_silent : bool
-        Whether that joint was received once, and is missing for as long as io_states may be.
+        Whether that joint was received before, and is now missing for too long, as
+        `GripperJoint.is_silent`.
 
     """
 
@@ -193,7 +194,7 @@ class Carry:
 
 @dataclass(frozen=True)
 class Compute:
-    """Run `work`, which takes longer than a tick, beside the ticks; done when it has returned."""
+    """Run `work`, which takes longer than a tick, in the background; done when it returns."""
 
     work: Callable[[], object]
     what: str = 'a computation'

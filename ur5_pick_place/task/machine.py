@@ -287,7 +287,7 @@ class Machine:
             self._end(self._job.error)
 
     def _observe(self) -> Observation:
-        """Observe the robot; a program that starts again has the payload of its installation."""
+        """Observe the robot; after a stop its payload is unknown: a program's start resets it."""
         seen = self._port.observe()
         if seen.stop_reason:
             self._run.payload.forget()
@@ -302,7 +302,7 @@ class Machine:
         """
         Send the planner what the gripper holds, without a job, whenever that changes.
 
-        First after the start, where a closed gripper without feedback counts as one with a part.
+        When first observed, a closed gripper without feedback counts as one with a part.
 
         """
         self._idle_ticks += 1
@@ -338,8 +338,8 @@ class Machine:
             is_shut = bool(place) and self._run.gripper.is_closed(self._port.observe())
         if is_shut:
             raise ExecutionError(
-                f'the gripper is closed, and the cycle grips at {place} without {{do: open}} '
-                'before: hold the part, if there is one, and call ~/open_gripper, then ~/run'
+                f'the gripper is closed, and the cycle grips at {place} before any '
+                '{do: open}: hold the part, if there is one, and call ~/open_gripper, then ~/run'
             )
 
     def _end(self, error: str) -> None:

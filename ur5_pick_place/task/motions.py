@@ -32,7 +32,7 @@ IK = 'ik'
 
 _PASSING_STEP = 5e-3  # [s]
 _LATE = 6e-3  # [m] added to the slow distance before a place, as the arm lags its reference
-_SAMPLE_STEP = 2e-3  # [s] of what finds the move that the arm follows
+_SAMPLE_STEP = 2e-3  # [s] between the samples of `StageTracker`
 _LOOKAHEAD = 500  # samples ahead that are searched
 _EQUALLY_NEAR = 4e-3  # [rad]; more than half of what a joint turns in a sample at full speed
 _BLENDS = (1.0, 0.5)  # shares of the blend radii that are tried before the arm stops between moves
@@ -94,7 +94,8 @@ class PlannedStage:
     passes : tuple of float
         When each move but the last ends [s].
     retry : tuple of PlannedMotion
-        Up and down after a missed grasp; empty if these cannot be planned, as `remark` then says.
+        Up and down after a missed grasp; empty without retries. If these cannot be planned,
+        `remark` says why.
     method : str
         The closed loop whose roll-out the motion is; empty for a trajectory.
     speed : float
@@ -221,7 +222,7 @@ class CycleMotions:
                 self._q = moves[-1].moved.trajectory.q[-1]
                 self._place = stages[-1].to
             else:
-                # Elsewhere the gripper would open, and drop what it may hold.
+                # A retry opens the gripper: elsewhere it would drop what it may hold.
                 is_there = is_part_place(self._place) and closed_at == self._place
                 is_retried = do == 'expect_part' and is_there
                 retry, why_not = self._retry(self._arm(parts)) if is_retried else ((), '')
@@ -374,7 +375,7 @@ def chain_of_tcp(
 def _passes(
     arm: MotionPlanner, trajectory: Trajectory, corners: Sequence[Array]
 ) -> tuple[float, ...]:
-    """Return when the TCP is nearest to where it is at each corner T_base_tool, in order [s]."""
+    """Return the times [s], in order, at which the TCP is nearest to each corner T_base_tool."""
     t = trajectory.dense_times(_PASSING_STEP)
     T_tool_tcp = arm.scene.tool.T_tool_tcp
     p = (forward(arm.model, trajectory.sample(t)[0]) @ T_tool_tcp)[:, :3, 3]

@@ -122,7 +122,7 @@ def transfers(cycle: Sequence[Stage]) -> tuple[Transfer, ...]:
 
 
 def check_pattern(settings: PatternSettings, poses: Mapping[str, TaughtPose]) -> None:
-    """Raise `InvalidInput` if a pattern is of a place that a cycle with these poses has not."""
+    """Raise `InvalidInput` if a place with a pattern is not among the poses of a cycle."""
     for place in settings.gridded:
         if place not in poses:
             grid = list(settings.pattern(place)[0])
@@ -133,7 +133,7 @@ def check_pattern(settings: PatternSettings, poses: Mapping[str, TaughtPose]) ->
 
 
 def counted_releases(cycle: Sequence[Stage]) -> tuple[Stage, ...]:
-    """Return the stages whose release fills a position: that of the last part, and at target."""
+    """Return the stages whose release fills a position: those at target and the last one."""
     moved = [transfer for transfer in transfers(cycle) if transfer.release]
     return tuple(cycle[t.end] for t in moved if t is moved[-1] or t.release == TARGET)
 
@@ -175,8 +175,9 @@ def poses_by_cycle(
     """
     Return the poses for each cycle of a run.
 
-    A pattern at start is emptied from its last layer down, one at target filled from its first
-    layer up, rows before columns. A pattern at a place without a pose is left out.
+    A pattern at target is filled layer by layer, in each layer along x (the rows) first, then
+    along y. One at start is emptied in the reverse order, from its last position. A pattern at a
+    place without a pose is left out.
 
     """
     patterns: dict[str, list[TaughtPose]] = {}

@@ -8,7 +8,7 @@ from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.outcome import DONE, OnOutcome, Outcome
 
 _IDLE = 2.0  # [s] for which the planner is ready again without having replied
-_BEGIN = 30.0  # [s] within which the arm moves; a closed loop is rolled out again before
+_BEGIN = 30.0  # [s] until the planner reports motion; a closed loop is rolled out again first
 _ARRIVED = 0.01  # [rad]
 LOST = "the planner's reply to a motion was lost: check the planner, then ~/rearm"
 _LOST = Outcome.failed(LOST)

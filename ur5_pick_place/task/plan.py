@@ -268,9 +268,10 @@ class CyclePlanner:
         placed_parts: Sequence[Box] = (),
     ) -> tuple[PlannedMotion, ...]:
         """
-        Return a motion home, or one up and one home: at a place, or if the first is blocked.
+        Return a motion home, or one up and one home.
 
-        The second goes round obstacles; it begins at once if the arm cannot move up.
+        The arm moves up first if it is at a place or the direct motion is blocked, then home round
+        obstacles. If it cannot move up, it goes home round them at once.
 
         Parameters
         ----------
@@ -287,7 +288,7 @@ class CyclePlanner:
         InvalidInput
             Home is not taught or cannot be converted.
         PlanningError
-            Neither can be planned.
+            No motion home can be planned.
 
         """
         if HOME not in poses:
@@ -318,9 +319,10 @@ class CyclePlanner:
         placed_parts: Sequence[Box] = (),
     ) -> PlannedMotion:
         """
-        Return the remaining motion, from joints on its path; errors as `motions_home`.
+        Return the remaining motion, from joints on its path.
 
-        `within` bounds the time of the motion [s] at which the arm is.
+        `within` has two times of the motion [s], between which the arm is now. Raises
+        `PlanningError` if the motion cannot be planned.
 
         """
         assert planned.motion is not None
@@ -378,7 +380,7 @@ def _touched(cycle_poses: Sequence[Mapping[str, TaughtPose]]) -> list[tuple[str,
 def _before_moves(
     leave: PlannedStage, stages: tuple[PlannedStage, ...]
 ) -> tuple[PlannedStage, ...]:
-    """Return the stages with one more before their first motion, after the checks before it."""
+    """Return the stages with `leave` inserted directly before their first motion."""
     i = next((i for i, planned in enumerate(stages) if planned.motion), len(stages))
     here = replace(leave, placed_parts=stages[i].placed_parts if i < len(stages) else ())
     return (*stages[:i], here, *stages[i:])

@@ -141,5 +141,5 @@ def _check_agreement(
     if np.abs(off).max() > _SAME_POSE:
         raise InvalidInput(
             f'{name}: its joints put the TCP {np.linalg.norm(off[:3, 3]):.4f} m from its pose, or '
-            'rotate it; leave the joints empty to keep the pose, or teach it again'
+            'in another orientation; leave the joints empty to keep the pose, or teach it again'
         )

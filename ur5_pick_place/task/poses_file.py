@@ -119,7 +119,7 @@ class PosesFile:
             raise ExecutionError(
                 f'taught poses {self._path}: changed by someone else since this node read it, '
                 'perhaps by another cell: give that one a poses_file of its own; restart this '
-                'node to read it, then try again'
+                'node to read the change, then try again'
             )
 
     def keep(self, name: str, taught: TaughtPose) -> None:
@@ -215,7 +215,7 @@ def _plain(value: Any) -> Any:
 
 
 def _damage(content: bytes) -> str:
-    """Return why a file is incomplete, neither as written by us nor edited; else ''."""
+    """Return why a file is damaged, being no text or cut short; '' if it is complete."""
     try:
         text = content.decode()
     except UnicodeDecodeError as error:

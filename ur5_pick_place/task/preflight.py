@@ -373,7 +373,7 @@ def verdict(checks: Sequence[Check]) -> str:
 
 
 def report_lines(checks: Sequence[Check], colours: Mapping[bool, str]) -> Iterator[str]:
-    """Return one line for each check; `colours` begin a line that is well, and one that is not."""
+    """Return the lines of a report; `colours` has the prefix of a passed and of a failed check."""
     end = '\x1b[0m' if any(colours.values()) else ''
     for check in checks:
         mark = 'ok' if check.is_ok else 'FAIL'

@@ -35,7 +35,7 @@ from ur5_pick_place.task.waits import Outputs, Wait
 Emit = Callable[..., Any]
 SLIDER_WAIT = 'the speed slider is at 0: raise it on the pendant or with set_speed_slider'
 _REPLAN_TIME = 120.0  # [s]
-_MOVED_AWAY = 0.01  # [rad] from where the last motion ended; a settling arm moves a fifth
+_MOVED_AWAY = 0.01  # [rad] from where the last motion ended; a settling arm moves a fifth of that
 
 
 class CycleRun:
@@ -138,7 +138,7 @@ class CycleRun:
         ----------
         payload : bool, optional
             Payload to set while the gripper opens: True = with the part, False = without it;
-            None = leave it unchanged, but always remove the mass of a released part.
+            None = remove the part from it if it may be included, else leave it unchanged.
 
         """
         if payload is None and self.payload.may_have_part:
@@ -246,7 +246,7 @@ class CycleRun:
             yield from self._expect_no_part()
 
     def _wait(self, stage: Stage) -> Steps[None]:
-        yield from self._empty_check.finish()  # somebody may hand a part in meanwhile
+        yield from self._empty_check.finish()  # a person may hand it a part during the wait
         wait = Wait(stage)
         self.waits_for = wait.reason
         self._emit(events.WAITING, stage=stage.name, reason=wait.reason)

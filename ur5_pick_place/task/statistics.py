@@ -17,7 +17,7 @@ from ur5_pick_place.task.machine import RUN
 _BIN = 0.01
 """Relative width of the bins in which cycle times are counted, and error of the percentiles."""
 _MAX_TIME = 1e6  # [s]
-_LAST_BIN, _MAX_COUNT = 2000, 1e15  # of what a file may have
+_LAST_BIN, _MAX_COUNT = 2000, 1e15  # largest values that a file may have
 _MAX_CAUSES = 50
 _OTHER = 'other causes'
 _MAX_CAUSE = 60  # characters

@@ -12,7 +12,7 @@ _SERVICE_TIMEOUT = 2.0  # [s]; the driver gives up on a pin after 0.55 s
 
 class Wait:
     """
-    One wait for time to pass or for an input, in robot time without pauses.
+    One wait for time to pass or for an input, in ROS time; pauses do not count.
 
     Parameters
     ----------

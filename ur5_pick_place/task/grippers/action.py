@@ -288,7 +288,7 @@ class ActionGripper(Gripper):
         Raises
         ------
         ExecutionError
-            It cannot end so any more, or takes too long.
+            It has ended otherwise, its server has gone, or it takes too long.
 
         """
         if self._target is None:

@@ -176,7 +176,7 @@ class Gripper(ABC):
         return frozenset()
 
     def is_known(self, seen: Observation) -> bool:
-        """Return whether the gripper has been observed, as after the start of a node."""
+        """Return whether the gripper has been observed since the node started."""
         return bool(seen.inputs and seen.outputs)
 
     # -- what they share -------------------------------------------------------------------------
@@ -225,7 +225,7 @@ class Gripper(ABC):
         return PartSignal('the signal of the gripper')
 
     def is_supplied(self, seen: Observation) -> bool:
-        """Return whether the tool supply has its configured voltage, if one is and is checked."""
+        """Return whether the tool supply is as configured; True if nothing is to be checked."""
         wanted = self.voltage
         return not self.settings.confirm_pins or wanted in (None, seen.tool_voltage)
 
@@ -287,7 +287,7 @@ class PartSignal:
 
 class ConcurrentCommand:
     """
-    A command that is issued while another wait is running.
+    A command that is issued and answered during another wait.
 
     Parameters
     ----------

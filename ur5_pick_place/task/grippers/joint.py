@@ -4,10 +4,11 @@
 import math
 
 _FRESH = 0.5  # [s] for which a position counts
-_LATE = 1.5  # intervals for which one of a slow joint counts
+_LATE = 1.5  # intervals for which a position of a slow joint counts
 _REST = 0.15  # [s] without motion
-_SLOWEST = 1.5  # [s] between two positions
-_MISSED, _FADING = 3.0, 0.9  # intervals without a position; share of one that remains
+_SLOWEST = 1.5  # [s] longest interval that is expected
+_MISSED = 3.0  # intervals without a position after which the joint is silent
+_FADING = 0.9  # factor on the longest interval at each new position
 _STEP = 0.2  # of the position tolerance: more is motion
 
 
@@ -20,14 +21,15 @@ class GripperJoint:
     tolerance : float
         `position_tolerance` of the gripper.
     timeout : float
-        After this time without a position the joint is silent [s].
+        Shortest time without a position after which the joint is silent [s]; longer for a slow
+        joint, and never below 0.5 s.
 
     """
 
     def __init__(self, tolerance: float, timeout: float = _FRESH) -> None:
         self._step, self._timeout = _STEP * tolerance, timeout
         self._position, self._at = math.nan, -math.inf
-        self._interval = 0.0  # [s] between the latest positions, the longest fading slowly
+        self._interval = 0.0  # [s] the longest between positions, fading slowly
         self._rest, self._since = math.nan, -math.inf
 
     def update(self, t: float, position: float) -> None:
@@ -41,12 +43,12 @@ class GripperJoint:
         self._position, self._at = position, t
 
     def forget(self) -> None:
-        """Judge a slow joint anew: a goal begins or has ended, its latest position is older."""
+        """Judge a slow joint anew: its latest position is from before a goal began or ended."""
         if self._is_slow:
             self._rest, self._since = math.nan, self._at
 
     def position(self, now: float) -> float | None:
-        """Return the position; None if it is too old, and of a slow joint unless it rests."""
+        """Return the position; None if too old, or if the joint is slow and has not rested."""
         is_known = now - self._at <= self._lasting and (self._has_rested or not self._is_slow)
         return self._position if is_known else None
 
@@ -60,7 +62,7 @@ class GripperJoint:
 
     @property
     def _is_slow(self) -> bool:
-        """Whether it is published so seldom that two positions must agree; some once a second."""
+        """Whether it is published so seldom, as once a second, that two positions must agree."""
         return self._interval > _FRESH
 
     @property
@@ -69,7 +71,12 @@ class GripperJoint:
         return _LATE * min(self._interval, _SLOWEST) if self._is_slow else _FRESH
 
     def is_silent(self, now: float) -> bool:
-        """Return whether positions were received, but none for longer than `timeout`."""
+        """
+        Return whether positions were received before, but none lately.
+
+        Lately is within `timeout`, 0.5 s or three usual intervals, whichever is longest.
+
+        """
         usual = min(self._interval, _SLOWEST)
         timeout = max(self._timeout, _FRESH, _MISSED * usual)
         return now - self._at > timeout and math.isfinite(self._at)
