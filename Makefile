@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 # For a machine without ROS; with ROS 2 use colcon and ros2 launch.
-# That of the environment which is there, so that one chosen for the set-up stays chosen.
+# The interpreter of an existing .venv, so that one chosen for the set-up stays chosen.
 PYTHON ?= $(or $(shell readlink -e .venv/bin/python),python3)
 .DEFAULT_GOAL := help
 .PHONY: help setup demo cell test drills bench faults soak clean
@@ -22,7 +22,7 @@ help:
 	@echo 'make bench   compare speed with other packages'
 	@echo 'make faults  inject 27 faults in 12 stages, all methods (1 h on one core; METHOD=ik for one method)'
 	@echo 'make soak    N=100 cycles over random spots, a random fault in every third; SEED=…  METHOD=…'
-	@echo '             GRIPPER=vacuum or action without faults and NODES'
+	@echo '             GRIPPER=vacuum or action: no faults are injected; not with NODES'
 	@echo 'make faults, make soak:  UR_TYPE=…  and where they run:'
 	@echo '             on all cores; JOBS=1 on one; DASK=tcp://scheduler:8786 on a cluster'
 	@echo '             NODES=1 with the real nodes (all faults: a night), one cell at a time unless JOBS'
@@ -58,7 +58,7 @@ test: setup
 drills: setup
 	.venv/bin/python -m pytest -m 'drill and not nodes' --numprocesses 2 --dist worksteal
 	.venv/bin/python -m pytest -m 'drill and nodes' || \
-	  { echo 'once more what failed: a drill on the wall clock may be upset by a stall of this PC'; \
+	  { echo 'running once more what failed: a stall of this PC may upset a drill on the wall clock'; \
 	    .venv/bin/python -m pytest -m 'drill and nodes' --last-failed --maxfail 1; }
 
 # Packages that cannot be installed are reported and skipped.

@@ -4,7 +4,7 @@ Make `.venv`: real ROS 2 from Python wheels, the interface packages they lack, a
 
 Run by `make setup`. Every step leaves a stamp with the hash of its inputs, so that a second run
 has nothing to do and an interrupted one goes on where it stopped. Standard library only, and
-understood by older Pythons, so that a wrong one is refused in words.
+in syntax that older Pythons accept, so that they are refused with a message.
 
 """
 
@@ -54,9 +54,9 @@ class SetupError(Exception):
 def main():
     check_machine()
     BUILD.mkdir(parents=True, exist_ok=True)
-    # Several demos may start at once; colcon must not take the generated packages for its own.
+    # Colcon must not take the generated packages for its own.
     (BUILD / 'COLCON_IGNORE').touch()
-    with one_at_a_time():
+    with one_at_a_time():  # several demos may start at once
         steps = plan()
         if all(is_done(name, key) for name, key, _ in steps):
             return
@@ -248,7 +248,8 @@ def install_this_package():
         'FASTDDS_DEFAULT_PROFILES_FILE': UNDERLAY / 'fastdds.xml',
         'ROS_AUTOMATIC_DISCOVERY_RANGE': 'LOCALHOST',
     }
-    # Read in alphabetical order, so before the wheels' own bootstrap starts the process anew.
+    # Python reads .pth files in alphabetical order: this one before the wheels' own bootstrap
+    # starts the process anew.
     start_file = Path(site_packages(), f'_{PACKAGE}.pth')
     settings = '; '.join(
         f'os.environ.setdefault({name!r}, {str(value)!r})' for name, value in defaults.items()
@@ -262,12 +263,12 @@ def install_this_package():
 
 
 def compile_kinematics():
-    """Compile the kinematics beside their source; without it they are slower, and no worse."""
+    """Compile the kinematics beside their source; uncompiled they are only slower."""
     try:
         run('compile', VENV / 'bin/python', 'setup.py', 'build_ext', '--inplace')
         run('compiled', VENV / 'bin/python', '-c', COMPILED, cwd='/')
     except SetupError:
-        print(f'not compiled, plain Python is slower; why: {BUILD / "compile.log"} ...', end=' ')
+        print(f'not compiled, plain Python is slower; why: {BUILD / "compile*.log"} ...', end=' ')
 
 
 def link_into_ament_prefix():

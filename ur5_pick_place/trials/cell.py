@@ -152,7 +152,7 @@ class ReusableCell(ExitStack):
     Attributes
     ----------
     cell : Cell or None
-        None while there is none.
+        None while no cell is open.
 
     """
 

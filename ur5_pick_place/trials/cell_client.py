@@ -72,7 +72,7 @@ class CellClient:
         self._watch, self._show, self._silence = watch, show, _SILENCE
         self._checked = self._received = time.monotonic()
         self.context = Context()
-        """That of the client's node."""
+        """Context of the client's node."""
         stay_on_loopback()
         # The demo handles Ctrl-C itself and ends its nodes in order.
         rclpy.init(
@@ -190,7 +190,7 @@ class CellClient:
 
     def expect(self, event: str, **data: Any) -> Callable[[], bool]:
         """
-        Return a function: whether an event has arrived since this call.
+        Return a function that returns whether an event has arrived since this call.
 
         The function raises ExecutionError if the task node has stopped or refused instead.
 

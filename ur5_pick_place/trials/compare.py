@@ -67,15 +67,15 @@ def figures(run: MethodRun, moves: Sequence[str]) -> dict[str, float]:
             found[f'error at {move.name} [mm]'] = 1e3 * away
             found[f'error at {move.name} [deg]'] = math.degrees(turn)
     if moves:
-        of = measure([move for move in run.moves if move.name in moves])
+        measured = measure([move for move in run.moves if move.name in moves])
         found |= {
-            'largest deviation from the line [mm]': 1e3 * of.deviation,
-            'duration [s]': of.duration,
-            'iterations': of.iterations,
-            'joint travel [rad]': of.travel,
-            'peak joint speed [rad/s]': of.joint_speed,
-            'peak TCP speed [m/s]': of.tcp_speed,
-            'smoothness: RMS joint jerk [rad/s^3]': of.jerk,
+            'largest deviation from the line [mm]': 1e3 * measured.deviation,
+            'duration [s]': measured.duration,
+            'iterations': measured.iterations,
+            'joint travel [rad]': measured.travel,
+            'peak joint speed [rad/s]': measured.joint_speed,
+            'peak TCP speed [m/s]': measured.tcp_speed,
+            'smoothness: RMS joint jerk [rad/s^3]': measured.jerk,
         }
     return found | {
         'cycle: duration [s]': run.cycle.duration,

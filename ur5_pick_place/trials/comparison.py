@@ -103,7 +103,7 @@ def _is_straight(planned: PlannedStage) -> bool:
 
 
 class _Recorder:
-    """Records joints, stage and motion state of every cycle."""
+    """Records joints, stage and motion state in every cycle of the driver."""
 
     def __init__(self, cell: InProcessCell) -> None:
         self._cell = cell

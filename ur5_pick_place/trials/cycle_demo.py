@@ -63,12 +63,12 @@ def read_cycle(name: str, gripper: str, config: Path) -> tuple[Path, Cycle]:
     """
     Return the path of a cycle file, and its cycle.
 
-    A bare file name is one within config/ if it is not here.
+    A bare file name that is not in the current folder is looked up in config/.
 
     Raises
     ------
     InvalidInput
-        The file is missing or invalid, or sets an output of this kind of gripper.
+        The file is missing or invalid, or sets an output that this kind of gripper uses.
 
     """
     given = Path(name).expanduser()
@@ -92,7 +92,7 @@ def _perform(
     task = {**own, **overrides, 'method': options.methods[0]}
     picks = pick_places(cycle)
     sim: dict[str, Any] = {'real_time_factor': options.rtf, 'parts': max(1, len(ends))}
-    if picks:  # parts come to the last place
+    if picks:  # the feeder brings parts to the last of them
         x, y, yaw = spots[picks[-1]]
         sim |= {'part_x': x, 'part_y': y, 'part_yaw': degrees(yaw)}
     nodes_of_cell = _nodes(config, options.gripper, sim, task)
@@ -118,7 +118,7 @@ def _perform(
                     parts, problem = operator.parts(len(ends)), ''
                 except Ur5PickPlaceError as error:
                     parts, problem = [], str(error)
-        file.add(messages)  # which grow as long as the cell is there
+        file.add(messages)  # complete only after the recording has ended
     write_events(work, operator.events)
     (work / 'nodes.log').write_text(nodes.log(), encoding='utf-8')
     print(f'{options.out / LATEST} -> {publish(work, options.out).name}')

@@ -21,7 +21,7 @@ from ur5_pick_place.trials.spots import DEFAULT_START, DEFAULT_TARGET, Spot
 _PICKS = (DEFAULT_START, Spot(0.30, -0.30, 0.0), Spot(0.55, -0.05, 0.0))
 _RELEASES = (DEFAULT_TARGET, Spot(0.28, 0.38, 0.0), Spot(0.55, 0.10, radians(30.0)))
 _PITCH = (0.06, 0.09, 0.0452)  # [m] of a pattern of cubes
-_REACTION = 0.5  # [s] from the wait for an input to the hand on the button
+_REACTION = 0.5  # [s] from the start of a wait for an input to the press of its button
 _NOBODY = Provenance('', '', (0.0,) * 7, 0.0)
 
 
@@ -71,7 +71,7 @@ def pick_places(cycle: Cycle) -> list[str]:
     """
     Return the places where parts must lie at first, in order.
 
-    A part that a transfer lays down before another one picks it up is not brought there.
+    A place at which an earlier transfer puts a part down needs none.
 
     """
     laid: set[str] = set()
@@ -109,7 +109,7 @@ class Attendant:
     """
     Somebody at the cell: brings parts, and presses the buttons that a cycle waits for.
 
-    A button that was pressed is let go when the next stage begins, as is a sensor's level.
+    An input that it has switched on is switched off when the next stage begins.
 
     Parameters
     ----------
@@ -119,7 +119,7 @@ class Attendant:
     feed : callable
         Brings the next part.
     cycles : int
-        Of the run, each with a part of its own if there are several.
+        Of the run; the next part is brought after each of them but the last.
 
     """
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A client that runs any cycle: puts several parts, teaches its places, attends the cell."""
+"""A client that runs any cycle: places its parts, teaches its places, attends the cell."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -55,12 +55,12 @@ class CycleOperator(Operator):
         self._attendant = Attendant(cycle, self._switch, self._feed, cycles)
 
     def put_parts(self, spots: Sequence[Spot]) -> None:
-        """Place one part at each spot, the last of which is the feeder."""
+        """Place one part at each spot; the last spot is that of the feeder."""
         for client in (self._feed_part, self._switch_input):
             self.wait(client.service_is_ready, 'the services of the simulated cell', 30.0)
         for number, spot in enumerate(spots):
             if number:
-                self._fed(number + 1)
+                self._feed_and_wait(number + 1)
             self.put_cube(spot)
 
     def teach_places(self, spots: Mapping[str, Spot]) -> None:
@@ -74,7 +74,7 @@ class CycleOperator(Operator):
         self.wait(lambda: len(self._parts) >= count, f'{count} parts', 10.0)
         return self._parts
 
-    def _fed(self, count: int) -> None:
+    def _feed_and_wait(self, count: int) -> None:
         future = self._feed_part.call_async(Trigger.Request())
         self.wait(future.done, 'sim_driver/feed_part to answer', 10.0)
         reply = future.result()

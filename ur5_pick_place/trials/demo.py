@@ -56,7 +56,7 @@ def main() -> None:
         sys.stdout.reconfigure(line_buffering=True)  # so that a pipe shows lines at once
     logging.basicConfig(level=logging.WARNING, format='warning: %(message)s')
     if 'MAKELEVEL' in os.environ:
-        end_with_parent()  # killing `make demo` is to end the demo
+        end_with_parent()  # so that killing `make demo` ends the demo too
     try:
         with signals_raised():
             sys.exit(_run(sys.argv[1:]))

@@ -163,7 +163,8 @@ def _parser() -> argparse.ArgumentParser:
         '--cycle',
         default='',
         metavar='FILE',
-        help='run a cycle file on places of its own, such as cycle_two_boxes.yaml of config/',
+        help='run a cycle file, such as cycle_two_boxes.yaml of config/; its places are laid out '
+        'on the table',
     )
     parser.add_argument(
         '--grid',
@@ -176,7 +177,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _add_spots(parser: argparse.ArgumentParser) -> None:
-    """Add where the cube lies, where it goes, and what stands in its way."""
+    """Add the options of where the cube lies, where it goes, and what stands in its way."""
     for name, default in zip(('start', 'target'), default_spots('ur5'), strict=True):
         text = f'{default.x:g} {default.y:g} {math.degrees(default.yaw):g}'
         parser.add_argument(
@@ -199,7 +200,11 @@ def _add_spots(parser: argparse.ArgumentParser) -> None:
         metavar='HEIGHT',
         help='put a wall of this height [m] between start and target',
     )
-    parser.add_argument('--seed', type=seed_number, help='draw spots that are not given at random')
+    parser.add_argument(
+        '--seed',
+        type=seed_number,
+        help='seed of random spots, in place of those that are not given',
+    )
 
 
 def _spot(text: str) -> Spot:

@@ -19,7 +19,7 @@ from ur5_pick_place.trials.spots import DEFAULT_START, Spot, default_spots
 
 START = DEFAULT_START
 TARGET = Spot(0.4, 0.2, 0.6)
-"""Of a ur5; other types have the spots of their demo."""
+"""Spots of a ur5; the other types use those of the demo."""
 
 STAGES = (
     'above start',
@@ -37,7 +37,8 @@ STAGES = (
 )
 
 # Pattern of the reason that must be reported for a stop. A fault in MAY_STOP may also end with
-# the part placed: some stages do not notice it or recover from it.
+# the part placed: some stages do not notice it or recover from it. `no stop` matches no reason:
+# such a fault must not stop the cycle.
 _PINS = 'has not shown it|closed on nothing|still holds a part|is open|was lost|bounces|more than'
 _LOST = 'was lost|closed on nothing'
 _MOTION = 'refused the motion|goal aborted|is not there|is not active'
@@ -83,7 +84,7 @@ _CYCLE_TIMEOUT = 120.0  # [s] for a cycle to end
 _COMES_TO_REST = 1.5  # [s] allowed from a stop until the arm is at rest
 _AFTERMATH = 1.0  # [s] observed before and after the cause is cleared
 _HOLDS = 7  # hold commands: 5 end a stream (any may be lost), 2 follow once a frozen arm rests
-_REST = 0.01  # [rad]; a released arm must not return to where its goal was canceled
+_REST = 0.01  # [rad]; an arm freed after a stop must not return to where its goal was canceled
 _PLACED = 0.02  # [m]; a part shifted by 10 mm is placed as gripped, or pushed by the fingers
 
 
@@ -344,7 +345,7 @@ class Case:
             for job in ('init_gripper', 'go_home', 'open_gripper'):
                 self._do(job)
                 if 'was lost' in cell.stop_reason and cell.rearm().ok:
-                    self._do(job)  # a cube between closed fingers falls out again
+                    self._do(job)  # a cube put back between closed fingers falls out again
                 if cell.stop_reason:
                     return f'{job} after rearming: {cell.stop_reason}'
         except Ur5PickPlaceError as error:

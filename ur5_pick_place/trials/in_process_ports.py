@@ -106,7 +106,7 @@ class ControllerPort:
         """Do nothing: no other controller is ever active in process."""
 
     def _begun(self, segment: TrajectorySegment) -> tuple[Trajectory, float]:
-        """Return a motion that began at a stamp as it is sent, and the stamp sent with it [s]."""
+        """Return the trajectory to send for a segment, and its stamp [s]; 0 = without a stamp."""
         return next_segment(segment, self._arrival, self._controller.splices)
 
     @property

@@ -66,7 +66,7 @@ def main() -> None:
         sys.stdout.reconfigure(line_buffering=True)  # so that a pipe shows lines at once
     given = _parser().parse_args()
     if 'MAKELEVEL' in os.environ:
-        end_with_parent()  # killing `make cell` is to end the cell
+        end_with_parent()  # so that killing `make cell` ends the cell too
     try:
         with signals_raised():
             _run(given)
@@ -156,7 +156,7 @@ def _poses_file(config: Path, ur_type: str, domain: int) -> Path:
 
 
 def _usable(taught: Mapping[str, TaughtPose]) -> tuple[dict[str, TaughtPose], str]:
-    """Return the taught places without a start and target that are one, and a remark on that."""
+    """Return the taught places, without start and target if they coincide, and a remark then."""
     pair = [np.array(taught[name].pose[:3]) for name in ('start', 'target') if name in taught]
     if len(pair) < 2 or np.linalg.norm(pair[0] - pair[1]) > _SAME_PLACE:
         return dict(taught), ''
@@ -165,7 +165,7 @@ def _usable(taught: Mapping[str, TaughtPose]) -> tuple[dict[str, TaughtPose], st
 
 
 def _spots(cycle: Cycle, given: argparse.Namespace) -> dict[str, Spot]:
-    """Return where the cycle's places are taught that nobody has taught yet."""
+    """Return the spots at which the places of the cycle are taught if nobody has taught them."""
     if not given.cycle:
         return dict(zip(('start', 'target'), default_spots(given.ur_type), strict=True))
     if given.ur_type != 'ur5':
@@ -234,9 +234,10 @@ def _check_port(port: int) -> None:
             probe.bind((_HOST, port))
         except OSError as error:
             taken = error.errno == errno.EADDRINUSE
-            why = 'is in use, perhaps by another cell: end that' if taken else error.strerror
+            in_use = 'is in use, perhaps by another cell: end that, or'
+            why = in_use if taken else f'cannot be used ({error.strerror}):'
             raise InvalidInput(
-                f'port {port} {why}, or give another port '
+                f'port {port} {why} give another port '
                 f'(make cell PORT={port + 1 if port < _PORTS[1] else port - 1})'
             ) from error
 

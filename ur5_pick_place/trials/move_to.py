@@ -53,7 +53,7 @@ class MoveTo(Node):
     Parameters
     ----------
     signals : sequence of int
-        Grows by each signal to end; waits then raise KeyboardInterrupt.
+        Terminating signals so far; waits raise KeyboardInterrupt once there is one.
 
     """
 
@@ -63,7 +63,7 @@ class MoveTo(Node):
         self._joints: JointState | None = None
         self._names: Sequence[str] = ()  # joint names of the arm, as in the planned trajectory
         self.create_subscription(
-            JointState, 'joint_states', self._hear_joints, qos_profile_sensor_data
+            JointState, 'joint_states', self._on_joints, qos_profile_sensor_data
         )
         self._planner: Client[Any, Any] = self.create_client(GetMotionPlan, 'plan_kinematic_path')
         self._fk: Client[Any, Any] = self.create_client(GetPositionFK, 'compute_fk')
@@ -88,7 +88,7 @@ class MoveTo(Node):
         return reply.trajectory
 
     def move(self, trajectory: Any) -> None:
-        """Execute a trajectory and wait for its end, without a timeout; left early, it stops."""
+        """Execute a trajectory and wait for its end, without a timeout; stop if interrupted."""
         if not self._spin(self._mover.server_is_ready, _SERVER_TIME):
             raise ExecutionError('action execute_trajectory is not available: start the planner')
         sent = self._mover.send_goal_async(ExecuteTrajectory.Goal(trajectory=trajectory))
@@ -116,7 +116,7 @@ class MoveTo(Node):
         Raises
         ------
         ExecutionError
-            Neither was answered.
+            Neither the cancellation nor a stop was answered.
 
         """
         if self._spin(sent.done, _CANCEL_TIME, is_ending=True):
@@ -163,7 +163,7 @@ class MoveTo(Node):
             raise ExecutionError('no joint_states: is the driver running?')
         return self._joints
 
-    def _hear_joints(self, message: JointState) -> None:
+    def _on_joints(self, message: JointState) -> None:
         if is_of_this_arm(message, self._names):
             self._joints = message
 
@@ -186,7 +186,7 @@ class MoveTo(Node):
         Raises
         ------
         KeyboardInterrupt
-            A signal to end has come; not while ending already.
+            A terminating signal was received, and not `is_ending`.
 
         """
         end = time.monotonic() + seconds
@@ -200,7 +200,7 @@ class MoveTo(Node):
 
 
 def _noted_signals() -> list[int]:
-    """Return a list that grows by each signal to end: what moves is stopped before the end."""
+    """Return a list that gets each terminating signal, so that the arm is stopped first."""
     noted: list[int] = []
     for number in _SIGNALS:
         if signal.getsignal(number) is not signal.SIG_IGN:  # as nohup sets SIGHUP
@@ -209,7 +209,7 @@ def _noted_signals() -> list[int]:
 
 
 def _pose_constraints(T: np.ndarray) -> Constraints:
-    # Without a frame: the arm's own base_link, where a mobile base has another of that name.
+    # No frame_id means the arm's own base_link, even if a mobile base has one of that name.
     pose = matrix_to_pose(T)
     position = PositionConstraint(link_name='tcp')
     centre = Pose(position=pose.position)
@@ -283,7 +283,7 @@ def main() -> None:
     signals: list[int] = [signal.SIGINT]
     try:
         args = _arguments(remove_ros_args(sys.argv)[1:])
-        start_ros(SignalHandlerOptions.NO)  # what is shut down cannot cancel a motion
+        start_ros(SignalHandlerOptions.NO)  # else Ctrl-C shuts ROS down before the cancellation
         signals = _noted_signals()
         node = MoveTo(signals)
         _run(node, args)

@@ -83,7 +83,7 @@ class Operator(CellClient):
         )
 
     def teach_place(self, name: str, spot: Spot | None = None) -> None:
-        """Teach a place by the cube's spot there, or home from the present joints."""
+        """Teach a place as the grip of a cube at `spot`, or home from the present joints."""
         if spot is not None:
             return self._teach_pose(name, spot.T_base_link_tcp(self._scene))
         return self.persist(self._teach_home)

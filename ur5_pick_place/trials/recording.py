@@ -68,7 +68,7 @@ class Recording:
         return sum(self.counts.values())
 
     def decoded(self, topic: str) -> Iterator[tuple[int, Any]]:
-        """Yield log time [ns] and message of a topic; malformed messages are counted and left."""
+        """Yield log time [ns] and message of a topic; malformed ones are left out and counted."""
         rows = self.messages.get(topic, [])
         bad = 0
         try:
@@ -111,7 +111,7 @@ class Recording:
             self.messages.setdefault(topic, []).append((log_time, _decompressed(data)))
 
     def _note_lost(self) -> None:
-        """Make a problem of what the recorder reports that it could not keep."""
+        """Add the messages that the recorder reports as lost to the problems."""
         for facts in self.facts:
             lost = facts.get('lost')
             if not isinstance(lost, dict) or not lost:
@@ -186,7 +186,7 @@ def _files_in(folder: Path, suffixes: Sequence[str]) -> list[Path]:
 
 
 def _time_of(file: Path) -> float:
-    """Return when a record was written [s], by its name as copies have other times."""
+    """Return when a record was written [s]: from its name, as a copy has another file time."""
     if stamp := _RECORD.match(file.name):
         with contextlib.suppress(ValueError):
             time = datetime.strptime(stamp[1], '%Y-%m-%dT%H-%M-%S.%f')

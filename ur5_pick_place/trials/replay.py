@@ -71,8 +71,8 @@ def replay(files: Sequence[Path], rate: float) -> str:
     InvalidInput
         There is nothing to publish, or ROS_DOMAIN_ID is malformed.
     ExecutionError
-        A planner or a driver is there, from the start or later: its clients would take what was
-        recorded for the arm.
+        A planner or a driver is there, from the start or later: its clients would mistake the
+        recorded joints for those of the arm.
 
     """
     ros_domain_id()
@@ -101,7 +101,7 @@ def replay(files: Sequence[Path], rate: float) -> str:
 
 
 def _leave_out_invalid(recording: Recording) -> None:
-    """Take the topics out that ROS has no name for; they become problems of the recording."""
+    """Remove topics whose names are invalid in ROS; they become problems of the recording."""
     for topic in list(recording.messages):
         try:
             validate_full_topic_name(topic)
@@ -153,7 +153,7 @@ class _Player:
 
 
 def _message_type(name: str) -> Any:
-    """Return the class of a type such as 'std_msgs/msg/String'; it is any text in a recording."""
+    """Return the class of a type such as 'std_msgs/msg/String'; a recording may hold any text."""
     if not (parts := _TYPE.fullmatch(name)):
         raise InvalidInput(f'type {name!r}: must be as std_msgs/msg/String; record it again')
     return getattr(importlib.import_module(f'{parts[1]}.msg'), parts[2])
@@ -163,7 +163,7 @@ def _qos(topic: str, count: int) -> QoSProfile:
     """Return the QoS of a topic with `count` recorded messages."""
     if not topic.endswith(_LATCHED):
         return QoSProfile(depth=_DEPTH)
-    # Each of its publishers has frames of its own, and is one publisher here.
+    # Its publishers, each with frames of its own, are a single one here, which keeps them all.
     depth = min(count, _MOST_FRAMES) if topic.endswith(_STATIC_FRAMES) else 1
     return QoSProfile(depth=depth, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 
@@ -185,7 +185,7 @@ def _refuse_beside_a_robot(node: Node, recording: Recording, own: Collection[str
     for topic in topics:
         others = node.count_publishers(topic) - (topic in own)
         if others > 0:
-            raise _refusal(f'{others} other node publishes {topic}')
+            raise _refusal(f'another node publishes {topic}')
     for space in {topic.removesuffix(_JOINTS) for topic in topics}:
         for name in _SERVED:
             if count_servers(node, f'{space}/{name}'):

@@ -42,7 +42,7 @@ def time_shares(
 
     The lower bound is the time of three joint motions from rest to rest, between the joints at
     which the arm was at begin, grip, release and end, within the limits of joints, TCP and elbow
-    alone; and the time for which the arm is at rest while the fingers move.
+    alone, plus the time for which the arm is at rest while the fingers move.
 
     Parameters
     ----------
@@ -88,7 +88,7 @@ def time_shares(
 
 
 def shares_text(run: Mapping[str, Any]) -> str:
-    """Return the cycle time of a result, as fields by name, as a sum; '-' if it is not known."""
+    """Return a result's cycle time as the sum of its shares; 'cycle -' if they are unknown."""
     if run.get('cycle_time_s') is None or run.get(FLOOR) is None:
         return 'cycle -'
     free, fingers, *rest = (f'{title} {run[name]:.2f} s' for name, (title, _) in SHARES.items())
