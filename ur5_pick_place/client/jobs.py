@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The jobs of the task node: gripper, plan, run, home; and to stop and rearm."""
+"""The jobs of the task node (gripper, plan, run, home), and its stop and rearm."""
 
 import sys
 import time
@@ -11,7 +11,7 @@ from typing import Any
 from std_srvs.srv import SetBool
 
 from ur5_pick_place.client import requests
-from ur5_pick_place.client.cell_state import CellState
+from ur5_pick_place.client.cell_reader import CellReader
 from ur5_pick_place.client.link import TASK
 from ur5_pick_place.client.received import Event
 from ur5_pick_place.client.results import PlanReport, RunResult
@@ -19,7 +19,7 @@ from ur5_pick_place.errors import ExecutionError, InvalidInput, PlanningError, U
 from ur5_pick_place.nodes.conversions import to_seconds
 from ur5_pick_place.task import events
 
-_LOST = 5.0  # [s] without a job and without its outcome
+_LOST = 5.0  # [s] to wait for the outcome of a job on which the task node no longer works
 _TRY_AGAIN = 5.0  # [s] for which `rearm` repeats while the node advises to
 _PAUSE = 0.1  # [s]
 _SAME_TIME = 0.5  # [s of robot time] by which the task node's time may lag behind ours
@@ -29,7 +29,7 @@ _WORKING = ('busy', 'running', 'paused')  # how the task's state begins during a
 OnEvent = Callable[[Event], object]
 
 
-class Jobs(CellState):
+class Jobs(CellReader):
     """Asks for jobs and waits for their outcome."""
 
     def init_gripper(self) -> None:
@@ -98,7 +98,7 @@ class Jobs(CellState):
 
     def pause(self) -> None:
         """
-        Bring a running cycle to rest on its path; for a thread beside that of `run`.
+        Bring a running cycle to rest on its path; call it from another thread than `run`.
 
         Raises
         ------
@@ -117,7 +117,7 @@ class Jobs(CellState):
 
     def stop(self) -> None:
         """
-        Stop the arm, whoever moves it, and return once it is at rest; may be called from a thread.
+        Stop the arm, whoever moves it, and return once it is at rest; call it from any thread.
 
         Raises
         ------

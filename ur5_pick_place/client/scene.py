@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from shape_msgs.msg import SolidPrimitive
 
 from ur5_pick_place.client import requests
-from ur5_pick_place.client.cell_state import CellState
+from ur5_pick_place.client.cell_reader import CellReader
 from ur5_pick_place.client.link import PLANNER
 from ur5_pick_place.errors import InvalidInput, TimedOut
 
@@ -17,7 +17,7 @@ _LOG = 1.0  # [s] for a reason to arrive on /rosout
 _LARGEST = 10.0  # [m] of an object
 
 
-class SceneEditing(CellState):
+class SceneEditing(CellReader):
     """Adds, removes and lists objects; what the planner refuses is raised."""
 
     @property

@@ -9,7 +9,7 @@ from geometry_msgs.msg import PoseStamped
 from numpy.typing import ArrayLike
 
 from ur5_pick_place.client import requests
-from ur5_pick_place.client.cell_state import CellState
+from ur5_pick_place.client.cell_reader import CellReader
 from ur5_pick_place.client.link import TASK
 from ur5_pick_place.client.received import Event
 from ur5_pick_place.errors import ExecutionError, PlanningError, TimedOut
@@ -21,7 +21,7 @@ _PRESENT = 'the present joints (neither xyz nor T is given)'
 _LISTENER = 5.0  # [s] for a topic's subscriber to be discovered
 
 
-class Teaching(CellState):
+class Teaching(CellReader):
     """Teaches places, and waits until they are taught or refused."""
 
     def teach(
@@ -57,8 +57,8 @@ class Teaching(CellState):
         Raises
         ------
         PlanningError
-            The node refuses it, as a place that the arm cannot reach; gives the reason. The place
-            stays as it was.
+            The node refuses it, for example because the arm cannot reach it; gives the reason.
+            The place stays as it was.
         InvalidInput
             The pose is malformed, or there is no such place.
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ur5_pick_place.client.cell_state import CellState
+from ur5_pick_place.client.cell_reader import CellReader
 from ur5_pick_place.errors import ExecutionError, InvalidInput, TimedOut
 from ur5_pick_place.kinematics.touch import (
     TableFit,
@@ -115,7 +115,7 @@ class TableTouches(_Touches):
         return f'{result}'
 
 
-class Touching(CellState):
+class Touching(CellReader):
     """Starts series of touches, guided by hand (`freedrive`) or jogged."""
 
     def tcp_by_touch(self) -> TcpTouches:

@@ -19,7 +19,7 @@ _STATE_TIME = 1.0  # [s] by which the state may follow the reply or the event
 _TEACH = f'{TASK}/teach_'
 
 
-class CellState:
+class CellReader:
     """Reads state, joints, TCP and places of the cell; base class of jobs and motions."""
 
     def __init__(self, link: Link) -> None:
