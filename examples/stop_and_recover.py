@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Stop a run in its middle, look why it stopped, rearm and go home."""
+"""Stop a run halfway, see why it stopped, rearm and go home."""
 
 import threading
 
@@ -19,7 +19,7 @@ with PickPlaceClient() as cell:
     except ExecutionError as error:
         print(f'ended early: {error}')
     finally:
-        timer.cancel()  # of a run that ended by itself: it would stop the way home
+        timer.cancel()  # if the run ended by itself: its stop would interrupt go_home
     print(cell.state)  # nothing moves until rearm
     cell.stop()  # returns once the arm is at rest
     cell.rearm()

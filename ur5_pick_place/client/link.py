@@ -53,7 +53,7 @@ _CHECK_PERIOD = 0.1  # [s] between two checks of what no message announces
 _RETRY = 1.0  # [s] before a request is repeated whose reply may have been lost in discovery
 _LEASES = 2.0  # peer_timeouts after which a silent node counts as dead
 _STOP_REPLY = 3.0  # [s]
-_GRANTED = 'stopping; call ~/rearm before the next motion'  # without a warning
+_GRANTED = 'stopping; call ~/rearm before the next motion'  # the reply without a warning
 _REST = 10.0  # [s] for an arm that brakes to be at rest
 _JOIN = 5.0  # [s] for the thread to end
 _PERIOD = 0.02  # [s] between two messages of `repeat`
@@ -343,7 +343,7 @@ class Link:
             self.node.get_logger().warning(f'stop: {one_line(reply.message)}')
 
     def wait_for_rest(self, despite_death: bool = False) -> None:
-        """Wait until an arm that brakes is at rest, however short the timeout; as `wait`."""
+        """Wait up to 10 s, whatever the timeout, until the arm is at rest; errors as `wait`."""
         what = 'the arm to come to rest'
         self.wait(self.received.is_at_rest, what, _REST, despite_death=despite_death)
 

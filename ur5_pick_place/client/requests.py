@@ -85,7 +85,7 @@ def _is_number(value: Any) -> bool:
 
 
 def number(name: str, value: Any, low: float, high: float, unit: str = '') -> float:
-    """Return a user's number; `InvalidInput` outside `low` to `high`, or if it is none."""
+    """Return a user's number; `InvalidInput` if it is not one, or outside `low` to `high`."""
     if not _is_number(value) or not low <= value <= high:
         unit = f' {unit}' if unit else ''
         raise InvalidInput(f'{name} = {value!r}{unit}: must lie in {low:g} to {high:g}{unit}')
@@ -100,7 +100,7 @@ def flag(name: str, value: Any) -> bool:
 
 
 def text(name: str, value: Any) -> str:
-    """Return a user's text; `InvalidInput` if it is empty or none."""
+    """Return a user's text; `InvalidInput` if it is empty or not a string."""
     if not isinstance(value, str) or not value:
         raise InvalidInput(f'{name} = {value!r}: must be text that is not empty')
     return value
@@ -146,7 +146,7 @@ def upright_pose(xyz: Any, yaw_deg: Any, T: ArrayLike | None) -> Array:
 
 
 def refuse_beside(given: str, **others: Any) -> None:
-    """Raise `InvalidInput` if, beside what is given, others are that it leaves no use for."""
+    """Raise `InvalidInput` if an argument of `others` is given, for which `given` has no use."""
     if useless := ' and '.join(name for name, value in others.items() if value is not None):
         raise InvalidInput(f'{useless} cannot be combined with {given}: leave it out')
 

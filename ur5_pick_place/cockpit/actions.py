@@ -92,7 +92,7 @@ def _why_no_jog(state: CellState) -> str:
 
 def _why_no_job(button: str, kind: str, is_stopped: bool) -> str:
     if is_stopped:
-        return '' if button == FREEDRIVE else 'stopped: Rearm first'  # to end it
+        return '' if button == FREEDRIVE else 'stopped: Rearm first'  # it ends freedrive
     if kind == 'freedrive':
         return '' if button == FREEDRIVE else 'the arm is in freedrive: end it first'
     if kind not in ('idle', 'planned'):

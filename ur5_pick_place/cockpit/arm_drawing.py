@@ -19,7 +19,7 @@ BLUE: Colour = (88, 142, 196)
 _SIDES = 40
 _CHAMFER = 0.12  # of the radius
 _LID = 0.35  # of the radius: height of the blue lid of a joint's housing
-_TUBE = 1.9  # length over radius from which a cylinder is a tube, which has no lids
+_TUBE = 1.9  # length over diameter above which a cylinder is a tube, which has no lids
 
 
 @dataclass(frozen=True)

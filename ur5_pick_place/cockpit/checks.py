@@ -19,7 +19,7 @@ from ur5_pick_place.task.preflight import Check, Observed, check_all, verdict
 
 _GOOD, _BAD, _PLAIN = '#15803d', '#b91c1c', '#334155'
 _FIGURE = re.compile(r'(.+) since start, (.+) in all')
-_LONGEST_FIGURE = 200  # characters; the search takes time by their square
+_LONGEST_FIGURE = 200  # characters; the time of the search grows with their square
 _REST, _STILL = 0.3, 1e-3  # [s], [rad]: an arm that moves less in that time is at rest
 _TCP, _TABLE = 'TCP', 'table'
 _HOW = {
@@ -52,7 +52,7 @@ class PreflightTab:
         self._collect, self._checking = collect, threading.Lock()
         self._button = gui.add_button('Preflight', color='gray')
         self._found = gui.add_html('')
-        self._show(escape('Is the cell ready to move? It only looks, for up to ten seconds.'))
+        self._show('Checks within ten seconds whether the cell is ready to move; nothing moves.')
         self._button.on_click(self._check)
 
     def _check(self, _event: Any) -> None:

@@ -2,8 +2,8 @@
 """
 Jogging while a button is held: a message to the planner for each that the browser sends.
 
-The planner ends a jog 0.2 s after the last message, so that nothing here may repeat one by itself:
-a browser that dies, freezes or loses its connection must end it.
+The planner ends a jog 0.2 s after the last message. Nothing here may repeat a message by itself:
+if a browser dies, freezes or loses its connection, the jog must end.
 
 """
 
@@ -43,16 +43,15 @@ class Holder:
 
     clock: Callable[[], float] = time.monotonic
     _who: tuple[int, str] | None = field(default=None, init=False)
-    _last: float = field(default=-1e9, init=False)
-    _heard: float = field(default=-1e9, init=False)
+    _last: float = field(default=-1e9, init=False)  # time of the latest report
 
     def accepts(self, client: int, button: str) -> bool:
         """Return whether a report that `client` holds `button` is to be passed on."""
         now, who = self.clock(), (client, button)
         if who != self._who and now < self._last + _QUIET:
             return False
-        gap = now - self._heard if who == self._who else math.inf
-        self._who, self._heard, self._last = who, now, now
+        gap = now - self._last if who == self._who else math.inf
+        self._who, self._last = who, now
         return _BURST <= gap < _QUIET
 
 
@@ -67,8 +66,8 @@ class Jog:
         Of frames.
     joint_names : sequence of str
     stamp_of_joints : callable
-        Returns the stamp of the latest joint_states [s]. Messages carry the time only where this
-        node's clock agrees with it: not beside a simulation, nor with a PC that is out of step.
+        Returns the stamp of the latest joint_states [s]. Messages are stamped only if this node's
+        clock agrees with it: not with simulated time, nor if the clocks of two PCs differ.
 
     """
 

@@ -160,7 +160,7 @@ class Cockpit(Node):
 
     def destroy_node(self) -> None:
         """Close the page, then the node."""
-        # It waits for 6 s for a connection that does not answer.
+        # The server waits 6 s for a connection that does not answer.
         closing = threading.Thread(target=self._server.stop, daemon=True)
         closing.start()
         closing.join(_CLOSING)

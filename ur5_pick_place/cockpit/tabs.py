@@ -128,7 +128,7 @@ class FaultsTab:
             act()
 
     async def _prepare(self, _event: Any) -> None:
-        """Create the client of the chosen fault; for all of them every wait would take longer."""
+        """Create the client of the chosen fault alone: each one slows the node's executor down."""
         if self._choice.value in self._choice.options[1:]:
             self._link.prepare(f'{CELL}/faults/{self._choice.value}', SetBool)
 
