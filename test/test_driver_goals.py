@@ -236,7 +236,7 @@ def test_the_slider_scales_time_and_is_shown_in_percent(cell):
 
 def test_a_pause_freezes_the_goal_and_play_finishes_it(cell):
     program = cell.collect(Bool, f'{IO}/robot_program_running')
-    handle = cell.send(goal(rest(THERE, 1.0)))
+    handle = cell.send(goal(rest(THERE, 3.0)))
     result = handle.get_result_async()
     cell.run(0.4)
     assert cell.dashboard('pause').success
@@ -251,7 +251,7 @@ def test_a_pause_freezes_the_goal_and_play_finishes_it(cell):
 
 def test_a_protective_stop_freezes_until_unlocked_and_played(cell):
     safety = cell.collect(SafetyMode, f'{IO}/safety_mode')
-    handle = cell.send(goal(rest(THERE, 1.0)))
+    handle = cell.send(goal(rest(THERE, 3.0)))
     result = handle.get_result_async()
     cell.run(0.3)
     assert cell.call(Trigger, 'sim_driver/protective_stop').success
