@@ -218,7 +218,7 @@ def test_places_that_the_task_node_reads_from_a_frame_are_not_movable(node, link
     markers = node.clients['pick_place/teach_markers/get_interactive_markers']
     link._take_movable(done([SimpleNamespace(name='target')]))
     offers = link.poll_offers()
-    assert (offers.pose_taught, offers.movable) == (('start', 'target'), ('target',))
+    assert (offers.pose_teachable, offers.movable) == (('start', 'target'), ('target',))
     asked = len(markers.asked)
     link.poll_offers()
     assert len(markers.asked) == asked  # once is enough

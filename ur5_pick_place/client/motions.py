@@ -19,7 +19,7 @@ from ur5_pick_place.task.place_names import HOME
 _LISTENER = 2.0  # [s] for a topic's subscriber to be discovered
 _LONGEST_JOG = 60.0  # [s]
 _MOVED = 1e-4  # [rad]; less is no motion
-_MIN_COVERED = 0.7  # share of the commanded jog; less is an error that names the obstacle
+_MIN_COVERED = 0.7  # share of the commanded jog; less is an error if the planner has logged why
 _MAX_ANGLE = 2.5  # [rad]; two poses do not show a larger rotation between them
 _BEGIN = 0.5  # [s] for the planner to begin a jog
 _END = 2.0  # [s] for the planner to end a jog whose arm is at rest
@@ -144,8 +144,9 @@ class Motions(Jobs):
         Raises
         ------
         ExecutionError
-            The planner does not subscribe, the arm does not move, or it covers less than 70 % of
-            the path because of an obstacle; gives the planner's reason.
+            The planner does not subscribe, a jog was stopped, the arm does not move, or it covers
+            less than 70 % of the path and the planner has logged why (an obstacle, a limit, a
+            singularity, the speed slider); gives the planner's reason.
 
         """
         seconds = requests.number('seconds', seconds, 0.0, _LONGEST_JOG, 's')

@@ -74,7 +74,7 @@ def why_not(button: str, state: CellState) -> str:
     if button == 'Resume':
         return '' if kind == 'paused' else 'nothing is paused'
     if button.startswith(TEACH):
-        return 'the arm is moving' if kind in ('running', 'busy') else ''
+        return f'{kind}: wait, or Stop' if kind in ('running', 'busy') else ''
     if button in _JOBS:
         return _why_no_job(button, kind, state.is_stopped)
     return ''

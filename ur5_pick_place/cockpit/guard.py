@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Who may open the page: those with the token, from the page itself.
+Who may open the page and its WebSocket: those with the token, but no page of another origin.
 
 viser serves everybody, and checks neither the origin of a WebSocket nor what arrives on it. Here
 are the checks, and `open_server`, which puts them before viser's own server.

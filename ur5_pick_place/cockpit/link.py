@@ -40,7 +40,8 @@ _NODES = (PLANNER, TASK)
 
 _LARGEST_TEXT = 262_144  # [bytes] of a state or an event; a plan's report is the longest
 _LARGEST_DRAWING = 4_194_304  # [bytes] of the markers of a plan
-_REPLY_TIME = 10.0  # [s] for an answer, which for `plan` comes at its end
+_REPLY_TIME = 10.0  # [s] for an answer
+# [s] other timeouts: `plan` answers at its end; that a stop has no answer is reported early
 _TIMEOUTS = {f'{TASK}/plan': 120.0, f'{TASK}/stop': 1.0, f'{PLANNER}/stop': 1.0}
 _FK_TIME = 3.0  # [s]
 _WARNING_PERIOD = 10.0  # [s]
@@ -79,9 +80,9 @@ class Offers:
 
     Attributes
     ----------
-    teachable, pose_taught, movable : tuple of str
-        Places that can be taught from the joints, those that a pose describes (all but home), and
-        which of these a drag can teach: the others are read from TF.
+    teachable, pose_teachable, movable : tuple of str
+        Places that can be taught from the joints, those that can be taught by a pose (all but
+        home), and which of these a drag can teach: the others are read from TF.
     faults : tuple of str
         Of the simulated cell; empty for another.
     is_simulated, has_feeder, has_jogging : bool
@@ -89,7 +90,7 @@ class Offers:
     """
 
     teachable: tuple[str, ...] = ()
-    pose_taught: tuple[str, ...] = ()
+    pose_teachable: tuple[str, ...] = ()
     movable: tuple[str, ...] = ()
     faults: tuple[str, ...] = ()
     is_simulated: bool = False
@@ -224,15 +225,15 @@ class CellLink:
         own = node.get_namespace().rstrip('/')
         services = [name for name, _ in node.get_service_names_and_types()]
         topics = [name for name, _ in node.get_topic_names_and_types()]
-        pose_taught = [  # home is a posture, which no pose gives
+        pose_teachable = [  # home is a posture, which no pose gives
             place
             for place in _between(topics, f'{own}/{TASK}/', '_pose')
             if place != HOME and node.count_subscribers(f'{TASK}/{place}_pose')
         ]
         return Offers(
             teachable=_between(services, f'{own}/{TASK}/teach_', ''),
-            pose_taught=tuple(pose_taught),
-            movable=tuple(pose_taught if (known := self._movable) is None else known),
+            pose_teachable=tuple(pose_teachable),
+            movable=tuple(pose_teachable if (known := self._movable) is None else known),
             faults=_between(services, f'{own}/{CELL}/faults/', ''),
             is_simulated=f'{own}/{CELL}/clear_faults' in services,
             has_feeder=f'{own}/{CELL}/feed_part' in services,
@@ -291,7 +292,7 @@ class CellLink:
         self._poses[topic].publish(self._stamped(T_base_link_pose))
 
     def prepare_pose(self, topic: str) -> None:
-        """Announce a topic before its first pose, which would be lost."""
+        """Create a topic's publisher early: a pose sent before discovery would be lost."""
         if topic not in self._poses:
             self._poses[topic] = self._node.create_publisher(PoseStamped, topic, 10)
 
@@ -363,7 +364,13 @@ class CellLink:
 
 
 def _shown(value: Any) -> Any:
-    """Return a value of an event as the page may have it: one level deep, text printable."""
+    """
+    Return a value of an event for the page.
+
+    Text becomes one line, a dict its keys, and a list with anything but numbers the word 'list';
+    other values are unchanged.
+
+    """
     if isinstance(value, str):
         return one_line(value)
     if isinstance(value, dict):  # such as what a conversion has changed

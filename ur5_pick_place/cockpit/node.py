@@ -251,7 +251,7 @@ class Cockpit(Node):
 
     def _update_offers(self) -> None:
         self._offers = offers = self._link.poll_offers()
-        for name in offers.pose_taught:
+        for name in offers.pose_teachable:
             self._link.prepare_pose(f'{TASK}/{name}_pose')
         for name in offers.teachable:
             self._link.prepare(f'{TASK}/teach_{name}', Trigger)
@@ -259,7 +259,7 @@ class Cockpit(Node):
             self._link.prepare_pose(f'{CELL}/place_part')
             for name in ('clear_faults', 'feed_part'):
                 self._link.prepare(f'{CELL}/{name}', Trigger)
-        self._places.offer(offers.pose_taught, offers.movable)
+        self._places.offer(offers.pose_teachable, offers.movable)
         self._tabs.offer(offers)
         for place in self._places.all:
             self._update_handle(place)

@@ -88,8 +88,9 @@ class StallDetector:
     """
     Detects an arm that stands still while its plan goes on.
 
-    Time in which the plan stands too, as at a speed slider of 0, does not count: after it the
-    plan goes on first, and the arm follows with servo lag.
+    Time in which the plan stands too, as at a speed slider of 0, does not count. Otherwise an arm
+    would count as stalled after such a wait, when the plan moves again and the arm, behind by the
+    servo lag, does not yet.
 
     Parameters
     ----------

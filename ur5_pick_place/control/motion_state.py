@@ -32,12 +32,13 @@ def parse_motion_state(text: str) -> tuple[MotionState | None, str]:
 
 
 def skip_repeated(publish: Callable[[str], object]) -> Callable[[str], None]:
-    """Return `publish` without texts that differ from the one before in figures only."""
+    """Return a function that publishes a text unless only its numbers differ from the last one."""
     last = ''
 
     def publish_changed(text: str) -> None:
         nonlocal last
-        bare = _FIGURE.sub('', text)  # for how long the robot has been silent is no change
+        # Such as the seconds of a silence in a reason, which grow at each call.
+        bare = _FIGURE.sub('', text)
         if bare != last:
             last = bare
             publish(text)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Collect what `task.preflight` checks; only looks, within ten seconds."""
+"""Collect what `task.preflight` checks, within ten seconds; nothing moves or is changed."""
 
 import os
 import time

@@ -386,7 +386,12 @@ def _minimise(
 def _step_length(
     spline: GaussSpline, bounds: _Bounds, at: _Barrier, c: Array, step: Array, mu: float
 ) -> float:
-    """Return the step length, halved until the cost falls within the bounds; 0 = no step."""
+    """
+    Return the step length; 0 = no step.
+
+    It is halved until the profile is within the bounds and its cost has decreased.
+
+    """
     length = 1.0
     while length > _MIN_LENGTH:
         trial = _Barrier(spline.values(c + length * step), spline.weight, bounds)

@@ -22,6 +22,7 @@ from ur5_pick_place.planning.scene import Box
 from ur5_pick_place.task.cycle import blended_groups
 from ur5_pick_place.task.motions import CycleMotions, PlannedStage, TaskSettings
 from ur5_pick_place.task.pattern import (
+    PATTERNED,
     PatternSettings,
     check_pattern,
     others,
@@ -144,7 +145,8 @@ class CyclePlanner:
 
         The places are checked first, each separately. Of the branches on which all of them are
         possible, that of home is tried first. An arm that was stopped at a place moves straight
-        up before anything else. `on_stage` takes the progress.
+        up before its first other motion; stages that do not move the arm keep their order, also
+        before it. `on_stage` takes the progress.
 
         Raises
         ------
@@ -162,7 +164,7 @@ class CyclePlanner:
         cycle_poses = poses_by_cycle(self.pattern, poses)
         n = len(cycle_poses)
         if first >= n:
-            where = ' or '.join(self.pattern.gridded)
+            where = ' or '.join(place for place in PATTERNED if place in poses)
             raise InvalidInput(
                 f'all {n} cycles of the pattern were done before the stop: make room for '
                 f'the parts, then teach {where} again to begin with the first position'

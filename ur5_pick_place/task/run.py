@@ -177,7 +177,7 @@ class CycleRun:
         """
         Register a part that has just been lost; return an addition to a stop's reason, or ''.
 
-        The arm may have hit the part: the robot then stops before the input is stable.
+        Not debounced: if the arm hits the dropped part, the robot stops before the signal settles.
 
         """
         if not self.is_carrying or self.gripper.part_signal(seen) is not False:
@@ -318,11 +318,11 @@ class CycleRun:
             self._is_opening = False
 
     def _expect_no_part(self) -> Steps[None]:
-        """Check that no part is held; during the next motion, if the open gripper shows none."""
+        """Check that no part is held, at once or during the next motion."""
         seen = yield None
         is_away = not is_part_place(self._place)
         if is_away and self.gripper.is_open(seen) and self.gripper.part_signal(seen) is False:
-            self._empty_check.begin(self.gripper.await_empty())
+            self._empty_check.begin(self.gripper.await_empty())  # checked during the motion
         else:
             yield from self.gripper.expect_no_part()
 

@@ -16,7 +16,7 @@ from ur5_pick_place.control.robot_status import HealthSettings, io_timeout
 from ur5_pick_place.errors import ExecutionError, InvalidInput
 from ur5_pick_place.kinematics import Model, forward, load_model
 from ur5_pick_place.kinematics.model import CYCLE
-from ur5_pick_place.kinematics.transforms import T_BASE_BASE_LINK, Array
+from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, Array
 from ur5_pick_place.nodes.node_list import NodeSpec, node_list
 from ur5_pick_place.outcome import Outcome
 from ur5_pick_place.planning.limits import MotionSettings, motion_limits
@@ -109,7 +109,7 @@ class NodesCell:
     @property
     def holds_part(self) -> bool:
         gap = OPEN_GAP - sum(self._operator.record.fingers[-1][1])
-        T_world_tcp = T_BASE_BASE_LINK @ forward(self._model, self.q) @ self._T_tool_tcp
+        T_world_tcp = T_BASE_LINK_BASE @ forward(self._model, self.q) @ self._T_tool_tcp
         away = np.linalg.norm(T_world_tcp[:3, 3] - self.T_world_part[:3, 3])
         return bool(gap < PART_SIZE + _GRIPPED[0] and away < _GRIPPED[1])
 

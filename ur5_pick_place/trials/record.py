@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.kinematics import Model, forward
 from ur5_pick_place.kinematics.transforms import (
-    T_BASE_BASE_LINK,
+    T_BASE_LINK_BASE,
     Array,
     inverse_transform,
     log_so3,
@@ -117,8 +117,10 @@ class RunResult:
         Wall time.
     max_tcp_speed_m_s : float or None
         Computed from the measured joints.
-    time_floor_s, ..., time_other_s : float or None
-        Where the cycle time went, see `time_shares`.
+    time_floor_s : float or None
+        Lower bound of the cycle time, see `time_shares`.
+    time_free_motions_s, ..., time_other_s : float or None
+        The shares of the cycle time, see `time_shares`.
 
     """
 
@@ -162,7 +164,7 @@ def measure(record: Record, task: Task, model: Model, T_tool_tcp: Array) -> Mapp
     started, done = record.time_of(events.STARTED), record.time_of(events.DONE)
     if started is not None and done is not None:
         found['cycle_time_s'] = round(done - started, 3)
-    T_world_tcp = T_BASE_BASE_LINK @ forward(model, record.joints_at(_times(record))) @ T_tool_tcp
+    T_world_tcp = T_BASE_LINK_BASE @ forward(model, record.joints_at(_times(record))) @ T_tool_tcp
     found['max_tcp_speed_m_s'] = _top_speed(_times(record), T_world_tcp[:, :3, 3])
     T_end = record.part[-1][1]
     misplaced = distance(task.target.T_base_link_part, T_end)
@@ -170,7 +172,7 @@ def measure(record: Record, task: Task, model: Model, T_tool_tcp: Array) -> Mapp
     gripped = record.time_of(events.GRASP_VERIFIED)
     if gripped is not None:
         q = record.joints_at(gripped)
-        T_world_tcp = T_BASE_BASE_LINK @ forward(model, q) @ T_tool_tcp
+        T_world_tcp = T_BASE_LINK_BASE @ forward(model, q) @ T_tool_tcp
         T_tcp_part = inverse_transform(T_world_tcp) @ record.part_at(gripped)
         offset = tool_down(0.0, 0.0, 0.0, 0.0) @ T_tcp_part  # its own inverse
         found['grip_offset_m'] = tuple(float(v) for v in offset[:3, 3])

@@ -232,7 +232,7 @@ class _IoPublishers:
 
 
 class _OnChange:
-    """A latched topic, published when its value changes from the last, at first `before`."""
+    """A latched topic, published when its value differs from the last, at first from `before`."""
 
     def __init__(
         self, node: Node, kind: type, topic: str, read: Callable[[], int], before: int = -1

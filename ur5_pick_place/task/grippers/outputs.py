@@ -88,7 +88,13 @@ class OutputGripper(Gripper):
         yield from self._switch(True, self.closing_time, self.part_signal(seen) is False)
 
     def begin_opening(self, is_holding: bool = False, is_moving: bool = False) -> Steps[None]:
-        """Switch as `begin_closing`; `is_holding` = the input shows a part, which is released."""
+        """
+        Switch as `begin_closing`.
+
+        If a part is held (`is_holding`), the part-present input, where there is one, will show
+        its release.
+
+        """
         yield from self._switch(False, self.opening_time, is_holding)
 
     def await_fingers(self, command: Command | None = None) -> Steps[bool]:
@@ -101,9 +107,9 @@ class OutputGripper(Gripper):
         concurrent, seen = ConcurrentCommand(command), (yield OBSERVE_NOW)
         while True:
             level = self.part_signal(seen)
-            is_there = self._signal.update(seen.t, level) is self._closes and self._is_shown
+            has_changed = self._signal.update(seen.t, level) is self._closes and self._is_shown
             concurrent.check_answer(seen)
-            if concurrent.is_answered and (is_there or seen.t >= self.fingers_done_at):
+            if concurrent.is_answered and (has_changed or seen.t >= self.fingers_done_at):
                 return concurrent.was_issued
             seen = yield concurrent.issue(seen.t) if level in (self._closes, None) else None
 
