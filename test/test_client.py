@@ -253,7 +253,7 @@ def test_tcp_and_table_are_found_by_touches_and_written_only_on_request(cell, re
         cell.move_to(xyz=(x, y, 0.05))
         table.take()
     assert table.result().height == pytest.approx(0.05, abs=1e-3)
-    with pytest.raises(InvalidInput, match='a file of the package: copy that'):
+    with pytest.raises(InvalidInput, match='a file of the package, which is not edited: copy it'):
         table.write()
     file = tmp_path / 'scene.yaml'
     file.write_text((EXAMPLES.parent / 'config/scene_sim.yaml').read_text())
