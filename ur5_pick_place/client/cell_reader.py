@@ -39,7 +39,8 @@ class CellReader:
     @property
     def tcp(self) -> Array:
         """Present pose (4, 4) of the TCP in `base_link`."""
-        return self._pose_of('tcp', '')  # empty, as a mobile base may have a `base_link`
+        # No frame means the arm's own base_link, even if a mobile base has one of that name.
+        return self._pose_of('tcp', '')
 
     @property
     def places(self) -> tuple[str, ...]:

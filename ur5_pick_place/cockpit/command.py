@@ -3,14 +3,14 @@
 
 import sys
 
-from ur5_pick_place.nodes.entry_points import begins
+from ur5_pick_place.nodes.entry_points import prepare_to_run
 
 _OPTIONAL = {'viser', 'trimesh', 'websockets', 'msgspec'}
 
 
 def main() -> None:
     """Run the cockpit; `--help` describes it."""
-    if not begins('cockpit'):
+    if not prepare_to_run('cockpit'):
         return
     try:
         from ur5_pick_place.cockpit.node import main as run

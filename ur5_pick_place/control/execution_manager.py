@@ -275,7 +275,7 @@ class ExecutionManager:
     @locked
     def watch(self) -> None:
         """Check for faults and silence; to be called periodically and at every mode change."""
-        self._note_suspension()
+        self._note_stall()
         fault = self._admission.unset_parameters or self._fault
         if fault and not self._latch.has_never_been_ready:
             self.fail(fault)
@@ -337,11 +337,11 @@ class ExecutionManager:
 
     # -- internals -----------------------------------------------------------------------------
 
-    def _note_suspension(self) -> None:
-        """Discount silence while this process was suspended; latch if that was long."""
+    def _note_stall(self) -> None:
+        """Discount silence while this process was not run; latch if it was suspended."""
         now = self._clock()
         gap, self._last_watch = now - self._last_watch, now
-        self.status.discount_suspension(gap)
+        self.status.discount_stall(gap)
         if was_suspended(gap, self._health.peer_timeout) and not self._latch.has_never_been_ready:
             reason = f'this node was suspended for {gap:.1f} s'
             self.fail(f'{reason}: find the cause, then call ~/rearm')

@@ -10,13 +10,14 @@ from ur5_pick_place.settings import Settings, setting
 
 # ur_dashboard_msgs/msg/SafetyMode and RobotMode
 SAFETY_NORMAL, SAFETY_REDUCED = 1, 2
-# No joint of a UR can exceed these; such a message is a fault, not a position.
+# A message beyond these is a fault: a UR joint ends at 2 pi, to which the endless wrist_3 of ur3
+# and ur3e is limited here as well, and no joint reaches this velocity.
 _IMPOSSIBLE_POSITION = 2 * math.pi + 0.1  # [rad]
 _IMPOSSIBLE_VELOCITY = 8.0  # [rad/s] between two messages; the fastest UR wrist does 2 pi
 _STEP_SLACK = 0.05  # [rad]
 _CHECK_PERIOD = 0.04  # [s] between two checks of the robot at most, while this process runs
-_MAX_STALL = 1.0  # [s] for which a loaded PC may suspend a process
-_MAX_DISCOUNT = 1.0  # [s] of suspension after joint_states: the robot may be silent as well
+_MAX_STALL = 1.0  # [s] for which a loaded PC may keep a process from running
+_MAX_DISCOUNT = 1.0  # [s] of stall after the last joint_states; later the robot may be silent too
 _RECENT = 0.1  # [s]; older joints are not the present ones
 _LATE = 0.1  # [s] between two arrivals above which a gap is reported
 _IO_TIMEOUT_FACTOR = 3.0  # times joint_state_timeout
@@ -81,9 +82,14 @@ class HealthSettings(Settings):
     )
 
 
-def was_suspended(seconds: float, health_timeout: float) -> bool:
-    """Return whether a process not run for `seconds` was suspended rather than slow."""
-    return seconds > max(health_timeout, _MAX_STALL)
+def was_suspended(seconds: float, peer_timeout: float) -> bool:
+    """
+    Return whether a process that was not run for `seconds` counts as suspended.
+
+    It does after `peer_timeout` [s], unless a loaded PC may still be the cause.
+
+    """
+    return seconds > max(peer_timeout, _MAX_STALL)
 
 
 def io_timeout(health: HealthSettings) -> float:
@@ -202,7 +208,7 @@ class RobotStatus:
         self.bad_joints = _impossible(q, stamp, before, names)
         return bool(self.bad_joints)
 
-    def discount_suspension(self, gap: float) -> None:
+    def discount_stall(self, gap: float) -> None:
         """
         Discount silence while this process was not run, given the time between two checks [s].
 
@@ -240,8 +246,8 @@ def _impossible(
     farthest = max(values, key=abs)
     if abs(farthest) > _IMPOSSIBLE_POSITION:
         return (
-            f'{names[values.index(farthest)]} = {farthest:.3f} rad is outside any UR range: turn '
-            'it back on the pendant'
+            f'{names[values.index(farthest)]} = {farthest:.3f} rad is outside +/-2 pi: turn it '
+            'back on the pendant'
         )
     if before is None:
         return ''

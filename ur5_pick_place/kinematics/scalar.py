@@ -18,7 +18,8 @@ With n, o, a the axes of the tool and p its origin, all in `base`:
     theta_3,   from the triangle of upper arm, forearm, and the vector from frame 1 to frame 3.
     theta_2    theta_4 is the rest of the sum.
 
-No sine or cosine of a computed angle is taken; angles come from atan2 at the very end.
+No sine or cosine of a computed angle is taken, except of the turn of theta_6 near a wrist
+singularity (`_turn`).
 
 References
 ----------
@@ -249,7 +250,7 @@ class Arm:
             s3 = sqrt(ss3) if ss3 > DOUBLE_ROOT else 0.0
             direction = atan2(v, u)
             lean = sigma * atan2(self.a3 * s3, self.a2 + self.a3 * c3)
-            t3 = sigma * atan2(s3, c3)  # up bends as phi does
+            t3 = sigma * atan2(s3, c3)  # elbow up: theta_3 has the sign of phi
             self._put(rows, k, planes, i, direction - lean, t3)
             found[k] = 1
             if s3 > 0.0:
@@ -355,12 +356,13 @@ class Arm:
         """
         Turn theta_6 of a wrist near its singularity just enough for the elbow to reach.
 
-        Turning theta_6 and theta_234 against each other leaves the tool where it is and swings
-        frame 3 on a circle of radius d5 about frame 5, which is `rho` from the shoulder. By the
-        law of cosines the sine of the swing is `middle` plus or minus `half` cos(theta_3): the
-        elbow reaches where it is within `half` of `middle`. The nearest swing with which theta_3
-        is `bend` from 0 and pi, or as far as it gets, is that sine clipped, on the same side. Near
-        the singularity a turn tilts the tool a little, so that it is at most `allowed`.
+        Turning theta_6 and theta_234 together, in opposite senses near theta_5 = 0 and in the same
+        sense near pi, leaves the tool where it is. It swings frame 3 on a circle of radius d5
+        about frame 5, which is `rho` from the shoulder. By the law of cosines the sine of the
+        swing is `middle` plus or minus `half` cos(theta_3): the elbow reaches where it is within
+        `half` of `middle`. The nearest swing with which theta_3 is `bend` from 0 and pi, or as far
+        as it gets, is that sine clipped, on the same side. Near the singularity a turn tilts the
+        tool a little, so that it is at most `allowed`.
 
         """
         s234, c234, d5 = wrist[at + 2], wrist[at + 3], self.d5
@@ -568,11 +570,12 @@ def fewest_cycles(
     qd: Numbers, qdd: Numbers, velocity: Numbers, limits: Numbers, cycle: float, most: int
 ) -> int:
     """
-    Return in how many cycles a cubic takes all joints to a velocity, without acceleration then.
+    Return the fewest cycles in which all joints reach `velocity`, with no acceleration at the end.
 
-    From qd (6,) [rad/s] and qdd (6,) [rad/s^2] to `velocity` (6,), within the acceleration and
-    jerk of `limits` (2, 6); the jerk is linear in time, so that it is largest at an end. `most`
-    if no number of cycles up to that is enough; `cycle` is their duration [s].
+    The velocities are cubic in time, from qd (6,) [rad/s] and qdd (6,) [rad/s^2] to `velocity`
+    (6,), within the acceleration and jerk of `limits` (2, 6); the jerk is linear in time, so that
+    it is largest at an end. Returns `most` if no smaller number is enough; `cycle` is the
+    duration of one cycle [s].
 
     """
     for cycles in range(1, most + 1):

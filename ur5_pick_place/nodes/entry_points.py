@@ -41,12 +41,18 @@ def recorder() -> None:
 
 
 def _run(name: str, module: str) -> None:
-    if begins(name):
+    if prepare_to_run(name):
         importlib.import_module(f'ur5_pick_place.nodes.{module}').main()
 
 
-def begins(name: str) -> bool:
-    """Return whether a node is to be loaded and run; prints its help otherwise."""
+def prepare_to_run(name: str) -> bool:
+    """
+    Prepare this process to run a node and return True; on `--help` print the help, return False.
+
+    Until the node has its own handlers, SIGINT and SIGTERM end the process at once. If its parent
+    is the one that `PARENT` names, it receives SIGINT when the parent ends.
+
+    """
     arguments = sys.argv[1:]
     own = arguments[: arguments.index('--ros-args')] if '--ros-args' in arguments else arguments
     if not {'-h', '--help'}.isdisjoint(own):

@@ -45,7 +45,7 @@ class Heartbeat:
     lease : float
         Lease of the liveliness [s], the same in both nodes.
     on_suspended : callable
-        Called with the time [s] for which this process was suspended, not merely slow.
+        Called with the time [s] for which this process was not run, if it counts as suspended.
 
     """
 
@@ -65,10 +65,10 @@ class Heartbeat:
 
     def _assert(self) -> None:
         now = time.monotonic()
-        suspended, self._last_beat = now - (self._last_beat or now), now
+        gap, self._last_beat = now - (self._last_beat or now), now
         self._publisher.assert_liveliness()
-        if was_suspended(suspended, self._lease):
-            self._on_suspended(suspended)
+        if was_suspended(gap, self._lease):
+            self._on_suspended(gap)
 
 
 def watch_peer(

@@ -238,7 +238,7 @@ class PlanRequests:
         joint = int(np.abs(q).argmax())
         if abs(q[joint]) > _LARGEST_JOINT:
             raise InvalidRobotState(
-                f'start state: {self._names[joint]} = {q[joint]:g} rad is outside any UR range, '
+                f'start state: {self._names[joint]} = {q[joint]:g} rad is outside '
                 f'+/-{_LARGEST_JOINT:g} rad: give radians'
             )
         return q

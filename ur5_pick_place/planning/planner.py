@@ -89,7 +89,8 @@ class MotionPlanner(ArmInScene):
         """
         first: PlanningError | None = None
         goals = self.joint_goals(T_base_tool, q_start, branch, within)
-        self.check_world()  # each candidate would be timed before the gate refuses it
+        # Before the loop: else each candidate would be timed before the gate refuses it.
+        self.check_world()
         free = free_at_rest(
             self.collision, goals if q_preferred is None else [q_preferred, *goals]
         )
@@ -285,9 +286,10 @@ class MotionPlanner(ArmInScene):
 
     def _speeds(self, scaling: Scaling) -> SpeedOf:
         """
-        Return the function of the speeds to keep under the scaled limit.
+        Return a function that gives the speeds to keep below `scaled_limits(scaling).speed`.
 
-        The speed of `p_tool_point` is multiplied so that its own bound becomes that limit.
+        They are the speeds of TCP and elbow and, if given, of `scaling.p_tool_point`. The latter
+        is multiplied so that it equals this limit when the point moves at `scaling.speed`.
 
         """
         model, p_tool_tcp = self.model, self.scene.tool.p_tool_tcp

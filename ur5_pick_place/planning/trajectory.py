@@ -126,9 +126,10 @@ class Trajectory:
 
     def time_near(self, t: float, q: Array) -> float:
         """
-        Return when the motion is at joints `q` (6,) [rad], at a time `t` [s] or shortly before.
+        Return the time [s] at which the motion is nearest to joints `q` (6,) [rad].
 
-        It is looked for from the last point before `t` on; of equally near times the last counts.
+        The search is from the trajectory's last point before `t` [s] to `t`; of equally near times
+        the last one counts.
 
         """
         if t <= 0.0:

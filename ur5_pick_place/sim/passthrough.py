@@ -4,8 +4,8 @@ The driver's passthrough trajectory controller: the robot has the whole trajecto
 
 It takes action goals alone, one at a time. There is no path tolerance; goal tolerances, for all
 joints or none, are judged once, when the robot has finished; 0 means 0, not the default. A
-cancel lets the robot stop as `stopj` does. The points reach the robot at once; the driver needs a
-cycle for each.
+cancel lets the robot stop as `stopj` does. Here the points reach the robot at once; the real
+driver needs a cycle for each.
 
 """
 
@@ -60,7 +60,7 @@ class PassthroughController(TrajectoryController):
         if self.goal is not None:
             raise InvalidInput('a trajectory is running: cancel it first')
         super().check_goal(command, now, goal_tolerances)
-        if set(command.joint_names) != set(self.joint_names):  # the driver's own map fails
+        if set(command.joint_names) != set(self.joint_names):  # the real driver fails to map them
             raise InvalidInput(f'joint names {", ".join(command.joint_names)}: must be all, once')
         for kind in ('velocities', 'accelerations'):
             if len({len(getattr(point, kind)) for point in command.points}) > 1:

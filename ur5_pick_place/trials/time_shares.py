@@ -26,7 +26,12 @@ SHARES = MappingProxyType(
         'time_other_s': ('other', 'at rest before the first motion and after the last'),
     }
 )
-"""Title and meaning of each field of a result; together they are the cycle time."""
+"""
+Title and meaning of each field of a result; together they are the cycle time.
+
+`time_approach_s` is all motion beyond direct PTP, that of transfer and retreat included.
+
+"""
 
 _GRIP, _RELEASE = 'grip', 'release'  # stages of config/cycle.yaml
 _ARM_MOVES = 0.005  # [rad/s] any joint

@@ -1,5 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Services and command topics of the simulated driver, except the trajectory controllers'."""
+"""
+Services and command topics of the simulated driver.
+
+Those of trajectories, dashboard and faults have their own modules.
+
+"""
 
 import math
 from collections.abc import Callable
@@ -46,7 +51,7 @@ _CLAIMS = {
 
 class Services:
     """
-    All services and command topics except trajectories and the dashboard.
+    Services and command topics, except those of trajectories, dashboard and faults.
 
     Parameters
     ----------

@@ -14,7 +14,7 @@ class DigitalSettings(OutputSettings):
 
     open_pin: int = setting(
         -1,
-        'second output, which opens the gripper; -1 = none, switching the first one off opens',
+        'second output, which opens the gripper; -1 = none, the first one closes and opens',
         low=-1,
         high=LAST_PIN,
     )

@@ -155,12 +155,22 @@ class OutputGripper(Gripper):
         return frozenset(pin for pin, _ in self.outputs(is_closed=True))
 
     def is_closed(self, seen: Observation) -> bool:
-        """Return whether io_states, if it is used, shows the closing output as when closed."""
+        """
+        Return whether io_states shows the closing output as when closed.
+
+        False if `confirm_pins` is off.
+
+        """
         s = self.settings
         return bool(s.confirm_pins and seen.outputs.get(s.close_pin) == s.closes_when_on)
 
     def is_open(self, seen: Observation) -> bool:
-        """Return whether io_states, if it is used at all, shows the outputs of an open gripper."""
+        """
+        Return whether io_states shows the outputs of an open gripper.
+
+        False if `confirm_pins` is off.
+
+        """
         return self.settings.confirm_pins and all(
             seen.outputs.get(pin) == state for pin, state in self.outputs(is_closed=False)
         )
