@@ -21,8 +21,8 @@ REPLY_TIMEOUT = 2.0
 _BEFORE = -0.05  # [s]; an earlier time in the trajectory means that the clock was set back
 # [s], plus 1.5 cycles per point, that the passthrough controller needs to transfer a trajectory
 _TRANSFER = 0.5
-# [s] from sending to acceptance; above it the goal itself, not only the answer, is taken to have
-# been delayed
+# [s] from sending to acceptance; above it the goal itself may have been delayed, not only the
+# answer: an arm that has not moved by then may still begin.
 _LATE = 0.05
 _AT_REST_TIME = 2.0  # [s] of robot time for the arm to come to rest after a cancel
 
