@@ -24,6 +24,7 @@ from ur_dashboard_msgs.msg import ProgramState
 from ur_dashboard_msgs.srv import GetProgramState
 
 from ur5_pick_place.nodes import bounded_reader
+from ur5_pick_place.nodes.bounded_reader import BoundedReader
 from ur5_pick_place.nodes.distro import has_waiting
 from ur5_pick_place.nodes.driver_link import DriverLink
 from ur5_pick_place.nodes.joint_listener import JointListener
@@ -60,7 +61,7 @@ def conversions(monkeypatch: pytest.MonkeyPatch) -> list[type]:
 class ByHand:
     """A poll group whose messages a test hands over."""
 
-    def subscribe(self, _kind, _topic, take, _qos, _is_urgent=None) -> None:
+    def subscribe(self, _kind, _topic, take, _qos) -> None:
         self.take = lambda *messages: take([serialize_message(m) for m in messages])
 
 
@@ -217,20 +218,39 @@ def test_many_messages_are_taken_in_few_polls_and_in_their_order(talk):
     assert data == sorted(data)
 
 
-def test_what_is_urgent_is_taken_as_it_arrives(talk):
-    poll_group, taken, urgent = PollGroup(talk.node, NEVER), [], []
-    poll_group.subscribe(
-        JointState, 'joint_states', taken.extend, qos_profile_sensor_data, lambda: bool(urgent)
-    )
+def test_while_it_is_busy_a_node_takes_messages_as_they_arrive(talk):
+    taken, jobs = [], []
+    poll_group = PollGroup(talk.node, NEVER, 0.002, lambda: bool(jobs))
+    poll_group.subscribe(JointState, 'joint_states', taken.extend, qos_profile_sensor_data)
     publisher = talk.publisher(JointState, 'joint_states')
     publisher.publish(JointState())
     with talk.polling():
         time.sleep(0.2)
     assert not taken
-    urgent.append(True)
+    jobs.append(True)
     talk.until(lambda: len(taken) == 1)
     publisher.publish(JointState())
     talk.until(lambda: len(taken) == 2)
+
+
+def test_a_message_that_repeats_the_one_before_is_converted_once(talk, conversions) -> None:
+    reader = BoundedReader(talk.node, Float64, 'speed_scaling', 64)
+    full, half = (serialize_message(Float64(data=value)) for value in (100.0, 50.0))
+    assert [reader.read(data).data for data in (full, full, half, full)] == [100, 100, 50, 100]
+    assert conversions == [Float64] * 3
+    assert reader.read(full[:6]) is None and reader.read(full[:6]) is None
+
+
+def test_a_group_that_is_nearly_due_is_polled_in_a_pass_that_is_due_anyway(talk) -> None:
+    polls = []
+    for name, period in (('often', 0.04), ('nearly as often', 0.05), ('seldom', 0.2)):
+        PollGroup(talk.node, period).add(lambda name=name: polls.append((name, time.monotonic())))
+    with talk.polling():
+        time.sleep(1.0)
+    times = {name: np.array([t for who, t in polls if who == name]) for name, _ in polls}
+    alone = [t for t in times['nearly as often'] if np.abs(times['often'] - t).min() > 1e-3]
+    assert len(alone) <= 3 and len(times['nearly as often']) > 15
+    assert 4 <= len(times['seldom']) <= 7
 
 
 def test_what_a_budget_leaves_is_taken_in_the_next_pass(talk) -> None:

@@ -31,9 +31,23 @@ class BoundedReader:
     def __init__(self, node: Node, kind: type, topic: str, largest: int) -> None:
         self._kind, self._topic, self._largest = kind, topic, largest
         self._log = node.get_logger()
+        self._latest: tuple[bytes, Any] = b'', None
 
     def read(self, data: bytes) -> Any:
-        """Return the message, or None, with a warning, if it is too large or malformed."""
+        """
+        Return the message, or None, with a warning, if it is too large or malformed.
+
+        It must not be changed: for the same bytes once more the same object is returned, as the
+        driver repeats many messages at 500 Hz.
+
+        """
+        latest, message = self._latest
+        if message is None or data != latest:
+            message = self._convert(data)
+            self._latest = data, message
+        return message
+
+    def _convert(self, data: bytes) -> Any:
         if len(data) > self._largest:
             self._warn(f'a message of {len(data)} bytes was ignored (at most {self._largest})')
             return None

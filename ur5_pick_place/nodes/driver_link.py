@@ -22,6 +22,7 @@ from ur5_pick_place.nodes.polling import ARM_PERIOD, PollGroup
 from ur5_pick_place.nodes.qos import LATCHED, fresh
 from ur5_pick_place.nodes.speed_scaling import SpeedScaling
 
+_MOVING_PERIOD = 0.002  # [s] between two polls for joints while the arm moves
 _REQUEST_PERIOD = 0.2  # [s] between requests to the dashboard
 _DASHBOARD_TIME = 1.0  # [s] at speed scaling 0 without an answer that shows the cause
 _IO = 'io_and_status_controller'
@@ -136,10 +137,8 @@ class DriverLink:
             GetProgramState, 'dashboard_client/program_state', callback_group=group
         )
 
-        poll_group = PollGroup(node, ARM_PERIOD)
-        JointListener(
-            node, joint_names, self._on_joint_states, self._on_bad_joints, poll_group, is_moving
-        )
+        poll_group = PollGroup(node, ARM_PERIOD, _MOVING_PERIOD, is_moving)
+        JointListener(node, joint_names, self._on_joint_states, self._on_bad_joints, poll_group)
         SpeedScaling(node, self._on_speed_scaling, poll_group)
         graph = graph_poll_group(node)
 

@@ -85,8 +85,6 @@ class JointListener:
     on_bad : callable
         Takes a description of the error in a message of this arm.
     poll_group : PollGroup
-    is_urgent : callable
-        Returns whether joints are now taken as they arrive.
     with_velocities : bool
         Whether velocities are read, and a message without them is an error.
 
@@ -99,13 +97,12 @@ class JointListener:
         on_joints: Callable[[Joints], object],
         on_bad: Callable[[str], object],
         poll_group: PollGroup,
-        is_urgent: Callable[[], bool] = lambda: False,
         with_velocities: bool = True,
     ) -> None:
         self._on_joints, self._on_bad = on_joints, on_bad
         self._stamp: float | None = None
         self._reader = _JointReader(node, names, with_velocities)
-        poll_group.subscribe(JointState, 'joint_states', self._take, _QOS, is_urgent)
+        poll_group.subscribe(JointState, 'joint_states', self._take, _QOS)
 
     def _take(self, waiting: Sequence[bytes]) -> None:
         samples = [sample for data in waiting if (sample := self._reader.read(data))]

@@ -123,6 +123,7 @@ class PickPlace(Node):
             health.peer_timeout,
             self._on_tick,
             self._on_planner_death,
+            lambda: bool(self._machine.job_name),
             grip if isinstance(grip, ActionSettings) else None,
         )
         payload = (robot.payload_mass or 0.0, robot.payload_centre)

@@ -23,10 +23,12 @@ from rclpy.qos import QoSProfile
 
 from ur5_pick_place.nodes.distro import take_waiting
 
-ARM_PERIOD = 0.008
-"""Period for topics of the arm [s]: one cycle of a CB3 robot, four of an e-Series."""
+ARM_PERIOD = 0.016
+"""Period for topics of the arm while a node does nothing with it [s]: two cycles of a CB3."""
 
-_URGENT = 0.002  # period of a topic that is urgent [s]
+# Share of its period by which a group may be polled early, in a pass that others need: a pass
+# of its own would cost a wake-up.
+_EARLY = 0.25
 # Pause after each pass, in which the lock is free [s]. An RLock is not fair: without the pause
 # this thread kept the executor's thread waiting for a second.
 _PAUSE = 5e-4
@@ -45,13 +47,23 @@ class PollGroup:
     node : Node
     period : float
         [s], steady clock
+    busy_period : float
+        Period while `is_busy` [s].
+    is_busy : callable
+        Returns whether the node now needs its messages sooner.
 
     """
 
-    def __init__(self, node: Node, period: float) -> None:
+    def __init__(
+        self,
+        node: Node,
+        period: float,
+        busy_period: float = math.inf,
+        is_busy: Callable[[], bool] = lambda: False,
+    ) -> None:
         self._node, self._period, self._last_poll = node, period, time.monotonic()
+        self._busy_period, self._is_busy = busy_period, is_busy
         self._checks: list[Callable[[], object]] = []
-        self._urgencies: list[Callable[[], bool]] = []
         self._is_rest_due = False
         _groups_of(node).append(self)
 
@@ -61,7 +73,6 @@ class PollGroup:
         topic: str,
         take: Take,
         qos: QoSProfile,
-        is_urgent: Callable[[], bool] | None = None,
         budget: float = math.inf,
     ) -> None:
         """
@@ -76,8 +87,6 @@ class PollGroup:
         qos : QoSProfile
             Its depth must hold the messages of a period, or of a stall of this PC if none may be
             lost.
-        is_urgent : callable, optional
-            Returns whether messages are now taken every 2 ms.
         budget : float
             Time for which a poll takes messages [s]; the rest is due in the next pass.
 
@@ -86,8 +95,6 @@ class PollGroup:
             kind, topic, lambda data: take([data]), qos, callback_group=PolledOnly(), raw=True
         )
         self._checks.append(self._taker(subscription, take, qos.depth, budget))
-        if is_urgent:
-            self._urgencies.append(is_urgent)
 
     @classmethod
     def poll_existing(cls, node: Node, subscription: Any) -> None:
@@ -126,12 +133,16 @@ class PollGroup:
         return not self._is_rest_due
 
     def time_to_next(self, now: float) -> float:
-        """Return the time until the next poll [s] at a steady time [s]."""
-        if self._is_rest_due:
-            return 0.0
-        is_urgent = any(is_urgent() for is_urgent in self._urgencies)
-        period = min(_URGENT, self._period) if is_urgent else self._period
-        return self._last_poll + period - now
+        """Return the time until the next poll is due [s] at a steady time [s]."""
+        return 0.0 if self._is_rest_due else self._last_poll + self._present_period() - now
+
+    def poll_if_due(self, now: float) -> None:
+        """Poll if that is due at a steady time [s], or nearly."""
+        if self.time_to_next(now) <= _EARLY * self._present_period():
+            self.poll()
+
+    def _present_period(self) -> float:
+        return self._busy_period if self._is_busy() else self._period
 
     def _taker(
         self,
@@ -213,8 +224,7 @@ class Poller:
                 now = time.monotonic()
                 with self._lock:
                     for group in self._groups:
-                        if group.time_to_next(now) <= 0.0:
-                            group.poll()
+                        group.poll_if_due(now)
                 self._after_pass()
                 now = time.monotonic()
                 wait = min(group.time_to_next(now) for group in self._groups)

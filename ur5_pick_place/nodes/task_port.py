@@ -47,6 +47,7 @@ from ur5_pick_place.task.job import (
 from ur5_pick_place.task.pending_motion import PendingMotion
 
 PLANNER = 'trajectory_planner'
+_JOB_PERIOD = 0.008  # [s] between two polls of the arm's topics during a job
 _TICK = 0.006  # [s] least robot time between ticks; below 8 ms, so that none is skipped
 _FRESH = 0.3  # [s]; older joints do not show whether the arm is at rest now
 _REST_TIMEOUT = 1.0  # [s]
@@ -70,9 +71,12 @@ class TaskPort:
     peer_timeout : float
         See `HealthSettings`.
     on_tick : callable
-        Called about every 8 ms of robot time, and for every motion state of the planner.
+        Called about every 8 ms of robot time during a job and 16 ms without one, and for every
+        motion state of the planner.
     on_planner_death : callable
         Called when the planner node has died or is stuck.
+    is_busy : callable
+        Returns whether a job runs.
     gripper : ActionSettings, optional
         Only of a gripper with an action server.
 
@@ -92,6 +96,7 @@ class TaskPort:
         peer_timeout: float,
         on_tick: Callable[[], None],
         on_planner_death: Callable[[], None],
+        is_busy: Callable[[], bool],
         gripper: ActionSettings | None = None,
     ) -> None:
         self._stillness = Stillness()
@@ -109,7 +114,7 @@ class TaskPort:
         self._pending: PendingMotion | None = None
         self._ticked = 0.0  # stamp of the latest tick [s]
         group = MutuallyExclusiveCallbackGroup()
-        poll_group = PollGroup(node, ARM_PERIOD)
+        poll_group = PollGroup(node, ARM_PERIOD, _JOB_PERIOD, is_busy)
         self._io = RobotIo(node, group, poll_group)
         self._gripper = (
             GripperClient(node, gripper, group, poll_group, io_timeout) if gripper else None

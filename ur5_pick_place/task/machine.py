@@ -32,7 +32,7 @@ Poses = Mapping[str, TaughtPose]
 
 RUN = 'run'
 """The job that carries out a plan."""
-_IDLE_TICKS = 4  # of which one is observed without a job, to save the processor's time
+_IDLE_TICKS = 3  # of which one is observed without a job, to save the processor's time
 PLANNER_GONE = 'the planner node has gone: start it again, then ~/rearm'
 
 
