@@ -114,6 +114,34 @@ def drag(page: Browser, client: TaskClient, T: np.ndarray, axis: np.ndarray, by:
     return answers()[-1]
 
 
+def frame_rate(client: TaskClient, page: Browser) -> float:
+    """Return the frames that the page draws in a second, once it has drawn all of the cell."""
+    page.run('window.frames_ = 0; (function f() { frames_++; requestAnimationFrame(f); })(); 0')
+    rate = 0.0
+    for _ in range(10):
+        begin, before = time.monotonic(), page.run('frames_')
+        client.run(1.0)
+        rate = (page.run('frames_') - before) / (time.monotonic() - begin)
+        if rate >= 10.0:
+            break
+    return rate
+
+
+def test_the_arm_jogs_while_a_button_is_held_and_rests_soon_after(
+    cell: SimpleNamespace, page: Browser
+) -> None:
+    client = cell.client
+    if (rate := frame_rate(client, page)) < 10.0:
+        pytest.skip(f'{rate:.0f} frames/s: too slow to report a held button in time')
+    page.tab('Jog')
+    where = page.until(lambda: page.button('Z +'), 'the button')
+    with page.held(*where):
+        client.until(lambda: fastest(client) > 0.02, 'the arm to move', 20.0)
+    begin = client.time
+    client.until(lambda: fastest(client) < 0.01, 'rest', 20.0)
+    assert client.time - begin < pace.wall(0.5)  # 0.2 s without a message, and the ramp
+
+
 def test_a_place_is_taught_by_a_drag_and_refused_where_it_cannot_be(
     cell: SimpleNamespace, page: Browser
 ) -> None:
@@ -184,23 +212,6 @@ def test_a_run_places_the_cube_and_stop_brings_the_arm_to_rest(
     assert client.set_speed(1.0)
     page.click('Go home')
     client.event('done', since=since, job='go_home', wall=60.0)
-
-
-def test_the_arm_jogs_while_a_button_is_held_and_rests_soon_after(
-    cell: SimpleNamespace, page: Browser
-) -> None:
-    client = cell.client
-    page.run('window.frames_ = 0; (function f() { frames_++; requestAnimationFrame(f); })(); 0')
-    client.run(3.0)
-    if (rate := page.run('frames_') / 3.0) < 10.0:
-        pytest.skip(f'{rate:.0f} frames/s: too slow to report a held button in time')
-    page.tab('Jog')
-    where = page.until(lambda: page.button('Z +'), 'the button')
-    with page.held(*where):
-        client.until(lambda: fastest(client) > 0.02, 'the arm to move', 20.0)
-    begin = client.time
-    client.until(lambda: fastest(client) < 0.01, 'rest', 20.0)
-    assert client.time - begin < pace.wall(0.5)  # 0.2 s without a message, and the ramp
 
 
 def test_preflight_and_statistics_show_this_cell(cell: SimpleNamespace, page: Browser) -> None:
