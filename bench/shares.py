@@ -4,6 +4,8 @@
 import contextlib
 import os
 import re
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -16,21 +18,58 @@ from measure import Row
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
+from ur5_pick_place.nodes.distro import discovery, distro
 from ur5_pick_place.nodes.node_list import node_list
 from ur5_pick_place.trials.processes import NodeProcesses, own_domain
 
 CONFIG = Path(__file__).resolve().parents[1] / 'config'
 _DRIVER, _NODES = 'sim_driver', ('ik_service', 'trajectory_planner', 'pick_place')
 _COCKPIT, _ADDRESS = 'cockpit', re.compile(r'cockpit: http://(\S+?)/\?(token=\S+)')
+# Receives what a recorder receives, and reads none of it: what middleware and system take alone.
+_RECEIVER = """
+import threading
+import rclpy
+from ur5_pick_place.nodes.recorded_topics import TopicPoller, recorded_topics
+rclpy.init()
+poller = TopicPoller(rclpy.create_node('receiver'), recorded_topics('{controller}'))
+threading.Event().wait()
+"""
 _START, _SPAN = 12.0, 20.0  # [s] by the wall clock
 
 
 def measure() -> list[Row]:
     """Return the shares; nothing else should run on the machine."""
     return [
-        *_shares('ur5', {'recorder': 2.0}, 125),
+        *_recorder(),
         *_shares('ur5', {_COCKPIT: 5.0}, 125, beside=_NODES),
         *_shares('ur5e', dict.fromkeys(_NODES, 8.0), 500),
+    ]
+
+
+def _recorder() -> list[Row]:
+    """Return the recorder's share [%], and its ratio to that of the same subscriptions alone."""
+    with tempfile.TemporaryDirectory() as folder, own_domain() as domain:
+        specs = [
+            replace(spec, parameters={**spec.parameters, 'records_folder': folder})
+            if spec.executable == 'recorder'
+            else spec
+            for spec in node_list('sim', CONFIG, record=True)
+            if spec.executable in ('recorder', _DRIVER)
+        ]
+        script = _RECEIVER.format(controller=distro().controller)
+        environment = {**os.environ, 'ROS_DOMAIN_ID': str(domain), **discovery('LOCALHOST')}
+        with (
+            NodeProcesses(specs, domain, Path(folder)) as nodes,
+            subprocess.Popen([sys.executable, '-c', script], env=environment) as receiver,
+        ):
+            time.sleep(_START)
+            used = _used({'recorder': nodes.pids['recorder'], 'receiver': receiver.pid})
+            receiver.kill()
+            nodes.check()
+    ours, alone = 100.0 * used['recorder'], 100.0 * used['receiver']
+    return [
+        Row('recorder at 125 Hz, of a core', ours, '%', goal=2.0),
+        Row('recorder at 125 Hz', ours, '%', 'its subscriptions alone', alone, ours / alone, 1.25),
     ]
 
 
@@ -40,12 +79,11 @@ def _shares(
     """Return the share of a core [%] of each node in `goals`, the driver being at `rate` [Hz]."""
     with tempfile.TemporaryDirectory() as folder, own_domain() as domain:
         files = {
-            'recorder': {'records_folder': folder},
             'pick_place': {'poses_file': f'{folder}/poses.yaml'},
         }
         specs = [
             replace(spec, parameters={**spec.parameters, **files.get(spec.executable, {})})
-            for spec in node_list('sim', CONFIG, ur_type=ur_type, record=True, cockpit={'port': 0})
+            for spec in node_list('sim', CONFIG, ur_type=ur_type, cockpit={'port': 0})
             if spec.executable in (*goals, *beside, _DRIVER)
         ]
         with NodeProcesses(specs, domain, Path(folder)) as nodes:
