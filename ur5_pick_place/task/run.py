@@ -294,7 +294,7 @@ class CycleRun:
 
     def _open_on_the_way(self) -> Steps[None]:
         """Open the empty gripper while the arm moves, if it is not open."""
-        seen = yield None
+        seen = yield OBSERVE_NOW
         if self.is_carrying or self.gripper.part_signal(seen):
             raise ExecutionError(
                 f'the part in the gripper would fall at stage {self.stage!r}: hold it and call '
@@ -319,7 +319,7 @@ class CycleRun:
 
     def _expect_no_part(self) -> Steps[None]:
         """Check that no part is held, at once or during the next motion."""
-        seen = yield None
+        seen = yield None  # one tick, so that the stage is seen
         is_away = not is_part_place(self._place)
         if is_away and self.gripper.is_open(seen) and self.gripper.part_signal(seen) is False:
             self._empty_check.begin(self.gripper.await_empty())  # checked during the motion
