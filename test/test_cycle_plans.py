@@ -284,7 +284,14 @@ def test_a_cell_out_of_reach_refuses_the_whole_run_and_is_named(cycle_planner):
             | {'target_grid': (2, 1, 1), 'target_pitch': (0.1, 0, 0)},
             '3 positions at start and 2 at target',
         ),
-        ({'target_grid': (2, 1, 1), 'target_pitch': (0.1, 0, 0), 'cycles': 3}, '3 cycles for 2'),
+        (
+            {'start_grid': (50, 50, 1), 'start_pitch': (0.01, 0.01, 0)},
+            r'start_grid = \[50, 50, 1\]: 2500 positions: must be at most 1000; use a smaller grid',
+        ),
+        (
+            {'target_grid': (2, 1, 1), 'target_pitch': (0.1, 0, 0), 'cycles': 3},
+            'cycles = 3 with 2 positions: must be at most 2; 0 = one cycle per position',
+        ),
         ({'cycles': 1001}, 'must lie in 0 to 1000'),
     ],
 )

@@ -69,10 +69,16 @@ class PatternSettings(Settings):
                 'them 1'
             )
         positions = max(starts, targets)
-        if positions > MAX_CYCLES or (positions > 1 and self.cycles > positions):
+        if positions > MAX_CYCLES:
+            larger = START if starts == positions else TARGET
             raise InvalidInput(
-                f'{self.cycles} cycles for {positions} positions: at most 1 per position, '
-                f'{MAX_CYCLES} in all'
+                f'{larger}_grid = {list(self.pattern(larger)[0])}: {positions} positions: must be '
+                f'at most {MAX_CYCLES}; use a smaller grid'
+            )
+        if 1 < positions < self.cycles:
+            raise InvalidInput(
+                f'cycles = {self.cycles} with {positions} positions: must be at most {positions}; '
+                '0 = one cycle per position'
             )
 
     @property
