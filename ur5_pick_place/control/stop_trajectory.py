@@ -203,9 +203,9 @@ def _estimated_jerk(
         sigma, rate = sigma[..., None], (rate / length)[..., None]
         acceleration = qdd * sigma**2 + qd * rate
         jerk = qddd * sigma**3 + 3 * qdd * sigma * rate + qd * (curvature / length**2)[..., None]
-        braking = np.abs(acceleration / limits.qdd).max(axis=(1, 2)) <= _SLACK
+        is_within = np.abs(acceleration / limits.qdd).max(axis=(1, 2)) <= _SLACK
         yield from zip(
-            some, np.where(braking, np.abs(jerk / limits.qddd).max(axis=(1, 2)), np.inf),
+            some, np.where(is_within, np.abs(jerk / limits.qddd).max(axis=(1, 2)), np.inf),
             strict=True,
         )  # fmt: skip
 

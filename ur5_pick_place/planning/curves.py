@@ -14,7 +14,7 @@ from ur5_pick_place.kinematics.core import core
 from ur5_pick_place.kinematics.transforms import Array, inverse_transform
 
 _SAME_POINT = 1e-6  # [m]
-_COLLINEAR = 1e-3  # [rad]; flatter arcs are lines
+_COLLINEAR = 1e-3  # [rad]; the points of a flatter arc count as collinear: it is refused
 _JOINT_SAMPLES = 200  # of a joint motion, for the arc length of its curve
 _RADIUS_TOLERANCE = 1e-3  # [m] by which start and goal may differ in distance from the centre
 _LONGER = 2.0  # times the radius: how far a blend may reach along the longer of its two legs
