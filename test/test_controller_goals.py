@@ -3,6 +3,7 @@
 
 import time
 from collections.abc import Callable, Iterator
+from unittest.mock import Mock
 
 import pytest
 
@@ -126,6 +127,30 @@ def test_an_arm_that_nobody_sees_has_its_controller_restarted_once_and_never_lef
     manager.stop_other_motion(StopProgress.UNSEEN, times=12)
     assert manager.switched == [([], [OURS]), ([OURS], [])]
     assert manager.active == {OURS}
+
+
+@pytest.mark.parametrize(
+    ('seen', 'active', 'text'),
+    [
+        (StopProgress.MOVING_ON, OURS, f'the arm does not stop: restarting {OURS}'),
+        (
+            StopProgress.UNSEEN,
+            OURS,
+            f'no recent joint_states show whether the arm has stopped: restarting {OURS}',
+        ),
+        (
+            StopProgress.BRAKING,
+            OTHER,
+            f'stopping the arm: deactivating {OTHER}, which can move it',
+        ),
+    ],
+)
+def test_the_log_says_of_the_arm_only_what_is_seen(manager, monkeypatch, seen, active, text):
+    log = Mock()
+    monkeypatch.setattr(manager.goals, '_log', log)
+    manager.active = {active}
+    manager.stop_other_motion(seen)
+    log.error.assert_called_once_with(text)
 
 
 @pytest.mark.drill

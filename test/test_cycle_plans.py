@@ -286,7 +286,7 @@ def test_a_cell_out_of_reach_refuses_the_whole_run_and_is_named(cycle_planner):
         ),
         (
             {'start_grid': (50, 50, 1), 'start_pitch': (0.01, 0.01, 0)},
-            r'start_grid = \[50, 50, 1\]: 2500 positions: must be at most 1000; use a smaller grid',
+            r'start_grid = \[50, 50, 1\]: 2500 positions: must be at most 1000; use a smaller',
         ),
         (
             {'target_grid': (2, 1, 1), 'target_pitch': (0.1, 0, 0), 'cycles': 3},

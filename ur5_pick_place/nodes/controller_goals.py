@@ -171,27 +171,30 @@ class ControllerGoals:
         ]
         is_on = any(c.name == self._controller for c in active)
         if others:
-            self._log.error(f'the arm does not stop: deactivating {", ".join(others)}')
+            self._log.error(
+                f'stopping the arm: deactivating {", ".join(others)}, which can move it'
+            )
             self._change(on=[] if is_on else [self._controller], off=others)
         elif is_on and seen is StopProgress.MOVING_ON:
             is_again = time.monotonic() - self._restarted < _SAME_STOP
-            self._switch_off_ours(is_to_stay_off=is_again)
+            self._switch_off_ours('the arm does not stop', is_to_stay_off=is_again)
         elif is_on and seen is StopProgress.UNSEEN and not self._is_unseen:
-            self._switch_off_ours(is_to_stay_off=False)
+            why = 'no recent joint_states show whether the arm has stopped'
+            self._switch_off_ours(why, is_to_stay_off=False)
         self._is_unseen = seen is StopProgress.UNSEEN
 
-    def _switch_off_ours(self, is_to_stay_off: bool) -> None:
+    def _switch_off_ours(self, why: str, is_to_stay_off: bool) -> None:
         ours = self._controller
         self._restarted = time.monotonic()
         switched = self._change(on=[], off=[ours])
         if is_to_stay_off:
             self._log.error(
-                f'the arm does not stop: {ours} is inactive, as another client goes on commanding '
+                f'{why}: {ours} is inactive, as another client goes on commanding '
                 'it by its topic: end that client, then '
                 f'ros2 control switch_controllers --activate {ours}'
             )
         else:
-            self._log.error(f'the arm does not stop: restarting {ours}')
+            self._log.error(f'{why}: restarting {ours}')
 
             def switch_on(_reply: 'Future[Any]') -> None:
                 self._change(on=[ours], off=[])
