@@ -109,7 +109,7 @@ def shortest_change(start: State, velocity: Array, limits: Limits) -> Change:
     """Return the change to `velocity` (6,) [rad/s] in the fewest cycles within the limits."""
     target = np.ascontiguousarray(velocity, dtype=float)
     cycles = core.fewest_cycles(
-        start.qd, start.qdd, target, limits.of_changes, CYCLE, _MOST_CYCLES
+        start.qd, start.qdd, target, limits.acceleration_and_jerk, CYCLE, _MOST_CYCLES
     )
     return Change(start, target, cycles)
 

@@ -13,7 +13,7 @@ from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.settings import Settings, setting
 
 ELBOW = 2  # DH frame whose origin is the elbow's centre
-_BEYOND = 0.01  # [rad] beyond the end of a joint's range
+_OUTSIDE = 0.01  # [rad] by which a start may be outside the joint limits
 
 
 @dataclass(frozen=True)
@@ -31,14 +31,14 @@ class MotionSettings(Settings):
     )
     max_speed: float = setting(
         0.25,
-        'speed of TCP and elbow; 250 mm/s is the reduced speed of ISO 10218-1',
+        'speed of TCP and elbow; 0.25 m/s is what ISO 10218-1 calls reduced speed',
         unit='m/s',
         low=0.005,
         high=1.5,
     )
     reduced_speed: float = setting(
         0.1,
-        'speed of TCP and elbow while the safety mode is reduced',
+        "speed of TCP and elbow while the robot's safety mode is reduced",
         unit='m/s',
         low=0.005,
         high=1.5,
@@ -82,18 +82,19 @@ class Limits:
     speed: float
 
     @cached_property
-    def of_changes(self) -> Array:
+    def acceleration_and_jerk(self) -> Array:
         """`qdd` and `qddd` as one array (2, 6)."""
         return np.stack([self.qdd, self.qddd])
 
     def range_from(self, q_start: Array) -> tuple[Array, Array]:
         """
-        Return the range [rad] of a path from joints (6,): it may begin a little beyond the end.
+        Return the joint limits for a path that starts at joints (6,) [rad].
 
-        A settling arm may come to rest there, and must be able to leave it.
+        They are widened to a start up to 0.01 rad outside: a settling arm may come to rest there,
+        and must be able to leave it.
 
         """
-        q = np.clip(q_start, self.q_min - _BEYOND, self.q_max + _BEYOND)
+        q = np.clip(q_start, self.q_min - _OUTSIDE, self.q_max + _OUTSIDE)
         return np.minimum(self.q_min, q), np.maximum(self.q_max, q)
 
     def scaled(self, velocity: float, acceleration: float) -> 'Limits':
