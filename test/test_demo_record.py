@@ -184,3 +184,19 @@ def test_progress_has_a_line_for_every_stage_even_one_that_passed_unseen() -> No
     assert [line.split()[2] for line in lines[1:]] == ['grip', 'verify', 'lift']
     assert '0.287 m' in lines[1]
     assert '70.0 mm' in lines[1]
+
+
+def test_the_last_stage_ends_with_the_run_not_with_the_recording() -> None:
+    stream = io.StringIO()
+    progress = ProgressDisplay(MODEL, T_TOOL_TCP, stream)
+    record = Record(part=[(0.0, np.eye(4))], fingers=[(0.0, [0.0, 0.0])])
+    for t, event in ((1.0, {'event': 'stage', 'stage': 'home'}), (2.0, {'event': 'done'})):
+        record.joints.append((t - 0.01, HOME, np.zeros(6), HOME))
+        progress.show(record)
+        record.events.append({'time': t, **event})
+        progress.show(record)
+    record.joints.append((2.4, HOME, np.zeros(6), HOME))
+    progress.show(record)
+    progress.end_stage()
+    heading, line = stream.getvalue().splitlines()
+    assert heading.startswith(' stage end ') and line.split()[0] == '1.99'

@@ -12,7 +12,7 @@ from ur5_pick_place.sim.cell import OPEN_GAP
 from ur5_pick_place.task import events
 from ur5_pick_place.trials.record import Record
 
-_HEADING = '  sim time  stage            max joint speed  TCP height  finger gap'
+_HEADING = ' stage end  stage            max joint speed  TCP height  finger gap'
 _REFRESH = 0.1  # [s] wall time
 _SPAN = 5  # samples over which a joint's speed is averaged
 
@@ -46,7 +46,8 @@ class ProgressDisplay:
             return
         if not self._stages:
             print(_HEADING, file=self._stream, flush=True)
-        for stage in stages[self._stages :] or stages[-1:]:
+        is_over = record.time_of(events.DONE) is not None
+        for stage in stages[self._stages :] or ([] if is_over else stages[-1:]):
             if len(stages) > self._stages:
                 self.end_stage()
                 self._stages += 1

@@ -171,7 +171,7 @@ def table(results: Sequence[RunResult]) -> str:
             'method',
             'result',
             'placement error',
-            'in-hand error',
+            'without grip offset',
             'cycle',
             'planning',
             'max TCP speed',

@@ -109,8 +109,7 @@ class RunResult:
         Pose of the cube in the gripper relative to the taught grip: translation and rotation
         vector.
     in_hand_error_m, in_hand_error_rad : float or None
-        Pose error of the cube from the target with the grip offset applied: the error that the
-        arm causes, not the grip.
+        Placement error without the grip offset: the error that the arm causes, not the grip.
     cycle_time_s : float or None
         Duration of the run.
     planning_time_s : float or None
@@ -187,7 +186,7 @@ def check_placement(result: RunResult) -> None:
     """
     Check that the cube is within tolerance of its target.
 
-    If the cube was displaced after teaching, the in-hand error is checked instead.
+    If the cube was displaced after teaching, the error without the grip offset is checked.
 
     Raises
     ------
@@ -195,14 +194,15 @@ def check_placement(result: RunResult) -> None:
         The error exceeds the tolerance, or is unknown.
 
     """
-    what = 'in_hand' if result.task.displacement else 'placement'
+    is_displaced = result.task.displacement is not None
+    what, how = ('in_hand', ' without grip offset') if is_displaced else ('placement', '')
     miss, turn = (getattr(result, f'{what}_error_{unit}') for unit in ('m', 'rad'))
     if miss is None or turn is None:
         raise ExecutionError('the simulator published no pose of the cube')
     if miss > TOLERANCE_M or turn > TOLERANCE_RAD:
         raise ExecutionError(
-            f'placement error of the cube {1e3 * miss:.1f} mm and {math.degrees(turn):.1f} deg: '
-            f'must be at most {1e3 * TOLERANCE_M:.0f} mm and {math.degrees(TOLERANCE_RAD):.0f} deg'
+            f'placement error{how} {1e3 * miss:.1f} mm and {math.degrees(turn):.1f} deg: must be '
+            f'at most {1e3 * TOLERANCE_M:.0f} mm and {math.degrees(TOLERANCE_RAD):.0f} deg'
         )
 
 

@@ -330,14 +330,14 @@ def _text(run: Mapping[str, Any]) -> str:
     if 'placement_error_m' in run:
         lines.append(
             f'  placement error {error_text(run, "placement")}, '
-            f'in-hand error {error_text(run, "in_hand")}'
+            f'without grip offset {error_text(run, "in_hand")}'
         )
     figures = [('cycle', 'cycle_time_s', 's'), ('planning', 'planning_time_s', 's')]
     figures.append(('max TCP speed', 'max_tcp_speed_m_s', 'm/s'))
     texts = [f'{title} {number(run[key], unit)}' for title, key, unit in figures if key in run]
     lines.append(f'  {", ".join(texts)}')
     if 'outcome' not in run:
-        lines.append(f'  {shares_text(run)}')
+        lines += f'  {shares_text(run)}'.splitlines()
     if run['stages'] or 'outcome' not in run:
         lines.append(f'  {"stage":20}{"start [s]":>12}{"duration [s]":>14}')
     lines += [

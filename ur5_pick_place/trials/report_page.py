@@ -16,7 +16,7 @@ from ur5_pick_place.task import events
 from ur5_pick_place.task.plan_report import COLUMNS, cells
 from ur5_pick_place.trials.report_motion import RunKinematics
 from ur5_pick_place.trials.report_plots import plots
-from ur5_pick_place.trials.time_shares import FLOOR, SHARES, shares_text
+from ur5_pick_place.trials.time_shares import FLOOR, SHARES
 
 Run = Mapping[str, Any]
 
@@ -102,7 +102,6 @@ def _section(run: Run, motion: RunKinematics | None) -> dict[str, Any]:
         'reason': run['reason'],
         'facts': list(_facts(run, motion)),
         'shares': _shares(run) if 'outcome' not in run else None,
-        'shares_text': shares_text(run),
         'cycle': cycle,
         'timeline': _timeline(run),
         'begin': begin,
@@ -115,13 +114,13 @@ def _section(run: Run, motion: RunKinematics | None) -> dict[str, Any]:
     }
 
 
-# -- figures in numbers ------------------------------------------------------------------------
+# -- key values --------------------------------------------------------------------------------
 
 
 def _facts(run: Run, motion: RunKinematics | None) -> Iterator[tuple[str, str]]:
     if 'placement_error_m' in run:
         yield 'placement error', error_text(run, 'placement')
-        yield 'in-hand error', error_text(run, 'in_hand')
+        yield 'placement error without grip offset', error_text(run, 'in_hand')
     yield 'cycle time', number(run['cycle_time_s'], 's')
     if 'planning_time_s' in run:
         yield 'lower bound of the cycle time', number(run.get(FLOOR), 's')
@@ -167,8 +166,8 @@ def _shares(run: Run) -> list[dict[str, Any]]:
     if not run['cycle_time_s'] or run.get(FLOOR) is None:
         return []
     rows, begin = [], 0.0
-    for name, (title, meaning) in SHARES.items():
-        rows.append({'title': title, 'time': run[name], 'begin': begin, 'meaning': meaning})
+    for name, meaning in SHARES.items():
+        rows.append({'meaning': meaning, 'time': run[name], 'begin': begin})
         begin += run[name]
     return rows
 
@@ -187,10 +186,10 @@ def _timeline(run: Run) -> list[dict[str, Any]]:
         for i, stage in enumerate(run['stages'], 1)
     ]
     for remark in run['remarks']:
-        mood = 'bad' if events.STOPPED in remark['what'] else 'warning'
+        severity = 'bad' if events.STOPPED in remark['what'] else 'warning'
         where = f' at stage {remark["stage"]}' if remark.get('stage') else ''
         text = f'{remark["what"]}{where}: {remark["text"]}'.rstrip(': ')
-        rows.append({'time': remark['time_s'], 'mood': mood, 'text': text})
+        rows.append({'time': remark['time_s'], 'severity': severity, 'text': text})
     return sorted(rows, key=lambda row: float(row['time']))
 
 

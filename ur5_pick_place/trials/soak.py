@@ -202,8 +202,9 @@ def _amiss(end: str, reason: str, error: float, turn: float, speed: float) -> st
         return f'stopped without a fault: {reason}'
     if error > _PLACED[0] or turn > _PLACED[1]:
         return (
-            f'in-hand error {1e3 * error:.1f} mm and {math.degrees(turn):.1f} deg: must be at '
-            f'most {1e3 * _PLACED[0]:.0f} mm and {math.degrees(_PLACED[1]):.0f} deg'
+            f'placement error without grip offset {1e3 * error:.1f} mm and '
+            f'{math.degrees(turn):.1f} deg: must be at most {1e3 * _PLACED[0]:.0f} mm and '
+            f'{math.degrees(_PLACED[1]):.0f} deg'
         )
     if speed > _SPEED:
         return f'joint speed {speed:.3f} of its limit: must be at most {_SPEED}'
@@ -227,7 +228,7 @@ FAULTS = tuple(EXPECTED)
 
 
 _EPILOG = (
-    'A cycle passes if the part is placed within 2 mm and 1 degree (grip offset applied), or if '
+    'A cycle passes if the part is placed within 2 mm and 1 degree (without grip offset), or if '
     'the cycle stops with the reason of its fault. Each worker keeps its cell; memory and '
     'response time are those of the worker in which they grew most. Exit code: 0 if every cycle '
     'passed, 1 if not, 2 on invalid input. Example: soak -n 20 --seed 7 --faults'

@@ -19,19 +19,14 @@ from ur5_pick_place.trials.record import Record
 FLOOR = 'time_floor_s'
 SHARES = MappingProxyType(
     {
-        'time_free_motions_s': ('direct PTP (computed)', 'home, start, target, home: least time'),
-        'time_fingers_s': ('fingers', 'they move and the arm is at rest'),
-        'time_approach_s': ('remaining motion', 'more than direct PTP: lines, slow near a place'),
-        'time_waiting_s': ('waiting', 'for gripper input, payload or controller, between motions'),
-        'time_other_s': ('other', 'at rest before the first motion and after the last'),
+        'time_free_motions_s': 'fastest joint motions home-start-target-home (computed)',
+        'time_fingers_s': 'fingers moving, arm at rest',
+        'time_approach_s': 'further motion: lines, slow near places',
+        'time_waiting_s': 'waiting between motions: gripper input, payload, controller',
+        'time_other_s': 'at rest before the first motion and after the last',
     }
 )
-"""
-Title and meaning of each field of a result; together they are the cycle time.
-
-`time_approach_s` is all motion beyond direct PTP, that of transfer and retreat included.
-
-"""
+"""The meaning of each field of a result; together they are the cycle time."""
 
 _GRIP, _RELEASE = 'grip', 'release'  # stages of config/cycle.yaml
 _ARM_MOVES = 0.005  # [rad/s] any joint
@@ -93,12 +88,12 @@ def time_shares(
 
 
 def shares_text(run: Mapping[str, Any]) -> str:
-    """Return a result's cycle time as the sum of its shares; 'cycle -' if they are unknown."""
+    """Return a result's cycle time as a sum, one share per line; 'cycle -' if it is unknown."""
     if run.get('cycle_time_s') is None or run.get(FLOOR) is None:
         return 'cycle -'
-    free, fingers, *rest = (f'{title} {run[name]:.2f} s' for name, (title, _) in SHARES.items())
-    bound = f'{free} + {fingers} (lower bound {run[FLOOR]:.2f} s)'
-    return f'cycle {run["cycle_time_s"]:.2f} s = ' + ' + '.join([bound, *rest])
+    total = f'cycle {run["cycle_time_s"]:.2f} s (lower bound {run[FLOOR]:.2f} s: the first two)'
+    parts = (f'{run[name]:.2f} s  {meaning}' for name, meaning in SHARES.items())
+    return f'{total}\n    = ' + '\n    + '.join(parts)
 
 
 def _times(record_events: Sequence[Mapping[str, Any]]) -> list[float] | None:
