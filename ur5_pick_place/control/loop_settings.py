@@ -20,7 +20,8 @@ class LoopSettings(Settings):
     )
     loop_hold: float = setting(
         0.0,
-        'how long one joint velocity is held, in scaled time; 0 = one control cycle',
+        'how long one joint velocity is held, ten times as long with the speed slider at 10 %; '
+        '0 = one control cycle',
         unit='s',
         low=0.0,
         high=1.0,
@@ -86,7 +87,8 @@ class LoopSettings(Settings):
     )
     loop_patience: float = setting(
         2.0,
-        'longest scaled time in which the error does not decrease',
+        'longest time in which the error does not decrease, ten times as long with the speed '
+        'slider at 10 %',
         unit='s',
         low=0.5,
         high=30.0,

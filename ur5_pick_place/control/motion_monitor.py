@@ -1,5 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Monitor one motion against its plan, in scaled time: arrived, deviating, stalled or overdue."""
+"""
+Monitor one motion against its plan, in scaled time: arrived, deviating, stalled or overdue.
+
+Scaled time runs with the robot's speed scaling: with the speed slider at 10 % one second of it
+takes 10 s.
+
+"""
 
 from dataclasses import dataclass
 
@@ -42,7 +48,8 @@ class TrackingSettings(Settings):
     )
     goal_time: float = setting(
         2.0,
-        'how long after the planned end, in scaled time, the arm may take to settle',
+        'how long after the planned end the arm may take to settle, ten times as long with the '
+        'speed slider at 10 %',
         unit='s',
         low=0.1,
         high=30.0,

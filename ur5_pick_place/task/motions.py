@@ -49,14 +49,14 @@ class TaskSettings(Settings):
     )
     approach_speed: float = setting(
         0.1,
-        'TCP speed within approach_distance of a place, before and after it',
+        'TCP speed within approach_distance of a place other than home, before and after it',
         unit='m/s',
         low=0.005,
         high=0.5,
     )
     approach_distance: float = setting(
         0.015,
-        'distance from a place within which approach_speed applies',
+        'distance from a place other than home within which approach_speed applies',
         unit='m',
         low=0.001,
         high=0.5,
@@ -274,7 +274,13 @@ class CycleMotions:
     def _as_move(
         self, stage: Stage, place: str, q_goal: Array, blend: float = 1.0
     ) -> PathSegment:
-        """Return a move from a place (empty: from elsewhere), slow only near contact."""
+        """
+        Return a move from a place (empty: from elsewhere).
+
+        It is slow near places other than home; without one at either end, as a whole if its pace
+        is approach.
+
+        """
         distance = self._settings.approach_distance
         return PathSegment(
             self._T_goal(stage),

@@ -36,11 +36,11 @@ class Stage(Settings):
         REQUIRED, 'the move or action', kind=str, choices=(*MOVES, *ACTIONS, *WAITS_AND_PINS)
     )
     to: str = setting('', 'the place that a move leads to')
-    pace: str = setting('travel', 'the speeds of a move', choices=PACES)
+    pace: str = setting('travel', 'the speed of a move', choices=PACES)
     blend: float = setting(
         0.0,
-        'distance from the place of a move at which the rounding of the corner begins and ends, '
-        'up to twice that on the longer of the two moves',
+        'the corner to the next move is rounded from this distance before the pose to this '
+        'distance after it (on the longer of the two moves up to twice as far); 0 = stop',
         unit='m',
         low=0.0,
         high=MAX_BLEND,
