@@ -9,13 +9,13 @@ help:
 	@echo 'make demo    run one simulated pick-and-place cycle'
 	@echo '             START="x y yaw"  TARGET="x y yaw"  or SEED=… for random ones'
 	@echo '             (centre of the cube on the table in base_link, metres and degrees)'
-	@echo '             METHOD=ik|resolved_rate|gradient|all  RTF=…'
+	@echo '             METHOD=ik|resolved_rate|gradient|all  RTF=1 is the real-time factor'
 	@echo '             UR_TYPE=ur3|ur5|ur10|ur3e|ur5e|ur10e|ur16e (default ur5)'
 	@echo '             WALL=0.35 puts a wall of that height [m] between start and target'
 	@echo '             GRIPPER=digital|vacuum|action: fingers, a suction cup, fingers behind an action'
 	@echo '             CYCLE=cycle_two_boxes.yaml runs a cycle file; GRID="2 2 1" fills a pallet with it'
 	@echo 'make cell    the simulated cell with its page, until Ctrl-C'
-	@echo '             UR_TYPE=ur5  RTF=…  PORT=8060  PARTS=1  CYCLE=cycle_tag.yaml;'
+	@echo '             UR_TYPE=ur5  RTF=1  PORT=8060  PARTS=1 (cubes)  CYCLE=cycle_tag.yaml;'
 	@echo '             ROS_DOMAIN_ID as in the environment, else 0'
 	@echo 'make test    run linter and all tests that fit 10 minutes on 2 cores'
 	@echo 'make drills  run the other tests: deaths, floods, lost links, whole cycles (12 minutes)'
@@ -58,7 +58,7 @@ test: setup
 drills: setup
 	.venv/bin/python -m pytest -m 'drill and not nodes' --numprocesses 2 --dist worksteal
 	.venv/bin/python -m pytest -m 'drill and nodes' || \
-	  { echo 'running once more what failed: a stall of this PC may upset a drill on the wall clock'; \
+	  { echo 'repeating the failed tests once: a stall of this PC may make a test with wall-clock limits fail'; \
 	    .venv/bin/python -m pytest -m 'drill and nodes' --last-failed --maxfail 1; }
 
 # Packages that cannot be installed are reported and skipped.

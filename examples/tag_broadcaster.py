@@ -2,9 +2,10 @@
 """
 Publish the TF frame part_0 at the cube of the simulated cell, as a camera with a tag would.
 
-Needs the simulated cell with that cycle: `make cell CYCLE=cycle_tag.yaml`, or the launch file with
-robot:=sim and cycle_file: cycle_tag.yaml in the params_file. For a robot, publish the frame of
-your camera instead: child frame part_0, on /tf, stamped with the time of the image.
+Needs the simulated cell with the cycle config/cycle_tag.yaml: `make cell CYCLE=cycle_tag.yaml`, or
+the launch file with robot:=sim and cycle_file: cycle_tag.yaml in the params_file. For a robot,
+publish the frame of your camera instead: child frame part_0, on /tf, stamped with the time of the
+image.
 
 """
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-How fast this machine lets a simulated cell run, so that slow ones judge the same simulated time.
+How fast a simulated cell may run here, so that nodes keep up with it on slow machines too.
 
-Four nodes at twice real time fill two cores that are shared with others; what is late then is the
-machine, not a node. Nothing that a test asks for in simulated time depends on it.
+Its nodes fill two cores that are shared with others; if the cell ran too fast, the machine would
+be late, not a node. Limits of a test in simulated time do not depend on it.
 
 """
 
@@ -11,7 +11,7 @@ import subprocess
 import sys
 from functools import cache
 
-_QUICK = 0.03  # [s] for the loop on each of two cores, where twice real time is no effort
+_QUICK = 0.03  # [s] for the loop on each of two cores of a quick machine
 _SLOWEST = 0.2
 _FASTEST = 1.2  # times real time: a test acts within stages of a second, over processes that stall
 _LOOP = """
@@ -28,7 +28,7 @@ print(statistics.median(times))
 
 @cache
 def pace() -> float:
-    """Return what part of a quick machine's work two cores of this one do in the same time."""
+    """Return the speed of two cores of this machine as a fraction of a quick one's, 0.2 to 1."""
     # Both at once: two threads of one core are half as quick together as each alone.
     loops = [
         subprocess.Popen([sys.executable, '-c', _LOOP], stdout=subprocess.PIPE, text=True)
@@ -39,7 +39,7 @@ def pace() -> float:
 
 
 def real_time_factor(quick: float = 2.0) -> float:
-    """Return the simulated seconds per second for what runs at `quick` on a quick machine."""
+    """Return the real-time factor, at most 1.2, of what runs at `quick` on a quick machine."""
     return min(_FASTEST, quick * pace())
 
 
@@ -49,5 +49,5 @@ def sim(quick: float = 2.0) -> dict[str, float]:
 
 
 def wall(seconds: float) -> float:
-    """Return what this machine gets for what a quick one has to do in `seconds` on the wall."""
+    """Return the wall time [s] that this machine gets where a quick one gets `seconds`."""
     return seconds / pace()

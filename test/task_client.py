@@ -19,7 +19,7 @@ START, TARGET = (0.45, -0.2, 0.0), (0.4, 0.2, 0.6)
 
 
 class TaskClient(DriverClient):
-    """Asks the task node, and hears what it says."""
+    """Calls the task node's services and records what it publishes."""
 
     def __init__(self, namespace=''):
         super().__init__(namespace)
@@ -29,7 +29,7 @@ class TaskClient(DriverClient):
         self.hear(PoseStamped, 'sim_driver/part_pose', self.part.append)
         self.hear(ToolDataMsg, f'{IO}/tool_data', self.supply.append)
         for name in ('plan', 'run', 'stop', 'rearm', 'pause', 'resume', 'go_home'):
-            # early, so that replies find their way
+            # created early: a call before discovery is complete may get no reply
             self._clients[f'pick_place/{name}'] = self.node.create_client(
                 Trigger, f'pick_place/{name}'
             )

@@ -26,7 +26,7 @@ from ur5_pick_place.cockpit.actions import (
 from ur5_pick_place.cockpit.arm_drawing import arm_meshes
 from ur5_pick_place.cockpit.checks import checks_html, figures_html, figures_of, joints_at_rest
 from ur5_pick_place.cockpit.description import meshes_of
-from ur5_pick_place.cockpit.jog import Holder
+from ur5_pick_place.cockpit.jog import HoldFilter
 from ur5_pick_place.cockpit.link import missing_branches
 from ur5_pick_place.cockpit.panel import event_text, solutions_html
 from ur5_pick_place.cockpit.places import pose_of
@@ -104,34 +104,34 @@ def test_every_state_has_advice_and_its_next_button_may_be_pressed(task) -> None
 
 def test_a_held_button_is_passed_on_only_as_often_as_the_browser_reports_it() -> None:
     now = [0.0]
-    holder = Holder(lambda: now[0])
+    hold_filter = HoldFilter(lambda: now[0])
     passed = 0
     for _ in range(30):
-        passed += holder.accepts(1, 'X +')
+        passed += hold_filter.accepts(1, 'X +')
         now[0] += 1 / 30
     assert passed == 29  # the first one may be late, of a button that has been let go since
     for gap in (0.0, 0.001):  # what a stalled connection delivers at once moves nothing
         now[0] += 5.0
         burst = 0
         for _ in range(150):
-            burst += holder.accepts(1, 'X +')
+            burst += hold_filter.accepts(1, 'X +')
             now[0] += gap
         assert burst == 0
 
 
 def test_of_two_browsers_that_hold_a_button_the_first_one_jogs() -> None:
     now = [0.0]
-    holder = Holder(lambda: now[0])
-    assert not holder.accepts(1, 'X +')
+    hold_filter = HoldFilter(lambda: now[0])
+    assert not hold_filter.accepts(1, 'X +')
     now[0] = 0.03
-    assert holder.accepts(1, 'X +')
+    assert hold_filter.accepts(1, 'X +')
     now[0] = 0.08
-    assert not holder.accepts(2, 'X +')
-    assert not holder.accepts(1, 'Y +')
+    assert not hold_filter.accepts(2, 'X +')
+    assert not hold_filter.accepts(1, 'Y +')
     now[0] = 0.33
-    assert not holder.accepts(2, 'X +')
+    assert not hold_filter.accepts(2, 'X +')
     now[0] = 0.36
-    assert holder.accepts(2, 'X +')
+    assert hold_filter.accepts(2, 'X +')
 
 
 @pytest.mark.parametrize('ur_type', UR_TYPES)

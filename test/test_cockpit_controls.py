@@ -28,7 +28,7 @@ from ur5_pick_place.task.preflight import Observed
 def test_a_drag_arrives_as_the_pose_of_a_tool_that_looks_down(page) -> None:
     page.poses.clear()
     with browser(page) as one, browser(page) as other:
-        assert click_arrives(page, one)  # and its camera, which every browser sends first
+        assert click_arrives(page, one)  # after the camera, which every browser sends first
         for kind in ('Start', 'End'):
             if kind == 'End':
                 one.send(packed('TransformControlsUpdateMessage', **DRAG))
@@ -131,8 +131,8 @@ def test_a_dropped_plan_and_the_path_of_an_ended_motion_are_not_drawn(page) -> N
     assert '/plan/path' in view._lines
 
 
-class Asked:
-    """Counts what a jog would publish."""
+class RecordedJog:
+    """Keeps what a jog would publish."""
 
     def __init__(self) -> None:
         self.twists: list[tuple] = []
@@ -142,8 +142,8 @@ class Asked:
 
 
 def test_a_jog_lasts_exactly_as_long_as_a_browser_reports_a_held_button(page) -> None:
-    asked = Asked()
-    tab = JogTab(page.server.gui, asked, is_real=True)
+    jog = RecordedJog()
+    tab = JogTab(page.server.gui, jog, is_real=True)
     tab.show('')
     held = packed('GuiButtonHoldMessage', uuid=tab._buttons[1]._impl.uuid, frequency=RATE)
     with browser(page) as socket:
@@ -152,11 +152,11 @@ def test_a_jog_lasts_exactly_as_long_as_a_browser_reports_a_held_button(page) ->
             socket.send(held)
             time.sleep(1 / RATE)
         assert click_arrives(page, socket)
-        reported = len(asked.twists)
+        reported = len(jog.twists)
         time.sleep(0.3)
-        assert len(asked.twists) == reported  # the browser is silent, so nothing is published
+        assert len(jog.twists) == reported  # the browser is silent, so nothing is published
     assert 5 <= reported <= 10
-    assert set(asked.twists) == {('base_link', 0, 1.0, 0.1)}  # a tenth of the speed
+    assert set(jog.twists) == {('base_link', 0, 1.0, 0.1)}  # a tenth of the speed
 
 
 def test_touches_are_taken_judged_and_written_only_on_request(page, tmp_path) -> None:
@@ -210,8 +210,8 @@ def test_preflight_shows_what_it_finds_and_why_it_cannot_look(page) -> None:
 
 
 def test_a_flood_of_held_buttons_is_thinned_out(page) -> None:
-    asked = Asked()
-    tab = JogTab(page.server.gui, asked, is_real=False)
+    jog = RecordedJog()
+    tab = JogTab(page.server.gui, jog, is_real=False)
     held = packed('GuiButtonHoldMessage', uuid=tab._buttons[0]._impl.uuid, frequency=RATE)
     with browser(page) as socket:
         assert click_arrives(page, socket)
@@ -219,4 +219,4 @@ def test_a_flood_of_held_buttons_is_thinned_out(page) -> None:
         for _ in range(300):
             socket.send(held)
         assert click_arrives(page, socket)
-        assert len(asked.twists) <= 2 + (time.monotonic() - begin) / 0.015
+        assert len(jog.twists) <= 2 + (time.monotonic() - begin) / 0.015

@@ -110,7 +110,7 @@ MALFORMED = {
         '[home, start, target, tray]',
         '{home: {from_frame: a}, start: , tray: }',
         1,
-        'places.home.from_frame: home is a posture',
+        'places.home.from_frame: home is defined by its joints',
         'must be taught',
     ),
     'a bound beyond all bounds': (

@@ -163,7 +163,7 @@ def test_an_impossible_task_is_named_before_any_motion_is_timed(untimed, kind, s
         assert float(found[1]) == pytest.approx(scale * amount, abs=0.6), text
 
 
-def test_a_posture_at_home_and_the_present_one_are_looked_at_too(untimed):
+def test_the_joints_of_home_and_the_present_ones_are_checked_too(untimed):
     into_table = HOME + [0.0, 1.2, 0.0, 0.0, 0.0, 0.0]
     with pytest.raises(PlanningError, match='^the arm cannot start where it is: .* inside table'):
         planner_among().plan(POSES, into_table)
@@ -260,7 +260,7 @@ class TestTeaching:
         warning = planner.places.check_taught('target', taught(0.0, 0.87))
         assert warning.startswith('above_target: out of reach by')
 
-    def test_home_is_a_posture(self):
+    def test_home_is_checked_by_its_joints(self):
         home = replace(POSES['home'], joints=tuple(HOME + [0.0, 1.2, 0.0, 0.0, 0.0, 0.0]))
         with pytest.raises(PlanningError, match='home not taught: .* inside table'):
             planner_among().places.check_taught('home', home)

@@ -248,8 +248,8 @@ def install_this_package():
         'FASTDDS_DEFAULT_PROFILES_FILE': UNDERLAY / 'fastdds.xml',
         'ROS_AUTOMATIC_DISCOVERY_RANGE': 'LOCALHOST',
     }
-    # Python reads .pth files in alphabetical order: this one before the wheels' own bootstrap
-    # starts the process anew.
+    # Python reads .pth files in alphabetical order. The underscore puts this one first: the
+    # variables are set before ros_wheels_bootstrapper.pth, the wheels' own, restarts the process.
     start_file = Path(site_packages(), f'_{PACKAGE}.pth')
     settings = '; '.join(
         f'os.environ.setdefault({name!r}, {str(value)!r})' for name, value in defaults.items()

@@ -20,7 +20,7 @@ _LISTENER = 2.0  # [s] for a topic's subscriber to be discovered
 _LONGEST_JOG = 60.0  # [s]
 _MOVED = 1e-4  # [rad]; less is no motion
 _MIN_COVERED = 0.7  # share of the commanded jog; less is an error if the planner has logged why
-_MAX_ANGLE = 2.5  # [rad]; two poses do not show a larger rotation between them
+_MAX_ANGLE = 2.5  # [rad]; a jog that may turn more is not judged: poses show at most half a turn
 _BEGIN = 0.5  # [s] for the planner to begin a jog
 _END = 2.0  # [s] for the planner to end a jog whose arm is at rest
 _LOG = 1.0  # [s] for a reason to arrive on /rosout
@@ -88,7 +88,7 @@ class Motions(Jobs):
 
     def _goal_of(self, place: str) -> Any:
         taught = self._link.received.taught.get(place)
-        # The joints of home are the place, not its pose.
+        # Home is defined by its joints, not by a pose.
         if place == HOME and not (taught and taught['joints']):
             raise InvalidInput(
                 'scaling given for home, whose joints this client does not know, as it was taught '
@@ -218,7 +218,7 @@ def _time_at_twist(T_before: Array, T_after: Array, twist: Array, elapsed: float
     """
     Return how long a motion at a twist takes from one pose (4, 4) of the TCP to another [s].
 
-    `elapsed` [s] if it turns so far that the poses do not show it.
+    `elapsed` [s] if it may turn by more than _MAX_ANGLE.
 
     """
     linear, angular = np.linalg.norm(twist[:3]), np.linalg.norm(twist[3:])

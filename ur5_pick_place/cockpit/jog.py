@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Jogging while a button is held: a message to the planner for each that the browser sends.
+Jogging while a button is held: one message to the planner per report of the browser that counts.
 
 The planner ends a jog 0.2 s after the last message. Nothing here may repeat a message by itself:
 if a browser dies, freezes or loses its connection, the jog must end.
@@ -27,9 +27,9 @@ _BURST = 0.015  # [s]; what a stalled connection delivers at once moves nothing
 
 
 @dataclass
-class Holder:
+class HoldFilter:
     """
-    Forwards the reports of one held button at a time.
+    Decides which reports of held buttons count, of one button at a time.
 
     A report counts only 15 to 200 ms after the previous one of the same button: a single late
     report, or a burst after a stall, may be of a button that was released since.
@@ -67,7 +67,8 @@ class Jog:
     joint_names : sequence of str
     stamp_of_joints : callable
         Returns the stamp of the latest joint_states [s]. Messages are stamped only if this node's
-        clock agrees with it: not with simulated time, nor if the clocks of two PCs differ.
+        clock agrees with it. It does not in the simulated cell, as this node runs on wall time,
+        nor if the clocks of two PCs differ.
 
     """
 

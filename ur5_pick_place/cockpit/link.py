@@ -41,7 +41,8 @@ _NODES = (PLANNER, TASK)
 _LARGEST_TEXT = 262_144  # [bytes] of a state or an event; a plan's report is the longest
 _LARGEST_DRAWING = 4_194_304  # [bytes] of the markers of a plan
 _REPLY_TIME = 10.0  # [s] for an answer
-# [s] other timeouts: `plan` answers at its end; that a stop has no answer is reported early
+# [s] other timeouts: `plan` answers when planning has ended; a stop without an answer must be
+# reported soon
 _TIMEOUTS = {f'{TASK}/plan': 120.0, f'{TASK}/stop': 1.0, f'{PLANNER}/stop': 1.0}
 _FK_TIME = 3.0  # [s]
 _WARNING_PERIOD = 10.0  # [s]
@@ -225,7 +226,7 @@ class CellLink:
         own = node.get_namespace().rstrip('/')
         services = [name for name, _ in node.get_service_names_and_types()]
         topics = [name for name, _ in node.get_topic_names_and_types()]
-        pose_teachable = [  # home is a posture, which no pose gives
+        pose_teachable = [  # home is defined by its joints: no pose can teach it
             place
             for place in _between(topics, f'{own}/{TASK}/', '_pose')
             if place != HOME and node.count_subscribers(f'{TASK}/{place}_pose')
@@ -258,8 +259,9 @@ class CellLink:
         """
         Stop the arm by both nodes at once, waiting for neither.
 
-        The requests are sent even to a node that seems not to be there. One answer is enough:
-        each of them stops the arm, and the task node's comes after the end of freedrive.
+        The requests are sent even to a node that seems not to be there. Each node stops the arm
+        by itself, so each success is reported, and a failure only if both fail. The task node
+        answers later than the planner, as it ends freedrive first.
 
         """
         failures: list[str] = []

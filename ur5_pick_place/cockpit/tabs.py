@@ -12,7 +12,7 @@ from std_srvs.srv import SetBool
 from ur5_pick_place.client.touch import Where
 from ur5_pick_place.cockpit.actions import JOG, CellState, why_not
 from ur5_pick_place.cockpit.checks import PreflightTab, StatisticsTab, TouchTab
-from ur5_pick_place.cockpit.jog import RATE, Holder, Jog
+from ur5_pick_place.cockpit.jog import RATE, HoldFilter, Jog
 from ur5_pick_place.cockpit.link import CELL, Answer, CellLink, Offers
 from ur5_pick_place.cockpit.panel import Panel, solutions_html
 from ur5_pick_place.cockpit.places import PlaceHandles
@@ -49,7 +49,7 @@ class JogTab:
     """
 
     def __init__(self, gui: viser.GuiApi, jog: Jog, is_real: bool) -> None:
-        self._jog, self._holder = jog, Holder()
+        self._jog, self._hold_filter = jog, HoldFilter()
         self._note = gui.add_html(_text(_KEYS))
         self._speed = gui.add_slider(
             'Jog speed', min=0.05, max=1.0, step=0.05,
@@ -71,7 +71,7 @@ class JogTab:
         self._buttons.append(button)
 
         async def held(event: Any) -> None:
-            if self._holder.accepts(event.client_id, name):
+            if self._hold_filter.accepts(event.client_id, name):
                 publish()
 
         button.on_hold(held, callback_hz=RATE)

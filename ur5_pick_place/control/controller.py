@@ -51,7 +51,7 @@ class Goal:
     trajectory : Trajectory
     monitor : MotionMonitor
     on_end : callable
-        Called at the end: done if the joints have arrived.
+        Called once, at the end, with the outcome: `DONE` if the joints have arrived.
     sent : float
         Time of sending [s, steady clock].
     begin : float
@@ -205,7 +205,8 @@ class Controller(Protocol):
         Parameters
         ----------
         stop_progress : callable
-            Returns how far the stop has come; called when the controllers are known.
+            Returns how far the stop has come; called when the controller manager has answered,
+            which may be late.
 
         """
         ...

@@ -30,8 +30,8 @@ class MissingBranch(NamedTuple):
         Its name.
     cause : str
         'cylinder': frame 5 is nearer to axis 1 than d4. 'far', 'near': the elbow cannot stretch or
-        fold enough for frame 3. 'double': the row of another branch holds the same root, or on a
-        calibrated arm the only one that it has there.
+        fold enough for frame 3. 'double': the branch coincides with another one, whose row holds
+        the root; on a calibrated arm also where only one of the two has a root.
     amount : float
         By how much [m]; 0 for 'double'.
     text : str

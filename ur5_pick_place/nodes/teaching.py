@@ -135,7 +135,7 @@ class Teaching:
 
     @property
     def movable(self) -> tuple[str, ...]:
-        """The places that can be taught as a pose: neither a posture, nor read from a frame."""
+        """The places that can be taught as a pose: neither home, nor read from a frame."""
         return tuple(n for n in self._names if n != HOME and n not in self._frame_places)
 
     def places(self) -> dict[str, Array]:
@@ -193,7 +193,7 @@ class Teaching:
         """
         if name == HOME:
             raise InvalidInput(
-                f'{HOME} is a posture of the arm: move the arm there and call ~/teach_{HOME}'
+                f'{HOME} is defined by its joints: move the arm there and call ~/teach_{HOME}'
             )
         frame = message.header.frame_id
         if q is None or not self._frames.is_carried(frame):

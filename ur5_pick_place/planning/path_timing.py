@@ -78,7 +78,12 @@ def time_path(
 def _points(
     path: JointPath, profile: PathVelocityProfile, factor: float
 ) -> tuple[Trajectory, Array]:
-    """Return the motion stretched by `factor`, points at whole nanoseconds, and their x."""
+    """
+    Return the motion stretched by `factor`, and the profile's parameter x at its points, (n,).
+
+    The times are whole nanoseconds. x goes from 0 to 1; `path_parameter` converts it.
+
+    """
     clock = profile.clock()
     x = _point_parameters(path, profile)
     t = (clock(x) * factor).round(9)
@@ -91,7 +96,7 @@ def _points(
 
 
 def _point_parameters(path: JointPath, profile: PathVelocityProfile) -> Array:
-    """Return the parameters x of the points."""
+    """Return the profile's parameter x at each point, (n,)."""
     knots = np.unique(profile.rate.t)
     time = np.diff(profile.clock()(knots))
     turn = np.abs(np.diff(derivatives(path, knots)[0], axis=0)).max(axis=1)

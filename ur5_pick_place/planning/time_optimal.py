@@ -126,7 +126,7 @@ class PathVelocityProfile:
     Attributes
     ----------
     rate : BSpline
-        b = (dx/dt)^2 over x [1/s^2].
+        b = (dx/dt)^2 over x [1/s^2]: the square of the rate at which x grows.
     is_optimal : bool
         Whether the search converged; the motion is within the limits in any case.
 

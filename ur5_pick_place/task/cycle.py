@@ -144,7 +144,7 @@ def _places(names: Sequence[str], settings: Mapping[str, Any]) -> dict[str, Plac
         )
     if found[HOME].from_frame:
         key = f'places.{HOME}.from_frame'
-        raise InvalidInput(f'{key}: {HOME} is a posture of the arm, it must be taught', key)
+        raise InvalidInput(f'{key}: {HOME} is defined by its joints, it must be taught', key)
     for name, place in found.items():
         if place.from_frame.lstrip('/') in found:
             key = f'places.{name}.from_frame'

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 from ur5_pick_place.errors import InvalidInput
 
 HOME = 'home'
-"""The posture of the arm at rest; its joints are the place."""
+"""Where the arm rests. It is defined by its joints; all other places are defined by a pose."""
 
 DEFAULT_PLACES = (HOME, 'start', 'target')
 """The places of a cycle file that names none."""

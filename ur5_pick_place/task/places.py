@@ -181,7 +181,7 @@ class CyclePlaces:
     def _check(
         self, place: str, pose: TaughtPose, planner: MotionPlanner, q6: float = 0.0
     ) -> PlaceReport:
-        if place == HOME and pose.joints:  # its joints are the place, not its pose
+        if place == HOME and pose.joints:  # it is defined by its joints, not by a pose
             q = np.array(pose.joints)
             reason = check_joints_at_rest(planner.limits, planner.collision, q)
             return PlaceReport(BRANCHES, reason)

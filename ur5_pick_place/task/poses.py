@@ -72,7 +72,7 @@ def converted(name: str, taught: TaughtPose, now: Provenance, model: Model) -> T
 
     - Payload: nothing changes; the joints were measured with whatever was mounted.
     - Tool: a place defines the pose of the TCP, so the pose is kept and the joints are dropped.
-      Home is a posture of the arm, so the joints are kept and the pose follows them.
+      Home is defined by its joints, so these are kept and the pose follows them.
     - Calibration of the same robot model: the joints were measured, so the arm was where the
       present calibration puts them; the pose is recomputed. A place given as a pose is refused,
       because how that pose was found is unknown.
