@@ -75,9 +75,9 @@ def explain(
         raise InvalidInput(f'T has shape {pose.shape}: must be (4, 4), one pose at a time')
     q, ok = inverse(m, pose, q6, seed)
     t = pose.ravel().tolist()
-    planes = np.empty((4, 8))
+    planes = np.empty((4, 3))
     count = m.arm.planes(np.ascontiguousarray(pose), q6, planes)
-    vectors = {int(k): (u, v) for k, *_, u, v in planes[:count].tolist()}
+    vectors = {int(k): (u, v) for k, u, v in planes[:count].tolist()}
     missing = np.flatnonzero(~ok).tolist()
     if not vectors:
         return tuple(_cylinder(m, t, BRANCHES[k]) for k in missing)

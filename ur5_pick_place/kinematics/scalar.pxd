@@ -3,6 +3,7 @@
 cimport cython
 
 cdef double PI, TAU, DOUBLE_ROOT, WRIST_SINGULAR, NEAR_WRIST, BENT, RIGID_TOLERANCE, NAN
+cdef double _TAN_22_5_DEG, _TINY, _BELOW_PI
 cdef double CONVERGED, _LONGEST_STEP, _DAMPING, _SMALL_ANGLE
 cdef int ITERATIONS
 
@@ -11,6 +12,7 @@ cdef int ITERATIONS
 cdef class Arm:
     cdef double a2, a3, d1, d4, d5, d6
     cdef double[30] rows
+    cdef double[6] offsets
     cdef double[96] mounts
     cdef bint is_calibrated
 
@@ -50,27 +52,40 @@ cdef class Arm:
         unsigned char[:, ::1] ok,
     )
 
-    @cython.locals(t=double[16], flat=double[32], count=int, i=int, k=int)
+    @cython.locals(
+        t=double[16], sines=double[24], cosines=double[24], found=int[8], k=int, i=int, at=int,
+        count=int
+    )
     cpdef int planes(self, const double[:, ::1] T, double q6, double[:, ::1] planes)
 
-    @cython.locals(planes=double[32], i=int, k=int)
+    @cython.locals(
+        sines=double[24], cosines=double[24], angles=double[24], sides=int, k=int, i=int, at=int,
+        row=int, side=int
+    )
     cdef void _solve(self, double* t, double q6, double* rows, int* found) noexcept
 
-    @cython.locals(at=int, joint=int)
-    cdef void _put(
-        self, double* rows, int k, double* planes, int i, double t2, double t3
+    cdef bint _elbow(self, double sigma, double* sines, double* cosines, int at) noexcept
+
+    @cython.locals(sides=int, side=int, at=int, plane=int, is_double=bint)
+    cdef int _planes(
+        self, double* t, double q6, double* sines, double* cosines, int* found
     ) noexcept
 
-    @cython.locals(wrist=double[8], side=int, flip=int, at=int, w=int, count=int, is_double=bint)
-    cdef int _planes(self, double* t, double q6, double* planes) noexcept
-
     @cython.locals(free=bint)
-    cdef int _wrists(
-        self, double* t, double c1, double s1, double x1, double z, double q6, double* wrist
+    cdef bint _wrists(
+        self, double* t, double x1, double z, double q6, double* sines, double* cosines, int at
     ) noexcept
 
     cdef void _turn(
-        self, double* wrist, int at, double x1, double z, double allowed, double bend
+        self,
+        double* sines,
+        double* cosines,
+        int at,
+        bint is_opposed,
+        double x1,
+        double z,
+        double allowed,
+        double bend,
     ) noexcept
 
     @cython.locals(t=double[12], joints=double[6], i=int, k=int, seed=Py_ssize_t)
@@ -129,5 +144,10 @@ cdef void _add_turn(double* axes, int i, double rate, double* p, double* v) noex
 cdef void _log_so3(double* r, double* w) noexcept
 cdef void _linear_part_of_log(double* w, double* p, double* v) noexcept
 cdef double _length(double* v, int at) noexcept
+
+cdef int _place(int k) noexcept
+
+@cython.locals(k=int, is_middle=bint, is_behind=bint)
+cdef void _angles(double* sines, double* cosines, int count, double* angles) noexcept
 cdef double _wrapped(double angle) noexcept
 cdef bint _is_rigid(double* t) noexcept

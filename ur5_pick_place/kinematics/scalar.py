@@ -18,8 +18,8 @@ With n, o, a the axes of the tool and p its origin, all in `base`:
     theta_3,   from the triangle of upper arm, forearm, and the vector from frame 1 to frame 3.
     theta_2    theta_4 is the rest of the sum.
 
-No sine or cosine of a computed angle is taken, except of the turn of theta_6 near a wrist
-singularity (`_turn`).
+No sine or cosine of a computed angle is taken: each step gives those of its angle, and those of
+all solutions are taken from them at the end, in one loop that a compiler vectorises (`_angles`).
 
 References
 ----------
@@ -33,7 +33,7 @@ from collections.abc import Sequence
 from typing import Any
 
 # For the compiled form setup.py replaces this import by C's math.h.
-from math import atan2, copysign, cos, fabs, hypot, isfinite, remainder, sin, sqrt  # isort: skip
+from math import atan2, copysign, cos, fabs, isfinite, sin, sqrt  # isort: skip
 
 Numbers = Any
 """A float64 array, read or written entry by entry."""
@@ -70,6 +70,10 @@ _DAMPING = 0.01
 
 _SMALL_ANGLE = 1e-4  # rad; below it series replace quotients of the form 0/0
 
+_TAN_22_5_DEG = 0.41421356237309503
+_TINY = 1e-300  # divides in the place of zero
+_BELOW_PI = 3.9e-17  # by this share PI is less than pi
+
 
 class Arm:
     """
@@ -90,7 +94,9 @@ class Arm:
         self, lengths: Sequence[float], rows: Sequence[float], mounts: Sequence[float]
     ) -> None:
         self.a2, self.a3, self.d1, self.d4, self.d5, self.d6 = lengths
-        self.rows = list(rows)
+        self.rows, self.offsets = list(rows), [0.0] * 6
+        for i in range(6):
+            self.offsets[i] = rows[5 * i + 4]
         self.is_calibrated = len(mounts) > 0
         self.mounts = [0.0] * 96
         for i in range(len(mounts)):
@@ -157,7 +163,7 @@ class Arm:
         f[0] = f[4] = f[8] = 1.0
         for i in range(6):
             a, d, ca = self.rows[5 * i], self.rows[5 * i + 1], self.rows[5 * i + 2]
-            sa, theta = self.rows[5 * i + 3], q[i] + self.rows[5 * i + 4]
+            sa, theta = self.rows[5 * i + 3], q[i] + self.offsets[i]
             c, s = cos(theta), sin(theta)
             if self.is_calibrated:
                 self._mount(i, f)
@@ -221,66 +227,87 @@ class Arm:
         return True
 
     def planes(self, T: Numbers, q6: float, planes: Numbers) -> int:
-        """Fill `planes` (4, 8) for T (4, 4), and return their number; see `_planes`."""
-        t, flat = [0.0] * 16, [0.0] * 32
+        """
+        Fill `planes` (4, 3) with the planes in which the elbow would have to reach T (4, 4).
+
+        For each the row of its branch with elbow up, and the vector from frame 1 to frame 3 in
+        that plane [m]. Returns their number.
+
+        """
+        t, sines, cosines, found = [0.0] * 16, [0.0] * 24, [0.0] * 24, [0] * 8
         for i in range(4):
             for k in range(4):
                 t[4 * i + k] = float(T[i, k])
-        count = self._planes(t, q6, flat)
-        for i in range(count):
-            for k in range(8):
-                planes[i, k] = flat[8 * i + k]
+        self._planes(t, q6, sines, cosines, found)
+        count = 0
+        for k in range(8):
+            if found[k]:
+                at = _place(k)
+                planes[count, 0] = k
+                planes[count, 1], planes[count, 2] = cosines[at + 2], sines[at + 2]
+                count += 1
         return count
 
     def _solve(self, t: list[float], q6: float, rows: list[float], found: list[int]) -> None:
         """Fill eight rows of joints, NaN where there is no solution, and which there are."""
-        planes = [0.0] * 32
-        sides, twice = self.a2 * self.a2 + self.a3 * self.a3, 2.0 * self.a2 * self.a3
-        for k in range(48):
-            rows[k] = NAN
+        sines, cosines, angles = [0.0] * 24, [0.0] * 24, [0.0] * 24
         for k in range(8):
             found[k] = 0
-        for i in range(self._planes(t, q6, planes)):
-            k, sigma = int(planes[8 * i]), planes[8 * i + 1]
-            u, v = planes[8 * i + 6], planes[8 * i + 7]
-            c3 = (u * u + v * v - sides) / twice
-            ss3 = (1.0 - c3) * (1.0 + c3)
-            if not ss3 >= -DOUBLE_ROOT:  # no triangle; NaN where squares overflow
+        sides = self._planes(t, q6, sines, cosines, found)
+        for k in range(8):
+            if found[k] and not k & 2:
+                at = _place(k)
+                found[k] = self._elbow(-1.0 if k & 4 else 1.0, sines, cosines, at)
+                found[k + 2] = found[k] and sines[at + 4] != 0.0
+        _angles(sines, cosines, 12 * sides, angles)
+        for k in range(8):
+            row, side, at = 6 * k, 12 * (k >> 2), _place(k)
+            if not found[k]:
+                for i in range(6):
+                    rows[row + i] = NAN
                 continue
-            s3 = sqrt(ss3) if ss3 > DOUBLE_ROOT else 0.0
-            direction = atan2(v, u)
-            lean = sigma * atan2(self.a3 * s3, self.a2 + self.a3 * c3)
-            t3 = sigma * atan2(s3, c3)  # elbow up: theta_3 has the sign of phi
-            self._put(rows, k, planes, i, direction - lean, t3)
-            found[k] = 1
-            if s3 > 0.0:
-                self._put(rows, k + 2, planes, i, direction + lean, -t3)
-                found[k + 2] = 1
+            elbow, wrist = -1.0 if k & 2 else 1.0, -1.0 if k & 1 else 1.0
+            t2, t3 = angles[at + 2] - elbow * angles[at + 3], elbow * angles[at + 4]
+            rows[row] = angles[side]
+            rows[row + 1] = t2
+            rows[row + 2] = t3
+            rows[row + 3] = angles[at + 1] - t2 - t3
+            rows[row + 4] = wrist * angles[side + 1]
+            rows[row + 5] = angles[at]
+            for i in range(6):
+                rows[row + i] = _wrapped(rows[row + i] - self.offsets[i])
 
-    def _put(
-        self, rows: list[float], k: int, planes: list[float], i: int, t2: float, t3: float
-    ) -> None:
-        """Write the joints of plane i with theta_2 and theta_3 into row k."""
-        at = 6 * k
-        rows[at] = planes[8 * i + 2]
-        rows[at + 1] = t2
-        rows[at + 2] = t3
-        rows[at + 3] = planes[8 * i + 5] - t2 - t3
-        rows[at + 4] = planes[8 * i + 3]
-        rows[at + 5] = planes[8 * i + 4]
-        for joint in range(6):
-            rows[at + joint] = _wrapped(rows[at + joint] - self.rows[5 * joint + 4])
-
-    def _planes(self, t: list[float], q6: float, planes: list[float]) -> int:
+    def _elbow(self, sigma: float, sines: list[float], cosines: list[float], at: int) -> bool:
         """
-        Fill the planar triangles that remain for the elbow, by shoulder and wrist.
+        Fill in the triangle of a plane, with elbow up; False if there is none.
 
-        For the pose `t` (16,) up to four of: row of the branch with elbow up, sign of phi,
-        theta_1, theta_5, theta_6, theta_234, and u, v, the vector from frame 1 to frame 3 in the
-        plane [m]. Returns their number.
+        Up, theta_3 has the sign of phi, `sigma`; its sine is 0 where both elbows are one.
 
         """
-        d4, wrist = self.d4, [0.0] * 8
+        u, v, a2, a3 = cosines[at + 2], sines[at + 2], self.a2, self.a3
+        c3 = (u * u + v * v - (a2 * a2 + a3 * a3)) / (2.0 * a2 * a3)
+        ss3 = (1.0 - c3) * (1.0 + c3)
+        if not ss3 >= -DOUBLE_ROOT:  # NaN where squares overflow
+            return False
+        s3 = sigma * sqrt(ss3) if ss3 > DOUBLE_ROOT else 0.0
+        sines[at + 3], cosines[at + 3] = a3 * s3, a2 + a3 * c3
+        sines[at + 4], cosines[at + 4] = s3, c3
+        return True
+
+    def _planes(
+        self, t: list[float], q6: float, sines: list[float], cosines: list[float], found: list[int]
+    ) -> int:
+        """
+        Fill what remains for the elbow, a planar triangle for each shoulder and wrist.
+
+        For the pose `t` (16,), sines and cosines (24,) hold 12 angles of each shoulder: theta_1,
+        theta_5 of its first wrist; then five of each wrist's plane (see `_place`): theta_6,
+        theta_234, the direction from frame 1 to frame 3 (times their distance [m]), and two that
+        `_elbow` fills in, the angle at frame 1 between it and the upper arm, and theta_3. Sets
+        those rows of `found` that have a plane and the elbow up. Returns the number of shoulders.
+
+        """
+        d4 = self.d4
         x, y, z = t[3] - self.d6 * t[2], t[7] - self.d6 * t[6], t[11] - self.d6 * t[10] - self.d1
         ss = x * x + y * y - d4 * d4
         if ss < -DOUBLE_ROOT * d4 * d4:
@@ -288,70 +315,66 @@ class Arm:
         is_double = ss <= DOUBLE_ROOT * d4 * d4
         s = 0.0 if is_double else sqrt(ss)  # r sin(phi), with r cos(phi) = d4
         rr = d4 * d4 + s * s
-        count = 0
-        for side in range(1 if is_double else 2):
-            sigma = 1.0 - 2.0 * side
-            x1 = -sigma * s  # frame 5 seen from frame 1 is (x1, z)
-            c1, s1 = (x * x1 - y * d4) / rr, (x * d4 + y * x1) / rr
-            t1 = atan2(s1, c1)
-            for flip in range(self._wrists(t, c1, s1, x1, z, q6, wrist)):
-                at, w = 8 * count, 4 * flip
-                planes[at] = 4.0 * side + flip
-                planes[at + 1] = sigma
-                planes[at + 2] = t1
-                planes[at + 3] = wrist[w]
-                planes[at + 4] = wrist[w + 1]
-                planes[at + 5] = atan2(wrist[w + 2], wrist[w + 3])
-                planes[at + 6] = x1 - self.d5 * wrist[w + 2]
-                planes[at + 7] = z + self.d5 * wrist[w + 3]
-                count += 1
-        return count
+        sides = 1 if is_double else 2
+        for side in range(sides):
+            x1, at = s if side else -s, 12 * side  # frame 5 seen from frame 1 is (x1, z)
+            cosines[at], sines[at] = (x * x1 - y * d4) / rr, (x * d4 + y * x1) / rr
+            found[4 * side] = 1
+            found[4 * side + 1] = not self._wrists(t, x1, z, q6, sines, cosines, at)
+            for plane in range(at + 2, at + 12, 5):
+                cosines[plane + 2] = x1 - self.d5 * sines[plane + 1]
+                sines[plane + 2] = z + self.d5 * cosines[plane + 1]
+        return sides
 
     def _wrists(
         self,
         t: list[float],
-        c1: float,
-        s1: float,
         x1: float,
         z: float,
         q6: float,
-        wrist: list[float],
-    ) -> int:
+        sines: list[float],
+        cosines: list[float],
+        at: int,
+    ) -> bool:
         """
-        Fill theta_5, theta_6, sin and cos of theta_234 of both wrists, down before up.
+        Fill theta_5, and theta_6 and theta_234 of both wrists, down before up, from theta_1.
 
-        Returns 1 where theta_6 is free, else 2.
+        Returns whether theta_6 is free, so that both wrists are one.
 
         """
+        c1, s1 = cosines[at], sines[at]
         s5c6, s5s6 = s1 * t[0] - c1 * t[4], c1 * t[5] - s1 * t[1]
         c5 = s1 * t[2] - c1 * t[6]
         nx, ox = t[0] * c1 + t[4] * s1, t[1] * c1 + t[5] * s1
         s5 = sqrt(s5c6 * s5c6 + s5s6 * s5s6)
         free = s5 <= WRIST_SINGULAR
         if free:
-            desired_theta6 = remainder(q6 + self.rows[29], TAU)
-            s5, t6 = 0.0, desired_theta6
-            c6, s6 = cos(desired_theta6), sin(desired_theta6)
+            desired_theta6 = q6 + self.offsets[5]
+            s5, c6, s6 = 0.0, cos(desired_theta6), sin(desired_theta6)
         else:
             c6, s6 = s5c6 / s5, s5s6 / s5
-            t6 = atan2(s6, c6)
-        wrist[0] = atan2(s5, c5)
-        wrist[1] = t6
-        wrist[2] = -(s6 * nx + c6 * ox)
-        wrist[3] = s6 * t[8] + c6 * t[9]
-        wrist[4] = -wrist[0]
-        wrist[5] = _wrapped(t6 + PI)
-        wrist[6] = -wrist[2]
-        wrist[7] = -wrist[3]
+        s234, c234 = -(s6 * nx + c6 * ox), s6 * t[8] + c6 * t[9]
+        sines[at + 1], cosines[at + 1] = s5, c5
+        sines[at + 2], cosines[at + 2], sines[at + 3], cosines[at + 3] = s6, c6, s234, c234
+        sines[at + 7], cosines[at + 7], sines[at + 8], cosines[at + 8] = -s6, -c6, -s234, -c234
         if s5 < NEAR_WRIST:
             allowed = PI if free else WRIST_SINGULAR / s5
             bend = BENT if free else 0.0
-            self._turn(wrist, 0, x1, z, allowed, bend)
-            self._turn(wrist, 4, x1, z, allowed, bend)
-        return 1 if free else 2
+            self._turn(sines, cosines, at + 2, c5 > 0.0, x1, z, allowed, bend)
+            self._turn(sines, cosines, at + 7, c5 > 0.0, x1, z, allowed, bend)
+        return free
+
 
     def _turn(
-        self, wrist: list[float], at: int, x1: float, z: float, allowed: float, bend: float
+        self,
+        sines: list[float],
+        cosines: list[float],
+        at: int,
+        is_opposed: bool,
+        x1: float,
+        z: float,
+        allowed: float,
+        bend: float,
     ) -> None:
         """
         Turn theta_6 of a wrist near its singularity just enough for the elbow to reach.
@@ -365,8 +388,8 @@ class Arm:
         tool a little, so that it is at most `allowed`.
 
         """
-        s234, c234, d5 = wrist[at + 2], wrist[at + 3], self.d5
-        rho = max(hypot(x1, z), 1e-12)  # at zero every swing is the same to the elbow
+        s234, c234, d5 = sines[at + 1], cosines[at + 1], self.d5
+        rho = max(sqrt(x1 * x1 + z * z), 1e-12)  # at zero every swing is the same to the elbow
         sine, cosine = (x1 * s234 - z * c234) / rho, (x1 * c234 + z * s234) / rho
         sides = self.a2 * self.a2 + self.a3 * self.a3
         middle = (rho * rho + d5 * d5 - sides) / (2.0 * d5 * rho)
@@ -379,14 +402,15 @@ class Arm:
         low, high = middle - half, middle + half
         clipped = max(-1.0, min(1.0, max(low, min(high, sine))))
         level = copysign(sqrt(1.0 - clipped * clipped), cosine)
-        turn = atan2(clipped * cosine - level * sine, level * cosine + clipped * sine)
-        if fabs(turn) > allowed:
+        s, c = clipped * cosine - level * sine, level * cosine + clipped * sine
+        if fabs(atan2(s, c)) > allowed:
             return
-        s, c = sin(turn), cos(turn)
-        wrist[at + 1] = _wrapped(wrist[at + 1] + (-turn if fabs(wrist[at]) < 1.0 else turn))
-        wrist[at + 2] = s234 * c + c234 * s
-        wrist[at + 3] = c234 * c - s234 * s
-
+        sines[at + 1] = s234 * c + c234 * s
+        cosines[at + 1] = c234 * c - s234 * s
+        s = -s if is_opposed else s
+        s6, c6 = sines[at], cosines[at]
+        sines[at] = s6 * c + c6 * s
+        cosines[at] = c6 * c - s6 * s
 
     # ---- Newton's method, for calibrated arms
 
@@ -671,14 +695,52 @@ def _length(v: list[float], at: int) -> float:
     return sqrt(v[at] * v[at] + v[at + 1] * v[at + 1] + v[at + 2] * v[at + 2])
 
 
+def _place(k: int) -> int:
+    """Return where the five angles of the plane of row k are; see `Arm._planes`."""
+    return 12 * (k >> 2) + 2 + 5 * (k & 1)
+
+
+def _angles(sines: list[float], cosines: list[float], count: int, angles: list[float]) -> None:
+    """
+    Fill angles (count,) [rad] with atan2 of sines and cosines, which may have any common factor.
+
+    Without calls and branches, so that the compiled form takes several at once. The quotient t is
+    the tangent of the angle to the nearest multiple of 45 degrees; the polynomial in t^2 is that
+    of (arctan(t) / t - 1) / t^2 at Chebyshev's points, within 1.5e-17.
+
+    """
+    for k in range(count):
+        y, x = fabs(sines[k]), fabs(cosines[k])
+        low, high = y if y < x else x, x if y < x else y
+        is_middle = low > _TAN_22_5_DEG * high
+        over, under = low - high if is_middle else low, low + high if is_middle else high
+        t = over / (under if under > _TINY else _TINY)
+        z = t * t
+        series = 0.022750525406052224
+        series = series * z - 0.044833345062807464
+        series = series * z + 0.05736332130703195
+        series = series * z - 0.06649613689550408
+        series = series * z + 0.07691055157849669
+        series = series * z - 0.09090852557145968
+        series = series * z + 0.11111109636533431
+        series = series * z - 0.14285714266096602
+        series = series * z + 0.19999999999898407
+        series = series * z - 0.3333333333333325
+        angle = t + t * z * series
+        multiple = 0.25 * PI if is_middle else 0.0
+        multiple, angle = 0.5 * PI - multiple if x < y else multiple, -angle if x < y else angle
+        is_behind = cosines[k] < 0.0
+        multiple, angle = PI - multiple if is_behind else multiple, -angle if is_behind else angle
+        angle = multiple + (angle + _BELOW_PI * multiple)
+        angles[k] = copysign(angle, sines[k])
+
+
 def _wrapped(angle: float) -> float:
     """Return an angle within ±5 pi [rad] wrapped to (-pi, pi]."""
-    if angle > PI:
-        angle -= TAU
-        return angle - TAU if angle > PI else angle
-    if angle <= -PI:
-        angle += TAU
-        return angle + TAU if angle <= -PI else angle
+    angle -= TAU if angle > PI else 0.0
+    angle -= TAU if angle > PI else 0.0
+    angle += TAU if angle <= -PI else 0.0
+    angle += TAU if angle <= -PI else 0.0
     return angle
 
 
