@@ -16,6 +16,7 @@ from calibrated_arms import calibrated_arm
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import UR_TYPES, forward, inverse, jacobian, load_model, scalar
 from ur5_pick_place.kinematics import core as chosen
+from ur5_pick_place.kinematics.forward import link_frames
 from ur5_pick_place.kinematics.transforms import exp_se3, exp_so3
 
 compiled = pytest.importorskip(
@@ -140,6 +141,43 @@ def test_both_forms_move_alike(is_calibrated, rng):
             assert_same(6, 6, by=lambda f, J, q=q, t=in_tool: arms[f].jacobian(q, t, J))
         speeds = [arm.tcp_and_elbow_speed(q, qd, p) for arm in arms.values()]
         assert speeds[0] == pytest.approx(speeds[1], abs=EXACT)
+
+
+@pytest.mark.parametrize('is_calibrated', [False, True])
+def test_both_forms_place_the_frames_as_the_stacked_ones_do(is_calibrated, rng):
+    m = calibrated_arm('ur5', rng) if is_calibrated else UR5
+    joints = joints_of_all_kinds(rng)[::9]
+    stacked = link_frames(m, joints)
+    for form in FORMS:
+        arm = arm_of(form, m)
+        for q, frames in zip(joints, stacked, strict=True):
+            found = filled(7, 4, 4, by=lambda T, arm=arm, q=q: arm.link_frames(q, T))
+            np.testing.assert_allclose(found, frames, rtol=0.0, atol=EXACT)
+
+
+def test_both_forms_find_the_pairs_that_may_come_too_near(rng):
+    levers, q = rng.uniform(0.0, 1.0, (40, 6)), rng.normal(size=(40, 6))
+    spare = rng.uniform(2.0, 5.0, 40)
+    spare[7] = np.nan  # an unknown distance proves nothing
+    a, b = rng.normal(size=(2, 6))
+    turn = np.maximum(np.abs(a - q), np.abs(b - q))
+    expected = np.flatnonzero(~((levers * turn).sum(axis=1) <= spare))
+    assert 0 < len(expected) < 40
+    for form in FORMS:
+        pairs = np.full(40, -1, dtype=np.intp)
+        count = form.unproved(levers, q, spare, a, b, pairs)
+        np.testing.assert_array_equal(pairs[:count], expected)
+
+
+def test_both_forms_find_joints_outside_their_limits(rng):
+    high = rng.uniform(1.0, 2.0, 6)
+    for form in FORMS:
+        inside = rng.uniform(-high, high, (3, 6))
+        assert form.is_within(inside, -high, high)
+        for wrong in (-2.1, 2.1, np.nan):
+            outside = inside.copy()
+            outside[rng.integers(3), rng.integers(6)] = wrong
+            assert not form.is_within(outside, -high, high)
 
 
 def test_both_forms_compare_poses_alike(rng):

@@ -84,7 +84,12 @@ def link_frames(m: Model, q: ArrayLike) -> Array:
         T_base_i in row i, metres.
 
     """
-    steps = _steps(m, check_joints(q))
+    joints = check_joints(q)
+    if joints.ndim == 1:
+        frames: Array = np.empty((7, 4, 4))
+        m.arm.link_frames(np.ascontiguousarray(joints), frames)
+        return frames
+    steps = _steps(m, joints)
     frames = np.empty((*steps.shape[:-3], 7, 4, 4))
     frames[..., 0, :, :] = np.eye(4)
     for i in range(6):

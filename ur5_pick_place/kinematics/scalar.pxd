@@ -19,6 +19,9 @@ cdef class Arm:
     @cython.locals(joints=double[6], axes=double[54], f=double[12], i=int, k=int)
     cpdef forward(self, const double[::1] q, double[:, ::1] T)
 
+    @cython.locals(f=double[12], frame=int, i=int, k=int)
+    cpdef link_frames(self, const double[::1] q, double[:, :, ::1] T)
+
     @cython.locals(
         joints=double[6], axes=double[54], f=double[12], columns=double[36], i=int, k=int
     )
@@ -34,6 +37,9 @@ cdef class Arm:
 
     @cython.locals(i=int, k=int)
     cdef void _chain(self, double* q, double* axes, double* f) noexcept
+
+    @cython.locals(k=int)
+    cdef void _turn_joint(self, int i, double q, double* f) noexcept
 
     @cython.locals(at=int, j=int, k=int)
     cdef void _mount(self, int i, double* f) noexcept
@@ -125,6 +131,21 @@ cpdef body_error(const double[:, ::1] T, const double[:, ::1] T_goal, double[::1
 
 @cython.locals(w=double[3], i=int, k=int)
 cpdef turned(const double[:, :] R, const double[::1] rotvec, double share, double[:, ::1] T)
+
+@cython.locals(count=int, pair=Py_ssize_t, j=int, change=double, at=double)
+cpdef int unproved(
+    const double[:, ::1] levers,
+    const double[:, ::1] q,
+    const double[::1] spare,
+    const double[::1] q_a,
+    const double[::1] q_b,
+    Py_ssize_t[::1] pairs,
+)
+
+@cython.locals(row=Py_ssize_t, j=int)
+cpdef bint is_within(
+    const double[:, ::1] q, const double[::1] low, const double[::1] high
+) noexcept
 
 @cython.locals(cycles=int, i=int, fits=bint)
 cpdef int fewest_cycles(

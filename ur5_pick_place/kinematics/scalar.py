@@ -116,6 +116,21 @@ class Arm:
             T[3, i] = 0.0
         T[3, 3] = 1.0
 
+    def link_frames(self, q: Numbers, T: Numbers) -> None:
+        """Fill T (7, 4, 4) with every frame [m] at joints q (6,) [rad], `base` first."""
+        f = [0.0] * 12
+        f[0] = f[4] = f[8] = 1.0
+        for frame in range(7):
+            if frame > 0:
+                if self.is_calibrated:
+                    self._mount(frame - 1, f)
+                self._turn_joint(frame - 1, float(q[frame - 1]), f)
+            for i in range(3):
+                for k in range(4):
+                    T[frame, i, k] = f[3 * k + i]
+                T[frame, 3, i] = 0.0
+            T[frame, 3, 3] = 1.0
+
     def jacobian(self, q: Numbers, in_tool: bool, J: Numbers) -> None:
         """Fill J (6, 6) [m, rad per rad] at joints q (6,) [rad], in axes of the tool or `base`."""
         joints, axes, f, columns = [0.0] * 6, [0.0] * 54, [0.0] * 12, [0.0] * 36
@@ -162,22 +177,27 @@ class Arm:
             f[k] = 0.0
         f[0] = f[4] = f[8] = 1.0
         for i in range(6):
-            a, d, ca = self.rows[5 * i], self.rows[5 * i + 1], self.rows[5 * i + 2]
-            sa, theta = self.rows[5 * i + 3], q[i] + self.offsets[i]
-            c, s = cos(theta), sin(theta)
             if self.is_calibrated:
                 self._mount(i, f)
-                d = 0.0
+            for k in range(6):
+                axes[9 * i + k] = f[6 + k]
+            self._turn_joint(i, q[i], f)
             for k in range(3):
-                z = f[6 + k]
-                axes[9 * i + k] = z
-                axes[9 * i + 3 + k] = f[9 + k]
-                x, y = c * f[k] + s * f[3 + k], c * f[3 + k] - s * f[k]
-                f[k] = x
-                f[3 + k] = ca * y + sa * z
-                f[6 + k] = ca * z - sa * y
-                f[9 + k] += d * z + a * x
                 axes[9 * i + 6 + k] = f[9 + k]
+
+    def _turn_joint(self, i: int, q: float, f: list[float]) -> None:
+        """Move a frame on which joint i is mounted to the frame after the joint, at q [rad]."""
+        a, d, ca = self.rows[5 * i], self.rows[5 * i + 1], self.rows[5 * i + 2]
+        sa, theta = self.rows[5 * i + 3], q + self.offsets[i]
+        c, s = cos(theta), sin(theta)
+        if self.is_calibrated:
+            d = 0.0
+        for k in range(3):
+            x, y, z = c * f[k] + s * f[3 + k], c * f[3 + k] - s * f[k], f[6 + k]
+            f[k] = x
+            f[3 + k] = ca * y + sa * z
+            f[6 + k] = ca * z - sa * y
+            f[9 + k] += d * z + a * x
 
     def _mount(self, i: int, f: list[float]) -> None:
         """Move a frame to where joint i is mounted on it."""
@@ -588,6 +608,38 @@ def turned(R: Numbers, rotvec: Numbers, share: float, T: Numbers) -> None:
         T[i, 0] = x + A * cx + B * (cy * w[2] - cz * w[1])
         T[i, 1] = y + A * cy + B * (cz * w[0] - cx * w[2])
         T[i, 2] = z + A * cz + B * (cx * w[1] - cy * w[0])
+
+
+def unproved(
+    levers: Numbers, q: Numbers, spare: Numbers, q_a: Numbers, q_b: Numbers, pairs: Numbers
+) -> int:
+    """
+    Fill `pairs` with the pairs of bodies that may come too near, and return their number.
+
+    Pair p, of n, may come nearer by spare (n,) [m] from its joints q (n, 6). It does so by at most
+    levers (n, 6) [m] times the turns of the joints, which lie between q_a and q_b (6,) [rad].
+
+    """
+    count = 0
+    for pair in range(len(spare)):
+        change = 0.0
+        for j in range(6):
+            at = float(q[pair, j])
+            turn = max(fabs(float(q_a[j]) - at), fabs(float(q_b[j]) - at))
+            change += float(levers[pair, j]) * turn
+        if not change <= float(spare[pair]):
+            pairs[count] = pair
+            count += 1
+    return count
+
+
+def is_within(q: Numbers, low: Numbers, high: Numbers) -> bool:
+    """Return whether all joints q (n, 6) lie between low and high (6,) [rad]."""
+    for row in range(len(q)):
+        for j in range(6):
+            if not float(low[j]) <= float(q[row, j]) <= float(high[j]):
+                return False
+    return True
 
 
 def fewest_cycles(

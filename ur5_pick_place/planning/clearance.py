@@ -71,6 +71,8 @@ class Clearances:
     obstacles : list of Obstacle
     faces : list of (list of int, Face)
         Half spaces, each with the bodies that are checked against it.
+    pair_levers : ndarray, shape (P, 6)
+        Bounds on the change of each distance per turn of each joint [m/rad].
 
     """
 
@@ -97,7 +99,7 @@ class Clearances:
         )
         self.is_own = np.arange(len(self.pairs)) < len(own)
         self._stack_geometry()
-        self._lever = self._levers(own, boxed)
+        self.pair_levers = self._levers(own, boxed)
         self._solids = self._pair_solids(own, boxed)
 
     def pair_ends(self) -> Iterator[tuple[int, int, int]]:
@@ -133,16 +135,19 @@ class Clearances:
     def exact(self, measured: Measured, row: int, pair: int) -> float:
         """Return one signed distance [m] and store it in `measured`."""
         if not measured.exact[row, pair]:
-            distance = self._query(measured, row, pair).min_distance
-            if distance > 0.0 and self._is_within(measured, row, pair):
-                distance = -distance
+            distance = self._distance(measured.T_base_link_body[row], pair)
             measured.distance[row, pair] = distance
             measured.exact[row, pair] = True
         return float(measured.distance[row, pair])
 
+    def some(self, q: Array, pairs: NDArray[np.intp]) -> Array:
+        """Return the signed distances (n,) [m] of n pairs at joints `q` (6,) [rad]."""
+        T = self._poses(q)
+        return np.array([self._distance(T, pair) for pair in pairs.tolist()])
+
     def nearest(self, measured: Measured, row: int, pair: int) -> Array:
         """Return the point midway between the nearest points of a pair, shape (3,) [m]."""
-        result = self._query(measured, row, pair)
+        result = self._query(measured.T_base_link_body[row], pair)
         points = np.array([result.getNearestPoint1(), result.getNearestPoint2()])
         return np.asarray(points.mean(axis=0))
 
@@ -161,35 +166,40 @@ class Clearances:
             [m]
 
         """
-        return turned @ self._lever.T
+        return turned @ self.pair_levers.T
 
     def levers(self) -> Array:
         """Return the largest lever of any body about each joint's axis, (6,) [m]."""
         return np.asarray(np.max([axis_distances(self._model, b) for b in self.bodies], axis=0))
 
-    def _query(self, measured: Measured, row: int, pair: int) -> coal.DistanceResult:
+    def _distance(self, T: Array, pair: int) -> float:
+        """Return the signed distance [m] of a pair, with the bodies at T (B, 4, 4)."""
+        distance = float(self._query(T, pair).min_distance)
+        return -distance if distance > 0.0 and self._is_within(T, pair) else distance
+
+    def _query(self, T: Array, pair: int) -> coal.DistanceResult:
         a, query, T_other = self._solids[pair]
-        T = measured.T_base_link_body[row]
         other = _placed(T[T_other]) if isinstance(T_other, int) else T_other
         result = coal.DistanceResult()
         query(_placed(T[a]), other, _REQUEST, result)
         return result
 
-    def _is_within(self, measured: Measured, row: int, pair: int) -> bool:
+    def _is_within(self, T: Array, pair: int) -> bool:
         """Return whether a body that touches no triangle of a surface lies inside it."""
         k = self._surfaces.get(pair)
         if k is None:
             return False
         a, _, _ = self._solids[pair]
         obstacle = self.obstacles[k]
-        away = measured.T_base_link_body[row, a, :3, 3] - obstacle.T_base_link[:3, 3]
+        away = T[a, :3, 3] - obstacle.T_base_link[:3, 3]
         is_inside = solid_of(obstacle.shape).is_inside
         return is_inside is not None and is_inside(away @ obstacle.T_base_link[:3, :3])
 
     def _poses(self, q: Array) -> Array:
+        """Return the poses (..., B, 4, 4) of all bodies in base_link at q (..., 6) [rad]."""
         frames = link_frames(self._model, q)
-        frames[:, :, :2] *= -1.0  # base_link is `base` turned by pi about z
-        return np.asarray(frames[:, self._link] @ self._T_link_body)
+        frames[..., :2, :] *= -1.0  # base_link is `base` turned by pi about z
+        return np.asarray(frames[..., self._link, :, :] @ self._T_link_body)
 
     def _own_bounds(self, T: Array) -> Array:
         a, b = self._own.T

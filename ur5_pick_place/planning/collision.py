@@ -154,22 +154,18 @@ class CollisionModel:
         """Return a bound (6,) on the motion of any point of the arm per turn of a joint [m]."""
         return self._clearances.levers()
 
-    def spare_distances(self, q: Array, turned: Array) -> Array:
-        """
-        Return how much nearer each pair of bodies may get, or a lower bound of that, (P,) [m].
+    @property
+    def pair_levers(self) -> Array:
+        """Bounds (P, 6) on the change of each distance per turn of each joint [m/rad]."""
+        return self._clearances.pair_levers
 
-        It is exact at least for the pairs that may come too near while the joints turn from `q`
-        (6,) by `turned` (6,) [rad].
+    def least_spare(self, q: Array) -> Array:
+        """Return by how much each pair of bodies may get nearer at least, (P,) [m]."""
+        return np.asarray(self._clearances.measure(_one(q)).distance[0] - self._margins)
 
-        """
-        measured = self._clearances.measure(_one(q))
-        needed = self._margins + self.largest_change(turned)
-        self._clearances.refine(measured, ~(measured.distance >= needed))
-        return np.asarray(measured.distance[0] - self._margins)
-
-    def largest_change(self, turned: Array) -> Array:
-        """Return bounds (P,) on the change of each distance [m] for turns (6,) [rad]."""
-        return self._clearances.largest_change(turned)
+    def spare(self, q: Array, pairs: NDArray[np.intp]) -> Array:
+        """Return by how much n pairs of bodies may get nearer at joints `q` (6,), (n,) [m]."""
+        return self._clearances.some(q, pairs) - self._margins[pairs]
 
     def check(self, q: ArrayLike) -> Contact | None:
         """

@@ -1,64 +1,76 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether joints near one another, tick after tick, are free of obstacles."""
 
-from collections import deque
+from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
+from ur5_pick_place.kinematics.core import core
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.collision import CollisionModel
 from ur5_pick_place.planning.planner import MotionPlanner
 
-_KEPT = 3  # boxes: the measured joints come later through those of the planned ones
-_AHEAD = 4.0  # distances are exact for turns of this many times those needed now
-_LEAST = 0.01  # [rad] added to these turns, for joints that hardly move
+_HALVINGS = 3  # of a step that is not proved as a whole
 
 
 class ObstacleWatch:
     """
     `MotionPlanner.why_blocked` for one closed loop: the same verdict, mostly without measuring.
 
-    Turning joint j by dq_j brings no two bodies nearer by more than |dq_j| r_j, with r_j the
-    largest lever of the pair. So distances measured once can prove a box of joints to be free,
-    and with it every path inside. Where they do not, the planner's own check decides. Not to be
-    shared between threads.
+    Turning joint j by dq_j brings two bodies nearer by at most |dq_j| r_j, with r_j the pair's
+    largest lever. So a distance measured once proves all joints around to be free for that pair.
+    A pair is measured again only where its last distance does not suffice, which spreads the
+    measurements over the ticks. Where a new one does not suffice either, the planner's own check
+    decides. Not to be shared between threads.
 
     Attributes
     ----------
     count : int
-        How often distances were measured so far.
+        How many distances were measured so far.
 
     """
 
     def __init__(self, planner: MotionPlanner) -> None:
-        self._planner, self._collision = planner, planner.collision
-        self._boxes: deque[tuple[Array, Array]] = deque(maxlen=_KEPT)  # centre, spare distances
+        self._planner = planner
+        self._collision: CollisionModel | None = None  # of the distances
         self.count = 0
 
     def __call__(self, q: Array) -> str:
         """Return why a path of joints (n, 6) [rad] is not free; empty if it is."""
-        planner = self._planner
-        low, high = (q[0], q[0]) if len(q) == 1 else (q.min(axis=0), q.max(axis=0))
+        planner, q = self._planner, np.ascontiguousarray(q)
         limits, refusal = planner.limits, planner.scene.world.refusal
-        is_within = (low >= limits.q_min).all() and (high <= limits.q_max).all()
-        if is_within and not refusal and self._proves(planner.collision, low, high):
-            return ''
+        if core.is_within(q, limits.q_min, limits.q_max) and not refusal:
+            if planner.collision is not self._collision:
+                self._begin(planner.collision, q[0])
+            steps = pairwise(q) if len(q) > 1 else [(q[0], q[0])]
+            if all(self._proves(a, b, _HALVINGS) for a, b in steps):
+                return ''
         return planner.why_blocked(q)
 
-    def _proves(self, collision: CollisionModel, low: Array, high: Array) -> bool:
-        """Return whether all joints between two corners (6,) are free by measured distances."""
-        if collision is not self._collision:
-            self._boxes.clear()
-            self._collision = collision
-        if any(self._is_in(box, low, high) for box in self._boxes):
-            return True
-        centre = (low + high) / 2.0
-        box = centre, collision.spare_distances(centre, _AHEAD * (high - centre) + _LEAST)
-        self._boxes.appendleft(box)
-        self.count += 1
-        return self._is_in(box, low, high)
+    def _begin(self, collision: CollisionModel, q: Array) -> None:
+        """Measure lower bounds of all distances at joints (6,) [rad]."""
+        self._collision, self._levers = collision, collision.pair_levers
+        self._spare = collision.least_spare(q)
+        self._at = np.tile(q, (len(self._spare), 1))  # where each distance was measured
+        self._found = np.empty(len(self._spare), dtype=np.intp)
 
-    def _is_in(self, box: tuple[Array, Array], low: Array, high: Array) -> bool:
-        centre, spare = box
-        turned = np.maximum(high - centre, centre - low)
-        return bool((self._collision.largest_change(turned) <= spare).all())
+    def _proves(self, q_a: Array, q_b: Array, halvings: int) -> bool:
+        """Return whether the joints on a step from q_a to q_b (6,) are free by distances."""
+        pairs = self._unproved(q_a, q_b)
+        if not len(pairs):
+            return True
+        assert self._collision is not None
+        middle = (q_a + q_b) / 2.0
+        self._spare[pairs], self._at[pairs] = self._collision.spare(middle, pairs), middle
+        self.count += len(pairs)
+        if not len(self._unproved(q_a, q_b)):
+            return True
+        if not halvings or q_a is q_b or (self._spare[pairs] < 0.0).any():
+            return False
+        return all(self._proves(*half, halvings - 1) for half in ((q_a, middle), (middle, q_b)))
+
+    def _unproved(self, q_a: Array, q_b: Array) -> NDArray[np.intp]:
+        """Return the pairs that may come too near while the joints turn from q_a to q_b."""
+        found = core.unproved(self._levers, self._at, self._spare, q_a, q_b, self._found)
+        return self._found[:found].copy()
