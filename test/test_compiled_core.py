@@ -12,12 +12,13 @@ from types import ModuleType, SimpleNamespace
 import numpy as np
 import pytest
 from calibrated_arms import calibrated_arm
+from scipy.interpolate import CubicHermiteSpline
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import UR_TYPES, forward, inverse, jacobian, load_model, scalar
 from ur5_pick_place.kinematics import core as chosen
-from ur5_pick_place.kinematics.forward import link_frames
-from ur5_pick_place.kinematics.transforms import exp_se3, exp_so3
+from ur5_pick_place.kinematics.forward import _steps, link_frames, point_velocity
+from ur5_pick_place.kinematics.transforms import body_error, error_twist, exp_se3, exp_so3
 
 compiled = pytest.importorskip(
     'ur5_pick_place.kinematics.scalar_compiled', reason='not compiled: make setup'
@@ -144,15 +145,38 @@ def test_both_forms_move_alike(is_calibrated, rng):
 
 
 @pytest.mark.parametrize('is_calibrated', [False, True])
-def test_both_forms_place_the_frames_as_the_stacked_ones_do(is_calibrated, rng):
+def test_both_forms_find_the_speeds_of_the_points(is_calibrated, rng):
     m = calibrated_arm('ur5', rng) if is_calibrated else UR5
-    joints = joints_of_all_kinds(rng)[::9]
-    stacked = link_frames(m, joints)
+    q, qd, p = rng.normal(size=(20, 6)), rng.normal(size=(20, 6)), rng.normal(size=3)
+    h = 1e-6 * qd
+    moved = _point(m, q + h, p) - _point(m, q - h, p)
+    expected = np.linalg.norm(moved / 2e-6, axis=-1)
     for form in FORMS:
         arm = arm_of(form, m)
-        for q, frames in zip(joints, stacked, strict=True):
-            found = filled(7, 4, 4, by=lambda T, arm=arm, q=q: arm.link_frames(q, T))
-            np.testing.assert_allclose(found, frames, rtol=0.0, atol=EXACT)
+        found = filled(20, 2, by=lambda out, arm=arm: arm.all_speeds(q, qd, p, out))
+        np.testing.assert_allclose(found, expected, atol=1e-8)
+        one = [arm.tcp_and_elbow_speed(q[k], qd[k], p) for k in range(20)]
+        np.testing.assert_allclose(one, found.max(axis=1), rtol=0.0, atol=EXACT)
+
+
+def _point(m, q, p):
+    """Return where TCP and elbow are (n, 2, 3) at joints (n, 6)."""
+    frames = link_frames(m, q)
+    return np.stack([(frames[:, 6, :3, :3] @ p) + frames[:, 6, :3, 3], frames[:, 2, :3, 3]], 1)
+
+
+@pytest.mark.parametrize('is_calibrated', [False, True])
+def test_both_forms_place_the_frames_as_the_stacked_ones_do(is_calibrated, rng):
+    m = calibrated_arm('ur5', rng) if is_calibrated else UR5
+    joints = joints_of_all_kinds(rng)[::9].copy()
+    stacked = [np.eye(4)[None].repeat(len(joints), axis=0)]
+    for i in range(6):
+        stacked.append(stacked[-1] @ _steps(m, joints)[:, i])
+    stacked = np.stack(stacked, axis=1)
+    for form in FORMS:
+        arm = arm_of(form, m)
+        found = filled(len(joints), 7, 4, 4, by=lambda T, arm=arm: arm.link_frames(joints, T))
+        np.testing.assert_allclose(found, stacked, rtol=0.0, atol=EXACT)
 
 
 def test_both_forms_find_the_pairs_that_may_come_too_near(rng):
@@ -167,6 +191,95 @@ def test_both_forms_find_the_pairs_that_may_come_too_near(rng):
         pairs = np.full(40, -1, dtype=np.intp)
         count = form.unproved(levers, q, spare, a, b, pairs)
         np.testing.assert_array_equal(pairs[:count], expected)
+
+
+def test_both_forms_of_resolved_rate_solve_the_jacobian(rng):
+    weight = np.array([1.0, 1.0, 1.0, 0.3, 0.3, 0.3])
+    refused = 0
+    for q in joints_of_all_kinds(rng)[::5]:
+        T_goal = forward(UR5, q + rng.normal(0.0, 0.2, 6))
+        J = jacobian(UR5, q)
+        expected = -2.0 * np.linalg.pinv(J) @ error_twist(forward(UR5, q), T_goal)
+        weakest = np.linalg.svd(weight[:, None] * J)[1][-1]
+        for form in FORMS:
+            qd = np.full(6, np.inf)
+            is_free = arm_of(form, UR5).resolved_rate(q, T_goal, 2.0, 0.3, 0.02, qd)
+            if is_free:
+                assert weakest >= 0.02
+                np.testing.assert_allclose(qd, expected, rtol=1e-9, atol=1e-10)
+            else:
+                assert weakest < 0.02 * np.sqrt(6.0) and np.isinf(qd).all()
+                refused += 1
+    assert refused
+
+
+def test_both_forms_step_down_the_gradient(rng):
+    """By the formulas of `laws`, in arrays."""
+    for _ in range(20):
+        q, root = rng.uniform(-2.0, 2.0, 6), rng.normal(size=(6, 6))
+        T_goal = forward(UR5, q + rng.normal(0.0, 0.02, 6))
+
+        def weighted(q, root=root, T_goal=T_goal):
+            return root @ body_error(forward(UR5, q), T_goal)
+
+        J = root @ jacobian(UR5, q)
+        d = J.T @ weighted(q)
+        a = (d @ d) / (J @ d @ (J @ d))
+        V = weighted(q) @ weighted(q) / 2.0
+        for longest in (np.inf, a / 3.0):
+            b = min(a, longest)
+            while weighted(q - b * d) @ weighted(q - b * d) / 2.0 > V - b * (d @ d) / 4.0:
+                b /= 2.0
+            for form in FORMS:
+                dq = np.empty(6)
+                squares = arm_of(form, UR5).descent(q, T_goal, root, longest, 30, dq)
+                np.testing.assert_allclose(dq, -b * d, rtol=1e-7, atol=1e-12)
+                assert squares == pytest.approx(a * (J**2).sum(), rel=1e-7)
+
+
+def test_both_forms_limit_a_rate_as_a_whole(rng):
+    p, limit = rng.normal(size=3), rng.uniform(0.5, 1.0, 6)
+    for scale in (0.01, 1.0, 10.0):
+        q, qd = rng.normal(size=6), scale * rng.normal(size=6)
+        points = point_velocity(UR5, q, qd, ((6, p), (2, np.zeros(3))))
+        used = max(1.0, np.linalg.norm(points, axis=1).max() / 0.8, np.abs(qd / limit).max())
+        for form in FORMS:
+            limited = qd.copy()
+            arm_of(form, UR5).limit_rate(q, limited, limit, 0.8, p)
+            np.testing.assert_allclose(limited, qd / used, rtol=1e-12)
+
+
+def test_both_forms_handle_joints_alike(rng):
+    path, q = rng.normal(size=(30, 6)), rng.normal(size=6)
+    T, p = forward(UR5, q), rng.normal(size=3)
+    T_p = np.eye(4)
+    T_p[:3, 3] = -0.5 * p
+    gaps = np.abs(path[4:20] - q)
+    best = int(gaps.max(axis=1).argmin())
+    for form in FORMS:
+        away = np.empty(6)
+        assert form.nearest(path, 4, 20, q, away) == 4 + best
+        np.testing.assert_array_equal(away, gaps[best])
+        assert form.largest_gap(path[0], q) == np.abs(path[0] - q).max()
+        middle = filled(6, by=lambda out, f=form: f.between(path[0], path[1], 0.25, out))
+        np.testing.assert_allclose(middle, 0.75 * path[0] + 0.25 * path[1], atol=EXACT)
+        moved = filled(4, 4, by=lambda out, f=form: f.moved(T, p, -0.5, out))
+        np.testing.assert_allclose(moved, T @ T_p, atol=EXACT)
+
+
+@pytest.mark.parametrize('at', [0, 3, 10, 13])
+def test_both_forms_change_the_velocity_by_the_cubic_that_meets_both_ends(at, rng):
+    q, qd, qdd, velocity = rng.normal(size=(4, 6))
+    end = 10 * 0.008
+    cubic = CubicHermiteSpline([0.0, end], [qd, velocity], [qdd, np.zeros(6)])
+    t = min(at * 0.008, end)
+    travelled = cubic.antiderivative()(t) + (at * 0.008 - t) * velocity
+    expected = np.array([q + travelled, cubic(t), cubic(t, 1)])
+    for form in FORMS:
+        state = filled(
+            3, 6, by=lambda out, f=form: f.changed(q, qd, qdd, velocity, 10, at, 0.008, out)
+        )
+        np.testing.assert_allclose(state, expected, rtol=1e-12, atol=1e-11)
 
 
 def test_both_forms_find_joints_outside_their_limits(rng):

@@ -32,6 +32,7 @@ from ur5_pick_place.control.streamed_loop import (
     TrajectorySegment,
 )
 from ur5_pick_place.kinematics import JOINT_NAMES, Model, forward
+from ur5_pick_place.kinematics.core import core
 from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.outcome import DONE, Outcome
@@ -52,15 +53,14 @@ class Corridor:
     """
 
     def __init__(self, path: Array) -> None:
-        self._path = path
+        self._path = np.ascontiguousarray(path)
         self._at = 0
 
     def distance(self, q: Array) -> Array:
         """Return the distance (6,) [rad] of each joint of `q` (6,) from the nearest path point."""
-        upcoming = self._path[self._at : self._at + _SEARCH_SAMPLES]
-        nearest = int(np.abs(upcoming - q).max(axis=1).argmin())
-        self._at += nearest
-        return np.asarray(np.abs(upcoming[nearest] - q))
+        end, away = min(self._at + _SEARCH_SAMPLES, len(self._path)), np.empty(6)
+        self._at = core.nearest(self._path, self._at, end, q, away)
+        return away
 
 
 _MEMORY = 0.97  # forgetting factor per message
@@ -68,6 +68,7 @@ _SLOW = 1e-4  # [rad^2/s^2]; below this squared speed the lag cannot be estimate
 # [s]; below full speed the controller may be ahead of the reference, by the delay of a segment and
 # one cycle.
 _LEAST_LAG, _LARGEST_LAG = -0.02, 0.2
+_REST = np.zeros(6)
 _SETTLES = 0.5  # fraction of loop_patience without progress after which a loop at its goal is done
 
 
@@ -83,11 +84,11 @@ class ServoLag:
         """Update the estimate with joints (6,) [rad] measured at the reference's time."""
         qd = reference.qd_at(reference.time - self.seconds / 2)  # in the middle of the gap
         if qd @ qd > _SLOW:
-            gap = reference.q_at(reference.time) - q
+            gap = reference.q - q
             self._gap_times_speed = _MEMORY * self._gap_times_speed + float(gap @ qd)
             self._speed_squared = _MEMORY * self._speed_squared + float(qd @ qd)
             lag = self._gap_times_speed / self._speed_squared
-            self.seconds = float(np.clip(lag, _LEAST_LAG, _LARGEST_LAG))
+            self.seconds = min(max(lag, _LEAST_LAG), _LARGEST_LAG)
 
 
 class ClosedLoop(StreamedLoop):
@@ -189,34 +190,35 @@ class ClosedLoop(StreamedLoop):
         if is_settled and self._follower.is_at_goal(q):
             self._desired_velocity = np.zeros(6)
         state, ramp = reference.propose(self._desired_velocity)
-        if reason := self._why_blocked(np.stack([state.q, ramp.at(ramp.cycles).q])):
+        if reason := self._why_blocked(np.array([state.q, ramp.end.q])):
             self._give_up(reason)
         else:
             reference.extend(state, ramp)
 
     def _give_up(self, cause: str) -> None:
         """Stop if there is a cause; the reason also names a servo lag that is too large."""
+        if not cause:
+            return
         lag, allowed = self._lag.seconds, self._settings.loop_ahead
         late = (
             f'; the arm follows {lag:.2f} s late (loop_ahead {allowed} s): check link, PC and '
             'servos'
         )
-        if cause:
-            self.stop(f'{self.method} stopped: {cause}{late if lag > allowed else ""}')
+        self.stop(f'{self.method} stopped: {cause}{late if lag > allowed else ""}')
 
     def _stop_cause(self, q: Array) -> str:
         """Return why the motion must stop; empty if it need not."""
         assert self._reference is not None
         settings, reference = self._settings, self._reference
-        for what, distance, name, cause in (
+        for what, distance, limit, cause in (
             ('its roll-out', self._corridor.distance(q), 'loop_corridor', ''),
             ('its reference', np.abs(q - self.q_planned), 'loop_gap', NOT_FOLLOWED),
         ):
             joint = int(distance.argmax())
-            if distance[joint] > getattr(settings, name):
+            if distance[joint] > getattr(settings, limit):
                 return (
                     f'{JOINT_NAMES[joint]} is {distance[joint]:.3f} rad from '
-                    f'{what} (limit {getattr(settings, name)} rad, {name}){cause}'
+                    f'{what} (limit {getattr(settings, limit)} rad, {limit}){cause}'
                 )
         if reason := self._why_blocked(q[None]):
             return reason
@@ -229,7 +231,7 @@ class ClosedLoop(StreamedLoop):
 
     def _update_outcome(self, is_still: bool, is_waiting: bool, q: Array, qd: Array) -> None:
         """Set the outcome once the arm is at rest, with its reference ended or the slider at 0."""
-        if np.abs(qd).max() >= AT_REST:
+        if core.largest_gap(qd, _REST) >= AT_REST:
             return
         if self.stop_reason and (is_still or is_waiting):
             self.outcome = Outcome.failed(self.stop_reason)

@@ -145,7 +145,7 @@ class Jog(StreamedLoop):
         if tail.is_still and not velocity.any():
             return
         state, ramp = reference.propose(velocity)
-        states = [tail, state, ramp.at(ramp.cycles)]
+        states = [tail, state, ramp.end]
         piece = trajectory_of(states, [0, 1, 1 + ramp.cycles])
         try:
             self._planner.check_running_motion(piece, self._is_reduced())

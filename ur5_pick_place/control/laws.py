@@ -44,8 +44,6 @@ is refused with a message.
 
 """
 
-from contextlib import suppress
-
 import numpy as np
 
 from ur5_pick_place.kinematics import Model, forward, jacobian
@@ -75,13 +73,17 @@ class ResolvedRate:
 
     def __init__(self, model: Model, gain: float, length: float) -> None:
         self._model, self._gain = model, gain
-        self._weight = np.array([1.0, 1.0, 1.0, length, length, length])
+        self._length = length
 
     def rate(self, q: Array, T_goal: Array) -> Array:
         """Return the joint velocity (6,) [rad/s] from joints `q` (6,) to T_base_tool (4, 4)."""
+        arm, qd = self._model.arm, np.empty(6)
+        if arm.resolved_rate(q, T_goal, self._gain, self._length, DAMPED_BELOW, qd):
+            return qd
+        weight = np.array([1.0, 1.0, 1.0, self._length, self._length, self._length])
         xi = error_twist(forward(self._model, q), T_goal)
-        J = self._weight[:, None] * jacobian(self._model, q)
-        return -self._gain * (_damped_inverse(J) @ (self._weight * xi))
+        J = weight[:, None] * jacobian(self._model, q)
+        return -self._gain * (_damped_inverse(J) @ (weight * xi))
 
     def why_unreachable(self, _q: Array, _T_goal: Array) -> str:
         """Return '': this law can start from any joints."""
@@ -90,11 +92,6 @@ class ResolvedRate:
 
 def _damped_inverse(J: Array) -> Array:
     """Return the inverse (6, 6) of a weighted Jacobian, damped in its weakest directions."""
-    with suppress(np.linalg.LinAlgError):
-        inverse = np.linalg.inv(J)
-        # No singular value is below 1 / |J^-1|, which takes a tenth of the time of all of them.
-        if DAMPED_BELOW**2 * float(np.vdot(inverse, inverse)) <= 1.0:
-            return np.asarray(inverse)
     u, sigma, vt = np.linalg.svd(J)
     return np.asarray(vt.T @ ((sigma / (sigma**2 + _damping(sigma) ** 2))[:, None] * u.T))
 
@@ -135,32 +132,20 @@ class Gradient:
 
     def adapt_weight(self, q: Array) -> None:
         """Choose W so that all directions are about equally strong at joints `q` (6,) [rad]."""
-        u, sigma, _ = np.linalg.svd(self._plain @ jacobian(self._model, q))
-        self._root = (u / np.hypot(sigma, _WEAKEST)).T @ self._plain
-
-    def value(self, q: Array, T_goal: Array) -> float:
-        """Return V [m^2] at joints `q` (6,) [rad]."""
-        weighted = self._root @ body_error(forward(self._model, q), T_goal)
-        return float(weighted @ weighted / 2.0)
+        J = self._plain @ jacobian(self._model, q)
+        # Of all roots of W the cheapest: L^-1 W_0^(1/2), with L L^T = J J^T + s^2.
+        L = np.linalg.cholesky(J @ J.T + _WEAKEST**2 * np.eye(6))
+        self._root = np.linalg.solve(L, self._plain)
 
     def step(self, q: Array, T_goal: Array) -> Array:
         """Return one whole step (6,) [rad] of the joints; zero at a stationary point."""
-        error = self._root @ body_error(forward(self._model, q), T_goal)
-        J = self._root @ jacobian(self._model, q)
-        d = J.T @ error
-        slope = float(d @ d)
-        if slope == 0.0:
-            return np.zeros(6)
-        Jd = J @ d
-        a = slope / float(Jd @ Jd)
-        if a * float(np.vdot(J, J)) > _LARGEST_STEP:  # sigma_max^2 is smaller, but takes longer
-            a = min(a, _LARGEST_STEP / float(np.linalg.norm(J, 2)) ** 2)
-        V = float(error @ error / 2.0)
-        for _ in range(_HALVINGS):
-            if self.value(q - a * d, T_goal) <= V - 0.25 * a * slope:
-                return -a * d
-            a /= 2.0
-        return np.zeros(6)
+        arm, dq = self._model.arm, np.empty(6)
+        squares = arm.descent(q, T_goal, self._root, np.inf, _HALVINGS, dq)
+        if squares > _LARGEST_STEP:  # sigma_max^2 is smaller, but takes longer
+            J = self._root @ jacobian(self._model, q)
+            longest = _LARGEST_STEP / float(np.linalg.norm(J, 2)) ** 2
+            arm.descent(q, T_goal, self._root, longest, _HALVINGS, dq)
+        return dq
 
     def rate(self, q: Array, T_goal: Array) -> Array:
         """Return the joint velocity (6,) [rad/s] from joints `q` (6,) to T_base_tool (4, 4)."""

@@ -11,9 +11,10 @@ from ur5_pick_place.control.laws import Gradient, ResolvedRate
 from ur5_pick_place.control.loop_settings import LoopSettings
 from ur5_pick_place.errors import IncompletePath, InvalidInput
 from ur5_pick_place.kinematics import Model, forward
+from ur5_pick_place.kinematics.core import core
 from ur5_pick_place.kinematics.transforms import Array, body_error
 from ur5_pick_place.planning.curves import Line
-from ur5_pick_place.planning.limits import Limits, max_tcp_elbow_speed
+from ur5_pick_place.planning.limits import Limits
 
 METHODS: dict[str, type[ResolvedRate] | type[Gradient]] = {
     law.name: law for law in (ResolvedRate, Gradient)
@@ -96,10 +97,9 @@ class LineFollower:
     ) -> None:
         self._law, self._model = law, model
         self._limits = replace(limits, qd=np.minimum(limits.qd, settings.loop_velocity))
-        self._p_tool_tcp, self._settings, self._T_goal = p_tool_tcp, settings, T_goal
-        self._T_tool_tcp, self._T_tcp_tool = np.eye(4), np.eye(4)
-        self._T_tool_tcp[:3, 3], self._T_tcp_tool[:3, 3] = p_tool_tcp, -p_tool_tcp
-        self._T_tcp_goal = T_goal @ self._T_tool_tcp
+        self._p_tool_tcp = np.ascontiguousarray(p_tool_tcp)
+        self._settings, self._T_goal, self._T_tcp_goal = settings, T_goal, np.empty((4, 4))
+        core.moved(np.ascontiguousarray(T_goal), self._p_tool_tcp, 1.0, self._T_tcp_goal)
         T_tcp = self._T_base_tcp(q_start)
         self._line = Line(T_tcp, self._T_tcp_goal)
         self._error = body_error(T_tcp, self._T_tcp_goal)
@@ -122,12 +122,12 @@ class LineFollower:
         self.remaining, self._error = self._weighed(error), error
         if self._is_within(error, _CLOSE):
             return np.zeros(6)
-        T_next = self._next_goal(T) @ self._T_tcp_tool
+        T_next = np.empty((4, 4))
+        core.moved(self._next_goal(T), self._p_tool_tcp, -1.0, T_next)
         self._adapt_weight(q)
-        qd = self._law.rate(q, T_next)
-        speed = max_tcp_elbow_speed(self._model, q, qd, self._p_tool_tcp)
-        used = max(float(np.abs(qd / self._limits.qd).max()), speed / self._limits.speed)
-        return np.asarray(qd / max(used, 1.0))
+        qd, limits = self._law.rate(q, T_next), self._limits
+        self._model.arm.limit_rate(q, qd, limits.qd, limits.speed, self._p_tool_tcp)
+        return qd
 
     def is_at_goal(self, q: Array) -> bool:
         """Return whether the goal counts as reached at joints `q` (6,) [rad]."""
@@ -150,7 +150,9 @@ class LineFollower:
 
     def _T_base_tcp(self, q: Array) -> Array:
         """Return the pose of the TCP (4, 4), in the axes of the tool."""
-        return forward(self._model, q) @ self._T_tool_tcp
+        T = forward(self._model, q)
+        core.moved(T, self._p_tool_tcp, 1.0, T)
+        return T
 
     def _is_within(self, error: Array, share: float) -> bool:
         settings = self._settings

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ur5_pick_place.kinematics import JOINT_NAMES
+from ur5_pick_place.kinematics.core import core
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.trajectory import Trajectory
 from ur5_pick_place.settings import Settings, setting
@@ -116,8 +117,9 @@ class StallDetector:
         if np.array_equal(planned, self._latest):
             self._since += max(0.0, now - self._now)
         self._now, self._latest = now, planned
-        if np.abs(q - self._at).max() > _STILL:
+        if core.largest_gap(q, self._at) > _STILL:
             self._since, self._at, self._planned = now, q, planned
+            return None
         gone = np.abs(planned - self._planned)
         joint, waited = int(gone.argmax()), now - self._since
         moved = abs(q[joint] - self._at[joint])

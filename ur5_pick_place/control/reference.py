@@ -13,6 +13,8 @@ follows exactly: limits kept here are kept there.
 from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 
@@ -63,8 +65,7 @@ def limits_used(report: GateReport, limits: Limits) -> Limits:
     )
 
 
-@dataclass(frozen=True)
-class State:
+class State(NamedTuple):
     """Joint positions, velocities and accelerations, (6,) each [rad, s]."""
 
     q: Array
@@ -85,24 +86,18 @@ class Change:
     velocity: Array
     cycles: int
 
+    @cached_property
+    def end(self) -> State:
+        """The first state at the new velocity."""
+        return self.at(self.cycles)
+
     def at(self, cycle: int) -> State:
         """Return the state some cycles after the start; from the end on the velocity is kept."""
-        T = self.cycles * CYCLE
-        u = min(cycle / self.cycles, 1.0)
-        after = max(cycle - self.cycles, 0) * CYCLE
-        bent = u**2 / 2 - 2 * u**3 / 3 + u**4 / 4
-        of_start = (
-            (T * u + after, T * bent, T * (u**3 - u**4 / 2) + after),
-            (1.0, u - 2 * u**2 + u**3, 3 * u**2 - 2 * u**3),
-            (0.0, (1 - 4 * u + 3 * u**2) / T, 6 * (u - u**2) / T),
+        state, start = np.empty((3, 6)), self.start
+        core.changed(
+            start.q, start.qd, start.qdd, self.velocity, self.cycles, cycle, CYCLE, state
         )
-        start, (q, qd, qdd) = self.start, np.array(of_start) @ self._bases(T)
-        return State(start.q + q, qd, qdd)
-
-    def _bases(self, T: float) -> Array:
-        """Return v0, a0 T and v - v0 (3, 6) [rad/s], of which each state is a combination."""
-        start = self.start
-        return np.array([start.qd, start.qdd * T, self.velocity - start.qd])
+        return State(*state)
 
 
 def shortest_change(start: State, velocity: Array, limits: Limits) -> Change:
@@ -131,6 +126,8 @@ class Reference:
         Kept by the motion before the ramp.
     time : float
         Time of the robot's controller, in scaled time [s].
+    q : ndarray, shape (6,)
+        Joints at that time [rad].
 
     """
 
@@ -140,7 +137,7 @@ class Reference:
         self._states = [State(np.array(q, dtype=float), np.zeros(6), np.zeros(6))]
         self._ramp = self._stop(self._states[0])
         self._advances = deque([1], maxlen=_RECENT)  # cycles of each
-        self.time = 0.0
+        self.time, self.q = 0.0, self._states[0].q
 
     def advance(self, seconds: float, committed: int) -> None:
         """Advance the time and commit `committed` cycles from now, of the ramp if need be."""
@@ -157,6 +154,7 @@ class Reference:
         if surplus > 0:
             del self._states[:surplus]
             self._first += surplus
+        self.q = self.q_at(self.time)
 
     @property
     def tail(self) -> State:
@@ -188,7 +186,9 @@ class Reference:
         x = min(max(time / CYCLE - self._first, 0.0), len(self._states) - 1.0)
         i = min(int(x), len(self._states) - 2) if len(self._states) > 1 else 0
         a, b = self._states[i], self._states[min(i + 1, len(self._states) - 1)]
-        return np.asarray(a.q + (x - i) * (b.q - a.q))
+        q = np.empty(6)
+        core.between(a.q, b.q, x - i, q)
+        return q
 
     def qd_at(self, time: float) -> Array:
         """Return the joint velocity (6,) [rad/s] at a scaled time within the kept history."""
@@ -215,7 +215,7 @@ class Reference:
         states = self._states[max(0, now - self._first) :]
         cycles = list(range(len(states)))
         if not states[-1].is_still:
-            states = [*states, self._ramp.at(self._ramp.cycles)]
+            states = [*states, self._ramp.end]
             cycles.append(cycles[-1] + self._ramp.cycles)
         return trajectory_of(states, cycles), self.time - now * CYCLE
 
@@ -225,6 +225,6 @@ class Reference:
 
 def trajectory_of(states: Sequence[State], cycles: Sequence[int]) -> Trajectory:
     """Return the trajectory through states at given cycles, the first 0, ending at rest."""
-    q, qd, qdd = (np.array([getattr(s, name) for s in states]) for name in ('q', 'qd', 'qdd'))
+    q, qd, qdd = map(np.array, zip(*states, strict=True))
     qd[-1] = qdd[-1] = 0.0
     return Trajectory(CYCLE * np.array(cycles), q, qd, qdd)

@@ -157,6 +157,8 @@ def loop_of(
     limits = limits_used(report, planner.limits)
     path = rollout.sample(np.arange(0.0, rollout.duration + CYCLE, CYCLE))[0]
     _check_own(planner, method, path, limits, settings)
+    why_blocked = ObstacleWatch(planner)
+    why_blocked(path[:1])  # measures what the first tick need not measure then
     return ClosedLoop(
         method,
         planner.model,
@@ -164,7 +166,7 @@ def loop_of(
         planner.scene.tool.p_tool_tcp,
         path,
         settings,
-        ObstacleWatch(planner),
+        why_blocked,
     )
 
 

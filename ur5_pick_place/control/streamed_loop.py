@@ -60,7 +60,7 @@ class StreamedLoop(ABC):
     def q_planned(self) -> Array:
         """The reference joints (6,) [rad] of now; the arm follows them with servo lag."""
         assert self._reference is not None
-        return self._reference.q_at(self._reference.time)
+        return self._reference.q
 
     @property
     def braking(self) -> Trajectory | None:

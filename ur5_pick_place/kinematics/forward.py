@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.kinematics.core import IS_COMPILED
 from ur5_pick_place.kinematics.model import JOINT_NAMES, Model
 from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, Array, as_floats
 
@@ -85,12 +86,12 @@ def link_frames(m: Model, q: ArrayLike) -> Array:
 
     """
     joints = check_joints(q)
-    if joints.ndim == 1:
-        frames: Array = np.empty((7, 4, 4))
-        m.arm.link_frames(np.ascontiguousarray(joints), frames)
+    frames: Array = np.empty((*joints.shape[:-1], 7, 4, 4))
+    if IS_COMPILED or joints.ndim == 1:
+        rows = np.ascontiguousarray(joints).reshape(-1, 6)
+        m.arm.link_frames(rows, frames.reshape(-1, 7, 4, 4))
         return frames
     steps = _steps(m, joints)
-    frames = np.empty((*steps.shape[:-3], 7, 4, 4))
     frames[..., 0, :, :] = np.eye(4)
     for i in range(6):
         np.matmul(frames[..., i, :, :], steps[..., i, :, :], out=frames[..., i + 1, :, :])

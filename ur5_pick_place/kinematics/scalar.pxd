@@ -19,8 +19,8 @@ cdef class Arm:
     @cython.locals(joints=double[6], axes=double[54], f=double[12], i=int, k=int)
     cpdef forward(self, const double[::1] q, double[:, ::1] T)
 
-    @cython.locals(f=double[12], frame=int, i=int, k=int)
-    cpdef link_frames(self, const double[::1] q, double[:, :, ::1] T)
+    @cython.locals(f=double[12], row=Py_ssize_t, frame=int, i=int, k=int)
+    cpdef link_frames(self, const double[:, ::1] q, double[:, :, :, ::1] T)
 
     @cython.locals(
         joints=double[6], axes=double[54], f=double[12], columns=double[36], i=int, k=int
@@ -28,11 +28,68 @@ cdef class Arm:
     cpdef jacobian(self, const double[::1] q, bint in_tool, double[:, ::1] J)
 
     @cython.locals(
-        joints=double[6], rates=double[6], axes=double[54], f=double[12], tcp=double[3],
-        elbow=double[3], v_tcp=double[3], v_elbow=double[3], i=int, j=int, k=int
+        joints=double[6], rates=double[6], p=double[3], speeds=double[2], i=int, k=int
     )
     cpdef double tcp_and_elbow_speed(
         self, const double[::1] q, const double[::1] qd, const double[::1] p_tool_tcp
+    )
+
+    @cython.locals(
+        joints=double[6], rates=double[6], p=double[3], speeds=double[2], row=Py_ssize_t,
+        i=int, k=int
+    )
+    cpdef all_speeds(
+        self,
+        const double[:, ::1] q,
+        const double[:, ::1] qd,
+        const double[::1] p_tool_tcp,
+        double[:, ::1] speed,
+    )
+
+    @cython.locals(
+        axes=double[54], f=double[12], v_tcp=double[3], v_elbow=double[3], tcp=double[3],
+        elbow=double[3], i=int, j=int, k=int
+    )
+    cdef void _speeds(self, double* q, double* qd, double* p, double* speeds) noexcept
+
+    @cython.locals(
+        joints=double[6], axes=double[54], f=double[12], J=double[36], t=double[12],
+        goal=double[12], xi=double[6], A=double[72], weight=double, square=double, rate=double,
+        i=int, k=int
+    )
+    cpdef bint resolved_rate(
+        self,
+        const double[::1] q,
+        const double[:, ::1] T_goal,
+        double gain,
+        double length,
+        double damped_below,
+        double[::1] qd,
+    )
+
+    @cython.locals(
+        joints=double[6], trial=double[6], axes=double[54], f=double[12], goal=double[12],
+        e=double[6], w=double[36], J=double[36], d=double[8], value=double, squares=double,
+        slope=double, bend=double, a=double, i=int, k=int, _=int
+    )
+    cpdef double descent(
+        self,
+        const double[::1] q,
+        const double[:, ::1] T_goal,
+        const double[:, ::1] root,
+        double longest,
+        int halvings,
+        double[::1] dq,
+    )
+
+    @cython.locals(used=double, i=int)
+    cpdef limit_rate(
+        self,
+        const double[::1] q,
+        double[::1] qd,
+        const double[::1] qd_max,
+        double speed,
+        const double[::1] p_tool_tcp,
     )
 
     @cython.locals(i=int, k=int)
@@ -121,13 +178,65 @@ cpdef log_se3(const double[:, :, ::1] T, double[:, ::1] twists)
 @cython.locals(r=double[9], w=double[3], i=int, k=int, rotation=Py_ssize_t)
 cpdef log_so3(const double[:, :, ::1] R, double[:, ::1] rotvecs)
 
-@cython.locals(
-    r=double[9], w=double[3], p=double[3], v=double[3], away=double[3], i=int, j=int, k=int
-)
+@cython.locals(t=double[12], goal=double[12], xi=double[6], i=int, k=int)
 cpdef error_twist(const double[:, ::1] T, const double[:, ::1] T_goal, double[::1] twist)
 
-@cython.locals(r=double[9], w=double[3], i=int, j=int, k=int)
+@cython.locals(t=double[12], goal=double[12], e=double[6], i=int, k=int)
 cpdef body_error(const double[:, ::1] T, const double[:, ::1] T_goal, double[::1] error)
+
+@cython.locals(
+    r=double[9], w=double[3], p=double[3], v=double[3], away=double[3], g=double,
+    i=int, j=int, k=int
+)
+cdef void _error_twist(double* t, double* goal, double* twist) noexcept
+
+@cython.locals(r=double[9], w=double[3], g=double, i=int, j=int, k=int)
+cdef void _body_error(double* t, double* goal, double* error) noexcept
+
+@cython.locals(t=double[12], e=double[6], square=double, i=int, k=int)
+cdef double _weighted_error(double* root, double* f, double* goal, double* weighted) noexcept
+
+@cython.locals(J=double[36], squares=double, along=double, i=int, j=int, k=int)
+cdef double _gradient(double* root, double* columns, double* e, double* d) noexcept
+
+@cython.locals(best=int, pivot=double, entry=double, share=double, i=int, k=int, row=int)
+cdef bint _invert(double* A) noexcept
+
+@cython.locals(away=double, i=int, k=int)
+cpdef moved(
+    const double[:, ::1] T, const double[::1] p, double share, double[:, ::1] T_moved
+)
+
+@cython.locals(best=Py_ssize_t, row=Py_ssize_t, smallest=double, largest=double, i=int)
+cpdef Py_ssize_t nearest(
+    const double[:, ::1] path,
+    Py_ssize_t begin,
+    Py_ssize_t end,
+    const double[::1] q,
+    double[::1] away,
+)
+
+@cython.locals(gap=double, i=int)
+cpdef double largest_gap(const double[::1] q_a, const double[::1] q_b)
+
+@cython.locals(i=int)
+cpdef between(const double[::1] q_a, const double[::1] q_b, double share, double[::1] q)
+
+@cython.locals(
+    T=double, u=double, after=double, uu=double, uuu=double, uuuu=double, bent=double,
+    risen=double, steady=double, kept=double, gained=double, bends=double, grows=double,
+    v0=double, a0T=double, dv=double, i=int
+)
+cpdef changed(
+    const double[::1] q,
+    const double[::1] qd,
+    const double[::1] qdd,
+    const double[::1] velocity,
+    int cycles,
+    int at,
+    double cycle,
+    double[:, ::1] state,
+)
 
 @cython.locals(w=double[3], i=int, k=int)
 cpdef turned(const double[:, :] R, const double[::1] rotvec, double share, double[:, ::1] T)

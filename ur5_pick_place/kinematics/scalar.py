@@ -117,19 +117,22 @@ class Arm:
         T[3, 3] = 1.0
 
     def link_frames(self, q: Numbers, T: Numbers) -> None:
-        """Fill T (7, 4, 4) with every frame [m] at joints q (6,) [rad], `base` first."""
+        """Fill T (n, 7, 4, 4) with every frame [m] at joints q (n, 6) [rad], `base` first."""
         f = [0.0] * 12
-        f[0] = f[4] = f[8] = 1.0
-        for frame in range(7):
-            if frame > 0:
-                if self.is_calibrated:
-                    self._mount(frame - 1, f)
-                self._turn_joint(frame - 1, float(q[frame - 1]), f)
-            for i in range(3):
-                for k in range(4):
-                    T[frame, i, k] = f[3 * k + i]
-                T[frame, 3, i] = 0.0
-            T[frame, 3, 3] = 1.0
+        for row in range(len(q)):
+            for k in range(12):
+                f[k] = 0.0
+            f[0] = f[4] = f[8] = 1.0
+            for frame in range(7):
+                if frame > 0:
+                    if self.is_calibrated:
+                        self._mount(frame - 1, f)
+                    self._turn_joint(frame - 1, float(q[row, frame - 1]), f)
+                for i in range(3):
+                    for k in range(4):
+                        T[row, frame, i, k] = f[3 * k + i]
+                    T[row, frame, 3, i] = 0.0
+                T[row, frame, 3, 3] = 1.0
 
     def jacobian(self, q: Numbers, in_tool: bool, J: Numbers) -> None:
         """Fill J (6, 6) [m, rad per rad] at joints q (6,) [rad], in axes of the tool or `base`."""
@@ -149,21 +152,157 @@ class Arm:
         Joints q (6,) [rad], their velocities qd (6,) [rad/s], the TCP in the tool (3,) [m].
 
         """
-        joints, rates, axes, f = [0.0] * 6, [0.0] * 6, [0.0] * 54, [0.0] * 12
-        tcp, elbow, v_tcp, v_elbow = [0.0] * 3, [0.0] * 3, [0.0] * 3, [0.0] * 3
+        joints, rates, p, speeds = [0.0] * 6, [0.0] * 6, [0.0] * 3, [0.0] * 2
         for i in range(6):
             joints[i], rates[i] = float(q[i]), float(qd[i])
-        self._chain(joints, axes, f)
+        for k in range(3):
+            p[k] = float(p_tool_tcp[k])
+        self._speeds(joints, rates, p, speeds)
+        return max(speeds[0], speeds[1])
+
+    def all_speeds(self, q: Numbers, qd: Numbers, p_tool_tcp: Numbers, speed: Numbers) -> None:
+        """Fill speed (n, 2) [m/s] with those of TCP and elbow at q, qd (n, 6); see above."""
+        joints, rates, p, speeds = [0.0] * 6, [0.0] * 6, [0.0] * 3, [0.0] * 2
+        for k in range(3):
+            p[k] = float(p_tool_tcp[k])
+        for row in range(len(q)):
+            for i in range(6):
+                joints[i], rates[i] = float(q[row, i]), float(qd[row, i])
+            self._speeds(joints, rates, p, speeds)
+            speed[row, 0], speed[row, 1] = speeds[0], speeds[1]
+
+    def _speeds(
+        self, q: list[float], qd: list[float], p: list[float], speeds: list[float]
+    ) -> None:
+        """Fill the speeds (2,) of a point p of the tool and of the elbow's centre."""
+        axes, f, v_tcp, v_elbow = [0.0] * 54, [0.0] * 12, [0.0] * 3, [0.0] * 3
+        tcp, elbow = [0.0] * 3, [0.0] * 3
+        self._chain(q, axes, f)
         for k in range(3):
             tcp[k] = f[9 + k]
             for j in range(3):
-                tcp[k] += f[3 * j + k] * float(p_tool_tcp[j])
+                tcp[k] += f[3 * j + k] * p[j]
             elbow[k] = axes[15 + k]
         for i in range(6):
-            _add_turn(axes, i, rates[i], tcp, v_tcp)
+            _add_turn(axes, i, qd[i], tcp, v_tcp)
             if i < 2:
-                _add_turn(axes, i, rates[i], elbow, v_elbow)
-        return max(_length(v_tcp, 0), _length(v_elbow, 0))
+                _add_turn(axes, i, qd[i], elbow, v_elbow)
+        speeds[0], speeds[1] = _length(v_tcp, 0), _length(v_elbow, 0)
+
+    # ---- control laws
+
+    def resolved_rate(
+        self,
+        q: Numbers,
+        T_goal: Numbers,
+        gain: float,
+        length: float,
+        damped_below: float,
+        qd: Numbers,
+    ) -> bool:
+        """
+        Fill qd (6,) [rad/s] with -gain J_b^-1 log(T_goal^-1 T), at joints q (6,) [rad].
+
+        False, and nothing filled, where a singular value of the body Jacobian may be smaller than
+        `damped_below` [m], a radian of the tool counting `length` metres.
+
+        """
+        joints, axes, f, J = [0.0] * 6, [0.0] * 54, [0.0] * 12, [0.0] * 36
+        t, goal, xi, A = [0.0] * 12, [0.0] * 12, [0.0] * 6, [0.0] * 72
+        for i in range(6):
+            joints[i] = float(q[i])
+        self._chain(joints, axes, f)
+        _jacobian(axes, f, True, J)
+        for i in range(3):
+            for k in range(4):
+                t[4 * i + k] = f[3 * k + i]
+                goal[4 * i + k] = float(T_goal[i, k])
+        _error_twist(t, goal, xi)
+        for i in range(6):
+            weight = 1.0 if i < 3 else length
+            for k in range(6):
+                A[12 * i + k] = weight * J[6 * k + i]
+            A[12 * i + 6 + i] = 1.0
+        if not _invert(A):
+            return False
+        # No singular value is below 1 / |A^-1|.
+        square = 0.0
+        for i in range(6):
+            for k in range(6, 12):
+                square += A[12 * i + k] * A[12 * i + k]
+        if not damped_below * damped_below * square <= 1.0:
+            return False
+        for i in range(6):
+            rate = 0.0
+            for k in range(6):
+                rate += A[12 * i + 6 + k] * (xi[k] if k < 3 else length * xi[k])
+            qd[i] = -gain * rate
+        return True
+
+    def descent(
+        self,
+        q: Numbers,
+        T_goal: Numbers,
+        root: Numbers,
+        longest: float,
+        halvings: int,
+        dq: Numbers,
+    ) -> float:
+        """
+        Fill dq (6,) [rad] with a step down the gradient of |root e|^2 / 2, at joints q (6,) [rad].
+
+        e is the `body_error` of the tool from T_goal (4, 4), root (6, 6). The step is -a d as
+        `laws` explains, with a at most `longest`, halved at most so often. Returns the a that it
+        starts from, times the squares of all entries of root J_b, for the caller to choose
+        `longest`.
+
+        """
+        joints, trial, axes, f = [0.0] * 6, [0.0] * 6, [0.0] * 54, [0.0] * 12
+        goal, e, w, J, d = [0.0] * 12, [0.0] * 6, [0.0] * 36, [0.0] * 36, [0.0] * 8
+        for i in range(6):
+            joints[i] = float(q[i])
+            dq[i] = 0.0
+            for k in range(6):
+                w[6 * i + k] = float(root[i, k])
+        for i in range(3):
+            for k in range(4):
+                goal[4 * i + k] = float(T_goal[i, k])
+        self._chain(joints, axes, f)
+        _jacobian(axes, f, True, J)
+        value = _weighted_error(w, f, goal, e)
+        squares = _gradient(w, J, e, d)
+        slope, bend = d[6], d[7]
+        if slope == 0.0 or bend == 0.0:
+            return 0.0
+        a = min(slope / bend, longest)
+        for _ in range(halvings):
+            for i in range(6):
+                trial[i] = joints[i] - a * d[i]
+            self._chain(trial, axes, f)
+            if _weighted_error(w, f, goal, e) <= value - 0.25 * a * slope:
+                for i in range(6):
+                    dq[i] = -a * d[i]
+                break
+            a /= 2.0
+        return slope / bend * squares
+
+    def limit_rate(
+        self, q: Numbers, qd: Numbers, qd_max: Numbers, speed: float, p_tool_tcp: Numbers
+    ) -> None:
+        """
+        Scale qd (6,) [rad/s] as a whole to the limits, if it exceeds one of them.
+
+        The limits are qd_max (6,) [rad/s] and the speed of TCP and elbow [m/s]; see
+        `tcp_and_elbow_speed`.
+
+        """
+        used = max(1.0, self.tcp_and_elbow_speed(q, qd, p_tool_tcp) / speed)
+        for i in range(6):
+            used = max(used, fabs(float(qd[i])) / float(qd_max[i]))
+        for i in range(6):
+            qd[i] = float(qd[i]) / used
+
+    # ---- within
 
     def _chain(self, q: list[float], axes: list[float], f: list[float]) -> None:
         """
@@ -560,15 +699,39 @@ def log_so3(R: Numbers, rotvecs: Numbers) -> None:
 
 def error_twist(T: Numbers, T_goal: Numbers, twist: Numbers) -> None:
     """Fill twist (6,) [m, rad] with log(T_goal^-1 T) of poses (4, 4): the error in SE(3)."""
+    t, goal, xi = [0.0] * 12, [0.0] * 12, [0.0] * 6
+    for i in range(3):
+        for k in range(4):
+            t[4 * i + k] = float(T[i, k])
+            goal[4 * i + k] = float(T_goal[i, k])
+    _error_twist(t, goal, xi)
+    for i in range(6):
+        twist[i] = xi[i]
+
+
+def body_error(T: Numbers, T_goal: Numbers, error: Numbers) -> None:
+    """Fill error (6,) with R^T (p - p_goal) [m] and log(R_goal^T R) [rad] of poses (4, 4)."""
+    t, goal, e = [0.0] * 12, [0.0] * 12, [0.0] * 6
+    for i in range(3):
+        for k in range(4):
+            t[4 * i + k] = float(T[i, k])
+            goal[4 * i + k] = float(T_goal[i, k])
+    _body_error(t, goal, e)
+    for i in range(6):
+        error[i] = e[i]
+
+
+def _error_twist(t: list[float], goal: list[float], twist: list[float]) -> None:
+    """Fill the error in SE(3) of two poses, row by row."""
     r, w, p, v, away = [0.0] * 9, [0.0] * 3, [0.0] * 3, [0.0] * 3, [0.0] * 3
     for i in range(3):
-        away[i] = float(T[i, 3]) - float(T_goal[i, 3])
+        away[i] = t[4 * i + 3] - goal[4 * i + 3]
     for i in range(3):
         for j in range(3):
-            g = float(T_goal[j, i])
+            g = goal[4 * j + i]
             p[i] += g * away[j]
             for k in range(3):
-                r[3 * i + k] += g * float(T[j, k])
+                r[3 * i + k] += g * t[4 * j + k]
     _log_so3(r, w)
     _linear_part_of_log(w, p, v)
     for i in range(3):
@@ -576,20 +739,166 @@ def error_twist(T: Numbers, T_goal: Numbers, twist: Numbers) -> None:
         twist[3 + i] = w[i]
 
 
-def body_error(T: Numbers, T_goal: Numbers, error: Numbers) -> None:
-    """Fill error (6,) with R^T (p - p_goal) [m] and log(R_goal^T R) [rad] of poses (4, 4)."""
+def _body_error(t: list[float], goal: list[float], error: list[float]) -> None:
+    """Fill the body error of two poses, row by row."""
     r, w = [0.0] * 9, [0.0] * 3
     for i in range(3):
-        along = 0.0
+        error[i] = 0.0
         for j in range(3):
-            along += float(T[j, i]) * (float(T[j, 3]) - float(T_goal[j, 3]))
-            g = float(T_goal[j, i])
+            error[i] += t[4 * j + i] * (t[4 * j + 3] - goal[4 * j + 3])
+            g = goal[4 * j + i]
             for k in range(3):
-                r[3 * i + k] += g * float(T[j, k])
-        error[i] = along
+                r[3 * i + k] += g * t[4 * j + k]
     _log_so3(r, w)
     for i in range(3):
         error[3 + i] = w[i]
+
+
+def _weighted_error(
+    root: list[float], f: list[float], goal: list[float], weighted: list[float]
+) -> float:
+    """Fill root e of the tool f from a goal, row by row; return half the square of its length."""
+    t, e = [0.0] * 12, [0.0] * 6
+    for i in range(3):
+        for k in range(4):
+            t[4 * i + k] = f[3 * k + i]
+    _body_error(t, goal, e)
+    square = 0.0
+    for i in range(6):
+        weighted[i] = 0.0
+        for k in range(6):
+            weighted[i] += root[6 * i + k] * e[k]
+        square += weighted[i] * weighted[i]
+    return square / 2.0
+
+
+def _gradient(root: list[float], columns: list[float], e: list[float], d: list[float]) -> float:
+    """
+    Fill d (8,) with J^T e, for J = root times the columns of a Jacobian, |d|^2 and |J d|^2.
+
+    Returns the sum of the squares of all entries of J.
+
+    """
+    J, squares, along = [0.0] * 36, 0.0, 0.0
+    for i in range(6):
+        for k in range(6):
+            for j in range(6):
+                J[6 * i + k] += root[6 * i + j] * columns[6 * k + j]
+            squares += J[6 * i + k] * J[6 * i + k]
+    d[6] = d[7] = 0.0
+    for k in range(6):
+        d[k] = 0.0
+        for i in range(6):
+            d[k] += J[6 * i + k] * e[i]
+        d[6] += d[k] * d[k]
+    for i in range(6):
+        along = 0.0
+        for k in range(6):
+            along += J[6 * i + k] * d[k]
+        d[7] += along * along
+    return squares
+
+
+def _invert(A: list[float]) -> bool:
+    """Replace A (6, 12), [M, 1] by rows, by [1, M^-1], by Gauss and Jordan; False if singular."""
+    for i in range(6):
+        best = i
+        for row in range(i + 1, 6):
+            if fabs(A[12 * row + i]) > fabs(A[12 * best + i]):
+                best = row
+        pivot = A[12 * best + i]
+        if not fabs(pivot) > 0.0:
+            return False
+        for k in range(12):
+            entry = A[12 * best + k]
+            A[12 * best + k] = A[12 * i + k]
+            A[12 * i + k] = entry / pivot
+        for row in range(6):
+            share = A[12 * row + i]
+            if row != i and share != 0.0:
+                for k in range(12):
+                    A[12 * row + k] -= share * A[12 * i + k]
+    return True
+
+
+def moved(T: Numbers, p: Numbers, share: float, T_moved: Numbers) -> None:
+    """Fill T_moved (4, 4) with T (4, 4), its origin moved by share p, p (3,) [m] in its axes."""
+    for i in range(4):
+        for k in range(4):
+            T_moved[i, k] = float(T[i, k])
+    for i in range(3):
+        away = 0.0
+        for k in range(3):
+            away += float(T[i, k]) * float(p[k])
+        T_moved[i, 3] = float(T[i, 3]) + share * away
+
+
+def nearest(path: Numbers, begin: int, end: int, q: Numbers, away: Numbers) -> int:
+    """
+    Return the row of path (n, 6) [rad], from begin to before end, that is nearest to q (6,).
+
+    Its largest joint difference is the smallest. Fills away (6,) with its differences [rad].
+
+    """
+    best, smallest = begin, -1.0
+    for row in range(begin, end):
+        largest = 0.0
+        for i in range(6):
+            largest = max(largest, fabs(float(path[row, i]) - float(q[i])))
+        if smallest < 0.0 or largest < smallest:
+            best, smallest = row, largest
+    for i in range(6):
+        away[i] = fabs(float(path[best, i]) - float(q[i]))
+    return best
+
+
+def largest_gap(q_a: Numbers, q_b: Numbers) -> float:
+    """Return the largest difference of joints q_a and q_b (6,) [rad]."""
+    gap = 0.0
+    for i in range(6):
+        gap = max(gap, fabs(float(q_a[i]) - float(q_b[i])))
+    return gap
+
+
+def between(q_a: Numbers, q_b: Numbers, share: float, q: Numbers) -> None:
+    """Fill q (6,) with joints at a share of the way from q_a to q_b (6,) [rad]."""
+    for i in range(6):
+        q[i] = float(q_a[i]) + share * (float(q_b[i]) - float(q_a[i]))
+
+
+def changed(
+    q: Numbers,
+    qd: Numbers,
+    qdd: Numbers,
+    velocity: Numbers,
+    cycles: int,
+    at: int,
+    cycle: float,
+    state: Numbers,
+) -> None:
+    """
+    Fill state (3, 6), positions, velocities and accelerations, `at` cycles after a start.
+
+    The velocities are those of `fewest_cycles`, from the start q, qd, qdd (6,) [rad, s] to
+    `velocity` in `cycles`, and constant from then on. Velocity and acceleration are combinations
+    of v0, a0 T and v - v0; the positions their integrals.
+
+    """
+    T = cycles * cycle
+    u = min(float(at) / cycles, 1.0)
+    after = max(at - cycles, 0) * cycle
+    uu, uuu = u * u, u * u * u
+    uuuu = uu * uu
+    bent, risen = T * (uu / 2.0 - 2.0 * uuu / 3.0 + uuuu / 4.0), T * (uuu - uuuu / 2.0) + after
+    steady = T * u + after
+    kept, gained = u - 2.0 * uu + uuu, 3.0 * uu - 2.0 * uuu
+    bends, grows = (1.0 - 4.0 * u + 3.0 * uu) / T, 6.0 * (u - uu) / T
+    for i in range(6):
+        v0, a0T = float(qd[i]), float(qdd[i]) * T
+        dv = float(velocity[i]) - v0
+        state[0, i] = float(q[i]) + (steady * v0 + bent * a0T + risen * dv)
+        state[1, i] = v0 + kept * a0T + gained * dv
+        state[2, i] = bends * a0T + grows * dv
 
 
 def turned(R: Numbers, rotvec: Numbers, share: float, T: Numbers) -> None:

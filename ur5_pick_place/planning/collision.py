@@ -159,9 +159,18 @@ class CollisionModel:
         """Bounds (P, 6) on the change of each distance per turn of each joint [m/rad]."""
         return self._clearances.pair_levers
 
-    def least_spare(self, q: Array) -> Array:
-        """Return by how much each pair of bodies may get nearer at least, (P,) [m]."""
-        return np.asarray(self._clearances.measure(_one(q)).distance[0] - self._margins)
+    def least_spare(self, q: Array, turn: float) -> Array:
+        """
+        Return by how much each pair of bodies may get nearer, or a lower bound of that, (P,) [m].
+
+        It is exact at least for the pairs that may come too near while each joint turns from `q`
+        (6,) by `turn` [rad].
+
+        """
+        measured = self._clearances.measure(_one(q))
+        needed = self._margins + self._clearances.largest_change(np.full(6, turn))
+        self._clearances.refine(measured, ~(measured.distance >= needed))
+        return np.asarray(measured.distance[0] - self._margins)
 
     def spare(self, q: Array, pairs: NDArray[np.intp]) -> Array:
         """Return by how much n pairs of bodies may get nearer at joints `q` (6,), (n,) [m]."""

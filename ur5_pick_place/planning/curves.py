@@ -11,7 +11,7 @@ from scipy.spatial.transform import Rotation
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import Model, forward
 from ur5_pick_place.kinematics.core import core
-from ur5_pick_place.kinematics.transforms import Array, inverse_transform
+from ur5_pick_place.kinematics.transforms import Array, inverse_transform, log_so3
 
 _SAME_POINT = 1e-6  # [m]
 _COLLINEAR = 1e-3  # [rad]; the points of a flatter arc count as collinear: it is refused
@@ -244,8 +244,7 @@ def _angle(a: Array, b: Array, normal: Array) -> float:
 
 
 def _rotation_between(T_start: Array, T_goal: Array) -> Array:
-    turn: Array = Rotation.from_matrix(T_start[:3, :3].T @ T_goal[:3, :3]).as_rotvec()
-    return turn
+    return log_so3(T_start[:3, :3].T @ T_goal[:3, :3])
 
 
 def _poses(T_start: Array, T_goal: Array, s: Array, rotation: Array, positions: Array) -> Array:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from ur5_pick_place.kinematics import Model, point_velocity
+from ur5_pick_place.kinematics.core import IS_COMPILED
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.settings import Settings, setting
 
@@ -155,13 +156,11 @@ def tcp_and_elbow_speed(
         TCP and elbow speed [m/s].
 
     """
+    if IS_COMPILED:
+        found: Array = np.empty((len(q), 2))
+        rows, rates, p = map(np.ascontiguousarray, (q, qd, p_tool_tcp))
+        model.arm.all_speeds(rows, rates, p, found)
+        return found
     points = ((6, p_tool_tcp), (ELBOW, np.zeros(3)))
     speed: Array = np.linalg.norm(point_velocity(model, q, qd, points), axis=-1)
     return speed
-
-
-def max_tcp_elbow_speed(model: Model, q: Array, qd: Array, p_tool_tcp: Array) -> float:
-    """Return the larger of the two speeds of `tcp_and_elbow_speed` [m/s]; q and qd are (6,)."""
-    return model.arm.tcp_and_elbow_speed(
-        *(np.ascontiguousarray(x, dtype=np.float64) for x in (q, qd, p_tool_tcp))
-    )

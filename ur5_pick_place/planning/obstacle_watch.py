@@ -12,6 +12,7 @@ from ur5_pick_place.planning.collision import CollisionModel
 from ur5_pick_place.planning.planner import MotionPlanner
 
 _HALVINGS = 3  # of a step that is not proved as a whole
+_NEAR = 0.2  # [rad]; pairs that may come too near within such turns are measured at once
 
 
 class ObstacleWatch:
@@ -49,9 +50,9 @@ class ObstacleWatch:
         return planner.why_blocked(q)
 
     def _begin(self, collision: CollisionModel, q: Array) -> None:
-        """Measure lower bounds of all distances at joints (6,) [rad]."""
+        """Measure the distances at joints (6,) [rad], of far pairs lower bounds."""
         self._collision, self._levers = collision, collision.pair_levers
-        self._spare = collision.least_spare(q)
+        self._spare = collision.least_spare(q, _NEAR)
         self._at = np.tile(q, (len(self._spare), 1))  # where each distance was measured
         self._found = np.empty(len(self._spare), dtype=np.intp)
 
