@@ -2,6 +2,7 @@
 """The nodes as executables: `--help`, and a clean end on Ctrl-C even while they load."""
 
 import ctypes
+import gc
 import importlib
 import os
 import signal
@@ -63,4 +64,5 @@ def prepare_to_run(name: str) -> bool:
     # Loading takes a second, and compiled modules turn a KeyboardInterrupt into other errors.
     for number in (signal.SIGINT, signal.SIGTERM):  # until the node installs its own handlers
         signal.signal(number, lambda *_: os._exit(0))
+    gc.disable()  # while the modules load, all of which stay: `run_node` enables it
     return True
