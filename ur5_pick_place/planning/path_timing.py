@@ -60,12 +60,13 @@ def time_path(
     best: Trajectory | None = None
     for _ in range(_ROUNDS):
         profile = search.fastest()
-        draft, x = _points(path, profile, 1.0)
+        near = _point_parameters(path, profile)
+        draft, x = _points(path, profile, near, 1.0)
         own = np.minimum(path.speed_at(path_parameter(x)), limits.speed)
         excess = _excess(draft, limits, own, speed_of, dynamics)
         factor = float(excess.max()) * (1.0 + 1e-6)
         if best is None or factor * draft.duration < best.duration:
-            best = _points(path, profile, factor)[0]
+            best = _points(path, profile, near, factor)[0]
         if factor < _LITTLE:
             break
         search.slow_down(x, excess)
@@ -76,16 +77,16 @@ def time_path(
 
 
 def _points(
-    path: JointPath, profile: PathVelocityProfile, factor: float
+    path: JointPath, profile: PathVelocityProfile, near: Array, factor: float
 ) -> tuple[Trajectory, Array]:
     """
     Return the motion stretched by `factor`, and the profile's parameter x at its points, (n,).
 
-    The times are whole nanoseconds. x goes from 0 to 1; `path_parameter` converts it.
+    The times are whole nanoseconds, so that x differs a little from `near` (n,). x goes from 0 to
+    1; `path_parameter` converts it.
 
     """
-    clock = profile.clock()
-    x = _point_parameters(path, profile)
+    clock, x = profile.clock, near.copy()
     t = (clock(x) * factor).round(9)
     for _ in range(2):  # Newton steps to the x of the rounded time
         x[1:-1] -= ((clock(x) - t / factor) * np.sqrt(profile.rate(x)))[1:-1]
@@ -97,8 +98,8 @@ def _points(
 
 def _point_parameters(path: JointPath, profile: PathVelocityProfile) -> Array:
     """Return the profile's parameter x at each point, (n,)."""
-    knots = np.unique(profile.rate.t)
-    time = np.diff(profile.clock()(knots))
+    knots = profile.knots
+    time = np.diff(profile.clock(knots))
     turn = np.abs(np.diff(derivatives(path, knots)[0], axis=0)).max(axis=1)
     parts = np.ceil(np.minimum(time / _POINT_SPACING, turn / _POINT_TURN)).clip(1).astype(int)
     first = np.concatenate([[0], np.cumsum(parts)])

@@ -18,90 +18,26 @@ logarithmic barrier for each of these bounds. Every iterate is a motion within t
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property
 
 import numpy as np
 from scipy.interpolate import BSpline, CubicHermiteSpline
-from scipy.linalg import LinAlgError, solveh_banded
+from scipy.linalg import LinAlgError
 
 from ur5_pick_place.errors import PlanningError
 from ur5_pick_place.kinematics import JOINT_NAMES
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.cancellation import checkpoint
 from ur5_pick_place.planning.dynamics import Dynamics
+from ur5_pick_place.planning.gauss_spline import (
+    ABSCISSAE,
+    ENTRIES,
+    WEIGHTS,
+    GaussSpline,
+    gauss_spline,
+)
 from ur5_pick_place.planning.limits import Limits
 from ur5_pick_place.planning.paths import JointPath
-
-# Four points in each interval, on [0, 1].
-_POINTS, _SHARES = np.polynomial.legendre.leggauss(4)
-ABSCISSAE, WEIGHTS = 0.5 * (_POINTS + 1.0), 0.5 * _SHARES
-
-
-class GaussSpline:
-    """
-    Cubic splines over [0, 1] with their values, first and second derivatives at Gauss points.
-
-    Parameters
-    ----------
-    intervals : int
-        Number of equal intervals.
-
-    Attributes
-    ----------
-    knots : ndarray, shape (intervals + 7,)
-    x, weight : ndarray, shape (n,)
-        Gauss points, four in each interval, and their quadrature weights.
-    size : int
-        Number of coefficients.
-
-    """
-
-    def __init__(self, intervals: int) -> None:
-        grid = np.linspace(0.0, 1.0, intervals + 1)
-        self.knots = np.concatenate([np.zeros(3), grid, np.ones(3)])
-        self.x = (grid[:-1, None] + grid[1] * ABSCISSAE).ravel()
-        self.weight = np.tile(grid[1] * WEIGHTS, intervals)
-        self.intervals, self.size = intervals, intervals + 3
-        # The four coefficients that act on each point, (points, 4), and the basis, (points, 3, 4).
-        self._active = np.arange(intervals).repeat(len(WEIGHTS))[:, None] + np.arange(4)
-        bases = BSpline(self.knots, np.eye(self.size), 3)
-        points = np.arange(self.x.size)[:, None]
-        self._basis = np.stack([bases(self.x, nu=k)[points, self._active] for k in range(3)], 1)
-
-    def values(self, coefficients: Array) -> Array:
-        """Return (points, 3): the spline and its first two derivatives."""
-        return np.asarray((self._basis @ coefficients[self._active][:, :, None])[:, :, 0])
-
-    def newton_step(self, gradient: Array, hessian: Array) -> tuple[Array, float]:
-        """
-        Return the Newton step and the predicted decrease.
-
-        Parameters
-        ----------
-        gradient, hessian : ndarray, shapes (points, 3) and (points, 3, 3)
-            Of a sum over the points, with respect to the values there.
-
-        """
-        per_interval = (self.intervals, len(WEIGHTS), 4)
-        local = (gradient[:, None, :] @ self._basis)[:, 0]
-        local = local.reshape(per_interval).sum(axis=1)
-        block = self._basis.transpose(0, 2, 1) @ hessian @ self._basis
-        block = block.reshape(*per_interval, 4).sum(axis=1)
-        total, band = np.zeros(self.size), np.zeros((4, self.size))
-        for i in range(4):
-            total[i : i + self.intervals] += local[:, i]
-            for j in range(i + 1):
-                band[i - j, j : j + self.intervals] += block[:, i, j]
-        step = -solveh_banded(band, total, lower=True)
-        return step, -float(total @ step)
-
-
-@lru_cache(maxsize=4)
-def gauss_spline(intervals: int) -> GaussSpline:
-    """Return the spline with that many equal intervals; the last four are cached."""
-    return GaussSpline(intervals)
-
-
 
 SpeedOf = Callable[[Array, Array], Array]
 
@@ -135,9 +71,15 @@ class PathVelocityProfile:
     rate: BSpline
     is_optimal: bool
 
+    @cached_property
+    def knots(self) -> Array:
+        """The parameters x between which the rate is one cubic."""
+        return np.unique(self.rate.t)
+
+    @cached_property
     def clock(self) -> CubicHermiteSpline:
-        """Return the time [s] as a function of x, exact to about 1e-9 s."""
-        x = np.linspace(0.0, 1.0, 10 * (len(np.unique(self.rate.t)) - 1) + 1)
+        """The time [s] as a function of x, exact to about 1e-9 s."""
+        x = np.linspace(0.0, 1.0, 10 * (len(self.knots) - 1) + 1)
         h = x[1]
         slowness = 1.0 / np.sqrt(self.rate(x[:-1, None] + h * ABSCISSAE))
         t = np.concatenate([[0.0], np.cumsum(h * (slowness @ WEIGHTS))])
@@ -236,6 +178,9 @@ def derivatives(path: JointPath, x: Array) -> tuple[Array, ...]:
     return q, d1 * l1, d2 * l1**2 + d1 * l2, d3 * l1**3 + 3.0 * d2 * l1 * l2 + d1 * l3
 
 
+_JERK = slice(-6, None)  # rows of `_Bounds`
+
+
 @dataclass(frozen=True)
 class _Bounds:
     """
@@ -243,21 +188,17 @@ class _Bounds:
 
     Attributes
     ----------
-    speed : ndarray, shape (n,)
-        Fraction of the velocity and speed limits, squared, per b.
-    effort : ndarray, shape (n, 2, m)
-        Of joint accelerations, and of joint torques if they are known, per b and b'.
-    hold : ndarray, shape (n, m)
-        The same at rest: zero for accelerations, gravity for torques.
-    jerk : ndarray, shape (n, 3, 6)
-        Per b, b' and b'', to be multiplied by sqrt(b).
+    slope : ndarray, shape (3, m, n)
+        Per b, b' and b'', of n points. Rows: the velocity and speed limits, squared, which take b
+        alone; joint accelerations, and joint torques if they are known, which take b and b';
+        joint jerks (6), which are to be multiplied by sqrt(b).
+    hold : ndarray, shape (m, n)
+        The same at rest: gravity for torques, else zero.
 
     """
 
-    speed: Array
-    effort: Array
+    slope: Array
     hold: Array
-    jerk: Array
 
     @classmethod
     def along(
@@ -270,38 +211,34 @@ class _Bounds:
     ) -> '_Bounds':
         q, f1, f2, f3 = derivatives(path, x)
         joint = (np.abs(f1) / limits.qd).max(axis=1)
-        effort, hold = np.stack([f2, 0.5 * f1], axis=1) / limits.qdd, np.zeros_like(q)
+        speed_max = np.minimum(limits.speed, path.speed_at(path_parameter(x)))
+        speed = np.maximum(joint, speed_of(q, f1).max(axis=1) / speed_max) ** 2
+        none = np.zeros_like(q)
+        rows = [np.stack([f2, 0.5 * f1, none]) / limits.qdd]  # (3, n, 6) each
+        holds = [np.zeros((len(x), 1)), none, none]
         if dynamics is not None:
             gravity = dynamics.gravity(q)
             _check_hold(gravity, dynamics.torque_max)
-            moving = [dynamics.inverse(q, f1, f2), dynamics.inverse(q, 0.0, 0.5 * f1)]
-            torque = np.stack(moving, axis=1) - gravity[:, None]
-            effort = np.concatenate([effort, torque / dynamics.torque_max], axis=2)
-            hold = np.concatenate([hold, gravity / dynamics.torque_max], axis=1)
-        speed_max = np.minimum(limits.speed, path.speed_at(path_parameter(x)))
-        return cls(
-            np.maximum(joint, speed_of(q, f1).max(axis=1) / speed_max) ** 2,
-            effort,
-            hold,
-            np.stack([f3, 1.5 * f2, 0.5 * f1], axis=1) / limits.qddd,
-        )
+            moving = [dynamics.inverse(q, f1, f2), dynamics.inverse(q, 0.0, 0.5 * f1), gravity]
+            rows.append((np.stack(moving) - gravity) / dynamics.torque_max)
+            holds.insert(2, gravity / dynamics.torque_max)
+        rows.append(np.stack([f3, 1.5 * f2, 0.5 * f1]) / limits.qddd)
+        square = np.zeros((3, len(x), 1))
+        square[0, :, 0] = speed
+        slope = np.concatenate([square, *rows], axis=2).swapaxes(1, 2)
+        return cls(np.ascontiguousarray(slope), np.hstack(holds).T.copy())
 
     def slowed(self, factor: Array) -> '_Bounds':
         """Return the bounds for a motion that is slower by `factor` (n,) at each point."""
-        return _Bounds(
-            self.speed * factor**2,
-            self.effort * (factor**2)[:, None, None],
-            self.hold,
-            self.jerk * (factor**3)[:, None, None],
-        )
+        slope = self.slope * factor**2
+        slope[:, _JERK] *= factor
+        return _Bounds(slope, self.hold)
 
     def even_rate(self) -> float:
         """Return half of the largest constant b."""
-        return 0.5 * min(
-            float(1.0 / self.speed.max()),
-            float(((1.0 - np.abs(self.hold)) / np.abs(self.effort[:, 0]).clip(1e-12)).min()),
-            float((1.0 / np.abs(self.jerk[:, 0]).max()) ** (2.0 / 3.0)),
-        )
+        rest = (1.0 - np.abs(self.hold)) / np.abs(self.slope[0]).clip(1e-12)
+        jerk = np.abs(self.slope[0, _JERK]).max()
+        return 0.5 * min(float(rest[:-6].min()), float((1.0 / jerk) ** (2.0 / 3.0)))
 
 
 def _check_hold(gravity: Array, torque_max: Array) -> None:
@@ -317,54 +254,64 @@ def _check_hold(gravity: Array, torque_max: Array) -> None:
 class _Barrier:
     """Duration and barrier of a profile, with gradients with respect to b, b' and b''."""
 
-    def __init__(self, values: Array, weight: Array, bounds: _Bounds) -> None:
+    def __init__(self, values: Array, free: Array, weight: Array, bounds: _Bounds) -> None:
+        self.values, self.free = values, free  # (3, n) and (m, n), linear in the coefficients
         self._weight, self._bounds = weight, bounds
-        self._b = b = values[:, 0]
+        b = values[0]
         self.is_inside = bool(b.min() > 0.0)
         if not self.is_inside:
             return
-        self._root = np.sqrt(b)
-        self._speed = b * bounds.speed
-        self._effort = (values[:, None, :2] @ bounds.effort)[:, 0] + bounds.hold
-        self._free_jerk = (values[:, None, :] @ bounds.jerk)[:, 0]
-        self._jerk = self._free_jerk * self._root[:, None]
-        rows = (self._speed, self._effort, self._jerk)
-        self.is_inside = all(np.abs(row).max() < 1.0 for row in rows)
+        self._root, self._row = np.sqrt(b), free.copy()
+        self._row[_JERK] *= self._root
+        self._room = 1.0 - self._row**2
+        self.is_inside = bool(self._room.min() > 0.0)
         if self.is_inside:
             self.duration = float((weight / self._root).sum())
-            self._height = -float(
-                weight @ sum(np.log1p(-(row**2)).reshape(len(b), -1).sum(axis=1) for row in rows)
-            )
+            self._height = -float(weight @ np.log(self._room.prod(axis=0)))
+
+    def moved(self, length: float, values: Array, free: Array) -> '_Barrier':
+        """Return that of a profile a length of a step away; the step's values and rows."""
+        return _Barrier(
+            self.values + length * values, self.free + length * free, self._weight, self._bounds
+        )
 
     def cost(self, mu: float) -> float:
         """Return the duration [s] plus `mu` times the barrier."""
         return self.duration + mu * self._height
 
     def expand(self, mu: float) -> tuple[Array, Array]:
-        """Return gradient (n, 3) and Gauss-Newton Hessian (n, 3, 3) of the cost at each point."""
-        n, bounds = len(self._b), self._bounds
-        gradient, hessian = np.zeros((n, 3)), np.zeros((n, 3, 3))
-        jerk_slope = bounds.jerk * self._root[:, None, None]
-        jerk_slope[:, 0] += self._free_jerk * (0.5 / self._root)[:, None]
-        for row, slope in (
-            (self._speed[:, None], bounds.speed[:, None, None]),
-            (self._effort, bounds.effort),
-            (self._jerk, jerk_slope),
-        ):
-            k, room = slope.shape[1], 1.0 - row**2
-            gradient[:, :k] += (slope @ (2.0 * mu * row / room)[:, :, None])[:, :, 0]
-            curvature = 2.0 * mu * (1.0 + row**2) / room**2
-            hessian[:, :k, :k] += (slope * curvature[:, None]) @ slope.transpose(0, 2, 1)
-        gradient[:, 0] -= 0.5 / (self._b * self._root)
-        hessian[:, 0, 0] += 0.75 / (self._b**2 * self._root)
-        return gradient * self._weight[:, None], hessian * self._weight[:, None, None]
+        """Return gradient (3, n) and Gauss-Newton Hessian (6, n) of the cost, see `ENTRIES`."""
+        b, root, row, room = self.values[0], self._root, self._row, self._room
+        slope = self._bounds.slope.copy()
+        slope[:, _JERK] *= root
+        slope[0, _JERK] += self.free[_JERK] * (0.5 / root)
+        pull, bend = (2.0 * mu) * row / room, (2.0 * mu) * (2.0 - room) / room**2
+        gradient = np.stack([(of * pull).sum(axis=0) for of in slope])
+        bent = slope * bend
+        # Only the jerk depends on b''.
+        parts = (slice(None), slice(None), _JERK)
+        hessian = np.stack(
+            [(bent[i, parts[j]] * slope[j, parts[j]]).sum(axis=0) for i, j in ENTRIES]
+        )
+        gradient[0] -= 0.5 / (b * root)
+        hessian[0] += 0.75 / (b**2 * root)
+        return gradient * self._weight, hessian * self._weight
+
+
+def _rows(bounds: _Bounds, values: Array) -> Array:
+    """Return the linear rows (m, n) of bounds for values (3, n) of a spline, without `hold`."""
+    free = bounds.slope[0] * values[0]
+    free += bounds.slope[1] * values[1]
+    free[_JERK] += bounds.slope[2, _JERK] * values[2]
+    return np.asarray(free)
 
 
 def _minimise(
     spline: GaussSpline, bounds: _Bounds, c: Array, barriers: Sequence[float]
 ) -> tuple[Array, bool]:
     """Return the coefficients of the fastest b, starting from `c`, and if the search converged."""
-    at = _Barrier(spline.values(c), spline.weight, bounds)
+    values = spline.values(c)
+    at = _Barrier(values, _rows(bounds, values) + bounds.hold, spline.weight, bounds)
     left, promise, mu = _MAX_STEPS, np.inf, 0.0
     for share in barriers:
         mu, promise = share * at.duration, np.inf
@@ -375,27 +322,27 @@ def _minimise(
                 step, promise = spline.newton_step(*at.expand(mu))
             except LinAlgError:
                 return c, False
-            length = _step_length(spline, bounds, at, c, step, mu)
+            length, at = _step_length(spline, bounds, at, step, mu)
             if length == 0.0:
                 return c, promise < mu
             c = c + length * step
-            at = _Barrier(spline.values(c), spline.weight, bounds)
     return c, promise <= mu
 
 
 def _step_length(
-    spline: GaussSpline, bounds: _Bounds, at: _Barrier, c: Array, step: Array, mu: float
-) -> float:
+    spline: GaussSpline, bounds: _Bounds, at: _Barrier, step: Array, mu: float
+) -> tuple[float, _Barrier]:
     """
-    Return the step length; 0 = no step.
+    Return the step length, 0 = no step, and the profile there.
 
     It is halved until the profile is within the bounds and its cost has decreased.
 
     """
-    length = 1.0
+    length, cost, values = 1.0, at.cost(mu), spline.values(step)
+    free = _rows(bounds, values)
     while length > _MIN_LENGTH:
-        trial = _Barrier(spline.values(c + length * step), spline.weight, bounds)
-        if trial.is_inside and trial.cost(mu) < at.cost(mu):
-            return length
+        trial = at.moved(length, values, free)
+        if trial.is_inside and trial.cost(mu) < cost:
+            return length, trial
         length *= 0.5
-    return 0.0
+    return 0.0, at
