@@ -20,6 +20,7 @@ import numpy
 import peers
 import services
 import shares
+import ticks
 import trajectories
 from measure import ROUNDS, Row
 
@@ -32,6 +33,7 @@ def main() -> None:
         *kinematics.measure(),
         *trajectories.measure(),
         *cycle.measure(),
+        *ticks.measure(),
         *accuracy.measure(),
         *services.measure(),
         *shares.measure(),

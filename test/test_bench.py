@@ -57,3 +57,17 @@ def test_a_goal_bounds_the_ratio_or_where_nobody_is_beside_the_value(
     assert not Row('x', 3.0, 'us', 'y', 2.0, 1.5, goal=1.4).met
     assert Row('x', 3.0, 'us', goal=3.0).met and not Row('x', 3.1, 'us', goal=3.0).met
     assert Row('x', 3.0, 'us', 'y', 2.0, 1.5).met is None
+
+
+def test_ticks_and_the_plan_of_a_cycle_are_measured(
+    bench: dict[str, ModuleType], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ticks = importlib.import_module('ticks')
+    monkeypatch.setattr(ticks, 'METHODS', ('resolved_rate',))
+    median, longest, warm, cold = ticks.measure()
+    assert [row.what for row in (median, longest)] == [
+        'tick of resolved_rate, median',
+        'tick of resolved_rate, p99.9',
+    ]
+    assert 0.0 < median.ours < longest.ours and all(row.goal for row in (median, warm, cold))
+    assert 0.0 < warm.ours < 2.0 and 0.0 < cold.ours < 4.0

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Processor time of each tick of a closed loop, and of planning the cycle of the demo."""
+
+import multiprocessing
+from time import process_time, thread_time
+
+import numpy as np
+from measure import Row
+
+from ur5_pick_place.control.line_follower import METHODS
+from ur5_pick_place.trials.in_process import InProcessCell
+from ur5_pick_place.trials.spots import DEFAULT_START, DEFAULT_TARGET
+
+_PLANS = 5  # of one process; the first one is cold
+_LONGEST = 200.0  # [s] of robot time for a cycle
+
+
+def measure() -> list[Row]:
+    """Run the cycle with each closed loop in process, and plan it in a process of its own."""
+    rows = []
+    for method in METHODS:
+        ticks = ticks_of(method)
+        for name, value, goal in (
+            ('median', np.median(ticks), 0.15),
+            ('p99.9', np.percentile(ticks, 99.9), 0.4),
+        ):
+            rows.append(Row(f'tick of {method}, {name}', 1e3 * float(value), 'ms', goal=goal))
+    with multiprocessing.get_context('spawn').Pool(1) as process:
+        cold, *warm = process.apply(plan_times)
+    return [
+        *rows,
+        Row('cycle planned, processor time', float(np.median(warm)), 's', goal=0.15),
+        Row('cycle planned first, proc. time', cold, 's', goal=0.15),
+    ]
+
+
+def ticks_of(method: str) -> np.ndarray:
+    """
+    Return the processor time of each tick in a cycle of the demo, (n,) [s].
+
+    A tick is all that the execution manager does with one joint state while a closed loop runs,
+    up to the segment that goes to the controller; the simulated controller does not count.
+
+    """
+    cell = _cell(method)
+    cell.run()
+    to_driver, manager, port = cell.driver.link.to_driver, cell.manager, cell.controller
+    deliver, process = to_driver.send, manager.on_joints
+    simulated, ticks = 0.0, []
+
+    def send(*args: object, **how: object) -> None:
+        nonlocal simulated
+        begin = thread_time()
+        deliver(*args, **how)
+        simulated += thread_time() - begin
+
+    def on_joints() -> None:
+        nonlocal simulated
+        sent, simulated, begin = port.motions, 0.0, thread_time()
+        process()
+        if port.motions > sent:
+            ticks.append(thread_time() - begin - simulated)
+
+    to_driver.send, manager.on_joints = send, on_joints
+    cell.until(lambda: not cell.is_busy, _LONGEST, 'the end of the cycle')
+    if cell.stop_reason:
+        raise RuntimeError(f'the cycle with {method} has stopped: {cell.stop_reason}')
+    return np.array(ticks)
+
+
+def plan_times() -> list[float]:
+    """Return the processor time of planning the cycle again and again, the first one cold [s]."""
+    cell, times = _cell('ik'), []
+    for _ in range(_PLANS):
+        begin = process_time()
+        cell.station.machine.make_plan(cell.poses)
+        times.append(process_time() - begin)
+    return times
+
+
+def _cell(method: str) -> InProcessCell:
+    """Return a cell with the part at start and all places taught."""
+    cell = InProcessCell({'method': method})
+    cell.put_part(DEFAULT_START)
+    cell.teach(DEFAULT_START, DEFAULT_TARGET)
+    return cell
