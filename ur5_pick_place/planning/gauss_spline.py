@@ -5,7 +5,8 @@ from functools import lru_cache
 
 import numpy as np
 from scipy.interpolate import BSpline
-from scipy.linalg import solveh_banded
+from scipy.linalg import LinAlgError
+from scipy.linalg.lapack import dpbsv
 
 from ur5_pick_place.kinematics.transforms import Array
 
@@ -87,7 +88,9 @@ class GaussSpline:
             total[i : i + self.intervals] += local[:, i]
             for j in range(i + 1):
                 band[i - j, j : j + self.intervals] += block[:, i, j]
-        step = -solveh_banded(band, total, lower=True, check_finite=False)
+        _, step, info = dpbsv(band, -total, lower=1)
+        if info:
+            raise LinAlgError('the Hessian is not positive definite')
         return step, -float(total @ step)
 
 

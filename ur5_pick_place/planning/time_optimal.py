@@ -282,17 +282,18 @@ class _Barrier:
     def expand(self, mu: float) -> tuple[Array, Array]:
         """Return gradient (3, n) and Gauss-Newton Hessian (6, n) of the cost, see `ENTRIES`."""
         b, root, row, room = self.values[0], self._root, self._row, self._room
-        slope = self._bounds.slope.copy()
-        slope[:, _JERK] *= root
-        slope[0, _JERK] += self.free[_JERK] * (0.5 / root)
-        pull, bend = (2.0 * mu) * row / room, (2.0 * mu) * (2.0 - room) / room**2
-        gradient = np.stack([(of * pull).sum(axis=0) for of in slope])
-        bent = slope * bend
+        jerk = self._bounds.slope[:, _JERK] * root
+        jerk[0] += self.free[_JERK] * (0.5 / root)
+        scaled = (2.0 * mu) / room
+        pull, bend = scaled * row, scaled * (2.0 / room - 1.0)
+        gradient, hessian = np.zeros((3, len(b))), np.zeros((6, len(b)))
         # Only the jerk depends on b''.
-        parts = (slice(None), slice(None), _JERK)
-        hessian = np.stack(
-            [(bent[i, parts[j]] * slope[j, parts[j]]).sum(axis=0) for i, j in ENTRIES]
-        )
+        for slope, rows in ((self._bounds.slope[:2, :-6], slice(-6)), (jerk, _JERK)):
+            gradient[: len(slope)] += np.add.reduce(slope * pull[rows], axis=1)
+            bent = slope * bend[rows]
+            for entry, (i, j) in enumerate(ENTRIES):
+                if j < len(slope):
+                    hessian[entry] += np.add.reduce(bent[i] * slope[j], axis=0)
         gradient[0] -= 0.5 / (b * root)
         hessian[0] += 0.75 / (b**2 * root)
         return gradient * self._weight, hessian * self._weight
