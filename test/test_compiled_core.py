@@ -305,7 +305,14 @@ def test_both_forms_compare_poses_alike(rng):
             assert_same(6, by=lambda f, out, n=name, T=T, G=T_goal: getattr(f, n)(T, G, out))
         assert_same(1, 6, by=lambda f, out, T=T: f.log_se3(T[None], out))
         assert_same(1, 3, by=lambda f, out, T=T: f.log_so3(T[None, :3, :3].copy(), out))
-        assert_same(4, 4, by=lambda f, out, T=T, w=w: f.turned(T, w, 0.7, out))
+        v = rng.normal(size=3)
+        for form in FORMS:
+            found = np.empty((4, 4))
+            form.on_line(T, v, w, 0.7, found)
+            expected = T.copy()
+            expected[:3, :3] = T[:3, :3] @ exp_so3(0.7 * w)
+            expected[:3, 3] += 0.7 * v
+            np.testing.assert_allclose(found, expected, rtol=0.0, atol=EXACT)
 
 
 def test_both_forms_of_newtons_method_end_at_the_same_joints(rng):

@@ -10,7 +10,7 @@ import numpy as np
 from ur5_pick_place.control.laws import Gradient, ResolvedRate
 from ur5_pick_place.control.loop_settings import LoopSettings
 from ur5_pick_place.errors import IncompletePath, InvalidInput
-from ur5_pick_place.kinematics import Model, forward
+from ur5_pick_place.kinematics import Model
 from ur5_pick_place.kinematics.core import core
 from ur5_pick_place.kinematics.transforms import Array, body_error
 from ur5_pick_place.planning.curves import Line
@@ -150,7 +150,8 @@ class LineFollower:
 
     def _T_base_tcp(self, q: Array) -> Array:
         """Return the pose of the TCP (4, 4), in the axes of the tool."""
-        T = forward(self._model, q)
+        T = np.empty((4, 4))
+        self._model.arm.forward(np.ascontiguousarray(q), T)
         core.moved(T, self._p_tool_tcp, 1.0, T)
         return T
 

@@ -225,6 +225,6 @@ class Reference:
 
 def trajectory_of(states: Sequence[State], cycles: Sequence[int]) -> Trajectory:
     """Return the trajectory through states at given cycles, the first 0, ending at rest."""
-    q, qd, qdd = map(np.array, zip(*states, strict=True))
+    q, qd, qdd = np.array(states).swapaxes(0, 1)
     qd[-1] = qdd[-1] = 0.0
     return Trajectory(CYCLE * np.array(cycles), q, qd, qdd)

@@ -239,7 +239,13 @@ cpdef changed(
 )
 
 @cython.locals(w=double[3], i=int, k=int)
-cpdef turned(const double[:, :] R, const double[::1] rotvec, double share, double[:, ::1] T)
+cpdef on_line(
+    const double[:, :] T_start,
+    const double[:] displacement,
+    const double[::1] rotvec,
+    double share,
+    double[:, ::1] T,
+)
 
 @cython.locals(count=int, pair=Py_ssize_t, j=int, change=double, at=double)
 cpdef int unproved(

@@ -901,8 +901,16 @@ def changed(
         state[2, i] = bends * a0T + grows * dv
 
 
-def turned(R: Numbers, rotvec: Numbers, share: float, T: Numbers) -> None:
-    """Fill the rotation of T (4, 4) with R exp(share rotvec), for rotvec (3,) [rad], R (3, 3)."""
+def on_line(
+    T_start: Numbers, displacement: Numbers, rotvec: Numbers, share: float, T: Numbers
+) -> None:
+    """
+    Fill T (4, 4) with the pose at a share of the line from T_start (4, 4).
+
+    The whole line moves the origin by displacement (3,) [m], and turns the axes to R exp(rotvec),
+    rotvec (3,) [rad].
+
+    """
     w = [0.0] * 3
     for i in range(3):
         w[i] = share * float(rotvec[i])
@@ -912,11 +920,14 @@ def turned(R: Numbers, rotvec: Numbers, share: float, T: Numbers) -> None:
     A = 1.0 - t * t / 6.0 if t < _SMALL_ANGLE else sin(t) / t
     B = 0.5 if t < _SMALL_ANGLE else 0.5 * (sin(half) / half) * (sin(half) / half)
     for i in range(3):
-        x, y, z = float(R[i, 0]), float(R[i, 1]), float(R[i, 2])
+        x, y, z = float(T_start[i, 0]), float(T_start[i, 1]), float(T_start[i, 2])
         cx, cy, cz = y * w[2] - z * w[1], z * w[0] - x * w[2], x * w[1] - y * w[0]
         T[i, 0] = x + A * cx + B * (cy * w[2] - cz * w[1])
         T[i, 1] = y + A * cy + B * (cz * w[0] - cx * w[2])
         T[i, 2] = z + A * cz + B * (cx * w[1] - cy * w[0])
+        T[i, 3] = float(T_start[i, 3]) + share * float(displacement[i])
+        T[3, i] = 0.0
+    T[3, 3] = 1.0
 
 
 def unproved(

@@ -67,9 +67,8 @@ class Line:
         """Return T_base_tool (4, 4) at one fraction of the line."""
         if s == 1.0:
             return self._T_goal
-        T = np.eye(4)
-        core.turned(self._T_start, self._rotation, s, T)
-        T[:3, 3] = self._T_start[:3, 3] + s * self._displacement
+        T = np.empty((4, 4))
+        core.on_line(self._T_start, self._displacement, self._rotation, s, T)
         return T
 
 

@@ -1,10 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Whether joints near one another, tick after tick, are free of obstacles."""
 
-from itertools import pairwise
-
 import numpy as np
-from numpy.typing import NDArray
 
 from ur5_pick_place.kinematics.core import core
 from ur5_pick_place.kinematics.transforms import Array
@@ -44,8 +41,7 @@ class ObstacleWatch:
         if core.is_within(q, limits.q_min, limits.q_max) and not refusal:
             if planner.collision is not self._collision:
                 self._begin(planner.collision, q[0])
-            steps = pairwise(q) if len(q) > 1 else [(q[0], q[0])]
-            if all(self._proves(a, b, _HALVINGS) for a, b in steps):
+            if self._proves_all(q):
                 return ''
         return planner.why_blocked(q)
 
@@ -56,22 +52,31 @@ class ObstacleWatch:
         self._at = np.tile(q, (len(self._spare), 1))  # where each distance was measured
         self._found = np.empty(len(self._spare), dtype=np.intp)
 
+    def _proves_all(self, q: Array) -> bool:
+        """Return whether a path of joints (n, 6) is free by distances."""
+        a = q[0]
+        for b in q[-1:] if len(q) == 1 else q[1:]:
+            if not self._proves(a, b, _HALVINGS):
+                return False
+            a = b
+        return True
+
     def _proves(self, q_a: Array, q_b: Array, halvings: int) -> bool:
         """Return whether the joints on a step from q_a to q_b (6,) are free by distances."""
-        pairs = self._unproved(q_a, q_b)
-        if not len(pairs):
+        count = self._unproved(q_a, q_b)
+        if not count:
             return True
         assert self._collision is not None
+        pairs = self._found[:count].copy()
         middle = (q_a + q_b) / 2.0
         self._spare[pairs], self._at[pairs] = self._collision.spare(middle, pairs), middle
         self.count += len(pairs)
-        if not len(self._unproved(q_a, q_b)):
+        if not self._unproved(q_a, q_b):
             return True
-        if not halvings or q_a is q_b or (self._spare[pairs] < 0.0).any():
+        if not halvings or (self._spare[pairs] < 0.0).any():
             return False
         return all(self._proves(*half, halvings - 1) for half in ((q_a, middle), (middle, q_b)))
 
-    def _unproved(self, q_a: Array, q_b: Array) -> NDArray[np.intp]:
-        """Return the pairs that may come too near while the joints turn from q_a to q_b."""
-        found = core.unproved(self._levers, self._at, self._spare, q_a, q_b, self._found)
-        return self._found[:found].copy()
+    def _unproved(self, q_a: Array, q_b: Array) -> int:
+        """Find the pairs that may come too near on a step from q_a to q_b; return their number."""
+        return core.unproved(self._levers, self._at, self._spare, q_a, q_b, self._found)

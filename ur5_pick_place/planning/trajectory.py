@@ -46,31 +46,38 @@ class Trajectory:
     qdd: Array
 
     def __post_init__(self) -> None:
-        for name in ('t', 'q', 'qd', 'qdd'):
-            array = np.array(getattr(self, name), dtype=float)
-            array.setflags(write=False)
-            object.__setattr__(self, name, array)
-        n = self.t.size
-        if n < 1 or self.t.shape != (n,):
-            raise InvalidInput(f'trajectory times have shape {self.t.shape}: must be (n,), n >= 1')
-        for name in ('q', 'qd', 'qdd'):
-            shape = getattr(self, name).shape
-            if shape != (n, 6):
-                raise InvalidInput(f'trajectory {name} has shape {shape}: must be ({n}, 6)')
-        self._check_values()
+        # Copies, in two blocks: a closed loop makes a trajectory in every cycle.
+        t = np.array(self.t, dtype=float)
+        motion = [np.asarray(of, dtype=float) for of in (self.q, self.qd, self.qdd)]
+        n = t.size
+        if n < 1 or t.shape != (n,):
+            raise InvalidInput(f'trajectory times have shape {t.shape}: must be (n,), n >= 1')
+        for name, of in zip(('q', 'qd', 'qdd'), motion, strict=True):
+            if of.shape != (n, 6):
+                raise InvalidInput(f'trajectory {name} has shape {of.shape}: must be ({n}, 6)')
+        block = np.array(motion)
+        t.setflags(write=False)
+        block.setflags(write=False)
+        for name, of in zip(('t', 'q', 'qd', 'qdd'), (t, *block), strict=True):
+            object.__setattr__(self, name, of)
+        # Squares of finite values may overflow: the slower test then decides.
+        if not isfinite(np.vdot(t, t) + np.vdot(block, block)):
+            self._check_finite()
+        self._check_times()
 
-    def _check_values(self) -> None:
+    def _check_finite(self) -> None:
         for name in ('t', 'q', 'qd', 'qdd'):
             array = getattr(self, name)
-            # Squares of finite values may overflow: the slower test then decides.
-            if not (isfinite(np.vdot(array, array)) or np.isfinite(array).all()):
+            if not np.isfinite(array).all():
                 where = tuple(int(i) for i in np.argwhere(~np.isfinite(array))[0])
                 raise InvalidInput(f'trajectory {name}{list(where)} = {array[where]}: not finite')
+
+    def _check_times(self) -> None:
         if self.t[0] != 0.0:
             raise InvalidInput(f'trajectory starts at time {self.t[0]} s: must start at 0')
         check_duration(self.duration)
         late = self.t[1:] <= self.t[:-1]
-        if late.any():
+        if np.count_nonzero(late):
             i = int(late.argmax())
             raise InvalidInput(
                 f'trajectory times must increase: point {i} at {self.t[i]} s, '
