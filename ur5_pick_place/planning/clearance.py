@@ -127,27 +127,29 @@ class Clearances:
         """
         todo = where & ~measured.exact
         for i in np.flatnonzero(todo.any(axis=1)):
-            for pair in np.flatnonzero(todo[i]):
-                distance = self.exact(measured, int(i), int(pair))
+            bodies = _Bodies(measured.T_base_link_body[i])
+            for pair in np.flatnonzero(todo[i]).tolist():
+                distance = measured.distance[i, pair] = self._distance(bodies, pair)
+                measured.exact[i, pair] = True
                 if enough is not None and not distance >= enough[pair]:
                     break
 
     def exact(self, measured: Measured, row: int, pair: int) -> float:
         """Return one signed distance [m] and store it in `measured`."""
         if not measured.exact[row, pair]:
-            distance = self._distance(measured.T_base_link_body[row], pair)
+            distance = self._distance(_Bodies(measured.T_base_link_body[row]), pair)
             measured.distance[row, pair] = distance
             measured.exact[row, pair] = True
         return float(measured.distance[row, pair])
 
     def some(self, q: Array, pairs: NDArray[np.intp]) -> Array:
         """Return the signed distances (n,) [m] of n pairs at joints `q` (6,) [rad]."""
-        T = self._poses(q)
-        return np.array([self._distance(T, pair) for pair in pairs.tolist()])
+        bodies = _Bodies(self._poses(q))
+        return np.array([self._distance(bodies, pair) for pair in pairs.tolist()])
 
     def nearest(self, measured: Measured, row: int, pair: int) -> Array:
         """Return the point midway between the nearest points of a pair, shape (3,) [m]."""
-        result = self._query(measured.T_base_link_body[row], pair)
+        result = self._query(_Bodies(measured.T_base_link_body[row]), pair)
         points = np.array([result.getNearestPoint1(), result.getNearestPoint2()])
         return np.asarray(points.mean(axis=0))
 
@@ -172,16 +174,15 @@ class Clearances:
         """Return the largest lever of any body about each joint's axis, (6,) [m]."""
         return np.asarray(np.max([axis_distances(self._model, b) for b in self.bodies], axis=0))
 
-    def _distance(self, T: Array, pair: int) -> float:
-        """Return the signed distance [m] of a pair, with the bodies at T (B, 4, 4)."""
-        distance = float(self._query(T, pair).min_distance)
-        return -distance if distance > 0.0 and self._is_within(T, pair) else distance
+    def _distance(self, bodies: '_Bodies', pair: int) -> float:
+        """Return the signed distance [m] of a pair."""
+        distance = float(self._query(bodies, pair).min_distance)
+        return -distance if distance > 0.0 and self._is_within(bodies.T, pair) else distance
 
-    def _query(self, T: Array, pair: int) -> coal.DistanceResult:
-        a, query, T_other = self._solids[pair]
-        other = _placed(T[T_other]) if isinstance(T_other, int) else T_other
+    def _query(self, bodies: '_Bodies', pair: int) -> coal.DistanceResult:
+        a, query, other = self._solids[pair]
         result = coal.DistanceResult()
-        query(_placed(T[a]), other, _REQUEST, result)
+        query(bodies[a], bodies[other] if isinstance(other, int) else other, _REQUEST, result)
         return result
 
     def _is_within(self, T: Array, pair: int) -> bool:
@@ -285,6 +286,18 @@ class Clearances:
 
 _REQUEST = coal.DistanceRequest()
 _REQUEST.enable_signed_distance = True
+
+
+class _Bodies(dict[int, coal.Transform3s]):
+    """The poses of bodies at one configuration, T (B, 4, 4), for coal; made when needed."""
+
+    def __init__(self, T: Array) -> None:
+        super().__init__()
+        self.T = T
+
+    def __missing__(self, body: int) -> coal.Transform3s:
+        placed = self[body] = _placed(self.T[body])
+        return placed
 
 
 def _placed(T: Array) -> coal.Transform3s:
