@@ -3,6 +3,8 @@
 
 import collections
 import tracemalloc
+from dataclasses import replace
+from statistics import median
 
 import numpy as np
 import peers
@@ -10,7 +12,13 @@ import pinocchio as pin
 from measure import Row, compare
 
 from ur5_pick_place.kinematics import HOME, forward, inverse, jacobian, load_model
-from ur5_pick_place.kinematics.transforms import Array, inverse_transform, log_se3
+from ur5_pick_place.kinematics.transforms import (
+    Array,
+    exp_se3,
+    inverse_transform,
+    log_se3,
+    make_transform,
+)
 from ur5_pick_place.planning.dynamics import Dynamics, check_torque
 from ur5_pick_place.planning.inertias import Load
 
@@ -23,7 +31,8 @@ def measure() -> list[Row]:
     """Run all of it."""
     rng = np.random.default_rng(5)
     with peers.silent():
-        return [*_one_pose(rng), *_batch(rng), *_rate_step(rng), *_torques(rng)]
+        parts = _one_pose, _batch, _calibrated, _rate_step, _torques
+        return [row for part in parts for row in part(rng)]
 
 
 def _one_pose(rng: np.random.Generator) -> list[Row]:
@@ -72,6 +81,39 @@ def _batch(rng: np.random.Generator) -> list[Row]:
     peak = tracemalloc.get_traced_memory()[1] / BATCH
     tracemalloc.stop()
     return [*rows, Row(f'memory, each of {BATCH:,}', peak, 'bytes', goal=700.0)]
+
+
+def _calibrated(rng: np.random.Generator) -> list[Row]:
+    """Time an arm each of whose joints is off by 0.5 mm and 1 mrad; median over poses."""
+    straight = make_transform(np.eye(3), UR5.d[:, None] * [0.0, 0.0, 1.0])
+    off = rng.normal(0.0, [5e-4] * 3 + [1e-3] * 3, (6, 6))
+    arm = replace(UR5, mounts=straight @ exp_se3(off), calibration='random')
+    joints = rng.uniform(-np.pi, np.pi, (SINGLES, 6))
+    found = [
+        compare(
+            '',
+            lambda T=T, q=q, seeded=seeded: inverse(arm, T, seed=q if seeded else None),
+            {'nominal arm': lambda T=T: inverse(UR5, T)},
+            items=1,
+        )[0]
+        for seeded in (False, True)
+        for q, T in zip(joints, forward(arm, joints), strict=True)
+    ]
+    return [
+        Row(
+            what,
+            median(row.ours for row in rows),
+            'us',
+            'nominal arm',
+            median(row.theirs for row in rows),
+            median(row.ratio for row in rows),
+            goal=5.0,
+        )
+        for what, rows in (
+            ('inverse, calibrated arm', found[:SINGLES]),
+            ('inverse, calibrated, seeded', found[SINGLES:]),
+        )
+    ]
 
 
 def _rate_step(rng: np.random.Generator) -> list[Row]:

@@ -101,7 +101,7 @@ def test_both_forms_find_the_same_solutions_of_any_pose(name, rng):
     found = []
     for arm in arms:
         q, ok = np.empty((len(poses), 8, 6)), np.empty((len(poses), 8), dtype=np.uint8)
-        assert arm.inverse_all(poses, np.zeros(len(poses)), q, ok)
+        assert arm.inverse_all(poses, np.zeros(len(poses)), None, q, ok)
         found.append((q, ok))
     (q, ok), (fast, fast_ok) = found
     np.testing.assert_array_equal(fast_ok, ok)
@@ -315,18 +315,23 @@ def test_both_forms_compare_poses_alike(rng):
             np.testing.assert_allclose(found, expected, rtol=0.0, atol=EXACT)
 
 
-def test_both_forms_of_newtons_method_end_at_the_same_joints(rng):
-    m = calibrated_arm('ur5', rng)
-    q = rng.uniform(-2.0, 2.0, (40, 6))
-    T, seeds = forward(m, q), q + rng.normal(0.0, 0.01, q.shape)
-    reached = []
+@pytest.mark.parametrize('name', ['ur5', 'ur3e'])
+def test_both_forms_find_the_same_solutions_of_a_calibrated_arm(name, rng):
+    m = calibrated_arm(name, rng)
+    joints = joints_of_all_kinds(rng)[::6].copy()
+    found = []
     for form in FORMS:
-        joints, residual = seeds.copy(), np.empty(len(q))
-        arm_of(form, m).newton(T, joints, residual)
-        assert residual.max() < 1e-11
-        reached.append(joints)
-    np.testing.assert_allclose(*reached, rtol=0.0, atol=1e-9)  # some of them near singular
-    assert np.median(np.abs(reached[0] - q)) < EXACT
+        arm, poses = arm_of(form, m), forward(m, joints)
+        q, ok = np.empty((len(poses), 8, 6)), np.empty((len(poses), 8), dtype=np.uint8)
+        every = np.full((len(poses), scalar.MOST, 6), np.nan)
+        assert arm.inverse_all(poses, np.zeros(len(poses)), joints, q, ok)
+        for k, T in enumerate(poses):
+            assert arm.solutions(T, 0.0, None, every[k]) == np.isfinite(every[k, :, 0]).sum()
+        branch = np.empty(len(joints), dtype=np.intp)
+        arm.classify(joints, branch)
+        found.append((q, ok, every, branch))
+    for plain, fast in zip(*found, strict=True):
+        np.testing.assert_array_equal(fast, plain)
 
 
 def test_both_forms_count_the_same_cycles(rng):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every joint solution of poses, in the row of its branch; the closed form is in `scalar`."""
+"""Every joint solution of poses, in the row of its branch; how they are found is in `scalar`."""
 
 from math import isfinite
 
@@ -8,7 +8,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics.forward import check_joints
-from ur5_pick_place.kinematics.inverse_calibrated import inverse_calibrated
 from ur5_pick_place.kinematics.model import Model
 from ur5_pick_place.kinematics.transforms import Array, as_floats, as_poses, check_rigid
 
@@ -49,8 +48,9 @@ def inverse(
 
     """
     poses = as_poses(T, 'T')
-    if poses.ndim == 2 and isinstance(q6, float) and m.mounts is None:
-        return _inverse_one(m, poses, q6)
+    near = None if m.mounts is None else seed
+    if poses.ndim == 2 and isinstance(q6, float):
+        return _inverse_one(m, poses, q6, near)
     stack = poses.shape[:-2]
     desired_theta6 = as_floats(q6, 'q6')
     if not np.isfinite(desired_theta6).all():
@@ -63,33 +63,34 @@ def inverse(
         ) from error
     stacked = np.ascontiguousarray(poses).reshape(-1, 4, 4)
     q, ok = np.empty((len(stacked), 8, 6)), np.empty((len(stacked), 8), dtype=np.bool_)
-    if m.mounts is not None:
-        check_rigid(poses, 'T')
-        q, ok = inverse_calibrated(m, stacked, desired, _seeds(seed, stack))
-    elif not m.arm.inverse_all(stacked, np.ascontiguousarray(desired), q, ok):
+    seeds = None if near is None else _seeds(near, stack)
+    if not m.arm.inverse_all(stacked, np.ascontiguousarray(desired), seeds, q, ok):
         check_rigid(poses, 'T')
     return q.reshape(*stack, 8, 6), ok.reshape(*stack, 8)
 
 
-def _seeds(seed: ArrayLike | None, stack: tuple[int, ...]) -> Array | None:
-    """Return joints (n, 6) [rad] for each of a stack of n poses, if there are any."""
-    if seed is None:
-        return None
+def _seeds(seed: ArrayLike, stack: tuple[int, ...]) -> Array:
+    """Return joints (n, 6) [rad] for each of a stack of n poses."""
     joints = check_joints(seed, 'seed')
+    if joints.shape == (*stack, 6):
+        return np.ascontiguousarray(joints).reshape(-1, 6)
     try:
-        return np.broadcast_to(joints, (*stack, 6)).reshape(-1, 6)
+        return np.ascontiguousarray(np.broadcast_to(joints, (*stack, 6))).reshape(-1, 6)
     except ValueError as error:
         raise InvalidInput(
             f'seed has shape {joints.shape}: must fit the poses, {stack}'
         ) from error
 
 
-def _inverse_one(m: Model, T: Array, q6: float) -> tuple[Array, NDArray[np.bool_]]:
+def _inverse_one(
+    m: Model, T: Array, q6: float, seed: ArrayLike | None
+) -> tuple[Array, NDArray[np.bool_]]:
     """Return the solutions of one pose, (4, 4)."""
     q, ok = np.empty((8, 6)), np.empty(8, dtype=np.bool_)
     if not isfinite(q6):
         check_rigid(T, 'T')
         raise InvalidInput(f'q6 = {q6!r}: must be finite')
-    if not m.arm.inverse(T if T.flags.c_contiguous else T.copy(), q6, q, ok):
+    near = None if seed is None else _seeds(seed, ())[0]
+    if not m.arm.inverse(T if T.flags.c_contiguous else T.copy(), q6, near, q, ok):
         check_rigid(T, 'T')
     return q, ok

@@ -5,7 +5,9 @@ cimport cython
 cdef double PI, TAU, DOUBLE_ROOT, WRIST_SINGULAR, NEAR_WRIST, BENT, RIGID_TOLERANCE, NAN
 cdef double _TAN_22_5_DEG, _TINY, _BELOW_PI
 cdef double CONVERGED, _LONGEST_STEP, _DAMPING, _SMALL_ANGLE
-cdef int ITERATIONS
+cdef double _MAY_CROSS, _LAST_STEP, _ROUNDING, _FAR, _RESIDUAL, _SAME, _NEW, _APART, _COS_APART, _CLOSED
+cdef double _NEAR_WRIST, _NEAR_SHOULDER, _NEAR_WRIST_THERE
+cdef int ITERATIONS, MOST
 
 
 @cython.final
@@ -95,22 +97,36 @@ cdef class Arm:
     @cython.locals(i=int, k=int)
     cdef void _chain(self, double* q, double* axes, double* f) noexcept
 
+    @cython.locals(f=double[12], i=int, k=int)
+    cdef void _nominal_pose(self, double* q, double* t) noexcept
+
     @cython.locals(k=int)
-    cdef void _turn_joint(self, int i, double q, double* f) noexcept
+    cdef void _turn_joint(self, int i, double q, bint is_mounted, double* f) noexcept
 
     @cython.locals(at=int, j=int, k=int)
     cdef void _mount(self, int i, double* f) noexcept
 
-    @cython.locals(t=double[16], rows=double[48], found=int[8], i=int, k=int)
+    @cython.locals(
+        t=double[16], rows=double[48], found=int[8], joints=double[6], i=int, k=int
+    )
     cpdef bint inverse(
-        self, const double[:, ::1] T, double q6, double[:, ::1] q, unsigned char[::1] ok
+        self,
+        const double[:, ::1] T,
+        double q6,
+        const double[::1] seed,
+        double[:, ::1] q,
+        unsigned char[::1] ok,
     )
 
-    @cython.locals(t=double[16], rows=double[48], found=int[8], i=int, k=int, pose=Py_ssize_t)
+    @cython.locals(
+        t=double[16], rows=double[48], found=int[8], joints=double[6], i=int, k=int,
+        pose=Py_ssize_t
+    )
     cpdef bint inverse_all(
         self,
         const double[:, :, ::1] T,
         const double[::1] q6,
+        const double[:, ::1] seed,
         double[:, :, ::1] q,
         unsigned char[:, ::1] ok,
     )
@@ -151,23 +167,75 @@ cdef class Arm:
         double bend,
     ) noexcept
 
-    @cython.locals(t=double[12], joints=double[6], i=int, k=int, seed=Py_ssize_t)
-    cpdef newton(self, const double[:, :, ::1] T, double[:, ::1] q, double[::1] residual)
+    @cython.locals(joints=double[6], i=int, row=Py_ssize_t)
+    cpdef classify(self, const double[:, ::1] q, Py_ssize_t[::1] branch)
+
+    @cython.locals(is_crossed=bint, left=bint, up=bint, down=bint)
+    cdef int _branch(self, double* q) noexcept
+
+    @cython.locals(axes=double[54], f=double[12], J=double[36])
+    cdef bint _has_crossed(self, double* q, double x1, double s3, double s5) noexcept
+
+    @cython.locals(
+        t=double[16], joints=double[6], every=double[96], count=int, i=int, k=int
+    )
+    cpdef int solutions(
+        self, const double[:, ::1] T, double q6, const double[::1] seed, double[:, ::1] q
+    )
+
+    @cython.locals(
+        every=double[96], joints=double[6], nearest=double[8], count=int, solution=int, i=int,
+        k=int
+    )
+    cdef void _solve_calibrated(
+        self, double* t, double q6, bint has_seed, double* seed, double* rows, int* found
+    ) noexcept
+
+    @cython.locals(
+        shoulder=double[12], nominal=double[16], joints=double[6], count=int, side=int, searched=int, known=int, solution=int, i=int,
+        k=int, _=int
+    )
+    cdef int _search(
+        self, double* t, double q6, bint has_seed, double* seed, double* q
+    ) noexcept
+
+    @cython.locals(seeds=double[12], turn=int, at=int)
+    cdef int _search_side(
+        self, double* t, double* shoulder, double q6, int step, double* q, int known, int count
+    ) noexcept
+
+    cdef double _shoulder(self, double* t, int side, double* shoulder) noexcept
+
+    @cython.locals(
+        sines=double[8], cosines=double[8], angles=double[8], elbow=int, at=int, i=int
+    )
+    cdef bint _seeds(self, double* shoulder, double q6, int turn, double* seeds) noexcept
+
+    @cython.locals(joints=double[6], i=int)
+    cdef int _add(self, double* t, double* seeds, int at, double* q, int count) noexcept
 
     @cython.locals(
         axes=double[54], f=double[12], J=double[36], miss=double[6], dq=double[6], off=double,
-        before=double, step=int, i=int
+        before=double, largest=double, step=int, i=int
     )
     cdef double _approach(self, double* t, double* q) noexcept
+
+
+@cython.locals(same=bint, i=int, k=int)
+cdef bint _is_among(double* joints, int at, double* q, int count, double within) noexcept
+cdef double _side(double distance, bint is_crossed) noexcept
+
+@cython.locals(det=double, share=double, pivot=int, i=int, k=int, row=int)
+cdef double _determinant(double* A) noexcept
 
 
 @cython.locals(r=double[9], w=double[3], i=int, k=int)
 cdef void _miss(double* t, double* f, double* miss) noexcept
 
 @cython.locals(A=double[42], square=double, i=int, j=int, k=int)
-cdef bint _damped_step(double* J, double* miss, double* dq) noexcept
+cdef double _damped_step(double* J, double* miss, double* dq) noexcept
 
-@cython.locals(share=double, i=int, k=int, row=int)
+@cython.locals(share=double, inverse=double, i=int, k=int, row=int)
 cdef bint _eliminate(double* A) noexcept
 
 @cython.locals(

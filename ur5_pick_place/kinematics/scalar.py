@@ -33,7 +33,7 @@ from collections.abc import Sequence
 from typing import Any
 
 # For the compiled form setup.py replaces this import by C's math.h.
-from math import atan2, copysign, cos, fabs, isfinite, sin, sqrt  # isort: skip
+from math import atan2, copysign, cos, fabs, isfinite, remainder, sin, sqrt  # isort: skip
 
 Numbers = Any
 """A float64 array, read or written entry by entry."""
@@ -64,9 +64,35 @@ NAN = float('nan')
 
 # Newton's method
 CONVERGED = 1e-12  # m and rad; one more step then reaches rounding error
+# A step this small [rad] leaves less than _ROUNDING [m, rad] beside its damping: its square times
+# half the second derivatives of the pose, of which there are 36 of at most 1.5 m.
+_LAST_STEP = 5e-9
+_ROUNDING = 1e-15
 ITERATIONS = 20
 _LONGEST_STEP = 0.5  # rad
 _DAMPING = 0.01
+
+# Joints of a calibrated arm may be on the other side of a singularity than the nominal arm's
+# within this distance from it: of frame 5 by the arm's reach, or sine of theta_3 or theta_5.
+_MAY_CROSS = 0.1
+
+# The search for the solutions of a calibrated arm
+MOST = 16  # largest number kept for one pose; no more than twelve were ever found
+_RESIDUAL = 1e-11  # m and rad, of a solution
+_SAME = 1e-6  # rad; closer solutions count as one
+_NEW = 0.1  # rad; a later seed must be this far from every known solution
+# rad; least |phi|, and least distance of theta_3 from 0 and pi, of a seed: of the values from 0.01
+# to 0.2 the one that misses the fewest solutions near singularities, for arms off by up to 2 mm
+# and 4 mrad
+_APART = 0.04
+_COS_APART = 0.9992001066609779
+_CLOSED = 1.1  # largest computed |cos(theta_3)| that is clipped, to a stretched or folded elbow
+_NEAR_WRIST = 0.1  # rad of theta_5; a few times what calibrations tilt the tool by
+# Near the shoulder singularity, where tan(phi) is less than the first, calibrations turn theta_1
+# and so tilt the wrist by much more: the second counts [rad of theta_5].
+_NEAR_SHOULDER = 0.4
+_NEAR_WRIST_THERE = 0.4
+_FAR = 2.0  # times as far as that from it, eight solutions are all
 
 _SMALL_ANGLE = 1e-4  # rad; below it series replace quotients of the form 0/0
 
@@ -127,7 +153,7 @@ class Arm:
                 if frame > 0:
                     if self.is_calibrated:
                         self._mount(frame - 1, f)
-                    self._turn_joint(frame - 1, float(q[row, frame - 1]), f)
+                    self._turn_joint(frame - 1, float(q[row, frame - 1]), self.is_calibrated, f)
                 for i in range(3):
                     for k in range(4):
                         T[row, frame, i, k] = f[3 * k + i]
@@ -320,16 +346,31 @@ class Arm:
                 self._mount(i, f)
             for k in range(6):
                 axes[9 * i + k] = f[6 + k]
-            self._turn_joint(i, q[i], f)
+            self._turn_joint(i, q[i], self.is_calibrated, f)
             for k in range(3):
                 axes[9 * i + 6 + k] = f[9 + k]
 
-    def _turn_joint(self, i: int, q: float, f: list[float]) -> None:
-        """Move a frame on which joint i is mounted to the frame after the joint, at q [rad]."""
+    def _nominal_pose(self, q: list[float], t: list[float]) -> None:
+        """Fill t (16,), row by row, with the pose of the nominal arm's tool at joints q (6,)."""
+        f = [0.0] * 12
+        f[0] = f[4] = f[8] = 1.0
+        for i in range(6):
+            self._turn_joint(i, q[i], False, f)
+        for i in range(3):
+            for k in range(4):
+                t[4 * i + k] = f[3 * k + i]
+
+    def _turn_joint(self, i: int, q: float, is_mounted: bool, f: list[float]) -> None:
+        """
+        Move a frame on which joint i sits to the frame after the joint, at q [rad].
+
+        Where the joint was mounted by `_mount`, it is already d along its axis.
+
+        """
         a, d, ca = self.rows[5 * i], self.rows[5 * i + 1], self.rows[5 * i + 2]
         sa, theta = self.rows[5 * i + 3], q + self.offsets[i]
         c, s = cos(theta), sin(theta)
-        if self.is_calibrated:
+        if is_mounted:
             d = 0.0
         for k in range(3):
             x, y, z = c * f[k] + s * f[3 + k], c * f[3 + k] - s * f[k], f[6 + k]
@@ -349,36 +390,53 @@ class Arm:
 
     # ---- inverse
 
-    def inverse(self, T: Numbers, q6: float, q: Numbers, ok: Numbers) -> bool:
+    def inverse(
+        self, T: Numbers, q6: float, seed: Numbers | None, q: Numbers, ok: Numbers
+    ) -> bool:
         """
         Fill q (8, 6) [rad] and ok (8,) with the solutions of T (4, 4), rows as `BRANCHES`.
 
-        False, and nothing filled, if T is not rigid.
+        A calibrated arm searches from joints `seed` (6,) too, if there are any. False, and nothing
+        filled, if T is not rigid.
 
         """
-        t, rows, found = [0.0] * 16, [0.0] * 48, [0] * 8
+        t, rows, found, joints = [0.0] * 16, [0.0] * 48, [0] * 8, [0.0] * 6
         for i in range(4):
             for k in range(4):
                 t[4 * i + k] = float(T[i, k])
         if not _is_rigid(t):
             return False
-        self._solve(t, q6, rows, found)
+        if self.is_calibrated:
+            if seed is not None:
+                for i in range(6):
+                    joints[i] = float(seed[i])
+            self._solve_calibrated(t, q6, seed is not None, joints, rows, found)
+        else:
+            self._solve(t, q6, rows, found)
         for k in range(8):
             ok[k] = found[k]
             for i in range(6):
                 q[k, i] = rows[6 * k + i]
         return True
 
-    def inverse_all(self, T: Numbers, q6: Numbers, q: Numbers, ok: Numbers) -> bool:
-        """Fill q (n, 8, 6) and ok (n, 8) with the solutions of T (n, 4, 4); see `inverse`."""
-        t, rows, found = [0.0] * 16, [0.0] * 48, [0] * 8
+    def inverse_all(
+        self, T: Numbers, q6: Numbers, seed: Numbers | None, q: Numbers, ok: Numbers
+    ) -> bool:
+        """Fill q (n, 8, 6), ok (n, 8) for T (n, 4, 4), q6 (n,), seed (n, 6); see `inverse`."""
+        t, rows, found, joints = [0.0] * 16, [0.0] * 48, [0] * 8, [0.0] * 6
         for pose in range(len(q6)):
             for i in range(4):
                 for k in range(4):
                     t[4 * i + k] = float(T[pose, i, k])
             if not _is_rigid(t):
                 return False
-            self._solve(t, float(q6[pose]), rows, found)
+            if self.is_calibrated:
+                if seed is not None:
+                    for i in range(6):
+                        joints[i] = float(seed[pose, i])
+                self._solve_calibrated(t, q6[pose], seed is not None, joints, rows, found)
+            else:
+                self._solve(t, q6[pose], rows, found)
             for k in range(8):
                 ok[pose, k] = found[k]
                 for i in range(6):
@@ -571,28 +629,234 @@ class Arm:
         sines[at] = s6 * c + c6 * s
         cosines[at] = c6 * c - s6 * s
 
-    # ---- Newton's method, for calibrated arms
+    # ---- branch
 
-    def newton(self, T: Numbers, q: Numbers, residual: Numbers) -> None:
-        """
-        Move seeds q (n, 6) [rad] to where they reach the poses T (n, 4, 4).
-
-        Fills residual (n,) with what each misses by, the largest of metres and radians.
-
-        """
-        t, joints = [0.0] * 12, [0.0] * 6
-        for seed in range(len(residual)):
-            for i in range(3):
-                for k in range(4):
-                    t[4 * i + k] = float(T[seed, i, k])
+    def classify(self, q: Numbers, branch: Numbers) -> None:
+        """Fill branch (n,) with the index into `BRANCHES` of each of joints q (n, 6) [rad]."""
+        joints = [0.0] * 6
+        for row in range(len(branch)):
             for i in range(6):
-                joints[i] = float(q[seed, i])
-            residual[seed] = self._approach(t, joints)
+                joints[i] = float(q[row, i])
+            branch[row] = self._branch(joints)
+
+    def _branch(self, q: list[float]) -> int:
+        """Return the branch of joints q (6,) [rad]; see `branches`."""
+        t2, t3, t4 = q[1] + self.offsets[1], q[2] + self.offsets[2], q[3] + self.offsets[3]
+        x1 = self.a2 * cos(t2) + self.a3 * cos(t2 + t3) + self.d5 * sin(t2 + t3 + t4)
+        s3, s5, root = sin(t3), sin(q[4] + self.offsets[4]), sqrt(DOUBLE_ROOT)
+        if self.is_calibrated:
+            x1 /= fabs(self.a2) + fabs(self.a3)
+            nearest = min(fabs(x1), fabs(s3), fabs(s5))
+            is_crossed = nearest < _MAY_CROSS and self._has_crossed(q, x1, s3, s5)
+            x1 = _side(x1, is_crossed and fabs(x1) == nearest)
+            s3 = _side(s3, is_crossed and fabs(s3) == nearest)
+            s5 = _side(s5, is_crossed and fabs(s5) == nearest)
+        left = x1 <= root * fabs(self.d4)
+        up = (s3 if left else -s3) >= 0.0 or fabs(s3) <= root
+        down = s5 >= -WRIST_SINGULAR
+        return (0 if left else 4) + (0 if up else 2) + (0 if down else 1)
+
+    def _has_crossed(self, q: list[float], x1: float, s3: float, s5: float) -> bool:
+        """
+        Return whether a calibrated arm is on the other side of a singularity than a nominal one.
+
+        For the nominal arm det J is a2 a3 x1 sin(theta_3) sin(theta_5).
+
+        """
+        axes, f, J = [0.0] * 54, [0.0] * 12, [0.0] * 36
+        self._chain(q, axes, f)
+        _jacobian(axes, f, False, J)
+        product = _side(x1, False) * _side(s3, False) * _side(s5, False)
+        return self.a2 * self.a3 * product * _determinant(J) < 0.0
+
+    # ---- inverse of a calibrated arm; see `inverse_calibrated`
+
+    def solutions(self, T: Numbers, q6: float, seed: Numbers | None, q: Numbers) -> int:
+        """Fill q (MOST, 6) with every solution found of T (4, 4), and return their number."""
+        t, joints, every = [0.0] * 16, [0.0] * 6, [0.0] * 96
+        for i in range(4):
+            for k in range(4):
+                t[4 * i + k] = float(T[i, k])
+        if seed is not None:
             for i in range(6):
-                q[seed, i] = joints[i]
+                joints[i] = float(seed[i])
+        count = self._search(t, q6, seed is not None, joints, every)
+        for k in range(count):
+            for i in range(6):
+                q[k, i] = every[6 * k + i]
+        return count
+
+    def _solve_calibrated(
+        self,
+        t: list[float],
+        q6: float,
+        has_seed: bool,
+        seed: list[float],
+        rows: list[float],
+        found: list[int],
+    ) -> None:
+        """Fill rows as `_solve`; of solutions on one branch that with theta_6 nearest to q6."""
+        every, joints, nearest = [0.0] * 96, [0.0] * 6, [0.0] * 8
+        for k in range(48):
+            rows[k] = NAN
+        for k in range(8):
+            found[k], nearest[k] = 0, TAU
+        count = self._search(t, q6, has_seed, seed, every)
+        for solution in range(count):
+            for i in range(6):
+                joints[i] = every[6 * solution + i]
+            k, off = self._branch(joints), fabs(remainder(joints[5] - q6, TAU))
+            if off < nearest[k]:
+                found[k], nearest[k] = 1, off
+                for i in range(6):
+                    rows[6 * k + i] = joints[i]
+
+    def _search(
+        self, t: list[float], q6: float, has_seed: bool, seed: list[float], q: list[float]
+    ) -> int:
+        """
+        Fill q (MOST, 6), flat, with the solutions of a pose t, and return their number.
+
+        First from the seed, so that its solution is kept whatever else is found; then from the
+        closed form, near a wrist singularity around the circle. Where that has not found one for
+        each branch, or more may be near, from the closed form of the nominal arm's pose at each
+        solution, twice.
+
+        """
+        shoulder, nominal, joints = [0.0] * 12, [0.0] * 16, [0.0] * 6
+        count = self._add(t, seed, 0, q, 0) if has_seed else 0
+        nearest = _FAR
+        for side in range(2):
+            distance = self._shoulder(t, side, shoulder)
+            nearest = min(nearest, distance)
+            count = self._search_side(t, shoulder, q6, 1 if distance < 1.0 else 8, q, 0, count)
+        searched = count if count >= 8 and nearest >= _FAR else 0
+        for _ in range(2):
+            known = count
+            for solution in range(searched, known):
+                for i in range(6):
+                    joints[i] = q[6 * solution + i]
+                self._nominal_pose(joints, nominal)
+                for side in range(2):
+                    self._shoulder(nominal, side, shoulder)
+                    count = self._search_side(t, shoulder, joints[5], 8, q, known, count)
+            searched = known
+        return count
+
+    def _search_side(
+        self,
+        t: list[float],
+        shoulder: list[float],
+        q6: float,
+        step: int,
+        q: list[float],
+        known: int,
+        count: int,
+    ) -> int:
+        """
+        Add to q the solutions of a pose t that are found from one shoulder, with both elbows.
+
+        theta_6 is its closed-form value plus every `step`th of the 16 sixteenths of a turn (0:
+        first wrist, 8: second). Seeds near the first `known` solutions are skipped. Returns the
+        new count.
+
+        """
+        seeds = [0.0] * 12
+        for turn in range(0, 16, step):
+            if self._seeds(shoulder, q6, turn, seeds):
+                for at in range(0, 12, 6):
+                    if not _is_among(seeds, at, q, known, _NEW):
+                        count = self._add(t, seeds, at, q, count)
+        return count
+
+    def _shoulder(self, t: list[float], side: int, shoulder: list[float]) -> float:
+        """
+        Fill for one shoulder at a pose `t`, or as near to it as theta_1 can get (12 numbers).
+
+        sigma, cos and sin of theta_1, x1, z; axis 1 as the tool sees it, s5c6, s5s6, c5; n and o
+        along the arm, and up. Returns sin(theta_5), divided by that below which the wrist of a
+        calibrated arm may be singular.
+
+        """
+        d4, sigma = self.d4, -1.0 if side else 1.0
+        x, y, z = t[3] - self.d6 * t[2], t[7] - self.d6 * t[6], t[11] - self.d6 * t[10] - self.d1
+        s = sqrt(max(x * x + y * y - d4 * d4, _APART * d4 * _APART * d4))
+        x1 = -sigma * s
+        x = 1.0 if x == 0.0 and y == 0.0 else x  # any theta_1 will do
+        c1, s1 = x * x1 - y * d4, x * d4 + y * x1
+        r = sqrt(c1 * c1 + s1 * s1)
+        c1, s1 = c1 / r, s1 / r
+        s5c6, s5s6 = s1 * t[0] - c1 * t[4], c1 * t[5] - s1 * t[1]
+        shoulder[0], shoulder[1], shoulder[2], shoulder[3] = sigma, c1, s1, x1
+        shoulder[4], shoulder[5], shoulder[6], shoulder[7] = z, s5c6, s5s6, s1 * t[2] - c1 * t[6]
+        shoulder[8], shoulder[9] = t[0] * c1 + t[4] * s1, t[1] * c1 + t[5] * s1
+        shoulder[10], shoulder[11] = t[8], t[9]
+        near = _NEAR_WRIST_THERE if s < _NEAR_SHOULDER * fabs(d4) else _NEAR_WRIST
+        return sqrt(s5c6 * s5c6 + s5s6 * s5s6) / near
+
+    def _seeds(self, shoulder: list[float], q6: float, turn: int, seeds: list[float]) -> bool:
+        """
+        Fill joints (2, 6), flat, with which a nominal arm is at or near a pose, elbow up and down.
+
+        theta_6 is its closed-form value plus a number of sixteenths of a turn; theta_5 is the
+        value that fits it best. False where the elbow is far from reaching.
+
+        """
+        a2, a3, x1, z = self.a2, self.a3, shoulder[3], shoulder[4]
+        sines, cosines, angles = [0.0] * 8, [0.0] * 8, [0.0] * 8
+        s5c6, s5s6 = shoulder[5], shoulder[6]
+        s5, desired = sqrt(s5c6 * s5c6 + s5s6 * s5s6), q6 + self.offsets[5]
+        if s5 <= WRIST_SINGULAR:
+            c6, s6 = cos(desired), sin(desired)
+        else:
+            c6, s6 = s5c6 / s5, s5s6 / s5
+        by = 0.125 * PI * turn
+        c, s = cos(by), sin(by)
+        c6, s6 = c6 * c - s6 * s, s6 * c + c6 * s
+        s234 = -(s6 * shoulder[8] + c6 * shoulder[9])
+        c234 = s6 * shoulder[10] + c6 * shoulder[11]
+        unit = max(sqrt(s234 * s234 + c234 * c234), _TINY)
+        s234, c234 = s234 / unit, c234 / unit
+        u, v = x1 - self.d5 * s234, z + self.d5 * c234
+        c3 = (u * u + v * v - (a2 * a2 + a3 * a3)) / (2.0 * a2 * a3)
+        if not fabs(c3) <= _CLOSED:
+            return False
+        c3 = max(-_COS_APART, min(_COS_APART, c3))
+        s3 = shoulder[0] * sqrt(1.0 - c3 * c3)
+        sines[0], cosines[0] = shoulder[2], shoulder[1]
+        sines[1], cosines[1] = c6 * s5c6 + s6 * s5s6, shoulder[7]
+        sines[2], cosines[2], sines[3], cosines[3] = s6, c6, s234, c234
+        sines[4], cosines[4], sines[5], cosines[5] = v, u, a3 * s3, a2 + a3 * c3
+        sines[6], cosines[6] = s3, c3
+        _angles(sines, cosines, 8, angles)
+        for elbow in range(2):
+            at, sign = 6 * elbow, 1.0 - 2.0 * elbow
+            t2, t3 = angles[4] - sign * angles[5], sign * angles[6]
+            seeds[at], seeds[at + 1], seeds[at + 2] = angles[0], t2, t3
+            seeds[at + 3], seeds[at + 4] = angles[3] - t2 - t3, angles[1]
+            seeds[at + 5] = angles[2]
+            for i in range(6):
+                seeds[at + i] = _wrapped(seeds[at + i] - self.offsets[i])
+        return True
+
+    def _add(
+        self, t: list[float], seeds: list[float], at: int, q: list[float], count: int
+    ) -> int:
+        """Add to q (count, 6) what is reached from the seed at `at`, if new; return the count."""
+        joints = [0.0] * 6
+        for i in range(6):
+            joints[i] = seeds[at + i]
+        if self._approach(t, joints) < _RESIDUAL and count < MOST:
+            for i in range(6):
+                joints[i] = _wrapped(joints[i])
+            if not _is_among(joints, 0, q, count, _SAME):
+                for i in range(6):
+                    q[6 * count + i] = joints[i]
+                count += 1
+        return count
 
     def _approach(self, t: list[float], q: list[float]) -> float:
-        """Move joints q (6,) to a pose t, row by row; return what they miss it by."""
+        """Move joints q (6,) to a pose t by Newton's method; return what they miss it by."""
         axes, f, J, miss, dq = [0.0] * 54, [0.0] * 12, [0.0] * 36, [0.0] * 6, [0.0] * 6
         off = before = 1.0
         for step in range(ITERATIONS):
@@ -605,11 +869,55 @@ class Arm:
             if step > 0 and before <= CONVERGED:
                 break
             _jacobian(axes, f, False, J)
-            if not _damped_step(J, miss, dq):
+            left = _damped_step(J, miss, dq)
+            if left < 0.0:
                 break
+            largest = 0.0
             for i in range(6):
                 q[i] += dq[i]
+                largest = max(largest, fabs(dq[i]))
+            if largest <= _LAST_STEP and left <= _ROUNDING:
+                return _ROUNDING
         return off
+
+
+def _is_among(joints: list[float], at: int, q: list[float], count: int, within: float) -> bool:
+    """Return whether joints are within an angle [rad] of any of q (count, 6), modulo turns."""
+    for k in range(count):
+        same = True
+        for i in range(6):
+            if same:
+                same = fabs(_wrapped(joints[at + i] - q[6 * k + i])) < within
+        if same:
+            return True
+    return False
+
+
+def _side(distance: float, is_crossed: bool) -> float:
+    """Return -1 for a negative distance to a singularity, else 1; the opposite if crossed."""
+    return 1.0 if (distance < 0.0) == is_crossed else -1.0
+
+
+def _determinant(A: list[float]) -> float:
+    """Return the determinant of A (6, 6), and overwrite A; by Gauss with pivots."""
+    det = 1.0
+    for i in range(6):
+        pivot = i
+        for row in range(i + 1, 6):
+            if fabs(A[6 * row + i]) > fabs(A[6 * pivot + i]):
+                pivot = row
+        if A[6 * pivot + i] == 0.0:
+            return 0.0
+        if pivot != i:
+            det = -det
+            for k in range(6):
+                A[6 * i + k], A[6 * pivot + k] = A[6 * pivot + k], A[6 * i + k]
+        det *= A[6 * i + i]
+        for row in range(i + 1, 6):
+            share = A[6 * row + i] / A[6 * i + i]
+            for k in range(i, 6):
+                A[6 * row + k] -= share * A[6 * i + k]
+    return det
 
 
 def _miss(t: list[float], f: list[float], miss: list[float]) -> None:
@@ -624,11 +932,12 @@ def _miss(t: list[float], f: list[float], miss: list[float]) -> None:
         miss[3 + i] = w[i]
 
 
-def _damped_step(J: list[float], miss: list[float], dq: list[float]) -> bool:
+def _damped_step(J: list[float], miss: list[float], dq: list[float]) -> float:
     """
     Fill dq (6,) of J dq = miss, J by columns, damped so that it converges like Newton.
 
-    Solves (J J^T + damping) y = miss, dq = J^T y; False if it is singular.
+    Solves (J J^T + damping) y = miss, dq = J^T y. Returns damping times the largest of y, by which
+    J dq differs from `miss`; -1 if J is singular.
 
     """
     A = [0.0] * 42
@@ -636,37 +945,47 @@ def _damped_step(J: list[float], miss: list[float], dq: list[float]) -> bool:
     for i in range(6):
         square += miss[i] * miss[i]
     for i in range(6):
-        for k in range(6):
+        for k in range(i, 6):
             for j in range(6):
                 A[7 * i + k] += J[6 * j + i] * J[6 * j + k]
         A[7 * i + i] += _DAMPING * square
         A[7 * i + 6] = miss[i]
     if not _eliminate(A):
-        return False
+        return -1.0
     largest = _LONGEST_STEP
     for j in range(6):
         dq[j] = 0.0
         for i in range(6):
             dq[j] += J[6 * j + i] * A[7 * i + 6]
         largest = max(largest, fabs(dq[j]))
+    left = 0.0
     for j in range(6):
         dq[j] *= _LONGEST_STEP / largest
-    return True
+        left = max(left, _DAMPING * square * fabs(A[7 * j + 6]))
+    return left
 
 
 def _eliminate(A: list[float]) -> bool:
-    """Solve six equations, A (6, 7) by rows, by Gauss; column 6 becomes the solution."""
-    for i in range(6):  # positive definite, so that no row need be exchanged
+    """
+    Solve six equations, A (6, 7) by rows, by Gauss; column 6 becomes the solution.
+
+    The matrix is symmetric and positive definite: what is below its diagonal is not looked at, and
+    no row need be exchanged.
+
+    """
+    for i in range(6):
         if not A[7 * i + i] > 0.0:
             return False
+        inverse = 1.0 / A[7 * i + i]
         for row in range(i + 1, 6):
-            share = A[7 * row + i] / A[7 * i + i]
-            for k in range(i, 7):
+            share = A[7 * i + row] * inverse
+            for k in range(row, 7):
                 A[7 * row + k] -= share * A[7 * i + k]
+        A[7 * i + i] = inverse
     for i in range(5, -1, -1):
         for k in range(i + 1, 6):
             A[7 * i + 6] -= A[7 * i + k] * A[7 * k + 6]
-        A[7 * i + 6] /= A[7 * i + i]
+        A[7 * i + 6] *= A[7 * i + i]
     return True
 
 
@@ -1042,8 +1361,10 @@ def _log_so3(r: list[float], w: list[float]) -> None:
         quat[0], quat[1], quat[2], quat[3] = r[7] - r[5], r[2] - r[6], r[3] - r[1], ww
     n = _length(quat, 0)
     sign = -1.0 if quat[3] < 0.0 else 1.0
-    # Below 1e-150 the quotient would lose its digits.
-    stretch = 2.0 * atan2(n, fabs(quat[3])) / n if n > 1e-150 else 2.0 / fabs(quat[3])
+    w4 = fabs(quat[3])
+    is_small = n < _SMALL_ANGLE * w4
+    tan = n / w4 if is_small else 1.0
+    stretch = (2.0 - 2.0 / 3.0 * tan * tan) / w4 if is_small else 2.0 * atan2(n, w4) / n
     for k in range(3):
         w[k] = sign * stretch * quat[k]
 

@@ -6,7 +6,6 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ur5_pick_place.kinematics.branches import shoulder_offset
 from ur5_pick_place.kinematics.forward import check_joints, jacobian
 from ur5_pick_place.kinematics.model import Model
 from ur5_pick_place.kinematics.transforms import Array
@@ -58,12 +57,21 @@ def singularity(m: Model, q: ArrayLike) -> Singularity:
     with np.errstate(divide='ignore'):
         condition = values[..., 0] / values[..., -1]
     return Singularity(
-        shoulder=np.abs(shoulder_offset(m, theta)),
+        shoulder=np.abs(_shoulder_offset(m, theta)),
         elbow=_to_multiple_of_pi(theta[..., 2]),
         wrist=_to_multiple_of_pi(theta[..., 4]),
         manipulability=np.prod(values, axis=-1),
         condition=condition,
     )
+
+
+def _shoulder_offset(m: Model, theta: Array) -> Array:
+    """Return x of frame 5's origin in frame 1, -r sin(phi) [m], from DH angles (..., 6)."""
+    t2 = theta[..., 1]
+    t23 = t2 + theta[..., 2]
+    t234 = t23 + theta[..., 3]
+    offset: Array = m.a[1] * np.cos(t2) + m.a[2] * np.cos(t23) + m.d[4] * np.sin(t234)
+    return offset
 
 
 def _to_multiple_of_pi(angle: Array) -> Array:
