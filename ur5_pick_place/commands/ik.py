@@ -154,7 +154,10 @@ def _as_table(
         numbers += [row[name] for name in _DISTANCES]
         lines.append(
             f'{row["branch"]:16}'
-            + ' '.join(f'{x:{width}.{digits}f}' for x, width in zip(numbers, widths, strict=True))
+            + ' '.join(
+                f'{round(x, digits) + 0.0:{width}.{digits}f}'  # 0.00, never -0.00
+                for x, width in zip(numbers, widths, strict=True)
+            )
             + f'  {verdict(row["collision"])}'
         )
     lines += [f'{m.branch:16}{m.text}' for m in missing]
