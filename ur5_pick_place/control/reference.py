@@ -14,7 +14,6 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import NamedTuple
 
 import numpy as np
 
@@ -65,12 +64,38 @@ def limits_used(report: GateReport, limits: Limits) -> Limits:
     )
 
 
-class State(NamedTuple):
-    """Joint positions, velocities and accelerations, (6,) each [rad, s]."""
+class State:
+    """
+    Joint positions, velocities and accelerations.
 
+    Attributes
+    ----------
+    q, qd, qdd : ndarray, shape (6,)
+        [rad, s]
+    motion : ndarray, shape (3, 6)
+        All three, which share its memory.
+
+    """
+
+    __slots__ = ('motion', 'q', 'qd', 'qdd')
+    motion: Array
     q: Array
     qd: Array
     qdd: Array
+
+    def __init__(self, q: Array, qd: Array, qdd: Array) -> None:
+        self._hold(np.array([q, qd, qdd], dtype=float))
+
+    @classmethod
+    def of(cls, motion: Array) -> 'State':
+        """Return the state of `motion`, shape (3, 6)."""
+        state = cls.__new__(cls)
+        state._hold(motion)
+        return state
+
+    def _hold(self, motion: Array) -> None:
+        self.motion = motion
+        self.q, self.qd, self.qdd = motion
 
     @property
     def is_still(self) -> bool:
@@ -97,7 +122,7 @@ class Change:
         core.changed(
             start.q, start.qd, start.qdd, self.velocity, self.cycles, cycle, CYCLE, state
         )
-        return State(*state)
+        return State.of(state)
 
 
 def shortest_change(start: State, velocity: Array, limits: Limits) -> Change:
@@ -134,7 +159,7 @@ class Reference:
     def __init__(self, q: Array, limits: Limits) -> None:
         self._ramp_limits, self.limits = limits, gentle_limits(limits)
         self._first = 0  # cycle of the first state that is kept
-        self._states = [State(np.array(q, dtype=float), np.zeros(6), np.zeros(6))]
+        self._states = [State(q, np.zeros(6), np.zeros(6))]
         self._ramp = self._stop(self._states[0])
         self._advances = deque([1], maxlen=_RECENT)  # cycles of each
         self.time, self.q = 0.0, self._states[0].q
@@ -225,6 +250,6 @@ class Reference:
 
 def trajectory_of(states: Sequence[State], cycles: Sequence[int]) -> Trajectory:
     """Return the trajectory through states at given cycles, the first 0, ending at rest."""
-    q, qd, qdd = np.array(states).swapaxes(0, 1)
+    q, qd, qdd = np.array([state.motion for state in states]).swapaxes(0, 1)
     qd[-1] = qdd[-1] = 0.0
     return Trajectory(CYCLE * np.array(cycles), q, qd, qdd)
