@@ -1164,6 +1164,8 @@ def nearest(path: Numbers, begin: int, end: int, q: Numbers, away: Numbers) -> i
         largest = 0.0
         for i in range(6):
             largest = max(largest, fabs(float(path[row, i]) - float(q[i])))
+            if largest >= smallest >= 0.0:
+                break
         if smallest < 0.0 or largest < smallest:
             best, smallest = row, largest
     for i in range(6):
