@@ -17,6 +17,7 @@ import accuracy
 import cycle
 import kinematics
 import numpy
+import obstacles
 import peers
 import services
 import shares
@@ -33,6 +34,7 @@ def main() -> None:
         *kinematics.measure(),
         *trajectories.measure(),
         *cycle.measure(),
+        *obstacles.measure(),
         *ticks.measure(),
         *accuracy.measure(),
         *services.measure(),
