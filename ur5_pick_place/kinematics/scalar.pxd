@@ -2,7 +2,7 @@
 # The C types of `scalar.py`, for the compiled form alone.
 cimport cython
 
-cdef double PI, TAU, DOUBLE_ROOT, WRIST_SINGULAR, NEAR_WRIST, BENT, RIGID_TOLERANCE, NAN
+cdef double PI, TAU, DOUBLE_ROOT, WRIST_SINGULAR, NEAR_WRIST, BENT, RIGID_TOLERANCE, NAN, INFINITY
 cdef double _TAN_22_5_DEG, _TINY, _BELOW_PI
 cdef double CONVERGED, _LONGEST_STEP, _DAMPING, _SMALL_ANGLE
 cdef double _MAY_CROSS, _LAST_STEP, _ROUNDING, _FAR, _RESIDUAL, _SAME, _NEW, _APART, _COS_APART, _CLOSED
@@ -323,6 +323,18 @@ cpdef int unproved(
     const double[::1] q_a,
     const double[::1] q_b,
     Py_ssize_t[::1] pairs,
+)
+
+@cython.locals(
+    row=Py_ssize_t, j=int, largest=double, angle=double, desired=double, least=double,
+    most=double, turned=double, turns=double
+)
+cpdef turn_near(
+    double[:, ::1] q,
+    const double[::1] seed,
+    const double[::1] low,
+    const double[::1] high,
+    double[::1] distances,
 )
 
 @cython.locals(row=Py_ssize_t, j=int)

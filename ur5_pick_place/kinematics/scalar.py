@@ -33,7 +33,7 @@ from collections.abc import Sequence
 from typing import Any
 
 # For the compiled form setup.py replaces this import by C's math.h.
-from math import atan2, copysign, cos, fabs, isfinite, remainder, sin, sqrt  # isort: skip
+from math import atan2, ceil, copysign, cos, fabs, floor, isfinite, remainder, sin, sqrt  # isort: skip
 
 Numbers = Any
 """A float64 array, read or written entry by entry."""
@@ -60,7 +60,7 @@ BENT = 0.01
 
 RIGID_TOLERANCE = 1e-6  # how far R^T R may be from the identity, entry by entry
 
-NAN = float('nan')
+NAN, INFINITY = float('nan'), float('inf')
 
 # Newton's method
 CONVERGED = 1e-12  # m and rad; one more step then reaches rounding error
@@ -1272,6 +1272,36 @@ def unproved(
             pairs[count] = pair
             count += 1
     return count
+
+
+def turn_near(
+    q: Numbers, seed: Numbers, low: Numbers, high: Numbers, distances: Numbers
+) -> None:
+    """
+    Turn joints q (n, 6) [rad] by whole turns to be nearest a seed (6,) between low and high (6,).
+
+    Fills distances (n,) with the largest joint difference to the seed [rad]; infinity where no
+    whole turn of a joint lies within, whose row is then of no use.
+
+    """
+    for row in range(len(q)):
+        largest = 0.0
+        for j in range(6):
+            angle, desired = float(q[row, j]), float(seed[j])
+            least, most, turned = float(low[j]), float(high[j]), float(q[row, j])
+            if not -PI <= desired - angle <= PI:
+                turned += TAU * floor((desired - angle) / TAU + 0.5)
+            if not least <= turned <= most:
+                turns = ceil((least - angle) / TAU)
+                if turned > most:
+                    turns = floor((most - angle) / TAU)
+                turned = angle + TAU * turns
+                if not least <= turned <= most:
+                    largest = INFINITY
+                    break
+            q[row, j] = turned
+            largest = max(largest, fabs(turned - desired))
+        distances[row] = largest
 
 
 def is_within(q: Numbers, low: Numbers, high: Numbers) -> bool:

@@ -2,9 +2,8 @@
 """Variants of a solution by whole turns of joints, within limits and near a seed."""
 
 import itertools
-from collections.abc import Sequence
-from math import ceil, floor, pi
-from operator import itemgetter, sub
+from math import isfinite, pi
+from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -12,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics.branches import BRANCHES, classify
+from ur5_pick_place.kinematics.core import core
 from ur5_pick_place.kinematics.forward import check_joints
 from ur5_pick_place.kinematics.inverse import inverse
 from ur5_pick_place.kinematics.inverse_calibrated import calibrated_solutions
@@ -53,32 +53,21 @@ def nearest_variant(
         Rows for which no whole turn is within the limits are NaN.
 
     """
-    joints = np.asarray(q, dtype=np.float64)
-    near = np.broadcast_to(check_joints(seed, 'seed'), joints.shape)
-    low, high = (np.asarray(limit).tolist() for limit in limits or (m.q_min, m.q_max))
-    variants = np.full(joints.shape, np.nan)
-    for at in np.argwhere(np.isfinite(joints).all(axis=-1)):
-        row = tuple(at)
-        variants[row] = _turned(joints[row].tolist(), near[row].tolist(), low, high) or np.nan
+    variants = np.array(q, dtype=np.float64, order='C')
+    near = np.broadcast_to(check_joints(seed, 'seed'), variants.shape)
+    bounds, distance = _bounds(m, limits), np.empty(1)
+    for at in np.ndindex(variants.shape[:-1]):
+        if np.isfinite(variants[at]).all():
+            core.turn_near(variants[at][None], near[at], *bounds, distance)
+        if not np.isfinite(variants[at]).all() or not isfinite(distance[0]):
+            variants[at] = np.nan
     return variants
 
 
-def _turned(
-    q: Sequence[float], seed: Sequence[float], low: Sequence[float], high: Sequence[float]
-) -> list[float]:
-    """Return one solution turned as `nearest_variant`, in plain numbers; empty if none fits."""
-    variant = []
-    for angle, desired, least, most in zip(q, seed, low, high, strict=True):
-        turned = angle
-        if not -pi <= desired - angle <= pi:
-            turned += _TURN * round((desired - angle) / _TURN)
-        if not least <= turned <= most:
-            turns = ceil((least - angle) / _TURN), floor((most - angle) / _TURN)
-            turned = angle + _TURN * turns[turned > most]
-            if not least <= turned <= most:
-                return []
-        variant.append(turned)
-    return variant
+def _bounds(m: Model, limits: Limits | None) -> tuple[Array, Array]:
+    """Return the lowest and highest joint angles, (6,) each [rad]."""
+    low, high = limits or (m.q_min, m.q_max)
+    return np.ascontiguousarray(low, np.float64), np.ascontiguousarray(high, np.float64)
 
 
 def all_variants(m: Model, q: ArrayLike, limits: Limits | None = None) -> Array:
@@ -134,25 +123,16 @@ def all_solutions(
         Indices into `BRANCHES`.
 
     """
-    labelled = _labelled(m, T, q6, seed)
-    q = np.array([row for _, row in labelled]).reshape(-1, 6)
-    return q, np.array([branch for branch, _ in labelled], dtype=np.intp)
-
-
-def _labelled(
-    m: Model, T: ArrayLike, q6: float, seed: ArrayLike | None
-) -> list[tuple[int, list[float]]]:
-    """Return the branch and joints of every solution, in plain numbers; see `all_solutions`."""
     if m.mounts is None:
-        q, ok = inverse(m, T, q6)
-        rows = enumerate(q.tolist())
-        return [row for row, holds in zip(rows, ok.tolist(), strict=True) if holds]
+        rows, ok = inverse(m, T, q6)
+        return rows[ok], np.flatnonzero(ok)
     pose = check_transform(T, 'T')
     seeds = None if seed is None else check_joints(seed, 'seed')[None]
     found, count = calibrated_solutions(m, pose[None], np.array([q6]), seeds)
     joints = found[0, : count[0]]
-    labelled = zip(classify(m, joints).tolist(), joints.tolist(), strict=True)
-    return sorted(labelled, key=itemgetter(0))
+    branch = np.atleast_1d(classify(m, joints))
+    order = np.argsort(branch, kind='stable')
+    return joints[order], branch[order]
 
 
 def solutions_near(
@@ -176,16 +156,12 @@ def solutions_near(
         Lowest and highest joint angles instead of the model's [rad].
 
     """
-    near = check_joints(seed, 'seed').tolist()
-    low, high = (np.asarray(limit).tolist() for limit in limits or (m.q_min, m.q_max))
-    found = []
-    q6 = min(max(near[5], low[5]), high[5])
-    for branch, row in _labelled(m, T, q6, near):
-        if variant := _turned(row, near, low, high):
-            found.append((max(map(abs, map(sub, variant, near))), BRANCHES[branch], variant))
-    found.sort(key=itemgetter(0))
-    variants = np.array([variant for _, _, variant in found])
-    return [Solution(f[1], v, f[0]) for f, v in zip(found, variants, strict=True)]
+    near, (low, high) = check_joints(seed, 'seed'), _bounds(m, limits)
+    q, branch = all_solutions(m, T, min(max(float(near[5]), low[5]), high[5]), near)
+    distances = np.empty(len(q))
+    core.turn_near(q, near, low, high, distances)
+    solutions = map(Solution, map(BRANCHES.__getitem__, branch.tolist()), q, distances.tolist())
+    return sorted((s for s in solutions if isfinite(s.distance)), key=itemgetter(2))
 
 
 def _turns_within(m: Model, q: Array, limits: Limits | None) -> tuple[Array, Array]:
