@@ -69,7 +69,7 @@ ARGUMENTS = {
         BOOLEAN,
     ),
     'ur_type': ('ur5', 'robot type, as for the UR driver', None),
-    'robot_ip': ('', 'address of the robot; empty: that of URSim, none for sim and mock', None),
+    'robot_ip': ('', 'address of the robot; for ursim 192.168.56.101 unless given', None),
     'rviz': ('false', 'start RViz', BOOLEAN),
     'cockpit': ('false', 'serve the cockpit, a page; its address is printed', BOOLEAN),
     'record': ('true', 'start the flight recorder: it writes a file at each stop', BOOLEAN),

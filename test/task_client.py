@@ -72,7 +72,7 @@ class TaskClient(DriverClient):
         self.event('done', since=since, job=name)
 
     def teach(self, name, spot):
-        self.until(self.poses[name].get_subscription_count, f'{name}_pose to be heard')
+        self.until(self.poses[name].get_subscription_count, f'a subscriber of {name}_pose')
         since = len(self.events)
         self.poses[name].publish(pose(*spot))
         self.event('taught', since=since, place=name)
@@ -84,7 +84,7 @@ class TaskClient(DriverClient):
         self.teach('target', TARGET)
 
     def put_part(self, spot):
-        self.until(self.place.get_subscription_count, 'place_part to be heard')
+        self.until(self.place.get_subscription_count, 'a subscriber of place_part')
         self.place.publish(pose(*spot))
         self.run(0.3)
 

@@ -88,12 +88,12 @@ def test_a_place_that_is_read_from_a_frame_follows_it_and_no_drag_moves_it(page)
         assert click_arrives(page, socket)
     assert not sent
     np.testing.assert_allclose(places.all['start'].T_base_link_tcp, T, atol=1e-9)
-    T = tool_down(0.4, -0.2, 0.0225, 0.0)  # without any event, as by Plan
+    T = tool_down(0.4, -0.2, 0.0225, 0.0)  # Plan may update the frame without an event
     places.on_frame('start', T)
     np.testing.assert_allclose(places.all['start'].T_base_link_tcp, T, atol=1e-9)
 
 
-def test_a_place_under_a_drag_or_asked_for_does_not_follow_its_frame(page) -> None:
+def test_a_place_under_a_drag_or_awaiting_its_answer_does_not_follow_its_frame(page) -> None:
     page.poses.clear()
     T = tool_down(0.4, -0.2, 0.0225, 0.0)
     with browser(page) as socket:
@@ -123,7 +123,7 @@ def test_a_dropped_plan_and_the_path_of_an_ended_motion_are_not_drawn(page) -> N
     assert [task for task, is_shown in shown.items() if is_shown] == [
         'planned', 'running: transfer', 'paused: grip'
     ]
-    assert '/path/path' in view._lines  # it was planned before the arm moves
+    assert '/path/path' in view._lines  # published before the arm moves
     view.follow(CellState('busy: go_home', 'moving'))
     assert '/path/path' in view._lines
     view.follow(CellState('idle', 'ready'))

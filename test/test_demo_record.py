@@ -199,4 +199,4 @@ def test_the_last_stage_ends_with_the_run_not_with_the_recording() -> None:
     progress.show(record)
     progress.end_stage()
     heading, line = stream.getvalue().splitlines()
-    assert heading.startswith(' stage end ') and line.split()[0] == '1.99'
+    assert heading.startswith('stage ends ') and line.split()[0] == '1.99'

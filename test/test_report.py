@@ -108,7 +108,8 @@ def test_text_and_page_tell_the_floor_and_where_the_rest_of_the_time_goes(tmp_pa
     folder = record(tmp_path, [{**RESULT, **SHARES}, FAILED], EVENTS + DONE + EVENTS + STOPPED)
     assert report.main([str(folder)]) == 0
     said = capsys.readouterr().out
-    assert 'cycle 9.60 s (lower bound 3.50 s: the first two)\n    = 3.00 s  fastest joint' in said
+    bound = 'lower bound 3.50 s: first two lines below'
+    assert f'cycle 9.60 s ({bound})\n    = 3.00 s  fastest joint' in said
     assert '\n    + 4.00 s  further motion: lines, slow near places\n' in said
     assert '\n  cycle -\n' in said
     words = ' '.join(page_of(folder, capsys).words.split())

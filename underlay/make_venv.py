@@ -268,7 +268,7 @@ def compile_kinematics():
         run('compile', VENV / 'bin/python', 'setup.py', 'build_ext', '--inplace')
         run('compiled', VENV / 'bin/python', '-c', COMPILED, cwd='/')
     except SetupError:
-        print(f'not compiled, plain Python is slower; why: {BUILD / "compile*.log"} ...', end=' ')
+        print(f'not compiled (see {BUILD / "compile*.log"}): plain Python, slower ...', end=' ')
 
 
 def link_into_ament_prefix():

@@ -24,7 +24,7 @@ class Parser(argparse.ArgumentParser):
     def parse_known_args(  # type: ignore[override]  # typeshed has an overload for each namespace
         self, args: Sequence[str] | None = None, namespace: Any = None
     ) -> Any:
-        """Return the parsed arguments; one that begins with a space is never an option."""
+        """Return the parsed arguments; with a space before it a negative number is no option."""
         words = sys.argv[1:] if args is None else args
         return super().parse_known_args(
             [f' {word}' if _NEGATIVE.match(word) else word for word in words], namespace

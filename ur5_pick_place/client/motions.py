@@ -206,7 +206,7 @@ class Motions(Jobs):
         return f'{PLANNER}/delta_joint_cmds', velocity, message
 
     def _explain_jog(self, what: str, timeout: float) -> None:
-        """Raise `ExecutionError` with the planner's reason, if there is one within a while [s]."""
+        """Raise `ExecutionError` with the planner's reason if one comes within `timeout` [s]."""
         with suppress(TimedOut):  # the topics have no answer but the log
             reason = self._link.wait(
                 lambda: self._link.received.error('jog'), 'the reason', timeout

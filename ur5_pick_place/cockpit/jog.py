@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Jogging while a button is held: one message to the planner per report of the browser that counts.
+Jogging while a button is held: one message to the planner per report that counts.
 
 The planner ends a jog 0.2 s after the last message. Nothing here may repeat a message by itself:
 if a browser dies, freezes or loses its connection, the jog must end.

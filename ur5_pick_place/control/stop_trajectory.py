@@ -362,7 +362,7 @@ def _slow_along(
 def _speed_along(
     trajectory: Trajectory, tau: Array, limits: Limits
 ) -> tuple[Array, Array, Array]:
-    """Return speed along the path, its rate, and their ratio to those of the fastest joint."""
+    """Return speed along the path, its rate, and the speed in multiples of the fastest joint's."""
     _, qd, qdd, _ = trajectory.sample(tau)
     qd, qdd = qd / limits.qdd, qdd / limits.qdd
     speed = np.linalg.norm(qd, axis=1)

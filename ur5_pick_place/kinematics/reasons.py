@@ -16,7 +16,7 @@ from ur5_pick_place.kinematics.transforms import check_transform
 Mask = NDArray[np.bool_]
 Cause = Literal['cylinder', 'far', 'near', 'double']
 
-_SHOULDER, _ELBOW, _WRIST = 4, 2, 1  # bits of a row number for the other shoulder, elbow, wrist
+_SHOULDER, _ELBOW, _WRIST = 4, 2, 1  # bits of a row number: shoulder right, elbow down, wrist up
 _FEWER = 'none found: near a singularity a calibrated arm has fewer solutions than the nominal arm'
 
 

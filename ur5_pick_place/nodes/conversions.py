@@ -67,7 +67,7 @@ def pose_to_matrix(pose: Pose) -> Array:
     Raises
     ------
     InvalidInput
-        A number is not finite, or the quaternion's norm is off 1 by more than 1 %.
+        A number is not finite, or the quaternion's norm differs from 1 by more than 1 %.
 
     """
     p, q = pose.position, pose.orientation

@@ -27,7 +27,8 @@ class Curve(Protocol):
     Attributes
     ----------
     length : float
-        Path length of the tool's origin [m].
+        Path length [m]: of the tool's origin, or of the frame that the curve was made for
+        (`JointLine`, `OffsetCurve`).
     turn : float
         Total rotation [rad].
 

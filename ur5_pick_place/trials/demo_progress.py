@@ -12,7 +12,7 @@ from ur5_pick_place.sim.cell import OPEN_GAP
 from ur5_pick_place.task import events
 from ur5_pick_place.trials.record import Record
 
-_HEADING = ' stage end  stage            max joint speed  TCP height  finger gap'
+_HEADING = 'stage ends  stage            max joint speed  TCP height  finger gap'
 _REFRESH = 0.1  # [s] wall time
 _SPAN = 5  # samples over which a joint's speed is averaged
 

@@ -91,7 +91,8 @@ def shares_text(run: Mapping[str, Any]) -> str:
     """Return a result's cycle time as a sum, one share per line; 'cycle -' if it is unknown."""
     if run.get('cycle_time_s') is None or run.get(FLOOR) is None:
         return 'cycle -'
-    total = f'cycle {run["cycle_time_s"]:.2f} s (lower bound {run[FLOOR]:.2f} s: the first two)'
+    bound = f'lower bound {run[FLOOR]:.2f} s: first two lines below'
+    total = f'cycle {run["cycle_time_s"]:.2f} s ({bound})'
     parts = (f'{run[name]:.2f} s  {meaning}' for name, meaning in SHARES.items())
     return f'{total}\n    = ' + '\n    + '.join(parts)
 

@@ -259,7 +259,7 @@ class SimDriver(Node):
         )
         grips = [f'{ACTION}/_action/send_goal'] if cell.gripper == GRIPPER_ACTION else []
         refuse_if_served(self, [*_SERVED, *grips])
-        # Started when the node knows it, so that a signal at any moment can end it.
+        # Stored before it is started, so that destroy_node ends it whenever a signal arrives.
         self._simulation = Simulation(self, cell, contact, settings)
         self._simulation.start()
 
