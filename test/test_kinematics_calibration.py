@@ -191,6 +191,20 @@ def test_near_two_singularities_few_solutions_are_missed_without_a_seed(
     assert missed < 0.02 * poses
 
 
+@pytest.mark.parametrize('turns', [-1e6, -16, -3, 2, 3, 16])
+def test_a_seed_many_turns_away_gives_each_solution_once_and_within_a_turn(
+    turns: float, rng: np.random.Generator
+) -> None:
+    m = calibrated_arm('ur5', rng)
+    for joints in rng.uniform(-np.pi, np.pi, (20, 6)):
+        T, far = forward(m, joints), joints + 2.0 * np.pi * turns
+        q, branches = all_solutions(m, T, seed=far)
+        near, expected = all_solutions(m, T, seed=joints)
+        assert ((q > -np.pi) & (q <= np.pi)).all()
+        assert np.array_equal(branches, expected)
+        np.testing.assert_allclose(q, near, rtol=0.0, atol=1e-8)
+
+
 def test_a_seed_that_does_not_fit_the_poses_is_refused(rng: np.random.Generator) -> None:
     m = calibrated_arm('ur5', rng)
     poses = np.tile(forward(m, np.ones(6)), (2, 1, 1))

@@ -847,8 +847,8 @@ class Arm:
         for i in range(6):
             joints[i] = seeds[at + i]
         if self._approach(t, joints) < _RESIDUAL and count < MOST:
-            for i in range(6):
-                joints[i] = _wrapped(joints[i])
+            for i in range(6):  # first by any turns: a caller's seed may be anywhere
+                joints[i] = _wrapped(remainder(joints[i], TAU))
             if not _is_among(joints, 0, q, count, _SAME):
                 for i in range(6):
                     q[6 * count + i] = joints[i]
