@@ -40,6 +40,7 @@ _RETRY = 0.1  # [s] wall time before a refused request is repeated
 # TCP [m].
 _GRIPPED = (0.002, 0.02)
 _ROUND_TRIPS = 10
+_AT_REST = 0.5  # [s] after a motion
 
 
 class NodesCell:
@@ -135,6 +136,7 @@ class NodesCell:
 
     def figures(self) -> dict[str, float]:
         """Return the memory of each node, and the mean response time of task node and planner."""
+        self.wait(_AT_REST)  # rearming is refused while the arm does not count as at rest
         begin = time.perf_counter()
         for _ in range(_ROUND_TRIPS):
             self._operator.call('rearm')
