@@ -241,6 +241,26 @@ class TestTorque:
         light = time_path(path, limits(), speed_of, Dynamics(MODEL)).duration
         assert light == pytest.approx(bare, rel=2e-3)
 
+    UP = [-1.5, -0.1, -0.4, 1.4, -1.1, -1.2], [0.06, 0.09, 0.01, -0.07, 0.06, -0.08]
+    OUT = [1.3, -0.1, 0.1, -0.9, 0.1, -1.4], [0.17, 0.43, -0.06, 0.38, -0.43, 0.3]
+
+    @pytest.mark.parametrize(
+        ('q', 'way', 'share', 'speed'), [(*UP, 0.9999, 0.02), (*OUT, 0.999, 0.25)]
+    )
+    def test_a_load_that_the_arm_can_hardly_hold_is_moved_within_them(self, q, way, share, speed):
+        path = JointPath(q + np.linspace(0.0, 1.0, 12)[:, None] * way)
+        turned = slice(1, 5)  # joints that gravity can turn; linear in the mass
+        bare, kilogram = (
+            Dynamics(MODEL, [Load(mass, [0.0, 0.0, 0.1])]).gravity(path.q)[:, turned]
+            for mass in (0.0, 1.0)
+        )
+        per_mass = kilogram - bare
+        allowed = share * np.sign(per_mass) * MODEL.effort_max[turned]
+        mass = float(((allowed - bare) / per_mass).min())
+        dynamics = Dynamics(MODEL, [Load(mass, [0.0, 0.0, 0.1])])
+        trajectory = time_path(path, limits(jerk=500.0, speed=speed), speed_of, dynamics)
+        assert share < self.used(trajectory, dynamics) <= 1.0001
+
     def test_what_cannot_even_be_held_is_refused(self):
         heavy = Dynamics(MODEL, [Load(25.0, [0.0, 0.0, 0.1])])
         with pytest.raises(PlanningError, match=r'need \d+\.\d N m only to hold'):

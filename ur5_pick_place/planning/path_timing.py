@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 _POINT_SPACING = 8e-3  # [s]
 _POINT_TURN = 4e-3  # [rad] of any joint
 _LITTLE = 1.0002  # a slowdown of the whole motion up to this factor needs no further search
-# Of samples between two points; of the slowdown for torque that counts as near 1.
+# Of samples between two points; share of a torque limit that counts as near it.
 _COARSE, _NEAR_LIMIT = 4, 0.8
 _ROUNDS = 3  # searches, each slower where the quintics of the last one exceeded a limit
 
@@ -130,25 +130,28 @@ def _excess(
         np.sqrt((np.abs(qdd) / limits.qdd).max(axis=1)),
         (speed_of(q, qd) / speed_max).max(axis=1),
     ]
-    if dynamics is not None:
-        needed.append(_torque_excess(q, qd, qdd, dynamics))
     excess = np.cbrt((trajectory.jerk_peaks()[1] / limits.qddd).max(axis=1))
+    if dynamics is not None:
+        least = max(float(excess.max()), *(float(of.max()) for of in needed))
+        needed.append(_torque_excess(q, qd, qdd, dynamics, min(least, 1.0)))
     np.maximum.at(excess, step, np.max(needed, axis=0))
     return np.asarray(excess)
 
 
-def _torque_excess(q: Array, qd: Array, qdd: Array, dynamics: Dynamics) -> Array:
+def _torque_excess(q: Array, qd: Array, qdd: Array, dynamics: Dynamics, least: float) -> Array:
     """
-    Return `slowdown_for_torque` (n,) of samples of a motion, 0 where it is well below 1.
+    Return `slowdown_for_torque` (n,) of samples of a motion, 0 where no torque is near its limit.
 
-    Torques change little between samples 1 ms apart: all samples are computed only around those,
-    of every fourth, that are near a limit.
+    `least` is the factor by which the motion will be slower at least; below 1 it gets faster.
+    Torques change little between samples: all are computed only around those, of every fourth,
+    that are then near a limit. The slowdown itself would not tell these: where the arm can hardly
+    hold its load, it grows from 0 to far above 1 with a small change of torque.
 
     """
-    every = slice(None, None, _COARSE)
-    needed = np.zeros(len(q))
-    needed[every] = slowdown_for_torque(q[every], qd[every], qdd[every], dynamics)
-    near = np.flatnonzero(needed > _NEAR_LIMIT)
+    every, needed = np.arange(0, len(q), _COARSE), np.zeros(len(q))
+    gravity = dynamics.gravity(q[every])
+    torque = gravity + (dynamics.inverse(q[every], qd[every], qdd[every]) - gravity) / least**2
+    near = every[~(np.abs(torque) <= _NEAR_LIMIT * dynamics.torque_max).all(axis=1)]
     around = np.unique((near[:, None] + np.arange(1 - _COARSE, _COARSE)).clip(0, len(q) - 1))
     if around.size:
         needed[around] = slowdown_for_torque(q[around], qd[around], qdd[around], dynamics)
