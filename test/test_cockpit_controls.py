@@ -181,7 +181,7 @@ def test_touches_are_taken_judged_and_written_only_on_request(page, tmp_path) ->
                 time.sleep(0.01)
         return tab._state.content
 
-    assert '1 touches' in press('Take touch')
+    assert '1 touch.' in press('Take touch')
     assert '2 touches' in press('Take touch')
     assert 'at least 3' in press('Write to scene file')
     assert 'table at -0.0120 m' in press('Take touch')

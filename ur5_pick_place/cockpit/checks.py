@@ -175,10 +175,11 @@ class TouchTab:
         return self._touch_count(touches, touches.forget_last())
 
     def _touch_count(self, touches: TcpTouches | TableTouches, count: int) -> str:
+        counted = f'{count} touch' if count == 1 else f'{count} touches'
         try:
-            return f'{count} touches: {touches.result()}'
+            return f'{counted}: {touches.result()}'
         except InvalidInput:  # too few
-            return f'{count} touches. {_HOW[self._choice.value]}'
+            return f'{counted}. {_HOW[self._choice.value]}'
 
     def _show(self, text: str, colour: str = _PLAIN) -> None:
         self._state.content = _text(_coloured(text, colour), 'touch')

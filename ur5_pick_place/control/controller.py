@@ -24,7 +24,7 @@ _TRANSFER = 0.5
 # [s] from sending to acceptance; above it the goal itself may have been delayed, not only the
 # answer: an arm that has not moved by then may still begin.
 _LATE = 0.05
-_AT_REST_TIME = 2.0  # [s] of robot time for the arm to come to rest after a cancel
+_AT_REST_TIME = 2.0  # [s] by stamps of joint_states, for the arm to come to rest after a cancel
 
 
 def transfer_time(trajectory: Trajectory) -> float:

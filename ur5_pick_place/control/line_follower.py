@@ -149,7 +149,7 @@ class LineFollower:
         return self._weighed(body_error(T_a, T_b))
 
     def _T_base_tcp(self, q: Array) -> Array:
-        """Return the pose of the TCP (4, 4), in the axes of the tool."""
+        """Return the pose (4, 4) in base of a frame at the TCP with the axes of tool0."""
         T = np.empty((4, 4))
         self._model.arm.forward(np.ascontiguousarray(q), T)
         core.moved(T, self._p_tool_tcp, 1.0, T)

@@ -65,10 +65,11 @@ def load_model(source: str | Path | Mapping[str, Any] | Model) -> Model:
     Parameters
     ----------
     source
-        One of `UR_TYPES` or 'ur3_lab'; the path of a calibration file of the UR driver; or a DH
-        table: a mapping with `a` and `d` (six numbers each, metres), optionally `alpha` and
-        `offset` (radians) and any of `q_min q_max qd_max effort_max`, which are the UR5's if
-        left out. A Model is returned as it is.
+        One of `UR_TYPES`, or 'ur3_lab', the UR3 of a lab exercise with its own lengths and joint
+        zeros; the path of a calibration file of the UR driver; or a DH table: a mapping with `a`
+        and `d` (six numbers each, metres), optionally `alpha` and `offset` (radians) and any of
+        `q_min q_max qd_max effort_max`, which are the UR5's if left out. A Model is returned as it
+        is.
 
     Raises
     ------

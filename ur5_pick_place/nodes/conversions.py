@@ -194,7 +194,7 @@ def joints_of_request(
 
 
 def _refuse_other_attachments(state: RobotState, attached: Collection[str]) -> None:
-    """Refuse a robot state that attaches, changes or detaches anything."""
+    """Refuse a robot state with attached objects other than ADDs of what is attached now."""
     for thing in (entry.object for entry in state.attached_collision_objects):
         if thing.operation != CollisionObject.ADD:
             raise InvalidRobotState(

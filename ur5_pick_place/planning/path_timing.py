@@ -26,7 +26,8 @@ _log = logging.getLogger(__name__)
 _POINT_SPACING = 8e-3  # [s]
 _POINT_TURN = 4e-3  # [rad] of any joint
 _LITTLE = 1.0002  # a slowdown of the whole motion up to this factor needs no further search
-# Of samples between two points; share of a torque limit that counts as near it.
+# Torques are computed at every _COARSE-th sample first, then at all samples around those above
+# the share _NEAR_LIMIT of a limit.
 _COARSE, _NEAR_LIMIT = 4, 0.8
 _ROUNDS = 3  # searches, each slower where the quintics of the last one exceeded a limit
 
@@ -143,10 +144,9 @@ def _torque_excess(q: Array, qd: Array, qdd: Array, dynamics: Dynamics, least: f
     Return `slowdown_for_torque` (n,) of samples of a motion, 0 where no torque is near its limit.
 
     `least` is the factor by which the motion will be slower at least; below 1 it gets faster.
-    Torques change little between samples: all are computed only around those, of every fourth,
-    that are then near a limit. The slowdown itself would not tell these: where the arm can hardly
-    hold its load, it grows from 0 to far above 1 with a small change of torque.
-
+    Torques change little from one sample to the next: every fourth is computed first, and all only
+    around those that are near a limit. The slowdown itself would not tell these: where the arm can
+    hardly hold its load, it grows from 0 to far above 1 with a small change of torque.
     """
     every, needed = np.arange(0, len(q), _COARSE), np.zeros(len(q))
     gravity = dynamics.gravity(q[every])

@@ -18,7 +18,7 @@ class Trace:
     Attributes
     ----------
     t : ndarray, shape (n,)
-        Simulated time [s], evenly spaced, n >= 3.
+        Time by the robot's clock [s], increasing, n >= 3; evenly spaced if `jerk` is used.
     q, qd : ndarray, shape (n, 6)
         Joints [rad, rad/s].
     T_base_tcp : ndarray, shape (n, 4, 4)
