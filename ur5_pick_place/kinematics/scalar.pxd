@@ -359,6 +359,8 @@ cdef void _add_turn(double* axes, int i, double rate, double* p, double* v) noex
 @cython.locals(quat=double[4], k=int)
 cdef void _log_so3(double* r, double* w) noexcept
 cdef void _linear_part_of_log(double* w, double* p, double* v) noexcept
+@cython.locals(i=int, k=int)
+cdef void _read_pose(const double[:, ::1] T, int rows, double* t) noexcept
 cdef double _length(double* v, int at) noexcept
 
 cdef int _place(int k) noexcept

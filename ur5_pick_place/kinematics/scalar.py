@@ -242,7 +242,7 @@ class Arm:
         for i in range(3):
             for k in range(4):
                 t[4 * i + k] = f[3 * k + i]
-                goal[4 * i + k] = float(T_goal[i, k])
+        _read_pose(T_goal, 3, goal)
         _error_twist(t, goal, xi)
         for i in range(6):
             weight = 1.0 if i < 3 else length
@@ -290,9 +290,7 @@ class Arm:
             dq[i] = 0.0
             for k in range(6):
                 w[6 * i + k] = float(root[i, k])
-        for i in range(3):
-            for k in range(4):
-                goal[4 * i + k] = float(T_goal[i, k])
+        _read_pose(T_goal, 3, goal)
         self._chain(joints, axes, f)
         _jacobian(axes, f, True, J)
         value = _weighted_error(w, f, goal, e)
@@ -401,9 +399,7 @@ class Arm:
 
         """
         t, rows, found, joints = [0.0] * 16, [0.0] * 48, [0] * 8, [0.0] * 6
-        for i in range(4):
-            for k in range(4):
-                t[4 * i + k] = float(T[i, k])
+        _read_pose(T, 4, t)
         if not _is_rigid(t):
             return False
         if self.is_calibrated:
@@ -452,9 +448,7 @@ class Arm:
 
         """
         t, sines, cosines, found = [0.0] * 16, [0.0] * 24, [0.0] * 24, [0] * 8
-        for i in range(4):
-            for k in range(4):
-                t[4 * i + k] = float(T[i, k])
+        _read_pose(T, 4, t)
         self._planes(t, q6, sines, cosines, found)
         count = 0
         for k in range(8):
@@ -674,9 +668,7 @@ class Arm:
     def solutions(self, T: Numbers, q6: float, seed: Numbers | None, q: Numbers) -> int:
         """Fill q (MOST, 6) with every solution found of T (4, 4), and return their number."""
         t, joints, every = [0.0] * 16, [0.0] * 6, [0.0] * 96
-        for i in range(4):
-            for k in range(4):
-                t[4 * i + k] = float(T[i, k])
+        _read_pose(T, 4, t)
         if seed is not None:
             for i in range(6):
                 joints[i] = float(seed[i])
@@ -1019,10 +1011,8 @@ def log_so3(R: Numbers, rotvecs: Numbers) -> None:
 def error_twist(T: Numbers, T_goal: Numbers, twist: Numbers) -> None:
     """Fill twist (6,) [m, rad] with log(T_goal^-1 T) of poses (4, 4): the error in SE(3)."""
     t, goal, xi = [0.0] * 12, [0.0] * 12, [0.0] * 6
-    for i in range(3):
-        for k in range(4):
-            t[4 * i + k] = float(T[i, k])
-            goal[4 * i + k] = float(T_goal[i, k])
+    _read_pose(T, 3, t)
+    _read_pose(T_goal, 3, goal)
     _error_twist(t, goal, xi)
     for i in range(6):
         twist[i] = xi[i]
@@ -1031,10 +1021,8 @@ def error_twist(T: Numbers, T_goal: Numbers, twist: Numbers) -> None:
 def body_error(T: Numbers, T_goal: Numbers, error: Numbers) -> None:
     """Fill error (6,) with R^T (p - p_goal) [m] and log(R_goal^T R) [rad] of poses (4, 4)."""
     t, goal, e = [0.0] * 12, [0.0] * 12, [0.0] * 6
-    for i in range(3):
-        for k in range(4):
-            t[4 * i + k] = float(T[i, k])
-            goal[4 * i + k] = float(T_goal[i, k])
+    _read_pose(T, 3, t)
+    _read_pose(T_goal, 3, goal)
     _body_error(t, goal, e)
     for i in range(6):
         error[i] = e[i]
@@ -1413,6 +1401,13 @@ def _linear_part_of_log(w: list[float], p: list[float], v: list[float]) -> None:
     v[0] = p[0] - 0.5 * x + D * (w[1] * z - w[2] * y)
     v[1] = p[1] - 0.5 * y + D * (w[2] * x - w[0] * z)
     v[2] = p[2] - 0.5 * z + D * (w[0] * y - w[1] * x)
+
+
+def _read_pose(T: Numbers, rows: int, t: list[float]) -> None:
+    """Fill t (4 * rows,) with the first rows of a pose (4, 4), row by row."""
+    for i in range(rows):
+        for k in range(4):
+            t[4 * i + k] = float(T[i, k])
 
 
 def _length(v: list[float], at: int) -> float:
