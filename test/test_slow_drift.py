@@ -53,6 +53,27 @@ def test_noise_is_no_motion():
         assert now < 0.2 or stillness.is_at_rest
 
 
+@pytest.mark.parametrize('step', [2e-3, 16e-3, 50e-3])
+def test_an_arm_at_rest_stays_at_rest_whatever_its_stamps_round_to(step):
+    """A window of 0.15 s between two stamps of a grid is at times a rounding error shorter."""
+    stillness = Stillness()
+    for i in range(4000):
+        stillness.update(2e-3 * round(i * step / 2e-3), np.zeros(6))
+        assert i * step < 0.2 or stillness.is_at_rest, f'at {i * step:.3f} s'
+
+
+def test_an_arm_that_was_not_watched_for_long_is_not_said_to_move():
+    stillness = Stillness()
+    assert 'do not show yet' in stillness.why_not_at_rest
+    stillness.update(10.0, np.zeros(6))
+    assert 'do not show yet' in stillness.why_not_at_rest
+    stillness.update(10.2, TURN)
+    assert stillness.why_not_at_rest == 'the arm is moving'
+    stillness.update(10.4, TURN)
+    stillness.update(10.6, TURN)
+    assert stillness.why_not_at_rest == ''
+
+
 def test_a_stop_lasts_until_a_slow_drift_has_ended():
     """A foreign trajectory on the topic that turns a joint by 5 mrad a second."""
     cell = Cell()

@@ -144,8 +144,7 @@ class Admission:
             return self.controller.why_not_canceled or still
         if self.status.is_in_freedrive:
             return ''
-        is_at_rest = self.foreign_motion.stillness.is_at_rest
-        return self.status.why_inactive if is_at_rest else 'the arm is moving'
+        return self.foreign_motion.stillness.why_not_at_rest or self.status.why_inactive
 
     def state(self) -> tuple[MotionState, str]:
         """Return the motion state and the reason of a stop."""

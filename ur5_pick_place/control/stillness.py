@@ -60,6 +60,15 @@ class Stillness:
         return turn is not None and not self._moves(turn)
 
     @property
+    def why_not_at_rest(self) -> str:
+        """Return why the arm does not count as at rest, or ''."""
+        if self.is_at_rest:
+            return ''
+        if self.is_moving:
+            return 'the arm is moving'
+        return 'joint_states do not show yet whether the arm is at rest'
+
+    @property
     def is_moving(self) -> bool:
         """Whether the joints were observed for 0.15 s and moved."""
         turn = self._turn()
@@ -96,7 +105,8 @@ class Stillness:
     def _turn(self) -> float | None:
         """Return the largest joint motion [rad]; None if observed for less than 0.15 s."""
         samples = list(self._samples)  # a copy, as joints may come from another thread meanwhile
-        if not samples or samples[-1][0] - samples[0][0] < _WINDOW:
+        # The sum of `update`, as another one rounds to the other side where stamps are on a grid.
+        if not samples or samples[0][0] > samples[-1][0] - _WINDOW:
             return None
         return _span([q for _, q in samples])
 

@@ -167,11 +167,8 @@ class TaskPort:
         age = time.monotonic() - self._arrived
         if age >= _FRESH:
             return f'no joint_states for {age:.1f} s: check the driver, then try again'
-        if self._stillness.is_moving:
-            return 'the arm is moving; wait, or call ~/stop'
-        if not self._stillness.is_at_rest:
-            return 'joint_states do not show yet whether the arm is at rest: try again'
-        return ''
+        reason = self._stillness.why_not_at_rest
+        return reason and f'{reason}; wait, or call ~/stop'
 
     def why_not_at_rest_since(self, q: Array | None) -> str:
         """Return why the arm does not count as at rest where it was, with joints `q`, or ''."""
