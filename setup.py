@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 import hashlib
 import os
+import re
 from glob import glob
 from pathlib import Path
 
@@ -8,10 +9,10 @@ from setuptools import Extension, find_packages, setup
 
 NAME = 'ur5_pick_place'
 
-SCALAR = Path(NAME, 'kinematics', 'scalar.py')
+SCALAR = Path(NAME, 'kinematics', 'scalar')
 DIRECTIVES = {
     'language_level': 3,
-    'annotation_typing': False,  # scalar.pxd has the types
+    'annotation_typing': False,  # compiled.pxd has the types
     'infer_types': True,
     'boundscheck': False,
     'wraparound': False,
@@ -25,10 +26,11 @@ FLAGS = ['-O3', '-g0', '-fno-math-errno', '-fno-trapping-math', '-ffp-contract=o
 
 def compiled():
     """
-    Return the compiled form of scalar.py, or nothing where Cython is missing or too old.
+    Return the compiled form of `scalar`, or nothing where Cython is missing or too old.
 
-    It carries the hash of its sources, and a name of its own, so that `kinematics/core.py` never
-    takes it for another version of them.
+    All parts become one module, so that the compiler sees through calls between them. It carries
+    the hash of its sources, and a name of its own, so that `kinematics/core.py` never takes it for
+    another version of them.
 
     """
     if os.environ.get('UR5_PICK_PLACE_PLAIN'):
@@ -36,14 +38,16 @@ def compiled():
     try:
         from Cython.Build import cythonize
 
-        source, types = (
-            path.read_text(encoding='utf-8') for path in (SCALAR, SCALAR.with_suffix('.pxd'))
-        )
+        parts = [*sorted(SCALAR.glob('[a-z]*.py')), SCALAR / 'compiled.pxd']
+        *sources, types = (part.read_text(encoding='utf-8') for part in parts)
+        source = ''.join(sources)
         digest = hashlib.sha256((source + types).encode()).hexdigest()
         top = Path('build', 'compiled')
-        copy = top / SCALAR.with_stem('scalar_compiled')  # Cython finds the types by these folders
+        # Cython finds the types by these folders.
+        copy = top / SCALAR.with_name('scalar_compiled.py')
         for folder in copy.relative_to(top).parents[:-1]:
             write_if_new(top / folder / '__init__.py', '')
+        source = re.sub(rf'(?m)^from {NAME}\S* import (\([^)]*\)|.*)\n', '', source)
         # C's functions of one number, where plain Python has those of `math`.
         source = source.replace('\nfrom math import', '\nfrom cython.cimports.libc.math import')
         write_if_new(copy, f'{source}\n\nSOURCE_HASH = {digest!r}\n')
@@ -82,7 +86,7 @@ setup(
     package_data={
         f'{NAME}.sim': ['*.xml'],
         f'{NAME}.trials': ['*.html'],
-        f'{NAME}.kinematics': ['*.pxd'],
+        f'{NAME}.kinematics.scalar': ['*.pxd'],
     },
     ext_modules=compiled(),
     install_requires=['setuptools'],

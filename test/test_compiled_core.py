@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """The compiled kinematics do what the plain ones do, and are never of another source."""
 
+import ast
 import copy
 import os
 import pickle
 import subprocess
 import sys
+from collections import Counter
 from dataclasses import replace
+from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
 import numpy as np
@@ -18,6 +21,7 @@ from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import UR_TYPES, forward, inverse, jacobian, load_model, scalar
 from ur5_pick_place.kinematics import core as chosen
 from ur5_pick_place.kinematics.forward import _steps, link_frames, point_velocity
+from ur5_pick_place.kinematics.scalar.joints import angles_of
 from ur5_pick_place.kinematics.transforms import body_error, error_twist, exp_se3, exp_so3
 
 compiled = pytest.importorskip(
@@ -66,6 +70,18 @@ def test_the_compiled_form_is_of_this_very_source():
     assert chosen.source_hash() == compiled.SOURCE_HASH, 'compile it again: make setup'
 
 
+def test_the_parts_that_become_one_module_have_no_name_in_common():
+    names: Counter[str] = Counter()
+    for part in Path(scalar.__file__).parent.glob('[a-z]*.py'):
+        for node in ast.parse(part.read_text()).body:
+            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                names[node.name] += 1
+            elif isinstance(node, ast.Assign):
+                names.update(n.id for n in ast.walk(node.targets[0]) if isinstance(n, ast.Name))
+    assert len(names) > 80
+    assert [name for name, count in names.items() if count > 1] == []
+
+
 def test_the_compiled_form_has_its_types():
     """Without them it works too, and is fifty times slower."""
     assert not hasattr(arm_of(compiled, UR5), 'rows')
@@ -99,9 +115,9 @@ def test_both_forms_find_the_same_solutions_of_any_pose(name, rng):
     poses[-20:, :3, 3] *= rng.uniform(0.0, 3.0, (20, 1))  # some of them out of reach
     poses[-1, :3, 3] = 1e300
     found = []
-    for arm in arms:
+    for form, arm in zip(FORMS, arms, strict=True):
         q, ok = np.empty((len(poses), 8, 6)), np.empty((len(poses), 8), dtype=np.uint8)
-        assert arm.inverse_all(poses, np.zeros(len(poses)), None, q, ok)
+        assert form.inverse_all(arm, poses, np.zeros(len(poses)), None, q, ok)
         found.append((q, ok))
     (q, ok), (fast, fast_ok) = found
     np.testing.assert_array_equal(fast_ok, ok)
@@ -115,7 +131,7 @@ def test_angles_are_those_of_arctan2_to_the_last_digits(rng):
     sines = np.concatenate([sines, rng.normal(size=2_000), np.sin(near).ravel()])
     cosines = np.concatenate([cosines, rng.normal(size=2_000), np.cos(near).ravel()])
     angles = [0.0] * len(sines)
-    scalar._angles(sines.tolist(), cosines.tolist(), len(sines), angles)
+    angles_of(sines.tolist(), cosines.tolist(), len(sines), angles)
     exact = np.arctan2(sines.astype(np.longdouble), cosines.astype(np.longdouble))
     off = np.abs(angles - exact)
     assert off.max() < 4e-16
@@ -126,7 +142,7 @@ def test_angles_are_those_of_arctan2_to_the_last_digits(rng):
 @pytest.mark.parametrize('x', [0.0, 1.0, -1.0, 1e200, -1e200])
 def test_angles_along_the_axes_are_those_of_arctan2(y, x):
     angles = [np.nan]
-    scalar._angles([y], [x], 1, angles)
+    angles_of([y], [x], 1, angles)
     assert angles[0] == np.arctan2(y, x)
     assert np.signbit(angles[0]) == np.signbit(y)
 
@@ -203,7 +219,7 @@ def test_both_forms_of_resolved_rate_solve_the_jacobian(rng):
         weakest = np.linalg.svd(weight[:, None] * J)[1][-1]
         for form in FORMS:
             qd = np.full(6, np.inf)
-            is_free = arm_of(form, UR5).resolved_rate(q, T_goal, 2.0, 0.3, 0.02, qd)
+            is_free = form.resolved_rate(arm_of(form, UR5), q, T_goal, 2.0, 0.3, 0.02, qd)
             if is_free:
                 assert weakest >= 0.02
                 np.testing.assert_allclose(qd, expected, rtol=1e-9, atol=1e-10)
@@ -232,7 +248,7 @@ def test_both_forms_step_down_the_gradient(rng):
                 b /= 2.0
             for form in FORMS:
                 dq = np.empty(6)
-                squares = arm_of(form, UR5).descent(q, T_goal, root, longest, 30, dq)
+                squares = form.descent(arm_of(form, UR5), q, T_goal, root, longest, 30, dq)
                 np.testing.assert_allclose(dq, -b * d, rtol=1e-7, atol=1e-12)
                 assert squares == pytest.approx(a * (J**2).sum(), rel=1e-7)
 
@@ -245,7 +261,7 @@ def test_both_forms_limit_a_rate_as_a_whole(rng):
         used = max(1.0, np.linalg.norm(points, axis=1).max() / 0.8, np.abs(qd / limit).max())
         for form in FORMS:
             limited = qd.copy()
-            arm_of(form, UR5).limit_rate(q, limited, limit, 0.8, p)
+            form.limit_rate(arm_of(form, UR5), q, limited, limit, 0.8, p)
             np.testing.assert_allclose(limited, qd / used, rtol=1e-12)
 
 
@@ -324,11 +340,12 @@ def test_both_forms_find_the_same_solutions_of_a_calibrated_arm(name, rng):
         arm, poses = arm_of(form, m), forward(m, joints)
         q, ok = np.empty((len(poses), 8, 6)), np.empty((len(poses), 8), dtype=np.uint8)
         every = np.full((len(poses), scalar.MOST, 6), np.nan)
-        assert arm.inverse_all(poses, np.zeros(len(poses)), joints, q, ok)
+        assert form.inverse_all(arm, poses, np.zeros(len(poses)), joints, q, ok)
         for k, T in enumerate(poses):
-            assert arm.solutions(T, 0.0, None, every[k]) == np.isfinite(every[k, :, 0]).sum()
+            count = form.solutions(arm, T, 0.0, None, every[k])
+            assert count == np.isfinite(every[k, :, 0]).sum()
         branch = np.empty(len(joints), dtype=np.intp)
-        arm.classify(joints, branch)
+        form.classify(arm, joints, branch)
         found.append((q, ok, every, branch))
     for plain, fast in zip(*found, strict=True):
         np.testing.assert_array_equal(fast, plain)

@@ -73,14 +73,14 @@ def plan():
     for kind in ('msg', 'srv', 'action'):
         interfaces += UNDERLAY.glob(f'*/{kind}/*.{kind}')
     own = [Path(__file__), UNDERLAY / 'fastdds.xml', REPO / 'setup.py', REPO / 'setup.cfg']
-    scalar = REPO / PACKAGE / 'kinematics/scalar.py'
+    scalar = REPO / PACKAGE / 'kinematics/scalar'
     steps = []
     key = digest(here)
     for name, inputs, action in (
         ('Python packages', [UNDERLAY / 'requirements.txt'], install_python_packages),
         ('interface packages', interfaces, build_interfaces),
         ('this package', own, install_this_package),
-        ('compiled kinematics', [scalar, scalar.with_suffix('.pxd')], compile_kinematics),
+        ('compiled kinematics', [*scalar.glob('*.py'), *scalar.glob('*.pxd')], compile_kinematics),
     ):
         key = digest([key, *sorted(inputs)])
         steps.append((name, key, action))

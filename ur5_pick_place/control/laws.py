@@ -47,6 +47,7 @@ is refused with a message.
 import numpy as np
 
 from ur5_pick_place.kinematics import Model, forward, jacobian
+from ur5_pick_place.kinematics.core import core
 from ur5_pick_place.kinematics.transforms import Array, body_error, error_twist
 
 # Smallest singular value of the Jacobian, angles weighted by the length, below which the weakest
@@ -78,7 +79,7 @@ class ResolvedRate:
     def rate(self, q: Array, T_goal: Array) -> Array:
         """Return the joint velocity (6,) [rad/s] from joints `q` (6,) to T_base_tool (4, 4)."""
         arm, qd = self._model.arm, np.empty(6)
-        if arm.resolved_rate(q, T_goal, self._gain, self._length, DAMPED_BELOW, qd):
+        if core.resolved_rate(arm, q, T_goal, self._gain, self._length, DAMPED_BELOW, qd):
             return qd
         weight = np.array([1.0, 1.0, 1.0, self._length, self._length, self._length])
         xi = error_twist(forward(self._model, q), T_goal)
@@ -140,11 +141,11 @@ class Gradient:
     def step(self, q: Array, T_goal: Array) -> Array:
         """Return one whole step (6,) [rad] of the joints; zero at a stationary point."""
         arm, dq = self._model.arm, np.empty(6)
-        squares = arm.descent(q, T_goal, self._root, np.inf, _HALVINGS, dq)
+        squares = core.descent(arm, q, T_goal, self._root, np.inf, _HALVINGS, dq)
         if squares > _LARGEST_STEP:  # sigma_max^2 is smaller, but takes longer
             J = self._root @ jacobian(self._model, q)
             longest = _LARGEST_STEP / float(np.linalg.norm(J, 2)) ** 2
-            arm.descent(q, T_goal, self._root, longest, _HALVINGS, dq)
+            core.descent(arm, q, T_goal, self._root, longest, _HALVINGS, dq)
         return dq
 
     def rate(self, q: Array, T_goal: Array) -> Array:

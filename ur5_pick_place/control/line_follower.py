@@ -126,7 +126,7 @@ class LineFollower:
         core.moved(self._next_goal(T), self._p_tool_tcp, -1.0, T_next)
         self._adapt_weight(q)
         qd, limits = self._law.rate(q, T_next), self._limits
-        self._model.arm.limit_rate(q, qd, limits.qd, limits.speed, self._p_tool_tcp)
+        core.limit_rate(self._model.arm, q, qd, limits.qd, limits.speed, self._p_tool_tcp)
         return qd
 
     def is_at_goal(self, q: Array) -> bool:

@@ -23,12 +23,9 @@ PLAIN = 'UR5_PICK_PLACE_PLAIN'
 
 def source_hash() -> str:
     """Return the hash of the sources of the compiled form, which it carries."""
-    source = Path(scalar.__file__)
-    total = hashlib.sha256(source.read_bytes())
-    types = source.with_suffix('.pxd')
-    if types.exists():
-        total.update(types.read_bytes())
-    return total.hexdigest()
+    folder = Path(scalar.__file__).parent
+    parts = [*sorted(folder.glob('[a-z]*.py')), folder / 'compiled.pxd']
+    return hashlib.sha256(b''.join(part.read_bytes() for part in parts)).hexdigest()
 
 
 def choose(compiled: ModuleType | None) -> ModuleType:
@@ -38,8 +35,8 @@ def choose(compiled: ModuleType | None) -> ModuleType:
     if source_hash() == compiled.SOURCE_HASH:
         return compiled
     warnings.warn(
-        f'{compiled.__file__} was built from another version of {scalar.__file__}: the kinematics '
-        'run uncompiled, many times slower; run make setup, or colcon build',
+        f'{compiled.__file__} was built from another version of {scalar.__path__[0]}: the '
+        'kinematics run uncompiled, many times slower; run make setup, or colcon build',
         RuntimeWarning,
         stacklevel=2,
     )

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.kinematics.core import core
 from ur5_pick_place.kinematics.forward import check_joints
 from ur5_pick_place.kinematics.model import Model
 from ur5_pick_place.kinematics.transforms import Array, as_floats, as_poses, check_rigid
@@ -26,8 +27,8 @@ def inverse(
     q6 : array_like, shape () or (...)
         Desired last joint where a wrist singularity leaves it free [rad]. It is used where the
         elbow can reach the pose with it. Elsewhere the nearest value is used with which theta_3 is
-        `scalar.BENT` away from 0 and pi, or as far away as the pose allows, so that either elbow
-        has a solution.
+        `closed_form.BENT` away from 0 and pi, or as far away as the pose allows, so that either
+        elbow has a solution.
     seed : array_like, shape (6,) or (..., 6), optional
         Joints from which the solutions of a calibrated arm are searched too [rad]; not looked at
         for an ideal arm, which has them all in closed form.
@@ -64,7 +65,7 @@ def inverse(
     stacked = np.ascontiguousarray(poses).reshape(-1, 4, 4)
     q, ok = np.empty((len(stacked), 8, 6)), np.empty((len(stacked), 8), dtype=np.bool_)
     seeds = None if near is None else _seeds(near, stack)
-    if not m.arm.inverse_all(stacked, np.ascontiguousarray(desired), seeds, q, ok):
+    if not core.inverse_all(m.arm, stacked, np.ascontiguousarray(desired), seeds, q, ok):
         check_rigid(poses, 'T')
     return q.reshape(*stack, 8, 6), ok.reshape(*stack, 8)
 
@@ -91,6 +92,6 @@ def _inverse_one(
         check_rigid(T, 'T')
         raise InvalidInput(f'q6 = {q6!r}: must be finite')
     near = None if seed is None else _seeds(seed, ())[0]
-    if not m.arm.inverse(T if T.flags.c_contiguous else T.copy(), q6, near, q, ok):
+    if not core.inverse(m.arm, T if T.flags.c_contiguous else T.copy(), q6, near, q, ok):
         check_rigid(T, 'T')
     return q, ok

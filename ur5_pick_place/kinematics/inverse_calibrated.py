@@ -13,13 +13,14 @@ used unless eight solutions are known and no wrist singularity is near.
 Where two singularities are near, a solution may yet be missed. Joints at which the arm is, or is
 to be near, are a seed too, so that an arm always finds the joints at which it stands.
 
-The search itself is in `scalar`.
+The search itself is in `scalar.calibrated`.
 
 """
 
 import numpy as np
 from numpy.typing import NDArray
 
+from ur5_pick_place.kinematics.core import core
 from ur5_pick_place.kinematics.model import Model
 from ur5_pick_place.kinematics.scalar import MOST
 from ur5_pick_place.kinematics.transforms import Array
@@ -51,5 +52,5 @@ def calibrated_solutions(
     q, count = np.full((len(T), MOST, 6), np.nan), np.zeros(len(T), dtype=np.intp)
     seeds = None if seed is None else np.ascontiguousarray(seed)
     for k, pose in enumerate(np.ascontiguousarray(T)):
-        count[k] = m.arm.solutions(pose, q6[k], None if seeds is None else seeds[k], q[k])
+        count[k] = core.solutions(m.arm, pose, q6[k], None if seeds is None else seeds[k], q[k])
     return q, count

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics.branches import BRANCHES
+from ur5_pick_place.kinematics.core import core
 from ur5_pick_place.kinematics.inverse import inverse
 from ur5_pick_place.kinematics.model import JOINT_NAMES, Model
 from ur5_pick_place.kinematics.transforms import check_transform
@@ -76,7 +77,7 @@ def explain(
     q, ok = inverse(m, pose, q6, seed)
     t = pose.ravel().tolist()
     planes = np.empty((4, 3))
-    count = m.arm.planes(np.ascontiguousarray(pose), q6, planes)
+    count = core.planes(m.arm, np.ascontiguousarray(pose), q6, planes)
     vectors = {int(k): (u, v) for k, u, v in planes[:count].tolist()}
     missing = np.flatnonzero(~ok).tolist()
     if not vectors:

@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A button that is held begins a jog only while its commands can be read."""
+
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+from motion_planners import make_planner
+
+from ur5_pick_place.control.loop_settings import LoopSettings
+from ur5_pick_place.errors import UnknownFrame
+from ur5_pick_place.kinematics import HOME, JOINT_NAMES
+
+
+class HeldButton:
+    """The jogging of a planner without DDS, and a button that publishes while it is held."""
+
+    def __init__(self, monkeypatch):
+        from geometry_msgs.msg import TwistStamped
+        from rclpy.serialization import serialize_message
+
+        from ur5_pick_place.nodes import jogging, polling
+
+        self.now, self.said, self.begun, self.is_frame_known = 100.0, [], 0, True
+        message = TwistStamped()
+        message.twist.linear.y = 0.1
+        self._message, self._queues = serialize_message(message), {}
+        monkeypatch.setattr(jogging, 'time', SimpleNamespace(monotonic=lambda: self.now))
+        monkeypatch.setattr(polling, 'take_waiting', lambda queue, *_: queue[:])
+        self.status = SimpleNamespace(q=HOME, safety_mode=0)
+        log = SimpleNamespace(warning=lambda text, **_: self.said.append(text))
+        node = SimpleNamespace(
+            create_client=lambda *_: self,
+            create_subscription=lambda kind, *_, **__: self._queues.setdefault(kind, []),
+            resolve_topic_name=str,
+            get_logger=lambda: log,
+        )
+        self.jogging = jogging.Jogging(
+            node,
+            SimpleNamespace(manager=SimpleNamespace(status=self.status, interruptions=0)),
+            make_planner(),
+            SimpleNamespace(T_base_frame=self.T_base_frame, is_on_tool=lambda *_, **__: False),
+            JOINT_NAMES,
+            LoopSettings(),
+            'controller',
+        )
+        (self._poll_group,) = node._poll_groups
+        self._twists = self._queues[TwistStamped]
+
+    def T_base_frame(self, frame, *_, **__):
+        if not self.is_frame_known:
+            raise UnknownFrame(f'frame {frame!r} is not known')
+        return np.eye(4)
+
+    def service_is_ready(self):
+        return True
+
+    def call_async(self, _request):
+        """Count a jog that asks for the controllers, its first step."""
+        self.begun += 1
+        return SimpleNamespace(add_done_callback=lambda _: None)
+
+    def hold(self, seconds, is_held=True):
+        for _ in range(round(seconds / 0.02)):
+            self.now += 0.02
+            self._twists[:] = [self._message] * is_held
+            self._poll_group.poll()
+
+
+@pytest.mark.parametrize('state', ['ready', 'running'], ids=['from_rest', 'after_a_refusal'])
+@pytest.mark.parametrize('cause', ['frame', 'joint_states'])
+def test_a_button_held_while_its_commands_cannot_be_read_moves_nothing_when_they_can(
+    monkeypatch, cause, state
+):
+    pytest.importorskip('rclpy')
+    button = HeldButton(monkeypatch)
+    if state == 'running':
+        button.jogging.task_state = state
+        button.hold(0.1)
+        assert 'jog refused: pick_place is running' in button.said[-1]
+        button.jogging.task_state = 'ready'
+    button.is_frame_known, button.status.q = cause != 'frame', HOME if cause == 'frame' else None
+    button.hold(0.5)
+    assert 'jog command ignored: ' in button.said[-1]
+    button.is_frame_known, button.status.q = True, HOME
+    button.hold(3.0)
+    assert not button.begun
+    assert button.said[-1].endswith('; release the command and give it again')
+    button.hold(0.3, is_held=False)
+    button.hold(0.04)
+    assert button.begun == 1
+
+
+def test_zeros_that_cannot_be_read_do_not_keep_another_sender_from_jogging(monkeypatch):
+    pytest.importorskip('rclpy')
+    button = HeldButton(monkeypatch)
+    from geometry_msgs.msg import TwistStamped
+    from rclpy.serialization import serialize_message
+
+    pressed, button._message = button._message, serialize_message(TwistStamped())
+    button.is_frame_known = False
+    button.hold(0.5)
+    assert 'jog command ignored: ' in button.said[-1]
+    button.is_frame_known, button._message = True, pressed
+    button.hold(0.04)
+    assert button.begun == 1
