@@ -61,6 +61,16 @@ def test_nodes_are_in_the_domain_and_end_with_the_context(
     assert not is_running(pid)
 
 
+def test_a_node_is_out_of_reach_of_ctrl_c_but_in_the_session_of_its_terminal(
+    specs: dict[str, NodeSpec], tmp_path: Path
+) -> None:
+    """In sessions of their own nodes wait for each other for up to 0.28 s on a busy machine."""
+    with NodeProcesses([specs['sleeper']], 17, tmp_path) as nodes:
+        (pid,) = nodes.pids.values()
+        assert os.getpgid(pid) == pid != os.getpgid(0)
+        assert os.getsid(pid) == os.getsid(0)
+
+
 def test_a_dead_node_is_named_with_its_last_words(
     specs: dict[str, NodeSpec], tmp_path: Path
 ) -> None:
