@@ -52,7 +52,7 @@ def test_only_the_browser_that_drags_lets_go_and_its_death_teaches_nothing(page)
             assert not page.poses and page.place.is_dragged
         deadline = time.monotonic() + 5.0
         while page.place.is_dragged:
-            assert time.monotonic() < deadline, 'the drag of a dead browser ends'
+            assert time.monotonic() < deadline, 'the drag of a dead browser did not end within 5 s'
             time.sleep(0.02)
         assert click_arrives(page, other)
     assert not page.poses

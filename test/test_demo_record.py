@@ -181,9 +181,9 @@ def test_progress_has_a_line_for_every_stage_even_one_that_passed_unseen() -> No
         progress.show(record)
     progress.end_stage()
     lines = stream.getvalue().splitlines()
-    assert [line.split()[2] for line in lines[1:]] == ['grip', 'verify', 'lift']
-    assert '0.287 m' in lines[1]
-    assert '70.0 mm' in lines[1]
+    assert [line.split()[2] for line in lines[2:]] == ['grip', 'verify', 'lift']
+    assert '0.287 m' in lines[2]
+    assert '70.0 mm' in lines[2]
 
 
 def test_the_last_stage_ends_with_the_run_not_with_the_recording() -> None:
@@ -198,5 +198,5 @@ def test_the_last_stage_ends_with_the_run_not_with_the_recording() -> None:
     record.joints.append((2.4, HOME, np.zeros(6), HOME))
     progress.show(record)
     progress.end_stage()
-    heading, line = stream.getvalue().splitlines()
+    _, heading, line = stream.getvalue().splitlines()
     assert heading.startswith('stage ends ') and line.split()[0] == '1.99'

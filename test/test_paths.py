@@ -104,7 +104,7 @@ ZERO = r'of the arc coincide at \(0\.0000, 0\.0000, 0\.0000\) m'
 @pytest.mark.parametrize(
     ('make', 'goal', 'point', 'message'),
     [
-        (arc_through, [0.4, 0, 0], [0.2, 0, 0], r'interim point \(0\.2000.*lie on one line'),
+        (arc_through, [0.4, 0, 0], [0.2, 0, 0], r'interim point \(0\.2000.*are collinear within'),
         (arc_through, [0.4, 0, 0], [0, 0, 0], f'start and interim point {ZERO}'),
         (arc_through, [0, 0, 0], [0.2, 0, 0], f'start and goal {ZERO}'),
         (arc_through, [0.4, 0, 0], [0.4, 0, 0], r'interim point and goal .*at \(0\.4000, 0'),

@@ -114,7 +114,7 @@ def test_text_and_page_tell_the_floor_and_where_the_rest_of_the_time_goes(tmp_pa
     assert '\n  cycle -\n' in said
     words = ' '.join(page_of(folder, capsys).words.split())
     for part in (
-        'placement error without grip offset 0.10 mm and 0.57 deg',
+        'placement error without grip offset (caused by the arm) 0.10 mm and 0.57 deg',
         'lower bound of the cycle time 3.50 s',
         'further motion: lines, slow near places 4.00',
         'The parts of the cycle time are unknown.',

@@ -298,7 +298,8 @@ if __name__ == '__main__':
         sys.exit(f'\nset-up stopped: {error}')
     except OSError as error:
         what = f'{error.filename}: {error.strerror}' if error.filename else error
-        print(f'set-up stopped: {what}; it writes into {REPO}', file=sys.stderr)
+        hint = f'check permissions and free space of {REPO}'
+        print(f'set-up stopped: {what}; {hint}', file=sys.stderr)
         sys.exit(2)
     except KeyboardInterrupt:
         sys.exit('\nset-up interrupted; the next make goes on from here')

@@ -24,7 +24,7 @@ class Parser(argparse.ArgumentParser):
     def parse_known_args(  # type: ignore[override]  # typeshed has an overload for each namespace
         self, args: Sequence[str] | None = None, namespace: Any = None
     ) -> Any:
-        """Return the parsed arguments; with a space before it a negative number is no option."""
+        """Return the parsed arguments; a space before a negative number makes it a value."""
         words = sys.argv[1:] if args is None else args
         return super().parse_known_args(
             [f' {word}' if _NEGATIVE.match(word) else word for word in words], namespace
@@ -63,7 +63,7 @@ def check_metres(name: str, position: Sequence[float]) -> None:
     Raises
     ------
     InvalidInput
-        It is more than `_FAR` away; names it and suggests to check the unit.
+        It is more than `_FAR` away; names it, and asks whether it is in millimetres.
 
     """
     far = math.hypot(*position)

@@ -63,7 +63,9 @@ class RunResult:
 
 class Solutions(dict[str, Array]):
     """
-    The joint solutions of a pose by branch, best first: joints (6,) [rad]; prints as a table.
+    The joint solutions of a pose by branch, nearest to the arm first; prints as a table.
+
+    Of each branch the joints (6,) [rad].
 
     Attributes
     ----------

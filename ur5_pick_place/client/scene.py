@@ -18,7 +18,7 @@ _LARGEST = 10.0  # [m] of an object
 
 
 class SceneEditing(CellReader):
-    """Adds, removes and lists objects; what the planner refuses is raised."""
+    """Adds, removes and lists objects; raises an error for what the planner refuses."""
 
     @property
     def objects(self) -> tuple[str, ...]:

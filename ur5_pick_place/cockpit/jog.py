@@ -21,7 +21,8 @@ from ur5_pick_place.cockpit.link import PLANNER
 RATE = 30.0  # [Hz] at which a browser reports a held button
 LINEAR, ANGULAR, JOINT = 0.1, 0.5, 0.5  # [m/s], [rad/s], [rad/s] at full jog speed
 
-_QUIET = 0.2  # [s] after which another browser may jog
+# [s] longest gap between two reports of a held button; after it another button or browser may jog
+_QUIET = 0.2
 _AGREES = 0.1  # [s] largest difference of this clock and the joints' stamp, delay included
 _BURST = 0.015  # [s]; what a stalled connection delivers at once moves nothing
 

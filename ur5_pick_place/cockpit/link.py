@@ -35,7 +35,7 @@ from ur5_pick_place.nodes.distro import read
 from ur5_pick_place.nodes.qos import LATCHED
 from ur5_pick_place.task.place_names import HOME
 
-TASK, PLANNER, CELL = 'pick_place', 'trajectory_planner', 'sim_driver'
+TASK, PLANNER, SIM_DRIVER = 'pick_place', 'trajectory_planner', 'sim_driver'
 _NODES = (PLANNER, TASK)
 
 _LARGEST_TEXT = 262_144  # [bytes] of a state or an event; a plan's report is the longest
@@ -235,9 +235,9 @@ class CellLink:
             teachable=_between(services, f'{own}/{TASK}/teach_', ''),
             pose_teachable=tuple(pose_teachable),
             movable=tuple(pose_teachable if (known := self._movable) is None else known),
-            faults=_between(services, f'{own}/{CELL}/faults/', ''),
-            is_simulated=f'{own}/{CELL}/clear_faults' in services,
-            has_feeder=f'{own}/{CELL}/feed_part' in services,
+            faults=_between(services, f'{own}/{SIM_DRIVER}/faults/', ''),
+            is_simulated=f'{own}/{SIM_DRIVER}/clear_faults' in services,
+            has_feeder=f'{own}/{SIM_DRIVER}/feed_part' in services,
             has_jogging=bool(node.count_subscribers(f'{PLANNER}/delta_twist_cmds')),
         )
 
@@ -369,8 +369,8 @@ def _shown(value: Any) -> Any:
     """
     Return a value of an event for the page.
 
-    Text becomes one line, a dict its keys, and a list with anything but numbers the word 'list';
-    other values are unchanged.
+    Text becomes one line. Of a dict only the keys are shown. A list becomes the word 'list' unless
+    it holds numbers only. Other values are unchanged.
 
     """
     if isinstance(value, str):

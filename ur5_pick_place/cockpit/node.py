@@ -28,7 +28,7 @@ from ur5_pick_place.cockpit.description import meshes_of
 from ur5_pick_place.cockpit.guard import Guard, listen, new_token, open_server
 from ur5_pick_place.cockpit.jog import Jog
 from ur5_pick_place.cockpit.keyboard import add_keys
-from ur5_pick_place.cockpit.link import CELL, TASK, CellLink, Offers, missing_branches
+from ur5_pick_place.cockpit.link import SIM_DRIVER, TASK, CellLink, Offers, missing_branches
 from ur5_pick_place.cockpit.panel import Panel
 from ur5_pick_place.cockpit.places import PlaceHandles
 from ur5_pick_place.cockpit.plots import PERIOD
@@ -141,8 +141,8 @@ class Cockpit(Node):
         )
         qos = QoSProfile(depth=_QUEUE)
         for kind, topic, take in (
-            (PoseStamped, f'{CELL}/part_pose', self._on_part),
-            (JointState, f'{CELL}/finger_states', self._on_fingers),
+            (PoseStamped, f'{SIM_DRIVER}/part_pose', self._on_part),
+            (JointState, f'{SIM_DRIVER}/finger_states', self._on_fingers),
         ):
             bounded = BoundedReader(self, kind, topic, _LARGEST)
             poll_group.subscribe(kind, topic, partial(_newest, bounded, take), qos)
@@ -256,9 +256,9 @@ class Cockpit(Node):
         for name in offers.teachable:
             self._link.prepare(f'{TASK}/teach_{name}', Trigger)
         if offers.is_simulated:
-            self._link.prepare_pose(f'{CELL}/place_part')
+            self._link.prepare_pose(f'{SIM_DRIVER}/place_part')
             for name in ('clear_faults', 'feed_part'):
-                self._link.prepare(f'{CELL}/{name}', Trigger)
+                self._link.prepare(f'{SIM_DRIVER}/{name}', Trigger)
         self._places.offer(offers.pose_teachable, offers.movable)
         self._tabs.offer(offers)
         for place in self._places.all:

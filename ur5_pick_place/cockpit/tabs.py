@@ -13,7 +13,7 @@ from ur5_pick_place.client.touch import Where
 from ur5_pick_place.cockpit.actions import JOG, CellState, why_not
 from ur5_pick_place.cockpit.checks import PreflightTab, StatisticsTab, TouchTab
 from ur5_pick_place.cockpit.jog import RATE, HoldFilter, Jog
-from ur5_pick_place.cockpit.link import CELL, Answer, CellLink, Offers
+from ur5_pick_place.cockpit.link import SIM_DRIVER, Answer, CellLink, Offers
 from ur5_pick_place.cockpit.panel import Panel, solutions_html
 from ur5_pick_place.cockpit.places import PlaceHandles
 from ur5_pick_place.cockpit.plots import Plots
@@ -130,22 +130,22 @@ class FaultsTab:
     async def _prepare(self, _event: Any) -> None:
         """Create the client of the chosen fault alone: each one slows the node's executor down."""
         if self._choice.value in self._choice.options[1:]:
-            self._link.prepare(f'{CELL}/faults/{self._choice.value}', SetBool)
+            self._link.prepare(f'{SIM_DRIVER}/faults/{self._choice.value}', SetBool)
 
     def _switch(self, is_on: bool) -> None:
         fault = self._choice.value
         if fault not in self._choice.options or fault == 'none':
             return self._panel.add_line('choose a fault first', is_bad=True)
-        return self._link.switch(f'{CELL}/faults/{fault}', is_on, self._shown(fault))
+        return self._link.switch(f'{SIM_DRIVER}/faults/{fault}', is_on, self._shown(fault))
 
     def _trigger(self, name: str) -> None:
-        self._link.trigger(f'{CELL}/{name}', self._shown(name))
+        self._link.trigger(f'{SIM_DRIVER}/{name}', self._shown(name))
 
     def _put(self) -> None:
         start = self._places.all.get('start')
         if start is None or not start.is_taught:
             return self._panel.add_line('teach start first: the part is put there', is_bad=True)
-        self._link.send_pose(f'{CELL}/place_part', start.T_base_link_tcp)
+        self._link.send_pose(f'{SIM_DRIVER}/place_part', start.T_base_link_tcp)
         return self._panel.add_line('put the part at start')
 
     def _shown(self, what: str) -> Answer:

@@ -31,7 +31,7 @@ _CHOICES = np.array(
 _EQUALLY_NEAR = 5e-3  # [rad]; how much nearer a later pass must be to count as the present one
 _SLACK = 1.005
 _JERK_SLACK = 1.05  # as the gate's
-_BETWEEN = 1.002  # factor by which a value may be larger between samples, or in a message
+_BETWEEN = 1.002  # margin for values between samples, and for rounding in messages
 # A plan at its jerk limit leaves nothing for braking: a stop that comes sooner by _SOONER [s] may
 # use more.
 _HIGH_JERK, _SOONER = 1.5, 0.1
@@ -94,8 +94,8 @@ def brake(
         return along
     remaining = trajectory.duration - t
     end = along.duration if along else remaining
-    scaled, too_heavy = _time_scaled(trajectory, t, limits, delay, end, is_late, dynamics)
-    stopping, high_torque = scaled or along, high_torque or too_heavy
+    scaled, scaled_high_torque = _time_scaled(trajectory, t, limits, delay, end, is_late, dynamics)
+    stopping, high_torque = scaled or along, high_torque or scaled_high_torque
     if stopping or is_late():
         return stopping or high_torque
     is_near_end = remaining < max(_NEAR_END, _NEAR_END_STOPS * least)
@@ -321,7 +321,7 @@ def _slow_along(
     trajectory: Trajectory, t: float, delay: float, limits: Limits, share: float
 ) -> Trajectory | None:
     """
-    Return a stop that reduces the speed along the path; None if the plan is sooner.
+    Return a stop that reduces the speed along the path; None if the plan itself ends sooner.
 
     That speed is the norm of the joint velocities, each in units of its acceleration limit. The
     stop uses a fraction `share` of the limits.

@@ -32,7 +32,7 @@ _SMALL_ANGLE = 1e-4  # rad; below it series replace quotients of the form 0/0
 
 def check_transform(T: ArrayLike, name: str = 'transform') -> Array:
     """
-    Return `T` as float64 (..., 4, 4), or raise naming the entry that is not rigid.
+    Return `T` as float64 (..., 4, 4), or raise, naming the pose that is not a rigid motion.
 
     Raises
     ------

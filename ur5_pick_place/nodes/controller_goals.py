@@ -106,7 +106,8 @@ class ControllerGoals:
         # Steady times [s] of the last restart of our controller, any switch, and any request.
         self._restarted, self._switched, self._last_request = -_SAME_STOP, -_SWITCHING, 0.0
         self._listed: Future[Any] | None = None
-        # Whether the arm was unseen at the previous answer of this stop.
+        # Whether joint_states were missing already when the controller manager last answered
+        # during this stop.
         self._is_unseen = False
 
     @property
@@ -134,9 +135,9 @@ class ControllerGoals:
         """
         Deactivate other controllers that command the arm's joints, and activate ours.
 
-        If there is none and the arm keeps moving, our controller follows a trajectory that another
-        client publishes on its topic. It is restarted, so that it holds the arm; if the arm moves
-        again, the controller stays inactive. Without recent joint_states the arm may be moving:
+        If there is none and the arm keeps moving, another client must be commanding our controller
+        by its topic. Ours is then restarted, so that it holds the arm; if the arm moves again, it
+        stays inactive. Without recent joint_states the arm may be moving:
         our controller is then restarted once, and does not stay inactive.
 
         Parameters

@@ -189,8 +189,9 @@ def arc_through(T_start: Array, T_goal: Array, p_interim: Array) -> Arc:
     bend = np.linalg.norm(normal) / (np.linalg.norm(to_interim) * np.linalg.norm(to_goal))
     if bend < _COLLINEAR:
         raise InvalidInput(
-            f'start {_text(p)}, interim point {_text(p_interim)} and goal {_text(q)} m lie on one '
-            f'line to {bend:.1e} rad: no circle; use LIN, or move the interim point aside'
+            f'start {_text(p)}, interim point {_text(p_interim)} and goal {_text(q)} m are '
+            f'collinear within {bend:.1e} rad and define no circle; use LIN, or move the interim '
+            'point aside'
         )
     normal = normal / np.linalg.norm(normal)
     centre = p + _circumcentre(to_interim, to_goal)

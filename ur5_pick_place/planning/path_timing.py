@@ -143,10 +143,10 @@ def _torque_excess(q: Array, qd: Array, qdd: Array, dynamics: Dynamics, least: f
     """
     Return `slowdown_for_torque` (n,) of samples of a motion, 0 where no torque is near its limit.
 
-    `least` is the factor by which the motion will be slower at least; below 1 it gets faster.
-    Torques change little from one sample to the next: every fourth is computed first, and all only
-    around those that are near a limit. The slowdown itself would not tell these: where the arm can
-    hardly hold its load, it grows from 0 to far above 1 with a small change of torque.
+    `least` is a lower bound of the factor by which the motion will be slowed; below 1 it may get
+    faster. Torques change little from one sample to the next: every fourth is computed first, and
+    all only around those that are near a limit. The slowdown cannot be used to find these: where
+    the arm can hardly hold its load, it grows from 0 to far above 1 with a small change of torque.
     """
     every, needed = np.arange(0, len(q), _COARSE), np.zeros(len(q))
     gravity = dynamics.gravity(q[every])

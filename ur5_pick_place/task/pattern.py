@@ -29,8 +29,8 @@ MAX_CYCLES = 1000
 PATTERNED = START, TARGET = tuple(name for name in DEFAULT_PLACES if name != HOME)
 """The places that may have a grid: the one that is emptied and the one that is filled."""
 
-_GRID = 'rows along x and columns along y of the taught TCP, and layers against its z'
-_PITCH = 'distance between rows, between columns and between layers'
+_GRID = 'number of positions along x and along y of the taught TCP, and of layers against its z'
+_PITCH = 'distance between positions along x and along y, and between layers'
 
 
 @dataclass(frozen=True)
@@ -158,21 +158,21 @@ class PatternProgress:
 
     def __init__(self) -> None:
         self.done = 0
-        self._is_unproved = False
+        self._is_unconfirmed = False
 
     def begin(self, done: int = 0) -> None:
         """Begin after `done` cycles."""
-        self.done, self._is_unproved = done, False
+        self.done, self._is_unconfirmed = done, False
 
     def release(self, number: int) -> None:
         """Count cycle `number`, whose release begins now."""
-        self.done, self._is_unproved = number, True
+        self.done, self._is_unconfirmed = number, True
 
     def settle(self, is_held: bool) -> None:
         """Take the count of the release back if its part is still held; else it is final."""
-        if self._is_unproved and is_held:
+        if self._is_unconfirmed and is_held:
             self.done -= 1
-        self._is_unproved = False
+        self._is_unconfirmed = False
 
 
 def poses_by_cycle(
@@ -181,9 +181,9 @@ def poses_by_cycle(
     """
     Return the poses for each cycle of a run.
 
-    A pattern at target is filled layer by layer, in each layer along x (the rows) first, then
-    along y. One at start is emptied in the reverse order, from its last position. A pattern at a
-    place without a pose is left out.
+    A pattern at target is filled layer by layer, in each layer along x first, then along y. One
+    at start is emptied in the reverse order, from its last position. A pattern at a place without
+    a pose is left out.
 
     """
     patterns: dict[str, list[TaughtPose]] = {}

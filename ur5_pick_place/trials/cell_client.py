@@ -220,7 +220,7 @@ class CellClient:
             self._wait_for(_REPEAT, has_effect)
 
     def persist(self, action: Callable[[], None]) -> None:
-        """Retry an action that is refused until all nodes have discovered each other."""
+        """Retry an action for 5 s: it is refused until all nodes have discovered each other."""
         deadline = time.monotonic() + _DISCOVERY_TIME
         while True:
             try:

@@ -12,7 +12,9 @@ from ur5_pick_place.sim.cell import OPEN_GAP
 from ur5_pick_place.task import events
 from ur5_pick_place.trials.record import Record
 
-_HEADING = 'stage ends  stage            max joint speed  TCP height  finger gap'
+_HEADING = """\
+Stages; times are simulated, counted from the start of the cell.
+stage ends  stage            max joint speed  TCP height  finger gap"""
 _REFRESH = 0.1  # [s] wall time
 _SPAN = 5  # samples over which a joint's speed is averaged
 

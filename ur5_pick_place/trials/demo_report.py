@@ -23,6 +23,10 @@ from ur5_pick_place.trials.time_shares import shares_text
 
 LATEST = 'latest'
 RUN_FILE = 'run.mcap'
+_WITHOUT_GRIP = (
+    'without grip offset: the error that the arm causes, not the position of the part in the '
+    'gripper'
+)
 FILES = (
     'result.json',
     'report.html',
@@ -191,7 +195,7 @@ def table(results: Sequence[RunResult]) -> str:
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     lines = ('  '.join(c.ljust(w) for c, w in zip(row, widths, strict=True)) for row in rows)
     shares = (f'{r.method}: {shares_text(vars(r))}' for r in results)
-    return '\n'.join([*(line.rstrip() for line in lines), '', *shares])
+    return '\n'.join([*(line.rstrip() for line in lines), _WITHOUT_GRIP, '', *shares])
 
 
 def _apart(miss: float | None, turn: float | None) -> str:

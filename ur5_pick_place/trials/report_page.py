@@ -120,7 +120,7 @@ def _section(run: Run, motion: RunKinematics | None) -> dict[str, Any]:
 def _facts(run: Run, motion: RunKinematics | None) -> Iterator[tuple[str, str]]:
     if 'placement_error_m' in run:
         yield 'placement error', error_text(run, 'placement')
-        yield 'placement error without grip offset', error_text(run, 'in_hand')
+        yield 'placement error without grip offset (caused by the arm)', error_text(run, 'in_hand')
     yield 'cycle time', number(run['cycle_time_s'], 's')
     if 'planning_time_s' in run:
         yield 'lower bound of the cycle time', number(run.get(FLOOR), 's')
