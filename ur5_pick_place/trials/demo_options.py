@@ -169,8 +169,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         '--grid',
         type=_grid,
-        metavar='"ROWS COLUMNS LAYERS"',
-        help='with --cycle: fill a pallet of cubes at target, one cycle for each cell',
+        metavar='"NX NY LAYERS"',
+        help='with --cycle: fill a pallet of cubes at target, one cycle per cell; the numbers of '
+        'cells along x and y of the TCP, and of layers',
     )
     parser.add_argument('--out', default='out', help='folder for the results (default: out)')
     return parser
