@@ -14,7 +14,7 @@ import pytest
 
 from ur5_pick_place.control.jog_velocity import JogVelocity, JointVelocity, ToolVelocity
 from ur5_pick_place.errors import ExecutionError, GateRefusal
-from ur5_pick_place.kinematics import forward, singularity
+from ur5_pick_place.kinematics import HOME, JOINT_NAMES, forward, singularity
 from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.kinematics.transforms import T_BASE_BASE_LINK, exp_so3
 from ur5_pick_place.outcome import DONE
@@ -268,6 +268,20 @@ def test_an_arm_with_a_heavy_load_rests_before_it_is_too_far_out():
     assert 'of its torque' in cell.why
     assert 0.9 < cell.planner.holding_torque(cell.q[None]).max() < 0.96
     cell.slowed_down()
+
+
+def test_of_several_joints_that_will_hold_too_much_the_first_one_counts(law, monkeypatch):
+    """One that holds more, but ever less of it, does not hide them."""
+    here, there = np.array([[0.99, 0.93, 0.50, 0.90, 0, 0], [0.98, 0.97, 0.99, 0.96, 0, 0]])
+    velocity, cell = law
+    monkeypatch.setattr(cell.planner, 'holding_torque', lambda _: np.array([here, there]))
+    share, cause = velocity._torque_room(HOME, np.ones(6), 0.5)
+    assert share == pytest.approx(0.5) and cause.startswith(f'{JOINT_NAMES[1]} holds')
+    here[1] = there[1]
+    share, cause = velocity._torque_room(HOME, np.ones(6), 0.5)
+    assert share == pytest.approx(5.0 / 6.0) and cause.startswith(f'{JOINT_NAMES[3]} holds')
+    there[2:4] = here[2:4]
+    assert velocity._torque_room(HOME, np.ones(6), 0.5) == (1.0, '')
 
 
 def test_the_tool_rests_before_the_stretched_elbow_and_comes_back():

@@ -241,11 +241,13 @@ class JogVelocity:
 
     def _torque_room(self, q: Array, qd: Array, seconds: float) -> tuple[float, str]:
         here, there = self._planner.holding_torque(np.stack([q, q + seconds * qd]))
-        joint = int(there.argmax())
-        if there[joint] <= _HOLDING or there[joint] <= here[joint]:
+        rises = (there > _HOLDING) & (there > here)
+        if not rises.any():
             return 1.0, ''
-        room = (_HOLDING - here[joint]) / (there[joint] - here[joint])
-        return max(0.0, float(room)), (
+        room = np.full(6, np.inf)
+        room[rises] = np.maximum(_HOLDING - here[rises], 0.0) / (there - here)[rises]
+        joint = int(room.argmin())
+        return float(room[joint]), (
             f'{JOINT_NAMES[joint]} holds the load with {100 * here[joint]:.0f} % of its torque; '
             f'at most {100 * _HOLDING:.0f} %'
         )
