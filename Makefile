@@ -30,6 +30,17 @@ help:
 	@echo 'make setup   create the virtual environment (PYTHON=python3.12 to choose the interpreter)'
 	@echo 'make clean   remove everything that was built; keeps out/'
 
+# A variable on the command line that a target does not take is refused, not ignored.
+takes_demo := METHOD UR_TYPE GRIPPER START TARGET RTF SEED WALL CYCLE GRID
+takes_cell := UR_TYPE RTF PORT PARTS CYCLE
+takes_faults := NODES RTF UR_TYPE METHOD JOBS DASK
+takes_soak := NODES RTF UR_TYPE N SEED METHOD GRIPPER JOBS DASK
+is_given = $(filter command,$(firstword $(origin $(1))))
+$(foreach goal,$(filter demo cell faults soak,$(MAKECMDGOALS)),\
+  $(foreach name,METHOD UR_TYPE GRIPPER START TARGET RTF SEED N WALL JOBS DASK CYCLE GRID PORT PARTS NODES,\
+    $(if $(and $(call is_given,$(name)),$(filter-out $(takes_$(goal)),$(name))),\
+      $(error make $(goal) does not take $(name), only $(takes_$(goal))))))
+
 # Without bytecode files each node compiles all its modules at each start, and pytest all tests.
 unexport PYTHONDONTWRITEBYTECODE
 

@@ -4,6 +4,7 @@
 import ast
 import configparser
 import re
+import subprocess
 import sys
 from pathlib import Path
 from xml.etree import ElementTree
@@ -164,3 +165,26 @@ def test_every_source_file_names_its_licence():
     files = [REPO / 'setup.py', *(f for name in folders for f in REPO.glob(f'{name}/**/*.py'))]
     first = '# SPDX-License-Identifier: Apache-2.0\n'
     assert not [str(f) for f in files if not f.read_text().startswith(first)]
+
+
+@pytest.mark.parametrize(
+    ('target', 'variable'), [('cell', 'GRIPPER'), ('demo', 'PARTS'), ('soak', 'WALL')]
+)
+def test_make_refuses_a_variable_that_its_target_would_ignore(target, variable):
+    def dry_run(*words):
+        return subprocess.run(['make', '-n', *words], cwd=REPO, capture_output=True, text=True)
+
+    refused = dry_run(target, f'{variable}=1')
+    assert refused.returncode == 2
+    assert f'make {target} does not take {variable}, only ' in refused.stderr
+    assert dry_run(target, 'UR_TYPE=ur5e').returncode == 0
+    assert dry_run('setup', f'{variable}=1').returncode == 0
+
+
+def test_make_takes_every_variable_of_a_recipe():
+    text = (REPO / 'Makefile').read_text()
+    for target in ('demo', 'cell', 'faults', 'soak'):
+        recipe = re.search(rf'^{target}: setup\n((?:\t.*\n)+)', text, re.MULTILINE).group(1)
+        used = set(re.findall(r'\b[A-Z_]{2,}\b|\bN\b', recipe))
+        taken = set(re.search(rf'^takes_{target} := (.*)$', text, re.MULTILINE).group(1).split())
+        assert taken - {'DASK'} == used
