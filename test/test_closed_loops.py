@@ -55,6 +55,31 @@ def test_the_project_settings_reach_the_goal_too(method):
     assert miss(end, T_goal)[0] <= 5.0
 
 
+@pytest.mark.parametrize(
+    ('method', 'median', 'largest'), [('resolved_rate', 0.7, 2.0), ('gradient', 0.5, 6.0)]
+)
+def test_the_tcp_stays_near_a_random_line(method, median, largest):
+    """In millimetres from the chord, of lines of up to 0.43 m that turn the tool too."""
+    rng, tcp, deviations = np.random.default_rng(5), PLANNER.scene.tool.p_tool_tcp, []
+    while len(deviations) < 50:
+        q = HOME + rng.uniform(-0.5, 0.5, 6)
+        shift, turn = rng.uniform(-0.25, 0.25, 3), rng.uniform(-0.3, 0.3, 3)
+        T = forward(MODEL, q)
+        T_goal = T @ exp_se3(np.r_[np.zeros(3), turn])
+        T_goal[:3, 3] += shift
+        try:
+            path = roll_out(method, MODEL, PLANNER.limits, tcp, q, T_goal, LoopSettings()).q
+        except IncompletePath:
+            continue
+        T = forward(MODEL, path)
+        away = T[:, :3, 3] + T[:, :3, :3] @ tcp - (T[0] @ np.r_[tcp, 1.0])[:3]
+        along = (T_goal @ np.r_[tcp, 1.0] - T[0] @ np.r_[tcp, 1.0])[:3]
+        along /= np.linalg.norm(along)
+        beside = away - np.outer(away @ along, along)
+        deviations.append(1e3 * np.linalg.norm(beside, axis=1).max())
+    assert np.median(deviations) < median and max(deviations) < largest
+
+
 def test_damping_is_zero_but_near_a_singularity():
     law = ResolvedRate(MODEL, 1.0, 0.3)
     ratio = {}
