@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 from stop_cell import CYCLE, Anything, Cell, moving, turn
 
+from ur5_pick_place.control.braking import follows_plan
 from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.kinematics import HOME, load_model
 from ur5_pick_place.outcome import DONE, Outcome
@@ -308,6 +309,30 @@ def test_a_stop_with_old_joints_cancels_as_a_late_ramp_would_be_joined_with_a_jo
     sent = len(cell.port.sent)
     cell.executor.stop('stop requested', latch=True)
     assert len(cell.port.sent) == sent and cell.port.running is None
+
+
+@pytest.mark.parametrize('late', [0.04, 0.08, 0.15, 0.3])
+@pytest.mark.parametrize('lag', [0.0, 0.03])
+def test_an_arm_that_somebody_else_has_stopped_is_not_set_in_motion_by_a_late_stop(late, lag):
+    """pick_place cancels a goal; the planner serves its stop before it learns of that."""
+    cell = moving(seconds=4.0)
+    speed = cell.status.qd
+    assert speed.max() > 0.2
+    cell.port.running, begin = None, cell.now  # and no result yet
+    while cell.now < begin + late:
+        rest = np.exp(-(cell.now - begin) / lag) if lag else 0.0
+        cell.port.drift = speed * CYCLE * rest
+        cell.run(CYCLE)
+    cell.executor.stop('enough', latch=True)
+    assert len(cell.port.sent) == 1 and cell.port.cancels
+
+
+def test_an_arm_that_lags_behind_its_plan_brakes_along_it():
+    cell = moving(seconds=4.0)
+    plan = cell.port.running.trajectory
+    for lag in (0.0, 0.03, 0.08):
+        cell.status.q, cell.status.qd = plan.sample(cell.now - cell.port.began - lag)[:2]
+        assert follows_plan(cell.port.running, cell.status, cell.now - cell.port.began)
 
 
 def test_an_object_that_comes_while_a_motion_is_gated_stops_it():

@@ -3,6 +3,8 @@
 
 from collections.abc import Callable
 
+import numpy as np
+
 from ur5_pick_place.control.controller import Goal
 from ur5_pick_place.control.robot_status import RobotStatus
 from ur5_pick_place.control.stop_trajectory import brake
@@ -15,11 +17,30 @@ from ur5_pick_place.planning.trajectory import Trajectory
 _SEARCH_TIME, _LONGEST_SEARCH = 0.02, 0.025
 _REPLY = 0.25  # [s] for the controller to accept the braking motion; then all is canceled
 _SLOW = 0.2  # speed scaling below which a cancel is as gentle as braking, and quicker
+# An arm follows its plan if its joint velocities are those of the plan at some time up to _LAG [s]
+# earlier, within a share of the speed and a slack [rad/s].
+_LAG, _SHARE, _SLACK = 0.1, 0.5, 0.03
 
 
 def is_slow(status: RobotStatus) -> bool:
     """Return whether the arm moves so slowly that it stops at once."""
     return status.speed_scaling < _SLOW
+
+
+def follows_plan(goal: Goal, status: RobotStatus, t: float) -> bool:
+    """
+    Return whether the measured velocities are those of the plan at its time t [s], or just before.
+
+    Return whether the measured velocities are those of the plan at its time t [s] or just before.
+    cancels all goals where this node answers its stop late, as it may on a busy PC.
+
+    """
+    if status.qd is None:
+        return False
+    earlier = np.maximum(t - np.linspace(0.0, _LAG, 11) * status.speed_scaling, 0.0)
+    planned = status.speed_scaling * goal.trajectory.sample(earlier)[1]
+    off, speed = np.abs(status.qd - planned).max(axis=1), np.abs(planned).max(axis=1)
+    return bool((off <= _SHARE * speed + _SLACK).any())
 
 
 def ends_braking(goal: Goal, status: RobotStatus, now: float) -> bool:
@@ -52,6 +73,8 @@ def braking_motion(
     began = clock()
     t = goal.time_at(status.stamp, status.speed_scaling)
     if is_slow(status) or status.age(began) > takeover_time or not goal.is_running_at(t):
+        return None
+    if not follows_plan(goal, status, t):
         return None
     stopping = brake(
         goal.trajectory,
