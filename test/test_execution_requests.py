@@ -11,6 +11,7 @@ pytest.importorskip('rclpy')
 from stop_cell import Cell, turn
 
 from ur5_pick_place.nodes.execution import Execution
+from ur5_pick_place.nodes.move_action import MoveAction
 from ur5_pick_place.outcome import Outcome
 
 
@@ -112,3 +113,15 @@ def test_a_cancel_while_a_motion_is_being_sent_stops_it(cell, execution):
     cell.executor.stops = 0
     asyncio.run(execution.run(goal, send, is_wanted, lambda state: state))
     assert cell.executor.stops == 1
+
+
+def test_a_cancel_of_move_action_just_before_its_motion_begins_is_kept(cell, execution):
+    action = MoveAction.__new__(MoveAction)  # without the server
+    action._execution, action._executing = execution, None
+    goal, is_wanted = requested(execution)
+    action._on_cancel(goal)
+    assert not goal.is_cancel_requested  # it says so a moment later
+    assert 'stopped before it began' in begin(cell, is_wanted)
+    assert not cell.port.sent
+    execution.forget(goal)
+    assert is_wanted()  # nothing is kept of a goal that has ended

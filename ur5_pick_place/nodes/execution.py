@@ -60,6 +60,11 @@ class Execution:
         if is_moving:
             self._client.manager.stop(_CANCELED, latch=False)
 
+    def forget(self, goal: Any) -> None:
+        """Drop what is kept of a goal that has ended."""
+        with self._lock:
+            self._canceled.discard(_id(goal))
+
     def is_wanted(self, goal: Any) -> IsWanted:
         """Return a check that neither the goal nor the arm was stopped since `accept`."""
         manager, name = self._client.manager, _id(goal)

@@ -95,6 +95,12 @@ class MoveAction:
         PollGroup(node, _TRACE_PERIOD).add(self._trace.record)
 
     async def _execute(self, goal: Any) -> MoveGroup.Result:
+        try:
+            return await self._plan_and_move(goal)
+        finally:
+            self._execution.forget(goal)
+
+    async def _plan_and_move(self, goal: Any) -> MoveGroup.Result:
         result = MoveGroup.Result()
         is_wanted = self._execution.is_wanted(goal)  # a stop during planning counts too
         goal.publish_feedback(MoveGroup.Feedback(state=PLANNING))
@@ -183,8 +189,7 @@ class MoveAction:
 
     def _on_cancel(self, goal: Any) -> CancelResponse:
         """Brake if this goal moves the arm; one that is still being planned does not begin."""
-        if goal is self._executing:
-            self._execution.cancel(goal)
+        self._execution.cancel(goal)  # always: the goal may begin to move the arm just now
         return CancelResponse.ACCEPT
 
 
