@@ -277,9 +277,12 @@ def test_the_oldest_go_when_together_they_are_too_large(tmp_path: Path) -> None:
 def test_nothing_but_records_is_ever_removed(tmp_path: Path) -> None:
     (tmp_path / 'thesis.mcap').write_text('mine')
     (tmp_path / 'record-of-mine.mcap').mkdir()
+    (tmp_path / 'record-crash-of-monday.mcap').write_text('kept by another name')
     records = RecordFolder(tmp_path, max_files=1, max_bytes=1)
     last = [records.add('stop', content()) for _ in range(3)][-1]
-    assert names(tmp_path) == sorted(['thesis.mcap', 'record-of-mine.mcap', last.name])
+    assert names(tmp_path) == sorted(
+        ['thesis.mcap', 'record-of-mine.mcap', 'record-crash-of-monday.mcap', last.name]
+    )
 
 
 def test_remains_of_a_recorder_that_was_killed_are_removed(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ rclpy = pytest.importorskip('rclpy')
 
 from rclpy.callback_groups import ReentrantCallbackGroup  # noqa: E402
 from rclpy.executors import SingleThreadedExecutor  # noqa: E402
+from rclpy.serialization import serialize_message  # noqa: E402
 from sensor_msgs.msg import JointState  # noqa: E402
 
 from ur5_pick_place.errors import InvalidInput  # noqa: E402
@@ -136,6 +137,15 @@ def test_either_type_of_action_stalls_on_a_part_reaches_and_shows_its_joint(benc
     bench.joints.publish(JointState(name=['shoulder_pan_joint'], position=[1.0]))
     opened = bench.ended(OPEN)  # malformed states and those of the arm change nothing
     assert opened.reached_goal and opened.position == pytest.approx(0.0, abs=0.01)
+
+
+def test_a_joint_whose_name_contains_the_grippers_does_not_hide_it(bench):
+    joint = 'robotiq_85_left_knuckle_joint'
+    states = (
+        JointState(name=[name], position=[x]) for name, x in ((joint, 0.3), (f'x{joint}', 0.7))
+    )
+    bench.client._on_joint_states([serialize_message(state) for state in states])
+    assert bench.client.view().position == 0.3
 
 
 @pytest.mark.parametrize(

@@ -140,10 +140,12 @@ class GripperClient:
     def _on_joint_states(self, waiting: Sequence[bytes]) -> None:
         # Most messages are the arm's own and lack the name: they are not converted.
         ours = [data for data in waiting if self._name in data]
-        state = self._reader.read(ours[-1]) if ours else None
-        if state is not None and self._settings.gripper_joint in state.name:
-            position = position_in(state, self._settings.gripper_joint)
-            self._joint.update(time.monotonic(), position)
+        for data in reversed(ours):  # the newest may have only a longer name that contains it
+            state = self._reader.read(data)
+            if state is not None and self._settings.gripper_joint in state.name:
+                position = position_in(state, self._settings.gripper_joint)
+                self._joint.update(time.monotonic(), position)
+                break
 
 
 def position_in(state: JointState, joint: str) -> float:

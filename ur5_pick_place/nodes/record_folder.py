@@ -4,6 +4,7 @@
 import contextlib
 import fcntl
 import os
+import re
 import time
 from collections.abc import Callable, Iterator
 from datetime import datetime, timedelta, timezone
@@ -15,6 +16,10 @@ from ur5_pick_place.errors import ExecutionError
 SUFFIX = '.mcap'
 _PREFIX = 'record-'
 _UNFINISHED = '.unfinished'
+# A record that a user has renamed is not one of ours any more.
+_WRITTEN = re.compile(
+    rf'{_PREFIX}\d{{4}}-\d\d-\d\dT\d\d-\d\d-\d\d\.\d{{3}}Z-\w+{re.escape(SUFFIX)}', re.ASCII
+)
 _TICK = timedelta(milliseconds=1)  # between two names
 _TIMEOUT = 10.0  # [s] for a recorder of another cell
 
@@ -135,6 +140,8 @@ class RecordFolder:
     def _remove_oldest(self, newest: Path) -> None:
         records = []
         for path in self._path.glob(f'{_PREFIX}*{SUFFIX}'):
+            if not _WRITTEN.fullmatch(path.name):
+                continue
             if path != newest and path.is_file() and not path.is_symlink():
                 with contextlib.suppress(FileNotFoundError):  # someone has just removed it
                     status = path.stat()

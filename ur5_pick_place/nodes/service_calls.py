@@ -39,13 +39,15 @@ async def call_service(
         if not reply.done():
             reply.set_result(result)
 
-    client.call_async(request).add_done_callback(lambda future: settle(future.result()))
+    sent = client.call_async(request)
+    sent.add_done_callback(lambda future: settle(future.result()))
     # A dead node's service counts as ready until discovery notices, and never replies.
     steady = Clock(clock_type=ClockType.STEADY_TIME)
     timer = node.create_timer(reply_time, lambda: settle(None), clock=steady)
     answer = await reply
     node.destroy_timer(timer)
     if answer is None:
+        client.remove_pending_request(sent)  # else rclpy keeps it for ever
         raise ExecutionError(f'service {name} did not answer within {reply_time} s')
     return answer
 
