@@ -21,7 +21,7 @@ from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import UR_TYPES, forward, inverse, jacobian, load_model, scalar
 from ur5_pick_place.kinematics import core as chosen
 from ur5_pick_place.kinematics.forward import _steps, link_frames, point_velocity
-from ur5_pick_place.kinematics.scalar.joints import angles_of
+from ur5_pick_place.kinematics.scalar.joints import angles_of, sines_of
 from ur5_pick_place.kinematics.transforms import body_error, error_twist, exp_se3, exp_so3
 
 compiled = pytest.importorskip(
@@ -145,6 +145,20 @@ def test_angles_along_the_axes_are_those_of_arctan2(y, x):
     angles_of([y], [x], 1, angles)
     assert angles[0] == np.arctan2(y, x)
     assert np.signbit(angles[0]) == np.signbit(y)
+
+
+def test_sines_are_exact_to_the_last_digit(rng):
+    """Beside those of 64 digits of mantissa; near multiples of 45 degrees and far away too."""
+    near = np.arange(-16, 17)[:, None] * np.pi / 4 + rng.normal(0.0, 1e-9, 30)
+    far = rng.normal(size=5_000) * 10.0 ** rng.uniform(-9.0, 9.0, 5_000)
+    angles = np.concatenate([rng.uniform(-7.0, 7.0, 50_000), near.ravel(), far, [0.0, 1e6, 1e300]])
+    sines, cosines = [0.0] * len(angles), [0.0] * len(angles)
+    sines_of(angles.tolist(), len(angles), sines, cosines)
+    for found, exact in ((sines, np.sin), (cosines, np.cos)):
+        expected = exact(angles.astype(np.longdouble))
+        off = np.abs(found - expected)
+        assert off.max() < 1.2e-16
+        assert (off / np.spacing(np.abs(expected).astype(float)))[:50_000].max() < 1.2
 
 
 @pytest.mark.parametrize('is_calibrated', [False, True])

@@ -3,7 +3,8 @@
 cimport cython
 
 cdef double PI, TAU, NAN, INFINITY, TINY, SMALL_ANGLE, DOUBLE_ROOT, WRIST_SINGULAR
-cdef double _TAN_22_5_DEG, _BELOW_PI, RIGID_TOLERANCE, _NEARLY_SINGULAR, BENT, _MAY_CROSS
+cdef double _TAN_22_5_DEG, _BELOW_PI, _ROUND, _RIGHT, _RIGHT_REST, _PER_RIGHT, _MANY_TURNS
+cdef double RIGID_TOLERANCE, _NEARLY_SINGULAR, BENT, _MAY_CROSS
 cdef double _CONVERGED, _LAST_STEP, _ROUNDING, _LONGEST_STEP, _DAMPING
 cdef double _RESIDUAL, _SAME, _NEW, _APART, _COS_APART, _CLOSED
 cdef double _NEAR_WRIST, _NEAR_SHOULDER, _NEAR_WRIST_THERE, _FAR
@@ -15,17 +16,24 @@ cdef class Arm:
     cdef double a2, a3, d1, d4, d5, d6
     cdef double[30] rows
     cdef double[6] offsets
-    cdef double[96] mounts
+    cdef double[72] nominal
+    cdef double[72] steps
     cdef bint is_calibrated
 
-    @cython.locals(joints=double[6], axes=double[54], f=double[12], i=int, k=int)
+    @cython.locals(a=double, ca=double, sa=double, x=double, y=double, z=double, k=int)
+    cdef _fill_step(self, int i, mount, double* steps)
+
+    @cython.locals(joints=double[6], axes=double[39], f=double[12], i=int, k=int)
     cpdef forward(self, const double[::1] q, double[:, ::1] T)
 
-    @cython.locals(f=double[12], row=Py_ssize_t, frame=int, i=int, k=int)
+    @cython.locals(
+        joints=double[6], sines=double[6], cosines=double[6], r=double[4], end=double[4],
+        row=Py_ssize_t, frame=int, i=int, k=int
+    )
     cpdef link_frames(self, const double[:, ::1] q, double[:, :, :, ::1] T)
 
     @cython.locals(
-        joints=double[6], axes=double[54], f=double[12], columns=double[36], i=int, k=int
+        joints=double[6], axes=double[39], f=double[12], columns=double[36], i=int, k=int
     )
     cpdef jacobian(self, const double[::1] q, bint in_tool, double[:, ::1] J)
 
@@ -49,28 +57,36 @@ cdef class Arm:
     )
 
     @cython.locals(
-        axes=double[54], f=double[12], v_tcp=double[3], v_elbow=double[3], tcp=double[3],
+        axes=double[39], f=double[12], v_tcp=double[3], v_elbow=double[3], tcp=double[3],
         elbow=double[3], i=int, j=int, k=int
     )
     cdef void _speeds(self, double* q, double* qd, double* p, double* speeds) noexcept
 
-    @cython.locals(i=int, k=int)
     cdef void chain(self, double* q, double* axes, double* f) noexcept
 
-    @cython.locals(f=double[12], i=int, k=int)
+    @cython.locals(axes=double[39], f=double[12], i=int, k=int)
     cdef void nominal_pose(self, double* q, double* t) noexcept
 
-    @cython.locals(k=int)
-    cdef void _turn_joint(self, int i, double q, bint is_mounted, double* f) noexcept
+    @cython.locals(
+        sines=double[6], cosines=double[6], r=double[4], end=double[4], i=int, k=int
+    )
+    cdef void _follow(self, double* steps, double* q, double* axes, double* f) noexcept
 
-    @cython.locals(at=int, j=int, k=int)
-    cdef void _mount(self, int i, double* f) noexcept
+    @cython.locals(angles=double[6], i=int)
+    cdef void _sines(self, double* q, double* sines, double* cosines) noexcept
+
+    cdef void _end_link(self, int i, double* r, double* end) noexcept
 
 
 # ---- arm
 
 @cython.locals(v=double[3], i=int, k=int)
 cdef void fill_jacobian(double* axes, double* f, bint in_tool, double* columns) noexcept
+
+@cython.locals(at=int, j=int)
+cdef void _to_axis(double* steps, int i, double* r) noexcept
+
+cdef void _turn_row(double s, double c, double* r) noexcept
 
 cdef void _add_turn(double* axes, int i, double rate, double* p, double* v) noexcept
 
@@ -80,10 +96,13 @@ cdef void _add_turn(double* axes, int i, double rate, double* p, double* v) noex
 @cython.locals(joints=double[6], i=int, row=Py_ssize_t)
 cpdef classify(Arm arm, const double[:, ::1] q, Py_ssize_t[::1] branch)
 
-@cython.locals(is_crossed=bint, left=bint, up=bint, down=bint)
+@cython.locals(distances=double[3], is_crossed=bint, left=bint, up=bint, down=bint)
 cdef int branch_row(Arm arm, double* q) noexcept
 
-@cython.locals(axes=double[54], f=double[12], J=double[36])
+@cython.locals(angles=double[5], s=double[5], c=double[5])
+cdef double fill_distances(Arm arm, double* q, double* distances) noexcept
+
+@cython.locals(axes=double[39], f=double[12], J=double[36])
 cdef bint _has_crossed(Arm arm, double* q, double x1, double s3, double s5) noexcept
 
 cdef double _side(double distance, bint is_crossed) noexcept
@@ -263,13 +282,16 @@ cpdef bint is_within(
 @cython.locals(k=int, is_middle=bint, is_behind=bint)
 cdef void angles_of(double* sines, double* cosines, int count, double* angles) noexcept
 
+@cython.locals(k=int, is_odd=bint)
+cdef void sines_of(double* angles, int count, double* sines, double* cosines) noexcept
+
 cdef double wrapped(double angle) noexcept
 
 
 # ---- laws
 
 @cython.locals(
-    joints=double[6], axes=double[54], f=double[12], J=double[36], t=double[12],
+    joints=double[6], axes=double[39], f=double[12], J=double[36], t=double[12],
     goal=double[12], xi=double[6], A=double[72], weight=double, square=double, rate=double,
     i=int, k=int
 )
@@ -284,7 +306,7 @@ cpdef bint resolved_rate(
 )
 
 @cython.locals(
-    joints=double[6], trial=double[6], axes=double[54], f=double[12], goal=double[12],
+    joints=double[6], trial=double[6], axes=double[39], f=double[12], goal=double[12],
     e=double[6], w=double[36], J=double[36], d=double[8], value=double, squares=double,
     slope=double, bend=double, a=double, i=int, k=int, _=int
 )

@@ -1,12 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """Joint angles: differences, whole turns, limits, and arctangents of many at once."""
 
-from math import ceil, copysign, fabs, floor
+from math import ceil, copysign, cos, fabs, floor, sin
 
 from ur5_pick_place.kinematics.scalar.constants import INFINITY, PI, TAU, TINY, Numbers
 
 _TAN_22_5_DEG = 0.41421356237309503
 _BELOW_PI = 3.9e-17  # by this share PI is less than pi
+_ROUND = 6755399441055744.0  # what it is added to has no digits left after the point
+# A right angle, the first with so few digits that 4 million times it is exact
+_RIGHT, _RIGHT_REST = 1.5707963267341256, 6.077100506506192e-11
+_PER_RIGHT = 0.6366197723675814
+_MANY_TURNS = 1e6  # rad; beyond it the right angle has too few digits
 
 
 def nearest(path: Numbers, begin: int, end: int, q: Numbers, away: Numbers) -> int:
@@ -116,6 +121,44 @@ def angles_of(sines: list[float], cosines: list[float], count: int, angles: list
         multiple, angle = PI - multiple if is_behind else multiple, -angle if is_behind else angle
         angle = multiple + (angle + _BELOW_PI * multiple)
         angles[k] = copysign(angle, sines[k])
+
+
+def sines_of(angles: list[float], count: int, sines: list[float], cosines: list[float]) -> None:
+    """
+    Fill sines and cosines (count,) of angles [rad].
+
+    As `angles_of`, several at once. The rest r + low beside the nearest multiple of 90 degrees has
+    sine and cosine by polynomials in r^2, at Chebyshev's points, within 1.4e-17.
+
+    """
+    for k in range(count):
+        rights = (angles[k] * _PER_RIGHT + _ROUND) - _ROUND
+        off, rest = angles[k] - rights * _RIGHT, rights * _RIGHT_REST
+        r = off - rest
+        low = (off - r) - rest
+        quadrant = rights - 4.0 * ((0.25 * rights - 0.375 + _ROUND) - _ROUND)
+        z = r * r
+        series = 1.5918115263265974e-10
+        series = series * z - 2.505113165023518e-08
+        series = series * z + 2.7557316101617874e-06
+        series = series * z - 0.00019841269836756774
+        series = series * z + 0.008333333333330948
+        series = series * z - 0.16666666666666666
+        s = r + (r * z * series + (low - 0.5 * z * low))
+        series = -1.1382623647474604e-11
+        series = series * z + 2.087614614655861e-09
+        series = series * z - 2.7557317271145144e-07
+        series = series * z + 2.480158729876456e-05
+        series = series * z - 0.0013888888888887398
+        series = series * z + 0.041666666666666664
+        c = 1.0 - (0.5 * z - (z * z * series - r * low))
+        is_odd = fabs(quadrant - 2.0) == 1.0
+        sine, cosine = c if is_odd else s, s if is_odd else c
+        sines[k] = -sine if quadrant > 1.5 else sine
+        cosines[k] = -cosine if fabs(quadrant - 1.5) < 1.0 else cosine
+    for k in range(count):
+        if not fabs(angles[k]) <= _MANY_TURNS:
+            sines[k], cosines[k] = sin(angles[k]), cos(angles[k])
 
 
 def wrapped(angle: float) -> float:

@@ -25,7 +25,7 @@ def resolved_rate(
     `damped_below` [m], a radian of the tool counting `length` metres.
 
     """
-    joints, axes, f, J = [0.0] * 6, [0.0] * 54, [0.0] * 12, [0.0] * 36
+    joints, axes, f, J = [0.0] * 6, [0.0] * 39, [0.0] * 12, [0.0] * 36
     t, goal, xi, A = [0.0] * 12, [0.0] * 12, [0.0] * 6, [0.0] * 72
     for i in range(6):
         joints[i] = float(q[i])
@@ -76,7 +76,7 @@ def descent(
     `longest`.
 
     """
-    joints, trial, axes, f = [0.0] * 6, [0.0] * 6, [0.0] * 54, [0.0] * 12
+    joints, trial, axes, f = [0.0] * 6, [0.0] * 6, [0.0] * 39, [0.0] * 12
     goal, e, w, J, d = [0.0] * 12, [0.0] * 6, [0.0] * 36, [0.0] * 36, [0.0] * 8
     for i in range(6):
         joints[i] = float(q[i])
