@@ -6,6 +6,7 @@ from math import atan2, cos, fabs, isfinite, sin, sqrt
 from ur5_pick_place.kinematics.scalar.constants import SMALL_ANGLE, Numbers
 
 RIGID_TOLERANCE = 1e-6  # how far R^T R may be from the identity, entry by entry
+_SERIES_BELOW = 1e-4  # square of the sine of an angle
 
 
 def log_se3(T: Numbers, twists: Numbers) -> None:
@@ -133,11 +134,19 @@ def log_rotation(r: list[float], w: list[float]) -> None:
     """
     Fill the rotation vector w [rad], of length up to pi, of a rotation r (9,).
 
-    By the unit quaternion, so that it is exact near 0 and near pi; at pi either axis is correct.
-    Row k below is 4 q_k q; the row of the largest |q_k| loses no digits.
+    Near 0 by the series of the arcsine, to its last digit. Elsewhere by the unit quaternion, so
+    that it is exact near pi; at pi either axis is correct. Row k below is 4 q_k q; the row of the
+    largest |q_k| loses no digits.
 
     """
     quat = [0.0] * 4
+    w[0], w[1], w[2] = 0.5 * (r[7] - r[5]), 0.5 * (r[2] - r[6]), 0.5 * (r[3] - r[1])
+    square = w[0] * w[0] + w[1] * w[1] + w[2] * w[2]
+    if square < _SERIES_BELOW and r[0] + r[4] + r[8] > 0.0:
+        stretch = 1.0 + square * (1.0 / 6.0 + square * (3.0 / 40.0 + square * (15.0 / 336.0)))
+        for k in range(3):
+            w[k] *= stretch
+        return
     xx, yy, zz = 1.0 + r[0] - r[4] - r[8], 1.0 - r[0] + r[4] - r[8], 1.0 - r[0] - r[4] + r[8]
     ww = 1.0 + r[0] + r[4] + r[8]
     if xx >= yy and xx >= zz and xx >= ww:
@@ -151,9 +160,7 @@ def log_rotation(r: list[float], w: list[float]) -> None:
     n = norm3(quat, 0)
     sign = -1.0 if quat[3] < 0.0 else 1.0
     w4 = fabs(quat[3])
-    is_small = n < SMALL_ANGLE * w4
-    tan = n / w4 if is_small else 1.0
-    stretch = (2.0 - 2.0 / 3.0 * tan * tan) / w4 if is_small else 2.0 * atan2(n, w4) / n
+    stretch = 2.0 * atan2(n, w4) / n
     for k in range(3):
         w[k] = sign * stretch * quat[k]
 
