@@ -28,7 +28,14 @@ from ur5_pick_place.kinematics import (
 )
 from ur5_pick_place.kinematics.inverse_calibrated import calibrated_solutions
 from ur5_pick_place.kinematics.loading import LINKS, calibration_offset
-from ur5_pick_place.kinematics.transforms import inverse_transform, log_se3
+from ur5_pick_place.kinematics.scalar.calibrated import (
+    _CONVERGED,
+    _damped_step,
+    _step_again,
+    fill_bend,
+)
+from ur5_pick_place.kinematics.scalar.equations import eliminate, substitute
+from ur5_pick_place.kinematics.transforms import inverse_transform, log_se3, log_so3
 from ur5_pick_place.planning.goals import joint_goals
 from ur5_pick_place.planning.limits import tcp_and_elbow_speed
 from ur5_pick_place.planning.paths import follow_poses
@@ -95,6 +102,67 @@ def test_every_random_pose_of_a_calibrated_arm_is_solved(
     assert np.array_equal(classify(m, rows), np.nonzero(ok)[1])
     assert ((rows > -np.pi) & (rows <= np.pi)).all()
     assert share_found(q, joints) > 0.99
+
+
+# ---- a step of Newton's method
+
+
+def miss(T: np.ndarray, T_goal: np.ndarray) -> np.ndarray:
+    """Return displacement and rotation vector (..., 6), in `base`, from poses to goals."""
+    turn = log_so3(T_goal[..., :3, :3] @ np.swapaxes(T[..., :3, :3], -1, -2))
+    return np.concatenate([(T_goal - T)[..., :3, 3], turn], axis=-1)
+
+
+def columns(m: Model, q: np.ndarray) -> list[float]:
+    return jacobian(m, q, 'base').T.ravel().tolist()
+
+
+def test_a_positive_definite_matrix_is_solved_for_one_column_after_the_other(
+    rng: np.random.Generator,
+) -> None:
+    root, b, c = rng.normal(size=(6, 6)), *rng.normal(size=(2, 6))
+    M = root @ root.T
+    A = np.column_stack([np.triu(M), b]).ravel().tolist()
+    assert eliminate(A)
+    np.testing.assert_allclose(A[6::7], np.linalg.solve(M, b), rtol=1e-9)
+    A[6::7] = c.tolist()
+    substitute(A)
+    np.testing.assert_allclose(A[6::7], np.linalg.solve(M, c), rtol=1e-9)
+    assert not eliminate([0.0] * 42)
+
+
+def test_the_second_order_of_a_motion_equals_differences(rng: np.random.Generator) -> None:
+    m, h = calibrated_arm('ur5', rng), 1e-4
+    for q, dq in rng.uniform(-2.0, 2.0, (20, 2, 6)):
+        T, ahead, behind = forward(m, np.stack([q, q + h * dq, q - h * dq]))
+        bend = [np.nan] * 6
+        fill_bend(columns(m, q), dq.tolist(), bend)
+        expected = (miss(T, ahead) + miss(T, behind)) / (2.0 * h * h)
+        np.testing.assert_allclose(bend, expected, atol=1e-6)
+
+
+def test_a_step_leaves_a_third_power_and_at_most_what_it_says(rng: np.random.Generator) -> None:
+    m = calibrated_arm('ur5', rng)
+    joints = rng.uniform(-3.0, 3.0, (200, 6))
+    joints = joints[singularity(m, joints).condition < 20.0]
+    assert len(joints) > 20
+    for q in joints:
+        T_goal, away, left = forward(m, q), rng.normal(size=6), []
+        for e in (1e-3, 5e-4, 5e-6):
+            start, dq, A = q + e * away, [np.nan] * 6, [0.0] * 42
+            J = columns(m, start)
+            bound = _damped_step(J, miss(forward(m, start), T_goal).tolist(), A, dq)
+            off = miss(forward(m, start + dq), T_goal)
+            left.append(np.abs(off).max())
+            assert left[-1] < bound + 2e-15
+        assert 6.0 < left[0] / left[1] < 10.0
+        assert bound <= _CONVERGED
+        again = [np.nan] * 6
+        _step_again(J, A, off.tolist(), again)
+        assert np.abs(miss(forward(m, start + dq + again), T_goal)).max() < 2e-15
+
+
+# ---- all solutions
 
 
 def share_found(q: np.ndarray, joints: np.ndarray) -> float:

@@ -10,6 +10,9 @@ cover the circle. Finally the nominal arm's pose at each solution differs from t
 the effect of the calibration: the closed-form solutions of that pose are better seeds. They are
 used unless eight solutions are known and no wrist singularity is near.
 
+Away from singularities each step is corrected to second order, which is Chebyshev's method: two
+steps then suffice from most seeds.
+
 Where two singularities are near, a solution may yet be missed. Joints at which the arm is, or is
 to be near, are a seed too, so that an arm always finds the joints at which it stands.
 

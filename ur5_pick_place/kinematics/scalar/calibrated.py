@@ -4,18 +4,20 @@
 from math import cos, fabs, remainder, sin, sqrt
 
 from ur5_pick_place.kinematics.scalar.arm import Arm, fill_jacobian
-from ur5_pick_place.kinematics.scalar.branch import branch_row
+from ur5_pick_place.kinematics.scalar.branch import branch_row, fill_distances
 from ur5_pick_place.kinematics.scalar.constants import NAN, PI, TAU, TINY, WRIST_SINGULAR, Numbers
-from ur5_pick_place.kinematics.scalar.equations import eliminate
+from ur5_pick_place.kinematics.scalar.equations import eliminate, substitute
 from ur5_pick_place.kinematics.scalar.joints import angles_of, wrapped
 from ur5_pick_place.kinematics.scalar.poses import log_rotation, read_pose
 
 # Newton's method
 _CONVERGED = 1e-12  # m and rad; one more step then reaches rounding error
-# A step this small [rad] leaves less than _ROUNDING [m, rad] beside its damping: its square times
-# half the second derivatives of the pose, of which there are 36 of at most 1.5 m.
-_LAST_STEP = 5e-9
-_ROUNDING = 1e-15
+_ROUNDING = 1e-15  # m and rad; a step that leaves less is the last
+_REACH = 1.5  # m; no derivative of the pose with respect to the joints, of any order, is larger
+# A step is corrected to second order where its square by the smallest pivot of J J^T is less than
+# this: nearer to singularities, corrected steps would reach other solutions from some seeds.
+_REGULAR = 0.1
+_STEADY = 1e-3  # a correction by a smaller share leaves J good enough for the next step too
 _ITERATIONS = 20
 _LONGEST_STEP = 0.5  # rad
 _DAMPING = 0.01
@@ -37,6 +39,8 @@ _NEAR_WRIST = 0.1  # rad of theta_5; a few times what calibrations tilt the tool
 _NEAR_SHOULDER = 0.4
 _NEAR_WRIST_THERE = 0.4
 _FAR = 2.0  # times as far as that from it, eight solutions are all
+# As far as this from every singularity (see `fill_distances`), solutions are several _NEW apart.
+_ALONE = 0.2
 
 
 def solutions(arm: Arm, T: Numbers, q6: float, seed: Numbers | None, q: Numbers) -> int:
@@ -68,11 +72,11 @@ def solve_calibrated(
         rows[k] = NAN
     for k in range(8):
         found[k], nearest[k] = 0, TAU
-    count = _search(arm, t, q6, has_seed, seed, every)
+    count, desired = _search(arm, t, q6, has_seed, seed, every), remainder(q6, TAU)
     for solution in range(count):
         for i in range(6):
             joints[i] = every[6 * solution + i]
-        k, off = branch_row(arm, joints), fabs(remainder(joints[5] - q6, TAU))
+        k, off = branch_row(arm, joints), fabs(wrapped(joints[5] - desired))
         if off < nearest[k]:
             found[k], nearest[k] = 1, off
             for i in range(6):
@@ -91,13 +95,14 @@ def _search(
     solution, twice.
 
     """
-    shoulder, nominal, joints = [0.0] * 12, [0.0] * 16, [0.0] * 6
+    shoulder, nominal, joints, distances = [0.0] * 12, [0.0] * 16, [0.0] * 6, [0.0] * 3
     count = _add(arm, t, seed, 0, q, 0) if has_seed else 0
+    alone = count if count > 0 and fill_distances(arm, q, distances) > _ALONE else 0
     nearest = _FAR
     for side in range(2):
         distance = _shoulder(arm, t, side, shoulder)
         nearest = min(nearest, distance)
-        count = _search_side(arm, t, shoulder, q6, 1 if distance < 1.0 else 8, q, 0, count)
+        count = _search_side(arm, t, shoulder, q6, 1 if distance < 1.0 else 8, q, alone, count)
     searched = count if count >= 8 and nearest >= _FAR else 0
     for _ in range(2):
         known = count
@@ -219,8 +224,10 @@ def _add(
     for i in range(6):
         joints[i] = seeds[at + i]
     if _approach(arm, t, joints) < _RESIDUAL and count < MOST:
-        for i in range(6):  # first by any turns: a caller's seed may be anywhere
-            joints[i] = wrapped(remainder(joints[i], TAU))
+        for i in range(6):
+            if fabs(joints[i]) > TAU:  # a caller's seed may be anywhere
+                joints[i] = remainder(joints[i], TAU)
+            joints[i] = wrapped(joints[i])
         if not _is_among(joints, 0, q, count, _SAME):
             for i in range(6):
                 q[6 * count + i] = joints[i]
@@ -230,8 +237,9 @@ def _add(
 
 def _approach(arm: Arm, t: list[float], q: list[float]) -> float:
     """Move joints q (6,) to a pose t by Newton's method; return what they miss it by."""
-    axes, f, J, miss, dq = [0.0] * 54, [0.0] * 12, [0.0] * 36, [0.0] * 6, [0.0] * 6
-    off = before = 1.0
+    axes, f, J, A = [0.0] * 39, [0.0] * 12, [0.0] * 36, [0.0] * 42
+    miss, dq = [0.0] * 6, [0.0] * 6
+    off = before = left = 1.0
     for step in range(_ITERATIONS):
         arm.chain(q, axes, f)
         _miss(t, f, miss)
@@ -239,17 +247,19 @@ def _approach(arm: Arm, t: list[float], q: list[float]) -> float:
         off = 0.0
         for i in range(6):
             off = max(off, fabs(miss[i]))
-        if step > 0 and before <= _CONVERGED:
+        if left <= _CONVERGED:
+            _step_again(J, A, miss, dq)
+            left = _ROUNDING
+        elif step > 0 and before <= _CONVERGED:
             break
-        fill_jacobian(axes, f, False, J)
-        left = _damped_step(J, miss, dq)
-        if left < 0.0:
-            break
-        largest = 0.0
+        else:
+            fill_jacobian(axes, f, False, J)
+            left = _damped_step(J, miss, A, dq)
+            if left < 0.0:
+                break
         for i in range(6):
             q[i] += dq[i]
-            largest = max(largest, fabs(dq[i]))
-        if largest <= _LAST_STEP and left <= _ROUNDING:
+        if left <= _ROUNDING:
             return _ROUNDING
     return off
 
@@ -278,34 +288,104 @@ def _miss(t: list[float], f: list[float], miss: list[float]) -> None:
         miss[3 + i] = w[i]
 
 
-def _damped_step(J: list[float], miss: list[float], dq: list[float]) -> float:
+def _damped_step(J: list[float], miss: list[float], A: list[float], dq: list[float]) -> float:
     """
     Fill dq (6,) of J dq = miss, J by columns, damped so that it converges like Newton.
 
-    Solves (J J^T + damping) y = miss, dq = J^T y. Returns damping times the largest of y, by which
-    J dq differs from `miss`; -1 if J is singular.
+    Solves (J J^T + damping) y = miss, dq = J^T y, with A (6, 7) as `eliminate` leaves it. Returns
+    a bound of what is left of `miss`, 1 where that is not known; -1 if J is singular.
 
     """
-    A = [0.0] * 42
-    square = 0.0
+    damping = left = steepest = 0.0
     for i in range(6):
-        square += miss[i] * miss[i]
+        damping += _DAMPING * miss[i] * miss[i]
     for i in range(6):
         for k in range(i, 6):
+            entry = 0.0
             for j in range(6):
-                A[7 * i + k] += J[6 * j + i] * J[6 * j + k]
-        A[7 * i + i] += _DAMPING * square
+                entry += J[6 * j + i] * J[6 * j + k]
+            A[7 * i + k] = entry
+        A[8 * i] += damping
         A[7 * i + 6] = miss[i]
     if not eliminate(A):
         return -1.0
-    largest = _LONGEST_STEP
+    length = _joint_step(J, A, dq)
+    for i in range(6):
+        left = max(left, damping * fabs(A[7 * i + 6]))
+        steepest = max(steepest, A[8 * i])
+    bent = 0.5 * _REACH * length * length
+    if length > _LONGEST_STEP:
+        largest = _LONGEST_STEP
+        for j in range(6):
+            largest = max(largest, fabs(dq[j]))
+        for j in range(6):
+            dq[j] *= _LONGEST_STEP / largest
+    elif bent > _ROUNDING and length * length * steepest < _REGULAR:
+        return _correct(J, A, damping, length, dq)
+    return _ROUNDING if max(bent, left) <= _ROUNDING else 1.0
+
+
+def _correct(
+    J: list[float], A: list[float], damping: float, length: float, dq: list[float]
+) -> float:
+    """
+    Correct dq (6,) of this length [rad] to second order, and for its damping: Chebyshev's method.
+
+    Returns a bound of what is left, 1 where the correction is too large for one.
+
+    """
+    bend, correction, left = [0.0] * 6, [0.0] * 6, 0.0
+    fill_bend(J, dq, bend)
+    for i in range(6):
+        bend[i] -= damping * A[7 * i + 6]
+    further = _step_again(J, A, bend, correction)
+    for i in range(6):
+        dq[i] -= correction[i]
+        left = max(left, damping * fabs(A[7 * i + 6]))
+    if further > _STEADY * length:
+        return 1.0
+    return left + _REACH * length * (length * length / 6.0 + further)
+
+
+def _step_again(J: list[float], A: list[float], miss: list[float], dq: list[float]) -> float:
+    """Fill dq (6,) for another `miss`, from J and A of `_damped_step`; return its length [rad]."""
+    for i in range(6):
+        A[7 * i + 6] = miss[i]
+    substitute(A)
+    return _joint_step(J, A, dq)
+
+
+def _joint_step(J: list[float], A: list[float], dq: list[float]) -> float:
+    """Fill dq (6,) with J^T times column 6 of A (6, 7); return the sum of its angles [rad]."""
+    length = 0.0
     for j in range(6):
         dq[j] = 0.0
         for i in range(6):
             dq[j] += J[6 * j + i] * A[7 * i + 6]
-        largest = max(largest, fabs(dq[j]))
-    left = 0.0
+        length += fabs(dq[j])
+    return length
+
+
+def fill_bend(J: list[float], dq: list[float], bend: list[float]) -> None:
+    """
+    Fill by how much joint steps dq (6,) move and turn the tool beyond J dq, to second order (6,).
+
+    J (6,) by columns in `base`. A joint turns those after it: the derivative of column j is
+    z_i x J_j for i <= j, with respect to joint i. Turns z_i dq_i one after the other add up as by
+    Baker, Campbell and Hausdorff, to half the sum of z_i x z_j dq_i dq_j, i < j.
+
+    """
+    turned = [0.0] * 3
+    for k in range(6):
+        bend[k] = 0.0
     for j in range(6):
-        dq[j] *= _LONGEST_STEP / largest
-        left = max(left, _DAMPING * square * fabs(A[7 * j + 6]))
-    return left
+        for k in range(3):
+            turned[k] += 0.5 * dq[j] * J[6 * j + 3 + k]
+        for at in range(0, 6, 3):
+            x, y, z = J[6 * j + at], J[6 * j + at + 1], J[6 * j + at + 2]
+            share = dq[j] if at == 0 else 0.5 * dq[j]
+            bend[at] += share * (turned[1] * z - turned[2] * y)
+            bend[at + 1] += share * (turned[2] * x - turned[0] * z)
+            bend[at + 2] += share * (turned[0] * y - turned[1] * x)
+        for k in range(3):
+            turned[k] += 0.5 * dq[j] * J[6 * j + 3 + k]

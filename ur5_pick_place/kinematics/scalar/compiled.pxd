@@ -5,9 +5,9 @@ cimport cython
 cdef double PI, TAU, NAN, INFINITY, TINY, SMALL_ANGLE, DOUBLE_ROOT, WRIST_SINGULAR
 cdef double _TAN_22_5_DEG, _BELOW_PI, _ROUND, _RIGHT, _RIGHT_REST, _PER_RIGHT, _MANY_TURNS
 cdef double RIGID_TOLERANCE, _SERIES_BELOW, _NEARLY_SINGULAR, BENT, _MAY_CROSS
-cdef double _CONVERGED, _LAST_STEP, _ROUNDING, _LONGEST_STEP, _DAMPING
+cdef double _CONVERGED, _ROUNDING, _REACH, _REGULAR, _STEADY, _LONGEST_STEP, _DAMPING
 cdef double _RESIDUAL, _SAME, _NEW, _APART, _COS_APART, _CLOSED
-cdef double _NEAR_WRIST, _NEAR_SHOULDER, _NEAR_WRIST_THERE, _FAR
+cdef double _NEAR_WRIST, _NEAR_SHOULDER, _NEAR_WRIST_THERE, _FAR, _ALONE
 cdef int _ITERATIONS, MOST
 
 
@@ -118,16 +118,16 @@ cpdef int solutions(
 )
 
 @cython.locals(
-    every=double[96], joints=double[6], nearest=double[8], count=int, solution=int, i=int,
-    k=int
+    every=double[96], joints=double[6], nearest=double[8], count=int, desired=double,
+    solution=int, i=int, k=int
 )
 cdef void solve_calibrated(
     Arm arm, double* t, double q6, bint has_seed, double* seed, double* rows, int* found
 ) noexcept
 
 @cython.locals(
-    shoulder=double[12], nominal=double[16], joints=double[6], count=int, side=int,
-    searched=int, known=int, solution=int, i=int, k=int, _=int
+    shoulder=double[12], nominal=double[16], joints=double[6], distances=double[3], count=int,
+    alone=int, side=int, searched=int, known=int, solution=int, i=int, k=int, _=int
 )
 cdef int _search(
     Arm arm, double* t, double q6, bint has_seed, double* seed, double* q
@@ -149,8 +149,8 @@ cdef bint _seeds(Arm arm, double* shoulder, double q6, int turn, double* seeds) 
 cdef int _add(Arm arm, double* t, double* seeds, int at, double* q, int count) noexcept
 
 @cython.locals(
-    axes=double[54], f=double[12], J=double[36], miss=double[6], dq=double[6], off=double,
-    before=double, largest=double, step=int, i=int
+    axes=double[39], f=double[12], J=double[36], A=double[42], miss=double[6], dq=double[6],
+    off=double, before=double, left=double, step=int, i=int
 )
 cdef double _approach(Arm arm, double* t, double* q) noexcept
 
@@ -160,8 +160,24 @@ cdef bint _is_among(double* joints, int at, double* q, int count, double within)
 @cython.locals(r=double[9], w=double[3], i=int, k=int)
 cdef void _miss(double* t, double* f, double* miss) noexcept
 
-@cython.locals(A=double[42], square=double, i=int, j=int, k=int)
-cdef double _damped_step(double* J, double* miss, double* dq) noexcept
+@cython.locals(
+    damping=double, left=double, steepest=double, entry=double, i=int, j=int, k=int
+)
+cdef double _damped_step(double* J, double* miss, double* A, double* dq) noexcept
+
+@cython.locals(bend=double[6], correction=double[6], left=double, i=int)
+cdef double _correct(
+    double* J, double* A, double damping, double length, double* dq
+) noexcept
+
+@cython.locals(i=int)
+cdef double _step_again(double* J, double* A, double* miss, double* dq) noexcept
+
+@cython.locals(i=int, j=int)
+cdef double _joint_step(double* J, double* A, double* dq) noexcept
+
+@cython.locals(turned=double[3], at=int, j=int, k=int)
+cdef void fill_bend(double* J, double* dq, double* bend) noexcept
 
 
 # ---- closed_form
@@ -210,8 +226,14 @@ cdef int _place(int k) noexcept
 @cython.locals(det=double, share=double, pivot=int, i=int, k=int, row=int)
 cdef double determinant(double* A) noexcept
 
-@cython.locals(share=double, inverse=double, i=int, k=int, row=int)
+@cython.locals(entry=double, i=int, j=int, k=int)
 cdef bint eliminate(double* A) noexcept
+
+@cython.locals(i=int, k=int)
+cdef void substitute(double* A) noexcept
+
+@cython.locals(entry=double, i=int, k=int)
+cdef void _substitute_back(double* A) noexcept
 
 @cython.locals(best=int, pivot=double, entry=double, share=double, i=int, k=int, row=int)
 cdef bint invert(double* A) noexcept

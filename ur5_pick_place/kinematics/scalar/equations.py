@@ -31,23 +31,40 @@ def eliminate(A: list[float]) -> bool:
     Solve six equations, A (6, 7) by rows, by Gauss; column 6 becomes the solution.
 
     The matrix is symmetric and positive definite: what is below its diagonal is not looked at, and
-    no row need be exchanged.
+    no row need be exchanged. For `substitute` the shares of the rows are left there, and on the
+    diagonal the inverses of the pivots. False if it is singular.
 
     """
     for i in range(6):
-        if not A[7 * i + i] > 0.0:
+        for k in range(i, 7):
+            entry = A[7 * i + k]
+            for j in range(i):
+                entry -= A[7 * i + j] * A[7 * j + k]
+            A[7 * i + k] = entry
+        if not A[8 * i] > 0.0:
             return False
-        inverse = 1.0 / A[7 * i + i]
-        for row in range(i + 1, 6):
-            share = A[7 * i + row] * inverse
-            for k in range(row, 7):
-                A[7 * row + k] -= share * A[7 * i + k]
-        A[7 * i + i] = inverse
-    for i in range(5, -1, -1):
+        A[8 * i] = 1.0 / A[8 * i]
         for k in range(i + 1, 6):
-            A[7 * i + 6] -= A[7 * i + k] * A[7 * k + 6]
-        A[7 * i + 6] *= A[7 * i + i]
+            A[7 * k + i] = A[7 * i + k] * A[8 * i]
+    _substitute_back(A)
     return True
+
+
+def substitute(A: list[float]) -> None:
+    """Solve the equations again, for another column 6 of A (6, 7) as `eliminate` leaves it."""
+    for i in range(6):
+        for k in range(i):
+            A[7 * i + 6] -= A[7 * i + k] * A[7 * k + 6]
+    _substitute_back(A)
+
+
+def _substitute_back(A: list[float]) -> None:
+    """Replace column 6 of A (6, 7) by the solution, as it is after the elimination."""
+    for i in range(5, -1, -1):
+        entry = A[7 * i + 6] * A[8 * i]
+        for k in range(5, i, -1):
+            entry -= A[7 * k + i] * A[7 * k + 6]
+        A[7 * i + 6] = entry
 
 
 def invert(A: list[float]) -> bool:
