@@ -64,19 +64,19 @@ def inverse(
         ) from error
     stacked = np.ascontiguousarray(poses).reshape(-1, 4, 4)
     q, ok = np.empty((len(stacked), 8, 6)), np.empty((len(stacked), 8), dtype=np.bool_)
-    seeds = None if near is None else _seeds(near, stack)
+    seeds = None if near is None else _seeds(near, stack).reshape(-1, 6)
     if not core.inverse_all(m.arm, stacked, np.ascontiguousarray(desired), seeds, q, ok):
         check_rigid(poses, 'T')
     return q.reshape(*stack, 8, 6), ok.reshape(*stack, 8)
 
 
 def _seeds(seed: ArrayLike, stack: tuple[int, ...]) -> Array:
-    """Return joints (n, 6) [rad] for each of a stack of n poses."""
+    """Return joints (..., 6) [rad] for each of a stack of poses."""
     joints = check_joints(seed, 'seed')
-    if joints.shape == (*stack, 6):
-        return np.ascontiguousarray(joints).reshape(-1, 6)
     try:
-        return np.ascontiguousarray(np.broadcast_to(joints, (*stack, 6))).reshape(-1, 6)
+        if joints.shape != (*stack, 6):
+            joints = np.broadcast_to(joints, (*stack, 6))
+        return np.ascontiguousarray(joints)
     except ValueError as error:
         raise InvalidInput(
             f'seed has shape {joints.shape}: must fit the poses, {stack}'
@@ -91,7 +91,7 @@ def _inverse_one(
     if not isfinite(q6):
         check_rigid(T, 'T')
         raise InvalidInput(f'q6 = {q6!r}: must be finite')
-    near = None if seed is None else _seeds(seed, ())[0]
+    near = None if seed is None else _seeds(seed, ())
     if not core.inverse(m.arm, T if T.flags.c_contiguous else T.copy(), q6, near, q, ok):
         check_rigid(T, 'T')
     return q, ok
