@@ -95,6 +95,27 @@ def follow(position_at, scaling_at=lambda t: 1.0, ticks=2000):
     return monitor, None, ticks * CYCLE
 
 
+@pytest.mark.parametrize('scaling', [(0.0, 1.0), (1.0, 0.0)], ids=['raised', 'lowered'])
+def test_a_slider_that_is_moved_in_a_gap_of_the_joints_is_no_fault(scaling):
+    before, after = scaling
+    monitor = MotionMonitor(TRAJECTORY, TrackingSettings(), 0.0)
+    for k in range(1, 50):
+        assert monitor.tick(k * CYCLE, TRAJECTORY.sample(k * CYCLE)[0], 1.0) is None
+    at, now = 49 * CYCLE, 50 * CYCLE
+    assert monitor.tick(now, TRAJECTORY.sample(at)[0], before) is None
+    for later in (0.3, 0.308):  # the arm went on in the gap
+        there = TRAJECTORY.sample(at + (0.3 if after == 0.0 else later))[0]
+        assert monitor.tick(now + later, there, after) is None
+
+
+def test_a_stall_is_not_discounted_from_a_silence_that_has_ended():
+    status = RobotStatus(**GOOD, arrived=10.0)
+    status.discount_stall(0.3, 10.001)
+    assert status.silent_since == 10.001
+    status.discount_stall(0.3, 10.3)
+    assert 10.2 < status.silent_since < 10.3
+
+
 def test_an_arm_that_follows_with_servo_lag_is_never_lost():
     monitor, fault, _ = follow(lambda t: TRAJECTORY.sample(t - 0.05)[0])
     assert fault is None

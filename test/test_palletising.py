@@ -6,6 +6,7 @@ import math
 import numpy as np
 import pytest
 
+from ur5_pick_place.task.pattern import PatternProgress
 from ur5_pick_place.trials.in_process import InProcessCell
 from ur5_pick_place.trials.spots import Spot
 
@@ -50,3 +51,17 @@ def feed(cell: InProcessCell) -> None:
     done = sum(event['event'] == 'cycle_done' for event in cell.events)
     if 0 < done < 12 and len(cell.world.T_world_parts) == done:
         cell.world.feed_part()
+
+
+def test_a_position_that_was_filled_counts_although_another_part_is_held_at_the_stop():
+    """A cycle with two transfers: the first part lies in the pattern, the second sticks."""
+    progress = PatternProgress()
+    progress.begin()
+    progress.release(1)
+    progress.settle(is_held=False)
+    progress.release(1)
+    progress.settle(is_held=True)
+    assert progress.done == 1
+    progress.release(2)
+    progress.settle(is_held=True)
+    assert progress.done == 1

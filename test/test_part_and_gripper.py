@@ -214,6 +214,21 @@ def test_a_missed_grasp_is_tried_again_from_above(cycle_planner):
     assert heights == pytest.approx([0.0225 + 0.145 + 0.1, 0.0225 + 0.145], abs=1e-6)
 
 
+def test_a_pause_holds_the_retry_of_a_missed_grasp(cycle_planner):
+    robot, events = Robot(is_part_there=False), []
+    run = make_run(cycle_planner, events=events)
+    job = Job('run', run.cycle(cycle_planner.plan(POSES, HOME)))
+    robot.do(job, until=lambda r: run.stage == 'verify grip')
+    run.pause()
+    robot.do(job, until=lambda r: any(e == 'paused' for e, _ in events))
+    robot.follow(job, [robot.q] * 50)  # no command
+    assert robot.outputs[16], 'the gripper has opened in the pause'
+    run.resume()
+    robot.is_part_there = True
+    robot.do(job)
+    assert job.error == '' and run.progress.done == 0
+
+
 def test_a_part_gripped_at_the_second_try_is_carried_with_its_payload(cycle_planner):
     """The stage that sets the payload comes before the check, and is not repeated."""
     robot, events = Robot(is_part_there=False), []

@@ -296,3 +296,25 @@ class TestPendingMotion:
         pending.on_joints(HOME, 29.0)
         pending.on_joints(HOME, 31.0)
         assert replies == [Outcome.failed(LOST)]
+
+
+def test_the_way_home_is_free_of_the_checks_of_a_run_that_was_stopped(cycle_planner):
+    robot, run, plan = Robot(), make_run(cycle_planner), cycle_planner.plan(POSES, HOME)
+    robot.do(
+        Job('run', run.cycle(plan)),
+        until=lambda r: any(isinstance(c, RunMotion) for c in r.commands),
+    )
+    robot.do(Job('close', run.close()))
+    assert run.is_carrying
+    home = Job('home', run.home((plan.motions[0],)))
+    robot.do(home)
+    assert home.error == ''
+
+
+def test_a_part_that_was_released_is_not_taken_for_the_next_one_in_the_gripper(cycle_planner):
+    robot, events = Robot(), []
+    run = make_run(cycle_planner, events=events)
+    job = Job('run', run.cycle(cycle_planner.plan(POSES, HOME)))
+    robot.do(job, until=lambda r: any(e == 'placed' for e, _ in events))
+    run.progress.settle(is_held=True)
+    assert run.progress.done == 1

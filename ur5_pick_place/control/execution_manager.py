@@ -341,7 +341,7 @@ class ExecutionManager:
         """Discount silence while this process was not run; latch if it was suspended."""
         now = self._clock()
         gap, self._last_watch = now - self._last_watch, now
-        self.status.discount_stall(gap)
+        self.status.discount_stall(gap, now)
         if was_suspended(gap, self._health.peer_timeout) and not self._latch.has_never_been_ready:
             reason = f'this node was suspended for {gap:.1f} s'
             self.fail(f'{reason}: find the cause, then call ~/rearm')

@@ -163,6 +163,7 @@ class MotionMonitor:
         self._settings = settings
         self._now = now
         self._stall = StallDetector(settings.stall_time)
+        self._scaling = 0.0  # at the last joints
         self.plan_time = 0.0
         """Scaled time since the start [s], not clipped to the duration."""
 
@@ -196,7 +197,9 @@ class MotionMonitor:
             if away <= _BEGUN:
                 return None
             self._wait, self.plan_time, passed = 0.0, self._time_to_leave(away), 0.0
-        self.plan_time += passed * speed_scaling
+        # Since the last joints it may have changed at any time. The arm may be behind the plan.
+        self.plan_time += passed * max(self._scaling, speed_scaling)
+        self._scaling = speed_scaling
         planned = self._trajectory.sample(self.plan_time)[0]
         return self._stall.tick(now, q, planned) or self._path_deviation(q)
 

@@ -208,9 +208,11 @@ class RobotStatus:
         self.bad_joints = _impossible(q, stamp, before, names)
         return bool(self.bad_joints)
 
-    def discount_stall(self, gap: float) -> None:
+    def discount_stall(self, gap: float, now: float) -> None:
         """
-        Discount silence while this process was not run, given the time between two checks [s].
+        Discount silence while this process was not run: `gap` is the time between two checks [s].
+
+        The second check is at `now`, steady time [s].
 
         Steady time beyond the usual period between checks is time in which this process was not
         run. The robot was not silent then: its messages are waiting to be read.
@@ -218,7 +220,7 @@ class RobotStatus:
         """
         if self.silent_since is not None and self.arrived is not None and gap > _CHECK_PERIOD:
             counts_from = self.silent_since + gap - _CHECK_PERIOD
-            self.silent_since = min(counts_from, self.arrived + _MAX_DISCOUNT)
+            self.silent_since = min(counts_from, self.arrived + _MAX_DISCOUNT, now)
 
 
 def _gap(seconds: float, stamps: float) -> str:

@@ -166,7 +166,8 @@ class PatternProgress:
 
     def release(self, number: int) -> None:
         """Count cycle `number`, whose release begins now."""
-        self.done, self._is_unconfirmed = number, True
+        if number != self.done:  # else an earlier release of the same cycle has counted it
+            self.done, self._is_unconfirmed = number, True
 
     def settle(self, is_held: bool) -> None:
         """Take the count of the release back if its part is still held; else it is final."""

@@ -8,7 +8,6 @@ import numpy as np
 
 from ur5_pick_place.errors import ExecutionError, MissedGrasp
 from ur5_pick_place.kinematics.transforms import Array
-from ur5_pick_place.planning.inertias import Load
 from ur5_pick_place.planning.planner import PlannedMotion
 from ur5_pick_place.planning.scene import Box
 from ur5_pick_place.task import events
@@ -66,11 +65,11 @@ class CycleRun:
         emit: Emit,
         outputs: Outputs = Outputs(),
     ) -> None:
-        self._outputs = outputs
         self._planner, self.gripper, self._settings = planner, gripper, settings
-        self._emit = emit
-        self._part = settings.part_load(planner.planner.scene.tool.T_tool_tcp)
-        self.payload = RobotPayload(lambda: planner.planner.scene, tool_payload, self._part)
+        self._outputs, self._emit = outputs, emit
+        self.part = settings.part_load(planner.planner.scene.tool.T_tool_tcp)
+        """The part as a load in tool0."""
+        self.payload = RobotPayload(lambda: planner.planner.scene, tool_payload, self.part)
         self._signal = gripper.signal()
         self.is_carrying = False
         """Whether a part was gripped and not released since."""
@@ -103,8 +102,7 @@ class CycleRun:
             self._counted = counted_releases([s for planned in stages for s in planned.stages])
             self._empty_check.drop()
             for i, planned in enumerate(stages):
-                if self.is_paused:
-                    self._check_in_place((yield from self._wait_until_resumed()))
+                yield from self._while_paused()
                 self.placed_parts = planned.placed_parts
                 self._enter(planned, 0)
                 self._is_part_checked = is_part_expected(stages[i + 1 :])
@@ -115,7 +113,8 @@ class CycleRun:
 
     def home(self, motions: tuple[PlannedMotion, ...]) -> Steps[None]:
         """Follow the motions home; the gripper stays as it is."""
-        yield from perform(Carry(self._part if self.is_carrying else None))
+        self._empty_check.drop()  # of a run that was stopped
+        yield from perform(Carry(self.part if self.is_carrying else None))
         if self._required_payload is not self.payload.confirmed:
             yield from self.confirm_payload()
         self.stage = HOME
@@ -128,7 +127,7 @@ class CycleRun:
         seen = yield None
         if self.gripper.counts_as_holding(seen):
             self.update_part(seen)
-            yield from perform(Carry(self._part))
+            yield from perform(Carry(self.part))
 
     def open(self, payload: bool | None = None) -> Steps[None]:
         """
@@ -167,11 +166,6 @@ class CycleRun:
         elif is_held is False and self.is_carrying and self.gripper.is_supplied(seen):  # it fell
             self.is_carrying = False
             self._emit(events.PART_LOST, stage=self.stage)
-
-    @property
-    def part(self) -> Load:
-        """The part as a load in tool0."""
-        return self._part
 
     def register_loss(self, seen: Observation) -> str:
         """
@@ -262,7 +256,7 @@ class CycleRun:
     def _close(self, payload: bool | None) -> Steps[None]:
         yield from self._empty_check.finish()
         yield from self.gripper.begin_closing()
-        yield from perform(Carry(self._part))
+        yield from perform(Carry(self.part))
         yield from self.payload.set_during(self.gripper.await_fingers, payload)
         seen = yield OBSERVE_NOW
         is_unseen = self.gripper.part_signal(seen) is None and is_part_place(self._place)
@@ -281,7 +275,7 @@ class CycleRun:
         yield from self.open(payload)
         if self.gripper.part_signal((yield OBSERVE_NOW)):  # it sticks, or the input does
             self.is_carrying = was_carrying
-            yield from perform(Carry(self._part if was_carrying else None))
+            yield from perform(Carry(self.part if was_carrying else None))
             try:
                 yield from self.gripper.expect_no_part()
             except ExecutionError:
@@ -289,6 +283,7 @@ class CycleRun:
                 raise
             yield from perform(Carry(None))
             self.is_carrying = False
+        self.progress.settle(is_held=False)  # the next part in the gripper is another one
         if was_carrying:
             self._emit(events.PLACED, place=self._place)
 
@@ -342,9 +337,11 @@ class CycleRun:
                     yield from perform(Carry(None))
                     raise
                 tries -= 1
+            yield from self._while_paused()
             yield from self.open()
             for motion in planned.retry:
                 yield from self._move(PlannedStage(planned.stages, motion))
+            yield from self._while_paused()
             yield from self._close(payload)
         if had_part and not self.payload.wanted:  # a missed grasp removed the part from it
             yield from self.payload.set(with_part=True)
@@ -368,6 +365,7 @@ class CycleRun:
                     i += 1
                     self._enter(planned, i)
                 seen = yield None
+            self.waits_for = ''
             if seen.reply.ok:
                 self._q_end = seen.q
                 yield from self._empty_check.finish()
@@ -392,6 +390,10 @@ class CycleRun:
 
         yield from perform(Compute(plan, 'planning the remaining motion'), _REPLAN_TIME)
         return found[0]
+
+    def _while_paused(self) -> Steps[None]:
+        if self.is_paused:
+            self._check_in_place((yield from self._wait_until_resumed()))
 
     def _wait_until_resumed(self) -> Steps[Observation]:
         self._emit(events.PAUSED, stage=self.stage)
@@ -419,7 +421,5 @@ class CycleRun:
 
     @property
     def _lost(self) -> str:
-        return (
-            f'the part was lost at stage {self.stage!r}: {self.gripper.loss_text}; find '
-            'the part, then call ~/rearm'
-        )
+        lost = f'the part was lost at stage {self.stage!r}: {self.gripper.loss_text}'
+        return f'{lost}; find the part, then call ~/rearm'
