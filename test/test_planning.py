@@ -297,3 +297,14 @@ class TestGate:
     def test_reduced_mode_has_a_lower_speed(self, planner, motion):
         with pytest.raises(GateRefusal, match=r'limit 0\.100 m/s'):
             planner.check(motion, HOME, is_reduced=True)
+
+
+def test_a_line_leaves_a_joint_limit_that_the_arm_has_overshot(planner):
+    q = HOME.copy()
+    q[5] = MODEL.q_max[5] + 0.003
+    T_up = forward(MODEL, q)
+    T_up[2, 3] += 0.05
+    assert planner.lin(q, [T_up]).report.joint_margin == pytest.approx(-0.003, abs=1e-6)
+    q[5] = MODEL.q_max[5] + 0.02
+    with pytest.raises(IncompletePath, match='wrist_3_joint = .* leaves its range'):
+        planner.lin(q, [T_up])

@@ -31,7 +31,7 @@ from ur5_pick_place.nodes.mcap_file import schema_text
 from ur5_pick_place.nodes.recorded_topics import recorded_topics
 from ur5_pick_place.trials import report
 from ur5_pick_place.trials.recording import newest_recording, read_recording, recording_files
-from ur5_pick_place.trials.robot_topics import is_wanted, robot_topics
+from ur5_pick_place.trials.robot_topics import RobotTopics, is_wanted, joints_of, robot_topics
 
 JOINTS = nodding(150)
 
@@ -338,3 +338,14 @@ def test_log_times_are_those_of_the_messages(recorded: Path) -> None:
     recording = read_recording([recorded], is_wanted)
     assert recording.begin == log_time(JOINTS, JOINTS.t[0])
     assert recording.end == log_time(JOINTS, JOINTS.t[-1])
+
+
+@pytest.mark.parametrize('spacing', [0.002, 0.004, 0.008])
+def test_joints_are_compared_with_the_reference_of_their_own_time(spacing):
+    """An arm that follows exactly has no error at any rate of the controller's states."""
+    nothing = np.full(6, np.nan)
+    times = 100.0 + np.arange(0.0, 0.5, spacing)
+    measured = [(int(1e9 * t), t, np.full(6, t), np.ones(6), nothing) for t in times]
+    rows = [(int(1e9 * t), t, np.full(6, t), np.ones(6), np.full(6, t)) for t in times]
+    joints = joints_of(RobotTopics(measured, rows, [], []))
+    np.testing.assert_allclose(joints.q, joints.q_reference, atol=1e-9)

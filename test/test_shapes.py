@@ -3,19 +3,21 @@
 
 from dataclasses import replace
 
+import coal
 import numpy as np
 import pytest
 from motion_planners import PICK, make_planner
 from solids import FINITE, SCENE, UR5, angle_iron, bin_of_plates, of_boxes, polyhedron
 
 from ur5_pick_place.errors import GateRefusal, InvalidInput, PlanningError
-from ur5_pick_place.kinematics import HOME
+from ur5_pick_place.kinematics import HOME, forward
+from ur5_pick_place.kinematics.transforms import T_BASE_BASE_LINK
 from ur5_pick_place.planning.collision import CollisionModel
 from ur5_pick_place.planning.dynamics import Dynamics
 from ur5_pick_place.planning.inertias import Load
 from ur5_pick_place.planning.limits import MotionSettings
 from ur5_pick_place.planning.planner import MotionPlanner
-from ur5_pick_place.planning.scene import Part
+from ur5_pick_place.planning.scene import Box, Part
 from ur5_pick_place.planning.shapes import (
     MAX_TRIANGLES,
     Cone,
@@ -211,3 +213,30 @@ def test_clients_objects_change_the_fingerprint_by_all_that_a_plan_relies_on():
     both = World().with_object(ball).with_object(placed(Sphere(0.1), name='a'))
     turned = World().with_object(placed(Sphere(0.1), name='a')).with_object(ball)
     assert digest(both) == digest(turned)
+
+
+@pytest.mark.parametrize('corners', [[4, 4, 2], [4, 4, 4], [4, 5, 2]], ids=['two', 'one', 'line'])
+def test_a_triangle_without_area_is_no_contact_with_a_carried_ball(corners, rng):
+    """Decimators leave such triangles; coal's distance of a sphere to them is -radius."""
+    ball, free = solid_of(Sphere(0.03)).geometry, 0
+    for _ in range(100):
+        vertices = rng.uniform(-0.3, 0.3, (5, 3))
+        vertices = np.vstack([vertices, (vertices[4] + vertices[2]) / 2.0])
+        mesh = Mesh(vertices, np.array([[0, 1, 2], [1, 2, 3], corners]))
+        at, here = coal.Transform3s(np.eye(3), rng.uniform(-0.5, 0.5, 3)), coal.Transform3s()
+        found, touched = coal.DistanceResult(), coal.CollisionResult()
+        geometry = solid_of(mesh).geometry
+        coal.distance(ball, at, geometry, here, coal.DistanceRequest(), found)
+        coal.collide(ball, at, geometry, here, coal.CollisionRequest(), touched)
+        assert touched.isCollision() == (found.min_distance <= 0.0)
+        free += not touched.isCollision()
+    assert free > 50
+
+
+def test_a_tiny_part_inside_another_one_is_in_contact():
+    T = T_BASE_BASE_LINK @ forward(UR5, HOME) @ SCENE.tool.T_tool_tcp
+    other = Box('other', T, np.full(3, 0.04), is_part=True)
+    for size in (0.003, 0.0035, 0.01):
+        part = Part(np.eye(4), np.full(3, size))
+        scene = replace(SCENE, boxes=(other,), part=part, carried=True)
+        assert 'other' in str(CollisionModel(UR5, scene).check(HOME))

@@ -61,6 +61,8 @@ def _mesh_of(link: Any, number: int, T_dh_link: Array) -> LinkMesh:
     if path.suffix.lower() not in _FORMATS or path.stat().st_size > _LARGEST:
         raise ValueError(f'{path} is not one of {", ".join(_FORMATS)} of at most {_LARGEST} bytes')
     mesh: Any = trimesh.load(path, force='mesh')
+    if not len(mesh.faces):
+        raise ValueError(f'{path} has no triangles')
     origin = collision.find('origin')
     xyz, rpy = (
         _numbers(origin.get(key, '0 0 0') if origin is not None else '0 0 0')

@@ -125,12 +125,12 @@ class Panel:
                 self._lines.pop()  # such as a jog that is slowed down more and more
             self._lines.append(line)
             newest_first = ''.join(reversed(self._lines))
-        self._log.content = (
-            # Of fixed height, so that a new line moves nothing that is about to be clicked.
-            '<div class="cockpit-log" style="font:12px/1.45 ui-monospace,monospace;'
-            'height:7em;overflow-y:auto;'
-            f'padding:4px 12px;overflow-wrap:anywhere">{newest_first}</div>'
-        )
+            self._log.content = (
+                # Of fixed height, so that a new line moves nothing that is about to be clicked.
+                '<div class="cockpit-log" style="font:12px/1.45 ui-monospace,monospace;'
+                'height:7em;overflow-y:auto;'
+                f'padding:4px 12px;overflow-wrap:anywhere">{newest_first}</div>'
+            )
 
     def show(self, state: CellState, offers: Offers) -> None:
         """Show the state, and which buttons may be tried in it."""

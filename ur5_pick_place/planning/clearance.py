@@ -210,7 +210,12 @@ class Clearances:
         return np.asarray(centres - self._radius[a] - self._radius[b])
 
     def _box_bounds(self, T: Array) -> Array:
-        """Return distances of bounding spheres from obstacles' boxes, (n, moving * obstacles)."""
+        """
+        Return distances of bounding spheres from obstacles' boxes, (n, moving * obstacles).
+
+        -infinity where a centre is inside a box: the body may be deeper than its radius.
+
+        """
         n, moving = len(T), self._moving
         if not self.obstacles:
             return np.empty((n, 0))
@@ -218,7 +223,8 @@ class Clearances:
         local = np.einsum('nmki,kij->nmkj', away, self._R_box)
         outside = np.maximum(np.abs(local) - self._half_box, 0.0)
         apart = np.sqrt(np.einsum('nmkj,nmkj->nmk', outside, outside))
-        return np.asarray(apart - self._radius[moving, None]).reshape(n, -1)
+        bounds = np.where(apart > 0.0, apart - self._radius[moving, None], -np.inf)
+        return np.asarray(bounds).reshape(n, -1)
 
     def _face_distances(self, T: Array, over: list[int], face: Face) -> Array:
         """Return the height of each body's lowest point over a face, (n, bodies over it) [m]."""

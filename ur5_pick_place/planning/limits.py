@@ -15,6 +15,7 @@ from ur5_pick_place.settings import Settings, setting
 
 ELBOW = 2  # DH frame whose origin is the elbow's centre
 _OUTSIDE = 0.01  # [rad] by which a start may be outside the joint limits
+_FITTED = 1e-4  # [rad]
 
 
 @dataclass(frozen=True)
@@ -88,15 +89,8 @@ class Limits:
         return np.stack([self.qdd, self.qddd])
 
     def range_from(self, q_start: Array) -> tuple[Array, Array]:
-        """
-        Return the joint limits for a path that starts at joints (6,) [rad].
-
-        They are widened to a start up to 0.01 rad outside: a settling arm may come to rest there,
-        and must be able to leave it.
-
-        """
-        q = np.clip(q_start, self.q_min - _OUTSIDE, self.q_max + _OUTSIDE)
-        return np.minimum(self.q_min, q), np.maximum(self.q_max, q)
+        """Return the joint limits for a path from joints (6,) [rad]; see `range_from`."""
+        return range_from(self.q_min, self.q_max, q_start)
 
     def scaled(self, velocity: float, acceleration: float) -> 'Limits':
         """Return the bounds for a slower motion; jerk follows the acceleration."""
@@ -107,6 +101,22 @@ class Limits:
             qddd=self.qddd * acceleration,
             speed=self.speed * velocity,
         )
+
+
+def range_from(q_min: Array, q_max: Array, q_start: Array) -> tuple[Array, Array]:
+    """
+    Return the joint limits for a path that starts at joints (6,) [rad].
+
+    They are widened to a start up to 0.01 rad outside: a settling arm may come to rest there, and
+    must be able to leave it. A path that is fitted may go 0.1 mrad further out.
+
+    """
+    low, high = q_min - _OUTSIDE, q_max + _OUTSIDE
+    q = np.clip(q_start, low, high)
+    return (
+        np.where(q < q_min, np.maximum(q - _FITTED, low), q_min),
+        np.where(q > q_max, np.minimum(q + _FITTED, high), q_max),
+    )
 
 
 def motion_limits(model: Model, settings: MotionSettings) -> Limits:

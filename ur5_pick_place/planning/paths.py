@@ -15,6 +15,7 @@ from ur5_pick_place.kinematics.singularity import singularity
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.cancellation import checkpoint
 from ur5_pick_place.planning.curves import Curve
+from ur5_pick_place.planning.limits import range_from
 
 POSITION_STEP = 2e-3  # [m] between samples of a Cartesian path
 ANGLE_STEP = 0.02  # [rad] likewise
@@ -142,7 +143,7 @@ def refine(
         checkpoint()
         q = _on_branch(model, curve(s), q_start)
         far = np.abs(np.diff(q, axis=0)).max(axis=1, initial=0.0) > JOINT_STEP
-        end = int(np.append(_outside(model, q).any(axis=1), True).argmax())
+        end = int(np.append(_outside(model, q, q_start).any(axis=1), True).argmax())
         if 0 < end < len(s):
             far = np.append(far, True)[: len(s) - 1]
             far[end - 1] = True
@@ -186,7 +187,7 @@ def follow_poses(model: Model, poses: Array, q_start: Array, s: Array | None = N
     q = _on_branch(model, poses, q_start)
     before = np.vstack([q_start, q])
     jumps = np.flatnonzero(np.abs(np.diff(before, axis=0)).max(axis=1) > _MAX_JOINT_STEP)
-    _check_range(model, q[: jumps[0]] if jumps.size else q, share, poses)
+    _check_range(model, q[: jumps[0]] if jumps.size else q, q_start, share, poses)
     if jumps.size:
         i = int(jumps[0])
         joint = int(np.abs(before[i + 1] - before[i]).argmax())
@@ -230,12 +231,13 @@ def _wrist_motion(T_a: Array, T_b: Array) -> float:
     return float(np.linalg.norm(T_b[:3, 3] - T_a[:3, 3]) + _WRIST_SIZE * turn)
 
 
-def _outside(model: Model, q: Array) -> NDArray[np.bool_]:
-    return np.asarray((q < model.q_min) | (q > model.q_max))
+def _outside(model: Model, q: Array, q_start: Array) -> NDArray[np.bool_]:
+    low, high = range_from(model.q_min, model.q_max, q_start)
+    return np.asarray((q < low) | (q > high))
 
 
-def _check_range(model: Model, q: Array, share: Array, poses: Array) -> None:
-    outside = _outside(model, q)
+def _check_range(model: Model, q: Array, q_start: Array, share: Array, poses: Array) -> None:
+    outside = _outside(model, q, q_start)
     if outside.any():
         i, joint = (int(k) for k in np.argwhere(outside)[0])
         raise _incomplete(

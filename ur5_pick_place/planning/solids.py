@@ -25,6 +25,7 @@ from ur5_pick_place.planning.shapes import Cone, Cuboid, Cylinder, Mesh, Shape, 
 
 Index = NDArray[np.int64]
 
+_AREA = 1e-12  # least ratio of twice a triangle's area to the square of its longest edge
 _CONVEX = 1e-6  # fraction of its hull's volume that a convex mesh may lack
 _FLAT = 1e-6  # thickness over extent below which a mesh is flat
 _SKIN = 5e-5  # thickness added to a flat mesh in the gripper, either way [m]
@@ -84,12 +85,26 @@ def _make(shape: Shape) -> Solid:
         hull = hull_of(shape)
         if _volume(shape) >= (1.0 - _CONVEX) * _volume(hull):
             return Solid(coal.Convex(_points(hull.vertices), _triangles(hull.triangles)))
+    triangles = _with_area(shape)
     surface = coal.BVHModelOBBRSS()
-    surface.beginModel(len(shape.triangles), len(shape.vertices))
+    surface.beginModel(len(triangles), len(shape.vertices))
     surface.addVertices(shape.vertices)
-    surface.addTriangles(shape.triangles)
+    surface.addTriangles(triangles)
     surface.endModel()
     return Solid(surface, _inside(shape))
+
+
+def _with_area(mesh: Mesh) -> NDArray[np.int64]:
+    """
+    Return the triangles of a mesh that have an area; all if none has.
+
+    To coal a sphere is in contact with one without area, wherever it is, in a fifth of its poses.
+
+    """
+    a, b, c = (mesh.vertices[mesh.triangles[:, i]] for i in range(3))
+    longest = np.max([((b - a) ** 2).sum(1), ((c - b) ** 2).sum(1), ((a - c) ** 2).sum(1)], axis=0)
+    kept = np.linalg.norm(np.cross(b - a, c - a), axis=1) > _AREA * longest
+    return mesh.triangles[kept] if kept.any() else mesh.triangles
 
 
 def _is_flat(vertices: Array) -> bool:

@@ -108,7 +108,9 @@ def joints_of(topics: RobotTopics) -> RecordedJoints:
     if references:
         there = _increasing(references)
         times = np.array([row[1] for row in there])
-        nearest = np.clip(np.searchsorted(times, t - _SAME), 0, len(times) - 1)
+        after = np.searchsorted(times, t).clip(0, len(times) - 1)
+        before = (after - 1).clip(0)
+        nearest = np.where(np.abs(t - times[before]) < np.abs(times[after] - t), before, after)
         is_there = np.abs(times[nearest] - t) <= _SAME
         reference[is_there] = np.array([row[4] for row in there])[nearest[is_there]]
     if not np.isfinite(qd).all() and t.size > 1:
