@@ -11,13 +11,13 @@ from solids import FINITE, SCENE, UR5, angle_iron, bin_of_plates, of_boxes, poly
 
 from ur5_pick_place.errors import GateRefusal, InvalidInput, PlanningError
 from ur5_pick_place.kinematics import HOME, forward
-from ur5_pick_place.kinematics.transforms import T_BASE_BASE_LINK
-from ur5_pick_place.planning.collision import CollisionModel
+from ur5_pick_place.kinematics.transforms import T_BASE_BASE_LINK, make_transform
+from ur5_pick_place.planning.collision import CollisionModel, collision_model
 from ur5_pick_place.planning.dynamics import Dynamics
 from ur5_pick_place.planning.inertias import Load
 from ur5_pick_place.planning.limits import MotionSettings
 from ur5_pick_place.planning.planner import MotionPlanner
-from ur5_pick_place.planning.scene import Box, Part
+from ur5_pick_place.planning.scene import Box, Part, Scene, Tool
 from ur5_pick_place.planning.shapes import (
     MAX_TRIANGLES,
     Cone,
@@ -235,8 +235,8 @@ def test_a_triangle_without_area_is_no_contact_with_a_carried_ball(corners, rng)
 
 def test_a_tiny_part_inside_another_one_is_in_contact():
     T = T_BASE_BASE_LINK @ forward(UR5, HOME) @ SCENE.tool.T_tool_tcp
-    other = Box('other', T, np.full(3, 0.04), is_part=True)
+    other = Box('other', make_transform(np.eye(3), T[:3, 3]), np.full(3, 0.04), is_part=True)
     for size in (0.003, 0.0035, 0.01):
-        part = Part(np.eye(4), np.full(3, size))
-        scene = replace(SCENE, boxes=(other,), part=part, carried=True)
-        assert 'other' in str(CollisionModel(UR5, scene).check(HOME))
+        part, tool = Part(np.eye(4), np.full(3, size)), Tool(SCENE.tool.T_tool_tcp)
+        scene = Scene(-0.5, tool, boxes=(other,), part=part, carried=True)
+        assert 'part is 2' in str(collision_model(UR5, scene).check(HOME))
