@@ -31,8 +31,8 @@ def follows_plan(goal: Goal, status: RobotStatus, t: float) -> bool:
     """
     Return whether the measured velocities are those of the plan at its time t [s], or just before.
 
-    Return whether the measured velocities are those of the plan at its time t [s] or just before.
-    cancels all goals where this node answers its stop late, as it may on a busy PC.
+    They are not if somebody else has stopped the arm and this node does not know it yet:
+    pick_place cancels all goals where this node answers its stop late, as it may on a busy PC.
 
     """
     if status.qd is None:

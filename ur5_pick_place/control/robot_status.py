@@ -210,10 +210,9 @@ class RobotStatus:
 
     def discount_stall(self, gap: float, now: float) -> None:
         """
-        Discount silence while this process was not run: `gap` is the time between two checks [s].
+        Discount silence while this process was not run.
 
-        The second check is at `now`, steady time [s].
-
+        `gap` [s] is the time between two checks, the second one at the steady time `now` [s].
         Steady time beyond the usual period between checks is time in which this process was not
         run. The robot was not silent then: its messages are waiting to be read.
 

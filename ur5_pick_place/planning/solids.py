@@ -94,7 +94,7 @@ def _make(shape: Shape) -> Solid:
     return Solid(surface, _inside(shape))
 
 
-def _with_area(mesh: Mesh) -> NDArray[np.int64]:
+def _with_area(mesh: Mesh) -> Index:
     """
     Return the triangles of a mesh that have an area; all if none has.
 
