@@ -9,8 +9,10 @@ import pytest
 import rclpy
 from rclpy.callback_groups import ReentrantCallbackGroup
 from rclpy.client import Client
+from rclpy.event_handler import SubscriptionEventCallbacks
 from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
+from rclpy.qos import QoSPresetProfiles
 from rclpy.task import Future
 from std_msgs.msg import String
 from std_srvs.srv import Trigger
@@ -125,6 +127,18 @@ def test_a_request_may_destroy_what_is_just_being_waited_for(spun: Spun) -> None
     reply = spun.call('changes_ears')
     assert spun.wait(reply).success
     assert spun.failure is None and spun.thread.is_alive()
+
+
+def test_a_warning_of_the_middleware_comes_within_seconds(spun: Spun) -> None:
+    """Such as that of a publisher whose QoS does not match."""
+    warned: list[object] = []
+    events = SubscriptionEventCallbacks(incompatible_qos=warned.append)
+    spun.server.create_subscription(String, 'talk', print, 10, event_callbacks=events)
+    spun.client.create_publisher(String, 'talk', QoSPresetProfiles.SENSOR_DATA.value)
+    deadline = time.monotonic() + 20.0
+    while not warned:
+        assert time.monotonic() < deadline, 'the publisher was not noticed'
+        time.sleep(0.01)
 
 
 def test_what_a_request_raises_ends_the_executor(spun: Spun) -> None:

@@ -173,11 +173,20 @@ def speed_limited_link(request: Any) -> str:
 
 def on_liveliness(on_change: Callable[[Any], None]) -> Any:
     """Return the event callbacks of a subscription for its publishers' liveliness."""
+    return _events().SubscriptionEventCallbacks(liveliness=on_change)
+
+
+def qos_event_class() -> Any:
+    """Return the class of the QoS events that executors wait for."""
+    events = _events()
+    return getattr(events, 'EventHandler', None) or events.QoSEventHandler
+
+
+def _events() -> Any:
     try:
-        events = importlib.import_module('rclpy.event_handler')
+        return importlib.import_module('rclpy.event_handler')
     except ModuleNotFoundError:
-        events = importlib.import_module('rclpy.qos_event')  # Humble
-    return events.SubscriptionEventCallbacks(liveliness=on_change)
+        return importlib.import_module('rclpy.qos_event')  # Humble
 
 
 def has_waiting(executor: Any) -> bool:

@@ -22,21 +22,25 @@ from rclpy.subscription import Subscription
 from rclpy.task import Future, Task
 from rclpy.timer import Timer
 
-from ur5_pick_place.nodes.distro import has_waiting
+from ur5_pick_place.nodes.distro import has_waiting, qos_event_class
 
 _RESUMED = 0.005  # [s] between two checks of requests that wait
+_EVENTS = 1.0  # [s] between two looks at QoS events, which are mostly warnings
+_EVENT = qos_event_class()
 _PROMPT = (Subscription, Timer, Client, ActionClient, GuardCondition)
 
 
 class ImmediateCallbackGroup(ReentrantCallbackGroup):
-    """For requests that must not wait for others, such as a stop; their callbacks are short."""
+    """For requests and QoS events that must not wait, such as a stop; with short callbacks."""
 
 
 class PromptExecutor(SingleThreadedExecutor):
     """
     Runs messages, timers and replies in its own thread; requests and other tasks in a pool.
 
-    Requests of a group `ImmediateCallbackGroup` run in its own thread too.
+    Requests of a group `ImmediateCallbackGroup` run in its own thread too. QoS events of other
+    groups are looked at once a second: each one costs time at every wake-up, and there are two or
+    three for every topic.
 
     A request may take seconds (a plan), a message must not. rclpy's `MultiThreadedExecutor` hands
     every message to its pool too: with 500 messages a second on two busy cores it needed three to
@@ -62,17 +66,27 @@ class PromptExecutor(SingleThreadedExecutor):
         self._pool = ThreadPoolExecutor(threads) if threads > 1 else None
         self._begun: dict[Task[Any], bool] = {}  # True once it waits for something
         self._failure: Exception | None = None
-        self._woken = 0.0
+        self._woken = self._looked = 0.0
+        self._looks_at_events = True
 
     @property
     def is_busy(self) -> bool:
         return not all(self._begun.copy().values())
+
+    def can_execute(self, entity: Any) -> bool:
+        if isinstance(entity, _EVENT) and not self._looks_at_events:
+            return _is_immediate(entity) and super().can_execute(entity)
+        return super().can_execute(entity)
 
     def _spin_once_impl(
         self, timeout_sec: Any = None, wait_condition: Callable[[], bool] = lambda: False
     ) -> None:
         if self._failure:
             raise self._failure
+        now = time.monotonic()
+        self._looks_at_events = now - self._looked >= _EVENTS
+        if self._looks_at_events:
+            self._looked = now
         try:
             task, entity, _node = self.wait_for_ready_callbacks(timeout_sec, None, wait_condition)
         except (ShutdownException, TimeoutException, ConditionReachedException):
@@ -114,8 +128,7 @@ class PromptExecutor(SingleThreadedExecutor):
         # The done-callback of a reply is a separate task, without an entity.
         arguments = task._args or ()
         is_reply = entity is None and bool(arguments) and isinstance(arguments[0], Future)
-        group = getattr(entity, 'callback_group', None)
-        return is_reply or isinstance(group, ImmediateCallbackGroup)
+        return is_reply or _is_immediate(entity)
 
     def _begin(self, task: 'Task[Any]') -> None:
         task()
@@ -126,3 +139,7 @@ class PromptExecutor(SingleThreadedExecutor):
         else:
             self._begun[task] = True
         self.wake()
+
+
+def _is_immediate(entity: Any) -> bool:
+    return isinstance(getattr(entity, 'callback_group', None), ImmediateCallbackGroup)
