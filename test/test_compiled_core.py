@@ -295,6 +295,8 @@ def test_both_forms_handle_joints_alike(rng):
         np.testing.assert_allclose(middle, 0.75 * path[0] + 0.25 * path[1], atol=EXACT)
         moved = filled(4, 4, by=lambda out, f=form: f.moved(T, p, -0.5, out))
         np.testing.assert_allclose(moved, T @ T_p, atol=EXACT)
+        product = filled(4, 4, by=lambda out, f=form: f.compose(T, T_p, out))
+        np.testing.assert_allclose(product, T @ T_p, atol=EXACT)
 
 
 @pytest.mark.parametrize('at', [0, 3, 10, 13])

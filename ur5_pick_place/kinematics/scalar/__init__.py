@@ -18,7 +18,7 @@ from ur5_pick_place.kinematics.scalar.arm import Arm
 from ur5_pick_place.kinematics.scalar.branch import classify
 from ur5_pick_place.kinematics.scalar.calibrated import MOST, solutions
 from ur5_pick_place.kinematics.scalar.closed_form import planes
-from ur5_pick_place.kinematics.scalar.inverse import inverse, inverse_all
+from ur5_pick_place.kinematics.scalar.inverse import inverse, inverse_all, solutions_near
 from ur5_pick_place.kinematics.scalar.joints import (
     between,
     is_within,
@@ -31,7 +31,9 @@ from ur5_pick_place.kinematics.scalar.motion import changed, fewest_cycles, unpr
 from ur5_pick_place.kinematics.scalar.poses import (
     RIGID_TOLERANCE,
     body_error,
+    compose,
     error_twist,
+    fill_pose,
     log_se3,
     log_so3,
     moved,
@@ -46,9 +48,11 @@ __all__ = [
     'body_error',
     'changed',
     'classify',
+    'compose',
     'descent',
     'error_twist',
     'fewest_cycles',
+    'fill_pose',
     'inverse',
     'inverse_all',
     'is_within',
@@ -62,6 +66,7 @@ __all__ = [
     'planes',
     'resolved_rate',
     'solutions',
+    'solutions_near',
     'turn_near',
     'unproved',
 ]

@@ -266,6 +266,25 @@ cpdef bint inverse_all(
     unsigned char[:, ::1] ok,
 )
 
+@cython.locals(t=double[16], rows=double[48], found=int[8], count=int, i=int, k=int)
+cpdef int solutions_near(
+    Arm arm,
+    const double[:, ::1] T,
+    const double[::1] seed,
+    const double[::1] low,
+    const double[::1] high,
+    double[:, ::1] q,
+    Py_ssize_t[::1] branch,
+    double[::1] distances,
+)
+
+@cython.locals(
+    joints=double[6], away=double, row=Py_ssize_t, left=int, at=int, i=int, k=int
+)
+cdef int _nearest_first(
+    double[:, ::1] q, Py_ssize_t[::1] branch, double[::1] distances, int count
+) noexcept
+
 
 # ---- joints
 
@@ -413,6 +432,15 @@ cpdef error_twist(const double[:, ::1] T, const double[:, ::1] T_goal, double[::
 
 @cython.locals(t=double[12], goal=double[12], e=double[6], i=int, k=int)
 cpdef body_error(const double[:, ::1] T, const double[:, ::1] T_goal, double[::1] error)
+
+cpdef fill_pose(
+    double px, double py, double pz, double x, double y, double z, double w, double[:, ::1] T
+)
+
+@cython.locals(entry=double, i=int, j=int, k=int)
+cpdef compose(
+    const double[:, ::1] T_a_b, const double[:, ::1] T_b_c, double[:, ::1] T_a_c
+)
 
 @cython.locals(away=double, i=int, k=int)
 cpdef moved(

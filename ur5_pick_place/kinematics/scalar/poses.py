@@ -56,6 +56,31 @@ def body_error(T: Numbers, T_goal: Numbers, error: Numbers) -> None:
         error[i] = e[i]
 
 
+def fill_pose(
+    px: float, py: float, pz: float, x: float, y: float, z: float, w: float, T: Numbers
+) -> None:
+    """Fill T (4, 4) with a position [m] and a unit quaternion x, y, z, w."""
+    T[0, 0], T[1, 1] = 1.0 - 2.0 * (y * y + z * z), 1.0 - 2.0 * (x * x + z * z)
+    T[2, 2] = 1.0 - 2.0 * (x * x + y * y)
+    T[0, 1], T[1, 0] = 2.0 * (x * y - w * z), 2.0 * (x * y + w * z)
+    T[0, 2], T[2, 0] = 2.0 * (x * z + w * y), 2.0 * (x * z - w * y)
+    T[1, 2], T[2, 1] = 2.0 * (y * z - w * x), 2.0 * (y * z + w * x)
+    T[0, 3], T[1, 3], T[2, 3] = px, py, pz
+    T[3, 0], T[3, 1], T[3, 2], T[3, 3] = 0.0, 0.0, 0.0, 1.0
+
+
+def compose(T_a_b: Numbers, T_b_c: Numbers, T_a_c: Numbers) -> None:
+    """Fill T_a_c (4, 4) with T_a_b T_b_c, poses (4, 4); the last rows count as 0 0 0 1."""
+    for i in range(3):
+        for k in range(4):
+            entry = float(T_a_b[i, 3]) if k == 3 else 0.0
+            for j in range(3):
+                entry += float(T_a_b[i, j]) * float(T_b_c[j, k])
+            T_a_c[i, k] = entry
+        T_a_c[3, i] = 0.0
+    T_a_c[3, 3] = 1.0
+
+
 def moved(T: Numbers, p: Numbers, share: float, T_moved: Numbers) -> None:
     """Fill T_moved (4, 4) with T (4, 4), its origin moved by share p, p (3,) [m] in its axes."""
     for i in range(4):
