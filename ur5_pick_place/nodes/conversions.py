@@ -3,7 +3,7 @@
 
 import math
 from array import array
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import numpy as np
 from builtin_interfaces.msg import Duration, Time
@@ -29,6 +29,7 @@ from ur5_pick_place.errors import (
     UnknownGroup,
     UnknownLink,
 )
+from ur5_pick_place.kinematics.core import core
 from ur5_pick_place.kinematics.transforms import Array, quat_from_matrix
 from ur5_pick_place.nodes.distro import fill
 from ur5_pick_place.planning.trajectory import Trajectory, joint_order
@@ -71,41 +72,32 @@ def pose_to_matrix(pose: Pose) -> Array:
 
     """
     p, q = pose.position, pose.orientation
-    return _matrix((p.x, p.y, p.z), (q.x, q.y, q.z, q.w))
+    return _matrix(p.x, p.y, p.z, q.x, q.y, q.z, q.w)
 
 
 def numbers_to_matrix(numbers: Array) -> Array:
     """Return position and quaternion x, y, z, w (7,) as (4, 4); errors as `pose_to_matrix`."""
-    x, y, z, *quat_xyzw = (float(number) for number in numbers)
-    return _matrix((x, y, z), tuple(quat_xyzw))
+    return _matrix(*map(float, numbers))
 
 
 def transform_to_matrix(transform: Transform) -> Array:
     """Return a transform as (4, 4); errors as `pose_to_matrix`."""
     p, q = transform.translation, transform.rotation
-    return _matrix((p.x, p.y, p.z), (q.x, q.y, q.z, q.w))
+    return _matrix(p.x, p.y, p.z, q.x, q.y, q.z, q.w)
 
 
-def _matrix(position: tuple[float, ...], quat_xyzw: tuple[float, ...]) -> Array:
-    # One pose at a time, in plain numbers: a third of the time that arrays take.
-    if not all(map(math.isfinite, position)):
-        raise InvalidInput(f'position {position} is not finite')
-    norm = math.hypot(*quat_xyzw)
+def _matrix(px: float, py: float, pz: float, x: float, y: float, z: float, w: float) -> Array:
+    if not all(map(math.isfinite, (px, py, pz))):
+        raise InvalidInput(f'position {(px, py, pz)} is not finite')
+    norm = math.hypot(x, y, z, w)
     if not abs(norm - 1.0) <= _QUATERNION_SLACK:
         raise InvalidInput(
-            f'orientation {quat_xyzw} (x, y, z, w) has norm {norm:.4g}: must be a unit '
+            f'orientation {(x, y, z, w)} (x, y, z, w) has norm {norm:.4g}: must be a unit '
             'quaternion; "no rotation" is (0, 0, 0, 1)'
         )
-    px, py, pz = position
-    x, y, z, w = (v / norm for v in quat_xyzw)
-    return np.array(
-        [
-            [1.0 - 2.0 * (y * y + z * z), 2.0 * (x * y - w * z), 2.0 * (x * z + w * y), px],
-            [2.0 * (x * y + w * z), 1.0 - 2.0 * (x * x + z * z), 2.0 * (y * z - w * x), py],
-            [2.0 * (x * z - w * y), 2.0 * (y * z + w * x), 1.0 - 2.0 * (x * x + y * y), pz],
-            [0.0, 0.0, 0.0, 1.0],
-        ]
-    )
+    T = np.empty((4, 4))
+    core.fill_pose(px, py, pz, x / norm, y / norm, z / norm, w / norm, T)
+    return T
 
 
 def matrix_to_pose(T: Array) -> Pose:
@@ -152,13 +144,16 @@ def joints_from_state(state: JointState, names: Sequence[str]) -> Array:
 
 
 def joints_of_request(
-    state: RobotState, names: Sequence[str], present: Array | None, attached: Collection[str]
+    state: RobotState,
+    names: Sequence[str],
+    present: Callable[[], Array | None],
+    attached: Collection[str],
 ) -> Array | None:
     """
     Return the joints (6,) [rad] of a request's robot state.
 
-    An empty state stands for `present`, the arm's joints, or None if these are unknown; one with
-    `is_diff` may name some joints only, and stands for `present` for the others. Objects that it
+    An empty state stands for `present()`, the arm's joints, or None if these are unknown; one with
+    `is_diff` may name some joints only, and stands for `present()` for the others. Objects that it
     attaches must be among `attached`, the ids of what is attached now, as in the states of a
     MoveIt client that follows the scene; the request is planned with all of `attached`.
 
@@ -176,26 +171,27 @@ def joints_of_request(
     _refuse_other_attachments(state, attached)
     given = state.joint_state
     if not (given.name or given.position):
-        return present
-    named = [name for name in names if name in given.name]
-    if not state.is_diff or len(named) == len(names):
+        return present()
+    if not state.is_diff or set(names) <= set(given.name):
         return joints_from_state(given, names)
+    named = [name for name in names if name in given.name]
     changed = joints_from_state(given, named)
     if not named:
         raise InvalidRobotState(f'robot state names none of the joints {", ".join(names)}')
-    if present is None:
+    if (now := present()) is None:
         raise InvalidRobotState(
             f'robot state (is_diff) names {", ".join(named)} only, and there are no recent '
             'joint_states: name all joints, or check that the driver is running'
         )
-    q = present.copy()
+    q = now.copy()
     q[[list(names).index(name) for name in named]] = changed
     return q
 
 
 def _refuse_other_attachments(state: RobotState, attached: Collection[str]) -> None:
     """Refuse a robot state with attached objects other than ADDs of what is attached now."""
-    for thing in (entry.object for entry in state.attached_collision_objects):
+    for entry in state.attached_collision_objects:
+        thing = entry.object
         if thing.operation != CollisionObject.ADD:
             raise InvalidRobotState(
                 f'robot state has operation {thing.operation[0]} of the attached object '
@@ -227,16 +223,16 @@ def _by_name(
     found = dict(zip(given, values, strict=True))
     if len(found) != len(given):
         raise InvalidRobotState(f'joint state names a joint twice: {", ".join(given)}')
-    missing = [n for n in names if n not in found]
-    if missing:
+    if missing := [name for name in names if name not in found]:
         raise InvalidRobotState(
             f'joint state has no {what} of {", ".join(missing)}; it names {", ".join(given)}: '
             'must name all six in one message; check what else publishes joints of this arm'
         )
-    for name in names:
-        if not math.isfinite(found[name]):
-            raise InvalidRobotState(f'joint state: {what} of {name} is {found[name]}')
-    return np.array([found[n] for n in names])
+    chosen = [found[name] for name in names]
+    if not all(map(math.isfinite, chosen)):
+        name = next(name for name in names if not math.isfinite(found[name]))
+        raise InvalidRobotState(f'joint state: {what} of {name} is {found[name]}')
+    return np.array(chosen)
 
 
 def trajectory_from_msg(message: RobotTrajectory, names: Sequence[str]) -> Trajectory:
@@ -339,7 +335,13 @@ def error_code(error: Exception) -> MoveItErrorCodes:
 
 
 def code_with_message(code: int, message: str) -> MoveItErrorCodes:
-    """Return a code with a message for the user; Humble's has no field for the message."""
-    result = MoveItErrorCodes(val=code)
-    fill(result, message=message, source='ur5_pick_place')
+    """Return a code with a message for the user."""
+    result = MoveItErrorCodes()
+    fill_code(result, code, message)
     return result
+
+
+def fill_code(result: MoveItErrorCodes, code: int, message: str) -> None:
+    """Set a code and its message for the user; Humble's has no field for the message."""
+    result.val = code
+    fill(result, message=message, source='ur5_pick_place')

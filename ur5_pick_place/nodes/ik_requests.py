@@ -30,12 +30,11 @@ from ur5_pick_place.kinematics import (
     link_pose,
     solutions_near,
 )
-from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.kinematics.transforms import Array, compose
 from ur5_pick_place.nodes.conversions import (
     joints_of_request,
     matrix_to_pose,
     pose_to_matrix,
-    to_seconds,
 )
 from ur5_pick_place.nodes.frames import ArmPose, Frames
 from ur5_pick_place.nodes.robot_settings import GroupSettings
@@ -126,9 +125,9 @@ class IkRequests:
         """
         self._attached, self._collisions, self._refusal = attached, collisions, refusal
 
-    async def wait_for_frame(self, request: PositionIKRequest) -> None:
+    async def wait_for_frame(self, request: PositionIKRequest, timeout: float) -> None:
         """
-        Wait until TF knows the request's frame, at most for its `timeout`; 0 does not wait.
+        Wait until TF knows the request's frame, at most for its timeout [s], which is not 0.
 
         Nothing else takes time: a solution takes less than a millisecond, and without joints the
         seed is home. The wait is limited to `_MAX_WAIT`.
@@ -141,12 +140,10 @@ class IkRequests:
             TF does not know the frame by then.
 
         """
-        timeout = to_seconds(request.timeout)
         if timeout < 0.0:
             raise InvalidInput(f'timeout = {timeout:g} s: must be 0 (do not wait) or more')
-        if timeout:
-            frame_id = request.pose_stamped.header.frame_id
-            await self._frames.wait_for(frame_id, min(timeout, _MAX_WAIT))
+        frame_id = request.pose_stamped.header.frame_id
+        await self._frames.wait_for(frame_id, min(timeout, _MAX_WAIT))
 
     def solve(self, request: PositionIKRequest) -> Answer:
         """
@@ -168,10 +165,12 @@ class IkRequests:
         q = self._joints(request.robot_state)
         seed = np.asarray(HOME) if q is None else q
         pose = self._tool_pose(request, q)
-        near = [s for s in solutions_near(self._model, pose, seed, limits) if s.branch in allowed]
-        hits = self._contacts(near) if request.avoid_collisions else [''] * len(near)
-        free = [s for s, hit in zip(near, hits, strict=True) if not hit]
-        contacts = {s.branch: hit for s, hit in zip(near, hits, strict=True) if hit}
+        free = solutions_near(self._model, pose, seed, limits)
+        contacts: dict[str, str] = {}
+        if len(allowed) < len(BRANCHES):
+            free = [s for s in free if s.branch in allowed]
+        if request.avoid_collisions:
+            free, contacts = self._without_contacts(free)
 
         def missing() -> dict[str, str]:
             found = explain(self._model, pose, float(seed[5]), seed)
@@ -187,16 +186,19 @@ class IkRequests:
 
         return Answer(free, reasons)
 
-    def _contacts(self, solutions: list[Solution]) -> list[str]:
-        """Return what each solution is in collision with; empty if with nothing."""
+    def _without_contacts(
+        self, solutions: list[Solution]
+    ) -> tuple[list[Solution], dict[str, str]]:
+        """Return the solutions without collision, and by branch what the others collide with."""
         if self._collisions is None:
             raise CollisionCheckUnavailable(
                 'collisions cannot be checked, coal is not installed: set avoid_collisions false'
             )
         if self._refusal:
             raise CollisionCheckUnavailable(self._refusal)
-        found = [self._collisions.check(s.q) for s in solutions]
-        return [f'{_TOUCHES}{contact}' if contact else '' for contact in found]
+        found = [(s, self._collisions.check(s.q)) for s in solutions]
+        free = [s for s, contact in found if not contact]
+        return free, {s.branch: f'{_TOUCHES}{contact}' for s, contact in found if contact}
 
     def poses(self, request: GetPositionFK.Request) -> list[PoseStamped]:
         """
@@ -229,16 +231,16 @@ class IkRequests:
 
     def _joints(self, state: RobotState) -> Array | None:
         """Return the joints (6,) [rad] of a request, else those of the arm, None if unknown."""
-        return joints_of_request(state, self._names, self._present(), self._attached)
+        return joints_of_request(state, self._names, self._present, self._attached)
 
     def _arm(self, q: Array | None) -> ArmPose:
         """Return a function for the pose of links, which raises if the joints are unknown."""
         return _unknown_arm_pose if q is None else functools.partial(link_pose, self._model, q)
 
-    def _limits(self, constraints: Constraints) -> tuple[Array, Array]:
-        """Return the model's limits, narrowed by the request's joint constraints."""
+    def _limits(self, constraints: Constraints) -> tuple[Array, Array] | None:
+        """Return the model's limits, narrowed by the joint constraints, None if there are none."""
         if not constraints.joint_constraints:
-            return self._model.q_min, self._model.q_max
+            return None
         low, high = self._model.q_min.copy(), self._model.q_max.copy()
         if len(constraints.joint_constraints) > _MAX_CONSTRAINTS:
             raise InvalidInput(
@@ -267,7 +269,7 @@ class IkRequests:
         T_base_frame = self._frames.T_base_frame(frame_id, self._arm(q))
         T_link_tool = self._frames.T_link_tool(request.ik_link_name)
         T_frame_link = pose_to_matrix(request.pose_stamped.pose)
-        return T_base_frame @ T_frame_link @ T_link_tool
+        return compose(compose(T_base_frame, T_frame_link), T_link_tool)
 
 
 def _unknown_arm_pose(_link: str) -> Array:
@@ -279,8 +281,12 @@ def _unknown_arm_pose(_link: str) -> Array:
 
 def _allowed_branches(constraints: Constraints) -> tuple[str, ...]:
     """Return the branch that the constraints name, or all; refuse other kinds of constraint."""
-    for kind in ('position', 'orientation', 'visibility'):
-        if getattr(constraints, f'{kind}_constraints'):
+    for kind, given in (
+        ('position', constraints.position_constraints),
+        ('orientation', constraints.orientation_constraints),
+        ('visibility', constraints.visibility_constraints),
+    ):
+        if given:
             raise InvalidInput(f'{kind} constraints are not supported: use joint constraints only')
     return (BRANCHES[branch_index(constraints.name)],) if constraints.name else BRANCHES
 

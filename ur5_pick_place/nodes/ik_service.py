@@ -8,8 +8,9 @@ is named `<branch>/<joint>`, best branch first; the message gives the reasons of
 """
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,11 +23,7 @@ from visualization_msgs.msg import MarkerArray
 from ur5_pick_place.errors import CollisionCheckUnavailable
 from ur5_pick_place.kinematics import Model, Solution
 from ur5_pick_place.kinematics.transforms import Array
-from ur5_pick_place.nodes.conversions import (
-    code_with_message,
-    joint_state_msg,
-    success,
-)
+from ur5_pick_place.nodes.conversions import fill_code, success, to_seconds
 from ur5_pick_place.nodes.frames import Frames
 from ur5_pick_place.nodes.ghosts import ghosts
 from ur5_pick_place.nodes.ik_requests import Answer, IkRequests
@@ -84,8 +81,9 @@ class IkService(Node):
         self._markers = self.create_publisher(MarkerArray, 'ik_markers', 1)
         refuse_if_served(self, _SERVED)
         group = ReentrantCallbackGroup()  # so that a waiting request does not delay others
-        self.create_service(GetPositionIK, 'compute_ik', self._ik, callback_group=group)
-        self.create_service(GetPositionIK, 'compute_ik_all', self._ik_all, callback_group=group)
+        for name, fill in (('compute_ik', self._fill_best), ('compute_ik_all', self._fill_all)):
+            answer = partial(self._answer, fill)
+            self.create_service(GetPositionIK, name, answer, callback_group=group)
         self.create_service(GetPositionFK, 'compute_fk', self._fk)
 
     def _follow_scene(self, cell: RobotSetup) -> 'CollisionModel | None':
@@ -119,25 +117,16 @@ class IkService(Node):
         self._poll_group.poll()
         return self._q if time.monotonic() - self._received < _PRESENT else None
 
-    async def _ik(
-        self, request: GetPositionIK.Request, response: GetPositionIK.Response
-    ) -> GetPositionIK.Response:
-        return await self._answer(request, response, self._fill_best)
-
-    async def _ik_all(
-        self, request: GetPositionIK.Request, response: GetPositionIK.Response
-    ) -> GetPositionIK.Response:
-        return await self._answer(request, response, self._fill_all)
-
     async def _answer(
         self,
+        fill: Callable[[GetPositionIK.Response, Answer], None],
         request: GetPositionIK.Request,
         response: GetPositionIK.Response,
-        fill: Callable[[GetPositionIK.Response, Answer], None],
     ) -> GetPositionIK.Response:
         try:
             wanted = request.ik_request
-            await self._requests.wait_for_frame(wanted)
+            if timeout := to_seconds(wanted.timeout):
+                await self._requests.wait_for_frame(wanted, timeout)
             if wanted.avoid_collisions or wanted.robot_state.attached_collision_objects:
                 await self._wait_for_scene()
             answer = self._requests.solve(wanted)
@@ -161,15 +150,13 @@ class IkService(Node):
 
     def _fill_best(self, response: GetPositionIK.Response, answer: Answer) -> None:
         best = answer.solutions[0]
-        response.solution.joint_state = joint_state_msg(best.q, self._names)
-        response.error_code = code_with_message(MoveItErrorCodes.SUCCESS, best.branch)
+        _fill(response, best.q, self._names, best.branch)
 
     def _fill_all(self, response: GetPositionIK.Response, answer: Answer) -> None:
         solutions = answer.one_per_branch()
         names = [f'{s.branch}/{name}' for s in solutions for name in self._names]
         joints = np.concatenate([s.q for s in solutions])
-        response.solution.joint_state = joint_state_msg(joints, names)
-        response.error_code = code_with_message(MoveItErrorCodes.SUCCESS, answer.reasons())
+        _fill(response, joints, names, answer.reasons())
 
     def _fk(
         self, request: GetPositionFK.Request, response: GetPositionFK.Response
@@ -188,6 +175,15 @@ class IkService(Node):
 
     def _draw(self, solutions: list[Solution]) -> None:
         self._markers.publish(self._frames.prefixed(ghosts(self._model, solutions)))
+
+
+def _fill(
+    response: GetPositionIK.Response, q: Array, names: Sequence[str], message: str
+) -> None:
+    # In place: half the time of new messages.
+    found = response.solution.joint_state
+    found.name, found.position = names, q.tolist()
+    fill_code(response.error_code, MoveItErrorCodes.SUCCESS, message)
 
 
 def main() -> None:

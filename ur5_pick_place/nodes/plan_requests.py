@@ -229,7 +229,7 @@ class PlanRequests:
     def start_joints(self, state: RobotState) -> Array:
         """Return the joints (6,) [rad] of a start state; the arm's own if it is empty."""
         attached = self._planner.scene.attached_ids
-        q = joints_of_request(state, self._names, self._present(), attached)
+        q = joints_of_request(state, self._names, self._present, attached)
         if q is None:
             raise InvalidRobotState(
                 'no start state given, and joint_states are silent: check that the driver is '
