@@ -71,8 +71,8 @@ class TaskPort:
     peer_timeout : float
         See `HealthSettings`.
     on_tick : callable
-        Called about every 8 ms of robot time during a job and 16 ms without one, and for every
-        motion state of the planner.
+        Called about every 8 ms of robot time during a job and 16 ms without one, for every motion
+        state of the planner, and for every reply of robot, gripper and planner.
     on_planner_death : callable
         Called when the planner node has died or is stuck.
     is_busy : callable
@@ -230,8 +230,12 @@ class TaskPort:
         )
 
     def send(self, command: Command, on_reply: OnOutcome) -> None:
+        def reply(outcome: Outcome) -> None:
+            on_reply(outcome)
+            self._on_tick()  # the next joint_states may be 8 ms away
+
         if isinstance(command, RunMotion):
-            self._move(command, on_reply)
+            self._move(command, reply)
         elif isinstance(command, Carry):
             self._carried.publish(command.load)
             on_reply(DONE)
@@ -241,9 +245,9 @@ class TaskPort:
             self._node.executor.create_task(lambda: on_reply(command.attempt()))
         elif isinstance(command, MoveGripper):
             assert self._gripper is not None
-            self._gripper.send(command, on_reply)
+            self._gripper.send(command, reply)
         else:
-            self._io.send(command, on_reply)
+            self._io.send(command, reply)
 
     def cancel_motion(self) -> None:
         self._motions += 1  # a goal not yet accepted is canceled on acceptance
