@@ -162,6 +162,8 @@ def test_a_pose_that_is_none_has_no_nearest_solutions() -> None:
             solutions_near(UR5, bad, HOME)
     with pytest.raises(InvalidInput, match=r'seed \(2, 6\)'):
         solutions_near(UR5, T, np.zeros((2, 6)))
+    with pytest.raises(InvalidInput, match=r'seed\[0\] = nan \(shoulder_pan_joint\): must be fin'):
+        solutions_near(UR5, T, np.full(6, np.nan))
 
 
 def test_at_a_wrist_singularity_the_last_joint_is_the_nearest_to_the_seed_within_limits() -> None:

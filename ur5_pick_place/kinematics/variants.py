@@ -158,7 +158,7 @@ def solutions_near(
         Lowest and highest joint angles instead of the model's [rad].
 
     """
-    pose, near = as_floats(T, 'T'), check_joints(seed, 'seed')
+    pose, near = as_floats(T, 'T'), as_floats(seed, 'seed')
     if pose.shape != (4, 4) or near.shape != (6,):
         raise InvalidInput(
             f'T has shape {pose.shape}, seed {near.shape}: must be (4, 4) and (6,), one at a time'
@@ -169,6 +169,7 @@ def solutions_near(
     )
     if count < 0:
         check_rigid(pose, 'T')
+        check_joints(near, 'seed')
     branches = map(BRANCHES.__getitem__, branch[:count].tolist())
     return [*map(Solution, branches, q, distances[:count].tolist())]
 

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The solutions of a pose by branch, of a nominal or calibrated arm."""
 
+from math import isfinite
+
 from ur5_pick_place.kinematics.scalar.arm import Arm
 from ur5_pick_place.kinematics.scalar.branch import classify
 from ur5_pick_place.kinematics.scalar.calibrated import solutions, solve_calibrated
@@ -78,13 +80,16 @@ def solutions_near(
 
     branch (MOST,) gets their rows in `BRANCHES`, distances (MOST,) their largest joint difference
     to seed (6,) [rad]; of equal distances the first branch is first. Returns their number; -1 if T
-    is not rigid.
+    is not rigid or the seed not finite.
 
     """
     t, rows, found = [0.0] * 16, [0.0] * 48, [0] * 8
     read_pose(T, 4, t)
     if not is_rigid(t):
         return -1
+    for i in range(6):
+        if not isfinite(float(seed[i])):
+            return -1
     q6 = min(max(float(seed[5]), float(low[5])), float(high[5]))
     count = 0
     if arm.is_calibrated:
