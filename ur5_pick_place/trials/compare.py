@@ -19,7 +19,7 @@ from ur5_pick_place.terminal import Parser, quiet_pipe
 from ur5_pick_place.trials.cell_options import add_ur_type
 from ur5_pick_place.trials.comparison import MethodRun, common_moves, run_method
 from ur5_pick_place.trials.measure import measure
-from ur5_pick_place.trials.records import driver_silent, keep_record
+from ur5_pick_place.trials.records import check_folder, driver_silent, keep_record
 from ur5_pick_place.trials.spots import Spot, default_spots
 
 _DESCRIPTION = (
@@ -45,6 +45,7 @@ def main(argv: list[str] | None = None) -> int:
     given.start, given.target = given.start or start, given.target or target
     try:
         _check(given)
+        check_folder(given.out)
         overrides = _overrides(given)
         runs = []
         for method in given.method or (IK, *METHODS):

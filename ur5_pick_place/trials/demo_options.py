@@ -3,7 +3,6 @@
 
 import argparse
 import math
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +17,7 @@ from ur5_pick_place.terminal import Parser, number_within, seed_number
 from ur5_pick_place.trials.cell_options import add_ur_type
 from ur5_pick_place.trials.configuration import Configuration
 from ur5_pick_place.trials.record import Task
+from ur5_pick_place.trials.records import check_folder
 from ur5_pick_place.trials.spots import (
     Displacement,
     Spot,
@@ -244,6 +244,4 @@ def _check_out(out: Path) -> None:
     latest = out / 'latest'
     if latest.exists() and not latest.is_symlink():
         raise InvalidInput(f'--out {out}: {latest} is not a symlink; rename or remove it')
-    existing = next(folder for folder in (out, *out.absolute().parents) if folder.exists())
-    if not existing.is_dir() or not os.access(existing, os.W_OK):
-        raise InvalidInput(f'--out {out}: {existing} is not a writable folder')
+    check_folder(out)

@@ -6,6 +6,7 @@ import fcntl
 import json
 import math
 import os
+import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
@@ -38,6 +39,7 @@ FILES = (
     'nodes.log',
 )
 """Files that a results folder may hold."""
+_UNFINISHED = r'\.\d{4}-\d\d-\d\dT\d\d-\d\d-\d\dZ(-\d+)?\.unfinished'
 
 
 def write_result(folder: Path, results: Sequence[RunResult], facts: Mapping[str, Any]) -> None:
@@ -131,7 +133,7 @@ def publish(work: Path, out: Path) -> Path:
     """
     out.mkdir(parents=True, exist_ok=True)
     with _alone_in(out):
-        for remains in out.glob('.*.unfinished'):
+        for remains in filter(_is_unfinished, out.iterdir()):
             shutil.rmtree(remains)  # left by a demo that was killed here
         folder = _unused(out, datetime.now(timezone.utc).strftime('%Y-%m-%dT%H-%M-%SZ'))
         unfinished = out / f'.{folder.name}.unfinished'
@@ -148,6 +150,11 @@ def publish(work: Path, out: Path) -> Path:
         link.symlink_to(folder.name)
         os.replace(link, out / LATEST)
     return folder
+
+
+def _is_unfinished(path: Path) -> bool:
+    """Return whether this is a folder of `publish`: other commands leave files so named here."""
+    return bool(re.fullmatch(_UNFINISHED, path.name)) and path.is_dir()
 
 
 @contextlib.contextmanager

@@ -226,6 +226,10 @@ class Case:
         cell.reset_measurements()
         cell.run()
         cell.until(lambda: self._has_begun() or not cell.is_busy, 60.0, f'stage {self._stage}')
+        if not (self._has_begun() or cell.stop_reason):
+            return CaseResult(
+                self._fault, self._stage, 'placed', problem='the stage of the fault did not come'
+            )
         cell.wait(self._delay)
         begin = cell.time
         if self._fault and cell.is_busy:
@@ -233,7 +237,11 @@ class Case:
                 cell.inject(self._fault)
             except InvalidInput as error:
                 cell.until(lambda: not cell.is_busy, _CYCLE_TIMEOUT, 'the end of the cycle')
-                return CaseResult(self._fault, self._stage, 'impossible', str(error))
+                is_odd = self._fault in MUST_STOP or bool(cell.stop_reason)
+                problem = f'not injected; {cell.stop_reason or "it was placed"}' if is_odd else ''
+                return CaseResult(
+                    self._fault, self._stage, 'impossible', str(error), problem=problem
+                )
             self._is_injected = True
         return self._observe_reaction(begin)
 

@@ -19,7 +19,12 @@ from ur5_pick_place.trials.cell_options import (
     chosen_workers,
 )
 from ur5_pick_place.trials.fault_matrix import EXPECTED, STAGES, CaseResult, run_matrix
-from ur5_pick_place.trials.records import driver_silent, keep_record
+from ur5_pick_place.trials.records import (
+    INTERRUPTED,
+    check_folder,
+    driver_silent,
+    keep_record,
+)
 
 _HEAD = (
     f'{"method":14}{"fault":23}{"stage":14}{"end":11}{"after":>8}{"moves":>6}{"holds":>6}{"grip":>5}{"rad":>7}'
@@ -51,25 +56,35 @@ def main(argv: list[str] | None = None) -> int:
     add_nodes(parser)
     add_jobs(parser)
     given = parser.parse_args(argv)
+    rows: list[dict[str, Any]] = []
+    code = 0
     try:
-        rows = _run(parser, given)
+        check_folder(given.out)
+        _run(parser, given, rows)
     except InvalidInput as error:
         print(f'faults: {error}', file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print(f'interrupted after {len(rows)} cases', file=sys.stderr)
+        code = INTERRUPTED
+    if not rows:
+        return code
     wrong = sum(bool(row['problem']) for row in rows)
     chosen = {'nodes': given.nodes, 'ur_type': given.ur_type}
     content = {**chosen, 'cases': len(rows), 'wrong': wrong, 'rows': rows}
     kept = keep_record(given.out, 'faults', content)
-    print(f'{len(rows)} cases, {wrong} failed; written to {kept}')
-    return int(wrong > 0)
+    impossible = sum(row['end'] == 'impossible' for row in rows)
+    print(f'{len(rows)} cases, {impossible} impossible, {wrong} failed; written to {kept}')
+    return code or int(wrong > 0)
 
 
-def _run(parser: argparse.ArgumentParser, given: argparse.Namespace) -> list[dict[str, Any]]:
-    """Print the results of all cases and return them."""
+def _run(
+    parser: argparse.ArgumentParser, given: argparse.Namespace, rows: list[dict[str, Any]]
+) -> None:
+    """Print the result of each case and append it."""
     open_cell, workers = cell_opener(parser, given), chosen_workers(parser, given)
     faults, stages = tuple(given.fault or EXPECTED), tuple(given.stage or STAGES)
     print(_HEAD, flush=True)
-    rows = []
     for method in given.method or (IK, *METHODS):
         overrides, fresh = {'method': method, 'ur_type': given.ur_type}, not given.nodes
         with contextlib.closing(
@@ -78,7 +93,6 @@ def _run(parser: argparse.ArgumentParser, given: argparse.Namespace) -> list[dic
             for outcome in outcomes:
                 print(_line(method, outcome), flush=True)
                 rows.append({'method': method, **vars(outcome)})
-    return rows
 
 
 def _line(method: str, o: CaseResult) -> str:

@@ -10,6 +10,7 @@ from ur5_pick_place.errors import Ur5PickPlaceError
 from ur5_pick_place.nodes.preflight import collect
 from ur5_pick_place.task.preflight import check_all, report_lines, verdict
 from ur5_pick_place.terminal import Parser, quiet_pipe
+from ur5_pick_place.trials.records import INTERRUPTED
 
 _PLAIN, _COLOURS = {True: '', False: ''}, {True: '\x1b[32m', False: '\x1b[31m'}
 
@@ -34,7 +35,7 @@ def main() -> int:
     try:
         checks = check_all(collect(arguments.namespace))
     except KeyboardInterrupt:
-        return 130
+        return INTERRUPTED
     except Ur5PickPlaceError as error:
         print(f'preflight: {error}', file=sys.stderr)
         return 2

@@ -105,8 +105,7 @@ def _other_runs(topics: RobotTopics, arm: Any) -> RecordedRuns:
             continue
         name = 'recording' if not runs else f'recording {len(runs) + 1}'
         zero = float(joints.t[0]) if joints.t.size else min(event['time'] for event in events)
-        log_times = [row[0] for row in within.joint_states or within.controller_states]
-        stops = _planner_stops(within, events, joints, log_times)
+        stops = _planner_stops(within, events, joints)
         events = [{**e, 'time': round(e['time'] - zero, _DIGITS)} for e in events]
         stops = [{**stop, 'time_s': round(stop['time_s'] - zero, 3)} for stop in stops]
         motion = _motion(RecordedJoints(joints.t - zero, *list(vars(joints).values())[1:]), arm)
@@ -141,15 +140,15 @@ def _motion(joints: RecordedJoints, arm: Any) -> RunKinematics | None:
 
 
 def _planner_stops(
-    topics: RobotTopics, events: Sequence[Event], joints: RecordedJoints, log_times: list[int]
+    topics: RobotTopics, events: Sequence[Event], joints: RecordedJoints
 ) -> list[dict[str, Any]]:
     """Return the planner's stops as remarks, where the task did not report them."""
     if any(event['event'] == STOPPED for event in events) or joints.t.size < 2:
         return []
-    span = np.linspace(joints.t[0], joints.t[-1], len(log_times))
+    log_times, stamps = zip(*_clock(topics), strict=True)
     return [
         {
-            'time_s': float(np.interp(log_time, log_times, span)),
+            'time_s': float(np.interp(log_time, log_times, stamps)),
             'what': _STOPPED,
             'text': reason,
         }
@@ -157,19 +156,21 @@ def _planner_stops(
     ]
 
 
+def _clock(topics: RobotTopics) -> list[tuple[int, float]]:
+    """Return log times [ns] with the robot's time at each [s]."""
+    return [(row[0], row[1]) for row in topics.joint_states or topics.controller_states]
+
+
 def _run(
     name: str, events: Sequence[Event], stops: list[dict[str, Any]], motion: RunKinematics | None
 ) -> dict[str, Any]:
     what = story(events)
-    begun = [e['time'] for e in events if e['event'] == STARTED and e.get('job') == RUN]
-    ended = [e['time'] for e in events if e['event'] == DONE and e.get('job') == RUN]
-    cycle = ended[0] - begun[0] if len(begun) == len(ended) == 1 else None
     speed = None
     if motion is not None and motion.has_tcp:
         speed = round(float(motion.trace.tcp_speed.max()), _DIGITS)
     reasons = [e['reason'] for e in events if e['event'] == STOPPED]
     reasons += [stop['text'] for stop in stops]
-    cycles = sum(event['event'] == CYCLE_DONE for event in events)
+    cycles, cycle = sum(event['event'] == CYCLE_DONE for event in events), _cycle_time(events)
     outcome = 'stopped' if reasons else f'{cycles} of its cycles ended' if cycles else 'recorded'
     return {
         'method': name,
@@ -181,6 +182,15 @@ def _run(
         **what,
         'remarks': sorted([*what['remarks'], *stops], key=lambda remark: remark['time_s']),
     }
+
+
+def _cycle_time(events: Sequence[Event]) -> float | None:
+    """Return the time of the recorded cycle [s]; None unless there is exactly one, and whole."""
+    begun = [e['time'] for e in events if e['event'] == STARTED and e.get('job') == RUN]
+    ended = [e['time'] for e in events if e['event'] == DONE and e.get('job') == RUN]
+    cycles = sum(event['event'] == CYCLE_DONE for event in events)
+    is_one = len(begun) == len(ended) == 1 and begun[0] < ended[0] and cycles <= 1
+    return ended[0] - begun[0] if is_one else None
 
 
 def summary(recording: Recording, path: Path) -> str:

@@ -28,6 +28,10 @@ _LONGEST = 2**26  # [bytes] of a message
 _MOST = 4_000_000  # messages that are read; more would fill the memory
 
 
+class _FullError(Exception):
+    """As many messages as this command takes were read."""
+
+
 @dataclass
 class Recording:
     """
@@ -102,7 +106,7 @@ class Recording:
 
     def _add(self, topic: str, log_time: int, data: bytes, is_wanted: bool) -> None:
         if self._kept >= _MOST:
-            raise InvalidInput(f'more than {_MOST} messages of the robot')
+            raise _FullError
         self.counts[topic] = self.counts.get(topic, 0) + 1
         self.begin = min(self.begin or log_time, log_time)
         self.end = max(self.end, log_time)
@@ -219,6 +223,10 @@ def read_recording(files: Sequence[Path], is_wanted: Callable[[str], bool]) -> R
                 _read_sqlite(file, recording, is_wanted)
             else:
                 _read_mcap(file, recording, is_wanted)
+        except _FullError:
+            recording.problems.append(
+                f'{file} has more than {_MOST} messages of the robot: only these were read'
+            )
         except Exception as error:  # of the libraries, for damaged files
             read = recording.count - before
             reason = one_line(error) or type(error).__name__
@@ -265,6 +273,8 @@ def _read_mcap(path: Path, recording: Recording, is_wanted: Callable[[str], bool
                         raise InvalidInput('size')
                     for inner in breakup_chunk(record, validate_crc=True):
                         records.take(inner)
+                except _FullError:
+                    raise
                 except Exception:  # of the library; the next chunk may be intact
                     damaged += 1
         except EndOfFile as error:

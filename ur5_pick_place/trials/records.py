@@ -2,22 +2,41 @@
 """JSON files of long measurements."""
 
 import contextlib
+import itertools
 import json
 import logging
+import os
 from collections.abc import Iterator
 from datetime import datetime, timezone
 from pathlib import Path
 from typing import Any
 
+from ur5_pick_place.errors import InvalidInput
+
+INTERRUPTED = 130
+"""Exit code of a command that was ended by Ctrl-C."""
+
 
 def keep_record(folder: Path, name: str, content: dict[str, Any]) -> Path:
-    """Write `content` and the time to `<name>-<UTC stamp>.json`; return its path."""
+    """Write `content` and the time to a new `<name>-<UTC stamp>.json`; return its path."""
     now = datetime.now(timezone.utc)
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f'{name}-{now:%Y%m%dT%H%M%SZ}.json'
     record = {'time': now.isoformat(timespec='seconds'), **content}
-    path.write_text(json.dumps(record, indent=2) + '\n', encoding='utf-8')
-    return path
+    stem = f'{name}-{now:%Y%m%dT%H%M%SZ}'
+    for number in itertools.count(2):
+        path = folder / f'{stem}.json'
+        with contextlib.suppress(FileExistsError), path.open('x', encoding='utf-8') as file:
+            file.write(json.dumps(record, indent=2) + '\n')
+            return path
+        stem = f'{name}-{now:%Y%m%dT%H%M%SZ}-{number}'  # of another that ended in this second
+    raise AssertionError('there are numbers for ever')
+
+
+def check_folder(folder: Path) -> None:
+    """Refuse, with `InvalidInput`, a folder in which nothing can be written."""
+    existing = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not existing.is_dir() or not os.access(existing, os.W_OK):
+        raise InvalidInput(f'--out {folder}: {existing} is not a writable folder')
 
 
 @contextlib.contextmanager

@@ -27,6 +27,7 @@ from ur5_pick_place.trials.recording import (
     read_recording,
     recording_files,
 )
+from ur5_pick_place.trials.records import INTERRUPTED
 from ur5_pick_place.trials.report_events import Event, is_event, is_result, split_runs, story
 from ur5_pick_place.trials.report_history import (
     FOLDER,
@@ -89,7 +90,7 @@ def main(argv: list[str] | None = None) -> int:
             return 0
         found = read_report(path)
     except KeyboardInterrupt:  # of a replay
-        return 130
+        return INTERRUPTED
     except BrokenPipeError:
         raise
     except (Ur5PickPlaceError, OSError) as error:

@@ -34,7 +34,12 @@ from ur5_pick_place.trials.cell_options import (
 from ur5_pick_place.trials.fault_matrix import EXPECTED, Case, CaseResult
 from ur5_pick_place.trials.in_process import open_in_process
 from ur5_pick_place.trials.parallel import Workers, run_trials
-from ur5_pick_place.trials.records import driver_silent, keep_record
+from ur5_pick_place.trials.records import (
+    INTERRUPTED,
+    check_folder,
+    driver_silent,
+    keep_record,
+)
 from ur5_pick_place.trials.spots import Spot
 
 _AZIMUTH = math.radians(60.0)  # largest azimuth to either side
@@ -160,8 +165,12 @@ def _open_work(
 
 def _run_cycle(reusable: ReusableCell, drawn: DrawnCycle) -> CycleReport:
     begin = time.perf_counter()
-    cell = reusable.cell or reusable.open()
-    cell.teach(drawn.start, drawn.target)
+    try:
+        cell = reusable.cell or reusable.open()
+        cell.teach(drawn.start, drawn.target)
+    except Ur5PickPlaceError as why:
+        reusable.close()
+        return _lost(drawn, str(why))
     figures = cell.figures()
     case = Case(cell, drawn.fault, drawn.start, drawn.target, drawn.delay)
     outcome = _outcome(case, drawn.fault)
@@ -255,35 +264,43 @@ def main(argv: list[str] | None = None) -> int:
         parser.error(f'--gripper {given.gripper}: only without --faults and --nodes')
     if not 1 <= given.cycles <= 100_000:
         parser.error(f'--cycles {given.cycles}: must be within 1 to 100000')
+    reports: list[CycleReport] = []
+    code = 0
     try:
-        reports = _run(parser, given)
+        check_folder(given.out)
+        _run(parser, given, reports)
     except InvalidInput as error:
         print(f'soak: {error}', file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print(f'interrupted after {len(reports)} of {given.cycles} cycles', file=sys.stderr)
+        code = INTERRUPTED
+    if not reports:
+        return code
     summary = summarise(reports)
     names = ('nodes', 'ur_type', 'seed', 'method', 'gripper')
     content = {**{name: getattr(given, name) for name in names}, **summary}
     kept = keep_record(given.out, 'soak', {**content, 'rows': [vars(r) for r in reports]})
     print('\n'.join(f'{name}: {value}' for name, value in summary.items()))
     print(f'seed {given.seed}; written to {kept}')
-    return int(summary['unexplained'] > 0)
+    return code or int(summary['unexplained'] > 0)
 
 
-def _run(parser: argparse.ArgumentParser, given: argparse.Namespace) -> list[CycleReport]:
-    """Print the results of all cycles and return them."""
+def _run(
+    parser: argparse.ArgumentParser, given: argparse.Namespace, reports: list[CycleReport]
+) -> None:
+    """Print the result of each cycle and append it."""
     faults = FAULTS if given.faults else ()
     overrides = {'method': given.method, 'ur_type': given.ur_type}
     if given.gripper != DIGITAL:
         overrides['gripper'] = given.gripper
     open_cell, workers = cell_opener(parser, given), chosen_workers(parser, given)
-    reports = []
     with closing(
         soak(given.cycles, given.seed, faults, overrides, open_cell, workers)
     ) as cycles:
         for report in cycles:
             reports.append(report)
             print(_line(report, given.cycles), flush=True)
-    return reports
 
 
 def summarise(reports: Sequence[CycleReport]) -> dict[str, Any]:
