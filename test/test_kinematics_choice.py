@@ -160,6 +160,8 @@ def test_a_pose_that_is_none_has_no_nearest_solutions() -> None:
     ):
         with pytest.raises(InvalidInput, match=said):
             solutions_near(UR5, bad, HOME)
+    with pytest.raises(InvalidInput, match=r'limits have shapes \(6,\), \(3,\)'):
+        solutions_near(UR5, T, HOME, (UR5.q_min, UR5.q_max[:3]))
     with pytest.raises(InvalidInput, match=r'seed \(2, 6\)'):
         solutions_near(UR5, T, np.zeros((2, 6)))
     with pytest.raises(InvalidInput, match=r'seed\[0\] = nan \(shoulder_pan_joint\): must be fin'):

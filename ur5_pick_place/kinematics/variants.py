@@ -68,8 +68,10 @@ def _bounds(m: Model, limits: Limits | None) -> tuple[Array, Array]:
     """Return the lowest and highest joint angles, (6,) each [rad]."""
     if limits is None:
         return m.q_min, m.q_max
-    low, high = limits
-    return np.ascontiguousarray(low, np.float64), np.ascontiguousarray(high, np.float64)
+    low, high = (np.ascontiguousarray(limit, np.float64) for limit in limits)
+    if not low.shape == high.shape == (6,):
+        raise InvalidInput(f'limits have shapes {low.shape}, {high.shape}: must be (6,) each')
+    return low, high
 
 
 def all_variants(m: Model, q: ArrayLike, limits: Limits | None = None) -> Array:
@@ -170,6 +172,7 @@ def solutions_near(
     if count < 0:
         check_rigid(pose, 'T')
         check_joints(near, 'seed')
+        raise InvalidInput('T: not a rotation, by rounding errors; normalise it first')
     branches = map(BRANCHES.__getitem__, branch[:count].tolist())
     return [*map(Solution, branches, q, distances[:count].tolist())]
 

@@ -74,8 +74,10 @@ class PromptExecutor(SingleThreadedExecutor):
         return not all(self._begun.copy().values())
 
     def can_execute(self, entity: Any) -> bool:
-        if isinstance(entity, _EVENT) and not self._looks_at_events:
-            return _is_immediate(entity) and super().can_execute(entity)
+        if isinstance(entity, _EVENT) and not _is_immediate(entity):
+            if not self._looks_at_events:
+                return False
+            self._looked = time.monotonic()
         return super().can_execute(entity)
 
     def _spin_once_impl(
@@ -83,10 +85,7 @@ class PromptExecutor(SingleThreadedExecutor):
     ) -> None:
         if self._failure:
             raise self._failure
-        now = time.monotonic()
-        self._looks_at_events = now - self._looked >= _EVENTS
-        if self._looks_at_events:
-            self._looked = now
+        self._looks_at_events = time.monotonic() - self._looked >= _EVENTS
         try:
             task, entity, _node = self.wait_for_ready_callbacks(timeout_sec, None, wait_condition)
         except (ShutdownException, TimeoutException, ConditionReachedException):

@@ -72,7 +72,7 @@ class TaskPort:
         See `HealthSettings`.
     on_tick : callable
         Called about every 8 ms of robot time during a job and 16 ms without one, for every motion
-        state of the planner, and for every reply of robot, gripper and planner.
+        state of the planner, and for every reply that reports success.
     on_planner_death : callable
         Called when the planner node has died or is stuck.
     is_busy : callable
@@ -114,7 +114,7 @@ class TaskPort:
         self._pending: PendingMotion | None = None
         self._ticked = 0.0  # stamp of the latest tick [s]
         group = MutuallyExclusiveCallbackGroup()
-        poll_group = PollGroup(node, ARM_PERIOD, _JOB_PERIOD, is_busy)
+        self._poll_group = poll_group = PollGroup(node, ARM_PERIOD, _JOB_PERIOD, is_busy)
         self._io = RobotIo(node, group, poll_group)
         self._gripper = (
             GripperClient(node, gripper, group, poll_group, io_timeout) if gripper else None
@@ -230,9 +230,15 @@ class TaskPort:
         )
 
     def send(self, command: Command, on_reply: OnOutcome) -> None:
+        is_sent = False
+
         def reply(outcome: Outcome) -> None:
             on_reply(outcome)
-            self._on_tick()  # the next joint_states may be 8 ms away
+            # Not to wait for the next joint_states, 8 ms. A failure has the time, in which the
+            # planner's reason arrives.
+            if is_sent and outcome.ok:
+                self._poll_group.poll()  # else the joints may be older than the reply
+                self._on_tick()
 
         if isinstance(command, RunMotion):
             self._move(command, reply)
@@ -248,6 +254,7 @@ class TaskPort:
             self._gripper.send(command, reply)
         else:
             self._io.send(command, reply)
+        is_sent = True
 
     def cancel_motion(self) -> None:
         self._motions += 1  # a goal not yet accepted is canceled on acceptance
