@@ -101,7 +101,8 @@ def swept_tool(planner: MotionPlanner, trajectory: Trajectory, number: int) -> M
     T_base_link_tool = T_BASE_LINK_BASE @ forward(planner.model, q)
     p = (T_base_link_tool @ tool.T_tool_tcp)[:, :3, 3]
     distance = np.append(0.0, np.cumsum(np.linalg.norm(np.diff(p, axis=0), axis=1)))
-    shown = np.unique(np.searchsorted(distance, np.arange(0.0, distance[-1], _OUTLINE_SPACING)))
+    wanted = np.append(np.arange(0.0, distance[-1], _OUTLINE_SPACING), distance[-1])
+    shown = np.unique(np.searchsorted(distance, wanted))
     edges = [
         T @ box.T_tool_box @ _edges(box.size).T
         for T in T_base_link_tool[shown]
