@@ -408,9 +408,8 @@ class PickPlace(Node):
         line = json.dumps({'time': round(self._port.stamp, 3), 'event': event, **data})
         self._event.publish(String(data=line))
         self._statistics.take(self._port.stamp, event, data)
-        if event in (events.PLANNING, events.STAGE):
-            self._publish_state()  # a stage may take no time
         if event == events.PLANNING:
+            self._publish_state()  # it is `planning` now
             self.get_logger().debug(line)
         elif event == events.STOPPED:
             self.get_logger().error(line)

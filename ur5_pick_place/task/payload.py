@@ -103,7 +103,9 @@ class RobotPayload:
 
     def set_in_stage(self, with_part: bool) -> Steps[None]:
         """Set the payload of a stage, unless it was set in advance."""
-        if self.confirmed_early is not with_part:
+        if self.confirmed_early is with_part:
+            yield None  # one tick, so that the stage is seen, and can be paused in
+        else:
             yield from self.set(with_part)
         self.confirmed_early = None
 
