@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 from calibrated_arms import calibrated_arm
 from scipy.interpolate import CubicHermiteSpline
+from scipy.spatial.transform import Rotation
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import UR_TYPES, forward, inverse, jacobian, load_model, scalar
@@ -282,6 +283,7 @@ def test_both_forms_limit_a_rate_as_a_whole(rng):
 def test_both_forms_handle_joints_alike(rng):
     path, q = rng.normal(size=(30, 6)), rng.normal(size=6)
     T, p = forward(UR5, q), rng.normal(size=3)
+    quat_xyzw = Rotation.random(random_state=1).as_quat()
     T_p = np.eye(4)
     T_p[:3, 3] = -0.5 * p
     gaps = np.abs(path[4:20] - q)
@@ -297,6 +299,9 @@ def test_both_forms_handle_joints_alike(rng):
         np.testing.assert_allclose(moved, T @ T_p, atol=EXACT)
         product = filled(4, 4, by=lambda out, f=form: f.compose(T, T_p, out))
         np.testing.assert_allclose(product, T @ T_p, atol=EXACT)
+        turned = filled(4, 4, by=lambda out, f=form: f.fill_pose(*p, *quat_xyzw, out))
+        np.testing.assert_allclose(turned[:3, :3], Rotation.from_quat(quat_xyzw).as_matrix())
+        np.testing.assert_array_equal(turned[:, 3], [*p, 1.0])
 
 
 @pytest.mark.parametrize('at', [0, 3, 10, 13])
