@@ -48,6 +48,7 @@ def _seconds(duration):
 
 
 def test_joint_states_are_alphabetical_at_125_hz(cell):
+    cell.run(0.5)  # during discovery this client, not the driver, loses up to 30 of them
     start = len(cell.joints)
     cell.run(1.0)
     messages = cell.joints[start:]
