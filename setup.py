@@ -99,11 +99,11 @@ setup(
     ],
     entry_points={
         'console_scripts': [
-            f'ik_service = {NAME}.nodes.entry_points:ik_service',
-            f'trajectory_planner = {NAME}.nodes.entry_points:trajectory_planner',
-            f'pick_place = {NAME}.nodes.entry_points:pick_place',
-            f'sim_driver = {NAME}.nodes.entry_points:sim_driver',
-            f'recorder = {NAME}.nodes.entry_points:recorder',
+            f'ik_service = {NAME}.nodes.ros.entry_points:ik_service',
+            f'trajectory_planner = {NAME}.nodes.ros.entry_points:trajectory_planner',
+            f'pick_place = {NAME}.nodes.ros.entry_points:pick_place',
+            f'sim_driver = {NAME}.nodes.ros.entry_points:sim_driver',
+            f'recorder = {NAME}.nodes.ros.entry_points:recorder',
             f'cockpit = {NAME}.cockpit.command:main',
             f'cell = {NAME}.trials.live_cell:main',
             f'demo = {NAME}.trials.demo:main',

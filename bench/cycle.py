@@ -10,11 +10,11 @@ from measure import Row
 from ur5_pick_place.kinematics import HOME, forward, load_model
 from ur5_pick_place.kinematics.transforms import inverse_transform, make_transform
 from ur5_pick_place.planning.dynamics import Dynamics
-from ur5_pick_place.planning.inertias import Load
 from ur5_pick_place.planning.limits import MotionSettings
-from ur5_pick_place.planning.moves import PathSegment
+from ur5_pick_place.planning.paths.moves import PathSegment
 from ur5_pick_place.planning.planner import MotionPlanner
-from ur5_pick_place.planning.scene_file import load_scene
+from ur5_pick_place.planning.scene.inertias import Load
+from ur5_pick_place.planning.scene.scene_file import load_scene
 from ur5_pick_place.task.cycle import load_cycle
 from ur5_pick_place.task.motions import CycleMotions, TaskSettings
 from ur5_pick_place.task.poses import Provenance, TaughtPose, numbers_from_matrix

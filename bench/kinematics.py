@@ -20,7 +20,7 @@ from ur5_pick_place.kinematics.transforms import (
     make_transform,
 )
 from ur5_pick_place.planning.dynamics import Dynamics, check_torque
-from ur5_pick_place.planning.inertias import Load
+from ur5_pick_place.planning.scene.inertias import Load
 
 UR5 = load_model('ur5')
 SINGLES, BATCH, SAMPLES = 200, 10_000, 300

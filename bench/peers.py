@@ -14,7 +14,7 @@ from ruckig import InputParameter, Ruckig, Trajectory
 from ur5_pick_place.kinematics import Model
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.limits import Limits
-from ur5_pick_place.planning.paths import JointPath
+from ur5_pick_place.planning.paths.follow import JointPath
 
 _STATIONS, _LINEARISATIONS = 301, 3  # of copp-py; more change the durations by less than 0.1 %
 

@@ -22,13 +22,13 @@ from rclpy.executors import SingleThreadedExecutor
 from std_srvs.srv import Trigger
 
 from ur5_pick_place.kinematics import HOME, JOINT_NAMES, forward, load_model
-from ur5_pick_place.nodes.conversions import joint_state_msg, matrix_to_pose
-from ur5_pick_place.nodes.process import stay_on_loopback
+from ur5_pick_place.nodes.messages.conversions import joint_state_msg, matrix_to_pose
+from ur5_pick_place.nodes.ros.process import stay_on_loopback
 from ur5_pick_place.trials.processes import own_domain
 
 CALLS = 50
 _WAIT = 20.0  # [s]
-_IK_SERVICE = 'from ur5_pick_place.nodes.ik_service import main; main()'
+_IK_SERVICE = 'from ur5_pick_place.nodes.ik_service.node import main; main()'
 _BARE = """
 import rclpy
 from moveit_msgs.srv import GetPositionIK

@@ -18,8 +18,8 @@ from measure import Row
 from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import ClientConnection, connect
 
-from ur5_pick_place.nodes.distro import discovery, distro
-from ur5_pick_place.nodes.node_list import node_list
+from ur5_pick_place.nodes.cell.node_list import node_list
+from ur5_pick_place.nodes.ros.distro import discovery, distro
 from ur5_pick_place.trials.processes import NodeProcesses, own_domain
 
 CONFIG = Path(__file__).resolve().parents[1] / 'config'
@@ -29,7 +29,7 @@ _COCKPIT, _ADDRESS = 'cockpit', re.compile(r'cockpit: http://(\S+?)/\?(token=\S+
 _RECEIVER = """
 import threading
 import rclpy
-from ur5_pick_place.nodes.recorded_topics import TopicPoller, recorded_topics
+from ur5_pick_place.nodes.recorder.recorded_topics import TopicPoller, recorded_topics
 rclpy.init()
 poller = TopicPoller(rclpy.create_node('receiver'), recorded_topics('{controller}'))
 threading.Event().wait()

@@ -7,7 +7,7 @@ from time import process_time, thread_time
 import numpy as np
 from measure import Row
 
-from ur5_pick_place.control.line_follower import METHODS
+from ur5_pick_place.control.loops.line_follower import METHODS
 from ur5_pick_place.trials.in_process import InProcessCell
 from ur5_pick_place.trials.spots import DEFAULT_START, DEFAULT_TARGET
 

@@ -13,12 +13,12 @@ from measure import Row, compare
 
 from ur5_pick_place.kinematics import forward, load_model
 from ur5_pick_place.kinematics.transforms import Array, make_transform
-from ur5_pick_place.planning.curves import Line
 from ur5_pick_place.planning.limits import Limits, tcp_and_elbow_speed
-from ur5_pick_place.planning.moves import PathSegment, path_of
-from ur5_pick_place.planning.path_timing import time_path
-from ur5_pick_place.planning.paths import JointPath, follow, follow_poses
-from ur5_pick_place.planning.timing import time_ptp
+from ur5_pick_place.planning.paths.curves import Line
+from ur5_pick_place.planning.paths.follow import JointPath, follow, follow_poses
+from ur5_pick_place.planning.paths.moves import PathSegment, path_of
+from ur5_pick_place.planning.timing.path_timing import time_path
+from ur5_pick_place.planning.timing.ptp import time_ptp
 
 UR5 = load_model('ur5')
 GRID = 300

@@ -37,10 +37,10 @@ from launch_ros.substitutions import FindPackageShare
 from ur5_pick_place.config_files import read_parameters
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import UR_TYPES
-from ur5_pick_place.nodes.distro import distro
-from ur5_pick_place.nodes.entry_points import PARENT
-from ur5_pick_place.nodes.node_list import REMAPPINGS, ROBOTS, NodeSpec, node_list
-from ur5_pick_place.nodes.robot_settings import load_arm
+from ur5_pick_place.nodes.cell.node_list import REMAPPINGS, ROBOTS, NodeSpec, node_list
+from ur5_pick_place.nodes.cell.robot_settings import load_arm
+from ur5_pick_place.nodes.ros.distro import distro
+from ur5_pick_place.nodes.ros.entry_points import PARENT
 
 PACKAGE = 'ur5_pick_place'
 # Required packages, each with a path within its prefix.

@@ -5,7 +5,7 @@ import numpy as np
 from solids import UR5
 
 from ur5_pick_place.kinematics import inverse
-from ur5_pick_place.planning.scene import Box
+from ur5_pick_place.planning.scene.scene import Box
 
 HALF_CUBE = 0.0225
 

@@ -20,7 +20,7 @@ from std_msgs.msg import String
 from task_client import START, TaskClient
 
 from ur5_pick_place.kinematics import HOME
-from ur5_pick_place.nodes.node_list import NodeSpec, node_list
+from ur5_pick_place.nodes.cell.node_list import NodeSpec, node_list
 from ur5_pick_place.trials.processes import NodeProcesses
 
 CONFIG = Path(__file__).parents[1] / 'config'

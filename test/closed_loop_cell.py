@@ -7,17 +7,17 @@ from pathlib import Path
 
 import numpy as np
 
-from ur5_pick_place.control.closed_loop import ClosedLoop
-from ur5_pick_place.control.loop_settings import LoopSettings
-from ur5_pick_place.control.rollout import roll_out
-from ur5_pick_place.control.splicing import next_segment
+from ur5_pick_place.control.loops.closed_loop import ClosedLoop
+from ur5_pick_place.control.loops.loop_settings import LoopSettings
+from ur5_pick_place.control.loops.rollout import roll_out
+from ur5_pick_place.control.loops.splicing import next_segment
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import forward, load_model
 from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.kinematics.transforms import exp_so3, inverse_transform, log_se3
 from ur5_pick_place.planning.limits import MotionSettings
 from ur5_pick_place.planning.planner import MotionPlanner
-from ur5_pick_place.planning.scene_file import load_scene
+from ur5_pick_place.planning.scene.scene_file import load_scene
 from ur5_pick_place.sim.controller_manager import SCALED
 from ur5_pick_place.sim.driver import Driver
 from ur5_pick_place.sim.spline import TrajectoryCommand, Waypoint

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from ur5_pick_place.kinematics import HOME, forward, load_model
-from ur5_pick_place.planning.scene_file import load_scene
+from ur5_pick_place.planning.scene.scene_file import load_scene
 from ur5_pick_place.task.poses import Provenance, TaughtPose, numbers_from_matrix
 
 CONFIG = Path(__file__).parents[1] / 'config'

@@ -19,7 +19,7 @@ from rclpy.node import Node
 from visualization_msgs.msg import MarkerArray
 
 from ur5_pick_place.kinematics import HOME, JOINT_NAMES, load_model
-from ur5_pick_place.nodes.conversions import matrix_to_pose
+from ur5_pick_place.nodes.messages.conversions import matrix_to_pose
 
 CONFIG = Path(__file__).parents[1] / 'config'
 UR5 = load_model('ur5')
@@ -70,7 +70,7 @@ def context(ros_domain: int) -> Iterator[None]:
 @contextmanager
 def client_of_node(namespace: str, *arguments: str) -> Iterator[Client]:
     """Run the node beside a client, which is told of it, and expect it to end on SIGINT."""
-    script = 'from ur5_pick_place.nodes.ik_service import main; main()'
+    script = 'from ur5_pick_place.nodes.ik_service.node import main; main()'
     files = [CONFIG / 'ik_service.yaml', CONFIG / 'robot_sim.yaml']
     arguments += tuple(word for file in files for word in ('--params-file', str(file)))
     arguments += ('-r', f'__ns:={namespace}')

@@ -15,7 +15,7 @@ from moveit_msgs.msg import (
 from moveit_msgs.srv import GetPositionIK
 
 from ur5_pick_place.kinematics import HOME, JOINT_NAMES
-from ur5_pick_place.nodes.conversions import joint_state_msg, matrix_to_pose
+from ur5_pick_place.nodes.messages.conversions import joint_state_msg, matrix_to_pose
 
 Codes = MoveItErrorCodes
 Rng = np.random.Generator

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from ur5_pick_place.kinematics import load_model
 from ur5_pick_place.kinematics.arm_shapes import LINKS, arm_cylinders
-from ur5_pick_place.planning.scene import Scene
+from ur5_pick_place.planning.scene.scene import Scene
 
 Array = NDArray[np.float64]
 

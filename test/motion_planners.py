@@ -9,7 +9,7 @@ import pytest
 from ur5_pick_place.kinematics import forward, link_frames, load_model
 from ur5_pick_place.planning.limits import MotionSettings
 from ur5_pick_place.planning.planner import MotionPlanner
-from ur5_pick_place.planning.scene_file import load_scene
+from ur5_pick_place.planning.scene.scene_file import load_scene
 
 CONFIG = Path(__file__).parents[1] / 'config'
 MODEL = load_model('ur5')

@@ -26,7 +26,7 @@ from sensor_msgs.msg import JointState
 from shape_msgs.msg import SolidPrimitive
 
 from ur5_pick_place.kinematics import JOINT_NAMES
-from ur5_pick_place.nodes.conversions import matrix_to_pose
+from ur5_pick_place.nodes.messages.conversions import matrix_to_pose
 
 _LATEST = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
 

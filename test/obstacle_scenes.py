@@ -9,10 +9,10 @@ from solids import SCENE, UR5, Array, box_distance, box_surface
 
 from ur5_pick_place.kinematics import inverse, link_frames
 from ur5_pick_place.kinematics.arm_shapes import arm_cylinders
-from ur5_pick_place.planning.collision import CollisionModel, collision_model
-from ur5_pick_place.planning.scene import Box, Scene
-from ur5_pick_place.planning.shapes import Cylinder
-from ur5_pick_place.planning.world import PlacedShape, SceneObject, World
+from ur5_pick_place.planning.collision.collision import CollisionModel, collision_model
+from ur5_pick_place.planning.scene.scene import Box, Scene
+from ur5_pick_place.planning.scene.shapes import Cylinder
+from ur5_pick_place.planning.scene.world import PlacedShape, SceneObject, World
 
 # Centres, and the edges of a box or radius and height of an upright cylinder.
 Bodies = list[tuple[tuple[float, float, float], tuple[float, ...]]]

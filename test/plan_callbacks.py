@@ -15,7 +15,7 @@ CONFIG = Path(__file__).parents[1] / 'config'
 @pytest.fixture(scope='module', params=[()])
 def services(ros_domain: int, request: pytest.FixtureRequest) -> Iterator[dict[str, Callable]]:
     """Give the callbacks of a planner without a robot by the names of services and topics."""
-    from ur5_pick_place.nodes.trajectory_planner import TrajectoryPlanner
+    from ur5_pick_place.nodes.trajectory_planner.node import TrajectoryPlanner
 
     file = str(CONFIG / 'robot_sim.yaml')
     rclpy.init(args=['--ros-args', '--params-file', file, *request.param])

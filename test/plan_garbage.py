@@ -19,7 +19,7 @@ from moveit_msgs.srv import GetCartesianPath, GetMotionPlan
 from shape_msgs.msg import SolidPrimitive
 
 from ur5_pick_place.kinematics import JOINT_NAMES, forward, load_model
-from ur5_pick_place.nodes.conversions import joint_state_msg, matrix_to_pose
+from ur5_pick_place.nodes.messages.conversions import joint_state_msg, matrix_to_pose
 
 UR5 = load_model('ur5')
 Codes = MoveItErrorCodes

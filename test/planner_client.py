@@ -23,7 +23,7 @@ from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
 from ur5_pick_place.kinematics import HOME, JOINT_NAMES, load_model
-from ur5_pick_place.nodes.conversions import matrix_to_pose
+from ur5_pick_place.nodes.messages.conversions import matrix_to_pose
 
 CODE = MoveItErrorCodes
 T_BASE_LINK_BASE = np.diag([-1.0, -1.0, 1.0, 1.0])

@@ -120,7 +120,7 @@ def write_recording(
     """Write an MCAP file as the recorder does; `others` as `messages` returns them."""
     from rclpy.serialization import serialize_message
 
-    from ur5_pick_place.nodes.mcap_file import McapFile
+    from ur5_pick_place.nodes.recorder.mcap_file import McapFile
 
     with path.open('wb') as stream:
         file = McapFile(stream)
@@ -144,7 +144,7 @@ def write_bag(
     from rclpy.serialization import serialize_message
     from rosbags.typesys import Stores, get_types_from_msg, get_typestore
 
-    from ur5_pick_place.nodes.mcap_file import schema_text
+    from ur5_pick_place.nodes.recorder.mcap_file import schema_text
 
     plugin = rosbag2.StoragePlugin[storage]
     with rosbag2.Writer(folder, version=9, storage_plugin=plugin) as bag:

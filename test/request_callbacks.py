@@ -26,7 +26,7 @@ from sensor_msgs.msg import JointState
 from tf2_msgs.msg import TFMessage
 
 from ur5_pick_place.kinematics import JOINT_NAMES, load_model
-from ur5_pick_place.nodes.conversions import joint_state_msg
+from ur5_pick_place.nodes.messages.conversions import joint_state_msg
 from ur5_pick_place.sim.arm_frames import Frame, fixed_frames, link_frames
 
 CONFIG = Path(__file__).parents[1] / 'config'
@@ -42,8 +42,8 @@ BOARD = Frame('base_link', 'board', (0.4, 0.1, 0.3), (1.0, 0.0, 0.0, 0.0))
 @pytest.fixture(scope='module', params=[()])
 def services(ros_domain: int, request: pytest.FixtureRequest) -> Iterator[Services]:
     """Give the callbacks of planner and IK service, which have the arm at PRESENT."""
-    from ur5_pick_place.nodes.ik_service import IkService
-    from ur5_pick_place.nodes.trajectory_planner import TrajectoryPlanner
+    from ur5_pick_place.nodes.ik_service.node import IkService
+    from ur5_pick_place.nodes.trajectory_planner.node import TrajectoryPlanner
 
     prefix = 'left_' if request.param else ''
     file = str(CONFIG / 'robot_sim.yaml')

@@ -19,9 +19,9 @@ from shape_msgs.msg import Mesh, MeshTriangle, Plane, SolidPrimitive
 
 from ur5_pick_place.errors import UnknownFrame, UnknownLink
 from ur5_pick_place.kinematics.transforms import T_BASE_BASE_LINK
-from ur5_pick_place.nodes.cdr import read_message
-from ur5_pick_place.nodes.frames import ArmPose
-from ur5_pick_place.nodes.scene_book import SceneBook
+from ur5_pick_place.nodes.messages.cdr import read_message
+from ur5_pick_place.nodes.scene.scene_book import SceneBook
+from ur5_pick_place.nodes.tf.frames import ArmPose
 
 ADD, REMOVE, APPEND, MOVE = (
     CollisionObject.ADD,

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ur5_pick_place.planning.scene import Box, Part, Scene, Tool, ToolBox
+from ur5_pick_place.planning.scene.scene import Box, Part, Scene, Tool, ToolBox
 
 
 def pose(x: float = 0.0, y: float = 0.0, z: float = 0.0) -> np.ndarray:

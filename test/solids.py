@@ -9,8 +9,8 @@ import numpy as np
 from scipy.spatial import ConvexHull
 
 from ur5_pick_place.kinematics import load_model
-from ur5_pick_place.planning.scene_file import load_scene
-from ur5_pick_place.planning.shapes import Cone, Cuboid, Cylinder, Mesh, Shape, Sphere
+from ur5_pick_place.planning.scene.scene_file import load_scene
+from ur5_pick_place.planning.scene.shapes import Cone, Cuboid, Cylinder, Mesh, Shape, Sphere
 
 SCENE = load_scene(Path(__file__).parents[1] / 'config' / 'scene_sim.yaml')
 UR5 = load_model('ur5')

@@ -9,7 +9,7 @@ from ur5_pick_place.control.robot_status import HealthSettings, RobotStatus
 from ur5_pick_place.kinematics import HOME, JOINT_NAMES, load_model
 from ur5_pick_place.outcome import DONE, Outcome
 from ur5_pick_place.planning.limits import MotionSettings, motion_limits
-from ur5_pick_place.planning.trajectory import Trajectory
+from ur5_pick_place.planning.paths.trajectory import Trajectory
 
 CYCLE = 0.008
 

@@ -10,7 +10,7 @@ from rclpy.executors import SingleThreadedExecutor
 from rclpy.node import Node
 from tf2_msgs.msg import TFMessage
 
-from ur5_pick_place.nodes.polling import Poller
+from ur5_pick_place.nodes.ros.polling import Poller
 
 
 class Talk:

@@ -16,7 +16,7 @@ from plan_garbage import UR5, Codes, box_message, joint_goal, motion_request  # 
 from rclpy.serialization import serialize_message  # noqa: E402
 
 from ur5_pick_place.kinematics import BRANCHES, JOINT_NAMES, inverse  # noqa: E402
-from ur5_pick_place.nodes.conversions import matrix_to_pose  # noqa: E402
+from ur5_pick_place.nodes.messages.conversions import matrix_to_pose  # noqa: E402
 
 CONFIG = Path(__file__).parents[1] / 'config'
 HERE, THERE = inverse(UR5, np.array([down(0.42, y, 0.1) for y in (-0.28, 0.28)]))[0][
@@ -27,7 +27,7 @@ HERE, THERE = inverse(UR5, np.array([down(0.42, y, 0.1) for y in (-0.28, 0.28)])
 @pytest.fixture(scope='module')
 def services(ros_domain: int) -> Iterator[dict[str, Callable]]:
     """Give the callbacks of a planner without a robot, with a wall in its scene."""
-    from ur5_pick_place.nodes.trajectory_planner import TrajectoryPlanner
+    from ur5_pick_place.nodes.trajectory_planner.node import TrajectoryPlanner
 
     rclpy.init(args=['--ros-args', '--params-file', str(CONFIG / 'robot_sim.yaml')])
     node = TrajectoryPlanner()

@@ -12,13 +12,13 @@ from motion_planners import planner as planner
 from ur5_pick_place.errors import BlockedPath, InvalidInput
 from ur5_pick_place.kinematics import HOME, forward
 from ur5_pick_place.planning.dynamics import Dynamics
-from ur5_pick_place.planning.inertias import Load
 from ur5_pick_place.planning.limits import tcp_and_elbow_speed
-from ur5_pick_place.planning.moves import PathSegment, path_of
-from ur5_pick_place.planning.path_timing import time_path
+from ur5_pick_place.planning.paths.moves import PathSegment, path_of
 from ur5_pick_place.planning.planner import MotionPlanner
-from ur5_pick_place.planning.scene import Box
-from ur5_pick_place.planning.scene_file import load_scene
+from ur5_pick_place.planning.scene.inertias import Load
+from ur5_pick_place.planning.scene.scene import Box
+from ur5_pick_place.planning.scene.scene_file import load_scene
+from ur5_pick_place.planning.timing.path_timing import time_path
 
 SCENE = load_scene(CONFIG / 'scene_sim.yaml')
 POST = [0.02, 0.02, 0.04]  # [m]

@@ -60,7 +60,7 @@ def test_a_line_of_a_cartesian_path_that_collides_names_the_first_bad_pose(
 def test_a_stop_ends_the_planning_of_a_cartesian_path(
     services: dict[str, Callable], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from ur5_pick_place.nodes import plan_requests
+    from ur5_pick_place.nodes.trajectory_planner import plan_requests
 
     request = line_request(*(GOAL, forward(UR5, PICK)) * 200)
     stop = threading.Timer(0.5, services['trajectory_execution_event'], [String(data='stop')])

@@ -13,7 +13,7 @@ from moveit_msgs.msg import AttachedCollisionObject, CollisionObject, PlanningSc
 from rclpy.serialization import serialize_message
 from shape_msgs.msg import Mesh, MeshTriangle, Plane, SolidPrimitive
 
-from ur5_pick_place.nodes.cdr import MAX_ITEMS, MessageLayout, Unreadable, read_message
+from ur5_pick_place.nodes.messages.cdr import MAX_ITEMS, MessageLayout, Unreadable, read_message
 
 
 def pose(rng) -> Pose:

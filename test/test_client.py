@@ -33,7 +33,7 @@ from ur5_pick_place.errors import (
 )
 from ur5_pick_place.kinematics import BRANCHES, HOME, forward, load_model
 from ur5_pick_place.kinematics.transforms import T_BASE_BASE_LINK, exp_so3, tool_down
-from ur5_pick_place.planning.scene_file import load_scene
+from ur5_pick_place.planning.scene.scene_file import load_scene
 
 pytestmark = pytest.mark.nodes
 

@@ -26,7 +26,7 @@ from closed_loop_cell import (
     plan,
 )
 
-from ur5_pick_place.control.loop_settings import LoopSettings
+from ur5_pick_place.control.loops.loop_settings import LoopSettings
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import forward
 from ur5_pick_place.kinematics.model import CYCLE

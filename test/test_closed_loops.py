@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from closed_loop_cell import LIFT, METHODS, MODEL, PLANNER, START, TCP, goal_of, miss, plan
 
-from ur5_pick_place.control import rollout
-from ur5_pick_place.control.laws import Gradient, ResolvedRate
-from ur5_pick_place.control.loop_settings import PICK_AND_PLACE_PROJECT, LoopSettings
-from ur5_pick_place.control.reference import Reference, State, shortest_change
-from ur5_pick_place.control.rollout import loop_of, plan_roll_out, roll_out
+from ur5_pick_place.control.loops import rollout
+from ur5_pick_place.control.loops.laws import Gradient, ResolvedRate
+from ur5_pick_place.control.loops.loop_settings import PICK_AND_PLACE_PROJECT, LoopSettings
+from ur5_pick_place.control.loops.reference import Reference, State, shortest_change
+from ur5_pick_place.control.loops.rollout import loop_of, plan_roll_out, roll_out
 from ur5_pick_place.errors import GateRefusal, IncompletePath
 from ur5_pick_place.kinematics import HOME, forward, jacobian
 from ur5_pick_place.kinematics.model import CYCLE

@@ -34,8 +34,8 @@ from ur5_pick_place.errors import ExecutionError, InvalidInput
 from ur5_pick_place.kinematics import UR_TYPES, link_frames, link_pose, load_model
 from ur5_pick_place.kinematics.arm_shapes import LINKS, arm_cylinders
 from ur5_pick_place.kinematics.forward import LINK_NAMES
-from ur5_pick_place.nodes.joint_listener import Joints
-from ur5_pick_place.nodes.statistics_file import StatisticsFile
+from ur5_pick_place.nodes.driver.joint_listener import Joints
+from ur5_pick_place.nodes.pick_place.statistics_file import StatisticsFile
 from ur5_pick_place.task.preflight import Check
 from ur5_pick_place.task.statistics import Statistics, Tally
 

@@ -21,7 +21,7 @@ from ur5_pick_place.cockpit.view import CellView
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import load_model
 from ur5_pick_place.kinematics.transforms import tool_down
-from ur5_pick_place.planning.scene import Scene, Tool
+from ur5_pick_place.planning.scene.scene import Scene, Tool
 from ur5_pick_place.task.preflight import Observed
 
 

@@ -25,7 +25,7 @@ from ur5_pick_place.cockpit.link import CellLink
 from ur5_pick_place.cockpit.panel import event_text
 from ur5_pick_place.errors import ExecutionError, InvalidInput
 from ur5_pick_place.kinematics import JOINT_NAMES
-from ur5_pick_place.nodes.conversions import matrix_to_pose
+from ur5_pick_place.nodes.messages.conversions import matrix_to_pose
 
 
 class FakeClient:

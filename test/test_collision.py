@@ -19,8 +19,8 @@ from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import HOME, UR_TYPES, inverse, link_frames, load_model
 from ur5_pick_place.kinematics.arm_shapes import LINKS, arm_cylinders
 from ur5_pick_place.kinematics.transforms import exp_se3
-from ur5_pick_place.planning.clearance import Clearances
-from ur5_pick_place.planning.collision import RESOLUTION, CollisionModel
+from ur5_pick_place.planning.collision.clearance import Clearances
+from ur5_pick_place.planning.collision.collision import RESOLUTION, CollisionModel
 
 
 def dh_frames(q):

@@ -8,25 +8,25 @@ import numpy as np
 import pytest
 import ruckig
 
+from ur5_pick_place.control.loops.ramp import Ramp, SpeedProfile
 from ur5_pick_place.control.motion_monitor import (
     MotionMonitor,
     TrackingSettings,
     path_from,
 )
-from ur5_pick_place.control.ramp import Ramp, SpeedProfile
 from ur5_pick_place.control.robot_status import HealthSettings, RobotStatus, find_fault
 from ur5_pick_place.control.stop_trajectory import brake, resume_on_path
 from ur5_pick_place.errors import PlanningError
 from ur5_pick_place.kinematics import HOME, forward, load_model
-from ur5_pick_place.nodes.diagnostics import Jitter
+from ur5_pick_place.nodes.ros.diagnostics import Jitter
 from ur5_pick_place.planning.dynamics import Dynamics
-from ur5_pick_place.planning.inertias import Load
 from ur5_pick_place.planning.limits import MotionSettings, motion_limits
-from ur5_pick_place.planning.moves import PathSegment
+from ur5_pick_place.planning.paths.moves import PathSegment
+from ur5_pick_place.planning.paths.trajectory import Trajectory
 from ur5_pick_place.planning.planner import MotionPlanner
-from ur5_pick_place.planning.scene import Scene, Tool
-from ur5_pick_place.planning.timing import concatenate, time_ptp
-from ur5_pick_place.planning.trajectory import Trajectory
+from ur5_pick_place.planning.scene.inertias import Load
+from ur5_pick_place.planning.scene.scene import Scene, Tool
+from ur5_pick_place.planning.timing.ptp import concatenate, time_ptp
 
 MODEL = load_model('ur5')
 MOTION = MotionSettings(

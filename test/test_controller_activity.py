@@ -20,11 +20,11 @@ from ur_dashboard_msgs.msg import RobotMode, SafetyMode  # noqa: E402
 
 from ur5_pick_place.control.robot_status import RobotStatus, mode_fault  # noqa: E402
 from ur5_pick_place.kinematics import JOINT_NAMES  # noqa: E402
-from ur5_pick_place.nodes import driver_link  # noqa: E402
-from ur5_pick_place.nodes.controller_activity import ControllerActivity  # noqa: E402
-from ur5_pick_place.nodes.driver_link import DriverLink  # noqa: E402
-from ur5_pick_place.nodes.polling import Poller  # noqa: E402
-from ur5_pick_place.nodes.qos import LATCHED  # noqa: E402
+from ur5_pick_place.nodes.driver import driver_link  # noqa: E402
+from ur5_pick_place.nodes.driver.controller_activity import ControllerActivity  # noqa: E402
+from ur5_pick_place.nodes.driver.driver_link import DriverLink  # noqa: E402
+from ur5_pick_place.nodes.ros.polling import Poller  # noqa: E402
+from ur5_pick_place.nodes.ros.qos import LATCHED  # noqa: E402
 
 OURS = 'scaled_joint_trajectory_controller'
 IO = 'io_and_status_controller'

@@ -20,9 +20,9 @@ from rclpy.task import Future  # noqa: E402
 
 from ur5_pick_place.control.controller import StopProgress  # noqa: E402
 from ur5_pick_place.kinematics import JOINT_NAMES  # noqa: E402
-from ur5_pick_place.nodes import controller_goals  # noqa: E402
-from ur5_pick_place.nodes.controller_goals import ControllerGoals  # noqa: E402
-from ur5_pick_place.nodes.qos import LATCHED  # noqa: E402
+from ur5_pick_place.nodes.driver import controller_goals  # noqa: E402
+from ur5_pick_place.nodes.driver.controller_goals import ControllerGoals  # noqa: E402
+from ur5_pick_place.nodes.ros.qos import LATCHED  # noqa: E402
 
 OURS, OTHER = 'scaled_joint_trajectory_controller', 'forward_velocity_controller'
 SWITCHING = 1.5  # [s] after a switch in which nothing more is switched

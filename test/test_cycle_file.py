@@ -8,7 +8,7 @@ import pytest
 from cycle_texts import GOOD, GRIPPER
 
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.planning.scene_file import load_scene
+from ur5_pick_place.planning.scene.scene_file import load_scene
 from ur5_pick_place.task.cycle import Stage, load_cycle
 from ur5_pick_place.task.cycle_check import first_grip
 from ur5_pick_place.task.pattern import Transfer, others, transfers

@@ -22,8 +22,8 @@ from tf2_ros import TransformBroadcaster  # noqa: E402
 from visualization_msgs.srv import GetInteractiveMarkers  # noqa: E402
 
 from ur5_pick_place.kinematics import HOME, JOINT_NAMES  # noqa: E402
-from ur5_pick_place.nodes.polling import Poller  # noqa: E402
-from ur5_pick_place.nodes.prompt_executor import PromptExecutor  # noqa: E402
+from ur5_pick_place.nodes.ros.polling import Poller  # noqa: E402
+from ur5_pick_place.nodes.ros.prompt_executor import PromptExecutor  # noqa: E402
 from ur5_pick_place.task.poses_file import PosesFile  # noqa: E402
 
 CONFIG = Path(__file__).parents[1] / 'config'
@@ -99,7 +99,7 @@ class Around:
 
 @pytest.fixture(scope='module')
 def around(ros_domain, tmp_path_factory):
-    from ur5_pick_place.nodes.pick_place import PickPlace
+    from ur5_pick_place.nodes.pick_place.node import PickPlace
 
     folder = tmp_path_factory.mktemp('task')
     path = folder / 'cycle.yaml'

@@ -11,16 +11,16 @@ from obedient_robot import Robot, make_run
 from obedient_robot import cycle_planner as cycle_planner
 from optimum_on_grid import grid_optimum
 
-from ur5_pick_place.control.line_follower import METHODS
-from ur5_pick_place.control.loop_settings import LoopSettings
-from ur5_pick_place.control.rollout import loop_of
+from ur5_pick_place.control.loops.line_follower import METHODS
+from ur5_pick_place.control.loops.loop_settings import LoopSettings
+from ur5_pick_place.control.loops.rollout import loop_of
 from ur5_pick_place.errors import InvalidInput, PlanningError
 from ur5_pick_place.kinematics import BRANCHES, HOME, classify, forward
 from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, inverse_transform
-from ur5_pick_place.planning.curves import Line
 from ur5_pick_place.planning.limits import tcp_and_elbow_speed
-from ur5_pick_place.planning.paths import JointPath, follow
-from ur5_pick_place.planning.scene import Box, Tool
+from ur5_pick_place.planning.paths.curves import Line
+from ur5_pick_place.planning.paths.follow import JointPath, follow
+from ur5_pick_place.planning.scene.scene import Box, Tool
 from ur5_pick_place.task.cycle import Stage, load_cycle
 from ur5_pick_place.task.job import Job
 from ur5_pick_place.task.motions import TaskSettings

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from ur5_pick_place.errors import ExecutionError
-from ur5_pick_place.nodes.node_list import NodeSpec
+from ur5_pick_place.nodes.cell.node_list import NodeSpec
 from ur5_pick_place.trials import processes as demo_processes
 from ur5_pick_place.trials.processes import NodeProcesses, own_domain
 
@@ -132,7 +132,7 @@ def test_nodes_die_with_a_demo_that_is_killed(specs: dict[str, NodeSpec], tmp_pa
         import sys, time
         from pathlib import Path
         from ur5_pick_place.trials.processes import NodeProcesses
-        from ur5_pick_place.nodes.node_list import NodeSpec
+        from ur5_pick_place.nodes.cell.node_list import NodeSpec
         sys.argv[0] = {str(tmp_path / 'demo')!r}
         specs = [NodeSpec('stubborn', '', (), {{}}, ())]
         nodes = NodeProcesses(specs, 17, Path({str(tmp_path)!r}))

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from ur5_pick_place.config_files import read_parameters
-from ur5_pick_place.nodes.node_list import node_list
+from ur5_pick_place.nodes.cell.node_list import node_list
 from ur5_pick_place.task.grippers.registry import KINDS
 
 REPO = Path(__file__).resolve().parents[1]

@@ -18,7 +18,7 @@ from ur5_pick_place.kinematics import HOME, UR_TYPES, Model, link_frames, load_m
 from ur5_pick_place.kinematics.link_inertias import LINKS, link_inertias
 from ur5_pick_place.kinematics.transforms import exp_se3
 from ur5_pick_place.planning.dynamics import Dynamics, check_torque
-from ur5_pick_place.planning.inertias import Load
+from ur5_pick_place.planning.scene.inertias import Load
 from ur5_pick_place.sim.cell import ARM, FINGERS, load_cell
 
 UR5 = load_model('ur5')

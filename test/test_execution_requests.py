@@ -10,8 +10,8 @@ pytest.importorskip('rclpy')
 
 from stop_cell import Cell, turn
 
-from ur5_pick_place.nodes.execution import Execution
-from ur5_pick_place.nodes.move_action import MoveAction
+from ur5_pick_place.nodes.trajectory_planner.execution import Execution
+from ur5_pick_place.nodes.trajectory_planner.move_action import MoveAction
 from ur5_pick_place.outcome import Outcome
 
 

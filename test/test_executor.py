@@ -16,7 +16,7 @@ from rclpy.task import Future
 from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
-from ur5_pick_place.nodes.prompt_executor import PromptExecutor
+from ur5_pick_place.nodes.ros.prompt_executor import PromptExecutor
 
 
 class Server(Node):

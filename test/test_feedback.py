@@ -12,8 +12,8 @@ from control_msgs.action import FollowJointTrajectory
 from stop_cell import turn
 
 from ur5_pick_place.kinematics import JOINT_NAMES
-from ur5_pick_place.nodes.conversions import duration_to_msg
-from ur5_pick_place.nodes.trajectory_client import _TrajectoryController
+from ur5_pick_place.nodes.driver.trajectory_client import _TrajectoryController
+from ur5_pick_place.nodes.messages.conversions import duration_to_msg
 
 NAMES = [f'left_{name}' for name in JOINT_NAMES]
 MOTION = turn(2.0, 3.0)

@@ -21,13 +21,18 @@ from recordings import CONTROLLER
 
 from ur5_pick_place.errors import ExecutionError, InvalidInput
 from ur5_pick_place.kinematics import JOINT_NAMES
-from ur5_pick_place.nodes import record_folder, recorder
-from ur5_pick_place.nodes.conversions import joint_state_msg
-from ur5_pick_place.nodes.distro import TakenMessage
-from ur5_pick_place.nodes.flight_memory import TopicMemory
-from ur5_pick_place.nodes.record_folder import RecordFolder
-from ur5_pick_place.nodes.recorded_topics import recorded_topics
-from ur5_pick_place.nodes.recorder import FlightRecorder, RecorderSettings, string_of
+from ur5_pick_place.nodes.messages.conversions import joint_state_msg
+from ur5_pick_place.nodes.recorder import node as recorder
+from ur5_pick_place.nodes.recorder import record_folder
+from ur5_pick_place.nodes.recorder.flight_memory import TopicMemory
+from ur5_pick_place.nodes.recorder.node import (
+    FlightRecorder,
+    RecorderSettings,
+    string_of,
+)
+from ur5_pick_place.nodes.recorder.record_folder import RecordFolder
+from ur5_pick_place.nodes.recorder.recorded_topics import recorded_topics
+from ur5_pick_place.nodes.ros.distro import TakenMessage
 
 SECOND = 1_000_000_000
 

@@ -10,7 +10,7 @@ pytest.importorskip('rclpy')
 
 from ur5_pick_place.errors import InvalidInput, UnknownFrame
 from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, make_transform
-from ur5_pick_place.nodes.frame_places import FramePlaces
+from ur5_pick_place.nodes.tf.frame_places import FramePlaces
 from ur5_pick_place.task.cycle import PlaceSettings
 
 NOW = 100.0  # [s]

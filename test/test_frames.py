@@ -17,9 +17,10 @@ from tf2_msgs.msg import TFMessage
 
 from ur5_pick_place.errors import UnknownFrame
 from ur5_pick_place.kinematics.transforms import T_BASE_BASE_LINK
-from ur5_pick_place.nodes import bounded_reader, transform_queue
-from ur5_pick_place.nodes import frames as frames_module
-from ur5_pick_place.nodes.frames import Frames
+from ur5_pick_place.nodes.ros import bounded_reader
+from ur5_pick_place.nodes.tf import frames as frames_module
+from ur5_pick_place.nodes.tf import transform_queue
+from ur5_pick_place.nodes.tf.frames import Frames
 
 FULL = 170  # frames of a message of almost 16 KB
 

@@ -18,9 +18,9 @@ from rclpy.task import Future  # noqa: E402
 from std_msgs.msg import Bool  # noqa: E402
 
 from ur5_pick_place.errors import ExecutionError  # noqa: E402
-from ur5_pick_place.nodes.driver_link import PROGRAM_RUNNING  # noqa: E402
-from ur5_pick_place.nodes.freedrive import FreedriveRequests  # noqa: E402
-from ur5_pick_place.nodes.qos import LATCHED  # noqa: E402
+from ur5_pick_place.nodes.driver.driver_link import PROGRAM_RUNNING  # noqa: E402
+from ur5_pick_place.nodes.driver.freedrive import FreedriveRequests  # noqa: E402
+from ur5_pick_place.nodes.ros.qos import LATCHED  # noqa: E402
 from ur5_pick_place.outcome import DONE, Outcome  # noqa: E402
 
 OURS, FREEDRIVE = 'scaled_joint_trajectory_controller', 'freedrive_mode_controller'

@@ -21,14 +21,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from taught_poses import MODEL, NOW, POSES
 
-from ur5_pick_place.control.loop_settings import LoopSettings
+from ur5_pick_place.control.loops.loop_settings import LoopSettings
 from ur5_pick_place.control.motion_monitor import TrackingSettings
 from ur5_pick_place.control.robot_status import HealthSettings
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.kinematics import HOME, forward
 from ur5_pick_place.kinematics.loading import load_calibrated
 from ur5_pick_place.planning.limits import MotionSettings
-from ur5_pick_place.planning.scene_file import load_scene
+from ur5_pick_place.planning.scene.scene_file import load_scene
 from ur5_pick_place.settings import Settings
 from ur5_pick_place.sim.fault_schedule import load_schedule
 from ur5_pick_place.sim.world import CellSettings

@@ -51,15 +51,15 @@ from shape_msgs.msg import SolidPrimitive  # noqa: E402
 
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError  # noqa: E402
 from ur5_pick_place.kinematics import HOME, JOINT_NAMES, forward, load_model  # noqa: E402
-from ur5_pick_place.nodes.conversions import trajectory_from_msg, trajectory_to_msg  # noqa: E402
-from ur5_pick_place.nodes.frames import Frames  # noqa: E402
-from ur5_pick_place.nodes.parameters import declare_settings  # noqa: E402
-from ur5_pick_place.nodes.robot_settings import RobotSettings  # noqa: E402
-from ur5_pick_place.nodes.scene_book import SceneBook  # noqa: E402
+from ur5_pick_place.nodes.cell.robot_settings import RobotSettings  # noqa: E402
+from ur5_pick_place.nodes.messages.conversions import trajectory_from_msg, trajectory_to_msg  # noqa: E402
+from ur5_pick_place.nodes.ros.parameters import declare_settings  # noqa: E402
+from ur5_pick_place.nodes.scene.scene_book import SceneBook  # noqa: E402
+from ur5_pick_place.nodes.tf.frames import Frames  # noqa: E402
 from ur5_pick_place.planning.limits import MotionSettings  # noqa: E402
 from ur5_pick_place.planning.planner import MotionPlanner  # noqa: E402
-from ur5_pick_place.planning.scene import MAX_BOXES, Scene  # noqa: E402
-from ur5_pick_place.planning.world import World  # noqa: E402
+from ur5_pick_place.planning.scene.scene import MAX_BOXES, Scene  # noqa: E402
+from ur5_pick_place.planning.scene.world import World  # noqa: E402
 from ur5_pick_place.task.grippers.digital import DigitalSettings  # noqa: E402
 
 UR5 = load_model('ur5')
@@ -173,8 +173,8 @@ def check_reply(reply: Any, points: int) -> None:
 @pytest.fixture(scope='module')
 def services(ros_domain: int) -> Iterator[dict[str, Callable]]:
     """Give the callbacks of a planner and an IK service by the names of their services."""
-    from ur5_pick_place.nodes.ik_service import IkService
-    from ur5_pick_place.nodes.trajectory_planner import TrajectoryPlanner
+    from ur5_pick_place.nodes.ik_service.node import IkService
+    from ur5_pick_place.nodes.trajectory_planner.node import TrajectoryPlanner
 
     rclpy.init(args=['--ros-args', '--params-file', str(CONFIG / 'robot_sim.yaml')])
     nodes = [TrajectoryPlanner(), IkService()]

@@ -17,9 +17,9 @@ from rclpy.serialization import serialize_message  # noqa: E402
 from sensor_msgs.msg import JointState  # noqa: E402
 
 from ur5_pick_place.errors import InvalidInput  # noqa: E402
-from ur5_pick_place.nodes.gripper_choice import chosen_gripper  # noqa: E402
-from ur5_pick_place.nodes.gripper_client import GripperClient, position_in  # noqa: E402
-from ur5_pick_place.nodes.polling import PollGroup  # noqa: E402
+from ur5_pick_place.nodes.driver.gripper_client import GripperClient, position_in  # noqa: E402
+from ur5_pick_place.nodes.pick_place.gripper_choice import chosen_gripper  # noqa: E402
+from ur5_pick_place.nodes.ros.polling import PollGroup  # noqa: E402
 from ur5_pick_place.nodes.sim.gripper import GripperActions  # noqa: E402
 from ur5_pick_place.outcome import DONE  # noqa: E402
 from ur5_pick_place.sim.cell import OPEN_GAP  # noqa: E402

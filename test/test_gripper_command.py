@@ -11,7 +11,7 @@ pytest.importorskip('rclpy')
 
 from control_msgs.action import GripperCommand
 
-from ur5_pick_place.nodes import gripper_command
+from ur5_pick_place.nodes.pick_place import gripper_command
 from ur5_pick_place.outcome import DONE, Outcome
 
 THRESHOLD = 0.02  # [m], as in config/pick_place.yaml

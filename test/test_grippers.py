@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.nodes.node_list import node_list
+from ur5_pick_place.nodes.cell.node_list import node_list
 from ur5_pick_place.outcome import DONE, Outcome
 from ur5_pick_place.task.grippers.action import ActionGripper, ActionSettings
 from ur5_pick_place.task.grippers.joint import GripperJoint

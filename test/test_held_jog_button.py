@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from motion_planners import make_planner
 
-from ur5_pick_place.control.loop_settings import LoopSettings
+from ur5_pick_place.control.loops.loop_settings import LoopSettings
 from ur5_pick_place.errors import UnknownFrame
 from ur5_pick_place.kinematics import HOME, JOINT_NAMES
 
@@ -19,7 +19,8 @@ class HeldButton:
         from geometry_msgs.msg import TwistStamped
         from rclpy.serialization import serialize_message
 
-        from ur5_pick_place.nodes import jogging, polling
+        from ur5_pick_place.nodes.ros import polling
+        from ur5_pick_place.nodes.trajectory_planner import jogging
 
         self.now, self.said, self.begun, self.is_frame_known = 100.0, [], 0, True
         message = TwistStamped()

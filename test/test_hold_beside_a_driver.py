@@ -16,7 +16,7 @@ from trajectory_msgs.msg import JointTrajectory  # noqa: E402
 from ur5_pick_place.control.motion_monitor import TrackingSettings  # noqa: E402
 from ur5_pick_place.kinematics import HOME, JOINT_NAMES  # noqa: E402
 from ur5_pick_place.kinematics.model import CYCLE  # noqa: E402
-from ur5_pick_place.nodes.trajectory_client import _TrajectoryController  # noqa: E402
+from ur5_pick_place.nodes.driver.trajectory_client import _TrajectoryController  # noqa: E402
 
 CONTROLLER = 'scaled_joint_trajectory_controller'
 

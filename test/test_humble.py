@@ -8,9 +8,9 @@ import pytest
 pytest.importorskip('rclpy')
 
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.nodes import controller_goals
-from ur5_pick_place.nodes.controller_goals import check_method
-from ur5_pick_place.nodes.task_port import TaskPort
+from ur5_pick_place.nodes.driver import controller_goals
+from ur5_pick_place.nodes.driver.controller_goals import check_method
+from ur5_pick_place.nodes.pick_place.task_port import TaskPort
 from ur5_pick_place.outcome import DONE, Outcome
 
 

@@ -33,9 +33,9 @@ from ur5_pick_place.kinematics import (  # noqa: E402
     load_model,
 )
 from ur5_pick_place.kinematics.transforms import exp_se3  # noqa: E402
-from ur5_pick_place.nodes.conversions import joint_state_msg, pose_to_matrix  # noqa: E402
-from ur5_pick_place.nodes.ik_requests import IkRequests  # noqa: E402
-from ur5_pick_place.nodes.robot_settings import GroupSettings  # noqa: E402
+from ur5_pick_place.nodes.cell.robot_settings import GroupSettings  # noqa: E402
+from ur5_pick_place.nodes.ik_service.requests import IkRequests  # noqa: E402
+from ur5_pick_place.nodes.messages.conversions import joint_state_msg, pose_to_matrix  # noqa: E402
 
 CONFIG = Path(__file__).parents[1] / 'config'
 UR5 = load_model('ur5')
@@ -44,7 +44,7 @@ UR5 = load_model('ur5')
 @pytest.fixture(scope='module', params=[()])
 def services(ros_domain: int, request: pytest.FixtureRequest) -> Iterator[dict[str, Callable]]:
     """Give the node's callbacks by the names of services and topics."""
-    from ur5_pick_place.nodes.ik_service import IkService
+    from ur5_pick_place.nodes.ik_service.node import IkService
 
     file = str(CONFIG / 'robot_sim.yaml')
     rclpy.init(args=['--ros-args', '--params-file', file, *request.param])
@@ -178,7 +178,7 @@ def test_joints_that_fell_silent_are_neither_seed_nor_state(
 
     found, code = ask()
     assert np.abs(found - q).max() < 1e-9 and code.val == Codes.SUCCESS
-    monkeypatch.setattr('ur5_pick_place.nodes.ik_service._PRESENT', 0.0)
+    monkeypatch.setattr('ur5_pick_place.nodes.ik_service.node._PRESENT', 0.0)
     found, code = ask()
     assert np.abs(found - HOME).max() < 1e-9 and code.val == Codes.INVALID_ROBOT_STATE
     assert 'no recent joint_states' in code.message
@@ -191,7 +191,8 @@ def test_of_two_solutions_on_a_branch_the_one_in_collision_is_left_out(
     """As a calibrated arm may have near a singularity."""
     hit, free = (Solution('left-up-up', HOME + turn, 0.1) for turn in (0.1, -0.1))
     found = [hit, free] if hit_first else [free, hit]
-    monkeypatch.setattr('ur5_pick_place.nodes.ik_requests.solutions_near', lambda *_: found)
+    near = 'ur5_pick_place.nodes.ik_service.requests.solutions_near'
+    monkeypatch.setattr(near, lambda *_: found)
     frames = SimpleNamespace(
         T_base_frame=lambda *_: np.eye(4), T_link_tool=lambda _: np.eye(4), prefix=''
     )

@@ -24,12 +24,12 @@ from visualization_msgs.msg import Marker, MarkerArray
 from ur5_pick_place.kinematics import BRANCHES, HOME, JOINT_NAMES, forward, inverse, load_model
 from ur5_pick_place.kinematics.loading import LINKS
 from ur5_pick_place.kinematics.transforms import exp_se3
-from ur5_pick_place.nodes.conversions import matrix_to_transform, pose_to_matrix
-from ur5_pick_place.nodes.planning_scene import SCENE_TOPIC
-from ur5_pick_place.nodes.qos import LATCHED
-from ur5_pick_place.nodes.scene_messages import KnownScene, scene_message
-from ur5_pick_place.planning.shapes import Cuboid
-from ur5_pick_place.planning.world import (
+from ur5_pick_place.nodes.messages.conversions import matrix_to_transform, pose_to_matrix
+from ur5_pick_place.nodes.messages.scene_messages import KnownScene, scene_message
+from ur5_pick_place.nodes.ros.qos import LATCHED
+from ur5_pick_place.nodes.scene.planning_scene import SCENE_TOPIC
+from ur5_pick_place.planning.scene.shapes import Cuboid
+from ur5_pick_place.planning.scene.world import (
     MAX_SHAPES,
     OWN_PART,
     AttachedObject,

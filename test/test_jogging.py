@@ -12,15 +12,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from ur5_pick_place.control.jog_velocity import JogVelocity, JointVelocity, ToolVelocity
+from ur5_pick_place.control.loops.jog_velocity import JogVelocity, JointVelocity, ToolVelocity
 from ur5_pick_place.errors import ExecutionError, GateRefusal
 from ur5_pick_place.kinematics import HOME, JOINT_NAMES, forward, singularity
 from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.kinematics.transforms import T_BASE_BASE_LINK, exp_so3
 from ur5_pick_place.outcome import DONE
-from ur5_pick_place.planning.inertias import Load
 from ur5_pick_place.planning.limits import tcp_and_elbow_speed
-from ur5_pick_place.planning.scene import Box, Part
+from ur5_pick_place.planning.scene.inertias import Load
+from ur5_pick_place.planning.scene.scene import Box, Part
 from ur5_pick_place.trials.in_process import InProcessCell
 
 R_BASE_LINK = T_BASE_BASE_LINK[:3, :3]

@@ -38,7 +38,7 @@ from ur5_pick_place.kinematics.scalar.equations import eliminate, substitute
 from ur5_pick_place.kinematics.transforms import inverse_transform, log_se3, log_so3
 from ur5_pick_place.planning.goals import joint_goals
 from ur5_pick_place.planning.limits import tcp_and_elbow_speed
-from ur5_pick_place.planning.paths import follow_poses
+from ur5_pick_place.planning.paths.follow import follow_poses
 
 
 @pytest.fixture

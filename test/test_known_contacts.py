@@ -10,7 +10,7 @@ from solids import SCENE, UR5
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import HOME, UR_TYPES, load_model
-from ur5_pick_place.planning.collision import TOUCH_DEPTH, CollisionModel
+from ur5_pick_place.planning.collision.collision import TOUCH_DEPTH, CollisionModel
 
 UPRIGHT = np.deg2rad([0.0, -90.0, 0.0, -90.0, 0.0, 0.0])
 FINGERTIP = 0.158 - 0.145  # how far the fingers reach below the TCP [m]

@@ -13,8 +13,8 @@ import yaml
 from calibration_files import SHIPPED, write
 
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.nodes.distro import discovery, distro
-from ur5_pick_place.nodes.node_list import ROBOTS, node_list
+from ur5_pick_place.nodes.cell.node_list import ROBOTS, node_list
+from ur5_pick_place.nodes.ros.distro import discovery, distro
 
 REPO = Path(__file__).resolve().parents[1]
 CONFIG = REPO / 'config'

@@ -184,7 +184,7 @@ def test_no_import_of_our_own_is_hidden_in_a_string():
         and isinstance(node.value, str)
         and node.value.startswith(f'{NAME}.')
     }
-    assert hiding == {f'{NAME}.nodes.entry_points'}
+    assert hiding == {f'{NAME}.nodes.ros.entry_points'}
 
 
 def test_nothing_below_the_nodes_names_ros():
@@ -240,15 +240,15 @@ def test_everything_below_the_nodes_loads_without_ros():
     [
         ('errors', 'import ur5_pick_place.settings'),
         ('kinematics.model', 'from ur5_pick_place.planning import limits'),
-        ('planning.gate', 'from ur5_pick_place.control.laws import Gradient'),
-        ('control.laws', 'from ur5_pick_place.task import job'),
-        ('task.cycle', 'import ur5_pick_place.nodes.qos'),
-        ('task.cycle', 'from ..nodes import qos'),
+        ('planning.gate', 'from ur5_pick_place.control.loops.laws import Gradient'),
+        ('control.loops.laws', 'from ur5_pick_place.task import job'),
+        ('task.cycle', 'import ur5_pick_place.nodes.ros.qos'),
+        ('task.cycle', 'from ..nodes.ros import qos'),
         ('task.cycle', 'from ur5_pick_place import trials'),
-        ('nodes.execution', 'from ur5_pick_place.trials.spots import Spot'),
-        ('nodes.execution', 'from ur5_pick_place.sim import world'),
-        ('nodes.execution', 'import ur5_pick_place.nodes.sim.driver'),
-        ('nodes.execution', 'from ur5_pick_place.commands import arguments'),
+        ('nodes.trajectory_planner.execution', 'from ur5_pick_place.trials.spots import Spot'),
+        ('nodes.trajectory_planner.execution', 'from ur5_pick_place.sim import world'),
+        ('nodes.trajectory_planner.execution', 'import ur5_pick_place.nodes.sim.driver'),
+        ('nodes.trajectory_planner.execution', 'from ur5_pick_place.commands import arguments'),
         ('nodes.sim.driver', 'import ur5_pick_place.trials'),
         ('nodes.sim.driver', 'from ur5_pick_place.planning import gate'),
         ('sim.world', 'from ur5_pick_place.planning import gate'),
@@ -275,7 +275,7 @@ def test_ros_below_the_nodes_is_found():
     ]
     tree = planted('kinematics.model', 'import yaml')
     assert foreign_imports_of_kinematics(tree) == {'numpy', 'yaml'}
-    module = f'{NAME}.nodes.qos'
+    module = f'{NAME}.nodes.ros.qos'
     (said,) = failed_without_ros({module, f'{NAME}.errors'})
     assert said == f"{module}: No module named 'rclpy': ROS is blocked"
 

@@ -24,7 +24,7 @@ sys.meta_path.insert(0, Missing())
 import rclpy
 from moveit_msgs.srv import GetPositionIK
 from rclpy.executors import SingleThreadedExecutor
-from ur5_pick_place.nodes.ik_service import IkService
+from ur5_pick_place.nodes.ik_service.node import IkService
 
 rclpy.init()
 executor = SingleThreadedExecutor()

@@ -9,11 +9,11 @@ import pytest
 
 from ur5_pick_place.kinematics import forward, load_model, solutions_near
 from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE
+from ur5_pick_place.planning.collision.obstacle_watch import ObstacleWatch
 from ur5_pick_place.planning.limits import MotionSettings
-from ur5_pick_place.planning.obstacle_watch import ObstacleWatch
 from ur5_pick_place.planning.planner import MotionPlanner
-from ur5_pick_place.planning.scene import Box
-from ur5_pick_place.planning.scene_file import load_scene
+from ur5_pick_place.planning.scene.scene import Box
+from ur5_pick_place.planning.scene.scene_file import load_scene
 
 MODEL = load_model('ur5')
 SCENE = load_scene(Path(__file__).parents[1] / 'config' / 'scene_sim.yaml')

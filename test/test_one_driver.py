@@ -12,8 +12,8 @@ from controller_manager_msgs.srv import SwitchController  # noqa: E402
 from rclpy.node import Node  # noqa: E402
 from ur_msgs.srv import SetIO  # noqa: E402
 
-from ur5_pick_place.nodes import one_driver  # noqa: E402
-from ur5_pick_place.nodes.one_driver import OneDriver  # noqa: E402
+from ur5_pick_place.nodes.driver import one_driver  # noqa: E402
+from ur5_pick_place.nodes.driver.one_driver import OneDriver  # noqa: E402
 
 SERVICE = 'io_and_status_controller/set_io'
 

@@ -16,11 +16,13 @@ from calibration_files import SHIPPED, write
 rclpy = pytest.importorskip('rclpy')
 
 from ur5_pick_place.errors import InvalidInput  # noqa: E402
-from ur5_pick_place.nodes import ik_service, pick_place, trajectory_planner  # noqa: E402
-from ur5_pick_place.nodes.node_list import ROBOTS, node_list  # noqa: E402
-from ur5_pick_place.nodes.parameters import declare_settings  # noqa: E402
-from ur5_pick_place.nodes.robot_settings import RobotSettings, load_cell  # noqa: E402
+from ur5_pick_place.nodes.cell.node_list import ROBOTS, node_list  # noqa: E402
+from ur5_pick_place.nodes.cell.robot_settings import RobotSettings, load_cell  # noqa: E402
+from ur5_pick_place.nodes.ik_service import node as ik_service  # noqa: E402
+from ur5_pick_place.nodes.pick_place import node as pick_place  # noqa: E402
+from ur5_pick_place.nodes.ros.parameters import declare_settings  # noqa: E402
 from ur5_pick_place.nodes.sim import driver as sim_driver  # noqa: E402
+from ur5_pick_place.nodes.trajectory_planner import node as trajectory_planner  # noqa: E402
 from ur5_pick_place.settings import Settings, setting  # noqa: E402
 from ur5_pick_place.task.grippers.registry import KINDS as GRIPPERS  # noqa: E402
 from ur5_pick_place.task.poses import TaughtPose  # noqa: E402

@@ -15,13 +15,13 @@ import pytest
 from ideal_driver import HERE, REST, IdealArm, run
 from trajectory_msgs.msg import JointTrajectory
 
-from ur5_pick_place.control.loop_settings import LoopSettings
+from ur5_pick_place.control.loops.loop_settings import LoopSettings
+from ur5_pick_place.control.loops.rollout import loop_of, plan_roll_out
 from ur5_pick_place.control.motion_monitor import TrackingSettings
-from ur5_pick_place.control.rollout import loop_of, plan_roll_out
 from ur5_pick_place.errors import ExecutionError, InvalidInput
 from ur5_pick_place.kinematics import HOME, forward
-from ur5_pick_place.nodes.controller_goals import PASSTHROUGH, check_method
-from ur5_pick_place.nodes.trajectory_client import _TrajectoryController
+from ur5_pick_place.nodes.driver.controller_goals import PASSTHROUGH, check_method
+from ur5_pick_place.nodes.driver.trajectory_client import _TrajectoryController
 from ur5_pick_place.outcome import DONE, Outcome
 from ur5_pick_place.planning.scaling import Scaling
 from ur5_pick_place.sim.controller_manager import SCALED

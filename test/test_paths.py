@@ -13,9 +13,15 @@ import pytest
 
 from ur5_pick_place.errors import IncompletePath, InvalidInput
 from ur5_pick_place.kinematics import BRANCHES, classify, forward, inverse, load_model
-from ur5_pick_place.planning.curves import BlendedCurve, Line, OffsetCurve, arc_about, arc_through
-from ur5_pick_place.planning.moves import PathSegment, between_stops
-from ur5_pick_place.planning.paths import JOINT_STEP, follow
+from ur5_pick_place.planning.paths.curves import (
+    BlendedCurve,
+    Line,
+    OffsetCurve,
+    arc_about,
+    arc_through,
+)
+from ur5_pick_place.planning.paths.follow import JOINT_STEP, follow
+from ur5_pick_place.planning.paths.moves import PathSegment, between_stops
 
 MODEL = load_model('ur5')
 PICK = np.array([0, -np.pi / 2, np.pi / 2, -np.pi / 2, -np.pi / 2, 0])

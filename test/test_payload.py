@@ -9,7 +9,7 @@ import pytest
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics.transforms import exp_se3
 from ur5_pick_place.outcome import DONE
-from ur5_pick_place.planning.inertias import Load, boxes_load, joined
+from ur5_pick_place.planning.scene.inertias import Load, boxes_load, joined
 from ur5_pick_place.trials.in_process import InProcessCell
 
 
@@ -125,7 +125,7 @@ def inertia_of(request):
 @pytest.mark.parametrize('form', FORMS)
 def test_each_form_says_all_that_it_can(form):
     pytest.importorskip('rclpy')
-    from ur5_pick_place.nodes.distro import payload_of, payload_request, takes_inertia
+    from ur5_pick_place.nodes.ros.distro import payload_of, payload_request, takes_inertia
 
     request = payload_request(form, 0.98, CENTRE, INERTIA)
     told = INERTIA if form is not Oldest else (0.0,) * 6
@@ -172,7 +172,7 @@ class Topics:
 def send(monkeypatch):
     """Return a function: (form, robot) -> replies to two payloads in a row."""
     pytest.importorskip('rclpy')
-    from ur5_pick_place.nodes import robot_io
+    from ur5_pick_place.nodes.driver import robot_io
     from ur5_pick_place.task.job import SetPayload
 
     def call(form, robot):
@@ -224,7 +224,7 @@ def test_io_states_that_cannot_be_read_hide_no_silent_driver(monkeypatch, strang
     from rclpy.serialization import serialize_message
     from ur_msgs.msg import Digital, IOStates
 
-    from ur5_pick_place.nodes import robot_io
+    from ur5_pick_place.nodes.driver import robot_io
 
     now = [10.0]
     monkeypatch.setattr(robot_io.time, 'monotonic', lambda: now[0])

@@ -16,7 +16,7 @@ from ur5_pick_place.kinematics.transforms import T_BASE_BASE_LINK
 from ur5_pick_place.planning import planner as planner_module
 from ur5_pick_place.planning.place_check import check_pose
 from ur5_pick_place.planning.planner import MotionPlanner
-from ur5_pick_place.planning.scene import Box
+from ur5_pick_place.planning.scene.scene import Box
 from ur5_pick_place.task.job import Observation
 from ur5_pick_place.task.machine import Machine
 from ur5_pick_place.task.places import visits

@@ -42,7 +42,7 @@ from trajectory_msgs.msg import JointTrajectoryPoint, MultiDOFJointTrajectoryPoi
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import BRANCHES, HOME, JOINT_NAMES, classify, forward
-from ur5_pick_place.nodes.conversions import matrix_to_pose, trajectory_from_msg
+from ur5_pick_place.nodes.messages.conversions import matrix_to_pose, trajectory_from_msg
 
 
 def test_every_kind_of_garbage_gets_its_own_error(services: dict[str, Callable], rng: Rng) -> None:
@@ -191,7 +191,7 @@ def test_no_branch_is_promised_for_the_path_of_a_joint_motion(
 def test_an_error_of_ours_is_a_failure_with_a_traceback_and_no_end_of_the_node(
     services: dict[str, Callable], monkeypatch: pytest.MonkeyPatch, capfd
 ) -> None:
-    from ur5_pick_place.nodes import trajectory_planner
+    from ur5_pick_place.nodes.trajectory_planner import node as trajectory_planner
 
     def break_down(*_args, **_kwargs):
         raise AssertionError('unforeseen\n[ERROR] forged')

@@ -12,11 +12,11 @@ from obstacle_scenes import problem
 from ur5_pick_place.errors import GateRefusal, PlanningError
 from ur5_pick_place.kinematics import forward
 from ur5_pick_place.planning.dynamics import Dynamics
-from ur5_pick_place.planning.inertias import Load
 from ur5_pick_place.planning.limits import tcp_and_elbow_speed
 from ur5_pick_place.planning.planner import MotionPlanner
-from ur5_pick_place.planning.scene import Box, Scene
-from ur5_pick_place.planning.timing import concatenate, time_ptp
+from ur5_pick_place.planning.scene.inertias import Load
+from ur5_pick_place.planning.scene.scene import Box, Scene
+from ur5_pick_place.planning.timing.ptp import concatenate, time_ptp
 
 QUICK = replace(FAST, max_speed=1.0)
 TURN = 2.0 * np.pi

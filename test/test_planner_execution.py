@@ -27,7 +27,7 @@ from std_srvs.srv import SetBool, Trigger
 from ur_msgs.srv import SetSpeedSliderFraction
 
 from ur5_pick_place.kinematics import HOME, JOINT_NAMES, forward
-from ur5_pick_place.nodes.conversions import matrix_to_pose
+from ur5_pick_place.nodes.messages.conversions import matrix_to_pose
 
 pytestmark = [pytest.mark.nodes, pytest.mark.usefixtures('at_home')]
 

@@ -46,7 +46,7 @@ from rclpy.action import ActionServer
 from std_msgs.msg import String
 
 from ur5_pick_place.kinematics import HOME, JOINT_NAMES, forward
-from ur5_pick_place.nodes.conversions import joint_state_msg, matrix_to_pose
+from ur5_pick_place.nodes.messages.conversions import joint_state_msg, matrix_to_pose
 
 pytestmark = [pytest.mark.nodes, pytest.mark.usefixtures('at_home')]
 
@@ -332,7 +332,7 @@ def test_garbage_on_the_wire_gets_its_error_and_moves_nothing(client, rng):
 
 
 def run_planner(*ros_args):
-    main = 'from ur5_pick_place.nodes.trajectory_planner import main; main()'
+    main = 'from ur5_pick_place.nodes.trajectory_planner.node import main; main()'
     words = [sys.executable, '-c', main, '--ros-args', *ros_args]
     return subprocess.run(words, capture_output=True, text=True, timeout=60)
 

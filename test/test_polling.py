@@ -23,12 +23,12 @@ from talk import Talk
 from ur_dashboard_msgs.msg import ProgramState
 from ur_dashboard_msgs.srv import GetProgramState
 
-from ur5_pick_place.nodes import bounded_reader
-from ur5_pick_place.nodes.bounded_reader import BoundedReader
-from ur5_pick_place.nodes.distro import has_waiting
-from ur5_pick_place.nodes.driver_link import DriverLink
-from ur5_pick_place.nodes.joint_listener import JointListener
-from ur5_pick_place.nodes.polling import Poller, PollGroup
+from ur5_pick_place.nodes.driver.driver_link import DriverLink
+from ur5_pick_place.nodes.driver.joint_listener import JointListener
+from ur5_pick_place.nodes.ros import bounded_reader
+from ur5_pick_place.nodes.ros.bounded_reader import BoundedReader
+from ur5_pick_place.nodes.ros.distro import has_waiting
+from ur5_pick_place.nodes.ros.polling import Poller, PollGroup
 
 NAMES = [f'joint_{i}' for i in range(6)]
 SHUFFLED = [4, 0, 5, 1, 3, 2]

@@ -25,7 +25,7 @@ from rclpy.node import Node  # noqa: E402
 from std_srvs.srv import Trigger  # noqa: E402
 
 from ur5_pick_place.errors import Ur5PickPlaceError  # noqa: E402
-from ur5_pick_place.nodes import process  # noqa: E402
+from ur5_pick_place.nodes.ros import process  # noqa: E402
 
 CONFIG = Path(__file__).parents[1] / 'config'
 NAME = 'plan'
@@ -37,7 +37,7 @@ MODULES = {
 }
 PARAMETER_SERVICES = ('parameters', 'parameter_types', 'parameters_atomically', 'type_description')
 LOADING = """
-from ur5_pick_place.nodes.entry_points import sim_driver
+from ur5_pick_place.nodes.ros.entry_points import sim_driver
 print('loading', flush=True)
 sim_driver()
 """
@@ -236,7 +236,7 @@ BUSY = """
 import time
 from rclpy.node import Node
 from std_srvs.srv import Trigger
-from ur5_pick_place.nodes.process import run_node
+from ur5_pick_place.nodes.ros.process import run_node
 
 class Busy(Node):
     def __init__(self):

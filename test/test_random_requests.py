@@ -30,9 +30,9 @@ from scipy.spatial.transform import Rotation
 
 from ur5_pick_place.errors import BlockedPath, GateRefusal, IncompletePath, PlanningError
 from ur5_pick_place.kinematics import HOME, inverse
-from ur5_pick_place.planning.moves import PathSegment
+from ur5_pick_place.planning.paths.moves import PathSegment
+from ur5_pick_place.planning.paths.trajectory import Trajectory
 from ur5_pick_place.planning.planner import MotionPlanner
-from ur5_pick_place.planning.trajectory import Trajectory
 
 Array = NDArray[np.float64]
 Rng = np.random.Generator

@@ -15,7 +15,7 @@ from rclpy.executors import SingleThreadedExecutor  # noqa: E402
 
 from ur5_pick_place.kinematics import JOINT_NAMES, forward, load_model  # noqa: E402
 from ur5_pick_place.kinematics.transforms import T_BASE_BASE_LINK  # noqa: E402
-from ur5_pick_place.nodes.conversions import pose_to_matrix  # noqa: E402
+from ur5_pick_place.nodes.messages.conversions import pose_to_matrix  # noqa: E402
 
 README = (Path(__file__).parents[1] / 'README.md').read_text(encoding='utf-8')
 CALL = re.compile(r'^ros2 service call (/\S+) (moveit_msgs/srv/\S+) "(\{.*\})"$', re.MULTILINE)
@@ -32,7 +32,7 @@ def fill(message: object, values: dict) -> None:
 
 def call(name: str, request: GetPositionIK.Request) -> GetPositionIK.Response:
     """Run the node and ask it, both in this process, through DDS."""
-    from ur5_pick_place.nodes.ik_service import IkService
+    from ur5_pick_place.nodes.ik_service.node import IkService
 
     rclpy.init()
     nodes = [IkService(), rclpy.create_node('reader')]

@@ -19,7 +19,7 @@ from rclpy.qos import QoSProfile  # noqa: E402
 from std_msgs.msg import String  # noqa: E402
 from std_srvs.srv import Trigger  # noqa: E402
 
-from ur5_pick_place.nodes.node_list import node_list  # noqa: E402
+from ur5_pick_place.nodes.cell.node_list import node_list  # noqa: E402
 from ur5_pick_place.trials import report  # noqa: E402
 from ur5_pick_place.trials.processes import NodeProcesses  # noqa: E402
 from ur5_pick_place.trials.recording import read_recording  # noqa: E402

@@ -27,8 +27,8 @@ from recordings import (
     write_recording,
 )
 
-from ur5_pick_place.nodes.mcap_file import schema_text
-from ur5_pick_place.nodes.recorded_topics import recorded_topics
+from ur5_pick_place.nodes.recorder.mcap_file import schema_text
+from ur5_pick_place.nodes.recorder.recorded_topics import recorded_topics
 from ur5_pick_place.trials import report
 from ur5_pick_place.trials.recording import newest_recording, read_recording, recording_files
 from ur5_pick_place.trials.robot_topics import RobotTopics, is_wanted, joints_of, robot_topics
@@ -182,7 +182,7 @@ def test_what_the_recorder_could_not_keep_is_told_in_one_line(tmp_path: Path, ca
 def test_a_clock_that_restarts_makes_two_runs(tmp_path: Path) -> None:
     from rclpy.serialization import serialize_message
 
-    from ur5_pick_place.nodes.mcap_file import McapFile
+    from ur5_pick_place.nodes.recorder.mcap_file import McapFile
 
     with (tmp_path / 'twice.mcap').open('wb') as stream:
         file = McapFile(stream)

@@ -10,7 +10,7 @@ rclpy = pytest.importorskip('rclpy')
 from rclpy.callback_groups import ReentrantCallbackGroup  # noqa: E402
 from rclpy.executors import SingleThreadedExecutor  # noqa: E402
 
-from ur5_pick_place.nodes.replacement import SPLICES, Replacement  # noqa: E402
+from ur5_pick_place.nodes.driver.replacement import SPLICES, Replacement  # noqa: E402
 
 
 @pytest.mark.parametrize(('value', 'splices'), [(True, True), (False, False), (None, False)])

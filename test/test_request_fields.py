@@ -45,7 +45,7 @@ from ur5_pick_place.kinematics import (
     link_pose,
     load_model,
 )
-from ur5_pick_place.nodes.conversions import (
+from ur5_pick_place.nodes.messages.conversions import (
     joint_state_msg,
     matrix_to_pose,
     pose_to_matrix,

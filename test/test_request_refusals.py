@@ -29,7 +29,7 @@ from request_callbacks import Codes, Services, check_refused
 from request_callbacks import services as services
 from shape_msgs.msg import Mesh, SolidPrimitive
 
-from ur5_pick_place.nodes.conversions import matrix_to_pose
+from ur5_pick_place.nodes.messages.conversions import matrix_to_pose
 
 
 def attach(state: Any) -> None:

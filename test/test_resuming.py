@@ -9,7 +9,7 @@ from motion_planners import FAST, MODEL, make_planner, tool_down
 
 from ur5_pick_place.control.stop_trajectory import brake, resume_on_path
 from ur5_pick_place.kinematics import forward, inverse
-from ur5_pick_place.planning.moves import PathSegment
+from ur5_pick_place.planning.paths.moves import PathSegment
 from ur5_pick_place.planning.planner import PlannedMotion
 from ur5_pick_place.task.motions import PlannedStage, StageTracker
 

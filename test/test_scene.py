@@ -10,8 +10,8 @@ import yaml
 from scenes import crate, pose, scene, with_boxes
 
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.planning.scene import MAX_BOXES, Box, Part, Tool
-from ur5_pick_place.planning.scene_file import load_scene, scene_from_dict
+from ur5_pick_place.planning.scene.scene import MAX_BOXES, Box, Part, Tool
+from ur5_pick_place.planning.scene.scene_file import load_scene, scene_from_dict
 
 SCENE_FILE = Path(__file__).parents[1] / 'config' / 'scene_sim.yaml'
 

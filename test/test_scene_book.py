@@ -22,8 +22,8 @@ from shape_msgs.msg import Mesh, MeshTriangle, Plane, SolidPrimitive
 from trajectory_msgs.msg import JointTrajectory
 
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.nodes.cdr import read_message
-from ur5_pick_place.nodes.scene_messages import KnownScene, read_scene, scene_message
+from ur5_pick_place.nodes.messages.cdr import read_message
+from ur5_pick_place.nodes.messages.scene_messages import KnownScene, read_scene, scene_message
 
 KINDS = {'box': [0.1] * 3, 'sphere': [0.1], 'cylinder': [0.2, 0.1], 'cone': [0.2, 0.1]}
 
@@ -213,7 +213,7 @@ def test_a_thousand_refusals_are_lifted_one_by_one(book):
 
 
 def test_more_refusals_than_are_kept_need_a_whole_scene(book, monkeypatch):
-    monkeypatch.setattr('ur5_pick_place.nodes.scene_book._MAX_REFUSED', 3)
+    monkeypatch.setattr('ur5_pick_place.nodes.scene.scene_book._MAX_REFUSED', 3)
     for i in range(5):
         book.object(ADD, f'crate {i}', 1.0, size=-1.0)
     for i in range(5):

@@ -23,11 +23,11 @@ from solids import FINITE, SCENE, UR5, Array, Solid, box_distance, box_surface, 
 from ur5_pick_place.errors import GateRefusal
 from ur5_pick_place.kinematics.arm_shapes import arm_cylinders
 from ur5_pick_place.kinematics.transforms import exp_se3
-from ur5_pick_place.planning.collision import RESOLUTION, TOUCH_DEPTH, CollisionModel
+from ur5_pick_place.planning.collision.collision import RESOLUTION, TOUCH_DEPTH, CollisionModel
 from ur5_pick_place.planning.limits import MotionSettings
 from ur5_pick_place.planning.planner import MotionPlanner
-from ur5_pick_place.planning.shapes import Cuboid, Cylinder, Mesh, Plane
-from ur5_pick_place.planning.world import AttachedObject, PlacedShape, SceneObject, World
+from ur5_pick_place.planning.scene.shapes import Cuboid, Cylinder, Mesh, Plane
+from ur5_pick_place.planning.scene.world import AttachedObject, PlacedShape, SceneObject, World
 from ur5_pick_place.trials.parallel import Workers, cores, run_trials
 
 SAMPLES = 9  # of each admitted motion

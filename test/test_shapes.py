@@ -12,13 +12,14 @@ from solids import FINITE, SCENE, UR5, angle_iron, bin_of_plates, of_boxes, poly
 from ur5_pick_place.errors import GateRefusal, InvalidInput, PlanningError
 from ur5_pick_place.kinematics import HOME, forward
 from ur5_pick_place.kinematics.transforms import T_BASE_BASE_LINK, make_transform
-from ur5_pick_place.planning.collision import CollisionModel, collision_model
+from ur5_pick_place.planning.collision.collision import CollisionModel, collision_model
+from ur5_pick_place.planning.collision.solids import hull_of, solid_of
 from ur5_pick_place.planning.dynamics import Dynamics
-from ur5_pick_place.planning.inertias import Load
 from ur5_pick_place.planning.limits import MotionSettings
 from ur5_pick_place.planning.planner import MotionPlanner
-from ur5_pick_place.planning.scene import Box, Part, Scene, Tool
-from ur5_pick_place.planning.shapes import (
+from ur5_pick_place.planning.scene.inertias import Load
+from ur5_pick_place.planning.scene.scene import Box, Part, Scene, Tool
+from ur5_pick_place.planning.scene.shapes import (
     MAX_TRIANGLES,
     Cone,
     Cuboid,
@@ -27,8 +28,7 @@ from ur5_pick_place.planning.shapes import (
     Plane,
     Sphere,
 )
-from ur5_pick_place.planning.solids import hull_of, solid_of
-from ur5_pick_place.planning.world import AttachedObject, PlacedShape, SceneObject, World
+from ur5_pick_place.planning.scene.world import AttachedObject, PlacedShape, SceneObject, World
 
 CORNERS = np.array([[0.0, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]])
 FACES = np.array([[0, 1, 2], [0, 1, 3], [0, 2, 3], [1, 2, 3]])

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 from stop_cell import CYCLE, Cell, turn
 
+from ur5_pick_place.control.loops.stream import Stream
 from ur5_pick_place.control.robot_status import RobotStatus
-from ur5_pick_place.control.stream import Stream
 from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.kinematics import HOME, JOINT_NAMES
 

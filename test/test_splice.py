@@ -13,11 +13,11 @@ import pytest
 from motion_planners import FAST as FAST_LIMITS
 from motion_planners import make_planner
 
-from ur5_pick_place.control.loop_settings import LoopSettings
-from ur5_pick_place.control.reference import Reference
-from ur5_pick_place.control.rollout import loop_of, plan_roll_out
-from ur5_pick_place.control.splicing import next_segment
-from ur5_pick_place.control.streamed_loop import TrajectorySegment
+from ur5_pick_place.control.loops.loop_settings import LoopSettings
+from ur5_pick_place.control.loops.reference import Reference
+from ur5_pick_place.control.loops.rollout import loop_of, plan_roll_out
+from ur5_pick_place.control.loops.splicing import next_segment
+from ur5_pick_place.control.loops.streamed_loop import TrajectorySegment
 from ur5_pick_place.kinematics import HOME, JOINT_NAMES, forward
 from ur5_pick_place.outcome import DONE
 from ur5_pick_place.planning.scaling import Scaling

@@ -37,9 +37,9 @@ def allowed(node: str) -> Allowed:
 @pytest.fixture(scope='module')
 def graph(ros_domain: int) -> Iterator[dict[str, Allowed]]:
     """Give what each of our nodes offers and uses, as entries of a policy."""
-    from ur5_pick_place.nodes.ik_service import IkService
-    from ur5_pick_place.nodes.pick_place import PickPlace
-    from ur5_pick_place.nodes.trajectory_planner import TrajectoryPlanner
+    from ur5_pick_place.nodes.ik_service.node import IkService
+    from ur5_pick_place.nodes.pick_place.node import PickPlace
+    from ur5_pick_place.nodes.trajectory_planner.node import TrajectoryPlanner
 
     rclpy.init(args=['--ros-args', '--params-file', str(CONFIG / 'robot_sim.yaml')])
     nodes = [IkService(), TrajectoryPlanner(), PickPlace()]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.nodes.statistics_file import StatisticsFile, statistics_path
+from ur5_pick_place.nodes.pick_place.statistics_file import StatisticsFile, statistics_path
 from ur5_pick_place.task import events
 from ur5_pick_place.task.statistics import (
     Statistics,

@@ -17,7 +17,7 @@ from rclpy.node import Node  # noqa: E402
 from rclpy.parameter import Parameter  # noqa: E402
 from rclpy.time import Time  # noqa: E402
 
-from ur5_pick_place.nodes.steady_expiry import steady_expiry  # noqa: E402
+from ur5_pick_place.nodes.ros.steady_expiry import steady_expiry  # noqa: E402
 
 MESSAGES = 60
 PERIOD = 0.005  # [s]

@@ -12,8 +12,8 @@ from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.kinematics import HOME, load_model
 from ur5_pick_place.outcome import DONE, Outcome
 from ur5_pick_place.planning.limits import MotionSettings, motion_limits
-from ur5_pick_place.planning.timing import concatenate
-from ur5_pick_place.planning.trajectory import Trajectory
+from ur5_pick_place.planning.paths.trajectory import Trajectory
+from ur5_pick_place.planning.timing.ptp import concatenate
 
 STRANGER = b'a goal of somebody else'
 

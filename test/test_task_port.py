@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from ur5_pick_place.nodes.task_port import TaskPort
+from ur5_pick_place.nodes.pick_place.task_port import TaskPort
 from ur5_pick_place.outcome import DONE, Outcome
 from ur5_pick_place.task.job import SetOutput
 

@@ -26,8 +26,8 @@ from visualization_msgs.msg import (  # noqa: E402
 from visualization_msgs.srv import GetInteractiveMarkers  # noqa: E402
 
 from ur5_pick_place.kinematics.transforms import make_transform  # noqa: E402
-from ur5_pick_place.nodes.conversions import matrix_to_pose, pose_to_matrix  # noqa: E402
-from ur5_pick_place.nodes.teach_markers import TeachMarkers  # noqa: E402
+from ur5_pick_place.nodes.messages.conversions import matrix_to_pose, pose_to_matrix  # noqa: E402
+from ur5_pick_place.nodes.pick_place.teach_markers import TeachMarkers  # noqa: E402
 
 TOPIC = '/cell/pick_place/teach_markers'
 START = make_transform(np.diag([1.0, -1.0, -1.0]), [0.4, -0.1, 0.02])

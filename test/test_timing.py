@@ -15,14 +15,14 @@ from scipy.interpolate import BPoly
 
 from ur5_pick_place.errors import IncompletePath, PlanningError
 from ur5_pick_place.kinematics import forward
-from ur5_pick_place.planning.curves import Line
 from ur5_pick_place.planning.dynamics import Dynamics
-from ur5_pick_place.planning.inertias import Load
 from ur5_pick_place.planning.limits import Limits
-from ur5_pick_place.planning.path_timing import time_path
-from ur5_pick_place.planning.paths import JointPath, follow
-from ur5_pick_place.planning.time_optimal import ProfileSearch
-from ur5_pick_place.planning.timing import time_ptp
+from ur5_pick_place.planning.paths.curves import Line
+from ur5_pick_place.planning.paths.follow import JointPath, follow
+from ur5_pick_place.planning.scene.inertias import Load
+from ur5_pick_place.planning.timing.path_timing import time_path
+from ur5_pick_place.planning.timing.ptp import time_ptp
+from ur5_pick_place.planning.timing.time_optimal import ProfileSearch
 
 PICK = np.array([0, -np.pi / 2, np.pi / 2, -np.pi / 2, -np.pi / 2, 0])
 

@@ -6,7 +6,7 @@ import pytest
 from scipy.interpolate import BPoly
 
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.planning.trajectory import Trajectory, hold_trajectory
+from ur5_pick_place.planning.paths.trajectory import Trajectory, hold_trajectory
 
 
 def random_trajectory(rng, n=6):

@@ -11,9 +11,9 @@ from conftest import assert_transforms_close
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import HOME, UR_TYPES, forward, load_model
 from ur5_pick_place.kinematics.transforms import T_BASE_BASE_LINK, make_transform
-from ur5_pick_place.nodes.node_list import node_list
+from ur5_pick_place.nodes.cell.node_list import node_list
 from ur5_pick_place.planning.dynamics import Dynamics
-from ur5_pick_place.planning.inertias import Load
+from ur5_pick_place.planning.scene.inertias import Load
 from ur5_pick_place.sim.driver import Driver
 from ur5_pick_place.sim.world import CellSettings, World
 from ur5_pick_place.trials.demo_options import read_options

@@ -9,7 +9,7 @@ from obstacle_scenes import down
 from solids import UR5
 
 from ur5_pick_place.kinematics import BRANCHES, inverse
-from ur5_pick_place.planning.scene_file import load_scene
+from ur5_pick_place.planning.scene.scene_file import load_scene
 from ur5_pick_place.sim.world import CellSettings, World
 from ur5_pick_place.trials.demo_options import read_options
 from ur5_pick_place.trials.in_process import InProcessCell

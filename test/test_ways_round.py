@@ -19,10 +19,10 @@ from solids import SCENE, UR5
 from ur5_pick_place.errors import GateRefusal, PlanningCanceled, PlanningError
 from ur5_pick_place.kinematics import BRANCHES, HOME, classify, forward, inverse
 from ur5_pick_place.planning.cancellation import cancelable
-from ur5_pick_place.planning.collision import collision_model
-from ur5_pick_place.planning.inertias import Load
+from ur5_pick_place.planning.collision.collision import collision_model
+from ur5_pick_place.planning.paths.rounding import RoundedPolyline
 from ur5_pick_place.planning.planner import MotionPlanner
-from ur5_pick_place.planning.rounding import RoundedPolyline
+from ur5_pick_place.planning.scene.inertias import Load
 
 SAMPLES = 200
 

@@ -18,7 +18,7 @@ import pytest
 from cells import CONFIG, sim_nodes
 
 from ur5_pick_place.kinematics import load_model
-from ur5_pick_place.planning.scene_file import load_scene
+from ur5_pick_place.planning.scene.scene_file import load_scene
 from ur5_pick_place.trials.operator import Operator
 from ur5_pick_place.trials.processes import NodeProcesses, own_domain
 from ur5_pick_place.trials.record import RunResult, Task

@@ -13,7 +13,7 @@ from ur5_pick_place.client.link import TASK, Link
 from ur5_pick_place.client.results import Solutions
 from ur5_pick_place.errors import InvalidInput, TimedOut
 from ur5_pick_place.kinematics.transforms import Array
-from ur5_pick_place.nodes.conversions import pose_to_matrix
+from ur5_pick_place.nodes.messages.conversions import pose_to_matrix
 
 _STATE_TIME = 1.0  # [s] by which the state may follow the reply or the event
 _TEACH = f'{TASK}/teach_'

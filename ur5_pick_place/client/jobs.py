@@ -16,7 +16,7 @@ from ur5_pick_place.client.link import TASK
 from ur5_pick_place.client.received import Event
 from ur5_pick_place.client.results import PlanReport, RunResult
 from ur5_pick_place.errors import ExecutionError, InvalidInput, PlanningError, Ur5PickPlaceError
-from ur5_pick_place.nodes.conversions import to_seconds
+from ur5_pick_place.nodes.messages.conversions import to_seconds
 from ur5_pick_place.task import events
 
 _LOST = 5.0  # [s] to wait for the outcome of a job on which the task node no longer works

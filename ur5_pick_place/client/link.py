@@ -36,10 +36,10 @@ from ur5_pick_place.errors import (
     Ur5PickPlaceError,
     one_line,
 )
-from ur5_pick_place.nodes.conversions import to_seconds
-from ur5_pick_place.nodes.distro import on_liveliness
-from ur5_pick_place.nodes.liveness import liveliness_qos
-from ur5_pick_place.nodes.process import ros_domain_id, stay_on_loopback
+from ur5_pick_place.nodes.messages.conversions import to_seconds
+from ur5_pick_place.nodes.ros.distro import on_liveliness
+from ur5_pick_place.nodes.ros.liveness import liveliness_qos
+from ur5_pick_place.nodes.ros.process import ros_domain_id, stay_on_loopback
 
 T = TypeVar('T')
 

@@ -17,7 +17,7 @@ from std_msgs.msg import String
 from ur5_pick_place.errors import ExecutionError, InvalidInput
 from ur5_pick_place.kinematics import JOINT_NAMES
 from ur5_pick_place.kinematics.transforms import Array
-from ur5_pick_place.nodes.conversions import is_of_this_arm, joints_from_state
+from ur5_pick_place.nodes.messages.conversions import is_of_this_arm, joints_from_state
 from ur5_pick_place.task.events import TAUGHT
 
 Event = dict[str, Any]

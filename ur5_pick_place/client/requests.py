@@ -40,8 +40,8 @@ from ur5_pick_place.kinematics.transforms import (
     make_transform,
     tool_down,
 )
-from ur5_pick_place.nodes.conversions import matrix_to_pose
-from ur5_pick_place.nodes.distro import read
+from ur5_pick_place.nodes.messages.conversions import matrix_to_pose
+from ur5_pick_place.nodes.ros.distro import read
 from ur5_pick_place.terminal import check_metres
 
 _CODE = MoveItErrorCodes

@@ -13,7 +13,7 @@ from ur5_pick_place.client.cell_reader import CellReader
 from ur5_pick_place.client.link import TASK
 from ur5_pick_place.client.received import Event
 from ur5_pick_place.errors import ExecutionError, PlanningError, TimedOut
-from ur5_pick_place.nodes.teaching import stamp_text
+from ur5_pick_place.nodes.pick_place.teaching import stamp_text
 from ur5_pick_place.task import events
 
 _REPEAT = 2.0  # [s] after which an unanswered pose is published again

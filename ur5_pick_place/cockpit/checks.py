@@ -14,7 +14,7 @@ import viser
 from ur5_pick_place.client.touch import TableTouches, TcpTouches, Where
 from ur5_pick_place.errors import ExecutionError, InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.kinematics.transforms import Array
-from ur5_pick_place.nodes.joint_listener import Joints
+from ur5_pick_place.nodes.driver.joint_listener import Joints
 from ur5_pick_place.task.preflight import Check, Observed, check_all, verdict
 
 _GOOD, _BAD, _PLAIN = '#15803d', '#b91c1c', '#334155'

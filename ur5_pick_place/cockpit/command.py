@@ -3,7 +3,7 @@
 
 import sys
 
-from ur5_pick_place.nodes.entry_points import prepare_to_run
+from ur5_pick_place.nodes.ros.entry_points import prepare_to_run
 
 _OPTIONAL = {'viser', 'trimesh', 'websockets', 'msgspec'}
 

@@ -29,10 +29,10 @@ from ur5_pick_place.client.requests import check_code
 from ur5_pick_place.cockpit.actions import CellState
 from ur5_pick_place.errors import ExecutionError, TimedOut, one_line
 from ur5_pick_place.kinematics.transforms import Array
-from ur5_pick_place.nodes.bounded_reader import BoundedReader
-from ur5_pick_place.nodes.conversions import matrix_to_pose, pose_to_matrix
-from ur5_pick_place.nodes.distro import read
-from ur5_pick_place.nodes.qos import LATCHED
+from ur5_pick_place.nodes.messages.conversions import matrix_to_pose, pose_to_matrix
+from ur5_pick_place.nodes.ros.bounded_reader import BoundedReader
+from ur5_pick_place.nodes.ros.distro import read
+from ur5_pick_place.nodes.ros.qos import LATCHED
 from ur5_pick_place.task.place_names import HOME
 
 TASK, PLANNER, SIM_DRIVER = 'pick_place', 'trajectory_planner', 'sim_driver'

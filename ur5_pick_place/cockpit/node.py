@@ -36,20 +36,20 @@ from ur5_pick_place.cockpit.tabs import Tabs
 from ur5_pick_place.cockpit.view import CellView
 from ur5_pick_place.errors import InvalidInput, UnknownFrame, one_line
 from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, Array
-from ur5_pick_place.nodes.bounded_reader import BoundedReader
-from ur5_pick_place.nodes.conversions import joint_state_msg, pose_to_matrix
-from ur5_pick_place.nodes.frames import Frames
-from ur5_pick_place.nodes.joint_listener import JointListener, Joints
-from ur5_pick_place.nodes.markers import GHOSTS
-from ur5_pick_place.nodes.node_list import ROBOTS
-from ur5_pick_place.nodes.parameters import declare_settings
-from ur5_pick_place.nodes.planning_scene import SceneFollower
-from ur5_pick_place.nodes.polling import PollGroup
-from ur5_pick_place.nodes.preflight import collect
-from ur5_pick_place.nodes.process import run_node
-from ur5_pick_place.nodes.qos import LATCHED
-from ur5_pick_place.nodes.robot_settings import RobotSettings, load_cell
-from ur5_pick_place.planning.world import AttachedObject, World
+from ur5_pick_place.nodes.cell.node_list import ROBOTS
+from ur5_pick_place.nodes.cell.preflight import collect
+from ur5_pick_place.nodes.cell.robot_settings import RobotSettings, load_cell
+from ur5_pick_place.nodes.driver.joint_listener import JointListener, Joints
+from ur5_pick_place.nodes.messages.conversions import joint_state_msg, pose_to_matrix
+from ur5_pick_place.nodes.messages.markers import GHOSTS
+from ur5_pick_place.nodes.ros.bounded_reader import BoundedReader
+from ur5_pick_place.nodes.ros.parameters import declare_settings
+from ur5_pick_place.nodes.ros.polling import PollGroup
+from ur5_pick_place.nodes.ros.process import run_node
+from ur5_pick_place.nodes.ros.qos import LATCHED
+from ur5_pick_place.nodes.scene.planning_scene import SceneFollower
+from ur5_pick_place.nodes.tf.frames import Frames
+from ur5_pick_place.planning.scene.world import AttachedObject, World
 from ur5_pick_place.settings import Settings, setting
 from ur5_pick_place.task import events
 

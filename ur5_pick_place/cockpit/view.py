@@ -19,9 +19,9 @@ from ur5_pick_place.kinematics.transforms import (
     make_transform,
     quat_from_matrix,
 )
-from ur5_pick_place.planning.scene import Scene
-from ur5_pick_place.planning.shapes import Cone, Cuboid, Cylinder, Mesh, Plane, Shape, Sphere
-from ur5_pick_place.planning.world import AttachedObject, World
+from ur5_pick_place.planning.scene.scene import Scene
+from ur5_pick_place.planning.scene.shapes import Cone, Cuboid, Cylinder, Mesh, Plane, Shape, Sphere
+from ur5_pick_place.planning.scene.world import AttachedObject, World
 
 _HAND = 6  # frame of the tool
 _TABLE = (1.8, 1.8, 0.04)  # the table as it is drawn, about the reach of a UR5 [m]

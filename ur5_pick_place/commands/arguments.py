@@ -16,7 +16,7 @@ from ur5_pick_place.kinematics import UR_TYPES, Model, load_model
 from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, Array, inverse_transform
 
 if TYPE_CHECKING:
-    from ur5_pick_place.planning.collision import CollisionModel
+    from ur5_pick_place.planning.collision.collision import CollisionModel
 
 _TWO_TURNS = 12.6  # [rad]
 
@@ -152,15 +152,15 @@ def verdict(contact: str | None) -> str:
 def _surroundings(model: Model, path: Path | None) -> 'tuple[Array, CollisionModel | None]':
     """Return the TCP in tool0 and the collision model, None without coal; a scene needs coal."""
     try:
-        from ur5_pick_place.planning.collision import CollisionModel
-        from ur5_pick_place.planning.scene import Scene, Tool
+        from ur5_pick_place.planning.collision.collision import CollisionModel
+        from ur5_pick_place.planning.scene.scene import Scene, Tool
     except ImportError as error:
         if path is not None:
             raise InvalidInput(f'--scene {path}: a package is missing: {error}') from error
         return np.eye(4), None
     if path is None:
         return np.eye(4), CollisionModel(model, Scene(table_height=-2.0, tool=Tool(np.eye(4))))
-    from ur5_pick_place.planning.scene_file import load_scene
+    from ur5_pick_place.planning.scene.scene_file import load_scene
 
     scene = load_scene(path)
     return scene.tool.T_tool_tcp, CollisionModel(model, scene)

@@ -20,8 +20,8 @@ from ur5_pick_place.control.robot_status import (
 from ur5_pick_place.control.stop_latch import StopLatch
 from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.planning.gate import GateReport
+from ur5_pick_place.planning.paths.trajectory import Trajectory
 from ur5_pick_place.planning.planner import MotionPlanner
-from ur5_pick_place.planning.trajectory import Trajectory
 
 T = TypeVar('T')
 IsWanted = Callable[[], bool]

@@ -8,8 +8,8 @@ import numpy as np
 from ur5_pick_place.control.controller import Goal
 from ur5_pick_place.control.robot_status import RobotStatus
 from ur5_pick_place.control.stop_trajectory import brake
+from ur5_pick_place.planning.paths.trajectory import Trajectory
 from ur5_pick_place.planning.planner import MotionPlanner
-from ur5_pick_place.planning.trajectory import Trajectory
 
 # [s] to look for a better braking motion, and to find one at all; then all is canceled.
 # pick_place, if asked to stop, cancels after 30 ms without an answer: a braking motion that came

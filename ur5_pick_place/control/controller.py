@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Protocol
 
+from ur5_pick_place.control.loops.streamed_loop import TrajectorySegment
 from ur5_pick_place.control.motion_monitor import MotionMonitor
 from ur5_pick_place.control.robot_status import RobotStatus
-from ur5_pick_place.control.streamed_loop import TrajectorySegment
 from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.outcome import OnOutcome, Outcome
-from ur5_pick_place.planning.trajectory import Trajectory
+from ur5_pick_place.planning.paths.trajectory import Trajectory
 
 REPLY_TIMEOUT = 2.0
 """Largest time for the controller to answer a goal [s, steady clock]."""

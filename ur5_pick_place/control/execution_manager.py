@@ -7,21 +7,21 @@ from typing import Any
 
 from ur5_pick_place.control.admission import Admission, IsWanted
 from ur5_pick_place.control.braking import braking_motion, ends_braking, is_slow
-from ur5_pick_place.control.closed_loop import ClosedLoop
 from ur5_pick_place.control.controller import Controller, Goal, transfer_time
-from ur5_pick_place.control.jog import Jog
+from ur5_pick_place.control.loops.closed_loop import ClosedLoop
+from ur5_pick_place.control.loops.jog import Jog
+from ur5_pick_place.control.loops.stream import Stream, check_replaces_trajectories
+from ur5_pick_place.control.loops.streamed_loop import StreamedLoop
 from ur5_pick_place.control.motion_monitor import MotionMonitor, TrackingSettings
 from ur5_pick_place.control.motion_state import motion_state_text, skip_repeated
 from ur5_pick_place.control.path_ahead import path_ahead, too_near
 from ur5_pick_place.control.robot_status import HealthSettings, RobotStatus, was_suspended
 from ur5_pick_place.control.stop_latch import StopLatch
-from ur5_pick_place.control.stream import Stream, check_replaces_trajectories
-from ur5_pick_place.control.streamed_loop import StreamedLoop
 from ur5_pick_place.locking import locked
 from ur5_pick_place.outcome import DONE, OnOutcome, Outcome
 from ur5_pick_place.planning.gate import GateReport
+from ur5_pick_place.planning.paths.trajectory import Trajectory, hold_trajectory
 from ur5_pick_place.planning.planner import MotionPlanner
-from ur5_pick_place.planning.trajectory import Trajectory, hold_trajectory
 
 
 class ExecutionManager:

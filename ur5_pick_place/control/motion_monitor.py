@@ -14,7 +14,7 @@ import numpy as np
 from ur5_pick_place.kinematics import JOINT_NAMES
 from ur5_pick_place.kinematics.core import core
 from ur5_pick_place.kinematics.transforms import Array
-from ur5_pick_place.planning.trajectory import Trajectory
+from ur5_pick_place.planning.paths.trajectory import Trajectory
 from ur5_pick_place.settings import Settings, setting
 
 _BEGUN = 5e-3  # [rad]; the motion before may still be settling by less

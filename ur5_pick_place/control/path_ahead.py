@@ -4,11 +4,11 @@
 import numpy as np
 
 from ur5_pick_place.control.controller import Goal
+from ur5_pick_place.control.loops.stream import Stream
 from ur5_pick_place.control.motion_monitor import path_from
-from ur5_pick_place.control.stream import Stream
 from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.planning.paths.trajectory import Trajectory
 from ur5_pick_place.planning.planner import MotionPlanner
-from ur5_pick_place.planning.trajectory import Trajectory
 
 _STEP = 0.02  # [s] between samples; the collision check sweeps between them
 

@@ -4,14 +4,14 @@
 import numpy as np
 
 from ur5_pick_place.control.controller import Goal
+from ur5_pick_place.control.loops.stream import Stream
 from ur5_pick_place.control.robot_status import SAFETY_REDUCED, RobotStatus
-from ur5_pick_place.control.stream import Stream
 from ur5_pick_place.errors import GateRefusal
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.gate import GateReport
 from ur5_pick_place.planning.limits import tcp_and_elbow_speed
+from ur5_pick_place.planning.paths.trajectory import Trajectory
 from ur5_pick_place.planning.planner import MotionPlanner
-from ur5_pick_place.planning.trajectory import Trajectory
 
 _STEP = 0.01  # [s] between samples: a check must not delay the processing of joint_states
 _SLACK = 1.005  # the gate samples at other times, and admits a little more than the limit

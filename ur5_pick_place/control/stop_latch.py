@@ -12,8 +12,8 @@ from collections.abc import Callable
 import numpy as np
 
 from ur5_pick_place.control.controller import Controller, StopProgress
+from ur5_pick_place.control.loops.streamed_loop import AT_REST
 from ur5_pick_place.control.robot_status import RobotStatus
-from ur5_pick_place.control.streamed_loop import AT_REST
 from ur5_pick_place.kinematics.transforms import Array
 
 _HOLDS = 5  # hold commands after a closed loop: they are not confirmed and may be lost

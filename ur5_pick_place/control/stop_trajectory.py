@@ -6,12 +6,12 @@ from collections.abc import Callable, Iterator
 import numpy as np
 from scipy.interpolate import CubicHermiteSpline
 
-from ur5_pick_place.control.ramp import Ramp, SpeedProfile
+from ur5_pick_place.control.loops.ramp import Ramp, SpeedProfile
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.dynamics import Dynamics
 from ur5_pick_place.planning.limits import Limits
-from ur5_pick_place.planning.timing import stretch
-from ur5_pick_place.planning.trajectory import Trajectory, hold_trajectory
+from ur5_pick_place.planning.paths.trajectory import Trajectory, hold_trajectory
+from ur5_pick_place.planning.timing.ptp import stretch
 
 _KNOTS = 24
 _DENSE = np.linspace(0.0, 1.0, 1000)

@@ -12,14 +12,14 @@ from ur5_pick_place.errors import GateRefusal
 from ur5_pick_place.kinematics import JOINT_NAMES, Model
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning import gate
-from ur5_pick_place.planning.collision import collision_model
+from ur5_pick_place.planning.collision.collision import collision_model
 from ur5_pick_place.planning.dynamics import Dynamics
-from ur5_pick_place.planning.inertias import Load
 from ur5_pick_place.planning.limits import Limits, MotionSettings, motion_limits
+from ur5_pick_place.planning.paths.trajectory import Trajectory
 from ur5_pick_place.planning.scaling import Scaling
-from ur5_pick_place.planning.scene import Box, Part, Scene
-from ur5_pick_place.planning.trajectory import Trajectory
-from ur5_pick_place.planning.world import World
+from ur5_pick_place.planning.scene.inertias import Load
+from ur5_pick_place.planning.scene.scene import Box, Part, Scene
+from ur5_pick_place.planning.scene.world import World
 
 _Arm = TypeVar('_Arm', bound='ArmInScene')
 

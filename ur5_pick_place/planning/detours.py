@@ -10,12 +10,12 @@ import numpy as np
 
 from ur5_pick_place.errors import GateRefusal, PlanningError
 from ur5_pick_place.kinematics.transforms import Array
-from ur5_pick_place.planning.collision import CollisionModel, Contact
+from ur5_pick_place.planning.collision.collision import CollisionModel, Contact
 from ur5_pick_place.planning.goals import free_at_rest
 from ur5_pick_place.planning.limits import Limits
-from ur5_pick_place.planning.paths import JointPath
-from ur5_pick_place.planning.rounding import RoundedPolyline
-from ur5_pick_place.planning.trajectory import Trajectory
+from ur5_pick_place.planning.paths.follow import JointPath
+from ur5_pick_place.planning.paths.rounding import RoundedPolyline
+from ur5_pick_place.planning.paths.trajectory import Trajectory
 from ur5_pick_place.planning.ways_round import find_ways, time_distance
 
 _SAMPLE = 0.04  # [rad] between samples of a path; check_path also checks between them

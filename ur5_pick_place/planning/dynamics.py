@@ -19,7 +19,7 @@ from ur5_pick_place.errors import GateRefusal, InvalidInput
 from ur5_pick_place.kinematics import JOINT_NAMES, Model, check_joints
 from ur5_pick_place.kinematics.link_inertias import LinkInertia, link_inertias
 from ur5_pick_place.kinematics.transforms import Array, exp_so3, make_transform
-from ur5_pick_place.planning.inertias import Load
+from ur5_pick_place.planning.scene.inertias import Load
 
 GRAVITY = 9.81
 """[m/s2]"""

@@ -17,11 +17,11 @@ from numpy.typing import ArrayLike, NDArray
 from ur5_pick_place.errors import BlockedPath, GateRefusal
 from ur5_pick_place.kinematics import JOINT_NAMES, Model, forward
 from ur5_pick_place.kinematics.transforms import Array
-from ur5_pick_place.planning.collision import CollisionModel, Contact
+from ur5_pick_place.planning.collision.collision import CollisionModel, Contact
 from ur5_pick_place.planning.dynamics import Dynamics, check_torque
 from ur5_pick_place.planning.limits import Limits, tcp_and_elbow_speed
-from ur5_pick_place.planning.paths import tool_text
-from ur5_pick_place.planning.trajectory import Trajectory
+from ur5_pick_place.planning.paths.follow import tool_text
+from ur5_pick_place.planning.paths.trajectory import Trajectory
 
 CHECKS = (
     'names',

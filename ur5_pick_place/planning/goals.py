@@ -8,8 +8,8 @@ import numpy as np
 from ur5_pick_place.errors import InvalidInput, JointLimitViolation, NoSolution
 from ur5_pick_place.kinematics import BRANCHES, JOINT_NAMES, Model, all_solutions, all_variants
 from ur5_pick_place.kinematics.transforms import Array
-from ur5_pick_place.planning.collision import CollisionModel
-from ur5_pick_place.planning.paths import tool_text
+from ur5_pick_place.planning.collision.collision import CollisionModel
+from ur5_pick_place.planning.paths.follow import tool_text
 
 _MARGIN = 0.01  # [rad]; goals nearer to an end of the range are used if there are no others
 

@@ -18,7 +18,7 @@ from ur5_pick_place.kinematics import BRANCHES, JOINT_NAMES, Model, all_solution
 from ur5_pick_place.kinematics.arm_shapes import LINKS
 from ur5_pick_place.kinematics.reasons import MissingBranch
 from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, Array
-from ur5_pick_place.planning.collision import CollisionModel, Contact
+from ur5_pick_place.planning.collision.collision import CollisionModel, Contact
 from ur5_pick_place.planning.limits import Limits
 
 _TURN = 2.0 * np.pi

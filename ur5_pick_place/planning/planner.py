@@ -14,14 +14,14 @@ from ur5_pick_place.planning.arm_in_scene import ArmInScene
 from ur5_pick_place.planning.detours import Detour, JointMotions, motion_to_any
 from ur5_pick_place.planning.goals import free_at_rest, joint_goals
 from ur5_pick_place.planning.limits import tcp_and_elbow_speed
-from ur5_pick_place.planning.moves import PathSegment, between_stops, path_of
-from ur5_pick_place.planning.path_timing import time_path
-from ur5_pick_place.planning.paths import POSITION_STEP, JointPath
+from ur5_pick_place.planning.paths.follow import POSITION_STEP, JointPath
+from ur5_pick_place.planning.paths.moves import PathSegment, between_stops, path_of
+from ur5_pick_place.planning.paths.trajectory import Trajectory
 from ur5_pick_place.planning.place_check import check_pose
 from ur5_pick_place.planning.scaling import Scaling
-from ur5_pick_place.planning.time_optimal import SpeedOf
-from ur5_pick_place.planning.timing import concatenate, time_ptp
-from ur5_pick_place.planning.trajectory import Trajectory
+from ur5_pick_place.planning.timing.path_timing import time_path
+from ur5_pick_place.planning.timing.ptp import concatenate, time_ptp
+from ur5_pick_place.planning.timing.time_optimal import SpeedOf
 from ur5_pick_place.planning.ways_round import SEARCH_TIME
 
 _CANDIDATES = 16  # joint goals tried for one pose, nearest first

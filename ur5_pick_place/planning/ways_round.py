@@ -21,7 +21,7 @@ import numpy as np
 
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.cancellation import checkpoint
-from ur5_pick_place.planning.collision import CollisionModel
+from ur5_pick_place.planning.collision.collision import CollisionModel
 from ur5_pick_place.planning.limits import Limits
 
 # Clearance beyond the required one, except near the ends [m], for motion between two tests and for

@@ -19,8 +19,8 @@ from typing import TypeVar
 from ur5_pick_place.errors import ExecutionError, Ur5PickPlaceError, one_line
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.outcome import DONE, Outcome
-from ur5_pick_place.planning.inertias import Load
-from ur5_pick_place.planning.trajectory import Trajectory
+from ur5_pick_place.planning.paths.trajectory import Trajectory
+from ur5_pick_place.planning.scene.inertias import Load
 
 
 @dataclass(frozen=True)

@@ -7,8 +7,8 @@ from itertools import takewhile
 import numpy as np
 
 from ur5_pick_place.errors import ExecutionError
-from ur5_pick_place.planning.inertias import Load, boxes_load, joined
-from ur5_pick_place.planning.scene import Scene
+from ur5_pick_place.planning.scene.inertias import Load, boxes_load, joined
+from ur5_pick_place.planning.scene.scene import Scene
 from ur5_pick_place.task.grippers.base import ANSWER_TIMEOUT
 from ur5_pick_place.task.job import Command, SetPayload, Steps, perform
 from ur5_pick_place.task.motions import PlannedStage

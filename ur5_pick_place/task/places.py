@@ -12,7 +12,7 @@ from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.cancellation import checkpoint
 from ur5_pick_place.planning.place_check import PlaceReport, check_joints_at_rest, check_pose
 from ur5_pick_place.planning.planner import MotionPlanner
-from ur5_pick_place.planning.scene import Box
+from ur5_pick_place.planning.scene.scene import Box
 from ur5_pick_place.task.motions import T_base_tool, TaskSettings
 from ur5_pick_place.task.place_names import HOME, is_above, taught_place
 from ur5_pick_place.task.poses import TaughtPose

@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 
-from ur5_pick_place.control.loop_settings import LoopSettings
-from ur5_pick_place.control.rollout import plan_roll_out
+from ur5_pick_place.control.loops.loop_settings import LoopSettings
+from ur5_pick_place.control.loops.rollout import plan_roll_out
 from ur5_pick_place.control.stop_trajectory import resume_on_path
 from ur5_pick_place.errors import InvalidInput, PlanningError
 from ur5_pick_place.kinematics import BRANCHES, classify, forward
 from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, Array
 from ur5_pick_place.planning.planner import MotionPlanner, PlannedMotion
 from ur5_pick_place.planning.scaling import Scaling
-from ur5_pick_place.planning.scene import Box
+from ur5_pick_place.planning.scene.scene import Box
 from ur5_pick_place.task.cycle import blended_groups
 from ur5_pick_place.task.motions import CycleMotions, PlannedStage, TaskSettings
 from ur5_pick_place.task.pattern import (

@@ -9,7 +9,7 @@ import numpy as np
 from ur5_pick_place.errors import PlanningError
 from ur5_pick_place.kinematics import forward
 from ur5_pick_place.kinematics.transforms import Array
-from ur5_pick_place.planning.moves import PathSegment
+from ur5_pick_place.planning.paths.moves import PathSegment
 from ur5_pick_place.planning.planner import MotionPlanner
 from ur5_pick_place.task.motions import PlannedStage, TaskSettings, chain_of_tcp
 from ur5_pick_place.task.place_names import above

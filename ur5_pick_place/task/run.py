@@ -9,7 +9,7 @@ import numpy as np
 from ur5_pick_place.errors import ExecutionError, MissedGrasp
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.planner import PlannedMotion
-from ur5_pick_place.planning.scene import Box
+from ur5_pick_place.planning.scene.scene import Box
 from ur5_pick_place.task import events
 from ur5_pick_place.task.grippers.base import NO_FEEDBACK, Gripper
 from ur5_pick_place.task.job import (

@@ -3,14 +3,14 @@
 
 from dataclasses import dataclass
 
-from ur5_pick_place.control.loop_settings import LoopSettings
+from ur5_pick_place.control.loops.loop_settings import LoopSettings
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import Model
 from ur5_pick_place.kinematics.link_inertias import rated_payload
 from ur5_pick_place.planning.dynamics import Dynamics
 from ur5_pick_place.planning.limits import MotionSettings
 from ur5_pick_place.planning.planner import MotionPlanner
-from ur5_pick_place.planning.scene import Scene
+from ur5_pick_place.planning.scene.scene import Scene
 from ur5_pick_place.task.grippers.base import Gripper
 from ur5_pick_place.task.machine import Machine, Port
 from ur5_pick_place.task.motions import TaskSettings

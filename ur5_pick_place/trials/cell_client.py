@@ -23,10 +23,10 @@ from std_srvs.srv import Trigger
 
 from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.kinematics import JOINT_NAMES
-from ur5_pick_place.nodes.conversions import matrix_to_pose, pose_to_matrix, to_seconds
-from ur5_pick_place.nodes.distro import distro
-from ur5_pick_place.nodes.process import stay_on_loopback
-from ur5_pick_place.nodes.qos import LATCHED
+from ur5_pick_place.nodes.messages.conversions import matrix_to_pose, pose_to_matrix, to_seconds
+from ur5_pick_place.nodes.ros.distro import distro
+from ur5_pick_place.nodes.ros.process import stay_on_loopback
+from ur5_pick_place.nodes.ros.qos import LATCHED
 from ur5_pick_place.task import events
 from ur5_pick_place.trials.record import Record
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from ur5_pick_place.commands.arguments import finite
-from ur5_pick_place.control.line_follower import METHODS
-from ur5_pick_place.control.loop_settings import PICK_AND_PLACE_PROJECT
+from ur5_pick_place.control.loops.line_follower import METHODS
+from ur5_pick_place.control.loops.loop_settings import PICK_AND_PLACE_PROJECT
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.sim.world import CellSettings
 from ur5_pick_place.task.motions import IK

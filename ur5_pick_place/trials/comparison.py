@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ur5_pick_place.control.loop_settings import LoopSettings
+from ur5_pick_place.control.loops.loop_settings import LoopSettings
 from ur5_pick_place.control.motion_state import MotionState, parse_motion_state
 from ur5_pick_place.errors import ExecutionError, PlanningError
 from ur5_pick_place.kinematics.model import CYCLE

@@ -14,8 +14,8 @@ from ur5_pick_place.config_files import share_directory
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.kinematics import load_model
 from ur5_pick_place.kinematics.transforms import Array
-from ur5_pick_place.nodes.node_list import NodeSpec, node_list
-from ur5_pick_place.planning.scene_file import load_scene
+from ur5_pick_place.nodes.cell.node_list import NodeSpec, node_list
+from ur5_pick_place.planning.scene.scene_file import load_scene
 from ur5_pick_place.task.cycle import Cycle, load_cycle
 from ur5_pick_place.task.grippers.registry import gripper_type
 from ur5_pick_place.task.pattern import PatternSettings

@@ -12,8 +12,8 @@ from ur_msgs.srv import SetIO
 from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.kinematics import Model
 from ur5_pick_place.kinematics.transforms import Array
-from ur5_pick_place.nodes.conversions import pose_to_matrix
-from ur5_pick_place.planning.scene import Scene
+from ur5_pick_place.nodes.messages.conversions import pose_to_matrix
+from ur5_pick_place.planning.scene.scene import Scene
 from ur5_pick_place.task.cycle import Cycle
 from ur5_pick_place.trials.cycle_layout import Attendant
 from ur5_pick_place.trials.operator import Operator

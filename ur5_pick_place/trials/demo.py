@@ -22,9 +22,9 @@ from typing import Any
 from ur5_pick_place.config_files import share_directory
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.kinematics import Model, load_model
-from ur5_pick_place.nodes.node_list import NodeSpec, node_list
+from ur5_pick_place.nodes.cell.node_list import NodeSpec, node_list
 from ur5_pick_place.planning.limits import Limits, MotionSettings, arm_facts, motion_limits
-from ur5_pick_place.planning.scene_file import load_scene
+from ur5_pick_place.planning.scene.scene_file import load_scene
 from ur5_pick_place.terminal import quiet_pipe
 from ur5_pick_place.trials.configuration import Configuration
 from ur5_pick_place.trials.cycle_demo import run_cycle_file

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from ur5_pick_place.control.line_follower import METHODS
+from ur5_pick_place.control.loops.line_follower import METHODS
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.sim.grippers import DIGITAL, GRIPPERS
 from ur5_pick_place.task.motions import IK

@@ -19,9 +19,13 @@ from ur_msgs.msg import IOStates
 from ur5_pick_place.errors import ExecutionError, InvalidRobotState
 from ur5_pick_place.kinematics import JOINT_NAMES
 from ur5_pick_place.kinematics.transforms import Array
-from ur5_pick_place.nodes.conversions import joints_from_state, to_seconds, velocities_from_state
-from ur5_pick_place.nodes.distro import distro
-from ur5_pick_place.nodes.qos import LATCHED
+from ur5_pick_place.nodes.messages.conversions import (
+    joints_from_state,
+    to_seconds,
+    velocities_from_state,
+)
+from ur5_pick_place.nodes.ros.distro import distro
+from ur5_pick_place.nodes.ros.qos import LATCHED
 from ur5_pick_place.pins import TOOL_PINS
 from ur5_pick_place.sim.faults import FAULTS
 from ur5_pick_place.trials.cell_client import START_TIME

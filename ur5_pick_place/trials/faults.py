@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ur5_pick_place.control.line_follower import METHODS
+from ur5_pick_place.control.loops.line_follower import METHODS
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.task.motions import IK
 from ur5_pick_place.terminal import quiet_pipe

@@ -13,9 +13,9 @@ from typing import Any
 import numpy as np
 
 from ur5_pick_place.control.execution_manager import ExecutionManager
-from ur5_pick_place.control.jog import Jog
-from ur5_pick_place.control.jog_velocity import Command
-from ur5_pick_place.control.loop_settings import LoopSettings
+from ur5_pick_place.control.loops.jog import Jog
+from ur5_pick_place.control.loops.jog_velocity import Command
+from ur5_pick_place.control.loops.loop_settings import LoopSettings
 from ur5_pick_place.control.motion_monitor import TrackingSettings
 from ur5_pick_place.control.motion_state import MotionState, parse_motion_state
 from ur5_pick_place.control.robot_status import (
@@ -33,10 +33,10 @@ from ur5_pick_place.kinematics.transforms import (
 )
 from ur5_pick_place.outcome import Outcome
 from ur5_pick_place.planning.dynamics import Dynamics
-from ur5_pick_place.planning.inertias import Load
 from ur5_pick_place.planning.limits import MotionSettings
 from ur5_pick_place.planning.planner import MotionPlanner
-from ur5_pick_place.planning.scene_file import load_scene
+from ur5_pick_place.planning.scene.inertias import Load
+from ur5_pick_place.planning.scene.scene_file import load_scene
 from ur5_pick_place.sim.contact import ContactSettings
 from ur5_pick_place.sim.controller_manager import PASSTHROUGH
 from ur5_pick_place.sim.driver import Driver

@@ -9,17 +9,17 @@ import numpy as np
 
 from ur5_pick_place.control.controller import Goal, GoalListener, StopProgress
 from ur5_pick_place.control.execution_manager import ExecutionManager
-from ur5_pick_place.control.loop_settings import LoopSettings
+from ur5_pick_place.control.loops.loop_settings import LoopSettings
+from ur5_pick_place.control.loops.rollout import loop_of
+from ur5_pick_place.control.loops.splicing import next_segment
+from ur5_pick_place.control.loops.streamed_loop import TrajectorySegment
 from ur5_pick_place.control.motion_monitor import TrackingSettings
 from ur5_pick_place.control.motion_state import MotionState, parse_motion_state
-from ur5_pick_place.control.rollout import loop_of
-from ur5_pick_place.control.splicing import next_segment
-from ur5_pick_place.control.streamed_loop import TrajectorySegment
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.outcome import DONE, OnOutcome, Outcome
+from ur5_pick_place.planning.paths.trajectory import Trajectory, hold_trajectory
 from ur5_pick_place.planning.planner import MotionPlanner
-from ur5_pick_place.planning.trajectory import Trajectory, hold_trajectory
 from ur5_pick_place.sim import goals
 from ur5_pick_place.sim.controller_manager import PASSTHROUGH
 from ur5_pick_place.sim.driver import Driver

@@ -28,10 +28,10 @@ from ur5_pick_place.config_files import share_directory
 from ur5_pick_place.errors import ExecutionError, InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.kinematics import load_model
 from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, Array
-from ur5_pick_place.nodes.distro import discovery
-from ur5_pick_place.nodes.node_list import NodeSpec, node_list, poses_file
-from ur5_pick_place.nodes.process import ros_domain_id
-from ur5_pick_place.planning.scene_file import load_scene
+from ur5_pick_place.nodes.cell.node_list import NodeSpec, node_list, poses_file
+from ur5_pick_place.nodes.ros.distro import discovery
+from ur5_pick_place.nodes.ros.process import ros_domain_id
+from ur5_pick_place.planning.scene.scene_file import load_scene
 from ur5_pick_place.sim.cell import PART_SIZE
 from ur5_pick_place.sim.grippers import DIGITAL
 from ur5_pick_place.task.cycle import Cycle

@@ -27,14 +27,14 @@ from std_srvs.srv import Trigger
 
 from ur5_pick_place.errors import ExecutionError, InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.kinematics.transforms import log_so3, tool_down
-from ur5_pick_place.nodes.conversions import (
+from ur5_pick_place.nodes.messages.conversions import (
     is_of_this_arm,
     joint_state_msg,
     matrix_to_pose,
     pose_to_matrix,
 )
-from ur5_pick_place.nodes.distro import read
-from ur5_pick_place.nodes.process import start_ros
+from ur5_pick_place.nodes.ros.distro import read
+from ur5_pick_place.nodes.ros.process import start_ros
 from ur5_pick_place.terminal import Parser, check_metres, quiet_pipe
 
 _SERVER_TIME = 5.0  # [s] wall time for planner and IK service to be available

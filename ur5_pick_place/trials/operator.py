@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ur5_pick_place.control.motion_state import MotionState, parse_motion_state
 from ur5_pick_place.errors import Ur5PickPlaceError
 from ur5_pick_place.kinematics import Model
-from ur5_pick_place.planning.scene import Scene
+from ur5_pick_place.planning.scene.scene import Scene
 from ur5_pick_place.task import events
 from ur5_pick_place.trials.cell_client import START_TIME, CellClient
 from ur5_pick_place.trials.record import (

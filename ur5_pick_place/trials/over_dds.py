@@ -17,10 +17,10 @@ from ur5_pick_place.errors import ExecutionError, InvalidInput
 from ur5_pick_place.kinematics import Model, forward, load_model
 from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, Array
-from ur5_pick_place.nodes.node_list import NodeSpec, node_list
+from ur5_pick_place.nodes.cell.node_list import NodeSpec, node_list
 from ur5_pick_place.outcome import Outcome
 from ur5_pick_place.planning.limits import MotionSettings, motion_limits
-from ur5_pick_place.planning.scene_file import load_scene
+from ur5_pick_place.planning.scene.scene_file import load_scene
 from ur5_pick_place.sim.cell import OPEN_GAP, PART_SIZE
 from ur5_pick_place.task.events import DONE, REARMED, STOPPED
 from ur5_pick_place.trials.configuration import Configuration

@@ -7,7 +7,7 @@ import sys
 from rclpy.utilities import remove_ros_args
 
 from ur5_pick_place.errors import Ur5PickPlaceError
-from ur5_pick_place.nodes.preflight import collect
+from ur5_pick_place.nodes.cell.preflight import collect
 from ur5_pick_place.task.preflight import check_all, report_lines, verdict
 from ur5_pick_place.terminal import Parser, quiet_pipe
 from ur5_pick_place.trials.records import INTERRUPTED

@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from ur5_pick_place.errors import ExecutionError
-from ur5_pick_place.nodes.distro import discovery
-from ur5_pick_place.nodes.node_list import NodeSpec
+from ur5_pick_place.nodes.cell.node_list import NodeSpec
+from ur5_pick_place.nodes.ros.distro import discovery
 
 _DOMAINS = range(1, 102)  # above 101 the ports overlap Linux's ephemeral ports
 _STOP_TIME = 0.6  # [s] to end after SIGINT, before they are killed

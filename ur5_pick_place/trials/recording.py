@@ -369,7 +369,7 @@ def _installed_definition(kind: str) -> str:
     """Return the definition of a type as installed with ROS, for recordings without it."""
     package, _, name = kind.partition('/msg/')
     try:
-        from ur5_pick_place.nodes.mcap_file import schema_text
+        from ur5_pick_place.nodes.recorder.mcap_file import schema_text
 
         return schema_text(getattr(importlib.import_module(f'{package}.msg'), name))
     except (ImportError, AttributeError, ValueError) as error:

@@ -17,8 +17,8 @@ from rclpy.validate_full_topic_name import validate_full_topic_name
 from rosgraph_msgs.msg import Clock
 
 from ur5_pick_place.errors import ExecutionError, InvalidInput, one_line
-from ur5_pick_place.nodes.distro import count_servers
-from ur5_pick_place.nodes.process import ros_domain_id, stay_on_loopback
+from ur5_pick_place.nodes.ros.distro import count_servers
+from ur5_pick_place.nodes.ros.process import ros_domain_id, stay_on_loopback
 from ur5_pick_place.trials.recording import Recording, read_recording
 
 _STATIC_FRAMES = '/tf_static'

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ur5_pick_place.errors import InvalidInput, one_line
-from ur5_pick_place.nodes.statistics_file import statistics_path
+from ur5_pick_place.nodes.pick_place.statistics_file import statistics_path
 from ur5_pick_place.task.statistics import Tally, load_statistics
 
 FOLDER = Path('~/.ros/ur5_pick_place')

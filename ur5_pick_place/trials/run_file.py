@@ -64,8 +64,8 @@ class RunFile:
         # Imported here so that rclpy loads while the nodes start.
         from rclpy.node import Node
 
-        from ur5_pick_place.nodes.distro import distro
-        from ur5_pick_place.nodes.recorded_topics import TopicPoller, recorded_topics
+        from ur5_pick_place.nodes.recorder.recorded_topics import TopicPoller, recorded_topics
+        from ur5_pick_place.nodes.ros.distro import distro
 
         rows: list[Any] = []
         node = Node('demo_recorder', context=context)
@@ -110,7 +110,7 @@ class RunFile:
                 file.add_facts({'run': _run_facts(result, record, span)})
 
     def _opened(self) -> Any:
-        from ur5_pick_place.nodes.mcap_file import McapFile
+        from ur5_pick_place.nodes.recorder.mcap_file import McapFile
 
         if self._file is None:
             self._stream = self._path.open('wb')

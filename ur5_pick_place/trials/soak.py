@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from ur5_pick_place.control.line_follower import METHODS
+from ur5_pick_place.control.loops.line_follower import METHODS
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.sim.grippers import DIGITAL, GRIPPERS
 from ur5_pick_place.sim.layouts import LAYOUTS

@@ -17,8 +17,8 @@ from std_msgs.msg import Header
 from trajectory_msgs.msg import JointTrajectory
 
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.nodes.conversions import time_to_msg, to_seconds
-from ur5_pick_place.nodes.distro import fill
+from ur5_pick_place.nodes.messages.conversions import time_to_msg, to_seconds
+from ur5_pick_place.nodes.ros.distro import fill
 from ur5_pick_place.nodes.sim.publishers import (
     SYSTEM_DEFAULT,
     actual_point,

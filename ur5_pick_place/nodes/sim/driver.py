@@ -52,8 +52,8 @@ from rclpy.node import Node
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import load_model
-from ur5_pick_place.nodes.parameters import declare_settings
-from ur5_pick_place.nodes.process import refuse_if_served, run_node
+from ur5_pick_place.nodes.ros.parameters import declare_settings
+from ur5_pick_place.nodes.ros.process import refuse_if_served, run_node
 from ur5_pick_place.nodes.sim.actions import TrajectoryServer
 from ur5_pick_place.nodes.sim.dashboard import DashboardServices
 from ur5_pick_place.nodes.sim.faults import FaultServices

@@ -13,7 +13,7 @@ from sensor_msgs.msg import JointState
 from std_msgs.msg import Header
 
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.nodes.conversions import time_to_msg
+from ur5_pick_place.nodes.messages.conversions import time_to_msg
 from ur5_pick_place.nodes.sim.publishers import SYSTEM_DEFAULT
 from ur5_pick_place.sim.driver import Driver
 from ur5_pick_place.sim.gripper_server import JOINT, GripperGoal, GripperServer

@@ -28,8 +28,8 @@ from ur_dashboard_msgs.msg import RobotMode, SafetyMode
 from ur_msgs.msg import Analog, Digital, IOStates, ToolDataMsg
 
 from ur5_pick_place.kinematics import load_model
-from ur5_pick_place.nodes.conversions import duration_to_msg, matrix_to_pose, time_to_msg
-from ur5_pick_place.nodes.qos import LATCHED
+from ur5_pick_place.nodes.messages.conversions import duration_to_msg, matrix_to_pose, time_to_msg
+from ur5_pick_place.nodes.ros.qos import LATCHED
 from ur5_pick_place.sim.arm_frames import Frame, fixed_frames, link_frames
 from ur5_pick_place.sim.controller_manager import (
     IO_AND_STATUS,

@@ -26,8 +26,8 @@ from ur_msgs.srv import SetAnalogOutput, SetIO, SetPayload, SetSpeedSliderFracti
 
 from ur5_pick_place.errors import InvalidInput, one_line
 from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, Array
-from ur5_pick_place.nodes.conversions import pose_to_matrix
-from ur5_pick_place.nodes.distro import fill, payload_of
+from ur5_pick_place.nodes.messages.conversions import pose_to_matrix
+from ur5_pick_place.nodes.ros.distro import fill, payload_of
 from ur5_pick_place.nodes.sim.publishers import SYSTEM_DEFAULT
 from ur5_pick_place.sim.controller_manager import (
     FREEDRIVE,

@@ -1,0 +1,239 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+A closed loop on measured joints that streams segments of its own reference to the controller.
+
+With each joint_states message the reference grows towards the law's desired velocity, by as many
+cycles as pass between two messages.
+The segment sent to the robot's controller runs from now to the end of the stopping ramp. Segments
+agree on the committed cycles, so the controller changes from one to the next without a jump,
+however late they arrive, and the last one received ends at rest. Restarting each segment from the
+measurement would slow an arm with servo lag to a crawl.
+
+The law is evaluated at the joints that the arm will have at the end of the committed cycles: the
+reference there, plus the difference between the measured joints and the delayed reference that
+they follow. The delay is the servo lag, estimated from the motion itself. The remaining difference
+comes from sag or calibration, and the loop corrects it.
+
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ur5_pick_place.control.loops.line_follower import LineFollower, make_law
+from ur5_pick_place.control.loops.loop_settings import LoopSettings
+from ur5_pick_place.control.loops.progress import ProgressMonitor, stall_reason
+from ur5_pick_place.control.loops.reference import Reference
+from ur5_pick_place.control.loops.streamed_loop import (
+    AT_REST,
+    NOT_FOLLOWED,
+    WAITING_BELOW,
+    StreamedLoop,
+    TrajectorySegment,
+)
+from ur5_pick_place.kinematics import JOINT_NAMES, Model, forward
+from ur5_pick_place.kinematics.core import core
+from ur5_pick_place.kinematics.model import CYCLE
+from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.outcome import DONE, Outcome
+from ur5_pick_place.planning.limits import Limits
+
+_SEARCH_SAMPLES = 100  # path samples searched for the nearest one, from the last one on
+
+
+class Corridor:
+    """
+    The corridor around a joint path that is followed in one direction.
+
+    Parameters
+    ----------
+    path : ndarray, shape (n, 6)
+        Joint positions [rad], close to one another.
+
+    """
+
+    def __init__(self, path: Array) -> None:
+        self._path = np.ascontiguousarray(path)
+        self._at = 0
+
+    def distance(self, q: Array) -> Array:
+        """Return the distance (6,) [rad] of each joint of `q` (6,) from the nearest path point."""
+        end, away = min(self._at + _SEARCH_SAMPLES, len(self._path)), np.empty(6)
+        self._at = core.nearest(self._path, self._at, end, q, away)
+        return away
+
+
+_MEMORY = 0.97  # forgetting factor per message
+_SLOW = 1e-4  # [rad^2/s^2]; below this squared speed the lag cannot be estimated
+# [s]; below full speed the controller may be ahead of the reference, by the delay of a segment and
+# one cycle.
+_LEAST_LAG, _LARGEST_LAG = -0.02, 0.2
+_REST = np.zeros(6)
+_SETTLES = 0.5  # fraction of loop_patience without progress after which a loop at its goal is done
+
+
+class ServoLag:
+    """Least-squares estimate of reference - measured = lag * velocity, with forgetting."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        """The lag, in scaled time [s]."""
+        self._gap_times_speed, self._speed_squared = 0.0, 1e-6
+
+    def update(self, reference: Reference, q: Array) -> None:
+        """Update the estimate with joints (6,) [rad] measured at the reference's time."""
+        qd = reference.qd_at(reference.time - self.seconds / 2)  # in the middle of the gap
+        if qd @ qd > _SLOW:
+            gap = reference.q - q
+            self._gap_times_speed = _MEMORY * self._gap_times_speed + float(gap @ qd)
+            self._speed_squared = _MEMORY * self._speed_squared + float(qd @ qd)
+            lag = self._gap_times_speed / self._speed_squared
+            self.seconds = min(max(lag, _LEAST_LAG), _LARGEST_LAG)
+
+
+class ClosedLoop(StreamedLoop):
+    """
+    One closed-loop motion along its roll-out to the goal.
+
+    Parameters
+    ----------
+    method : str
+        One of `line_follower.METHODS`.
+    model : Model
+    limits : Limits
+        Kept by every segment, its stopping ramp included.
+    p_tool_tcp : ndarray, shape (3,)
+        The TCP in tool0 [m].
+    path : ndarray, shape (n, 6)
+        The joints of the roll-out [rad]; the last row is the goal.
+    settings : LoopSettings
+    why_blocked : callable
+        Returns what is in collision at joints (n, 6) [rad], or an empty text.
+
+    """
+
+    def __init__(
+        self,
+        method: str,
+        model: Model,
+        limits: Limits,
+        p_tool_tcp: Array,
+        path: Array,
+        settings: LoopSettings,
+        why_blocked: Callable[[Array], str],
+    ) -> None:
+        super().__init__()
+        self._model, self._limits, self._settings = model, limits, settings
+        self._law = make_law(method, model, settings)
+        self._p_tool_tcp, self._T_goal = p_tool_tcp, forward(model, path[-1])
+        self._why_blocked = why_blocked
+        self._corridor = Corridor(path)
+        self._progress = ProgressMonitor(settings.loop_patience)
+        self._settling = ProgressMonitor(_SETTLES * settings.loop_patience)
+        self._lag = ServoLag()
+        self._committed = round(settings.loop_ahead / CYCLE)
+        self._desired_velocity, self._desired_until = np.zeros(6), 0.0
+        self.method = method
+
+    def tick(
+        self, stamp: float, q: Array, qd: Array, speed_scaling: float
+    ) -> TrajectorySegment | None:
+        """
+        Return the segment to send for measured joints (6,) [rad, rad/s] with a stamp [s].
+
+        None for a stamp that is not new, or while the robot's speed slider is at zero.
+
+        """
+        if self._reference is None:
+            self._begin(stamp, q)
+        elif stamp <= self._stamp:
+            return None
+        reference = self._reference
+        assert reference is not None
+        reference.advance((stamp - self._stamp) * speed_scaling, self._committed)
+        self._stamp = stamp
+        self._lag.update(reference, q)
+        if not self.stop_reason:
+            self._give_up(self._stop_cause(q))
+        for _ in range(reference.missing(self._committed)):
+            if not self.stop_reason:
+                self._extend(reference, q)
+        is_waiting = speed_scaling < WAITING_BELOW
+        self._update_outcome(reference.is_still, is_waiting, q, qd)
+        if is_waiting:
+            return None
+        return TrajectorySegment(*reference.segment(), stamp, speed_scaling)
+
+    def _begin(self, stamp: float, q: Array) -> None:
+        self._stamp = stamp
+        self._reference = Reference(q, self._limits)
+        self._follower = LineFollower(
+            self._law,
+            self._model,
+            self._reference.limits,
+            self._p_tool_tcp,
+            q,
+            self._T_goal,
+            self._settings,
+        )
+        self.stop(self._follower.why_unreachable(q))
+
+    def _extend(self, reference: Reference, q: Array) -> None:
+        """Commit one more cycle, unless it or its stopping ramp is in collision."""
+        if reference.time >= self._desired_until:
+            self._desired_velocity = self._follower.desired_velocity(
+                reference.tail.q + q - reference.q_at(reference.time - self._lag.seconds)
+            )
+            self._desired_until = reference.time + self._settings.loop_hold
+        # A part pressed on the table keeps the arm a little off: correcting that would never end.
+        is_settled = self._settling.is_stalled(reference.time, self._follower.remaining)
+        if is_settled and self._follower.is_at_goal(q):
+            self._desired_velocity = np.zeros(6)
+        state, ramp = reference.propose(self._desired_velocity)
+        if reason := self._why_blocked(np.array([state.q, ramp.end.q])):
+            self._give_up(reason)
+        else:
+            reference.extend(state, ramp)
+
+    def _give_up(self, cause: str) -> None:
+        """Stop if there is a cause; the reason also names a servo lag that is too large."""
+        if not cause:
+            return
+        lag, allowed = self._lag.seconds, self._settings.loop_ahead
+        late = (
+            f'; the arm follows {lag:.2f} s late (loop_ahead {allowed} s): check link, PC and '
+            'servos'
+        )
+        self.stop(f'{self.method} stopped: {cause}{late if lag > allowed else ""}')
+
+    def _stop_cause(self, q: Array) -> str:
+        """Return why the motion must stop; empty if it need not."""
+        assert self._reference is not None
+        settings, reference = self._settings, self._reference
+        for what, distance, limit, cause in (
+            ('its roll-out', self._corridor.distance(q), 'loop_corridor', ''),
+            ('its reference', np.abs(q - self.q_planned), 'loop_gap', NOT_FOLLOWED),
+        ):
+            joint = int(distance.argmax())
+            if distance[joint] > getattr(settings, limit):
+                return (
+                    f'{JOINT_NAMES[joint]} is {distance[joint]:.3f} rad from '
+                    f'{what} (limit {getattr(settings, limit)} rad, {limit}){cause}'
+                )
+        if reason := self._why_blocked(q[None]):
+            return reason
+        if self._progress.is_stalled(reference.time, self._follower.remaining):
+            return (
+                f'no progress towards the goal for {settings.loop_patience} s; '
+                f'{stall_reason(self._model, q)}'
+            )
+        return ''
+
+    def _update_outcome(self, is_still: bool, is_waiting: bool, q: Array, qd: Array) -> None:
+        """Set the outcome once the arm is at rest, with its reference ended or the slider at 0."""
+        if core.largest_gap(qd, _REST) >= AT_REST:
+            return
+        if self.stop_reason and (is_still or is_waiting):
+            self.outcome = Outcome.failed(self.stop_reason)
+        elif is_still and self._follower.is_at_goal(q):
+            self.outcome = DONE

@@ -1,0 +1,255 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The joint reference of a closed loop, one cycle at a time, with its stopping ramp.
+
+A change from velocity v0 and acceleration a0 to velocity v and zero acceleration is the cubic that
+meets them, over the fewest whole cycles within every joint's acceleration and jerk limits. All
+joints share its duration, so that from a steady motion the velocity vector moves straight to the
+new one. The positions are a quartic, which the robot's controller, joining points by quintics,
+follows exactly: limits kept here are kept there.
+
+"""
+
+from collections import deque
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+
+from ur5_pick_place.kinematics.core import core
+from ur5_pick_place.kinematics.model import CYCLE
+from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.planning.gate import GateReport
+from ur5_pick_place.planning.limits import Limits
+from ur5_pick_place.planning.paths.trajectory import Trajectory
+
+STOP_TIME = 1.0  # [s] within which a steady motion can stop; bounds the velocity
+# Fraction of acceleration and jerk that a motion uses; the rest lets its ramp begin anywhere.
+_GENTLE = 0.7
+_MARGIN = 0.97  # share of the velocity and speed bounds, likewise
+_MOST_CYCLES = 300  # of a change of velocity
+_LEAST = 0.01  # fraction of the joint velocity limits, and m/s, that a motion may always use
+_HISTORY = 30  # cycles kept of the past
+_STILL = 1e-9  # [rad/s]
+_RECENT = 25  # advances; the longest of them is expected next
+_LONGEST_ADVANCE = 13  # cycles; joint_states further apart count as silent
+
+
+def gentle_limits(limits: Limits) -> Limits:
+    """Return the limits of a motion whose stopping ramp can keep `limits`."""
+    stoppable = np.minimum(limits.qdd * STOP_TIME / 1.5, limits.qddd * STOP_TIME**2 / 6.0)
+    return replace(
+        limits,
+        qd=_MARGIN * np.minimum(limits.qd, stoppable),
+        qdd=_GENTLE * limits.qdd,
+        qddd=_GENTLE * limits.qddd,
+        speed=_MARGIN * limits.speed,
+    )
+
+
+def limits_used(report: GateReport, limits: Limits) -> Limits:
+    """Return the limits that a motion with this gate report has used, within `limits`."""
+    speed = max(report.tcp_speed, report.elbow_speed)
+    qd = limits.qd * max(report.joint_velocity, _LEAST) / _MARGIN
+    # Always enough to stop from the velocity.
+    qdd = np.maximum(limits.qdd * report.joint_acceleration / _GENTLE, 1.5 * qd / STOP_TIME)
+    qddd = np.maximum(limits.qddd * report.joint_jerk / _GENTLE, 6.0 * qd / STOP_TIME**2)
+    return replace(
+        limits,
+        qd=np.minimum(qd, limits.qd),
+        qdd=np.minimum(qdd, limits.qdd),
+        qddd=np.minimum(qddd, limits.qddd),
+        speed=min(max(speed, _LEAST) / _MARGIN, limits.speed),
+    )
+
+
+class State:
+    """
+    Joint positions, velocities and accelerations.
+
+    Attributes
+    ----------
+    q, qd, qdd : ndarray, shape (6,)
+        [rad, s]
+    motion : ndarray, shape (3, 6)
+        All three, which share its memory.
+
+    """
+
+    __slots__ = ('motion', 'q', 'qd', 'qdd')
+    motion: Array
+    q: Array
+    qd: Array
+    qdd: Array
+
+    def __init__(self, q: Array, qd: Array, qdd: Array) -> None:
+        self._hold(np.array([q, qd, qdd], dtype=float))
+
+    @classmethod
+    def of(cls, motion: Array) -> 'State':
+        """Return the state of `motion`, shape (3, 6)."""
+        state = cls.__new__(cls)
+        state._hold(motion)
+        return state
+
+    def _hold(self, motion: Array) -> None:
+        self.motion = motion
+        self.q, self.qd, self.qdd = motion
+
+    @property
+    def is_still(self) -> bool:
+        """Whether velocity and acceleration are zero."""
+        return bool(max(map(abs, self.qd.tolist() + self.qdd.tolist())) < _STILL)
+
+
+@dataclass(frozen=True)
+class Change:
+    """A change of velocity: from `start` to `velocity` (6,) [rad/s] in whole `cycles`."""
+
+    start: State
+    velocity: Array
+    cycles: int
+
+    @cached_property
+    def end(self) -> State:
+        """The first state at the new velocity."""
+        return self.at(self.cycles)
+
+    def at(self, cycle: int) -> State:
+        """Return the state some cycles after the start; from the end on the velocity is kept."""
+        state, start = np.empty((3, 6)), self.start
+        core.changed(
+            start.q, start.qd, start.qdd, self.velocity, self.cycles, cycle, CYCLE, state
+        )
+        return State.of(state)
+
+
+def shortest_change(start: State, velocity: Array, limits: Limits) -> Change:
+    """Return the change to `velocity` (6,) [rad/s] in the fewest cycles within the limits."""
+    target = np.ascontiguousarray(velocity, dtype=float)
+    cycles = core.fewest_cycles(
+        start.qd, start.qdd, target, limits.acceleration_and_jerk, CYCLE, _MOST_CYCLES
+    )
+    return Change(start, target, cycles)
+
+
+class Reference:
+    """
+    Committed states at whole cycles, past and future, and the stopping ramp after the last.
+
+    Parameters
+    ----------
+    q : ndarray, shape (6,)
+        Joints at which the arm rests [rad].
+    limits : Limits
+        Kept by the ramp.
+
+    Attributes
+    ----------
+    limits : Limits
+        Kept by the motion before the ramp.
+    time : float
+        Time of the robot's controller, in scaled time [s].
+    q : ndarray, shape (6,)
+        Joints at that time [rad].
+
+    """
+
+    def __init__(self, q: Array, limits: Limits) -> None:
+        self._ramp_limits, self.limits = limits, gentle_limits(limits)
+        self._first = 0  # cycle of the first state that is kept
+        self._states = [State(q, np.zeros(6), np.zeros(6))]
+        self._ramp = self._stop(self._states[0])
+        self._advances = deque([1], maxlen=_RECENT)  # cycles of each
+        self.time, self.q = 0.0, self._states[0].q
+
+    def advance(self, seconds: float, committed: int) -> None:
+        """Advance the time and commit `committed` cycles from now, of the ramp if need be."""
+        before = int(self.time / CYCLE + 1e-6)
+        self.time += seconds
+        now = int(self.time / CYCLE + 1e-6)
+        self._advances.append(min(now - before, _LONGEST_ADVANCE))
+        last = self._first + len(self._states) - 1
+        for cycle in range(last + 1, now + committed + 1):
+            self._states.append(self._ramp.at(cycle - last))
+        if now + committed > last:
+            self._ramp = self._stop(self._states[-1])
+        surplus = now - _HISTORY - self._first
+        if surplus > 0:
+            del self._states[:surplus]
+            self._first += surplus
+        self.q = self.q_at(self.time)
+
+    @property
+    def tail(self) -> State:
+        """The last committed state."""
+        return self._states[-1]
+
+    @property
+    def room(self) -> int:
+        """Number of committed cycles after now."""
+        return self._first + len(self._states) - 1 - int(self.time / CYCLE + 1e-6)
+
+    def missing(self, committed: int) -> int:
+        """
+        Return how many cycles to extend by, so that the next advance needs none of the ramp.
+
+        Its length is not known yet; the longest of the recent ones is taken. Below 1 = none.
+
+        """
+        return committed + max(1, *self._advances) - self.room
+
+    @property
+    def is_still(self) -> bool:
+        """Whether all committed states from now on are at rest."""
+        now = int(self.time / CYCLE + 1e-6)
+        return all(state.is_still for state in self._states[max(0, now - self._first) :])
+
+    def q_at(self, time: float) -> Array:
+        """Return the joints (6,) [rad] at a scaled time [s] within the kept history."""
+        x = min(max(time / CYCLE - self._first, 0.0), len(self._states) - 1.0)
+        i = min(int(x), len(self._states) - 2) if len(self._states) > 1 else 0
+        a, b = self._states[i], self._states[min(i + 1, len(self._states) - 1)]
+        q = np.empty(6)
+        core.between(a.q, b.q, x - i, q)
+        return q
+
+    def qd_at(self, time: float) -> Array:
+        """Return the joint velocity (6,) [rad/s] at a scaled time within the kept history."""
+        return (self.q_at(time + CYCLE / 2) - self.q_at(time - CYCLE / 2)) / CYCLE
+
+    def propose(self, velocity: Array) -> tuple[State, Change]:
+        """Return the next state towards `velocity` (6,) [rad/s], and the ramp after it."""
+        state = shortest_change(self.tail, velocity, self.limits).at(1)
+        return state, self._stop(state)
+
+    def extend(self, state: State, ramp: Change) -> None:
+        """Commit a state and ramp from `propose`."""
+        self._states.append(state)
+        self._ramp = ramp
+
+    def segment(self) -> tuple[Trajectory, float]:
+        """
+        Return the committed states from now on with the ramp, and the age of the first one [s].
+
+        The last point is at rest.
+
+        """
+        now = int(self.time / CYCLE + 1e-6)
+        states = self._states[max(0, now - self._first) :]
+        cycles = list(range(len(states)))
+        if not states[-1].is_still:
+            states = [*states, self._ramp.end]
+            cycles.append(cycles[-1] + self._ramp.cycles)
+        return trajectory_of(states, cycles), self.time - now * CYCLE
+
+    def _stop(self, state: State) -> Change:
+        return shortest_change(state, np.zeros(6), self._ramp_limits)
+
+
+def trajectory_of(states: Sequence[State], cycles: Sequence[int]) -> Trajectory:
+    """Return the trajectory through states at given cycles, the first 0, ending at rest."""
+    q, qd, qdd = np.array([state.motion for state in states]).swapaxes(0, 1)
+    qd[-1] = qdd[-1] = 0.0
+    return Trajectory(CYCLE * np.array(cycles), q, qd, qdd)

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+How a controller joins a motion that has begun, or the next segment of a stream.
+
+Up to 6.9 joint_trajectory_controller starts a trajectory with a past stamp in the middle, at the
+present time. Later versions start it at its first point: the arm would step back by its speed
+times the age of the stamp. They get only the rest of it, from the expected time of arrival on.
+
+The speed scaling slows down what the controller follows, but not the age of a stamp. A segment
+that is received `d` later than expected is therefore joined (1 - scaling) * d too far with a
+stamp, and scaling * d too early without one.
+
+"""
+
+from ur5_pick_place.control.loops.streamed_loop import TrajectorySegment
+from ur5_pick_place.control.stop_trajectory import rest_of
+from ur5_pick_place.planning.paths.trajectory import Trajectory, hold_trajectory
+
+_LARGEST_AGE = 0.1  # [s]; clocks further apart are not in step
+_STAMPED = 0.45  # least speed scaling with a stamp: near 0.5, but no usual slider setting
+
+
+def next_segment(
+    segment: TrajectorySegment, arrival: float, splices: bool
+) -> tuple[Trajectory, float]:
+    """
+    Return the trajectory to send for a segment, and its stamp [s]; 0 = without a stamp.
+
+    Parameters
+    ----------
+    segment : TrajectorySegment
+    arrival : float
+        Stamp of its expected arrival in the controller [s].
+    splices : bool
+        Whether the controller starts a trajectory with a past stamp at its first point.
+
+    """
+    scaling = segment.speed_scaling
+    wait = min(max(arrival - segment.stamp, 0.0), _LARGEST_AGE)
+    if splices or scaling < _STAMPED:
+        return _from(segment.trajectory, segment.age + scaling * wait), 0.0
+    return segment.trajectory, segment.stamp - segment.age + (1.0 - scaling) * wait
+
+
+def _from(trajectory: Trajectory, t: float) -> Trajectory:
+    """Return a trajectory from time `t` [s] on, at rest if it has ended by then."""
+    is_over = t >= trajectory.duration
+    return hold_trajectory(trajectory.q[-1]) if is_over else rest_of(trajectory, t)

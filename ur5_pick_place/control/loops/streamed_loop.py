@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is streamed as segments of a reference: closed loops and jogs."""
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+
+from ur5_pick_place.control.loops.reference import Reference
+from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.outcome import Outcome
+from ur5_pick_place.planning.paths.trajectory import Trajectory
+
+WAITING_BELOW = 0.005  # speed scaling below which the robot waits; the slider's minimum is 0.01
+NOT_FOLLOWED = ': the arm is held, or its controller is not active'
+AT_REST = 0.01  # [rad/s]; measured joints below this speed count as at rest
+
+
+@dataclass(frozen=True)
+class TrajectorySegment:
+    """
+    The part of a reference that comes next, for the controller to join at its speed scaling.
+
+    Attributes
+    ----------
+    trajectory : Trajectory
+        In scaled time, as the controller slows it down.
+    age : float
+        Time in the trajectory at the stamp [s].
+    stamp : float
+        Of the joints that it continues [s].
+    speed_scaling : float
+
+    """
+
+    trajectory: Trajectory
+    age: float
+    stamp: float
+    speed_scaling: float
+
+
+class StreamedLoop(ABC):
+    """
+    A reference that grows with each message of the joints.
+
+    Attributes
+    ----------
+    stop_reason : str
+        Why it stops; empty while it goes on.
+    outcome : Outcome or None
+        None while moving.
+
+    """
+
+    def __init__(self) -> None:
+        self._reference: Reference | None = None
+        self._stamp = 0.0
+        self.stop_reason = ''
+        self.outcome: Outcome | None = None
+
+    @property
+    def q_planned(self) -> Array:
+        """The reference joints (6,) [rad] of now; the arm follows them with servo lag."""
+        assert self._reference is not None
+        return self._reference.q
+
+    @property
+    def braking(self) -> Trajectory | None:
+        """The motion to rest that was sent last; None before the first one."""
+        return self._reference.segment()[0] if self._reference else None
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether the arm is to come to rest."""
+        return bool(self.stop_reason)
+
+    def stop(self, reason: str) -> None:
+        """Stop on the ramp that was sent; the outcome will be the reason."""
+        self.stop_reason = self.stop_reason or reason
+
+    @abstractmethod
+    def tick(
+        self, stamp: float, q: Array, qd: Array, speed_scaling: float
+    ) -> TrajectorySegment | None:
+        """
+        Return the segment to send for measured joints (6,) [rad, rad/s] with a stamp [s].
+
+        None for a stamp that is not new, or while the robot's speed slider is at zero.
+
+        """

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What all nodes of a cell share: settings, node list, preflight."""

@@ -1,0 +1,226 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The nodes of a cell and their parameters: the one list for launch file and demo."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ur5_pick_place.config_files import read_parameters
+from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.nodes.ros.distro import distro, mock_publishes_modes
+from ur5_pick_place.task.grippers.registry import DEFAULT
+
+ROBOTS = ('sim', 'mock', 'ursim', 'real')
+
+# Absolute names that a namespace would not move.
+REMAPPINGS = tuple((f'/{name}', name) for name in ('tf', 'tf_static', 'clock', 'diagnostics'))
+
+Parameter = bool | int | float | str
+
+_ROBOT_NODES = ('ik_service', 'trajectory_planner', 'pick_place')
+_LOOPS = 'closed_loops.yaml'
+
+
+@dataclass(frozen=True)
+class NodeSpec:
+    """
+    One node to start.
+
+    Attributes
+    ----------
+    executable : str
+        Also the node's name.
+    namespace : str
+        Empty for none.
+    parameter_files : tuple of Path
+        In order; a later one wins.
+    parameters : dict
+        Win over the files.
+    remappings : tuple of (from, to)
+
+    """
+
+    executable: str
+    namespace: str
+    parameter_files: tuple[Path, ...]
+    parameters: Mapping[str, Parameter] = field(default_factory=dict)
+    remappings: tuple[tuple[str, str], ...] = REMAPPINGS
+
+    def arguments(self) -> list[str]:
+        """Return the command-line arguments for the executable."""
+        arguments = ['--ros-args']
+        if self.namespace:
+            arguments += ['-r', f'__ns:=/{self.namespace.strip("/")}']
+        for source, target in self.remappings:
+            arguments += ['-r', f'{source}:={target}']
+        for file in self.parameter_files:
+            arguments += ['--params-file', str(file)]
+        for name, value in self.parameters.items():
+            # JSON is YAML without its surprises.
+            arguments += ['-p', f'{name}:={json.dumps(value)}']
+        return arguments
+
+
+def node_list(
+    robot: str,
+    config: Path,
+    *,
+    namespace: str = '',
+    ur_type: str = 'ur5',
+    tf_prefix: str = '',
+    controller: str = '',
+    kinematics_params_file: str = '',
+    params_file: str = '',
+    gripper: str = '',
+    sim_parameters: Mapping[str, Parameter] | None = None,
+    cockpit: Mapping[str, Parameter] | None = None,
+    record: bool = False,
+) -> tuple[NodeSpec, ...]:
+    """
+    Return the package's nodes for a robot.
+
+    Parameters
+    ----------
+    robot : str
+        One of `ROBOTS`; the simulated cell is a node of ours, the others need the UR driver.
+    config : Path
+        Folder of the parameter files.
+    namespace, ur_type, tf_prefix, controller, kinematics_params_file, params_file : str
+        As for the launch file; empty for the default.
+    gripper : str
+        The kind of gripper; empty for that of the user's file, else the default.
+    sim_parameters, cockpit : dict, optional
+        Parameters of the simulated cell, and of the cockpit; None = no cockpit.
+    record : bool
+        Whether the flight recorder is one of them.
+
+    Raises
+    ------
+    InvalidInput
+        The robot is unknown, a calibration file is given for the simulated cell, or the user's
+        file has another value for a parameter that an argument determines.
+
+    """
+    _check_robot(robot, kinematics_params_file)
+    arm: dict[str, Parameter] = {
+        'ur_type': ur_type,
+        'tf_prefix': tf_prefix,
+        'controller': controller or distro().controller,
+    }
+    arm_file = {'kinematics_params_file': kinematics_params_file}
+    shared = {**arm, 'use_sim_time': robot == 'sim', **arm_file}
+    own_file = (Path(params_file),) if params_file else ()
+    own = _own_parameters(own_file[0], shared) if own_file else {}
+    choice: dict[str, Parameter] = {'gripper': gripper} if gripper else {}
+    files = _ParameterFiles(config, robot, str(gripper or own.get('gripper', DEFAULT)), own_file)
+    wanted = _task_parameters(shared, _modes(robot, own), choice | _places(namespace, files, own))
+    wanted |= _optional_nodes(shared, robot, cockpit, record)
+    if robot == 'sim':
+        wanted = {'sim_driver': {**arm, **choice, **(sim_parameters or {})}, **wanted}
+    return tuple(
+        NodeSpec(name, namespace, files.of(name), parameters)
+        for name, parameters in wanted.items()
+    )
+
+
+def poses_file(config: Path, robot: str, suffix: str) -> Path:
+    """Return the file of taught poses of a robot's parameters, with a suffix to its stem."""
+    path = Path(str(read_parameters(config / f'robot_{robot}.yaml')['poses_file'])).expanduser()
+    return path.with_name(f'{path.stem}{suffix}{path.suffix}')
+
+
+def _optional_nodes(
+    shared: Mapping[str, Parameter],
+    robot: str,
+    cockpit: Mapping[str, Parameter] | None,
+    record: bool,
+) -> dict[str, dict[str, Parameter]]:
+    """Return the parameters of cockpit and recorder, if they are wanted."""
+    # Without use_sim_time: /clock at 125 Hz would cost them more than their work.
+    common = {**shared, 'use_sim_time': False}
+    nodes: dict[str, dict[str, Parameter]] = {}
+    if cockpit is not None:
+        nodes['cockpit'] = {**common, 'robot': robot, **cockpit}
+    if record:
+        nodes['recorder'] = common
+    return nodes
+
+
+def _task_parameters(
+    shared: Mapping[str, Parameter],
+    modes: Mapping[str, Parameter],
+    choice: Mapping[str, Parameter],
+) -> dict[str, Mapping[str, Parameter]]:
+    """Return the parameters of the nodes that every robot has, by executable."""
+    return {
+        'ik_service': shared,
+        'trajectory_planner': {**shared, **modes},
+        'pick_place': {**shared, **modes, **choice},
+    }
+
+
+@dataclass(frozen=True)
+class _ParameterFiles:
+    """The parameter files of a robot with a kind of gripper."""
+
+    config: Path
+    robot: str
+    gripper: str
+    own: tuple[Path, ...]
+
+    def of(self, executable: str) -> tuple[Path, ...]:
+        """Return the files of a node, in the order in which they are read."""
+        config, robot, gripper = self.config, self.robot, self.gripper
+        files = [config / f'{executable}.yaml']
+        if executable in _ROBOT_NODES:
+            files.append(config / _LOOPS)
+        if executable == 'pick_place':
+            files += _existing(config / f'gripper_{gripper}.yaml')
+        if executable != 'sim_driver':
+            files.append(config / f'robot_{robot}.yaml')
+            files += _existing(config / f'robot_{robot}_{gripper}.yaml')
+        return (*files, *self.own)
+
+
+def _existing(path: Path) -> tuple[Path, ...]:
+    return (path,) if path.exists() else ()
+
+
+def _own_parameters(path: Path, shared: Mapping[str, Parameter]) -> dict[str, Any]:
+    """Return the parameters of the user's file, or refuse it."""
+    own = read_parameters(path) if path.exists() else {}  # the nodes report a missing file
+    for name in own.keys() & shared.keys():
+        if own[name] != shared[name]:
+            raise InvalidInput(
+                f'{path}: {name} = {own[name]!r} conflicts with {shared[name]!r}, which the '
+                'driver gets too: remove it from the file and set the launch argument instead'
+            )
+    return own
+
+
+def _places(
+    namespace: str, files: _ParameterFiles, own: Mapping[str, Any]
+) -> dict[str, Parameter]:
+    """Return the poses file of a namespace, as each cell has its places, unless it is given."""
+    if 'poses_file' in own or not (name := namespace.strip('/')):
+        return {}
+    suffix = f'-{name.replace("/", "-")}'  # no name of ROS has a '-'
+    return {'poses_file': str(poses_file(files.config, files.robot, suffix))}
+
+
+def _modes(robot: str, own: Mapping[str, Any]) -> dict[str, Parameter]:
+    """Return check_modes = true if mock hardware publishes modes and the user did not set it."""
+    has_modes = robot == 'mock' and 'check_modes' not in own and mock_publishes_modes()
+    return {'check_modes': True} if has_modes else {}
+
+
+def _check_robot(robot: str, kinematics_params_file: str) -> None:
+    if robot not in ROBOTS:
+        raise InvalidInput(f'robot = {robot!r}: must be one of {", ".join(ROBOTS)}')
+    if robot == 'sim' and kinematics_params_file:
+        raise InvalidInput(
+            f'kinematics_params_file = {kinematics_params_file!r}: the simulated arm has the '
+            'nominal kinematics; leave it empty with robot:=sim'
+        )

@@ -1,0 +1,294 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Collect what `task.preflight` checks, within ten seconds; nothing moves or is changed."""
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+import rclpy
+from controller_manager_msgs.srv import ListControllers
+from moveit_msgs.msg import PlanningScene
+from moveit_msgs.srv import GetPositionFK
+from rcl_interfaces.msg import ParameterType, ParameterValue
+from rcl_interfaces.srv import GetParameters
+from rclpy.client import Client
+from rclpy.context import Context
+from rclpy.exceptions import InvalidNamespaceException
+from rclpy.executors import SingleThreadedExecutor
+from rclpy.node import Node
+from rclpy.qos import QoSProfile, ReliabilityPolicy, qos_profile_parameters
+from rclpy.signals import SignalHandlerOptions
+from rclpy.task import Future
+from rosgraph_msgs.msg import Clock
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Bool, Float64, String
+from ur_dashboard_msgs.msg import RobotMode, SafetyMode
+from ur_msgs.msg import IOStates, ToolDataMsg
+
+from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
+from ur5_pick_place.kinematics import JOINT_NAMES
+from ur5_pick_place.kinematics.transforms import inverse_transform
+from ur5_pick_place.nodes.cell.node_list import REMAPPINGS
+from ur5_pick_place.nodes.driver.one_driver import SERVICES
+from ur5_pick_place.nodes.messages.cdr import read_message
+from ur5_pick_place.nodes.messages.conversions import (
+    is_of_this_arm,
+    joints_from_state,
+    pose_to_matrix,
+    to_seconds,
+)
+from ur5_pick_place.nodes.messages.scene_messages import read_scene
+from ur5_pick_place.nodes.ros.distro import count_servers
+from ur5_pick_place.nodes.ros.process import ros_domain_id, stay_on_loopback
+from ur5_pick_place.nodes.ros.qos import LATCHED
+from ur5_pick_place.nodes.scene.planning_scene import SCENE_TOPIC
+from ur5_pick_place.nodes.tf.frames import Frames
+from ur5_pick_place.planning.scene.world import shown
+from ur5_pick_place.task.preflight import NODES, OWN, SHARED, Observed
+
+_IO = 'io_and_status_controller'
+_SERVICE = {'ik_service': 'compute_ik_all', 'trajectory_planner': 'trajectory_planner/stop',
+            'pick_place': 'pick_place/run'}  # that only one node may offer
+_SENSOR = QoSProfile(depth=500, reliability=ReliabilityPolicy.BEST_EFFORT)
+# [s] of wall-clock time; together less than ten
+_DISCOVERY, _REPLY, _SAMPLE = 4.0, 1.5, 2.0
+_LATCHED_TIME = 0.5  # [s] for latched messages to arrive
+
+
+def collect(namespace: str = '', is_ended: Callable[[], bool] = lambda: False) -> Observed:
+    """
+    Return what is seen of a cell within ten seconds; nothing moves and nothing is changed.
+
+    It has a context of its own, so that it can run in a thread of any program; once `is_ended`
+    returns True, as that program ends, it no longer waits for anything.
+
+    Raises
+    ------
+    InvalidInput
+        The namespace or ROS_DOMAIN_ID is malformed.
+
+    """
+    ros_domain_id()
+    context = Context()
+    stay_on_loopback()
+    rclpy.init(context=context, signal_handler_options=SignalHandlerOptions.NO)
+    remap = [word for a, b in REMAPPINGS for word in ('-r', f'{a}:={b}')]
+    try:
+        node = Node(
+            f'preflight_{os.getpid()}_{time.monotonic_ns()}',
+            namespace=namespace,
+            context=context,
+            use_global_arguments=False,
+            cli_args=['--ros-args', *remap],
+        )
+        executor = SingleThreadedExecutor(context=context)
+        executor.add_node(node)
+        try:
+            return _Collector(node, executor, is_ended).observed()
+        finally:
+            executor.shutdown()
+            node.destroy_node()
+    except (InvalidNamespaceException, TypeError) as error:
+        raise InvalidInput(f'namespace = {namespace!r}: {error}') from error
+    finally:
+        context.try_shutdown()
+
+
+class _Collector:
+    """Subscribes, sends requests and samples."""
+
+    def __init__(
+        self, node: Node, executor: SingleThreadedExecutor, is_ended: Callable[[], bool]
+    ) -> None:
+        self._node, self._executor, self._is_ended = node, executor, is_ended
+        self._seen = Observed(where=_where(node))
+        self._clock: float | None = None  # of /clock
+        self._state: JointState | None = None
+        self._is_sampling = False
+        self._names: tuple[str, ...] = JOINT_NAMES
+        self._asking: dict[str, Client[Any, Any]] = {
+            # With a depth for all replies: the default one of 10 drops what is not read at once.
+            name: node.create_client(
+                GetParameters, f'{name}/get_parameters', qos_profile=qos_profile_parameters
+            )
+            for name in NODES
+        }
+        self._list: Client[Any, Any] = node.create_client(
+            ListControllers, 'controller_manager/list_controllers'
+        )
+        self._fk: Client[Any, Any] = node.create_client(GetPositionFK, 'compute_fk')
+        self._subscribe()
+
+    def _subscribe(self) -> None:
+        seen, subscribe = self._seen, self._node.create_subscription
+
+        def keep(name: str, field: str = 'data') -> Callable[[Any], None]:
+            return lambda message: setattr(seen, name, getattr(message, field))
+
+        subscribe(String, 'pick_place/state', keep('task_state'), LATCHED)
+        subscribe(String, 'trajectory_planner/motion_state', keep('motion_state'), LATCHED)
+        subscribe(RobotMode, f'{_IO}/robot_mode', keep('robot_mode', 'mode'), LATCHED)
+        subscribe(SafetyMode, f'{_IO}/safety_mode', keep('safety_mode', 'mode'), LATCHED)
+        running = f'{_IO}/robot_program_running'
+        subscribe(Bool, running, keep('program_running'), LATCHED)
+        volts = keep('tool_voltage', 'tool_output_voltage')
+        subscribe(ToolDataMsg, f'{_IO}/tool_data', volts, _SENSOR)
+        subscribe(IOStates, f'{_IO}/io_states', self._on_pins, _SENSOR)
+        scaling = 'speed_scaling_state_broadcaster/speed_scaling'
+        subscribe(Float64, scaling, self._on_scaling, _SENSOR)
+        subscribe(Clock, '/clock', self._on_clock, _SENSOR)
+        subscribe(JointState, 'joint_states', self._on_joints, _SENSOR)
+        subscribe(PlanningScene, SCENE_TOPIC, self._on_scene, LATCHED, raw=True)
+
+    def observed(self) -> Observed:
+        """Return what is seen, in three steps."""
+        seen = self._seen
+        self._spin(_DISCOVERY, lambda: all(c.service_is_ready() for c in self._asking.values()))
+        self._spin(_LATCHED_TIME)
+        seen.servers = {name: count_servers(self._node, _SERVICE[name]) for name in NODES}
+        seen.driver_servers = {name: count_servers(self._node, name) for name in SERVICES}
+        self._ask_parameters()
+        prefix = seen.parameter('tf_prefix') or ''
+        self._names = tuple(prefix + name for name in JOINT_NAMES)
+        frames = Frames(self._node, prefix, None)
+        self._is_sampling = True
+        self._spin(_SAMPLE)
+        self._is_sampling = False
+        self._ask_controllers()
+        seen.is_gripper_there = self._is_gripper_there()
+        self._compare(frames, prefix)
+        return seen
+
+    def _spin(self, seconds: float, is_done: Callable[[], bool] = lambda: False) -> None:
+        end = time.monotonic() + seconds
+        while not is_done() and (left := end - time.monotonic()) > 0.0:
+            if self._is_ended():
+                return
+            self._executor.spin_once(timeout_sec=min(left, 0.1))
+
+    def _replies(self, requests: 'Mapping[Any, Future[Any]]') -> dict[Any, Any]:
+        """Return the replies that come in time, by name."""
+        self._spin(_REPLY, lambda: all(future.done() for future in requests.values()))
+        return {name: future.result() for name, future in requests.items() if future.done()}
+
+    def _ask_parameters(self) -> None:
+        names = {node: [*SHARED, *OWN[node]] for node in NODES}
+        # One by one: a node that lacks one name of a request returns none of its values.
+        requests = {
+            (node, name): client.call_async(GetParameters.Request(names=[name]))
+            for node, client in self._asking.items()
+            if client.service_is_ready()
+            for name in names[node]
+        }
+        for (node, name), reply in self._replies(requests).items():
+            values = self._seen.parameters.setdefault(node, {})
+            if reply.values and (value := _value(reply.values[0])) is not None:
+                values[name] = value
+
+    def _ask_controllers(self) -> None:
+        if not self._list.service_is_ready():
+            return
+        replies = self._replies({'': self._list.call_async(ListControllers.Request())})
+        if replies:
+            self._seen.controllers = {c.name: c.state for c in replies[''].controller}
+
+    def _is_gripper_there(self) -> bool:
+        own = self._seen.parameters.get('pick_place', {})
+        if own.get('gripper') != 'action':
+            return False
+        kind = str(own.get('gripper_action_type')).title().replace('_', '')
+        name = self._node.resolve_service_name(f'{own.get("gripper_action")}/_action/send_goal')
+        types = dict(self._node.get_service_names_and_types()).get(name, [])
+        return f'control_msgs/action/{kind}_SendGoal' in types
+
+    def _compare(self, frames: Frames, prefix: str) -> None:
+        """Look tool0 up in TF, and in our kinematics at the joints of the same moment."""
+        if self._state is not None and self._fk.service_is_ready():
+            request = GetPositionFK.Request(fk_link_names=['tool0'])
+            request.header.frame_id = f'{prefix}base'
+            request.robot_state.joint_state = self._state
+            requests = {'tool0': self._fk.call_async(request)}
+            with_tcp = GetPositionFK.Request(fk_link_names=['tcp'])
+            with_tcp.header.frame_id = f'{prefix}base'
+            with_tcp.robot_state.joint_state = self._state
+            requests['tcp'] = self._fk.call_async(with_tcp)
+            poses = {
+                name: pose_to_matrix(reply.pose_stamped[0].pose)
+                for name, reply in self._replies(requests).items()
+                if reply.pose_stamped
+            }
+            self._seen.T_fk = poses.get('tool0')
+            if len(poses) == len(requests):
+                self._seen.T_tcp = inverse_transform(poses['tool0']) @ poses['tcp']
+        try:
+            self._seen.T_tf = frames.T_base_frame(f'{prefix}tool0')
+        except Ur5PickPlaceError:
+            self._seen.T_tf = None
+
+    # -- callbacks -----------------------------------------------------------------------------
+
+    def _on_clock(self, message: Clock) -> None:
+        self._clock = to_seconds(message.clock)
+
+    def _on_joints(self, message: JointState) -> None:
+        if not is_of_this_arm(message, self._names):
+            return
+        try:
+            joints_from_state(message, self._names)
+        except InvalidInput as error:
+            self._seen.bad_joints = str(error)
+            return
+        self._state = message
+        if not self._is_sampling:
+            return
+        stamp = to_seconds(message.header.stamp)
+        is_simulated = self._seen.parameter('use_sim_time')
+        now = self._clock if is_simulated else time.time()
+        self._seen.arrivals.append(time.monotonic())
+        self._seen.stamps.append(stamp)
+        if now is not None:
+            self._seen.ages.append(now - stamp)
+
+    def _on_pins(self, message: IOStates) -> None:
+        self._seen.inputs = {d.pin: d.state for d in message.digital_in_states}
+        self._seen.outputs = {d.pin: d.state for d in message.digital_out_states}
+
+    def _on_scaling(self, message: Float64) -> None:
+        self._seen.scaling = message.data / 100.0  # the driver publishes percent
+
+    def _on_scene(self, data: Any) -> None:
+        try:
+            world = read_scene(read_message(cast(bytes, data), PlanningScene)).world
+        except InvalidInput as error:
+            self._seen.objects, self._seen.refused = [], f'{SCENE_TOPIC}: {error}'
+            return
+        self._seen.objects = [shown(name) for name in (*world.objects, *world.attached)]
+        self._seen.refused = world.refusal
+
+
+def _where(node: Node) -> str:
+    variables = ('ROS_AUTOMATIC_DISCOVERY_RANGE', 'RMW_IMPLEMENTATION')
+    chosen = [f'{name}={os.environ[name]}' for name in variables if name in os.environ]
+    domain = f'ROS_DOMAIN_ID {node.context.get_domain_id()}'
+    return ', '.join([domain, f'namespace {node.get_namespace()}', *chosen])
+
+
+def _value(parameter: ParameterValue) -> Any:
+    kind = parameter.type
+    fields = {
+        ParameterType.PARAMETER_BOOL: 'bool_value',
+        ParameterType.PARAMETER_INTEGER: 'integer_value',
+        ParameterType.PARAMETER_DOUBLE: 'double_value',
+        ParameterType.PARAMETER_STRING: 'string_value',
+    }
+    if kind in fields:
+        return getattr(parameter, fields[kind])
+    lists = {
+        ParameterType.PARAMETER_DOUBLE_ARRAY: 'double_array_value',
+        ParameterType.PARAMETER_INTEGER_ARRAY: 'integer_array_value',
+        ParameterType.PARAMETER_STRING_ARRAY: 'string_array_value',
+    }
+    return list(getattr(parameter, lists[kind])) if kind in lists else None
+
+

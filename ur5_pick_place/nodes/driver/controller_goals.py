@@ -1,0 +1,307 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Monitors and cancels the goals of the robot's controllers, whoever sent them."""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from action_msgs.msg import GoalStatus, GoalStatusArray
+from action_msgs.srv import CancelGoal
+from controller_manager_msgs.srv import ListControllers, SwitchController
+from moveit_msgs.action import ExecuteTrajectory
+from rclpy.callback_groups import CallbackGroup
+from rclpy.client import Client
+from rclpy.node import Node
+from rclpy.task import Future
+
+from ur5_pick_place.control.controller import StopProgress
+from ur5_pick_place.control.loops.line_follower import METHODS
+from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.nodes.messages.conversions import duration_to_msg
+from ur5_pick_place.nodes.ros.bounded_reader import BoundedReader
+from ur5_pick_place.nodes.ros.distro import name_method
+from ur5_pick_place.nodes.ros.qos import LATCHED
+
+PASSTHROUGH = 'passthrough_trajectory_controller'
+"""The controller that hands whole trajectories to the robot and takes one at a time."""
+
+# Every controller of the UR driver that moves the arm by goals; one of them is active.
+_CONTROLLERS = (
+    'scaled_joint_trajectory_controller',
+    'joint_trajectory_controller',
+    PASSTHROUGH,
+)
+_PRIMITIVES = 'motion_primitive_forward_controller/motion_sequence'  # from Kilted on
+_UNDER_WAY = (
+    GoalStatus.STATUS_ACCEPTED,
+    GoalStatus.STATUS_EXECUTING,
+    GoalStatus.STATUS_CANCELING,
+)
+# What other controllers of the UR driver claim instead of joints.
+_MODES = (
+    'force_mode',
+    'trajectory_passthrough',
+    'freedrive_mode',
+    'motion_primitive',
+    'tool_contact',
+)
+_LARGEST = 65_536  # [bytes] of a goal status message, for about 2,000 goals
+_NOTHING_LEFT = 0.5  # [s] of nothing to cancel after which reported goals count as ended
+_SWITCH_TIME = 2.0  # [s] the controller manager may take
+_SWITCHING = 1.5  # [s] after a switch, while the arm may still be seen moving
+_ANSWER_TIME = 1.0  # [s] after which an answer to a cancel is no longer waited for
+_SAME_STOP = 5.0  # [s] without a request after which the next one belongs to a new stop
+
+
+def check_method(controller: str, method: str) -> None:
+    """
+    Refuse a method that the controller, or this distribution of ROS, cannot follow.
+
+    Raises
+    ------
+    InvalidInput
+        The method is a closed loop, and the controller takes whole trajectories only, or the
+        messages are those of Humble.
+
+    """
+    if method not in METHODS:
+        return
+    name_method(ExecuteTrajectory.Goal(), method)
+    if controller == PASSTHROUGH:
+        raise InvalidInput(
+            f'method = {method!r}: {PASSTHROUGH} takes whole trajectories, and a closed loop '
+            'needs a stream: use method ik or another controller'
+        )
+
+
+class ControllerGoals:
+    """
+    Monitors and cancels the goals of all controllers that move the arm.
+
+    Parameters
+    ----------
+    node : Node
+    controller : str
+        The one that this package uses.
+    joint_names : sequence of str
+        With the prefix.
+    group : CallbackGroup
+
+    """
+
+    def __init__(
+        self, node: Node, controller: str, joint_names: tuple[str, ...], group: CallbackGroup
+    ) -> None:
+        self._controller, self._joint_names = controller, joint_names
+        names = dict.fromkeys((controller, *_CONTROLLERS))
+        actions = [*(f'{name}/follow_joint_trajectory' for name in names), _PRIMITIVES]
+        self._controllers = [_OneController(node, action, group) for action in actions]
+        self._list: Client[Any, Any] = node.create_client(
+            ListControllers, 'controller_manager/list_controllers', callback_group=group
+        )
+        self._switch: Client[Any, Any] = node.create_client(
+            SwitchController, 'controller_manager/switch_controller', callback_group=group
+        )
+        self._log = node.get_logger()
+        # Steady times [s] of the last restart of our controller, any switch, and any request.
+        self._restarted, self._switched, self._last_request = -_SAME_STOP, -_SWITCHING, 0.0
+        self._listed: Future[Any] | None = None
+        # Whether joint_states were missing already when the controller manager last answered
+        # during this stop.
+        self._is_unseen = False
+
+    @property
+    def active(self) -> frozenset[bytes]:
+        """Ids of the goals that have not ended, as the controllers report."""
+        return frozenset().union(*(one.goals for one in self._controllers))
+
+    @property
+    def why_not_canceled(self) -> str:
+        """Which controller with a goal does not answer, and what to do; empty if none."""
+        silent = [one.name for one in self._controllers if one.is_silent]
+        if not silent:
+            return ''
+        return (
+            f'{", ".join(silent)} has a goal and does not answer requests to cancel it: check '
+            'that controller_manager runs (ros2 control list_controllers), or restart the driver'
+        )
+
+    def cancel(self) -> None:
+        """Send every available controller a request to cancel all its goals."""
+        for one in self._controllers:
+            one.cancel()
+
+    def stop_other_motion(self, stop_progress: Callable[[], StopProgress]) -> None:
+        """
+        Deactivate other controllers that command the arm's joints, and activate ours.
+
+        If there is none and the arm keeps moving, another client must be commanding our controller
+        by its topic. Ours is then restarted, so that it holds the arm; if the arm moves again, it
+        stays inactive. Without recent joint_states the arm may be moving:
+        our controller is then restarted once, and does not stay inactive.
+
+        Parameters
+        ----------
+        stop_progress : callable
+            Returns how far the stop has come; called when the controller manager has answered,
+            which may be late.
+
+        """
+        now = time.monotonic()
+        if not self._list.service_is_ready() or now - self._switched < _SWITCHING:
+            return
+        if self._listed is not None and not self._listed.done():
+            if now - self._last_request < _SWITCH_TIME:
+                return
+            self._list.remove_pending_request(self._listed)
+        if now - self._last_request > _SAME_STOP:
+            self._is_unseen = False
+        self._last_request, self._listed = now, self._list.call_async(ListControllers.Request())
+        self._listed.add_done_callback(
+            lambda listed: self._on_listed(listed.result(), stop_progress())
+        )
+
+    def _on_listed(self, reply: Any, seen: StopProgress) -> None:
+        if seen is StopProgress.OVER:
+            return
+        active = [c for c in reply.controller if c.state == 'active']
+        others = [
+            c.name
+            for c in active
+            if c.name != self._controller and (moves_joints(c, self._joint_names) or _has_mode(c))
+        ]
+        is_on = any(c.name == self._controller for c in active)
+        if others:
+            self._log.error(
+                f'stopping the arm: deactivating {", ".join(others)}, which can move it'
+            )
+            self._change(on=[] if is_on else [self._controller], off=others)
+        elif is_on and seen is StopProgress.MOVING_ON:
+            is_again = time.monotonic() - self._restarted < _SAME_STOP
+            self._switch_off_ours('the arm does not stop', is_to_stay_off=is_again)
+        elif is_on and seen is StopProgress.UNSEEN and not self._is_unseen:
+            why = 'no recent joint_states show whether the arm has stopped'
+            self._switch_off_ours(why, is_to_stay_off=False)
+        self._is_unseen = seen is StopProgress.UNSEEN
+
+    def _switch_off_ours(self, why: str, is_to_stay_off: bool) -> None:
+        ours = self._controller
+        self._restarted = time.monotonic()
+        switched = self._change(on=[], off=[ours])
+        if is_to_stay_off:
+            self._log.error(
+                f'{why}: {ours} is inactive, as another client goes on commanding '
+                'it by its topic: end that client, then '
+                f'ros2 control switch_controllers --activate {ours}'
+            )
+        else:
+            self._log.error(f'{why}: restarting {ours}')
+
+            def switch_on(_reply: 'Future[Any]') -> None:
+                self._change(on=[ours], off=[])
+
+            switched.add_done_callback(switch_on)
+
+    def _change(self, on: Sequence[str], off: Sequence[str]) -> 'Future[Any]':
+        self._switched = time.monotonic()
+        request = SwitchController.Request(
+            activate_controllers=on,
+            deactivate_controllers=off,
+            strictness=SwitchController.Request.BEST_EFFORT,
+            activate_asap=True,
+            timeout=duration_to_msg(_SWITCH_TIME),
+        )
+        return self._switch.call_async(request)
+
+
+def moves_joints(controller: Any, joint_names: Sequence[str]) -> bool:
+    """Return whether a controller, as the controller manager lists it, commands the joints."""
+    return any(claimed in joint_names for claimed in _claims(controller))
+
+
+def _has_mode(controller: Any) -> bool:
+    return any(claimed.endswith(_MODES) for claimed in _claims(controller))
+
+
+def _claims(controller: Any) -> list[str]:
+    return [name.partition('/')[0] for name in controller.claimed_interfaces]
+
+
+class _OneController:
+    """The goals of one controller's action."""
+
+    def __init__(self, node: Node, action: str, group: CallbackGroup) -> None:
+        self.name = action.partition('/')[0]
+        self._cancel: Client[Any, Any] = node.create_client(
+            CancelGoal, f'{action}/_action/cancel_goal', callback_group=group
+        )
+        topic = f'{action}/_action/status'
+        self._reader = BoundedReader(node, GoalStatusArray, topic, _LARGEST)
+        node.create_subscription(
+            GoalStatusArray,
+            topic,
+            self._on_message,
+            LATCHED,
+            callback_group=group,
+            raw=True,
+        )
+        self._goals: frozenset[bytes] = frozenset()
+        self._nothing_since: float | None = None
+        self._unanswered: dict[Future[Any], float] = {}  # and when they were sent
+        # Steady times [s] of the last request, and since when none was answered.
+        self._last_request = self._silent_since = 0.0
+
+    @property
+    def goals(self) -> frozenset[bytes]:
+        if self._goals and not self._cancel.service_is_ready():
+            self._goals = frozenset()  # the driver has gone, and its goals with it
+        return self._goals
+
+    @property
+    def is_silent(self) -> bool:
+        """Whether it has a goal and has answered no request for `_ANSWER_TIME`."""
+        return self._last_request - self._silent_since > _ANSWER_TIME and bool(self.goals)
+
+    def cancel(self) -> None:
+        if not self._cancel.service_is_ready():
+            return
+        now = time.monotonic()
+        for answer, sent in list(self._unanswered.items()):
+            if now - sent > _ANSWER_TIME:  # else rclpy keeps it for ever
+                self._unanswered.pop(answer, None)
+                self._cancel.remove_pending_request(answer)
+        if not self._unanswered:
+            self._silent_since = now
+        self._last_request = now
+        answer = self._cancel.call_async(CancelGoal.Request())
+        self._unanswered[answer] = now
+        answer.add_done_callback(self._on_answer)
+
+    def _on_answer(self, answer: 'Future[Any]') -> None:
+        self._unanswered.pop(answer, None)
+        self._silent_since = time.monotonic()
+        self._on_canceled(answer.result())
+
+    def _on_message(self, data: bytes) -> None:
+        message = self._reader.read(data)
+        if message is None:
+            return
+        goals = frozenset(
+            bytes(status.goal_info.goal_id.uuid)
+            for status in message.status_list
+            if status.status in _UNDER_WAY
+        )
+        if goals - self._goals:
+            self._nothing_since = None
+        self._goals = goals
+
+    def _on_canceled(self, answer: CancelGoal.Response) -> None:
+        # The last status of a killed driver stays latched; its successor publishes none before its
+        # first goal, but it replies that it has nothing to cancel.
+        now = time.monotonic()
+        if answer.goals_canceling:
+            self._nothing_since = None
+        elif self._nothing_since is None or not self._goals:
+            self._nothing_since = now
+        elif now - self._nothing_since > _NOTHING_LEFT:
+            self._goals = frozenset()

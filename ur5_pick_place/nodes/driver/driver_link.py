@@ -1,0 +1,232 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Keeps what the driver publishes about the robot in one `RobotStatus`."""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from rclpy.callback_groups import CallbackGroup
+from rclpy.client import Client
+from rclpy.node import Node
+from rclpy.subscription import Subscription
+from rclpy.task import Future
+from std_msgs.msg import Bool
+from ur_dashboard_msgs.msg import ProgramState, RobotMode, SafetyMode
+from ur_dashboard_msgs.srv import GetProgramState
+
+from ur5_pick_place.control.controller import REPLY_TIMEOUT
+from ur5_pick_place.control.robot_status import RobotStatus
+from ur5_pick_place.nodes.driver.joint_listener import JointListener, Joints
+from ur5_pick_place.nodes.driver.speed_scaling import SpeedScaling
+from ur5_pick_place.nodes.ros.diagnostics import Jitter
+from ur5_pick_place.nodes.ros.polling import ARM_PERIOD, PollGroup
+from ur5_pick_place.nodes.ros.qos import LATCHED, fresh
+
+_MOVING_PERIOD = 0.002  # [s] between two polls for joints while the arm moves
+_REQUEST_PERIOD = 0.2  # [s] between requests to the dashboard
+_DASHBOARD_TIME = 1.0  # [s] at speed scaling 0 without an answer that shows the cause
+_IO = 'io_and_status_controller'
+_GAP_PERIOD = 1.0  # [s] between two warnings about gaps
+_GRAPH_PERIOD = 1.0  # [s] between two polls of the ROS graph
+
+PROGRAM_RUNNING = f'{_IO}/robot_program_running'
+"""The driver's topic, on which a driver that starts with the program stopped sends nothing."""
+
+GOAL = fresh(REPLY_TIMEOUT)
+"""QoS of goals: a long one has many packets; one accepted after this time is canceled."""
+
+
+class LatchedTopic:
+    """
+    A latched topic that the driver publishes on change only; its value ends with its publisher.
+
+    A driver that is restarted may publish nothing for long: what the one before it published must
+    not count any more.
+
+    Parameters
+    ----------
+    node : Node
+    kind : type
+    topic : str
+    on_message : callable
+        Takes a message.
+    on_lost : callable
+        Called when the publisher has ended or was replaced; the value is unknown from then on.
+    poll_group : PollGroup
+        Polls the ROS graph: seldom, as that takes longer than to poll a queue.
+    group : CallbackGroup
+
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        kind: type,
+        topic: str,
+        on_message: Callable[[Any], None],
+        on_lost: Callable[[], None],
+        poll_group: PollGroup,
+        group: CallbackGroup,
+    ) -> None:
+        self._node, self._kind, self._topic, self._group = node, kind, topic, group
+        self._on_message, self._on_lost = on_message, on_lost
+        self._subscription = self._subscribe()
+        self._publishers: set[bytes] = set()
+        poll_group.add(self._check_publishers)
+
+    def _subscribe(self) -> 'Subscription[Any]':
+        return self._node.create_subscription(
+            self._kind, self._topic, self._on_message, LATCHED, callback_group=self._group
+        )
+
+    def _check_publishers(self) -> None:
+        found = self._node.get_publishers_info_by_topic(self._topic)
+        before, self._publishers = self._publishers, {bytes(f.endpoint_gid) for f in found}
+        # Also when one is added: a driver that was killed stays in the graph for up to 20 s.
+        if not before or before == self._publishers:
+            return
+        self._on_lost()
+        # Those that are there now publish their latest message anew, and only they.
+        self._node.destroy_subscription(self._subscription)
+        self._subscription = self._subscribe()
+
+
+def graph_poll_group(node: Node) -> PollGroup:
+    """Return a group that polls the ROS graph for a node's `LatchedTopic`s."""
+    return PollGroup(node, _GRAPH_PERIOD)
+
+
+class DriverLink:
+    """
+    Subscribes to joints and modes.
+
+    Parameters
+    ----------
+    node : Node
+    joint_names : sequence of str
+        In controller order, with the prefix.
+    on_joints, on_mode : callable
+        Called after joint_states and after every change of a mode.
+    is_moving : callable
+        Returns whether a motion runs: joints are then taken as they arrive.
+    group : CallbackGroup
+    checks_modes : bool
+        False for a driver that publishes no modes; if it does all the same, that is logged.
+
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        joint_names: Sequence[str],
+        on_joints: Callable[[], None],
+        on_mode: Callable[[], None],
+        is_moving: Callable[[], bool],
+        group: CallbackGroup,
+        checks_modes: bool = True,
+    ) -> None:
+        self._checks_modes = checks_modes
+        self.status = RobotStatus()
+        self.jitter = Jitter()
+        self._names, self._log = list(joint_names), node.get_logger()
+        self._on_joints, self._on_mode = on_joints, on_mode
+        self._next_request, self._last_check = 0.0, time.monotonic()  # steady clock [s]
+        self._unknown = 0.0  # [s] at scaling 0 without knowing whether the program is paused
+        self._request: Future[Any] | None = None
+        self._program: Client[Any, Any] = node.create_client(
+            GetProgramState, 'dashboard_client/program_state', callback_group=group
+        )
+
+        poll_group = PollGroup(node, ARM_PERIOD, _MOVING_PERIOD, is_moving)
+        # The scaling first: after a stall the joints that waited are judged by the present one.
+        SpeedScaling(node, self._on_speed_scaling, poll_group)
+        JointListener(node, joint_names, self._on_joint_states, self._on_bad_joints, poll_group)
+        graph = graph_poll_group(node)
+
+        def subscribe(
+            kind: type, topic: str, callback: Callable[[Any], None], field: str, unknown: Any
+        ) -> None:
+            def forget() -> None:
+                setattr(self.status, field, unknown)
+                self._on_mode()
+
+            LatchedTopic(node, kind, topic, callback, forget, graph, group)
+
+        subscribe(RobotMode, f'{_IO}/robot_mode', self._on_robot_mode, 'robot_mode', None)
+        subscribe(SafetyMode, f'{_IO}/safety_mode', self._on_safety_mode, 'safety_mode', None)
+        subscribe(Bool, PROGRAM_RUNNING, self._on_program_running, 'program_running', False)
+
+    def _on_joint_states(self, joints: Joints) -> None:
+        now = time.monotonic()
+        self.jitter.tick(now)
+        for stamp, q in joints.earlier:
+            if self.status.is_impossible(stamp, q, self._names):
+                self._on_joints()
+        self.status.update_joints(
+            joints.stamp, joints.q, joints.qd, self._names, now, joints.stamp_gap
+        )
+        if self.status.gap:
+            self._log_gap()
+        self._on_joints()
+
+    def _on_bad_joints(self, problem: str) -> None:
+        self.status.bad_joints = problem
+        self._on_joints()
+
+    def _log_gap(self) -> None:
+        gap, self.status.gap = self.status.gap, ''
+        self._log.warning(gap, throttle_duration_sec=_GAP_PERIOD)
+
+    def _on_robot_mode(self, message: RobotMode) -> None:
+        # Left to the next periodic check: in an emergency stop the robot mode (power off)
+        # arrives before the safety mode.
+        self.status.robot_mode = message.mode
+        if not self._checks_modes:
+            self._log.warning(
+                f'the driver publishes its modes (robot mode {message.mode}), but check_modes is '
+                'off: set check_modes: true in your parameters',
+                once=True,
+            )
+
+    def _on_safety_mode(self, message: SafetyMode) -> None:
+        self.status.safety_mode = message.mode
+        self._on_mode()
+
+    def _on_program_running(self, message: Bool) -> None:
+        self.status.program_running = message.data
+        self._on_mode()
+
+    def _on_speed_scaling(self, scaling: float) -> None:
+        status, now = self.status, time.monotonic()
+        status.speed_scaling = scaling
+        # Time in which this process did not run is not counted: an answer may be waiting.
+        self._unknown += min(now - self._last_check, _REQUEST_PERIOD)
+        self._last_check = now
+        if scaling > 0.0:
+            status.program_paused = status.is_pause_unknown = False
+            self._unknown = 0.0
+            return
+        if self._program.service_is_ready() and now >= self._next_request:
+            self._request_program_state(now)
+        if self._unknown > _DASHBOARD_TIME and not status.is_pause_unknown:
+            status.is_pause_unknown = True
+            self._on_mode()
+
+    def _request_program_state(self, now: float) -> None:
+        """Request it, unless the dashboard still has time to answer the request before."""
+        if self._request is not None and not self._request.done():
+            if now - self._next_request < _DASHBOARD_TIME:
+                return
+            self._program.remove_pending_request(self._request)  # it has hung, or died
+        self._next_request = now + _REQUEST_PERIOD
+        self._request = self._program.call_async(GetProgramState.Request())
+        self._request.add_done_callback(lambda future: self._on_program_state(future.result()))
+
+    def _on_program_state(self, answer: GetProgramState.Response) -> None:
+        """Distinguish a paused program from a slider at 0, which no topic does."""
+        if not answer.success:
+            return  # time decides
+        self._unknown = 0.0
+        self.status.program_paused = answer.state.state == ProgramState.PAUSED
+        self.status.is_pause_unknown = False
+        self._on_mode()

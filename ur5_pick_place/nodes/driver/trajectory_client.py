@@ -1,0 +1,324 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The execution manager in the planner node, connected to the trajectory controller."""
+
+import math
+import time
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from action_msgs.msg import GoalStatus
+from control_msgs.action import FollowJointTrajectory
+from control_msgs.msg import JointTolerance
+from rclpy.action import ActionClient
+from rclpy.callback_groups import CallbackGroup
+from rclpy.node import Node
+from rclpy.task import Future
+from trajectory_msgs.msg import JointTrajectory
+from unique_identifier_msgs.msg import UUID
+
+from ur5_pick_place.control.admission import IsWanted
+from ur5_pick_place.control.controller import Goal, GoalListener, StopProgress
+from ur5_pick_place.control.execution_manager import ExecutionManager
+from ur5_pick_place.control.loops.closed_loop import ClosedLoop
+from ur5_pick_place.control.loops.splicing import next_segment
+from ur5_pick_place.control.loops.streamed_loop import TrajectorySegment
+from ur5_pick_place.control.motion_monitor import TrackingSettings
+from ur5_pick_place.control.motion_state import MotionState, parse_motion_state
+from ur5_pick_place.control.robot_status import HealthSettings, find_fault
+from ur5_pick_place.errors import one_line
+from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.nodes.driver.controller_activity import ControllerActivity
+from ur5_pick_place.nodes.driver.controller_goals import PASSTHROUGH, ControllerGoals
+from ur5_pick_place.nodes.driver.driver_link import GOAL, DriverLink
+from ur5_pick_place.nodes.driver.one_driver import OneDriver
+from ur5_pick_place.nodes.driver.replacement import Replacement
+from ur5_pick_place.nodes.messages.conversions import (
+    duration_to_msg,
+    time_to_msg,
+    to_seconds,
+    trajectory_to_msg,
+)
+from ur5_pick_place.nodes.ros.liveness import Heartbeat
+from ur5_pick_place.nodes.ros.polling import PollGroup
+from ur5_pick_place.nodes.ros.service_calls import wait_until
+from ur5_pick_place.outcome import DONE, Outcome
+from ur5_pick_place.planning.gate import GateReport
+from ur5_pick_place.planning.paths.trajectory import Trajectory, hold_trajectory
+from ur5_pick_place.planning.planner import MotionPlanner
+
+_WATCH_PERIOD = 0.02  # [s], steady clock
+_ACTIVATION = 1.0  # [s], steady clock, for the driver to activate the controller
+_SHOWN_GOALS = 10  # that wait for a slow recorder
+_LINK = 0.0005  # [s] from here to the driver
+
+_STATUS = {
+    GoalStatus.STATUS_ABORTED: 'aborted',
+    GoalStatus.STATUS_CANCELED: 'canceled by another client',
+}
+
+
+class TrajectoryClient:
+    """
+    Runs an `ExecutionManager` on the driver's topics and publishes its motion state.
+
+    rclpy runs the done-callbacks of futures outside any callback group, concurrently with the
+    subscriptions and the timer.
+
+    Parameters
+    ----------
+    node : Node
+    controller : str
+        Name of the joint trajectory controller.
+    planner : MotionPlanner
+        Its gate checks every motion.
+    joint_names : tuple of str
+        With the prefix, in controller order.
+    health, tracking : settings
+    unset_parameters : str
+        Which parameters the user must set; not empty refuses all motion.
+    group : CallbackGroup
+        Of the subscriptions, the timer and the clients.
+    driver : OneDriver
+
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        controller: str,
+        planner: MotionPlanner,
+        joint_names: tuple[str, ...],
+        health: HealthSettings,
+        tracking: TrackingSettings,
+        unset_parameters: str,
+        group: CallbackGroup,
+        driver: OneDriver,
+    ) -> None:
+        self._node, self._has_been_ready, self._health = node, False, health
+        self._was_running = False  # the program
+        self._state = Heartbeat(
+            node, '~/motion_state', health.peer_timeout, lambda _seconds: self._watch()
+        )
+        self.link = DriverLink(
+            node,
+            joint_names,
+            self._on_joints,
+            self._watch,
+            lambda: self.manager.is_moving,
+            group,
+            health.check_modes,
+        )
+        self.manager = ExecutionManager(
+            planner,
+            _TrajectoryController(
+                node, controller, joint_names, tracking, group, driver, planner.model.cycle
+            ),
+            self.link.status,
+            (health, tracking),
+            unset_parameters,
+            self._publish,
+            time.monotonic,
+            replaces=controller != PASSTHROUGH,
+        )
+        self._activity = ControllerActivity(node, controller, self.link.status, group)
+        PollGroup(node, _WATCH_PERIOD).add(self._watch)
+
+    def readiness(self) -> tuple[bool, str]:
+        """Return whether the arm may move, and the text of the motion state."""
+        text = self.manager.motion_state
+        return parse_motion_state(text)[0] is not MotionState.STOPPED, text
+
+    def start(self, trajectory: Trajectory, is_wanted: IsWanted) -> 'Future[Outcome]':
+        """Call `ExecutionManager.start` and return a future of the outcome."""
+        outcome: Future[Outcome] = Future()
+        self.manager.start(trajectory, outcome.set_result, is_wanted)
+        return outcome
+
+    def start_loop(
+        self,
+        make_loop: Callable[[GateReport], ClosedLoop],
+        rollout: Trajectory,
+        is_wanted: IsWanted,
+    ) -> 'Future[Outcome]':
+        """Call `ExecutionManager.start_loop` and return a future of the outcome."""
+        outcome: Future[Outcome] = Future()
+        self.manager.start_loop(make_loop, rollout, outcome.set_result, is_wanted)
+        return outcome
+
+    async def rearm(self) -> Outcome:
+        """
+        Call `ExecutionManager.rearm` once the controller is active, at most a second later.
+
+        The driver activates it only a moment after the program runs.
+
+        """
+        status, stops = self.link.status, self.manager.stops
+
+        def is_decided() -> bool:
+            is_refused = bool(find_fault(status, time.monotonic(), self._health))
+            return not status.why_inactive or status.is_in_freedrive or is_refused
+
+        self._activity.invalidate()
+        await wait_until(self._node, is_decided, _ACTIVATION)
+        if self.manager.stops != stops:
+            return Outcome.failed('a stop came meanwhile; call ~/rearm again')
+        return self.manager.rearm()
+
+    def _on_joints(self) -> None:
+        self.manager.on_joints()
+
+    def _watch(self) -> None:
+        was_running, self._was_running = self._was_running, self.link.status.program_running
+        if self._was_running and not was_running:
+            self._activity.invalidate()
+        self._activity.request_if_due()
+        self.manager.watch()
+
+    def _publish(self, text: str) -> None:
+        state, _ = parse_motion_state(text)
+        if state is MotionState.STOPPED and self._has_been_ready:
+            self._node.get_logger().error(text)
+        self._has_been_ready |= state is MotionState.READY
+        self._state.publish(text)
+
+
+class _TrajectoryController:
+    """The controller's action and topic, as `controller.Controller`."""
+
+    def __init__(
+        self,
+        node: Node,
+        controller: str,
+        joint_names: tuple[str, ...],
+        tracking: TrackingSettings,
+        group: CallbackGroup,
+        driver: OneDriver,
+        cycle: float,
+    ) -> None:
+        self._driver, self._cycle = driver, cycle
+        self._name = f'{controller}/follow_joint_trajectory'
+        self._joint_names, self._tracking = joint_names, tracking
+        self._has_tolerances = controller != PASSTHROUGH
+        self._client: ActionClient[Any, Any, Any] = ActionClient(
+            node,
+            FollowJointTrajectory,
+            self._name,
+            goal_service_qos_profile=GOAL,
+            callback_group=group,
+        )
+        self._topic = node.create_publisher(
+            JointTrajectory, f'{controller}/joint_trajectory', 1, callback_group=group
+        )
+        # A bag does not record the goals of an action, so that each is published here too.
+        self._sent_goal = node.create_publisher(
+            JointTrajectory, '~/sent_goal', _SHOWN_GOALS, callback_group=group
+        )
+        self._goals = ControllerGoals(node, controller, joint_names, group)
+        self._replacement = Replacement(node, controller, group)
+        self._clock = node.get_clock()
+
+    @property
+    def why_unavailable(self) -> str:
+        self._replacement.request_if_new()
+        if self._client.server_is_ready():
+            return ''
+        return (
+            f'action server {self._name} is not there: check that the driver is running and '
+            'the parameter "controller"'
+        )
+
+    @property
+    def conflict(self) -> str:
+        return self._driver.problem
+
+    @property
+    def goals(self) -> frozenset[bytes]:
+        return self._goals.active
+
+    @property
+    def why_not_canceled(self) -> str:
+        return self._goals.why_not_canceled
+
+    def prepare(self, trajectory: Trajectory) -> JointTrajectory:
+        return trajectory_to_msg(trajectory, self._joint_names)
+
+    def send(self, goal: Goal, listener: GoalListener) -> None:
+        request = self._request(goal)
+        reply = self._client.send_goal_async(
+            request,
+            lambda message: self._report_feedback(goal, message.feedback, listener),
+            UUID(uuid=list(goal.id)),
+        )
+        reply.add_done_callback(lambda future: _report_answer(goal, future.result(), listener))
+        if self._sent_goal.get_subscription_count():
+            self._sent_goal.publish(request.trajectory)
+
+    def _request(self, goal: Goal) -> FollowJointTrajectory.Goal:
+        trajectory = self._begun(goal.segment) if goal.begin > 0.0 else goal.prepared
+        request = FollowJointTrajectory.Goal(trajectory=trajectory)
+        # Passthrough has no path tolerance, and takes a velocity tolerance of 0 literally: any
+        # motion left at the end would abort the goal. Our own monitor proves the arrival.
+        if self._has_tolerances:
+            request.path_tolerance = self._tolerances(self._tracking.path_tolerance)
+            request.goal_tolerance = self._tolerances(self._tracking.goal_tolerance)
+        request.goal_time_tolerance = duration_to_msg(self._tracking.goal_time)
+        return request
+
+    def cancel(self) -> None:
+        self._goals.cancel()
+
+    def follow(self, segment: TrajectorySegment) -> None:
+        self._topic.publish(self._begun(segment))
+
+    def hold(self, q: Array) -> None:
+        if self._driver.has_another:
+            return  # the joints may be another arm's, and this one would jump to them
+        self._topic.publish(trajectory_to_msg(hold_trajectory(q), self._joint_names))
+
+    def stop_other_motion(self, stop_progress: Callable[[], StopProgress]) -> None:
+        self._goals.stop_other_motion(stop_progress)
+
+    def _begun(self, segment: TrajectorySegment) -> JointTrajectory:
+        """Return the message of a motion that began at a stamp."""
+        # The controller's cycles are in step with the stamps of joint_states.
+        wait = self._clock.now().nanoseconds * 1e-9 + _LINK - segment.stamp
+        arrival = segment.stamp + self._cycle * math.ceil(wait / self._cycle)
+        trajectory, stamp = next_segment(segment, arrival, self._replacement.splices)
+        message = trajectory_to_msg(trajectory, self._joint_names)
+        message.header.stamp = time_to_msg(stamp)
+        return message
+
+    def _report_feedback(
+        self, goal: Goal, feedback: FollowJointTrajectory.Feedback, listener: GoalListener
+    ) -> None:
+        t, positions = to_seconds(feedback.desired.time_from_start), feedback.desired.positions
+        # Humble's controller gives the time of the next point: a motion that brakes from there
+        # would step ahead by up to the distance of two points.
+        names = list(feedback.joint_names)
+        if len(positions) == len(names) and sorted(names) == sorted(self._joint_names):
+            q = np.array(positions)[[names.index(name) for name in self._joint_names]]
+            t = goal.trajectory.time_near(t, q)
+        listener.on_feedback(goal, to_seconds(feedback.header.stamp), t)
+
+    def _tolerances(self, position: float) -> list[JointTolerance]:
+        return [JointTolerance(name=n, position=position) for n in self._joint_names]
+
+
+def _report_answer(goal: Goal, handle: Any, listener: GoalListener) -> None:
+    listener.on_answer(goal, handle.accepted)
+    if handle.accepted:
+        handle.get_result_async().add_done_callback(
+            lambda future: _report_result(goal, future.result(), listener)
+        )
+
+
+def _report_result(goal: Goal, reply: Any, listener: GoalListener) -> None:
+    # A canceled goal also carries error code 0: success needs both status and code.
+    if reply.status == GoalStatus.STATUS_SUCCEEDED and reply.result.error_code == 0:
+        listener.on_result(goal, DONE)
+        return
+    what = _STATUS.get(reply.status, f'ended with status {reply.status}')
+    why = one_line(reply.result.error_string) or 'no reason given'
+    reason = f'goal {what} (code {reply.result.error_code}: {why})'
+    listener.on_result(goal, Outcome.failed(reason))

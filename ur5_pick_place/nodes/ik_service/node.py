@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The IK node: inverse kinematics (all analytic solutions) and forward kinematics, as services.
+
+Services have MoveIt's names and types. `compute_ik_all` returns every branch at once: each joint
+is named `<branch>/<joint>`, best branch first; the message gives the reasons of missing branches.
+
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING
+
+import numpy as np
+from moveit_msgs.msg import MoveItErrorCodes
+from moveit_msgs.srv import GetPositionFK, GetPositionIK
+from rclpy.callback_groups import MutuallyExclusiveCallbackGroup, ReentrantCallbackGroup
+from rclpy.node import Node
+from visualization_msgs.msg import MarkerArray
+
+from ur5_pick_place.errors import CollisionCheckUnavailable
+from ur5_pick_place.kinematics import Model, Solution
+from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.nodes.cell.robot_settings import (
+    GroupSettings,
+    RobotSettings,
+    RobotSetup,
+    load_cell,
+)
+from ur5_pick_place.nodes.driver.joint_listener import JointListener, Joints
+from ur5_pick_place.nodes.ik_service.requests import Answer, IkRequests
+from ur5_pick_place.nodes.messages.conversions import fill_code, success, to_seconds
+from ur5_pick_place.nodes.messages.ghosts import ghosts
+from ur5_pick_place.nodes.messages.refusals import refusal
+from ur5_pick_place.nodes.ros.parameters import declare_settings
+from ur5_pick_place.nodes.ros.polling import PollGroup
+from ur5_pick_place.nodes.ros.process import refuse_if_served, run_node
+from ur5_pick_place.nodes.ros.service_calls import wait_until
+from ur5_pick_place.nodes.scene.planning_scene import SceneFollower
+from ur5_pick_place.nodes.tf.frames import Frames
+from ur5_pick_place.planning.scene.scene import Scene
+from ur5_pick_place.planning.scene.world import AttachedObject, World
+
+if TYPE_CHECKING:
+    from ur5_pick_place.planning.collision.collision import CollisionModel
+
+# A request takes a fraction of a millisecond; joints and TF can wait that long.
+_THREADS = 1
+# [s] between two polls of the joints, besides one for each request; each poll delays requests
+_PERIOD = 0.02
+_PRESENT = 2.0  # [s] of silence after which the arm's joints count as unknown
+_READING = 5.0  # [s] at most, for a new scene to be in use
+_SERVED = ('compute_ik', 'compute_ik_all', 'compute_fk')
+
+
+class IkService(Node):
+    """Serves IK and FK; see the module's docstring."""
+
+    def __init__(self) -> None:
+        super().__init__('ik_service')
+        robot, groups = declare_settings(self, RobotSettings, GroupSettings)
+        cell = load_cell(robot)
+        self._model, self._names = cell.model, cell.joint_names
+        self._frames = Frames(self, robot.tf_prefix, cell.T_tool_tcp)
+        self._q: Array | None = None
+        self._received = 0.0  # steady clock [s]
+        self._requests = IkRequests(
+            cell.model,
+            self._frames,
+            cell.joint_names,
+            groups,
+            self._present_joints,
+            self._follow_scene(cell),
+        )
+        self._poll_group = PollGroup(self, _PERIOD)
+        JointListener(
+            self,
+            self._names,
+            self._on_joints,
+            self._on_bad_joints,
+            self._poll_group,
+            with_velocities=False,
+        )
+        self._markers = self.create_publisher(MarkerArray, 'ik_markers', 1)
+        refuse_if_served(self, _SERVED)
+        group = ReentrantCallbackGroup()  # so that a waiting request does not delay others
+        for name, fill in (('compute_ik', self._fill_best), ('compute_ik_all', self._fill_all)):
+            answer = partial(self._answer, fill)
+            self.create_service(GetPositionIK, name, answer, callback_group=group)
+        self.create_service(GetPositionFK, 'compute_fk', self._fk)
+
+    def _follow_scene(self, cell: RobotSetup) -> 'CollisionModel | None':
+        """Return the collision model, or None, with a warning, where coal is missing."""
+        make_model: Callable[[Model, Scene], CollisionModel] | None = None
+        try:
+            from ur5_pick_place.planning.collision.collision import collision_model
+        except ImportError as error:
+            self.get_logger().warning(f'avoid_collisions is switched off: {error}')
+        else:
+            make_model = collision_model
+
+        def set_world(world: World, part: AttachedObject | None) -> None:
+            scene = replace(cell.scene, world=world.with_attached(part) if part else world)
+            model = make_model(cell.model, scene) if make_model else None
+            self._requests.set_scene(scene.attached_ids, model, world.refusal)
+
+        self._scene = SceneFollower(
+            self, self._frames, set_world, MutuallyExclusiveCallbackGroup()
+        )
+        return make_model(cell.model, cell.scene) if make_model else None
+
+    def _on_joints(self, joints: Joints) -> None:
+        self._q, self._received = joints.q, time.monotonic()
+
+    def _on_bad_joints(self, problem: str) -> None:
+        self._q = None
+        self.get_logger().warning(f'joint_states: {problem}', throttle_duration_sec=10.0)
+
+    def _present_joints(self) -> Array | None:
+        self._poll_group.poll()
+        return self._q if time.monotonic() - self._received < _PRESENT else None
+
+    async def _answer(
+        self,
+        fill: Callable[[GetPositionIK.Response, Answer], None],
+        request: GetPositionIK.Request,
+        response: GetPositionIK.Response,
+    ) -> GetPositionIK.Response:
+        try:
+            wanted = request.ik_request
+            if timeout := to_seconds(wanted.timeout):
+                await self._requests.wait_for_frame(wanted, timeout)
+            if wanted.avoid_collisions or wanted.robot_state.attached_collision_objects:
+                await self._wait_for_scene()
+            answer = self._requests.solve(wanted)
+        except Exception as error:
+            response.error_code = refusal(self, error)
+            return response
+        fill(response, answer)
+        if self._markers.get_subscription_count():
+            assert self.executor is not None  # it runs this callback
+            self.executor.create_task(self._draw, answer.solutions)  # after the reply
+        return response
+
+    async def _wait_for_scene(self) -> None:
+        """Wait until the scene received before this request is in use."""
+        if not self._scene.is_current:
+            await wait_until(self, lambda: self._scene.is_current, _READING)
+            if not self._scene.is_current:
+                raise CollisionCheckUnavailable(
+                    f'the scene was not read within {_READING} s: try again, or simplify it'
+                )
+
+    def _fill_best(self, response: GetPositionIK.Response, answer: Answer) -> None:
+        best = answer.solutions[0]
+        _fill(response, best.q, self._names, best.branch)
+
+    def _fill_all(self, response: GetPositionIK.Response, answer: Answer) -> None:
+        solutions = answer.one_per_branch()
+        names = [f'{s.branch}/{name}' for s in solutions for name in self._names]
+        joints = np.concatenate([s.q for s in solutions])
+        _fill(response, joints, names, answer.reasons())
+
+    def _fk(
+        self, request: GetPositionFK.Request, response: GetPositionFK.Response
+    ) -> GetPositionFK.Response:
+        try:
+            response.pose_stamped = self._requests.poses(request)
+        except Exception as error:
+            response.error_code = refusal(self, error)
+            return response
+        now = self.get_clock().now().to_msg()
+        for pose in response.pose_stamped:
+            pose.header.stamp = now
+        response.fk_link_names = list(request.fk_link_names) or [f'{self._frames.prefix}tool0']
+        response.error_code = success()
+        return response
+
+    def _draw(self, solutions: list[Solution]) -> None:
+        self._markers.publish(self._frames.prefixed(ghosts(self._model, solutions)))
+
+
+def _fill(
+    response: GetPositionIK.Response, q: Array, names: Sequence[str], message: str
+) -> None:
+    # In place: half the time of new messages.
+    found = response.solution.joint_state
+    found.name, found.position = names, q.tolist()
+    fill_code(response.error_code, MoveItErrorCodes.SUCCESS, message)
+
+
+def main() -> None:
+    """Run the node until it is shut down."""
+    run_node(IkService, _THREADS)

@@ -1,0 +1,210 @@
+# SPDX-License-Identifier: Apache-2.0
+"""RViz markers of the scene and of a plan."""
+
+from collections.abc import Iterable, Mapping
+from itertools import combinations, pairwise, product
+
+import numpy as np
+from geometry_msgs.msg import Point
+from std_msgs.msg import ColorRGBA
+from visualization_msgs.msg import Marker, MarkerArray
+
+from ur5_pick_place.kinematics import Model, arm_corners, forward
+from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, Array, make_transform
+from ur5_pick_place.nodes.messages.conversions import matrix_to_pose
+from ur5_pick_place.planning.paths.trajectory import Trajectory
+from ur5_pick_place.planning.planner import MotionPlanner
+from ur5_pick_place.planning.scene.scene import Scene
+from ur5_pick_place.planning.scene.shapes import Cone, Cuboid, Cylinder, Mesh, Plane, Shape, Sphere
+from ur5_pick_place.task.place_names import is_part_place
+from ur5_pick_place.task.plan import CyclePlan
+from ur5_pick_place.task.poses import TaughtPose
+
+GHOSTS = 'plan_ghosts'
+"""Namespace of the arm's postures along a plan."""
+
+_SAMPLES = 120
+_OUTLINE_SPACING = 0.05  # [m] along the TCP's path
+_GHOST_SPACING = 0.5  # [rad] of the joint that turns most
+_DRAWN_TRIANGLES = 1000  # of one mesh
+_TABLE = (1.8, 1.8, 0.01)  # as far as the arm reaches [m]
+_PLACE_COLOURS = (
+    (0.0, 1.0, 0.2),
+    (1.0, 0.0, 0.2),
+    (0.1, 0.4, 1.0),
+    (1.0, 0.7, 0.0),
+    (0.7, 0.2, 1.0),
+    (0.0, 0.8, 0.9),
+)
+_Z_TO_X = np.array(
+    [[0.0, 0.0, -1.0, 0.0], [0.0, 1.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0], [0.0, 0.0, 0.0, 1.0]]
+)
+
+
+def tool_path(planner: MotionPlanner, trajectory: Trajectory) -> MarkerArray:
+    """Return the path of the TCP as one line in `base_link`."""
+    q = trajectory.sample(np.linspace(0.0, trajectory.duration, _SAMPLES))[0]
+    T_base_tcp = forward(planner.model, q) @ planner.scene.tool.T_tool_tcp
+    points = (T_BASE_LINK_BASE @ T_base_tcp)[:, :3, 3]
+    line = Marker(ns='planned_path', id=0, type=Marker.LINE_STRIP, action=Marker.ADD)
+    line.header.frame_id = 'base_link'
+    line.pose.orientation.w = 1.0
+    line.scale.x = 0.004
+    line.color = ColorRGBA(r=0.1, g=0.6, b=1.0, a=1.0)
+    line.points = [Point(x=float(x), y=float(y), z=float(z)) for x, y, z in points]
+    return MarkerArray(markers=[line])
+
+
+def cycle(planner: MotionPlanner, plan: CyclePlan, poses: Mapping[str, TaughtPose]) -> MarkerArray:
+    """Return path and swept tool of each motion, ghosts, and an arrow at each place."""
+    array = MarkerArray()
+    distinct = {id(motion): motion for motion in plan.motions}.values()  # equal cycles share them
+    for i, motion in enumerate(distinct):
+        line = tool_path(planner, motion.trajectory).markers[0]
+        line.ns, line.id = 'cycle', i
+        array.markers += [line, swept_tool(planner, motion.trajectory, i)]
+    postures = distinct_postures([motion.trajectory for motion in distinct])
+    array.markers += [_ghost(planner.model, q, i) for i, q in enumerate(postures)]
+    for number, name in enumerate(filter(is_part_place, poses)):
+        arrow = place_arrow(number, T_BASE_LINK_BASE @ poses[name].T_base_tcp)
+        arrow.header.frame_id = 'base_link'
+        array.markers.append(arrow)
+    return array
+
+
+def distinct_postures(trajectories: Iterable[Trajectory]) -> list[Array]:
+    """Return joints (6,) [rad] along motions, ends included, no two of them nearly alike."""
+    found: list[Array] = []
+    for trajectory in trajectories:
+        turned = float(np.abs(np.diff(trajectory.q, axis=0)).sum(axis=0).max())
+        times = np.linspace(0.0, trajectory.duration, 2 + int(turned / _GHOST_SPACING))
+        for q in trajectory.sample(times)[0]:
+            if all(np.abs(q - other).max() > _GHOST_SPACING / 2 for other in found):
+                found.append(q)
+    return found
+
+
+def _ghost(model: Model, q: Array, number: int) -> Marker:
+    line = Marker(ns=GHOSTS, id=number, type=Marker.LINE_STRIP, action=Marker.ADD)
+    line.header.frame_id = 'base_link'
+    line.pose.orientation.w = 1.0
+    line.scale.x = 0.02
+    line.color = ColorRGBA(r=0.1, g=0.6, b=1.0, a=0.3)
+    line.points = [Point(x=x, y=y, z=z) for x, y, z in arm_corners(model, q)]
+    return line
+
+
+def swept_tool(planner: MotionPlanner, trajectory: Trajectory, number: int) -> Marker:
+    """Return outlines of the tool along a motion, in `base_link`."""
+    q = trajectory.sample(np.linspace(0.0, trajectory.duration, _SAMPLES))[0]
+    tool = planner.scene.tool
+    T_base_link_tool = T_BASE_LINK_BASE @ forward(planner.model, q)
+    p = (T_base_link_tool @ tool.T_tool_tcp)[:, :3, 3]
+    distance = np.append(0.0, np.cumsum(np.linalg.norm(np.diff(p, axis=0), axis=1)))
+    wanted = np.append(np.arange(0.0, distance[-1], _OUTLINE_SPACING), distance[-1])
+    shown = np.unique(np.searchsorted(distance, wanted))
+    edges = [
+        T @ box.T_tool_box @ _edges(box.size).T
+        for T in T_base_link_tool[shown]
+        for box in tool.shapes
+    ]
+    outlines = Marker(ns='swept_tool', id=number, type=Marker.LINE_LIST, action=Marker.ADD)
+    outlines.header.frame_id = 'base_link'
+    outlines.pose.orientation.w = 1.0
+    outlines.scale.x = 0.001
+    outlines.color = ColorRGBA(r=0.1, g=0.6, b=1.0, a=0.4)
+    outlines.points = [
+        Point(x=float(x), y=float(y), z=float(z)) for ends in edges for x, y, z, _ in ends.T
+    ]
+    return outlines
+
+
+def _edges(size: Array) -> Array:
+    """Return the ends of the 12 edges of a box about the origin, shape (24, 4), homogeneous."""
+    corners = np.array(list(product((-0.5, 0.5), repeat=3))) * size
+    pairs = [(a, b) for a, b in combinations(corners, 2) if np.count_nonzero(a != b) == 1]
+    return np.insert(np.reshape(pairs, (24, 3)), 3, 1.0, axis=1)
+
+
+def surroundings(scene: Scene) -> MarkerArray:
+    """Return table, boxes, gripper and clients' objects, and delete earlier markers."""
+    middle = make_transform(np.eye(3), [0.0, 0.0, scene.table_height - _TABLE[2] / 2])
+    world = scene.world
+    solids: list[tuple[str, Array, Shape]] = [
+        ('base_link', middle, Cuboid(np.array(_TABLE))),
+        *(('base_link', box.T_base_link_box, Cuboid(box.size)) for box in scene.boxes),
+        *(('tool0', box.T_tool_box, Cuboid(box.size)) for box in scene.tool.shapes),
+        *(
+            ('base_link', T, placed.shape)
+            for thing in world.objects.values()
+            for T, placed in zip(thing.poses(), thing.shapes, strict=True)
+        ),
+        *(
+            ('tool0', held.T_tool_object @ placed.T_object_shape, placed.shape)
+            for held in world.attached.values()
+            for placed in held.shapes
+        ),
+    ]
+    array = MarkerArray(markers=[Marker(action=Marker.DELETEALL)])
+    for i, (frame, T, shape) in enumerate(solids):
+        if isinstance(shape, Plane):
+            turned = make_transform(_turned_to(shape.normal), shape.normal * shape.offset)
+            T, shape = T @ turned, Cuboid(np.array(_TABLE))
+        solid = _solid(shape)
+        solid.ns, solid.id, solid.action = 'scene', i, Marker.ADD
+        solid.header.frame_id, solid.pose = frame, matrix_to_pose(T)
+        solid.frame_locked = frame == 'tool0'
+        solid.color = ColorRGBA(r=0.6, g=0.6, b=0.6, a=0.5)
+        array.markers.append(solid)
+    return array
+
+
+def _solid(shape: Shape) -> Marker:
+    """Return a marker of a shape about its origin; RViz has no cone, so it gets triangles."""
+    if isinstance(shape, Mesh | Cone):
+        corners = _cone_triangles(shape) if isinstance(shape, Cone) else _mesh_triangles(shape)
+        marker = Marker(type=Marker.TRIANGLE_LIST)
+        marker.scale.x = marker.scale.y = marker.scale.z = 1.0
+        marker.points = [Point(x=x, y=y, z=z) for x, y, z in corners.reshape(-1, 3).tolist()]
+        return marker
+    kind = Marker.CUBE
+    if isinstance(shape, Sphere | Cylinder):
+        kind = Marker.SPHERE if isinstance(shape, Sphere) else Marker.CYLINDER
+    marker = Marker(type=kind)
+    marker.scale.x, marker.scale.y, marker.scale.z = (2.0 * float(edge) for edge in shape.half)
+    return marker
+
+
+def _mesh_triangles(mesh: Mesh) -> Array:
+    """Return triangles (m, 3, 3) of a mesh, or of its bounding box if they are too many."""
+    if len(mesh.triangles) <= _DRAWN_TRIANGLES:
+        return np.asarray(mesh.vertices[mesh.triangles])
+    corners = np.array(list(product((-1.0, 1.0), repeat=3))) * mesh.half
+    quads = [(0, 1, 3, 2), (4, 5, 7, 6), (0, 1, 5, 4), (2, 3, 7, 6), (0, 2, 6, 4), (1, 3, 7, 5)]
+    halves = [t for a, b, c, d in quads for t in ((a, b, c), (a, c, d))]
+    return np.asarray(corners[np.array(halves)])
+
+
+def _cone_triangles(cone: Cone) -> Array:
+    angle = np.linspace(0.0, 2.0 * np.pi, 25)
+    half = np.full(angle.shape, cone.height / 2)
+    rim = np.stack([cone.r * np.cos(angle), cone.r * np.sin(angle), -half], axis=1)
+    tip, foot = np.array([0.0, 0.0, half[0]]), np.array([0.0, 0.0, -half[0]])
+    return np.array([(a, b, end) for a, b in pairwise(rim) for end in (tip, foot)])
+
+
+def _turned_to(normal: Array) -> Array:
+    """Return a rotation (3, 3) whose z is `normal`."""
+    across = np.cross(normal, np.eye(3)[np.abs(normal).argmin()])
+    across /= np.linalg.norm(across)
+    return np.stack([across, np.cross(normal, across), normal], axis=1)
+
+
+def place_arrow(number: int, T: Array) -> Marker:
+    """Return an arrow along the tool's approach, for a TCP at `T` (4, 4); the first is green."""
+    r, g, b = _PLACE_COLOURS[number % len(_PLACE_COLOURS)]
+    arrow = Marker(ns='places', id=number, type=Marker.ARROW, action=Marker.ADD)
+    arrow.pose = matrix_to_pose(T @ _Z_TO_X)  # an arrow points along x, the tool along z
+    arrow.scale.x, arrow.scale.y, arrow.scale.z = 0.08, 0.01, 0.01
+    arrow.color = ColorRGBA(r=r, g=g, b=b, a=1.0)
+    return arrow

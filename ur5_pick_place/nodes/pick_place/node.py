@@ -1,0 +1,424 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The task node: teach, plan, run; it moves the arm only through the planner node.
+
+The decisions are made in `task.machine`; here are the requests and the published topics.
+
+"""
+
+import json
+import math
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from geometry_msgs.msg import PoseStamped
+from rclpy.callback_groups import MutuallyExclusiveCallbackGroup, ReentrantCallbackGroup
+from rclpy.client import Client
+from rclpy.node import Node
+from rclpy.task import Future
+from std_msgs.msg import String
+from std_srvs.srv import Trigger
+
+from ur5_pick_place.control.loops.loop_settings import LoopSettings
+from ur5_pick_place.control.robot_status import HealthSettings, io_timeout
+from ur5_pick_place.errors import ExecutionError, InvalidInput, Ur5PickPlaceError
+from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.nodes.cell.loads import arm_dynamics
+from ur5_pick_place.nodes.cell.robot_settings import (
+    RobotSettings,
+    TeachingSettings,
+    config_file,
+    load_cell,
+    warn_of_gaps,
+)
+from ur5_pick_place.nodes.driver.controller_goals import ControllerGoals, check_method
+from ur5_pick_place.nodes.driver.freedrive import FreedriveRequests
+from ur5_pick_place.nodes.pick_place import gripper_command
+from ur5_pick_place.nodes.pick_place.arm_stop import ArmStop, PlannerLatch
+from ur5_pick_place.nodes.pick_place.gripper_choice import GripperChoice, chosen_gripper
+from ur5_pick_place.nodes.pick_place.plan_drawing import PlanDrawing
+from ur5_pick_place.nodes.pick_place.pose_topics import PoseTopics
+from ur5_pick_place.nodes.pick_place.statistics_file import StatisticsFile, statistics_path
+from ur5_pick_place.nodes.pick_place.task_port import PLANNER, TaskPort
+from ur5_pick_place.nodes.pick_place.teach_markers import TeachMarkers
+from ur5_pick_place.nodes.pick_place.teaching import Teaching, stamp_text
+from ur5_pick_place.nodes.ros.diagnostics import Diagnostics
+from ur5_pick_place.nodes.ros.liveness import Heartbeat
+from ur5_pick_place.nodes.ros.parameters import declare_settings
+from ur5_pick_place.nodes.ros.process import refuse_if_served, run_node
+from ur5_pick_place.nodes.ros.prompt_executor import ImmediateCallbackGroup
+from ur5_pick_place.nodes.ros.served_names import task_services
+from ur5_pick_place.nodes.ros.service_calls import call_service
+from ur5_pick_place.nodes.scene.carried_part import CarriedPart
+from ur5_pick_place.nodes.scene.planning_scene import SceneFollower
+from ur5_pick_place.nodes.tf.frames import Frames
+from ur5_pick_place.outcome import Outcome
+from ur5_pick_place.planning.limits import MotionSettings
+from ur5_pick_place.planning.scene.world import World
+from ur5_pick_place.settings import setting
+from ur5_pick_place.task import events
+from ur5_pick_place.task.cycle import load_cycle
+from ur5_pick_place.task.grippers.action import ActionSettings
+from ur5_pick_place.task.job import Steps
+from ur5_pick_place.task.machine import PLANNER_GONE
+from ur5_pick_place.task.motions import TaskSettings
+from ur5_pick_place.task.pattern import PatternSettings
+from ur5_pick_place.task.plan_report import report_text
+from ur5_pick_place.task.poses import TaughtPose
+from ur5_pick_place.task.station import Station, StationSettings
+
+# One for planning, one for what a job computes, one for other requests meanwhile.
+_THREADS = 3
+_PLANNER_REPLY = 0.03  # [s, steady clock] before a stop no longer waits for the planner
+
+
+@dataclass(frozen=True)
+class NodeSettings(TeachingSettings):
+    """Files and thresholds of this node."""
+
+    cycle_file: str = setting(
+        'cycle.yaml', 'the stages; a path, or a bare file name within config/'
+    )
+
+
+class PickPlace(Node):
+    """Teaches, plans and runs; see the module's docstring."""
+
+    def __init__(self) -> None:
+        super().__init__('pick_place')
+        kind = chosen_gripper(self)
+        robot, motion, health, task, pattern, loops, choice, grip, own = declare_settings(
+            self,
+            RobotSettings,
+            MotionSettings,
+            HealthSettings,
+            TaskSettings,
+            PatternSettings,
+            LoopSettings,
+            GripperChoice,
+            kind.settings_type,
+            NodeSettings,
+        )
+        gripper = kind(grip, robot.tool_voltage)
+        cycle = load_cycle(config_file(own.cycle_file), gripper.pins)
+        self._places = cycle.places
+        refuse_if_served(self, task_services(self._places))
+        check_method(robot.controller, task.method)
+        cell = load_cell(robot)
+        checks = {'check_modes': health.check_modes, 'confirm_pins': grip.confirm_pins}
+        warn_of_gaps(self, cell.unset_parameters, **checks)
+        self._settings, self._robot, self._cell = own, robot, cell
+        self._threshold = choice.gripper_threshold
+        follows = any(place.from_frame for place in self._places.values())
+        self._frames = Frames(self, robot.tf_prefix, cell.T_tool_tcp, with_history=follows)
+        self._port = TaskPort(
+            self,
+            cell.joint_names,
+            CarriedPart(self, cell.scene, robot.tf_prefix),
+            io_timeout(health) if grip.confirm_pins else math.inf,
+            health.peer_timeout,
+            self._on_tick,
+            self._on_planner_death,
+            lambda: bool(self._machine.job_name),
+            grip if isinstance(grip, ActionSettings) else None,
+        )
+        payload = (robot.payload_mass or 0.0, robot.payload_centre)
+        station = Station(
+            StationSettings(motion, task, pattern, loops, gripper, cycle, payload),
+            cell.model,
+            cell.scene,
+            arm_dynamics(cell.model, robot),
+            self._port,
+            self._emit,
+        )
+        self._station, self._run, self._machine = station, station.run, station.machine
+        self._published, self._publishing = '', threading.Lock()
+        self._offer(health)
+
+    def _offer(self, health: HealthSettings) -> None:
+        """Read the taught poses and offer every topic and service."""
+        station, prefix = self._station, self._robot.tf_prefix
+        file = Path(self._settings.poses_file).expanduser()
+        # Before ~/state, as it may raise: a state that loses its publisher is, to the planner, a
+        # dead task node.
+        self._teaching = Teaching(
+            self,
+            file,
+            station.planner,
+            station.provenance,
+            self._frames,
+            prefix,
+            self._places,
+            station.cycle_planner.places.check_taught,
+        )
+        self._statistics = StatisticsFile(statistics_path(file), self.get_logger().warning)
+        self._state = Heartbeat(self, '~/state', health.peer_timeout, self._on_suspended)
+        self._event = self.create_publisher(String, '~/event', 100)
+        self._drawing = PlanDrawing(
+            self, self._frames, station.planner, lambda: self._machine.plan
+        )
+        group = ReentrantCallbackGroup()
+        self._offer_services(group, health.check_modes)
+        names = list(self._places)
+        self._poses = PoseTopics(
+            self, names, self._teach_pose, self._refuse_pose, lambda: self._port.q, group
+        )
+        self._gripper_commands = gripper_command.GripperCommands(
+            self, self._run, self._threshold, self._job, group
+        )
+        self._teach_markers = TeachMarkers(
+            self,
+            prefix,
+            self._teaching.places,
+            self._poses.put,
+            group,
+            self._teaching.movable,
+        )
+        Diagnostics(
+            self,
+            lambda: (not self._machine.stop_reason, self._machine.state),
+            self._statistics.figures,
+        )
+        if self._teaching.warning:
+            self._emit(events.RECOVERED, reason=self._teaching.warning)
+        self._take_world(self._cell.scene.world)
+        SceneFollower(
+            self,
+            self._frames,
+            lambda world, _part: self._take_world(world),
+            MutuallyExclusiveCallbackGroup(),
+            restores=True,
+        )
+        self._publish_state()
+
+    def _offer_services(self, group: ReentrantCallbackGroup, checks_modes: bool) -> None:
+        machine, run, gripper = self._machine, self._run, self._station.gripper
+        services: dict[str, Callable[[], str]] = {
+            'plan': self._make_plan,
+            'go_home': lambda: machine.go_home(self._teaching.poses),
+            'init_gripper': lambda: machine.start('init_gripper', gripper.initialise()),
+            'open_gripper': lambda: machine.start('open_gripper', run.open()),
+            'close_gripper': lambda: machine.start('close_gripper', run.close()),
+        }
+        at_once = ImmediateCallbackGroup()
+        for name, action in services.items():
+            self._serve(name, action, group)
+        # These wait for joint_states that are newer than the request: their stamps date the run's
+        # events, and on a busy PC a request overtakes them.
+        at_rest: dict[str, Callable[[], str]] = {
+            'run': lambda: machine.start_run(self._teaching.unmoved_poses()),
+            **{f'teach_{name}': partial(self._teach_joints, name) for name in self._places},
+        }
+        for name, action in at_rest.items():
+            answer = partial(self._answer_at_rest, name, action)
+            self.create_service(Trigger, f'~/{name}', answer, callback_group=group)
+        for name, action in (('pause', machine.pause), ('resume', machine.resume)):
+            self._serve(name, action, at_once)
+        self._rearm_planner: Client[Any, Any] = self.create_client(
+            Trigger, f'{PLANNER}/rearm', callback_group=group
+        )
+        self._stop_planner: Client[Any, Any] = self.create_client(
+            Trigger, f'{PLANNER}/stop', callback_group=at_once
+        )
+        self._latch = PlannerLatch(self._stop_planner)
+        self.create_service(Trigger, '~/stop', self._stop, callback_group=at_once)
+        self.create_service(Trigger, '~/rearm', self._rearm, callback_group=group)
+        controller = self._robot.controller
+        goals = ControllerGoals(self, controller, self._cell.joint_names, at_once)
+        port = self._port
+        self._arm_stop = ArmStop(self, goals, port)
+        self._freedrive = FreedriveRequests(
+            self,
+            controller,
+            checks_modes,
+            group,
+            machine,
+            port,
+            run.confirm_payload,
+            self._job,
+            self._emit,
+            self._publish_state,
+        )
+
+    def _serve(self, name: str, action: Callable[[], str], group: ReentrantCallbackGroup) -> None:
+        self.create_service(
+            Trigger,
+            f'~/{name}',
+            lambda _request, reply: self._answer(name, action, reply),
+            callback_group=group,
+        )
+
+    # -- requests: each returns a message, or raises --------------------------------------------
+
+    def _answer(
+        self, name: str, action: Callable[[], str], reply: Trigger.Response, stamp: str = ''
+    ) -> Trigger.Response:
+        try:
+            reply.message, reply.success = action(), True
+        except Ur5PickPlaceError as error:
+            reply.message, reply.success = str(error), False
+            self._emit(events.REFUSED, request=name, reason=str(error), stamp=stamp)
+        self._publish_state()
+        return reply
+
+    async def _answer_at_rest(
+        self, name: str, action: Callable[[], str], _request: Any, reply: Trigger.Response
+    ) -> Trigger.Response:
+        await self._port.wait_for_rest()
+        # In the pool, as it computes and writes a file: after the wait, this thread handles stops.
+        assert self.executor is not None
+        return await self.executor.create_task(self._answer, name, action, reply)
+
+    def _teach_joints(self, name: str) -> str:
+        q = self._port.present_joints()
+        if reason := self._port.why_not_at_rest:
+            raise ExecutionError(f'{name} not taught: {reason}')
+        message = self._on_taught(name, *self._teaching.teach_joints(name, q))
+        self._teach_markers.show()
+        return message
+
+    async def _teach_pose(self, name: str, message: PoseStamped, q: Array | None) -> None:
+        assert self.executor is not None  # in its pool, as both calls may wait for TF
+        if await self.executor.create_task(self._frames.is_carried, message.header.frame_id):
+            await self._port.wait_for_rest()
+        await self.executor.create_task(self._answer_pose, name, message, q)
+
+    def _answer_pose(self, name: str, message: PoseStamped, q: Array | None) -> None:
+        stamp = stamp_text(message.header.stamp)
+        self._answer(
+            f'{name}_pose',
+            lambda: self._teach_pose_now(name, message, q, stamp),
+            Trigger.Response(),
+            stamp,
+        )
+        self._teach_markers.show()  # a refused marker returns to its place
+
+    def _teach_pose_now(self, name: str, message: PoseStamped, q: Array | None, stamp: str) -> str:
+        moving = self._port.why_not_at_rest_since(q)
+        return self._on_taught(name, *self._teaching.teach_pose(name, message, q, moving), stamp)
+
+    def _refuse_pose(self, name: str, message: PoseStamped, _q: Array | None) -> None:
+        reason = 'poses arrive faster than they can be taught: publish fewer'
+        stamp = stamp_text(message.header.stamp)
+        self._emit(events.REFUSED, request=f'{name}_pose', reason=reason, stamp=stamp)
+
+    def _on_taught(self, name: str, taught: TaughtPose, warning: str, stamp: str = '') -> str:
+        self._machine.forget_plan(name)
+        self._emit(
+            events.TAUGHT,
+            place=name,
+            pose=taught.pose,
+            joints=taught.joints,
+            warning=warning,
+            stamp=stamp,
+        )
+        branch = f' on branch {taught.branch}' if taught.branch else ''
+        return f'{name} taught{branch}{f"; warning: {warning}" if warning else ""}'
+
+    def _make_plan(self) -> str:
+        if self._cell.unset_parameters:
+            raise InvalidInput(self._cell.unset_parameters)
+        poses = self._station.cycle_planner.converted(self._teaching.read_poses())
+        for conversion in self._teaching.conversions(poses):
+            self._emit(events.CONVERTED, **conversion)
+        message = self._machine.make_plan(poses)
+        if plan := self._machine.plan:  # else a place was taught, or a fault came, meanwhile
+            self._drawing.show_plan(plan, poses)
+        return message
+
+    async def _stop(self, _request: Any, reply: Trigger.Response) -> Trigger.Response:
+        self._machine.stop('stop requested')
+        reply.success, reply.message = True, 'stopping; call ~/rearm before the next motion'
+        self._publish_state()
+        try:
+            # The planner brakes along the path; the stop does not depend on its reply.
+            await call_service(self, self._stop_planner, Trigger.Request(), _PLANNER_REPLY)
+        except ExecutionError:
+            self._arm_stop.begin()
+            reply.message += '; the planner did not answer at once: canceling all goals without it'
+        # In freedrive an arm with a wrong payload sinks.
+        if still_on := await self._freedrive.end():
+            reply.message += f'; {still_on}'
+        self._publish_state()
+        return reply
+
+    async def _rearm(self, _request: Any, reply: Trigger.Response) -> Trigger.Response:
+        stops = self._machine.stops
+        try:
+            answer = await call_service(self, self._rearm_planner, Trigger.Request())
+        except ExecutionError as error:
+            reply.success, reply.message = False, f'the planner is not there: {error}'
+            return reply
+        reply.success, reply.message = answer.success, answer.message
+        if answer.success and self._machine.stops != stops:
+            reply.success, reply.message = False, 'a stop came meanwhile; call ~/rearm again'
+        elif answer.success:
+            self._latch.end()
+            self._arm_stop.end()
+            self._machine.rearmed()
+        self._publish_state()
+        return reply
+
+    async def _job(self, name: str, steps: Steps[None]) -> Outcome:
+        """Run a job; return how it ended."""
+        ended: Future[Outcome] = Future()
+        self._machine.start(name, steps, ended.set_result)
+        outcome = await ended
+        assert outcome is not None  # the future has it once it is done
+        return outcome
+
+    def _on_tick(self) -> None:
+        self._freedrive.on_tick(bool(self._machine.stop_reason) or self._port.is_stopped)
+        self._machine.tick()
+        self._drawing.remove_outdated()
+        self._latch.send_if_due()
+        self._publish_state()
+
+    def _on_planner_death(self) -> None:
+        """Stop the arm in place of the planner, whichever client moves it, and latch."""
+        self._latch.begin()
+        self._arm_stop.begin()
+        self._machine.stop(PLANNER_GONE, is_fault=True)
+        self._publish_state()
+
+    def _on_suspended(self, seconds: float) -> None:
+        """Latch the stop; the planner has latched it meanwhile."""
+        reason = f'this node was suspended for {seconds:.1f} s: find the cause, then call ~/rearm'
+        self._machine.stop(reason, is_fault=True)
+        self._publish_state()
+
+    # -- publishing ------------------------------------------------------------------------------
+
+    def _take_world(self, world: World) -> None:
+        self._station.planner.set_scene(replace(self._cell.scene, world=world))
+        self._drawing.show()
+
+    def _publish_state(self) -> None:
+        with self._publishing:  # else an older state may follow a newer one
+            text = self._machine.state
+            if text != self._published:
+                self._published = text
+                self._state.publish(text)
+
+    def _emit(self, event: str, **data: Any) -> None:
+        line = json.dumps({'time': round(self._port.stamp, 3), 'event': event, **data})
+        self._event.publish(String(data=line))
+        self._statistics.take(self._port.stamp, event, data)
+        if event == events.PLANNING:
+            self._publish_state()  # it is `planning` now
+            self.get_logger().debug(line)
+        elif event == events.STOPPED:
+            self.get_logger().error(line)
+        elif event == events.PLAN_REPORT:
+            self.get_logger().info(f'the plan:\n{report_text(data["rows"])}')
+        else:
+            self.get_logger().info(line)
+
+
+def main() -> None:
+    """Run the node until it is shut down."""
+    run_node(PickPlace, _THREADS)

@@ -1,0 +1,65 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the task node draws for RViz and other viewers: the scene, and the present plan."""
+
+import threading
+from collections.abc import Callable, Mapping
+
+from rclpy.node import Node
+from visualization_msgs.msg import Marker, MarkerArray
+
+from ur5_pick_place.nodes.messages import markers
+from ur5_pick_place.nodes.ros.qos import LATCHED
+from ur5_pick_place.nodes.tf.frames import Frames
+from ur5_pick_place.planning.planner import MotionPlanner
+from ur5_pick_place.task.plan import CyclePlan
+from ur5_pick_place.task.poses import TaughtPose
+
+
+class PlanDrawing:
+    """
+    Publishes `~/markers`.
+
+    Parameters
+    ----------
+    node : Node
+    frames : Frames
+    planner : MotionPlanner
+        Its scene is drawn.
+    present_plan : callable
+        Returns the plan that may be run, or None.
+
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        frames: Frames,
+        planner: MotionPlanner,
+        present_plan: Callable[[], CyclePlan | None],
+    ) -> None:
+        self._frames, self._planner, self._present_plan = frames, planner, present_plan
+        self._publisher = node.create_publisher(MarkerArray, '~/markers', LATCHED)
+        self._drawn: tuple[CyclePlan | None, list[Marker]] = None, []
+        self._lock = threading.Lock()  # else an older scene may follow a newer one
+
+    def show_plan(self, plan: CyclePlan, poses: Mapping[str, TaughtPose]) -> None:
+        """Draw a plan from `poses`, and the scene."""
+        drawing = self._frames.prefixed(markers.cycle(self._planner, plan, poses))
+        self._drawn = plan, drawing.markers
+        self.show()
+
+    def remove_outdated(self) -> None:
+        """Remove the drawing of a plan that is no longer the present one."""
+        plan, _ = self._drawn
+        if plan is not None and plan is not self._present_plan():
+            self._drawn = None, []
+            self.show()
+
+    def show(self) -> None:
+        """Draw the scene as it is now, and the plan if it is still the present one."""
+        with self._lock:
+            drawing = self._frames.prefixed(markers.surroundings(self._planner.scene))
+            plan, drawn = self._drawn
+            if plan is not None and plan is self._present_plan():
+                drawing.markers += drawn
+            self._publisher.publish(drawing)

@@ -1,0 +1,316 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The task's connection to robot and planner: topics in, actions and services out."""
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from moveit_msgs.action import ExecuteTrajectory
+from rclpy.action import ActionClient
+from rclpy.action.client import ClientGoalHandle
+from rclpy.callback_groups import MutuallyExclusiveCallbackGroup
+from rclpy.clock import Clock, ClockType
+from rclpy.node import Node
+from rclpy.task import Future
+from std_msgs.msg import String
+
+from ur5_pick_place.control.controller import StopProgress
+from ur5_pick_place.control.motion_state import MotionState, parse_motion_state
+from ur5_pick_place.control.stillness import Stillness
+from ur5_pick_place.errors import ExecutionError
+from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.nodes.driver.driver_link import GOAL
+from ur5_pick_place.nodes.driver.gripper_client import GripperClient
+from ur5_pick_place.nodes.driver.joint_listener import JointListener, Joints
+from ur5_pick_place.nodes.driver.robot_io import RobotIo
+from ur5_pick_place.nodes.driver.speed_scaling import SpeedScaling
+from ur5_pick_place.nodes.messages.conversions import (
+    trajectory_to_msg,
+)
+from ur5_pick_place.nodes.ros.distro import name_method, read
+from ur5_pick_place.nodes.ros.liveness import watch_peer
+from ur5_pick_place.nodes.ros.polling import ARM_PERIOD, PollGroup
+from ur5_pick_place.nodes.scene.carried_part import CarriedPart
+from ur5_pick_place.outcome import DONE, OnOutcome, Outcome
+from ur5_pick_place.task.grippers.action import ActionSettings
+from ur5_pick_place.task.job import (
+    Carry,
+    Command,
+    Compute,
+    GripperView,
+    MoveGripper,
+    Observation,
+    RunMotion,
+    silent_io,
+)
+from ur5_pick_place.task.pending_motion import PendingMotion
+
+PLANNER = 'trajectory_planner'
+_JOB_PERIOD = 0.008  # [s] between two polls of the arm's topics during a job
+_TICK = 0.006  # [s] least robot time between ticks; below 8 ms, so that none is skipped
+_FRESH = 0.3  # [s]; older joints do not show whether the arm is at rest now
+_REST_TIMEOUT = 1.0  # [s]
+_SETTLES = 2e-3  # [rad] by which an arm may move that counts as arrived
+_CHECK_PERIOD = 0.02  # [s]
+
+
+class TaskPort:
+    """
+    A `machine.Port` over ROS, which moves the arm through the planner node only.
+
+    Parameters
+    ----------
+    node : Node
+    joint_names : sequence of str
+        With the prefix, in controller order.
+    carried : CarriedPart
+        Publishes to the planner what the gripper holds.
+    io_timeout : float
+        Silence of io_states that ends any job [s]; infinite if pins are not confirmed.
+    peer_timeout : float
+        See `HealthSettings`.
+    on_tick : callable
+        Called about every 8 ms of robot time during a job and 16 ms without one, for every motion
+        state of the planner, and for every reply that reports success.
+    on_planner_death : callable
+        Called when the planner node has died or is stuck.
+    is_busy : callable
+        Returns whether a job runs.
+    gripper : ActionSettings, optional
+        Only of a gripper with an action server.
+
+    Attributes
+    ----------
+    has_planner : bool
+        Whether the planner has published a state since its last death.
+
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        joint_names: Sequence[str],
+        carried: CarriedPart,
+        io_timeout: float,
+        peer_timeout: float,
+        on_tick: Callable[[], None],
+        on_planner_death: Callable[[], None],
+        is_busy: Callable[[], bool],
+        gripper: ActionSettings | None = None,
+    ) -> None:
+        self._stillness = Stillness()
+        self._arrived = 0.0  # steady time of `q` [s]
+        self._node = node
+        self.q: Array | None = None
+        self.stamp = 0.0  # [s] ROS time of `q`: the clock of jobs, as /clock may be late
+        self.planner_state = ''
+        self._speed_scaling = 1.0
+        self._names = list(joint_names)
+        self._carried, self._io_timeout, self._on_tick = carried, io_timeout, on_tick
+        self.has_planner = False
+        self._goal: ClientGoalHandle[Any, Any, Any] | None = None
+        self._motions = 0
+        self._pending: PendingMotion | None = None
+        self._ticked = 0.0  # stamp of the latest tick [s]
+        group = MutuallyExclusiveCallbackGroup()
+        self._poll_group = poll_group = PollGroup(node, ARM_PERIOD, _JOB_PERIOD, is_busy)
+        self._io = RobotIo(node, group, poll_group)
+        self._gripper = (
+            GripperClient(node, gripper, group, poll_group, io_timeout) if gripper else None
+        )
+        self._execute: ActionClient[Any, Any, Any] = ActionClient(
+            node,
+            ExecuteTrajectory,
+            'execute_trajectory',
+            goal_service_qos_profile=GOAL,
+            callback_group=group,
+        )
+
+        def on_death() -> None:
+            self.has_planner = False
+            on_planner_death()
+
+        state = f'{PLANNER}/motion_state'
+        watch_peer(node, state, peer_timeout, self._on_planner_state, on_death)
+
+        SpeedScaling(node, self._on_speed_scaling, poll_group)
+        # The planner receives malformed joints too, and judges them.
+        JointListener(node, joint_names, self._on_joint_states, lambda _problem: None, poll_group)
+
+    @property
+    def why_not_ready(self) -> str:
+        state = self.planner_state if self._execute.server_is_ready() else ''
+        kind = parse_motion_state(state)[0]
+        if kind is MotionState.MOVING:
+            return 'another client moves the arm: wait for its end, or call ~/stop'
+        if kind is not MotionState.READY:
+            return f'the planner is {state or "not there"}: start or rearm it'
+        if not self._io.is_there:
+            return 'set_io and set_payload are not there: start the driver'
+        return ''
+
+    def present_joints(self) -> Array:
+        """Return the measured joints (6,) [rad], or raise `ExecutionError`."""
+        if self.q is None:
+            raise ExecutionError('no joint_states yet: check that the driver is running')
+        return self.q
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Return whether recent joint_states show the arm at rest."""
+        return not self.why_not_at_rest
+
+    @property
+    def why_not_at_rest(self) -> str:
+        """Return why the arm does not count as at rest, or ''."""
+        age = time.monotonic() - self._arrived
+        if age >= _FRESH:
+            return f'no joint_states for {age:.1f} s: check the driver, then try again'
+        reason = self._stillness.why_not_at_rest
+        return reason and f'{reason}; wait, or call ~/stop'
+
+    def why_not_at_rest_since(self, q: Array | None) -> str:
+        """Return why the arm does not count as at rest where it was, with joints `q`, or ''."""
+        if reason := self.why_not_at_rest:
+            return reason
+        if q is None or self.q is None or np.abs(self.q - q).max() > _SETTLES:
+            return 'the arm has moved since: send the pose again'
+        return ''
+
+    def stop_progress(self, seconds: float) -> StopProgress:
+        """Return how far a stop that began `seconds` ago has come, by the measured joints."""
+        if time.monotonic() - self._arrived >= _FRESH:
+            return StopProgress.UNSEEN
+        moves_on = self._stillness.moves_on(seconds)
+        return StopProgress.MOVING_ON if moves_on else StopProgress.BRAKING
+
+    @property
+    def is_stopped(self) -> bool:
+        """Whether the planner reports that it is stopped."""
+        return parse_motion_state(self.planner_state)[0] is MotionState.STOPPED
+
+    async def wait_for_rest(self) -> None:
+        """
+        Wait for up to 1 s until the arm counts as at rest, unless the planner moves it.
+
+        Needed as the 0.15 s of `Stillness` reach back into a motion that has just ended, and as a
+        busy PC serves a request before the joint_states that were sent before it.
+
+        """
+        begin = time.monotonic()
+        over: Future[None] = Future()
+
+        def check() -> None:
+            is_moved = parse_motion_state(self.planner_state)[0] is MotionState.MOVING
+            is_over = self._arrived > begin and (is_moved or not self.why_not_at_rest)
+            if not over.done() and (is_over or time.monotonic() >= begin + _REST_TIMEOUT):
+                over.set_result(None)
+
+        steady = Clock(clock_type=ClockType.STEADY_TIME)
+        timer = self._node.create_timer(_CHECK_PERIOD, check, clock=steady)
+        await over
+        self._node.destroy_timer(timer)
+
+    def observe(self) -> Observation:
+        inputs, outputs = self._io.pins()
+        state, stop_reason = parse_motion_state(self.planner_state)
+        if state is not MotionState.STOPPED and self._io.silence > self._io_timeout:
+            stop_reason = silent_io(self._io_timeout)
+        return Observation(
+            t=self.stamp,
+            q=np.full(6, np.nan) if self.q is None else self.q,
+            inputs=inputs,
+            outputs=outputs,
+            tool_voltage=self._io.tool_voltage,
+            stop_reason=stop_reason,
+            is_at_rest=self.is_at_rest,
+            speed_scaling=self._speed_scaling,
+            gripper=self._gripper.view() if self._gripper else GripperView(),
+        )
+
+    def send(self, command: Command, on_reply: OnOutcome) -> None:
+        is_sent = False
+
+        def reply(outcome: Outcome) -> None:
+            on_reply(outcome)
+            # Not to wait for the next joint_states, 8 ms. A failure has the time, in which the
+            # planner's reason arrives.
+            if is_sent and outcome.ok:
+                self._poll_group.poll()  # else the joints may be older than the reply
+                self._on_tick()
+
+        if isinstance(command, RunMotion):
+            self._move(command, reply)
+        elif isinstance(command, Carry):
+            self._carried.publish(command.load)
+            on_reply(DONE)
+        elif isinstance(command, Compute):
+            # Runs in the executor's pool, beside the messages.
+            assert self._node.executor is not None
+            self._node.executor.create_task(lambda: on_reply(command.attempt()))
+        elif isinstance(command, MoveGripper):
+            assert self._gripper is not None
+            self._gripper.send(command, reply)
+        else:
+            self._io.send(command, reply)
+        is_sent = True
+
+    def cancel_motion(self) -> None:
+        self._motions += 1  # a goal not yet accepted is canceled on acceptance
+        if self._goal is not None:
+            self._goal.cancel_goal_async()
+
+    def _move(self, command: RunMotion, on_reply: OnOutcome) -> None:
+        if not self._execute.server_is_ready():
+            reason = 'action server execute_trajectory is not there: start the planner'
+            on_reply(Outcome.failed(reason))
+            return
+        goal = ExecuteTrajectory.Goal()
+        goal.trajectory.joint_trajectory = trajectory_to_msg(command.trajectory, self._names)
+        name_method(goal, command.method)
+        self._motions += 1
+        motion = self._motions
+        pending = PendingMotion(command.trajectory.q[-1], on_reply, time.monotonic())
+        self._pending = pending
+        self._execute.send_goal_async(goal).add_done_callback(
+            lambda future: self._on_goal(motion, future.result(), pending.reply)
+        )
+
+    def _on_goal(self, motion: int, handle: Any, on_reply: OnOutcome) -> None:
+        if not handle.accepted:
+            on_reply(Outcome.failed('the planner refused the motion'))
+            return
+        self._goal = handle
+        if motion != self._motions:
+            handle.cancel_goal_async()
+        handle.get_result_async().add_done_callback(
+            lambda future: self._on_result(handle, future, on_reply)
+        )
+
+    def _on_result(self, handle: Any, future: 'Future[Any]', on_reply: OnOutcome) -> None:
+        reply: Any = future.result()
+        code = reply.result.error_code
+        if self._goal is handle:  # else it is the result of an earlier one
+            self._goal = None
+        message = read(code, 'message', '') or f'code {code.val}'
+        on_reply(DONE if code.val == code.SUCCESS else Outcome.failed(message))
+
+    def _on_planner_state(self, message: String) -> None:
+        self.planner_state, self.has_planner = message.data, True
+        if self._pending:
+            self._pending.on_planner_state(message.data, time.monotonic())
+        self._on_tick()
+
+    def _on_speed_scaling(self, scaling: float) -> None:
+        self._speed_scaling = scaling
+
+    def _on_joint_states(self, joints: Joints) -> None:
+        self.q, self.stamp = joints.q, joints.stamp
+        self._arrived = time.monotonic()
+        self._stillness.update(self.stamp, self.q)
+        if abs(self.stamp - self._ticked) >= _TICK:  # stamps may jump back
+            self._ticked = self.stamp
+            if self._pending and not self._pending.is_over:
+                self._pending.on_joints(self.q, self._arrived)
+            self._on_tick()

@@ -1,0 +1,235 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Taught poses in the node: from the arm, a topic or the file, and published to TF."""
+
+import contextlib
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from datetime import datetime, timezone
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import tf2_ros
+from builtin_interfaces.msg import Time
+from geometry_msgs.msg import PoseStamped, TransformStamped
+from rclpy.node import Node
+
+from ur5_pick_place.errors import ExecutionError, InvalidInput
+from ur5_pick_place.kinematics import BRANCHES, classify, forward, link_pose
+from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, Array
+from ur5_pick_place.nodes.messages.conversions import matrix_to_transform, pose_to_matrix
+from ur5_pick_place.nodes.tf.frame_places import FramePlaces
+from ur5_pick_place.nodes.tf.frames import Frames
+from ur5_pick_place.planning.planner import MotionPlanner
+from ur5_pick_place.task.cycle import PlaceSettings
+from ur5_pick_place.task.place_names import HOME
+from ur5_pick_place.task.poses import (
+    Provenance,
+    TaughtPose,
+    changes,
+    converted,
+    numbers_from_matrix,
+)
+from ur5_pick_place.task.poses_file import PosesFile
+
+
+def stamp_text(stamp: Time) -> str:
+    """Return a stamp as text, exactly; it shows a client which of its poses an event answers."""
+    return f'{stamp.sec}.{stamp.nanosec:09d}'
+
+
+class Teaching:
+    """
+    Keeps the taught poses in memory, in the file and in TF.
+
+    Parameters
+    ----------
+    node : Node
+    path : Path
+        The file of poses; read on construction, written at every change.
+    planner : MotionPlanner
+        Source of arm and tool.
+    provenance : Provenance
+        The present robot and tool.
+    frames : Frames
+    tf_prefix : str
+    places : mapping of str to PlaceSettings
+        Of the cycle file.
+    check : callable
+        Takes the name and the pose of a place to teach; returns a warning, or '', or raises why
+        the arm can never be there.
+
+    Attributes
+    ----------
+    warning : str
+        What was wrong with the file although poses could be read; else empty.
+
+    Raises
+    ------
+    InvalidInput
+        The file is malformed.
+
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        path: Path,
+        planner: MotionPlanner,
+        provenance: Provenance,
+        frames: Frames,
+        tf_prefix: str,
+        places: Mapping[str, PlaceSettings],
+        check: Callable[[str, TaughtPose], str],
+    ) -> None:
+        self._names = tuple(places)
+        self._frame_places = FramePlaces(
+            frames, places, lambda: node.get_clock().now().nanoseconds * 1e-9
+        )
+        self._file = PosesFile(path)
+        self.warning = self._file.warning
+        if self.warning:
+            node.get_logger().warning(self.warning)
+        self._node, self._planner = node, planner
+        self._provenance, self._frames, self._prefix = provenance, frames, tf_prefix
+        self._check = check
+        self._tf = tf2_ros.StaticTransformBroadcaster(node)
+        self.show()
+
+    @property
+    def poses(self) -> Mapping[str, TaughtPose]:
+        """The poses as taught, or as read from a frame for the latest plan."""
+        read = {name: self._pose(T) for name, T in self._frame_places.T_base.items()}
+        return {**self._file.poses, **read}
+
+    def read_poses(self) -> Mapping[str, TaughtPose]:
+        """
+        Return the poses for a plan: read the places that have a frame; see `FramePlaces`.
+
+        Raises
+        ------
+        ExecutionError
+            Someone else has changed the file of taught poses.
+
+        """
+        self._file.check_unchanged()
+        if self._frame_places.read():
+            self.show()
+        return self.poses
+
+    def unmoved_poses(self) -> Mapping[str, TaughtPose]:
+        """
+        Return the poses of the latest plan.
+
+        Raises
+        ------
+        InvalidInput
+            A frame has moved.
+        ExecutionError
+            Someone else has changed the file of taught poses.
+
+        """
+        self._file.check_unchanged()
+        self._frame_places.check_unmoved()
+        return self.poses
+
+    @property
+    def movable(self) -> tuple[str, ...]:
+        """The places that can be taught as a pose: neither home, nor read from a frame."""
+        return tuple(n for n in self._names if n != HOME and n not in self._frame_places)
+
+    def places(self) -> dict[str, Array]:
+        """Return the places of the cycle, (4, 4) each in `base_link`, if known and convertible."""
+        found = {}
+        for name in self._names:
+            with contextlib.suppress(KeyError, InvalidInput):
+                taught = converted(name, self.poses[name], self._provenance, self._planner.model)
+                found[name] = T_BASE_LINK_BASE @ taught.T_base_tcp
+        return found
+
+    def conversions(self, poses: Mapping[str, TaughtPose]) -> list[dict[str, Any]]:
+        """Return which `poses` were converted to the present robot, and what changed for each."""
+        return [
+            {'place': name, 'changed': changed, 'pose': pose.pose}
+            for name, pose in poses.items()
+            if (changed := changes(self.poses[name].provenance, pose.provenance))
+        ]
+
+    def teach_joints(self, name: str, q: Array) -> tuple[TaughtPose, str]:
+        """
+        Teach the place `name` from the arm's present joints (6,) [rad]; return it and a warning.
+
+        Raises
+        ------
+        PlanningError
+            The arm can never be there, even without the objects of clients.
+        ExecutionError
+            The file of poses cannot be written.
+
+        """
+        T = forward(self._planner.model, q) @ self._planner.scene.tool.T_tool_tcp
+        branch = BRANCHES[int(classify(self._planner.model, q))]
+        return self._keep(name, T, tuple(float(v) for v in q), branch)
+
+    def teach_pose(
+        self, name: str, message: PoseStamped, q: Array | None, not_at_rest: str
+    ) -> tuple[TaughtPose, str]:
+        """
+        Teach the place `name` from a pose of the TCP; return it and a warning.
+
+        `q` are the present joints (6,) [rad] and `not_at_rest` is why the arm does not count as at
+        rest: they determine a frame that the arm carries.
+
+        Raises
+        ------
+        PlanningError
+            The arm can never be there.
+        InvalidInput
+            The frame is unknown, the numbers are not a pose, or the place is not taught as a
+            pose.
+        ExecutionError
+            The file of poses cannot be written, or the arm carries the frame and is not at rest.
+
+        """
+        if name == HOME:
+            raise InvalidInput(
+                f'{HOME} is defined by its joints: move the arm there and call ~/teach_{HOME}'
+            )
+        frame = message.header.frame_id
+        if q is None or not self._frames.is_carried(frame):
+            T_base_frame = self._frames.T_base_frame(frame)
+        elif not_at_rest:
+            raise ExecutionError(f'{name} not taught: the arm carries {frame}, and {not_at_rest}')
+        else:
+            T_base_frame = self._frames.T_base_frame(
+                frame, partial(link_pose, self._planner.model, q)
+            )
+        return self._keep(name, T_base_frame @ pose_to_matrix(message.pose))
+
+    def _keep(
+        self, name: str, T: Array, joints: tuple[float, ...] = (), branch: str = ''
+    ) -> tuple[TaughtPose, str]:
+        self._frame_places.check_taught(name)
+        now = datetime.now(timezone.utc).isoformat(timespec='seconds')
+        taught = replace(self._pose(T, now), joints=joints, branch=branch)
+        warning = self._check(name, taught)
+        self._file.keep(name, taught)
+        self.show()
+        return taught, warning
+
+    def _pose(self, T_base_tcp: Array, time: str = '') -> TaughtPose:
+        return TaughtPose(numbers_from_matrix(T_base_tcp), self._provenance, time)
+
+    def show(self) -> None:
+        """Publish `tcp` and the places as static transforms."""
+        transforms = [self._transform('base_link', *place) for place in self.places().items()]
+        if (T_tool_tcp := self._frames.T_tool_tcp) is not None:
+            transforms.append(self._transform('tool0', 'tcp', T_tool_tcp))
+        self._tf.sendTransform(transforms)
+
+    def _transform(self, parent: str, child: str, T: Array) -> TransformStamped:
+        message = TransformStamped(child_frame_id=self._prefix + child)
+        message.header.stamp = self._node.get_clock().now().to_msg()
+        message.header.frame_id = self._prefix + parent
+        message.transform = matrix_to_transform(T)
+        return message

@@ -1,0 +1,297 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The flight recorder: holds the last minute in memory, and writes it to a file at each stop.
+
+It only subscribes. Messages are kept as the bytes that came and are polled, so that it costs next
+to nothing while nothing happens.
+
+"""
+
+import contextlib
+import struct
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from rclpy.node import Node
+from std_srvs.srv import Trigger
+
+from ur5_pick_place.control.motion_state import MotionState
+from ur5_pick_place.errors import InvalidInput, MissingPackage, Ur5PickPlaceError, one_line
+from ur5_pick_place.nodes.cell.robot_settings import RobotSettings, load_cell
+from ur5_pick_place.nodes.recorder.flight_memory import TopicMemory
+from ur5_pick_place.nodes.recorder.mcap_file import McapFile, mcap_writer
+from ur5_pick_place.nodes.recorder.record_folder import RecordFolder
+from ur5_pick_place.nodes.recorder.recorded_topics import (
+    EXECUTION_EVENT,
+    MOTION_STATE,
+    TASK_STATE,
+    Delivery,
+    RecordedTopic,
+    TopicPoller,
+    recorded_topics,
+)
+from ur5_pick_place.nodes.ros.distro import TakenMessage
+from ur5_pick_place.nodes.ros.parameters import declare_settings
+from ur5_pick_place.nodes.ros.process import refuse_if_served, run_node
+from ur5_pick_place.planning.limits import MotionSettings, arm_facts, motion_limits
+from ur5_pick_place.settings import Settings, setting
+
+_THREADS = 2  # one writes a record while the other answers
+_POLL = 0.1  # [s] between two polls of the topics
+_END = 1.5  # [s] for a record that is being written when the node ends
+_STOPPED, _MOVING = MotionState.STOPPED.value.encode(), MotionState.MOVING.value.encode()
+_STOP_EVENT = b'stop'
+_STATE_TOPICS = (MOTION_STATE, TASK_STATE, EXECUTION_EVENT)
+_BETWEEN = 5.0  # [s] between the records of two stops; a record contains all stops of its time
+_LATER = 10.0  # [s] by which further stops may put off a record that is due
+_BEFORE = 5.0  # [s] at least that a record contains before its first stop
+_SECOND = 1_000_000_000  # [ns]
+_STOP, _SAVE = 'stop', 'save'
+
+
+@dataclass(frozen=True)
+class RecorderSettings(Settings):
+    """What the flight recorder keeps, and where."""
+
+    records_folder: str = setting('~/.ros/ur5_pick_place/records', 'where records are written')
+    record_duration: float = setting(
+        60.0, 'what is kept in memory, and is in a record', unit='s', low=10.0, high=600.0
+    )
+    record_after_stop: float = setting(
+        3.0, 'time after a stop that its record contains', unit='s', low=0.0, high=60.0
+    )
+    max_records: int = setting(100, 'files that are kept, newest first', low=1, high=10_000)
+    max_records_size: int = setting(
+        1000, 'size of these files together', unit='MB', low=1, high=1_000_000
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.record_after_stop > (most := self.record_duration - _BEFORE):
+            raise InvalidInput(
+                f'record_after_stop = {self.record_after_stop:g}: must be at most {most:g} s with '
+                f'record_duration = {self.record_duration:g}, or no record contains its stop: '
+                'lower it, or raise record_duration'
+            )
+
+
+class FlightRecorder:
+    """
+    The messages in memory, and when a stop is to be recorded.
+
+    Parameters
+    ----------
+    poller : TopicPoller
+    settings : RecorderSettings
+    facts : dict
+        About the arm, for every record.
+
+    """
+
+    def __init__(
+        self, poller: TopicPoller, settings: RecorderSettings, facts: dict[str, Any]
+    ) -> None:
+        self._poller, self._facts = poller, facts
+        self._span = round(settings.record_duration * _SECOND)
+        self._after_stop = round(settings.record_after_stop * _SECOND)
+        self._lock = threading.Lock()
+        self._memory = {
+            name: TopicMemory(self._span, topic.most, topic.delivery is Delivery.LATCHED)
+            for name, topic in poller.topics
+        }
+        self._states: list[tuple[int, str, bytes]] = []  # when received, topic, text
+        # True for states: nodes start as stopped, and an earlier stop is not for this recorder.
+        self._has_stopped = {MOTION_STATE: True, TASK_STATE: True, EXECUTION_EVENT: False}
+        # [ns] of the steady clock: the system's may be set back by hours.
+        self._due: int | None = None
+        self._next = self._latest = 0
+
+    @property
+    def size(self) -> int:
+        """Memory of all messages [bytes]."""
+        with self._lock:
+            return sum(memory.size for memory in self._memory.values())
+
+    @property
+    def has_stopped(self) -> bool:
+        """Whether a stop has not been recorded yet."""
+        return self._due is not None
+
+    def poll(self) -> bool:
+        """Take what has come; return whether a stop is now to be recorded."""
+        with self._lock:
+            self._take_all()
+        if self._due is None or time.monotonic_ns() < self._due:
+            return False
+        self._due = None
+        return True
+
+    def write(self, stream: BinaryIO, reason: str) -> None:
+        """Write what is in memory to a binary file, with the reason."""
+        with self._lock:
+            self._take_all()
+            now = time.time_ns()
+            begin = now - self._span
+            kept = {name: memory.messages(now) for name, memory in self._memory.items()}
+        rows: list[tuple[int, str, TakenMessage]] = []
+        for name, (older, recent, _) in kept.items():
+            rows += [(begin, name, message) for message in older]
+            rows += [(message.received, name, message) for message in recent]
+        rows.sort(key=lambda row: row[0])
+        kinds = {name: topic.kind for name, topic in self._poller.topics}
+        file = McapFile(stream)
+        for log_time, name, message in rows:
+            file.write(name, kinds[name], message.data, log_time, message.published)
+        lost = {name: lost for name, (_, _, lost) in kept.items() if lost}
+        file.add_facts({**self._facts, 'recorded_for': reason, 'lost': lost})
+        file.finish()
+
+    def _take_all(self) -> None:
+        self._poller.poll(self._take)
+        for _, topic, text in sorted(self._states, key=lambda state: state[0]):
+            self._look_for_stop(topic, text)
+        self._states.clear()
+
+    def _take(self, name: str, topic: RecordedTopic, message: TakenMessage) -> None:
+        self._memory[name].add(message)
+        if topic.name in _STATE_TOPICS:
+            self._states.append((message.received, topic.name, string_of(message.data)))
+
+    def _look_for_stop(self, topic: str, text: bytes) -> None:
+        """
+        Count a stop, unless the topic reported it before.
+
+        Before the robot is ready the planner's reason may change at any time, and a client may
+        send `stop` as often as it likes: that counts once for each motion.
+
+        """
+        had_stopped = self._has_stopped[topic]
+        if topic == EXECUTION_EVENT:
+            self._has_stopped[topic] |= text == _STOP_EVENT
+        else:
+            self._has_stopped[topic] = text.startswith(_STOPPED)
+        if topic == MOTION_STATE and text == _MOVING:
+            self._has_stopped[EXECUTION_EVENT] = False
+        if self._has_stopped[topic] and not had_stopped:
+            self._expect_record(time.monotonic_ns() + self._after_stop)
+
+    def _expect_record(self, wanted: int) -> None:
+        """
+        Have a record written at a time [ns, steady clock].
+
+        A record that is already due is put off to that time, within a bound.
+
+        """
+        if self._due is None:
+            self._due = max(wanted, self._next)
+            stop = wanted - self._after_stop
+            later = round(_LATER * _SECOND)
+            self._latest = min(self._due + later, stop + self._span - round(_BEFORE * _SECOND))
+        else:
+            self._due = max(self._due, min(wanted, self._latest))
+        self._next = self._due + round(_BETWEEN * _SECOND)
+
+
+class Recorder(Node):
+    """The node."""
+
+    def __init__(self) -> None:
+        super().__init__('recorder')
+        self._ended = threading.Event()
+        self._threads: list[threading.Thread] = []
+        robot, motion, settings = declare_settings(
+            self, RobotSettings, MotionSettings, RecorderSettings
+        )
+        refuse_if_served(self, ['~/save'])
+        folder = Path(settings.records_folder).expanduser()
+        self._folder = RecordFolder(
+            folder, settings.max_records, settings.max_records_size * 1_000_000
+        )
+        self._writing = threading.Lock()
+        self._missing = ''
+        try:
+            mcap_writer()
+        except MissingPackage as error:
+            self._missing = str(error)
+            self.get_logger().warning(f'nothing is recorded: {error}')
+        self.create_service(Trigger, '~/save', self._save)
+        if self._missing:
+            return
+        poller = TopicPoller(self, recorded_topics(robot.controller))
+        self._flight = FlightRecorder(poller, settings, _facts(robot, motion))
+        self._threads = [threading.Thread(target=self._run, daemon=True)]
+        self._threads[0].start()
+        self.get_logger().info(
+            f'the last {settings.record_duration:.0f} s are written to {folder} at each stop and '
+            'on ~/save'
+        )
+
+    def destroy_node(self) -> None:
+        """Write a stop that was not recorded yet, then end the node."""
+        self._ended.set()
+        deadline = time.monotonic() + _END
+        for thread in self._threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
+        super().destroy_node()
+
+    def _run(self) -> None:
+        while not self._ended.wait(_POLL):
+            if self._flight.poll():
+                thread = threading.Thread(target=self._write, args=(_STOP,), daemon=True)
+                self._threads[1:] = [thread]
+                thread.start()
+        if self._flight.has_stopped:
+            self._write(_STOP)
+
+    def _save(self, _request: Trigger.Request, reply: Trigger.Response) -> Trigger.Response:
+        reply.success, reply.message = (
+            (False, self._missing) if self._missing else self._write(_SAVE)
+        )
+        return reply
+
+    def _write(self, reason: str) -> tuple[bool, str]:
+        """Write a record; return whether that succeeded, and its path or the error."""
+        try:
+            with self._writing:
+                path = self._folder.add(reason, lambda file: self._flight.write(file, reason))
+                warning = one_line(self._folder.warning)
+        except Exception as error:  # also one of the library: the next record may succeed
+            text = one_line(error)
+            with contextlib.suppress(Exception):  # the node may have ended meanwhile
+                self.get_logger().error(text)
+            return False, text
+        with contextlib.suppress(Exception):
+            self.get_logger().info(f'recorded: {path}')
+            if warning:
+                self.get_logger().warning(warning)
+        return True, str(path)
+
+
+def string_of(data: bytes) -> bytes:
+    """Return the text of a serialized `std_msgs/String`; empty if it is malformed."""
+    if len(data) < 8:
+        return b''
+    (length,) = struct.unpack_from('<I' if data[1] & 1 else '>I', data, 4)
+    return data[8 : 8 + length].rstrip(b'\0')
+
+
+def _facts(robot: RobotSettings, motion: MotionSettings) -> dict[str, Any]:
+    """Return the facts of the arm; none if they cannot be known: the other nodes log why."""
+    try:
+        setup = load_cell(robot)
+    except Ur5PickPlaceError:
+        return {}
+    facts = arm_facts(setup.model, setup.T_tool_tcp, motion_limits(setup.model, motion))
+    return {'arm': {**facts, 'ur_type': robot.ur_type}}
+
+
+def main() -> None:
+    """Run the node until it is shut down."""
+    run_node(Recorder, _THREADS)
+
+
+if __name__ == '__main__':
+    main()

@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The topics of a recording, and how they are received: as bytes, polled, without an executor."""
+
+import contextlib
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from functools import partial
+from typing import Any
+
+from action_msgs.msg import GoalStatusArray
+from control_msgs.msg import JointJog, JointTrajectoryControllerState
+from diagnostic_msgs.msg import DiagnosticArray
+from geometry_msgs.msg import PoseStamped, TwistStamped
+from moveit_msgs.msg import PlanningScene
+from rclpy.exceptions import InvalidHandle
+from rclpy.node import Node
+from rclpy.qos import DurabilityPolicy, QoSProfile, ReliabilityPolicy
+from sensor_msgs.msg import JointState
+from std_msgs.msg import Bool, Float64, Float64MultiArray, String
+from tf2_msgs.msg import TFMessage
+from trajectory_msgs.msg import JointTrajectory
+from ur_dashboard_msgs.msg import RobotMode, SafetyMode
+from ur_msgs.msg import IOStates, ToolDataMsg
+from visualization_msgs.msg import MarkerArray
+
+from ur5_pick_place.nodes.ros.distro import TakenMessage, take_with_info
+from ur5_pick_place.nodes.ros.polling import PolledOnly
+
+MOTION_STATE = 'trajectory_planner/motion_state'
+TASK_STATE = 'pick_place/state'
+EXECUTION_EVENT = 'trajectory_execution_event'
+
+_MB = 2**20
+_CONTROLLERS = ('scaled_joint_trajectory_controller', 'joint_trajectory_controller')
+_IO = 'io_and_status_controller'
+
+
+class Delivery(Enum):
+    """
+    How a topic is received.
+
+    A stream is best effort, so that a recorder that stalls holds nobody up. Its depth holds 0.2 s
+    of 500 Hz from an e-Series and 500 Hz from its gripper, in a simulation at twice real time.
+
+    """
+
+    STREAM = QoSProfile(depth=400, reliability=ReliabilityPolicy.BEST_EFFORT)
+    EVENTS = QoSProfile(depth=100)
+    LATCHED = QoSProfile(depth=32, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+
+
+@dataclass(frozen=True)
+class RecordedTopic:
+    """
+    One topic of a recording.
+
+    Attributes
+    ----------
+    name : str
+        Relative, so that a namespace moves it; `/tf` and `/tf_static` are remapped.
+    kind : type
+        Its messages.
+    delivery : Delivery
+    most : int
+        Largest memory for it in the flight recorder [bytes]: 60 s of 500 Hz from an e-Series and
+        500 Hz from its gripper, with reserve.
+
+    """
+
+    name: str
+    kind: type
+    delivery: Delivery
+    most: int = 4 * _MB
+
+
+def recorded_topics(controller: str) -> tuple[RecordedTopic, ...]:
+    """Return the topics of a recording; `controller` moves the arm."""
+    stream, events, latched = Delivery.STREAM, Delivery.EVENTS, Delivery.LATCHED
+    topics = [
+        RecordedTopic('joint_states', JointState, stream, 48 * _MB),
+        RecordedTopic(f'{_IO}/io_states', IOStates, stream, 48 * _MB),
+        RecordedTopic(f'{_IO}/tool_data', ToolDataMsg, stream, 12 * _MB),
+        RecordedTopic(f'{_IO}/robot_mode', RobotMode, latched),
+        RecordedTopic(f'{_IO}/safety_mode', SafetyMode, latched),
+        RecordedTopic(f'{_IO}/robot_program_running', Bool, latched),
+        RecordedTopic('speed_scaling_state_broadcaster/speed_scaling', Float64, stream, 12 * _MB),
+        RecordedTopic('forward_velocity_controller/commands', Float64MultiArray, events),
+        RecordedTopic(MOTION_STATE, String, latched),
+        RecordedTopic('trajectory_planner/sent_goal', JointTrajectory, events, 16 * _MB),
+        RecordedTopic('trajectory_planner/delta_twist_cmds', TwistStamped, events),
+        RecordedTopic('trajectory_planner/delta_joint_cmds', JointJog, events),
+        RecordedTopic(EXECUTION_EVENT, String, events),
+        RecordedTopic('planned_path', MarkerArray, events, 16 * _MB),
+        RecordedTopic('monitored_planning_scene', PlanningScene, latched, 32 * _MB),
+        RecordedTopic(TASK_STATE, String, latched),
+        RecordedTopic('pick_place/event', String, events, 8 * _MB),
+        RecordedTopic('pick_place/markers', MarkerArray, latched, 16 * _MB),
+        RecordedTopic('/diagnostics', DiagnosticArray, events),
+        RecordedTopic('/tf', TFMessage, stream, 16 * _MB),
+        RecordedTopic('/tf_static', TFMessage, latched),
+        RecordedTopic('sim_driver/part_pose', PoseStamped, stream),
+        RecordedTopic('sim_driver/finger_states', JointState, stream),
+    ]
+    for name in dict.fromkeys((controller, *_CONTROLLERS)):
+        topics += [
+            RecordedTopic(
+                f'{name}/controller_state', JointTrajectoryControllerState, stream, 48 * _MB
+            ),
+            RecordedTopic(f'{name}/joint_trajectory', JointTrajectory, events, 16 * _MB),
+            RecordedTopic(
+                f'{name}/follow_joint_trajectory/_action/status', GoalStatusArray, latched
+            ),
+        ]
+    return tuple(topics)
+
+
+Take = Callable[[str, RecordedTopic, TakenMessage], object]
+"""Takes the resolved name of a topic, the topic, and a message."""
+
+
+class TopicPoller:
+    """
+    Subscribes to topics without waking anybody; `poll` takes what has come since.
+
+    An executor would spend more on waking up for each of 600 messages a second than on all the
+    rest of a recorder.
+
+    Parameters
+    ----------
+    node : Node
+    topics : sequence of RecordedTopic
+
+    """
+
+    def __init__(self, node: Node, topics: Sequence[RecordedTopic]) -> None:
+        group = PolledOnly()
+        self._takers: list[tuple[str, RecordedTopic, Callable[[], list[TakenMessage]]]] = []
+        for topic in topics:
+            subscription = node.create_subscription(
+                topic.kind,
+                topic.name,
+                _not_called,
+                topic.delivery.value,
+                callback_group=group,
+                raw=True,
+            )
+            taker = partial(take_with_info, subscription, topic.delivery.value.depth)
+            self._takers.append((subscription.topic_name, topic, taker))
+
+    @property
+    def topics(self) -> list[tuple[str, RecordedTopic]]:
+        """The resolved name of each topic, and the topic."""
+        return [(name, topic) for name, topic, _ in self._takers]
+
+    def poll(self, take: Take) -> None:
+        """Hand over the messages that have come since, oldest first for each topic."""
+        for name, topic, taker in self._takers:
+            with contextlib.suppress(InvalidHandle):  # the node ends
+                for message in taker():
+                    take(name, topic, message)
+
+
+def _not_called(_data: Any) -> None:
+    raise AssertionError('no executor waits for a polled subscription')

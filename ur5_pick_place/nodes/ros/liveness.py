@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Planner and task monitor each other by the liveliness of a topic that each publishes.
+
+Each asserts it from the thread that receives messages, so that a node that is frozen, or blocked
+by converting a huge message, is detected like a killed one.
+
+"""
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from rclpy.clock import Clock, ClockType
+from rclpy.duration import Duration
+from rclpy.node import Node
+from rclpy.qos import DurabilityPolicy, LivelinessPolicy, QoSProfile
+from std_msgs.msg import String
+
+from ur5_pick_place.control.robot_status import was_suspended
+from ur5_pick_place.nodes.ros.distro import on_liveliness
+from ur5_pick_place.nodes.ros.prompt_executor import ImmediateCallbackGroup
+
+_BEATS = 8  # assertions per lease
+
+
+def liveliness_qos(lease: float) -> QoSProfile:
+    """Return the QoS of a latched, monitored state; lease [s]; matches any latched subscriber."""
+    return QoSProfile(
+        depth=1,
+        durability=DurabilityPolicy.TRANSIENT_LOCAL,
+        liveliness=LivelinessPolicy.MANUAL_BY_TOPIC,
+        liveliness_lease_duration=Duration(seconds=lease),
+    )
+
+
+class Heartbeat:
+    """
+    Publishes a latched state and asserts its liveliness while the node is not stuck.
+
+    Parameters
+    ----------
+    node : Node
+    topic : str
+    lease : float
+        Lease of the liveliness [s], the same in both nodes.
+    on_suspended : callable
+        Called with the time [s] for which this process was not run, if it counts as suspended.
+
+    """
+
+    def __init__(
+        self, node: Node, topic: str, lease: float, on_suspended: Callable[[float], None]
+    ) -> None:
+        self._publisher = node.create_publisher(String, topic, liveliness_qos(lease))
+        self._lease, self._on_suspended = lease, on_suspended
+        self._last_beat: float | None = None  # before the node is spun for the first time
+        steady = Clock(clock_type=ClockType.STEADY_TIME)
+        group = ImmediateCallbackGroup()
+        node.create_timer(lease / _BEATS, self._assert, callback_group=group, clock=steady)
+
+    def publish(self, state: str) -> None:
+        """Publish a state."""
+        self._publisher.publish(String(data=state))
+
+    def _assert(self) -> None:
+        now = time.monotonic()
+        gap, self._last_beat = now - (self._last_beat or now), now
+        self._publisher.assert_liveliness()
+        if was_suspended(gap, self._lease):
+            self._on_suspended(gap)
+
+
+def watch_peer(
+    node: Node,
+    topic: str,
+    lease: float,
+    on_message: Callable[[String], None],
+    on_death: Callable[[], None],
+) -> None:
+    """
+    Subscribe to a peer's latched state and detect its death.
+
+    Parameters
+    ----------
+    node : Node
+    topic : str
+        Published with `liveliness_qos`.
+    lease : float
+        Lease of the liveliness [s], the same in both nodes.
+    on_message : callable
+    on_death : callable
+        Called when a publisher of the topic has ended, cleanly or not, or is stuck.
+
+    """
+
+    def on_event(event: Any) -> None:
+        # Not only when none is left: a successor may start before the lease expires.
+        if event.alive_count_change < 0:
+            on_death()
+
+    node.create_subscription(
+        String,
+        topic,
+        on_message,
+        liveliness_qos(lease),
+        callback_group=ImmediateCallbackGroup(),
+        event_callbacks=on_liveliness(on_event),
+    )

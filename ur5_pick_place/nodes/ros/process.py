@@ -1,0 +1,252 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The process of a node: one instance only, a clean end, and a clear message when refused."""
+
+import contextlib
+import gc
+import itertools
+import os
+import re
+import signal
+import sys
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, NoReturn
+
+import rclpy
+from rclpy.clock import Clock as RosClock
+from rclpy.clock import ClockType
+from rclpy.exceptions import ParameterException
+from rclpy.executors import ExternalShutdownException
+from rclpy.node import Node
+from rclpy.signals import SignalHandlerOptions
+from rosgraph_msgs.msg import Clock
+
+from ur5_pick_place.config_files import read_bytes, read_parameters
+from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError, one_line
+from ur5_pick_place.nodes.ros.distro import count_servers
+from ur5_pick_place.nodes.ros.polling import Poller, PollGroup
+from ur5_pick_place.nodes.ros.prompt_executor import PromptExecutor
+
+_DISCOVERY = 1.0  # [s] within which servers of other nodes are usually discovered
+_LATE_DISCOVERY = 10  # [s] within which they are discovered on a busy machine too
+# [s] of one wait: on a SIGTERM rclpy may wake just before the context ends, and wait again.
+_SPIN_TIMEOUT = 0.5
+# [s] for which a running plan may hold the interpreter at each of the clean-up's hundred steps
+_SWITCH_INTERVAL = 1e-4
+_LAST_DOMAIN = 232  # beyond it Fast DDS ends the process
+_LEASE = 5.0  # [s] for which servers of a killed node may still be listed
+
+
+def run_node(create: Callable[[], Node], threads: int) -> None:
+    """
+    Create a node, spin it, and end cleanly on SIGINT, SIGTERM or a user error.
+
+    A node that refuses its parameters exits with 2 and one line on stderr.
+
+    """
+    node = executor = poller = None
+    code = 0
+    signals = _FirstSignal()
+    try:
+        start_ros()
+        node = create()
+        _poll_clock(node)
+        executor = PromptExecutor(threads)
+        executor.add_node(node)
+        poller = Poller(node, executor.lock, executor.after_pass, executor.fail)
+        _keep_what_is_loaded()
+        with poller:
+            while rclpy.ok():
+                executor.spin_once(timeout_sec=_SPIN_TIMEOUT)
+    except (KeyboardInterrupt, ExternalShutdownException):
+        pass
+    except (Ur5PickPlaceError, ParameterException) as error:
+        print(f'refused to start: {one_line(error)}', file=sys.stderr)
+        code = 2
+        if node is None:
+            # Half made, it has no servers yet. On a busy machine rclpy's destruction of a new node
+            # crashed one time in forty.
+            _exit_now(code)
+    except Exception:
+        # rclpy's C++ may turn the interrupt of a signal into another exception.
+        if rclpy.ok() and not signals.is_received:
+            raise
+    finally:
+        signals.is_received = True  # a second Ctrl-C must not cut the clean-up
+        sys.setswitchinterval(_SWITCH_INTERVAL)
+        if poller is not None and poller.is_running:
+            _exit_now(code)  # entities must not be destroyed during a poll
+        if node is not None:
+            node.destroy_node()
+        if executor is not None and executor.is_busy:
+            _exit_now(code)
+        rclpy.try_shutdown()
+        signals.ignore()
+    sys.exit(code)
+
+
+def _keep_what_is_loaded() -> None:
+    """
+    Exempt all present objects from Python's collection of garbage, which stops every thread.
+
+    With NumPy, SciPy and the messages loaded, a full collection took 100 to 190 ms, in which no
+    stop was obeyed. It came with a large message, such as the first goal.
+
+    """
+    gc.freeze()
+    gc.enable()
+
+
+class _FirstSignal:
+    """
+    Interrupts the main thread on the first SIGINT or SIGTERM; ignores later ones.
+
+    rclpy's own handlers call this one, as it was installed before them.
+
+    Attributes
+    ----------
+    is_received : bool
+        Whether a signal was received; may be set.
+
+    """
+
+    def __init__(self) -> None:
+        self.is_received = False
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, self._interrupt)
+
+    def ignore(self) -> None:
+        """Ignore both signals: at its end Python would restore the system's handlers."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, signal.SIG_IGN)
+
+    def _interrupt(self, *_: Any) -> None:
+        if not self.is_received:
+            self.is_received = True
+            raise KeyboardInterrupt
+
+
+def _poll_clock(node: Node) -> None:
+    """Poll /clock, and drop negative time, on which rclpy would raise."""
+    for subscription in node.subscriptions:
+        if subscription.msg_type is Clock:
+            receive = subscription.callback
+            subscription.callback = lambda m, receive=receive: (
+                receive(m) if m.clock.sec >= 0 else None
+            )
+            PollGroup.poll_existing(node, subscription)
+
+
+def _exit_now(code: int) -> NoReturn:
+    """Exit at once: Python would wait for every thread, even for a plan no longer needed."""
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def start_ros(signals: SignalHandlerOptions | None = None) -> None:
+    """
+    Start rclpy, which shuts down on SIGTERM too, so that `launch` and `kill` end a node alike.
+
+    Parameters
+    ----------
+    signals : SignalHandlerOptions, optional
+        Those that rclpy shuts down on, if not all.
+
+    Raises
+    ------
+    InvalidInput
+        The ROS arguments, or a parameter file that they name, cannot be read; or a file gives a
+        parameter twice, of which rcl would use the last; or ROS_DOMAIN_ID is invalid.
+
+    """
+    ros_domain_id()
+    stay_on_loopback()
+    pairs = itertools.pairwise(sys.argv)
+    files = [Path(file) for option, file in pairs if option == '--params-file']
+    files = [file for file in files if file.exists()]
+    try:
+        for file in files:
+            read_bytes(file)  # refuses a pipe, which rcl would block on
+        rclpy.init(signal_handler_options=signals)
+    except OSError as error:
+        raise InvalidInput(f'--params-file: {error}') from error
+    except (RuntimeError, ValueError) as error:  # rcl's own classes are not public
+        text = ' '.join(str(error).partition(', at /')[0].split())  # without rcl's lines of C
+        if 'log directory' in text:
+            raise InvalidInput(f'{text}: set ROS_LOG_DIR to a folder that exists') from error
+        hint = '; in a list with fractions write 0.0 for 0' if 'same type' in text else ''
+        raise InvalidInput(f'--ros-args: {text}{hint}') from error
+    for file in files:
+        read_parameters(file)
+
+
+def ros_domain_id() -> int:
+    """Return the environment's ROS_DOMAIN_ID, 0 if unset; `InvalidInput` if it is invalid."""
+    text = os.environ.get('ROS_DOMAIN_ID', '')
+    if not text.strip():
+        return 0
+    if not (re.fullmatch(r'\s*\d{1,9}\s*', text, re.ASCII) and int(text) <= _LAST_DOMAIN):
+        raise InvalidInput(f'ROS_DOMAIN_ID = {text!r}: must be a whole number 0 to {_LAST_DOMAIN}')
+    return int(text)
+
+
+def stay_on_loopback() -> None:
+    """
+    Use only the transports of a DDS profile that is limited to loopback, as that of `make setup`.
+
+    With ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST rmw_fastrtps adds two of its own to it: shared
+    memory, readable for every user, and UDP on all addresses. The node announces itself on this
+    machine only, but a client that knows the address can connect from another host. Call before
+    `rclpy.init`.
+
+    """
+    reach, profile = 'ROS_AUTOMATIC_DISCOVERY_RANGE', 'FASTDDS_DEFAULT_PROFILES_FILE'
+    with contextlib.suppress(OSError):
+        text = Path(os.environ.get(profile, '')).read_text(encoding='utf-8')
+        if os.environ.get(reach) == 'LOCALHOST' and '<interfaceWhiteList>' in text:
+            os.environ[reach] = 'SYSTEM_DEFAULT'
+
+
+def refuse_if_served(node: Node, names: Sequence[str]) -> None:
+    """
+    Refuse to start beside another server of one of this node's names.
+
+    Two servers of one service both reply, so that a running move_group, for example, would plan
+    and move instead of this node. Call before creating the servers. A server that is discovered
+    late ends the node from within its executor; of two nodes started together, both may end.
+
+    Raises
+    ------
+    Ur5PickPlaceError
+        Names the service.
+
+    """
+    time.sleep(_DISCOVERY)
+    deadline = time.monotonic() + _LEASE
+    while served := [name for name in names if count_servers(node, name)]:
+        if time.monotonic() > deadline:
+            raise _refusal(node, served[0])
+        time.sleep(0.2)
+    _watch_for_late_ones(node, names)
+
+
+def _watch_for_late_ones(node: Node, names: Sequence[str]) -> None:
+    checks = iter(range(_LATE_DISCOVERY))
+
+    def check() -> None:
+        for name in names:
+            if count_servers(node, name) > 1:  # one is ours
+                raise _refusal(node, name)
+        if next(checks, None) is None:
+            node.destroy_timer(timer)
+
+    timer = node.create_timer(1.0, check, clock=RosClock(clock_type=ClockType.STEADY_TIME))
+
+
+def _refusal(node: Node, name: str) -> Ur5PickPlaceError:
+    return Ur5PickPlaceError(
+        f'{node.resolve_service_name(name)} is already offered by another node (see '
+        '`ros2 node list`): stop that, or start this one in another namespace'
+    )

@@ -1,0 +1,259 @@
+# SPDX-License-Identifier: Apache-2.0
+"""MoveIt's action `move_action`: plans as `plan_kinematic_path` does and, by default, executes."""
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from moveit_msgs.action import MoveGroup
+from moveit_msgs.msg import (
+    MotionPlanRequest,
+    MoveItErrorCodes,
+    PlanningOptions,
+    PlanningScene,
+    RobotState,
+    RobotTrajectory,
+)
+from rclpy.action import ActionServer, CancelResponse
+from rclpy.callback_groups import ReentrantCallbackGroup
+from rclpy.node import Node
+from rclpy.task import Future
+from trajectory_msgs.msg import JointTrajectory, JointTrajectoryPoint
+
+from ur5_pick_place.control.robot_status import RobotStatus
+from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.nodes.driver.trajectory_client import TrajectoryClient
+from ur5_pick_place.nodes.messages.conversions import (
+    code_with_message,
+    duration_to_msg,
+    error_code,
+    joint_state_msg,
+    trajectory_to_msg,
+)
+from ur5_pick_place.nodes.ros.polling import PollGroup
+from ur5_pick_place.nodes.ros.steady_expiry import steady_expiry
+from ur5_pick_place.nodes.trajectory_planner.execution import (
+    PLANNING,
+    Execution,
+    end_without_success,
+)
+from ur5_pick_place.planning.planner import PlannedMotion
+
+Plan = Callable[
+    [MotionPlanRequest, Callable[[], bool]], tuple[PlannedMotion | None, MoveItErrorCodes, float]
+]
+"""
+Takes a request, and a callable that returns whether it is still wanted.
+
+Returns the motion or None, the code, and the time that planning took [s].
+
+"""
+
+_TRACE_PERIOD = 0.05  # [s], steady clock
+_MAX_TRACE = 2000  # points; beyond, every second one is dropped, repeatedly if need be
+# Fields of a scene that do not affect motions.
+_LABELS = ('name', 'robot_model_name', 'object_colors', 'is_diff')
+
+
+class MoveAction:
+    """
+    The action server.
+
+    It plans for one goal at a time, so that threads remain for other requests of the node.
+
+    Parameters
+    ----------
+    node : Node
+    plan : callable
+    client : TrajectoryClient
+    execution : Execution
+    joint_names : sequence of str
+        With the prefix, in controller order.
+    group : ReentrantCallbackGroup
+
+    """
+
+    def __init__(
+        self,
+        node: Node,
+        plan: Plan,
+        client: TrajectoryClient,
+        execution: Execution,
+        joint_names: Sequence[str],
+        group: ReentrantCallbackGroup,
+    ) -> None:
+        self._plan, self._client, self._execution = plan, client, execution
+        self._names = list(joint_names)
+        self._planning, self._claiming = threading.Lock(), threading.Lock()
+        self._executing: Any = None  # the goal whose motion is under way, or about to be
+        self._trace = _Trace(client.link.status)
+        self._server = ActionServer(
+            steady_expiry(node),
+            MoveGroup,
+            'move_action',
+            self._execute,
+            handle_accepted_callback=execution.accept,
+            cancel_callback=self._on_cancel,
+            callback_group=group,
+        )
+        PollGroup(node, _TRACE_PERIOD).add(self._trace.record)
+
+    async def _execute(self, goal: Any) -> MoveGroup.Result:
+        try:
+            return await self._plan_and_move(goal)
+        finally:
+            self._execution.forget(goal)
+
+    async def _plan_and_move(self, goal: Any) -> MoveGroup.Result:
+        result = MoveGroup.Result()
+        is_wanted = self._execution.is_wanted(goal)  # a stop during planning counts too
+        goal.publish_feedback(MoveGroup.Feedback(state=PLANNING))
+        is_plan_only = goal.request.planning_options.plan_only
+        planned = self._planned(goal.request, result, is_wanted)
+        # rclpy keeps a request for 10 s after its end, and any client may send a large one.
+        goal.request.request = MotionPlanRequest()
+        goal.request.planning_options = PlanningOptions()
+        if planned is None:
+            if not is_wanted():
+                why = 'stopped or canceled while it was planned'
+                result.error_code = code_with_message(MoveItErrorCodes.PREEMPTED, why)
+            end_without_success(goal)
+        elif not is_plan_only:
+            await self._move(goal, planned, is_wanted, result)
+        elif goal.is_cancel_requested:
+            result.error_code = code_with_message(MoveItErrorCodes.PREEMPTED, 'canceled')
+            goal.canceled()
+        else:
+            goal.succeed()
+        return result
+
+    def _planned(
+        self, request: MoveGroup.Goal, result: MoveGroup.Result, is_wanted: Callable[[], bool]
+    ) -> PlannedMotion | None:
+        """Return the motion that a goal requests, or None, and fill in the result."""
+        if not self._planning.acquire(blocking=False):
+            result.error_code = code_with_message(
+                MoveItErrorCodes.FAILURE,
+                'move_action is planning for another goal: send this one again later',
+            )
+            return None
+        try:
+            _check_options(request.planning_options)
+            planned, result.error_code, result.planning_time = self._plan(
+                request.request, is_wanted
+            )
+        except InvalidInput as error:
+            result.error_code = error_code(error)
+            return None
+        finally:
+            self._planning.release()
+        if planned is not None:
+            start = joint_state_msg(planned.trajectory.q[0], self._names)
+            result.trajectory_start = RobotState(joint_state=start)
+            motion = trajectory_to_msg(planned.trajectory, self._names)
+            result.planned_trajectory = RobotTrajectory(joint_trajectory=motion)
+        return planned
+
+    async def _move(
+        self,
+        goal: Any,
+        planned: PlannedMotion,
+        is_wanted: Callable[[], bool],
+        result: MoveGroup.Result,
+    ) -> None:
+        if not self._claim(goal):
+            result.error_code = code_with_message(
+                MoveItErrorCodes.CONTROL_FAILED,
+                'another motion of move_action is under way: wait for its end, or cancel it',
+            )
+            end_without_success(goal)
+            return
+
+        def begin() -> 'Future[Any]':
+            arrival = self._client.start(planned.trajectory, is_wanted)
+            self._trace.begin()
+            return arrival
+
+        try:
+            result.error_code = await self._execution.run(
+                goal, begin, is_wanted, MoveGroup.Feedback
+            )
+        finally:
+            motion = JointTrajectory(joint_names=self._names, points=self._trace.end())
+            result.executed_trajectory = RobotTrajectory(joint_trajectory=motion)
+            self._executing = None
+
+    def _claim(self, goal: Any) -> bool:
+        """Return whether `goal` is now the one to execute; False if another one is."""
+        with self._claiming:
+            is_free = self._executing is None
+            if is_free:
+                self._executing = goal
+            return is_free
+
+    def _on_cancel(self, goal: Any) -> CancelResponse:
+        """Brake if this goal moves the arm; one that is still being planned does not begin."""
+        self._execution.cancel(goal)  # always: the goal may begin to move the arm just now
+        return CancelResponse.ACCEPT
+
+
+class _Trace:
+    """The measured joints during a motion."""
+
+    def __init__(self, status: RobotStatus) -> None:
+        self._status, self._is_on = status, False
+        self._points: list[JointTrajectoryPoint] = []
+        self._every, self._calls, self._began = 1, 0, 0.0
+
+    def begin(self) -> None:
+        self._points, self._every, self._calls = [], 1, 0
+        self._began, self._is_on = self._status.stamp, True
+        self.record()
+
+    def record(self) -> None:
+        """Record the present joints; to be called periodically."""
+        status = self._status
+        if not self._is_on or status.q is None or status.qd is None:
+            return
+        if self._calls % self._every == 0:
+            self._points.append(
+                JointTrajectoryPoint(
+                    positions=status.q.tolist(),
+                    velocities=status.qd.tolist(),
+                    time_from_start=duration_to_msg(max(0.0, status.stamp - self._began)),
+                )
+            )
+        self._calls += 1
+        if len(self._points) >= _MAX_TRACE:
+            del self._points[1::2]
+            self._every *= 2
+
+    def end(self) -> list[JointTrajectoryPoint]:
+        """Stop recording and return the points."""
+        self.record()
+        self._is_on = False
+        points, self._points = self._points, []
+        return points
+
+
+def _check_options(options: PlanningOptions) -> None:
+    """Refuse options that are not supported, by name; the others only tune these."""
+    for name in ('look_around', 'replan'):
+        if getattr(options, name):
+            raise InvalidInput(
+                f'planning_options.{name} is not supported: set it false; a motion whose path '
+                'becomes blocked is stopped, plan again'
+            )
+    if changed := _contents(options.planning_scene_diff):
+        raise InvalidInput(
+            f'planning_options.planning_scene_diff holds {", ".join(changed)}: leave it empty, '
+            'and apply it with apply_planning_scene first'
+        )
+
+
+def _contents(scene: PlanningScene) -> list[str]:
+    """Return the names of the fields of a scene that are not empty."""
+    empty = PlanningScene()
+    empty.robot_state.is_diff = scene.robot_state.is_diff
+    names = [name for name in scene.get_fields_and_field_types() if name not in _LABELS]
+    return [name for name in names if getattr(scene, name) != getattr(empty, name)]

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The fastest motion along a path, as points that the controller joins by quintics."""
+
+import logging
+
+import numpy as np
+
+from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.planning.dynamics import Dynamics, slowdown_for_torque
+from ur5_pick_place.planning.limits import Limits
+from ur5_pick_place.planning.paths.follow import JointPath
+from ur5_pick_place.planning.paths.trajectory import Trajectory, hold_trajectory
+from ur5_pick_place.planning.timing.time_optimal import (
+    DEFAULT_INTERVALS,
+    PathVelocityProfile,
+    ProfileSearch,
+    SpeedOf,
+    derivatives,
+    path_parameter,
+)
+
+_log = logging.getLogger(__name__)
+
+# Every knot of the profile, where the jerk has a kink, becomes a point. Between two knots that are
+# farther apart than both of these, points are added:
+_POINT_SPACING = 8e-3  # [s]
+_POINT_TURN = 4e-3  # [rad] of any joint
+_LITTLE = 1.0002  # a slowdown of the whole motion up to this factor needs no further search
+# Torques are computed at every _COARSE-th sample first, then at all samples around those above
+# the share _NEAR_LIMIT of a limit.
+_COARSE, _NEAR_LIMIT = 4, 0.8
+_ROUNDS = 3  # searches, each slower where the quintics of the last one exceeded a limit
+
+
+def time_path(
+    path: JointPath,
+    limits: Limits,
+    speed_of: SpeedOf,
+    dynamics: Dynamics | None = None,
+    min_intervals: int = DEFAULT_INTERVALS,
+) -> Trajectory:
+    """
+    Return the fastest motion along `path`, rest to rest, within `limits` everywhere.
+
+    Limits hold on the quintics between the points, and one of them is met with equality. Where the
+    quintics exceed a limit, the search is repeated for a slower motion there; one factor on all
+    times removes the little that is left.
+
+    Parameters
+    ----------
+    path, limits, speed_of, dynamics, min_intervals
+        As for `ProfileSearch`.
+
+    Raises
+    ------
+    PlanningError
+        The joint torques cannot hold the arm at rest somewhere on the path.
+
+    """
+    if path.is_point:
+        return hold_trajectory(path.q[0])
+    search = ProfileSearch(path, limits, speed_of, dynamics, min_intervals)
+    best: Trajectory | None = None
+    for _ in range(_ROUNDS):
+        profile = search.fastest()
+        near = _point_parameters(path, profile)
+        draft, x = _points(path, profile, near, 1.0)
+        own = np.minimum(path.speed_at(path_parameter(x)), limits.speed)
+        excess = _excess(draft, limits, own, speed_of, dynamics)
+        factor = float(excess.max()) * (1.0 + 1e-6)
+        if best is None or factor * draft.duration < best.duration:
+            best = _points(path, profile, near, factor)[0]
+        if factor < _LITTLE:
+            break
+        search.slow_down(x, excess)
+    if not profile.is_optimal:
+        _log.warning('time-optimal search did not converge: the motion is slower than possible')
+    assert best is not None
+    return best
+
+
+def _points(
+    path: JointPath, profile: PathVelocityProfile, near: Array, factor: float
+) -> tuple[Trajectory, Array]:
+    """
+    Return the motion stretched by `factor`, and the profile's parameter x at its points, (n,).
+
+    The times are whole nanoseconds, so that x differs a little from `near` (n,). x goes from 0 to
+    1; `path_parameter` converts it.
+
+    """
+    clock, x = profile.clock, near.copy()
+    t = (clock(x) * factor).round(9)
+    for _ in range(2):  # Newton steps to the x of the rounded time
+        x[1:-1] -= ((clock(x) - t / factor) * np.sqrt(profile.rate(x)))[1:-1]
+    q, f1, f2, _ = derivatives(path, x)
+    b, slope = (profile.rate(x, nu=k)[:, None] for k in (0, 1))
+    qd, qdd = f1 * np.sqrt(b) / factor, (f2 * b + 0.5 * f1 * slope) / factor**2
+    return Trajectory(t, q, qd, qdd), x
+
+
+def _point_parameters(path: JointPath, profile: PathVelocityProfile) -> Array:
+    """Return the profile's parameter x at each point, (n,)."""
+    knots = profile.knots
+    time = np.diff(profile.clock(knots))
+    turn = np.abs(np.diff(derivatives(path, knots)[0], axis=0)).max(axis=1)
+    parts = np.ceil(np.minimum(time / _POINT_SPACING, turn / _POINT_TURN)).clip(1).astype(int)
+    first = np.concatenate([[0], np.cumsum(parts)])
+    return np.asarray(np.interp(np.arange(first[-1] + 1), first, knots))
+
+
+def _excess(
+    trajectory: Trajectory,
+    limits: Limits,
+    speed: Array,
+    speed_of: SpeedOf,
+    dynamics: Dynamics | None,
+) -> Array:
+    """
+    Return the factor (n - 1,) by which each step must slow down; below 1 if it may be faster.
+
+    `speed` (n,) bounds TCP and elbow [m/s] at each point; between two points the larger holds.
+
+    """
+    t = trajectory.dense_times(np.inf)
+    q, qd, qdd, _ = trajectory.sample(t)
+    step = np.searchsorted(trajectory.t, t, side='right').clip(1, len(speed) - 1) - 1
+    speed_max = np.maximum(speed[:-1], speed[1:])[step, None]
+    needed = [
+        (np.abs(qd) / limits.qd).max(axis=1),
+        np.sqrt((np.abs(qdd) / limits.qdd).max(axis=1)),
+        (speed_of(q, qd) / speed_max).max(axis=1),
+    ]
+    excess = np.cbrt((trajectory.jerk_peaks()[1] / limits.qddd).max(axis=1))
+    if dynamics is not None:
+        least = max(float(excess.max()), *(float(of.max()) for of in needed))
+        needed.append(_torque_excess(q, qd, qdd, dynamics, min(least, 1.0)))
+    np.maximum.at(excess, step, np.max(needed, axis=0))
+    return np.asarray(excess)
+
+
+def _torque_excess(q: Array, qd: Array, qdd: Array, dynamics: Dynamics, least: float) -> Array:
+    """
+    Return `slowdown_for_torque` (n,) of samples of a motion, 0 where no torque is near its limit.
+
+    `least` is a lower bound of the factor by which the motion will be slowed; below 1 it may get
+    faster. Torques change little from one sample to the next: every fourth is computed first, and
+    all only around those that are near a limit. The slowdown cannot be used to find these: where
+    the arm can hardly hold its load, it grows from 0 to far above 1 with a small change of torque.
+    """
+    every, needed = np.arange(0, len(q), _COARSE), np.zeros(len(q))
+    gravity = dynamics.gravity(q[every])
+    torque = gravity + (dynamics.inverse(q[every], qd[every], qdd[every]) - gravity) / least**2
+    near = every[~(np.abs(torque) <= _NEAR_LIMIT * dynamics.torque_max).all(axis=1)]
+    around = np.unique((near[:, None] + np.arange(1 - _COARSE, _COARSE)).clip(0, len(q) - 1))
+    if around.size:
+        needed[around] = slowdown_for_torque(q[around], qd[around], qdd[around], dynamics)
+    return needed
