@@ -39,8 +39,8 @@ def pytest_report_header() -> str:
 
 @pytest.fixture
 def rng(request: pytest.FixtureRequest) -> np.random.Generator:
-    """Random numbers that depend on the test's name only."""
-    return np.random.default_rng(list(request.node.nodeid.encode()))
+    """Random numbers that depend on the test's name with its parameters, wherever its file is."""
+    return np.random.default_rng(list(request.node.name.encode()))
 
 
 @pytest.fixture(scope='module')
