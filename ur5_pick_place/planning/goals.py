@@ -6,12 +6,24 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from ur5_pick_place.errors import InvalidInput, JointLimitViolation, NoSolution
-from ur5_pick_place.kinematics import BRANCHES, JOINT_NAMES, Model, all_solutions, all_variants
+from ur5_pick_place.kinematics import (
+    BRANCHES,
+    JOINT_NAMES,
+    Model,
+    all_solutions,
+    all_variants,
+    classify,
+    inverse,
+)
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.collision.collision import CollisionModel
 from ur5_pick_place.planning.paths.follow import tool_text
 
 _MARGIN = 0.01  # [rad]; goals nearer to an end of the range are used if there are no others
+_TURN = 2.0 * np.pi
+# Goals within tolerances: free ones that are kept, most that are checked, and at a time.
+_KEPT, _CHECKED, _BATCH = 64, 256, 64
+
 
 def joint_goals(
     model: Model,
@@ -104,6 +116,58 @@ def free_at_rest(collision: CollisionModel, goals: Sequence[Array]) -> list[Arra
     )
     hit = collision.collides(q[first])[same.reshape(-1)]
     return [goal for goal, is_hit in zip(goals, hit, strict=True) if not is_hit]
+
+
+def goals_at(
+    model: Model,
+    qd: Array,
+    T_base_tool: Array,
+    q_near: Array,
+    branch: str,
+    within: tuple[Array, Array],
+) -> list[Array]:
+    """
+    Return joint goals (6,) [rad] of many poses (n, 4, 4), at most one for each branch.
+
+    The nearest goal of each pose comes first, then the second one of each, and so on; `branch` and
+    `within` as for `joint_goals`, distance too.
+
+    """
+    found, is_solved = inverse(model, T_base_tool, q6=float(q_near[5]))
+    if branch:
+        is_solved &= np.array(BRANCHES) == branch
+    low, high = np.maximum(within[0], model.q_min), np.minimum(within[1], model.q_max)
+    q = found + _TURN * np.round((q_near - found) / _TURN)
+    q += _TURN * (np.ceil((low - q) / _TURN).clip(0.0) - np.ceil((q - high) / _TURN).clip(0.0))
+    is_solved &= ((low <= q) & (q <= high)).all(axis=-1)
+    distance = np.where(is_solved, (np.abs(q - q_near) / qd).max(axis=-1), np.inf)
+    by_rank = np.argsort(distance, axis=1)
+    distance = np.take_along_axis(distance, by_rank, axis=1)
+    goals = []
+    for rank in range(by_rank.shape[1]):
+        order = np.argsort(distance[:, rank], kind='stable')
+        order = order[np.isfinite(distance[order, rank])]
+        goals += list(q[order, by_rank[order, rank]])
+    return goals
+
+
+def goals_among(
+    model: Model, qd: Array, q: Array, q_near: Array, branch: str
+) -> list[Array]:
+    """Return those of joints (n, 6) [rad] that are on a branch, if one is given, nearest first."""
+    if branch and len(q):
+        q = q[np.atleast_1d(classify(model, q)) == BRANCHES.index(branch)]
+    return list(q[np.argsort((np.abs(q - q_near) / qd).max(axis=1), kind='stable')])
+
+
+def first_free(collision: CollisionModel, goals: Sequence[Array]) -> list[Array]:
+    """Return the first joint goals (6,) [rad] that are free of collision, 64 of the first 256."""
+    free: list[Array] = []
+    for begin in range(0, min(len(goals), _CHECKED), _BATCH):
+        free += free_at_rest(collision, goals[begin : begin + _BATCH])
+        if len(free) >= _KEPT:
+            break
+    return free
 
 
 def _outside(goals: Sequence[Array], low: Array, high: Array) -> str:

@@ -87,7 +87,6 @@ class MotionPlanner(ArmInScene):
             reason, for the motion to the first one.
 
         """
-        first: PlanningError | None = None
         goals = self.joint_goals(T_base_tool, q_start, branch, within)
         # Before the loop: else each candidate would be timed before the gate refuses it.
         self.check_world()
@@ -97,7 +96,14 @@ class MotionPlanner(ArmInScene):
         if not free:
             reason = self._reason_against(T_base_tool, q_start) or self.collision.check(goals[0])
             raise GateRefusal(f'the goal is in collision: {reason}', 'collision')
-        for q_goal in free[:_CANDIDATES]:
+        return self.ptp_to_any(q_start, free, scaling)
+
+    def ptp_to_any(
+        self, q_start: Array, goals: Sequence[Array], scaling: Scaling = Scaling()
+    ) -> PlannedMotion:
+        """Return a motion as `ptp` to the first of `goals` where one is possible."""
+        first: PlanningError | None = None
+        for q_goal in goals[:_CANDIDATES]:
             try:
                 return self.ptp(q_start, q_goal, scaling)
             except PlanningError as error:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from geometry_msgs.msg import Pose, Transform, Vector3
+from geometry_msgs.msg import Pose, Quaternion, Transform, Vector3
 from moveit_msgs.msg import (
     Constraints,
     JointConstraint,
@@ -19,16 +19,18 @@ from ur5_pick_place.kinematics import BRANCHES, Model, branch_index, classify
 from ur5_pick_place.kinematics.transforms import Array, inverse_transform
 from ur5_pick_place.nodes.messages.conversions import pose_to_matrix, transform_to_matrix
 from ur5_pick_place.nodes.tf.frames import ArmPose, Frames
+from ur5_pick_place.planning.goal_region import PoseRegion, is_wide
 from ur5_pick_place.planning.paths.moves import ARC_KINDS
 
 _ROUNDING = 1e-6  # [rad] by which joints may miss a goal without tolerance
-# Shapes that contain their centre; a prism may be hollow there.
-_REGIONS = (
-    SolidPrimitive.BOX,
-    SolidPrimitive.SPHERE,
-    SolidPrimitive.CYLINDER,
-    SolidPrimitive.CONE,
-)
+# Shapes that contain their centre, with their number of dimensions; a prism may be hollow there.
+_REGIONS = {
+    SolidPrimitive.BOX: ('box', 3),
+    SolidPrimitive.SPHERE: ('sphere', 1),
+    SolidPrimitive.CYLINDER: ('cylinder', 2),
+    SolidPrimitive.CONE: ('cone', 2),
+}
+_NO_ORIENTATION = Quaternion(x=0.0, y=0.0, z=0.0, w=0.0)
 
 
 @dataclass(frozen=True)
@@ -39,8 +41,9 @@ class PlanningGoal:
     Attributes
     ----------
     q : ndarray, shape (6,), or None
-        Joints [rad]; None if the goal is a pose, with or without bounds on joints.
-    T_base_tool : ndarray, shape (4, 4), or None
+        Nominal joints [rad]; None if the goal is a pose, with or without bounds on joints.
+    region : PoseRegion or None
+        The nominal pose and those within its tolerances.
     link : str
         The link that the pose was given for.
     T_link_point : ndarray, shape (4, 4)
@@ -53,12 +56,17 @@ class PlanningGoal:
     """
 
     q: Array | None
-    T_base_tool: Array | None
+    region: PoseRegion | None
     link: str
     T_link_point: Array
     branch: str
     q_low: Array
     q_high: Array
+
+    @property
+    def is_wide(self) -> bool:
+        """Whether another goal within the tolerances may be reached on another way."""
+        return self.region.is_wide if self.region else is_wide(self.q_low, self.q_high)
 
     def check_end(self, q: Array, names: Sequence[str], slack: float) -> None:
         """Refuse a motion that ends at joints (6,) [rad] outside the bounds."""
@@ -105,13 +113,13 @@ class GoalConstraints:
                 f'goal holds {n} visibility constraints: not supported, leave them out'
             )
         q, low, high = self._joints(goal, q_start)
-        link, T_link_point, T = '', np.eye(4), None
+        link, T_link_point, region = '', np.eye(4), None
         if goal.position_constraints or goal.orientation_constraints or q is None:
-            link, T_link_point, T = self._pose(goal, arm)
+            link, T_link_point, region = self._pose(goal, arm)
         if goal.name:
             branch_index(goal.name)
-        if T is not None:
-            return PlanningGoal(None, T, link, T_link_point, goal.name, low, high)
+        if region is not None:
+            return PlanningGoal(None, region, link, T_link_point, goal.name, low, high)
         assert q is not None
         self._check_branch(q, goal.name)
         free = np.isinf(low)
@@ -137,7 +145,8 @@ class GoalConstraints:
                 f'arc point with target_point_offset ({offset.x}, {offset.y}, {offset.z}) m: '
                 'must be 0, as the arc defines no orientation there; give the point of the link'
             )
-        return self._centre(arc.position_constraints[0], arm)
+        centre, _, _ = self._region(arc.position_constraints[0], arm)
+        return np.asarray(centre[:3, 3])
 
     def T_tool_guided(self, arc: Constraints, goal: PlanningGoal) -> Array:
         """
@@ -152,7 +161,7 @@ class GoalConstraints:
 
         """
         link = arc.position_constraints[0].link_name
-        if goal.T_base_tool is None:
+        if goal.region is None:
             return self._frames.T_tool_link(link)
         T_tool_link = self._frames.T_tool_link(goal.link)
         if link and not np.array_equal(self._frames.T_tool_link(link), T_tool_link):
@@ -179,6 +188,10 @@ class GoalConstraints:
             q[joint] = constraint.position
             low[joint] = constraint.position - max(constraint.tolerance_below, _ROUNDING)
             high[joint] = constraint.position + max(constraint.tolerance_above, _ROUNDING)
+            least, most = self._model.q_min[joint], self._model.q_max[joint]
+            if low[joint] <= most and high[joint] >= least:  # else the gate refuses the joint
+                low[joint], high[joint] = max(low[joint], least), min(high[joint], most)
+                q[joint] = np.clip(q[joint], low[joint], high[joint])
         return (q if names else None), low, high
 
     def _check_branch(self, q: Array, branch: str) -> None:
@@ -189,8 +202,8 @@ class GoalConstraints:
                 'or give joints on that branch'
             )
 
-    def _pose(self, goal: Constraints, arm: ArmPose) -> tuple[str, Array, Array]:
-        """Return link, T_link_point and T_base_tool (4, 4) of position and orientation."""
+    def _pose(self, goal: Constraints, arm: ArmPose) -> tuple[str, Array, PoseRegion]:
+        """Return link, T_link_point (4, 4) and the region of position and orientation."""
         positions, orientations = goal.position_constraints, goal.orientation_constraints
         if len(positions) != 1 or len(orientations) != 1:
             raise InvalidInput(
@@ -210,13 +223,19 @@ class GoalConstraints:
             )
         turned = pose_to_matrix(Pose(orientation=orientation.orientation))
         T = self._frames.T_base_frame(orientation.header.frame_id, arm) @ turned
-        T[:3, 3] = self._centre(position, arm)
         T_link_point = transform_to_matrix(Transform(translation=position.target_point_offset))
-        T_tool_point = T_tool_link @ T_link_point
-        return position.link_name, T_link_point, T @ inverse_transform(T_tool_point)
+        T_point_tool = inverse_transform(T_tool_link @ T_link_point)
+        is_vector = orientation.parameterization == OrientationConstraint.ROTATION_VECTOR
+        turns = np.array([getattr(orientation, f'absolute_{a}_axis_tolerance') for a in 'xyz'])
+        region = PoseRegion(
+            *self._region(position, arm), T[:3, :3], turns, is_vector, T_point_tool
+        )
+        return position.link_name, T_link_point, region
 
-    def _centre(self, position: PositionConstraint, arm: ArmPose) -> Array:
-        """Return the centre (3,) in base of a position constraint's region [m]."""
+    def _region(
+        self, position: PositionConstraint, arm: ArmPose
+    ) -> tuple[Array, str, tuple[float, ...]]:
+        """Return pose (4, 4) in base, kind and size of a position constraint's region [m]."""
         region = position.constraint_region
         if len(region.primitive_poses) != 1 or len(region.primitives) > 1 or region.meshes:
             raise InvalidInput(
@@ -225,15 +244,20 @@ class GoalConstraints:
                 'give one region, with its centre in primitive_poses, and further ones as further '
                 'goal_constraints'
             )
+        kind, size, centre = '', tuple[float, ...](), region.primitive_poses[0]
         for shape in region.primitives:
-            if shape.type not in _REGIONS or not all(0.0 <= v < np.inf for v in shape.dimensions):
+            kind, count = _REGIONS.get(shape.type, ('', 0))
+            size = tuple(float(v) for v in shape.dimensions)
+            if not kind or len(size) != count or not all(0.0 <= v < np.inf for v in size):
                 raise InvalidInput(
                     f'position constraint in a region of type {shape.type} and dimensions '
                     f'{list(shape.dimensions)} m: must be a box, sphere, cylinder or cone of '
                     'finite size'
                 )
-        centre = pose_to_matrix(Pose(position=region.primitive_poses[0].position))
-        return (self._frames.T_base_frame(position.header.frame_id, arm) @ centre)[:3, 3]
+        if kind in ('', 'sphere') or centre.orientation == _NO_ORIENTATION:
+            centre = Pose(position=centre.position)  # its orientation means nothing, or none
+        T_base_frame = self._frames.T_base_frame(position.header.frame_id, arm)
+        return T_base_frame @ pose_to_matrix(centre), kind, size
 
 
 def _check_joint(constraint: JointConstraint) -> None:

@@ -19,7 +19,9 @@ from ur5_pick_place.errors import (
     IncompletePath,
     InvalidInput,
     InvalidRobotState,
+    KinematicsError,
     PlanningCanceled,
+    PlanningError,
     TimedOut,
     Ur5PickPlaceError,
 )
@@ -35,6 +37,8 @@ from ur5_pick_place.nodes.trajectory_planner.goal_constraints import (
     refuse_path_constraints,
 )
 from ur5_pick_place.planning.cancellation import cancelable
+from ur5_pick_place.planning.goal_region import joints_within
+from ur5_pick_place.planning.goals import first_free, goals_among, goals_at
 from ur5_pick_place.planning.paths.moves import JumpThresholds, PathSegment, find_followable_path
 from ur5_pick_place.planning.planner import MotionPlanner, PlannedMotion
 from ur5_pick_place.planning.scaling import Scaling
@@ -48,6 +52,7 @@ PLANNER_IDS = (AUTO, PTP, LIN, CIRC, *_METHODS)
 _LARGEST_JOINT = 2 * np.pi + 0.1  # [rad]
 _MAX_GOALS = 16  # alternatives of one request; each may take a second to plan
 _MAX_WAYPOINTS = 1000
+_MAX_LINES = 8  # that are tried to goals within tolerances
 _MAX_SEARCH_TIME = 60.0  # [s]
 _MAX_CARTESIAN_TIME = 20.0  # [s] to plan a Cartesian path; other planning requests wait for it
 _MIN_STEP, _MAX_STEP = 5e-4, 0.01  # [m]; coarser steps than this could miss a singularity
@@ -284,31 +289,88 @@ class PlanRequests:
         )
         return AUTO
 
-    def _to_goal(self, wanted: _Request, constraints: Constraints) -> PlannedMotion:
-        """Return a motion to one goal; raises this package's errors."""
+    def _to_goal(self, wanted: _Request, constraints: Constraints) -> tuple[PlannedMotion, str]:
+        """
+        Return a motion to the nominal goal, else to another within its tolerances, and a note.
+
+        The note says why it is another; it is empty otherwise. Raises this package's errors.
+
+        """
         goal = self._goals.read(constraints, wanted.q_start, wanted.arm)
+        if goal.is_wide:  # else a search would find no other way
+            wanted = wanted._replace(search_time=0.5 * wanted.search_time)
+        try:
+            return self._to_nominal(wanted, goal), ''
+        except (PlanningError, KinematicsError) as error:
+            refusal, was_searched = error, type(error) is PlanningError
+        others = [] if was_searched and not goal.is_wide else self._others(wanted, goal)
+        if not others:
+            raise refusal
+        try:
+            planned = self._to_any(wanted, goal, others)
+        except (PlanningError, KinematicsError) as error:
+            if str(error) != str(refusal):
+                refusal.args = (f'{refusal}; and elsewhere within the tolerances: {error}',)
+            raise refusal from None
+        return planned, f'another goal within the tolerances, as for the nominal one: {refusal}'
+
+    def _to_nominal(self, wanted: _Request, goal: PlanningGoal) -> PlannedMotion:
         planner, q_start, scaling = wanted.planner, wanted.q_start, wanted.scaling
         if wanted.planner_id not in (AUTO, PTP):
-            return self._cartesian(wanted, goal)
+            if goal.region is not None:
+                return self._cartesian(wanted, goal, goal.region.nominal)
+            assert goal.q is not None
+            return self._cartesian(wanted, goal, forward(planner.model, goal.q))
         is_auto, search_time = wanted.planner_id == AUTO, wanted.search_time
-        if goal.q is not None:
+        if goal.region is None:
+            assert goal.q is not None
             if is_auto:
                 return planner.auto(q_start, [goal.q], scaling, search_time)
             return planner.ptp(q_start, goal.q, scaling)
-        assert goal.T_base_tool is not None
-        T, within = goal.T_base_tool, (goal.q_low, goal.q_high)
+        T, within = goal.region.nominal, (goal.q_low, goal.q_high)
         if is_auto:
             return planner.auto_to_pose(
                 q_start, T, scaling, goal.branch, within=within, allowed=search_time
             )
         return planner.ptp_to_pose(q_start, T, scaling, goal.branch, within=within)
 
-    def _cartesian(self, wanted: _Request, goal: PlanningGoal) -> PlannedMotion:
+    def _others(self, wanted: _Request, goal: PlanningGoal) -> list[Array]:
+        """Return joints (6,) [rad] within the tolerances of a goal, free of collision."""
+        planner, q_start, branch = wanted.planner, wanted.q_start, goal.branch
+        if wanted.planner_id not in (AUTO, PTP):
+            branch = self._branch(q_start)
+        model, qd, low, high = planner.model, planner.limits.qd, goal.q_low, goal.q_high
+        if goal.region is None:
+            goals = goals_among(model, qd, joints_within(low, high), q_start, branch)
+        else:
+            samples = goal.region.samples()
+            goals = goals_at(model, qd, samples, q_start, branch, (low, high))
+        return first_free(planner.collision, goals)
+
+    def _to_any(
+        self, wanted: _Request, goal: PlanningGoal, others: Sequence[Array]
+    ) -> PlannedMotion:
+        """Return a motion to any of several joints (6,) [rad]; raises the first refusal."""
+        planner, q_start = wanted.planner, wanted.q_start
+        if wanted.planner_id == AUTO:
+            return planner.auto(q_start, others, wanted.scaling, wanted.search_time)
+        if wanted.planner_id == PTP:
+            return planner.ptp_to_any(q_start, others, wanted.scaling)
+        first: PlanningError | None = None
+        for q in others[:: -(-len(others) // _MAX_LINES)]:
+            try:
+                return self._cartesian(wanted, goal, forward(planner.model, q))
+            except PlanningError as error:
+                first = first or error
+        assert first is not None
+        raise first
+
+    def _cartesian(self, wanted: _Request, goal: PlanningGoal, T_goal: Array) -> PlannedMotion:
         """
         Return a line of the goal's link, or an arc of the point that the goal is for.
 
         With a closed-loop method, return the roll-out of that method, in which the TCP moves along
-        a line.
+        a line. `T_goal` (4, 4) is where it ends.
 
         """
         planner, q_start = wanted.planner, wanted.q_start
@@ -318,10 +380,6 @@ class PlanRequests:
                 f'a line or arc stays on its branch: the start is on {branch}, the goal requires '
                 f'{goal.branch}; change the branch with PTP first'
             )
-        T_goal = goal.T_base_tool
-        if T_goal is None:
-            assert goal.q is not None
-            T_goal = forward(planner.model, goal.q)
         if method := _METHODS.get(wanted.planner_id):
             planned = plan_roll_out(planner, method, q_start, T_goal, wanted.scaling, self._loops)
         else:
@@ -336,14 +394,16 @@ class PlanRequests:
         return planned
 
 
-def _fastest(plans: Sequence[Callable[[], PlannedMotion]]) -> tuple[PlannedMotion, str]:
+def _fastest(
+    plans: Sequence[Callable[[], tuple[PlannedMotion, str]]],
+) -> tuple[PlannedMotion, str]:
     """
-    Return the fastest of several alternative motions, and which it is.
+    Return the fastest of several alternative motions, each with a note, and which it is.
 
     If none can be planned, raises the first error, with the reasons of the others.
 
     """
-    found: dict[int, PlannedMotion] = {}
+    found: dict[int, tuple[PlannedMotion, str]] = {}
     errors: dict[int, Ur5PickPlaceError] = {}
     for i, plan in enumerate(plans):
         try:
@@ -357,7 +417,8 @@ def _fastest(plans: Sequence[Callable[[], PlannedMotion]]) -> tuple[PlannedMotio
         if len(plans) > 1:
             errors[0].args = (reasons,)
         raise errors[0]
-    best = min(found, key=lambda i: found[i].trajectory.duration)
-    detour = str(found[best].detour or '')
+    best = min(found, key=lambda i: found[i][0].trajectory.duration)
+    planned, note = found[best]
+    detour = str(planned.detour or '')
     chosen = f'goal {best + 1} of {len(plans)} is the fastest' if len(plans) > 1 else ''
-    return found[best], '; '.join(filter(None, (detour, chosen, reasons)))
+    return planned, '; '.join(filter(None, (detour, chosen, note, reasons)))
