@@ -11,6 +11,7 @@ the controller commands joint positions of zero; so does this spline.
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 
@@ -65,7 +66,8 @@ class Spline:
     Parameters
     ----------
     times : sequence of float
-        Time of every waypoint from the trajectory's start [s], strictly increasing.
+        Time of every waypoint from the trajectory's start [s]. After a splice they need not
+        increase: the first segment that holds a time counts.
     knots : sequence of Knot
         Joint state at every waypoint.
     entry_time : float
@@ -83,6 +85,7 @@ class Spline:
             entry = Knot(entry.q, entry.qd, np.zeros_like(entry.q))
         self.entry_time = entry_time
         self.times = list(times)
+        self._increases = all(a < b for a, b in pairwise(self.times))
         self._knots = list(knots)
         self._entry = entry
         self._segments: dict[int, Array] = {}
@@ -99,7 +102,7 @@ class Spline:
 
     def sample(self, time: float) -> Sample:
         """Return the joint state at a trajectory time [s]; later ones give the last waypoint."""
-        index = bisect_right(self.times, time)
+        index = self._index(time)
         if index == len(self.times):
             last = self._knots[-1]
             rest = np.zeros_like(last.q)
@@ -116,6 +119,16 @@ class Spline:
         second = _POWERS[2:] * first[:-1]
         with np.errstate(invalid='ignore'):  # a client may command NaN or infinity
             return Sample(powers @ c, first @ c[1:], second @ c[2:], index)
+
+    def _index(self, time: float) -> int:
+        """Return the waypoint that is approached at a time [s]; their number after the end."""
+        times = self.times
+        if self._increases:
+            return bisect_right(times, time)
+        if time < times[0]:
+            return 0
+        held = (i for i in range(1, len(times)) if times[i - 1] <= time < times[i])
+        return next(held, len(times))
 
     def _segment(self, index: int) -> Array:
         """Return the coefficients (6 powers, 6 joints) of the segment that ends at a waypoint."""

@@ -6,9 +6,9 @@ It behaves as UR's scaled trajectory controller 4.8 with joint_trajectory_contro
 UR configuration, including their quirks: a goal without goal time never times out, and
 cancelling holds the measured position without braking.
 
-With `splices` it replaces trajectories as joint_trajectory_controller does after 6.9: a new one is
-joined to the running one at its stamp; a past stamp counts as now. The transition starts from the
-state of the running trajectory, not from the measured one.
+With `splices` it replaces trajectories as joint_trajectory_controller does after 6.9 with
+`allow_trajectory_replacement`: the points of the running trajectory up to the new stamp are kept,
+one period late, before the new points; a stamp that is not in the future counts as now.
 
 """
 
@@ -66,7 +66,7 @@ class TrajectoryController:
         self._next: TrajectoryCommand | None = None
         self._spline: Spline | None = None
         self._holding = True
-        self._start = self._time = 0.0
+        self._start = self._time = self._updated = 0.0
         self._prefix = 0  # waypoints before those of the last command
         self._output = np.zeros(len(self.joint_names))
         self._q = self._output
@@ -160,7 +160,8 @@ class TrajectoryController:
             self._enter(now, Knot(q, qd), scaling)
         else:
             # ROS keeps whole nanoseconds; floats added up would drift past the waypoints.
-            self._time = round(self._time + self._period * scaling, 9)
+            self._time = round(self._time + (now - self._updated) * scaling, 9)
+        self._updated = now
         assert self._spline is not None
         reference = self._spline.sample(self._time)
         ahead = self._spline.sample(self._time + self._period)
