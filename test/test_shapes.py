@@ -2,10 +2,12 @@
 """Shapes keep their bounds, fill what they must, and what is carried is not forgotten."""
 
 from dataclasses import replace
+from time import process_time
 
 import coal
 import numpy as np
 import pytest
+from arm_over_table import elbow_up_at
 from motion_planners import PICK, make_planner
 from solids import FINITE, SCENE, UR5, angle_iron, bin_of_plates, of_boxes, polyhedron
 
@@ -105,9 +107,9 @@ def test_the_hull_of_a_mesh_holds_all_of_it_and_a_flat_one_has_some_thickness(rn
 def test_a_point_is_inside_a_mesh_where_the_closed_form_says_so(rng):
     for make in (bin_of_plates, angle_iron):
         solid = make(rng)
-        is_inside = solid_of(solid.shape).is_inside
+        cavities = solid_of(solid.shape).cavities
         points = rng.uniform(-0.3, 0.3, (300, 3))
-        said = np.array([is_inside(point) for point in points])
+        said = np.array([any(c.contains(point) for c in cavities) for point in points])
         np.testing.assert_array_equal(said, solid.distance(points) < 0)
 
 
@@ -131,6 +133,55 @@ def test_a_bin_is_hollow_and_its_plates_are_not(rng):
     around = of_boxes(rng, plates).shape
     assert contact(placed(around, *(T_hand - [0.0, 0.0, 0.25]))) is None
     assert contact(placed(around, *(T_hand - [0.3, 0.0, 0.1]))) is not None
+
+
+def torus(around: float, tube: float) -> Mesh:
+    """4,800 triangles about z; `around` and `tube` are the two radii [m]."""
+    n, m = 80, 30
+    u, v = np.meshgrid(np.arange(n) * 2 * np.pi / n, np.arange(m) * 2 * np.pi / m, indexing='ij')
+    away = around + tube * np.cos(v)
+    vertices = np.stack([away * np.cos(u), away * np.sin(u), tube * np.sin(v)], axis=-1)
+    i, j = (g.ravel() for g in np.meshgrid(np.arange(n), np.arange(m), indexing='ij'))
+    a, b = i * m + j, (i + 1) % n * m + j
+    c, d = (i + 1) % n * m + (j + 1) % m, i * m + (j + 1) % m
+    triangles = np.vstack([np.stack([a, b, c], axis=1), np.stack([a, c, d], axis=1)])
+    return Mesh(vertices.reshape(-1, 3), triangles)
+
+
+def bin_of_boards() -> Mesh:
+    x, y, z, t = 0.2, 0.15, 0.08, 0.006
+    sides = [((s * x, 0, 0), (t, y, z)) for s in (-1, 1)]
+    sides += [((0, s * y, 0), (x, t, z)) for s in (-1, 1)]
+    boards = [((0, 0, -z), (x, y, t)), *sides]
+    made = of_boxes(np.random.default_rng(0), [(np.array(c), np.array(h)) for c, h in boards])
+    return made.shape
+
+
+@pytest.mark.parametrize(
+    ('mesh', 'at'),
+    [
+        (torus(0.3, 0.1), (50.0, 0.0, 0.0)),
+        (torus(0.15, 0.06), (-0.5, -0.9, 0.3)),
+        (bin_of_boards(), (-0.45, 0.2, 0.1)),
+    ],
+    ids=['torus 50 m away', 'torus in reach', 'bin of five boards'],
+)
+def test_a_closed_mesh_makes_a_free_motion_cost_little_more(mesh, at):
+    """An inside test of every body at every sample made it 7 to 28 times as much."""
+    world = World().with_object(placed(mesh, *at))
+    planners = [
+        MotionPlanner(UR5, MotionSettings(), scene)
+        for scene in (SCENE, replace(SCENE, world=world))
+    ]
+    q_a, q_b = elbow_up_at(0.45, -0.25, 0.15), elbow_up_at(0.45, 0.25, 0.15)
+    spent = np.empty((4, 2))
+    for times in spent:
+        for k, planner in enumerate(planners):
+            begin = process_time()
+            planner.auto(q_a, [q_b])
+            times[k] = process_time() - begin
+    without, with_mesh = spent[1:].min(axis=0)
+    assert with_mesh < 1.5 * without
 
 
 def test_a_single_triangle_is_a_sheet_that_bars_the_way():

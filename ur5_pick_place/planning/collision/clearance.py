@@ -193,8 +193,8 @@ class Clearances:
         a, _, _ = self._solids[pair]
         obstacle = self.obstacles[k]
         away = T[a, :3, 3] - obstacle.T_base_link[:3, 3]
-        is_inside = solid_of(obstacle.shape).is_inside
-        return is_inside is not None and is_inside(away @ obstacle.T_base_link[:3, :3])
+        point = away @ obstacle.T_base_link[:3, :3]
+        return any(cavity.contains(point) for cavity in solid_of(obstacle.shape).cavities)
 
     def _poses(self, q: Array) -> Array:
         """Return the poses (..., B, 4, 4) of all bodies in base_link at q (..., 6) [rad]."""
@@ -276,7 +276,7 @@ class Clearances:
         self._surfaces = {
             len(own) + pair: k
             for pair, (_, k) in enumerate(boxed)
-            if solid_of(self.obstacles[k].shape).is_inside
+            if solid_of(self.obstacles[k].shape).cavities
         }
         self._kept = (*solids, *others, *spaces)  # coal's queries do not keep their shapes alive
         return [

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Collision tests of single configurations, without distances: for searches of many."""
 
-from collections.abc import Callable
-
 import coal
 import numpy as np
 import pinocchio as pin
@@ -11,9 +9,10 @@ from numpy.typing import NDArray
 from ur5_pick_place.kinematics import Model
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.collision.clearance import Clearances
-from ur5_pick_place.planning.collision.solids import solid_of
+from ur5_pick_place.planning.collision.solids import Cavity, ball_in, solid_of
 from ur5_pick_place.planning.dynamics import chain
 
+_POINT = 1e-9  # [m], radius of a sphere that stands for a point
 _HALF_TURN = pin.SE3(np.diag([-1.0, -1.0, 1.0]), np.zeros(3))  # of `base` in base_link
 
 
@@ -55,11 +54,9 @@ class PairTests:
             self._geometry.addCollisionPair(pin.CollisionPair(bodies[a], ends[kind][b]))
         self._found = self._geometry.createData()
         self._tested = list(range(len(clearances.pairs)))
-        self._insides = [
-            (bodies[a], is_inside, clearances.obstacles[b].T_base_link)
-            for a, kind, b in clearances.pair_ends()
-            if kind == 1 and (is_inside := solid_of(clearances.obstacles[b].shape).is_inside)
-        ]
+        self._insides = _Insides(
+            self._arm, clearances, [self._geometry.geometryObjects[k] for k in bodies]
+        )
 
     def require(self, margins: Array, pairs: NDArray[np.bool_]) -> None:
         """
@@ -80,22 +77,16 @@ class PairTests:
         for k in self._tested:
             requests[k].security_margin = float(margins[k])
             active[k] = True
+        self._insides.require(pairs)
 
     def is_free(self, q: Array) -> bool:
         """Return whether joints (6,) [rad] keep every required clearance."""
-        return not (self._collides(q) or any(self._is_within(*where) for where in self._insides))
+        return not (self._collides(q) or self._insides.has_body(q))
 
     def _collides(self, q: Array) -> bool:
         return bool(
             pin.computeCollisions(self._arm, self._data, self._geometry, self._found, q, True)
         )
-
-    def _is_within(
-        self, body: int, is_inside: Callable[[Array], bool], T_base_link: Array
-    ) -> bool:
-        """Return whether a body that touches no triangle of a surface lies inside it."""
-        away = self._found.oMg[body].translation - T_base_link[:3, 3]
-        return is_inside(away @ T_base_link[:3, :3])
 
     def _add(self, joint: int, placement: pin.SE3, shape: coal.CollisionGeometry) -> int:
         self._kept.append(shape)
@@ -103,6 +94,77 @@ class PairTests:
         return int(
             self._geometry.addGeometryObject(pin.GeometryObject(name, joint, placement, shape))
         )
+
+
+class _Insides:
+    """
+    Tests whether a body that touches no triangle of a closed surface lies inside it.
+
+    Only a body that is small enough can, and only while its origin is in the bounding box of the
+    cavity, which coal tests for all of them at once.
+
+    """
+
+    def __init__(
+        self, arm: pin.Model, clearances: Clearances, bodies: list[pin.GeometryObject]
+    ) -> None:
+        self._arm, self._data, self._geometry = arm, arm.createData(), pin.GeometryModel()
+        for k, body in enumerate(bodies):
+            self._add(f'body {k}', body.parentJoint, body.placement, coal.Sphere(_POINT))
+        self._pairs: list[tuple[int, int, Cavity, pin.SE3]] = []
+        balls = [ball_in(body.shape) for body in clearances.bodies]
+        boxes: dict[tuple[int, int], int] = {}
+        for pair, (body, kind, k) in enumerate(clearances.pair_ends()):
+            if kind != 1:
+                continue
+            T = pin.SE3(clearances.obstacles[k].T_base_link)
+            for i, cavity in enumerate(solid_of(clearances.obstacles[k].shape).cavities):
+                size = cavity.high - cavity.low
+                if size.min() < balls[body]:
+                    continue
+                if (k, i) not in boxes:
+                    middle = pin.SE3(np.eye(3), (cavity.low + cavity.high) / 2)
+                    boxes[k, i] = self._add(f'box {k} {i}', 0, T * middle, coal.Box(*size))
+                self._geometry.addCollisionPair(pin.CollisionPair(body, boxes[k, i]))
+                self._pairs.append((pair, body, cavity, T))
+        self._found, self._is_needed = self._geometry.createData(), True
+        self._manager = _manager(self._arm, self._data, self._geometry, self._found)
+
+    def require(self, pairs: NDArray[np.bool_]) -> None:
+        """Test some of the pairs (P,) of bodies from now on."""
+        for k, (pair, *_) in enumerate(self._pairs):
+            self._found.activeCollisionPairs[k] = bool(pairs[pair])
+        self._is_needed = any(pairs[pair] for pair, *_ in self._pairs)
+
+    def has_body(self, q: Array) -> bool:
+        """Return whether at joints (6,) [rad] the origin of a body is inside a closed surface."""
+        if not self._is_needed or not pin.computeCollisions(
+            self._arm, self._data, self._manager, q, False
+        ):
+            return False
+        found = self._found.collisionResults
+        return any(
+            found[k].isCollision() and cavity.contains(T.actInv(self._found.oMg[body].translation))
+            for k, (_, body, cavity, T) in enumerate(self._pairs)
+        )
+
+    def _add(self, name: str, joint: int, T: pin.SE3, shape: coal.CollisionGeometry) -> int:
+        return int(self._geometry.addGeometryObject(pin.GeometryObject(name, joint, T, shape)))
+
+
+def _manager(
+    arm: pin.Model, data: pin.Data, geometry: pin.GeometryModel, found: pin.GeometryData
+) -> pin.BroadPhaseManager_NaiveCollisionManager:
+    """
+    Return coal's manager that is the fastest for so few bodies.
+
+    It tests the overlap of bounding boxes, then of bodies. "SaP" misses contacts.
+
+    """
+    manager = pin.BroadPhaseManager_NaiveCollisionManager(arm, geometry, found)
+    pin.updateGeometryPlacements(arm, data, geometry, found, np.zeros(6))
+    manager.update(True)  # computes the bounding boxes
+    return manager
 
 
 class QuickCollision(PairTests):
@@ -130,15 +192,7 @@ class QuickCollision(PairTests):
     def __init__(self, model: Model, clearances: Clearances, margins: Array) -> None:
         super().__init__(model, clearances)
         self.require(margins, np.ones(len(margins), dtype=bool))
-        # Of coal's managers this one is the fastest for so few bodies: overlap of bounding boxes,
-        # then of bodies. "SaP" misses contacts.
-        self._manager = pin.BroadPhaseManager_NaiveCollisionManager(
-            self._arm, self._geometry, self._found
-        )
-        pin.updateGeometryPlacements(
-            self._arm, self._data, self._geometry, self._found, np.zeros(6)
-        )
-        self._manager.update(True)  # computes the bounding boxes
+        self._manager = _manager(self._arm, self._data, self._geometry, self._found)
         self.count = 0
 
     def _collides(self, q: Array) -> bool:

@@ -9,7 +9,6 @@ convex: a mesh in the gripper becomes its hull.
 
 """
 
-from collections.abc import Callable
 from typing import NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -20,7 +19,7 @@ from scipy.sparse import coo_matrix
 from scipy.sparse.csgraph import connected_components
 from scipy.spatial import ConvexHull, QhullError
 
-from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.kinematics.transforms import Array, exp_so3
 from ur5_pick_place.planning.scene.shapes import Cone, Cuboid, Cylinder, Mesh, Shape, Sphere
 
 Index = NDArray[np.int64]
@@ -30,8 +29,8 @@ _CONVEX = 1e-6  # fraction of its hull's volume that a convex mesh may lack
 _FLAT = 1e-6  # thickness over extent below which a mesh is flat
 _SKIN = 5e-5  # thickness added to a flat mesh in the gripper, either way [m]
 _WELD = 9  # decimals [m] to which two vertices count as one
-# Ray directions that are not parallel to edges of real meshes.
-_RAYS = np.array([[0.5377, 0.8339, -0.1234], [-0.2588, 0.6122, 0.7471]])
+# Rotations that take a ray along z to directions that are not parallel to edges of real meshes.
+_RAYS = [exp_so3(np.array(turn)) for turn in ([0.9317, -0.5108, 0.2], [-0.6122, 2.2588, 0.7])]
 
 
 class Solid(NamedTuple):
@@ -41,14 +40,14 @@ class Solid(NamedTuple):
     Attributes
     ----------
     geometry : coal.CollisionGeometry
-    is_inside : callable or None
-        Returns whether a point (3,) in the shape's frame is inside; None if coal's distance is
-        negative inside, or if it has no inside.
+    cavities : tuple of Cavity
+        The insides of a surface's closed parts; empty if coal's distance is negative inside, or
+        if there is no inside.
 
     """
 
     geometry: coal.CollisionGeometry
-    is_inside: Callable[[Array], bool] | None = None
+    cavities: 'tuple[Cavity, ...]' = ()
 
 
 _solids: 'WeakKeyDictionary[Shape, Solid]' = WeakKeyDictionary()
@@ -91,7 +90,7 @@ def _make(shape: Shape) -> Solid:
     surface.addVertices(shape.vertices)
     surface.addTriangles(triangles)
     surface.endModel()
-    return Solid(surface, _inside(shape))
+    return Solid(surface, _cavities(shape))
 
 
 def _with_area(mesh: Mesh) -> Index:
@@ -150,43 +149,91 @@ def _triangles(triangles: Index) -> coal.StdVec_Triangle:
     return found
 
 
-def _inside(mesh: Mesh) -> Callable[[Array], bool] | None:
-    """Return the inside test of the closed parts of a surface; None if there are none."""
+class Cavity:
+    """
+    The inside of one closed surface of triangles.
+
+    A point is inside if a ray from it crosses the surface an odd number of times, and so if one of
+    two rays does: a ray may pass through an edge.
+
+    Parameters
+    ----------
+    corners : ndarray, shape (n, 3, 3)
+        The corners of its triangles [m].
+
+    Attributes
+    ----------
+    low, high : ndarray, shape (3,)
+        Its bounding box [m].
+
+    """
+
+    def __init__(self, corners: Array) -> None:
+        self.low, self.high = corners.min(axis=(0, 1)), corners.max(axis=(0, 1))
+        self._box = self.low.tolist(), self.high.tolist()  # floats compare faster than arrays
+        self._views = [_View(corners @ turn) for turn in _RAYS]
+
+    def contains(self, point: Array) -> bool:
+        """Return whether a point (3,) in the shape's frame is inside."""
+        (x, y, z), (low_x, low_y, low_z), (high_x, high_y, high_z) = point, *self._box
+        if not (low_x <= x <= high_x and low_y <= y <= high_y and low_z <= z <= high_z):
+            return False
+        rays = zip(self._views, _RAYS, strict=True)
+        return any(view.is_crossed(point @ turn) for view, turn in rays)
+
+
+class _View:
+    """Triangles (n, 3, 3), which rays along z cross."""
+
+    def __init__(self, corners: Array) -> None:
+        corners = corners[np.argsort(corners[..., 0].min(axis=1))]
+        self._low, self._high = corners.min(axis=1).T, corners.max(axis=1).T
+        self._width = float((self._high[0] - self._low[0]).max())
+        self._origin = corners[:, 0]
+        self._u, self._v = corners[:, 1] - corners[:, 0], corners[:, 2] - corners[:, 0]
+
+    def is_crossed(self, point: Array) -> bool:
+        """Return whether the ray from a point (3,) crosses an odd number of triangles."""
+        x, y, z = point
+        first, last = np.searchsorted(self._low[0], [x - self._width, x])
+        low, high = self._low[:, first:last], self._high[:, first:last]
+        near = first + np.flatnonzero(
+            (x <= high[0]) & (low[1] <= y) & (y <= high[1]) & (z <= high[2])
+        )
+        if not near.size:
+            return False
+        away, u, v = (point - self._origin[near]).T, self._u[near].T, self._v[near].T
+        with np.errstate(divide='ignore', invalid='ignore'):
+            area = u[0] * v[1] - u[1] * v[0]
+            s = (away[0] * v[1] - away[1] * v[0]) / area
+            t = (u[0] * away[1] - u[1] * away[0]) / area
+            above = s * u[2] + t * v[2] > away[2]
+            return bool(((s >= 0.0) & (t >= 0.0) & (s + t <= 1.0) & above).sum() % 2)
+
+
+def _cavities(mesh: Mesh) -> tuple[Cavity, ...]:
+    """Return the insides of the closed parts of a surface."""
     welded, index = np.unique(mesh.vertices.round(_WELD), axis=0, return_inverse=True)
     triangles = index.reshape(-1)[mesh.triangles]
     a, b, c = triangles.T
     triangles = triangles[(a != b) & (b != c) & (a != c)]
     if not len(triangles):
-        return None
+        return ()
     edges = np.sort(triangles[:, [[0, 1], [1, 2], [2, 0]]].reshape(-1, 2), axis=1)
     ends = coo_matrix((np.ones(len(edges)), edges.T), shape=(len(welded),) * 2)
     part = connected_components(ends, directed=False)[1]
     distinct, uses = np.unique(edges, axis=0, return_counts=True)
     is_open = np.bincount(part[distinct[:, 0]], weights=uses % 2, minlength=part.max() + 1) > 0
     part_of = part[triangles[:, 0]]
-    closed = ~is_open[part_of]
-    if not closed.any():
-        return None
-    origin, corner_b, corner_c = (welded[triangles[closed, i]] for i in range(3))
-    u, v, part_of = corner_b - origin, corner_c - origin, part_of[closed]
-
-    def is_inside(point: Array) -> bool:
-        return any(_crossings_are_odd(point, ray, origin, u, v, part_of) for ray in _RAYS)
-
-    return is_inside
+    closed = np.unique(part_of[~is_open[part_of]])
+    return tuple(Cavity(welded[triangles[part_of == k]]) for k in closed)
 
 
-def _crossings_are_odd(
-    point: Array, ray: Array, origin: Array, u: Array, v: Array, part_of: Index
-) -> bool:
-    """Return whether a ray from `point` crosses any closed part an odd number of times."""
-    normal = np.cross(ray, v)
-    scale = np.einsum('ij,ij->i', u, normal)
-    with np.errstate(divide='ignore', invalid='ignore'):
-        away = point - origin
-        s = np.einsum('ij,ij->i', away, normal) / scale
-        turned = np.cross(away, u)
-        t = turned @ ray / scale
-        along = np.einsum('ij,ij->i', v, turned) / scale
-        hit = (s >= 0.0) & (t >= 0.0) & (s + t <= 1.0) & (along > 0.0)
-    return bool((np.bincount(part_of[hit]) % 2).any())
+def ball_in(shape: Shape) -> float:
+    """Return the diameter of a ball that a convex shape holds [m]; 0 of a cone, for simplicity."""
+    if isinstance(shape, Mesh):
+        a, b, c = (shape.vertices[shape.triangles[:, i]] for i in range(3))
+        normal = np.cross(b - a, c - a)
+        depth = np.abs(np.einsum('ij,ij->i', normal, shape.middle - a))
+        return 2.0 * float((depth / np.linalg.norm(normal, axis=1)).min())
+    return 0.0 if isinstance(shape, Cone) else 2.0 * float(shape.half.min())
