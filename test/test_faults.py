@@ -12,6 +12,7 @@ from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.sim.controller_manager import SCALED
 from ur5_pick_place.sim.driver import Driver
 from ur5_pick_place.sim.faults import FAULTS, LATENCY, LOSS
+from ur5_pick_place.sim.link import Channel
 from ur5_pick_place.sim.robot import RobotMode, SafetyMode
 from ur5_pick_place.sim.world import World
 
@@ -363,6 +364,24 @@ def test_a_slow_link_delivers_late_and_in_order(cell, way):
     assert min(delays[:26]) >= LATENCY - 1e-9 and max(delays) <= LATENCY + 0.011
     send('now', 1.0)
     assert heard[-1][0] == 'now'
+
+
+@pytest.mark.parametrize('period', [0.002, 0.008])
+def test_messages_arrive_up_to_two_cycles_late_in_order_and_alike_in_every_run(period):
+    def arrivals() -> np.ndarray:
+        """Return the cycles in which messages were sent and arrived, shape (n, 2)."""
+        channel, clock, seen = Channel(1, period), [0], []
+        channel.jitter = 2
+        for clock[0] in range(300):
+            now, sent = 50.0 + clock[0] * period, clock[0]
+            channel.advance(now)
+            channel.send(lambda sent=sent: seen.append((sent, clock[0])), now)
+        return np.array(seen)
+
+    sent, arrived = arrivals().T
+    assert (sent == np.arange(len(sent))).all() and len(sent) >= 298
+    assert set(arrived - sent) == {0, 1, 2}
+    np.testing.assert_array_equal(arrivals(), np.stack([sent, arrived], axis=1))
 
 
 def test_a_lossy_link_loses_its_share_of_the_best_effort_messages_only(cell):

@@ -128,6 +128,8 @@ class Driver:
         That of the world, one of `GRIPPERS`.
     gripper_action_type : str
         Type of the action of a gripper with an action server.
+    arrival_jitter : int
+        Largest delay of messages from clients, at random [cycles].
 
     Attributes
     ----------
@@ -165,6 +167,7 @@ class Driver:
         polyscope: str = '3',
         gripper: str = DIGITAL,
         gripper_action_type: str = GRIPPER_COMMAND,
+        arrival_jitter: int = 0,
     ) -> None:
         self.period = period
         self.joint_names: Sequence[str] = tuple(tf_prefix + name for name in JOINT_NAMES)
@@ -172,7 +175,8 @@ class Driver:
         self.gripper_server: GripperServer | None = None
         if gripper == ACTION:
             self.gripper_server = GripperServer(arm, gripper_action_type)
-        self.link, self.wiring = Link(), Wiring()
+        self.link, self.wiring = Link(period), Wiring()
+        self.link.to_driver.jitter = arrival_jitter
         self._contact = ContactWatch(contact, period)
         self._read()
         self.robot = Robot()

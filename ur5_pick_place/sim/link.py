@@ -14,7 +14,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.kinematics.transforms import Array
+
+_EARLY = 0.01  # cycles; a delivery that is due with a cycle is made in it
 
 
 class JointReport(NamedTuple):
@@ -37,19 +40,24 @@ class Channel:
     Parameters
     ----------
     seed : int
-        Seed of the losses.
+        Seed of the losses and of the jitter.
+    period : float
+        Time of a cycle [s].
 
     Attributes
     ----------
     latency : float
         Delay of every delivery [s].
+    jitter : int
+        Largest further delay of a delivery, at random [cycles].
     loss : float
         Fraction of best-effort deliveries that are lost, 0 to 1; reliable ones never are.
 
     """
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, period: float) -> None:
         self.latency = self.loss = 0.0
+        self.jitter, self._period = 0, period
         self._random = random.Random(seed)
         self._under_way: deque[tuple[float, Callable[[], object]]] = deque()
 
@@ -57,10 +65,18 @@ class Channel:
         """Call `deliver` now, later from `advance`, or never; the order is kept."""
         if self.loss and not reliable and self._random.random() < self.loss:
             return
-        if self.latency or self._under_way:
-            self._under_way.append((now + self.latency, deliver))
+        due = now + self.latency
+        if self.jitter:
+            due += self._period * (self._random.randint(0, self.jitter) - _EARLY)
+        if due > now or self._under_way:
+            self._under_way.append((due, deliver))
         else:
             deliver()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether no message is under way."""
+        return not self._under_way
 
     def advance(self, now: float) -> None:
         """Deliver the messages due by `now` [s]."""
@@ -71,6 +87,11 @@ class Channel:
 class Link:
     """
     Both directions of the connection, and what the driver no longer offers.
+
+    Parameters
+    ----------
+    period : float
+        Time of a cycle [s].
 
     Attributes
     ----------
@@ -85,8 +106,8 @@ class Link:
 
     """
 
-    def __init__(self) -> None:
-        self.to_clients, self.to_driver = Channel(0), Channel(1)
+    def __init__(self, period: float = CYCLE) -> None:
+        self.to_clients, self.to_driver = Channel(0, period), Channel(1, period)
         self.joint_faults: list[Distortion] = []
         self.io_states_silent = False
         self.set_io_absent = self.actions_absent = False

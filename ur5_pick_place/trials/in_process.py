@@ -104,6 +104,7 @@ class InProcessCell:
             replacement=config['trajectory_replacement'],
             ur_type=config['ur_type'],
             gripper=gripper,
+            arrival_jitter=config['arrival_jitter'],
         )
         self.faults = FaultInjector(self.driver)
         self.events: list[dict[str, Any]] = []

@@ -22,8 +22,7 @@ Deviations from the driver:
 
 - The motor currents in `joint_states.effort` are those of motors without friction.
 - Positions are not limited: no protective stop at a joint's end.
-- With link latency, messages from clients arrive up to 50 ms later than the configured
-  latency; the clock, feedback and replies of services and actions are not delayed.
+- With link latency, the clock, feedback and replies of services and actions are not delayed.
 - A pin changes one cycle after `set_io` has answered; on the robot often before.
 - `set_io` rejects analog output 2; the driver passes it on, and it changes the tool voltage.
 - `speed_scaling_input` is not subscribed to: the driver overwrites it every cycle.
@@ -114,6 +113,12 @@ class SimDriverSettings(Settings):
         'or after it',
         choices=REPLACEMENTS,
     )
+    arrival_jitter: int = setting(
+        0,
+        'messages from clients arrive at random up to this many cycles late',
+        low=0,
+        high=5,
+    )
     program_running: bool = setting(
         True, 'the program runs from the start; false: the pendant waits for Play'
     )
@@ -171,6 +176,7 @@ class Simulation:
             _polyscope(cell.ur_type, settings.polyscope_x),
             cell.gripper,
             settings.gripper_action_type,
+            settings.arrival_jitter,
         )
         if not settings.program_running:
             self._driver.robot.stop()
@@ -193,6 +199,9 @@ class Simulation:
         FaultServices(node, self._faults, self._lock, group)
         # The simulation wakes the executor with this: a Future must be completed from there.
         self._wake = node.create_guard_condition(self._monitor, MutuallyExclusiveCallbackGroup())
+        self._arrival = node.create_guard_condition(
+            self._deliver, MutuallyExclusiveCallbackGroup()
+        )
         self._stop = threading.Event()
         node.context.on_shutdown(self._stop.set)
         self._period = world.cycle / settings.real_time_factor
@@ -212,8 +221,10 @@ class Simulation:
         if self._gripper:
             self._gripper.destroy()
 
-    def _monitor(self) -> None:
+    def _deliver(self) -> None:
         self._driver.link.to_driver.advance(self._driver.time)
+
+    def _monitor(self) -> None:
         self._services.monitor()
         for server in self._servers:
             server.monitor()
@@ -242,6 +253,8 @@ class Simulation:
             self._publishers.publish()
             if self._gripper:
                 self._gripper.publish()
+            if not self._driver.link.to_driver.is_empty:
+                self._arrival.trigger()
             if self._driver.time >= monitor_due:
                 monitor_due += _MONITOR_PERIOD
                 self._wake.trigger()
