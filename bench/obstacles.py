@@ -14,7 +14,8 @@ from ur5_pick_place.kinematics import HOME
 from ur5_pick_place.planning import ways_round
 from ur5_pick_place.planning.planner import MotionPlanner
 
-sys.path.append(str(Path(__file__).resolve().parents[1] / 'test'))  # the scenes of the tests
+# The scenes of the tests.
+sys.path.append(str(Path(__file__).resolve().parents[1] / 'test/support'))
 
 from impossible_tasks import FAST, TASKS, impossible_task
 from obstacle_scenes import FAMILIES, UR5, Problem, problem

@@ -1,0 +1,132 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The simulated cell with any UR type: its geometry, masses, torques, cycle time and places."""
+
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from conftest import assert_transforms_close
+
+from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.kinematics import HOME, UR_TYPES, forward, load_model
+from ur5_pick_place.kinematics.transforms import T_BASE_BASE_LINK, make_transform
+from ur5_pick_place.nodes.cell.node_list import node_list
+from ur5_pick_place.planning.dynamics import Dynamics
+from ur5_pick_place.planning.scene.inertias import Load
+from ur5_pick_place.sim.driver import Driver
+from ur5_pick_place.sim.world import CellSettings, World
+from ur5_pick_place.trials.demo_options import read_options
+from ur5_pick_place.trials.in_process import InProcessCell
+from ur5_pick_place.trials.spots import SpotChecker, default_spots
+
+CONFIG = Path(__file__).parents[2] / 'config'
+TCP = make_transform(np.eye(3), [0.0, 0.0, 0.145])
+GRIPPER = Load(0.76, np.array([0.0, 0.0, (0.6 * 0.045 + 0.16 * 0.125) / 0.76]))
+
+
+def world_of(ur_type: str, **settings: float) -> World:
+    return World(CellSettings(ur_type=ur_type, **settings))
+
+
+@pytest.mark.parametrize('ur_type', UR_TYPES)
+def test_the_arm_is_where_its_dh_table_says(ur_type: str, rng: np.random.Generator) -> None:
+    model = load_model(ur_type)
+    for q in rng.uniform(-np.pi, np.pi, (5, 6)):
+        world = World(CellSettings(ur_type=ur_type), q)
+        expected = T_BASE_BASE_LINK @ forward(model, q) @ TCP
+        assert_transforms_close(world.T_world_tcp, expected, 1e-8, 1e-7)
+
+
+@pytest.mark.parametrize('ur_type', UR_TYPES)
+def test_at_rest_the_motors_hold_the_weight_of_the_published_masses(
+    ur_type: str, rng: np.random.Generator
+) -> None:
+    """Weighed by another library, from the same tables."""
+    model = load_model(ur_type)
+    q = HOME + rng.uniform(-0.3, 0.1, 6)
+    world = World(CellSettings(ur_type=ur_type), q)
+    for _ in range(round(0.2 / world.cycle)):
+        world.step(q)
+    weight = Dynamics(model, [GRIPPER]).inverse(q, np.zeros(6), np.zeros(6))
+    np.testing.assert_allclose(world.effort, np.ravel(weight), atol=5e-3)
+
+
+@pytest.mark.parametrize('ur_type', ['ur3', 'ur16e'])
+def test_motors_keep_the_torque_limits_of_their_type(ur_type: str) -> None:
+    world, most = world_of(ur_type, servo_lag=0.0), load_model(ur_type).effort_max
+    highest = np.zeros(6)
+    for _ in range(round(0.1 / world.cycle)):
+        world.step(HOME + 0.8)
+        highest = np.maximum(highest, np.abs(world.effort))
+    assert (highest <= most + 1e-9).all() and (highest[3:] == most[3:]).any()
+
+
+@pytest.mark.parametrize(('ur_type', 'rate'), [('ur10', 125.0), ('ur3e', 500.0)])
+def test_joints_come_at_the_rate_of_the_series(ur_type: str, rate: float) -> None:
+    world = world_of(ur_type)
+    driver = Driver(world, period=world.cycle)
+    stamps = []
+    for _ in range(10):
+        driver.cycle()
+        assert driver.report is not None
+        stamps.append(driver.report.stamp)
+    np.testing.assert_allclose(np.diff(stamps), 1.0 / rate)
+
+
+def test_effort_is_the_current_of_the_motors() -> None:
+    """A UR5 at home holds its shoulder with an ampere or two, not with the torque of the joint."""
+    world = world_of('ur5')
+    driver = Driver(world)
+    for _ in range(25):
+        driver.cycle()
+    report = driver.report
+    assert report is not None
+    np.testing.assert_allclose(report.current[:3], world.effort[:3] / 12.625)
+    np.testing.assert_allclose(report.current[3:], world.effort[3:] / 9.3122)
+    assert 0.3 < abs(report.current[1]) < 5.0
+
+
+@pytest.mark.parametrize('ur_type', UR_TYPES)
+def test_the_places_of_the_demo_suit_the_reach(ur_type: str) -> None:
+    start, target = default_spots(ur_type)
+    checker = SpotChecker(CONFIG, ur_type)
+    checker.check_pair(start, target)
+    rng = np.random.default_rng(5)
+    for _ in range(5):
+        checker.check_pair(*checker.random_pair(rng))
+    np.testing.assert_allclose(world_of(ur_type).T_world_part[:2, 3], start[:2])
+
+
+def test_the_spots_of_a_ur5_are_too_far_for_a_ur3() -> None:
+    with pytest.raises(InvalidInput, match='out of reach'):
+        SpotChecker(CONFIG, 'ur3').check_pair(*default_spots('ur10'))
+
+
+@pytest.mark.parametrize(
+    ('ur_type', 'method'),
+    [
+        ('ur3e', 'ik'),
+        pytest.param('ur16e', 'ik', marks=pytest.mark.drill),
+        pytest.param('ur5e', 'resolved_rate', marks=pytest.mark.drill),
+    ],
+)
+def test_a_cycle_places_the_cube_within_half_a_millimetre(ur_type: str, method: str) -> None:
+    cell = InProcessCell({'ur_type': ur_type, 'method': method})
+    start, target = default_spots(ur_type)
+    cell.put_part(start)
+    cell.teach(start, target)
+    cell.reset_measurements()
+    cell.run()
+    cell.until(lambda: not cell.is_busy, 30.0, 'the end of the cycle')
+    cell.wait(0.3)
+    assert not cell.stop_reason
+    assert math.dist(cell.T_world_part[:2, 3], target[:2]) < 0.5e-3
+    assert cell.speed < 1.005, 'no joint beyond the speed of its type'
+
+
+def test_the_demo_and_the_nodes_take_the_type() -> None:
+    options = read_options(['--ur-type', 'ur3e'], CONFIG)
+    assert (options.task.start, options.task.target) == default_spots('ur3e')
+    specs = node_list('sim', CONFIG, ur_type='ur3e')
+    assert {spec.parameters['ur_type'] for spec in specs} == {'ur3e'}

@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A wall between start and target, in the simulated cell and in the planner's scene."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from obstacle_scenes import down
+from solids import UR5
+
+from ur5_pick_place.kinematics import BRANCHES, inverse
+from ur5_pick_place.planning.scene.scene_file import load_scene
+from ur5_pick_place.sim.world import CellSettings, World
+from ur5_pick_place.trials.demo_options import read_options
+from ur5_pick_place.trials.in_process import InProcessCell
+from ur5_pick_place.trials.record import Task
+from ur5_pick_place.trials.spots import DEFAULT_START, DEFAULT_TARGET
+from ur5_pick_place.trials.wall import wall_settings, write_scene_with_wall
+
+CONFIG = Path(__file__).parents[2] / 'config'
+TASK = Task(DEFAULT_START, DEFAULT_TARGET)
+HEIGHT = 0.35
+
+
+@pytest.fixture
+def wall(tmp_path):
+    """The settings of cell and planner for the wall."""
+    settings = wall_settings(TASK, HEIGHT)
+    file = tmp_path / 'scene.yaml'
+    write_scene_with_wall(CONFIG / 'scene_sim.yaml', settings, file)
+    return {**settings, 'scene_file': str(file)}
+
+
+def test_the_wall_stands_halfway_across_the_straight_path(wall):
+    (box,) = load_scene(wall['scene_file']).boxes
+    p = [np.array([spot.x, spot.y]) for spot in (TASK.start, TASK.target)]
+    np.testing.assert_allclose(box.T_base_link_box[:2, 3], (p[0] + p[1]) / 2)
+    assert abs(box.T_base_link_box[:2, 0] @ (p[1] - p[0])) < 1e-9
+    assert box.T_base_link_box[2, 3] == HEIGHT / 2
+    assert box.size[2] == HEIGHT
+
+
+@pytest.mark.parametrize(
+    'method',
+    [
+        'ik',
+        pytest.param('resolved_rate', marks=pytest.mark.drill),
+        pytest.param('gradient', marks=pytest.mark.drill),
+    ],
+)
+def test_the_cube_is_carried_round_the_wall_and_placed(wall, method):
+    cell = InProcessCell({**wall, 'method': method})
+    cell.teach(TASK.start, TASK.target)
+    cell.run()
+    remarks = ' '.join(stage.remark for stage in cell.station.machine.plan.cycles[0])
+    assert 'way round wall' in remarks
+    touched = []
+    cell.on_step = lambda: touched.append(cell.world.external_torque)
+    cell.until(lambda: not cell.is_busy, 60.0, 'the end of the cycle')
+    assert cell.events[-1] == {'time': cell.events[-1]['time'], 'event': 'done', 'job': 'run'}
+    distance, turn = cell.placement(TASK.target)
+    assert distance < 1e-3
+    assert turn < 0.01
+    assert max(touched) < 10.0
+
+
+def test_the_wall_of_the_cell_is_solid():
+    beside = inverse(UR5, down(0.42, -0.15, 0.15))[0][BRANCHES.index('left-up-up')]
+
+    def torque_behind(height):
+        world, most = World(CellSettings(**wall_settings(TASK, height)), beside), 0.0
+        for turn in np.linspace(0.0, 0.5, 120):
+            world.step(beside + [turn, 0, 0, 0, 0, 0])
+            most = max(most, world.external_torque)
+        return most
+
+    assert torque_behind(0.0) < 10.0 < 100.0 < torque_behind(HEIGHT)
+
+
+def test_the_demo_takes_a_wall_by_its_height(tmp_path):
+    assert read_options(['--wall', '0.35', '--out', str(tmp_path)], CONFIG).wall == 0.35
+    assert read_options(['--out', str(tmp_path)], CONFIG).wall == 0.0
+    for wrong in ('high', 'nan', '-0.1', '3'):
+        with pytest.raises(SystemExit):
+            read_options([f'--wall={wrong}', '--out', str(tmp_path)], CONFIG)

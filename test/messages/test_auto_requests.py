@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Planning requests with something in the way, by the node's own callbacks."""
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+rclpy = pytest.importorskip('rclpy')
+
+from moveit_msgs.srv import GetMotionPlan  # noqa: E402
+from obstacle_scenes import down  # noqa: E402
+from plan_garbage import UR5, Codes, box_message, joint_goal, motion_request  # noqa: E402
+from rclpy.serialization import serialize_message  # noqa: E402
+
+from ur5_pick_place.kinematics import BRANCHES, JOINT_NAMES, inverse  # noqa: E402
+from ur5_pick_place.nodes.messages.conversions import matrix_to_pose  # noqa: E402
+
+CONFIG = Path(__file__).parents[2] / 'config'
+HERE, THERE = inverse(UR5, np.array([down(0.42, y, 0.1) for y in (-0.28, 0.28)]))[0][
+    :, BRANCHES.index('left-up-up')
+]
+
+
+@pytest.fixture(scope='module')
+def services(ros_domain: int) -> Iterator[dict[str, Callable]]:
+    """Give the callbacks of a planner without a robot, with a wall in its scene."""
+    from ur5_pick_place.nodes.trajectory_planner.node import TrajectoryPlanner
+
+    rclpy.init(args=['--ros-args', '--params-file', str(CONFIG / 'robot_sim.yaml')])
+    node = TrajectoryPlanner()
+    try:
+        topics = {os.path.basename(s.topic_name): s.callback for s in node.subscriptions}
+        found = topics | {os.path.basename(s.srv_name): s.callback for s in node.services}
+        wall = box_message('wall')
+        wall.header.frame_id = 'base_link'
+        wall.primitives[0].dimensions = [0.36, 0.02, 0.35]
+        T = np.eye(4)
+        T[:3, 3] = 0.43, 0.0, 0.175
+        wall.primitive_poses = [matrix_to_pose(T)]
+        found['collision_object'](serialize_message(wall))
+        yield found
+    finally:
+        node.destroy_node()
+        rclpy.try_shutdown()
+
+
+def plan(services, planner_id: str, goals, allowed: float = 0.0):
+    request = motion_request('PTP')
+    wanted = request.motion_plan_request
+    wanted.planner_id, wanted.allowed_planning_time = planner_id, allowed
+    wanted.goal_constraints = [joint_goal(q) for q in goals]
+    wanted.start_state.joint_state.name = list(JOINT_NAMES)
+    wanted.start_state.joint_state.position = HERE.tolist()
+    return services['plan_kinematic_path'](request, GetMotionPlan.Response()).motion_plan_response
+
+
+@pytest.mark.parametrize('planner_id', ['', 'RRTConnectkConfigDefault'])
+def test_the_default_planner_goes_round_and_says_so(services, planner_id):
+    reply = plan(services, planner_id, [THERE], 3.0)
+    assert reply.error_code.val == Codes.SUCCESS, reply.error_code.message
+    assert reply.error_code.message.startswith("way round object 'wall', ")
+    np.testing.assert_allclose(reply.trajectory.joint_trajectory.points[-1].positions, THERE)
+
+
+def test_ptp_stays_straight_or_is_refused(services):
+    reply = plan(services, 'PTP', [THERE])
+    assert reply.error_code.val == Codes.INVALID_MOTION_PLAN
+    assert "object 'wall'" in reply.error_code.message
+
+
+def test_the_fastest_of_alternatives_wins_be_it_straight_or_round(services):
+    near = HERE + [-0.1, 0.0, 0.0, 0.0, 0.0, 0.0]
+    reply = plan(services, 'AUTO', [THERE, near], 4.0)
+    assert reply.error_code.val == Codes.SUCCESS, reply.error_code.message
+    assert reply.error_code.message.startswith('goal 2 of 2 is the fastest')
+    np.testing.assert_allclose(reply.trajectory.joint_trajectory.points[-1].positions, near)
+
+
+def test_an_unclear_planning_time_counts_as_the_default_with_a_warning(services, capfd):
+    for wrong in (-1.0, float('nan')):
+        plan(services, 'AUTO', [HERE], wrong)
+        assert f'allowed_planning_time = {wrong}: using 1 s' in capfd.readouterr().err

@@ -1,0 +1,183 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The task node alone, through DDS: the places of its cycle file, one of them a tag's frame."""
+
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+rclpy = pytest.importorskip('rclpy')
+
+from geometry_msgs.msg import PoseStamped, TransformStamped  # noqa: E402
+from rclpy.context import Context  # noqa: E402
+from rclpy.executors import SingleThreadedExecutor  # noqa: E402
+from rclpy.qos import DurabilityPolicy, QoSProfile  # noqa: E402
+from sensor_msgs.msg import JointState  # noqa: E402
+from std_srvs.srv import Trigger  # noqa: E402
+from task_client import TARGET, pose  # noqa: E402
+from tf2_msgs.msg import TFMessage  # noqa: E402
+from tf2_ros import TransformBroadcaster  # noqa: E402
+from visualization_msgs.srv import GetInteractiveMarkers  # noqa: E402
+
+from ur5_pick_place.kinematics import HOME, JOINT_NAMES  # noqa: E402
+from ur5_pick_place.nodes.ros.polling import Poller  # noqa: E402
+from ur5_pick_place.nodes.ros.prompt_executor import PromptExecutor  # noqa: E402
+from ur5_pick_place.task.poses_file import PosesFile  # noqa: E402
+
+CONFIG = Path(__file__).parents[2] / 'config'
+PLACES = 'places: {home: , part: {from_frame: part_0}, target: , tray: }\n'
+LATCHED = QoSProfile(depth=100, durability=DurabilityPolicy.TRANSIENT_LOCAL)
+
+
+class Around:
+    """An arm at rest at home, a tag, and a client of the task node."""
+
+    def __init__(self, folder):
+        self.poses_file = folder / 'poses.yaml'
+        self.context = Context()
+        rclpy.init(context=self.context)
+        self.node = rclpy.create_node('around', context=self.context)
+        self.executor = SingleThreadedExecutor(context=self.context)
+        self.executor.add_node(self.node)
+        self._joints = self.node.create_publisher(JointState, 'joint_states', 10)
+        self._tf = TransformBroadcaster(self.node)
+        self.tag = None  # x, y [m] of the part
+        self.frames = []
+        self.node.create_subscription(
+            TFMessage, '/tf_static', lambda m: self.frames.extend(m.transforms), LATCHED
+        )
+        self._places = {}
+        self._clients = {}
+        self.node.create_timer(0.02, self._publish)
+
+    def _publish(self):
+        now = self.node.get_clock().now().to_msg()
+        joints = JointState(name=list(JOINT_NAMES), position=HOME.tolist(), velocity=[0.0] * 6)
+        joints.header.stamp = now
+        self._joints.publish(joints)
+        if self.tag:
+            frame = TransformStamped(child_frame_id='part_0')
+            frame.header.frame_id, frame.header.stamp = 'base_link', now
+            p, frame.transform.rotation.w = frame.transform.translation, 1.0
+            (p.x, p.y), p.z = self.tag, 0.0225
+            self._tf.sendTransform(frame)
+
+    def until(self, condition, seconds=30.0):
+        deadline = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < deadline, 'timed out'
+            self.executor.spin_once(timeout_sec=0.05)
+
+    def wait(self, seconds):
+        end = time.monotonic() + seconds
+        self.until(lambda: time.monotonic() > end)
+
+    def call(self, kind, name):
+        if name not in self._clients:
+            self._clients[name] = self.node.create_client(kind, f'pick_place/{name}')
+        client = self._clients[name]
+        self.until(client.service_is_ready)
+        future = client.call_async(kind.Request())
+        self.until(future.done, 60.0)
+        return future.result()
+
+    def ask(self, name):
+        return self.call(Trigger, name)
+
+    def teach(self, name, message):
+        if name not in self._places:
+            topic = f'pick_place/{name}_pose'
+            self._places[name] = self.node.create_publisher(PoseStamped, topic, 10)
+            self.until(self._places[name].get_subscription_count)
+        self._places[name].publish(message)
+
+    def kept(self):
+        return set(PosesFile(self.poses_file).poses)
+
+
+@pytest.fixture(scope='module')
+def around(ros_domain, tmp_path_factory):
+    from ur5_pick_place.nodes.pick_place.node import PickPlace
+
+    folder = tmp_path_factory.mktemp('task')
+    path = folder / 'cycle.yaml'
+    stages = (CONFIG / 'cycle_tag.yaml').read_text().split('stages:\n')[1]
+    path.write_text(f'{PLACES}stages:\n{stages}')
+    own = {'cycle_file': path, 'poses_file': folder / 'poses.yaml'}
+    given = [word for name, value in own.items() for word in ('-p', f'{name}:={value}')]
+    files = ['--params-file', str(CONFIG / 'robot_sim.yaml')]
+    rclpy.init(args=['--ros-args', *files, *given])
+    task = PickPlace()
+    executor = PromptExecutor(4)
+    executor.add_node(task)
+    threading.Thread(target=executor.spin, daemon=True).start()
+    around = Around(folder)
+    try:
+        with Poller(task, executor.lock, executor.after_pass, executor.fail):
+            around.until(lambda: around.ask('teach_home').success)
+            yield around
+    finally:
+        executor.shutdown()
+        task.destroy_node()
+        rclpy.try_shutdown()
+        around.executor.shutdown()
+        around.node.destroy_node()
+        around.context.try_shutdown()
+
+
+def test_each_place_of_the_file_is_taught_kept_and_shown(around):
+    around.teach('target', pose(*TARGET))
+    around.teach('tray', pose(0.3, -0.3, 0.0))
+    around.until(lambda: around.kept() == {'home', 'target', 'tray'})
+    names = {'tcp', 'home', 'target', 'tray'}
+    around.until(lambda: names <= {frame.child_frame_id for frame in around.frames})
+    shown = around.call(GetInteractiveMarkers, 'teach_markers/get_interactive_markers')
+    assert {marker.name for marker in shown.markers} == {'target', 'tray'}
+
+
+def test_what_cannot_be_taught_is_refused_with_the_reason(around):
+    events = []
+    from std_msgs.msg import String
+
+    around.node.create_subscription(String, 'pick_place/event', events.append, 100)
+    refused = around.ask('teach_part')
+    assert not refused.success and 'part is not taught: ~/plan reads it' in refused.message
+    for name, reason in (('home', 'call ~/teach_home'), ('part', 'part is not taught')):
+        around.teach(name, pose(*TARGET))
+        around.until(lambda reason=reason: any(reason in e.data for e in events))
+    assert 'part' not in around.kept()
+
+
+def test_a_frame_is_read_when_planning_and_refused_by_name_when_it_cannot_be_relied_on(around):
+    around.tag = None
+    refusal = around.ask('plan')
+    assert not refusal.success
+    assert refusal.message.startswith("part: TF frame 'part_0' is not known")
+
+    around.tag = 0.45, -0.2
+    around.wait(1.0)
+    planned = around.ask('plan')
+    assert planned.success, planned.message
+    around.until(lambda: any(frame.child_frame_id == 'part' for frame in around.frames))
+    part = next(f.transform for f in reversed(around.frames) if f.child_frame_id == 'part')
+    place = [part.translation.x, part.translation.y, part.translation.z]
+    np.testing.assert_allclose(place, [0.45, -0.2, 0.0225], atol=1e-9)
+
+    refusal = around.ask('run')
+    assert 'the planner is not there' in refusal.message, 'the part has not moved'
+    around.tag = 0.45, -0.25
+    around.wait(1.0)
+    refusal = around.ask('run')
+    assert not refusal.success and refusal.message.startswith('part: ')
+    assert 'moved by 50.0 mm' in refusal.message and 'plan again' in refusal.message
+
+    around.tag = 0.84, 0.5
+    around.wait(1.0)
+    refusal = around.ask('plan')
+    assert not refusal.success and refusal.message.startswith('part: out of reach by')
+    around.tag = None
+    around.wait(1.0)
+    refusal = around.ask('plan')
+    assert not refusal.success and 's old, more than max_age = 0.5 s' in refusal.message

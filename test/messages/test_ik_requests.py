@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Ten thousand requests, right and wrong, each get the right answer or the right error.
+
+The node's own callbacks are called, as its executor calls them; `test_ik_service.py` and
+`test_ik_service_refusals.py` go through DDS.
+
+"""
+
+import os
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import pytest
+
+rclpy = pytest.importorskip('rclpy')
+
+from callbacks import at_once  # noqa: E402
+from ik_garbage import FOO, GARBAGE, NONE, NUMBERS, WORDS, Codes, Rng, ik_request  # noqa: E402
+from moveit_msgs.msg import MoveItErrorCodes, RobotState  # noqa: E402
+from moveit_msgs.srv import GetPositionFK, GetPositionIK  # noqa: E402
+from rclpy.serialization import serialize_message  # noqa: E402
+
+from ur5_pick_place.errors import InCollision  # noqa: E402
+from ur5_pick_place.kinematics import (  # noqa: E402
+    BRANCHES,
+    HOME,
+    JOINT_NAMES,
+    Solution,
+    forward,
+    load_model,
+)
+from ur5_pick_place.kinematics.transforms import exp_se3  # noqa: E402
+from ur5_pick_place.nodes.cell.robot_settings import GroupSettings  # noqa: E402
+from ur5_pick_place.nodes.ik_service.requests import IkRequests  # noqa: E402
+from ur5_pick_place.nodes.messages.conversions import joint_state_msg, pose_to_matrix  # noqa: E402
+
+CONFIG = Path(__file__).parents[2] / 'config'
+UR5 = load_model('ur5')
+
+
+@pytest.fixture(scope='module', params=[()])
+def services(ros_domain: int, request: pytest.FixtureRequest) -> Iterator[dict[str, Callable]]:
+    """Give the node's callbacks by the names of services and topics."""
+    from ur5_pick_place.nodes.ik_service.node import IkService
+
+    file = str(CONFIG / 'robot_sim.yaml')
+    rclpy.init(args=['--ros-args', '--params-file', file, *request.param])
+    node = IkService()
+    try:
+        topics = {os.path.basename(s.topic_name): s.callback for s in node.subscriptions}
+        yield topics | {os.path.basename(s.srv_name): at_once(s.callback) for s in node.services}
+    finally:
+        node.destroy_node()
+        rclpy.try_shutdown()
+
+
+def check_solutions(reply: GetPositionIK.Response, T: np.ndarray) -> None:
+    """Every joint vector of a reply reaches the pose and keeps the limits."""
+    assert reply.error_code.val == Codes.SUCCESS, reply.error_code.message
+    q = np.array(reply.solution.joint_state.position).reshape(-1, 6)
+    assert len(q) and np.abs(forward(UR5, q) - T).max() < 1e-9
+    assert ((q >= UR5.q_min) & (q <= UR5.q_max)).all()
+
+
+def check_refused(reply: GetPositionIK.Response, code: int) -> None:
+    assert reply.error_code.val == code, (reply.error_code.val, reply.error_code.message)
+    assert len(reply.error_code.message) > 20
+    assert not reply.solution.joint_state.name and not reply.solution.joint_state.position
+
+
+def test_every_random_pose_is_answered(services: dict[str, Callable], rng: Rng) -> None:
+    joints = rng.uniform(-np.pi, np.pi, (2000, 6))
+    for q, T in zip(joints, forward(UR5, joints), strict=True):
+        name = rng.choice(['compute_ik', 'compute_ik_all'])
+        check_solutions(services[name](ik_request(T, q), GetPositionIK.Response()), T)
+
+
+def test_every_singular_and_round_pose_is_answered(
+    services: dict[str, Callable], rng: Rng
+) -> None:
+    """Stretched elbow, aligned wrist, tool above the base, exactly or almost; round angles."""
+    joints = rng.uniform(-np.pi, np.pi, (2000, 6))
+    joints[:500, 4] = 0.0
+    joints[500:800, 2] = 0.0
+    joints[300:500] += 10.0 ** rng.uniform(-12, -3, (200, 6))
+    joints[800:1400] = np.deg2rad(rng.integers(-3, 4, (600, 6)) * 45.0)
+    joints[1400:] = np.deg2rad(rng.integers(-11, 13, (600, 6)) * 15.0)
+    joints[-1] = np.deg2rad([0, -90, 0, -90, 0, 0])
+    for q, T in zip(joints, forward(UR5, joints), strict=True):
+        seed = q + rng.normal(0.0, 0.1, 6)
+        check_solutions(services['compute_ik'](ik_request(T, seed), GetPositionIK.Response()), T)
+
+
+def test_every_unreachable_pose_says_why_on_all_branches(
+    services: dict[str, Callable], rng: Rng
+) -> None:
+    for i in range(2000):
+        T = exp_se3(rng.uniform(-np.pi, np.pi, 6))
+        if i % 2:
+            direction = rng.normal(size=3)
+            T[:3, 3] = direction / np.linalg.norm(direction) * 10.0 ** rng.uniform(0.2, 12)
+        else:  # frame 5 inside the cylinder about axis 1
+            T[:3, 3] = [*rng.uniform(-0.07, 0.07, 2), rng.uniform(-0.5, 0.5)]
+            T[:3, 3] += UR5.d[5] * T[:3, 2]
+        name = ('compute_ik', 'compute_ik_all')[i % 2]
+        reply = services[name](ik_request(T), GetPositionIK.Response())
+        check_refused(reply, Codes.NO_IK_SOLUTION)
+        assert all(f'{branch}: ' in reply.error_code.message for branch in BRANCHES)
+
+
+def test_every_kind_of_garbage_gets_its_own_error(services: dict[str, Callable], rng: Rng) -> None:
+    for i in range(3600):
+        spoil, code = GARBAGE[i % len(GARBAGE)]
+        request = ik_request(forward(UR5, HOME))
+        spoil(request.ik_request, rng)
+        name = ('compute_ik', 'compute_ik_all')[i // 8 % 2]
+        check_refused(services[name](request, GetPositionIK.Response()), code)
+    T = forward(UR5, HOME)
+    check_solutions(services['compute_ik'](ik_request(T), GetPositionIK.Response()), T)
+
+
+def test_numbers_beyond_all_measure_are_finite_numbers(services: dict[str, Callable]) -> None:
+    """A seed far away is answered near to it, a pose far away is too far."""
+    T = forward(UR5, HOME)
+    for far in (1e6, -1e17, 1e308):
+        reply = services['compute_ik'](ik_request(T, np.full(6, far)), GetPositionIK.Response())
+        check_solutions(reply, T)
+    for far in (1e20, -1e160, 1e308):
+        T[0, 3] = far
+        reply = services['compute_ik'](ik_request(T), GetPositionIK.Response())
+        check_refused(reply, Codes.NO_IK_SOLUTION)
+        assert reply.error_code.message.count('too far: ') == 8
+
+
+def test_fk_is_right_or_refused(services: dict[str, Callable], rng: Rng) -> None:
+    for i in range(400):
+        q = rng.uniform(-7, 7, 6)
+        request = GetPositionFK.Request(fk_link_names=['tool0'])
+        request.header.frame_id = 'base'
+        request.robot_state.joint_state = joint_state_msg(q, JOINT_NAMES)
+        code, state = Codes.SUCCESS, request.robot_state.joint_state
+        match i % 5:
+            case 1:
+                request.header.frame_id = WORDS[rng.integers(1, len(WORDS))]
+                code = Codes.FRAME_TRANSFORM_FAILURE
+            case 2:
+                request.fk_link_names = ['tool0', WORDS[rng.integers(1, len(WORDS))]]
+                code = Codes.INVALID_LINK_NAME
+            case 3:
+                state.position[rng.integers(6)] = NUMBERS[rng.integers(3)]
+                code = Codes.INVALID_ROBOT_STATE
+            case 4:
+                request.fk_link_names = ['tool0'] * 5000
+                code = Codes.INVALID_LINK_NAME
+        reply = services['compute_fk'](request, GetPositionFK.Response())
+        assert reply.error_code.val == code, reply.error_code.message
+        poses = [pose_to_matrix(p.pose) for p in reply.pose_stamped]
+        assert len(poses) == (code == Codes.SUCCESS)
+        assert all(np.abs(T - forward(UR5, q)).max() < 1e-9 for T in poses)
+
+
+def test_joints_that_fell_silent_are_neither_seed_nor_state(
+    services: dict[str, Callable], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The driver has died, and the arm may be moved by hand."""
+    q = HOME + [0.0, 0.0, 0.0, 0.0, 0.0, 2 * np.pi]
+    services['joint_states'](serialize_message(joint_state_msg(q, JOINT_NAMES)))
+    request = ik_request(forward(UR5, HOME))
+    request.ik_request.robot_state = RobotState()
+
+    def ask() -> tuple[np.ndarray, MoveItErrorCodes]:
+        found = services['compute_ik'](request, GetPositionIK.Response()).solution.joint_state
+        state = services['compute_fk'](GetPositionFK.Request(), GetPositionFK.Response())
+        return np.array(found.position), state.error_code
+
+    found, code = ask()
+    assert np.abs(found - q).max() < 1e-9 and code.val == Codes.SUCCESS
+    monkeypatch.setattr('ur5_pick_place.nodes.ik_service.node._PRESENT', 0.0)
+    found, code = ask()
+    assert np.abs(found - HOME).max() < 1e-9 and code.val == Codes.INVALID_ROBOT_STATE
+    assert 'no recent joint_states' in code.message
+
+
+@pytest.mark.parametrize('hit_first', [True, False])
+def test_of_two_solutions_on_a_branch_the_one_in_collision_is_left_out(
+    monkeypatch: pytest.MonkeyPatch, hit_first: bool
+) -> None:
+    """As a calibrated arm may have near a singularity."""
+    hit, free = (Solution('left-up-up', HOME + turn, 0.1) for turn in (0.1, -0.1))
+    found = [hit, free] if hit_first else [free, hit]
+    near = 'ur5_pick_place.nodes.ik_service.requests.solutions_near'
+    monkeypatch.setattr(near, lambda *_: found)
+    frames = SimpleNamespace(
+        T_base_frame=lambda *_: np.eye(4), T_link_tool=lambda _: np.eye(4), prefix=''
+    )
+    scene = SimpleNamespace(check=lambda q: 'elbow is inside box' if q[0] > 0.0 else None)
+    requests = IkRequests(UR5, frames, JOINT_NAMES, GroupSettings(), lambda: HOME, scene)
+    request = ik_request(forward(UR5, HOME)).ik_request
+    request.avoid_collisions = True
+    (kept,) = requests.solve(request).solutions
+    assert kept is free
+    found[:] = [hit]
+    with pytest.raises(InCollision, match='left-up-up: in collision: elbow is inside box'):
+        requests.solve(request)
+
+
+@pytest.mark.parametrize(
+    ('services', 'others'), [(FOO, ['foo']), (NONE, [])], indirect=['services']
+)
+def test_the_arms_own_group_needs_no_place_in_the_list(
+    services: dict[str, Callable], others: list[str]
+) -> None:
+    T = forward(UR5, HOME)
+    request = ik_request(T)
+    for request.ik_request.group_name in ('', 'ur_manipulator', *others):
+        check_solutions(services['compute_ik'](request, GetPositionIK.Response()), T)
+    request.ik_request.group_name = 'arm'
+    reply = services['compute_ik'](request, GetPositionIK.Response())
+    check_refused(reply, Codes.INVALID_GROUP_NAME)
+    assert f'use {", ".join(["ur_manipulator", *others])} or none' in reply.error_code.message

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Settings as ROS parameters.
+
+What people may write, what `ros2 param describe` tells them, and that config/ shows every default.
+
+"""
+
+from dataclasses import dataclass, fields
+from pathlib import Path
+
+import pytest
+import yaml
+from calibration_files import SHIPPED, write
+
+rclpy = pytest.importorskip('rclpy')
+
+from ur5_pick_place.errors import InvalidInput  # noqa: E402
+from ur5_pick_place.nodes.cell.node_list import ROBOTS, node_list  # noqa: E402
+from ur5_pick_place.nodes.cell.robot_settings import RobotSettings, load_cell  # noqa: E402
+from ur5_pick_place.nodes.ik_service import node as ik_service  # noqa: E402
+from ur5_pick_place.nodes.pick_place import node as pick_place  # noqa: E402
+from ur5_pick_place.nodes.ros.parameters import declare_settings  # noqa: E402
+from ur5_pick_place.nodes.sim import driver as sim_driver  # noqa: E402
+from ur5_pick_place.nodes.trajectory_planner import node as trajectory_planner  # noqa: E402
+from ur5_pick_place.settings import Settings, setting  # noqa: E402
+from ur5_pick_place.task.grippers.registry import KINDS as GRIPPERS  # noqa: E402
+from ur5_pick_place.task.poses import TaughtPose  # noqa: E402
+
+CONFIG = Path(__file__).parents[2] / 'config'
+FILES = {
+    f
+    for robot in ROBOTS
+    for gripper in GRIPPERS
+    for spec in node_list(robot, CONFIG, gripper=gripper)
+    for f in spec.parameter_files
+}
+KINDS = {
+    kind
+    for module in (ik_service, pick_place, sim_driver, trajectory_planner)
+    for kind in vars(module).values()
+    if isinstance(kind, type) and issubclass(kind, Settings) and kind is not TaughtPose
+} | {kind.settings_type for kind in GRIPPERS.values()}
+DEFAULTS = {f.name: f.default for kind in KINDS for f in fields(kind)}
+
+
+def values_of(file):
+    return yaml.safe_load(file.read_text())['/**']['ros__parameters']
+
+
+@dataclass(frozen=True)
+class Sample(Settings):
+    offset: tuple[float, ...] = setting((0.5, 0.5), 'an offset', low=-1.0, high=1.0, length=2)
+    grid: tuple[int, ...] = setting((1, 1), 'cells', low=1, high=50, length=2)
+    names: tuple[str, ...] = setting(('a', 'b'), 'names')
+
+
+@pytest.fixture
+def declare(ros_domain):
+    """Declare the sample with overrides, in a node that is returned with it."""
+    context = rclpy.Context()
+    rclpy.init(context=context)
+    nodes = []
+
+    def make(**overrides):
+        given = [rclpy.Parameter(name, value=value) for name, value in overrides.items()]
+        nodes.append(rclpy.create_node('sample', context=context, parameter_overrides=given))
+        return nodes[-1], *declare_settings(nodes[-1], Sample)
+
+    yield make
+    for node in nodes:
+        node.destroy_node()
+    rclpy.try_shutdown(context=context)
+
+
+def test_whole_numbers_serve_in_a_list_of_floats(declare):
+    _, sample = declare(offset=[0, 1])
+    assert sample.offset == (0.0, 1.0) and isinstance(sample.offset[0], float)
+
+
+@pytest.mark.parametrize('value', [[True, False], ['0', '1'], 1.0])
+def test_other_kinds_do_not_serve_as_floats(declare, value):
+    with pytest.raises(InvalidInput, match='offset'):
+        declare(offset=value)
+
+
+def test_a_list_of_whole_numbers_takes_no_fractions(declare):
+    with pytest.raises(InvalidInput, match='grid'):
+        declare(grid=[1.0, 2.0])
+
+
+@pytest.mark.parametrize(
+    ('name', 'text'),
+    [
+        ('offset', '2 entries, each -1.0 to 1.0'),
+        ('grid', '2 entries, each 1 to 50'),
+        ('names', ''),
+    ],
+)
+def test_a_list_of_numbers_is_described_with_its_length_and_range(declare, name, text):
+    node, _ = declare()
+    assert node.describe_parameter(name).additional_constraints == text
+
+
+def test_every_parameter_of_a_node_is_in_a_file():
+    named = {name for file in FILES for name in values_of(file)}
+    # A file would overrule what `-p` says before it, and the driver must be given it too.
+    assert DEFAULTS.keys() - named == {'kinematics_params_file'} and named <= DEFAULTS.keys()
+
+
+@pytest.mark.parametrize('file', sorted(f for f in FILES if not f.stem.startswith('robot_')))
+def test_what_differs_between_no_robots_is_the_default_of_the_code(file):
+    for name, value in values_of(file).items():
+        assert (tuple(value) if isinstance(value, list) else value) == DEFAULTS[name], name
+
+
+def test_a_bare_name_is_a_file_of_the_package_wherever_one_stands(tmp_path, monkeypatch):
+    stray = tmp_path / 'scene_sim.yaml'
+    stray.write_text('table_height: -1.5\ntool: {tcp: {position: [0, 0, 0]}}\n')
+    monkeypatch.chdir(tmp_path)
+    assert load_cell(RobotSettings(scene_file='scene_sim.yaml')).scene.table_height == 0.0
+    for name in ('./scene_sim.yaml', str(stray)):
+        assert load_cell(RobotSettings(scene_file=name)).scene.table_height == -1.5
+    stray.rename(tmp_path / 'mine.yaml')
+    with pytest.raises(InvalidInput, match=f'config/mine.yaml; for {tmp_path}/mine.yaml give'):
+        load_cell(RobotSettings(scene_file='mine.yaml'))
+
+
+def test_a_calibration_of_another_type_than_ur_type_is_refused_by_every_node(tmp_path):
+    path = str(write(tmp_path / 'my_ur5.yaml', SHIPPED))
+    own = RobotSettings(ur_type='ur5', kinematics_params_file=path)
+    assert load_cell(own).model.calibration == 'calib_1234'
+    with pytest.raises(InvalidInput, match=f'{path}. belongs to a ur5, but ur_type = ur10e: add'):
+        load_cell(RobotSettings(ur_type='ur10e', kinematics_params_file=path))

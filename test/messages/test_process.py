@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+The life of a node's process: refused in one line, ended in silence, one server of a name.
+
+A node that learns late of another server ends, and only while it is new.
+
+"""
+
+import gc
+import importlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+rclpy = pytest.importorskip('rclpy')
+
+from rclpy.context import Context  # noqa: E402
+from rclpy.executors import SingleThreadedExecutor  # noqa: E402
+from rclpy.node import Node  # noqa: E402
+from std_srvs.srv import Trigger  # noqa: E402
+
+from ur5_pick_place.errors import Ur5PickPlaceError  # noqa: E402
+from ur5_pick_place.nodes.ros import process  # noqa: E402
+
+CONFIG = Path(__file__).parents[2] / 'config'
+NAME = 'plan'
+MODULES = {
+    'TrajectoryPlanner': 'trajectory_planner',
+    'PickPlace': 'pick_place',
+    'SimDriver': 'sim.driver',
+    'IkService': 'ik_service',
+}
+PARAMETER_SERVICES = ('parameters', 'parameter_types', 'parameters_atomically', 'type_description')
+LOADING = """
+from ur5_pick_place.nodes.ros.entry_points import sim_driver
+print('loading', flush=True)
+sim_driver()
+"""
+
+
+class Server:
+    """A node with a DDS participant of its own that offers a service."""
+
+    def __init__(self, is_checked, name=NAME):
+        self._context = Context()
+        rclpy.init(context=self._context)
+        self.node = rclpy.create_node('server', context=self._context)
+        if is_checked:
+            process.refuse_if_served(self.node, [name])
+        self.node.create_service(Trigger, name, lambda _request, reply: reply)
+        self._executor = SingleThreadedExecutor(context=self._context)
+        self._executor.add_node(self.node)
+
+    def spin_until(self, condition):
+        deadline = time.monotonic() + 20.0
+        while not condition():
+            assert time.monotonic() < deadline
+            self._executor.spin_once(timeout_sec=0.1)
+
+    def close(self):
+        self._executor.shutdown()
+        self.node.destroy_node()
+        self._context.try_shutdown()
+
+
+@pytest.fixture
+def serve(ros_domain):
+    servers = []
+
+    def start(is_checked, *name):
+        servers.append(Server(is_checked, *name))
+        return servers[-1]
+
+    yield start
+    for server in servers:
+        server.close()
+
+
+def test_a_server_that_is_discovered_late_ends_the_new_node(serve):
+    new = serve(is_checked=True)
+    serve(is_checked=False)  # discovered only now
+    with pytest.raises(Ur5PickPlaceError, match='/plan is already offered by another node'):
+        new.spin_until(lambda: False)
+
+
+@pytest.mark.drill
+def test_a_node_that_runs_for_long_is_not_ended_by_another(serve, monkeypatch):
+    monkeypatch.setattr(process, '_LATE_DISCOVERY', 0)
+    old = serve(is_checked=True)
+    old.spin_until(lambda: not list(old.node.timers))
+    serve(is_checked=False)
+    old.spin_until(lambda: old.node.count_services(NAME) == 2)
+    for _ in range(15):
+        old._executor.spin_once(timeout_sec=0.1)
+
+
+def served_by(node):
+    """Return what a node serves, of an action its goals, without its parameters."""
+    own = node.get_name(), node.get_namespace()
+    others = '/_action/cancel_goal', '/_action/get_result', *PARAMETER_SERVICES
+    found = node.get_service_names_and_types_by_node(*own)
+    return {name for name, _ in found if not name.endswith(others)}
+
+
+@pytest.mark.parametrize('kind', ['digital', 'action'])
+@pytest.mark.parametrize('name', ['TrajectoryPlanner', 'PickPlace', 'SimDriver', 'IkService'])
+def test_each_service_and_action_of_a_node_is_looked_for_before_it_starts(
+    ros_domain, monkeypatch, tmp_path, name, kind
+):
+    """As the ROS graph has them, so that no list of names is left behind by a new service."""
+    module = importlib.import_module(f'ur5_pick_place.nodes.{MODULES[name]}')
+    looked_for = []
+    monkeypatch.setattr(module, 'refuse_if_served', lambda _node, names: looked_for.extend(names))
+    gripper = ['-p', f'gripper:={kind}'] if name in ('PickPlace', 'SimDriver') else []
+    file = 'sim_driver.yaml' if name == 'SimDriver' else 'robot_sim.yaml'
+    arguments = ['--params-file', str(CONFIG / file), *gripper]
+    if name == 'PickPlace':
+        arguments += ['-p', f'poses_file:={tmp_path / "poses.yaml"}']
+    rclpy.init(args=['--ros-args', *arguments])
+    node = getattr(module, name)()
+    names = {node.resolve_service_name(s) for s in looked_for}
+    created = {node.resolve_service_name(service.srv_name) for service in node.services}
+    created = {name for name in created if not name.endswith(PARAMETER_SERVICES)}
+    try:
+        deadline = time.monotonic() + 10.0
+        served = set()
+        while not (created <= served and names <= served):
+            assert time.monotonic() < deadline, created ^ served
+            time.sleep(0.01)
+            served = served_by(node)
+        # One of the dashboard and of what is for simulations only stands for all of them.
+        many = {s for s in served if s.startswith(('/dashboard_client/', '/sim_driver/'))}
+        assert served - many == names - many and bool(many & names) == bool(many)
+    finally:
+        node.destroy_node()
+        rclpy.try_shutdown()
+        # Its context lives in a reference cycle. Until that is collected the graph still has the
+        # node, and answers for it when asked about the next node of this name.
+        del node
+        gc.collect()
+
+
+@pytest.mark.drill
+@pytest.mark.parametrize(
+    'served',
+    [
+        {
+            'ik_service': 'compute_ik',
+            'trajectory_planner': 'plan_kinematic_path',
+            'pick_place': 'pick_place/run',
+            'sim_driver': 'controller_manager/switch_controller',
+        },
+        {
+            'trajectory_planner': 'trajectory_planner/stop',
+            'pick_place': 'pick_place/teach_home',
+            'sim_driver': 'io_and_status_controller/set_io',
+        },
+    ],
+)
+def test_no_node_of_ours_starts_beside_another_server_of_its_services(serve, served):
+    for name in served.values():
+        serve(False, name)
+    folder = Path(sys.executable).parent
+    nodes = {
+        node: subprocess.Popen([folder / node], stderr=subprocess.PIPE, text=True)
+        for node in served
+    }
+    for node, running in nodes.items():
+        said = running.communicate(timeout=60.0)[1]
+        assert running.returncode == 2, said
+        assert f'/{served[node]} is already offered by another node' in said
+
+
+@pytest.fixture
+def refusal(ros_domain, monkeypatch, capsys):
+    """Run a node with ROS arguments that it refuses; return what it says."""
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    monkeypatch.setattr(process, '_exit_now', sys.exit)  # else it would end the tests too
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, 'argv', ['node', '--ros-args', *arguments])
+        with pytest.raises(SystemExit) as end:
+            process.run_node(lambda: Node('refused'), 1)
+        assert end.value.code == 2
+        (line,) = capsys.readouterr().err.splitlines()
+        return line
+
+    yield run
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+@pytest.mark.parametrize(
+    ('text', 'message'),
+    [
+        ('/**: [', 'Error at line 1'),
+        ('/**: {ros__parameters: {a: [0, 0, 0.05]}}', 'line_num 1; in a list with fractions'),
+        ('/**: {ros__parameters: {use_sim_time: 3}}', "'use_sim_time' to '3'"),
+        ('/**: {ros__parameters: {a: 1, a: 2}}', "'a' is given twice"),
+    ],
+)
+def test_a_malformed_parameter_file_is_refused_in_one_line(refusal, tmp_path, text, message):
+    file = tmp_path / 'own.yaml'
+    file.write_text(text)
+    line = refusal('--params-file', str(file))
+    assert line.startswith('refused to start: ') and message in line
+
+
+def test_a_pipe_in_place_of_a_parameter_file_keeps_no_node_waiting(refusal, tmp_path):
+    os.mkfifo(tmp_path / 'own.yaml')
+    assert 'own.yaml is a folder, a pipe' in refusal('--params-file', str(tmp_path / 'own.yaml'))
+
+
+def test_a_parameter_file_that_is_not_there_is_named(refusal):
+    assert '/nowhere.yaml' in refusal('--params-file', '/nowhere.yaml')
+
+
+@pytest.mark.parametrize('delay', [0.1, 0.5])
+def test_ctrl_c_ends_a_node_in_silence_while_it_loads(delay):
+    node = subprocess.Popen(
+        [sys.executable, '-c', LOADING], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    assert node.stdout.readline() == b'loading\n'
+    time.sleep(delay)
+    node.send_signal(signal.SIGINT)
+    assert node.communicate(timeout=30.0) == (b'', b'')
+    assert node.returncode == 0
+
+
+BUSY = """
+import time
+from rclpy.node import Node
+from std_srvs.srv import Trigger
+from ur5_pick_place.nodes.ros.process import run_node
+
+class Busy(Node):
+    def __init__(self):
+        super().__init__('busy')
+        self.create_service(Trigger, 'plan', self.plan)
+
+    def plan(self, _request, reply):
+        print('planning', flush=True)
+        end = time.monotonic() + 20.0
+        while time.monotonic() < end:
+            pass
+        return reply
+
+run_node(Busy, 2)
+"""
+
+
+@pytest.mark.parametrize('signals', [[signal.SIGINT], [signal.SIGTERM], [signal.SIGINT] * 3])
+def test_a_node_ends_within_two_seconds_while_it_serves_a_long_request(ros_domain, signals):
+    context = Context()
+    rclpy.init(context=context)
+    node = rclpy.create_node('client', context=context)
+    busy = subprocess.Popen(
+        [sys.executable, '-c', BUSY], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+    )
+    try:
+        client = node.create_client(Trigger, 'plan')
+        assert client.wait_for_service(20.0)
+        client.call_async(Trigger.Request())
+        assert busy.stdout.readline() == b'planning\n'
+        begin = time.monotonic()
+        for number in signals:
+            busy.send_signal(number)
+            time.sleep(0.05)
+        _, errors = busy.communicate(timeout=30.0)
+    finally:
+        busy.kill()
+        node.destroy_node()
+        context.try_shutdown()
+    assert (busy.returncode, errors) == (0, b'')
+    assert time.monotonic() - begin < 2.0

@@ -1,0 +1,191 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What the package declares is what it is: dependencies, executables, version."""
+
+import ast
+import configparser
+import re
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+import yaml
+
+import ur5_pick_place
+
+REPO = Path(__file__).resolve().parents[2]
+NAME = 'ur5_pick_place'
+
+# rosdep keys whose Python module has another name.
+MODULE_OF = {
+    'pinocchio': 'pinocchio',
+    'python3-jinja2': 'jinja2',
+    'python3-matplotlib': 'matplotlib',
+    'python3-numpy': 'numpy',
+    'python3-pil': 'PIL',
+    'python3-scipy': 'scipy',
+    'python3-yaml': 'yaml',
+    'python3-hypothesis': 'hypothesis',
+    'python3-pytest': 'pytest',
+    'python3-pytest-timeout': 'pytest_timeout',
+}
+# Installed with pip, as the README says: zstandard comes with mcap, the last three with viser;
+# rosbags is for tests.
+WITHOUT_KEY = {
+    *('mcap', 'mcap_ros2', 'mujoco', 'rosbags', 'ruckig', 'viser', 'zstandard'),
+    *('msgspec', 'trimesh', 'websockets'),
+}
+OURS = (f'{NAME}/**/*.py', 'launch/*.py')
+NEEDED = ('depend', 'exec_depend')
+# Run, not imported; pinocchio is DESIGN's choice for the torque check.
+NOT_IMPORTED = {
+    'pinocchio', 'robot_state_publisher', 'rviz2', 'ur_description', 'ur_robot_driver', 'xacro',
+}
+
+
+def manifest() -> ElementTree.Element:
+    return ElementTree.parse(REPO / 'package.xml').getroot()
+
+
+def declared_modules(*tags: str) -> set[str]:
+    keys = {e.text or '' for tag in tags for e in manifest().iter(tag)}
+    return {MODULE_OF.get(key, key) for key in keys}
+
+
+def imported_modules(*patterns: str) -> dict[str, str]:
+    """Return every foreign top-level module with one file that imports it."""
+    found = {}
+    for file in (file for pattern in patterns for file in REPO.glob(pattern)):
+        for node in ast.walk(ast.parse(file.read_text())):
+            names = []
+            if isinstance(node, ast.Import):
+                names = [alias.name for alias in node.names]
+            elif isinstance(node, ast.ImportFrom) and node.level == 0:
+                names = [node.module or '']
+            for name in names:
+                found[name.split('.')[0]] = str(file.relative_to(REPO))
+    own = {NAME, *sys.stdlib_module_names}
+    return {module: file for module, file in found.items() if module not in own}
+
+
+def entry_points() -> dict[str, str]:
+    """Return executable -> `module:function` as setup.py declares them."""
+    text = (REPO / 'setup.py').read_text().replace('{NAME}', NAME)
+    return dict(re.findall(r"f'(\w+) = ([\w.]+:\w+)'", text))
+
+
+def test_every_import_is_declared_in_the_manifest():
+    undeclared = {
+        module: file
+        for module, file in imported_modules(*OURS).items()
+        if module not in declared_modules(*NEEDED) | WITHOUT_KEY
+    }
+    assert not undeclared, 'add to package.xml, or to the README if rosdep has no key'
+
+
+def test_every_package_that_the_launch_file_runs_is_declared():
+    text = (REPO / 'launch/pick_place.launch.py').read_text()
+    run = re.findall(r"(?:package=|FindPackageShare\(|FindExecutable\(name=)'(\w+)'", text)
+    assert 'xacro' in run and set(run) <= declared_modules(*NEEDED)
+
+
+def test_every_declared_dependency_is_used():
+    unused = declared_modules(*NEEDED) - set(imported_modules(*OURS)) - NOT_IMPORTED
+    assert not unused, 'declared in package.xml, imported nowhere'
+
+
+def test_what_the_tests_need_is_declared_and_used():
+    helpers = {file.stem for file in REPO.glob('test/**/*.py')}
+    known = helpers | declared_modules(*NEEDED) | WITHOUT_KEY
+    used = imported_modules('test/**/*.py').keys() - known
+    config = configparser.ConfigParser()
+    config.read(REPO / 'setup.cfg')
+    plugins = {'pytest_timeout'} if 'timeout' in config['tool:pytest'] else set()
+    assert declared_modules('test_depend') == used | plugins
+
+
+def test_the_manifest_says_where_the_project_lives():
+    urls = {url.get('type'): url.text for url in manifest().iter('url')}
+    assert urls['website'] == urls['repository']
+    assert urls['bugtracker'] == f'{urls["repository"]}/issues'
+    first = [element.tag for element in manifest()][:8]  # in the order that its schema demands
+    assert first == ['name', 'version', 'description', 'maintainer', 'license', *3 * ['url']]
+
+
+def test_documentation_is_made_of_our_own_pages():
+    name = manifest().findtext('export/rosdoc2')
+    attic, content = yaml.safe_load_all((REPO / name).read_text())
+    assert attic == {'type': 'rosdoc2 config', 'version': 1}
+    (sphinx,) = [builder['sphinx'] for builder in content['builders']]
+    assert (REPO / sphinx['user_doc_dir']).is_dir()
+
+
+def test_hooks_use_the_ruff_that_make_test_uses():
+    hooks = yaml.safe_load((REPO / '.pre-commit-config.yaml').read_text())
+    (ruff,) = [h for repo in hooks['repos'] for h in repo['hooks'] if h['id'] == 'ruff']
+    (pin,) = ruff['additional_dependencies']
+    assert pin in (REPO / 'underlay/requirements.txt').read_text().splitlines()
+    assert ruff['entry'] in (REPO / 'Makefile').read_text()
+
+
+def test_the_three_versions_agree():
+    in_setup = re.search(r"version='([^']+)'", (REPO / 'setup.py').read_text())
+    assert in_setup is not None
+    assert manifest().findtext('version') == in_setup[1] == ur5_pick_place.__version__
+
+
+@pytest.mark.parametrize('executable', entry_points())
+def test_every_executable_has_its_function(executable):
+    module, function = entry_points()[executable].split(':')
+    file = REPO / f'{module.replace(".", "/")}.py'
+    assert file.exists(), f'{executable} is declared in setup.py, but {file} is not there'
+    body = ast.parse(file.read_text()).body
+    assert function in {node.name for node in body if isinstance(node, ast.FunctionDef)}
+
+
+def test_every_node_is_an_executable():
+    files = REPO.glob(f'{NAME}/nodes/*.py')
+    nodes = {file.stem for file in files if 'def main(' in file.read_text()}
+    assert nodes <= set(entry_points())
+
+
+def test_programs_go_where_ros2_run_looks():
+    config = configparser.ConfigParser()
+    config.read(REPO / 'setup.cfg')
+    assert config['install']['install_scripts'] == f'$base/lib/{NAME}'
+    assert config['develop']['script_dir'] == f'$base/lib/{NAME}'
+
+
+def test_colcon_does_not_see_what_stands_in_for_ros():
+    assert (REPO / 'underlay/COLCON_IGNORE').exists()
+
+
+def test_every_source_file_names_its_licence():
+    folders = (NAME, 'launch', 'test', 'underlay', 'examples')
+    files = [REPO / 'setup.py', *(f for name in folders for f in REPO.glob(f'{name}/**/*.py'))]
+    first = '# SPDX-License-Identifier: Apache-2.0\n'
+    assert not [str(f) for f in files if not f.read_text().startswith(first)]
+
+
+@pytest.mark.parametrize(
+    ('target', 'variable'), [('cell', 'GRIPPER'), ('demo', 'PARTS'), ('soak', 'WALL')]
+)
+def test_make_refuses_a_variable_that_its_target_would_ignore(target, variable):
+    def dry_run(*words):
+        return subprocess.run(['make', '-n', *words], cwd=REPO, capture_output=True, text=True)
+
+    refused = dry_run(target, f'{variable}=1')
+    assert refused.returncode == 2
+    assert f'make {target} does not take {variable}, only ' in refused.stderr
+    assert dry_run(target, 'UR_TYPE=ur5e').returncode == 0
+    assert dry_run('setup', f'{variable}=1').returncode == 0
+
+
+def test_make_takes_every_variable_of_a_recipe():
+    text = (REPO / 'Makefile').read_text()
+    for target in ('demo', 'cell', 'faults', 'soak'):
+        recipe = re.search(rf'^{target}: setup\n((?:\t.*\n)+)', text, re.MULTILINE).group(1)
+        used = set(re.findall(r'\b[A-Z_]{2,}\b|\bN\b', recipe))
+        taken = set(re.search(rf'^takes_{target} := (.*)$', text, re.MULTILINE).group(1).split())
+        assert taken - {'DASK'} == used

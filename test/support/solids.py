@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Shapes with a distance and points of their own, to judge the collision model by."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from scipy.spatial import ConvexHull
+
+from ur5_pick_place.kinematics import load_model
+from ur5_pick_place.planning.scene.scene_file import load_scene
+from ur5_pick_place.planning.scene.shapes import Cone, Cuboid, Cylinder, Mesh, Shape, Sphere
+
+SCENE = load_scene(Path(__file__).parents[2] / 'config' / 'scene_sim.yaml')
+UR5 = load_model('ur5')
+Array = np.ndarray
+POINTS = 150  # on each body and shape
+
+
+@dataclass
+class Solid:
+    """A shape of the test's own: signed distance (n,) of points (n, 3), points on its surface."""
+
+    shape: Shape
+    distance: Callable[[Array], Array]
+    surface: Array
+
+
+def box_distance(points: Array, half: Array) -> Array:
+    away = np.abs(points) - half
+    return np.linalg.norm(np.maximum(away, 0), axis=1) + np.minimum(away.max(axis=1), 0)
+
+
+def flat_distance(x: Array, y: Array, corners: list[tuple[float, float]]) -> Array:
+    """Signed distance in a plane from a convex polygon, corners anticlockwise."""
+    p = np.stack([x, y], axis=1)
+    pairs = zip(corners, [*corners[1:], corners[0]], strict=True)
+    edges = [(np.array(a), np.array(b)) for a, b in pairs]
+    nearest, inside = np.full(len(p), np.inf), np.ones(len(p), dtype=bool)
+    for a, b in edges:
+        along = np.clip((p - a) @ (b - a) / ((b - a) @ (b - a)), 0.0, 1.0)
+        nearest = np.minimum(nearest, np.linalg.norm(p - a - along[:, None] * (b - a), axis=1))
+        inside &= (b - a)[0] * (p - a)[:, 1] - (b - a)[1] * (p - a)[:, 0] >= 0
+    return np.where(inside, -nearest, nearest)
+
+
+def box_surface(rng, half: Array, n: int = POINTS) -> Array:
+    points = rng.uniform(-1, 1, (n, 3))
+    points[np.arange(n), rng.integers(3, size=n)] = rng.choice([-1.0, 1.0], n)
+    corners = np.array(np.meshgrid(*[[-1, 0, 1]] * 3)).reshape(3, -1).T
+    return np.vstack([points, corners[np.abs(corners).any(axis=1)]]) * half
+
+
+def round_surface(rng, r: float, h: float, tip: float, n: int = POINTS) -> Array:
+    """Points on a frustum along z from radius r at -h/2 to radius tip at h/2."""
+    angle, s = rng.uniform(0, 2 * np.pi, n), rng.uniform(0, 1, n)
+    radius, z = r + s * (tip - r), (s - 0.5) * h
+    ends = rng.random(n) < 0.4
+    top = rng.random(n) < 0.5
+    share = np.sqrt(rng.random(n))
+    radius = np.where(ends, share * np.where(top, tip, r), radius)
+    z = np.where(ends, np.where(top, h / 2, -h / 2), z)
+    return np.stack([radius * np.cos(angle), radius * np.sin(angle), z], axis=1)
+
+
+def cuboid(rng) -> Solid:
+    half = rng.uniform(0.01, 0.15, 3)
+    return Solid(Cuboid(2 * half), lambda p: box_distance(p, half), box_surface(rng, half))
+
+
+def sphere(rng) -> Solid:
+    r = float(rng.uniform(0.01, 0.15))
+    u = rng.normal(size=(POINTS, 3))
+    surface = r * u / np.linalg.norm(u, axis=1)[:, None]
+    return Solid(Sphere(r), lambda p: np.linalg.norm(p, axis=1) - r, surface)
+
+
+def cylinder(rng) -> Solid:
+    r, h = (float(x) for x in rng.uniform(0.01, 0.25, 2))
+
+    def distance(p: Array) -> Array:
+        away = np.stack([np.hypot(p[:, 0], p[:, 1]) - r, np.abs(p[:, 2]) - h / 2], axis=1)
+        return np.linalg.norm(np.maximum(away, 0), axis=1) + np.minimum(away.max(axis=1), 0)
+
+    return Solid(Cylinder(r, h), distance, round_surface(rng, r, h, r))
+
+
+def cone(rng) -> Solid:
+    r, h = (float(x) for x in rng.uniform(0.02, 0.3, 2))
+
+    def distance(p: Array) -> Array:
+        corners = [(-r, -h / 2), (r, -h / 2), (0.0, h / 2)]
+        return flat_distance(np.hypot(p[:, 0], p[:, 1]), p[:, 2], corners)
+
+    return Solid(Cone(r, h), distance, round_surface(rng, r, h, 0.0))
+
+
+def polyhedron(rng) -> Solid:
+    """A convex mesh, its triangles turned at random."""
+    corners = rng.uniform(-0.15, 0.15, (int(rng.integers(4, 12)), 3))
+    hull = ConvexHull(corners)
+    triangles = np.array([rng.permutation(t) for t in hull.simplices])
+    abc = corners[hull.simplices]
+    weights = rng.dirichlet([1, 1, 1], (POINTS // len(abc) + 1, len(abc)))
+    surface = np.einsum('ktc,tcx->ktx', weights, abc).reshape(-1, 3)
+
+    def distance(p: Array) -> Array:
+        inside = (p @ hull.equations[:, :3].T + hull.equations[:, 3]).max(axis=1)
+        outside = np.min([triangle_distance(p, *t) for t in abc], axis=0)
+        return np.where(inside < 0, inside, outside)
+
+    return Solid(Mesh(corners, triangles), distance, surface)
+
+
+def triangle_distance(p: Array, a: Array, b: Array, c: Array) -> Array:
+    """Distance of points from a triangle: to its face where they are over it, else its edges."""
+    normal = np.cross(b - a, c - a)
+    normal /= np.linalg.norm(normal)
+    edges = ((a, b), (b, c), (c, a))
+    over = np.all([(p - s) @ np.cross(normal, e - s) >= 0 for s, e in edges], axis=0)
+    along = [np.clip((p - s) @ (e - s) / ((e - s) @ (e - s)), 0, 1)[:, None] for s, e in edges]
+    rims = [
+        np.linalg.norm(p - s - t * (e - s), axis=1)
+        for t, (s, e) in zip(along, edges, strict=True)
+    ]
+    return np.where(over, np.abs((p - a) @ normal), np.min(rims, axis=0))
+
+
+BOX_TRIANGLES = ConvexHull(np.array(np.meshgrid(*[[-1, 1]] * 3)).reshape(3, -1).T).simplices
+
+
+def of_boxes(rng, boxes: list[tuple[Array, Array]]) -> Solid:
+    """A mesh of closed boxes by centre and half size."""
+    corners = np.array(np.meshgrid(*[[-1, 1]] * 3)).reshape(3, -1).T
+    vertices = np.vstack([c + corners * h for c, h in boxes])
+    triangles = np.vstack([BOX_TRIANGLES + 8 * i for i in range(len(boxes))])
+    surface = np.vstack([c + box_surface(rng, h, POINTS // 2) for c, h in boxes])
+
+    def distance(p: Array) -> Array:
+        return np.min([box_distance(p - c, h) for c, h in boxes], axis=0)
+
+    return Solid(Mesh(vertices, triangles), distance, surface)
+
+
+def bin_of_plates(rng) -> Solid:
+    """An open bin, hollow within, of five plates that meet at their edges."""
+    (x, y, z), t = rng.uniform(0.08, 0.25, 3), float(rng.uniform(0.002, 0.01))
+    plates = [((0, 0, -z), (x, y, t))]
+    plates += [((s * x, 0, 0), (t, y, z)) for s in (-1, 1)]
+    plates += [((0, s * y, 0), (x, t, z)) for s in (-1, 1)]
+    return of_boxes(rng, [(np.array(c, float), np.array(h)) for c, h in plates])
+
+
+def angle_iron(rng) -> Solid:
+    """An L as one closed surface of 12 corners; a body fits inside it."""
+    w, h, d = rng.uniform(0.1, 0.3, 3)
+    corners = np.array([(0, 0), (w, 0), (w, h / 2), (w / 2, h / 2), (w / 2, h), (0, h)])
+    vertices = np.vstack([np.insert(corners, 2, s * d / 2, axis=1) for s in (-1, 1)])
+    caps = [(0, 1, 2), (0, 2, 3), (0, 3, 5), (3, 4, 5)]
+    sides = [(i, (i + 1) % 6) for i in range(6)]
+    triangles = [*caps, *(tuple(6 + i for i in t) for t in caps)]
+    triangles += [(a, b, b + 6) for a, b in sides] + [(a, a + 6, b + 6) for a, b in sides]
+    boxes = [
+        (np.array([w / 2, h / 4, 0]), np.array([w / 2, h / 4, d / 2])),
+        (np.array([w / 4, h / 2, 0]), np.array([w / 4, h / 2, d / 2])),
+    ]
+    surface = np.vstack([c + box_surface(rng, half, POINTS // 2) for c, half in boxes])
+
+    def distance(p: Array) -> Array:
+        return np.min([box_distance(p - c, half) for c, half in boxes], axis=0)
+
+    return Solid(Mesh(vertices, np.array(triangles)), distance, surface)
+
+
+FINITE = (cuboid, sphere, cylinder, cone, polyhedron, bin_of_plates, angle_iron)

@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: Apache-2.0
+"""
+Pictures show what was recorded, and their absence never costs more than one warning.
+
+Where OpenGL does not work, the tests that need it are skipped, visibly.
+
+"""
+
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from recordings import lifting_recording
+
+from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.kinematics import JOINT_NAMES
+from ur5_pick_place.trials.pictures import (
+    RunSamples,
+    draw_cell,
+    draw_cycle,
+    joints_figure,
+    plot_joints,
+)
+
+
+def shares(picture: Image.Image) -> dict[str, float]:
+    """Measure which part of a picture is red, yellow, green and blue."""
+    r, g, b = np.moveaxis(np.asarray(picture.convert('RGB'), dtype=int), -1, 0)
+    colours = {
+        'red': (r > 2 * g) & (r > 2 * b) & (r > 90),
+        'yellow': (r > 2 * b) & (g > 2 * b) & (r + g > 300),
+        'green': (g > 1.5 * r) & (g > 1.5 * b) & (g > 120),
+        'blue': (b > 1.5 * r) & (b > 120),
+    }
+    return {name: float(mask.mean()) for name, mask in colours.items()}
+
+
+def drawn(
+    draw: Callable[[RunSamples, Path], bool], recording: RunSamples, path: Path
+) -> Image.Image:
+    """Draw, or skip the test where OpenGL does not work."""
+    if not draw(recording, path):
+        pytest.skip('OpenGL does not work here')
+    return Image.open(path)
+
+
+def test_the_cell_shows_cube_both_marks_and_arm(tmp_path: Path) -> None:
+    picture = drawn(draw_cell, lifting_recording(), tmp_path / 'cell.png')
+    assert picture.size == (960, 720)
+    share = shares(picture)
+    assert 1e-3 < share['red'] < 2e-2  # the cube
+    assert share['yellow'] > 5e-4  # start
+    assert share['green'] > 5e-4  # target
+    assert share['blue'] > 5e-3  # the arm's caps
+    assert os.listdir(tmp_path) == ['cell.png']
+
+
+def test_the_cube_is_seen_where_it_was_recorded(tmp_path: Path) -> None:
+    """From the camera, +y is to the right: the red spot is right of the start mark, as raised."""
+    picture = drawn(draw_cell, lifting_recording(), tmp_path / 'cell.png')
+    r, g, b = np.moveaxis(np.asarray(picture, dtype=int), -1, 0)
+    red = np.argwhere((r > 2 * g) & (r > 2 * b) & (r > 90)).mean(axis=0)
+    yellow = np.argwhere((r > 2 * b) & (g > 2 * b) & (r + g > 300)).mean(axis=0)
+    assert red[1] > yellow[1] + 50
+    assert red[0] < yellow[0] - 50
+
+
+def test_the_film_lasts_as_long_as_the_run_and_is_small(tmp_path: Path) -> None:
+    film = drawn(draw_cycle, lifting_recording(4.0), tmp_path / 'cycle.gif')
+    assert film.size == (640, 480)
+    durations = []
+    for k in range(film.n_frames):
+        film.seek(k)
+        durations.append(film.info['duration'])
+        assert shares(film)['red'] > 2e-4
+    assert sum(durations) / 1000 == pytest.approx(4.0 + 1.5, abs=0.2)
+    assert film.n_frames > 30
+    assert (tmp_path / 'cycle.gif').stat().st_size < 1.5e6
+
+
+@pytest.mark.parametrize(
+    'environment',
+    [
+        {'MUJOCO_GL': 'egl', '__EGL_VENDOR_LIBRARY_DIRS': '/nonexistent'},
+        pytest.param(
+            {'MUJOCO_GL': 'osmesa', 'LD_LIBRARY_PATH': '/nonexistent'}, marks=pytest.mark.drill
+        ),
+        pytest.param({'MUJOCO_GL': 'disabled'}, marks=pytest.mark.drill),
+        pytest.param({'MUJOCO_GL': 'no such back end'}, marks=pytest.mark.drill),
+    ],
+    ids=['no driver', 'maybe no library', 'switched off', 'misspelt'],
+)
+def test_without_opengl_there_is_one_warning_and_everything_else_works(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    """`import mujoco` itself fails with some libraries missing; the physics must not."""
+    script = f"""
+import logging, sys
+sys.path.insert(0, {str(Path(__file__).parents[2] / 'support')!r})
+logging.basicConfig(format='%(levelname)s %(message)s')
+from recordings import lifting_recording
+from ur5_pick_place.sim import world
+from ur5_pick_place.trials import pictures
+recording = lifting_recording()
+cell = pictures.draw_cell(recording, 'cell.png')
+cycle = pictures.draw_cycle(recording, 'cycle.gif')
+assert cell == cycle, (cell, cycle)
+pictures.plot_joints((recording.t, recording.q), (recording.t, recording.q), 'joints.png')
+w = world.World()
+w.step(w.q)
+print('drawn' if cell else 'not drawn', w.time)
+"""
+    run = subprocess.run(
+        [sys.executable, '-c', script],
+        cwd=tmp_path,
+        env={**os.environ, 'PYTHONPATH': str(Path(__file__).parents[3]), **environment},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+    if environment['MUJOCO_GL'] == 'osmesa' and run.stdout.startswith('drawn'):
+        pytest.skip('OSMesa is installed here')
+    assert run.stdout == 'not drawn 0.008\n'
+    assert run.stderr.count('WARNING') == 1
+    assert 'libegl1' in run.stderr
+    assert os.listdir(tmp_path) == ['joints.png']
+
+
+def test_the_joint_plot_has_units_a_legend_and_the_error(tmp_path: Path) -> None:
+    t = np.linspace(0.0, 2.0, 101)
+    planned = np.outer(np.sin(t), np.arange(1.0, 7.0))
+    measured = planned + np.radians(0.5)
+    planned[40:60] = np.nan
+    figure = joints_figure((t, planned), (t, measured))
+    *joints, error = figure.axes
+    titles = [name.removesuffix('_joint').replace('_', ' ') for name in JOINT_NAMES]
+    assert [axes.get_title() for axes in joints] == titles
+    assert {axes.get_xlabel() for axes in figure.axes} == {'simulated time [s]'}
+    assert {axes.get_ylabel() for axes in joints} == {'position [deg]'}
+    assert error.get_ylabel() == 'error [deg]'
+    legend = joints[0].get_legend()
+    assert legend is not None
+    assert [text.get_text() for text in legend.get_texts()] == ['planned', 'measured']
+    for line in error.get_lines():
+        np.testing.assert_allclose(line.get_ydata()[:39], 0.5)
+        assert np.isnan(line.get_ydata()[40:60]).all()
+
+    plot_joints((t, planned), (t, measured), tmp_path / 'joints.png')
+    assert min(Image.open(tmp_path / 'joints.png').size) > 800
+    assert os.listdir(tmp_path) == ['joints.png']
+
+
+def test_a_recording_that_is_malformed_is_refused() -> None:
+    whole = lifting_recording()
+    parts = {name: getattr(whole, name) for name in whole.__dataclass_fields__}
+    with pytest.raises(InvalidInput, match=r'q has shape \(500, 5\): must be \(500, 6\)'):
+        RunSamples(**{**parts, 'q': whole.q[:, :5]})
+    with pytest.raises(InvalidInput, match='T_start holds a value that is not finite'):
+        RunSamples(**{**parts, 'T_start': np.full((4, 4), np.nan)})
+    with pytest.raises(InvalidInput, match='no samples'):
+        RunSamples(**{**parts, 't': np.zeros(0)})

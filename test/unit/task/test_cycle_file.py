@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cycle files: their places and stages, and cycles that cannot be run."""
+
+import re
+from pathlib import Path
+
+import pytest
+from cycle_texts import GOOD, GRIPPER
+
+from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.planning.scene.scene_file import load_scene
+from ur5_pick_place.task.cycle import Stage, load_cycle
+from ur5_pick_place.task.cycle_check import first_grip
+from ur5_pick_place.task.pattern import Transfer, others, transfers
+
+CONFIG = Path(__file__).parents[3] / 'config'
+EXAMPLES = sorted(CONFIG.glob('cycle*.yaml'))
+@pytest.mark.parametrize('proof', ['expect_part', 'payload_part'])
+@pytest.mark.parametrize(
+    ('before', 'after', 'end'),
+    [
+        ('above_start', 'above_target', 'such as {do: lin, to: target}'),
+        ('home', 'home', 'must come after a move to a place'),
+    ],
+)
+def test_a_part_that_was_gripped_away_from_a_place_is_not_released_in_the_air(
+    tmp_path, proof, before, after, end
+):
+    path = tmp_path / 'cycle.yaml'
+    stages = [f'ptp, to: {before}', 'close', proof, f'ptp, to: {after}', 'open']
+    lines = [f'  - {{name: {n}, do: {stage}}}' for n, stage in zip('abcde', stages, strict=True)]
+    path.write_text('\n'.join(['stages:', *lines]))
+    with pytest.raises(InvalidInput) as refusal:
+        load_cycle(path)
+    text = str(refusal.value)
+    assert f"{path}:6: stages[4].do = 'open' at stage 'e': the part of stage 'b' would" in text
+    assert text.endswith(end)
+
+
+UNOPENED = """\
+stages:
+  - {name: start, do: lin, to: start}
+  - {name: grip, do: close}
+  - {name: target, do: lin, to: target}
+  - {name: release, do: open}
+  - {name: home, do: ptp, to: home}
+"""
+
+
+def test_a_cycle_that_leaves_the_gripper_closed_for_the_next_one_is_refused(tmp_path):
+    path = tmp_path / 'cycle.yaml'
+    path.write_text(UNOPENED)
+    cycle = load_cycle(path)
+    assert first_grip(cycle) == 'start'
+    shut = '  - {name: shut, do: close}\n'
+    path.write_text(UNOPENED + shut)
+    with pytest.raises(InvalidInput, match="yaml:3: stages.1..do = .* stage 'shut' already"):
+        load_cycle(path)
+    opened = UNOPENED.replace('stages:\n', 'stages:\n  - {name: open, do: open}\n')
+    path.write_text(opened + shut)
+    assert first_grip(load_cycle(path)) == ''
+
+
+def test_a_closed_gripper_may_visit_a_place_to_release_or_to_look(tmp_path):
+    """A suction cup is switched on above the part, and a camera sees empty fingers."""
+    path = tmp_path / 'cycle.yaml'
+    path.write_text(
+        'places: [home, start, target, camera]\nstages:\n'
+        '  - {name: suction, do: close}\n'
+        '  - {name: start, do: lin, to: start}\n'
+        '  - {name: grip, do: expect_part}\n'
+        '  - {name: target, do: lin, to: target}\n'
+        '  - {name: release, do: open}\n'
+        '  - {name: shut, do: close}\n'
+        '  - {name: look, do: ptp, to: camera}\n'
+        '  - {name: open, do: open}\n'
+    )
+    assert first_grip(load_cycle(path)) == ''
+
+
+def test_a_part_that_is_handed_to_the_gripper_may_be_carried_to_a_place(tmp_path):
+    path = tmp_path / 'cycle.yaml'
+    stages = ['close', 'expect_part', 'lin, to: target', 'open', 'ptp, to: home']
+    lines = [f'  - {{name: {n}, do: {stage}}}' for n, stage in zip('abcde', stages, strict=True)]
+    path.write_text('\n'.join(['stages:', *lines]))
+    assert first_grip(load_cycle(path)) == ''
+
+
+def test_an_empty_file_is_refused_with_its_line(tmp_path):
+    path = tmp_path / 'cycle.yaml'
+    path.write_text('')
+    with pytest.raises(InvalidInput, match=re.escape(f'cycle file {path}:1: cycle = None')):
+        load_cycle(path)
+
+
+def test_places_and_stages_are_read_in_order(tmp_path):
+    path = tmp_path / 'cycle.yaml'
+    path.write_text(GOOD)
+    cycle = load_cycle(path, GRIPPER)
+    assert list(cycle.places) == ['home', 'start', 'target', 'tray']
+    assert cycle[9] == Stage('lamp', 'set_output', pin=3, value=True)
+    assert cycle[10] == Stage('button', 'wait_input', pin=0, value=True, timeout=5.0)
+    assert [stage.name for stage in cycle[10:13]] == ['button', 'wait 0.5 s', 'home']
+
+
+def test_without_names_the_places_are_home_start_and_target(tmp_path):
+    path = tmp_path / 'cycle.yaml'
+    path.write_text('stages: [{name: up, do: ptp, to: above_target}]')
+    assert list(load_cycle(path).places) == ['home', 'start', 'target']
+    path.write_text('stages: [{name: up, do: ptp, to: tray}]')
+    with pytest.raises(InvalidInput, match="to = 'tray': must be one of home, start, target"):
+        load_cycle(path)
+
+
+def test_a_place_may_be_read_from_a_frame_with_bounds_of_its_own(tmp_path):
+    path = tmp_path / 'cycle.yaml'
+    path.write_text(
+        'places: {home: , part: {from_frame: tag_3, max_jump: 0.005}}\n'
+        'stages: [{name: up, do: ptp, to: above_part}]'
+    )
+    part = load_cycle(path).places['part']
+    assert (part.from_frame, part.max_age, part.max_jump) == ('tag_3', 0.5, 0.005)
+
+
+@pytest.mark.parametrize('path', EXAMPLES, ids=lambda path: path.stem)
+def test_every_example_is_a_cycle(path):
+    assert load_cycle(path, GRIPPER)
+
+
+def test_every_yaml_file_of_ours_names_the_line_of_an_error(tmp_path):
+    text = (CONFIG / 'scene_sim.yaml').read_text()
+    path = tmp_path / 'scene.yaml'
+    path.write_text(text.replace('table_height: ', 'table_height: x'))
+    line = 1 + text[: text.index('table_height: ')].count('\n')
+    with pytest.raises(InvalidInput, match=rf'scene.yaml:{line}: table_height = .*: must be'):
+        load_scene(path)
+
+
+def test_the_parts_of_a_cycle_are_found_by_where_it_grips_and_releases():
+    two = load_cycle(CONFIG / 'cycle_two_boxes.yaml')
+    ends = [i for i, stage in enumerate(two) if re.match('release', stage.name)]
+    assert transfers(two) == (
+        Transfer('part_1', 'box_1', ends[0]),
+        Transfer('part_2', 'box_2', ends[1]),
+    )
+
+
+def test_parts_of_one_cycle_lie_where_they_wait_and_then_where_they_were_laid():
+    moved = (Transfer('a', 'b', 3), Transfer('c', 'd', 7))
+    poses = {name: object() for name in 'abcd'}
+    assert others([poses], 0, moved, 2) == (poses['c'],)
+    assert others([poses], 0, moved, 4, near=['b', 'above_b', 'c']) == ()
+    assert others([poses], 0, moved, 6) == (poses['b'],)
+
+
+def test_a_part_that_is_laid_down_and_taken_up_again_is_there_in_between_alone():
+    moved = (Transfer('a', 'b', 3), Transfer('c', 'd', 5), Transfer('b', 'e', 7))
+    poses = {name: object() for name in 'abcde'}
+    assert others([poses], 0, moved, 0) == (poses['c'],)
+    assert others([poses], 0, moved, 4) == (poses['b'],)
+    assert others([poses], 0, moved, 6) == (poses['d'],)
