@@ -42,7 +42,7 @@ class RecorderProcess:
         return sorted(self.records.glob(f'record-*-{label}.mcap'))
 
     def count(self, path: Path) -> collections.Counter:
-        return collections.Counter(read_recording([path], lambda _topic: True).counts)
+        return collections.Counter(read_recording(path, lambda _topic: True).counts)
 
 
 @pytest.fixture

@@ -131,6 +131,21 @@ def write_recording(
         file.finish()
 
 
+def write_foreign(path: Path, topic: str, encoding: str, data: bytes, count: int = 400) -> None:
+    """Write an MCAP file of another program: joint states in an encoding, 8 ms apart."""
+    from mcap.writer import Writer
+
+    with path.open('wb') as stream:
+        writer = Writer(stream)
+        writer.start()
+        form = {'ros1': 'ros1msg', 'json': 'jsonschema', 'protobuf': 'protobuf'}.get(encoding, '')
+        schema = writer.register_schema('sensor_msgs/msg/JointState', form, b'')
+        channel = writer.register_channel(topic, encoding, schema)
+        for i in range(count):
+            writer.add_message(channel, BEGIN + 8_000_000 * i, data, BEGIN)
+        writer.finish()
+
+
 def write_bag(
     folder: Path,
     joints: RecordedJoints,

@@ -10,18 +10,26 @@ import sqlite3
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timezone
+from itertools import islice, pairwise
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
+
+import yaml
 
 from ur5_pick_place.errors import InvalidInput, MissingPackage, one_line
 
 _SUFFIXES = ('.mcap', '.db3')
 _COMPRESSED = ('.zstd', '.zst')
-_PART = re.compile(r'_\d+$')  # of a bag that rosbag2 has split
+_PART = re.compile(r'_(\d+)$')  # of a bag that rosbag2 has split
 _RECORD = re.compile(r'record-(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d\.\d{3})Z')
-_ONE_RECORDING = ('metadata.yaml', 'result.json')  # of rosbag2 and of a demo
+_METADATA = 'metadata.yaml'
+_ONE_RECORDING = (_METADATA, 'result.json')  # of rosbag2 and of a demo
+_FILES = re.compile(r'^ *relative_file_paths:.*(?:\n *- .*)*', re.MULTILINE)
+_LARGEST_METADATA = 2**24  # [bytes]
+_CDR = 'cdr'
 _MOST_NAMED = 5
+_MISSING = 'missing here, with all messages in it: copy the bag again'
 _FACTS = 'ur5_pick_place'  # as nodes.mcap_file.FACTS, which needs ROS
 _ZSTD = b'\x28\xb5\x2f\xfd'  # how a message begins that rosbag2 has compressed; CDR begins with 0
 _LONGEST = 2**26  # [bytes] of a message
@@ -65,6 +73,7 @@ class Recording:
     begin: int = 0
     end: int = 0
     _kept: int = 0
+    _unread: dict[str, set[str]] = field(default_factory=dict)  # topics, by why they are not read
 
     @property
     def count(self) -> int:
@@ -114,6 +123,27 @@ class Recording:
             self._kept += 1
             self.messages.setdefault(topic, []).append((log_time, _decompressed(data)))
 
+    def _accepts(self, topic: str, kind: str, encoding: str) -> bool:
+        """Return whether messages of a topic can be read; if not, keep the reason."""
+        if encoding != _CDR:
+            why = f'has messages in the encoding {encoding!r}, and only CDR of ROS 2 can be read'
+        elif not kind:
+            why = 'has messages without a type'
+        elif (known := self.types.setdefault(topic, kind)) != kind:
+            why = f'has messages of another type, {kind}, beside {known}'
+        else:
+            return True
+        self._unread.setdefault(why, set()).add(topic)
+        return False
+
+    def _note_unread(self) -> None:
+        """Add the topics whose messages cannot be read to the problems."""
+        for why, topics in self._unread.items():
+            self.problems.append(
+                f'{_named(sorted(topics))} {why}: record with `ros2 bag record`, or convert a '
+                'ROS 1 bag with `rosbags-convert`'
+            )
+
     def _note_lost(self) -> None:
         """Add the messages that the recorder reports as lost to the problems."""
         for facts in self.facts:
@@ -121,11 +151,16 @@ class Recording:
             if not isinstance(lost, dict) or not lost:
                 continue
             parts = [one_line(f'{count} of {topic}') for topic, count in lost.items()]
-            more = f' and {len(parts) - _MOST_NAMED} more topics' * (len(parts) > _MOST_NAMED)
             self.problems.append(
                 "messages that did not fit the recorder's memory are missing, the oldest first: "
-                f'{", ".join(parts[:_MOST_NAMED])}{more}'
+                f'{_named(parts)}'
             )
+
+
+def _named(things: Sequence[str]) -> str:
+    """Return the first things as text, and how many more there are."""
+    more = len(things) - _MOST_NAMED
+    return ', '.join(things[:_MOST_NAMED]) + (f' and {more} more' if more > 0 else '')
 
 
 def newest_recording(path: Path) -> tuple[Path, str]:
@@ -147,12 +182,9 @@ def newest_recording(path: Path) -> tuple[Path, str]:
     if len(files) < 2 or (len(stems) == 1 and all(_PART.search(file.stem) for file in files)):
         return path, ''
     newest, *others = files
-    more = len(others) - _MOST_NAMED
-    names = ', '.join(file.name for file in others[:_MOST_NAMED])
-    tail = f' and {more} more' if more > 0 else ''
     return newest, (
         f'{path} holds {len(files)} recordings: this is the newest, {newest.name}; others: '
-        f'{names}{tail}'
+        f'{_named([file.name for file in others])}'
     )
 
 
@@ -160,29 +192,76 @@ def recording_files(path: Path) -> list[Path]:
     """
     Return the files of the recording in a folder, or a file itself, in order of their numbers.
 
+    Of a folder whose metadata name its files, only these.
+
     Raises
     ------
     InvalidInput
-        It is compressed as a whole, or is no recording by its name or its kind of file.
+        It is compressed as a whole, is no recording by its name or its kind of file, or lacks all
+        files that its metadata name.
 
     """
     if not path.is_dir():
-        if path.suffix not in _SUFFIXES and path.suffix not in _COMPRESSED:
-            raise InvalidInput(f'{path}: must be a folder, or end in {" or ".join(_SUFFIXES)}')
-        if not path.is_file():
-            raise InvalidInput(f'{path}: is a pipe or a device: must be a folder or a file')
-        files, compressed = [path], [path] if path.suffix in _COMPRESSED else []
-    else:
-        files = _files_in(path, _SUFFIXES)
-        compressed = [f for f in _files_in(path, _COMPRESSED) if f.with_suffix('') not in files]
-        if files and not (path / 'metadata.yaml').exists():
-            compressed = []  # another recording
-    if compressed:
-        raise InvalidInput(
-            f'{compressed[0]}: is compressed: decompress it first, with `unzstd '
-            f'{compressed[0].name}`, or convert the bag with `ros2 bag convert`'
-        )
+        return [_recording_file(path)]
+    files = _files_in(path, _SUFFIXES)
+    named = _files_of_bag(path)
+    compressed = [f for f in _files_in(path, _COMPRESSED) if f.with_suffix('') not in files]
+    if compressed and not (files and not (path / _METADATA).exists()):  # another recording
+        raise _compressed(compressed[0])
+    if not files:
+        if named:
+            raise InvalidInput(f'{path / _METADATA} names {_named(named)}, {_MISSING}')
+        if bags := _files_in(path, ['.bag']):
+            return [_recording_file(bags[0])]
+    files = [file for file in files if file.name in named] or files
     return sorted(files, key=lambda file: [int(n) for n in re.findall(r'\d+', file.stem)])
+
+
+def _recording_file(path: Path) -> Path:
+    if path.suffix in _COMPRESSED:
+        raise _compressed(path)
+    if path.suffix not in _SUFFIXES:
+        cure = ': convert it with `rosbags-convert`' if path.suffix == '.bag' else ''
+        raise InvalidInput(f'{path}: must be a folder, or end in {" or ".join(_SUFFIXES)}{cure}')
+    if not path.is_file():
+        raise InvalidInput(f'{path}: is a pipe or a device: must be a folder or a file')
+    return path
+
+
+def _compressed(path: Path) -> InvalidInput:
+    return InvalidInput(
+        f'{path}: is compressed: decompress it first, with `unzstd {path.name}`, or convert the '
+        'bag with `ros2 bag convert`'
+    )
+
+
+def _files_of_bag(folder: Path) -> list[str]:
+    """Return the names of its files that the metadata of a bag list, as if decompressed."""
+    try:
+        with (folder / _METADATA).open(encoding='utf-8') as file:
+            found = _FILES.search(file.read(_LARGEST_METADATA))
+        names = yaml.safe_load(found[0])['relative_file_paths'] if found else []
+        return [Path(re.sub(r'\.zstd?$', '', str(name))).name for name in names or []]
+    except (OSError, ValueError, TypeError, RecursionError, yaml.YAMLError):
+        return []
+
+
+def _missing_parts(folder: Path, files: Sequence[Path]) -> list[str]:
+    """Return what is amiss with the files of a bag, by its metadata or their numbers."""
+    there = {file.name for file in files}
+    if named := _files_of_bag(folder):
+        missing = [name for name in named if name not in there]
+    else:  # its recorder was killed
+        numbers = sorted(int(part[1]) for file in files if (part := _PART.search(file.stem)))
+        absent = [n for a, b in pairwise(numbers) for n in islice(range(a + 1, b), _MOST)]
+        stem, suffix = _PART.sub('', files[0].stem), files[0].suffix
+        missing = [f'{stem}_{number}{suffix}' for number in absent]
+    source = f'{_METADATA} names' if named else 'the numbers of its files imply'
+    problems = [f'{folder}: {source} {_named(missing)}, {_MISSING}'] * bool(missing)
+    present = sorted(file.name for file in _files_in(folder, _SUFFIXES))
+    if left_out := [name for name in present if name not in there]:
+        problems.append(f'{folder}: {_METADATA} does not name {_named(left_out)}: left out')
+    return problems
 
 
 def _files_in(folder: Path, suffixes: Sequence[str]) -> list[Path]:
@@ -198,12 +277,14 @@ def _time_of(file: Path) -> float:
     return file.stat().st_mtime
 
 
-def read_recording(files: Sequence[Path], is_wanted: Callable[[str], bool]) -> Recording:
+def read_recording(path: Path, is_wanted: Callable[[str], bool]) -> Recording:
     """
-    Return what can be read of the files of one recording; `is_wanted` chooses topics.
+    Return what can be read of a recording, a file or a folder; `is_wanted` chooses topics.
 
     Raises
     ------
+    InvalidInput
+        As `recording_files`.
     MissingPackage
         `mcap` or `mcap-ros2-support` is not installed.
 
@@ -215,7 +296,10 @@ def read_recording(files: Sequence[Path], is_wanted: Callable[[str], bool]) -> R
         raise MissingPackage(
             f'recordings cannot be read ({error}): pip install mcap mcap-ros2-support'
         ) from error
+    files = recording_files(path)
     recording = Recording()
+    if path.is_dir() and files:
+        recording.problems += _missing_parts(path, files)
     for file in files:
         before = recording.count
         try:
@@ -235,6 +319,7 @@ def read_recording(files: Sequence[Path], is_wanted: Callable[[str], bool]) -> R
             )
     for rows in recording.messages.values():
         rows.sort(key=lambda row: row[0])
+    recording._note_unread()
     recording._note_lost()
     return recording
 
@@ -322,24 +407,24 @@ class _McapRecords:
             self._waiting.append(message)
 
     def _take_channel(self, channel: Any) -> None:
-        schema = self._schemas.get(channel.schema_id)  # 0 = none, as of JSON
-        if schema is None:
-            self._topics[channel.id] = (channel.topic, False)
-            self._recording.types.setdefault(channel.topic, '')
-            return
-        self._topics[channel.id] = (channel.topic, self._is_wanted(channel.topic))
-        self._recording.types.setdefault(channel.topic, schema.name)
-        if schema.encoding == 'ros2msg':
+        schema: Any = self._schemas.get(channel.schema_id)  # 0 = none, as of JSON
+        topic, kind = channel.topic, schema.name if schema else ''
+        is_read = self._is_wanted(topic) and self._recording._accepts(
+            topic, kind, channel.message_encoding
+        )
+        self._topics[channel.id] = (topic, is_read)
+        if is_read and schema.encoding == 'ros2msg':
             text = schema.data.decode(errors='replace')
-            self._recording.definitions.setdefault(schema.name, text)
+            self._recording.definitions.setdefault(kind, text)
 
 
 def _read_sqlite(path: Path, recording: Recording, is_wanted: Callable[[str], bool]) -> None:
     with contextlib.closing(_open_sqlite(path)) as database:
         topics: dict[int, tuple[str, bool]] = {}
-        for number, name, kind in database.execute('SELECT id, name, type FROM topics'):
-            topics[number] = (str(name), is_wanted(str(name)))
-            recording.types.setdefault(str(name), str(kind))
+        rows = database.execute('SELECT id, name, type, serialization_format FROM topics')
+        for number, *words in rows:
+            name, kind, encoding = map(str, words)
+            topics[number] = (name, is_wanted(name) and recording._accepts(name, kind, encoding))
         with contextlib.suppress(sqlite3.OperationalError):  # before ROS 2 Iron
             for kind, encoding, text in database.execute(
                 'SELECT topic_type, encoding, encoded_message_definition FROM message_definitions'

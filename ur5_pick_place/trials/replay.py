@@ -3,9 +3,9 @@
 
 import importlib
 import re
-import struct
 import time
-from collections.abc import Collection, Sequence
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +13,10 @@ import rclpy
 from rclpy.exceptions import InvalidTopicNameException
 from rclpy.node import Node
 from rclpy.qos import DurabilityPolicy, QoSProfile
+from rclpy.serialization import deserialize_message
 from rclpy.validate_full_topic_name import validate_full_topic_name
 from rosgraph_msgs.msg import Clock
+from sensor_msgs.msg import JointState
 
 from ur5_pick_place.errors import ExecutionError, InvalidInput, one_line
 from ur5_pick_place.nodes.ros.distro import count_servers
@@ -28,6 +30,7 @@ _LATCHED = (
     '/robot_program_running',
     '/trajectory_planner/motion_state',
     '/monitored_planning_scene',
+    '/robot_description',
     '/pick_place/state',
     '/pick_place/markers',
     _STATIC_FRAMES,
@@ -52,17 +55,16 @@ _DISCOVERY = 1.5  # [s] within which other nodes are usually discovered
 _DEPTH = 100
 _MOST_FRAMES = 1000  # messages with static frames
 _LONGEST_GAP = 600.0  # [s] between two messages
-_STAMPED = 12  # [bytes] of a message with a stamp
 
 
-def replay(files: Sequence[Path], rate: float) -> str:
+def replay(path: Path, rate: float) -> str:
     """
     Publish a recording on the environment's ROS_DOMAIN_ID; return what was done.
 
     Parameters
     ----------
-    files : sequence of Path
-        Of one recording.
+    path : Path
+        A recording, as `read_recording` takes it.
     rate : float
         Recorded seconds per second.
 
@@ -76,22 +78,22 @@ def replay(files: Sequence[Path], rate: float) -> str:
 
     """
     ros_domain_id()
-    recording = read_recording(files, lambda topic: topic.endswith(_SHOWN))
-    _leave_out_invalid(recording)
+    recording = read_recording(path, lambda topic: topic.endswith(_SHOWN))
+    kinds = _kinds(recording)
     rows = sorted(
         (log_time, topic, data)
         for topic, messages in recording.messages.items()
         for log_time, data in messages
     )
     if not rows:
-        raise InvalidInput('; '.join([*recording.problems, 'nothing to replay']))
+        raise InvalidInput('; '.join([*recording.problems, f'{path}: nothing to replay']))
     stay_on_loopback()
     rclpy.init()
     try:
         node = rclpy.create_node('replay')
         time.sleep(_DISCOVERY)
         _refuse_beside_a_robot(node, recording, ())
-        count = _Player(node, recording).play(rows, rate)
+        count = _Player(node, recording, kinds).play(rows, rate)
         node.destroy_node()
     finally:
         rclpy.try_shutdown()
@@ -100,34 +102,50 @@ def replay(files: Sequence[Path], rate: float) -> str:
     return '\n'.join([*recording.problems, said])
 
 
-def _leave_out_invalid(recording: Recording) -> None:
-    """Remove topics whose names are invalid in ROS; they become problems of the recording."""
-    for topic in list(recording.messages):
+def _kinds(recording: Recording) -> dict[str, Any]:
+    """Return the class of messages of each topic; others become problems and are removed."""
+    kinds: dict[str, Any] = {}
+    for topic in recording.messages:
         try:
             validate_full_topic_name(topic)
-        except InvalidTopicNameException as error:
-            del recording.messages[topic]
+            kind = _message_type(recording.types[topic])
+            kind.__class__.__import_type_support__()
+            rows = recording.messages[topic]
+            if all(_message(data, kind) is None for _, data in rows):
+                raise InvalidInput(f'its {len(rows)} messages are malformed')
+            kinds[topic] = kind
+        except (InvalidTopicNameException, ImportError, AttributeError, ValueError) as error:
             recording.problems.append(f'{topic!r} is not replayed: {one_line(error)}')
+    recording.messages = {topic: recording.messages[topic] for topic in kinds}
+    return kinds
+
+
+def _message(data: bytes, kind: Any) -> Any:
+    """Return a message of a class from its bytes; None if they are malformed."""
+    try:
+        return deserialize_message(data, kind)
+    except Exception:  # of the middleware
+        return None
 
 
 class _Player:
     """Publishes the bytes that were recorded, and the clock of the joints."""
 
-    def __init__(self, node: Node, recording: Recording) -> None:
-        self._node, self._recording = node, recording
+    def __init__(self, node: Node, recording: Recording, kinds: Mapping[str, Any]) -> None:
+        self._node, self._recording, self._kinds = node, recording, kinds
         self._clock = node.create_publisher(Clock, '/clock', 10)
-        self._publishers: dict[str, Any] = {}
-        for topic in recording.messages:
-            qos = _qos(topic, len(recording.messages[topic]))
-            try:
-                kind = _message_type(recording.types[topic])
-                self._publishers[topic] = node.create_publisher(kind, topic, qos)
-            except (ImportError, AttributeError, TypeError, ValueError) as error:
-                recording.problems.append(f'{topic} is not replayed: {one_line(error)}')
+        counts = {topic: len(recording.messages[topic]) for topic in kinds}
+        self._publishers = {
+            topic: node.create_publisher(kind, topic, _qos(topic, counts[topic]))
+            for topic, kind in kinds.items()
+        }
+        joints = [t for t, kind in kinds.items() if t.endswith(_JOINTS) and kind is JointState]
+        self._timed = max(joints, key=counts.__getitem__, default='')  # one arm gives the time
 
     def play(self, rows: Sequence[tuple[int, str, bytes]], rate: float) -> int:
         """Publish in recorded time; return how many messages."""
         begin, first, count = time.monotonic(), rows[0][0], 0
+        malformed: Counter[str] = Counter()
         looked = begin
         for log_time, topic, data in rows:
             due = begin + (log_time - first) * 1e-9 / rate
@@ -143,12 +161,19 @@ class _Player:
                 if (left := due - time.monotonic()) <= 0.0:
                     break
                 time.sleep(min(left, 0.5))
-            if topic not in self._publishers:
+            message = _message(data, self._kinds[topic])
+            if message is None:
+                malformed[topic] += 1
                 continue
-            if topic.endswith(_JOINTS) and len(data) >= _STAMPED:
-                self._clock.publish(_clock_of(data))
+            if topic == self._timed and message.header.stamp.sec >= 0:
+                self._clock.publish(Clock(clock=message.header.stamp))
             self._publishers[topic].publish(data)
             count += 1
+        self._recording.problems += [
+            f'{topic}: {bad} of {len(self._recording.messages[topic])} messages are malformed: '
+            'not replayed'
+            for topic, bad in malformed.items()
+        ]
         return count
 
 
@@ -166,14 +191,6 @@ def _qos(topic: str, count: int) -> QoSProfile:
     # Its publishers, each with frames of its own, are a single one here, which keeps them all.
     depth = min(count, _MOST_FRAMES) if topic.endswith(_STATIC_FRAMES) else 1
     return QoSProfile(depth=depth, durability=DurabilityPolicy.TRANSIENT_LOCAL)
-
-
-def _clock_of(data: bytes) -> Clock:
-    """Return the time of a serialized message with a header."""
-    sec, nanosec = struct.unpack_from('<iI' if data[1] & 1 else '>iI', data, 4)
-    clock = Clock()
-    clock.clock.sec, clock.clock.nanosec = max(0, sec), nanosec
-    return clock
 
 
 def _refuse_beside_a_robot(node: Node, recording: Recording, own: Collection[str]) -> None:

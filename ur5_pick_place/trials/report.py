@@ -12,13 +12,13 @@ import argparse
 import contextlib
 import json
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ur5_pick_place.errors import InvalidInput, MissingPackage, Ur5PickPlaceError, one_line
-from ur5_pick_place.terminal import quiet_pipe
+from ur5_pick_place.terminal import number_within, quiet_pipe
 from ur5_pick_place.trials.demo_report import RUN_FILE
 from ur5_pick_place.trials.recorded_runs import RecordedRuns, recorded_runs, summary
 from ur5_pick_place.trials.recording import (
@@ -137,16 +137,12 @@ def _parser() -> argparse.ArgumentParser:
         help='print the production counters: cycles, parts, stops by cause and cycle times',
     )
     parser.add_argument(
-        '--rate', type=_rate, default=1.0, help='of --replay: recorded seconds per second'
+        '--rate',
+        type=number_within(0.01, 100.0),
+        default=1.0,
+        help='of --replay: recorded seconds per second',
     )
     return parser
-
-
-def _rate(text: str) -> float:
-    rate = float(text)
-    if not 0.01 <= rate <= 100.0:
-        raise argparse.ArgumentTypeError(f'{text}: must be 0.01 to 100')
-    return rate
 
 
 def _history(path: Path, as_json: bool) -> int:
@@ -163,7 +159,7 @@ def _replay(path: Path, rate: float) -> str:
         from ur5_pick_place.trials.replay import replay
     except ImportError as error:
         raise MissingPackage(f'a replay needs ROS 2 ({error})') from error
-    return replay(recording_files(path), rate)
+    return replay(path, rate)
 
 
 def write_page(path: Path, name: str, report: Report) -> None:
@@ -213,8 +209,7 @@ def read_report(path: Path) -> Report:
     _check_exists(path)
     if (path / 'result.json').exists():
         return _results_report(path)
-    files = recording_files(path)
-    return _recording_report(path, files) if files else _results_report(path)
+    return _recording_report(path) if recording_files(path) else _results_report(path)
 
 
 def _check_exists(path: Path) -> None:
@@ -234,13 +229,13 @@ def _results_report(folder: Path) -> Report:
     return Report(runs, motions, problems)
 
 
-def _recording_report(path: Path, files: Sequence[Path]) -> Report:
-    recording, found = _recorded(path, files)
+def _recording_report(path: Path) -> Report:
+    recording, found = _recorded(path)
     return Report(found.runs, found.motions, recording.problems, summary(recording, path))
 
 
-def _recorded(path: Path, files: Sequence[Path]) -> tuple[Recording, RecordedRuns]:
-    recording = read_recording(files, is_wanted)
+def _recorded(path: Path) -> tuple[Recording, RecordedRuns]:
+    recording = read_recording(path, is_wanted)
     try:
         return recording, recorded_runs(recording)
     except InvalidInput as error:
@@ -290,7 +285,7 @@ def _motions(folder: Path) -> tuple[dict[str, RunKinematics], list[str]]:
     path = folder / RUN_FILE
     if not path.exists():
         return {}, []
-    recording, found = _recorded(path, [path])
+    recording, found = _recorded(path)
     return found.motions, recording.problems
 
 

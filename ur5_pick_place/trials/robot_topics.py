@@ -3,8 +3,9 @@
 
 import json
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -65,26 +66,78 @@ class RobotTopics:
 
 
 def robot_topics(recording: Recording, with_joint_states: bool = True) -> RobotTopics:
-    """Return what a recording contains of the arm with the most joint states."""
-    joint_states: list[Any] = []
-    space = ''
-    for topic in _by_count(recording, JOINT_STATES):
-        space = topic.removesuffix(JOINT_STATES)
-        if with_joint_states:
-            joint_states = list(_joint_states(recording.decoded(topic)))
-        if joint_states or not with_joint_states:
-            break
+    """
+    Return what a recording contains of one arm, that with the most joint states.
+
+    Other arms become a problem of the recording.
+
+    """
+    arms = _arms(recording, JOINT_STATES, _joint_states, with_joint_states)
+    controllers = {} if arms else _arms(recording, CONTROLLER_STATE, _controller_states, True)
+    found = list(arms or controllers) or [_Arm('', '')]
+    shown, others = found[0], found[1:]
+    if others:
+        recording.problems.append(
+            f'{1 + len(others)} arms: only that with the most messages is shown, {shown}; not '
+            f'shown: {", ".join(map(str, others))}'
+        )
+
+    def topics_of(suffix: str) -> Iterator[str]:
+        for topic in _by_count(recording, suffix):
+            space = _space(topic, suffix)
+            if space == shown.space or (not others and space.startswith(f'{shown.space}/')):
+                yield topic
 
     def decoded(suffix: str) -> Iterator[tuple[int, Any]]:
-        found = _by_count(recording, suffix)
-        return recording.decoded(next((t for t in found if t.startswith(f'{space}/')), ''))
+        return recording.decoded(next(topics_of(suffix), ''))
 
+    for topic in topics_of(CONTROLLER_STATE) if arms else ():
+        states = _controller_states(recording.decoded(topic))
+        if rows := [row for prefix, row in states if prefix == shown.prefix]:
+            controllers[shown] = rows
+            break
     return RobotTopics(
-        joint_states,
-        list(_controller_states(decoded(CONTROLLER_STATE))),
+        arms.get(shown, []) if with_joint_states else [],
+        controllers.get(shown, []),
         list(_events(decoded(EVENT))),
         sorted([*_stops(decoded(MOTION_STATE)), *_stops(decoded(EXECUTION_EVENT))]),
     )
+
+
+@dataclass(frozen=True)
+class _Arm:
+    """Which arm of a recording: its namespace, and the prefix of its joints."""
+
+    space: str
+    prefix: str
+
+    def __str__(self) -> str:
+        name = f'of namespace {self.space or "/"}'
+        return f'{name} with joints {self.prefix}…' if self.prefix else name
+
+
+def _arms(
+    recording: Recording,
+    suffix: str,
+    read: Callable[[Iterator[tuple[int, Any]]], Iterator[tuple[str, Any]]],
+    is_whole: bool,
+) -> dict[_Arm, list[Any]]:
+    """Return the arms of a recording, the largest first, with its rows, the others with some."""
+    arms: dict[_Arm, list[Any]] = {}
+    for topic in _by_count(recording, suffix):
+        rows = read(recording.decoded(topic))
+        found: dict[_Arm, list[Any]] = {}
+        for prefix, row in rows if is_whole and not arms else islice(rows, 1):
+            found.setdefault(_Arm(_space(topic, suffix), prefix), []).append(row)
+        for arm in sorted(found, key=lambda arm: -len(found[arm])):
+            arms.setdefault(arm, found[arm])
+    return arms
+
+
+def _space(topic: str, suffix: str) -> str:
+    """Return the namespace of the arm to which a topic belongs."""
+    space = topic.removesuffix(suffix)
+    return space.rpartition('/')[0] if suffix == CONTROLLER_STATE else space
 
 
 def _by_count(recording: Recording, suffix: str) -> list[str]:
@@ -146,41 +199,43 @@ def _increasing(rows: Sequence[Any]) -> list[Any]:
     return found
 
 
-def _joint_states(messages: Iterator[tuple[int, Any]]) -> Iterator[Any]:
-    orders: dict[tuple[str, ...], list[int] | None] = {}
+def _joint_states(messages: Iterator[tuple[int, Any]]) -> Iterator[tuple[str, Any]]:
+    """Yield the prefix of the arm, and its row, for each arm in each message."""
+    orders: dict[tuple[str, ...], dict[str, list[int]]] = {}
     for log_time, message in messages:
         names = tuple(message.name)
         if names not in orders:
-            orders[names] = _order(names)
-        order = orders[names]
-        if order is None:
-            continue
-        q, qd = _values(message.position, order), _values(message.velocity, order)
-        if np.isfinite(q).all():
-            yield log_time, _seconds(message), q, qd, np.full(6, math.nan)
+            orders[names] = _orders(names)
+        for prefix, order in orders[names].items():
+            q, qd = _values(message.position, order), _values(message.velocity, order)
+            if np.isfinite(q).all():
+                yield prefix, (log_time, _seconds(message), q, qd, np.full(6, math.nan))
 
 
-def _controller_states(messages: Iterator[tuple[int, Any]]) -> Iterator[Any]:
+def _controller_states(messages: Iterator[tuple[int, Any]]) -> Iterator[tuple[str, Any]]:
+    """Yield the prefix of the arm, and its row, for each message with an arm."""
     for log_time, message in messages:
-        order = _order(tuple(message.joint_names))
         # Humble has other names.
         measured = getattr(message, 'feedback', None) or getattr(message, 'actual', None)
         wanted = getattr(message, 'reference', None) or getattr(message, 'desired', None)
-        if order is None or measured is None or wanted is None:
+        if measured is None or wanted is None:
             continue
-        q, qd = (_values(v, order) for v in (measured.positions, measured.velocities))
-        if np.isfinite(q).all():
-            yield log_time, _seconds(message), q, qd, _values(wanted.positions, order)
+        for prefix, order in _orders(tuple(message.joint_names)).items():
+            q, qd = (_values(v, order) for v in (measured.positions, measured.velocities))
+            if np.isfinite(q).all():
+                row = log_time, _seconds(message), q, qd, _values(wanted.positions, order)
+                yield prefix, row
 
 
-def _order(names: Sequence[str]) -> list[int] | None:
-    """Return the indices of the joints of the first arm in a message; None without one."""
+def _orders(names: Sequence[str]) -> dict[str, list[int]]:
+    """Return the indices of the joints of each arm in a message, by its prefix."""
     first = JOINT_NAMES[0]
-    for prefix in (name.removesuffix(first) for name in names if name.endswith(first)):
-        wanted = [prefix + name for name in JOINT_NAMES]
-        if set(wanted) <= set(names):
-            return [list(names).index(name) for name in wanted]
-    return None
+    prefixes = [name.removesuffix(first) for name in names if name.endswith(first)]
+    return {
+        prefix: [list(names).index(prefix + name) for name in JOINT_NAMES]
+        for prefix in prefixes
+        if {prefix + name for name in JOINT_NAMES} <= set(names)
+    }
 
 
 def _values(numbers: Sequence[float], order: list[int]) -> Array:

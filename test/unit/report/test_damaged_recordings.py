@@ -136,7 +136,7 @@ def test_a_damaged_chunk_costs_no_other(tmp_path: Path) -> None:
     data = bytearray(path.read_bytes())
     data[2000] ^= 0xFF
     path.write_bytes(data)
-    recording = read_recording([path], is_wanted)
+    recording = read_recording(path, is_wanted)
     (problem,) = recording.problems
     assert '1 of ' in problem and recording.count > 1500
 

@@ -24,6 +24,7 @@ from recordings import (
     nodding,
     reported,
     write_bag,
+    write_foreign,
     write_recording,
 )
 
@@ -101,7 +102,7 @@ def test_rosbags_and_mcap_read_the_same_joints(recorded: Path) -> None:
 
 
 def test_joints_references_and_events_are_read_as_they_were(recorded: Path) -> None:
-    topics = robot_topics(read_recording([recorded], is_wanted))
+    topics = robot_topics(read_recording(recorded, is_wanted))
     _, t, q, qd, reference = zip(*topics.controller_states, strict=True)
     expected = (JOINTS.t, JOINTS.q, JOINTS.qd, JOINTS.q_reference)
     for found, array in zip((t, q, qd, reference), expected, strict=True):
@@ -143,7 +144,7 @@ def test_a_bag_of_compressed_messages_is_read_like_any_other(
     folder = write_bag(tmp_path / 'bag', JOINTS, EVENTS, storage, pack)
     ((run,), complaint) = reported(folder, capsys)
     assert not complaint and run['outcome'] == 'stopped' and len(run['stages']) == 1
-    recording = read_recording(recording_files(folder), is_wanted)
+    recording = read_recording(folder, is_wanted)
     topics = robot_topics(recording)
     assert len(topics.joint_states) == len(topics.controller_states) == JOINTS.t.size
 
@@ -257,6 +258,87 @@ def test_the_parts_of_a_bag_are_one_recording_also_where_its_recorder_was_killed
     assert recording_files(tmp_path) == files
 
 
+@pytest.mark.parametrize('is_named', [True, False])
+@pytest.mark.parametrize('lost', [0, 1, 2])
+def test_a_part_of_a_bag_that_is_missing_is_named(
+    is_named: bool, lost: int, tmp_path: Path, capsys
+) -> None:
+    """By metadata.yaml, also the first or the last; by the numbers of the others, a middle one."""
+    names = [f'lab_{part}.mcap' for part in range(3)]
+    for name in names[:lost] + names[lost + 1 :]:
+        write_recording(tmp_path / name, JOINTS, EVENTS)
+    if is_named:
+        write_recording(tmp_path / 'other.mcap', JOINTS, EVENTS)
+        lines = ''.join(f'    - lab/{name}\n' for name in names)
+        (tmp_path / 'metadata.yaml').write_text(
+            f'rosbag2_bagfile_information:\n  relative_file_paths:\n{lines}  duration: x\n'
+        )
+    (_, complaint) = reported(tmp_path, capsys)
+    if is_named or lost == 1:
+        source = 'metadata.yaml names' if is_named else 'the numbers of its files imply'
+        assert f'{source} {names[lost]}, missing here' in complaint
+    assert ('metadata.yaml does not name other.mcap: left out' in complaint) == is_named
+    assert bool(complaint) == (is_named or lost == 1)
+
+
+def test_a_bag_without_any_of_its_files_is_no_results_folder(tmp_path: Path, capsys) -> None:
+    (tmp_path / 'metadata.yaml').write_text('x:\n  relative_file_paths: [lab_0.db3]\n')
+    assert report.main([str(tmp_path), '--json']) == 2
+    assert 'metadata.yaml names lab_0.db3, missing here' in capsys.readouterr().err
+
+
+def test_dates_in_names_are_no_parts(tmp_path: Path, capsys) -> None:
+    write_recording(tmp_path / 'lab_20261126.mcap', JOINTS, EVENTS)
+    assert not reported(tmp_path, capsys)[1]
+
+
+@pytest.mark.parametrize('encoding', ['ros1', 'json', 'protobuf'])
+def test_messages_in_another_encoding_are_called_that(
+    encoding: str, tmp_path: Path, capsys
+) -> None:
+    write_foreign(tmp_path / 'a.mcap', '/joint_states', encoding, b'{}')
+    assert report.main([str(tmp_path / 'a.mcap')]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert f"/joint_states has messages in the encoding '{encoding}'" in line
+    assert 'malformed' not in line and 'definition' not in line and 'ros2 bag record' in line
+
+
+def test_a_bag_of_ros_1_is_told_how_to_become_one_of_ros_2(tmp_path: Path, capsys) -> None:
+    (tmp_path / 'a.bag').write_bytes(b'#ROSBAG V2.0\n')
+    for path in (tmp_path, tmp_path / 'a.bag'):
+        assert report.main([str(path)]) == 2
+        assert 'a.bag: must be a folder, or end in .mcap or .db3: convert it with `rosbags-c' in (
+            capsys.readouterr().err
+        )
+
+
+@pytest.mark.parametrize(
+    'names',
+    [{'space': '/right'}, {'prefix': 'right_'}, {'space': '/right', 'prefix': 'right_'}],
+    ids=['namespace', 'prefix', 'both'],
+)
+def test_of_two_arms_that_with_the_most_joint_states_is_shown_and_the_other_is_named(
+    names: dict[str, str], tmp_path: Path, capsys
+) -> None:
+    """The other is elsewhere, and its task was stopped; each message is of one arm."""
+    shown, other = nodding(160), nodding(120)
+    other.q[:] += 1.0
+    others = messages(other, EVENTS if 'space' in names else [], **names)
+    path = tmp_path / 'a.mcap'
+    write_recording(path, shown, [], [{'arm': ARM}], others)
+    recording = read_recording(path, is_wanted)
+    topics = robot_topics(recording)
+    assert np.array([row[2] for row in topics.joint_states]) == pytest.approx(shown.q)
+    assert np.array([row[4] for row in topics.controller_states]) == pytest.approx(
+        shown.q_reference
+    )
+    assert not topics.events
+    (line,) = recording.problems
+    assert line.startswith('2 arms: only that with the most messages is shown, of namespace /;')
+    assert all(name in line.partition('not shown: ')[2] for name in names.values())
+    assert line in reported(path, capsys)[1]
+
+
 @pytest.mark.parametrize('storage', ['mcap', 'db3'])
 @pytest.mark.parametrize('option', ['--json', '--replay'])
 def test_of_a_compressed_bag_one_line_says_how_to_decompress_it(
@@ -335,7 +417,7 @@ def test_without_an_optional_package_one_line_says_what_to_install(
 
 
 def test_log_times_are_those_of_the_messages(recorded: Path) -> None:
-    recording = read_recording([recorded], is_wanted)
+    recording = read_recording(recorded, is_wanted)
     assert recording.begin == log_time(JOINTS, JOINTS.t[0])
     assert recording.end == log_time(JOINTS, JOINTS.t[-1])
 

@@ -16,21 +16,22 @@ import pytest
 rclpy = pytest.importorskip('rclpy')
 pytest.importorskip('mcap_ros2')
 
+from builtin_interfaces.msg import Time  # noqa: E402
 from geometry_msgs.msg import TransformStamped  # noqa: E402
 from rclpy.context import Context  # noqa: E402
 from rclpy.executors import SingleThreadedExecutor  # noqa: E402
 from rclpy.node import Node  # noqa: E402
 from rclpy.qos import DurabilityPolicy, QoSProfile  # noqa: E402
-from recordings import BEGIN, nodding, write_recording  # noqa: E402
-from rosgraph_msgs.msg import Clock  # noqa: E402
+from rclpy.serialization import serialize_message  # noqa: E402
+from recordings import BEGIN, nodding, write_foreign, write_recording  # noqa: E402
 from sensor_msgs.msg import JointState  # noqa: E402
-from std_msgs.msg import String  # noqa: E402
+from std_msgs.msg import Header, String  # noqa: E402
 from tf2_msgs.msg import TFMessage  # noqa: E402
 from visualization_msgs.msg import Marker, MarkerArray  # noqa: E402
 
 from ur5_pick_place.trials import report  # noqa: E402
 from ur5_pick_place.trials.recording import Recording  # noqa: E402
-from ur5_pick_place.trials.replay import _Player  # noqa: E402
+from ur5_pick_place.trials.replay import _kinds, _Player  # noqa: E402
 
 REPORT = Path(sys.executable).with_name('report')
 EVENTS = [{'time': 100.5, 'event': 'started', 'job': 'run'}]
@@ -85,16 +86,48 @@ def test_a_topic_whose_type_cannot_be_published_is_left_out_with_a_line() -> Non
     topics = {f'/a{i}/joint_states': kind for i, kind in enumerate(types)}
     recording = Recording()
     for topic, kind in {**topics, '/pick_place/state': 'std_msgs/msg/String'}.items():
-        recording.messages[topic], recording.types[topic] = [], kind
-    published: list[tuple[object, str]] = []
-    node = SimpleNamespace(
-        create_publisher=lambda kind, topic, _qos: published.append((kind, topic))
-    )
-    _Player(node, recording)
-    assert published == [(Clock, '/clock'), (String, '/pick_place/state')]
+        recording.messages[topic] = [(BEGIN, serialize_message(String()))]
+        recording.types[topic] = kind
+    assert _kinds(recording) == {'/pick_place/state': String}
     assert all(line.isprintable() for line in recording.problems)
     said = [line.partition(' is not replayed: ') for line in recording.problems]
-    assert [topic for topic, _, reason in said if reason] == list(topics)
+    assert [topic for topic, _, reason in said if reason] == list(map(repr, topics))
+
+
+def test_of_two_arms_with_clocks_of_their_own_one_gives_the_time() -> None:
+    """Here the other is a second late."""
+    recording, published = Recording(), []
+    for topic, count, late in (('/left/joint_states', 3, 0), ('/right/joint_states', 2, 1)):
+        recording.types[topic] = 'sensor_msgs/msg/JointState'
+        recording.messages[topic] = [
+            (BEGIN + i, serialize_message(JointState(header=Header(stamp=Time(sec=9 - late)))))
+            for i in range(count)
+        ]
+    recording.messages['/left/joint_states'].append((BEGIN + 9, b'\0\1\0\0\1'))
+    node = SimpleNamespace(
+        create_publisher=lambda _kind, topic, _qos: SimpleNamespace(
+            publish=lambda message: published.append((topic, message))
+        ),
+    )
+    rows = sorted((at, t, data) for t, ms in recording.messages.items() for at, data in ms)
+    assert _Player(node, recording, _kinds(recording)).play(rows, 1.0) == 5
+    clock = [message.clock.sec for topic, message in published if topic == '/clock']
+    assert clock == [9, 9, 9]
+    assert recording.problems == [
+        '/left/joint_states: 1 of 4 messages are malformed: not replayed'
+    ]
+
+
+@pytest.mark.parametrize('encoding', ['ros1', 'json', 'cdr'])
+def test_what_cannot_be_published_is_refused_before_anything_starts(
+    encoding: str, tmp_path: Path, monkeypatch, capsys
+) -> None:
+    write_foreign(tmp_path / 'run.mcap', '/joint_states', encoding, b'\1\2\3\4\5\6\7\x08\x09')
+    monkeypatch.setattr(rclpy, 'init', lambda **_: pytest.fail('nothing to publish'))
+    assert report.main([str(tmp_path / 'run.mcap'), '--replay']) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    expected = 'its 400 messages are malformed' if encoding == 'cdr' else f"encoding '{encoding}'"
+    assert expected in line and line.endswith('nothing to replay') and '/joint_states' in line
 
 
 def test_joints_and_events_are_published_in_their_time(viewer: Viewer, tmp_path: Path) -> None:
