@@ -13,6 +13,7 @@ from typing import BinaryIO
 
 import numpy as np
 import pytest
+import yaml
 
 pytest.importorskip('rclpy')
 
@@ -153,6 +154,8 @@ class Told:
         return self.recorder.poll() or is_due
 
 
+CONTROLLERS = 'a_controller', CONTROLLER, 'joint_trajectory_controller'
+LATCHED, RELIABLE = 1, 1  # in numbers of rmw
 PLANNER, TASK = 'trajectory_planner/motion_state', 'pick_place/state'
 EVENT = 'trajectory_execution_event'
 
@@ -237,6 +240,36 @@ def test_settings_with_which_no_record_contains_its_stop_are_refused(
     assert f'record_after_stop = {after:g}: must be at most {duration - 5:g} s' in str(error.value)
     assert f'record_duration = {duration:g}' in str(error.value)
     RecorderSettings(record_duration=duration, record_after_stop=duration - 5.0)
+
+
+def test_what_late_viewers_need_is_replayed_to_them_by_rosbag2(
+    tmp_path: Path, monkeypatch
+) -> None:
+    """As rosbags reads it, and as rosbag2 does: numbers until Iron, either form since."""
+    highlevel = pytest.importorskip('rosbags.highlevel')
+    from mcap.reader import make_reader
+
+    told, path = Told(monkeypatch), tmp_path / 'record.mcap'
+    told.say(*((topic.name, '') for _, topic in told.topics))
+    with path.open('wb') as stream:
+        told.recorder.write(stream, 'save')
+    with highlevel.AnyReader([path]) as bag:
+        profiles = {c.topic.strip('/'): c.ext.offered_qos_profiles for c in bag.connections}
+    assert {topic for topic, (qos,) in profiles.items() if qos.durability.value == LATCHED} == {
+        'io_and_status_controller/robot_mode', 'io_and_status_controller/safety_mode',
+        'io_and_status_controller/robot_program_running', 'trajectory_planner/motion_state',
+        'monitored_planning_scene', 'pick_place/state', 'pick_place/markers', 'tf_static',
+        'robot_description',
+        *(f'{name}/follow_joint_trajectory/_action/status' for name in CONTROLLERS),
+    }  # fmt: skip
+    assert all(qos.reliability.value == RELIABLE for (qos,) in profiles.values())
+    with path.open('rb') as stream:
+        channels = make_reader(stream).get_summary().channels.values()
+        (profile,), *_ = (yaml.safe_load(c.metadata['offered_qos_profiles']) for c in channels)
+    policies = ('history', 'reliability', 'durability', 'liveliness')
+    assert all(isinstance(profile[policy], int) for policy in policies)
+    assert profile['lifespan'] == profile['deadline'] == profile['liveliness_lease_duration']
+    assert profile['lifespan']['sec'] * SECOND + profile['lifespan']['nsec'] == 2**63 - 1
 
 
 # -- the folder ----------------------------------------------------------------------------------

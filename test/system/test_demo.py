@@ -148,7 +148,7 @@ def check_recording(path: Path, told: dict) -> None:
             elif connection.topic == '/pick_place/event':
                 event = json.loads(message.data)
                 taught[event['event'], event.get('job')] = event['time']
-        topics = {connection.topic for connection in bag.connections}
+        topics = {c.topic: c.ext.offered_qos_profiles[0].durability.value for c in bag.connections}
     cycle = taught['done', 'run'] - taught['started', 'run']
     assert cycle == pytest.approx(told['cycle_time_s'], abs=2e-3)
     target = np.array([told['target']['x'], told['target']['y'], PART_SIZE / 2])
@@ -162,6 +162,7 @@ def check_recording(path: Path, told: dict) -> None:
                   '/io_and_status_controller/io_states', '/io_and_status_controller/robot_mode',
                   '/speed_scaling_state_broadcaster/speed_scaling'):  # fmt: skip
         assert topic in topics
+    assert topics['/tf_static'] == 1 and topics['/tf'] == 2, 'transient local, and volatile'
 
 
 @pytest.mark.drill

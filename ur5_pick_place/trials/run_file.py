@@ -104,7 +104,8 @@ class RunFile:
             file = self._opened()
             rows.sort(key=lambda row: row[2].received)
             for name, topic, message in rows:
-                file.write(name, topic.kind, message.data, message.received, message.published)
+                times = message.received, message.published
+                file.write(name, topic.kind, message.data, *times, topic.is_latched)
             if rows and result and record:
                 span = (rows[0][2].received, rows[-1][2].received)
                 file.add_facts({'run': _run_facts(result, record, span)})

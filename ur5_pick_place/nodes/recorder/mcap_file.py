@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from types import ModuleType
 from typing import Any, BinaryIO
 
+from rclpy.qos import DurabilityPolicy, HistoryPolicy, LivelinessPolicy, ReliabilityPolicy
 from rosidl_parser.definition import (
     AbstractString,
     AbstractWString,
@@ -50,7 +51,15 @@ class McapFile:
         self._channels: dict[str, int] = {}
         self._sequences: dict[int, int] = {}
 
-    def write(self, topic: str, kind: type, data: bytes, log_time: int, publish_time: int) -> None:
+    def write(
+        self,
+        topic: str,
+        kind: type,
+        data: bytes,
+        log_time: int,
+        publish_time: int,
+        is_latched: bool = False,
+    ) -> None:
         """
         Write a message.
 
@@ -64,6 +73,8 @@ class McapFile:
             CDR with its header, as a raw subscription gives it.
         log_time, publish_time : int
             When it was received and sent, system time [ns].
+        is_latched : bool
+            Whether the topic is replayed as transient local; that of its first message counts.
 
         """
         channel = self._channels.get(topic)
@@ -72,8 +83,7 @@ class McapFile:
                 topic=topic,
                 message_encoding='cdr',
                 schema_id=self._schema(kind),
-                # Empty: rosbag2's releases spell profiles differently, and refuse each other's.
-                metadata={'offered_qos_profiles': ''},
+                metadata={'offered_qos_profiles': _offered(is_latched)},
             )
         number = self._sequences[channel] = self._sequences.get(channel, 0) + 1
         self._writer.add_message(channel, log_time, data, publish_time, number)
@@ -92,6 +102,29 @@ class McapFile:
                 name=_title(kind, '/msg/'), encoding='ros2msg', data=schema_text(kind).encode()
             )
         return self._schemas[kind]
+
+
+def _offered(is_latched: bool) -> str:
+    """
+    Return the QoS with which rosbag2 is to replay a topic: always reliable, maybe latched.
+
+    In numbers, as rosbag2 wrote it until Iron; later releases read names and numbers.
+
+    """
+    forever = {'sec': 9223372036, 'nsec': 854775807}
+    durability = DurabilityPolicy.TRANSIENT_LOCAL if is_latched else DurabilityPolicy.VOLATILE
+    profile = {
+        'history': int(HistoryPolicy.KEEP_LAST),
+        'depth': 10,
+        'reliability': int(ReliabilityPolicy.RELIABLE),
+        'durability': int(durability),
+        'deadline': forever,
+        'lifespan': forever,
+        'liveliness': int(LivelinessPolicy.AUTOMATIC),
+        'liveliness_lease_duration': forever,
+        'avoid_ros_namespace_conventions': False,
+    }
+    return json.dumps([profile])  # which is YAML too
 
 
 def mcap_writer() -> ModuleType:

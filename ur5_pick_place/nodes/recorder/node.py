@@ -28,7 +28,6 @@ from ur5_pick_place.nodes.recorder.recorded_topics import (
     EXECUTION_EVENT,
     MOTION_STATE,
     TASK_STATE,
-    Delivery,
     RecordedTopic,
     TopicPoller,
     recorded_topics,
@@ -99,7 +98,7 @@ class FlightRecorder:
         self._after_stop = round(settings.record_after_stop * _SECOND)
         self._lock = threading.Lock()
         self._memory = {
-            name: TopicMemory(self._span, topic.most, topic.delivery is Delivery.LATCHED)
+            name: TopicMemory(self._span, topic.most, topic.is_latched)
             for name, topic in poller.topics
         }
         self._states: list[tuple[int, str, bytes]] = []  # when received, topic, text
@@ -141,10 +140,13 @@ class FlightRecorder:
             rows += [(begin, name, message) for message in older]
             rows += [(message.received, name, message) for message in recent]
         rows.sort(key=lambda row: row[0])
-        kinds = {name: topic.kind for name, topic in self._poller.topics}
+        topics = dict(self._poller.topics)
         file = McapFile(stream)
         for log_time, name, message in rows:
-            file.write(name, kinds[name], message.data, log_time, message.published)
+            topic = topics[name]
+            file.write(
+                name, topic.kind, message.data, log_time, message.published, topic.is_latched
+            )
         lost = {name: lost for name, (_, _, lost) in kept.items() if lost}
         file.add_facts({**self._facts, 'recorded_for': reason, 'lost': lost})
         file.finish()

@@ -73,6 +73,11 @@ class RecordedTopic:
     delivery: Delivery
     most: int = 4 * _MB
 
+    @property
+    def is_latched(self) -> bool:
+        """Whether whoever comes late receives it too."""
+        return self.delivery is Delivery.LATCHED
+
 
 def recorded_topics(controller: str) -> tuple[RecordedTopic, ...]:
     """Return the topics of a recording; `controller` moves the arm."""
@@ -99,6 +104,7 @@ def recorded_topics(controller: str) -> tuple[RecordedTopic, ...]:
         RecordedTopic('/diagnostics', DiagnosticArray, events),
         RecordedTopic('/tf', TFMessage, stream, 16 * _MB),
         RecordedTopic('/tf_static', TFMessage, latched),
+        RecordedTopic('robot_description', String, latched),
         RecordedTopic('sim_driver/part_pose', PoseStamped, stream),
         RecordedTopic('sim_driver/finger_states', JointState, stream),
     ]
