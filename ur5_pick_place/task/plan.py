@@ -115,6 +115,7 @@ class CyclePlanner:
         self.planner, self.cycle, self.provenance = planner, tuple(cycle), provenance
         self.settings, self.pattern, self._loops = settings, pattern, loops
         self.places = CyclePlaces(planner, settings, cycle)
+        self._needed = {HOME} | {taught_place(stage.to) for stage in cycle if stage.is_move}
 
     def fingerprint(self, poses: Mapping[str, TaughtPose]) -> str:
         """Return a hash of poses, scene, tool, payload, calibration, settings and stages."""
@@ -272,8 +273,9 @@ class CyclePlanner:
         """
         Return a motion home, or one up and one home.
 
-        The arm moves up first if it is at a place or the direct motion is blocked, then home round
-        obstacles. If it cannot move up, it goes home round them at once.
+        An arm at a place of the cycle moves straight up first, or not at all. Elsewhere it moves
+        up first if the direct motion is blocked, then home round obstacles; if it cannot move up,
+        it goes home round them at once.
 
         Parameters
         ----------
@@ -290,19 +292,18 @@ class CyclePlanner:
         InvalidInput
             Home is not taught or cannot be converted.
         PlanningError
-            No motion home can be planned.
+            No motion home can be planned, or the arm cannot leave a place straight up.
 
         """
         if HOME not in poses:
             raise InvalidInput(f'{HOME} is not taught: call ~/teach_{HOME} first')
         home = converted(HOME, poses[HOME], self.provenance, self.planner.model)
         q_home, planner = np.array(home.joints), self._arm(is_carrying, placed_parts)
-        with contextlib.suppress(PlanningError):
-            places = _touched(poses_by_cycle(self.pattern, poses))
-            arm = self._arm(is_carrying, ())
-            if leave := retract_from_place(arm, q_now, places, self.settings):
-                q_up = leave.moved.trajectory.q[-1]
-                return leave.moved, planner.auto(q_up, [q_home], Scaling())
+        places = _touched(poses_by_cycle(self.pattern, self._known_places(poses)))
+        arm = self._arm(is_carrying, ())
+        if leave := retract_from_place(arm, q_now, places, self.settings):
+            q_up = leave.moved.trajectory.q[-1]
+            return leave.moved, planner.auto(q_up, [q_home], Scaling())
         with contextlib.suppress(PlanningError):
             return (planner.ptp(q_now, q_home, Scaling()),)
         T = forward(planner.model, q_now)
@@ -311,6 +312,14 @@ class CyclePlanner:
             up = planner.lin(q_now, [T], Scaling(speed=self.settings.approach_speed))
             return up, planner.auto(up.trajectory.q[-1], [q_home], Scaling())
         return (planner.auto(q_now, [q_home], Scaling()),)
+
+    def _known_places(self, poses: Mapping[str, TaughtPose]) -> dict[str, TaughtPose]:
+        """Return the cycle's places that are taught, converted; as taught where that fails."""
+        known = {name: poses[name] for name in self._needed & poses.keys()}
+        for name, pose in known.items():
+            with contextlib.suppress(InvalidInput):
+                known[name] = converted(name, pose, self.provenance, self.planner.model)
+        return known
 
     def replan_rest(
         self,
@@ -355,8 +364,7 @@ class CyclePlanner:
             A place is not taught or cannot be converted, or two are the same place.
 
         """
-        needed = {HOME} | {taught_place(stage.to) for stage in self.cycle if stage.is_move}
-        missing = sorted(needed - poses.keys())
+        missing = sorted(self._needed - poses.keys())
         if missing:
             calls = ', '.join(f'~/teach_{name}' for name in missing)
             raise InvalidInput(f'not taught: {", ".join(missing)}; call {calls} first')
@@ -364,7 +372,7 @@ class CyclePlanner:
             raise InvalidInput(f'{HOME} was taught without joints: call ~/teach_{HOME}')
         present = {
             name: converted(name, poses[name], self.provenance, self.planner.model)
-            for name in sorted(needed)
+            for name in sorted(self._needed)
         }
         for one, other in combinations(filter(is_part_place, present), 2):
             apart = np.subtract(present[one].pose[:3], present[other].pose[:3])

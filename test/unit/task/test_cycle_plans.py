@@ -207,6 +207,25 @@ def test_an_arm_that_cannot_leave_a_place_straight_up_is_told_to_be_jogged_away(
     arm = cycle_planner.planner.among([Box('lid', T, np.array((0.1, 0.1, 0.02)))])
     with pytest.raises(PlanningError, match='the arm is at target .* lid.*; jog it away first'):
         retract_from_place(arm, q, POSES.items(), TaskSettings())
+    planner = CyclePlanner(arm, TaskSettings(), cycle_planner.cycle, ORIGIN)
+    with pytest.raises(PlanningError, match='the arm is at target .* lid.*; jog it away first'):
+        planner.motions_home(POSES, q, is_carrying=False)
+    others = {'home': POSES['home'], 'start': POSES['start'], 'shelf': POSES['target']}
+    assert planner.motions_home(others, q, is_carrying=False), 'no place of this cycle'
+
+
+def test_the_way_home_begins_at_the_places_of_the_present_arm(cycle_planner):
+    q = cycle_planner.plan(POSES, HOME).cycles[0][-1].motion.trajectory.q[0]
+    wrong = (*np.add(POSES['target'].pose[:3], (0.2, 0.0, 0.0)), *POSES['target'].pose[3:])
+    before = replace(ORIGIN, calibration='calib_of_another_arm')
+    branch = BRANCHES[int(classify(MODEL, q))]
+    target = replace(
+        POSES['target'], pose=wrong, provenance=before, joints=tuple(map(float, q)), branch=branch
+    )
+    motions = cycle_planner.motions_home({**POSES, 'target': target}, q, is_carrying=False)
+    tcp = forward(MODEL, motions[0].trajectory.q[[0, -1]])[:, :3, 3]
+    np.testing.assert_allclose(tcp[1] - tcp[0], (0.0, 0.0, 0.1), atol=1e-6)
+
 
 def test_no_contact_is_quicker_than_the_approach_speed_whatever_the_pace(cycle_planner):
     """A joint motion to or from a place included; elsewhere the limits of the robot hold."""
