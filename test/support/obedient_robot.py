@@ -98,7 +98,7 @@ class ObedientPort:
     why_not_ready: str = ''
 
     def observe(self):
-        return replace(self.robot.seen(), stop_reason=self.stop_reason)
+        return replace(self.robot.seen(), stop_reason=self.stop_reason, reply=None)
 
     def send(self, command, on_reply):
         self.robot.obey(command)

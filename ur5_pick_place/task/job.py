@@ -11,16 +11,19 @@ synthetic observations.
 
 import math
 from collections.abc import Callable, Generator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from enum import Enum
 from types import MappingProxyType
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from ur5_pick_place.errors import ExecutionError, Ur5PickPlaceError, one_line
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.outcome import DONE, Outcome
 from ur5_pick_place.planning.paths.trajectory import Trajectory
 from ur5_pick_place.planning.scene.inertias import Load
+
+_KEPT = 8  # replies; two commands at most are outstanding
 
 
 @dataclass(frozen=True)
@@ -101,6 +104,8 @@ class Observation:
         0 to 1, from the robot's speed slider and its own slow-down.
     gripper : GripperView
         Empty for grippers without an action server.
+    replies : tuple of (Command, Outcome)
+        The latest replies, each with its command.
 
     """
 
@@ -114,10 +119,15 @@ class Observation:
     is_at_rest: bool = True
     speed_scaling: float = 1.0
     gripper: GripperView = GripperView()
+    replies: tuple[tuple['Command', Outcome], ...] = ()
 
     def with_reply(self, reply: Outcome | None) -> 'Observation':
         """Return a copy with a reply."""
         return replace(self, reply=reply)
+
+    def reply_to(self, command: 'Command | None') -> Outcome | None:
+        """Return the reply to a command, this very object; None while it runs."""
+        return next((reply for answered, reply in self.replies if answered is command), None)
 
 
 @dataclass(frozen=True)
@@ -250,14 +260,30 @@ class Job:
         """Why the job ended before its last step; empty if it did not."""
         self._steps = steps
         self._is_started = False
+        self._command: Command | None = None  # the latest
+        self._replies: tuple[tuple[Command, Outcome], ...] = ()
+
+    def answer(self, command: Command, reply: Outcome) -> None:
+        """Take the reply to a command of this job."""
+        self._replies = (*self._replies[1 - _KEPT :], (command, reply))
 
     def tick(self, seen: Observation) -> Command | None:
-        """Return the next command, or None; a stopped planner ends the job at once."""
+        """
+        Return the next command, or None; a stopped planner ends the job at once.
+
+        A reply in `seen` is one to the latest command.
+
+        """
+        if seen.stop_reason and not self.is_done:
+            self.abandon(seen.stop_reason)
         if self.is_done:
             return None
+        seen = replace(seen, replies=self._replies)
+        if seen.reply is None:
+            seen = seen.with_reply(seen.reply_to(self._command))
+        elif self._command:
+            seen = replace(seen, replies=((self._command, seen.reply),))
         try:
-            if seen.stop_reason:
-                self._steps.throw(ExecutionError(seen.stop_reason))
             if self._is_started:
                 command = self._steps.send(seen)
             else:
@@ -265,6 +291,9 @@ class Job:
                 command = next(self._steps)
             while isinstance(command, Observe):
                 command = self._steps.send(seen)
+            if command:
+                self._command = command
+                self._replies = tuple(r for r in self._replies if r[0] is not command)
             return command
         except StopIteration:
             self.is_done = True
@@ -275,9 +304,15 @@ class Job:
         return None
 
     def abandon(self, reason: str) -> None:
-        """End the job at its present step, with a reason."""
-        self._steps.close()
+        """End the job at its present step, with a reason; no step can prevent it."""
         self.is_done, self.error = True, reason
+        end(self._steps)
+
+
+def end(steps: Steps[Any]) -> None:
+    """End steps where they are, whatever a gripper's own do about it."""
+    with suppress(Exception):
+        steps.close()
 
 
 def perform(command: Command, timeout: float = float('inf')) -> Steps[Observation]:
@@ -317,41 +352,60 @@ def watched(steps: Steps[None], check: Callable[[Observation], None]) -> Steps[N
     try:
         command = next(steps)
         while True:
-            try:
-                seen = yield command
-                check(seen)
-            except ExecutionError as error:
-                command = steps.throw(error)
-            else:
-                command = steps.send(seen)
+            seen = yield command
+            check(seen)
+            command = steps.send(seen)
     except StopIteration:
         return
+    finally:
+        end(steps)
 
 
-class BackgroundSteps:
-    """Steps that issue no command, performed while other steps run."""
+class _Strand:
+    """Steps that run beside others, and get the replies to their own commands alone."""
 
-    def __init__(self) -> None:
-        self._steps: Steps[None] | None = None
+    def __init__(self, steps: Steps[Any]) -> None:
+        self.steps, self.is_done = steps, False
+        self.command: Command | None = None
+        self.result: Any = None
+        self._is_started = False
 
-    def begin(self, steps: Steps[None]) -> None:
-        """Begin steps, up to where they await an observation."""
-        self._steps = steps
-        next(steps)
+    def issues(self, seen: Observation) -> bool:
+        """Give the steps an observation; return whether they issue a command."""
+        seen = seen.with_reply(seen.reply_to(self.command))
+        try:
+            command = self.steps.send(seen) if self._is_started else next(self.steps)
+            self._is_started = True
+            while isinstance(command, Observe):
+                command = self.steps.send(seen)
+        except StopIteration as end_of_steps:
+            self.is_done, self.result = True, end_of_steps.value
+            return False
+        self.command = command or self.command
+        return command is not None
 
-    def drop(self) -> None:
-        """End the steps where they are."""
-        self._steps = None
 
-    def go_on(self, seen: Observation) -> None:
-        """Give the steps an observation; without steps nothing happens."""
-        if self._steps:
-            try:
-                self._steps.send(seen)
-            except StopIteration:
-                self._steps = None
+def both(steps: Steps[T], other: Steps[Any]) -> Steps[T]:
+    """
+    Perform `steps` and `other` side by side; return what `steps` return, once both have ended.
 
-    def finish(self) -> Steps[None]:
-        """Wait until the steps have ended."""
-        while self._steps:
-            self.go_on((yield None))
+    An error of one ends both.
+
+    """
+    first, second = strands = _Strand(steps), _Strand(other)
+    waiting: list[_Strand] = []  # whose command is to be issued
+    seen = yield OBSERVE_NOW
+    try:
+        while True:
+            waiting += [
+                strand
+                for strand in strands
+                if not strand.is_done and strand not in waiting and strand.issues(seen)
+            ]
+            if first.is_done and second.is_done:
+                result: T = first.result
+                return result
+            seen = yield (waiting.pop(0).command if waiting else None)
+    finally:
+        end(steps)
+        end(other)

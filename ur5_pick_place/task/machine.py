@@ -89,8 +89,6 @@ class Machine:
         self._lock = threading.RLock()
         self._job: Job | None = None
         self._on_end: OnOutcome = lambda _outcome: None
-        self._reply: Outcome | None = None
-        self._commands = 0
         self.plan: CyclePlan | None = None
         self._is_planning = False
         self._is_pattern_new = False  # its place was taught during the job
@@ -237,7 +235,7 @@ class Machine:
         self._update_part()
         if self._run.is_carrying:
             self._send_carried(True)
-        self._job, self._on_end, self._reply = Job(name, steps), on_end, None
+        self._job, self._on_end = Job(name, steps), on_end
         self._emit(events.STARTED, job=name)
         return f'{name} started'
 
@@ -274,17 +272,15 @@ class Machine:
         if self._job is None:
             self._watch_part()
             return
-        seen = self._observe()
-        while command := self._job.tick(seen.with_reply(self._reply)):
-            self._reply = None
-            self._commands += 1
+        seen, job = self._observe(), self._job
+        while command := job.tick(seen):
             if isinstance(command, Carry):
                 self._is_carried = command.load is not None
-            self._port.send(command, functools.partial(self._take_reply, self._commands))
-            if self._reply is None or not isinstance(command, Carry):
-                return  # only a Carry, which moves nothing, takes no tick
-        if self._job.is_done:
-            self._end(self._job.error)
+            self._port.send(command, functools.partial(self._take_reply, job, command))
+            if not isinstance(command, Carry):
+                return  # only a Carry, which moves nothing and is answered at once, takes no tick
+        if job.is_done:
+            self._end(job.error)
 
     def _observe(self) -> Observation:
         """Observe the robot; after a stop its payload is unknown: a program's start resets it."""
@@ -294,9 +290,8 @@ class Machine:
         return seen
 
     @locked
-    def _take_reply(self, command: int, reply: Outcome) -> None:
-        if command == self._commands:  # else the job of that command has ended
-            self._reply = reply
+    def _take_reply(self, job: Job, command: Command, reply: Outcome) -> None:
+        job.answer(command, reply)
 
     def _watch_part(self) -> None:
         """
@@ -348,7 +343,6 @@ class Machine:
             return
         if not job.is_done:
             job.abandon(error)
-        self._commands += 1
         self._port.cancel_motion()
         self._run.resume()
         self._run.waits_for = ''

@@ -6,11 +6,10 @@ from itertools import takewhile
 
 import numpy as np
 
-from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.planning.scene.inertias import Load, boxes_load, joined
 from ur5_pick_place.planning.scene.scene import Scene
 from ur5_pick_place.task.grippers.base import ANSWER_TIMEOUT
-from ur5_pick_place.task.job import Command, SetPayload, Steps, perform
+from ur5_pick_place.task.job import Command, SetPayload, Steps, end, perform
 from ur5_pick_place.task.motions import PlannedStage
 
 
@@ -133,14 +132,11 @@ class RobotPayload:
             while True:
                 if command is not None and issued is command:
                     self._expect(with_part)
-                try:
-                    seen = yield issued
-                except ExecutionError as error:
-                    issued = steps.throw(error)
-                else:
-                    issued = steps.send(seen)
-        except StopIteration as end:
-            return bool(end.value)
+                issued = steps.send((yield issued))
+        except StopIteration as ended:
+            return bool(ended.value)
+        finally:
+            end(steps)
 
     def _expect(self, with_part: bool | None) -> None:
         # Unknown until it is confirmed, as the job may end before.

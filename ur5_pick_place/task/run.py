@@ -14,12 +14,12 @@ from ur5_pick_place.task import events
 from ur5_pick_place.task.grippers.base import NO_FEEDBACK, Gripper
 from ur5_pick_place.task.job import (
     OBSERVE_NOW,
-    BackgroundSteps,
     Carry,
     Compute,
     Observation,
     RunMotion,
     Steps,
+    both,
     perform,
     watched,
 )
@@ -84,7 +84,7 @@ class CycleRun:
         self._place = ''
         self._is_opening = False  # the gripper opens during the move to a part
         self._is_part_checked = False  # a later stage checks the grasp
-        self._empty_check = BackgroundSteps()  # that the gripper is empty, during a motion
+        self._empty_check: Steps[None] | None = None  # that the gripper is empty, to be done
         self._q_end: Array | None = None  # where the last motion ended, until the next begins
         self._number = 0  # of the cycle
         self._counted: tuple[Stage, ...] = ()  # the releases that fill a position of the pattern
@@ -100,7 +100,7 @@ class CycleRun:
         for self._number, stages in enumerate(plan.cycles, plan.first + 1):
             self._place, self.payload.confirmed_early = '', None
             self._counted = counted_releases([s for planned in stages for s in planned.stages])
-            self._empty_check.drop()
+            self._empty_check = None
             for i, planned in enumerate(stages):
                 yield from self._while_paused()
                 self.placed_parts = planned.placed_parts
@@ -113,7 +113,7 @@ class CycleRun:
 
     def home(self, motions: tuple[PlannedMotion, ...]) -> Steps[None]:
         """Follow the motions home; the gripper stays as it is."""
-        self._empty_check.drop()  # of a run that was stopped
+        self._empty_check = None  # of a run that was stopped
         yield from perform(Carry(self.part if self.is_carrying else None))
         if self._required_payload is not self.payload.confirmed:
             yield from self.confirm_payload()
@@ -146,7 +146,7 @@ class CycleRun:
         self.is_carrying = was_carrying and not falls_at_once  # from here the part may fall
         try:
             yield from self.gripper.begin_opening(was_carrying)
-        except ExecutionError:
+        except BaseException:  # a stop included
             self.is_carrying = was_carrying  # nothing shows that it fell
             raise
         if falls_at_once:
@@ -205,7 +205,7 @@ class CycleRun:
     def _do(self, planned: PlannedStage, payload: bool | None) -> Steps[None]:
         if planned.motion:
             yield from self._wait_for_open_fingers(planned)
-            yield from self._move(planned)
+            yield from both(self._move(planned), self._check_empty())
             self._place = planned.stages[-1].to
         else:
             yield from watched(self._do_action(planned, payload), self._check_in_place)
@@ -240,7 +240,7 @@ class CycleRun:
             yield from self._expect_no_part()
 
     def _wait(self, stage: Stage) -> Steps[None]:
-        yield from self._empty_check.finish()  # a person may hand it a part during the wait
+        yield from self._check_empty()  # a person may hand it a part during the wait
         wait = Wait(stage)
         self.waits_for = wait.reason
         self._emit(events.WAITING, stage=stage.name, reason=wait.reason)
@@ -254,7 +254,7 @@ class CycleRun:
         self.waits_for = ''
 
     def _close(self, payload: bool | None) -> Steps[None]:
-        yield from self._empty_check.finish()
+        yield from self._check_empty()
         yield from self.gripper.begin_closing()
         yield from perform(Carry(self.part))
         yield from self.payload.set_during(self.gripper.await_fingers, payload)
@@ -278,7 +278,7 @@ class CycleRun:
             yield from perform(Carry(self.part if was_carrying else None))
             try:
                 yield from self.gripper.expect_no_part()
-            except ExecutionError:
+            except BaseException:  # a stop included
                 self.progress.settle(is_held=True)
                 raise
             yield from perform(Carry(None))
@@ -317,9 +317,15 @@ class CycleRun:
         seen = yield None  # one tick, so that the stage is seen
         is_away = not is_part_place(self._place)
         if is_away and self.gripper.is_open(seen) and self.gripper.part_signal(seen) is False:
-            self._empty_check.begin(self.gripper.await_empty())  # checked during the motion
+            self._empty_check = self.gripper.await_empty()  # checked during the motion
         else:
             yield from self.gripper.expect_no_part()
+
+    def _check_empty(self) -> Steps[None]:
+        """Check that the gripper is empty, if a stage has left that to be done."""
+        check, self._empty_check = self._empty_check, None
+        if check:
+            yield from check
 
     def _expect_part(self, planned: PlannedStage, payload: bool | None) -> Steps[None]:
         tries = self._settings.grasp_retries if planned.retry else 0
@@ -359,7 +365,6 @@ class CycleRun:
             seen = yield RunMotion(motion.trajectory, planned.method)
             while seen.reply is None:
                 self._check_carried(seen)
-                self._empty_check.go_on(seen)
                 self._report_wait(seen)
                 if tracker.stage_at(seen.q) > i:
                     i += 1
@@ -368,7 +373,6 @@ class CycleRun:
             self.waits_for = ''
             if seen.reply.ok:
                 self._q_end = seen.q
-                yield from self._empty_check.finish()
                 for passed in range(i + 1, len(planned.stages)):
                     self._enter(planned, passed)
                 return

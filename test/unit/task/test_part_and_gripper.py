@@ -3,6 +3,7 @@
 
 import re
 from dataclasses import replace
+from typing import ClassVar
 
 import numpy as np
 import pytest
@@ -10,12 +11,21 @@ from cycle_poses import MODEL, ORIGIN, POSES
 from obedient_robot import TICK, ObedientPort, Robot, make_run
 from obedient_robot import cycle_planner as cycle_planner
 
-from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.errors import ExecutionError, InvalidInput
 from ur5_pick_place.kinematics import HOME, forward
+from ur5_pick_place.outcome import DONE
 from ur5_pick_place.task.cycle import Stage
 from ur5_pick_place.task.grippers.digital import DigitalGripper as Gripper
 from ur5_pick_place.task.grippers.digital import DigitalSettings as GripperSettings
-from ur5_pick_place.task.job import Carry, Job, Observation, RunMotion, SetPayload
+from ur5_pick_place.task.job import (
+    Carry,
+    Compute,
+    Job,
+    Observation,
+    RunMotion,
+    SetPayload,
+    perform,
+)
 from ur5_pick_place.task.machine import Machine
 from ur5_pick_place.task.motions import TaskSettings
 from ur5_pick_place.task.plan import CyclePlanner
@@ -412,3 +422,81 @@ def test_a_part_that_sticks_to_the_gripper_is_not_placed_and_stays_carried(cycle
     assert run.is_carrying and not any(event == 'placed' for event, _ in events)
     *_, told = (command for command in robot.commands if isinstance(command, Carry))
     assert told.load is not None, 'the planner knows that it hangs there'
+
+
+class Stubborn(Gripper):
+    """A gripper of a user's own that repeats whatever fails."""
+
+    def begin_closing(self):
+        for _ in range(2):  # the second time is after the end
+            try:
+                yield from super().begin_closing()
+                while True:
+                    yield None
+            except (ExecutionError, GeneratorExit):
+                continue
+
+
+@pytest.mark.parametrize('reason', ['protective stop', 'another client moved the arm by 0.020'])
+def test_no_steps_of_a_gripper_can_catch_what_ends_their_job(cycle_planner, reason):
+    robot, told, run = Robot(), [], make_run(cycle_planner)
+    run.gripper, port = Stubborn(GripperSettings(), 24), ObedientPort(robot)
+    machine = Machine(cycle_planner, run, port, lambda event, **data: told.append(event))
+    machine.make_plan(POSES)
+    machine.start_run(POSES)
+    while run.stage != 'grip':
+        machine.tick()
+        robot.t += TICK
+    if 'moved' in reason:
+        robot.q = robot.q + 0.02
+    else:
+        port.stop_reason = reason
+    machine.tick()
+    assert machine.job_name == '' and told[-1] == 'stopped', 'at once, and not "done"'
+    assert reason in machine.stop_reason
+
+
+class Polled(Gripper):
+    """A gripper of a user's own whose device must be asked whether it is empty."""
+
+    answers: ClassVar[list[bool]] = []
+
+    def await_empty(self):
+        while not self.answers:
+            yield from perform(Compute(lambda: self.answers.append(True)), 1.0)
+
+
+class SlowPort(ObedientPort):
+    """A port that answers a motion after a while, and other commands meanwhile."""
+
+    def __init__(self, robot):
+        super().__init__(robot)
+        self.order = []
+
+    def send(self, command, on_reply):
+        self.order.append(command)
+        self.robot.obey(command)
+        if isinstance(command, RunMotion):
+            self.answer = lambda: on_reply(DONE)
+        else:
+            on_reply(DONE)
+
+
+def test_a_gripper_may_ask_its_device_during_a_motion_and_each_gets_its_own_answer(cycle_planner):
+    robot, run = Robot(), make_run(cycle_planner)
+    run.gripper, port = Polled(GripperSettings(), 24), SlowPort(robot)
+    Polled.answers.clear()
+    machine = Machine(cycle_planner, run, port, lambda event, **data: None)
+    machine.make_plan(POSES)
+    machine.start_run(POSES)
+    for _ in range(100):
+        machine.tick()
+        robot.t += TICK
+    assert [type(c) for c in port.order[-2:]] == [RunMotion, Compute] and Polled.answers == [True]
+    stage = run.stage
+    assert machine.job_name and run.gripper.answers, 'the motion waits for its own answer'
+    port.answer()
+    machine.tick()
+    robot.t += TICK
+    machine.tick()
+    assert run.stage != stage
