@@ -17,6 +17,7 @@ from ik_client import client as client
 from ik_client import context as context
 from moveit_msgs.msg import JointConstraint, PlanningScene
 from moveit_msgs.srv import GetPositionFK
+from rclpy.node import Node
 from sensor_msgs.msg import JointState
 from tf2_ros import StaticTransformBroadcaster
 from visualization_msgs.msg import Marker, MarkerArray
@@ -307,6 +308,34 @@ def test_joint_states_are_the_seed_and_the_state_where_none_is_given(client: Cli
     assert np.abs(pose_to_matrix(reply.pose_stamped[0].pose) - T).max() < 1e-12
     found = joints_of(client.call('compute_ik', ik_request(forward(UR5, q), seed=None)))
     assert np.abs(found - q).max() < 1e-9
+
+
+def test_joints_of_two_publishers_are_no_seed_and_no_state(client: Client) -> None:
+    other = Node('impostor')
+    publishers = [node.create_publisher(JointState, 'joint_states', 10)
+                  for node in (client.node, other)]  # fmt: skip
+
+    def replies(publishers):
+        deadline = time.monotonic() + 5.0
+        while time.monotonic() < deadline:
+            for publisher in publishers:
+                publisher.publish(JointState(name=JOINT_NAMES, position=HOME.tolist()))
+            fk = client.call('compute_fk', GetPositionFK.Request())
+            ik = client.call('compute_ik', ik_request(forward(UR5, HOME), seed=None))
+            yield fk.error_code, ik.error_code
+
+    for codes in replies(publishers):
+        if all('/impostor' in code.message for code in codes):
+            break
+    assert {code.val for code in codes} == {Codes.INVALID_ROBOT_STATE}
+    assert '2 publishers send joint_states of this arm' in codes[0].message
+    own = client.call('compute_ik', ik_request(forward(UR5, HOME), seed=HOME))
+    assert own.error_code.val == Codes.SUCCESS, 'joints that are given need no joint_states'
+    other.destroy_node()
+    for codes in replies(publishers[:1]):
+        if {code.val for code in codes} == {Codes.SUCCESS}:
+            break
+    assert {code.val for code in codes} == {Codes.SUCCESS}
 
 
 def test_a_calibrated_arm_is_answered_by_its_own_kinematics(

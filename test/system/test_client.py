@@ -20,6 +20,8 @@ pytest.importorskip('rclpy')
 pytest.importorskip('mujoco')
 
 from cells import running_cell
+from rclpy.node import Node
+from sensor_msgs.msg import JointState
 from task_client import TaskClient
 
 from ur5_pick_place.client import PickPlaceClient
@@ -31,7 +33,7 @@ from ur5_pick_place.errors import (
     TimedOut,
     Ur5PickPlaceError,
 )
-from ur5_pick_place.kinematics import BRANCHES, HOME, forward, load_model
+from ur5_pick_place.kinematics import BRANCHES, HOME, JOINT_NAMES, forward, load_model
 from ur5_pick_place.kinematics.transforms import T_BASE_BASE_LINK, exp_so3, tool_down
 from ur5_pick_place.planning.scene.scene_file import load_scene
 
@@ -132,6 +134,38 @@ def test_a_place_that_cannot_be_is_refused_at_teach(cell, ready):
     with pytest.raises(InvalidInput, match='3 finite numbers'):
         cell.teach('target', xyz=(0.4, np.nan, 0.1))
     cell.plan()  # the target as taught before
+
+
+def test_joints_of_two_publishers_teach_nothing_and_are_no_joints(cell, watcher, ready):
+    impostor = Node('impostor', context=watcher._context)
+    publisher = impostor.create_publisher(JointState, 'joint_states', 10)
+    end = threading.Event()
+
+    def publish() -> None:
+        while not end.wait(0.005):
+            publisher.publish(
+                JointState(name=JOINT_NAMES, position=(HOME + 0.3).tolist(), velocity=[0.0] * 6)
+            )
+
+    thread = threading.Thread(target=publish)
+    thread.start()
+    try:
+        time.sleep(1.0)
+        for _ in range(10):
+            for use in (lambda: cell.teach('home'), lambda: cell.joints, lambda: cell.tcp):
+                with pytest.raises(Ur5PickPlaceError, match='2 publishers send .* /impostor'):
+                    use()
+        with pytest.raises(Ur5PickPlaceError, match='/impostor'):
+            cell.move_to(joints=HOME + 0.1)
+        assert '/impostor' in preflight()[1]
+    finally:
+        end.set()
+        thread.join()
+        impostor.destroy_node()
+    time.sleep(1.5)
+    assert np.abs(cell.joints - HOME).max() < 1e-3, 'nothing has moved'
+    cell.rearm()
+    cell.teach('home')
 
 
 def test_a_motion_that_cannot_be_is_refused_with_the_planners_reason(cell, watcher, ready):

@@ -7,7 +7,7 @@ import itertools
 import os
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
@@ -36,8 +36,9 @@ from ur5_pick_place.errors import (
     Ur5PickPlaceError,
     one_line,
 )
-from ur5_pick_place.nodes.messages.conversions import to_seconds
-from ur5_pick_place.nodes.ros.distro import on_liveliness
+from ur5_pick_place.nodes.driver.joint_listener import OneSource
+from ur5_pick_place.nodes.messages.conversions import is_of_this_arm, to_seconds
+from ur5_pick_place.nodes.ros.distro import on_liveliness, publisher_of
 from ur5_pick_place.nodes.ros.liveness import liveliness_qos
 from ur5_pick_place.nodes.ros.process import ros_domain_id, stay_on_loopback
 
@@ -46,7 +47,7 @@ T = TypeVar('T')
 TASK, PLANNER, IK = 'pick_place', 'trajectory_planner', 'ik_service'
 _NAMES = (TASK, PLANNER, IK)
 _STATES = {TASK: f'{TASK}/state', PLANNER: f'{PLANNER}/motion_state'}
-_LATEST = QoSProfile(depth=1, reliability=ReliabilityPolicy.BEST_EFFORT)
+_LATEST = QoSProfile(depth=10, reliability=ReliabilityPolicy.BEST_EFFORT)
 _EVENTS = QoSProfile(depth=1000)
 # All in wall-clock time, as they are about processes:
 _CHECK_PERIOD = 0.1  # [s] between two checks of what no message announces
@@ -105,6 +106,7 @@ class Link:
         except (InvalidNamespaceException, TypeError) as error:
             self._context.try_shutdown()
             raise InvalidInput(f'namespace = {namespace!r}: {error}') from error
+        self._source = OneSource(self.node)
         self._executor = SingleThreadedExecutor(context=self._context)
         self._executor.add_node(self.node)
         self._thread = threading.Thread(target=self._spin, name='pick_place client', daemon=True)
@@ -138,7 +140,7 @@ class Link:
     def _connect(self) -> None:
         subscribe = self.node.create_subscription
         subscribe(String, f'{TASK}/event', self.received.on_event, _EVENTS)
-        subscribe(JointState, 'joint_states', self.received.on_joints, _LATEST)
+        subscribe(JointState, 'joint_states', self._on_joints, _LATEST)
         logger = logger_name(self.node.get_namespace(), PLANNER)
         subscribe(Log, '/rosout', partial(self.received.on_log, logger=logger), 100)
         for name in _STATES:
@@ -163,6 +165,10 @@ class Link:
         self.wait(lambda: len(states) == len(_STATES), 'the states of the nodes', left)
         left = deadline - time.monotonic()
         self.wait(lambda: self.received.has_joints, 'joint_states (is the driver running?)', left)
+
+    def _on_joints(self, message: JointState, info: Mapping[str, Any]) -> None:
+        if is_of_this_arm(message, self.received.joint_names):
+            self.received.on_joints(message, self._source.problem(publisher_of(info)))
 
     def _wait_for_nodes(self, clients: 'dict[str, Client[Any, Any]]', deadline: float) -> None:
         def missing() -> list[str]:

@@ -17,7 +17,7 @@ from std_msgs.msg import String
 from ur5_pick_place.errors import ExecutionError, InvalidInput
 from ur5_pick_place.kinematics import JOINT_NAMES
 from ur5_pick_place.kinematics.transforms import Array
-from ur5_pick_place.nodes.messages.conversions import is_of_this_arm, joints_from_state
+from ur5_pick_place.nodes.messages.conversions import joints_from_state
 from ur5_pick_place.task.events import TAUGHT
 
 Event = dict[str, Any]
@@ -54,6 +54,7 @@ class ReceivedMessages:
         self._listeners: list[deque[Event]] = []
         self._log: deque[str] = deque(maxlen=16)  # warnings and errors
         self._joints: tuple[Array, JointState, float] | None = None  # and when they arrived
+        self._bad_joints = ''
         self._rest: tuple[Array, float] | None = None  # where the arm is, and since when
         self._dead: set[str] = set()
 
@@ -93,18 +94,20 @@ class ReceivedMessages:
             self.taught.clear()  # a restarted node may have another tool
         self.notify()
 
-    def on_joints(self, message: JointState) -> None:
-        """Take joints; those of other devices, and malformed ones, are ignored."""
-        names = self.joint_names
-        if not is_of_this_arm(message, names):
+    def on_joints(self, message: JointState, problem: str = '') -> None:
+        """Take joints of this arm, or why they are not to be used; malformed ones are ignored."""
+        if problem:
+            with self.changed:
+                self._bad_joints = problem
+                self.changed.notify_all()
             return
         try:
-            q = joints_from_state(message, names)
+            q = joints_from_state(message, self.joint_names)
         except InvalidInput:
             return  # the planner reports it, and stops for it
         now = time.monotonic()
         with self.changed:
-            self._joints = q, message, now
+            self._joints, self._bad_joints = (q, message, now), ''
             if self._rest is None or np.abs(q - self._rest[0]).max() > _STILL[0]:
                 self._rest = q, now
 
@@ -124,8 +127,8 @@ class ReceivedMessages:
 
     @property
     def has_joints(self) -> bool:
-        """Whether the arm's joints were received at all."""
-        return self._joints is not None
+        """Whether joints of the arm were received at all, good or bad."""
+        return bool(self._joints or self._bad_joints)
 
     def joints(self) -> tuple[Array, JointState]:
         """
@@ -134,9 +137,11 @@ class ReceivedMessages:
         Raises
         ------
         ExecutionError
-            The driver is silent.
+            The driver is silent, or two publishers send them.
 
         """
+        if self._bad_joints:
+            raise ExecutionError(self._bad_joints)
         q, message, arrived = self._joints or (np.zeros(6), JointState(), 0.0)
         if (age := time.monotonic() - arrived) > _FRESH:
             raise ExecutionError(

@@ -34,7 +34,7 @@ from ur5_pick_place.cockpit.places import PlaceHandles
 from ur5_pick_place.cockpit.plots import PERIOD
 from ur5_pick_place.cockpit.tabs import Tabs
 from ur5_pick_place.cockpit.view import CellView
-from ur5_pick_place.errors import InvalidInput, UnknownFrame, one_line
+from ur5_pick_place.errors import ExecutionError, InvalidInput, UnknownFrame, one_line
 from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, Array
 from ur5_pick_place.nodes.cell.node_list import ROBOTS
 from ur5_pick_place.nodes.cell.preflight import collect
@@ -90,6 +90,7 @@ class Cockpit(Node):
         cell = load_cell(robot)
         self._cell, self._prefix = cell, robot.tf_prefix
         self._joints: Joints | None = None
+        self._bad_joints = ''
         self._world: tuple[World, AttachedObject | None] | None = None
         self._drawings: dict[str, MarkerArray] = {}
         self._offers = Offers()
@@ -137,7 +138,7 @@ class Cockpit(Node):
         self._frames = Frames(self, self._prefix, self._cell.T_tool_tcp)
         poll_group = PollGroup(self, _FRAME)
         JointListener(
-            self, self._cell.joint_names, self._on_joints, lambda _problem: None, poll_group
+            self, self._cell.joint_names, self._on_joints, self._on_bad_joints, poll_group
         )
         qos = QoSProfile(depth=_QUEUE)
         for kind, topic, take in (
@@ -171,8 +172,11 @@ class Cockpit(Node):
 
     # -- the cell's topics -----------------------------------------------------------------------
 
+    def _on_bad_joints(self, problem: str) -> None:
+        self._bad_joints = problem
+
     def _on_joints(self, joints: Joints) -> None:
-        self._joints = joints
+        self._joints, self._bad_joints = joints, ''
         self._view.show_arm(joints.q)
 
     def _on_urdf(self, message: String | None) -> None:
@@ -296,6 +300,8 @@ class Cockpit(Node):
         self._link.solve(T_base_link_tcp, link, lambda reply: self._on_solved(place, reply))
 
     def _pose_at_rest(self, link: str, frame: str) -> Array:
+        if self._bad_joints:
+            raise ExecutionError(self._bad_joints)
         q = joints_at_rest(lambda: self._joints)
         return self._link.pose_of(link, frame, joint_state_msg(q, self._cell.joint_names))
 

@@ -6,7 +6,7 @@ import math
 import signal
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -27,13 +27,14 @@ from std_srvs.srv import Trigger
 
 from ur5_pick_place.errors import ExecutionError, InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.kinematics.transforms import log_so3, tool_down
+from ur5_pick_place.nodes.driver.joint_listener import OneSource
 from ur5_pick_place.nodes.messages.conversions import (
     is_of_this_arm,
     joint_state_msg,
     matrix_to_pose,
     pose_to_matrix,
 )
-from ur5_pick_place.nodes.ros.distro import read
+from ur5_pick_place.nodes.ros.distro import publisher_of, read
 from ur5_pick_place.nodes.ros.process import start_ros
 from ur5_pick_place.terminal import Parser, check_metres, quiet_pipe
 
@@ -61,6 +62,7 @@ class MoveTo(Node):
         super().__init__('move_to')
         self._signals = signals
         self._joints: JointState | None = None
+        self._bad_joints, self._source = '', OneSource(self)
         self._names: Sequence[str] = ()  # joint names of the arm, as in the planned trajectory
         self.create_subscription(
             JointState, 'joint_states', self._on_joints, qos_profile_sensor_data
@@ -159,13 +161,14 @@ class MoveTo(Node):
         """Return the joints after the arm has settled."""
         end = self.get_clock().now().nanoseconds + int(_SETTLING * 1e9)
         self._spin(lambda: self.get_clock().now().nanoseconds >= end, math.inf)
-        if self._joints is None:
-            raise ExecutionError('no joint_states: is the driver running?')
+        if self._bad_joints or self._joints is None:
+            raise ExecutionError(self._bad_joints or 'no joint_states: is the driver running?')
         return self._joints
 
-    def _on_joints(self, message: JointState) -> None:
+    def _on_joints(self, message: JointState, info: Mapping[str, Any]) -> None:
         if is_of_this_arm(message, self._names):
             self._joints = message
+            self._bad_joints = self._source.problem(publisher_of(info))
 
     def _call(self, client: Any, request: Any) -> Any:
         if not self._spin(client.service_is_ready, _SERVER_TIME):

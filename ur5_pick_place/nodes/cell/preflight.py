@@ -30,6 +30,7 @@ from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.kinematics import JOINT_NAMES
 from ur5_pick_place.kinematics.transforms import inverse_transform
 from ur5_pick_place.nodes.cell.node_list import REMAPPINGS
+from ur5_pick_place.nodes.driver.joint_listener import OneSource
 from ur5_pick_place.nodes.driver.one_driver import SERVICES
 from ur5_pick_place.nodes.messages.cdr import read_message
 from ur5_pick_place.nodes.messages.conversions import (
@@ -39,7 +40,7 @@ from ur5_pick_place.nodes.messages.conversions import (
     to_seconds,
 )
 from ur5_pick_place.nodes.messages.scene_messages import read_scene
-from ur5_pick_place.nodes.ros.distro import count_servers
+from ur5_pick_place.nodes.ros.distro import count_servers, publisher_of
 from ur5_pick_place.nodes.ros.process import ros_domain_id, stay_on_loopback
 from ur5_pick_place.nodes.ros.qos import LATCHED
 from ur5_pick_place.nodes.scene.planning_scene import SCENE_TOPIC
@@ -105,6 +106,7 @@ class _Collector:
         self._seen = Observed(where=_where(node))
         self._clock: float | None = None  # of /clock
         self._state: JointState | None = None
+        self._source = OneSource(node)
         self._is_sampling = False
         self._names: tuple[str, ...] = JOINT_NAMES
         self._asking: dict[str, Client[Any, Any]] = {
@@ -231,8 +233,11 @@ class _Collector:
     def _on_clock(self, message: Clock) -> None:
         self._clock = to_seconds(message.clock)
 
-    def _on_joints(self, message: JointState) -> None:
+    def _on_joints(self, message: JointState, info: Mapping[str, Any]) -> None:
         if not is_of_this_arm(message, self._names):
+            return
+        if problem := self._source.problem(publisher_of(info)):
+            self._seen.bad_joints = problem
             return
         try:
             joints_from_state(message, self._names)

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Read the arm's joints from a topic on which other devices publish too."""
 
-import math
-import struct
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from rclpy.node import Node
@@ -13,7 +13,6 @@ from sensor_msgs.msg import JointState
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics.transforms import Array
-from ur5_pick_place.nodes.messages.cdr import MessageLayout, Unreadable
 from ur5_pick_place.nodes.messages.conversions import (
     is_of_this_arm,
     joints_from_state,
@@ -21,15 +20,18 @@ from ur5_pick_place.nodes.messages.conversions import (
     velocities_from_state,
 )
 from ur5_pick_place.nodes.ros.bounded_reader import BoundedReader
+from ur5_pick_place.nodes.ros.distro import TakenMessage, take_with_info
 from ur5_pick_place.nodes.ros.polling import PollGroup
+
+_TOPIC = 'joint_states'
 
 # Deep enough to lose none in a stall of this PC: 0.5 s of an e-Series. All queued messages are
 # taken together and the newest is used, so that old joints are not mistaken for the present ones.
 _DEPTH = 250
 _QOS = QoSProfile(depth=_DEPTH, reliability=ReliabilityPolicy.BEST_EFFORT)
 _LARGEST = 16_384  # [bytes] of a message that is converted; six joints take 300
-_LAYOUTS = 16  # that are kept: one or two for each publisher
-_DOUBLE = 8  # [bytes]
+# [s] of silence after which a publisher has gone. A driver does not restart that fast.
+_GONE = 1.0
 _UNREAD: Array = np.full(6, np.nan)
 
 
@@ -61,14 +63,46 @@ class Joints:
     stamp_gap: float
 
 
-@dataclass(frozen=True)
-class _Sample:
-    """One message; `problem` = what is wrong with it."""
+class OneSource:
+    """
+    Tells whether one publisher alone sends the arm's joints.
 
-    stamp: float
-    q: Array
-    qd: Array
-    problem: str = ''
+    With two, nobody knows whose joints are the arm's.
+
+    Parameters
+    ----------
+    node : Node
+        Its graph names the publishers.
+
+    """
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+        self._seen: dict[bytes, float] = {}  # steady time of the last message [s], by publisher
+        self._problem, self._named = '', 0.0
+
+    def problem(self, publisher: bytes) -> str:
+        """Return why joints are not to be used, as their message has come; '' if they are."""
+        now = time.monotonic()
+        self._seen[publisher] = now
+        if len(self._seen) > 1:
+            self._seen = {p: t for p, t in self._seen.items() if now - t < _GONE}
+        if len(self._seen) < 2:
+            self._problem = ''
+        elif not self._problem or now - self._named > _GONE:  # a name may be known later
+            self._problem, self._named = self._describe(), now
+        return self._problem
+
+    def _describe(self) -> str:
+        names = {
+            bytes(info.endpoint_gid): f'{info.node_namespace.rstrip("/")}/{info.node_name}'
+            for info in self._node.get_publishers_info_by_topic(_TOPIC)
+        }
+        found = ' and '.join(names.get(publisher, 'an unknown node') for publisher in self._seen)
+        return (
+            f'{len(self._seen)} publishers send joint_states of this arm, {found}: end all but '
+            'one, or give each arm a ROS_DOMAIN_ID or a namespace of its own'
+        )
 
 
 class JointListener:
@@ -83,7 +117,7 @@ class JointListener:
     on_joints : callable
         Takes `Joints`.
     on_bad : callable
-        Takes a description of the error in a message of this arm.
+        Takes a description of the error in a message of this arm, or of a second publisher.
     poll_group : PollGroup
     with_velocities : bool
         Whether velocities are read, and a message without them is an error.
@@ -100,104 +134,42 @@ class JointListener:
         with_velocities: bool = True,
     ) -> None:
         self._on_joints, self._on_bad = on_joints, on_bad
-        self._stamp: float | None = None
-        self._reader = _JointReader(node, names, with_velocities)
-        poll_group.subscribe(JointState, 'joint_states', self._take, _QOS)
-
-    def _take(self, waiting: Sequence[bytes]) -> None:
-        samples = [sample for data in waiting if (sample := self._reader.read(data))]
-        if not samples:
-            return
-        stamps = [sample.stamp for sample in samples]
-        before = stamps[0] if self._stamp is None else self._stamp
-        gap = max(b - a for a, b in zip([before, *stamps], stamps, strict=False))
-        self._stamp = stamps[-1]
-        for sample in samples:
-            if sample.problem:
-                self._on_bad(sample.problem)  # even if valid ones follow
-        if valid := [sample for sample in samples if not sample.problem]:
-            *others, last = valid
-            earlier = tuple((sample.stamp, sample.q) for sample in others)
-            self._on_joints(Joints(last.stamp, last.q, last.qd, earlier, len(samples), gap))
-
-
-class _JointReader:
-    """Reads the joint names of a publisher once, and then only the numbers of its messages."""
-
-    def __init__(self, node: Node, names: Sequence[str], with_velocities: bool) -> None:
         self._names, self._with_velocities = list(names), with_velocities
-        self._reader = BoundedReader(node, JointState, 'joint_states', _LARGEST)
-        self._known: dict[int, _Numbers] = {}  # by the size of the message
+        self._stamp: float | None = None
+        self._source = OneSource(node)
+        self._reader = BoundedReader(node, JointState, _TOPIC, _LARGEST)
+        poll_group.subscribe(JointState, _TOPIC, self._take, _QOS, taker=take_with_info)
 
-    def read(self, data: bytes) -> _Sample | None:
-        """Return the sample of this arm in a message; None if it has none or is unreadable."""
-        known = self._known.get(len(data))
-        if known is None or not known.layout.fits(data):
-            return self._read_names(data)
-        if not known.order:
-            return None
-        return known.read(data) or self._read_names(data)
+    def _take(self, waiting: Sequence[TakenMessage]) -> None:
+        problem, states = '', []
+        for message in waiting:
+            state = self._reader.read(message.data)
+            if state is not None and is_of_this_arm(state, self._names):
+                states.append(state)
+                problem = self._source.problem(message.publisher)
+        if problem:
+            self._on_bad(problem)
+        elif states:
+            self._use(states)
 
-    def _read_names(self, data: bytes) -> _Sample | None:
-        state = self._reader.read(data)
-        if state is None:
-            return None
-        sample, order = None, []
-        if is_of_this_arm(state, self._names):
-            sample = self._checked(state)
-            if sample.problem:
-                return sample
-            order = [list(state.name).index(name) for name in self._names]
-        if len(self._known) >= _LAYOUTS:
-            self._known.clear()
-        try:
-            layout = MessageLayout(data, JointState)
-        except Unreadable:
-            return sample  # longer than the lists that this package reads
-        self._known[len(data)] = _Numbers(layout, order, self._with_velocities)
-        return sample
+    def _use(self, states: Sequence[JointState]) -> None:
+        stamps = [to_seconds(state.header.stamp) for state in states]
+        before = stamps[0] if self._stamp is None else self._stamp
+        gap = max(b - a for a, b in pairwise([before, *stamps]))
+        self._stamp = stamps[-1]
+        valid = []
+        for stamp, state in zip(stamps, states, strict=True):
+            try:
+                valid.append((stamp, *self._numbers(state)))
+            except InvalidInput as error:
+                self._on_bad(str(error))  # even if valid ones follow
+        if valid:
+            *others, (stamp, q, qd) = valid
+            earlier = tuple((stamp, q) for stamp, q, _ in others)
+            self._on_joints(Joints(stamp, q, qd, earlier, len(states), gap))
 
-    def _checked(self, state: JointState) -> _Sample:
-        stamp, q, qd = to_seconds(state.header.stamp), _UNREAD, _UNREAD
-        try:
-            q = joints_from_state(state, self._names)
-            if self._with_velocities:
-                qd = velocities_from_state(state, self._names)
-        except InvalidInput as error:
-            return _Sample(stamp, q, qd, str(error))
-        return _Sample(stamp, q, qd)
-
-
-class _Numbers:
-    """
-    Where the arm's numbers lie in the messages of one layout.
-
-    Parameters
-    ----------
-    layout : MessageLayout
-    order : list of int
-        Index of each of the arm's joints in the message; empty for other devices.
-    with_velocities : bool
-
-    """
-
-    def __init__(self, layout: MessageLayout, order: list[int], with_velocities: bool) -> None:
-        self.layout, self.order = layout, order
-        if not order:
-            return
-        (self._stamp, _), _, (self._begin, end), *others = layout.numbers
-        places = np.array(order)
-        if with_velocities:
-            (begin, end), *_ = others
-            places = np.append(places, places + (begin - self._begin) // _DOUBLE)
-        self._places, self._count = places, (end - self._begin) // _DOUBLE
-        self._type, self._stamp_format = np.dtype(f'{layout.order}f8'), f'{layout.order}iI'
-
-    def read(self, data: bytes) -> _Sample | None:
-        """Return the arm's joints; None if a number is not finite."""
-        numbers = np.frombuffer(data, self._type, self._count, self._begin)[self._places]
-        if not math.isfinite(numbers.sum()):  # NaN or infinity in any number shows in the sum
-            return None
-        sec, nanosec = struct.unpack_from(self._stamp_format, data, self._stamp)
-        q, qd = numbers[:6].astype(float), numbers[6:].astype(float)
-        return _Sample(sec + nanosec * 1e-9, q, qd if len(qd) else _UNREAD)
+    def _numbers(self, state: JointState) -> tuple[Array, Array]:
+        q = joints_from_state(state, self._names)
+        if self._with_velocities:
+            return q, velocities_from_state(state, self._names)
+        return q, _UNREAD

@@ -20,7 +20,7 @@ from rclpy.callback_groups import MutuallyExclusiveCallbackGroup, ReentrantCallb
 from rclpy.node import Node
 from visualization_msgs.msg import MarkerArray
 
-from ur5_pick_place.errors import CollisionCheckUnavailable
+from ur5_pick_place.errors import CollisionCheckUnavailable, InvalidRobotState
 from ur5_pick_place.kinematics import Model, Solution
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.nodes.cell.robot_settings import (
@@ -65,6 +65,7 @@ class IkService(Node):
         self._model, self._names = cell.model, cell.joint_names
         self._frames = Frames(self, robot.tf_prefix, cell.T_tool_tcp)
         self._q: Array | None = None
+        self._bad_joints = ''
         self._received = 0.0  # steady clock [s]
         self._requests = IkRequests(
             cell.model,
@@ -112,15 +113,19 @@ class IkService(Node):
         return make_model(cell.model, cell.scene) if make_model else None
 
     def _on_joints(self, joints: Joints) -> None:
-        self._q, self._received = joints.q, time.monotonic()
+        self._q, self._bad_joints, self._received = joints.q, '', time.monotonic()
 
     def _on_bad_joints(self, problem: str) -> None:
-        self._q = None
+        self._bad_joints, self._received = problem, time.monotonic()
         self.get_logger().warning(f'joint_states: {problem}', throttle_duration_sec=10.0)
 
     def _present_joints(self) -> Array | None:
         self._poll_group.poll()
-        return self._q if time.monotonic() - self._received < _PRESENT else None
+        if time.monotonic() - self._received >= _PRESENT:
+            return None
+        if self._bad_joints:
+            raise InvalidRobotState(f'robot_state is empty, and {self._bad_joints}')
+        return self._q
 
     async def _answer(
         self,

@@ -63,73 +63,24 @@ def read_message(data: bytes, kind: type) -> SimpleNamespace:
         The bytes end early, or a sequence that is read item by item exceeds `MAX_ITEMS`.
 
     """
-    found: SimpleNamespace = _read(data, kind)[1]
-    return found
-
-
-class MessageLayout:
-    """
-    Where the numbers lie in all messages of one size with the same strings and list lengths.
-
-    Publishers of joints and transforms repeat the names in each message; what differs are numbers.
-
-    Parameters
-    ----------
-    data : bytes
-    kind : type
-
-    Attributes
-    ----------
-    numbers : list of tuple of int
-        Begin and end of each non-empty field of numbers, in the order of the message [bytes].
-    order : str
-        Byte order of the numbers: '<' is little-endian, '>' big-endian.
-
-    Raises
-    ------
-    Unreadable
-        As `read_message`.
-
-    """
-
-    def __init__(self, data: bytes, kind: type) -> None:
-        reader, _ = _read(data, kind)
-        self.numbers, self.order = reader.numbers, reader.order
-        self._size = len(data)
-        # Without the padding between fields, whose content is undefined.
-        fixed = [range(2), *reader.texts]
-        self._at = np.concatenate([np.arange(r.start, r.stop) for r in fixed])
-        self._fixed = self._bytes_of(data)
-
-    def fits(self, data: bytes) -> bool:
-        """Return whether a message has this layout; if so, it can be read completely."""
-        return len(data) == self._size and self._bytes_of(data) == self._fixed
-
-    def _bytes_of(self, data: bytes) -> bytes:
-        found: bytes = np.frombuffer(data, np.uint8)[self._at].tobytes()
-        return found
-
-
-def _read(data: bytes, kind: type) -> tuple['_Reader', Any]:
     if len(data) < 4:
         raise Unreadable(f'message of {len(data)} bytes: it has no header', '')
     reader = _Reader(data)
     try:
-        return reader, reader.message(kind)
+        found: SimpleNamespace = reader.message(kind)
     except Unreadable:
         raise
     except (struct.error, ValueError, IndexError) as error:
         why = f'message of {len(data)} bytes cannot be read: {error}'
         raise Unreadable(why, reader.id) from error
+    return found
 
 
 class _Reader:
     def __init__(self, data: bytes) -> None:
         self._data, self._at = memoryview(data), 4  # after the encapsulation's header
-        self.order = '<' if data[1] & 1 else '>'
+        self._order = '<' if data[1] & 1 else '>'
         self.id = ''
-        self.numbers: list[tuple[int, int]] = []
-        self.texts: list[range] = []  # bytes of strings and of list lengths
 
     def message(self, kind: type) -> Any:
         if (numbers := _numbers_of(kind)) is not None:
@@ -171,18 +122,16 @@ class _Reader:
     def _array(self, kind: str, count: int) -> np.ndarray:
         if not count:
             return np.empty(0, dtype=kind)
-        dtype = np.dtype(self.order + kind)
+        dtype = np.dtype(self._order + kind)
         start = self._aligned(dtype.itemsize)
         found = np.frombuffer(self._data, dtype, count, start)
         self._at = start + found.nbytes
-        self.numbers.append((start, self._at))
         return found
 
     def _count(self) -> int:
         start = self._aligned(4)
-        (count,) = struct.unpack_from(self.order + 'I', self._data, start)
+        (count,) = struct.unpack_from(self._order + 'I', self._data, start)
         self._at = start + 4
-        self.texts.append(range(start, self._at))
         return int(count)
 
     def _string(self) -> str:
@@ -190,7 +139,6 @@ class _Reader:
         if start + length > len(self._data):
             raise ValueError(f'a text of {length} bytes is cut off')
         self._at = start + length
-        self.texts.append(range(start, self._at))
         return bytes(self._data[start : self._at]).rstrip(b'\0').decode('utf-8', 'replace')
 
     def _aligned(self, size: int) -> int:

@@ -101,6 +101,7 @@ class TaskPort:
     ) -> None:
         self._stillness = Stillness()
         self._arrived = 0.0  # steady time of `q` [s]
+        self._bad_joints = ''
         self._node = node
         self.q: Array | None = None
         self.stamp = 0.0  # [s] ROS time of `q`: the clock of jobs, as /clock may be late
@@ -135,8 +136,7 @@ class TaskPort:
         watch_peer(node, state, peer_timeout, self._on_planner_state, on_death)
 
         SpeedScaling(node, self._on_speed_scaling, poll_group)
-        # The planner receives malformed joints too, and judges them.
-        JointListener(node, joint_names, self._on_joint_states, lambda _problem: None, poll_group)
+        JointListener(node, joint_names, self._on_joint_states, self._on_bad_joints, poll_group)
 
     @property
     def why_not_ready(self) -> str:
@@ -152,6 +152,8 @@ class TaskPort:
 
     def present_joints(self) -> Array:
         """Return the measured joints (6,) [rad], or raise `ExecutionError`."""
+        if self._bad_joints:
+            raise ExecutionError(self._bad_joints)
         if self.q is None:
             raise ExecutionError('no joint_states yet: check that the driver is running')
         return self.q
@@ -164,6 +166,8 @@ class TaskPort:
     @property
     def why_not_at_rest(self) -> str:
         """Return why the arm does not count as at rest, or ''."""
+        if self._bad_joints:
+            return self._bad_joints
         age = time.monotonic() - self._arrived
         if age >= _FRESH:
             return f'no joint_states for {age:.1f} s: check the driver, then try again'
@@ -180,7 +184,7 @@ class TaskPort:
 
     def stop_progress(self, seconds: float) -> StopProgress:
         """Return how far a stop that began `seconds` ago has come, by the measured joints."""
-        if time.monotonic() - self._arrived >= _FRESH:
+        if self._bad_joints or time.monotonic() - self._arrived >= _FRESH:
             return StopProgress.UNSEEN
         moves_on = self._stillness.moves_on(seconds)
         return StopProgress.MOVING_ON if moves_on else StopProgress.BRAKING
@@ -305,8 +309,11 @@ class TaskPort:
     def _on_speed_scaling(self, scaling: float) -> None:
         self._speed_scaling = scaling
 
+    def _on_bad_joints(self, problem: str) -> None:
+        self._bad_joints = problem
+
     def _on_joint_states(self, joints: Joints) -> None:
-        self.q, self.stamp = joints.q, joints.stamp
+        self.q, self.stamp, self._bad_joints = joints.q, joints.stamp, ''
         self._arrived = time.monotonic()
         self._stillness.update(self.stamp, self.q)
         if abs(self.stamp - self._ticked) >= _TICK:  # stamps may jump back

@@ -4,11 +4,9 @@
 import importlib
 import math
 import os
-import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from ur5_pick_place.errors import InvalidInput
@@ -58,32 +56,6 @@ def discovery(reach: str) -> dict[str, str]:
     if os.environ.get('ROS_DISTRO') == 'humble':  # newer distributions warn about this variable
         found['ROS_LOCALHOST_ONLY'] = '1' if reach == 'LOCALHOST' else '0'
     return found
-
-
-# First minor version of the UR driver, by major, whose mock hardware publishes its modes: robot
-# running, safety normal, program running. No version 2, 4 or 5 is known to do so.
-_MOCK_MODES = {3: 9, 6: 1}
-
-
-def mock_publishes_modes() -> bool:
-    """Return whether the mock hardware of the installed UR driver publishes its modes."""
-    version = _driver_version()
-    if not version:
-        return False
-    major, minor = version
-    return minor >= _MOCK_MODES[major] if major in _MOCK_MODES else major > max(_MOCK_MODES)
-
-
-def _driver_version() -> tuple[int, int] | None:
-    """Return major and minor of the UR driver; None where it is not installed."""
-    try:
-        packages = importlib.import_module('ament_index_python.packages')
-        share = packages.get_package_share_directory('ur_robot_driver')
-        text = Path(share, 'package.xml').read_text(encoding='utf-8')
-    except (ImportError, LookupError, OSError):
-        return None
-    found = re.search(r'<version>\s*(\d+)\.(\d+)', text)
-    return (int(found[1]), int(found[2])) if found else None
 
 
 def fill(message: Any, /, **values: Any) -> None:
@@ -243,25 +215,37 @@ class TakenMessage(NamedTuple):
     publisher: bytes
 
 
-def take_with_info(subscription: Any, most: int) -> list[TakenMessage]:
-    """Return up to `most` waiting messages of a raw subscription, oldest first."""
+def take_with_info(
+    subscription: Any, most: int, end: float = math.inf
+) -> list[TakenMessage]:
+    """As `take_waiting`, with the origin of each message."""
     taken = []
-    for data, info in _taken(subscription, most):
+    for data, info in _taken(subscription, most, end):
         received = info.get('received_timestamp') or time.time_ns()
         published = info.get('source_timestamp') or received
-        publisher = info.get('publisher_gid') or {}
-        taken.append(TakenMessage(data, received, published, bytes(publisher.get('data', b''))))
+        taken.append(TakenMessage(data, received, published, publisher_of(info)))
     return taken
 
 
+def publisher_of(info: Mapping[str, Any]) -> bytes:
+    """Return what identifies the publisher of a message; empty as in `TakenMessage`."""
+    return bytes((info.get('publisher_gid') or {}).get('data', b''))
+
+
 def count_servers(node: 'Node', name: str) -> int:
-    """Return how many nodes offer a service."""
+    """Return how many nodes offer a service, at the name that this node has for it."""
+    wanted = resolved_name(node, name)
     if hasattr(node, 'count_services'):
-        return node.count_services(name)
+        return node.count_services(wanted)  # which itself knows nothing of remapping
     # Humble: counting node by node misses only a node of the same name.
-    wanted = node.resolve_service_name(name)
     nodes = node.get_node_names_and_namespaces()
     return sum(wanted in _services_of(node, *other) for other in nodes)
+
+
+def resolved_name(node: 'Node', name: str) -> str:
+    """Return the full name of a service, or of a service of an action, as remapped."""
+    base, action, rest = name.partition('/_action/')
+    return f'{node.resolve_service_name(base)}{action}{rest}'
 
 
 def _services_of(node: 'Node', *other: str) -> dict[str, list[str]]:

@@ -34,7 +34,7 @@ _EARLY = 0.25
 _PAUSE = 5e-4
 _JOIN_TIMEOUT = 1.0  # [s] for the last pass to end
 
-Take = Callable[[Sequence[bytes]], None]
+Take = Callable[[Sequence[Any]], None]
 """Takes the serialized messages of a queue, oldest first; at least one."""
 
 
@@ -74,6 +74,7 @@ class PollGroup:
         take: Take,
         qos: QoSProfile,
         budget: float = math.inf,
+        taker: Callable[[Any, int, float], Sequence[Any]] | None = None,
     ) -> None:
         """
         Subscribe to a topic.
@@ -89,12 +90,16 @@ class PollGroup:
             lost.
         budget : float
             Time for which a poll takes messages [s]; the rest is due in the next pass.
+        taker : callable, optional
+            `distro.take_with_info`, if `take` needs the origin of each message.
 
         """
         subscription = self._node.create_subscription(
-            kind, topic, lambda data: take([data]), qos, callback_group=PolledOnly(), raw=True
+            kind, topic, lambda _data: None, qos, callback_group=PolledOnly(), raw=True
         )
-        self._checks.append(self._taker(subscription, take, qos.depth, budget))
+        self._checks.append(
+            self._taker(subscription, take, qos.depth, budget, taker or take_waiting)
+        )
 
     @classmethod
     def poll_existing(cls, node: Node, subscription: Any) -> None:
@@ -113,7 +118,9 @@ class PollGroup:
         # Its events too: Fast DDS ends a wait for them with each message.
         for entity in (subscription, *subscription.event_handlers):
             entity.callback_group = PolledOnly()
-        take = most_frequent._taker(subscription, lambda waiting: [*map(receive, waiting)], 1)
+        take = most_frequent._taker(
+            subscription, lambda waiting: [*map(receive, waiting)], 1, math.inf, take_waiting
+        )
         most_frequent._checks.insert(0, take)
 
     def add(self, check: Callable[[], object]) -> None:
@@ -149,13 +156,14 @@ class PollGroup:
         subscription: Any,
         take: Callable[[Any], object],
         depth: int,
-        budget: float = math.inf,
+        budget: float,
+        taker: Callable[[Any, int, float], Sequence[Any]],
     ) -> Callable[[], None]:
         def take_queued() -> None:
-            waiting: list[bytes] = []
+            waiting: Sequence[Any] = []
             with contextlib.suppress(InvalidHandle):  # this node ends
                 end = time.monotonic() + budget
-                waiting = take_waiting(subscription, depth, end)
+                waiting = taker(subscription, depth, end)
                 self._is_rest_due |= time.monotonic() > end and len(waiting) < depth
             if waiting:
                 take(waiting)

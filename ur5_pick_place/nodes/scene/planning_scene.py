@@ -7,6 +7,7 @@ and turned into geometry in a separate thread, in the order of arrival.
 
 """
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -28,7 +29,7 @@ from rclpy.node import Node
 from rclpy.qos import QoSProfile, ReliabilityPolicy
 from rclpy.serialization import serialize_message
 
-from ur5_pick_place.errors import ExecutionError, InvalidInput, one_line
+from ur5_pick_place.errors import ExecutionError, InvalidInput, InvalidRobotState, one_line
 from ur5_pick_place.kinematics import link_pose
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.nodes.messages.cdr import read_message
@@ -271,7 +272,9 @@ class SceneOwner:
         if wanted & _PARTS.ROBOT_STATE_ATTACHED_OBJECTS:
             held = whole.robot_state.attached_collision_objects
             scene.robot_state.attached_collision_objects = held
-        q = self._present()
+        q = None
+        with contextlib.suppress(InvalidRobotState):
+            q = self._present()
         state = _PARTS.ROBOT_STATE | _PARTS.ROBOT_STATE_ATTACHED_OBJECTS
         if wanted & state and q is not None:
             scene.robot_state.joint_state = joint_state_msg(q, self._names)

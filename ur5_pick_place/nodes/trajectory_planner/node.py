@@ -32,6 +32,7 @@ from ur5_pick_place.control.robot_status import HealthSettings
 from ur5_pick_place.errors import (
     IncompletePath,
     InvalidInput,
+    InvalidRobotState,
     Ur5PickPlaceError,
     one_line,
 )
@@ -214,6 +215,8 @@ class TrajectoryPlanner(Node):
 
     def _present_joints(self) -> Array | None:
         status = self._trajectory_client.link.status
+        if status.bad_joints:
+            raise InvalidRobotState(status.bad_joints)
         silence = time.monotonic() - (status.arrived or 0.0)
         return status.q if silence < self._present_time else None
 
