@@ -88,6 +88,32 @@ def test_a_server_that_is_discovered_late_ends_the_new_node(serve):
         new.spin_until(lambda: False)
 
 
+@pytest.mark.parametrize(
+    ('name', 'served'),
+    [
+        ('plan', '/ours/plan'),
+        ('~/plan', '/ours/plan'),
+        ('act/_action/send_goal', '/ours/act/_action/send_goal'),
+    ],
+)
+def test_servers_are_counted_at_the_name_as_remapped(ros_domain, monkeypatch, name, served):
+    monkeypatch.setattr(process, '_DISCOVERY', 0.3)
+    monkeypatch.setattr(process, '_LEASE', 0.0)
+    given = f'/{name}'.replace('~', 'new')
+    context = Context()
+    rclpy.init(context=context)
+    rules = (f'{name}:={served}', f'act:={served.partition("/_action")[0]}')
+    arguments = ['--ros-args', *(word for rule in rules for word in ('-r', rule))]
+    other = Node('other', context=context)
+    new = Node('new', context=context, cli_args=arguments)
+    other.create_service(Trigger, given, lambda _request, reply: reply)
+    process.refuse_if_served(new, [name])
+    other.create_service(Trigger, served, lambda _request, reply: reply)
+    with pytest.raises(Ur5PickPlaceError, match=f'{served} is already offered'):
+        process.refuse_if_served(new, [name])
+    context.try_shutdown()
+
+
 @pytest.mark.drill
 def test_a_node_that_runs_for_long_is_not_ended_by_another(serve, monkeypatch):
     monkeypatch.setattr(process, '_LATE_DISCOVERY', 0)

@@ -24,7 +24,7 @@ from rosgraph_msgs.msg import Clock
 
 from ur5_pick_place.config_files import read_bytes, read_parameters
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError, one_line
-from ur5_pick_place.nodes.ros.distro import count_servers
+from ur5_pick_place.nodes.ros.distro import count_servers, resolved_name
 from ur5_pick_place.nodes.ros.polling import Poller, PollGroup
 from ur5_pick_place.nodes.ros.prompt_executor import PromptExecutor
 
@@ -247,6 +247,6 @@ def _watch_for_late_ones(node: Node, names: Sequence[str]) -> None:
 
 def _refusal(node: Node, name: str) -> Ur5PickPlaceError:
     return Ur5PickPlaceError(
-        f'{node.resolve_service_name(name)} is already offered by another node (see '
-        '`ros2 node list`): stop that, or start this one in another namespace'
+        f'{resolved_name(node, name)} is already offered by another node (see `ros2 node list`): '
+        'stop that, remap the name, or start this one in another namespace'
     )
