@@ -228,9 +228,15 @@ def load_yaml(path: str | Path, what: str, build: Callable[[Any], T]) -> T:
         raise InvalidInput(f'{what} {path}:{line}: {error}') from error
 
 
-def read_parameters(path: Path) -> dict[str, Any]:
+def read_parameters(path: Path, node: str = '') -> dict[str, Any]:
     """
-    Return the parameters of all nodes in a parameter file, by name.
+    Return the parameters in a parameter file, by name.
+
+    Parameters
+    ----------
+    path : Path
+    node : str
+        Full name of the node that they are for, as ROS chooses them; empty for all nodes.
 
     Raises
     ------
@@ -238,17 +244,29 @@ def read_parameters(path: Path) -> dict[str, Any]:
         The file cannot be read.
 
     """
-    return dict(_parameters(read_yaml(path, 'parameter file')))
+    sections = _sections(read_yaml(path, 'parameter file'))
+    return {
+        name: value
+        for key, parameters in sections
+        if not node or re.fullmatch(_names_matching(key), node)
+        for name, value in parameters.items()
+    }
 
 
-def _parameters(content: Any) -> Iterator[tuple[str, Any]]:
+def _sections(content: Any, key: str = '') -> Iterator[tuple[str, dict[str, Any]]]:
     if not isinstance(content, dict):
         return
     for name, value in content.items():
         if name == 'ros__parameters' and isinstance(value, dict):
-            yield from value.items()
+            yield key, value
         else:
-            yield from _parameters(value)
+            yield from _sections(value, f'{key}/{str(name).strip("/")}')
+
+
+def _names_matching(key: str) -> str:
+    """Return the pattern of the full names of the nodes that a section is for."""
+    pattern = re.escape(key).replace(r'/\*\*', r'(/\w+)*')
+    return pattern.replace(r'/\*', r'/\w+')
 
 
 _NAME = 'ur5_pick_place'

@@ -15,6 +15,7 @@ from calibration_files import SHIPPED, write
 
 rclpy = pytest.importorskip('rclpy')
 
+from ur5_pick_place.config_files import read_parameters  # noqa: E402
 from ur5_pick_place.errors import InvalidInput  # noqa: E402
 from ur5_pick_place.nodes.cell.node_list import ROBOTS, node_list  # noqa: E402
 from ur5_pick_place.nodes.cell.robot_settings import RobotSettings, load_cell  # noqa: E402
@@ -71,6 +72,24 @@ def declare(ros_domain):
     for node in nodes:
         node.destroy_node()
     rclpy.try_shutdown(context=context)
+
+
+@pytest.mark.parametrize('node', ['/sample', '/left/sample', '/a/left/sample', '/left/other'])
+def test_a_file_has_the_parameters_for_a_node_that_ros_gives_it(ros_domain, tmp_path, node):
+    keys = ('/**', '/*', 'sample', '/left/sample', '/*/sample', '/**/sample', '/left/**', 'left/*',
+            '/**/left/sample', '/a/*/sample')  # fmt: skip
+    sections = {key: {'ros__parameters': {f'p{i}': i}} for i, key in enumerate(keys)}
+    sections['left'] = {'sample': {'ros__parameters': {'nested': 7}}}
+    file = tmp_path / 'own.yaml'
+    file.write_text(yaml.safe_dump(sections, sort_keys=False))
+    context = rclpy.Context()
+    rclpy.init(context=context)
+    space, _, name = node.rpartition('/')
+    arguments = ['--ros-args', '--params-file', str(file)]
+    made = rclpy.create_node(name, namespace=space, context=context, cli_args=arguments)
+    given = {name: p.value for name, p in made._parameter_overrides.items()}
+    rclpy.try_shutdown(context=context)
+    assert read_parameters(file, node) == given
 
 
 def test_whole_numbers_serve_in_a_list_of_floats(declare):
