@@ -68,6 +68,26 @@ def test_a_cell_in_a_namespace_has_places_and_statistics_of_its_own(tmp_path):
     assert place_files(namespace='b', params_file=str(own)) == set()
 
 
+def test_parameters_of_other_nodes_in_the_users_file_are_not_ours(tmp_path):
+    own = tmp_path / 'own.yaml'
+    own.write_text("""
+        teleop_node: {ros__parameters: {use_sim_time: false, poses_file: /x/theirs.yaml}}
+        /controller_manager: {ros__parameters: {tf_prefix: their_}}
+        /right/pick_place: {ros__parameters: {gripper: vacuum, poses_file: /x/right.yaml}}
+        left: {pick_place: {ros__parameters: {grip_time: 0.5}}}
+    """)
+    specs = node_list('sim', CONFIG, namespace='/left/', params_file=str(own))
+    without = node_list('sim', CONFIG, namespace='/left/')
+    assert [spec.parameters for spec in specs] == [spec.parameters for spec in without]
+    assert [spec.parameter_files for spec in specs] == [
+        (*spec.parameter_files, own) for spec in without
+    ]
+    own.write_text('"/*/pick_place": {ros__parameters: {use_sim_time: false}}')
+    with pytest.raises(InvalidInput, match='use_sim_time = False conflicts with True'):
+        node_list('sim', CONFIG, namespace='left', params_file=str(own))
+    node_list('sim', CONFIG, params_file=str(own))
+
+
 def test_simulated_time_is_for_the_simulated_cell_alone():
     for robot in ROBOTS:
         for spec in node_list(robot, CONFIG):
@@ -134,36 +154,6 @@ def test_discovery_is_limited_to_this_machine_on_every_distribution(monkeypatch)
     monkeypatch.setenv('ROS_DISTRO', 'humble')  # it does not know the newer variable
     assert discovery('LOCALHOST') == {**newer, 'ROS_LOCALHOST_ONLY': '1'}
     assert discovery('SUBNET')['ROS_LOCALHOST_ONLY'] == '0'
-
-
-@pytest.mark.parametrize(
-    ('version', 'tells'),
-    [
-        (None, False), ('2.14.0', False), ('3.8.1', False), ('3.9.0', True), ('3.12.0', True),
-        ('4.8.0', False), ('6.0.0', False), ('6.1.0', True), ('7.0.0', True), ('10.0.0', True),
-    ],
-)
-def test_mock_hardware_that_tells_its_modes_has_them_checked(
-    monkeypatch, tmp_path, version, tells
-):
-    packages = pytest.importorskip('ament_index_python.packages')
-
-    def share(_name):
-        if version is None:
-            raise packages.PackageNotFoundError
-        (tmp_path / 'package.xml').write_text(f'<package><version>{version}</version></package>')
-        return str(tmp_path)
-
-    monkeypatch.setattr(packages, 'get_package_share_directory', share)
-    specs = {spec.executable: spec.parameters for spec in node_list('mock', CONFIG)}
-    for name in ('trajectory_planner', 'pick_place'):
-        assert specs[name].get('check_modes', False) == tells
-    assert 'check_modes' not in specs['ik_service']
-    assert all('check_modes' not in s.parameters for s in node_list('real', CONFIG))
-    own = tmp_path / 'own.yaml'
-    own.write_text('/**: {ros__parameters: {check_modes: false}}')
-    for spec in node_list('mock', CONFIG, params_file=str(own)):
-        assert 'check_modes' not in spec.parameters
 
 
 # ---- the launch file

@@ -91,7 +91,7 @@ class Admission:
     @property
     def is_possibly_moving(self) -> bool:
         """Whether the controller may be moving the arm; true without recent joints."""
-        by_pendant = self.health.check_modes and bool(mode_fault(self.status))
+        by_pendant = mode_fault(self.status, self.health.check_modes)
         if self.status.is_in_freedrive or by_pendant:
             return False
         return not (self.knows_joints and self.foreign_motion.stillness.is_at_rest)

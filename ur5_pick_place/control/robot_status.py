@@ -78,7 +78,9 @@ class HealthSettings(Settings):
         high=10.0,
     )
     check_modes: bool = setting(
-        True, 'check robot mode, safety mode and the program; mock hardware has none'
+        True,
+        'require robot mode, safety mode and a running program; false: check those that are '
+        'published, for mock hardware, which may publish none',
     )
 
 
@@ -120,8 +122,10 @@ class RobotStatus:
         What is wrong with the last joint_states; empty if nothing.
     robot_mode, safety_mode : int or None
         As published by the driver.
-    program_running, program_paused : bool
-        State of the program on the robot; False while unknown.
+    program_running : bool or None
+        Whether the program on the robot runs.
+    program_paused : bool
+        Whether it is paused; False while unknown.
     is_pause_unknown : bool
         Whether the speed scaling is 0 and nothing shows whether the program is paused.
     is_in_freedrive : bool
@@ -142,7 +146,7 @@ class RobotStatus:
     bad_joints: str = ''
     robot_mode: int | None = None
     safety_mode: int | None = None
-    program_running: bool = False
+    program_running: bool | None = None
     program_paused: bool = False
     is_pause_unknown: bool = False
     is_in_freedrive: bool = False
@@ -154,7 +158,7 @@ class RobotStatus:
     def is_held_by_robot(self) -> bool:
         """Whether the robot holds the arm while its program waits to continue."""
         may_move = self.safety_mode in (SAFETY_NORMAL, SAFETY_REDUCED) and not self.program_paused
-        return self.program_running and not may_move
+        return bool(self.program_running) and not may_move
 
     def age(self, now: float) -> float:
         """Return the age of the last good joints [s] at a steady time `now` [s]."""
@@ -292,23 +296,32 @@ def find_fault(
             f'joint_states silent for {silence:.2f} s (limit {limit} s); check the driver and the '
             'link to the robot'
         )
-    return mode_fault(status) if settings.check_modes else None
+    return mode_fault(status, settings.check_modes)
 
 
-def mode_fault(status: RobotStatus) -> str | None:
-    """Return why the robot's modes or program forbid motion, or None."""
-    if status.safety_mode is None or status.robot_mode is None:
+def mode_fault(status: RobotStatus, are_required: bool = True) -> str | None:
+    """
+    Return why the robot's modes or program forbid motion, or None.
+
+    Parameters
+    ----------
+    status : RobotStatus
+    are_required : bool
+        False for a driver that need not publish them: what it has published is checked.
+
+    """
+    if are_required and (status.safety_mode is None or status.robot_mode is None):
         return (
             'robot mode and safety mode not received yet; is io_and_status_controller active? '
-            'Mock hardware of older drivers has none: use robot:=mock'
+            'Mock hardware need not publish them: use robot:=mock, which sets check_modes: false'
         )
-    if status.safety_mode not in (SAFETY_NORMAL, SAFETY_REDUCED):
+    if status.safety_mode not in (None, SAFETY_NORMAL, SAFETY_REDUCED):
         name, advice = _SAFETY.get(status.safety_mode, (f'safety mode {status.safety_mode}', ''))
         return f'{name}; {advice}' if advice else name
-    if status.robot_mode != ROBOT_RUNNING:
+    if status.robot_mode not in (None, ROBOT_RUNNING):
         mode = _ROBOT.get(status.robot_mode, f'mode {status.robot_mode}')
         return f'robot is {mode}; switch it on and release the brakes'
-    if not status.program_running:
+    if not status.program_running and (are_required or status.program_running is not None):
         return (
             'External Control program not running; press Play on the pendant or call '
             'io_and_status_controller/resend_robot_program'

@@ -188,16 +188,16 @@ def _settings(seen: Observed) -> Check:
 
 
 def _robot(seen: Observed) -> Check:
-    if seen.parameter('check_modes') is False:
-        return Check('robot', 'modes are not checked (check_modes: false), for mock hardware only')
     status = RobotStatus(
         robot_mode=seen.robot_mode,
         safety_mode=seen.safety_mode,
-        program_running=bool(seen.program_running),
+        program_running=seen.program_running,
     )
-    if fault := mode_fault(status):
+    if fault := mode_fault(status, seen.parameter('check_modes') is not False):
         found, _, advice = fault.partition('; ')
         return Check('robot', found, advice or 'look at the pendant')
+    if seen.robot_mode is None:
+        return Check('robot', 'publishes no modes (check_modes: false), for mock hardware only')
     safety = 'REDUCED' if seen.safety_mode == SAFETY_REDUCED else 'NORMAL'
     return Check('robot', f'running, safety mode {safety}, program running')
 
@@ -217,7 +217,8 @@ def _controller(seen: Observed) -> Check:
         state = seen.controllers.get(wanted, 'not loaded')
         active = ', '.join(n for n, s in seen.controllers.items() if s == 'active') or 'none'
         # An active one would hold the arm where it is now, and pull it back at Play.
-        is_stopped = not seen.program_running and seen.parameter('check_modes') is not False
+        is_judged = seen.program_running is not None or seen.parameter('check_modes') is not False
+        is_stopped = is_judged and not seen.program_running
         return Check(
             'controller', f'{wanted} is {state}; active: {active}',
             'press Play on the pendant: the driver then activates it' if is_stopped

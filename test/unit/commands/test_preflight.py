@@ -139,8 +139,9 @@ def test_no_controller_is_to_be_activated_while_the_program_is_stopped(program_r
     assert 'program not running' in robot
     assert 'press Play' in controller and 'switch_controllers' not in controller
     mock = with_parameter(seen, 'trajectory_planner', 'check_modes', False)
-    (controller,) = wrong(mock)
-    assert 'switch_controllers --activate' in controller and 'Play' not in controller
+    *_, controller = wrong(mock)
+    cure = 'switch_controllers --activate' if program_running is None else 'press Play'
+    assert cure in controller
 
 
 def test_joints_that_come_late_seldom_or_backwards_are_named():
@@ -203,6 +204,7 @@ def test_mock_hardware_is_not_asked_for_modes_and_pins():
     seen = with_parameter(seen, 'trajectory_planner', 'check_modes', False)
     seen = replace(with_parameter(seen, 'pick_place', 'confirm_pins', False), tool_voltage=None)
     assert not wrong(seen)
+    assert 'robot is powered off' in '; '.join(wrong(replace(seen, robot_mode=3)))
 
 
 def test_nobody_at_all_is_one_problem_and_not_fourteen():

@@ -79,9 +79,21 @@ def test_each_fault_is_named_with_its_cure(change, reason):
     assert re.search(reason, fault)
 
 
-def test_mock_hardware_is_judged_by_its_joints_alone():
-    status = RobotStatus(silent_since=10.0, q=HOME, qd=np.zeros(6))
-    assert find_fault(status, 10.05, HealthSettings(check_modes=False)) is None
+@pytest.mark.parametrize(
+    ('modes', 'reason'),
+    [
+        ({}, None),  # drivers 6.0 and 7.0, and those before 3.9
+        ({'robot_mode': 7}, None),
+        ({'robot_mode': 7, 'safety_mode': 1, 'program_running': True}, None),
+        ({'robot_mode': 3}, 'powered off'),
+        ({'safety_mode': 3}, 'protective stop'),
+        ({'program_running': False}, 'program not running'),
+    ],
+)
+def test_mock_hardware_is_judged_by_its_joints_and_by_the_modes_that_it_publishes(modes, reason):
+    status = RobotStatus(silent_since=10.0, q=HOME, qd=np.zeros(6), **modes)
+    fault = find_fault(status, 10.05, HealthSettings(check_modes=False))
+    assert reason in fault if reason else fault is None
 
 
 def follow(position_at, scaling_at=lambda t: 1.0, ticks=2000):

@@ -9,7 +9,7 @@ from typing import Any
 
 from ur5_pick_place.config_files import read_parameters
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.nodes.ros.distro import distro, mock_publishes_modes
+from ur5_pick_place.nodes.ros.distro import distro
 from ur5_pick_place.task.grippers.registry import DEFAULT
 
 ROBOTS = ('sim', 'mock', 'ursim', 'real')
@@ -112,10 +112,14 @@ def node_list(
     arm_file = {'kinematics_params_file': kinematics_params_file}
     shared = {**arm, 'use_sim_time': robot == 'sim', **arm_file}
     own_file = (Path(params_file),) if params_file else ()
-    own = _own_parameters(own_file[0], shared) if own_file else {}
+    own = _own_parameters(own_file[0], namespace, shared) if own_file else {}
     choice: dict[str, Parameter] = {'gripper': gripper} if gripper else {}
     files = _ParameterFiles(config, robot, str(gripper or own.get('gripper', DEFAULT)), own_file)
-    wanted = _task_parameters(shared, _modes(robot, own), choice | _places(namespace, files, own))
+    wanted: dict[str, Mapping[str, Parameter]] = {
+        'ik_service': shared,
+        'trajectory_planner': shared,
+        'pick_place': {**shared, **choice, **_places(namespace, files, own)},
+    }
     wanted |= _optional_nodes(shared, robot, cockpit, record)
     if robot == 'sim':
         wanted = {'sim_driver': {**arm, **choice, **(sim_parameters or {})}, **wanted}
@@ -148,19 +152,6 @@ def _optional_nodes(
     return nodes
 
 
-def _task_parameters(
-    shared: Mapping[str, Parameter],
-    modes: Mapping[str, Parameter],
-    choice: Mapping[str, Parameter],
-) -> dict[str, Mapping[str, Parameter]]:
-    """Return the parameters of the nodes that every robot has, by executable."""
-    return {
-        'ik_service': shared,
-        'trajectory_planner': {**shared, **modes},
-        'pick_place': {**shared, **modes, **choice},
-    }
-
-
 @dataclass(frozen=True)
 class _ParameterFiles:
     """The parameter files of a robot with a kind of gripper."""
@@ -188,9 +179,16 @@ def _existing(path: Path) -> tuple[Path, ...]:
     return (path,) if path.exists() else ()
 
 
-def _own_parameters(path: Path, shared: Mapping[str, Parameter]) -> dict[str, Any]:
-    """Return the parameters of the user's file, or refuse it."""
-    own = read_parameters(path) if path.exists() else {}  # the nodes report a missing file
+def _own_parameters(
+    path: Path, namespace: str, shared: Mapping[str, Parameter]
+) -> dict[str, Any]:
+    """Return the parameters of the user's file for nodes of ours, or refuse it."""
+    if not path.exists():
+        return {}  # the nodes report it
+    space = f'/{namespace.strip("/")}'.rstrip('/')
+    own: dict[str, Any] = {}
+    for executable in ('sim_driver', *_ROBOT_NODES, 'cockpit', 'recorder'):
+        own |= read_parameters(path, f'{space}/{executable}')
     for name in own.keys() & shared.keys():
         if own[name] != shared[name]:
             raise InvalidInput(
@@ -208,12 +206,6 @@ def _places(
         return {}
     suffix = f'-{name.replace("/", "-")}'  # no name of ROS has a '-'
     return {'poses_file': str(poses_file(files.config, files.robot, suffix))}
-
-
-def _modes(robot: str, own: Mapping[str, Any]) -> dict[str, Parameter]:
-    """Return check_modes = true if mock hardware publishes modes and the user did not set it."""
-    has_modes = robot == 'mock' and 'check_modes' not in own and mock_publishes_modes()
-    return {'check_modes': True} if has_modes else {}
 
 
 def _check_robot(robot: str, kinematics_params_file: str) -> None:

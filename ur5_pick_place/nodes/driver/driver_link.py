@@ -110,8 +110,6 @@ class DriverLink:
     is_moving : callable
         Returns whether a motion runs: joints are then taken as they arrive.
     group : CallbackGroup
-    checks_modes : bool
-        False for a driver that publishes no modes; if it does all the same, that is logged.
 
     """
 
@@ -123,9 +121,7 @@ class DriverLink:
         on_mode: Callable[[], None],
         is_moving: Callable[[], bool],
         group: CallbackGroup,
-        checks_modes: bool = True,
     ) -> None:
-        self._checks_modes = checks_modes
         self.status = RobotStatus()
         self.jitter = Jitter()
         self._names, self._log = list(joint_names), node.get_logger()
@@ -154,7 +150,7 @@ class DriverLink:
 
         subscribe(RobotMode, f'{_IO}/robot_mode', self._on_robot_mode, 'robot_mode', None)
         subscribe(SafetyMode, f'{_IO}/safety_mode', self._on_safety_mode, 'safety_mode', None)
-        subscribe(Bool, PROGRAM_RUNNING, self._on_program_running, 'program_running', False)
+        subscribe(Bool, PROGRAM_RUNNING, self._on_program_running, 'program_running', None)
 
     def _on_joint_states(self, joints: Joints) -> None:
         now = time.monotonic()
@@ -181,12 +177,6 @@ class DriverLink:
         # Left to the next periodic check: in an emergency stop the robot mode (power off)
         # arrives before the safety mode.
         self.status.robot_mode = message.mode
-        if not self._checks_modes:
-            self._log.warning(
-                f'the driver publishes its modes (robot mode {message.mode}), but check_modes is '
-                'off: set check_modes: true in your parameters',
-                once=True,
-            )
 
     def _on_safety_mode(self, message: SafetyMode) -> None:
         self.status.safety_mode = message.mode

@@ -107,7 +107,6 @@ class TrajectoryClient:
             self._watch,
             lambda: self.manager.is_moving,
             group,
-            health.check_modes,
         )
         self.manager = ExecutionManager(
             planner,
@@ -169,7 +168,7 @@ class TrajectoryClient:
         self.manager.on_joints()
 
     def _watch(self) -> None:
-        was_running, self._was_running = self._was_running, self.link.status.program_running
+        was_running, self._was_running = self._was_running, bool(self.link.status.program_running)
         if self._was_running and not was_running:
             self._activity.invalidate()
         self._activity.request_if_due()
