@@ -105,6 +105,8 @@ def test_joints_of_two_publishers_are_used_by_nobody_until_one_has_gone(talk, mo
     take(joints(np.zeros(6)))
     take(joints([0.1], names=['finger']), publisher=b'gripper')
     assert len(heard) == 1 and not bad, 'other devices publish too'
+    take(joints(np.zeros(3), names=NAMES[:3]), publisher=b'other')
+    assert 'joint_3' in bad.pop() and not bad, 'not the joints of an arm'
     for _ in range(3):
         now.time += 0.4
         take(joints(np.ones(6)), publisher=b'other')

@@ -167,8 +167,10 @@ class Link:
         self.wait(lambda: self.received.has_joints, 'joint_states (is the driver running?)', left)
 
     def _on_joints(self, message: JointState, info: Mapping[str, Any]) -> None:
-        if is_of_this_arm(message, self.received.joint_names):
-            self.received.on_joints(message, self._source.problem(publisher_of(info)))
+        names = self.received.joint_names
+        if is_of_this_arm(message, names):
+            problem = self._source.problem(message, names, publisher_of(info))
+            self.received.on_joints(message, problem)
 
     def _wait_for_nodes(self, clients: 'dict[str, Client[Any, Any]]', deadline: float) -> None:
         def missing() -> list[str]:

@@ -168,7 +168,8 @@ class MoveTo(Node):
     def _on_joints(self, message: JointState, info: Mapping[str, Any]) -> None:
         if is_of_this_arm(message, self._names):
             self._joints = message
-            self._bad_joints = self._source.problem(publisher_of(info))
+            publisher = publisher_of(info)
+            self._bad_joints = self._source.problem(message, self._names, publisher)
 
     def _call(self, client: Any, request: Any) -> Any:
         if not self._spin(client.service_is_ready, _SERVER_TIME):

@@ -104,22 +104,16 @@ def node_list(
 
     """
     _check_robot(robot, kinematics_params_file)
-    arm: dict[str, Parameter] = {
-        'ur_type': ur_type,
-        'tf_prefix': tf_prefix,
-        'controller': controller or distro().controller,
-    }
-    arm_file = {'kinematics_params_file': kinematics_params_file}
-    shared = {**arm, 'use_sim_time': robot == 'sim', **arm_file}
+    arm: dict[str, Parameter] = {'ur_type': ur_type, 'tf_prefix': tf_prefix}
+    arm['controller'] = controller or distro().controller
+    shared = {**arm, 'use_sim_time': robot == 'sim'}
+    shared['kinematics_params_file'] = kinematics_params_file
     own_file = (Path(params_file),) if params_file else ()
     own = _own_parameters(own_file[0], namespace, shared) if own_file else {}
     choice: dict[str, Parameter] = {'gripper': gripper} if gripper else {}
     files = _ParameterFiles(config, robot, str(gripper or own.get('gripper', DEFAULT)), own_file)
-    wanted: dict[str, Mapping[str, Parameter]] = {
-        'ik_service': shared,
-        'trajectory_planner': shared,
-        'pick_place': {**shared, **choice, **_places(namespace, files, own)},
-    }
+    wanted: dict[str, Mapping[str, Parameter]] = dict.fromkeys(_ROBOT_NODES, shared)
+    wanted['pick_place'] = {**shared, **choice, **_places(namespace, files, own)}
     wanted |= _optional_nodes(shared, robot, cockpit, record)
     if robot == 'sim':
         wanted = {'sim_driver': {**arm, **choice, **(sim_parameters or {})}, **wanted}

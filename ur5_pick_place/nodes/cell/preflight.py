@@ -236,7 +236,7 @@ class _Collector:
     def _on_joints(self, message: JointState, info: Mapping[str, Any]) -> None:
         if not is_of_this_arm(message, self._names):
             return
-        if problem := self._source.problem(publisher_of(info)):
+        if problem := self._source.problem(message, self._names, publisher_of(info)):
             self._seen.bad_joints = problem
             return
         try:

@@ -81,8 +81,15 @@ class OneSource:
         self._seen: dict[bytes, float] = {}  # steady time of the last message [s], by publisher
         self._problem, self._named = '', 0.0
 
-    def problem(self, publisher: bytes) -> str:
-        """Return why joints are not to be used, as their message has come; '' if they are."""
+    def problem(self, state: JointState, names: Sequence[str], publisher: bytes) -> str:
+        """
+        Return why the joints of a message that has just come are not to be used; '' if they are.
+
+        One without some of the joints is judged by its reader.
+
+        """
+        if not all(name in state.name for name in names):
+            return ''
         now = time.monotonic()
         self._seen[publisher] = now
         if len(self._seen) > 1:
@@ -146,7 +153,7 @@ class JointListener:
             state = self._reader.read(message.data)
             if state is not None and is_of_this_arm(state, self._names):
                 states.append(state)
-                problem = self._source.problem(message.publisher)
+                problem = self._source.problem(state, self._names, message.publisher) or problem
         if problem:
             self._on_bad(problem)
         elif states:
