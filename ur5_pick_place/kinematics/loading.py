@@ -12,6 +12,7 @@ pose x y z roll pitch yaw of its joint in the frame of the link before, as a URD
 
 """
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass, replace
 from pathlib import Path
@@ -103,7 +104,8 @@ def load_calibrated(path: Path) -> Model:
     """
     Return the model of the arm that a calibration file of the driver describes.
 
-    The file does not name its type, so the preset with the nearest lengths is used.
+    The file does not name its type, so the preset with the nearest lengths is used. Its hash, or
+    one of its numbers where it gives none, is the model's `calibration`.
 
     Raises
     ------
@@ -131,6 +133,8 @@ def load_calibrated(path: Path) -> Model:
     straight = make_transform(np.eye(3), nominal.d[:, None] * [0.0, 0.0, 1.0])
     if np.abs(mounts - straight).max() < _ROUNDING:
         return replace(nominal, calibration=name)
+    # Without a hash, the numbers tell one arm from another, and from the nominal one.
+    name = name or f'sha256_{hashlib.sha256((numbers + 0.0).tobytes()).hexdigest()[:20]}'
     return replace(nominal, mounts=mounts, calibration=name)
 
 
@@ -148,7 +152,7 @@ def _after_joint(nominal: Model) -> Array:
 
 
 def _read(path: Path) -> tuple[Array, str]:
-    """Return x, y, z [m], roll, pitch, yaw [rad] of each joint (6, 6), and the file's hash."""
+    """Return x, y, z [m], roll, pitch, yaw [rad] of each joint (6, 6), and the file's hash, or ''."""
     try:
         # Imported here, so that kinematics needs only NumPy.
         from ur5_pick_place.config_files import load_yaml
@@ -165,7 +169,8 @@ def _joint_poses(data: Any) -> tuple[Array, str]:
         if link not in kinematics:
             raise InvalidInput(f'kinematics has no {link!r}; it needs {", ".join(LINKS)}')
     poses = [_JointPose.from_dict(kinematics[link], f'kinematics.{link}') for link in LINKS]
-    return np.array([astuple(pose) for pose in poses]), str(kinematics.get('hash', ''))
+    hash_ = kinematics.get('hash')
+    return np.array([astuple(pose) for pose in poses]), '' if hash_ is None else str(hash_).strip()
 
 
 def _preset(

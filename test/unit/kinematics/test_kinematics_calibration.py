@@ -342,6 +342,21 @@ def test_the_shipped_file_is_the_nominal_arm(tmp_path: Path) -> None:
     assert np.array_equal(forward(m, np.ones(6)), forward(load_model('ur5'), np.ones(6)))
 
 
+@pytest.mark.parametrize('hash_', [None, '', "''", '" "', '~'])
+def test_a_file_without_a_hash_is_told_from_other_arms_by_its_numbers(tmp_path, hash_) -> None:
+    def calibration(z: float) -> str:
+        links = {**SHIPPED, 'shoulder': (0, 0, z, 0, 0, 0)}
+        path = write(tmp_path / 'calibration.yaml', links)
+        line = '' if hash_ is None else f'hash: {hash_}'
+        path.write_text(path.read_text().replace('hash: calib_1234', line))
+        return load_model(path).calibration
+
+    assert calibration(SHIPPED['shoulder'][2]) == '', 'the nominal arm'
+    one, other = calibration(0.0895), calibration(0.0896)
+    assert one.startswith('sha256_') and other.startswith('sha256_') and one != other
+    assert calibration(0.0895) == one
+
+
 def test_flipped_angles_are_the_same_joint(tmp_path: Path) -> None:
     """A file may turn the forearm by pi about all three axes, which is no turn at all."""
     flipped = {**SHIPPED, 'forearm': (-0.425, 0, 0, np.pi, np.pi, np.pi)}
