@@ -152,7 +152,7 @@ def _after_joint(nominal: Model) -> Array:
 
 
 def _read(path: Path) -> tuple[Array, str]:
-    """Return x, y, z [m], roll, pitch, yaw [rad] of each joint (6, 6), and the file's hash, or ''."""
+    """Return x, y, z [m], roll, pitch, yaw [rad] of each joint (6, 6), and the hash, or ''."""
     try:
         # Imported here, so that kinematics needs only NumPy.
         from ur5_pick_place.config_files import load_yaml
