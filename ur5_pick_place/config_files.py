@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Locate config/ and read YAML files strictly, because they are written by hand."""
+"""Locate config/, read YAML files strictly, as they are written by hand, and write files."""
 
+import contextlib
 import os
 import re
 import stat
@@ -170,6 +171,36 @@ def read_bytes(path: str | Path) -> bytes:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             raise OSError(f'{path} is a folder, a pipe or a device: must be a file')
         return file.read(MAX_BYTES + 1)
+
+
+def write_atomically(path: Path, content: bytes, like: Path | None = None) -> None:
+    """
+    Write a file, so that a reader finds the old content or the new one, also after a crash.
+
+    It keeps its mode and owner, or gets those of the file `like`.
+
+    Raises
+    ------
+    OSError
+        It cannot be written; the old file is left.
+
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_name(f'{path.name}.new')
+    new.unlink(missing_ok=True)  # left over from a crash
+    try:
+        with new.open('xb') as file:
+            with contextlib.suppress(FileNotFoundError):
+                now = (like or path).stat()
+                os.fchmod(file.fileno(), stat.S_IMODE(now.st_mode))
+                with contextlib.suppress(PermissionError):  # only root may change the owner
+                    os.fchown(file.fileno(), now.st_uid, now.st_gid)
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(new, path)
+    finally:
+        new.unlink(missing_ok=True)
 
 
 def read_yaml(path: str | Path, what: str) -> Any:

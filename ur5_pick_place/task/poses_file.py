@@ -4,7 +4,6 @@
 import contextlib
 import fcntl
 import os
-import stat
 import threading
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
@@ -14,7 +13,7 @@ from typing import Any
 import numpy as np
 import yaml
 
-from ur5_pick_place.config_files import MAX_BYTES, parse_yaml, read_bytes
+from ur5_pick_place.config_files import MAX_BYTES, parse_yaml, read_bytes, write_atomically
 from ur5_pick_place.errors import ExecutionError, InvalidInput
 from ur5_pick_place.kinematics import BRANCHES, JOINT_NAMES
 from ur5_pick_place.settings import REQUIRED, Settings, setting
@@ -115,6 +114,10 @@ class PosesFile:
 
     def check_unchanged(self) -> None:
         """Raise `ExecutionError` if someone else has changed the file since it was read."""
+        with self._keeping:  # else a pose that is being kept looks like someone else's
+            self._check_unchanged()
+
+    def _check_unchanged(self) -> None:
         if _read(self._path) != self._content:
             raise ExecutionError(
                 f'taught poses {self._path}: changed by someone else since this node read it, '
@@ -134,11 +137,13 @@ class PosesFile:
         """
         try:
             with self._keeping, self._alone():
-                self.check_unchanged()
+                self._check_unchanged()
                 poses = {**self.poses, name: taught}
                 content = _written(poses)
-                _replace_both(self._path, self._copy, content)
+                write_atomically(self._path, content)
                 self.poses, self._content = poses, content
+                with contextlib.suppress(OSError):  # the file itself is whole
+                    write_atomically(self._copy, content, like=self._path)
         except OSError as error:
             raise ExecutionError(
                 f'taught poses {self._path} cannot be written: {error}; {name} is not taught'
@@ -165,40 +170,6 @@ def _read(path: Path) -> bytes | None:
     if len(content) > MAX_BYTES:
         raise InvalidInput(f'{path} is larger than {MAX_BYTES} bytes: not a file of poses')
     return content
-
-
-def _replace_both(path: Path, copy: Path, content: bytes) -> None:
-    """Replace both files or neither: a full disk is detected before the first replacement."""
-    files = [path.with_name(f'{path.name}.{suffix}') for suffix in ('new', 'new.last', 'old.last')]
-    new, new_copy, old_copy = files
-    try:
-        before = _read(copy)
-        _write(new, content, like=path)
-        _write(new_copy, content, like=path)
-        if before is not None:
-            _write(old_copy, before, like=copy)
-        os.replace(new_copy, copy)
-        try:
-            os.replace(new, path)
-        except BaseException:
-            copy.unlink() if before is None else os.rename(old_copy, copy)
-            raise
-    finally:
-        for file in files:
-            file.unlink(missing_ok=True)
-
-
-def _write(path: Path, content: bytes, like: Path) -> None:
-    path.unlink(missing_ok=True)  # left over from a crash
-    with path.open('xb') as file:
-        with contextlib.suppress(FileNotFoundError):
-            now = like.stat()
-            os.fchmod(file.fileno(), stat.S_IMODE(now.st_mode))
-            with contextlib.suppress(PermissionError):  # only root may change the owner
-                os.fchown(file.fileno(), now.st_uid, now.st_gid)
-        file.write(content)
-        file.flush()
-        os.fsync(file.fileno())
 
 
 def _written(poses: Mapping[str, TaughtPose]) -> bytes:

@@ -3,13 +3,13 @@
 
 import json
 import math
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ur5_pick_place.config_files import write_atomically
 from ur5_pick_place.errors import InvalidInput, one_line
 from ur5_pick_place.task import events
 from ur5_pick_place.task.machine import RUN
@@ -195,16 +195,8 @@ def save_statistics(path: Path, tally: Tally) -> None:
         It cannot be written; the old file is left.
 
     """
-    new = path.with_name(f'{path.name}.new')
-    path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        with new.open('w', encoding='utf-8') as file:
-            json.dump({'format': _FORMAT, **asdict(tally)}, file, indent=1)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(new, path)
-    finally:
-        new.unlink(missing_ok=True)
+    content = json.dumps({'format': _FORMAT, **asdict(tally)}, indent=1)
+    write_atomically(path, content.encode())
 
 
 def _count(n: Any) -> int:

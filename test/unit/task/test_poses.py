@@ -8,6 +8,8 @@ A place is converted where that is exact, refused with the reason otherwise, nev
 
 import fcntl
 import os
+import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import numpy as np
@@ -258,43 +260,54 @@ def test_who_writes_at_the_same_moment_is_refused(path):
     assert file.poses == PosesFile(path).poses == POSES
 
 
-@pytest.mark.parametrize('done', [0, 1])
-def test_a_write_that_breaks_off_leaves_the_file_and_nothing_else(path, monkeypatch, done):
-    file, before, replaced = PosesFile(path), contents(path), []
+@pytest.mark.parametrize('step', ['fsync', 'replace'])
+def test_a_disk_that_fills_up_leaves_file_and_copy_as_they_were(path, monkeypatch, step):
+    file, before = PosesFile(path), contents(path)
 
-    def break_off(source, target):
-        if len(replaced) == done:
-            raise OSError('the disk is full')
-        replaced.append(target)
-        rename(source, target)
+    def fill_up(*_arguments):
+        raise OSError('the disk is full')
 
-    rename = os.replace
-    monkeypatch.setattr(os, 'replace', break_off)
+    monkeypatch.setattr(os, step, fill_up)
     with pytest.raises(ExecutionError, match='the disk is full; start is not taught'):
         file.keep('start', by_pose(0.5))
     monkeypatch.undo()
-    assert contents(path).keys() == before.keys()
-    assert file.poses == PosesFile(path).poses == POSES
+    assert contents(path) == before and file.poses == PosesFile(path).poses == POSES
     file.keep('start', by_pose(0.5))
     assert PosesFile(path).poses['start'] == by_pose(0.5)
 
 
-def test_a_disk_that_fills_up_leaves_file_and_copy_as_they_were(path, monkeypatch):
-    for step in ('fsync', 'replace'):
-        for done in range(2 if step == 'replace' else 3):
-            file, before, calls = PosesFile(path), contents(path), []
+@pytest.mark.parametrize('step', ['fsync', 'replace'])
+def test_a_disk_that_fills_up_before_the_copy_leaves_the_copy_before(path, monkeypatch, step):
+    file, copy, calls = PosesFile(path), path.with_name('poses.yaml.last'), []
 
-            def fill_up(*arguments, real=getattr(os, step), calls=calls, done=done):
-                if len(calls) == done:
-                    raise OSError('the disk is full')
-                calls.append(arguments)
-                return real(*arguments)
+    def fill_up(*arguments, real=getattr(os, step)):
+        calls.append(arguments)
+        if len(calls) == 2:
+            raise OSError('the disk is full')
+        return real(*arguments)
 
-            monkeypatch.setattr(os, step, fill_up)
-            with pytest.raises(ExecutionError, match='the disk is full; start is not taught'):
-                file.keep('start', by_pose(0.5))
-            monkeypatch.undo()
-            assert contents(path) == before, f'{step} {done}'
+    before = copy.read_bytes()
+    monkeypatch.setattr(os, step, fill_up)
+    file.keep('start', by_pose(0.5))
+    assert copy.read_bytes() == before
+    assert PosesFile(path).poses == {**POSES, 'start': by_pose(0.5)}
+
+
+def test_a_file_is_not_taken_for_someone_elses_while_a_pose_is_kept(path, monkeypatch):
+    file = PosesFile(path)
+    with ThreadPoolExecutor() as pool:
+        checks = []
+
+        def check_then(source, target, replace=os.replace):
+            replace(source, target)
+            checks.append(pool.submit(file.check_unchanged))
+            time.sleep(0.05)
+
+        monkeypatch.setattr(os, 'replace', check_then)
+        file.keep('start', by_pose(0.5))
+        for check in checks:
+            check.result(5.0)
+    assert checks
 
 
 def test_a_symlink_stays_one_and_the_file_that_it_names_is_written(path, tmp_path):

@@ -2,7 +2,6 @@
 """Change measured values in a scene file; comments and everything else stay as they are."""
 
 import os
-import stat
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import numpy as np
 import yaml
 
-from ur5_pick_place.config_files import MAX_BYTES, parse_yaml, read_bytes
+from ur5_pick_place.config_files import MAX_BYTES, parse_yaml, read_bytes, write_atomically
 from ur5_pick_place.errors import ExecutionError, InvalidInput
 from ur5_pick_place.planning.scene.scene import Scene
 from ur5_pick_place.planning.scene.scene_file import scene_from_dict
@@ -51,7 +50,9 @@ def _change(path: Path, keys: Sequence[str], numbers: Sequence[float]) -> None:
     except (OSError, InvalidInput) as error:
         raise InvalidInput(f'scene file {path}: {error}; not changed') from error
     try:
-        _replace(path, changed)
+        if len(changed) > MAX_BYTES:
+            raise OSError(f'larger than {MAX_BYTES} bytes')
+        write_atomically(path, changed)
     except OSError as error:
         raise ExecutionError(f'scene file {path} cannot be written: {error}') from error
 
@@ -71,18 +72,3 @@ def _check_written(scene: Scene, keys: Sequence[str], numbers: Sequence[float]) 
     found = scene.tool.T_tool_tcp[:3, 3] if keys == _POSITION else scene.table_height
     if not np.allclose(found, numbers, rtol=0.0, atol=_ROUNDING):
         raise InvalidInput(f'{".".join(keys)} reads {found} instead of {list(numbers)}')
-
-
-def _replace(path: Path, content: bytes) -> None:
-    if len(content) > MAX_BYTES:
-        raise OSError(f'larger than {MAX_BYTES} bytes')
-    new = path.with_name(f'{path.name}.new')
-    try:
-        with new.open('wb') as file:
-            os.fchmod(file.fileno(), stat.S_IMODE(path.stat().st_mode))
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(new, path)
-    finally:
-        new.unlink(missing_ok=True)
