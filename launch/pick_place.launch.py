@@ -34,7 +34,7 @@ from launch_ros.actions import Node
 from launch_ros.parameter_descriptions import ParameterValue
 from launch_ros.substitutions import FindPackageShare
 
-from ur5_pick_place.config_files import read_parameters
+from ur5_pick_place.config_files import read_parameters, user_path
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import UR_TYPES
 from ur5_pick_place.nodes.cell.node_list import REMAPPINGS, ROBOTS, NodeSpec, node_list
@@ -99,6 +99,8 @@ def generate_launch_description() -> LaunchDescription:
 def start(context: LaunchContext) -> list[LaunchDescriptionEntity]:
     """Return the actions for the arguments given."""
     given = {name: LaunchConfiguration(name).perform(context) for name in ARGUMENTS}
+    for name in ('kinematics_params_file', 'params_file'):
+        given[name] = given[name] and str(user_path(given[name]))
     share = Path(get_package_share_directory(PACKAGE))
     with_rviz = given['rviz'] == 'true'
     if given['ur_type'] not in UR_TYPES:

@@ -156,17 +156,35 @@ def _line_of(node: Any, key: str) -> int:
     return int(line)
 
 
+def user_path(path: str | Path) -> Path:
+    """
+    Return a path with the home directory for `~`, as no shell does it in `name:=~/file`.
+
+    Raises
+    ------
+    InvalidInput
+        The home directory is unknown.
+
+    """
+    try:
+        return Path(path).expanduser()
+    except RuntimeError as error:
+        raise InvalidInput(f'{path}: its ~ is unknown: write the folder, or set HOME') from error
+
+
 def read_bytes(path: str | Path) -> bytes:
     """
-    Return the first `MAX_BYTES` + 1 bytes of a file.
+    Return the first `MAX_BYTES` + 1 bytes of a file; `~` is the home directory.
 
     Raises
     ------
     OSError
         It cannot be read, or is a folder, a pipe or a device instead of a file.
+    InvalidInput
+        The home directory is unknown.
 
     """
-    handle = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    handle = os.open(user_path(path), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(handle, 'rb') as file:
         if not stat.S_ISREG(os.fstat(handle).st_mode):
             raise OSError(f'{path} is a folder, a pipe or a device: must be a file')

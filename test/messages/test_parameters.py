@@ -6,6 +6,7 @@ What people may write, what `ros2 param describe` tells them, and that config/ s
 
 """
 
+import sys
 from dataclasses import dataclass, fields
 from pathlib import Path
 
@@ -15,12 +16,14 @@ from calibration_files import SHIPPED, write
 
 rclpy = pytest.importorskip('rclpy')
 
+from ur5_pick_place.commands import ik  # noqa: E402
 from ur5_pick_place.config_files import read_parameters  # noqa: E402
 from ur5_pick_place.errors import InvalidInput  # noqa: E402
 from ur5_pick_place.nodes.cell.node_list import ROBOTS, node_list  # noqa: E402
 from ur5_pick_place.nodes.cell.robot_settings import RobotSettings, load_cell  # noqa: E402
 from ur5_pick_place.nodes.ik_service import node as ik_service  # noqa: E402
 from ur5_pick_place.nodes.pick_place import node as pick_place  # noqa: E402
+from ur5_pick_place.nodes.ros import process  # noqa: E402
 from ur5_pick_place.nodes.ros.parameters import declare_settings  # noqa: E402
 from ur5_pick_place.nodes.sim import driver as sim_driver  # noqa: E402
 from ur5_pick_place.nodes.trajectory_planner import node as trajectory_planner  # noqa: E402
@@ -143,6 +146,34 @@ def test_a_bare_name_is_a_file_of_the_package_wherever_one_stands(tmp_path, monk
     stray.rename(tmp_path / 'mine.yaml')
     with pytest.raises(InvalidInput, match=f'config/mine.yaml; for {tmp_path}/mine.yaml give'):
         load_cell(RobotSettings(scene_file='mine.yaml'))
+
+
+def test_the_home_directory_may_be_written_as_a_tilde_wherever_a_file_is_named(
+    tmp_path, monkeypatch, capsys
+):
+    """No shell puts it in place of the tilde in `name:=~/file` or `--name=~/file`."""
+    monkeypatch.setenv('HOME', str(tmp_path))
+    write(tmp_path / 'my_ur5.yaml', SHIPPED)
+    scene = (CONFIG / 'scene_sim.yaml').read_text()
+    (tmp_path / 'scene.yaml').write_text(scene.replace('table_height: 0.0', 'table_height: -0.5'))
+    (tmp_path / 'own.yaml').write_text('/**/pick_place: {ros__parameters: {gripper: vacuum}}')
+    cell = load_cell(
+        RobotSettings(kinematics_params_file='~/my_ur5.yaml', scene_file='~/scene.yaml')
+    )
+    assert (cell.model.calibration, cell.scene.table_height) == ('calib_1234', -0.5)
+    pose = ['--xyz', '0.45', '-0.2', '0.3', '--rpy', '180', '0', '90', '--json']
+    assert ik.main([*pose, '--robot=~/my_ur5.yaml', '--scene=~/scene.yaml']) == 0
+    assert '"calib_1234"' in capsys.readouterr().out
+    (spec,) = (s for s in node_list('sim', CONFIG, params_file='~/own.yaml')
+               if s.executable == 'pick_place')  # fmt: skip
+    assert spec.parameter_files[-1] == tmp_path / 'own.yaml'
+    assert CONFIG / 'gripper_vacuum.yaml' in spec.parameter_files
+    monkeypatch.setattr(sys, 'argv', ['node', '--ros-args', '--params-file', '~/own.yaml'])
+    monkeypatch.setattr(process, 'init_ros', lambda **_: None)
+    process.start_ros()
+    assert sys.argv[-1] == str(tmp_path / 'own.yaml')
+    with pytest.raises(InvalidInput, match=r'~nobody-of-this-name/x: its ~ is unknown: write'):
+        load_cell(RobotSettings(scene_file='~nobody-of-this-name/x'))
 
 
 def test_a_calibration_of_another_type_than_ur_type_is_refused_by_every_node(tmp_path):

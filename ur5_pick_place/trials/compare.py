@@ -6,10 +6,10 @@ import math
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
-from pathlib import Path
 from typing import Any
 
 from ur5_pick_place.commands.arguments import finite
+from ur5_pick_place.config_files import user_path
 from ur5_pick_place.control.loops.line_follower import METHODS
 from ur5_pick_place.control.loops.loop_settings import PICK_AND_PLACE_PROJECT
 from ur5_pick_place.errors import InvalidInput
@@ -153,7 +153,7 @@ def _parser() -> argparse.ArgumentParser:
         help=f'lag of the servos, default {CellSettings().servo_lag:g}; joints are slowed in '
         'proportion to a larger lag, to stay within the path tolerance',
     )
-    parser.add_argument('--out', type=Path, default=Path('out'), help='folder for JSON and plot')
+    parser.add_argument('--out', type=user_path, default='out', help='folder for JSON and plot')
     return parser
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ur5_pick_place.config_files import share_directory
+from ur5_pick_place.config_files import share_directory, user_path
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.kinematics import load_model
 from ur5_pick_place.kinematics.transforms import Array
@@ -71,7 +71,7 @@ def read_cycle(name: str, gripper: str, config: Path) -> tuple[Path, Cycle]:
         The file is missing or invalid, or sets an output that this kind of gripper uses.
 
     """
-    given = Path(name).expanduser()
+    given = user_path(name)
     path = (given if given.exists() or given.name != name else config / name).absolute()
     kind, own = gripper_type(gripper), Configuration({'gripper': gripper})
     return path, load_cycle(path, kind(own.read(kind.settings_type), None).pins)

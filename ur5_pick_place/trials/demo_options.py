@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from ur5_pick_place.config_files import user_path
 from ur5_pick_place.control.loops.line_follower import METHODS
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.sim.grippers import DIGITAL, GRIPPERS
@@ -93,7 +94,7 @@ def read_options(arguments: Sequence[str], config: Path) -> DemoOptions:
     parser = _parser()
     given = parser.parse_args(arguments)
     _check_cycle(parser, given)
-    out = Path(given.out)
+    out = user_path(given.out)
     _check_out(out)
     start, target = given.start, given.target
     scene_file = Configuration({'gripper': given.gripper})['scene_file']

@@ -4,9 +4,9 @@
 import argparse
 import contextlib
 import sys
-from pathlib import Path
 from typing import Any
 
+from ur5_pick_place.config_files import user_path
 from ur5_pick_place.control.loops.line_follower import METHODS
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.task.motions import IK
@@ -51,7 +51,7 @@ def main(argv: list[str] | None = None) -> int:
         parser.add_argument(
             name, choices=choices, action='append', help='may be repeated (default: all)'
         )
-    parser.add_argument('--out', type=Path, default=Path('out'), help='folder for the JSON file')
+    parser.add_argument('--out', type=user_path, default='out', help='folder for the JSON file')
     add_ur_type(parser)
     add_nodes(parser)
     add_jobs(parser)

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ur5_pick_place.config_files import user_path
 from ur5_pick_place.errors import InvalidInput, MissingPackage, Ur5PickPlaceError, one_line
 from ur5_pick_place.terminal import number_within, quiet_pipe
 from ur5_pick_place.trials.demo_report import RUN_FILE
@@ -79,7 +80,7 @@ def main(argv: list[str] | None = None) -> int:
     given = _parser().parse_args(argv)
     try:
         if given.history:
-            return _history(given.path or FOLDER.expanduser(), given.json)
+            return _history(given.path or user_path(FOLDER), given.json)
         path = given.path or _DEFAULT
         _check_exists(path)
         path, note = newest_recording(path)
@@ -122,7 +123,7 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        'path', nargs='?', type=Path, help=f'default: {_DEFAULT}; with --history {FOLDER}'
+        'path', nargs='?', type=user_path, help=f'default: {_DEFAULT}; with --history {FOLDER}'
     )
     parser.add_argument('--json', action='store_true', help='print JSON; write no HTML page')
     instead = parser.add_mutually_exclusive_group()

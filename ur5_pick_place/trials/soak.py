@@ -12,11 +12,11 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from ur5_pick_place.config_files import user_path
 from ur5_pick_place.control.loops.line_follower import METHODS
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError
 from ur5_pick_place.sim.grippers import DIGITAL, GRIPPERS
@@ -255,7 +255,7 @@ def main(argv: list[str] | None = None) -> int:
     parser.add_argument('--method', choices=(IK, *METHODS), default=IK)
     parser.add_argument('--gripper', choices=GRIPPERS, default=DIGITAL)
     parser.add_argument('--faults', action='store_true', help='random fault in every third cycle')
-    parser.add_argument('--out', type=Path, default=Path('out'), help='folder for the JSON file')
+    parser.add_argument('--out', type=user_path, default='out', help='folder for the JSON file')
     add_ur_type(parser)
     add_nodes(parser)
     add_jobs(parser)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ur5_pick_place.config_files import read_parameters
+from ur5_pick_place.config_files import read_parameters, user_path
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.nodes.ros.distro import distro
 from ur5_pick_place.task.grippers.registry import DEFAULT
@@ -108,7 +108,7 @@ def node_list(
     arm['controller'] = controller or distro().controller
     shared = {**arm, 'use_sim_time': robot == 'sim'}
     shared['kinematics_params_file'] = kinematics_params_file
-    own_file = (Path(params_file),) if params_file else ()
+    own_file = (user_path(params_file),) if params_file else ()
     own = _own_parameters(own_file[0], namespace, shared) if own_file else {}
     choice: dict[str, Parameter] = {'gripper': gripper} if gripper else {}
     files = _ParameterFiles(config, robot, str(gripper or own.get('gripper', DEFAULT)), own_file)
@@ -125,7 +125,7 @@ def node_list(
 
 def poses_file(config: Path, robot: str, suffix: str) -> Path:
     """Return the file of taught poses of a robot's parameters, with a suffix to its stem."""
-    path = Path(str(read_parameters(config / f'robot_{robot}.yaml')['poses_file'])).expanduser()
+    path = user_path(read_parameters(config / f'robot_{robot}.yaml')['poses_file'])
     return path.with_name(f'{path.stem}{suffix}{path.suffix}')
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 from rclpy.node import Node
 
-from ur5_pick_place.config_files import share_directory
+from ur5_pick_place.config_files import share_directory, user_path
 from ur5_pick_place.errors import InvalidInput, UnknownGroup
 from ur5_pick_place.kinematics import JOINT_NAMES, UR_TYPES, Model, load_model
 from ur5_pick_place.kinematics.link_inertias import rated_payload
@@ -194,7 +194,7 @@ def config_file(name: str) -> Path:
         A bare name is not in config/, but a file of that name is in the working directory.
 
     """
-    path = Path(name).expanduser()
+    path = user_path(name)
     if path.name != name:
         return path
     ours = share_directory() / 'config' / name

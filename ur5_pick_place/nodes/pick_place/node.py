@@ -12,7 +12,6 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 from geometry_msgs.msg import PoseStamped
@@ -23,6 +22,7 @@ from rclpy.task import Future
 from std_msgs.msg import String
 from std_srvs.srv import Trigger
 
+from ur5_pick_place.config_files import user_path
 from ur5_pick_place.control.loops.loop_settings import LoopSettings
 from ur5_pick_place.control.robot_status import HealthSettings, io_timeout
 from ur5_pick_place.errors import ExecutionError, InvalidInput, Ur5PickPlaceError
@@ -142,7 +142,7 @@ class PickPlace(Node):
     def _offer(self, health: HealthSettings) -> None:
         """Read the taught poses and offer every topic and service."""
         station, prefix = self._station, self._robot.tf_prefix
-        file = Path(self._settings.poses_file).expanduser()
+        file = user_path(self._settings.poses_file)
         # Before ~/state, as it may raise: a state that loses its publisher is, to the planner, a
         # dead task node.
         self._teaching = Teaching(

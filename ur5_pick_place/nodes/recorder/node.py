@@ -12,12 +12,12 @@ import struct
 import threading
 import time
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, BinaryIO
 
 from rclpy.node import Node
 from std_srvs.srv import Trigger
 
+from ur5_pick_place.config_files import user_path
 from ur5_pick_place.control.motion_state import MotionState
 from ur5_pick_place.errors import InvalidInput, MissingPackage, Ur5PickPlaceError, one_line
 from ur5_pick_place.nodes.cell.robot_settings import RobotSettings, load_cell
@@ -208,7 +208,7 @@ class Recorder(Node):
             self, RobotSettings, MotionSettings, RecorderSettings
         )
         refuse_if_served(self, ['~/save'])
-        folder = Path(settings.records_folder).expanduser()
+        folder = user_path(settings.records_folder)
         self._folder = RecordFolder(
             folder, settings.max_records, settings.max_records_size * 1_000_000
         )

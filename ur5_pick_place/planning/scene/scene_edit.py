@@ -9,7 +9,13 @@ from typing import Any
 import numpy as np
 import yaml
 
-from ur5_pick_place.config_files import MAX_BYTES, parse_yaml, read_bytes, write_atomically
+from ur5_pick_place.config_files import (
+    MAX_BYTES,
+    parse_yaml,
+    read_bytes,
+    user_path,
+    write_atomically,
+)
 from ur5_pick_place.errors import ExecutionError, InvalidInput
 from ur5_pick_place.planning.scene.scene import Scene
 from ur5_pick_place.planning.scene.scene_file import scene_from_dict
@@ -40,7 +46,7 @@ def write_tcp(path: str | Path, position: Sequence[float]) -> None:
 
 
 def _change(path: Path, keys: Sequence[str], numbers: Sequence[float]) -> None:
-    path = Path(os.path.realpath(path.expanduser()))  # a symlink stays one
+    path = Path(os.path.realpath(user_path(path)))  # a symlink stays one
     try:
         content = read_bytes(path)
         scene_from_dict(parse_yaml(content))
