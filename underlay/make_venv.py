@@ -72,7 +72,8 @@ def plan():
     interfaces = [UNDERLAY / 'CMakeLists.txt', *UNDERLAY.glob('interface_package/*')]
     for kind in ('msg', 'srv', 'action'):
         interfaces += UNDERLAY.glob(f'*/{kind}/*.{kind}')
-    own = [Path(__file__), UNDERLAY / 'fastdds.xml', REPO / 'setup.py', REPO / 'setup.cfg']
+    own = [Path(__file__), *(UNDERLAY / name for name in ('fastdds.xml', 'shell.py'))]
+    own += [REPO / 'setup.py', REPO / 'setup.cfg']
     scalar = REPO / PACKAGE / 'kinematics/scalar'
     steps = []
     key = digest(here)
@@ -244,17 +245,17 @@ def build_interfaces():
 
 def install_this_package():
     defaults = {
-        'AMENT_PREFIX_PATH': VENV,
-        'FASTDDS_DEFAULT_PROFILES_FILE': UNDERLAY / 'fastdds.xml',
+        'AMENT_PREFIX_PATH': str(VENV),
+        'FASTDDS_DEFAULT_PROFILES_FILE': str(UNDERLAY / 'fastdds.xml'),
         'ROS_AUTOMATIC_DISCOVERY_RANGE': 'LOCALHOST',
     }
     # Python reads .pth files in alphabetical order. The underscore puts this one first: the
     # variables are set before ros_wheels_bootstrapper.pth, the wheels' own, restarts the process.
     start_file = Path(site_packages(), f'_{PACKAGE}.pth')
-    settings = '; '.join(
-        f'os.environ.setdefault({name!r}, {str(value)!r})' for name, value in defaults.items()
-    )
-    start_file.write_text(f'{UNDERLAY / "tf2_ros"}\nimport os; {settings}\n')
+    module = f'_{PACKAGE}_shell'
+    shutil.copy(UNDERLAY / 'shell.py', start_file.with_name(f'{module}.py'))
+    call = f'import {module}; {module}.prepare({str(VENV)!r}, {defaults!r})'
+    start_file.write_text(f'{UNDERLAY / "tf2_ros"}\n{call}\n')
     options = ('--no-deps', '--no-build-isolation', '--no-index')
     command = (VENV / 'bin/python', '-m', 'pip', 'install', *options, '-e', REPO)
     run('pip_editable', 'env', f'{PLAIN}=1', *command)  # compiled by a step of its own

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any, TypeVar
 
-import rclpy
 from rcl_interfaces.msg import Log
 from rcl_interfaces.srv import GetParameters
 from rclpy.action import ActionClient
@@ -40,7 +39,7 @@ from ur5_pick_place.nodes.driver.joint_listener import OneSource
 from ur5_pick_place.nodes.messages.conversions import is_of_this_arm, to_seconds
 from ur5_pick_place.nodes.ros.distro import on_liveliness, publisher_of
 from ur5_pick_place.nodes.ros.liveness import liveliness_qos
-from ur5_pick_place.nodes.ros.process import ros_domain_id, stay_on_loopback
+from ur5_pick_place.nodes.ros.process import init_ros
 
 T = TypeVar('T')
 
@@ -83,7 +82,6 @@ class Link:
     """
 
     def __init__(self, namespace: str, timeout: float) -> None:
-        ros_domain_id()
         self.timeout = timeout
         self.received = ReceivedMessages()
         self.parameters: dict[str, Any] = {}
@@ -93,9 +91,8 @@ class Link:
         self._publishers: dict[str, Publisher[Any]] = {}
         self._is_closed = False
         self._context = Context()
-        stay_on_loopback()
         # Ctrl-C belongs to the script or notebook.
-        rclpy.init(context=self._context, signal_handler_options=SignalHandlerOptions.NO)
+        init_ros(context=self._context, signal_handler_options=SignalHandlerOptions.NO)
         try:
             self.node = Node(
                 f'client_{os.getpid()}_{next(_numbers)}',

@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-import rclpy
 from control_msgs.msg import JointTrajectoryControllerState
 from geometry_msgs.msg import PoseStamped
 from numpy.typing import NDArray
@@ -25,7 +24,7 @@ from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.kinematics import JOINT_NAMES
 from ur5_pick_place.nodes.messages.conversions import matrix_to_pose, pose_to_matrix, to_seconds
 from ur5_pick_place.nodes.ros.distro import distro
-from ur5_pick_place.nodes.ros.process import stay_on_loopback
+from ur5_pick_place.nodes.ros.process import init_ros
 from ur5_pick_place.nodes.ros.qos import LATCHED
 from ur5_pick_place.task import events
 from ur5_pick_place.trials.record import Record
@@ -73,9 +72,8 @@ class CellClient:
         self._checked = self._received = time.monotonic()
         self.context = Context()
         """Context of the client's node."""
-        stay_on_loopback()
         # The demo handles Ctrl-C itself and ends its nodes in order.
-        rclpy.init(
+        init_ros(
             context=self.context, domain_id=domain, signal_handler_options=SignalHandlerOptions.NO
         )
         self._node = Node('demo', context=self.context)

@@ -30,7 +30,7 @@ from ur5_pick_place.kinematics import load_model
 from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, Array
 from ur5_pick_place.nodes.cell.node_list import NodeSpec, node_list, poses_file
 from ur5_pick_place.nodes.ros.distro import discovery
-from ur5_pick_place.nodes.ros.process import ros_domain_id
+from ur5_pick_place.nodes.ros.environment import prepare_environment
 from ur5_pick_place.planning.scene.scene_file import load_scene
 from ur5_pick_place.sim.cell import PART_SIZE
 from ur5_pick_place.sim.grippers import DIGITAL
@@ -112,7 +112,7 @@ def _run(given: argparse.Namespace) -> None:
     ):
         if not low <= value <= high:
             raise InvalidInput(f'{name} {value}: must be {low} to {high}')
-    domain = ros_domain_id()
+    domain = prepare_environment()
     os.environ.update(discovery('LOCALHOST'))
     config = share_directory() / 'config'
     path, cycle = read_cycle(given.cycle or str(config / _CYCLE), DIGITAL, config)

@@ -16,6 +16,7 @@ from pathlib import Path
 from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.nodes.cell.node_list import NodeSpec
 from ur5_pick_place.nodes.ros.distro import discovery
+from ur5_pick_place.nodes.ros.environment import prepare_environment
 
 _DOMAINS = range(1, 102)  # above 101 the ports overlap Linux's ephemeral ports
 _STOP_TIME = 0.6  # [s] to end after SIGINT, before they are killed
@@ -37,6 +38,8 @@ def own_domain() -> Iterator[int]:
     ------
     ExecutionError
         All domains are in use.
+    InvalidInput
+        As `prepare_environment`.
 
     """
     for domain in random.sample(_DOMAINS, len(_DOMAINS)):
@@ -47,6 +50,7 @@ def own_domain() -> Iterator[int]:
                 continue
             # The port of a domain's i-th process; local discovery tries 32 of them.
             if all(_is_free(7410 + 250 * domain + 2 * i) for i in range(32)):
+                prepare_environment(domain)
                 yield domain
                 return
     raise ExecutionError(f'every ROS_DOMAIN_ID of {_DOMAINS} is in use on this machine')

@@ -20,7 +20,7 @@ from sensor_msgs.msg import JointState
 
 from ur5_pick_place.errors import ExecutionError, InvalidInput, one_line
 from ur5_pick_place.nodes.ros.distro import count_servers
-from ur5_pick_place.nodes.ros.process import ros_domain_id, stay_on_loopback
+from ur5_pick_place.nodes.ros.process import init_ros
 from ur5_pick_place.trials.recording import Recording, read_recording
 
 _STATIC_FRAMES = '/tf_static'
@@ -77,7 +77,6 @@ def replay(path: Path, rate: float) -> str:
         recorded joints for those of the arm.
 
     """
-    ros_domain_id()
     recording = read_recording(path, lambda topic: topic.endswith(_SHOWN))
     kinds = _kinds(recording)
     rows = sorted(
@@ -87,8 +86,7 @@ def replay(path: Path, rate: float) -> str:
     )
     if not rows:
         raise InvalidInput('; '.join([*recording.problems, f'{path}: nothing to replay']))
-    stay_on_loopback()
-    rclpy.init()
+    init_ros()
     try:
         node = rclpy.create_node('replay')
         time.sleep(_DISCOVERY)

@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, cast
 
-import rclpy
 from controller_manager_msgs.srv import ListControllers
 from moveit_msgs.msg import PlanningScene
 from moveit_msgs.srv import GetPositionFK
@@ -41,7 +40,7 @@ from ur5_pick_place.nodes.messages.conversions import (
 )
 from ur5_pick_place.nodes.messages.scene_messages import read_scene
 from ur5_pick_place.nodes.ros.distro import count_servers, publisher_of
-from ur5_pick_place.nodes.ros.process import ros_domain_id, stay_on_loopback
+from ur5_pick_place.nodes.ros.process import init_ros
 from ur5_pick_place.nodes.ros.qos import LATCHED
 from ur5_pick_place.nodes.scene.planning_scene import SCENE_TOPIC
 from ur5_pick_place.nodes.tf.frames import Frames
@@ -70,10 +69,8 @@ def collect(namespace: str = '', is_ended: Callable[[], bool] = lambda: False) -
         The namespace or ROS_DOMAIN_ID is malformed.
 
     """
-    ros_domain_id()
     context = Context()
-    stay_on_loopback()
-    rclpy.init(context=context, signal_handler_options=SignalHandlerOptions.NO)
+    init_ros(context=context, signal_handler_options=SignalHandlerOptions.NO)
     remap = [word for a, b in REMAPPINGS for word in ('-r', f'{a}:={b}')]
     try:
         node = Node(

@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The process of a node: one instance only, a clean end, and a clear message when refused."""
 
-import contextlib
 import gc
 import itertools
 import os
-import re
 import signal
 import sys
 import time
@@ -22,9 +20,10 @@ from rclpy.node import Node
 from rclpy.signals import SignalHandlerOptions
 from rosgraph_msgs.msg import Clock
 
-from ur5_pick_place.config_files import read_bytes, read_parameters
+from ur5_pick_place.config_files import read_bytes, read_parameters, user_path
 from ur5_pick_place.errors import InvalidInput, Ur5PickPlaceError, one_line
 from ur5_pick_place.nodes.ros.distro import count_servers, resolved_name
+from ur5_pick_place.nodes.ros.environment import prepare_environment
 from ur5_pick_place.nodes.ros.polling import Poller, PollGroup
 from ur5_pick_place.nodes.ros.prompt_executor import PromptExecutor
 
@@ -34,7 +33,6 @@ _LATE_DISCOVERY = 10  # [s] within which they are discovered on a busy machine t
 _SPIN_TIMEOUT = 0.5
 # [s] for which a running plan may hold the interpreter at each of the clean-up's hundred steps
 _SWITCH_INTERVAL = 1e-4
-_LAST_DOMAIN = 232  # beyond it Fast DDS ends the process
 _LEASE = 5.0  # [s] for which servers of a killed node may still be listed
 
 
@@ -158,55 +156,44 @@ def start_ros(signals: SignalHandlerOptions | None = None) -> None:
     ------
     InvalidInput
         The ROS arguments, or a parameter file that they name, cannot be read; or a file gives a
-        parameter twice, of which rcl would use the last; or ROS_DOMAIN_ID is invalid.
+        parameter twice, of which rcl would use the last; or as `init_ros`.
 
     """
-    ros_domain_id()
-    stay_on_loopback()
+    for i, option in enumerate(sys.argv[:-1]):
+        if option == '--params-file':
+            sys.argv[i + 1] = str(user_path(sys.argv[i + 1]))
     pairs = itertools.pairwise(sys.argv)
     files = [Path(file) for option, file in pairs if option == '--params-file']
     files = [file for file in files if file.exists()]
     try:
         for file in files:
             read_bytes(file)  # refuses a pipe, which rcl would block on
-        rclpy.init(signal_handler_options=signals)
     except OSError as error:
         raise InvalidInput(f'--params-file: {error}') from error
+    init_ros(signal_handler_options=signals)
+    for file in files:
+        read_parameters(file)
+
+
+def init_ros(**options: Any) -> None:
+    """
+    Call `rclpy.init` in an environment that was checked.
+
+    Raises
+    ------
+    InvalidInput
+        As `prepare_environment`, or rcl's own error with its cure.
+
+    """
+    prepare_environment(options.get('domain_id'))
+    try:
+        rclpy.init(**options)
     except (RuntimeError, ValueError) as error:  # rcl's own classes are not public
         text = ' '.join(str(error).partition(', at /')[0].split())  # without rcl's lines of C
         if 'log directory' in text:
             raise InvalidInput(f'{text}: set ROS_LOG_DIR to a folder that exists') from error
         hint = '; in a list with fractions write 0.0 for 0' if 'same type' in text else ''
         raise InvalidInput(f'--ros-args: {text}{hint}') from error
-    for file in files:
-        read_parameters(file)
-
-
-def ros_domain_id() -> int:
-    """Return the environment's ROS_DOMAIN_ID, 0 if unset; `InvalidInput` if it is invalid."""
-    text = os.environ.get('ROS_DOMAIN_ID', '')
-    if not text.strip():
-        return 0
-    if not (re.fullmatch(r'\s*\d{1,9}\s*', text, re.ASCII) and int(text) <= _LAST_DOMAIN):
-        raise InvalidInput(f'ROS_DOMAIN_ID = {text!r}: must be a whole number 0 to {_LAST_DOMAIN}')
-    return int(text)
-
-
-def stay_on_loopback() -> None:
-    """
-    Use only the transports of a DDS profile that is limited to loopback, as that of `make setup`.
-
-    With ROS_AUTOMATIC_DISCOVERY_RANGE=LOCALHOST rmw_fastrtps adds two of its own to it: shared
-    memory, readable for every user, and UDP on all addresses. The node announces itself on this
-    machine only, but a client that knows the address can connect from another host. Call before
-    `rclpy.init`.
-
-    """
-    reach, profile = 'ROS_AUTOMATIC_DISCOVERY_RANGE', 'FASTDDS_DEFAULT_PROFILES_FILE'
-    with contextlib.suppress(OSError):
-        text = Path(os.environ.get(profile, '')).read_text(encoding='utf-8')
-        if os.environ.get(reach) == 'LOCALHOST' and '<interfaceWhiteList>' in text:
-            os.environ[reach] = 'SYSTEM_DEFAULT'
 
 
 def refuse_if_served(node: Node, names: Sequence[str]) -> None:
