@@ -1,77 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-import hashlib
-import os
-import re
 from glob import glob
-from pathlib import Path
 
 from setuptools import Extension, find_packages, setup
 
 NAME = 'ur5_pick_place'
 
-SCALAR = Path(NAME, 'kinematics', 'scalar')
-DIRECTIVES = {
-    'language_level': 3,
-    'annotation_typing': False,  # compiled.pxd has the types
-    'infer_types': True,
-    'boundscheck': False,
-    'wraparound': False,
-    'initializedcheck': False,
-    'cdivision': True,
-}
-# No fused multiply-add: the same results as in plain Python. Loops without calls are vectorised
-# (-O3); that their choices may be too (-fno-trapping-math) changes no result.
+try:
+    from Cython.Build import cythonize
+except ImportError as error:
+    raise SystemExit(
+        'the kinematics are compiled: install Cython, a C compiler and the headers of Python '
+        '(Debian, Ubuntu: sudo apt-get install cython3 gcc python3-dev)'
+    ) from error
+
+# No fused multiply-add, so that results are the same on every machine. Loops without calls are
+# vectorised (-O3); that their choices may be too (-fno-trapping-math) changes no result.
 FLAGS = ['-O3', '-g0', '-fno-math-errno', '-fno-trapping-math', '-ffp-contract=off']
-
-
-def compiled():
-    """
-    Return the compiled form of `scalar`, or nothing where Cython is missing or too old.
-
-    All parts become one module, so that the compiler sees through calls between them. It carries
-    the hash of its sources, and a name of its own, so that `kinematics/core.py` never takes it for
-    another version of them.
-
-    """
-    if os.environ.get('UR5_PICK_PLACE_PLAIN'):
-        return []
-    try:
-        from Cython.Build import cythonize
-
-        parts = [*sorted(SCALAR.glob('[a-z]*.py')), SCALAR / 'compiled.pxd']
-        *sources, types = (part.read_text(encoding='utf-8') for part in parts)
-        source = ''.join(sources)
-        digest = hashlib.sha256((source + types).encode()).hexdigest()
-        top = Path('build', 'compiled')
-        # Cython finds the types by these folders.
-        copy = top / SCALAR.with_name('scalar_compiled.py')
-        for folder in copy.relative_to(top).parents[:-1]:
-            write_if_new(top / folder / '__init__.py', '')
-        source = re.sub(rf'(?m)^from {NAME}\S* import (\([^)]*\)|.*)\n', '', source)
-        # C's functions of one number, where plain Python has those of `math`.
-        source = source.replace('\nfrom math import', '\nfrom cython.cimports.libc.math import')
-        write_if_new(copy, f'{source}\n\nSOURCE_HASH = {digest!r}\n')
-        write_if_new(copy.with_suffix('.pxd'), types)
-        name = f'{NAME}.kinematics.{copy.stem}'
-        (extension,) = cythonize(
-            [Extension(name, [str(copy)], extra_compile_args=FLAGS)],
-            include_path=[str(top)],
-            compiler_directives=DIRECTIVES,
-            quiet=True,
-        )
-        extension.optional = True  # no compiler fails no install
-        return [extension]
-    except Exception as error:
-        print(f'kinematics stay plain Python, many times slower: {type(error).__name__}: {error}')
-        return []
-
-
-def write_if_new(path, text):
-    """Write a file unless that is what it holds; a new file is compiled anew."""
-    if not path.exists() or path.read_text(encoding='utf-8') != text:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding='utf-8')
-
+IK = Extension(
+    f'{NAME}.kinematics._ik', [f'{NAME}/kinematics/_ik.pyx'], extra_compile_args=FLAGS
+)
 
 setup(
     name=NAME,
@@ -86,9 +33,9 @@ setup(
     package_data={
         f'{NAME}.sim': ['*.xml'],
         f'{NAME}.trials': ['*.html'],
-        f'{NAME}.kinematics.scalar': ['*.pxd'],
+        f'{NAME}.kinematics': ['*.pyi', '*.pyx'],
     },
-    ext_modules=compiled(),
+    ext_modules=cythonize([IK], build_dir='build/cython', quiet=True),
     install_requires=['setuptools'],
     zip_safe=False,
     data_files=[

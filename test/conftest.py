@@ -31,10 +31,7 @@ def pytest_report_header() -> str:
     """Say how fast simulated time runs, which is how slow this machine is."""
     import pace
 
-    from ur5_pick_place.kinematics.core import IS_COMPILED
-
-    form = 'compiled' if IS_COMPILED else 'plain Python'
-    return f'simulated cells at {pace.real_time_factor():.2f} times real time, kinematics {form}'
+    return f'simulated cells at {pace.real_time_factor():.2f} times real time'
 
 
 @pytest.fixture

@@ -32,8 +32,6 @@ PACKAGE = 'ur5_pick_place'
 
 PYTHONS = ('3.11', '3.12', '3.13')
 PROOF = 'import rclpy, moveit_msgs.srv, control_msgs.action, ur_msgs.srv, tf2_ros, ur5_pick_place'
-PLAIN = 'UR5_PICK_PLACE_PLAIN'  # set to switch compiled code off
-COMPILED = f'from {PACKAGE}.kinematics.core import IS_COMPILED; assert IS_COMPILED'
 # What a sourced ROS installation or an active environment would mix into the build.
 FOREIGN = (
     'AMENT_PREFIX_PATH',
@@ -42,7 +40,6 @@ FOREIGN = (
     'PYTHONHOME',
     'PYTHONPATH',
     'VIRTUAL_ENV',
-    PLAIN,
     '_ROS_WHEELS_BOOTSTRAP_COMPLETE',
 )
 
@@ -74,14 +71,13 @@ def plan():
         interfaces += UNDERLAY.glob(f'*/{kind}/*.{kind}')
     own = [Path(__file__), *(UNDERLAY / name for name in ('fastdds.xml', 'shell.py'))]
     own += [REPO / 'setup.py', REPO / 'setup.cfg']
-    scalar = REPO / PACKAGE / 'kinematics/scalar'
+    own.append(REPO / PACKAGE / 'kinematics/_ik.pyx')  # compiled beside its source
     steps = []
     key = digest(here)
     for name, inputs, action in (
         ('Python packages', [UNDERLAY / 'requirements.txt'], install_python_packages),
         ('interface packages', interfaces, build_interfaces),
         ('this package', own, install_this_package),
-        ('compiled kinematics', [*scalar.glob('*.py'), *scalar.glob('*.pxd')], compile_kinematics),
     ):
         key = digest([key, *sorted(inputs)])
         steps.append((name, key, action))
@@ -258,18 +254,9 @@ def install_this_package():
     start_file.write_text(f'{UNDERLAY / "tf2_ros"}\n{call}\n')
     options = ('--no-deps', '--no-build-isolation', '--no-index')
     command = (VENV / 'bin/python', '-m', 'pip', 'install', *options, '-e', REPO)
-    run('pip_editable', 'env', f'{PLAIN}=1', *command)  # compiled by a step of its own
+    run('pip_editable', *command)
     link_into_ament_prefix()
     run('proof', VENV / 'bin/python', '-c', PROOF, cwd='/')
-
-
-def compile_kinematics():
-    """Compile the kinematics beside their source; uncompiled they are only slower."""
-    try:
-        run('compile', VENV / 'bin/python', 'setup.py', 'build_ext', '--inplace')
-        run('compiled', VENV / 'bin/python', '-c', COMPILED, cwd='/')
-    except SetupError:
-        print(f'not compiled (see {BUILD / "compile*.log"}): plain Python, slower ...', end=' ')
 
 
 def link_into_ament_prefix():

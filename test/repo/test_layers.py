@@ -46,7 +46,8 @@ WITHOUT_ROS = {*BASE, 'kinematics', 'planning', 'control', 'task', 'sim', 'comma
 def read_tree() -> dict[str, str]:
     """Return the source of every module of the package, and of our launch files, by its name."""
     files = [*(REPO / NAME).rglob('*.py'), *(REPO / 'launch').glob('*.py')]
-    return {
+    compiled = {f'{NAME}.kinematics._ik': ''}  # needs nothing
+    return compiled | {
         '.'.join(file.relative_to(REPO).with_suffix('').parts).removesuffix('.__init__'):
         file.read_text(encoding='utf-8')
         for file in files

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 
 from ur5_pick_place.kinematics import JOINT_NAMES
-from ur5_pick_place.kinematics.core import core
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.paths.trajectory import Trajectory
 from ur5_pick_place.settings import Settings, setting
@@ -117,7 +116,7 @@ class StallDetector:
         if np.array_equal(planned, self._latest):
             self._since += max(0.0, now - self._now)
         self._now, self._latest = now, planned
-        if core.largest_gap(q, self._at) > _STILL:
+        if np.abs(q - self._at).max() > _STILL:
             self._since, self._at, self._planned = now, q, planned
             return None
         gone = np.abs(planned - self._planned)

@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.kinematics.core import core
+from ur5_pick_place.kinematics import _ik
 from ur5_pick_place.kinematics.forward import check_joints
 from ur5_pick_place.kinematics.model import Model
 
@@ -56,7 +56,7 @@ def classify(m: Model, q: ArrayLike) -> NDArray[np.intp]:
     """
     joints = check_joints(q)
     branch = np.empty(joints.shape[:-1], dtype=np.intp)
-    core.classify(m.arm, np.ascontiguousarray(joints).reshape(-1, 6), branch.reshape(-1))
+    _ik.classify(m.arm, np.ascontiguousarray(joints).reshape(-1, 6), branch.reshape(-1))
     return branch
 
 

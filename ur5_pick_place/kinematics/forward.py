@@ -9,7 +9,6 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.kinematics.core import IS_COMPILED
 from ur5_pick_place.kinematics.model import JOINT_NAMES, Model
 from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, Array, as_floats
 
@@ -58,14 +57,8 @@ def forward(m: Model, q: ArrayLike) -> Array:
 
     """
     joints = check_joints(q)
-    if joints.ndim == 1:
-        T: Array = np.empty((4, 4))
-        m.arm.forward(np.ascontiguousarray(joints), T)
-        return T
-    steps = _steps(m, joints)
-    T = steps[..., 0, :, :]
-    for i in range(1, 6):
-        T = T @ steps[..., i, :, :]
+    T: Array = np.empty((*joints.shape[:-1], 4, 4))
+    m.arm.forward(np.ascontiguousarray(joints).reshape(-1, 6), T.reshape(-1, 4, 4))
     return T
 
 
@@ -87,14 +80,8 @@ def link_frames(m: Model, q: ArrayLike) -> Array:
     """
     joints = check_joints(q)
     frames: Array = np.empty((*joints.shape[:-1], 7, 4, 4))
-    if IS_COMPILED or joints.ndim == 1:
-        rows = np.ascontiguousarray(joints).reshape(-1, 6)
-        m.arm.link_frames(rows, frames.reshape(-1, 7, 4, 4))
-        return frames
-    steps = _steps(m, joints)
-    frames[..., 0, :, :] = np.eye(4)
-    for i in range(6):
-        np.matmul(frames[..., i, :, :], steps[..., i, :, :], out=frames[..., i + 1, :, :])
+    rows = np.ascontiguousarray(joints).reshape(-1, 6)
+    m.arm.link_frames(rows, frames.reshape(-1, 7, 4, 4))
     return frames
 
 
@@ -168,23 +155,10 @@ def jacobian(m: Model, q: ArrayLike, frame: Literal['tool', 'base'] = 'tool') ->
     if frame not in ('tool', 'base'):
         raise InvalidInput(f"Jacobian frame {frame!r}: must be 'tool' or 'base'")
     joints = check_joints(q)
-    if joints.ndim == 1:
-        J: Array = np.empty((6, 6))
-        m.arm.jacobian(np.ascontiguousarray(joints), frame == 'tool', J)
-        return J
-    T_base_tool, J = tool_and_jacobian(m, joints)
-    if frame == 'base':
-        return J
-    R_tool_base = np.swapaxes(T_base_tool[..., :3, :3], -1, -2)
-    return np.concatenate([R_tool_base @ J[..., :3, :], R_tool_base @ J[..., 3:, :]], axis=-2)
-
-
-def tool_and_jacobian(m: Model, q: ArrayLike) -> tuple[Array, Array]:
-    """Return `forward` and the `jacobian` in the axes of `base`, in one pass."""
-    frames = link_frames(m, q)
-    z, origin = _joint_axes(m, frames)
-    columns = np.concatenate([np.cross(z, frames[..., 6, None, :3, 3] - origin), z], axis=-1)
-    return frames[..., 6, :, :], np.swapaxes(columns, -1, -2)
+    J: Array = np.empty((*joints.shape[:-1], 6, 6))
+    rows = np.ascontiguousarray(joints).reshape(-1, 6)
+    m.arm.jacobian(rows, frame == 'tool', J.reshape(-1, 6, 6))
+    return J
 
 
 def point_velocity(
@@ -226,21 +200,3 @@ def _joint_axes(m: Model, frames: Array) -> tuple[Array, Array]:
     """Return direction and a point of each joint's axis in `base`, (..., 6, 3) [1, m]."""
     axes = frames[..., :6, :, :] if m.mounts is None else frames[..., :6, :, :] @ m.mounts
     return axes[..., :3, 2], axes[..., :3, 3]
-
-
-def _steps(m: Model, q: Array) -> Array:
-    """Return the transform from frame i-1 to frame i for each joint, (..., 6, 4, 4)."""
-    theta = q + m.offset
-    c, s = np.cos(theta), np.sin(theta)
-    ca, sa = np.round(np.cos(m.alpha)), np.round(np.sin(m.alpha))  # exactly 0 or ±1
-    step = np.zeros((*theta.shape, 4, 4))
-    step[..., 0, 0], step[..., 1, 0] = c, s
-    step[..., 0, 1], step[..., 1, 1], step[..., 2, 1] = -s * ca, c * ca, sa
-    step[..., 0, 2], step[..., 1, 2], step[..., 2, 2] = s * sa, -c * sa, ca
-    step[..., 0, 3], step[..., 1, 3] = m.a * c, m.a * s
-    step[..., 3, 3] = 1.0
-    if m.mounts is None:
-        step[..., 2, 3] = m.d
-        return step
-    placed: Array = m.mounts @ step
-    return placed

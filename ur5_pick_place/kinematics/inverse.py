@@ -1,5 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every joint solution of poses, in the row of its branch; how they are found is in `scalar`."""
+"""
+Every joint solution of poses, in the row of its branch.
+
+A calibrated arm is solved by Newton's method from the solutions of the nominal arm. Real joints
+are slightly displaced and tilted against the DH table, so that the closed form only gives seeds.
+Near a singularity this has two effects. Solutions exist where the nominal arm has none: the
+arguments of its square root and arccosine are clipped, which gives seeds there too. And theta_6,
+free at the nominal arm's wrist singularity, has several isolated values: there the seeds cover the
+circle. Finally the nominal arm's pose at each solution differs from the given pose by the effect
+of the calibration: the closed-form solutions of that pose are better seeds. They are used unless
+eight solutions are known and no wrist singularity is near.
+
+Where two singularities are near, a solution may yet be missed. Joints at which the arm is, or is
+to be near, are a seed too, so that an arm always finds the joints at which it stands.
+
+"""
 
 from math import isfinite
 
@@ -7,7 +22,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.kinematics.core import core
+from ur5_pick_place.kinematics import _ik
 from ur5_pick_place.kinematics.forward import check_joints
 from ur5_pick_place.kinematics.model import Model
 from ur5_pick_place.kinematics.transforms import Array, as_floats, as_poses, check_rigid
@@ -27,7 +42,7 @@ def inverse(
     q6 : array_like, shape () or (...)
         Desired last joint where a wrist singularity leaves it free [rad]. It is used where the
         elbow can reach the pose with it. Elsewhere the nearest value is used with which theta_3 is
-        `closed_form.BENT` away from 0 and pi, or as far away as the pose allows, so that either
+        0.01 rad away from 0 and pi, or as far away as the pose allows, so that either
         elbow has a solution.
     seed : array_like, shape (6,) or (..., 6), optional
         Joints from which the solutions of a calibrated arm are searched too [rad]; not looked at
@@ -49,25 +64,27 @@ def inverse(
 
     """
     poses = as_poses(T, 'T')
-    near = None if m.mounts is None else seed
-    if poses.ndim == 2 and isinstance(q6, float):
-        return _inverse_one(m, poses, q6, near)
     stack = poses.shape[:-2]
-    desired_theta6 = as_floats(q6, 'q6')
-    if not np.isfinite(desired_theta6).all():
-        raise InvalidInput(f'q6 = {q6!r}: must be finite')
-    try:
-        desired = np.broadcast_to(desired_theta6, stack).reshape(-1)
-    except ValueError as error:
-        raise InvalidInput(
-            f'q6 has shape {desired_theta6.shape}: must fit the poses, {stack}'
-        ) from error
     stacked = np.ascontiguousarray(poses).reshape(-1, 4, 4)
     q, ok = np.empty((len(stacked), 8, 6)), np.empty((len(stacked), 8), dtype=np.bool_)
+    near = None if m.mounts is None else seed
     seeds = None if near is None else _seeds(near, stack).reshape(-1, 6)
-    if not core.inverse_all(m.arm, stacked, np.ascontiguousarray(desired), seeds, q, ok):
+    if not _ik.inverse(m.arm, stacked, _wishes(q6, stack), seeds, q, ok):
         check_rigid(poses, 'T')
-    return q.reshape(*stack, 8, 6), ok.reshape(*stack, 8)
+    return (q.reshape(*stack, 8, 6), ok.reshape(*stack, 8)) if stack else (q[0], ok[0])
+
+
+def _wishes(q6: ArrayLike, stack: tuple[int, ...]) -> float | Array:
+    """Return the desired last joint [rad] of a stack of poses, one for all or (n,)."""
+    if isinstance(q6, float) and isfinite(q6):
+        return q6
+    wishes = as_floats(q6, 'q6')
+    if not np.isfinite(wishes).all():
+        raise InvalidInput(f'q6 = {q6!r}: must be finite')
+    try:
+        return np.ascontiguousarray(np.broadcast_to(wishes, stack)).reshape(-1)
+    except ValueError as error:
+        raise InvalidInput(f'q6 has shape {wishes.shape}: must fit the poses, {stack}') from error
 
 
 def _seeds(seed: ArrayLike, stack: tuple[int, ...]) -> Array:
@@ -81,17 +98,3 @@ def _seeds(seed: ArrayLike, stack: tuple[int, ...]) -> Array:
         raise InvalidInput(
             f'seed has shape {joints.shape}: must fit the poses, {stack}'
         ) from error
-
-
-def _inverse_one(
-    m: Model, T: Array, q6: float, seed: ArrayLike | None
-) -> tuple[Array, NDArray[np.bool_]]:
-    """Return the solutions of one pose, (4, 4)."""
-    q, ok = np.empty((8, 6)), np.empty(8, dtype=np.bool_)
-    if not isfinite(q6):
-        check_rigid(T, 'T')
-        raise InvalidInput(f'q6 = {q6!r}: must be finite')
-    near = None if seed is None else _seeds(seed, ())
-    if not core.inverse(m.arm, T if T.flags.c_contiguous else T.copy(), q6, near, q, ok):
-        check_rigid(T, 'T')
-    return q, ok

@@ -20,8 +20,7 @@ from functools import cached_property
 
 import numpy as np
 
-from ur5_pick_place.kinematics.core import core
-from ur5_pick_place.kinematics.scalar import Arm
+from ur5_pick_place.kinematics._ik import Arm
 from ur5_pick_place.kinematics.transforms import Array
 
 JOINT_NAMES = (
@@ -163,8 +162,8 @@ class Model:
 
     @cached_property
     def arm(self) -> Arm:
-        """The arm for one configuration or pose at a time, compiled where it can be."""
+        """The arm as the compiled kinematics take it."""
         ca, sa = np.round(np.cos(self.alpha)), np.round(np.sin(self.alpha))  # exactly 0 or ±1
         rows = np.stack([self.a, self.d, ca, sa, self.offset], axis=1)
         mounts = [] if self.mounts is None else self.mounts.ravel().tolist()
-        return core.Arm(self.lengths, rows.ravel().tolist(), mounts)
+        return Arm(self.lengths, rows.ravel().tolist(), mounts)

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.kinematics import _ik
 from ur5_pick_place.kinematics.branches import BRANCHES
-from ur5_pick_place.kinematics.core import core
 from ur5_pick_place.kinematics.inverse import inverse
 from ur5_pick_place.kinematics.model import JOINT_NAMES, Model
 from ur5_pick_place.kinematics.transforms import check_transform
@@ -77,7 +77,7 @@ def explain(
     q, ok = inverse(m, pose, q6, seed)
     t = pose.ravel().tolist()
     planes = np.empty((4, 3))
-    count = core.planes(m.arm, np.ascontiguousarray(pose), q6, planes)
+    count = _ik.planes(m.arm, np.ascontiguousarray(pose), q6, planes)
     vectors = {int(k): (u, v) for k, u, v in planes[:count].tolist()}
     missing = np.flatnonzero(~ok).tolist()
     if not vectors:

@@ -16,8 +16,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ur5_pick_place.errors import InvalidInput
-from ur5_pick_place.kinematics.core import core
-from ur5_pick_place.kinematics.scalar import RIGID_TOLERANCE
+from ur5_pick_place.kinematics import _ik
+from ur5_pick_place.kinematics._ik import RIGID_TOLERANCE
 
 Array = NDArray[np.float64]
 
@@ -25,7 +25,6 @@ Array = NDArray[np.float64]
 T_BASE_BASE_LINK: Array = np.diag([-1.0, -1.0, 1.0, 1.0])
 T_BASE_LINK_BASE = T_BASE_BASE_LINK  # half a turn is its own inverse
 
-_CHUNK = 1800  # poses at a time; keeps intermediate results in the cache
 _FLOAT64 = np.dtype(np.float64)
 _SMALL_ANGLE = 1e-4  # rad; below it series replace quotients of the form 0/0
 
@@ -69,34 +68,9 @@ def as_poses(T: ArrayLike, name: str) -> Array:
 
 def check_rigid(poses: Array, name: str) -> None:
     """Check the entries of poses (..., 4, 4); raises as `check_transform`."""
-    rows = poses.reshape(-1, 16)
-    for start in range(0, len(rows), _CHUNK):
-        with np.errstate(invalid='ignore', over='ignore'):
-            rigid = _is_rigid(np.ascontiguousarray(rows[start : start + _CHUNK].T))
-        if not rigid.all():
-            _explain_not_rigid(poses, start + int(np.argmin(rigid)), name)
-
-
-def _is_rigid(t: Array) -> NDArray[np.bool_]:
-    """Return which of n poses, entries row by row (16, n), are rigid motions, (n,)."""
-    nx, ox, ax, px, ny, oy, ay, py, nz, oz, az, pz, h0, h1, h2, h3 = t
-    defects = np.array(
-        [
-            nx * nx + ny * ny + nz * nz - 1.0,
-            ox * ox + oy * oy + oz * oz - 1.0,
-            nx * ox + ny * oy + nz * oz,
-            ny * oz - nz * oy - ax,
-            nz * ox - nx * oz - ay,
-            nx * oy - ny * ox - az,
-            h0,
-            h1,
-            h2,
-            h3 - 1.0,
-        ]
-    )
-    worst = np.abs(defects, out=defects).max(axis=0)  # propagates NaN
-    rigid: NDArray[np.bool_] = (worst <= RIGID_TOLERANCE) & np.isfinite(px + py + pz)
-    return rigid
+    bad = _ik.first_not_rigid(np.ascontiguousarray(poses).reshape(-1, 4, 4))
+    if bad >= 0:
+        _explain_not_rigid(poses, bad, name)
 
 
 def _explain_not_rigid(poses: Array, bad: int, name: str) -> None:
@@ -128,13 +102,6 @@ def _explain_not_rigid(poses: Array, bad: int, name: str) -> None:
         f'{name}: not a rotation: entry [{i}, {j}] of R^T R is {gram[i, j]}, must be '
         f'{int(i == j)} within {RIGID_TOLERANCE:g}; normalise the orientation first'
     )
-
-
-def compose(T_a_b: Array, T_b_c: Array) -> Array:
-    """Return T_a_b @ T_b_c of two C-contiguous poses (4, 4), sooner than NumPy's own product."""
-    T_a_c = np.empty((4, 4))
-    core.compose(T_a_b, T_b_c, T_a_c)
-    return T_a_c
 
 
 def make_transform(rotation: ArrayLike, position: ArrayLike) -> Array:
@@ -219,7 +186,7 @@ def log_so3(R: ArrayLike) -> Array:
     """
     rotations = np.ascontiguousarray(R, dtype=np.float64)
     rotvecs = np.empty(rotations.shape[:-1])
-    core.log_so3(rotations.reshape(-1, 3, 3), rotvecs.reshape(-1, 3))
+    _ik.log_so3(rotations.reshape(-1, 3, 3), rotvecs.reshape(-1, 3))
     return rotvecs
 
 
@@ -227,21 +194,21 @@ def log_se3(T: ArrayLike) -> Array:
     """Return the twists (..., 6) of poses (..., 4, 4), linear part first [m, rad]."""
     poses = np.ascontiguousarray(T, dtype=np.float64)
     twists = np.empty((*poses.shape[:-2], 6))
-    core.log_se3(poses.reshape(-1, 4, 4), twists.reshape(-1, 6))
+    _ik.log_se3(poses.reshape(-1, 4, 4), twists.reshape(-1, 6))
     return twists
 
 
 def error_twist(T: Array, T_goal: Array) -> Array:
     """Return log(T_goal^-1 T) (6,) [m, rad] of poses (4, 4): their difference in SE(3)."""
     twist = np.empty(6)
-    core.error_twist(np.ascontiguousarray(T), np.ascontiguousarray(T_goal), twist)
+    _ik.error_twist(np.ascontiguousarray(T), np.ascontiguousarray(T_goal), twist)
     return twist
 
 
 def body_error(T: Array, T_goal: Array) -> Array:
     """Return position and orientation error (6,) [m, rad] of a pose (4, 4), in its own axes."""
     error = np.empty(6)
-    core.body_error(np.ascontiguousarray(T), np.ascontiguousarray(T_goal), error)
+    _ik.body_error(np.ascontiguousarray(T), np.ascontiguousarray(T_goal), error)
     return error
 
 

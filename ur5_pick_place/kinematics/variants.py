@@ -9,13 +9,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.kinematics import _ik
+from ur5_pick_place.kinematics._ik import MOST
 from ur5_pick_place.kinematics.branches import BRANCHES, classify
-from ur5_pick_place.kinematics.core import core
 from ur5_pick_place.kinematics.forward import check_joints
 from ur5_pick_place.kinematics.inverse import inverse
-from ur5_pick_place.kinematics.inverse_calibrated import calibrated_solutions
 from ur5_pick_place.kinematics.model import Model
-from ur5_pick_place.kinematics.scalar import MOST
 from ur5_pick_place.kinematics.transforms import Array, as_floats, check_rigid, check_transform
 
 Limits = tuple[ArrayLike, ArrayLike]
@@ -58,7 +57,7 @@ def nearest_variant(
     bounds, distance = _bounds(m, limits), np.empty(1)
     for at in np.ndindex(variants.shape[:-1]):
         if np.isfinite(variants[at]).all():
-            core.turn_near(variants[at][None], near[at], *bounds, distance)
+            _ik.turn_near(variants[at][None], near[at], *bounds, distance)
         if not np.isfinite(variants[at]).all() or not isfinite(distance[0]):
             variants[at] = np.nan
     return variants
@@ -131,9 +130,11 @@ def all_solutions(
         rows, ok = inverse(m, T, q6)
         return rows[ok], np.flatnonzero(ok)
     pose = check_transform(T, 'T')
-    seeds = None if seed is None else check_joints(seed, 'seed')[None]
-    found, count = calibrated_solutions(m, pose[None], np.array([q6]), seeds)
-    joints = found[0, : count[0]]
+    if pose.shape != (4, 4):
+        raise InvalidInput(f'T has shape {pose.shape}: must be (4, 4), one pose at a time')
+    near = None if seed is None else np.ascontiguousarray(check_joints(seed, 'seed'))
+    found = np.empty((MOST, 6))
+    joints = found[: _ik.solutions(m.arm, np.ascontiguousarray(pose), q6, near, found)]
     branch = np.atleast_1d(classify(m, joints))
     order = np.argsort(branch, kind='stable')
     return joints[order], branch[order]
@@ -166,7 +167,7 @@ def solutions_near(
             f'T has shape {pose.shape}, seed {near.shape}: must be (4, 4) and (6,), one at a time'
         )
     q, branch, distances = np.empty((MOST, 6)), np.empty(MOST, dtype=np.intp), np.empty(MOST)
-    count = core.solutions_near(
+    count = _ik.solutions_near(
         m.arm, np.ascontiguousarray(pose), near, *_bounds(m, limits), q, branch, distances
     )
     if count < 0:

@@ -3,13 +3,11 @@
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
 from typing import Any
 
 import numpy as np
 
-from ur5_pick_place.kinematics import Model, point_velocity
-from ur5_pick_place.kinematics.core import IS_COMPILED
+from ur5_pick_place.kinematics import Model
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.settings import Settings, setting
 
@@ -82,11 +80,6 @@ class Limits:
     qdd: Array
     qddd: Array
     speed: float
-
-    @cached_property
-    def acceleration_and_jerk(self) -> Array:
-        """`qdd` and `qddd` as one array (2, 6)."""
-        return np.stack([self.qdd, self.qddd])
 
     def range_from(self, q_start: Array) -> tuple[Array, Array]:
         """Return the joint limits for a path from joints (6,) [rad]; see `range_from`."""
@@ -166,11 +159,7 @@ def tcp_and_elbow_speed(
         TCP and elbow speed [m/s].
 
     """
-    if IS_COMPILED:
-        found: Array = np.empty((len(q), 2))
-        rows, rates, p = map(np.ascontiguousarray, (q, qd, p_tool_tcp))
-        model.arm.all_speeds(rows, rates, p, found)
-        return found
-    points = ((6, p_tool_tcp), (ELBOW, np.zeros(3)))
-    speed: Array = np.linalg.norm(point_velocity(model, q, qd, points), axis=-1)
+    speed: Array = np.empty((len(q), 2))
+    rows, rates, p = map(np.ascontiguousarray, (q, qd, p_tool_tcp))
+    model.arm.speeds(rows, rates, p, speed)
     return speed

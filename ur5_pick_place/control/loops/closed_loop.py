@@ -32,7 +32,6 @@ from ur5_pick_place.control.loops.streamed_loop import (
     TrajectorySegment,
 )
 from ur5_pick_place.kinematics import JOINT_NAMES, Model, forward
-from ur5_pick_place.kinematics.core import core
 from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.outcome import DONE, Outcome
@@ -53,14 +52,15 @@ class Corridor:
     """
 
     def __init__(self, path: Array) -> None:
-        self._path = np.ascontiguousarray(path)
+        self._path = path
         self._at = 0
 
     def distance(self, q: Array) -> Array:
         """Return the distance (6,) [rad] of each joint of `q` (6,) from the nearest path point."""
-        end, away = min(self._at + _SEARCH_SAMPLES, len(self._path)), np.empty(6)
-        self._at = core.nearest(self._path, self._at, end, q, away)
-        return away
+        away = np.abs(self._path[self._at : self._at + _SEARCH_SAMPLES] - q)
+        nearest = int(away.max(axis=1).argmin())
+        self._at += nearest
+        return np.asarray(away[nearest])
 
 
 _MEMORY = 0.97  # forgetting factor per message
@@ -68,7 +68,6 @@ _SLOW = 1e-4  # [rad^2/s^2]; below this squared speed the lag cannot be estimate
 # [s]; below full speed the controller may be ahead of the reference, by the delay of a segment and
 # one cycle.
 _LEAST_LAG, _LARGEST_LAG = -0.02, 0.2
-_REST = np.zeros(6)
 _SETTLES = 0.5  # fraction of loop_patience without progress after which a loop at its goal is done
 
 
@@ -231,7 +230,7 @@ class ClosedLoop(StreamedLoop):
 
     def _update_outcome(self, is_still: bool, is_waiting: bool, q: Array, qd: Array) -> None:
         """Set the outcome once the arm is at rest, with its reference ended or the slider at 0."""
-        if core.largest_gap(qd, _REST) >= AT_REST:
+        if np.abs(qd).max() >= AT_REST:
             return
         if self.stop_reason and (is_still or is_waiting):
             self.outcome = Outcome.failed(self.stop_reason)

@@ -26,7 +26,6 @@ import numpy as np
 from ur5_pick_place.control.loops.progress import near_singularity
 from ur5_pick_place.control.loops.reference import gentle_limits
 from ur5_pick_place.kinematics import JOINT_NAMES, forward, jacobian
-from ur5_pick_place.kinematics.forward import tool_and_jacobian
 from ur5_pick_place.kinematics.transforms import Array, log_so3
 from ur5_pick_place.planning.collision.collision import CollisionModel, Contact
 from ur5_pick_place.planning.limits import Limits, tcp_and_elbow_speed
@@ -167,7 +166,7 @@ class JogVelocity:
 
     def _of_tool(self, q: Array, command: ToolVelocity) -> tuple[Array, str]:
         """Return the joint velocity of a twist, and why there is none."""
-        T, J = tool_and_jacobian(self._model, q)
+        T, J = forward(self._model, q), jacobian(self._model, q, 'base')
         R = T[:3, :3] @ command.rotation if command.is_on_tool else command.rotation
         linear, angular = R @ command.twist[:3], R @ command.twist[3:]
         tcp = T[:3, :3] @ self._planner.scene.tool.p_tool_tcp

@@ -47,7 +47,6 @@ is refused with a message.
 import numpy as np
 
 from ur5_pick_place.kinematics import Model, forward, jacobian
-from ur5_pick_place.kinematics.core import core
 from ur5_pick_place.kinematics.transforms import Array, body_error, error_twist
 
 # Smallest singular value of the Jacobian, angles weighted by the length, below which the weakest
@@ -78,9 +77,6 @@ class ResolvedRate:
 
     def rate(self, q: Array, T_goal: Array) -> Array:
         """Return the joint velocity (6,) [rad/s] from joints `q` (6,) to T_base_tool (4, 4)."""
-        arm, qd = self._model.arm, np.empty(6)
-        if core.resolved_rate(arm, q, T_goal, self._gain, self._length, DAMPED_BELOW, qd):
-            return qd
         weight = np.array([1.0, 1.0, 1.0, self._length, self._length, self._length])
         xi = error_twist(forward(self._model, q), T_goal)
         J = weight[:, None] * jacobian(self._model, q)
@@ -140,13 +136,21 @@ class Gradient:
 
     def step(self, q: Array, T_goal: Array) -> Array:
         """Return one whole step (6,) [rad] of the joints; zero at a stationary point."""
-        arm, dq = self._model.arm, np.empty(6)
-        squares = core.descent(arm, q, T_goal, self._root, np.inf, _HALVINGS, dq)
-        if squares > _LARGEST_STEP:  # sigma_max^2 is smaller, but takes longer
-            J = self._root @ jacobian(self._model, q)
-            longest = _LARGEST_STEP / float(np.linalg.norm(J, 2)) ** 2
-            core.descent(arm, q, T_goal, self._root, longest, _HALVINGS, dq)
-        return dq
+        model, root = self._model, self._root
+        error = root @ body_error(forward(model, q), T_goal)
+        J = root @ jacobian(model, q)
+        d = error @ J
+        slope, bend = d @ d, np.square(J @ d).sum()
+        if slope == 0.0 or bend == 0.0:
+            return np.zeros(6)
+        a = min(slope / bend, _LARGEST_STEP / float(np.linalg.norm(J, 2)) ** 2)
+        value = error @ error / 2.0
+        for _ in range(_HALVINGS):
+            error = root @ body_error(forward(model, q - a * d), T_goal)
+            if error @ error / 2.0 <= value - a * slope / 4.0:
+                return np.asarray(-a * d)
+            a /= 2.0
+        return np.zeros(6)
 
     def rate(self, q: Array, T_goal: Array) -> Array:
         """Return the joint velocity (6,) [rad/s] from joints `q` (6,) to T_base_tool (4, 4)."""

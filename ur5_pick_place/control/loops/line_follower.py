@@ -10,10 +10,9 @@ import numpy as np
 from ur5_pick_place.control.loops.laws import Gradient, ResolvedRate
 from ur5_pick_place.control.loops.loop_settings import LoopSettings
 from ur5_pick_place.errors import IncompletePath, InvalidInput
-from ur5_pick_place.kinematics import Model
-from ur5_pick_place.kinematics.core import core
-from ur5_pick_place.kinematics.transforms import Array, body_error
-from ur5_pick_place.planning.limits import Limits
+from ur5_pick_place.kinematics import Model, forward
+from ur5_pick_place.kinematics.transforms import Array, body_error, make_transform
+from ur5_pick_place.planning.limits import Limits, tcp_and_elbow_speed
 from ur5_pick_place.planning.paths.curves import Line
 
 METHODS: dict[str, type[ResolvedRate] | type[Gradient]] = {
@@ -97,9 +96,11 @@ class LineFollower:
     ) -> None:
         self._law, self._model = law, model
         self._limits = replace(limits, qd=np.minimum(limits.qd, settings.loop_velocity))
-        self._p_tool_tcp = np.ascontiguousarray(p_tool_tcp)
-        self._settings, self._T_goal, self._T_tcp_goal = settings, T_goal, np.empty((4, 4))
-        core.moved(np.ascontiguousarray(T_goal), self._p_tool_tcp, 1.0, self._T_tcp_goal)
+        self._p_tool_tcp = p_tool_tcp
+        self._T_tool_tcp = make_transform(np.eye(3), p_tool_tcp)
+        self._T_tcp_tool = make_transform(np.eye(3), -p_tool_tcp)
+        self._settings, self._T_goal = settings, T_goal
+        self._T_tcp_goal = T_goal @ self._T_tool_tcp
         T_tcp = self._T_base_tcp(q_start)
         self._line = Line(T_tcp, self._T_tcp_goal)
         self._error = body_error(T_tcp, self._T_tcp_goal)
@@ -122,12 +123,9 @@ class LineFollower:
         self.remaining, self._error = self._weighed(error), error
         if self._is_within(error, _CLOSE):
             return np.zeros(6)
-        T_next = np.empty((4, 4))
-        core.moved(self._next_goal(T), self._p_tool_tcp, -1.0, T_next)
+        T_next = self._next_goal(T) @ self._T_tcp_tool
         self._adapt_weight(q)
-        qd, limits = self._law.rate(q, T_next), self._limits
-        core.limit_rate(self._model.arm, q, qd, limits.qd, limits.speed, self._p_tool_tcp)
-        return qd
+        return self._limited(q, self._law.rate(q, T_next))
 
     def is_at_goal(self, q: Array) -> bool:
         """Return whether the goal counts as reached at joints `q` (6,) [rad]."""
@@ -150,10 +148,14 @@ class LineFollower:
 
     def _T_base_tcp(self, q: Array) -> Array:
         """Return the pose (4, 4) in base of a frame at the TCP with the axes of tool0."""
-        T = np.empty((4, 4))
-        self._model.arm.forward(np.ascontiguousarray(q), T)
-        core.moved(T, self._p_tool_tcp, 1.0, T)
-        return T
+        return np.asarray(forward(self._model, q) @ self._T_tool_tcp)
+
+    def _limited(self, q: Array, qd: Array) -> Array:
+        """Return a rate (6,) [rad/s], scaled as a whole to the limits that it exceeds."""
+        limits = self._limits
+        speed = tcp_and_elbow_speed(self._model, q[None], qd[None], self._p_tool_tcp).max()
+        used = max(float(speed) / limits.speed, float(np.max(np.abs(qd) / limits.qd)), 1.0)
+        return np.asarray(qd / used)
 
     def _is_within(self, error: Array, share: float) -> bool:
         settings = self._settings

@@ -16,8 +16,8 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ur5_pick_place.kinematics.core import core
 from ur5_pick_place.kinematics.model import CYCLE
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.gate import GateReport
@@ -29,6 +29,7 @@ STOP_TIME = 1.0  # [s] within which a steady motion can stop; bounds the velocit
 _GENTLE = 0.7
 _MARGIN = 0.97  # share of the velocity and speed bounds, likewise
 _MOST_CYCLES = 300  # of a change of velocity
+_TRIED = 16  # numbers of cycles looked at together
 _LEAST = 0.01  # fraction of the joint velocity limits, and m/s, that a motion may always use
 _HISTORY = 30  # cycles kept of the past
 _STILL = 1e-9  # [rad/s]
@@ -117,21 +118,61 @@ class Change:
         return self.at(self.cycles)
 
     def at(self, cycle: int) -> State:
-        """Return the state some cycles after the start; from the end on the velocity is kept."""
-        state, start = np.empty((3, 6)), self.start
-        core.changed(
-            start.q, start.qd, start.qdd, self.velocity, self.cycles, cycle, CYCLE, state
-        )
+        """
+        Return the state some cycles after the start; from the end on the velocity is kept.
+
+        Velocity and acceleration are combinations of v0, a0 T and v - v0; the positions their
+        integrals.
+
+        """
+        start, T = self.start, self.cycles * CYCLE
+        u, after = min(cycle / self.cycles, 1.0), max(cycle - self.cycles, 0) * CYCLE
+        uu, uuu = u * u, u**3
+        a0T, dv = start.qdd * T, self.velocity - start.qd
+        bent = T * (uu / 2.0 - 2.0 * uuu / 3.0 + u * uuu / 4.0)
+        risen = T * (uuu - u * uuu / 2.0) + after
+        state = np.empty((3, 6))
+        state[0] = start.q + ((T * u + after) * start.qd + bent * a0T + risen * dv)
+        state[1] = start.qd + (u - 2.0 * uu + uuu) * a0T + (3.0 * uu - 2.0 * uuu) * dv
+        state[2] = ((1.0 - 4.0 * u + 3.0 * uu) * a0T + 6.0 * (u - uu) * dv) / T
         return State.of(state)
 
 
+_CYCLES = np.arange(1.0, _MOST_CYCLES + 1.0)
+
+
 def shortest_change(start: State, velocity: Array, limits: Limits) -> Change:
-    """Return the change to `velocity` (6,) [rad/s] in the fewest cycles within the limits."""
-    target = np.ascontiguousarray(velocity, dtype=float)
-    cycles = core.fewest_cycles(
-        start.qd, start.qdd, target, limits.acceleration_and_jerk, CYCLE, _MOST_CYCLES
-    )
-    return Change(start, target, cycles)
+    """
+    Return the change to `velocity` (6,) [rad/s] in the fewest cycles within the limits.
+
+    The jerk of a cubic velocity is linear in time, so that it is largest at an end.
+
+    """
+    target = np.array(velocity, dtype=float)
+    a0, dv = start.qdd, target - start.qd
+    # The mean acceleration alone takes so long.
+    least = float(np.max(np.abs(dv) / (1.001 * limits.qdd)))
+    first = min(max(int(least / CYCLE), 1), _MOST_CYCLES)
+    for begin in range(first, _MOST_CYCLES + 1, _TRIED):
+        cycles = _CYCLES[begin - 1 : begin - 1 + _TRIED, None]
+        fits = _fits(a0, dv, CYCLE * cycles, limits)
+        if fits.any():
+            return Change(start, target, begin + int(fits.argmax()))
+    return Change(start, target, _MOST_CYCLES)
+
+
+def _fits(a0: Array, dv: Array, duration: Array, limits: Limits) -> NDArray[np.bool_]:
+    """Return which durations (n, 1) [s] of a change keep acceleration and jerk, (n,)."""
+    mean = dv / duration
+    bend = 6.0 * a0 - 12.0 * mean
+    jerk = np.maximum(np.abs(6.0 * mean - 4.0 * a0), np.abs(2.0 * a0 - 6.0 * mean)) / duration
+    u = np.divide(4.0 * a0 - 6.0 * mean, bend, out=np.zeros_like(bend), where=bend != 0.0)
+    u = np.clip(u, 0.0, 1.0)  # of the peak
+    peak = np.abs(a0 * (1.0 - 4.0 * u + 3.0 * u * u) + 6.0 * mean * (u - u * u))
+    # The tolerance lets a change found before be found again from rounded states.
+    steep = jerk <= 1.001 * limits.qddd + 1e-9
+    fits: NDArray[np.bool_] = (steep & (peak <= 1.001 * limits.qdd)).all(axis=1)
+    return fits
 
 
 class Reference:
@@ -211,9 +252,7 @@ class Reference:
         x = min(max(time / CYCLE - self._first, 0.0), len(self._states) - 1.0)
         i = min(int(x), len(self._states) - 2) if len(self._states) > 1 else 0
         a, b = self._states[i], self._states[min(i + 1, len(self._states) - 1)]
-        q = np.empty(6)
-        core.between(a.q, b.q, x - i, q)
-        return q
+        return np.asarray(a.q + (x - i) * (b.q - a.q))
 
     def qd_at(self, time: float) -> Array:
         """Return the joint velocity (6,) [rad/s] at a scaled time within the kept history."""

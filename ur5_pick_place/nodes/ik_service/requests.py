@@ -30,7 +30,7 @@ from ur5_pick_place.kinematics import (
     link_pose,
     solutions_near,
 )
-from ur5_pick_place.kinematics.transforms import Array, compose
+from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.nodes.cell.robot_settings import GroupSettings
 from ur5_pick_place.nodes.messages.conversions import (
     joints_of_request,
@@ -269,7 +269,7 @@ class IkRequests:
         T_base_frame = self._frames.T_base_frame(frame_id, self._arm(q))
         T_link_tool = self._frames.T_link_tool(request.ik_link_name)
         T_frame_link = pose_to_matrix(request.pose_stamped.pose)
-        return compose(compose(T_base_frame, T_frame_link), T_link_tool)
+        return np.asarray(T_base_frame @ T_frame_link @ T_link_tool)
 
 
 def _unknown_arm_pose(_link: str) -> Array:

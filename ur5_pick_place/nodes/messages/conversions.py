@@ -29,8 +29,12 @@ from ur5_pick_place.errors import (
     UnknownGroup,
     UnknownLink,
 )
-from ur5_pick_place.kinematics.core import core
-from ur5_pick_place.kinematics.transforms import Array, quat_from_matrix
+from ur5_pick_place.kinematics.transforms import (
+    Array,
+    make_transform,
+    matrix_from_quat,
+    quat_from_matrix,
+)
 from ur5_pick_place.nodes.ros.distro import fill
 from ur5_pick_place.planning.paths.trajectory import Trajectory, joint_order
 from ur5_pick_place.planning.scene.world import shown
@@ -95,9 +99,7 @@ def _matrix(px: float, py: float, pz: float, x: float, y: float, z: float, w: fl
             f'orientation {(x, y, z, w)} (x, y, z, w) has norm {norm:.4g}: must be a unit '
             'quaternion; "no rotation" is (0, 0, 0, 1)'
         )
-    T = np.empty((4, 4))
-    core.fill_pose(px, py, pz, x / norm, y / norm, z / norm, w / norm, T)
-    return T
+    return make_transform(matrix_from_quat((x, y, z, w)), (px, py, pz))
 
 
 def matrix_to_pose(T: Array) -> Pose:

@@ -2,8 +2,8 @@
 """Whether joints near one another, tick after tick, are free of obstacles."""
 
 import numpy as np
+from numpy.typing import NDArray
 
-from ur5_pick_place.kinematics.core import core
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.collision.collision import CollisionModel
 from ur5_pick_place.planning.planner import MotionPlanner
@@ -38,7 +38,7 @@ class ObstacleWatch:
         """Return why a path of joints (n, 6) [rad] is not free; empty if it is."""
         planner, q = self._planner, np.ascontiguousarray(q)
         limits, refusal = planner.limits, planner.scene.world.refusal
-        if core.is_within(q, limits.q_min, limits.q_max) and not refusal:
+        if np.all((limits.q_min <= q) & (q <= limits.q_max)) and not refusal:
             if planner.collision is not self._collision:
                 self._begin(planner.collision, q[0])
             if self._proves_all(q):
@@ -50,7 +50,6 @@ class ObstacleWatch:
         self._collision, self._levers = collision, collision.pair_levers
         self._spare = collision.least_spare(q, _NEAR)
         self._at = np.tile(q, (len(self._spare), 1))  # where each distance was measured
-        self._found = np.empty(len(self._spare), dtype=np.intp)
 
     def _proves_all(self, q: Array) -> bool:
         """Return whether a path of joints (n, 6) is free by distances."""
@@ -63,20 +62,20 @@ class ObstacleWatch:
 
     def _proves(self, q_a: Array, q_b: Array, halvings: int) -> bool:
         """Return whether the joints on a step from q_a to q_b (6,) are free by distances."""
-        count = self._unproved(q_a, q_b)
-        if not count:
+        pairs = self._unproved(q_a, q_b)
+        if not len(pairs):
             return True
         assert self._collision is not None
-        pairs = self._found[:count].copy()
         middle = (q_a + q_b) / 2.0
         self._spare[pairs], self._at[pairs] = self._collision.spare(middle, pairs), middle
         self.count += len(pairs)
-        if not self._unproved(q_a, q_b):
+        if not len(self._unproved(q_a, q_b)):
             return True
         if not halvings or (self._spare[pairs] < 0.0).any():
             return False
         return all(self._proves(*half, halvings - 1) for half in ((q_a, middle), (middle, q_b)))
 
-    def _unproved(self, q_a: Array, q_b: Array) -> int:
-        """Find the pairs that may come too near on a step from q_a to q_b; return their number."""
-        return core.unproved(self._levers, self._at, self._spare, q_a, q_b, self._found)
+    def _unproved(self, q_a: Array, q_b: Array) -> NDArray[np.intp]:
+        """Return the pairs that may come too near on a step from q_a to q_b."""
+        turn = np.maximum(np.abs(q_a - self._at), np.abs(q_b - self._at))
+        return np.flatnonzero(~((self._levers * turn).sum(axis=1) <= self._spare))

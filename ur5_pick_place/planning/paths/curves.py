@@ -10,8 +10,13 @@ from scipy.spatial.transform import Rotation
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.kinematics import Model, forward
-from ur5_pick_place.kinematics.core import core
-from ur5_pick_place.kinematics.transforms import Array, inverse_transform, log_so3
+from ur5_pick_place.kinematics.transforms import (
+    Array,
+    exp_so3,
+    inverse_transform,
+    log_so3,
+    make_transform,
+)
 
 _SAME_POINT = 1e-6  # [m]
 _COLLINEAR = 1e-3  # [rad]; the points of a flatter arc count as collinear: it is refused
@@ -68,9 +73,8 @@ class Line:
         """Return T_base_tool (4, 4) at one fraction of the line."""
         if s == 1.0:
             return self._T_goal
-        T = np.empty((4, 4))
-        core.on_line(self._T_start, self._displacement, self._rotation, s, T)
-        return T
+        rotation = self._T_start[:3, :3] @ exp_so3(s * self._rotation)
+        return make_transform(rotation, self._T_start[:3, 3] + s * self._displacement)
 
 
 class Arc:

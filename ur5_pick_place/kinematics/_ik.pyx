@@ -1,0 +1,1318 @@
+# SPDX-License-Identifier: Apache-2.0
+# cython: language_level=3, infer_types=True, boundscheck=False, wraparound=False
+# cython: initializedcheck=False, cdivision=True
+"""
+The kinematics of single configurations and poses, number by number; the only compiled module.
+
+Callers pass contiguous float64 arrays of the stated shapes: sizes are not checked here. Angles of
+several solutions are computed in loops without calls or branches, which the compiler vectorises.
+
+References
+----------
+The UR5 IK note, for the closed form. Lynch and Park, Modern Robotics (2017), sections 3.2 and 3.3,
+for log; chapter 5 for the Jacobian.
+
+"""
+
+cimport cython
+from libc.math cimport atan2, ceil, copysign, cos, fabs, floor, isfinite, remainder, sin, sqrt
+
+RIGID_TOLERANCE = 1e-6  # how far R^T R may be from the identity, entry by entry
+MOST = 16  # largest number of solutions kept for one pose; no more than twelve were ever found
+
+cdef double PI = 3.141592653589793
+cdef double TAU = 6.283185307179586
+cdef double NAN = float('nan')
+cdef double INFINITY = float('inf')
+cdef double TINY = 1e-300  # divides in the place of zero
+cdef double SMALL_ANGLE = 1e-4  # rad; below it series replace quotients of the form 0/0
+
+# Two roots merge into one where tan^2(phi) or sin^2(theta_3) is below DOUBLE_ROOT: rounding of the
+# pose by 1e-15 m moves either by about 1e-14, and merging moves the tool by less than 2e-14 m.
+cdef double DOUBLE_ROOT = 1e-13
+
+# Below this |sin(theta_5)| theta_6 is free: any choice turns the tool by less than this [rad].
+cdef double WRIST_SINGULAR = 1e-12
+
+
+# ---- logarithms
+
+cdef double _SERIES_BELOW = 1e-4  # square of the sine of an angle
+
+
+cpdef log_se3(const double[:, :, ::1] T, double[:, ::1] twists):
+    """Fill twists (n, 6) [m, rad] with the logarithms of T (n, 4, 4), linear part first."""
+    cdef double[9] r = [0.0] * 9
+    cdef double[3] w = [0.0] * 3, p = [0.0] * 3, v = [0.0] * 3
+    cdef int i, k
+    cdef Py_ssize_t pose
+    for pose in range(len(T)):
+        for i in range(3):
+            p[i] = T[pose, i, 3]
+            for k in range(3):
+                r[3 * i + k] = T[pose, i, k]
+        log_rotation(r, w)
+        _linear_part_of_log(w, p, v)
+        for i in range(3):
+            twists[pose, i] = v[i]
+            twists[pose, 3 + i] = w[i]
+
+
+cpdef log_so3(const double[:, :, ::1] R, double[:, ::1] rotvecs):
+    """Fill rotation vectors (n, 3) [rad], of length up to pi, of rotations R (n, 3, 3)."""
+    cdef double[9] r = [0.0] * 9
+    cdef double[3] w = [0.0] * 3
+    cdef int i, k
+    cdef Py_ssize_t rotation
+    for rotation in range(len(R)):
+        for i in range(3):
+            for k in range(3):
+                r[3 * i + k] = R[rotation, i, k]
+        log_rotation(r, w)
+        for i in range(3):
+            rotvecs[rotation, i] = w[i]
+
+
+cpdef error_twist(const double[:, ::1] T, const double[:, ::1] T_goal, double[::1] twist):
+    """Fill twist (6,) [m, rad] with log(T_goal^-1 T) of poses (4, 4): the error in SE(3)."""
+    cdef double[12] t = [0.0] * 12, goal = [0.0] * 12
+    cdef double[6] xi = [0.0] * 6
+    cdef int i, k
+    read_pose(T, 3, t)
+    read_pose(T_goal, 3, goal)
+    fill_error_twist(t, goal, xi)
+    for i in range(6):
+        twist[i] = xi[i]
+
+
+cpdef body_error(const double[:, ::1] T, const double[:, ::1] T_goal, double[::1] error):
+    """Fill error (6,) with R^T (p - p_goal) [m] and log(R_goal^T R) [rad] of poses (4, 4)."""
+    cdef double[12] t = [0.0] * 12, goal = [0.0] * 12
+    cdef double[6] e = [0.0] * 6
+    cdef int i, k
+    read_pose(T, 3, t)
+    read_pose(T_goal, 3, goal)
+    fill_body_error(t, goal, e)
+    for i in range(6):
+        error[i] = e[i]
+
+
+cdef void fill_error_twist(double* t, double* goal, double* twist) noexcept:
+    """Fill the error in SE(3) of two poses, row by row."""
+    cdef double[9] r = [0.0] * 9
+    cdef double[3] w = [0.0] * 3, p = [0.0] * 3, v = [0.0] * 3, away = [0.0] * 3
+    cdef double g
+    cdef int i, j, k
+    for i in range(3):
+        away[i] = t[4 * i + 3] - goal[4 * i + 3]
+    for i in range(3):
+        for j in range(3):
+            g = goal[4 * j + i]
+            p[i] += g * away[j]
+            for k in range(3):
+                r[3 * i + k] += g * t[4 * j + k]
+    log_rotation(r, w)
+    _linear_part_of_log(w, p, v)
+    for i in range(3):
+        twist[i] = v[i]
+        twist[3 + i] = w[i]
+
+
+cdef void fill_body_error(double* t, double* goal, double* error) noexcept:
+    """Fill the body error of two poses, row by row."""
+    cdef double[9] r = [0.0] * 9
+    cdef double[3] w = [0.0] * 3
+    cdef double g
+    cdef int i, j, k
+    for i in range(3):
+        error[i] = 0.0
+        for j in range(3):
+            error[i] += t[4 * j + i] * (t[4 * j + 3] - goal[4 * j + 3])
+            g = goal[4 * j + i]
+            for k in range(3):
+                r[3 * i + k] += g * t[4 * j + k]
+    log_rotation(r, w)
+    for i in range(3):
+        error[3 + i] = w[i]
+
+
+cdef void log_rotation(double* r, double* w) noexcept:
+    """
+    Fill the rotation vector w [rad], of length up to pi, of a rotation r (9,).
+
+    Near 0 by the series of the arcsine, to its last digit. Elsewhere by the unit quaternion, so
+    that it is exact near pi; at pi either axis is correct. Row k below is 4 q_k q; the row of the
+    largest |q_k| loses no digits.
+
+    """
+    cdef double[4] quat = [0.0] * 4
+    cdef int k
+    w[0], w[1], w[2] = 0.5 * (r[7] - r[5]), 0.5 * (r[2] - r[6]), 0.5 * (r[3] - r[1])
+    square = w[0] * w[0] + w[1] * w[1] + w[2] * w[2]
+    if square < _SERIES_BELOW and r[0] + r[4] + r[8] > 0.0:
+        stretch = 1.0 + square * (1.0 / 6.0 + square * (3.0 / 40.0 + square * (15.0 / 336.0)))
+        for k in range(3):
+            w[k] *= stretch
+        return
+    xx, yy, zz = 1.0 + r[0] - r[4] - r[8], 1.0 - r[0] + r[4] - r[8], 1.0 - r[0] - r[4] + r[8]
+    ww = 1.0 + r[0] + r[4] + r[8]
+    if xx >= yy and xx >= zz and xx >= ww:
+        quat[0], quat[1], quat[2], quat[3] = xx, r[1] + r[3], r[2] + r[6], r[7] - r[5]
+    elif yy >= zz and yy >= ww:
+        quat[0], quat[1], quat[2], quat[3] = r[1] + r[3], yy, r[5] + r[7], r[2] - r[6]
+    elif zz >= ww:
+        quat[0], quat[1], quat[2], quat[3] = r[2] + r[6], r[5] + r[7], zz, r[3] - r[1]
+    else:
+        quat[0], quat[1], quat[2], quat[3] = r[7] - r[5], r[2] - r[6], r[3] - r[1], ww
+    n = norm3(quat, 0)
+    sign = -1.0 if quat[3] < 0.0 else 1.0
+    w4 = fabs(quat[3])
+    stretch = 2.0 * atan2(n, w4) / n
+    for k in range(3):
+        w[k] = sign * stretch * quat[k]
+
+
+cdef void _linear_part_of_log(double* w, double* p, double* v) noexcept:
+    """Fill v with the linear part of log(T), from its rotation vector w and displacement p."""
+    t = norm3(w, 0)
+    if t < SMALL_ANGLE:
+        D = 1.0 / 12.0 + t * t / 720.0
+    else:
+        h = 0.5 * t
+        D = (1.0 - h * cos(h) / sin(h)) / (t * t)
+    x, y, z = w[1] * p[2] - w[2] * p[1], w[2] * p[0] - w[0] * p[2], w[0] * p[1] - w[1] * p[0]
+    v[0] = p[0] - 0.5 * x + D * (w[1] * z - w[2] * y)
+    v[1] = p[1] - 0.5 * y + D * (w[2] * x - w[0] * z)
+    v[2] = p[2] - 0.5 * z + D * (w[0] * y - w[1] * x)
+
+
+cdef void read_pose(const double[:, ::1] T, int rows, double* t) noexcept:
+    """Fill t (4 * rows,) with the first rows of a pose (4, 4), row by row."""
+    cdef int i, k
+    for i in range(rows):
+        for k in range(4):
+            t[4 * i + k] = T[i, k]
+
+
+cdef bint is_rigid(double* t) noexcept:
+    """Return whether 16 entries, row by row, are a rigid motion; see `transforms.check_rigid`."""
+    e = 1e-6  # RIGID_TOLERANCE
+    return (
+        -e <= t[0] * t[0] + t[4] * t[4] + t[8] * t[8] - 1.0 <= e
+        and -e <= t[1] * t[1] + t[5] * t[5] + t[9] * t[9] - 1.0 <= e
+        and -e <= t[0] * t[1] + t[4] * t[5] + t[8] * t[9] <= e
+        and -e <= t[4] * t[9] - t[8] * t[5] - t[2] <= e
+        and -e <= t[8] * t[1] - t[0] * t[9] - t[6] <= e
+        and -e <= t[0] * t[5] - t[4] * t[1] - t[10] <= e
+        and -e <= t[12] <= e
+        and -e <= t[13] <= e
+        and -e <= t[14] <= e
+        and -e <= t[15] - 1.0 <= e
+        and bool(isfinite(t[3] + t[7] + t[11]))
+    )
+
+
+cpdef Py_ssize_t first_not_rigid(const double[:, :, ::1] T):
+    """Return the first row of poses T (n, 4, 4) that is no rigid motion; -1 if all are."""
+    cdef double[16] t = [0.0] * 16
+    cdef Py_ssize_t row
+    for row in range(len(T)):
+        read_pose(T[row], 4, t)
+        if not is_rigid(t):
+            return row
+    return -1
+
+
+cdef double norm3(double* v, int at) noexcept:
+    """Return the length of the three numbers from `at` on."""
+    return sqrt(v[at] * v[at] + v[at + 1] * v[at + 1] + v[at + 2] * v[at + 2])
+
+
+# ---- angles
+
+cdef double _TAN_22_5_DEG = 0.41421356237309503
+cdef double _BELOW_PI = 3.9e-17  # by this share PI is less than pi
+
+
+cpdef turn_near(
+    double[:, ::1] q, const double[::1] seed, const double[::1] low, const double[::1] high,
+    double[::1] distances
+):
+    """
+    Turn joints q (n, 6) [rad] by whole turns to be nearest a seed (6,) between low and high (6,).
+
+    Fills distances (n,) with the largest joint difference to the seed [rad]; infinity where no
+    whole turn of a joint lies within, whose row is then of no use.
+
+    """
+    cdef Py_ssize_t row
+    cdef int j
+    cdef double largest, angle, desired, least, most, turned, turns
+    for row in range(len(q)):
+        largest = 0.0
+        for j in range(6):
+            angle, desired = q[row, j], seed[j]
+            least, most, turned = low[j], high[j], q[row, j]
+            if not -PI <= desired - angle <= PI:
+                turned += TAU * floor((desired - angle) / TAU + 0.5)
+            if not least <= turned <= most:
+                turns = ceil((least - angle) / TAU)
+                if turned > most:
+                    turns = floor((most - angle) / TAU)
+                turned = angle + TAU * turns
+                if not least <= turned <= most:
+                    largest = INFINITY
+                    break
+            q[row, j] = turned
+            largest = max(largest, fabs(turned - desired))
+        distances[row] = largest
+
+
+cdef void angles_of(double* sines, double* cosines, int count, double* angles) noexcept:
+    """
+    Fill angles (count,) [rad] with atan2 of sines and cosines, which may have any common factor.
+
+    Without calls and branches, so that the compiler vectorises it. The quotient t is
+    the tangent of the angle to the nearest multiple of 45 degrees; the polynomial in t^2 is that
+    of (arctan(t) / t - 1) / t^2 at Chebyshev's points, within 1.5e-17.
+
+    """
+    cdef int k
+    cdef bint is_middle, is_behind
+    for k in range(count):
+        y, x = fabs(sines[k]), fabs(cosines[k])
+        low, high = y if y < x else x, x if y < x else y
+        is_middle = low > _TAN_22_5_DEG * high
+        over, under = low - high if is_middle else low, low + high if is_middle else high
+        t = over / (under if under > TINY else TINY)
+        z = t * t
+        series = 0.022750525406052224
+        series = series * z - 0.044833345062807464
+        series = series * z + 0.05736332130703195
+        series = series * z - 0.06649613689550408
+        series = series * z + 0.07691055157849669
+        series = series * z - 0.09090852557145968
+        series = series * z + 0.11111109636533431
+        series = series * z - 0.14285714266096602
+        series = series * z + 0.19999999999898407
+        series = series * z - 0.3333333333333325
+        angle = t + t * z * series
+        multiple = 0.25 * PI if is_middle else 0.0
+        multiple, angle = 0.5 * PI - multiple if x < y else multiple, -angle if x < y else angle
+        is_behind = cosines[k] < 0.0
+        multiple, angle = PI - multiple if is_behind else multiple, -angle if is_behind else angle
+        angle = multiple + (angle + _BELOW_PI * multiple)
+        angles[k] = copysign(angle, sines[k])
+
+
+cdef double wrapped(double angle) noexcept:
+    """Return an angle within ±5 pi [rad] wrapped to (-pi, pi]."""
+    angle -= TAU if angle > PI else 0.0
+    angle -= TAU if angle > PI else 0.0
+    angle += TAU if angle <= -PI else 0.0
+    angle += TAU if angle <= -PI else 0.0
+    return angle
+
+
+# ---- equations
+
+cdef double determinant(double* A) noexcept:
+    """Return the determinant of A (6, 6), and overwrite A; by Gauss with pivots."""
+    cdef double det, share
+    cdef int pivot, i, k, row
+    det = 1.0
+    for i in range(6):
+        pivot = i
+        for row in range(i + 1, 6):
+            if fabs(A[6 * row + i]) > fabs(A[6 * pivot + i]):
+                pivot = row
+        if A[6 * pivot + i] == 0.0:
+            return 0.0
+        if pivot != i:
+            det = -det
+            for k in range(6):
+                A[6 * i + k], A[6 * pivot + k] = A[6 * pivot + k], A[6 * i + k]
+        det *= A[6 * i + i]
+        for row in range(i + 1, 6):
+            share = A[6 * row + i] / A[6 * i + i]
+            for k in range(i, 6):
+                A[6 * row + k] -= share * A[6 * i + k]
+    return det
+
+
+cdef bint eliminate(double* A) noexcept:
+    """
+    Solve six equations, A (6, 7) by rows; column 6 becomes the solution.
+
+    The matrix is symmetric and positive definite: entries below its diagonal are not read, and no
+    pivoting is needed. False if it is singular.
+
+    """
+    cdef double entry
+    cdef int i, j, k
+    for i in range(6):
+        for k in range(i, 7):
+            entry = A[7 * i + k]
+            for j in range(i):
+                entry -= A[7 * i + j] * A[7 * j + k]
+            A[7 * i + k] = entry
+        if not A[8 * i] > 0.0:
+            return False
+        A[8 * i] = 1.0 / A[8 * i]
+        for k in range(i + 1, 6):
+            A[7 * k + i] = A[7 * i + k] * A[8 * i]
+    for i in range(5, -1, -1):
+        entry = A[7 * i + 6] * A[8 * i]
+        for k in range(5, i, -1):
+            entry -= A[7 * k + i] * A[7 * k + 6]
+        A[7 * i + 6] = entry
+    return True
+
+
+# ---- arm
+
+@cython.final
+cdef class Arm:
+    """
+    The geometry of one arm as plain numbers.
+
+    Parameters
+    ----------
+    lengths : sequence of float
+        a2, a3, d1, d4, d5, d6 [m].
+    rows : sequence of float
+        For each joint a, d [m], cos(alpha), sin(alpha), offset [rad].
+    mounts : sequence of float
+        For each joint the 16 entries of its mount, row by row; empty for a nominal arm.
+
+    """
+
+    cdef double a2, a3, d1, d4, d5, d6
+    cdef double[30] rows
+    cdef double[6] offsets
+    cdef double[72] nominal, steps
+    cdef bint is_calibrated
+
+    def __init__(self, lengths, rows, mounts):
+        self.a2, self.a3, self.d1, self.d4, self.d5, self.d6 = lengths
+        self.rows, self.offsets = list(rows), [0.0] * 6
+        for i in range(6):
+            self.offsets[i] = rows[5 * i + 4]
+        self.is_calibrated = len(mounts) > 0
+        self.nominal, self.steps = [0.0] * 72, [0.0] * 72
+        for i in range(6):
+            mount = [1.0, 0.0, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0, 0.0, 0.0, 1.0, rows[5 * i + 1]]
+            self._fill_step(i, mount, self.nominal)
+            if self.is_calibrated:
+                mount = list(mounts[16 * i : 16 * i + 12])
+            self._fill_step(i, mount, self.steps)
+
+    cdef _fill_step(self, int i, mount, double* steps):
+        """
+        Fill three rows of four entries: from the frame that the joint before turns to joint i.
+
+        That is the rest of the link between them, of the DH table, and the mount of joint i on it
+        (3, 4), row by row.
+
+        """
+        cdef double a, ca, sa, x, y, z
+        cdef int k
+        a, ca, sa = 0.0, 1.0, 0.0
+        if i > 0:
+            a, ca, sa = self.rows[5 * i - 5], self.rows[5 * i - 3], self.rows[5 * i - 2]
+        for k in range(4):
+            x, y, z = mount[k], mount[4 + k], mount[8 + k]
+            steps[12 * i + k] = x + a if k == 3 else x
+            steps[12 * i + 4 + k] = ca * y - sa * z
+            steps[12 * i + 8 + k] = sa * y + ca * z
+
+    cpdef forward(self, const double[:, ::1] q, double[:, :, ::1] T):
+        """Fill T (n, 4, 4) with T_base_tool [m] of joints q (n, 6) [rad]."""
+        cdef double[6] joints = [0.0] * 6
+        cdef double[39] axes = [0.0] * 39
+        cdef double[12] f = [0.0] * 12
+        cdef Py_ssize_t row
+        cdef int i, k
+        for row in range(len(q)):
+            for i in range(6):
+                joints[i] = q[row, i]
+            self.chain(joints, axes, f)
+            for i in range(3):
+                for k in range(4):
+                    T[row, i, k] = f[3 * k + i]
+                T[row, 3, i] = 0.0
+            T[row, 3, 3] = 1.0
+
+    cpdef link_frames(self, const double[:, ::1] q, double[:, :, :, ::1] T):
+        """Fill T (n, 7, 4, 4) with every frame [m] at joints q (n, 6) [rad], `base` first."""
+        cdef double[6] joints = [0.0] * 6, sines = [0.0] * 6, cosines = [0.0] * 6
+        cdef double[4] r = [0.0] * 4, end = [0.0] * 4
+        cdef Py_ssize_t row
+        cdef int frame, i, k
+        for row in range(len(q)):
+            for i in range(6):
+                joints[i] = q[row, i]
+            self._sines(joints, sines, cosines)
+            for k in range(4):
+                for i in range(4):
+                    r[i] = T[row, 0, k, i] = 1.0 if i == k else 0.0
+                for frame in range(6):
+                    _to_axis(self.steps, frame, r)
+                    _turn_row(sines[frame], cosines[frame], r)
+                    self._end_link(frame, r, end)
+                    for i in range(4):
+                        T[row, frame + 1, k, i] = end[i]
+
+    cpdef jacobian(self, const double[:, ::1] q, bint in_tool, double[:, :, ::1] J):
+        """Fill J (n, 6, 6) [m, rad per rad] at joints q (n, 6), in axes of the tool or `base`."""
+        cdef double[6] joints = [0.0] * 6
+        cdef double[39] axes = [0.0] * 39
+        cdef double[12] f = [0.0] * 12
+        cdef double[36] columns = [0.0] * 36
+        cdef Py_ssize_t row
+        cdef int i, k
+        for row in range(len(q)):
+            for i in range(6):
+                joints[i] = q[row, i]
+            self.chain(joints, axes, f)
+            fill_jacobian(axes, f, in_tool, columns)
+            for i in range(6):
+                for k in range(6):
+                    J[row, k, i] = columns[6 * i + k]
+
+    cpdef speeds(
+        self, const double[:, ::1] q, const double[:, ::1] qd, const double[::1] p_tool_tcp,
+        double[:, ::1] speed
+    ):
+        """
+        Fill speed (n, 2) [m/s] with those of the TCP and of the elbow, the origin of frame 2.
+
+        Joints q (n, 6) [rad], their velocities qd (n, 6) [rad/s], the TCP in the tool (3,) [m].
+
+        """
+        cdef double[6] joints = [0.0] * 6, rates = [0.0] * 6
+        cdef double[3] p = [0.0] * 3
+        cdef double[2] both = [0.0] * 2
+        cdef Py_ssize_t row
+        cdef int i, k
+        for k in range(3):
+            p[k] = p_tool_tcp[k]
+        for row in range(len(q)):
+            for i in range(6):
+                joints[i], rates[i] = q[row, i], qd[row, i]
+            self._speeds(joints, rates, p, both)
+            speed[row, 0], speed[row, 1] = both[0], both[1]
+
+    cdef void _speeds(self, double* q, double* qd, double* p, double* speeds) noexcept:
+        """Fill the speeds (2,) of a point p of the tool and of the elbow's centre."""
+        cdef double[39] axes = [0.0] * 39
+        cdef double[12] f = [0.0] * 12
+        cdef double[3] v_tcp = [0.0] * 3, v_elbow = [0.0] * 3, tcp = [0.0] * 3, elbow = [0.0] * 3
+        cdef int i, j, k
+        self.chain(q, axes, f)
+        for k in range(3):
+            tcp[k] = f[9 + k]
+            for j in range(3):
+                tcp[k] += f[3 * j + k] * p[j]
+            elbow[k] = axes[36 + k]
+        for i in range(6):
+            _add_turn(axes, i, qd[i], tcp, v_tcp)
+            if i < 2:
+                _add_turn(axes, i, qd[i], elbow, v_elbow)
+        speeds[0], speeds[1] = norm3(v_tcp, 0), norm3(v_elbow, 0)
+
+    cdef void chain(self, double* q, double* axes, double* f) noexcept:
+        """
+        Follow the chain of frames at joints q (6,).
+
+        Fills `axes` with 6 numbers a joint, direction and a point of its axis, and the origin of
+        frame 2, the elbow's centre; and `f` with the tool: x, y, z, and its origin.
+
+        """
+        self._follow(self.steps, q, axes, f)
+
+    cdef void nominal_pose(self, double* q, double* t) noexcept:
+        """Fill t (16,), row by row, with the pose of the nominal arm's tool at joints q (6,)."""
+        cdef double[39] axes = [0.0] * 39
+        cdef double[12] f = [0.0] * 12
+        cdef int i, k
+        self._follow(self.nominal, q, axes, f)
+        for i in range(3):
+            for k in range(4):
+                t[4 * i + k] = f[3 * k + i]
+
+    cdef void _follow(self, double* steps, double* q, double* axes, double* f) noexcept:
+        """Follow a chain of steps; see `chain`. Each row of a frame is multiplied on its own."""
+        cdef double[6] sines = [0.0] * 6, cosines = [0.0] * 6
+        cdef double[4] r = [0.0] * 4, end = [0.0] * 4
+        cdef int i, k
+        self._sines(q, sines, cosines)
+        for k in range(3):
+            for i in range(4):
+                r[i] = steps[4 * k + i]
+            for i in range(6):
+                if i > 0:
+                    _to_axis(steps, i, r)
+                axes[6 * i + k], axes[6 * i + 3 + k] = r[2], r[3]
+                _turn_row(sines[i], cosines[i], r)
+                if i == 1:
+                    axes[36 + k] = r[3] + self.rows[5] * r[0]
+            self._end_link(5, r, end)
+            for i in range(4):
+                f[3 * i + k] = end[i]
+
+    cdef void _sines(self, double* q, double* sines, double* cosines) noexcept:
+        """Fill sines and cosines (6,) of the angles of the DH table at joints q (6,)."""
+        cdef int i
+        for i in range(6):
+            sines[i], cosines[i] = sin(q[i] + self.offsets[i]), cos(q[i] + self.offsets[i])
+
+    cdef void _end_link(self, int i, double* r, double* end) noexcept:
+        """Fill a row (4,) of the frame after joint i, from that of the frame that it turns."""
+        a, ca, sa = self.rows[5 * i], self.rows[5 * i + 2], self.rows[5 * i + 3]
+        end[0], end[1] = r[0], ca * r[1] + sa * r[2]
+        end[2], end[3] = ca * r[2] - sa * r[1], r[3] + a * r[0]
+
+
+cdef void _to_axis(double* steps, int i, double* r) noexcept:
+    """Move a frame by step i; one of its rows, r (4,)."""
+    cdef int at, j
+    x, y, z = r[0], r[1], r[2]
+    for j in range(4):
+        at = 12 * i + j
+        moved = x * steps[at] + y * steps[at + 4] + z * steps[at + 8]
+        r[j] = moved + r[3] if j == 3 else moved
+
+
+cdef void _turn_row(double s, double c, double* r) noexcept:
+    """Turn a frame about its z by an angle of sine s and cosine c; one of its rows, r (4,)."""
+    x, y = r[0], r[1]
+    r[0], r[1] = c * x + s * y, c * y - s * x
+
+
+cdef void fill_jacobian(double* axes, double* f, bint in_tool, double* columns) noexcept:
+    """Fill six columns (z x (p_tool - p_axis), z), in the axes of the tool `f` or of `base`."""
+    cdef double[3] v = [0.0] * 3
+    cdef int i, k
+    for i in range(6):
+        zx, zy, zz = axes[6 * i], axes[6 * i + 1], axes[6 * i + 2]
+        x, y, z = f[9] - axes[6 * i + 3], f[10] - axes[6 * i + 4], f[11] - axes[6 * i + 5]
+        v[0] = zy * z - zz * y
+        v[1] = zz * x - zx * z
+        v[2] = zx * y - zy * x
+        for k in range(3):
+            if in_tool:
+                columns[6 * i + k] = f[3 * k] * v[0] + f[3 * k + 1] * v[1] + f[3 * k + 2] * v[2]
+                columns[6 * i + 3 + k] = f[3 * k] * zx + f[3 * k + 1] * zy + f[3 * k + 2] * zz
+            else:
+                columns[6 * i + k] = v[k]
+                columns[6 * i + 3 + k] = axes[6 * i + k]
+
+
+cdef void _add_turn(double* axes, int i, double rate, double* p, double* v) noexcept:
+    """Add to v the velocity of point p while joint i turns at a rate [rad/s]."""
+    zx, zy, zz = axes[6 * i], axes[6 * i + 1], axes[6 * i + 2]
+    x, y, z = p[0] - axes[6 * i + 3], p[1] - axes[6 * i + 4], p[2] - axes[6 * i + 5]
+    v[0] += rate * (zy * z - zz * y)
+    v[1] += rate * (zz * x - zx * z)
+    v[2] += rate * (zx * y - zy * x)
+
+
+# ---- the inverse of a nominal arm in closed form
+#
+# With n, o, a the axes of the tool and p its origin, all in `base`:
+#
+# theta_1    Frame 5, at p - d6 a, lies d4 beside the plane in which the arm bends. Where it is
+#            nearer to axis 1 than that there is no such plane: the unreachable cylinder.
+# theta_5,   from axis 1 as the tool sees it, (s5 c6, -s5 s6, c5): sine and cosine both, so that
+# theta_6    no digit is lost near 0 and pi. Where s5 = 0, theta_6 is free.
+# theta_234  The sum of theta_2, theta_3 and theta_4: how z of frame 4 stands in the arm's plane.
+# theta_3,   from the triangle of upper arm, forearm, and the vector from frame 1 to frame 3.
+# theta_2    theta_4 is the rest of the sum.
+#
+# No sine or cosine of a computed angle is taken: each step gives those of its angle, and
+# `angles_of` takes the angles of all solutions from them at the end. Equations 5 (theta_1), 6
+# (theta_5) and 15 (theta_3) of the note carry the three signs.
+
+# Below this |sin(theta_5)|, theta_6 may be turned as long as that turns the tool by at most
+# WRIST_SINGULAR: rounding of the pose, divided by sin(theta_5), may have put a stretched elbow
+# just out of reach.
+cdef double _NEARLY_SINGULAR = 0.05
+# Where theta_6 is free and the elbow cannot reach with the desired one, theta_6 is turned until
+# theta_3 is this far from 0 or pi [rad], or as far as it gets: both elbows then exist, and an arm
+# that came to rest a little off is still on its branch. As theta_3 grows with the square root of
+# the turn, that takes only 1e-4 rad more of theta_6 than a stretched elbow does (median; 99 % of
+# poses less than 0.01 rad).
+cdef double BENT = 0.01
+
+
+cpdef int planes(Arm arm, const double[:, ::1] T, double q6, double[:, ::1] vectors):
+    """
+    Fill `vectors` (4, 3) with the planes in which the elbow would have to reach T (4, 4).
+
+    For each the row of its branch with elbow up, and the vector from frame 1 to frame 3 in
+    that plane [m]. Returns their number.
+
+    """
+    cdef double[16] t = [0.0] * 16
+    cdef double[24] sines = [0.0] * 24, cosines = [0.0] * 24
+    cdef int[8] found = [0] * 8
+    cdef int k, i, at, count
+    read_pose(T, 4, t)
+    _planes(arm, t, q6, sines, cosines, found)
+    count = 0
+    for k in range(8):
+        if found[k]:
+            at = _place(k)
+            vectors[count, 0] = k
+            vectors[count, 1], vectors[count, 2] = cosines[at + 2], sines[at + 2]
+            count += 1
+    return count
+
+
+cdef void solve(Arm arm, double* t, double q6, double* rows, int* found) noexcept:
+    """Fill eight rows of joints, NaN where there is no solution, and which there are."""
+    cdef double[24] sines = [0.0] * 24, cosines = [0.0] * 24, angles = [0.0] * 24
+    cdef int sides, k, i, at, row, side
+    for k in range(8):
+        found[k] = 0
+    sides = _planes(arm, t, q6, sines, cosines, found)
+    for k in range(8):
+        if found[k] and not k & 2:
+            at = _place(k)
+            found[k] = _elbow(arm, -1.0 if k & 4 else 1.0, sines, cosines, at)
+            found[k + 2] = found[k] and sines[at + 4] != 0.0
+    angles_of(sines, cosines, 12 * sides, angles)
+    for k in range(8):
+        row, side, at = 6 * k, 12 * (k >> 2), _place(k)
+        if not found[k]:
+            for i in range(6):
+                rows[row + i] = NAN
+            continue
+        elbow, wrist = -1.0 if k & 2 else 1.0, -1.0 if k & 1 else 1.0
+        t2, t3 = angles[at + 2] - elbow * angles[at + 3], elbow * angles[at + 4]
+        rows[row] = angles[side]
+        rows[row + 1] = t2
+        rows[row + 2] = t3
+        rows[row + 3] = angles[at + 1] - t2 - t3
+        rows[row + 4] = wrist * angles[side + 1]
+        rows[row + 5] = angles[at]
+        for i in range(6):
+            rows[row + i] = wrapped(rows[row + i] - arm.offsets[i])
+
+
+cdef bint _elbow(Arm arm, double sigma, double* sines, double* cosines, int at) noexcept:
+    """
+    Fill in the triangle of a plane, with elbow up; False if there is none.
+
+    Up, theta_3 has the sign of phi, `sigma`; its sine is 0 where both elbows are one.
+
+    """
+    u, v, a2, a3 = cosines[at + 2], sines[at + 2], arm.a2, arm.a3
+    c3 = (u * u + v * v - (a2 * a2 + a3 * a3)) / (2.0 * a2 * a3)
+    ss3 = (1.0 - c3) * (1.0 + c3)
+    if not ss3 >= -DOUBLE_ROOT:  # NaN where squares overflow
+        return False
+    s3 = sigma * sqrt(ss3) if ss3 > DOUBLE_ROOT else 0.0
+    sines[at + 3], cosines[at + 3] = a3 * s3, a2 + a3 * c3
+    sines[at + 4], cosines[at + 4] = s3, c3
+    return True
+
+
+cdef int _planes(
+    Arm arm, double* t, double q6, double* sines, double* cosines, int* found
+) noexcept:
+    """
+    Fill what remains for the elbow, a planar triangle for each shoulder and wrist.
+
+    For the pose `t` (16,), sines and cosines (24,) hold 12 angles of each shoulder: theta_1,
+    theta_5 of its first wrist; then five of each wrist's plane (see `_place`): theta_6,
+    theta_234, the direction from frame 1 to frame 3 (times their distance [m]), and two that
+    `_elbow` fills in, the angle at frame 1 between it and the upper arm, and theta_3. Sets
+    those rows of `found` that have a plane and the elbow up. Returns the number of shoulders.
+
+    """
+    cdef int sides, side, at, plane
+    cdef bint is_double
+    d4 = arm.d4
+    x, y, z = t[3] - arm.d6 * t[2], t[7] - arm.d6 * t[6], t[11] - arm.d6 * t[10] - arm.d1
+    ss = x * x + y * y - d4 * d4
+    if ss < -DOUBLE_ROOT * d4 * d4:
+        return 0
+    is_double = ss <= DOUBLE_ROOT * d4 * d4
+    s = 0.0 if is_double else sqrt(ss)  # r sin(phi), with r cos(phi) = d4
+    rr = d4 * d4 + s * s
+    sides = 1 if is_double else 2
+    for side in range(sides):
+        x1, at = s if side else -s, 12 * side  # frame 5 seen from frame 1 is (x1, z)
+        cosines[at], sines[at] = (x * x1 - y * d4) / rr, (x * d4 + y * x1) / rr
+        found[4 * side] = 1
+        found[4 * side + 1] = not _wrists(arm, t, x1, z, q6, sines, cosines, at)
+        for plane in range(at + 2, at + 12, 5):
+            cosines[plane + 2] = x1 - arm.d5 * sines[plane + 1]
+            sines[plane + 2] = z + arm.d5 * cosines[plane + 1]
+    return sides
+
+
+cdef bint _wrists(
+    Arm arm, double* t, double x1, double z, double q6, double* sines, double* cosines, int at
+) noexcept:
+    """
+    Fill theta_5, and theta_6 and theta_234 of both wrists, down before up, from theta_1.
+
+    Returns whether theta_6 is free, so that both wrists are one.
+
+    """
+    cdef bint free
+    c1, s1 = cosines[at], sines[at]
+    s5c6, s5s6 = s1 * t[0] - c1 * t[4], c1 * t[5] - s1 * t[1]
+    c5 = s1 * t[2] - c1 * t[6]
+    nx, ox = t[0] * c1 + t[4] * s1, t[1] * c1 + t[5] * s1
+    s5 = sqrt(s5c6 * s5c6 + s5s6 * s5s6)
+    free = s5 <= WRIST_SINGULAR
+    if free:
+        desired_theta6 = q6 + arm.offsets[5]
+        s5, c6, s6 = 0.0, cos(desired_theta6), sin(desired_theta6)
+    else:
+        c6, s6 = s5c6 / s5, s5s6 / s5
+    s234, c234 = -(s6 * nx + c6 * ox), s6 * t[8] + c6 * t[9]
+    sines[at + 1], cosines[at + 1] = s5, c5
+    sines[at + 2], cosines[at + 2], sines[at + 3], cosines[at + 3] = s6, c6, s234, c234
+    sines[at + 7], cosines[at + 7], sines[at + 8], cosines[at + 8] = -s6, -c6, -s234, -c234
+    if s5 < _NEARLY_SINGULAR:
+        allowed = PI if free else WRIST_SINGULAR / s5
+        bend = BENT if free else 0.0
+        _turn(arm, sines, cosines, at + 2, c5 > 0.0, x1, z, allowed, bend)
+        _turn(arm, sines, cosines, at + 7, c5 > 0.0, x1, z, allowed, bend)
+    return free
+
+
+cdef void _turn(
+    Arm arm, double* sines, double* cosines, int at, bint is_opposed, double x1, double z,
+    double allowed, double bend
+) noexcept:
+    """
+    Turn theta_6 of a wrist near its singularity just enough for the elbow to reach.
+
+    Turning theta_6 and theta_234 together, in opposite senses near theta_5 = 0 and in the same
+    sense near pi, leaves the tool where it is. It swings frame 3 on a circle of radius d5
+    about frame 5, which is `rho` from the shoulder. By the law of cosines the sine of the
+    swing is `middle` plus or minus `half` cos(theta_3): the elbow reaches where it is within
+    `half` of `middle`. The nearest swing with which theta_3 is `bend` from 0 and pi, or as far
+    as it gets, is that sine clipped, on the same side. Near the singularity a turn tilts the
+    tool a little, so that it is at most `allowed`.
+
+    """
+    s234, c234, d5 = sines[at + 1], cosines[at + 1], arm.d5
+    rho = max(sqrt(x1 * x1 + z * z), 1e-12)  # at zero every swing is the same to the elbow
+    sine, cosine = (x1 * s234 - z * c234) / rho, (x1 * c234 + z * s234) / rho
+    sides = arm.a2 * arm.a2 + arm.a3 * arm.a3
+    middle = (rho * rho + d5 * d5 - sides) / (2.0 * d5 * rho)
+    half = fabs(arm.a2 * arm.a3 / (d5 * rho))
+    excess = fabs(sine - middle) - half
+    if excess <= 0.0:
+        return
+    if excess > DOUBLE_ROOT * half:  # beyond rounding of a stretched elbow
+        half *= cos(bend)
+    low, high = middle - half, middle + half
+    clipped = max(-1.0, min(1.0, max(low, min(high, sine))))
+    level = copysign(sqrt(1.0 - clipped * clipped), cosine)
+    s, c = clipped * cosine - level * sine, level * cosine + clipped * sine
+    if fabs(atan2(s, c)) > allowed:
+        return
+    sines[at + 1] = s234 * c + c234 * s
+    cosines[at + 1] = c234 * c - s234 * s
+    s = -s if is_opposed else s
+    s6, c6 = sines[at], cosines[at]
+    sines[at] = s6 * c + c6 * s
+    cosines[at] = c6 * c - s6 * s
+
+
+cdef int _place(int k) noexcept:
+    """Return where the five angles of the plane of row k are; see `_planes`."""
+    return 12 * (k >> 2) + 2 + 5 * (k & 1)
+
+
+# ---- branch
+
+# Joints of a calibrated arm may be on the other side of a singularity than the nominal arm's
+# within this distance from it: of frame 5 by the arm's reach, or sine of theta_3 or theta_5.
+cdef double _MAY_CROSS = 0.1
+
+
+cpdef classify(Arm arm, const double[:, ::1] q, Py_ssize_t[::1] branch):
+    """Fill branch (n,) with the index into `BRANCHES` of each of joints q (n, 6) [rad]."""
+    cdef double[6] joints = [0.0] * 6
+    cdef int i
+    cdef Py_ssize_t row
+    for row in range(len(branch)):
+        for i in range(6):
+            joints[i] = q[row, i]
+        branch[row] = branch_row(arm, joints)
+
+
+cdef int branch_row(Arm arm, double* q) noexcept:
+    """Return the branch of joints q (6,) [rad]; see `branches`."""
+    cdef double[3] distances
+    cdef bint is_crossed, left, up, down
+    distances, root, reach = [0.0] * 3, sqrt(DOUBLE_ROOT), fabs(arm.a2) + fabs(arm.a3)
+    nearest = fill_distances(arm, q, distances)
+    x1, s3, s5 = distances[0], distances[1], distances[2]
+    if arm.is_calibrated:
+        is_crossed = nearest < _MAY_CROSS and _has_crossed(arm, q, x1, s3, s5)
+        x1 = _side(x1, is_crossed and fabs(x1) == nearest)
+        s3 = _side(s3, is_crossed and fabs(s3) == nearest)
+        s5 = _side(s5, is_crossed and fabs(s5) == nearest)
+    left = x1 <= root * fabs(arm.d4) / reach
+    up = (s3 if left else -s3) >= 0.0 or fabs(s3) <= root
+    down = s5 >= -WRIST_SINGULAR
+    return (0 if left else 4) + (0 if up else 2) + (0 if down else 1)
+
+
+cdef double fill_distances(Arm arm, double* q, double* distances) noexcept:
+    """
+    Fill signed distances (3,) of joints q (6,) from the singularities of a nominal arm.
+
+    Of frame 5 by the arm's reach, and sines of theta_3 and theta_5. Returns the smallest.
+
+    """
+    t2, t3 = q[1] + arm.offsets[1], q[2] + arm.offsets[2]
+    t234, s3, s5 = t2 + t3 + q[3] + arm.offsets[3], sin(t3), sin(q[4] + arm.offsets[4])
+    x1 = arm.a2 * cos(t2) + arm.a3 * cos(t2 + t3) + arm.d5 * sin(t234)
+    distances[0], distances[1], distances[2] = x1 / (fabs(arm.a2) + fabs(arm.a3)), s3, s5
+    return min(fabs(distances[0]), fabs(s3), fabs(s5))
+
+
+cdef bint _has_crossed(Arm arm, double* q, double x1, double s3, double s5) noexcept:
+    """
+    Return whether a calibrated arm is on the other side of a singularity than a nominal one.
+
+    For the nominal arm det J is a2 a3 x1 sin(theta_3) sin(theta_5).
+
+    """
+    cdef double[39] axes = [0.0] * 39
+    cdef double[12] f = [0.0] * 12
+    cdef double[36] J = [0.0] * 36
+    arm.chain(q, axes, f)
+    fill_jacobian(axes, f, False, J)
+    product = _side(x1, False) * _side(s3, False) * _side(s5, False)
+    return arm.a2 * arm.a3 * product * determinant(J) < 0.0
+
+
+cdef double _side(double distance, bint is_crossed) noexcept:
+    """Return -1 for a negative distance to a singularity, else 1; the opposite if crossed."""
+    return 1.0 if (distance < 0.0) == is_crossed else -1.0
+
+
+# ---- every solution of a calibrated arm, by Newton's method; see `inverse`
+
+# Newton's method
+cdef double _CONVERGED = 1e-12  # m and rad; the step from there reaches rounding error
+cdef int _ITERATIONS = 20
+cdef double _LONGEST_STEP = 0.5  # rad
+cdef double _DAMPING = 0.01
+# The search for the solutions of a calibrated arm
+cdef double _RESIDUAL = 1e-11  # m and rad, of a solution
+cdef double _SAME = 1e-6  # rad; closer solutions count as one
+cdef double _NEW = 0.1  # rad; a later seed must be this far from every known solution
+# rad; least |phi|, and least distance of theta_3 from 0 and pi, of a seed: of the values from 0.01
+# to 0.2 the one that misses the fewest solutions near singularities, for arms off by up to 2 mm
+# and 4 mrad
+cdef double _APART = 0.04
+cdef double _COS_APART = 0.9992001066609779
+# largest computed |cos(theta_3)| that is clipped, to a stretched or folded elbow
+cdef double _CLOSED = 1.1
+cdef double _NEAR_WRIST = 0.1  # rad of theta_5; a few times what calibrations tilt the tool by
+# Near the shoulder singularity, where tan(phi) is less than the first, calibrations turn theta_1
+# and so tilt the wrist by much more: the second counts [rad of theta_5].
+cdef double _NEAR_SHOULDER = 0.4
+cdef double _NEAR_WRIST_THERE = 0.4
+cdef double _FAR = 2.0  # times as far as that from it, eight solutions are all
+# As far as this from every singularity (see `fill_distances`), solutions are several _NEW apart.
+cdef double _ALONE = 0.2
+
+
+cpdef int solutions(
+    Arm arm, const double[:, ::1] T, double q6, const double[::1] seed, double[:, ::1] q
+):
+    """Fill q (MOST, 6) with every solution found of T (4, 4), and return their number."""
+    cdef double[16] t = [0.0] * 16
+    cdef double[6] joints = [0.0] * 6
+    cdef double[96] every = [0.0] * 96
+    cdef int count, i, k
+    read_pose(T, 4, t)
+    if seed is not None:
+        for i in range(6):
+            joints[i] = seed[i]
+    count = _search(arm, t, q6, seed is not None, joints, every)
+    for k in range(count):
+        for i in range(6):
+            q[k, i] = every[6 * k + i]
+    return count
+
+
+cdef void solve_calibrated(
+    Arm arm, double* t, double q6, bint has_seed, double* seed, double* rows, int* found
+) noexcept:
+    """Fill rows as `solve`; of solutions on one branch that with theta_6 nearest to q6."""
+    cdef double[96] every = [0.0] * 96
+    cdef double[6] joints = [0.0] * 6
+    cdef double[8] nearest = [0.0] * 8
+    cdef int count, solution, i, k
+    cdef double desired
+    for k in range(48):
+        rows[k] = NAN
+    for k in range(8):
+        found[k], nearest[k] = 0, TAU
+    count, desired = _search(arm, t, q6, has_seed, seed, every), remainder(q6, TAU)
+    for solution in range(count):
+        for i in range(6):
+            joints[i] = every[6 * solution + i]
+        k, off = branch_row(arm, joints), fabs(wrapped(joints[5] - desired))
+        if off < nearest[k]:
+            found[k], nearest[k] = 1, off
+            for i in range(6):
+                rows[6 * k + i] = joints[i]
+
+
+cdef int _search(
+    Arm arm, double* t, double q6, bint has_seed, double* seed, double* q
+) noexcept:
+    """
+    Fill q (MOST, 6), flat, with the solutions of a pose t, and return their number.
+
+    First from the seed, so that its solution is kept whatever else is found; then from the
+    closed form, near a wrist singularity around the circle. Where that has not found one for
+    each branch, or more may be near, from the closed form of the nominal arm's pose at each
+    solution, twice.
+
+    """
+    cdef double[12] shoulder = [0.0] * 12
+    cdef double[16] nominal = [0.0] * 16
+    cdef double[6] joints = [0.0] * 6
+    cdef double[3] distances = [0.0] * 3
+    cdef int count, alone, side, searched, known, solution, i, k, _
+    count = _add(arm, t, seed, 0, q, 0) if has_seed else 0
+    alone = count if count > 0 and fill_distances(arm, q, distances) > _ALONE else 0
+    nearest = _FAR
+    for side in range(2):
+        distance = _shoulder(arm, t, side, shoulder)
+        nearest = min(nearest, distance)
+        count = _search_side(arm, t, shoulder, q6, 1 if distance < 1.0 else 8, q, alone, count)
+    searched = count if count >= 8 and nearest >= _FAR else 0
+    for _ in range(2):
+        known = count
+        for solution in range(searched, known):
+            for i in range(6):
+                joints[i] = q[6 * solution + i]
+            arm.nominal_pose(joints, nominal)
+            for side in range(2):
+                _shoulder(arm, nominal, side, shoulder)
+                count = _search_side(arm, t, shoulder, joints[5], 8, q, known, count)
+        searched = known
+    return count
+
+
+cdef int _search_side(
+    Arm arm, double* t, double* shoulder, double q6, int step, double* q, int known, int count
+) noexcept:
+    """
+    Add to q the solutions of a pose t that are found from one shoulder, with both elbows.
+
+    theta_6 is its closed-form value plus every `step`th of the 16 sixteenths of a turn (0:
+    first wrist, 8: second). Seeds near the first `known` solutions are skipped. Returns the
+    new count.
+
+    """
+    cdef double[12] seeds = [0.0] * 12
+    cdef int turn, at
+    for turn in range(0, 16, step):
+        if _seeds(arm, shoulder, q6, turn, seeds):
+            for at in range(0, 12, 6):
+                if not _is_among(seeds, at, q, known, _NEW):
+                    count = _add(arm, t, seeds, at, q, count)
+    return count
+
+
+cdef double _shoulder(Arm arm, double* t, int side, double* shoulder) noexcept:
+    """
+    Fill for one shoulder at a pose `t`, or as near to it as theta_1 can get (12 numbers).
+
+    sigma, cos and sin of theta_1, x1, z; axis 1 as the tool sees it, s5c6, s5s6, c5; n and o
+    along the arm, and up. Returns sin(theta_5), divided by that below which the wrist of a
+    calibrated arm may be singular.
+
+    """
+    d4, sigma = arm.d4, -1.0 if side else 1.0
+    x, y, z = t[3] - arm.d6 * t[2], t[7] - arm.d6 * t[6], t[11] - arm.d6 * t[10] - arm.d1
+    s = sqrt(max(x * x + y * y - d4 * d4, _APART * d4 * _APART * d4))
+    x1 = -sigma * s
+    x = 1.0 if x == 0.0 and y == 0.0 else x  # any theta_1 will do
+    c1, s1 = x * x1 - y * d4, x * d4 + y * x1
+    r = sqrt(c1 * c1 + s1 * s1)
+    c1, s1 = c1 / r, s1 / r
+    s5c6, s5s6 = s1 * t[0] - c1 * t[4], c1 * t[5] - s1 * t[1]
+    shoulder[0], shoulder[1], shoulder[2], shoulder[3] = sigma, c1, s1, x1
+    shoulder[4], shoulder[5], shoulder[6], shoulder[7] = z, s5c6, s5s6, s1 * t[2] - c1 * t[6]
+    shoulder[8], shoulder[9] = t[0] * c1 + t[4] * s1, t[1] * c1 + t[5] * s1
+    shoulder[10], shoulder[11] = t[8], t[9]
+    near = _NEAR_WRIST_THERE if s < _NEAR_SHOULDER * fabs(d4) else _NEAR_WRIST
+    return sqrt(s5c6 * s5c6 + s5s6 * s5s6) / near
+
+
+cdef bint _seeds(Arm arm, double* shoulder, double q6, int turn, double* seeds) noexcept:
+    """
+    Fill joints (2, 6), flat, with which a nominal arm is at or near a pose, elbow up and down.
+
+    theta_6 is its closed-form value plus a number of sixteenths of a turn; theta_5 is the
+    value that fits it best. False where the elbow is far from reaching.
+
+    """
+    cdef double[8] sines = [0.0] * 8, cosines = [0.0] * 8, angles = [0.0] * 8
+    cdef int elbow, at, i
+    a2, a3, x1, z = arm.a2, arm.a3, shoulder[3], shoulder[4]
+    s5c6, s5s6 = shoulder[5], shoulder[6]
+    s5, desired = sqrt(s5c6 * s5c6 + s5s6 * s5s6), q6 + arm.offsets[5]
+    if s5 <= WRIST_SINGULAR:
+        c6, s6 = cos(desired), sin(desired)
+    else:
+        c6, s6 = s5c6 / s5, s5s6 / s5
+    by = 0.125 * PI * turn
+    c, s = cos(by), sin(by)
+    c6, s6 = c6 * c - s6 * s, s6 * c + c6 * s
+    s234 = -(s6 * shoulder[8] + c6 * shoulder[9])
+    c234 = s6 * shoulder[10] + c6 * shoulder[11]
+    unit = max(sqrt(s234 * s234 + c234 * c234), TINY)
+    s234, c234 = s234 / unit, c234 / unit
+    u, v = x1 - arm.d5 * s234, z + arm.d5 * c234
+    c3 = (u * u + v * v - (a2 * a2 + a3 * a3)) / (2.0 * a2 * a3)
+    if not fabs(c3) <= _CLOSED:
+        return False
+    c3 = max(-_COS_APART, min(_COS_APART, c3))
+    s3 = shoulder[0] * sqrt(1.0 - c3 * c3)
+    sines[0], cosines[0] = shoulder[2], shoulder[1]
+    sines[1], cosines[1] = c6 * s5c6 + s6 * s5s6, shoulder[7]
+    sines[2], cosines[2], sines[3], cosines[3] = s6, c6, s234, c234
+    sines[4], cosines[4], sines[5], cosines[5] = v, u, a3 * s3, a2 + a3 * c3
+    sines[6], cosines[6] = s3, c3
+    angles_of(sines, cosines, 8, angles)
+    for elbow in range(2):
+        at, sign = 6 * elbow, 1.0 - 2.0 * elbow
+        t2, t3 = angles[4] - sign * angles[5], sign * angles[6]
+        seeds[at], seeds[at + 1], seeds[at + 2] = angles[0], t2, t3
+        seeds[at + 3], seeds[at + 4] = angles[3] - t2 - t3, angles[1]
+        seeds[at + 5] = angles[2]
+        for i in range(6):
+            seeds[at + i] = wrapped(seeds[at + i] - arm.offsets[i])
+    return True
+
+
+cdef int _add(Arm arm, double* t, double* seeds, int at, double* q, int count) noexcept:
+    """Add to q (count, 6) what is reached from the seed at `at`, if new; return the count."""
+    cdef double[6] joints = [0.0] * 6
+    cdef int i
+    for i in range(6):
+        joints[i] = seeds[at + i]
+    if _approach(arm, t, joints) < _RESIDUAL and count < MOST:
+        for i in range(6):
+            if fabs(joints[i]) > TAU:  # a caller's seed may be anywhere
+                joints[i] = remainder(joints[i], TAU)
+            joints[i] = wrapped(joints[i])
+        if not _is_among(joints, 0, q, count, _SAME):
+            for i in range(6):
+                q[6 * count + i] = joints[i]
+            count += 1
+    return count
+
+
+cdef double _approach(Arm arm, double* t, double* q) noexcept:
+    """Move joints q (6,) to a pose t by Newton's method; return by what the last step began."""
+    cdef double[39] axes = [0.0] * 39
+    cdef double[12] f = [0.0] * 12
+    cdef double[36] J = [0.0] * 36
+    cdef double[6] miss = [0.0] * 6, dq = [0.0] * 6
+    cdef double off = 1.0
+    cdef int step, i
+    for step in range(_ITERATIONS):
+        arm.chain(q, axes, f)
+        _miss(t, f, miss)
+        off = 0.0
+        for i in range(6):
+            off = max(off, fabs(miss[i]))
+        fill_jacobian(axes, f, False, J)
+        if not _damped_step(J, miss, dq):
+            break
+        for i in range(6):
+            q[i] += dq[i]
+        if off <= _CONVERGED:
+            break
+    return off
+
+
+cdef bint _is_among(double* joints, int at, double* q, int count, double within) noexcept:
+    """Return whether joints are within an angle [rad] of any of q (count, 6), modulo turns."""
+    cdef bint same
+    cdef int i, k
+    for k in range(count):
+        same = True
+        for i in range(6):
+            if same:
+                same = fabs(wrapped(joints[at + i] - q[6 * k + i])) < within
+        if same:
+            return True
+    return False
+
+
+cdef void _miss(double* t, double* f, double* miss) noexcept:
+    """Fill displacement and rotation vector (6,), in `base`, from the tool f to the pose t."""
+    cdef double[9] r = [0.0] * 9
+    cdef double[3] w = [0.0] * 3
+    cdef int i, k
+    for i in range(3):
+        miss[i] = t[4 * i + 3] - f[9 + i]
+        for k in range(3):
+            r[3 * i + k] = t[4 * i] * f[k] + t[4 * i + 1] * f[3 + k] + t[4 * i + 2] * f[6 + k]
+    log_rotation(r, w)
+    for i in range(3):
+        miss[3 + i] = w[i]
+
+
+cdef bint _damped_step(double* J, double* miss, double* dq) noexcept:
+    """
+    Fill dq (6,) of J dq = miss, J by columns, damped so that it converges like Newton.
+
+    Solves (J J^T + damping) y = miss, dq = J^T y. False if J is singular.
+
+    """
+    cdef double[42] A = [0.0] * 42
+    cdef double damping = 0.0, largest = _LONGEST_STEP, entry
+    cdef int i, j, k
+    for i in range(6):
+        damping += _DAMPING * miss[i] * miss[i]
+    for i in range(6):
+        for k in range(i, 6):
+            entry = 0.0
+            for j in range(6):
+                entry += J[6 * j + i] * J[6 * j + k]
+            A[7 * i + k] = entry
+        A[8 * i] += damping
+        A[7 * i + 6] = miss[i]
+    if not eliminate(A):
+        return False
+    for j in range(6):
+        dq[j] = 0.0
+        for i in range(6):
+            dq[j] += J[6 * j + i] * A[7 * i + 6]
+        largest = max(largest, fabs(dq[j]))
+    for j in range(6):
+        dq[j] *= _LONGEST_STEP / largest
+    return True
+
+
+# ---- inverse
+
+cpdef bint inverse(
+    Arm arm, const double[:, :, ::1] T, q6, const double[:, ::1] seed,
+    double[:, :, ::1] q, unsigned char[:, ::1] ok
+):
+    """
+    Fill q (n, 8, 6) [rad] and ok (n, 8) with the solutions of T (n, 4, 4), rows as `BRANCHES`.
+
+    With q6, one for all or (n,), the wish at a wrist singularity. A calibrated arm searches from
+    joints `seed` (n, 6) too, if there are any. False if a pose is not rigid.
+
+    """
+    cdef const double[::1] wishes = None if isinstance(q6, float) else q6
+    cdef double wish = q6 if wishes is None else 0.0
+    cdef double[16] t = [0.0] * 16
+    cdef double[48] rows = [0.0] * 48
+    cdef int[8] found = [0] * 8
+    cdef double[6] joints = [0.0] * 6
+    cdef int i, k
+    cdef Py_ssize_t pose
+    for pose in range(len(T)):
+        read_pose(T[pose], 4, t)
+        if not is_rigid(t):
+            return False
+        if wishes is not None:
+            wish = wishes[pose]
+        if arm.is_calibrated:
+            if seed is not None:
+                for i in range(6):
+                    joints[i] = seed[pose, i]
+            solve_calibrated(arm, t, wish, seed is not None, joints, rows, found)
+        else:
+            solve(arm, t, wish, rows, found)
+        for k in range(8):
+            ok[pose, k] = found[k]
+            for i in range(6):
+                q[pose, k, i] = rows[6 * k + i]
+    return True
+
+
+cpdef int solutions_near(
+    Arm arm, const double[:, ::1] T, const double[::1] seed, const double[::1] low,
+    const double[::1] high, double[:, ::1] q, Py_ssize_t[::1] branch, double[::1] distances
+):
+    """
+    Fill q (MOST, 6) [rad] with the solutions of T (4, 4) between low and high, nearest first.
+
+    branch (MOST,) gets their rows in `BRANCHES`, distances (MOST,) their largest joint difference
+    to seed (6,) [rad]; of equal distances the first branch is first. Returns their number; -1 if T
+    is not rigid or the seed not finite.
+
+    """
+    cdef double[16] t = [0.0] * 16
+    cdef double[48] rows = [0.0] * 48
+    cdef int[8] found = [0] * 8
+    cdef int count, i, k
+    read_pose(T, 4, t)
+    if not is_rigid(t):
+        return -1
+    for i in range(6):
+        if not isfinite(seed[i]):
+            return -1
+    q6 = min(max(seed[5], low[5]), high[5])
+    count = 0
+    if arm.is_calibrated:
+        count = solutions(arm, T, q6, seed, q)
+        classify(arm, q, branch[:count])
+    else:
+        solve(arm, t, q6, rows, found)
+        for k in range(8):
+            if found[k]:
+                branch[count] = k
+                for i in range(6):
+                    q[count, i] = rows[6 * k + i]
+                count += 1
+    turn_near(q[:count], seed, low, high, distances)
+    return _nearest_first(q, branch, distances, count)
+
+
+cdef int _nearest_first(
+    double[:, ::1] q, Py_ssize_t[::1] branch, double[::1] distances, int count
+) noexcept:
+    """Sort count solutions; drop those at an infinite distance, and return how many are left."""
+    cdef double[6] joints
+    cdef double away
+    cdef Py_ssize_t row
+    cdef int left, at, i, k
+    joints, left = [0.0] * 6, 0
+    for k in range(count):
+        away, row, at = distances[k], int(branch[k]), left
+        if away == INFINITY:
+            continue
+        for i in range(6):
+            joints[i] = q[k, i]
+        while at > 0 and (
+            distances[at - 1] > away or (distances[at - 1] == away and branch[at - 1] > row)
+        ):
+            distances[at], branch[at] = distances[at - 1], branch[at - 1]
+            for i in range(6):
+                q[at, i] = q[at - 1, i]
+            at -= 1
+        distances[at], branch[at] = away, row
+        for i in range(6):
+            q[at, i] = joints[i]
+        left += 1
+    return left
