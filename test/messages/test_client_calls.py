@@ -131,7 +131,16 @@ def test_home_with_a_scaling_is_a_joint_motion_with_it(cell, link, monkeypatch):
 def test_each_part_counts_as_placed_also_two_in_one_cycle(cell, monkeypatch):
     names = [SEEN, 'placed', 'grasp_missed', SEEN, 'placed', 'cycle_done']
     result = result_of(cell, monkeypatch, names)
-    assert (result.placed, result.verified, result.duration) == (2, True, 7.0)
+    assert (result.placed, result.missed, result.verified, result.duration) == (2, 1, True, 7.0)
+    assert str(result) == 'placed 2, missed 1, in 7.0 s'
+
+
+def test_a_stop_of_the_planner_alone_is_the_state(cell, link):
+    assert cell.state == 'idle'
+    link.received.states['trajectory_planner'] = 'stopped: protective stop'
+    assert cell.state == 'stopped: protective stop'
+    link.received.states['pick_place'] = 'stopped: the robot stopped'
+    assert cell.state == 'stopped: the robot stopped'
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ pytest.importorskip('rclpy')
 from fake_link import event, joints
 from moveit_msgs.msg import MoveItErrorCodes
 from rcl_interfaces.msg import Log
+from sensor_msgs.msg import JointState
 from std_msgs.msg import String
 
 from ur5_pick_place.client import requests
@@ -96,6 +97,18 @@ def test_the_reasons_of_branches_are_told_apart_though_they_hold_semicolons():
         BRANCHES[5]: 'in collision: hand in table',
     }
     assert requests.branch_reasons('') == {}
+
+
+def test_a_branch_that_was_found_is_not_missing_though_the_answer_notes_something_on_it():
+    """As near a singularity of a calibrated arm; page and client read the same answer."""
+    note = '2 solutions, near a singularity; the one nearest to the seed is returned'
+    text = f'{BRANCHES[0]}: {note}; {BRANCHES[5]}: out of reach; 0.1 m too far'
+    names = [f'{BRANCHES[0]}/{name}' for name in JOINT_NAMES]
+    found = requests.solutions(JointState(name=names, position=HOME), text)
+    assert list(found) == [BRANCHES[0]] and found[BRANCHES[0]] == pytest.approx(HOME)
+    assert found.missing == {BRANCHES[5]: 'out of reach; 0.1 m too far'}
+    for broken in (JointState(name=names[:5], position=HOME[:5]), JointState(name=names)):
+        assert not requests.solutions(broken, text)
 
 
 # ---- events

@@ -5,7 +5,6 @@ import threading
 import time
 from dataclasses import replace
 from pathlib import Path
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -27,7 +26,6 @@ from ur5_pick_place.cockpit.arm_drawing import arm_meshes
 from ur5_pick_place.cockpit.checks import checks_html, figures_html, figures_of, joints_at_rest
 from ur5_pick_place.cockpit.description import meshes_of
 from ur5_pick_place.cockpit.jog import HoldFilter
-from ur5_pick_place.cockpit.link import missing_branches
 from ur5_pick_place.cockpit.panel import event_text, solutions_html
 from ur5_pick_place.cockpit.places import pose_of
 from ur5_pick_place.errors import ExecutionError, InvalidInput
@@ -191,14 +189,6 @@ def test_a_description_whose_meshes_are_not_there_is_refused(tmp_path) -> None:
     ):
         with pytest.raises(InvalidInput, match='robot_description'):
             meshes_of(broken, load_model('ur5'), '')
-
-
-def test_reasons_of_missing_branches_are_read_from_the_answer() -> None:
-    message = 'left-up-up: in collision with table; right-down-up: out of reach: 0.1 m'
-    reply = SimpleNamespace(error_code=SimpleNamespace(message=message))
-    assert missing_branches(reply) == {
-        'left-up-up': 'in collision with table', 'right-down-up': 'out of reach: 0.1 m'
-    }
 
 
 def test_what_a_node_says_is_no_html() -> None:

@@ -2,6 +2,7 @@
 """What drags, held buttons and clicks of browsers do, and what the cockpit's page shows then."""
 
 import time
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -15,6 +16,8 @@ from guarded_page import page as page
 from ur5_pick_place.cockpit.actions import CellState
 from ur5_pick_place.cockpit.checks import PreflightTab, TouchTab
 from ur5_pick_place.cockpit.jog import RATE
+from ur5_pick_place.cockpit.link import Offers
+from ur5_pick_place.cockpit.panel import Panel
 from ur5_pick_place.cockpit.places import PlaceHandles
 from ur5_pick_place.cockpit.tabs import JogTab
 from ur5_pick_place.cockpit.view import CellView
@@ -129,6 +132,34 @@ def test_a_dropped_plan_and_the_path_of_an_ended_motion_are_not_drawn(page) -> N
     view.follow(CellState('idle', 'ready'))
     assert '/path/path' not in view._lines
     assert '/plan/path' in view._lines
+
+
+@pytest.fixture
+def panel(page) -> Panel:
+    return Panel(page.server, SimpleNamespace(state=CellState('planned', 'ready')), 'sim')
+
+
+def test_after_a_run_the_page_says_first_what_it_did(panel: Panel) -> None:
+    def banner(state: str = 'planned') -> str:
+        panel.show(CellState(state, 'ready'), Offers())
+        return panel._banner.content
+
+    names = ('started', 'grasp_missed', 'grasp_verified', 'placed', 'placed', 'done')
+    for i, name in enumerate(names):
+        panel.on_event({'event': name, 'time': 100.0 + 2.1 * i, 'job': 'run'})
+    done = 'placed 2, missed 1, in 10.5 s'
+    assert f'anywhere">{done}</div>' in banner() and 'Run again' in banner()
+    assert f'anywhere">{done}</div>' in banner('idle'), 'a pattern that is full has no plan'
+    assert 'anywhere">STOPPED</div>' in banner('stopped: x') and done not in banner('stopped: x')
+    assert f'run: {done}' in panel._log.content
+    panel.on_event({'event': 'planned', 'time': 120.0})
+    assert done not in banner() and 'The path is shown. Press Run.' in banner()
+
+
+def test_of_a_run_that_was_stopped_the_page_says_what_it_did_until_then(panel: Panel) -> None:
+    for name, t in (('started', 1.0), ('placed', 3.0), ('stopped', 4.0)):
+        panel.on_event({'event': name, 'time': t, 'job': 'run'})
+    assert 'run: placed 1, missed 0, in 3.0 s' in panel._log.content
 
 
 class RecordedJog:

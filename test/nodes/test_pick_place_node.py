@@ -107,6 +107,8 @@ def test_a_cycle_places_the_cube_and_says_what_it_does(taught):
     assert shown <= {m.ns for m in drawn[-1].markers}, 'the scene has changed, the plan has not'
     taught.event('done', since=since, job='run')
     taught.run(0.3)
+    left = {m.ns for m in drawn[-1].markers}
+    assert left == shown - {'plan_ghosts'} and taught.states[-1] == 'planned', 'it may run again'
     assert np.linalg.norm(taught.part_at()[:2] - TARGET[:2]) < 2e-3
     assert np.abs(taught.q - HOME).max() < 2e-3
     stages = [e['stage'] for e in taught.events[since:] if e['event'] == 'stage']

@@ -33,6 +33,9 @@ class FakeLink:
         self.asked, self.sent = [], []
         self.after = HOME
 
+    def check_open(self):
+        pass
+
     def services(self):
         return [f'pick_place/teach_{name}' for name in ('home', 'start', 'target')]
 

@@ -178,6 +178,7 @@ def test_a_run_places_the_cube_and_stop_brings_the_arm_to_rest(
     page.click('Plan')
     page.click('Run')
     client.event('cycle_done', wall=120.0)
+    page.until(lambda: page.state().startswith('placed 1, missed 0, in '), 'what the run did')
     client.run(0.5)
     np.testing.assert_allclose(client.part_at(), target(client)[:3, 3], atol=2e-3)
 

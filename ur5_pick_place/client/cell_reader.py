@@ -3,13 +3,12 @@
 
 from contextlib import suppress
 
-import numpy as np
 from moveit_msgs.srv import GetPositionFK, GetPositionIK
 from numpy.typing import ArrayLike
 from std_srvs.srv import Trigger
 
 from ur5_pick_place.client import requests
-from ur5_pick_place.client.link import TASK, Link
+from ur5_pick_place.client.link import PLANNER, TASK, Link
 from ur5_pick_place.client.results import Solutions
 from ur5_pick_place.errors import InvalidInput, TimedOut
 from ur5_pick_place.kinematics.transforms import Array
@@ -27,7 +26,18 @@ class CellReader:
 
     @property
     def state(self) -> str:
-        """State of the task, such as `idle`, `running: transfer` or `stopped: <reason>`."""
+        """
+        State of the task, such as `idle`, `running: transfer` or `stopped: <reason>`.
+
+        Also `stopped` while the planner alone is: it refuses every motion.
+
+        """
+        self._link.check_open()
+        return stopped_first(*map(self._link.received.states.__getitem__, (TASK, PLANNER)))
+
+    @property
+    def _task_state(self) -> str:
+        """State of the task alone."""
         self._link.check_open()
         return self._link.received.states[TASK]
 
@@ -86,18 +96,11 @@ class CellReader:
         ik.avoid_collisions = requests.flag('avoid_collisions', avoid_collisions)
         ik.pose_stamped = requests.stamped(requests.tcp_pose(xyz, yaw_deg, T), frame)
         reply = self._link.call(GetPositionIK, 'compute_ik_all', request)
-        found: dict[str, Array] = {}
         try:
             reasons = requests.check_code(reply.error_code, 'compute_ik_all')
         except requests.WITHOUT_SOLUTION as error:
             reasons = str(error).removeprefix('compute_ik_all: ')
-        else:
-            state = reply.solution.joint_state
-            for i in range(0, len(state.name), 6):
-                branch = state.name[i].partition('/')[0]
-                found[branch] = np.array(state.position[i : i + 6])
-        missing = requests.branch_reasons(reasons)
-        return Solutions(found, {b: why for b, why in missing.items() if b not in found})
+        return requests.solutions(reply.solution.joint_state, reasons)
 
     def _pose_of(self, link: str, frame: str) -> Array:
         request = GetPositionFK.Request(fk_link_names=[link])
@@ -115,7 +118,7 @@ class CellReader:
     def _trigger(self, name: str) -> tuple[bool, str]:
         """Call a service of the task node; return its success and message."""
         reply = self._link.call(
-            Trigger, f'{TASK}/{name}', Trigger.Request(), lambda: self.state == 'planning'
+            Trigger, f'{TASK}/{name}', Trigger.Request(), lambda: self._task_state == 'planning'
         )
         return reply.success, reply.message
 
@@ -126,7 +129,17 @@ class CellReader:
         The state may arrive after the reply that it follows from.
 
         """
+
+        def is_reached() -> bool:
+            states = (self.state, self._task_state)
+            return all(state.startswith(beginnings) == is_wanted for state in states)
+
         with suppress(TimedOut):
-            self._link.wait(
-                lambda: self.state.startswith(beginnings) == is_wanted, 'the state', _STATE_TIME
-            )
+            self._link.wait(is_reached, 'the state', _STATE_TIME)
+
+
+def stopped_first(task: str, planner: str) -> str:
+    """Return the state of the task, or that of the planner if it alone is stopped."""
+    if planner.startswith('stopped') and not task.startswith('stopped'):
+        return planner
+    return task

@@ -4,7 +4,7 @@
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Any
 
@@ -14,10 +14,11 @@ from ur5_pick_place.client import requests
 from ur5_pick_place.client.cell_reader import CellReader
 from ur5_pick_place.client.link import TASK
 from ur5_pick_place.client.received import Event
-from ur5_pick_place.client.results import PlanReport, RunResult
+from ur5_pick_place.client.results import PlanReport, RunResult, run_result
 from ur5_pick_place.errors import ExecutionError, InvalidInput, PlanningError, Ur5PickPlaceError
 from ur5_pick_place.nodes.messages.conversions import to_seconds
 from ur5_pick_place.task import events
+from ur5_pick_place.task.machine import RUN
 
 _LOST = 5.0  # [s] to wait for the outcome of a job on which the task node no longer works
 _TRY_AGAIN = 5.0  # [s] for which `rearm` repeats while the node advises to
@@ -88,13 +89,7 @@ class Jobs(CellReader):
             The run was refused, or stopped early; gives the node's reason.
 
         """
-        seen = self._job('run', on_event)
-        names = [event['event'] for event in seen]
-        return RunResult(
-            placed=names.count(events.PLACED),
-            verified=_are_verified(names),
-            duration=seen[-1]['time'] - seen[0]['time'],
-        )
+        return run_result(self._job('run', on_event))
 
     def pause(self) -> None:
         """
@@ -185,7 +180,8 @@ class Jobs(CellReader):
         self._await_state(*_WORKING, is_wanted=False)
         if event['event'] == events.STOPPED:
             where = f' at stage {event["stage"]!r}' if event['stage'] else ''
-            raise ExecutionError(f'{name} stopped{where}: {event["reason"]}')
+            done = f'; until then: {run_result(seen)}' if name == RUN else ''
+            raise ExecutionError(f'{name} stopped{where}: {event["reason"]}{done}')
         return seen
 
     def _next(self, collected: deque[Event], job: str) -> Event:
@@ -194,7 +190,7 @@ class Jobs(CellReader):
             lambda: bool(collected),
             f'{job} to end',
             _LOST,
-            lambda: self.state.startswith(_WORKING),
+            lambda: self._task_state.startswith(_WORKING),
         )
         return collected.popleft()
 
@@ -213,19 +209,6 @@ def _begins(event: Event, job: str, earliest: float) -> bool:
     """Return whether an event reports that a job began, not before `earliest` [s of ROS time]."""
     is_of_job = event['event'] == events.STARTED and event.get('job') == job
     return is_of_job and event.get('time', 0.0) >= earliest
-
-
-def _are_verified(names: Sequence[str]) -> bool:
-    """Return whether a grasp was verified, and every grasp of a part that was placed."""
-    is_verified = False
-    for name in names:
-        if name == events.GRASP_VERIFIED:  # maybe several times for one grasp
-            is_verified = True
-        elif name == events.PLACED:
-            if not is_verified:
-                return False
-            is_verified = False
-    return events.GRASP_VERIFIED in names and events.GRASP_UNVERIFIED not in names
 
 
 def _report(collected: deque[Event], message: str) -> tuple[Event, list[dict[str, Any]]] | None:

@@ -20,8 +20,10 @@ from moveit_msgs.msg import (
     PositionConstraint,
 )
 from numpy.typing import ArrayLike
+from sensor_msgs.msg import JointState
 from shape_msgs.msg import SolidPrimitive
 
+from ur5_pick_place.client.results import Solutions
 from ur5_pick_place.errors import (
     ExecutionError,
     InCollision,
@@ -231,6 +233,29 @@ def check_code(code: MoveItErrorCodes, what: str) -> str:
         return message
     kind = _ERRORS.get(code.val, PlanningError)
     raise kind(f'{what}: {message or f"MoveIt error code {code.val}"}')
+
+
+def solutions(state: JointState, message: str) -> Solutions:
+    """
+    Return the solutions of an answer of `compute_ik_all`, and why other branches are missing.
+
+    Parameters
+    ----------
+    state : JointState
+        Six joints of each branch that was found, named `<branch>/<joint>`; empty if it is not so.
+    message : str
+        Of the error code.
+
+    """
+    found: dict[str, Array] = {}
+    if len(state.position) == len(state.name) and len(state.name) % 6 == 0:
+        for i in range(0, len(state.name), 6):
+            q = np.array(state.position[i : i + 6])
+            if np.isfinite(q).all():
+                found[str(state.name[i]).partition('/')[0]] = q
+    # A branch that was found may have a note of its own, as on a calibrated arm.
+    reasons = branch_reasons(message)
+    return Solutions(found, {name: why for name, why in reasons.items() if name not in found})
 
 
 def branch_reasons(message: str) -> dict[str, str]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.task import events
 from ur5_pick_place.task.plan_report import report_text
 
 
@@ -42,12 +43,14 @@ class PlanReport:
 @dataclass(frozen=True)
 class RunResult:
     """
-    The outcome of a run that ended as planned.
+    What a run did; prints as one line.
 
     Attributes
     ----------
     placed : int
         How many parts were released at a place (events `placed`).
+    missed : int
+        How many times the gripper closed on nothing (events `grasp_missed`).
     verified : bool
         Whether the gripper's feedback verified every grasp of a part that was placed; False
         without feedback.
@@ -57,8 +60,36 @@ class RunResult:
     """
 
     placed: int
+    missed: int
     verified: bool
     duration: float
+
+    def __str__(self) -> str:
+        return f'placed {self.placed}, missed {self.missed}, in {self.duration:.1f} s'
+
+
+def run_result(seen: Sequence[Mapping[str, Any]]) -> RunResult:
+    """Return what a run did from its events, from `started` to `done` or `stopped`."""
+    names = [event['event'] for event in seen]
+    return RunResult(
+        placed=names.count(events.PLACED),
+        missed=names.count(events.GRASP_MISSED),
+        verified=_are_verified(names),
+        duration=float(seen[-1]['time'] - seen[0]['time']),
+    )
+
+
+def _are_verified(names: Sequence[str]) -> bool:
+    """Return whether a grasp was verified, and every grasp of a part that was placed."""
+    is_verified = False
+    for name in names:
+        if name == events.GRASP_VERIFIED:  # maybe several times for one grasp
+            is_verified = True
+        elif name == events.PLACED:
+            if not is_verified:
+                return False
+            is_verified = False
+    return events.GRASP_VERIFIED in names and events.GRASP_UNVERIFIED not in names
 
 
 class Solutions(dict[str, Array]):

@@ -102,8 +102,10 @@ def _why_no_job(button: str, kind: str, is_stopped: bool) -> str:
     return ''
 
 
-def advice(state: CellState) -> str:
-    """Return what to do next, in one line."""
+def advice(state: CellState, has_run: bool = False) -> str:
+    """Return what to do next, in one line; `has_run` = the present plan was run."""
+    if has_run and state.kind == 'planned' and not state.is_stopped:
+        return 'The plan is still there: Run again, or Plan.'
     if not state.kind:
         return 'Waiting for the node pick_place.'
     if state.is_stopped:

@@ -31,7 +31,6 @@ from ur5_pick_place.errors import ExecutionError, TimedOut, one_line
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.nodes.messages.conversions import matrix_to_pose, pose_to_matrix
 from ur5_pick_place.nodes.ros.bounded_reader import BoundedReader
-from ur5_pick_place.nodes.ros.distro import read
 from ur5_pick_place.nodes.ros.qos import LATCHED
 from ur5_pick_place.task.place_names import HOME
 
@@ -380,13 +379,6 @@ def _shown(value: Any) -> Any:
     if isinstance(value, list) and not all(isinstance(item, (int, float)) for item in value):
         return type(value).__name__
     return value
-
-
-def missing_branches(reply: Any) -> dict[str, str]:
-    """Return the reason of each missing branch from an answer of `compute_ik_all`."""
-    text = read(reply.error_code, 'message', '')
-    found = (part.partition(': ') for part in text.split('; '))
-    return {branch: reason for branch, _, reason in found if reason}
 
 
 def _forward(reader: BoundedReader, take: Callable[[Any], object], data: bytes) -> None:

@@ -22,13 +22,14 @@ from std_msgs.msg import String
 from std_srvs.srv import SetBool, Trigger
 from visualization_msgs.msg import Marker, MarkerArray
 
+from ur5_pick_place.client.requests import solutions
 from ur5_pick_place.cockpit.actions import SERVICES
 from ur5_pick_place.cockpit.checks import joints_at_rest
 from ur5_pick_place.cockpit.description import meshes_of
 from ur5_pick_place.cockpit.guard import Guard, listen, new_token, open_server
 from ur5_pick_place.cockpit.jog import Jog
 from ur5_pick_place.cockpit.keyboard import add_keys
-from ur5_pick_place.cockpit.link import SIM_DRIVER, TASK, CellLink, Offers, missing_branches
+from ur5_pick_place.cockpit.link import SIM_DRIVER, TASK, CellLink, Offers
 from ur5_pick_place.cockpit.panel import Panel
 from ur5_pick_place.cockpit.places import PlaceHandles
 from ur5_pick_place.cockpit.plots import PERIOD
@@ -43,6 +44,7 @@ from ur5_pick_place.nodes.driver.joint_listener import JointListener, Joints
 from ur5_pick_place.nodes.messages.conversions import joint_state_msg, pose_to_matrix
 from ur5_pick_place.nodes.messages.markers import GHOSTS
 from ur5_pick_place.nodes.ros.bounded_reader import BoundedReader
+from ur5_pick_place.nodes.ros.distro import read
 from ur5_pick_place.nodes.ros.parameters import declare_settings
 from ur5_pick_place.nodes.ros.polling import PollGroup
 from ur5_pick_place.nodes.ros.process import run_node
@@ -306,14 +308,8 @@ class Cockpit(Node):
         return self._link.pose_of(link, frame, joint_state_msg(q, self._cell.joint_names))
 
     def _on_solved(self, place: str, reply: Any) -> None:
-        state = reply.solution.joint_state
-        found: dict[str, Array] = {}
-        if len(state.position) == len(state.name) and len(state.name) % 6 == 0:
-            for i in range(0, len(state.name), 6):
-                q = np.array(state.position[i : i + 6])
-                if np.isfinite(q).all():
-                    found[str(state.name[i]).partition('/')[0]] = q
-        self._tabs.show_solutions(place, found, missing_branches(reply))
+        found = solutions(reply.solution.joint_state, read(reply.error_code, 'message', ''))
+        self._tabs.show_solutions(place, found, found.missing)
 
 
 def _newest(

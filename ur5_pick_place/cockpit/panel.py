@@ -10,6 +10,7 @@ from typing import Any
 
 import viser
 
+from ur5_pick_place.client.results import run_result
 from ur5_pick_place.cockpit.actions import (
     FREEDRIVE,
     SERVICES,
@@ -22,8 +23,10 @@ from ur5_pick_place.cockpit.actions import (
 )
 from ur5_pick_place.cockpit.link import TASK, Answer, CellLink, Offers
 from ur5_pick_place.task import events
+from ur5_pick_place.task.machine import RUN
 
 _LINES = 7  # of the last events
+_MOST_EVENTS = 10_000  # of a run
 _LONGEST = 160  # characters of one
 _NUMBER = re.compile(r'(?<!\w)-?\d[\d.]*')
 _BANNER = {
@@ -54,6 +57,8 @@ class Panel:
         self._lines: deque[str] = deque(maxlen=_LINES)
         self._lock = threading.Lock()  # lines come from the nodes and from the page
         self._shown: dict[str, Any] = {}
+        self._run: list[Mapping[str, Any]] = []  # events of the job
+        self._outcome = ''  # of the last run, until the next job or plan
         gui = server.gui
         gui.set_panel_label('UR cockpit')
         self._banner = gui.add_html('')
@@ -114,6 +119,13 @@ class Panel:
         name = str(event['event'])
         if name not in _QUIET:
             self.add_line(event_text(event), name in (events.REFUSED, events.STOPPED))
+        if name in (events.STARTED, events.PLANNED):
+            self._run, self._outcome = [], ''
+        if len(self._run) < _MOST_EVENTS:
+            self._run.append(event)
+        if name in (events.DONE, events.STOPPED) and event.get('job') == RUN:
+            self._outcome = str(run_result([*self._run, event]))
+            self.add_line(f'run: {self._outcome}')
 
     def add_line(self, text: str, is_bad: bool = False) -> None:
         """Add a line to the list of the last events."""
@@ -167,7 +179,10 @@ class Panel:
         kind = 'stopped' if state.is_stopped else state.kind
         colour = _BANNER.get(kind, '#334155')
         title = 'STOPPED' if kind == 'stopped' else state.task or 'no nodes'
-        reason = state.reason or advice(state)
+        has_run = bool(self._outcome)
+        if has_run and kind in ('planned', 'idle'):
+            title = self._outcome
+        reason = state.reason or advice(state, has_run)
         also = advice(state) if state.reason else ''
         return (
             f'{self._robot_html(offers)}'

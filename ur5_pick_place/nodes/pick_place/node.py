@@ -64,7 +64,7 @@ from ur5_pick_place.task import events
 from ur5_pick_place.task.cycle import load_cycle
 from ur5_pick_place.task.grippers.action import ActionSettings
 from ur5_pick_place.task.job import Steps
-from ur5_pick_place.task.machine import PLANNER_GONE
+from ur5_pick_place.task.machine import PLANNER_GONE, RUN
 from ur5_pick_place.task.motions import TaskSettings
 from ur5_pick_place.task.pattern import PatternSettings
 from ur5_pick_place.task.plan_report import report_text
@@ -408,6 +408,8 @@ class PickPlace(Node):
         line = json.dumps({'time': round(self._port.stamp, 3), 'event': event, **data})
         self._event.publish(String(data=line))
         self._statistics.take(self._port.stamp, event, data)
+        if event == events.DONE and data['job'] == RUN:
+            self._drawing.remove_ghosts()
         if event == events.PLANNING:
             self._publish_state()  # it is `planning` now
             self.get_logger().debug(line)

@@ -55,6 +55,12 @@ class PlanDrawing:
             self._drawn = None, []
             self.show()
 
+    def remove_ghosts(self) -> None:
+        """Remove the arm's postures of a plan that has been run, and may be run again."""
+        plan, drawn = self._drawn
+        self._drawn = plan, [marker for marker in drawn if marker.ns != markers.GHOSTS]
+        self.show()
+
     def show(self) -> None:
         """Draw the scene as it is now, and the plan if it is still the present one."""
         with self._lock:
