@@ -6,6 +6,9 @@ An expected absence, such as a missing IK branch, is a value, not an exception.
 
 """
 
+import re
+
+_LONGEST_VALUE = 120  # characters of a value that is quoted before the reason
 _LONGEST = 4000  # characters; the longest list of known parameters has about 3000
 
 
@@ -24,6 +27,20 @@ def one_line(text: object) -> str:
     if line.isprintable():
         return line
     return ''.join(c if c.isprintable() else ascii(c)[1:-1] for c in line)
+
+
+def quoted(value: object) -> str:
+    """Return a value as an error quotes it: NumPy's numbers as plain ones, the middle left out."""
+    text = re.sub(r'\bnp\.\w+\(([^()]*)\)', r'\1', repr(value))
+    if len(text) <= _LONGEST_VALUE:
+        return text
+    half = _LONGEST_VALUE // 2
+    return f'{text[:half]} [... {len(text) - 2 * half} characters ...] {text[-half:]}'
+
+
+def fixed(value: float, digits: int) -> str:
+    """Return a number with so many decimals; zero has no sign."""
+    return f'{round(float(value), digits) + 0.0:.{digits}f}'
 
 
 class Ur5PickPlaceError(Exception):

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING, Field, dataclass, field, fields
 from typing import Any, ClassVar, TypeVar
 
-from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.errors import InvalidInput, quoted
 
 Kind = TypeVar('Kind', bound='Settings')
 
@@ -108,12 +108,12 @@ class Settings:
         what, known = where or cls.title, {f.metadata['key'] or f.name: f for f in fields(cls)}
         if not isinstance(values, Mapping):
             raise InvalidInput(
-                f'{what} = {values!r}: must be a mapping with {", ".join(known)}', where
+                f'{what} = {quoted(values)}: must be a mapping with {", ".join(known)}', where
             )
         for key in values:
             if key not in known:
                 raise InvalidInput(
-                    f'{what} has the unknown key {key!r}; known are: {", ".join(known)}',
+                    f'{what} has the unknown key {quoted(key)}; known are: {", ".join(known)}',
                     f'{where and where + "."}{key}',
                 )
         for key, f in known.items():
@@ -137,7 +137,7 @@ class Settings:
     def from_list(cls: type[Kind], values: Any, where: str) -> tuple[Kind, ...]:
         """Return settings from a list of mappings, as `from_dict` does from one."""
         if isinstance(values, (str, bytes, Mapping)) or not hasattr(values, '__getitem__'):
-            raise InvalidInput(f'{where} = {values!r}: must be a list')
+            raise InvalidInput(f'{where} = {quoted(values)}: must be a list')
         return tuple(
             v if isinstance(v, cls) else cls.from_dict(v, f'{where}[{i}]')
             for i, v in enumerate(values)
@@ -158,7 +158,7 @@ def _check(name: str, value: Any, f: 'Field[Any]') -> Any:
         return value if isinstance(value, kind) else kind.from_dict(value, name)
     if kind is bool:
         if not isinstance(value, bool):
-            raise InvalidInput(f'{name} = {value!r}: must be true or false')
+            raise InvalidInput(f'{name} = {quoted(value)}: must be true or false')
         return value
     if kind is str:
         return _check_text(name, value, meta)
@@ -169,8 +169,8 @@ def check_ros_name(what: str, name: str) -> None:
     """Refuse a name that ROS cannot take for a topic, a service, an action or a node."""
     if not re.fullmatch(r'(~/|/)?[A-Za-z_]\w*(/[A-Za-z_]\w*)*', name, re.ASCII):
         raise InvalidInput(
-            f'{what} = {name!r}: must be a ROS name: letters, digits and underscores, in parts '
-            'joined by /, none of which begins with a digit'
+            f'{what} = {quoted(name)}: must be a ROS name: letters, digits and underscores, in '
+            'parts joined by /, none of which begins with a digit'
         )
 
 
@@ -187,7 +187,7 @@ def _check_number(name: str, value: Any, kind: type, meta: Any) -> float | int:
     unit = f' {meta["unit"]}' if meta['unit'] else ''
     if not is_finite_number(value) or (kind is int and value != int(value)):
         wanted = 'a whole number' if kind is int else 'a finite number'
-        raise InvalidInput(f'{name} = {value!r}: must be {wanted}{unit and f" in{unit}"}')
+        raise InvalidInput(f'{name} = {quoted(value)}: must be {wanted}{unit and f" in{unit}"}')
     low, high = meta['low'], meta['high']
     if (low is not None and value < low) or (high is not None and value > high):
         bounds = f'{"-inf" if low is None else low} to {"inf" if high is None else high}'
@@ -198,15 +198,18 @@ def _check_number(name: str, value: Any, kind: type, meta: Any) -> float | int:
 
 def _check_text(name: str, value: Any, meta: Any) -> str:
     if not isinstance(value, str):
-        raise InvalidInput(f'{name} = {value!r}: must be text')
+        cure = '; put it in quotes' * isinstance(value, (int, float))
+        yaml = ', as YAML reads on, off, yes and no as true or false' * isinstance(value, bool)
+        raise InvalidInput(f'{name} = {quoted(value)}: must be text{cure}{yaml}')
     if meta['choices'] and value not in meta['choices']:
-        raise InvalidInput(f'{name} = {value!r}: must be one of {", ".join(meta["choices"])}')
+        choices = ', '.join(meta['choices'])
+        raise InvalidInput(f'{name} = {quoted(value)}: must be one of {choices}')
     return value
 
 
 def _check_dict(name: str, value: Any, meta: Any) -> dict[str, Any]:
     if not isinstance(value, Mapping):
-        raise InvalidInput(f'{name} = {value!r}: must be a mapping')
+        raise InvalidInput(f'{name} = {quoted(value)}: must be a mapping')
     names = {_check_text(f'{name}: key', key, meta): entry for key, entry in value.items()}
     return {
         key: v if isinstance(v, meta['of']) else meta['of'].from_dict(v, f'{name}.{key}')
@@ -219,10 +222,10 @@ def _check_tuple(name: str, value: Any, default: Any, meta: Any) -> tuple[Any, .
         entries: tuple[Any, ...] = meta['of'].from_list(value, name)
         return entries
     if isinstance(value, (str, bytes, Mapping)) or not hasattr(value, '__getitem__'):
-        raise InvalidInput(f'{name} = {value!r}: must be a list')
+        raise InvalidInput(f'{name} = {quoted(value)}: must be a list')
     length = meta['length']
     if length is not None and len(value) != length:
-        raise InvalidInput(f'{name} = {list(value)!r}: must have {length} entries')
+        raise InvalidInput(f'{name} = {quoted(list(value))}: must have {length} entries')
     first = default[0] if default not in (MISSING, ()) else 0.0
     if isinstance(first, str):
         return tuple(_check_text(f'{name}[{i}]', v, meta) for i, v in enumerate(value))

@@ -3,6 +3,7 @@
 
 import argparse
 import contextlib
+import io
 import math
 import os
 import re
@@ -77,7 +78,15 @@ def check_metres(name: str, position: Sequence[float]) -> None:
 
 @contextlib.contextmanager
 def quiet_pipe() -> Iterator[None]:
-    """Exit like Unix tools when the reader closes the pipe, as in `ik … | head -3`."""
+    """
+    Exit like Unix tools when the reader closes the pipe, as in `ik … | head -3`.
+
+    What the terminal cannot show, such as `↷` in Latin-1, is printed as Python writes it.
+
+    """
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors='backslashreplace')
     try:
         try:
             yield

@@ -25,7 +25,7 @@ from ur5_pick_place.client import PickPlaceClient
 from ur5_pick_place.client.link import Link
 from ur5_pick_place.client.motions import _time_at_twist
 from ur5_pick_place.client.received import ReceivedMessages
-from ur5_pick_place.errors import ExecutionError, InvalidInput
+from ur5_pick_place.errors import ExecutionError, InvalidInput, TimedOut
 from ur5_pick_place.kinematics import HOME
 from ur5_pick_place.kinematics.transforms import tool_down
 
@@ -192,6 +192,26 @@ def test_a_jog_that_is_halted_on_its_way_gives_the_reason(cell, link, monkeypatc
     covered = 0.0
     with pytest.raises(ExecutionError, match='jog: the arm did not move; look at the log'):
         jog()
+
+
+def test_a_jog_on_a_stopped_planner_gives_its_reason_at_once_and_moves_nothing(cell, link):
+    link.received.states['trajectory_planner'] = 'stopped: foreign motion'
+    with pytest.raises(ExecutionError, match='jog refused: stopped: foreign motion: call rearm'):
+        cell.jog(joints=0.1 * np.eye(6)[0])
+    assert not link.sent
+
+
+def test_a_jog_whose_planner_stops_names_that_before_an_arm_that_does_not_rest(
+    cell, link, monkeypatch
+):
+    def never_at_rest():
+        link.received.states['trajectory_planner'] = 'stopped: foreign motion'
+        raise TimedOut('timed out after 10 s waiting for the arm to come to rest')
+
+    monkeypatch.setattr(link, 'wait_for_rest', never_at_rest)
+    link.after = HOME + 0.1
+    with pytest.raises(ExecutionError, match='jog ended: stopped: foreign motion; timed out'):
+        cell.jog(joints=0.1 * np.eye(6)[0])
 
 
 @pytest.mark.parametrize(

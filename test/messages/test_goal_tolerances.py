@@ -190,6 +190,19 @@ def test_joints_within_their_tolerances_are_a_goal(services: Services, post: Non
 
 
 @pytest.mark.parametrize('planner_id', ['AUTO', 'PTP'])
+def test_a_goal_in_degrees_is_refused_with_that_question(
+    services: Services, planner_id: str
+) -> None:
+    """Also where the first joint that is out of range could be meant in radians."""
+    request = motion_request(planner_id)
+    request.motion_plan_request.goal_constraints = [joint_goal(np.array([9, -90, 90, -90, 0, 0]))]
+    refused = plan(services, request)
+    check_refused(refused, Codes.INVALID_MOTION_PLAN)
+    said = 'must lie in -360 to 360 deg; radians, not degrees?'
+    assert said in refused.error_code.message
+
+
+@pytest.mark.parametrize('planner_id', ['AUTO', 'PTP'])
 @pytest.mark.parametrize('sign', [-1.0, 1.0])
 def test_a_joint_tolerance_beyond_a_limit_is_clipped(
     services: Services, planner_id: str, sign: float

@@ -150,6 +150,28 @@ def test_nodes_die_with_a_demo_that_is_killed(specs: dict[str, NodeSpec], tmp_pa
     until(lambda: not is_running(pid), 'the node to die', 2.0)
 
 
+@pytest.mark.parametrize('is_killed', [True, False])
+def test_a_working_folder_goes_with_its_process(is_killed: bool) -> None:
+    code = (
+        'import time\nfrom ur5_pick_place.trials.processes import working_folder\n'
+        'with working_folder() as folder:\n'
+        '    (folder / "log").write_text("x")\n'
+        f'    print(folder, flush=True)\n    time.sleep({60 * is_killed})'
+    )
+    with subprocess.Popen(
+        [sys.executable, '-c', code], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout
+        folder = Path(process.stdout.readline().strip())
+        if is_killed:
+            assert (folder / 'log').exists()
+            process.kill()
+    end = time.monotonic() + 5.0
+    while folder.exists():
+        assert time.monotonic() < end, f'{folder} is left behind'
+        time.sleep(0.02)
+
+
 def test_two_demos_at_once_get_two_domains() -> None:
     with own_domain() as first, own_domain() as second:
         assert first != second

@@ -15,7 +15,13 @@ from ur5_pick_place.client.cell_reader import CellReader
 from ur5_pick_place.client.link import TASK
 from ur5_pick_place.client.received import Event
 from ur5_pick_place.client.results import PlanReport, RunResult, run_result
-from ur5_pick_place.errors import ExecutionError, InvalidInput, PlanningError, Ur5PickPlaceError
+from ur5_pick_place.errors import (
+    ExecutionError,
+    InvalidInput,
+    PlanningError,
+    Ur5PickPlaceError,
+    quoted,
+)
 from ur5_pick_place.nodes.messages.conversions import to_seconds
 from ur5_pick_place.task import events
 from ur5_pick_place.task.machine import RUN
@@ -156,7 +162,7 @@ class Jobs(CellReader):
 
         """
         if on_event is not None and not callable(on_event):
-            raise InvalidInput(f'on_event = {on_event!r}: must be a function of one event')
+            raise InvalidInput(f'on_event = {quoted(on_event)}: must be a function of one event')
         seen: list[Event] = []
         is_over = False
         with self._link.received.listening() as collected:

@@ -156,16 +156,20 @@ class Motions(Jobs):
         except TimedOut as error:
             raise ExecutionError(f'jog: {error}') from error
         received = self._link.received
+        self._check_not_stopped('jog refused', ': call rearm first')
         received.forget_errors()
         q, T = received.joints()[0], self.tcp if twist is not None else np.eye(4)
         elapsed = self._link.repeat(publisher, message, seconds)
         if velocity.any():
             self._wait_for_jog(q)
-        self._link.wait_for_rest()
+        try:
+            self._link.wait_for_rest()
+        except TimedOut as error:
+            self._check_not_stopped('jog ended', f'; {error}')
+            raise
         with suppress(TimedOut):  # an arm that was halted is at rest before the jog ends
             self._link.wait(lambda: received.states[PLANNER] != 'moving', 'the jog to end', _END)
-        if (state := received.states[PLANNER]).startswith('stopped'):
-            raise ExecutionError(f'jog ended: {state}')
+        self._check_not_stopped('jog ended')
         if not velocity.any():
             return
         moved = received.joints()[0] - q
@@ -179,6 +183,10 @@ class Motions(Jobs):
         if covered < _MIN_COVERED * elapsed:
             percent = 100.0 * covered / elapsed
             self._explain_jog(f'jog covered only {percent:.0f} % of its path', 0.0)
+
+    def _check_not_stopped(self, what: str, more: str = '') -> None:
+        if (state := self._link.received.states[PLANNER]).startswith('stopped'):
+            raise ExecutionError(f'{what}: {state}{more}')
 
     def _wait_for_jog(self, q: Array) -> None:
         """Give a busy planner time to begin: a short jog may be over before the arm moves."""

@@ -33,6 +33,7 @@ from ur5_pick_place.errors import (
     PlanningError,
     TimedOut,
     Ur5PickPlaceError,
+    quoted,
 )
 from ur5_pick_place.kinematics import BRANCHES
 from ur5_pick_place.kinematics.transforms import (
@@ -78,7 +79,7 @@ def numbers(name: str, values: Any, count: int, unit: str) -> Array:
             found = entries.astype(np.float64)
             if np.isfinite(found).all():
                 return found
-    raise InvalidInput(f'{name} = {values!r}: must be {count} finite numbers [{unit}]')
+    raise InvalidInput(f'{name} = {quoted(values)}: must be {count} finite numbers [{unit}]')
 
 
 def _is_number(value: Any) -> bool:
@@ -90,21 +91,22 @@ def number(name: str, value: Any, low: float, high: float, unit: str = '') -> fl
     """Return a user's number; `InvalidInput` if it is not one, or outside `low` to `high`."""
     if not _is_number(value) or not low <= value <= high:
         unit = f' {unit}' if unit else ''
-        raise InvalidInput(f'{name} = {value!r}{unit}: must lie in {low:g} to {high:g}{unit}')
+        bounds = f'{low:g} to {high:g}{unit}'
+        raise InvalidInput(f'{name} = {quoted(value)}{unit}: must lie in {bounds}')
     return float(value)
 
 
 def flag(name: str, value: Any) -> bool:
     """Return a user's truth value; `InvalidInput` for anything else, such as 'off'."""
     if not isinstance(value, bool | np.bool_):
-        raise InvalidInput(f'{name} = {value!r}: must be True or False')
+        raise InvalidInput(f'{name} = {quoted(value)}: must be True or False')
     return bool(value)
 
 
 def text(name: str, value: Any) -> str:
     """Return a user's text; `InvalidInput` if it is empty or not a string."""
     if not isinstance(value, str) or not value:
-        raise InvalidInput(f'{name} = {value!r}: must be text that is not empty')
+        raise InvalidInput(f'{name} = {quoted(value)}: must be text that is not empty')
     return value
 
 

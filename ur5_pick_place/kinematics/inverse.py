@@ -21,7 +21,7 @@ from math import isfinite
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.errors import InvalidInput, quoted
 from ur5_pick_place.kinematics import _ik
 from ur5_pick_place.kinematics.forward import check_joints
 from ur5_pick_place.kinematics.model import Model
@@ -80,7 +80,7 @@ def _wishes(q6: ArrayLike, stack: tuple[int, ...]) -> float | Array:
         return q6
     wishes = as_floats(q6, 'q6')
     if not np.isfinite(wishes).all():
-        raise InvalidInput(f'q6 = {q6!r}: must be finite')
+        raise InvalidInput(f'q6 = {quoted(q6)}: must be finite')
     try:
         return np.ascontiguousarray(np.broadcast_to(wishes, stack)).reshape(-1)
     except ValueError as error:

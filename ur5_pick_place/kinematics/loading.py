@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.errors import InvalidInput, quoted
 from ur5_pick_place.kinematics.forward import forward
 from ur5_pick_place.kinematics.model import (
     ALPHA,
@@ -215,9 +215,9 @@ def _six(what: str, value: ArrayLike) -> Array:
     try:
         column = as_floats(value, what)
     except InvalidInput as error:
-        raise InvalidInput(f'{what} = {value!r}: must be six numbers') from error
+        raise InvalidInput(f'{what} = {quoted(value)}: must be six numbers') from error
     if column.shape != (6,) or not np.isfinite(column).all():
-        raise InvalidInput(f'{what} = {value!r}: must be six finite numbers')
+        raise InvalidInput(f'{what} = {quoted(value)}: must be six finite numbers')
     return column
 
 

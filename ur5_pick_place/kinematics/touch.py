@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.errors import InvalidInput, fixed
 from ur5_pick_place.kinematics.transforms import Array, check_transform
 
 TCP_TOUCHES, TABLE_TOUCHES = 4, 3
@@ -95,7 +95,7 @@ class TableFit(TouchFit):
 
     def __str__(self) -> str:
         tilt = f'tilt {np.rad2deg(self.tilt):.2f} deg'
-        return f'table at {self.height:.4f} m in base_link, {tilt}; {self._verdict()}'
+        return f'table at {fixed(self.height, 4)} m in base_link, {tilt}; {self._verdict()}'
 
 
 def tcp_from_touches(T_base_tool: ArrayLike) -> TcpFit:

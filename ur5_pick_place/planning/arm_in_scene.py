@@ -14,7 +14,7 @@ from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning import gate
 from ur5_pick_place.planning.collision.collision import collision_model
 from ur5_pick_place.planning.dynamics import Dynamics
-from ur5_pick_place.planning.limits import Limits, MotionSettings, motion_limits
+from ur5_pick_place.planning.limits import Limits, MotionSettings, in_degrees, motion_limits
 from ur5_pick_place.planning.paths.trajectory import Trajectory
 from ur5_pick_place.planning.scaling import Scaling
 from ur5_pick_place.planning.scene.inertias import Load
@@ -187,7 +187,7 @@ class ArmInScene:
             low, high = np.degrees([self.limits.q_min[joint], self.limits.q_max[joint]])
             raise GateRefusal(
                 f'goal of {JOINT_NAMES[joint]} is {np.degrees(q_goal[joint]):.1f} deg: '
-                f'must lie in {low:.0f} to {high:.0f} deg',
+                f'must lie in {low:.0f} to {high:.0f} deg{in_degrees(q_goal)}',
                 'position',
             )
 

@@ -19,7 +19,7 @@ from ur5_pick_place.kinematics import JOINT_NAMES, Model, forward
 from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.planning.collision.collision import CollisionModel, Contact
 from ur5_pick_place.planning.dynamics import Dynamics, check_torque
-from ur5_pick_place.planning.limits import Limits, tcp_and_elbow_speed
+from ur5_pick_place.planning.limits import Limits, in_degrees, tcp_and_elbow_speed
 from ur5_pick_place.planning.paths.follow import tool_text
 from ur5_pick_place.planning.paths.trajectory import Trajectory
 
@@ -164,7 +164,8 @@ def check_start(
     if not away[joint] <= start_tolerance:
         raise GateRefusal(
             f'motion starts {away[joint]:.4f} rad from the arm at {JOINT_NAMES[joint]} '
-            f'(allowed {start_tolerance} rad): plan again from the present joints',
+            f'(allowed {start_tolerance} rad): plan again from the present joints'
+            f'{in_degrees(trajectory.q)}',
             'start',
         )
 
@@ -192,7 +193,7 @@ def _check_position(
         raise GateRefusal(
             f'{JOINT_NAMES[joint]} = {math.degrees(q[i, joint]):.5f} deg at {t[i]:.3f} s '
             f'leaves its range {math.degrees(limits.q_min[joint]):.0f} to '
-            f'{math.degrees(limits.q_max[joint]):.0f} deg',
+            f'{math.degrees(limits.q_max[joint]):.0f} deg{in_degrees(q)}',
             'position',
         )
     return float(margin.min())

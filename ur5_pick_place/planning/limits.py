@@ -12,6 +12,7 @@ from ur5_pick_place.kinematics.transforms import Array
 from ur5_pick_place.settings import Settings, setting
 
 ELBOW = 2  # DH frame whose origin is the elbow's centre
+_TWO_TURNS = 4.0 * np.pi  # [rad]
 _OUTSIDE = 0.01  # [rad] by which a start may be outside the joint limits
 _FITTED = 1e-4  # [rad]
 
@@ -110,6 +111,11 @@ def range_from(q_min: Array, q_max: Array, q_start: Array) -> tuple[Array, Array
         np.where(q < q_min, np.maximum(q - _FITTED, low), q_min),
         np.where(q > q_max, np.minimum(q + _FITTED, high), q_max),
     )
+
+
+def in_degrees(q: Array) -> str:
+    """Return the question whether joints [rad] are in degrees, if any turns more than twice."""
+    return '; radians, not degrees?' if float(np.abs(q).max()) > _TWO_TURNS else ''
 
 
 def motion_limits(model: Model, settings: MotionSettings) -> Limits:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from ur5_pick_place.errors import fixed
 from ur5_pick_place.kinematics import BRANCHES, JOINT_NAMES, Model, all_solutions, explain
 from ur5_pick_place.kinematics.arm_shapes import LINKS
 from ur5_pick_place.kinematics.reasons import MissingBranch
@@ -145,11 +146,11 @@ def _no_branch(found: dict[str, _Obstacle]) -> str:
 
 def _out_of_reach(missing: Sequence[MissingBranch], p_base_link_tcp: Array) -> str:
     nearest = min(missing, key=lambda m: m.amount)
-    x, y, z = p_base_link_tcp + 0.0
+    x, y, z = (fixed(v, 3) for v in p_base_link_tcp)
     advice = 'closer to' if nearest.cause == 'far' else 'farther from'
     return (
         f'out of reach by {_mm(nearest.amount)} on {nearest.branch}, the nearest branch: '
-        f'{nearest.text}; the TCP is at ({x:.3f}, {y:.3f}, {z:.3f}) m in base_link, '
+        f'{nearest.text}; the TCP is at ({x}, {y}, {z}) m in base_link, '
         f'choose a place {advice} the arm'
     )
 

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Any
 
 from ur5_pick_place.config_files import load_yaml
-from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.errors import InvalidInput, quoted
 from ur5_pick_place.settings import REQUIRED, Settings, setting
 from ur5_pick_place.task.cycle_check import check_cycle
 from ur5_pick_place.task.place_names import DEFAULT_PLACES, HOME, check_name
@@ -40,7 +40,7 @@ class PlaceSettings(Settings):
         super().__post_init__()
         if self.from_frame != ''.join(self.from_frame.split()):
             raise InvalidInput(
-                f'from_frame = {self.from_frame!r}: must be a frame of TF, without spaces',
+                f'from_frame = {quoted(self.from_frame)}: must be a frame of TF, without spaces',
                 'from_frame',
             )
 
@@ -115,7 +115,8 @@ def load_cycle(path: Path, gripper_outputs: Collection[int] = ()) -> Cycle:
             content = {**content, 'places': list(settings)}
         elif not isinstance(places, list):
             raise InvalidInput(
-                f'places = {places!r}: must be a list of names, or a mapping of names to settings',
+                f'places = {quoted(places)}: must be a list of names, or a mapping of names to '
+                'settings',
                 'places',
             )
         file = _CycleFile.from_dict(content)
@@ -140,7 +141,7 @@ def _places(names: Sequence[str], settings: Mapping[str, Any]) -> dict[str, Plac
         found[name] = PlaceSettings.from_dict({} if given is None else given, key)
     if HOME not in found:
         raise InvalidInput(
-            f'places = {list(names)}: must contain {HOME}, where ~/go_home leads', 'places'
+            f'places = {quoted(list(names))}: must contain {HOME}, where ~/go_home leads', 'places'
         )
     if found[HOME].from_frame:
         key = f'places.{HOME}.from_frame'

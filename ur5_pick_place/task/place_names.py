@@ -4,7 +4,7 @@
 import re
 from difflib import get_close_matches
 
-from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.errors import InvalidInput, quoted
 
 HOME = 'home'
 """Where the arm rests. It is defined by its joints; all other places are defined by a pose."""
@@ -60,8 +60,8 @@ def check_name(name: str, key: str = '') -> None:
     """
     if len(name) > _LONGEST or not _NAME.fullmatch(name):
         raise InvalidInput(
-            f'{key} = {name!r}: must be a name of at most {_LONGEST} letters, digits and single '
-            'underscores, a letter first, such as tray_2',
+            f'{key} = {quoted(name)}: must be a name of at most {_LONGEST} letters, digits and '
+            'single underscores, a letter first, such as tray_2',
             key,
         )
     if name.startswith(_ABOVE):

@@ -14,7 +14,7 @@ import numpy as np
 import yaml
 
 from ur5_pick_place.config_files import MAX_BYTES, parse_yaml, read_bytes, write_atomically
-from ur5_pick_place.errors import ExecutionError, InvalidInput
+from ur5_pick_place.errors import ExecutionError, InvalidInput, quoted
 from ur5_pick_place.kinematics import BRANCHES, JOINT_NAMES
 from ur5_pick_place.settings import REQUIRED, Settings, setting
 from ur5_pick_place.task.place_names import HOME, check_name
@@ -33,13 +33,14 @@ class _Entry(TaughtPose):
     def __post_init__(self) -> None:
         super().__post_init__()
         if len(self.joints) not in (0, len(JOINT_NAMES)):
-            raise InvalidInput(f'joints = {list(self.joints)}: must have 6 entries, or none')
+            joints = quoted(list(self.joints))
+            raise InvalidInput(f'joints = {joints}: must have 6 entries, or none')
         if self.branch not in (BRANCHES if self.joints else ('',)):
             known = f'one of {", ".join(BRANCHES)}' if self.joints else 'empty without joints'
-            raise InvalidInput(f'branch = {self.branch!r}: must be {known}')
+            raise InvalidInput(f'branch = {quoted(self.branch)}: must be {known}')
         for what, pose in (('pose', self.pose), ('provenance.tool', self.provenance.tool)):
             if abs(np.linalg.norm(pose[3:]) - 1.0) > 1e-3:
-                raise InvalidInput(f'{what}: {list(pose[3:])} is not a unit quaternion')
+                raise InvalidInput(f'{what}: {quoted(list(pose[3:]))} is not a unit quaternion')
 
     def taught(self) -> TaughtPose:
         """Return the pose without what only the file needs."""

@@ -81,6 +81,8 @@ class Observed:
         Names in the planning scene.
     refused : str
         Why the scene blocks every motion; empty if it does not.
+    unheard : dict of str to str
+        Why what a node publishes does not reach `NODES`, by topic.
 
     """
 
@@ -108,6 +110,7 @@ class Observed:
     tool_voltage: int | None = None
     objects: list[str] | None = None
     refused: str = ''
+    unheard: dict[str, str] = field(default_factory=dict)
 
     def parameter(self, name: str, node: str = 'trajectory_planner') -> Any:
         """Return a parameter's value; None if it was not read or is not set."""
@@ -258,6 +261,13 @@ def _clock(seen: Observed) -> Check:
     return Check('clock', f'joints are {1e3 * age:.0f} ms old on arrival')
 
 
+def _topics(seen: Observed) -> Check:
+    if seen.unheard:
+        return Check('topics', '; '.join(f'{topic}: {why}' for topic, why in seen.unheard.items()),
+                     'publish them reliable: none of these messages arrives')
+    return Check('topics', 'whatever is published for these nodes can arrive')
+
+
 def _states(seen: Observed) -> Check:
     state, reason = parse_motion_state(seen.motion_state or '')
     if seen.motion_state is None or seen.task_state is None:
@@ -361,6 +371,7 @@ _CHECKS: tuple[Callable[[Observed], Check], ...] = (
     _voltage,
     _pins,
     _scene,
+    _topics,
     _states,
 )
 

@@ -3,7 +3,6 @@
 
 import dataclasses
 import sys
-import tempfile
 from math import degrees, prod
 from pathlib import Path
 from typing import Any
@@ -29,7 +28,7 @@ from ur5_pick_place.trials.cycle_layout import (
 )
 from ur5_pick_place.trials.demo_options import DemoOptions
 from ur5_pick_place.trials.demo_report import LATEST, RUN_FILE, publish, write_events
-from ur5_pick_place.trials.processes import NodeProcesses, own_domain
+from ur5_pick_place.trials.processes import NodeProcesses, own_domain, working_folder
 from ur5_pick_place.trials.run_file import RunFile
 
 _PLACED = 2e-3  # [m] largest distance of a part from its place; the fingers centre along one axis
@@ -51,9 +50,9 @@ def run_cycle_file(options: DemoOptions) -> int:
         return 2
     for name, spot in spots.items():
         print(f'{name}: {spot}.')
-    with tempfile.TemporaryDirectory(prefix='ur5_pick_place-') as folder:
+    with working_folder() as folder:
         try:
-            return _perform(options, cycle, path, spots, overrides, ends, Path(folder))
+            return _perform(options, cycle, path, spots, overrides, ends, folder)
         except (Ur5PickPlaceError, OSError) as error:
             print(f'demo: {error}', file=sys.stderr)
             return 1

@@ -12,7 +12,6 @@ import io
 import logging
 import os
 import sys
-import tempfile
 import time
 from collections.abc import Sequence
 from datetime import datetime, timezone
@@ -40,7 +39,12 @@ from ur5_pick_place.trials.demo_report import (
     write_events,
     write_result,
 )
-from ur5_pick_place.trials.processes import NodeProcesses, end_with_parent, own_domain
+from ur5_pick_place.trials.processes import (
+    NodeProcesses,
+    end_with_parent,
+    own_domain,
+    working_folder,
+)
 from ur5_pick_place.trials.record import RunResult
 from ur5_pick_place.trials.run_file import RunFile
 from ur5_pick_place.trials.signals import Ended, signals_raised
@@ -76,8 +80,7 @@ def _run(arguments: Sequence[str]) -> int:
     if options.cycle:
         return run_cycle_file(options)
     print(f'Start {options.task.start}, target {options.task.target}.')
-    with tempfile.TemporaryDirectory(prefix='ur5_pick_place-') as folder:
-        work = Path(folder)
+    with working_folder() as work:
         results: list[RunResult] = []
         try:
             with RunFile(work / RUN_FILE, {'arm': _arm(config, options)}) as file:

@@ -16,7 +16,6 @@ import os
 import re
 import socket
 import sys
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -42,7 +41,7 @@ from ur5_pick_place.terminal import Parser, number_within, quiet_pipe
 from ur5_pick_place.trials.cell_options import add_ur_type
 from ur5_pick_place.trials.cycle_demo import read_cycle
 from ur5_pick_place.trials.cycle_layout import layout, pick_places
-from ur5_pick_place.trials.processes import NodeProcesses, end_with_parent
+from ur5_pick_place.trials.processes import NodeProcesses, end_with_parent, working_folder
 from ur5_pick_place.trials.signals import Ended, signals_raised
 from ur5_pick_place.trials.spots import Spot, SpotChecker, default_spots
 
@@ -128,14 +127,14 @@ def _run(given: argparse.Namespace) -> None:
     _check_port(given.port)
     with (
         _reserved(domain),
-        tempfile.TemporaryDirectory(prefix='ur5_pick_place-') as folder,
-        NodeProcesses(specs, domain, Path(folder)) as nodes,
+        working_folder() as folder,
+        NodeProcesses(specs, domain, folder) as nodes,
     ):
         missing = {n: spots.get(n) for n in (HOME, *spots) if n not in taught}
         _prepare(given.ur_type, config, domain, nodes, missing)
         if remark:
             print(f'cell: {remark}', file=sys.stderr)
-        address = _wait_for_address(Path(folder) / f'{_COCKPIT}.log', nodes)
+        address = _wait_for_address(folder / f'{_COCKPIT}.log', nodes)
         print(_welcome(given.ur_type, domain, address, time.monotonic() - begin))
         for name, place in cycle.places.items():
             if place.from_frame:
@@ -304,7 +303,7 @@ Scripts see this cell with ROS_DOMAIN_ID={domain}, on this machine alone, such a
 """
 
 
-def _watch(nodes: NodeProcesses, folder: str) -> None:
+def _watch(nodes: NodeProcesses, folder: Path) -> None:
     """Report nodes that end, until none is left; the others stay, as they would on a robot."""
     known: dict[str, str] = {}
     while len(known) < len(nodes.pids):

@@ -3,7 +3,6 @@
 
 import contextlib
 import dataclasses
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -25,7 +24,7 @@ from ur5_pick_place.sim.cell import OPEN_GAP, PART_SIZE
 from ur5_pick_place.task.events import DONE, REARMED, STOPPED
 from ur5_pick_place.trials.configuration import Configuration
 from ur5_pick_place.trials.fault_operator import FaultOperator
-from ur5_pick_place.trials.processes import NodeProcesses, own_domain
+from ur5_pick_place.trials.processes import NodeProcesses, own_domain, working_folder
 from ur5_pick_place.trials.record import Record, Task, measure
 from ur5_pick_place.trials.spots import Spot, T_tool_grip
 
@@ -236,10 +235,10 @@ def open_nodes(
     model = load_model(overrides.get('ur_type', 'ur5'))
     scene = load_scene(config / Configuration(overrides)['scene_file'])
     with (
-        tempfile.TemporaryDirectory(prefix='ur5_pick_place-') as folder,
+        working_folder() as folder,
         own_domain() as domain,
         NodeProcesses(
-            _nodes(overrides, real_time_factor, config, Path(folder)), domain, Path(folder)
+            _nodes(overrides, real_time_factor, config, folder), domain, folder
         ) as nodes,
         FaultOperator(domain, model, scene, nodes.check) as operator,
     ):

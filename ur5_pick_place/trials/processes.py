@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -63,6 +64,16 @@ def _is_free(port: int) -> bool:
         except OSError:
             return False
     return True
+
+
+@contextlib.contextmanager
+def working_folder() -> Iterator[Path]:
+    """Give a temporary folder, which goes with the context or with this process, even killed."""
+    folder = tempfile.mkdtemp(prefix='ur5_pick_place-')
+    # Its end of the pipe closes with this process; in a session of its own it survives Ctrl-C.
+    removal = ['sh', '-c', 'read _; rm -rf -- "$0"', folder]
+    with subprocess.Popen(removal, stdin=subprocess.PIPE, start_new_session=True):
+        yield Path(folder)
 
 
 class NodeProcesses:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.errors import InvalidInput, quoted
 from ur5_pick_place.kinematics import UR_TYPES, forward, load_model
 from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, Array
 from ur5_pick_place.trials.measure import Trace
@@ -143,7 +143,7 @@ def _numbers(arm: Mapping[str, Any], name: str, shape: tuple[int, ...]) -> Array
         values = np.array(math.nan)
     if values.shape != shape or not np.isfinite(values).all():
         size = ' x '.join(map(str, shape)) + ' finite numbers' if shape else 'a finite number'
-        raise InvalidInput(f'arm: {name} = {arm.get(name)!r}: must be {size}')
+        raise InvalidInput(f'arm: {name} = {quoted(arm.get(name))}: must be {size}')
     return values
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ur5_pick_place.config_files import read_parameters
-from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.errors import InvalidInput, fixed
 from ur5_pick_place.kinematics import explain, inverse, load_model
 from ur5_pick_place.kinematics.transforms import (
     T_BASE_BASE_LINK,
@@ -43,7 +43,8 @@ class Spot(NamedTuple):
     yaw: float
 
     def __str__(self) -> str:
-        return f'({self.x:.3f}, {self.y:.3f}) m, {math.degrees(self.yaw):.0f} deg'
+        yaw = fixed(math.degrees(self.yaw), 0)
+        return f'({fixed(self.x, 3)}, {fixed(self.y, 3)}) m, {yaw} deg'
 
     @property
     def T_base_link_part(self) -> Array:

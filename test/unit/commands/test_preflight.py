@@ -85,7 +85,7 @@ def moved(T: np.ndarray, metres: float) -> np.ndarray:
 
 def test_a_cell_that_is_ready_has_nothing_to_be_done():
     assert not wrong(well())
-    assert len(check_all(well())) == 14
+    assert len(check_all(well())) == 15
 
 
 @pytest.mark.parametrize(
@@ -121,6 +121,7 @@ def test_a_cell_that_is_ready_has_nothing_to_be_done():
         ({'outputs': {}, 'inputs': {}}, 'io_states not received'),
         ({'objects': None}, 'scene: not received'),
         ({'refused': "object 'x' has no shapes"}, "'x' has no shapes; remove or replace"),
+        ({'unheard': {'/a_pose': 'camera publishes with x'}}, 'a_pose: camera .*publish them rel'),
         ({'motion_state': 'stopped: protective stop'}, 'stopped: protective stop; .*rearm'),
         ({'task_state': 'running: transfer'}, 'task running: transfer; wait'),
         ({'task_state': None}, 'states: not received'),
@@ -207,7 +208,7 @@ def test_mock_hardware_is_not_asked_for_modes_and_pins():
     assert 'robot is powered off' in '; '.join(wrong(replace(seen, robot_mode=3)))
 
 
-def test_nobody_at_all_is_one_problem_and_not_fourteen():
+def test_nobody_at_all_is_one_problem_and_not_one_for_each_check():
     text = '\n'.join(map(str, check_all(Observed(where='ROS_DOMAIN_ID 7'))))
     assert 'no node discovered on ROS_DOMAIN_ID 7' in text
     assert len(check_all(Observed())) == 2
@@ -216,7 +217,7 @@ def test_nobody_at_all_is_one_problem_and_not_fourteen():
 def test_the_report_has_a_line_each_and_the_cure_below():
     seen = replace(well(), scaling=0.0)
     lines = list(report_lines(check_all(seen), {True: '', False: ''}))
-    assert len(lines) == 15
+    assert len(lines) == 16
     assert lines[7].startswith('FAIL  speed slider')
     assert lines[8].strip().startswith('-> raise the slider')
 
@@ -225,7 +226,7 @@ def test_what_another_node_publishes_forges_no_line_of_the_report():
     forged = 'x\n\x1b[32mok\x1b[0m  robot         running'
     seen = replace(well(), task_state=f'stopped: {forged}', controllers={forged: 'active'})
     lines = list(report_lines(check_all(seen), {True: '', False: ''}))
-    assert len(lines) == 16 and all(line.isprintable() for line in lines)
+    assert len(lines) == 17 and all(line.isprintable() for line in lines)
     assert rf'stopped: {forged.encode("unicode_escape").decode()}' in '\n'.join(lines)
 
 

@@ -1,13 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """What every command does alike at the terminal."""
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.terminal import Parser, check_metres, seed_number
+
+CYCLE = Path(__file__).parents[3] / 'config/cycle.yaml'
 
 
 @pytest.mark.parametrize('text', ['-0.4', '-4e-1', '-.4E0', '-4'])
@@ -39,6 +43,13 @@ def test_a_command_that_nobody_reads_ends_in_silence(options):
     command.stdout.close()
     assert command.stderr.read() == b''
     assert command.wait(30.0) == 141
+
+
+def test_what_a_terminal_cannot_show_is_printed_as_an_escape():
+    words = [sys.executable, '-m', 'ur5_pick_place.commands.cycle_diagram', CYCLE]
+    environment = {**os.environ, 'PYTHONIOENCODING': 'latin-1'}
+    shown = subprocess.run(words, capture_output=True, env=environment, timeout=60.0)
+    assert shown.returncode == 0 and b'\\u21b7' in shown.stdout and not shown.stderr
 
 
 @pytest.mark.parametrize('text', ['-1', '1.5', 'x', '', '1' * 19])

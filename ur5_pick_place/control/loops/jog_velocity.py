@@ -25,6 +25,7 @@ import numpy as np
 
 from ur5_pick_place.control.loops.progress import near_singularity
 from ur5_pick_place.control.loops.reference import gentle_limits
+from ur5_pick_place.errors import fixed
 from ur5_pick_place.kinematics import JOINT_NAMES, forward, jacobian
 from ur5_pick_place.kinematics.transforms import Array, log_so3
 from ur5_pick_place.planning.collision.collision import CollisionModel, Contact
@@ -234,7 +235,7 @@ class JogVelocity:
             return 1.0, ''
         bound = limits.q_max[joint] if qd[joint] > 0.0 else limits.q_min[joint]
         return float(share[joint]), (
-            f'{JOINT_NAMES[joint]} is {np.degrees(room[joint]):.1f} deg from its limit of '
+            f'{JOINT_NAMES[joint]} is {fixed(np.degrees(room[joint]), 1)} deg from its limit of '
             f'{np.degrees(bound):.0f} deg'
         )
 

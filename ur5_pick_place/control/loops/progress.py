@@ -3,6 +3,7 @@
 
 import numpy as np
 
+from ur5_pick_place.errors import fixed
 from ur5_pick_place.kinematics import JOINT_NAMES, Model, singularity
 from ur5_pick_place.kinematics.transforms import Array
 
@@ -41,7 +42,7 @@ def stall_reason(model: Model, q: Array) -> str:
     joint = int(margin.argmin())
     if margin[joint] < _NEAR_LIMIT:
         return (
-            f'{JOINT_NAMES[joint]} = {np.degrees(q[joint]):.1f} deg is at its joint limit; '
+            f'{JOINT_NAMES[joint]} = {fixed(np.degrees(q[joint]), 1)} deg is at its joint limit; '
             'start from another branch, or with this joint a full turn away'
         )
     name, distance, unit = near_singularity(model, q)

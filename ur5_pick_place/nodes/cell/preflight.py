@@ -41,7 +41,7 @@ from ur5_pick_place.nodes.messages.conversions import (
 from ur5_pick_place.nodes.messages.scene_messages import read_scene
 from ur5_pick_place.nodes.ros.distro import count_servers, publisher_of
 from ur5_pick_place.nodes.ros.process import init_ros
-from ur5_pick_place.nodes.ros.qos import LATCHED
+from ur5_pick_place.nodes.ros.qos import LATCHED, mismatches
 from ur5_pick_place.nodes.scene.planning_scene import SCENE_TOPIC
 from ur5_pick_place.nodes.tf.frames import Frames
 from ur5_pick_place.planning.scene.world import shown
@@ -155,6 +155,7 @@ class _Collector:
         self._spin(_SAMPLE)
         self._is_sampling = False
         self._ask_controllers()
+        seen.unheard = self._unheard()
         seen.is_gripper_there = self._is_gripper_there()
         self._compare(frames, prefix)
         return seen
@@ -191,6 +192,17 @@ class _Collector:
         replies = self._replies({'': self._list.call_async(ListControllers.Request())})
         if replies:
             self._seen.controllers = {c.name: c.state for c in replies[''].controller}
+
+    def _unheard(self) -> dict[str, str]:
+        """Return the topics of this namespace on which a publisher does not reach our nodes."""
+        space = self._node.get_namespace().rstrip('/') + '/'
+        found: dict[str, str] = {}
+        for topic, _types in self._node.get_topic_names_and_types():
+            if topic.startswith(space):
+                reasons = mismatches(self._node, topic, NODES)
+                for name, why in reasons.items():
+                    found[topic] = f'{name} publishes with {why}'
+        return found
 
     def _is_gripper_there(self) -> bool:
         own = self._seen.parameters.get('pick_place', {})

@@ -165,7 +165,15 @@ class PickPlace(Node):
         self._offer_services(group, health.check_modes)
         names = list(self._places)
         self._poses = PoseTopics(
-            self, names, self._teach_pose, self._refuse_pose, lambda: self._port.q, group
+            self,
+            names,
+            self._teach_pose,
+            self._refuse_pose,
+            lambda: self._port.q,
+            group,
+            lambda name, reason: self._emit(
+                events.REFUSED, request=f'{name}_pose', reason=reason, stamp=''
+            ),
         )
         self._gripper_commands = gripper_command.GripperCommands(
             self, self._run, self._threshold, self._job, group

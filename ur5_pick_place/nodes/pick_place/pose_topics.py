@@ -11,6 +11,8 @@ from rclpy.callback_groups import CallbackGroup
 from rclpy.node import Node
 
 from ur5_pick_place.kinematics.transforms import Array
+from ur5_pick_place.nodes.ros.distro import on_incompatible_qos
+from ur5_pick_place.nodes.ros.qos import mismatches
 
 _MOST = 20  # waiting poses
 
@@ -34,6 +36,8 @@ class PoseTopics:
     present : callable
         Returns the present joints (6,) [rad], which are kept with each pose as it arrives.
     group : CallbackGroup
+    on_mismatch : callable
+        Takes the name of a place, and why the poses of a publisher do not arrive.
 
     """
 
@@ -45,14 +49,29 @@ class PoseTopics:
         refuse: Callable[[str, PoseStamped, Array | None], None],
         present: Callable[[], Array | None],
         group: CallbackGroup,
+        on_mismatch: Callable[[str, str], None],
     ) -> None:
         self._node, self._teach, self._refuse, self._present = node, teach, refuse, present
         self._waiting: deque[tuple[str, PoseStamped, Array | None]] = deque()
         self._is_teaching, self._lock = False, threading.Lock()
         for name in names:
             node.create_subscription(
-                PoseStamped, f'~/{name}_pose', partial(self.put, name), 10, callback_group=group
+                PoseStamped,
+                f'~/{name}_pose',
+                partial(self.put, name),
+                10,
+                callback_group=group,
+                event_callbacks=on_incompatible_qos(partial(self._on_mismatch, name, on_mismatch)),
             )
+
+    def _on_mismatch(
+        self, name: str, on_mismatch: Callable[[str, str], None], _event: object
+    ) -> None:
+        node = self._node
+        topic = node.resolve_topic_name(f'~/{name}_pose')
+        found = mismatches(node, topic, [node.get_name()]) or {'a node': 'another QoS'}
+        who = ', '.join(f'{who} publishes {topic} with {why}' for who, why in found.items())
+        on_mismatch(name, f'{who}: none of its poses arrives; publish them reliable')
 
     def put(self, name: str, message: PoseStamped) -> None:
         """Queue a pose."""

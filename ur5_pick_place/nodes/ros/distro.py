@@ -148,6 +148,11 @@ def on_liveliness(on_change: Callable[[Any], None]) -> Any:
     return _events().SubscriptionEventCallbacks(liveliness=on_change)
 
 
+def on_incompatible_qos(on_change: Callable[[Any], None]) -> Any:
+    """Return the event callbacks of a subscription for publishers whose QoS does not match."""
+    return _events().SubscriptionEventCallbacks(incompatible_qos=on_change)
+
+
 def qos_event_class() -> Any:
     """Return the class of the QoS events that executors wait for."""
     events = _events()

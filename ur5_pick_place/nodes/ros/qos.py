@@ -1,8 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """QoS profiles that several nodes use; the driver's where it defines them."""
 
+from collections.abc import Collection
+
 from rclpy.duration import Duration
-from rclpy.qos import DurabilityPolicy, QoSProfile
+from rclpy.node import Node
+from rclpy.qos import DurabilityPolicy, QoSCompatibility, QoSProfile, qos_check_compatible
 
 LATCHED = QoSProfile(depth=1, durability=DurabilityPolicy.TRANSIENT_LOCAL)
 
@@ -16,6 +19,28 @@ def fresh(lifespan: float) -> QoSProfile:
 
     """
     return QoSProfile(depth=10, lifespan=Duration(nanoseconds=round(1e9 * lifespan)))
+
+
+def mismatches(node: Node, topic: str, names: Collection[str]) -> dict[str, str]:
+    """
+    Return why publishers of a topic do not reach subscriptions of nodes of some names.
+
+    Returns
+    -------
+    reasons : dict of str to str
+        By the publishers' node; empty if every message arrives.
+
+    """
+    found: dict[str, str] = {}
+    listeners = node.get_subscriptions_info_by_topic(topic)
+    for listener in listeners:
+        if listener.node_name not in names:
+            continue
+        for publisher in node.get_publishers_info_by_topic(topic):
+            match, why = qos_check_compatible(publisher.qos_profile, listener.qos_profile)
+            if match == QoSCompatibility.ERROR:
+                found[publisher.node_name] = why.removeprefix('ERROR: ').rstrip('; ').lower()
+    return found
 
 
 SWITCHING = fresh(0.5)

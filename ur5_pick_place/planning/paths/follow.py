@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.interpolate import BSpline, make_interp_spline
 
-from ur5_pick_place.errors import IncompletePath
+from ur5_pick_place.errors import IncompletePath, fixed
 from ur5_pick_place.kinematics import BRANCHES, JOINT_NAMES, Model, classify, inverse
 from ur5_pick_place.kinematics.reasons import explain
 from ur5_pick_place.kinematics.singularity import singularity
@@ -244,7 +244,7 @@ def _check_range(model: Model, q: Array, q_start: Array, share: Array, poses: Ar
             i,
             share,
             poses,
-            f'{JOINT_NAMES[joint]} = {np.degrees(q[i, joint]):.1f} deg leaves its range '
+            f'{JOINT_NAMES[joint]} = {fixed(np.degrees(q[i, joint]), 1)} deg leaves its range '
             f'{np.degrees(model.q_min[joint]):.0f} to {np.degrees(model.q_max[joint]):.0f} deg',
         )
 
@@ -260,5 +260,5 @@ def _incomplete(i: int, share: Array, poses: Array, cause: str) -> IncompletePat
 
 def tool_text(T_base_tool: Array) -> str:
     """Return where the tool is, as a text, in `base_link`: `base` turned by pi about z."""
-    x, y, z = T_base_tool[:3, 3] * (-1.0, -1.0, 1.0) + 0.0
-    return f'tool at ({x:.3f}, {y:.3f}, {z:.3f}) m in base_link'
+    x, y, z = (fixed(v, 3) for v in T_base_tool[:3, 3] * (-1.0, -1.0, 1.0))
+    return f'tool at ({x}, {y}, {z}) m in base_link'

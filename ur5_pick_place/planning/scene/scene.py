@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from ur5_pick_place.errors import InvalidInput
+from ur5_pick_place.errors import InvalidInput, quoted
 from ur5_pick_place.kinematics.transforms import Array, check_transform
 from ur5_pick_place.planning.scene.world import OWN_PART, AttachedObject, SceneObject, World
 from ur5_pick_place.settings import is_finite_number
@@ -253,7 +253,7 @@ def _check_number(
 ) -> float:
     """Return `value` as a float, or raise `InvalidInput` naming it and its bounds [m]."""
     if not is_finite_number(value):
-        raise InvalidInput(f'{what} = {value!r}: must be a finite number')
+        raise InvalidInput(f'{what} = {quoted(value)}: must be a finite number')
     if not bounds[0] <= value <= bounds[1]:
         raise InvalidInput(f'{what} = {value:g} m: must lie in {bounds[0]:g} to {bounds[1]:g} m')
     return float(value)
@@ -261,7 +261,8 @@ def _check_number(
 
 def _check_name(name: Any) -> None:
     if not isinstance(name, str) or not 1 <= len(name) <= _MAX_NAME or not name.isprintable():
-        raise InvalidInput(f'box name {name!r}: must be 1 to {_MAX_NAME} printable characters')
+        bounds = f'must be 1 to {_MAX_NAME} printable characters'
+        raise InvalidInput(f'box name {quoted(name)}: {bounds}')
     if name in RESERVED_NAMES:
         reserved = ', '.join(RESERVED_NAMES)
         raise InvalidInput(f'box name {name!r} is taken; reserved names are: {reserved}')
