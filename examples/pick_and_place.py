@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """
-Pick a part up and put it down.
+Pick a part up, put it down, and carry it back, so that the script may be run again.
 
 Run `make cell` in one terminal and `.venv/bin/python examples/pick_and_place.py` in another. The
-part must lie at start. After a run it does not: take it back, on the simulated cell by the button
-Put part at start in the page's tab Simulation.
+part must lie at the first place.
 
 On a robot change the coordinates first: they are those of the simulated cell, and replace the
 places that you taught.
@@ -13,11 +12,16 @@ places that you taught.
 
 from ur5_pick_place.client import PickPlaceClient
 
+HERE = {'xyz': (0.45, -0.20, 0.02), 'yaw_deg': 0}  # the TCP, tool down, in base_link
+THERE = {'xyz': (0.40, 0.25, 0.02), 'yaw_deg': 30}
+
 with PickPlaceClient() as cell:  # waits up to 30 s for the nodes
     cell.init_gripper()
     cell.teach('home')  # where the arm is now
-    cell.teach('start', xyz=(0.45, -0.20, 0.02), yaw_deg=0)  # the TCP, tool down, in base_link
-    cell.teach('target', xyz=(0.40, 0.25, 0.02), yaw_deg=30)
-    print(cell.plan())
-    result = cell.run(on_event=print)  # Ctrl-C stops the arm
-    print(f'{result.placed} placed in {result.duration:.1f} s')
+    for start, target in ((HERE, THERE), (THERE, HERE)):
+        cell.teach('start', **start)
+        cell.teach('target', **target)
+        print(cell.plan())
+        print(cell.run(on_event=print))  # Ctrl-C stops the arm
+    cell.teach('start', **HERE)  # as they were
+    cell.teach('target', **THERE)

@@ -17,6 +17,7 @@ from ur5_pick_place.cockpit.actions import CellState
 from ur5_pick_place.cockpit.checks import PreflightTab, TouchTab
 from ur5_pick_place.cockpit.jog import RATE
 from ur5_pick_place.cockpit.link import Offers
+from ur5_pick_place.cockpit.node import Cockpit
 from ur5_pick_place.cockpit.panel import Panel
 from ur5_pick_place.cockpit.places import PlaceHandles
 from ur5_pick_place.cockpit.tabs import JogTab
@@ -94,6 +95,25 @@ def test_a_place_that_is_read_from_a_frame_follows_it_and_no_drag_moves_it(page)
     T = tool_down(0.4, -0.2, 0.0225, 0.0)  # Plan may update the frame without an event
     places.on_frame('start', T)
     np.testing.assert_allclose(places.all['start'].T_base_link_tcp, T, atol=1e-9)
+
+
+def test_the_handles_of_all_places_follow_their_frames_without_a_wait() -> None:
+    """Under a flood of /tf a wait takes 0.1 s, in the thread that takes the joints."""
+    followed: list[str] = []
+
+    def T_base_frame(frame: str, arm: object = None, waits: bool = True) -> np.ndarray:
+        time.sleep(0.1 * waits)
+        return np.eye(4)
+
+    page = SimpleNamespace(
+        _prefix='',
+        _frames=SimpleNamespace(T_base_frame=T_base_frame),
+        _places=SimpleNamespace(on_frame=lambda place, _T: followed.append(place)),
+    )
+    begin = time.monotonic()
+    for place in 'abcdefghij':
+        Cockpit._update_handle(page, place)
+    assert time.monotonic() - begin < 0.5 and followed == list('abcdefghij')
 
 
 def test_a_place_under_a_drag_or_awaiting_its_answer_does_not_follow_its_frame(page) -> None:

@@ -12,7 +12,7 @@ from ur5_pick_place.client.link import PLANNER, TASK, Link
 from ur5_pick_place.client.results import Solutions
 from ur5_pick_place.errors import InvalidInput, TimedOut
 from ur5_pick_place.kinematics.transforms import Array
-from ur5_pick_place.nodes.messages.conversions import pose_to_matrix
+from ur5_pick_place.nodes.messages.conversions import pose_to_matrix, to_seconds
 
 _STATE_TIME = 1.0  # [s] by which the state may follow the reply or the event
 _TEACH = f'{TASK}/teach_'
@@ -45,6 +45,12 @@ class CellReader:
     def joints(self) -> Array:
         """Present joints (6,) [rad] in controller order; `ExecutionError` without recent ones."""
         return self._link.received.joints()[0].copy()
+
+    @property
+    def stamped_joints(self) -> tuple[float, Array]:
+        """The robot's time of the present joints [s], and these, as `joints`."""
+        q, message = self._link.received.joints()
+        return to_seconds(message.header.stamp), q.copy()
 
     @property
     def tcp(self) -> Array:

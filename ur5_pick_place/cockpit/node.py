@@ -273,7 +273,8 @@ class Cockpit(Node):
     def _update_handle(self, place: str) -> None:
         """Move a handle to where its place is in TF."""
         try:
-            T_base_place = self._frames.T_base_frame(f'{self._prefix}{place}')
+            # Without waiting: this thread takes the joints too.
+            T_base_place = self._frames.T_base_frame(f'{self._prefix}{place}', waits=False)
         except UnknownFrame:
             return
         self._places.on_frame(place, T_BASE_LINK_BASE @ T_base_place)
