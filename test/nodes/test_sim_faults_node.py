@@ -8,7 +8,7 @@ from ur5_pick_place.kinematics.model import CYCLE
 
 pytest.importorskip('rclpy', reason='needs ROS 2: make setup')
 
-from driver_client import IO, SCALED, DriverProcess, goal, rest
+from driver_client import IO, SCALED, goal, rest
 from lone_driver import THERE
 from lone_driver import driver as driver
 from rosgraph_msgs.msg import Clock
@@ -185,20 +185,3 @@ def test_a_lossy_link_loses_joint_states_and_no_goals(cell):
     stamps = [m.header.stamp.sec + m.header.stamp.nanosec * 1e-9 for m in cell.joints[start:]]
     share = (len(stamps) - 1) * CYCLE / (stamps[-1] - stamps[0])
     assert share < 0.9
-
-
-def test_a_schedule_ends_the_process_without_a_word_at_its_time(ros_domain, tmp_path):
-    path = tmp_path / 'faults.yaml'
-    path.write_text('- {fault: driver_killed, at: 0.4}\n')
-    process = DriverProcess('-r', '__ns:=/doomed', '-p', f'faults:={path}')
-    code, errors = process.wait(60.0)
-    assert code == 137 and '0.400 s: driver_killed' in errors
-
-
-def test_a_bad_schedule_is_refused_before_anything_starts(ros_domain, tmp_path):
-    path = tmp_path / 'faults.yaml'
-    path.write_text('- {fault: earthquake}\n')
-    process = DriverProcess('-r', '__ns:=/doomed', '-p', f'faults:={path}')
-    code, errors = process.wait(60.0)
-    assert code == 2
-    assert errors.startswith(f'refused to start: faults file {path}:1: faults[0]: unknown fault')

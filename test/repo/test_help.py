@@ -56,7 +56,7 @@ def test_help_of_a_node_names_parameters_that_it_has(name, monkeypatch, capsys):
         parameter
         for file in (*(REPO / 'config').glob('robot_*.yaml'), REPO / f'config/{name}.yaml')
         for parameter in read_parameters(file)
-    } | {'ur_type', 'kinematics_params_file', 'tf_prefix', 'controller', 'publish_tf', 'faults'}
+    } | {'ur_type', 'kinematics_params_file', 'tf_prefix', 'controller', 'publish_tf'}
     assert len(named) >= 4
     assert set(named) <= known
 

@@ -14,17 +14,16 @@ THERE = HERE + 0.5
 class FaultyCell:
     """A driver over an ideal arm, powered, with its faults; everything it tells is kept."""
 
-    def __init__(self, schedule=(), arm=None):
+    def __init__(self, arm=None):
         self.arm = arm or IdealArm()
         self.driver = Driver(self.arm)
-        self.faults = FaultInjector(self.driver, schedule)
+        self.faults = FaultInjector(self.driver)
         self.reports, self.inputs = [], []
         self.driver.robot.tool_voltage = 24
         self.run(CYCLE)
 
     def cycle(self):
         self.driver.cycle()
-        self.faults.tick()
         self.reports.append(self.driver.report)
         self.inputs.append(self.driver.io.pins.digital_in[16])
 

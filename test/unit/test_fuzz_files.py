@@ -30,7 +30,6 @@ from ur5_pick_place.kinematics.loading import load_calibrated
 from ur5_pick_place.planning.limits import MotionSettings
 from ur5_pick_place.planning.scene.scene_file import load_scene
 from ur5_pick_place.settings import Settings
-from ur5_pick_place.sim.fault_schedule import load_schedule
 from ur5_pick_place.sim.world import CellSettings
 from ur5_pick_place.task.cycle import blended_groups, load_cycle
 from ur5_pick_place.task.grippers.digital import DigitalSettings
@@ -93,10 +92,6 @@ def cycle_holds(path: Path) -> None:
     assert sum(map(len, blended_groups(cycle))) == len(cycle)
 
 
-def schedule_holds(path: Path) -> None:
-    assert all(fault.at >= 0.0 and np.isfinite(fault.at) for fault in load_schedule(path))
-
-
 def calibration_holds(path: Path) -> None:
     assert np.isfinite(forward(load_calibrated(path), HOME)).all()
 
@@ -109,7 +104,6 @@ def poses_hold(path: Path) -> None:
 READERS: dict[str, Callable[[Path], None]] = {
     'scene': scene_holds,
     'cycle': cycle_holds,
-    'schedule': schedule_holds,
     'calibration': calibration_holds,
     'poses': poses_hold,
 }
@@ -123,7 +117,6 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     scene['boxes'] = [{'name': 'crate', 'position': [1, 1, 1], 'size': [0.1, 0.1, 0.1]}]
     (folder / 'scene').write_text(yaml.safe_dump(scene))
     (folder / 'cycle').write_text((CONFIG / 'cycle.yaml').read_text())
-    (folder / 'schedule').write_text('- {fault: part_slips, motion: 3, at: 0.5, for: 6.0}\n')
     write(folder / 'calibration', SHIPPED)
     poses = PosesFile(folder / 'poses')
     for name, pose in POSES.items():

@@ -1,40 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Injects and clears faults: on request, and by a schedule in simulated time."""
+"""Injects and clears the faults of the simulated cell."""
 
+import difflib
 import logging
-from collections.abc import Sequence
 
 from ur5_pick_place.errors import InvalidInput
 from ur5_pick_place.sim.driver import Driver
-from ur5_pick_place.sim.fault_schedule import Planned, check_fault
 from ur5_pick_place.sim.faults import Undo
-from ur5_pick_place.sim.gripper_faults import faults_of
-
-_ROUNDING = 1e-9  # [s]
+from ur5_pick_place.sim.gripper_faults import ALL_FAULTS, faults_of
 
 _log = logging.getLogger(__name__)
 
 
 class FaultInjector:
-    """
-    The faults of one driver.
+    """The faults of one driver."""
 
-    Parameters
-    ----------
-    driver : Driver
-    schedule : sequence of Planned
-        Scheduled faults.
-
-    """
-
-    def __init__(self, driver: Driver, schedule: Sequence[Planned] = ()) -> None:
+    def __init__(self, driver: Driver) -> None:
         self._driver = driver
         self.known = faults_of(driver.gripper)
         """The faults that this cell can have, by name."""
         self._undo: dict[str, list[Undo]] = {}
-        self._to_come = list(schedule)
-        self._to_end: list[tuple[float, str]] = []
-        self._motions: list[float] = []  # start time of each trajectory goal [s]
 
     @property
     def active(self) -> tuple[str, ...]:
@@ -77,7 +62,6 @@ class FaultInjector:
             self._undo[name][-1]()
             self._undo[name].pop()
         del self._undo[name]
-        self._to_end = [(end, other) for end, other in self._to_end if other != name]
         _log.warning('%.3f s: %s cleared', self._driver.time, name)
         return f'{name} cleared'
 
@@ -101,34 +85,10 @@ class FaultInjector:
             raise InvalidInput('; '.join(left))
         return 'all faults cleared'
 
-    def tick(self) -> None:
-        """Execute the schedule; call this after every cycle of the driver."""
-        now = self._driver.time
-        begun = sum(c.goals_started for c in self._driver.trajectory.values())
-        self._motions += [now] * (begun - len(self._motions))
-        for planned in [p for p in self._to_come if self._is_due(p, now)]:
-            self._to_come.remove(planned)
-            self._begin(planned, now)
-        for end, name in [e for e in self._to_end if e[0] <= now + _ROUNDING]:
-            try:
-                self.clear(name)
-            except InvalidInput:
-                _log.debug('%s was due to end at %.3f s: retrying', name, end)
 
-    def _is_due(self, planned: Planned, now: float) -> bool:
-        if planned.motion is None:
-            start = 0.0
-        elif planned.motion <= len(self._motions):
-            start = self._motions[planned.motion - 1]
-        else:
-            return False
-        return start + planned.at <= now + _ROUNDING
-
-    def _begin(self, planned: Planned, now: float) -> None:
-        try:
-            self.inject(planned.fault)
-        except InvalidInput as error:
-            _log.error('%.3f s: %s was not injected: %s', now, planned.fault, error)
-        else:
-            if planned.duration is not None:
-                self._to_end.append((now + planned.duration, planned.fault))
+def check_fault(name: str) -> None:
+    """Raise `InvalidInput` unless there is a fault of that name."""
+    if name not in ALL_FAULTS:
+        near = difflib.get_close_matches(str(name), ALL_FAULTS, n=1)
+        hint = f'did you mean {near[0]}?' if near else f'known are: {", ".join(ALL_FAULTS)}'
+        raise InvalidInput(f'unknown fault {name!r}; {hint}')

@@ -268,7 +268,6 @@ class InProcessCell:
         self.cycles += 1
         if not self.driver.link.killed:
             self.driver.cycle()
-            self.faults.tick()
             now = self.driver.time
             self.driver.link.to_driver.advance(now)
             self.driver.link.to_clients.advance(now)

@@ -78,7 +78,6 @@ _TEXT = {
             'tf_prefix': 'prefix of joint names and frames',
             'publish_tf': 'publish the frames of the arm',
             'gripper': 'digital, vacuum or action',
-            'faults': 'file with a schedule of faults',
         },
         'sim_driver.yaml',
     ),

@@ -12,8 +12,7 @@ For simulations only, under `sim_driver/`: `part_pose` (where the cube really is
 of `parts` cubes; `part_pose` and `place_part` refer to the latest one, `part_poses` has all),
 `switch_input` (ur_msgs/SetIO: a button or sensor at input `pin`, 0 to 15), `protective_stop`, and
 for every fault of `sim.faults` and of its gripper (`sim.gripper_faults`) a service `faults/<name>`
-(true injects, false clears) beside `clear_faults`; the parameter `faults` names a file with a
-schedule of faults (`sim.fault_schedule`).
+(true injects, false clears) beside `clear_faults`.
 
 With `gripper: action` the cell also has `robotiq_gripper_controller/gripper_cmd`, of the type
 `gripper_action_type`, and the gripper's joint on `joint_states`, as a Robotiq's node has.
@@ -70,7 +69,6 @@ from ur5_pick_place.sim.controller_manager import (
 )
 from ur5_pick_place.sim.driver import REPLACEMENTS, RESTART, Driver
 from ur5_pick_place.sim.fault_injector import FaultInjector
-from ur5_pick_place.sim.fault_schedule import load_schedule
 from ur5_pick_place.sim.grippers import ACTION as GRIPPER_ACTION
 from ur5_pick_place.sim.grippers import GRIPPER_COMMAND, PARALLEL
 from ur5_pick_place.sim.world import CellSettings, World
@@ -131,7 +129,6 @@ class SimDriverSettings(Settings):
         'with gripper: action, the type of its action',
         choices=(GRIPPER_COMMAND, PARALLEL),
     )
-    faults: str = setting('', 'path of a YAML file with a schedule of faults; empty: none')
 
 
 def _polyscope(ur_type: str, is_x: bool) -> str:
@@ -161,7 +158,6 @@ class Simulation:
         contact: ContactSettings,
         settings: SimDriverSettings,
     ) -> None:
-        schedule = load_schedule(settings.faults) if settings.faults else ()
         world = World(cell)
         prefix = settings.tf_prefix
         self._node = node
@@ -180,7 +176,7 @@ class Simulation:
         )
         if not settings.program_running:
             self._driver.robot.stop()
-        self._faults = FaultInjector(self._driver, schedule)
+        self._faults = FaultInjector(self._driver)
         self._lock = threading.Lock()
         group = ReentrantCallbackGroup()
         self._publishers = Publishers(
@@ -247,7 +243,6 @@ class Simulation:
             time.sleep(max(0.0, due - time.monotonic()))
             with self._lock:
                 self._driver.cycle()
-                self._faults.tick()
             if self._driver.link.killed:
                 os._exit(_KILLED)  # without a clean end: clients observe silence only
             self._publishers.publish()
