@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The planner asks the controller whether it splices trajectories."""
+"""The planner keeps the controller from splicing trajectories, and says where it cannot."""
 
 import time
 
@@ -7,36 +7,93 @@ import pytest
 
 rclpy = pytest.importorskip('rclpy')
 
+from rcl_interfaces.msg import SetParametersResult  # noqa: E402
 from rclpy.callback_groups import ReentrantCallbackGroup  # noqa: E402
 from rclpy.executors import SingleThreadedExecutor  # noqa: E402
 
 from ur5_pick_place.nodes.driver.replacement import SPLICES, Replacement  # noqa: E402
 
 
-@pytest.mark.parametrize(('value', 'splices'), [(True, True), (False, False), (None, False)])
-def test_a_controller_without_the_parameter_restarts(ros_domain, value, splices):
-    context = rclpy.Context()
-    rclpy.init(context=context)
-    executor = SingleThreadedExecutor(context=context)
-    client = rclpy.create_node('client', context=context)
-    controller = rclpy.create_node('some_controller', context=context)
-    if value is not None:
-        controller.declare_parameter(SPLICES, value)
-    replies = []
-    replacement = Replacement(client, 'some_controller', ReentrantCallbackGroup())
-    on_reply = replacement._on_reply
-    replacement._on_reply = lambda reply: (on_reply(reply), replies.append(reply))
-    executor.add_node(client)
-    executor.add_node(controller)
-    try:
-        end = time.monotonic() + 20.0
-        while not replies and time.monotonic() < end:
-            replacement.request_if_new()
-            executor.spin_once(timeout_sec=0.05)
-        assert replies and replacement.splices is splices
-        assert len(replies) == 1, 'asked once'
-    finally:
-        executor.shutdown()
-        client.destroy_node()
-        controller.destroy_node()
-        rclpy.try_shutdown(context=context)
+class Bench:
+    """A `Replacement`, and a controller with or without the parameter."""
+
+    def __init__(self):
+        self.context = rclpy.Context()
+        rclpy.init(context=self.context)
+        self.executor = SingleThreadedExecutor(context=self.context)
+        self.client = rclpy.create_node('client', context=self.context)
+        self.executor.add_node(self.client)
+        group = ReentrantCallbackGroup()
+        self.replacement = Replacement(self.client, 'some_controller', group)
+        self.controller = None
+
+    def load(self, value, refusal=''):
+        """Load the controller with a value in its file; None = it does not know the parameter."""
+        self.controller = rclpy.create_node('some_controller', context=self.context)
+        if value is not None:
+            self.controller.declare_parameter(SPLICES, value)
+        if refusal:
+            self.refuse = lambda _: SetParametersResult(successful=False, reason=refusal)
+            self.controller.add_on_set_parameters_callback(self.refuse)
+        self.executor.add_node(self.controller)
+
+    def unload(self):
+        self.executor.remove_node(self.controller)
+        self.controller.destroy_node()
+
+    @property
+    def value(self):
+        return self.controller.get_parameter(SPLICES).value
+
+    @property
+    def why_not(self):
+        return self.replacement.why_no_stream
+
+    def until(self, condition, seconds=20.0):
+        end = time.monotonic() + seconds
+        while not condition() and time.monotonic() < end:
+            self.replacement.update()
+            self.executor.spin_once(timeout_sec=0.02)
+        assert condition(), self.why_not
+
+    def close(self):
+        self.executor.shutdown()
+        self.client.destroy_node()
+        self.controller.destroy_node()
+        rclpy.try_shutdown(context=self.context)
+
+
+@pytest.fixture
+def bench(ros_domain):
+    bench = Bench()
+    yield bench
+    bench.close()
+
+
+@pytest.mark.parametrize('value', [False, None])
+def test_a_controller_that_restarts_is_left_as_it_is(bench, value):
+    assert 'some_controller/get_parameters' in bench.why_not, 'not known yet'
+    bench.load(value)
+    bench.until(lambda: not bench.why_not)
+    assert value is None or bench.value is False
+
+
+def test_a_controller_that_splices_is_set_and_set_again_once_it_is_loaded_anew(bench):
+    bench.load(True)
+    bench.until(lambda: not bench.why_not)
+    assert bench.value is False
+    bench.controller.set_parameters([rclpy.Parameter(SPLICES, value=True)])
+    bench.until(lambda: bench.value is False)
+    bench.unload()
+    bench.load(True)
+    bench.until(lambda: bench.value is False)
+    bench.until(lambda: not bench.why_not)
+
+
+def test_a_refusal_is_told_with_its_reason_until_it_is_over(bench):
+    bench.load(True, 'not while it is raining')
+    bench.until(lambda: 'refuses' in bench.why_not)
+    assert SPLICES in bench.why_not and 'not while it is raining' in bench.why_not
+    bench.controller.remove_on_set_parameters_callback(bench.refuse)
+    bench.until(lambda: not bench.why_not)
+    assert bench.value is False

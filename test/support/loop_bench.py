@@ -12,7 +12,7 @@ from ur5_pick_place.kinematics.model import CYCLE
 class Port:
     """A controller that is there; it hands windows to a cell and remembers what it was told."""
 
-    why_unavailable = conflict = why_not_canceled = ''
+    why_unavailable = conflict = why_not_canceled = why_no_stream = ''
 
     def __init__(self, cell):
         self.cell, self.windows, self.held, self.canceled = cell, 0, [], 0

@@ -162,6 +162,11 @@ class Controller(Protocol):
         ...
 
     @property
+    def why_no_stream(self) -> str:
+        """Why it cannot follow a stream of trajectories; empty if it can."""
+        ...
+
+    @property
     def conflict(self) -> str:
         """Why commands might reach another arm, or be scaled by its speed slider; empty if not."""
         ...

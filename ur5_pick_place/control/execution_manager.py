@@ -17,6 +17,7 @@ from ur5_pick_place.control.motion_state import motion_state_text, skip_repeated
 from ur5_pick_place.control.path_ahead import path_ahead, too_near
 from ur5_pick_place.control.robot_status import HealthSettings, RobotStatus, was_suspended
 from ur5_pick_place.control.stop_latch import StopLatch
+from ur5_pick_place.errors import ExecutionError
 from ur5_pick_place.locking import locked
 from ur5_pick_place.outcome import DONE, OnOutcome, Outcome
 from ur5_pick_place.planning.gate import GateReport
@@ -159,16 +160,21 @@ class ExecutionManager:
         """
         check_replaces_trajectories(self._replaces, 'a closed loop', 'use method ik, or')
 
+        def make(report: GateReport) -> ClosedLoop:
+            self._check_stream()
+            return make_loop(report)
+
         def begin(loop: ClosedLoop) -> None:
             self._begin_stream(loop, rollout, on_end)
 
-        if self._admission.admit(rollout, is_wanted, make_loop, begin):
+        if self._admission.admit(rollout, is_wanted, make, begin):
             self.stop_if_blocked()
 
     def start_jog(self, jog: Jog, on_end: OnOutcome, is_wanted: IsWanted = lambda: True) -> None:
         """Check the arm where it is with the gate, and run a jog, as `start`."""
         check_replaces_trajectories(self._replaces, 'a jog', 'to jog,')
         self._admission.check(is_wanted)
+        self._check_stream()
         q, begin = self.status.q, lambda _: self._begin_stream(jog, None, on_end)
         assert q is not None  # it is ready
         self._admission.admit(hold_trajectory(q), is_wanted, lambda _report: None, begin)
@@ -380,6 +386,10 @@ class ExecutionManager:
         self._controller.send(goal, self)
         self._publish_state()
         return goal
+
+    def _check_stream(self) -> None:
+        if why_not := self._controller.why_no_stream:
+            raise ExecutionError(f'motion refused: {why_not}')
 
     def _begin_stream(
         self, loop: StreamedLoop, trajectory: Trajectory | None, on_end: OnOutcome

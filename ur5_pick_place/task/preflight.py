@@ -83,6 +83,8 @@ class Observed:
         Why the scene blocks every motion; empty if it does not.
     unheard : dict of str to str
         Why what a node publishes does not reach `NODES`, by topic.
+    why_no_stream : str
+        Why the planner refuses jogs and closed loops; empty if it does not.
 
     """
 
@@ -111,6 +113,7 @@ class Observed:
     objects: list[str] | None = None
     refused: str = ''
     unheard: dict[str, str] = field(default_factory=dict)
+    why_no_stream: str = ''
 
     def parameter(self, name: str, node: str = 'trajectory_planner') -> Any:
         """Return a parameter's value; None if it was not read or is not set."""
@@ -227,6 +230,9 @@ def _controller(seen: Observed) -> Check:
             'press Play on the pendant: the driver then activates it' if is_stopped
             else f'ros2 control switch_controllers --activate {wanted}',
         )
+    if seen.why_no_stream:
+        found, _, advice = seen.why_no_stream.rpartition(': ')
+        return Check('controller', f'{wanted} is active; {found}', advice)
     return Check('controller', f'{wanted} is active')
 
 

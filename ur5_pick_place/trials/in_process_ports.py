@@ -70,6 +70,11 @@ class ControllerPort:
         return ''
 
     @property
+    def why_no_stream(self) -> str:
+        self._controller.splices = False  # as `nodes.driver.replacement` sets it
+        return ''
+
+    @property
     def goals(self) -> frozenset[bytes]:
         return frozenset(goal.id for goal, running, _ in self._running if running.outcome is None)
 
@@ -96,7 +101,7 @@ class ControllerPort:
 
     def follow(self, segment: TrajectorySegment) -> None:
         self.motions += 1
-        self._publish(*self._begun(segment))
+        self._publish(*next_segment(segment, self._arrival))
 
     def hold(self, q: Array) -> None:
         self.holds += 1

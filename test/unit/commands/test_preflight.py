@@ -110,6 +110,10 @@ def test_a_cell_that_is_ready_has_nothing_to_be_done():
             {'controllers': {SHARED['controller']: 'inactive'}},
             'is inactive; active: none; ros2 control switch_controllers --activate scaled_joint',
         ),
+        (
+            {'why_no_stream': 'x refuses y = false (locked): set it to false in its file'},
+            r'is active; x refuses y = false \(locked\); set it to false in its file',
+        ),
         ({'scaling': 0.0}, 'speed slider: 0 %; raise the slider'),
         ({'scaling': None}, 'speed scaling not received'),
         ({'arrivals': [], 'stamps': []}, 'joint_states: 0 messages; start the driver'),

@@ -21,7 +21,7 @@ _STAMPED = 0.45  # least speed scaling with a stamp: near 0.5, but no usual slid
 
 
 def next_segment(
-    segment: TrajectorySegment, arrival: float, splices: bool
+    segment: TrajectorySegment, arrival: float, splices: bool = False
 ) -> tuple[Trajectory, float]:
     """
     Return the trajectory to send for a segment, and its stamp [s]; 0 = without a stamp.

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 from controller_manager_msgs.srv import ListControllers
+from diagnostic_msgs.msg import DiagnosticArray
 from moveit_msgs.msg import PlanningScene
 from moveit_msgs.srv import GetPositionFK
 from rcl_interfaces.msg import ParameterType, ParameterValue
@@ -39,6 +40,7 @@ from ur5_pick_place.nodes.messages.conversions import (
     to_seconds,
 )
 from ur5_pick_place.nodes.messages.scene_messages import read_scene
+from ur5_pick_place.nodes.ros.diagnostics import ACCEPTED, STREAMS
 from ur5_pick_place.nodes.ros.distro import count_servers, publisher_of
 from ur5_pick_place.nodes.ros.process import init_ros
 from ur5_pick_place.nodes.ros.qos import LATCHED, mismatches
@@ -138,6 +140,7 @@ class _Collector:
         subscribe(Float64, scaling, self._on_scaling, _SENSOR)
         subscribe(Clock, '/clock', self._on_clock, _SENSOR)
         subscribe(JointState, 'joint_states', self._on_joints, _SENSOR)
+        subscribe(DiagnosticArray, '/diagnostics', self._on_diagnostics, _SENSOR)
         subscribe(PlanningScene, SCENE_TOPIC, self._on_scene, LATCHED, raw=True)
 
     def observed(self) -> Observed:
@@ -263,6 +266,12 @@ class _Collector:
         self._seen.stamps.append(stamp)
         if now is not None:
             self._seen.ages.append(now - stamp)
+
+    def _on_diagnostics(self, message: DiagnosticArray) -> None:
+        planner = f'{self._node.get_namespace().rstrip("/")}/trajectory_planner'
+        for value in (v for s in message.status if s.name == planner for v in s.values):
+            if value.key == STREAMS:
+                self._seen.why_no_stream = '' if value.value == ACCEPTED else value.value
 
     def _on_pins(self, message: IOStates) -> None:
         self._seen.inputs = {d.pin: d.state for d in message.digital_in_states}

@@ -1,26 +1,37 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How the robot's trajectory controller replaces a running trajectory."""
+"""
+Keep the robot's trajectory controller from joining a new trajectory to the running one.
+
+joint_trajectory_controller after 6.9 does so by default: it starts a trajectory whose stamp has
+passed at its first point, as if it were new, so that each message of a stream is a step of the
+arm by as many cycles as its arrival was predicted wrong. With the parameter set to false, and in
+older versions, which do not have it, a trajectory begins at its stamp, whenever it arrives.
+
+"""
 
 import time
 from typing import Any
 
-from rcl_interfaces.msg import ParameterType
-from rcl_interfaces.srv import GetParameters
+from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue
+from rcl_interfaces.srv import GetParameters, SetParameters
 from rclpy.callback_groups import CallbackGroup
 from rclpy.client import Client
 from rclpy.node import Node
 from rclpy.task import Future
 
+from ur5_pick_place.errors import one_line
+
 SPLICES = 'allow_trajectory_replacement'
 """Parameter of joint_trajectory_controller after 6.9; older ones do not have it."""
 
-
-_RETRY_PERIOD = 1.0  # [s]; a reply is lost if the server does not know this client yet
+# [s, steady clock] between two readings, as someone else may set it; a reply is lost if the
+# server does not know this client yet.
+_PERIOD = 0.5
 
 
 class Replacement:
     """
-    Requests from the controller, each time it appears, whether it splices trajectories.
+    Reads the controller's parameter again and again, and sets it to false.
 
     Parameters
     ----------
@@ -30,31 +41,80 @@ class Replacement:
 
     Attributes
     ----------
-    splices : bool
-        False until the controller has replied.
+    why_no_stream : str
+        Why the controller cannot follow a stream; empty if it can.
 
     """
 
     def __init__(self, node: Node, controller: str, group: CallbackGroup) -> None:
-        self.splices = False
-        self._is_known, self._last_request = False, float('-inf')
-        self._client: Client[Any, Any] = node.create_client(
+        self._node, self._controller = node, controller
+        self._get: Client[Any, Any] = node.create_client(
             GetParameters, f'{controller}/get_parameters', callback_group=group
         )
+        self._set: Client[Any, Any] = node.create_client(
+            SetParameters, f'{controller}/set_parameters', callback_group=group
+        )
+        self._pending: Future[Any] | None = None
+        self._read, self._was_set, self.why_no_stream = 0.0, False, ''
+        self._forget()
 
-    def request_if_new(self) -> None:
-        """Send a request if the controller has appeared since the last call."""
-        if not self._client.service_is_ready():
-            self._is_known, self._last_request = False, float('-inf')
-        elif not self._is_known and time.monotonic() - self._last_request > _RETRY_PERIOD:
-            self._last_request = time.monotonic()
-            request = self._client.call_async(GetParameters.Request(names=[SPLICES]))
-            request.add_done_callback(self._on_reply)
+    def update(self) -> None:
+        """Read the parameter if it is time to; to be called repeatedly."""
+        if not self._get.service_is_ready():
+            self._forget()
+        elif time.monotonic() - self._read > _PERIOD:
+            if self._pending is not None and not self._pending.done():
+                self._get.remove_pending_request(self._pending)
+                self._set.remove_pending_request(self._pending)
+            self._read = time.monotonic()
+            self._pending = self._get.call_async(GetParameters.Request(names=[SPLICES]))
+            self._pending.add_done_callback(self._on_value)
 
-    def _on_reply(self, future: 'Future[Any]') -> None:
+    def _forget(self) -> None:
+        """Begin anew: a controller that is loaded again has the value of its file."""
+        self._read, self._was_set, self._pending = float('-inf'), False, None
+        self.why_no_stream = (
+            f'jogs and closed loops wait for {self._get.srv_name} to report {SPLICES}: check that '
+            'the driver is running and the parameter "controller"'
+        )
+
+    def _on_value(self, future: 'Future[Any]') -> None:
+        if future is not self._pending:
+            return
         reply: Any = future.result()
-        self._is_known = True
-        self.splices = any(
+        splices = any(
             value.type == ParameterType.PARAMETER_BOOL and value.bool_value
             for value in (reply.values if reply else ())
         )
+        if not splices:
+            self.why_no_stream, self._was_set = '', False
+        elif self._was_set:
+            self._refuse('it still reads true after it was set')
+        else:
+            value = ParameterValue(type=ParameterType.PARAMETER_BOOL, bool_value=False)
+            request = SetParameters.Request(parameters=[Parameter(name=SPLICES, value=value)])
+            self._pending = self._set.call_async(request)
+            self._pending.add_done_callback(self._on_set)
+
+    def _on_set(self, future: 'Future[Any]') -> None:
+        if future is not self._pending:
+            return
+        reply: Any = future.result()
+        if not (reply and reply.results and reply.results[0].successful):
+            self._refuse(one_line(reply.results[0].reason) if reply and reply.results else '')
+            return
+        self._node.get_logger().info(
+            f'{self._controller}: set {SPLICES} to false; jogs and closed loops need it'
+        )
+        self._was_set, self._read = True, float('-inf')
+
+    def _refuse(self, reason: str) -> None:
+        self._was_set = False
+        why = (
+            f'{self._controller} joins each trajectory of a jog or closed loop to the last one '
+            f'with a step, and refuses {SPLICES} = false ({reason or "no reason given"}): set it '
+            'to false in the parameter file of the controllers'
+        )
+        if why != self.why_no_stream:
+            self._node.get_logger().error(why)
+        self.why_no_stream = why

@@ -108,11 +108,12 @@ class TrajectoryClient:
             lambda: self.manager.is_moving,
             group,
         )
+        self._controller = _TrajectoryController(
+            node, controller, joint_names, tracking, group, driver, planner.model.cycle
+        )
         self.manager = ExecutionManager(
             planner,
-            _TrajectoryController(
-                node, controller, joint_names, tracking, group, driver, planner.model.cycle
-            ),
+            self._controller,
             self.link.status,
             (health, tracking),
             unset_parameters,
@@ -122,6 +123,11 @@ class TrajectoryClient:
         )
         self._activity = ControllerActivity(node, controller, self.link.status, group)
         PollGroup(node, _WATCH_PERIOD).add(self._watch)
+
+    @property
+    def why_no_stream(self) -> str:
+        """Why jogs and closed loops are refused; empty if they are not."""
+        return self._controller.why_no_stream
 
     def readiness(self) -> tuple[bool, str]:
         """Return whether the arm may move, and the text of the motion state."""
@@ -219,13 +225,17 @@ class _TrajectoryController:
 
     @property
     def why_unavailable(self) -> str:
-        self._replacement.request_if_new()
+        self._replacement.update()
         if self._client.server_is_ready():
             return ''
         return (
             f'action server {self._name} is not there: check that the driver is running and '
             'the parameter "controller"'
         )
+
+    @property
+    def why_no_stream(self) -> str:
+        return self._replacement.why_no_stream
 
     @property
     def conflict(self) -> str:
@@ -283,7 +293,7 @@ class _TrajectoryController:
         # The controller's cycles are in step with the stamps of joint_states.
         wait = self._clock.now().nanoseconds * 1e-9 + _LINK - segment.stamp
         arrival = segment.stamp + self._cycle * math.ceil(wait / self._cycle)
-        trajectory, stamp = next_segment(segment, arrival, self._replacement.splices)
+        trajectory, stamp = next_segment(segment, arrival)
         message = trajectory_to_msg(trajectory, self._joint_names)
         message.header.stamp = time_to_msg(stamp)
         return message

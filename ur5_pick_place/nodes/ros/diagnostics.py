@@ -9,6 +9,9 @@ from diagnostic_msgs.msg import DiagnosticArray, DiagnosticStatus, KeyValue
 from rclpy.clock import Clock, ClockType
 from rclpy.node import Node
 
+STREAMS = 'streams'
+"""Key of the planner's value that tells why it refuses jogs and closed loops, or `ACCEPTED`."""
+ACCEPTED = 'accepted'
 _TICKS = 2000  # 16 s of a CB3 robot's joint_states
 
 

@@ -7,8 +7,8 @@ from typing import Any
 from control_msgs.action import FollowJointTrajectory
 from control_msgs.msg import JointTolerance as JointToleranceMsg
 from control_msgs.srv import QueryTrajectoryState
-from rcl_interfaces.msg import ParameterType, ParameterValue
-from rcl_interfaces.srv import GetParameters
+from rcl_interfaces.msg import Parameter, ParameterType, ParameterValue, SetParametersResult
+from rcl_interfaces.srv import GetParameters, SetParameters
 from rclpy.action import ActionServer, CancelResponse, GoalResponse
 from rclpy.callback_groups import CallbackGroup
 from rclpy.node import Node
@@ -57,6 +57,13 @@ class TrajectoryServer:
         self._running: dict[bytes, tuple[Any, AcceptedGoal, Future[Any]]] = {}
         self._server: ActionServer[Any, Any, Any] | None = None
         self._offer()
+        self._has_parameter = self._controller.splices
+        node.create_service(
+            GetParameters, f'{name}/get_parameters', self._get_parameters, callback_group=group
+        )
+        node.create_service(
+            SetParameters, f'{name}/set_parameters', self._set_parameters, callback_group=group
+        )
         if name == PASSTHROUGH:
             return
         node.create_subscription(
@@ -68,9 +75,6 @@ class TrajectoryServer:
         )
         node.create_service(
             QueryTrajectoryState, f'{name}/query_state', self._query, callback_group=group
-        )
-        node.create_service(
-            GetParameters, f'{name}/get_parameters', self._parameters, callback_group=group
         )
 
     def monitor(self) -> None:
@@ -178,18 +182,34 @@ class TrajectoryServer:
         except InvalidInput as error:
             self._node.get_logger().error(f'{self._name}: trajectory ignored: {error}')
 
-    def _parameters(
+    def _get_parameters(
         self, request: GetParameters.Request, response: GetParameters.Response
     ) -> GetParameters.Response:
-        """Return the parameters of the controller; it has one, and only if it splices."""
-        known = {'allow_trajectory_replacement'} if self._controller.splices else set()
-        response.values = [
-            ParameterValue(type=ParameterType.PARAMETER_BOOL, bool_value=True)
-            if name in known
-            else ParameterValue()
-            for name in request.names
-        ]
+        """Return the one parameter, which a controller up to 6.9 lacks; no value at all if not."""
+        if all(self._is_declared(name) for name in request.names):
+            kind, value = ParameterType.PARAMETER_BOOL, self._controller.splices
+            response.values = [ParameterValue(type=kind, bool_value=value) for _ in request.names]
         return response
+
+    def _set_parameters(
+        self, request: SetParameters.Request, response: SetParameters.Response
+    ) -> SetParameters.Response:
+        response.results = [self._set_parameter(each) for each in request.parameters]
+        return response
+
+    def _set_parameter(self, parameter: Parameter) -> SetParametersResult:
+        if not self._is_declared(parameter.name):
+            return SetParametersResult(
+                reason=f"parameter '{parameter.name}' cannot be set because it was not declared"
+            )
+        if parameter.value.type != ParameterType.PARAMETER_BOOL:
+            return SetParametersResult(reason=f"wrong type of parameter '{parameter.name}'")
+        with self._lock:
+            self._controller.splices = parameter.value.bool_value
+        return SetParametersResult(successful=True)
+
+    def _is_declared(self, name: str) -> bool:
+        return self._has_parameter and name == 'allow_trajectory_replacement'
 
     def _query(
         self, request: QueryTrajectoryState.Request, response: QueryTrajectoryState.Response

@@ -55,7 +55,7 @@ from ur5_pick_place.nodes.messages.conversions import (
     trajectory_to_msg,
 )
 from ur5_pick_place.nodes.messages.refusals import refusal
-from ur5_pick_place.nodes.ros.diagnostics import Diagnostics
+from ur5_pick_place.nodes.ros.diagnostics import ACCEPTED, STREAMS, Diagnostics
 from ur5_pick_place.nodes.ros.distro import read
 from ur5_pick_place.nodes.ros.liveness import watch_peer
 from ur5_pick_place.nodes.ros.parameters import declare_settings
@@ -211,7 +211,9 @@ class TrajectoryPlanner(Node):
         self._jogging.task_state = state.data
 
     def _figures(self) -> dict[str, str]:
-        return self._trajectory_client.link.jitter.summary() | self._jogging.figures()
+        client = self._trajectory_client
+        streams = {STREAMS: client.why_no_stream or ACCEPTED}
+        return client.link.jitter.summary() | streams | self._jogging.figures()
 
     def _present_joints(self) -> Array | None:
         status = self._trajectory_client.link.status
