@@ -59,8 +59,9 @@ def check_name(name: str, key: str = '') -> None:
 
     """
     if len(name) > _LONGEST or not _NAME.fullmatch(name):
+        where = key if len(name) <= _LONGEST else key.replace(name, '...')
         raise InvalidInput(
-            f'{key} = {quoted(name)}: must be a name of at most {_LONGEST} letters, digits and '
+            f'{where} = {quoted(name)}: must be a name of at most {_LONGEST} letters, digits and '
             'single underscores, a letter first, such as tray_2',
             key,
         )

@@ -395,6 +395,10 @@ def test_the_way_home_from_home_is_no_motion(cycle_planner):
         ('places: [home, on]\nstages: []', r'places\[1\] = True: must be text; put it in quotes'),
         ('places: {home: , no: }\nstages: []', r'places\[1\] = False: must be text; put it in'),
         ('stages: [{name: a, do: open, to: home}]', 'open takes no "to"'),
+        (
+            f'places: {{{900 * "w"}: }}\nstages: [{{name: a, do: open}}]',
+            '^.{,500}: must be a name of at most',
+        ),
         ('stages: [{name: a, do: lin, to: home, blend: x}]', "blend = 'x': must be a finite"),
         ('stages: [{name: a, do: lin, to: home, blend: -1}]', 'blend = -1 m: must lie in 0'),
         ('stages: [{name: a, do: open, hwo: home}]', "unknown key 'hwo'; known are: name, do, to"),
