@@ -194,7 +194,7 @@ def test_of_two_solutions_on_a_branch_the_one_in_collision_is_left_out(
     near = 'ur5_pick_place.nodes.ik_service.requests.solutions_near'
     monkeypatch.setattr(near, lambda *_: found)
     frames = SimpleNamespace(
-        T_base_frame=lambda *_: np.eye(4), T_link_tool=lambda _: np.eye(4), prefix=''
+        T_base_frame=lambda *_, **__: np.eye(4), T_link_tool=lambda _: np.eye(4), prefix=''
     )
     scene = SimpleNamespace(check=lambda q: 'elbow is inside box' if q[0] > 0.0 else None)
     requests = IkRequests(UR5, frames, JOINT_NAMES, GroupSettings(), lambda: HOME, scene)

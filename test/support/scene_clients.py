@@ -39,7 +39,9 @@ class Arm:
         [[0.0, -1.0, 0.0, 0.1], [1.0, 0.0, 0.0, 0.0], [0.0, 0.0, 1.0, 0.5], [0.0, 0.0, 0.0, 1.0]]
     )
 
-    def T_base_frame(self, frame_id: str, arm: ArmPose) -> np.ndarray:
+    def T_base_frame(
+        self, frame_id: str, arm: ArmPose, stamp: float = 0.0
+    ) -> np.ndarray:
         if frame_id == 'camera':  # which the tool carries
             return arm('tool0')
         if frame_id not in ('', 'base_link'):

@@ -5,6 +5,7 @@ import time
 from collections import deque
 from contextlib import suppress
 
+from builtin_interfaces.msg import Time
 from geometry_msgs.msg import PoseStamped
 from numpy.typing import ArrayLike
 
@@ -13,6 +14,7 @@ from ur5_pick_place.client.cell_reader import CellReader
 from ur5_pick_place.client.link import TASK
 from ur5_pick_place.client.received import Event
 from ur5_pick_place.errors import ExecutionError, PlanningError, TimedOut
+from ur5_pick_place.nodes.messages.conversions import time_to_msg
 from ur5_pick_place.nodes.pick_place.teaching import stamp_text
 from ur5_pick_place.task import events
 
@@ -23,6 +25,8 @@ _LISTENER = 5.0  # [s] for a topic's subscriber to be discovered
 
 class Teaching(CellReader):
     """Teaches places, and waits until they are taught or refused."""
+
+    _poses = 0  # sent
 
     def teach(
         self,
@@ -72,13 +76,22 @@ class Teaching(CellReader):
             return message
         return self._teach_pose(place, requests.stamped(requests.tcp_pose(xyz, yaw_deg, T), frame))
 
+    def _new_stamp(self) -> Time:
+        """Return the time of the cell, with nanoseconds that no pose of this client had before."""
+        try:
+            now = self._link.received.joints()[1].header.stamp
+        except ExecutionError:  # for a frame that does not move
+            now = time_to_msg(time.time())
+        self._poses += 1
+        return Time(sec=now.sec, nanosec=now.nanosec // 1000 * 1000 + self._poses % 1000)
+
     def _teach_pose(self, place: str, pose: PoseStamped) -> str:
         topic = f'{TASK}/{place}_pose'
         try:
             publisher = self._link.publisher(PoseStamped, topic, _LISTENER)
         except TimedOut as error:
             raise ExecutionError(f'{place} not taught: {error}; teach it from joints') from error
-        pose.header.stamp.sec, pose.header.stamp.nanosec = divmod(time.time_ns(), 10**9)
+        pose.header.stamp = self._new_stamp()
         stamp = stamp_text(pose.header.stamp)
         deadline = time.monotonic() + self._link.timeout
         with self._link.received.listening() as collected:

@@ -136,7 +136,9 @@ class DriverLink:
         poll_group = PollGroup(node, ARM_PERIOD, _MOVING_PERIOD, is_moving)
         # The scaling first: after a stall the joints that waited are judged by the present one.
         SpeedScaling(node, self._on_speed_scaling, poll_group)
-        JointListener(node, joint_names, self._on_joint_states, self._on_bad_joints, poll_group)
+        self.joint_listener = JointListener(
+            node, joint_names, self._on_joint_states, self._on_bad_joints, poll_group
+        )
         graph = graph_poll_group(node)
 
         def subscribe(

@@ -22,6 +22,7 @@ from ur5_pick_place.nodes.messages.conversions import (
 from ur5_pick_place.nodes.ros.bounded_reader import BoundedReader
 from ur5_pick_place.nodes.ros.distro import TakenMessage, take_with_info
 from ur5_pick_place.nodes.ros.polling import PollGroup
+from ur5_pick_place.nodes.tf.timeline import Timeline
 
 _TOPIC = 'joint_states'
 
@@ -141,11 +142,16 @@ class JointListener:
         with_velocities: bool = True,
     ) -> None:
         self._on_joints, self._on_bad = on_joints, on_bad
+        self._history: Timeline[Array] | None = None
         self._names, self._with_velocities = list(names), with_velocities
         self._stamp: float | None = None
         self._source = OneSource(node)
         self._reader = BoundedReader(node, JointState, _TOPIC, _LARGEST)
         poll_group.subscribe(JointState, _TOPIC, self._take, _QOS, taker=take_with_info)
+
+    def record_in(self, history: Timeline[Array]) -> None:
+        """Add all valid joints (6,) [rad] to a history from now on."""
+        self._history = history
 
     def _take(self, waiting: Sequence[TakenMessage]) -> None:
         problem, states = '', []
@@ -155,6 +161,8 @@ class JointListener:
                 states.append(state)
                 problem = self._source.problem(state, self._names, message.publisher) or problem
         if problem:
+            if self._history is not None:
+                self._history.forget(problem)
             self._on_bad(problem)
         elif states:
             self._use(states)
@@ -170,6 +178,9 @@ class JointListener:
                 valid.append((stamp, *self._numbers(state)))
             except InvalidInput as error:
                 self._on_bad(str(error))  # even if valid ones follow
+                continue
+            if self._history is not None:
+                self._history.add(stamp, valid[-1][1])
         if valid:
             *others, (stamp, q, qd) = valid
             earlier = tuple((stamp, q) for stamp, q, _ in others)

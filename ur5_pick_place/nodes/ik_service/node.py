@@ -31,7 +31,7 @@ from ur5_pick_place.nodes.cell.robot_settings import (
 )
 from ur5_pick_place.nodes.driver.joint_listener import JointListener, Joints
 from ur5_pick_place.nodes.ik_service.requests import Answer, IkRequests
-from ur5_pick_place.nodes.messages.conversions import fill_code, success, to_seconds
+from ur5_pick_place.nodes.messages.conversions import fill_code, success
 from ur5_pick_place.nodes.messages.ghosts import ghosts
 from ur5_pick_place.nodes.messages.refusals import refusal
 from ur5_pick_place.nodes.ros.parameters import declare_settings
@@ -39,7 +39,7 @@ from ur5_pick_place.nodes.ros.polling import PollGroup
 from ur5_pick_place.nodes.ros.process import refuse_if_served, run_node
 from ur5_pick_place.nodes.ros.service_calls import wait_until
 from ur5_pick_place.nodes.scene.planning_scene import SceneFollower
-from ur5_pick_place.nodes.tf.frames import Frames
+from ur5_pick_place.nodes.tf.frames import Frames, StampSettings
 from ur5_pick_place.planning.scene.scene import Scene
 from ur5_pick_place.planning.scene.world import AttachedObject, World
 
@@ -60,10 +60,12 @@ class IkService(Node):
 
     def __init__(self) -> None:
         super().__init__('ik_service')
-        robot, groups = declare_settings(self, RobotSettings, GroupSettings)
+        robot, groups, stamps = declare_settings(
+            self, RobotSettings, GroupSettings, StampSettings
+        )
         cell = load_cell(robot)
         self._model, self._names = cell.model, cell.joint_names
-        self._frames = Frames(self, robot.tf_prefix, cell.T_tool_tcp)
+        self._frames = Frames(self, robot.tf_prefix, cell.T_tool_tcp, cell.model, stamps)
         self._q: Array | None = None
         self._bad_joints = ''
         self._received = 0.0  # steady clock [s]
@@ -76,7 +78,7 @@ class IkService(Node):
             self._follow_scene(cell),
         )
         self._poll_group = PollGroup(self, _PERIOD)
-        JointListener(
+        listener = JointListener(
             self,
             self._names,
             self._on_joints,
@@ -84,6 +86,7 @@ class IkService(Node):
             self._poll_group,
             with_velocities=False,
         )
+        listener.record_in(self._frames.joints)
         self._markers = self.create_publisher(MarkerArray, 'ik_markers', 1)
         refuse_if_served(self, _SERVED)
         group = ReentrantCallbackGroup()  # so that a waiting request does not delay others
@@ -135,8 +138,7 @@ class IkService(Node):
     ) -> GetPositionIK.Response:
         try:
             wanted = request.ik_request
-            if timeout := to_seconds(wanted.timeout):
-                await self._requests.wait_for_frame(wanted, timeout)
+            await self._requests.wait_for_frame(wanted)
             if wanted.avoid_collisions or wanted.robot_state.attached_collision_objects:
                 await self._wait_for_scene()
             answer = self._requests.solve(wanted)

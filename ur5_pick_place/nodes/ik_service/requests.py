@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Interpret IK and FK requests for this arm, with one kind of error for each kind of fault."""
 
+import contextlib
 import functools
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, NamedTuple
@@ -18,6 +19,7 @@ from ur5_pick_place.errors import (
     JointLimitViolation,
     KinematicsError,
     NoSolution,
+    TimedOut,
     UnknownLink,
 )
 from ur5_pick_place.kinematics import (
@@ -36,8 +38,9 @@ from ur5_pick_place.nodes.messages.conversions import (
     joints_of_request,
     matrix_to_pose,
     pose_to_matrix,
+    to_seconds,
 )
-from ur5_pick_place.nodes.tf.frames import ArmPose, Frames
+from ur5_pick_place.nodes.tf.frames import PATIENCE, ArmPose, Frames
 
 if TYPE_CHECKING:
     from ur5_pick_place.planning.collision.collision import CollisionModel
@@ -125,12 +128,13 @@ class IkRequests:
         """
         self._attached, self._collisions, self._refusal = attached, collisions, refusal
 
-    async def wait_for_frame(self, request: PositionIKRequest, timeout: float) -> None:
+    async def wait_for_frame(self, request: PositionIKRequest) -> None:
         """
-        Wait until TF knows the request's frame, at most for its timeout [s], which is not 0.
+        Wait until TF knows the request's frame, at most for its timeout.
 
-        Nothing else takes time: a solution takes less than a millisecond, and without joints the
-        seed is home. The wait is limited to `_MAX_WAIT`.
+        A stamped one is waited for in any case, as it may be newer than TF. Nothing else takes
+        time: a solution takes less than a millisecond, and without joints the seed is home. The
+        wait is limited to `_MAX_WAIT`.
 
         Raises
         ------
@@ -140,10 +144,15 @@ class IkRequests:
             TF does not know the frame by then.
 
         """
+        header, timeout = request.pose_stamped.header, to_seconds(request.timeout)
         if timeout < 0.0:
             raise InvalidInput(f'timeout = {timeout:g} s: must be 0 (do not wait) or more')
-        frame_id = request.pose_stamped.header.frame_id
-        await self._frames.wait_for(frame_id, min(timeout, _MAX_WAIT))
+        stamp = to_seconds(header.stamp)
+        if timeout:
+            await self._frames.wait_for(header.frame_id, min(timeout, _MAX_WAIT), stamp)
+        elif stamp:
+            with contextlib.suppress(TimedOut):  # the frame's own error follows
+                await self._frames.wait_for(header.frame_id, PATIENCE, stamp)
 
     def solve(self, request: PositionIKRequest) -> Answer:
         """
@@ -213,7 +222,11 @@ class IkRequests:
         if len(request.fk_link_names) > _MAX_LINKS:
             raise UnknownLink(f'{len(request.fk_link_names)} links: must be at most {_MAX_LINKS}')
         arm = self._arm(self._joints(request.robot_state))
-        T_frame_base = np.linalg.inv(self._frames.T_base_frame(request.header.frame_id, arm))
+        header = request.header
+        T_base_frame = self._frames.T_base_frame(
+            header.frame_id, arm, stamp=to_seconds(header.stamp)
+        )
+        T_frame_base = np.linalg.inv(T_base_frame)
         poses = []
         for link in request.fk_link_names or ['']:
             T_frame_link = T_frame_base @ self._frames.T_base_link(link, arm)
@@ -265,8 +278,11 @@ class IkRequests:
         return low, high
 
     def _tool_pose(self, request: PositionIKRequest, q: Array | None) -> Array:
-        frame_id = request.pose_stamped.header.frame_id
-        T_base_frame = self._frames.T_base_frame(frame_id, self._arm(q))
+        header = request.pose_stamped.header
+        stamp = to_seconds(header.stamp)
+        T_base_frame = self._frames.T_base_frame(
+            header.frame_id, self._arm(q), waits=not stamp, stamp=stamp
+        )
         T_link_tool = self._frames.T_link_tool(request.ik_link_name)
         T_frame_link = pose_to_matrix(request.pose_stamped.pose)
         return np.asarray(T_base_frame @ T_frame_link @ T_link_tool)

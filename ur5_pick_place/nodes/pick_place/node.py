@@ -37,6 +37,7 @@ from ur5_pick_place.nodes.cell.robot_settings import (
 )
 from ur5_pick_place.nodes.driver.controller_goals import ControllerGoals, check_method
 from ur5_pick_place.nodes.driver.freedrive import FreedriveRequests
+from ur5_pick_place.nodes.messages.conversions import to_seconds
 from ur5_pick_place.nodes.pick_place import gripper_command
 from ur5_pick_place.nodes.pick_place.arm_stop import ArmStop, PlannerLatch
 from ur5_pick_place.nodes.pick_place.gripper_choice import GripperChoice, chosen_gripper
@@ -55,7 +56,7 @@ from ur5_pick_place.nodes.ros.served_names import task_services
 from ur5_pick_place.nodes.ros.service_calls import call_service
 from ur5_pick_place.nodes.scene.carried_part import CarriedPart
 from ur5_pick_place.nodes.scene.planning_scene import SceneFollower
-from ur5_pick_place.nodes.tf.frames import Frames
+from ur5_pick_place.nodes.tf.frames import Frames, StampSettings
 from ur5_pick_place.outcome import Outcome
 from ur5_pick_place.planning.limits import MotionSettings
 from ur5_pick_place.planning.scene.world import World
@@ -91,7 +92,7 @@ class PickPlace(Node):
     def __init__(self) -> None:
         super().__init__('pick_place')
         kind = chosen_gripper(self)
-        robot, motion, health, task, pattern, loops, choice, grip, own = declare_settings(
+        robot, motion, health, task, pattern, loops, choice, grip, own, stamps = declare_settings(
             self,
             RobotSettings,
             MotionSettings,
@@ -102,6 +103,7 @@ class PickPlace(Node):
             GripperChoice,
             kind.settings_type,
             NodeSettings,
+            StampSettings,
         )
         gripper = kind(grip, robot.tool_voltage)
         cycle = load_cycle(config_file(own.cycle_file), gripper.pins)
@@ -113,8 +115,10 @@ class PickPlace(Node):
         warn_of_gaps(self, cell.unset_parameters, **checks)
         self._settings, self._robot, self._cell = own, robot, cell
         self._threshold = choice.gripper_threshold
-        follows = any(place.from_frame for place in self._places.values())
-        self._frames = Frames(self, robot.tf_prefix, cell.T_tool_tcp, with_history=follows)
+        keep = max((p.max_age for p in self._places.values() if p.from_frame), default=0.0)
+        self._frames = Frames(
+            self, robot.tf_prefix, cell.T_tool_tcp, cell.model, stamps, keep=keep
+        )
         self._port = TaskPort(
             self,
             cell.joint_names,
@@ -126,6 +130,7 @@ class PickPlace(Node):
             lambda: bool(self._machine.job_name),
             grip if isinstance(grip, ActionSettings) else None,
         )
+        self._port.joint_listener.record_in(self._frames.joints)
         payload = (robot.payload_mass or 0.0, robot.payload_centre)
         station = Station(
             StationSettings(motion, task, pattern, loops, gripper, cycle, payload),
@@ -291,7 +296,9 @@ class PickPlace(Node):
 
     async def _teach_pose(self, name: str, message: PoseStamped, q: Array | None) -> None:
         assert self.executor is not None  # in its pool, as both calls may wait for TF
-        if await self.executor.create_task(self._frames.is_carried, message.header.frame_id):
+        header = message.header
+        is_now = not to_seconds(header.stamp)
+        if is_now and await self.executor.create_task(self._frames.is_carried, header.frame_id):
             await self._port.wait_for_rest()
         await self.executor.create_task(self._answer_pose, name, message, q)
 

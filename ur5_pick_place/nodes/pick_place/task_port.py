@@ -136,7 +136,9 @@ class TaskPort:
         watch_peer(node, state, peer_timeout, self._on_planner_state, on_death)
 
         SpeedScaling(node, self._on_speed_scaling, poll_group)
-        JointListener(node, joint_names, self._on_joint_states, self._on_bad_joints, poll_group)
+        self.joint_listener = JointListener(
+            node, joint_names, self._on_joint_states, self._on_bad_joints, poll_group
+        )
 
     @property
     def why_not_ready(self) -> str:

@@ -17,7 +17,11 @@ from rclpy.node import Node
 from ur5_pick_place.errors import ExecutionError, InvalidInput
 from ur5_pick_place.kinematics import BRANCHES, classify, forward, link_pose
 from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, Array
-from ur5_pick_place.nodes.messages.conversions import matrix_to_transform, pose_to_matrix
+from ur5_pick_place.nodes.messages.conversions import (
+    matrix_to_transform,
+    pose_to_matrix,
+    to_seconds,
+)
 from ur5_pick_place.nodes.tf.frame_places import FramePlaces
 from ur5_pick_place.nodes.tf.frames import Frames
 from ur5_pick_place.planning.planner import MotionPlanner
@@ -177,8 +181,9 @@ class Teaching:
         """
         Teach the place `name` from a pose of the TCP; return it and a warning.
 
-        `q` are the present joints (6,) [rad] and `not_at_rest` is why the arm does not count as at
-        rest: they determine a frame that the arm carries.
+        A frame that moves is taken where it was at the stamp. With stamp 0 that is now: `q` are
+        the present joints (6,) [rad], for a frame that the arm carries, and `not_at_rest` is why
+        the arm does not count as at rest.
 
         Raises
         ------
@@ -195,8 +200,12 @@ class Teaching:
             raise InvalidInput(
                 f'{HOME} is defined by its joints: move the arm there and call ~/teach_{HOME}'
             )
-        frame = message.header.frame_id
-        if q is None or not self._frames.is_carried(frame):
+        frame, stamp = message.header.frame_id, to_seconds(message.header.stamp)
+        if stamp:
+            T_base_frame = self._frames.T_base_frame(
+                frame, self._frames.arm_at(stamp), stamp=stamp
+            )
+        elif q is None or not self._frames.is_carried(frame):
             T_base_frame = self._frames.T_base_frame(frame)
         elif not_at_rest:
             raise ExecutionError(f'{name} not taught: the arm carries {frame}, and {not_at_rest}')

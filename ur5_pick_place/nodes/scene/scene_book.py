@@ -20,7 +20,7 @@ from ur5_pick_place.errors import InvalidInput, one_line
 from ur5_pick_place.kinematics import LINK_NAMES
 from ur5_pick_place.kinematics.transforms import T_BASE_LINK_BASE, Array, inverse_transform
 from ur5_pick_place.nodes.messages.cdr import Unreadable, read_message
-from ur5_pick_place.nodes.messages.conversions import numbers_to_matrix
+from ur5_pick_place.nodes.messages.conversions import numbers_to_matrix, to_seconds
 from ur5_pick_place.nodes.messages.scene_messages import (
     OWN,
     REFUSED,
@@ -278,7 +278,10 @@ class SceneBook:
 
     def _T_base_link(self, message: SimpleNamespace) -> Array:
         """Return T_base_link_object (4, 4)."""
-        T_base_frame = self._frames.T_base_frame(message.header.frame_id, self._arm)
+        header = message.header
+        stamp = to_seconds(header.stamp)
+        arm = self._frames.arm_at(stamp) if stamp else self._arm
+        T_base_frame = self._frames.T_base_frame(header.frame_id, arm, stamp=stamp)
         return T_BASE_LINK_BASE @ T_base_frame @ numbers_to_matrix(message.pose)
 
     def _with_attached(self, world: World, message: SimpleNamespace) -> World:
@@ -331,8 +334,10 @@ class SceneBook:
             return T_tool_link @ T
         if frame and self._frames.is_link(frame):
             return self._frames.T_tool_link(frame) @ T
-        T_tool_base = inverse_transform(self._arm(LINK_NAMES[-1]))
-        return T_tool_base @ self._frames.T_base_frame(frame, self._arm) @ T
+        stamp = to_seconds(thing.header.stamp)
+        arm = self._frames.arm_at(stamp) if stamp else self._arm
+        T_tool_base = inverse_transform(arm(LINK_NAMES[-1]))
+        return T_tool_base @ self._frames.T_base_frame(frame, arm, stamp=stamp) @ T
 
     def _T_base_link_tool(self) -> Array:
         return T_BASE_LINK_BASE @ self._arm(LINK_NAMES[-1])

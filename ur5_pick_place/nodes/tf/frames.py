@@ -2,40 +2,40 @@
 """The poses of a request's frame and link, relative to the arm's `base` and `tool0`."""
 
 import contextlib
-import re
+import math
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
-import tf2_ros
 from rclpy.clock import Clock, ClockType
 from rclpy.duration import Duration
 from rclpy.node import Node
-from rclpy.qos import DurabilityPolicy, QoSProfile
 from rclpy.task import Future
-from rclpy.time import Time
-from tf2_msgs.msg import TFMessage
 from visualization_msgs.msg import MarkerArray
 
 from ur5_pick_place.errors import InvalidInput, TimedOut, UnknownFrame, UnknownLink
-from ur5_pick_place.kinematics import LINK_NAMES
+from ur5_pick_place.kinematics import LINK_NAMES, Model, link_pose
 from ur5_pick_place.kinematics.transforms import (
     T_BASE_BASE_LINK,
+    T_BASE_LINK_BASE,
     Array,
     inverse_transform,
     make_transform,
 )
-from ur5_pick_place.nodes.messages.conversions import transform_to_matrix
-from ur5_pick_place.nodes.ros.polling import PollGroup
-from ur5_pick_place.nodes.tf.transform_queue import DEPTH, TransformQueue
+from ur5_pick_place.nodes.tf.timeline import NoHistory, Timeline
+from ur5_pick_place.nodes.tf.transform_store import TransformStore
+from ur5_pick_place.settings import Settings, setting
 
 _SAME = np.eye(4)
-_STATIC = QoSProfile(depth=100, durability=DurabilityPolicy.TRANSIENT_LOCAL)
-# [s] between two polls of /tf, besides those of requests
-_PERIOD, _HISTORY_PERIOD = 0.2, 0.05
-_POLL_BUDGET = 0.003  # [s] of a poll: 250 messages of 10 frames; fewer if they are larger
 _FRESH = 0.1  # [s] for the messages that are queued when a request asks for a frame
+# [s] to wait for transforms as new as a stamp, and by which a sender's clock may be ahead of ours.
+PATIENCE, _AHEAD = 0.2, 1.0
+_MAX_JOINT_GAP = 0.1  # [s] between two joint states, for the joints in between
+_JOINT_STATES = 3000  # that are kept
 _LOOKUP_PERIOD = 0.02  # [s] between two look-ups of a frame that a request waits for
+_STEP = 0.005  # [s], as above, in a thread that waits
 _TIP = LINK_NAMES[-1]
 # The links that the robot description fixes to the base and to the tool, which are not in the DH
 # table: x of `flange` points out of it, z of `ft_frame` into it.
@@ -51,10 +51,30 @@ _T_TOOL_LINK: dict[str, Array] = {
     'ft_frame': np.diag([1.0, -1.0, -1.0, 1.0]),
 }
 _WORLD = 'world'  # the robot description's root, where the arm stands
-_PARENT = re.compile(r"^(.+): *\n  parent: '(.*)'$", re.MULTILINE)  # in tf2's list of frames
 
 ArmPose = Callable[[str], Array]
 """Returns T_base_link (4, 4) of one of `LINK_NAMES` for the joints that a request is about."""
+
+
+@dataclass(frozen=True)
+class StampSettings(Settings):
+    """What is accepted of a pose that says by its stamp when it was true."""
+
+    stamp_max_age: float = setting(
+        5.0,
+        'age of the stamp beyond which a pose in a frame that moves is refused; its conversion '
+        'needs the transforms and the joints of that time',
+        unit='s',
+        low=0.05,
+        high=60.0,
+    )
+    stamp_max_gap: float = setting(
+        1.0,
+        'time between two transforms of a frame beyond which it is not known in between',
+        unit='s',
+        low=0.01,
+        high=60.0,
+    )
 
 
 class Frames:
@@ -69,15 +89,32 @@ class Frames:
         As given to the driver.
     T_tool_tcp : ndarray, shape (4, 4), or None
         The configured tool; None if there is no `tcp`.
-    with_history : bool
-        Whether /tf is polled often enough for the earlier poses of `recent`.
+    model : Model, optional
+        Needed to convert by stamps.
+    settings : StampSettings
+    keep : float
+        Time for which transforms are kept in any case [s].
+
+    Attributes
+    ----------
+    joints : Timeline
+        The arm's joints (6,) [rad]; to be filled by the node.
 
     """
 
     def __init__(
-        self, node: Node, tf_prefix: str, T_tool_tcp: Array | None, with_history: bool = False
+        self,
+        node: Node,
+        tf_prefix: str,
+        T_tool_tcp: Array | None,
+        model: Model | None = None,
+        settings: StampSettings = StampSettings(),
+        keep: float = 0.0,
     ) -> None:
         self._node, self._prefix, self.T_tool_tcp = node, tf_prefix, T_tool_tcp
+        self._model, self._settings = model, settings
+        keep = max(keep, settings.stamp_max_age)
+        self.joints: Timeline[Array] = Timeline(keep, _JOINT_STATES)
         own = _T_TOOL_LINK if T_tool_tcp is None else {**_T_TOOL_LINK, 'tcp': T_tool_tcp}
         named = {name: (T, inverse_transform(T)) for name, T in own.items()}
         self._tips = ', '.join(named)
@@ -86,27 +123,16 @@ class Frames:
         # The frames that move with the arm: name -> (the link that carries it, its pose there).
         self._moving = {tf_prefix + name: (name, _SAME) for name in LINK_NAMES}
         self._moving |= {name: (_TIP, T_tip) for name, (T_tip, _) in prefixed.items()}
-        self._buffer = tf2_ros.Buffer()
-        # tf2's own listener converts a message of any size, and each at once.
-        self._queue = TransformQueue(node, self._buffer)
-        node.create_subscription(
-            TFMessage, '/tf_static', self._queue.add_static, _STATIC, raw=True
-        )
-        self._poll_group = PollGroup(node, _HISTORY_PERIOD if with_history else _PERIOD)
-        self._poll_group.subscribe(
-            TFMessage, '/tf', self._queue.add, QoSProfile(depth=DEPTH), budget=_POLL_BUDGET
-        )
-
-    def _refresh(self, waits: bool) -> None:
-        """Take the messages that are queued; return once tf2 has them, if `waits`."""
-        deadline = time.monotonic() + _FRESH
-        while not self._poll_group.poll() and waits and time.monotonic() < deadline:
-            pass
-        if waits:
-            self._queue.wait(deadline - time.monotonic())
+        self._base_link = f'{tf_prefix}base_link'
+        self._store = TransformStore(node, keep)
 
     def T_base_frame(
-        self, frame_id: str, arm: ArmPose | None = None, waits: bool = True
+        self,
+        frame_id: str,
+        arm: ArmPose | None = None,
+        waits: bool = True,
+        stamp: float = 0.0,
+        lead: float = 0.0,
     ) -> Array:
         """
         Return the pose (4, 4) of a frame in `base`; an empty name is the arm's `base_link`.
@@ -115,16 +141,21 @@ class Frames:
         ----------
         frame_id : str
         arm : callable, optional
-            The arm pose that the request is about: it determines the pose of a frame that the
-            arm carries, instead of the arm's present pose in TF.
+            The arm pose that the request is about: it determines the pose of a link, and without
+            a stamp of any frame that the arm carries, instead of the arm's present pose in TF.
         waits : bool
-            Whether to wait up to 0.1 s for the transforms that were received; False for a
-            callback that blocks others, which then uses those of the poll before.
+            Whether to read what has arrived, and to wait up to 0.2 s for transforms as new as
+            the stamp; False for a callback that blocks others, which then uses the poll before.
+        stamp : float
+            When the message was true [s]; 0 = now. Of no meaning for a frame that does not move.
+        lead : float
+            Time by which the stamp may be newer than the transforms, the newest of which are
+            then used [s].
 
         Raises
         ------
         UnknownFrame
-            TF does not know the frame.
+            The frame is not known, or not at that time.
 
         """
         frame = frame_id.lstrip('/')
@@ -134,16 +165,33 @@ class Frames:
         if arm is not None and frame in self._moving:
             link, T_link_frame = self._moving[frame]
             return arm(link) @ T_link_frame
-        self._refresh(waits)
+        self._store.refresh(_FRESH if waits else 0.0)
         try:
-            if arm is not None and (carrier := self._carrier(frame)):
+            carrier = self._carrier(frame) if arm is not None else ''
+            if stamp:
+                return self._at(frame_id, carrier, stamp, waits, lead)
+            if arm is not None and carrier:
                 link, T_link_carrier = self._moving[carrier]
-                return arm(link) @ T_link_carrier @ self._looked_up(carrier, frame)
-            return T_BASE_BASE_LINK @ self._looked_up(f'{self._prefix}base_link', frame)
-        except (tf2_ros.TransformException, ValueError) as error:
+                return arm(link) @ T_link_carrier @ self._store.pose(carrier, frame)
+            return self._pose('', frame, 0.0, 0.0)
+        except NoHistory as error:
+            raise UnknownFrame(
+                f'frame {frame_id!r} moves, and where it was at the stamp is not known: {error}'
+            ) from error
+        except InvalidInput as error:
             raise UnknownFrame(
                 f'frame {frame_id!r} is not known: {error}; use base_link or base, or publish it'
             ) from error
+
+    def arm_at(self, stamp: float) -> ArmPose:
+        """Return the arm pose at a time [s]; it raises `UnknownFrame` if that is not known."""
+
+        def pose(link: str) -> Array:
+            self._check_age(stamp)
+            self._wait(self._newest_joints, stamp)
+            return self._arm_at(stamp, link)
+
+        return pose
 
     def recent(self, frame_id: str, step: float, count: int) -> tuple[float, list[Array]]:
         """
@@ -171,22 +219,76 @@ class Frames:
             Its pose is not finite.
 
         """
-        self._refresh(waits=True)
-        base_link, frame = f'{self._prefix}base_link', frame_id.lstrip('/')
+        self._store.refresh(_FRESH)
+        frame = frame_id.lstrip('/')
         try:
-            newest = self._buffer.lookup_transform(base_link, frame, Time())
-            stamp = Time.from_msg(newest.header.stamp).nanoseconds
-        except (tf2_ros.TransformException, ValueError) as error:  # as of a negative stamp
+            carrier = self._carrier(frame)
+            newest = self._newest(carrier, frame)
+            stamp = 0.0 if newest == math.inf else newest
+            poses = [self._pose(carrier, frame, stamp, math.inf)]
+        except UnknownFrame as error:
             raise UnknownFrame(
                 f'TF frame {frame_id!r} is not known: {error}; check that it is published'
             ) from error
-        poses = [transform_to_matrix(newest.transform)]
-        with contextlib.suppress(tf2_ros.TransformException):  # not known so long
+        with contextlib.suppress(UnknownFrame):  # not known so long
             for k in range(1, count + 1 if stamp else 1):
-                time = Time(nanoseconds=max(1, stamp - round(k * step * 1e9)))
-                found = self._buffer.lookup_transform(base_link, frame, time)
-                poses.append(transform_to_matrix(found.transform))
-        return stamp * 1e-9, poses
+                poses.append(self._pose(carrier, frame, max(1e-9, stamp - k * step), math.inf))
+        return stamp, [T_BASE_LINK_BASE @ T for T in poses]
+
+    def _at(self, frame_id: str, carrier: str, stamp: float, waits: bool, lead: float) -> Array:
+        """Return T_base_frame (4, 4) at the time of a stamp, if the frame moves at all."""
+        frame = frame_id.lstrip('/')
+        newest = partial(self._newest, carrier, frame)
+        if (known := newest()) == math.inf:
+            return self._pose(carrier, frame, 0.0, 0.0)
+        self._check_age(stamp)
+        if waits:
+            known = self._wait(newest, stamp)
+        when = known if known < stamp <= known + lead else stamp
+        return self._pose(carrier, frame, when, self._settings.stamp_max_gap)
+
+    def _newest(self, carrier: str, frame: str) -> float:
+        """Return the newest stamp [s] at which a frame is known; infinite if it does not move."""
+        of_frame = self._store.newest(carrier or self._base_link, frame)
+        return min(of_frame, self._newest_joints()) if carrier else of_frame
+
+    def _newest_joints(self) -> float:
+        return (self.joints.newest or (-math.inf,))[0]
+
+    def _pose(self, carrier: str, frame: str, stamp: float, max_gap: float) -> Array:
+        """Return T_base_frame (4, 4) at a time [s]; `carrier` as of `_carrier`."""
+        if not carrier:
+            return T_BASE_BASE_LINK @ self._store.pose(self._base_link, frame, stamp, max_gap)
+        link, T_link_carrier = self._moving[carrier]
+        T_carrier_frame = self._store.pose(carrier, frame, stamp, max_gap)
+        return self._arm_at(stamp, link) @ T_link_carrier @ T_carrier_frame
+
+    def _arm_at(self, stamp: float, link: str) -> Array:
+        """Return T_base_link (4, 4) of a link of the arm at a time [s]."""
+        assert self._model is not None  # a node that converts by stamps has one
+        try:
+            before, after, share = self.joints.at(stamp, _MAX_JOINT_GAP)
+        except NoHistory as error:
+            raise NoHistory(f'of the joint_states, {error}') from None
+        return link_pose(self._model, before + share * (after - before), link)
+
+    def _check_age(self, stamp: float) -> None:
+        age = self._node.get_clock().now().nanoseconds * 1e-9 - stamp
+        most = self._settings.stamp_max_age
+        if not -_AHEAD <= age <= most:
+            raise NoHistory(
+                f'it is {abs(age):.3f} s {"old" if age > 0.0 else "ahead"}, must be at most '
+                f'{most:g} s old (stamp_max_age) and {_AHEAD:g} s ahead in ROS time, or 0 for '
+                'now; check the clock and use_sim_time of its sender'
+            )
+
+    def _wait(self, newest: Callable[[], float], stamp: float) -> float:
+        """Return the newest stamp once it is at least `stamp`, or after a while."""
+        end = time.monotonic() + PATIENCE
+        while (known := newest()) < stamp and time.monotonic() < end:
+            time.sleep(_STEP)
+            self._store.refresh(0.0)
+        return known
 
     def T_base_link(self, link_name: str, arm: ArmPose) -> Array:
         """
@@ -218,25 +320,19 @@ class Frames:
         fixed = _T_BASE_LINK.get(own)
         if fixed is None or not self._prefix or own != frame:
             return fixed
-        self._refresh(waits)
+        self._store.refresh(_FRESH if waits else 0.0)
         # Without the prefix, a name that TF has is not ours, such as a mobile base's `base_link`.
-        is_in_tf = any(frame in link for link in self._links_of_tf())
-        return None if is_in_tf else fixed
-
-    def _links_of_tf(self) -> list[tuple[str, str]]:
-        """Return each frame that TF knows with its parent."""
-        return _PARENT.findall(self._buffer.all_frames_as_yaml())
+        return None if frame in self._store else fixed
 
     def _carrier(self, frame: str) -> str:
         """Return the frame of the arm that carries a frame; empty if none does."""
-        if frame in self._moving:
-            return frame
-        parents = dict(self._links_of_tf())
-        if (tcp := f'{self._prefix}tool0_controller') in parents:
-            parents[tcp] = f'{self._prefix}tool0'  # the driver publishes it in `base`
-        while frame in parents and frame not in self._moving:
-            frame = parents.pop(frame)  # so that a loop ends
-        return frame if frame in self._moving else ''
+        for name in self._store.ancestors(frame):
+            if name in self._moving:
+                return name
+            tcp = f'{self._prefix}tool0_controller'
+            if name == tcp and name in self._store:  # the driver publishes it in `base`
+                return f'{self._prefix}tool0'
+        return ''
 
     def is_carried(self, frame_id: str, waits: bool = True) -> bool:
         """Return whether a frame that `T_base_frame` knows moves with a link; `waits` as there."""
@@ -253,16 +349,14 @@ class Frames:
         if frame in ('', 'base_link', f'{self._prefix}base_link'):
             return ''  # the usual case, without a search of all frames
         if frame not in self._moving:
-            self._refresh(waits)
+            self._store.refresh(_FRESH if waits else 0.0)
         return self._carrier(frame)
 
-    def _looked_up(self, target: str, source: str) -> Array:
-        found = self._buffer.lookup_transform(target, source, Time())
-        return transform_to_matrix(found.transform)
-
-    async def wait_for(self, frame_id: str, seconds: float) -> None:
+    async def wait_for(self, frame_id: str, seconds: float, stamp: float = 0.0) -> None:
         """
         Wait until a frame is known, while other callbacks run; for a reentrant callback group.
+
+        `stamp` as for `T_base_frame`, for an arm at the joints of a request.
 
         Raises
         ------
@@ -275,21 +369,24 @@ class Frames:
         over: Future[None] = Future()
 
         def check() -> None:
-            if not self._why_unknown(frame_id, waits=False) or clock.now() >= deadline:
+            if not over.done() and (
+                not self._why_unknown(frame_id, stamp) or clock.now() >= deadline
+            ):
                 over.set_result(None)
 
-        if self._why_unknown(frame_id):
+        if self._why_unknown(frame_id, stamp):
             timer = self._node.create_timer(_LOOKUP_PERIOD, check, clock=clock)
             await over
             self._node.destroy_timer(timer)
-        if unknown := self._why_unknown(frame_id):
+        if unknown := self._why_unknown(frame_id, stamp):
             raise TimedOut(f'waited {seconds:g} s for TF: {unknown}')
 
-    def _why_unknown(self, frame_id: str, waits: bool = True) -> str:
+    def _why_unknown(self, frame_id: str, stamp: float) -> str:
         if frame_id.lstrip('/') in self._moving:
             return ''
+        arm = partial(self._arm_at, stamp) if stamp and self._model else None
         try:
-            self.T_base_frame(frame_id, waits=waits)
+            self.T_base_frame(frame_id, arm, waits=False, stamp=stamp)
         except (UnknownFrame, InvalidInput) as error:
             return str(error)
         return ''

@@ -13,11 +13,16 @@ from moveit_msgs.msg import (
     PositionConstraint,
 )
 from shape_msgs.msg import SolidPrimitive
+from std_msgs.msg import Header
 
 from ur5_pick_place.errors import InvalidInput, JointLimitViolation, UnknownLink
 from ur5_pick_place.kinematics import BRANCHES, Model, branch_index, classify
 from ur5_pick_place.kinematics.transforms import Array, inverse_transform
-from ur5_pick_place.nodes.messages.conversions import pose_to_matrix, transform_to_matrix
+from ur5_pick_place.nodes.messages.conversions import (
+    pose_to_matrix,
+    to_seconds,
+    transform_to_matrix,
+)
 from ur5_pick_place.nodes.tf.frames import ArmPose, Frames
 from ur5_pick_place.planning.goal_region import PoseRegion, is_wide
 from ur5_pick_place.planning.paths.moves import ARC_KINDS
@@ -222,7 +227,7 @@ class GoalConstraints:
                 f'{position.link_name!r}: name one link in both; empty = tool0'
             )
         turned = pose_to_matrix(Pose(orientation=orientation.orientation))
-        T = self._frames.T_base_frame(orientation.header.frame_id, arm) @ turned
+        T = self._T_base_frame(orientation.header, arm) @ turned
         T_link_point = transform_to_matrix(Transform(translation=position.target_point_offset))
         T_point_tool = inverse_transform(T_tool_link @ T_link_point)
         is_vector = orientation.parameterization == OrientationConstraint.ROTATION_VECTOR
@@ -256,8 +261,10 @@ class GoalConstraints:
                 )
         if kind in ('', 'sphere') or centre.orientation == _NO_ORIENTATION:
             centre = Pose(position=centre.position)  # its orientation means nothing, or none
-        T_base_frame = self._frames.T_base_frame(position.header.frame_id, arm)
-        return T_base_frame @ pose_to_matrix(centre), kind, size
+        return self._T_base_frame(position.header, arm) @ pose_to_matrix(centre), kind, size
+
+    def _T_base_frame(self, header: Header, arm: ArmPose) -> Array:
+        return self._frames.T_base_frame(header.frame_id, arm, stamp=to_seconds(header.stamp))
 
 
 def _check_joint(constraint: JointConstraint) -> None:

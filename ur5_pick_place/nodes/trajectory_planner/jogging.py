@@ -271,9 +271,16 @@ class _CommandReader:
             raise InvalidInput('no joint_states yet; is the driver running?')
         model, frame = self._planner.model, message.header.frame_id
         arm = partial(link_pose, model, q)
-        R = self._frames.T_base_frame(frame, arm, waits=False)[:3, :3]
         if not self._frames.is_on_tool(frame, waits=False):
-            return ToolVelocity(twist, R)
+            T = self._frames.T_base_frame(
+                frame,
+                arm,
+                waits=False,
+                stamp=to_seconds(message.header.stamp),
+                lead=COMMAND_TIMEOUT,  # TF may be that old, as the command itself
+            )
+            return ToolVelocity(twist, T[:3, :3])
+        R = self._frames.T_base_frame(frame, arm, waits=False)[:3, :3]
         R_base_tool = link_pose(model, q, 'wrist_3_link')[:3, :3]
         return ToolVelocity(twist, R_base_tool.T @ R, is_on_tool=True)
 

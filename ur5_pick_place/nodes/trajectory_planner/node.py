@@ -63,7 +63,7 @@ from ur5_pick_place.nodes.ros.process import refuse_if_served, run_node
 from ur5_pick_place.nodes.ros.prompt_executor import ImmediateCallbackGroup
 from ur5_pick_place.nodes.ros.steady_expiry import steady_expiry
 from ur5_pick_place.nodes.scene.planning_scene import SCENE_SERVICES, SceneOwner
-from ur5_pick_place.nodes.tf.frames import Frames
+from ur5_pick_place.nodes.tf.frames import Frames, StampSettings
 from ur5_pick_place.nodes.trajectory_planner.execution import (
     STOP_EVENT,
     Execution,
@@ -95,7 +95,7 @@ class TrajectoryPlanner(Node):
 
     def __init__(self) -> None:
         super().__init__('trajectory_planner')
-        robot, motion, health, tracking, groups, cartesian, self._loops = declare_settings(
+        robot, motion, health, tracking, groups, cartesian, self._loops, stamps = declare_settings(
             self,
             RobotSettings,
             MotionSettings,
@@ -104,6 +104,7 @@ class TrajectoryPlanner(Node):
             GroupSettings,
             CartesianSettings,
             LoopSettings,
+            StampSettings,
         )
         self._present_time = max(_PRESENT, health.joint_state_timeout)
         cell = load_cell(robot)
@@ -112,9 +113,10 @@ class TrajectoryPlanner(Node):
         self._planner = MotionPlanner(
             cell.model, motion, cell.scene, arm_dynamics(cell.model, robot)
         )
-        self._frames = Frames(self, robot.tf_prefix, cell.T_tool_tcp)
+        self._frames = Frames(self, robot.tf_prefix, cell.T_tool_tcp, cell.model, stamps)
         refuse_if_served(self, _SERVED)
         self._trajectory_client = self._make_client(robot, health, tracking, cell.unset_parameters)
+        self._trajectory_client.link.joint_listener.record_in(self._frames.joints)
         self._requests = PlanRequests(
             self._planner,
             self._frames,
@@ -144,11 +146,7 @@ class TrajectoryPlanner(Node):
             robot.controller,
         )
         watch_peer(
-            self,
-            'pick_place/state',
-            health.peer_timeout,
-            self._on_task_state,
-            self._on_task_gone,
+            self, 'pick_place/state', health.peer_timeout, self._on_task_state, self._on_task_gone
         )
         Diagnostics(self, self._trajectory_client.readiness, self._figures)
         self._path = self.create_publisher(MarkerArray, 'planned_path', 1)

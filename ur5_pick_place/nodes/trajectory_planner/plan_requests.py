@@ -28,7 +28,11 @@ from ur5_pick_place.errors import (
 from ur5_pick_place.kinematics import BRANCHES, classify, forward, link_pose
 from ur5_pick_place.kinematics.transforms import Array, inverse_transform
 from ur5_pick_place.nodes.cell.robot_settings import GroupSettings
-from ur5_pick_place.nodes.messages.conversions import joints_of_request, pose_to_matrix
+from ur5_pick_place.nodes.messages.conversions import (
+    joints_of_request,
+    pose_to_matrix,
+    to_seconds,
+)
 from ur5_pick_place.nodes.ros.distro import speed_limited_link
 from ur5_pick_place.nodes.tf.frames import ArmPose, Frames
 from ur5_pick_place.nodes.trajectory_planner.goal_constraints import (
@@ -204,7 +208,8 @@ class PlanRequests:
         q_start, planner = self.start_joints(request.start_state), copy.copy(self._planner)
         refuse_path_constraints(request.path_constraints, self._branch(q_start))
         arm = functools.partial(link_pose, planner.model, q_start)
-        T_base_frame = self._frames.T_base_frame(request.header.frame_id, arm)
+        stamp = to_seconds(request.header.stamp)
+        T_base_frame = self._frames.T_base_frame(request.header.frame_id, arm, stamp=stamp)
         T_tool_link = self._frames.T_tool_link(request.link_name)
         T_link_tool = inverse_transform(T_tool_link)
         waypoints = [T_base_frame @ pose_to_matrix(p) @ T_link_tool for p in request.waypoints]

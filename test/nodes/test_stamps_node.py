@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A pose that a camera on the arm saw before the arm moved, taught through real nodes."""
+
+import numpy as np
+import pytest
+
+rclpy = pytest.importorskip('rclpy')
+
+from cells import NodesCell, execute, nodes_cell  # noqa: E402
+from cycle_poses import MODEL  # noqa: E402
+from geometry_msgs.msg import TransformStamped  # noqa: E402
+from moveit_msgs.srv import GetPlanningScene  # noqa: E402
+from plan_garbage import box_message  # noqa: E402
+from task_client import START, pose  # noqa: E402
+from tf2_ros import StaticTransformBroadcaster  # noqa: E402
+
+from ur5_pick_place.kinematics import forward  # noqa: E402
+from ur5_pick_place.kinematics.transforms import T_BASE_BASE_LINK  # noqa: E402
+from ur5_pick_place.nodes.messages.conversions import (  # noqa: E402
+    matrix_to_pose,
+    matrix_to_transform,
+    pose_to_matrix,
+    time_to_msg,
+)
+
+pytestmark = pytest.mark.nodes
+
+T_TOOL_CAMERA = np.eye(4)
+T_TOOL_CAMERA[:3, 3] = 0.06, 0.0, 0.02
+
+
+@pytest.fixture(scope='module')
+def cell(ros_domain, tmp_path_factory):
+    with nodes_cell(ros_domain, tmp_path_factory.mktemp('cell')) as cell:
+        yield cell
+
+
+def test_what_a_camera_on_the_arm_saw_is_where_it_saw_it(cell: NodesCell) -> None:
+    client = cell.client
+    camera = TransformStamped(child_frame_id='camera')
+    camera.header.frame_id, camera.transform = 'tool0', matrix_to_transform(T_TOOL_CAMERA)
+    broadcaster = StaticTransformBroadcaster(client.node)
+    broadcaster.sendTransform(camera)
+    client.run(0.5)
+    seen_from, at = client.look(), client.time
+    seen = np.linalg.inv(T_BASE_BASE_LINK @ forward(MODEL, seen_from) @ T_TOOL_CAMERA)
+    seen = seen @ pose_to_matrix(pose(*START).pose)
+
+    execute(cell, seen_from + [0.3, 0.0, 0.0, 0.0, 0.0, 0.0], 2.0)
+    cell.time_to_rest(10.0)
+    moved = np.linalg.norm(
+        (forward(MODEL, client.look()) - forward(MODEL, seen_from))[:3, 3]
+    )
+    assert moved > 0.1, 'the arm has moved meanwhile'
+
+    message = pose(*START, frame='camera')
+    message.pose, message.header.stamp = matrix_to_pose(seen), time_to_msg(at)
+    client.until(client.poses['start'].get_subscription_count, 'a subscriber')
+    since = len(client.events)
+    client.poses['start'].publish(message)
+    taught = client.event('taught', since=since, place='start')
+    T_base = np.array(taught['pose'][:3])
+    np.testing.assert_allclose(
+        (np.linalg.inv(T_BASE_BASE_LINK) @ [*T_base, 1.0])[:3], [*START[:2], 0.0225], atol=1e-3
+    )
+
+    thing = box_message('seen')
+    thing.header.frame_id, thing.header.stamp = 'camera', message.header.stamp
+    thing.pose = matrix_to_pose(seen)
+    publisher = client.node.create_publisher(type(thing), 'collision_object', 10)
+    client.until(publisher.get_subscription_count, 'the planner')
+    publisher.publish(thing)
+
+    def known():
+        scene = client.call(GetPlanningScene, 'get_planning_scene').scene
+        return scene.world.collision_objects
+
+    client.until(known, 'the object')
+    p = pose_to_matrix(known()[0].pose)[:3, 3]
+    np.testing.assert_allclose(p, [*START[:2], 0.0225], atol=1e-3)
+
+    message.header.stamp = time_to_msg(at - 20.0)
+    since = len(client.events)
+    client.poses['start'].publish(message)
+    refused = client.event('refused', since=since, request='start_pose')
+    assert 'must be at most 5 s old (stamp_max_age)' in refused['reason']
