@@ -108,10 +108,11 @@ def start(context: LaunchContext) -> list[LaunchDescriptionEntity]:
             f'ur_type = {given["ur_type"]!r}: must be one of {", ".join(UR_TYPES)}'
         )
     of_driver = {'robot_ip': '', 'headless_mode': 'false', 'driver': 'true'}
-    if given['robot'] == 'sim' and any(given[name] != value for name, value in of_driver.items()):
+    unfit = [f'{name}:={given[name]}' for name, value in of_driver.items() if given[name] != value]
+    if given['robot'] == 'sim' and unfit:
         raise InvalidInput(
-            f'{", ".join(of_driver)} apply to the UR driver, not to robot:=sim: remove them, or '
-            'set robot:=real, mock or ursim'
+            f'{", ".join(unfit)}: only for the UR driver, which robot:=sim does not use: leave out, '
+            'or set robot:=real, mock or ursim'
         )
     names = ('namespace', 'ur_type', 'tf_prefix', 'controller', 'kinematics_params_file')
     nodes = node_list(

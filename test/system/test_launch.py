@@ -268,8 +268,13 @@ def test_a_driver_that_runs_already_is_left_alone(launched):
     actions, _ = launched(robot='real', driver='false')
     assert actions == nodes_in(actions)
     assert [node.node_executable for node in actions] == [*OURS, 'recorder']
-    with pytest.raises(InvalidInput, match='driver apply to the UR driver'):
-        launched(driver='false')
+
+
+def test_an_argument_for_the_driver_is_refused_by_name_without_one(launched):
+    with pytest.raises(InvalidInput, match='^robot_ip:=10.0.0.2: only for the UR driver'):
+        launched(robot_ip='10.0.0.2')
+    with pytest.raises(InvalidInput, match='^headless_mode:=true, driver:=false: only for'):
+        launched(headless_mode='true', driver='false')
 
 
 def test_a_calibration_of_another_type_is_refused(launched, tmp_path):
